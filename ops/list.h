@@ -156,3 +156,4 @@ X(attention_backward)
 /* recurrent */
 X(lstm)
 X(lstm_backward)
+X(rotary)

@@ -119,6 +119,10 @@ OP(with_bools, ATTENTION(.mask = weft_cast(in[3], WEFT_BOOL)))
 OP(with_numbers, ATTENTION(.mask = in[3]))
 OP(with_scaled_mask, ATTENTION(.mask = in[3], .scale = 0.5))
 OP(with_causal_mask, ATTENTION(.mask = weft_cast(in[3], WEFT_BOOL), .causal = true))
+OP(rotary, weft_rotary(in[0], NULL))
+OP(rotary_interleaved,
+   weft_rotary(in[0], &(weft_rotary_options){.base = 500, .offset = 11, .interleaved = true}))
+OP(rotary_dims, weft_rotary(in[0], &(weft_rotary_options){.dims = 4}))
 OP(with_window, ATTENTION(.window = 3))
 OP(with_short_window, ATTENTION(.window = 2))
 
@@ -139,6 +143,9 @@ static const golden_case attention_cases[] = {
     {"causal_bool", with_causal_mask},
     {"shared", attention},
     {"shared_one", attention_causal},
+    {"rotary", rotary},
+    {"rotary_interleaved", rotary_interleaved},
+    {"rotary_dims", rotary_dims},
     {"window", with_window},
     {"window_past", with_short_window},
 };

@@ -170,6 +170,7 @@ static inline weft_value *weft_stack_at(const char *file, int line, int n, weft_
 #define weft_attention(q, ...) weft_attention(WEFT_HERE_VALUE(q), __VA_ARGS__)
 #define weft_attention_with(q, ...) weft_attention_with(WEFT_HERE_VALUE(q), __VA_ARGS__)
 #define weft_lstm_op(x, ...) weft_lstm_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_rotary(x, ...) weft_rotary(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_conv2d_op(x, ...) weft_conv2d_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_conv_transpose2d_op(x, ...) weft_conv_transpose2d_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_max_pool2d(x, ...) weft_max_pool2d(WEFT_HERE_VALUE(x), __VA_ARGS__)

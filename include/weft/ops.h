@@ -270,6 +270,15 @@ typedef struct weft_attention_options {
  * D]. Each head of k and v is shared by n heads of q that follow one another (PyTorch: enable_gqa). */
 WEFT_API weft_value *weft_attention_with(weft_value *q, weft_value *k, weft_value *v,
                                          const weft_attention_options *options);
+/** How weft_rotary() rotates; NULL or zeroes: as Llama does. */
+typedef struct weft_rotary_options {
+    double base;      /**< pair i of n turns by base^(-i / n) from row to row; 0: 10000 */
+    int64_t offset;   /**< the position of the first row */
+    int64_t dims;     /**< rotates the first `dims` columns only, an even number; 0: all */
+    bool interleaved; /**< pairs are columns 2 i and 2 i + 1, as in GPT-J; else i and i + dims / 2 */
+} weft_rotary_options;
+/** Rotary position embedding of q or k: x[..., T, D], the row is the position. */
+WEFT_API weft_value *weft_rotary(weft_value *x, const weft_rotary_options *options);
 /** @} */
 
 /** @name Recurrent steps

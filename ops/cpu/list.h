@@ -78,3 +78,4 @@ ALL(attention_backward)
 /* recurrent */
 ALL(lstm)
 ALL(lstm_backward)
+ALL(rotary)

@@ -86,3 +86,4 @@ RUN(attention_plain_backward)
 /* recurrent */
 OPEN(lstm)
 OPEN(lstm_backward)
+RUN(rotary)

@@ -560,6 +560,18 @@ def attention_cases():
     def causal_masked(q, k, v, mask):
         return sdpa(q, k, v, attn_mask=mask.bool() & seen(q.shape[2], k.shape[2], 100))
     shared = [2, 2, 7, 8]
+
+    def rotary(shape, base=10000.0, offset=0, dims=0, interleaved=False):
+        def function(x):
+            n = dims or x.shape[-1]
+            angle = (offset + torch.arange(x.shape[-2], dtype=x.dtype))[:, None] * base ** (
+                -torch.arange(0, n, 2, dtype=x.dtype) / n)
+            cos, sin, head = angle.cos(), angle.sin(), x[..., :n]
+            a, b = (head[..., ::2], head[..., 1::2]) if interleaved else head.chunk(2, -1)
+            parts = [a * cos - b * sin, b * cos + a * sin]
+            head = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
+            return torch.cat([head, x[..., n:]], -1)
+        return [shape], function, dict(base=base, offset=offset, dims=dims, interleaved=interleaved)
     return {
         "bool": masked(5, 7, kind="below 2"),
         "bool_keys": masked(2, 1, 1, 7, kind="below 2"),
@@ -579,6 +591,9 @@ def attention_cases():
         "shared_one": plain(sdpa, q, [2, 1, 7, 8], [2, 1, 7, 8], enable_gqa=True, is_causal=True),
         "window": with_seen(3, [2, 4, 9, 8], [2, 4, 9, 8], [2, 4, 9, 8]),
         "window_past": with_seen(2, [2, 4, 9, 8], [2, 2, 5, 8], [2, 2, 5, 8], enable_gqa=True),
+        "rotary": rotary([2, 3, 9, 8]),
+        "rotary_interleaved": rotary([2, 9, 8], base=500.0, offset=11, interleaved=True),
+        "rotary_dims": rotary([2, 3, 9, 10], dims=4),
     }
 
 
