@@ -86,11 +86,11 @@ static bool infer(op_call *c) {
 
 /* ---- gradient ---- */
 
-/* That of a mask of numbers is that of the scores, [B, H, T, S] in f32, summed to the mask's shape. */
-static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    if (!dout[0]) return; /* users do not get lse */
+/* By y alone. The gradient of a mask of numbers is that of the scores, [B, H, T, S] in f32, summed to the
+ * mask's shape. */
+static void result_gradient(weft_node *n, weft_value *dy, const bool *wanted, weft_value **din) {
     attention_attrs a = *(const attention_attrs *)n->attrs;
-    weft_value *in[] = {dout[0], n->in[0], n->in[1], n->in[2], &n->out[0], &n->out[1], NULL, &n->out[2]};
+    weft_value *in[] = {dy, n->in[0], n->in[1], n->in[2], &n->out[0], &n->out[1], NULL, &n->out[2]};
     bool adds = attention_adds(n->in, n->n_in, ATTENTION_MASK);
     a.mask_gradient = adds && wanted[ATTENTION_MASK];
     if (n->n_in > ATTENTION_MASK) in[BACKWARD_MASK] = n->in[ATTENTION_MASK];
@@ -100,6 +100,12 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (!back || !a.mask_gradient) return;
     weft_value *mask = n->in[ATTENTION_MASK];
     din[ATTENTION_MASK] = weft_cast(sum_to(&back->out[3], mask), mask->type.dtype);
+}
+
+/* Users do not get lse; the gradient of attention_backward reaches it. */
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    if (dout[0]) result_gradient(n, dout[0], wanted, din);
+    if (dout[1]) attention_lse_gradient(n, dout[1], wanted, din);
 }
 
 /* ---- what kernels share ---- */
@@ -194,7 +200,6 @@ const weft_op weft_op_attention = {
     .torch = "torch.nn.functional.scaled_dot_product_attention",
     .min_in = 3,
     .max_in = 4,
-    .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(attention_attrs),
     .attrs = attrs,
     .reference_strided = ATTENTION_STRIDED,

@@ -48,6 +48,10 @@ tensor_type attention_scores(const tensor_type *q, const tensor_type *k);
 /* Strides of a mask's four axes of scores: 0 where it broadcasts. */
 void attention_mask_strides(const tensor *mask, int64_t stride[4]);
 
+/* Gradients of attention_backward; and adds to `din` those that reach attention's operands by its lse. */
+void attention_backward_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din);
+void attention_lse_gradient(weft_node *n, weft_value *dlse, const bool *wanted, weft_value **din);
+
 /* The scores of a call, for reference kernels; q: the operand that holds the queries. */
 typedef struct score_view {
     const tensor *q, *k, *mask; /* mask NULL: none */

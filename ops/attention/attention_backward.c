@@ -5,8 +5,8 @@
  * they are dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i, dv_j = sum_i p dy_i (Dao et al., arXiv
  * 2205.14135, appendix B); keys that heads share get the sum over these. dq is [B, T, H, D], dk and dv [B, S,
  * H / n, D]: heads after time, as in the gradient of a [B, T, H D] tensor. Only with mask_gradient ds [B, H,
- * T, S] is a result too, in f32: the mask's gradient before it is summed to the mask's shape. It has no
- * gradient of its own. */
+ * T, S] is a result too, in f32: the mask's gradient before it is summed to the mask's shape. Its own
+ * gradients are in attention_gradient.c. */
 #include "ops/attention/attention.h"
 
 #include <math.h>
@@ -132,15 +132,15 @@ const weft_op weft_op_attention_backward = {
         1u << BACKWARD_DY | 1u << BACKWARD_Q | 1u << BACKWARD_K | 1u << BACKWARD_V | 1u << BACKWARD_Y,
     .reduced_out = 7,
     .infer = infer,
+    .gradient = attention_backward_gradient,
     .reference = reference,
-    /* y and lse need not fit q, k, v for kernels to agree. No gradient of its own: attention says
-       OP_GRADIENT_ONCE. */
+    /* y and lse need not fit q, k, v for kernels to agree. */
     .samples =
         (const op_sample[]){
             {"f32[2,5,2,8], f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8], f32[2,5,2,8], f32[2,2,5]", "causal=1",
-             .out = "f32[2,5,2,8], f32[2,5,2,8], f32[2,5,2,8]", .no_gradient = true},
+             .out = "f32[2,5,2,8], f32[2,5,2,8], f32[2,5,2,8]"},
             {"f32[1,4,2,3], f32[1,2,4,3], f32[1,2,6,3], f32[1,2,6,3], f32[1,4,2,3], f32[1,2,4]", "scale=0.5",
-             .out = "f32[1,4,2,3], f32[1,6,2,3], f32[1,6,2,3]", .no_gradient = true},
+             .out = "f32[1,4,2,3], f32[1,6,2,3], f32[1,6,2,3]"},
             {"f32[1,107,3,40], f32[1,3,107,40], f32[1,3,107,40], f32[1,3,107,40], "
              "f32[1,107,3,40], f32[1,3,107]",
              "causal=1", .low = -1, .high = 1, .no_gradient = true},
@@ -150,12 +150,10 @@ const weft_op weft_op_attention_backward = {
             /* masks */
             {"f32[2,3,2,4], f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,2,4], f32[2,2,3], "
              "bool[2,1,3,5]",
-             NULL, .out = "f32[2,3,2,4], f32[2,5,2,4], f32[2,5,2,4]", .low = -1, .high = 1,
-             .no_gradient = true},
+             NULL, .out = "f32[2,3,2,4], f32[2,5,2,4], f32[2,5,2,4]", .low = -1, .high = 1},
             {"f32[2,3,2,4], f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,2,4], f32[2,2,3], f32[3,5], "
              "f32[2,2,3]",
-             "mask_gradient=1", .out = "f32[2,3,2,4], f32[2,5,2,4], f32[2,5,2,4], f32[2,2,3,5]",
-             .no_gradient = true},
+             "mask_gradient=1", .out = "f32[2,3,2,4], f32[2,5,2,4], f32[2,5,2,4], f32[2,2,3,5]"},
             {"f32[1,61,2,33], f32[1,2,61,33], f32[1,2,70,33], f32[1,2,70,33], f32[1,61,2,33], f32[1,2,61], "
              "f32[1,2,1,70], f32[1,2,61]",
              "causal=1 mask_gradient=1", .low = -1, .high = 1, .no_gradient = true},
@@ -164,7 +162,7 @@ const weft_op weft_op_attention_backward = {
              NULL, .low = 0.25, .high = 1, .no_gradient = true},
             /* heads that share keys and values; windows, also past the last key */
             {"f32[2,3,4,4], f32[2,4,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,4,4], f32[2,4,3]", NULL,
-             .out = "f32[2,3,4,4], f32[2,5,2,4], f32[2,5,2,4]", .no_gradient = true},
+             .out = "f32[2,3,4,4], f32[2,5,2,4], f32[2,5,2,4]"},
             {"f32[1,57,6,8], f32[1,6,57,8], f32[1,2,60,8], f32[1,2,60,8], f32[1,57,6,8], f32[1,6,57], "
              "f32[57,60], f32[1,6,57]",
              "causal=1 window=20 mask_gradient=1", .low = -1, .high = 1, .no_gradient = true},

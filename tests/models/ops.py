@@ -461,7 +461,7 @@ TABLE = {op.name: op for op in [
     Op("broadcast_to", broadcast_to), Op("concat", concat, "first rest"), Op("slice", slice_), Op("pad", pad),
     Op("matmul", matmul, "a b"), Op("linear", linear, "x w b", flat="b", plane="w"),
     Op("embedding", embedding, "w ids", blind="ids", plane="w"),
-    Op("attention", attention, "q k v", once=True),
+    Op("attention", attention, "q k v"),
     Op("conv2d", conv("conv2d"), "x w b", flat="b"), Op("conv_transpose2d", conv("conv_transpose2d"), "x w b", flat="b"),
     Op("max_pool2d", pool("max_pool2d"), once=True), Op("avg_pool2d", pool("avg_pool2d")),
     Op("adaptive_avg_pool2d", adaptive("adaptive_avg_pool2d")),

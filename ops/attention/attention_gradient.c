@@ -1,0 +1,154 @@
+/* attention_gradient.c - the gradients of attention_backward, and attention's by its lse. Of public builders,
+ * so third gradients come by themselves, and in f32 or f64; the T x S scores are stored here.
+ *
+ * attention_backward computes from p = e^(s - shift - lse), dp = dy v^T and delta = dy . y
+ *     ds = p (dp - delta)      dq = scale ds k      dk = scale ds^T q      dv = p^T dy
+ * For a loss whose gradients by dq, dk, dv and ds are a, b, c and e, let
+ *     w = scale (a k^T + q b^T) + e      u = dp' w + dy c^T, dp' = dp - delta      g = p w      z = p u
+ * Its gradients are
+ *     by dy: g v + p c - sum(g) y      by q: scale (z k + ds b)      by k: scale (z^T q + ds^T a)
+ *     by v: g^T dy      by y: -sum(g) dy      by lse: -sum(z)      by the mask: z
+ * with sums over the keys of a row. lse grows with the scores as p does: its gradient l gives p l by s.
+ * shift and lse count only added up: shift's gradient is lse's, and attention takes lse's as that of the
+ * sum. */
+#include "ops/attention/attention.h"
+
+/* In sums NULL is zero: where nothing flows, nothing is built. */
+static weft_value *sum_of(weft_value *a, weft_value *b) {
+    return a && b ? weft_add(a, b) : a ? a : b;
+}
+
+static weft_value *product(weft_value *a, weft_value *b, bool transpose_a, bool transpose_b) {
+    return a && b ? weft_matmul(a, b, transpose_a, transpose_b) : NULL;
+}
+
+/* sum + a b, where each may be NULL. Nodes are made in the order of the statements. */
+static weft_value *plus_product(weft_value *sum, weft_value *a, weft_value *b, bool transpose_a,
+                                bool transpose_b) {
+    return sum_of(sum, product(a, b, transpose_a, transpose_b));
+}
+
+static weft_value *as_wide(weft_value *v) {
+    weft_dtype dtype = v ? dtype_accumulator(v->type.dtype) : WEFT_F32;
+    return v && v->type.dtype != dtype ? weft_cast(v, dtype) : v;
+}
+
+static weft_value *scaled(weft_value *v, double factor) {
+    return v ? weft_scale(v, factor) : NULL;
+}
+
+/* From [B, T, H, D] to [B, H, T, D], and back. */
+static weft_value *swapped(weft_value *v) {
+    return v ? weft_transpose(v, 1, 2) : NULL;
+}
+
+/* Heads of keys [B, H / n, S, D], each repeated for the n heads of q that share it. */
+static weft_value *repeated(weft_value *v, int64_t group) {
+    return v && group > 1 ? weft_repeat_interleave(v, group, 1) : v;
+}
+
+/* The opposite: sums over the heads of q. */
+static weft_value *gathered(weft_value *v, int64_t group) {
+    if (!v || group == 1) return v;
+    const int64_t *s = v->type.shape, by_group[] = {s[0], s[1] / group, group, s[2], s[3]}, axis = 2;
+    return weft_sum(weft_reshape(v, 5, by_group), 1, &axis, false);
+}
+
+static weft_value *row_sum(weft_value *v) {
+    const int64_t axis = 3;
+    return weft_sum(v, 1, &axis, true);
+}
+
+/* v [B, H, T] beside the scores: [B, H, T, 1]. */
+static weft_value *beside(weft_value *v) {
+    return weft_unsqueeze(v, 3);
+}
+
+/* bool [T, S]: true where row i sees key j, whatever the mask. NULL: it sees all. */
+static weft_value *seen_of(weft_graph *g, const attention_attrs *a, int64_t rows, int64_t keys) {
+    if (!a->causal) return NULL;
+    int64_t window = a->window && a->window < rows ? a->window : rows;
+    const int64_t column[] = {rows, 1};
+    weft_value *j = weft_arange(g, WEFT_I64, 0, (double)keys, 1);
+    weft_value *i = weft_reshape(weft_arange(g, WEFT_I64, 0, (double)rows, 1), 2, column);
+    weft_value *before =
+        weft_reshape(weft_arange(g, WEFT_I64, (double)-window, (double)(rows - window), 1), 2, column);
+    weft_value *is_past = weft_greater_equal(i, j);
+    return weft_logical_and(is_past, weft_greater(j, before));
+}
+
+/* The probabilities p [B, H, T, S]. -1e30 has a power of 0 and no infinity that derivatives would meet. */
+static weft_value *probabilities(const attention_attrs *a, weft_value *q, weft_value *k, weft_value *mask,
+                                 weft_value *lse, weft_value *shift, double scale) {
+    weft_graph *g = q->node->graph;
+    weft_value *s = weft_scale(weft_matmul(q, k, false, true), scale);
+    weft_value *seen = seen_of(g, a, q->type.shape[2], k->type.shape[2]);
+    bool is_bool = mask && mask->type.dtype == WEFT_BOOL;
+    if (mask && !is_bool) s = weft_add(s, weft_cast(mask, q->type.dtype));
+    if (is_bool) seen = seen ? weft_logical_and(seen, mask) : mask;
+    if (shift) s = weft_sub(s, beside(shift));
+    s = weft_sub(s, beside(lse));
+    return weft_exp(seen ? weft_where(seen, s, weft_constant(g, s->type.dtype, 0, NULL, -1e30)) : s);
+}
+
+/* v as the gradient of an operand: in its type. */
+static weft_value *as_gradient(weft_value *v, const weft_value *of) {
+    return v && v->type.dtype != of->type.dtype ? weft_cast(v, of->type.dtype) : v;
+}
+
+void attention_backward_gradient(weft_node *n, weft_value *const *dout, const bool *wanted,
+                                 weft_value **din) {
+    const attention_attrs *attrs = n->attrs;
+    double scale = attention_scale(attrs, &n->in[BACKWARD_Q]->type);
+    int64_t group = n->in[BACKWARD_Q]->type.shape[1] / n->in[BACKWARD_K]->type.shape[1];
+    weft_value *mask = n->n_in > BACKWARD_MASK ? n->in[BACKWARD_MASK] : NULL;
+    weft_value *shift = n->n_in > BACKWARD_SHIFT ? n->in[BACKWARD_SHIFT] : NULL;
+    weft_value *dy = as_wide(swapped(n->in[BACKWARD_DY])), *q = as_wide(n->in[BACKWARD_Q]);
+    weft_value *k = repeated(as_wide(n->in[BACKWARD_K]), group);
+    weft_value *v = repeated(as_wide(n->in[BACKWARD_V]), group);
+    weft_value *y = as_wide(swapped(n->in[BACKWARD_Y])), *lse = n->in[BACKWARD_LSE];
+    weft_value *a = as_wide(swapped(dout[0])), *b = repeated(as_wide(swapped(dout[1])), group);
+    weft_value *c = repeated(as_wide(swapped(dout[2])), group), *e = attrs->mask_gradient ? dout[3] : NULL;
+
+    weft_value *p = probabilities(attrs, q, k, mask, lse, shift, scale);
+    weft_value *dp = weft_matmul(dy, v, false, true);
+    dp = weft_sub(dp, row_sum(weft_mul(dy, y)));
+    weft_value *ds = weft_mul(p, dp);
+    weft_value *w = plus_product(product(a, k, false, true), q, b, false, true);
+    w = sum_of(scaled(w, scale), e);
+    weft_value *g = w ? weft_mul(p, w) : NULL, *r = g ? row_sum(g) : NULL;
+    weft_value *u = plus_product(w ? weft_mul(dp, w) : NULL, dy, c, false, true);
+    weft_value *z = weft_mul(p, u);
+
+    weft_value *by[BACKWARD_SHIFT + 1] = {0};
+    by[BACKWARD_DY] = swapped(plus_product(product(g, v, false, false), p, c, false, false));
+    if (r) by[BACKWARD_DY] = weft_sub(by[BACKWARD_DY], swapped(weft_mul(r, y)));
+    weft_value *dq = plus_product(weft_matmul(z, k, false, false), ds, b, false, false);
+    weft_value *dk = plus_product(weft_matmul(z, q, true, false), ds, a, true, false);
+    by[BACKWARD_Q] = weft_scale(dq, scale);
+    by[BACKWARD_K] = gathered(weft_scale(dk, scale), group);
+    by[BACKWARD_V] = gathered(product(g, dy, true, false), group);
+    by[BACKWARD_Y] = r ? weft_neg(swapped(weft_mul(r, dy))) : NULL;
+    by[BACKWARD_LSE] = weft_neg(weft_squeeze(row_sum(z), 3));
+    if (shift) {
+        by[BACKWARD_MASK] = sum_to(z, mask);
+        by[BACKWARD_SHIFT] = by[BACKWARD_LSE];
+    }
+    for (int i = 0; i < n->n_in; i++)
+        if (wanted[i]) din[i] = as_gradient(by[i], n->in[i]);
+}
+
+void attention_lse_gradient(weft_node *n, weft_value *dlse, const bool *wanted, weft_value **din) {
+    const attention_attrs *attrs = n->attrs;
+    double scale = attention_scale(attrs, &n->in[ATTENTION_Q]->type);
+    int64_t group = n->in[ATTENTION_Q]->type.shape[1] / n->in[ATTENTION_K]->type.shape[1];
+    weft_value *mask = n->n_in > ATTENTION_MASK ? n->in[ATTENTION_MASK] : NULL;
+    weft_value *q = as_wide(n->in[ATTENTION_Q]), *k = repeated(as_wide(n->in[ATTENTION_K]), group);
+    weft_value *p = probabilities(attrs, q, k, mask, &n->out[1], n->n_out == 3 ? &n->out[2] : NULL, scale);
+    weft_value *z = weft_mul(p, beside(dlse)), *by[ATTENTION_MASK + 1] = {0};
+    by[ATTENTION_Q] = weft_scale(weft_matmul(z, k, false, false), scale);
+    by[ATTENTION_K] = gathered(weft_scale(weft_matmul(z, q, true, false), scale), group);
+    if (n->n_out == 3) by[ATTENTION_MASK] = sum_to(z, mask);
+    for (int i = 0; i < n->n_in; i++)
+        if (wanted[i]) din[i] = sum_of(din[i], as_gradient(by[i], n->in[i]));
+}
