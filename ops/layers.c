@@ -81,60 +81,109 @@ static int64_t groups_of(const weft_conv *c) {
     return c->groups ? c->groups : 1;
 }
 
-static weft_window window_of(const weft_conv *c) {
-    return (weft_window){.stride = {c->stride, c->stride},
-                         .pad = {c->pad, c->pad},
-                         .dilation = {c->dilation, c->dilation},
-                         .groups = c->groups,
-                         .output_padding = {c->output_padding, c->output_padding}};
+/* One setting as {height, width}: both the number, or the pair in its place. */
+typedef struct both {
+    const char *name;
+    int64_t number;
+    const int64_t *pair;
+    int64_t *into;
+} both;
+
+/* Fills kernel and window; false after recording that a setting is given twice, or by a pair for a line
+ * (`axes` 1), whose numbers are the first of each pair. */
+static bool window_of(weft_value *x, const weft_conv *c, const char *layer, int axes, int64_t kernel[2],
+                      weft_window *w) {
+    weft_graph *g = x->node->graph;
+    *w = (weft_window){.groups = c->groups};
+    const both list[] = {{"kernel", c->kernel, c->kernel_hw, kernel},
+                         {"stride", c->stride, c->stride_hw, w->stride},
+                         {"dilation", c->dilation, c->dilation_hw, w->dilation},
+                         {"pad", c->pad, c->pad_hw, w->pad},
+                         {"output_padding", c->output_padding, c->output_padding_hw, w->output_padding}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const both *f = &list[i];
+        bool has_pair = f->pair[0] || f->pair[1];
+        if (has_pair && (f->number || axes == 1))
+            return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s_hw: %s", layer, f->name,
+                              axes == 1 ? "a line has one axis"
+                                        : "or the number without _hw: only one of them");
+        for (int k = 0; k < axes; k++) f->into[k] = has_pair ? f->pair[k] : f->number;
+    }
+    return true;
 }
 
-/* A convolution with weight [rows, columns, kernel, kernel]. PyTorch takes fan_in from axes 1 to 3 for both
+/* Which op a layer is of, over how many axes, and whether its weight begins with the input channels. */
+typedef struct conv_kind {
+    const char *layer, *form;
+    int axes;
+    bool is_transposed;
+    weft_value *(*op)(weft_value *, weft_value *, weft_value *, const weft_window *);
+} conv_kind;
+
+/* A convolution with weight [rows, columns, kernel]. PyTorch takes fan_in from axis 1 and the kernel for both
  * kinds. */
-static weft_value *
-conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, int64_t columns,
-           weft_value *(*op)(weft_value *, weft_value *, weft_value *, const weft_window *)) {
-    int64_t shape[] = {rows, columns, c->kernel, c->kernel};
-    weft_init bound = within((double)columns * (double)c->kernel * (double)c->kernel);
-    weft_window window = window_of(c);
+static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *name, const conv_kind *kind,
+                              const int64_t kernel[2], const weft_window *window) {
+    int64_t in = x->type.shape[1], groups = groups_of(c);
+    int64_t shape[] = {kind->is_transposed ? in : c->out, (kind->is_transposed ? c->out : in) / groups,
+                       kernel[0], kernel[1]};
+    weft_init bound =
+        within((double)shape[1] * (double)kernel[0] * (kind->axes == 2 ? (double)kernel[1] : 1));
     weft_value *y = NULL;
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
-        weft_value *w = parameter_or_else(x, "weight", 4, shape, c->weight, bound);
+        weft_value *w = parameter_or_else(x, "weight", 2 + kind->axes, shape, c->weight, bound);
         weft_value *b =
             c->no_bias ? NULL : parameter_or_else(placed(x, p), "bias", 1, &c->out, c->bias, bound);
-        if (w && (b || c->no_bias)) y = op(placed(x, p), w, b, &window);
+        if (w && (b || c->no_bias)) y = kind->op(placed(x, p), w, b, window);
     }
     return y;
 }
 
-/* Checks common to both kinds: x is an image, options are there, and the groups divide the output (`by_out`)
- * or input channels. */
-static bool conv_fits(weft_value *x, const weft_conv *c, const char *layer, bool by_out) {
-    if (!x) return false;
+/* Checks common to all kinds: x is an image or a line, options are there, and the groups divide the output or
+ * input channels. */
+static weft_value *conv_checked(weft_value *x, const weft_conv *c, const char *name, const conv_kind *kind) {
+    if (!x) return NULL;
     weft_graph *g = x->node->graph;
+    const char *layer = kind->layer;
+    int64_t kernel[2] = {0};
+    weft_window window;
     if (!c) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: options are needed", layer);
-    if (!want(x, x->type.ndim == 4, layer, "it must be [N, C, H, W]")) return false;
-    if (!size_fits(x, layer, "out", c->out) || !size_fits(x, layer, "kernel", c->kernel) ||
+    if (!want(x, x->type.ndim == 2 + kind->axes, layer, kind->form)) return NULL;
+    if (!size_fits(x, layer, "out", c->out) || !window_of(x, c, layer, kind->axes, kernel, &window) ||
         !bias_fits(x, layer, c->no_bias, c->bias))
-        return false;
-    int64_t divided = by_out ? c->out : x->type.shape[1];
+        return NULL;
+    for (int i = 0; i < kind->axes; i++)
+        if (!size_fits(x, layer, "kernel", kernel[i])) return NULL;
+    int64_t divided = kind->is_transposed ? c->out : x->type.shape[1];
     if (groups_of(c) < 1 || divided % groups_of(c))
         return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %lld groups do not divide %lld %s channels", layer,
-                          (long long)groups_of(c), (long long)divided, by_out ? "output" : "input");
-    return true;
+                          (long long)groups_of(c), (long long)divided,
+                          kind->is_transposed ? "output" : "input");
+    return conv_layer(x, c, name, kind, kernel, &window);
 }
 
-/* Weight [out, in / groups, kernel, kernel]. */
+/* Weight [out, in / groups, kernel...], transposed [in, out / groups, kernel...]. */
 weft_value *weft_conv2d(weft_value *x, const weft_conv *c, const char *name) {
-    if (!conv_fits(x, c, "conv2d", false)) return NULL;
-    return conv_layer(x, c, name, c->out, x->type.shape[1] / groups_of(c), weft_conv2d_op);
+    static const conv_kind kind = {"conv2d", "it must be [N, C, H, W]", 2, false, weft_conv2d_op};
+    return conv_checked(x, c, name, &kind);
 }
 
-/* Weight [in, out / groups, kernel, kernel]. */
 weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *c, const char *name) {
-    if (!conv_fits(x, c, "conv_transpose2d", true)) return NULL;
-    return conv_layer(x, c, name, x->type.shape[1], c->out / groups_of(c), weft_conv_transpose2d_op);
+    static const conv_kind kind = {"conv_transpose2d", "it must be [N, C, H, W]", 2, true,
+                                   weft_conv_transpose2d_op};
+    return conv_checked(x, c, name, &kind);
+}
+
+weft_value *weft_conv1d(weft_value *x, const weft_conv *c, const char *name) {
+    static const conv_kind kind = {"conv1d", "it must be [N, C, L]", 1, false, weft_conv1d_op};
+    return conv_checked(x, c, name, &kind);
+}
+
+weft_value *weft_conv_transpose1d(weft_value *x, const weft_conv *c, const char *name) {
+    static const conv_kind kind = {"conv_transpose1d", "it must be [N, C, L]", 1, true,
+                                   weft_conv_transpose1d_op};
+    return conv_checked(x, c, name, &kind);
 }
 
 /* ---- normalization ---- */

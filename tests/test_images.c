@@ -30,6 +30,15 @@
 #define P(...) .pad = {__VA_ARGS__}
 #define D(...) .dilation = {__VA_ARGS__}
 
+/* What w() of make_shapes.py makes: 11 i modulo 17, / 8, - 1. */
+static weft_value *weights(weft_graph *g, int ndim, const int64_t *shape) {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    weft_value *x = weft_scale(weft_arange(g, WEFT_F32, 0, (double)n, 1), 11);
+    x = weft_fmod(x, weft_constant(g, WEFT_F32, 0, NULL, 17));
+    return weft_reshape(weft_offset(weft_scale(x, 1.0 / 8), -1), ndim, shape);
+}
+
 /* How often PyTorch's and Weft's result can be differentiated, Weft's call, and PyTorch's. */
 /* clang-format off */
 #define ROWS(X)                                                                                              \
@@ -40,9 +49,9 @@
       "F.max_pool2d(x, (6, 2), (3, 2), (0, 1), ceil_mode=True)")                                             \
     X(1, MAX2D(K(2, 2), S(1, 1), D(2, 3)),             "F.max_pool2d(x, 2, 1, dilation=(2, 3))")             \
     X(1, MAX2D(K(3, 2), S(2, 1), P(1, 1), D(2, 2)),                                                          \
-      "F.max_pool2d(x, (3, 2), (2, 1), 1, dilation=2)")                                                 \
+      "F.max_pool2d(x, (3, 2), (2, 1), 1, dilation=2)")                                                      \
     X(1, MAX2D(K(2, 3), S(2, 2), P(1, 1), D(3, 2), .ceil_mode = true),                                       \
-      "F.max_pool2d(x, (2, 3), 2, 1, dilation=(3, 2), ceil_mode=True)")                                 \
+      "F.max_pool2d(x, (2, 3), 2, 1, dilation=(3, 2), ceil_mode=True)")                                      \
     X(1, weft_adaptive_max_pool2d(x, 3, 2),            "F.adaptive_max_pool2d(x, (3, 2))")                   \
     X(1, weft_adaptive_max_pool2d(x, 6, 1),            "F.adaptive_max_pool2d(x, (6, 1))")                   \
     X(2, weft_adaptive_avg_pool2d(x, 3, 7),            "F.adaptive_avg_pool2d(x, (3, 7))")                   \
@@ -56,7 +65,7 @@
     X(2, AVG2D(K(3, 3), S(2, 2), P(1, 1), .ceil_mode = true, .exclude_pad = true),                           \
       "F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)")                                   \
     X(2, AVG2D(K(3, 4), S(3, 3), P(1, 2), .ceil_mode = true, .divisor = 5),                                  \
-      "F.avg_pool2d(x, (3, 4), 3, (1, 2), ceil_mode=True, divisor_override=5)") \
+      "F.avg_pool2d(x, (3, 4), 3, (1, 2), ceil_mode=True, divisor_override=5)")                              \
     X(2, RESIZE(SIZE(8, 10)),                              "F.interpolate(x, (8, 10))")                      \
     X(2, RESIZE(SIZE(3, 7)),                               "F.interpolate(x, (3, 7))")                       \
     X(2, RESIZE(SIZE(3, 7), .mode = WEFT_NEAREST_EXACT),   "F.interpolate(x, (3, 7), mode='nearest-exact')") \
@@ -79,7 +88,21 @@
     X(2, weft_reflect_pad(x, 2, AXES(2, 1, 3, 0)),     "F.pad(x, (2, 1, 3, 0), 'reflect')")                  \
     X(2, weft_reflect_pad(x, 1, AXES(0, 4)),           "F.pad(x, (0, 4, 0, 0), 'reflect')")                  \
     X(2, weft_replicate_pad(x, 2, AXES(2, 1, 3, 0)),   "F.pad(x, (2, 1, 3, 0), 'replicate')")                \
-    X(2, weft_circular_pad(x, 2, AXES(2, 5, 1, 0)),    "F.pad(x, (2, 5, 1, 0), 'circular')")
+    X(2, weft_circular_pad(x, 2, AXES(2, 5, 1, 0)),    "F.pad(x, (2, 5, 1, 0), 'circular')")                 \
+    X(2, weft_conv1d_op(AS(4, 10), weights(g, SHAPE(6, 2, 3)), NULL,                                         \
+             &(weft_window){S(2), P(1), D(2), .groups = 2}),                                                 \
+      "F.conv1d(x.reshape(-1, 4, 10), w(6, 2, 3), None, 2, 1, 2, 2)")                                        \
+    X(2, weft_conv1d_op(AS(8, 5), weights(g, SHAPE(2, 8, 5)), weights(g, SHAPE(2)), NULL),                   \
+      "F.conv1d(x.reshape(-1, 8, 5), w(2, 8, 5), w(2))")                                                     \
+    X(2, weft_conv_transpose1d_op(AS(4, 10), weights(g, SHAPE(4, 3, 4)), weights(g, SHAPE(3)),               \
+             &(weft_window){S(3), P(1), .output_padding = {2}}),                                             \
+      "F.conv_transpose1d(x.reshape(-1, 4, 10), w(4, 3, 4), w(3), 3, 1, 2)")                                 \
+    X(1, weft_max_pool1d(AS(4, 10), &(weft_pool){K(3), S(2), P(1), D(2), .ceil_mode = true}),                \
+      "F.max_pool1d(x.reshape(-1, 4, 10), 3, 2, 1, 2, True)")                                                \
+    X(2, weft_avg_pool1d(AS(4, 10), &(weft_pool){K(4), S(3), P(2), .ceil_mode = true, .exclude_pad = true}), \
+      "F.avg_pool1d(x.reshape(-1, 4, 10), 4, 3, 2, True, False)")                                            \
+    X(2, weft_adaptive_avg_pool1d(AS(4, 10), 3), "F.adaptive_avg_pool1d(x.reshape(-1, 4, 10), 3)")           \
+    X(1, weft_adaptive_max_pool1d(AS(4, 10), 4), "F.adaptive_max_pool1d(x.reshape(-1, 4, 10), 4)")
 /* clang-format on */
 
 static weft_value *build(int row, weft_graph *g, weft_value *x) {

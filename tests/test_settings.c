@@ -287,6 +287,7 @@ TEST(one_optimizer_has_one_setting_in_all_graphs) {
     weft_input(k->g, "other", WEFT_F32, sizeof((int64_t[]){__VA_ARGS__}) / 8, (int64_t[]){__VA_ARGS__})
 #define TRAIN(pattern, ...) weft_minimize(k->loss, pattern, &OPTIMIZER(__VA_ARGS__))
 #define CONV(...)           weft_conv2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
+#define LINE(...)           weft_conv1d(F32(2, 3, 8), &(weft_conv){__VA_ARGS__}, "c")
 #define UP(...)             weft_conv_transpose2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
 #define WINDOW(...)         weft_conv2d_op(k->image, weight(k, 4), NULL, &(weft_window){__VA_ARGS__})
 #define POOL(...)           weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
@@ -367,6 +368,20 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(conv_padding,      CONV(.out = 4, .kernel = 3, .output_padding = 1), "output_padding is conv_transpose2d's alone") \
     X(conv_two_biases,   CONV(.out = 4, .kernel = 3, .no_bias = true, .bias = &ones), "no_bias, and an initializer")   \
     X(conv_weight,         CONV(.out = 4, .kernel = 3, .weight = &ones), NULL)                                         \
+    X(conv_kernel_hw,    CONV(.out = 4, .kernel_hw = {1, 3}, .pad_hw = {0, 1}), NULL)                                  \
+    X(conv_kernel_half,  CONV(.out = 4, .kernel_hw = {3, 0}),       "conv2d: kernel=0: it must be at least 1")         \
+    X(conv_kernel_twice, CONV(.out = 4, .kernel = 3, .kernel_hw = {1, 3}), "conv2d: kernel_hw: or the number without") \
+    X(conv_stride_hw,    CONV(.out = 4, .kernel = 3, .stride_hw = {1, -2}), "stride[1]=-2")                            \
+    X(conv_dilation_hw,  CONV(.out = 4, .kernel = 3, .dilation_hw = {-2, 1}), "dilation[0]=-2")                        \
+    X(conv_pad_hw,       CONV(.out = 4, .kernel = 3, .pad = 1, .pad_hw = {0, 1}), "conv2d: pad_hw: or the number")     \
+    X(conv_padding_hw,   CONV(.out = 4, .kernel = 3, .output_padding_hw = {0, 1}), "output_padding is conv_transpose2d's alone") \
+    X(line_of_image,     weft_conv1d(k->image, &(weft_conv){.out = 4, .kernel = 3}, "c"), "conv1d: x is f32[2,4,6,6]: it must be [N, C, L]") \
+    X(line_hw,           LINE(.out = 4, .kernel_hw = {1, 3}),       "conv1d: kernel_hw: a line has one axis")          \
+    X(line_defaults,     LINE(.out = 4, .kernel = 3),               NULL)                                              \
+    X(line_no_kernel,    LINE(.out = 4),                            "conv1d: kernel=0: it must be at least 1")         \
+    X(line_padding,      LINE(.out = 4, .kernel = 3, .output_padding = 1), "output_padding is conv_transpose2d's alone") \
+    X(line_pool_pair,    weft_max_pool1d(F32(2, 3, 8), &(weft_pool){.kernel = {2, 2}}), "max_pool1d: a line has one axis") \
+    X(line_pool_image,   weft_avg_pool1d(k->image, &(weft_pool){.kernel = {2}}), "it must be [N, C, L]")               \
     X(conv_defaults,     CONV(.out = 4, .kernel = 3),               NULL)                                              \
     X(up_no_out,         UP(.kernel = 3),                           "conv_transpose2d: out=0")                         \
     X(up_padding,        UP(.out = 4, .kernel = 3, .output_padding = 1), "output_padding")                             \

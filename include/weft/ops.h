@@ -309,6 +309,13 @@ WEFT_API weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b,
 WEFT_API weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft_value *b,
                                               const weft_window *window);
 
+/** Convolution of lines: x[N, C, L] w[out, C/groups, k] b[out] or NULL -> [N, out, L']. The first number of
+ * each pair of `window` is the line's, the second is 0. */
+WEFT_API weft_value *weft_conv1d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window);
+/** Transposed convolution of lines: x[N, C, L] w[C, out/groups, k] b[out] or NULL -> [N, out, L'] */
+WEFT_API weft_value *weft_conv_transpose1d_op(weft_value *x, weft_value *w, weft_value *b,
+                                              const weft_window *window);
+
 /** Where a pool's kernel is placed. Pairs are height, width. */
 typedef struct weft_pool {
     int64_t kernel[2]; /**< at least 1: there is no default */
@@ -329,6 +336,12 @@ WEFT_API weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool);
 WEFT_API weft_value *weft_adaptive_avg_pool2d(weft_value *x, int64_t height, int64_t width);
 /** The largest elements of such windows. */
 WEFT_API weft_value *weft_adaptive_max_pool2d(weft_value *x, int64_t height, int64_t width);
+/** The same of lines: x[N, C, L] -> [N, C, L']. The first number of each pair of `pool` is the line's, the
+ * second is 0. */
+WEFT_API weft_value *weft_max_pool1d(weft_value *x, const weft_pool *pool);
+WEFT_API weft_value *weft_avg_pool1d(weft_value *x, const weft_pool *pool);
+WEFT_API weft_value *weft_adaptive_avg_pool1d(weft_value *x, int64_t length);
+WEFT_API weft_value *weft_adaptive_max_pool1d(weft_value *x, int64_t length);
 
 /** What weft_interpolate() puts between elements. */
 typedef enum weft_interpolation_mode {

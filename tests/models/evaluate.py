@@ -67,6 +67,16 @@ def interpolate(x, i, r):
     return F.interpolate(x, mode=mode, align_corners=bool(i[3]) if i[2] == 2 else None, **kw)
 
 
+def line(i):
+    """conv1d and its like have the first number of each pair."""
+    return dict(stride=i[0], padding=i[2], dilation=i[4], groups=i[6])
+
+
+def pool_line(i, name):
+    both = dict(kernel_size=i[0], stride=i[2], padding=i[4], ceil_mode=bool(i[8]))
+    return dict(both, dilation=i[6] or 1) if name == "max" else dict(both, count_include_pad=not i[9])
+
+
 # How torch computes each op: operands, integers, reals.
 def normalize(x, axes, eps):
     """Not F.layer_norm and F.batch_norm: the third derivatives of one are wrong (in 2.15), those of the other missing."""
@@ -119,6 +129,12 @@ COMPUTE = {
     "reflect_pad": lambda x, i, r: F.pad(x[0], i, mode="reflect"),
     "replicate_pad": lambda x, i, r: F.pad(x[0], i, mode="replicate"),
     "circular_pad": lambda x, i, r: F.pad(x[0], i, mode="circular"),
+    "conv1d": lambda x, i, r: F.conv1d(x[0], x[1], x[2], **line(i)),
+    "conv_transpose1d": lambda x, i, r: F.conv_transpose1d(x[0], x[1], x[2], output_padding=i[7], **line(i)),
+    "max_pool1d": lambda x, i, r: F.max_pool1d(x[0], **pool_line(i, "max")),
+    "avg_pool1d": lambda x, i, r: F.avg_pool1d(x[0], **pool_line(i, "avg")),
+    "adaptive_avg_pool1d": lambda x, i, r: F.adaptive_avg_pool1d(x[0], i[0]),
+    "adaptive_max_pool1d": lambda x, i, r: F.adaptive_max_pool1d(x[0], i[0]),
     "adaptive_max_pool2d": lambda x, i, r: F.adaptive_max_pool2d(x[0], i),
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
     "layer_norm": lambda x, i, r: normalize(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (

@@ -13,7 +13,7 @@ FLOATS = (F32, F64)
 
 class Op:
     """One row: `operands` names them, `blind` are those that no gradient passes, `flat` those of at most one axis,
-    `plane` those that have exactly two."""
+    `plane` those that have exactly two, or three."""
 
     def __init__(self, name, draw, operands="x", blind="", flat="", plane="", once=False, integer=""):
         self.name, self.draw, self.operands = name, draw, operands.split()
@@ -340,6 +340,42 @@ def adaptive(name):
     return draw
 
 
+def conv_line(name):
+    transposed = name == "conv_transpose1d"
+
+    def draw(g, at):
+        groups, inner, outer = g.pick([1, 1, 2, 3]), g.size(3), g.size(3)
+        n, length = g.size(3), g.size(9)
+        a = None
+        while not a:
+            a = window(g, length, transposed)
+        x = at(0, (n, inner * groups, length))
+        weight = at(1, (inner * groups, outer, a[0]) if transposed else (outer * groups, inner, a[0]))
+        bias = at(2, (outer * groups,)) if at.k == 2 or g.chance(0.5) else None
+        i = [a[1], 0, a[2], 0, a[3], 0, groups, a[4], 0]
+        return g.node(name, [x, weight, bias], i=i, shape=(n, outer * groups, a[5]),
+                      mag=x.mag * weight.mag * (inner * a[0]) ** 0.5)
+    return draw
+
+
+def pool_line(name):
+    def draw(g, at):
+        n, c, length, is_max, ceil = g.size(3), g.size(5), g.size(9), name == "max_pool1d", g.pick([0, 0, 1])
+        a = pool_window(g, length, is_max, ceil)
+        i = [a[0], 0, a[1], 0, a[2], 0, a[3] if is_max else 0, 0, ceil, 0 if is_max else g.pick([0, 1]), 0]
+        x = at(0, (n, c, length))
+        return g.node(name, [x], i=i, shape=(n, c, a[4]), mag=x.mag)
+    return draw
+
+
+def adaptive_line(name):
+    def draw(g, at):
+        n, c, length = g.size(3), g.size(5), g.size(9)
+        x, size = at(0, (n, c, length)), 1 + g.below(length)
+        return g.node(name, [x], i=[size], shape=(n, c, size), mag=x.mag)
+    return draw
+
+
 def interpolate(g, at):
     n, c, h, w = g.size(3), g.size(5), g.size(6), g.size(6)
     x, mode = at(0, (n, c, h, w)), g.below(3)
@@ -466,6 +502,11 @@ TABLE = {op.name: op for op in [
     Op("max_pool2d", pool("max_pool2d"), once=True), Op("avg_pool2d", pool("avg_pool2d")),
     Op("adaptive_avg_pool2d", adaptive("adaptive_avg_pool2d")),
     Op("adaptive_max_pool2d", adaptive("adaptive_max_pool2d"), once=True),
+    Op("conv1d", conv_line("conv1d"), "x w b", flat="b", plane="x w"),
+    Op("conv_transpose1d", conv_line("conv_transpose1d"), "x w b", flat="b", plane="x w"),
+    Op("max_pool1d", pool_line("max_pool1d"), plane="x", once=True), Op("avg_pool1d", pool_line("avg_pool1d"), plane="x"),
+    Op("adaptive_avg_pool1d", adaptive_line("adaptive_avg_pool1d"), plane="x"),
+    Op("adaptive_max_pool1d", adaptive_line("adaptive_max_pool1d"), plane="x", once=True),
     Op("interpolate", interpolate),
     Op("pixel_shuffle", shuffle("pixel_shuffle")), Op("pixel_unshuffle", shuffle("pixel_unshuffle")),
     *(Op(n, pad_mode(n)) for n in "reflect_pad replicate_pad circular_pad".split()),

@@ -211,6 +211,12 @@ static weft_value *build(call *c) {
     if (!strcmp(c->op, "reflect_pad")) return weft_reflect_pad(in[0], c->n_i / 2, i);
     if (!strcmp(c->op, "replicate_pad")) return weft_replicate_pad(in[0], c->n_i / 2, i);
     if (!strcmp(c->op, "circular_pad")) return weft_circular_pad(in[0], c->n_i / 2, i);
+    if (!strcmp(c->op, "conv1d")) return weft_conv1d_op(in[0], in[1], in[2], &window);
+    if (!strcmp(c->op, "conv_transpose1d")) return weft_conv_transpose1d_op(in[0], in[1], in[2], &window);
+    if (!strcmp(c->op, "max_pool1d")) return weft_max_pool1d(in[0], &pool);
+    if (!strcmp(c->op, "avg_pool1d")) return weft_avg_pool1d(in[0], &pool);
+    if (!strcmp(c->op, "adaptive_avg_pool1d")) return weft_adaptive_avg_pool1d(in[0], i[0]);
+    if (!strcmp(c->op, "adaptive_max_pool1d")) return weft_adaptive_max_pool1d(in[0], i[0]);
     if (!strcmp(c->op, "softmax")) return weft_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "log_softmax")) return weft_log_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "layer_norm")) return weft_layer_norm_op(in[0], in[1], in[2], c->r[0]);

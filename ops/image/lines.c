@@ -1,0 +1,104 @@
+/* lines.c - convolutions and pooling of lines x[N, C, L]: builders that run the ops of images on [N, C, 1, L],
+ * which is the same memory; torch.nn.functional.conv1d and its like. Of the pairs of weft_window and weft_pool
+ * the first number is the line's, and the second is 0. */
+#include "ops/kit/op_kit.h"
+#include "ops/kit/place.h"
+
+/* x [A, B, L] as [A, B, 1, L], and back. Axis 0 may be the batch. */
+static weft_value *as_image(weft_value *x, place p) {
+    const int64_t *s = x->type.shape;
+    return weft_reshape(placed(x, p), 4, (int64_t[]){-1, s[1], 1, s[2]});
+}
+
+static weft_value *as_line(weft_value *x, place p) {
+    if (!x) return NULL;
+    return weft_reshape(placed(x, p), 3, (int64_t[]){-1, x->type.shape[1], x->type.shape[3]});
+}
+
+/* Records which rule x, or another operand of that shape, breaks. */
+static bool line_fits(const char *name, const char *what, const weft_value *x, const char *form) {
+    weft_graph *g = x->node->graph;
+    return x->type.ndim == 3 || model_fail(g->model, g, WEFT_SHAPE, "%s: %s is %s: it must be %s", name, what,
+                                           TYPE(&x->type), form);
+}
+
+/* Turns {line, 0} into {1, line} for sizes, {0, line} for padding; false where there is a second number. */
+static bool turn(int64_t pair[2], int64_t height) {
+    bool is_line = pair[1] == 0;
+    pair[1] = pair[0];
+    pair[0] = height;
+    return is_line;
+}
+
+static bool one_number(const char *name, const weft_value *x, bool is_line) {
+    weft_graph *g = x->node->graph;
+    return is_line || model_fail(g->model, g, WEFT_ARGUMENT,
+                                 "%s: a line has one axis: leave the second number of each pair 0", name);
+}
+
+/* ---- convolutions ---- */
+
+typedef weft_value *convolution(weft_value *, weft_value *, weft_value *, const weft_window *);
+
+static weft_value *convolve(const char *name, convolution *op, weft_value *x, weft_value *w, weft_value *b,
+                            const weft_window *window, const char *form) {
+    if (!x || !w) return op(x, w, b, window);
+    weft_window turned = window ? *window : (weft_window){.groups = 0};
+    place p = place_of(x);
+    bool is_line = turn(turned.stride, 1) & turn(turned.pad, 0) & turn(turned.dilation, 1) &
+                   turn(turned.output_padding, 0);
+    if (!line_fits(name, "x", x, "[N, C, L]") || !line_fits(name, "the weight", w, form) ||
+        !one_number(name, x, is_line))
+        return NULL;
+    /* The weight's axis 0 is no batch, but as free to be left open. */
+    x = as_image(x, p);
+    w = x ? as_image(w, p) : NULL;
+    return w ? as_line(op(placed(x, p), w, b, &turned), p) : NULL;
+}
+
+weft_value *weft_conv1d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
+    return convolve("conv1d", weft_conv2d_op, x, w, b, window, "[out, C/groups, k]");
+}
+
+weft_value *weft_conv_transpose1d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
+    return convolve("conv_transpose1d", weft_conv_transpose2d_op, x, w, b, window, "[C, out/groups, k]");
+}
+
+/* ---- pooling ---- */
+
+static weft_value *pool_line(const char *name, weft_value *(*op)(weft_value *, const weft_pool *),
+                             weft_value *x, const weft_pool *pool) {
+    weft_pool turned = pool ? *pool : (weft_pool){.divisor = 0};
+    if (!x) return op(x, pool);
+    place p = place_of(x);
+    bool is_line =
+        turn(turned.kernel, 1) & turn(turned.stride, 0) & turn(turned.pad, 0) & turn(turned.dilation, 0);
+    if (!line_fits(name, "x", x, "[N, C, L]") || !one_number(name, x, is_line)) return NULL;
+    x = as_image(x, p);
+    return x ? as_line(op(placed(x, p), &turned), p) : NULL;
+}
+
+weft_value *weft_max_pool1d(weft_value *x, const weft_pool *pool) {
+    return pool_line("max_pool1d", weft_max_pool2d, x, pool);
+}
+
+weft_value *weft_avg_pool1d(weft_value *x, const weft_pool *pool) {
+    return pool_line("avg_pool1d", weft_avg_pool2d, x, pool);
+}
+
+static weft_value *pool_parts(const char *name, weft_value *(*op)(weft_value *, int64_t, int64_t),
+                              weft_value *x, int64_t length) {
+    if (!x) return op(x, 1, length);
+    place p = place_of(x);
+    if (!line_fits(name, "x", x, "[N, C, L]")) return NULL;
+    x = as_image(x, p);
+    return x ? as_line(op(placed(x, p), 1, length), p) : NULL;
+}
+
+weft_value *weft_adaptive_avg_pool1d(weft_value *x, int64_t length) {
+    return pool_parts("adaptive_avg_pool1d", weft_adaptive_avg_pool2d, x, length);
+}
+
+weft_value *weft_adaptive_max_pool1d(weft_value *x, int64_t length) {
+    return pool_parts("adaptive_max_pool1d", weft_adaptive_max_pool2d, x, length);
+}
