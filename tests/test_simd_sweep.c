@@ -73,13 +73,6 @@ static const form forms[] = {
     {"concat", "f32[$a,$b], f32[$a,$c], f32[$a,1]", "axis=1"},
     {"pad", "f32[$a,$b]", "axis=$v before=$p after=$k"},
     {"broadcast_to", "f32[$b,1]", "shape=$a,$b,$c"},
-    {"gather", "f32[$a,$b], i64[$c,$b]", NULL, 0, 0, 'a'},
-    {"gather", "f32[$a,$c,$b], i32[1,$d,$b]", "axis=1 broadcast=1", 0, 0, 'c'},
-    {"gather", "f32[$a,$b], u8[$a,$c]", "axis=1", 0, 0, 'b'},
-    {"scatter", "f32[$a,$b], i64[$c,$b], f32[$c,$b]", NULL, 0, 0, 'a'},
-    {"scatter", "f32[$a,$b], i64[1,$c], f32[]", "axis=1 broadcast=1", 0, 0, 'b'},
-    {"scatter_add", "f32[$a,$b], i64[$c,$b], f32[$c,$b]", NULL, 0.25, 2, 'a'},
-    {"scatter_add", "f32[$a,$b], i64[$a,$c], f32[$a,$c]", "axis=1", 0.25, 2, 'b'},
     {"reorder", "f32[$m,$b,$n,$d]", NULL},
     {"embedding", "f32[$a,$b], i64[$c]", NULL, 0, 0, 'a'},
     {"embedding_backward", "f32[$c,$b], i32[$c]", "rows=$a", 0.25, 2, 'a'},
@@ -105,6 +98,13 @@ static const form forms[] = {
      "lr_scale=0.5 beta1=0.9 beta2=0.99 eps=1e-3 weight_decay=0.01", 0.1, 2},
     {"sgd_update", "f32[$e], f32[$e], f32[$e], f64[], f64[]", "lr_scale=0.5 momentum=0.9 nesterov=1", 0.1, 2},
     {"accumulate", "f32[$e], f32[$e], f32[$e]", "of=2"},
+    {"gather", "f32[$a,$b], i64[$c,$b]", NULL, 0, 0, 'a'},
+    {"gather", "f32[$a,$c,$b], i32[1,$d,$b]", "axis=1 broadcast=1", 0, 0, 'c'},
+    {"gather", "f32[$a,$b], u8[$a,$c]", "axis=1", 0, 0, 'b'},
+    {"scatter", "f32[$a,$b], i64[$c,$b], f32[$c,$b]", NULL, 0, 0, 'a'},
+    {"scatter", "f32[$a,$b], i64[1,$c], f32[]", "axis=1 broadcast=1", 0, 0, 'b'},
+    {"scatter_add", "f32[$a,$b], i64[$c,$b], f32[$c,$b]", NULL, 0.25, 2, 'a'},
+    {"scatter_add", "f32[$a,$b], i64[$a,$c], f32[$a,$c]", "axis=1", 0.25, 2, 'b'},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
