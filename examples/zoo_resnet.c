@@ -6,11 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-static weft_value *label_i32(weft_graph *g, const zoo_options *o) {
-    (void)o;
-    return weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
-}
-
 /* ---- resnet18 for 32x32 images: 3x3 stem without pooling ---- */
 
 static weft_value *conv_bn(weft_value *x, int64_t out, int64_t kernel, int64_t stride, const char *conv,
@@ -107,11 +102,6 @@ static weft_value *resnet50_logits(weft_value *x, const zoo_options *o) {
         }
     }
     return weft_linear(weft_flatten(weft_adaptive_avg_pool2d(x, 1, 1), 1), 1000, "fc");
-}
-
-static weft_value *image224(weft_graph *g, const zoo_options *o) {
-    (void)o;
-    return weft_input(g, "image", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 3, 224, 224));
 }
 
 void zoo_resnet50(weft_model *m, const zoo_options *o) {

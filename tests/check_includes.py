@@ -29,7 +29,6 @@ BENEATH["tests"] = LAYERS + ["examples", "tests"]
 # Within a layer, from the lowest level up: a folder may include itself and those of lower levels. The README of the layer
 # draws this. A folder of two keys (ops/cuda) may include all of the first (ops) that is not its own.
 FAMILIES = "structure pointwise reduce shape index linalg image random optimizer norm_loss attention recurrent"
-FAMILIES = "structure pointwise reduce shape index linalg image random optimizer norm_loss attention"
 CUDA_FAMILIES = "pointwise reduce shape index linalg image random optimizer norm_loss attention"
 ROOMS = {
     "graph": ["core", "passes text file"],
