@@ -1,7 +1,8 @@
-/* test_reductions.c - reductions against PyTorch: each row is a call of Weft and the same in PyTorch, whose
- * numbers, gradients and second gradients stand in golden/reductions.h (golden/make_reductions.py writes it
- * from the rows). Operands have ties, zeros, infinities and NaN. The model is built at another batch than
- * the one it runs at, since a divisor or a shape that keeps the first batch is a defect. */
+/* test_reductions.c - reductions and scans against PyTorch: each row is a call of Weft and the same in
+ * PyTorch, whose numbers, gradients and second gradients stand in golden/reductions.h
+ * (golden/make_reductions.py writes it from the rows). Operands have ties, zeros, infinities and NaN. The
+ * model is built at another batch than the one it runs at, since a divisor or a shape that keeps the first
+ * batch is a defect. */
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -61,7 +62,23 @@
     X(1, zeros,    weft_vector_norm(x, 1.5, 1, AXES(2), false),         "torch.linalg.vector_norm(x, 1.5, 2)") \
     X(1, zeros,    weft_vector_norm(x, 0.5, 1, AXES(2), false),         "torch.linalg.vector_norm(x, 0.5, 2)") \
     X(2, plain,    weft_vector_norm(x, -2, 1, AXES(2), false),          "torch.linalg.vector_norm(x, -2, 2)") \
-    X(1, zeros,    weft_vector_norm(x, -1, 1, AXES(2), false),          "torch.linalg.vector_norm(x, -1, 2)")
+    X(1, zeros,    weft_vector_norm(x, -1, 1, AXES(2), false),          "torch.linalg.vector_norm(x, -1, 2)") \
+    X(2, plain,    weft_prod(x, 1, AXES(1), false),                     "x.prod(1)")                         \
+    X(2, zeros,    weft_prod(x, 1, AXES(2), false),                     "x.prod(2)")                         \
+    X(2, zeros,    weft_prod(x, 1, AXES(0), true),                      "x.prod(0, keepdim=True)")           \
+    X(2, plain,    weft_prod(x, 0, NULL, false),                        "x.prod()")                          \
+    X(2, zeros,    weft_prod(weft_slice(x, 2, 1, 4), 2, AXES(0, 2), false), "x[:, :, 1:].prod(2).prod(0)")   \
+    X(0, special,  weft_prod(x, 1, AXES(2), false),                     "x.prod(2)")                         \
+    X(2, plain,    weft_cumsum(x, 1),                                   "x.cumsum(1)")                       \
+    X(2, plain,    weft_cumsum(x, -1),                                  "x.cumsum(-1)")                      \
+    X(2, ties,     weft_cumsum(x, 0),                                   "x.cumsum(0)")                       \
+    X(2, special,  weft_cumsum(x, 2),                                   "x.cumsum(2)")                       \
+    X(0, ties,     weft_cumsum(weft_cast(x, WEFT_I32), 2),              "x.int().cumsum(2)")                 \
+    X(0, zeros,    weft_cumsum(weft_cast(x, WEFT_BOOL), 1),             "x.bool().cumsum(1)")                \
+    X(2, plain,    weft_cumprod(x, 1),                                  "x.cumprod(1)")                      \
+    X(2, zeros,    weft_cumprod(x, 2),                                  "x.cumprod(2)")                      \
+    X(2, zeros,    weft_cumprod(x, 0),                                  "x.cumprod(0)")                      \
+    X(0, special,  weft_cumprod(x, 2),                                  "x.cumprod(2)")
 /* clang-format on */
 
 static weft_value *build(int row, weft_graph *g, weft_value *x) {
@@ -214,7 +231,10 @@ TEST(results_and_their_gradients_are_pytorchs_at_any_batch) {
     X(weft_std(weft_cast(x, WEFT_I64), 1, 0, NULL, false), "std: x is i64[2,3,4]: it must be floating point") \
     X(weft_logsumexp(x, 2, AXES(0, 0), false),        "logsumexp: axis 0 is named twice")                    \
     X(weft_vector_norm(x, NAN, 0, NULL, false),       "vector_norm: p is NaN: it must be a number")          \
-    X(weft_vector_norm(x, 2, 1, AXES(5), true),       "vector_norm: f32[2,3,4] has no axis 5")
+    X(weft_vector_norm(x, 2, 1, AXES(5), true),       "vector_norm: f32[2,3,4] has no axis 5")               \
+    X(weft_prod(x, 1, AXES(3), false),                "prod: f32[2,3,4] has no axis 3")                      \
+    X(weft_cumsum(x, 3),                              "cumsum: f32[2,3,4] has no axis 3")                    \
+    X(weft_cumprod(weft_cast(x, WEFT_I64), 1),        "cumprod: operand 0 is i64[2,3,4]")
 /* clang-format on */
 
 static weft_value *build_wrong(int row, weft_value *x) {

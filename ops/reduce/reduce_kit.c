@@ -18,7 +18,10 @@ double sum_divisor(const sum_attrs *a, int64_t count) {
 }
 
 reduce_kind reduce_kind_of(const weft_op *op) {
-    return op == &weft_op_amax ? REDUCE_MAX : op == &weft_op_amin ? REDUCE_MIN : REDUCE_SUM;
+    return op == &weft_op_amax   ? REDUCE_MAX
+           : op == &weft_op_amin ? REDUCE_MIN
+           : op == &weft_op_prod ? REDUCE_PROD
+                                 : REDUCE_SUM;
 }
 
 /* Whether x has these axes, each once; else `why`. */

@@ -34,6 +34,14 @@ def reduced(f, x, i):
     return f(x, dim=axes, keepdim=bool(i[0])) if axes else f(x.reshape(1), dim=[0])
 
 
+def product(x, i):
+    """torch.prod takes one axis."""
+    axes = [a % x.dim() for a in i[1:]] or list(range(x.dim()))
+    for axis in sorted(axes, reverse=True):
+        x = x.prod(axis, keepdim=bool(i[0]))
+    return x * 1
+
+
 def sliced(x, i):
     axis = i[0] % x.dim()
     begin = i[1] + x.shape[axis] if i[1] < 0 else i[1]
@@ -109,6 +117,8 @@ COMPUTE = {
     "var": lambda x, i, r: reduced(lambda x, **how: torch.var(x, correction=r[0], **how), x[0], i),
     "logsumexp": lambda x, i, r: reduced(torch.logsumexp, x[0], i),
     "vector_norm": lambda x, i, r: reduced(lambda x, **how: torch.linalg.vector_norm(x, r[0], **how), x[0], i),
+    "prod": lambda x, i, r: product(x[0], i),
+    "cumsum": lambda x, i, r: x[0].cumsum(i[0]), "cumprod": lambda x, i, r: x[0].cumprod(i[0]),
     "argmin": lambda x, i, r: x[0].argmin(dim=i[0], keepdim=bool(i[1])),
     "argmax": lambda x, i, r: x[0].argmax(dim=i[0], keepdim=bool(i[1])),
     "reshape": lambda x, i, r: x[0].reshape(i), "flatten": lambda x, i, r: x[0].flatten(i[0]),

@@ -134,6 +134,15 @@ def order(g, parts):
     return [g.pick([2, 2, 1, 3, 1.5])]
 
 
+def scan(name, mag):
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 1, 4)), most=2.0)
+        axis = g.below(len(x.shape))
+        i = [axis - len(x.shape) if g.chance(0.3) else axis]
+        return g.node(name, [x], i=i, shape=x.shape, mag=mag(x.mag, x.shape[axis]))
+    return draw
+
+
 def arg(name):
     def draw(g, at):
         x = at(0, g.shape(at.ndim(0, 1, 4)))
@@ -490,6 +499,8 @@ TABLE = {op.name: op for op in [
     Op("equal", compare("equal"), "a b", blind="a b"), Op("greater", compare("greater"), "a b", blind="a b"),
     Op("where", where, "c a b", blind="c"),
     *(Op(n, reduce(n)) for n in "mean amax amin".split()), Op("sum", reduce("sum", mag=lambda m, n: m * n)),
+    Op("prod", reduce("prod", mag=lambda m, n: m ** min(n, 4))), Op("cumsum", scan("cumsum", lambda m, n: m * n)),
+    Op("cumprod", scan("cumprod", lambda m, n: m ** min(n, 4))),
     Op("argmax", arg("argmax"), blind="x"), Op("argmin", arg("argmin"), blind="x"),
     Op("var", reduce("var", correction, mag=lambda m, n: 2 * m * m)), Op("logsumexp", reduce("logsumexp", mag=lambda m, n: m + 7)),
     Op("vector_norm", reduce("vector_norm", order, positive=True, mag=lambda m, n: m * n)),

@@ -157,6 +157,9 @@ static weft_value *shapes(call *c) {
     if (!strcmp(c->op, "var")) return weft_var(x, c->r[0], c->n_i - 1, axes, i[0]);
     if (!strcmp(c->op, "logsumexp")) return weft_logsumexp(x, c->n_i - 1, axes, i[0]);
     if (!strcmp(c->op, "vector_norm")) return weft_vector_norm(x, c->r[0], c->n_i - 1, axes, i[0]);
+    if (!strcmp(c->op, "prod")) return weft_prod(x, c->n_i - 1, axes, i[0]);
+    if (!strcmp(c->op, "cumsum")) return weft_cumsum(x, (int)i[0]);
+    if (!strcmp(c->op, "cumprod")) return weft_cumprod(x, (int)i[0]);
     if (!strcmp(c->op, "argmin")) return weft_argmin(x, (int)i[0], i[1]);
     if (!strcmp(c->op, "argmax")) return weft_argmax(x, (int)i[0], i[1]);
     if (!strcmp(c->op, "cast")) return weft_cast(x, (weft_dtype)i[0]);

@@ -86,16 +86,19 @@ typedef struct fold {
 JOIN(sum, a + b)
 JOIN(max, (a > b) | (a != a) ? a : b)
 JOIN(min, (a < b) | (a != a) ? a : b)
+JOIN(prod, a *b)
 
 FOLD(sum, 0, join_sum)
 FOLD(max, -INFINITY, join_max)
 FOLD(min, INFINITY, join_min)
+FOLD(prod, 1, join_prod)
 
 /* Of each kind. */
 static const fold folds[] = {
     [REDUCE_SUM] = {0, sum_row, sum_rows, sum_strided_rows, sum_totals},
     [REDUCE_MAX] = {-INFINITY, max_row, max_rows, max_strided_rows, max_totals},
     [REDUCE_MIN] = {INFINITY, min_row, min_rows, min_strided_rows, min_totals},
+    [REDUCE_PROD] = {1, prod_row, prod_rows, prod_strided_rows, prod_totals},
 };
 
 #endif

@@ -1,6 +1,6 @@
-/* reduce.c - reductions over any axes (sum and mean, amax, amin), argmax and argmin; of f32, and of bf16,
- * f16, u8 and bool by way of floats in small buffers. What follows says sum; the other kinds go the same way
- * (fold.h).
+/* reduce.c - reductions over any axes (sum and mean, amax, amin, prod), argmax and argmin; of f32, and of
+ * bf16, f16, u8 and bool by way of floats in small buffers. What follows says sum; the other kinds go the
+ * same way (fold.h).
  *
  * The axes of the operand, in the order of its memory, are kept or reduced. If the innermost is reduced,
  * results are sums along rows; if it is kept, rows are added to each other. Either way the work is cut into
@@ -477,6 +477,7 @@ static weft_status argmax_run(void *state, const kernel_call *c) {
 REDUCE_KERNEL(sum, sum_declines);
 REDUCE_KERNEL(amax, extremum_declines);
 REDUCE_KERNEL(amin, extremum_declines);
+REDUCE_KERNEL(prod, sum_declines);
 
 #define ARG_KERNEL(name_)                                                                                    \
     const weft_kernel SIMD(reduce_##name_) = {.name = SIMD_NAME,                                             \

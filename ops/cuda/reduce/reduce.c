@@ -131,5 +131,6 @@ static void work(const weft_node *n, node_work *w) {
 REDUCE_KERNEL(sum);
 REDUCE_KERNEL(amax);
 REDUCE_KERNEL(amin);
+REDUCE_KERNEL(prod);
 const weft_kernel cuda_argmax = {.name = "cuda", .op = &weft_op_argmax, .strided_in = 1, CUDA_RUN(argmax)};
 const weft_kernel cuda_argmin = {.name = "cuda", .op = &weft_op_argmin, .strided_in = 1, CUDA_RUN(argmax)};

@@ -1,4 +1,4 @@
-/* sum.cu - sums and means, amax, amin: see reduce.h. Three ways: sums down the columns of a matrix
+/* sum.cu - sums and means, amax, amin, prod: see reduce.h. Three ways: sums down the columns of a matrix
  * (columns.cuh); along rows, with a warp or a block for each piece of a result; else with a thread for
  * each piece, neighbouring threads having neighbouring results. Blocks add the pieces in a fixed tree,
  * so the bits repeat. */
@@ -50,10 +50,11 @@ struct fold_sum {
 struct fold_kind {
     reduce_kind kind;
     template <class A> __device__ A none() const {
-        return kind == REDUCE_MAX ? -(A)INFINITY : (A)INFINITY;
+        return kind == REDUCE_PROD ? (A)1 : kind == REDUCE_MAX ? -(A)INFINITY : (A)INFINITY;
     }
     /* A NaN on either side stays. */
     template <class A> __device__ A join(A a, A b) const {
+        if (kind == REDUCE_PROD) return a * b;
         return a != a || (kind == REDUCE_MAX ? a > b : a < b) ? a : b;
     }
 };

@@ -1,0 +1,56 @@
+/* cumprod.c - the product of an element and those before it along an axis; torch.cumprod. With e[i] the
+ * product before element i, dx[i] = e[i] g[i], where g[i] = dy[i] + x[i + 1] g[i + 1]: there is no division,
+ * so zeros are no exception, and the gradients of the gradient are of the same kind. */
+#include "ops/reduce/scan.h"
+
+static const op_attr attrs[] = {
+    SCAN_ATTRS, {"exclusive", ATTR_BOOL, offsetof(scan_attrs, exclusive), 0, 0}, {0}};
+
+static bool infer(op_call *c) {
+    return op_want_float(c, 0) && scan_infer(c, op_in(c, 0)->dtype);
+}
+
+/* x[i + 1] g[i + 1] is the state of h[i] = x[i] h[i + 1] + x[i] dy[i] before step i. For an exclusive product
+ * g[i] = dy[i + 1] + x[i + 1] g[i + 1] is that of h[i] = x[i] h[i + 1] + dy[i]. */
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    const scan_attrs *a = n->attrs;
+    weft_value *x = n->in[0], *dy = dout[0], *before = &n->out[0], *g;
+    (void)wanted;
+    if (a->exclusive) {
+        g = scan_before(x, dy, a->axis, !a->reverse);
+    } else {
+        before = scan_product_before(x, a->axis, a->reverse);
+        g = weft_add(dy, scan_before(x, weft_mul(x, dy), a->axis, !a->reverse));
+    }
+    din[0] = weft_mul(before, g);
+}
+
+const weft_op weft_op_cumprod = {
+    .name = "cumprod",
+    .summary = "the product of the elements up to each along an axis",
+    .torch = "torch.cumprod",
+    .min_in = 1,
+    .max_in = 1,
+    .attrs_bytes = sizeof(scan_attrs),
+    .attrs = attrs,
+    .reference_strided = 1,
+    /* No precision: runs in f32, as under torch.amp.autocast. */
+    .infer = infer,
+    .gradient = gradient,
+    .reference = scan_reference,
+    .samples = (const op_sample[]){{"f32[2,3]", "axis=1", .out = "f32[2,3]"},
+                                   {"f32[4,3,5]", "axis=-2 reverse=1", .out = "f32[4,3,5]"},
+                                   {"f32[7,5]", "axis=1 reverse=1 exclusive=1"},
+                                   {"f32[4,37]", "axis=0 exclusive=1"},
+                                   {"f32[2,5,4,3]", "axis=1"},
+                                   {"f32[7,300]", "axis=1 exclusive=1", .low = 0.9, .high = 1.1},
+                                   {"f32[3,2600]", "axis=1", .low = 0.98, .high = 1.02},
+                                   {"f32[130,300]", "axis=0 reverse=1", .low = 0.9, .high = 1.1},
+                                   {"f32[2,3]", "axis=2", .error = "f32[2,3] has no axis 2"},
+                                   {"i64[3]", .error = "must be floating point"},
+                                   {0}},
+};
+
+weft_value *weft_cumprod(weft_value *x, int axis) {
+    return op_value(&weft_op_cumprod, 1, &x, &(scan_attrs){.axis = axis});
+}

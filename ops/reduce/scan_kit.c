@@ -1,0 +1,65 @@
+/* scan_kit.c - see scan.h. */
+#include "ops/reduce/scan.h"
+
+scan_kind scan_kind_of(const weft_op *op) {
+    return op == &weft_op_cumsum ? SCAN_SUM : op == &weft_op_cumprod ? SCAN_PROD : SCAN_LINEAR;
+}
+
+scan_lines scan_lines_of(const weft_node *n) {
+    const scan_attrs *a = n->attrs;
+    const tensor_type *t = &n->in[0]->type;
+    scan_lines l = {
+        .kind = scan_kind_of(n->op), .exclusive = a->exclusive, .reverse = a->reverse, .inner = 1};
+    int64_t axis = a->axis;
+    axis_resolve(&axis, t->ndim);
+    if (l.kind == SCAN_LINEAR) l.exclusive = true;
+    for (int k = (int)axis + 1; k < t->ndim; k++) l.inner *= t->shape[k];
+    l.n = t->shape[axis];
+    l.outer = type_elements(t) / (l.n * l.inner);
+    return l;
+}
+
+bool scan_infer(op_call *c, weft_dtype dtype) {
+    int64_t axis = ((const scan_attrs *)c->attrs)->axis;
+    if (!axis_resolve(&axis, op_in(c, 0)->ndim))
+        return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(op_in(c, 0)), (long long)axis);
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    c->out[0].dtype = dtype;
+    return true;
+}
+
+/* h after the step at index `at`. */
+static double next(const kernel_call *c, scan_kind kind, const int64_t *at, double h) {
+    double x = element_get(&c->in[0], at);
+    return kind == SCAN_SUM ? h + x : kind == SCAN_PROD ? h * x : x * h + element_get(&c->in[1], at);
+}
+
+weft_status scan_reference(const kernel_call *c) {
+    scan_lines l = scan_lines_of(c->node);
+    int64_t axis = ((const scan_attrs *)c->attrs)->axis, at[WEFT_MAX_NDIM] = {0};
+    tensor_type lines = c->in[0].type;
+    axis_resolve(&axis, lines.ndim);
+    lines.shape[axis] = 1;
+    do {
+        double before, h = l.kind == SCAN_PROD;
+        for (int64_t i = 0; i < l.n; i++) {
+            at[axis] = l.reverse ? l.n - 1 - i : i;
+            before = h;
+            h = next(c, l.kind, at, h);
+            element_set(&c->out[0], at, l.exclusive ? before : h);
+        }
+        at[axis] = 0;
+    } while (index_next(&lines, at));
+    return WEFT_OK;
+}
+
+weft_value *scan_before(weft_value *a, weft_value *b, int64_t axis, bool reverse) {
+    return op_value(&weft_op_recurrence, 2, (weft_value *[]){a, b},
+                    &(scan_attrs){.axis = axis, .reverse = reverse});
+}
+
+weft_value *scan_product_before(weft_value *x, int64_t axis, bool reverse) {
+    return op_value(&weft_op_cumprod, 1, &x,
+                    &(scan_attrs){.axis = axis, .exclusive = true, .reverse = reverse});
+}
