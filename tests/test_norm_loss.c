@@ -63,6 +63,42 @@ static weft_value *penalty(norm *of, weft_value *x, weft_value *t, weft_value *w
     return weft_square(weft_offset(norms, -1));
 }
 
+#define OPTIONS(...) (&(weft_loss){__VA_ARGS__})
+#define INDEX(i)     (&(int64_t){i})
+
+/* [2 N, 4] or [3 N, 4] of x [N,4,3]: its last axis becomes rows. */
+static weft_value *rows_of(weft_value *x) {
+    return weft_reshape(weft_transpose(x, 1, 2), 2, AXES(-1, 4));
+}
+
+/* Number 0 of the last axis, as [N,4,1]; w [4] as [4,1]. */
+static weft_value *first_of(weft_value *t) {
+    return weft_slice(t, 2, 0, 1);
+}
+
+static weft_value *column(weft_value *w) {
+    return weft_unsqueeze(w, 1);
+}
+
+/* The sign of number 0 of each row of rows_of. */
+static weft_value *sides_of_rows(weft_value *t) {
+    return weft_reshape(weft_slice(weft_sign(rows_of(t)), 1, 0, 1), 1, AXES(-1));
+}
+
+static weft_value *fixed(weft_value *v) {
+    return weft_stop_gradient(v);
+}
+
+/* Numbers in (0, 1). */
+static weft_value *part(weft_value *t) {
+    return weft_sigmoid(t);
+}
+
+/* 1 and -1. */
+static weft_value *sides(weft_value *t) {
+    return weft_sign(t);
+}
+
 /* 1: right at any batch (axis 0); 0: at the one that it was built for. Then Weft's call, and PyTorch's. */
 /* clang-format off */
 #define ROWS(X)                                                                                              \
@@ -82,7 +118,72 @@ static weft_value *penalty(norm *of, weft_value *x, weft_value *t, weft_value *w
     X(1, weft_instance_norm_op(x, w, b, 0), "F.instance_norm(x, weight=w, bias=b)") \
     X(1, weft_instance_norm_op(x, NULL, NULL, 0.5), "F.instance_norm(x, eps=0.5)") \
     X(1, penalty(batch_norm, x, t, w, b), "penalty(lambda x: through(lambda x, w, b: composed(x.flatten(0, 1), w, b, 0).view(2, 4, 4), x, t, w, b), x)") \
-    X(1, weft_cross_entropy(weft_reshape(weft_matmul(x, t, false, true), 2, AXES(-1, 4)), weft_reshape(weft_concat(2, (weft_value *[]){ids, weft_slice(ids, 1, 1, 2)}, 1), 1, AXES(-1))), "F.cross_entropy((x @ t.transpose(1, 2)).flatten(0, 1), torch.cat([ids, ids[:, 1:2]], 1).flatten())")
+    X(1, weft_cross_entropy(x, ids), "F.cross_entropy(x, ids)") \
+    X(1, weft_cross_entropy(rows_of(x), weft_reshape(ids, 1, AXES(-1))), "F.cross_entropy(rows_of(x), ids.flatten())") \
+    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.ignore_index = INDEX(2))), "F.cross_entropy(x, ids, ignore_index=2)") \
+    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.label_smoothing = 0.1)), "F.cross_entropy(x, ids, label_smoothing=0.1)") \
+    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.weight = fixed(w))), "F.cross_entropy(x, ids, weight=fixed(w))") \
+    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.weight = fixed(w), .ignore_index = INDEX(1), .reduction = WEFT_LOSS_SUM)), "F.cross_entropy(x, ids, weight=fixed(w), ignore_index=1, reduction='sum')") \
+    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.weight = fixed(w), .label_smoothing = 0.3, .ignore_index = INDEX(0))), "F.cross_entropy(x, ids, weight=fixed(w), label_smoothing=0.3, ignore_index=0)") \
+    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.weight = fixed(w), .label_smoothing = 0.3, .reduction = WEFT_LOSS_NONE)), "F.cross_entropy(x, ids, weight=fixed(w), label_smoothing=0.3, reduction='none')") \
+    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.label_smoothing = 0.2, .reduction = WEFT_LOSS_SUM)), "F.cross_entropy(x, ids, label_smoothing=0.2, reduction='sum')") \
+    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.reduction = WEFT_LOSS_NONE, .ignore_index = INDEX(3))), "F.cross_entropy(x, ids, reduction='none', ignore_index=3)") \
+    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.cross_entropy(x, ids, reduction='sum')") \
+    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.ignore_index = INDEX(2))), "F.cross_entropy(rows_of(x), ids.flatten(), ignore_index=2)") \
+    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.label_smoothing = 0.1)), "F.cross_entropy(rows_of(x), ids.flatten(), label_smoothing=0.1)") \
+    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.weight = fixed(w))), "F.cross_entropy(rows_of(x), ids.flatten(), weight=fixed(w))") \
+    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.weight = fixed(w), .ignore_index = INDEX(1), .reduction = WEFT_LOSS_SUM)), "F.cross_entropy(rows_of(x), ids.flatten(), weight=fixed(w), ignore_index=1, reduction='sum')") \
+    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.weight = fixed(w), .label_smoothing = 0.3, .ignore_index = INDEX(0))), "F.cross_entropy(rows_of(x), ids.flatten(), weight=fixed(w), label_smoothing=0.3, ignore_index=0)") \
+    X(1, weft_cross_entropy_with(x, weft_cast(weft_reshape(ids, 2, AXES(-1, 3)), WEFT_U8), NULL), "F.cross_entropy(x, ids)") \
+    X(1, weft_cross_entropy_with(x, weft_cast(ids, WEFT_U8), OPTIONS(.label_smoothing = 0.5)), "F.cross_entropy(x, ids, label_smoothing=0.5)") \
+    X(1, weft_cross_entropy(x, part(t)), "F.cross_entropy(x, part(t))") \
+    X(1, weft_cross_entropy_with(x, part(t), OPTIONS(.weight = fixed(w), .label_smoothing = 0.1)), "F.cross_entropy(x, part(t), weight=fixed(w), label_smoothing=0.1)") \
+    X(1, weft_cross_entropy_with(rows_of(x), rows_of(t), OPTIONS(.weight = fixed(w), .reduction = WEFT_LOSS_NONE)), "F.cross_entropy(rows_of(x), rows_of(t), weight=fixed(w), reduction='none')") \
+    X(1, weft_nll(weft_log_softmax(x, 1), ids, NULL), "F.nll_loss(F.log_softmax(x, 1), ids)") \
+    X(1, weft_nll(x, ids, OPTIONS(.ignore_index = INDEX(2))), "F.nll_loss(x, ids, ignore_index=2)") \
+    X(1, weft_nll(x, ids, OPTIONS(.weight = fixed(w))), "F.nll_loss(x, ids, weight=fixed(w))") \
+    X(1, weft_nll(x, ids, OPTIONS(.weight = fixed(w), .ignore_index = INDEX(1), .reduction = WEFT_LOSS_SUM)), "F.nll_loss(x, ids, weight=fixed(w), ignore_index=1, reduction='sum')") \
+    X(1, weft_nll(x, ids, OPTIONS(.reduction = WEFT_LOSS_NONE, .ignore_index = INDEX(3))), "F.nll_loss(x, ids, reduction='none', ignore_index=3)") \
+    X(1, weft_nll(x, ids, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.nll_loss(x, ids, reduction='sum')") \
+    X(1, weft_mse(x, t), "F.mse_loss(x, t)") \
+    X(1, weft_mse_with(x, t, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.mse_loss(x, t, reduction='sum')") \
+    X(1, weft_mse_with(x, t, OPTIONS(.reduction = WEFT_LOSS_NONE)), "F.mse_loss(x, t, reduction='none')") \
+    X(1, weft_l1(x, t, NULL), "F.l1_loss(x, t)") \
+    X(1, weft_l1(x, t, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.l1_loss(x, t, reduction='sum')") \
+    X(1, weft_l1(x, t, OPTIONS(.reduction = WEFT_LOSS_NONE)), "F.l1_loss(x, t, reduction='none')") \
+    X(1, weft_smooth_l1(x, t, NULL), "F.smooth_l1_loss(x, t)") \
+    X(1, weft_smooth_l1(x, t, OPTIONS(.beta = 0.3)), "F.smooth_l1_loss(x, t, beta=0.3)") \
+    X(1, weft_smooth_l1(x, t, OPTIONS(.beta = WEFT_ZERO)), "F.smooth_l1_loss(x, t, beta=0.0)") \
+    X(1, weft_smooth_l1(x, t, OPTIONS(.beta = 2, .reduction = WEFT_LOSS_NONE)), "F.smooth_l1_loss(x, t, beta=2.0, reduction='none')") \
+    X(1, weft_huber(x, t, NULL), "F.huber_loss(x, t)") \
+    X(1, weft_huber(x, t, OPTIONS(.delta = 0.3)), "F.huber_loss(x, t, delta=0.3)") \
+    X(1, weft_huber(x, t, OPTIONS(.delta = 2, .reduction = WEFT_LOSS_SUM)), "F.huber_loss(x, t, delta=2.0, reduction='sum')") \
+    X(1, weft_kl_div(x, part(t), NULL), "F.kl_div(x, part(t))") \
+    X(1, weft_kl_div(x, part(t), OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.kl_div(x, part(t), reduction='sum')") \
+    X(1, weft_kl_div(x, part(t), OPTIONS(.reduction = WEFT_LOSS_NONE)), "F.kl_div(x, part(t), reduction='none')") \
+    X(1, weft_kl_div(x, part(t), OPTIONS(.reduction = WEFT_LOSS_BATCHMEAN)), "F.kl_div(x, part(t), reduction='batchmean')") \
+    X(1, weft_kl_div(x, t, OPTIONS(.log_target = true)), "F.kl_div(x, t, log_target=True)") \
+    X(1, weft_hinge_embedding(x, sides(t), NULL), "F.hinge_embedding_loss(x, sides(t))") \
+    X(1, weft_hinge_embedding(x, sides(t), OPTIONS(.margin = 0.3)), "F.hinge_embedding_loss(x, sides(t), margin=0.3)") \
+    X(1, weft_hinge_embedding(x, sides(t), OPTIONS(.margin = WEFT_ZERO, .reduction = WEFT_LOSS_NONE)), "F.hinge_embedding_loss(x, sides(t), margin=0.0, reduction='none')") \
+    X(1, weft_margin_ranking(x, t, sides(t), NULL), "F.margin_ranking_loss(x, t, sides(t))") \
+    X(1, weft_margin_ranking(x, t, sides(x), OPTIONS(.margin = 0.4, .reduction = WEFT_LOSS_NONE)), "F.margin_ranking_loss(x, t, sides(x), 0.4, reduction='none')") \
+    X(1, weft_bce(part(x), part(t), NULL), "F.binary_cross_entropy(part(x), part(t))") \
+    X(1, weft_bce(part(x), part(t), OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.binary_cross_entropy(part(x), part(t), reduction='sum')") \
+    X(1, weft_bce(part(x), part(t), OPTIONS(.weight = fixed(first_of(t)))), "F.binary_cross_entropy(part(x), part(t), weight=fixed(first_of(t)))") \
+    X(1, weft_bce_with_logits(x, part(t)), "F.binary_cross_entropy_with_logits(x, part(t), reduction='none')") \
+    X(1, weft_bce_with_logits_with(x, part(t), NULL), "F.binary_cross_entropy_with_logits(x, part(t))") \
+    X(1, weft_bce_with_logits_with(x, part(t), OPTIONS(.pos_weight = fixed(first_of(t)))), "F.binary_cross_entropy_with_logits(x, part(t), pos_weight=fixed(first_of(t)))") \
+    X(1, weft_bce_with_logits_with(x, part(t), OPTIONS(.pos_weight = fixed(column(w)), .weight = fixed(column(b)), .reduction = WEFT_LOSS_SUM)), "F.binary_cross_entropy_with_logits(x, part(t), pos_weight=fixed(column(w)), weight=fixed(column(b)), reduction='sum')") \
+    X(1, weft_triplet_margin(x, t, weft_offset(x, 0.1), NULL), "F.triplet_margin_loss(x, t, x + 0.1)") \
+    X(1, weft_triplet_margin(x, weft_tanh(t), t, OPTIONS(.margin = 2, .swap = true, .reduction = WEFT_LOSS_NONE)), "F.triplet_margin_loss(x, t.tanh(), t, margin=2.0, swap=True, reduction='none')") \
+    X(1, weft_triplet_margin(x, t, weft_tanh(x), OPTIONS(.p = 1)), "F.triplet_margin_loss(x, t, x.tanh(), p=1)") \
+    X(1, weft_cosine_embedding(rows_of(x), rows_of(t), sides_of_rows(t), NULL), "F.cosine_embedding_loss(rows_of(x), rows_of(t), sides_of_rows(t))") \
+    X(1, weft_cosine_embedding(rows_of(x), rows_of(t), sides_of_rows(t), OPTIONS(.margin = 0.2, .reduction = WEFT_LOSS_NONE)), "F.cosine_embedding_loss(rows_of(x), rows_of(t), sides_of_rows(t), 0.2, reduction='none')") \
+    X(1, weft_cosine_similarity(x, t, 1, 0), "F.cosine_similarity(x, t)") \
+    X(1, weft_cosine_similarity(x, t, -1, 0.9), "F.cosine_similarity(x, t, -1, 0.9)") \
+    X(1, weft_normalize(x, 1, 0), "F.normalize(x)") \
+    X(1, weft_normalize(x, -1, 1), "F.normalize(x, dim=-1, eps=1.0)")
 /* clang-format on */
 
 static weft_value *build(int row, weft_value *x, weft_value *t, weft_value *w, weft_value *b,
@@ -311,5 +412,84 @@ TEST(they_replay_at_another_batch) {
     }
 }
 
+/* ---- errors: the sentence, with this file and the scope ---- */
+
+/* clang-format off */
+#define ERRORS(X)                                                                                            \
+    X(weft_layer_norm_op(x, weft_reshape(w, 2, AXES(2, 2)), NULL, 0), "layer_norm: the weight is f32[2,2], x f32[2,4,3]: it must have the lengths") \
+    X(weft_layer_norm_op(x, NULL, b, 0), "layer_norm: a bias without a weight") \
+    X(weft_rms_norm_op(x, w, 0), "rms_norm: weight is f32[4]: it must be [3]") \
+    X(weft_group_norm_op(x, 3, w, b, 0), "group_norm: 3 groups of the 4 channels of f32[2,4,3]") \
+    X(weft_group_norm_op(w, 1, NULL, NULL, 0), "group_norm: x is f32[4]: it must be [N, C, ...]") \
+    X(weft_group_norm_op(weft_transpose(x, 1, 2), 1, w, NULL, 0), "group_norm: the weight is f32[4]: it must be [3]") \
+    X(weft_instance_norm_op(weft_slice(x, 2, 0, 1), w, b, 0), "with more than one element a channel") \
+    X(weft_layer_norm_with(x, "n", &(weft_norm_options){.axes = 4}), "layer_norm: axes=4 of f32[2,4,3]: it must be 1 to 3") \
+    X(weft_group_norm_with(x, 2, "n", &(weft_norm_options){.axes = 2}), "group_norm: axes=2: only layer_norm and rms_norm") \
+    X(weft_instance_norm_with(x, "n", &(weft_norm_options){.eps = -1}), "layer_norm: eps must not be negative") \
+    X(weft_cross_entropy(x, w), "cross_entropy: x is f32[2,4,3], the target f32[4]: it must be [N, C] or") \
+    X(weft_cross_entropy_with(x, ids, OPTIONS(.weight = weft_slice(w, 0, 0, 3))), "cross_entropy: the weight is f32[3]: it must be [4]") \
+    X(weft_cross_entropy_with(x, ids, OPTIONS(.label_smoothing = 1.5)), "cross_entropy: label_smoothing=1.5: it must be 0 to 1") \
+    X(weft_cross_entropy_with(x, t, OPTIONS(.ignore_index = INDEX(1))), "cross_entropy: the targets are probabilities") \
+    X(weft_cross_entropy_with(x, ids, OPTIONS(.reduction = (weft_reduction)7)), "cross_entropy: reduction=7") \
+    X(weft_cross_entropy_with(x, ids, OPTIONS(.margin = 1)), "cross_entropy: this loss has no option margin") \
+    X(weft_nll(x, weft_slice(w, 0, 0, 3), NULL), "nll: x is f32[2,4,3], the target f32[3]") \
+    X(weft_nll(x, weft_cast(ids, WEFT_F32), NULL), "nll: the target is f32[2,3]: it must be integer") \
+    X(weft_mse_with(x, t, OPTIONS(.weight = w)), "mse: this loss has no option weight") \
+    X(weft_l1(x, w, NULL), "l1: the prediction is f32[2,4,3], the target f32[4]") \
+    X(weft_l1(x, t, OPTIONS(.reduction = WEFT_LOSS_BATCHMEAN)), "l1: this loss has no option WEFT_LOSS_BATCHMEAN") \
+    X(weft_smooth_l1(x, t, OPTIONS(.beta = -1)), "smooth_l1: beta=-1: it must be 0 or more") \
+    X(weft_smooth_l1(x, t, OPTIONS(.delta = 1)), "smooth_l1: this loss has no option delta") \
+    X(weft_huber(x, t, OPTIONS(.delta = WEFT_ZERO)), "it must be above 0 (0 means 1)") \
+    X(weft_huber(x, t, OPTIONS(.beta = 1)), "huber: this loss has no option beta") \
+    X(weft_kl_div(x, t, OPTIONS(.swap = true)), "kl_div: this loss has no option swap") \
+    X(weft_bce(x, t, OPTIONS(.weight = w)), "bce: the weight is f32[4]: it must broadcast to the prediction, f32[2,4,3]") \
+    X(weft_bce(x, t, OPTIONS(.pos_weight = w)), "bce: this loss has no option pos_weight") \
+    X(weft_bce_with_logits_with(x, t, OPTIONS(.pos_weight = w)), "bce_with_logits: the pos_weight is f32[4]") \
+    X(weft_bce_with_logits_with(x, t, OPTIONS(.ignore_index = INDEX(0))), "bce_with_logits: this loss has no option ignore_index") \
+    X(weft_hinge_embedding(x, t, OPTIONS(.log_target = true)), "hinge_embedding: this loss has no option log_target") \
+    X(weft_hinge_embedding(x, t, OPTIONS(.margin = INFINITY)), "hinge_embedding: margin=inf: it must be finite") \
+    X(weft_margin_ranking(x, t, w, NULL), "margin_ranking: the prediction is f32[2,4,3], the target f32[4]") \
+    X(weft_cosine_embedding(x, t, w, NULL), "cosine_embedding: a is f32[2,4,3]") \
+    X(weft_triplet_margin(x, t, x, OPTIONS(.p = 3)), "triplet_margin: p=3: the norm must be 1 or 2") \
+    X(weft_triplet_margin(x, t, w, NULL), "triplet_margin: the prediction is f32[2,4,3], the target f32[4]") \
+    X(weft_cosine_similarity(x, t, 3, 0), "cosine_similarity: f32[2,4,3] has no axis 3") \
+    X(weft_normalize(x, -4, 0), "normalize: f32[2,4,3] has no axis -4")
+/* clang-format on */
+
+static weft_value *build_wrong(int row, weft_value *x, weft_value *t, weft_value *w, weft_value *b,
+                               weft_value *ids) {
+    int i = 0;
+#define X(call, error)                                                                                       \
+    if (row == i++) return call;
+    ERRORS(X)
+#undef X
+    return NULL;
+}
+
+TEST(errors_name_file_scope_and_rule) {
+    static const char *const errors[] = {
+#define X(call, error) error,
+        ERRORS(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        weft_model *m = weft_model_new("m");
+        weft_model_batch(m, 2);
+        weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+        weft_value *x = weft_input(g, "x", WEFT_F32, 3, AXES(WEFT_BATCH, 4, 3)), *y = x;
+        weft_value *t = weft_input(g, "t", WEFT_F32, 3, AXES(WEFT_BATCH, 4, 3));
+        weft_value *w = weft_input(g, "w", WEFT_F32, 1, AXES(4)),
+                   *b = weft_input(g, "b", WEFT_F32, 1, AXES(4));
+        weft_value *ids = weft_input(g, "ids", WEFT_I64, 2, AXES(WEFT_BATCH, 3));
+        WEFT_SCOPE(x, "net") y = build_wrong((int)i, x, t, w, b, ids);
+        CHECK_SAYS(y == NULL, "%s: there is a value", errors[i]);
+        CHECK_HOLDS(weft_model_error(m)->text, errors[i]);
+        CHECK_HOLDS(weft_model_error(m)->text, "test_norm_loss.c:");
+        CHECK_HOLDS(weft_model_error(m)->text, "in net");
+        weft_model_free(m);
+    }
+}
+
 SUITE("norm loss",
-      {T(values_gradients_and_second_gradients_are_those_of_pytorch), T(they_replay_at_another_batch)})
+      {T(errors_name_file_scope_and_rule), T(values_gradients_and_second_gradients_are_those_of_pytorch),
+       T(they_replay_at_another_batch)})

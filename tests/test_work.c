@@ -118,6 +118,7 @@ TEST(bytes_are_those_that_launches_read_and_write) {
          (2 * 192 + 6 + 32) * F32 + 2 * 64 * F32, (192 + 32) * F32 + 2 * 64 * F32},
         /* logits and targets; the mean and a logarithm a row */
         {"cross_entropy", "bf16[6,10], i32[6]", "", 2, 60 * BF16 + 6 * I32, (1 + 6) * F32},
+        {"cross_entropy", "bf16[6,10], i32[6]", "reduction=none", 1, 60 * BF16 + 6 * I32, (6 + 6) * F32},
         {"batch_norm_backward", "f32[2,4,1,1], f32[2,4,1,1], f32[4], f32[4], f32[4]", "", 3,
          (2 * 16 + 3 * 4) * F32 + 8 * F32, (8 + 8) * F32 + 8 * F32},
         /* rows too long for one warp: dy and x again for dw and db; one part of 1,025 pairs */

@@ -387,14 +387,80 @@ WEFT_API weft_value *weft_group_norm_op(weft_value *x, int64_t groups, weft_valu
 /** Normalizes each channel of each x[n, C, ...] by its own elements, then w * x + b; w and b are [C], or
  * NULL. eps as weft_layer_norm_op(). */
 WEFT_API weft_value *weft_instance_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);
-/** logits[N, classes], integer target[N] (not [N, 1]) -> mean over rows, f32[]. Rows whose target is -100 are
- * ignored. */
+/** What a loss of many elements becomes. */
+typedef enum weft_reduction {
+    WEFT_LOSS_MEAN,      /**< their mean, [] */
+    WEFT_LOSS_SUM,       /**< their sum, [] */
+    WEFT_LOSS_NONE,      /**< each of them */
+    WEFT_LOSS_BATCHMEAN, /**< of weft_kl_div(): their sum divided by the length of axis 0, [] */
+} weft_reduction;
+
+/** Options of losses; NULL or zeroes: PyTorch's defaults. A field that a loss does not have is an error. */
+typedef struct weft_loss {
+    weft_reduction reduction; /**< 0: the mean */
+    /** cross_entropy, nll: [C], what each class counts; a mean divides by what all targets count. bce,
+     * bce_with_logits: what each element counts; it broadcasts. */
+    weft_value *weight;
+    weft_value *pos_weight;      /**< bce_with_logits: what positive targets count; it broadcasts */
+    const int64_t *ignore_index; /**< cross_entropy, nll: rows of this target do not count; NULL: -100 */
+    double label_smoothing;      /**< cross_entropy: this part of each target is spread over all classes */
+    double beta;                 /**< smooth_l1: 0: 1; WEFT_ZERO (train.h): l1 */
+    double delta;                /**< huber: 0: 1 */
+    double margin;               /**< 0: 1, in margin_ranking and cosine_embedding 0; WEFT_ZERO: a true 0 */
+    double p;                    /**< triplet_margin: the norm, 1 or 2; 0: 2 */
+    bool swap;       /**< triplet_margin: the negative's distance to the nearer of anchor and positive */
+    bool log_target; /**< kl_div: the target is the log of a probability too */
+} weft_loss;
+
+/** The mean over rows of -log softmax(logits)[target]. Logits [N, C] and one integer target a row, [N] (not
+ * [N, 1]), or [N, C, ...] and [N, ...]; or a target of the logits' shape, which is probabilities. Rows whose
+ * target is -100 do not count. */
 WEFT_API weft_value *weft_cross_entropy(weft_value *logits, weft_value *target);
+/** weft_cross_entropy() with options: reduction, weight, ignore_index, label_smoothing. */
+WEFT_API weft_value *weft_cross_entropy_with(weft_value *logits, weft_value *target,
+                                             const weft_loss *options);
+/** -x[target], x[N, C] or x[N, C, ...] being logs of probabilities. Options: reduction, weight,
+ * ignore_index. */
+WEFT_API weft_value *weft_nll(weft_value *x, weft_value *target, const weft_loss *options);
 /** max(x,0) - x t + log(1 + exp(-|x|)), element by element, not reduced. The target t has x's shape or is a
  * single number, []. (It does not broadcast otherwise: [4,1] against [4] would become [4,4].) */
 WEFT_API weft_value *weft_bce_with_logits(weft_value *x, weft_value *target);
+/** The mean of weft_bce_with_logits(). Options: reduction, weight, pos_weight. */
+WEFT_API weft_value *weft_bce_with_logits_with(weft_value *x, weft_value *target, const weft_loss *options);
+/** -t log x - (1 - t) log(1 - x), x being probabilities; logs are at least -100, and no gradient flows where
+ * x is 0 or 1. Options: reduction, weight. */
+WEFT_API weft_value *weft_bce(weft_value *x, weft_value *target, const weft_loss *options);
 /** Mean of the squared differences, []. The target has x's shape or is a single number, []. */
 WEFT_API weft_value *weft_mse(weft_value *x, weft_value *target);
+/** weft_mse() with an option: reduction. */
+WEFT_API weft_value *weft_mse_with(weft_value *x, weft_value *target, const weft_loss *options);
+/** |x - t|. Option: reduction. */
+WEFT_API weft_value *weft_l1(weft_value *x, weft_value *target, const weft_loss *options);
+/** d^2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = x - t. Options: reduction, beta. */
+WEFT_API weft_value *weft_smooth_l1(weft_value *x, weft_value *target, const weft_loss *options);
+/** d^2 / 2 where |d| < delta, else delta (|d| - delta / 2), with d = x - t. Options: reduction, delta. */
+WEFT_API weft_value *weft_huber(weft_value *x, weft_value *target, const weft_loss *options);
+/** t (log t - x), x being logs of probabilities. Options: reduction, log_target. */
+WEFT_API weft_value *weft_kl_div(weft_value *x, weft_value *target, const weft_loss *options);
+/** x where the target is 1, max(margin - x, 0) where it is -1. Options: reduction, margin. */
+WEFT_API weft_value *weft_hinge_embedding(weft_value *x, weft_value *target, const weft_loss *options);
+/** max(-target (a - b) + margin, 0): a shall be larger where the target is 1, b where it is -1. Options:
+ * reduction, margin. */
+WEFT_API weft_value *weft_margin_ranking(weft_value *a, weft_value *b, weft_value *target,
+                                         const weft_loss *options);
+/** a and b [N, D], target [N]: 1 - cos(a, b) where it is 1, max(cos(a, b) - margin, 0) where it is -1.
+ * Options: reduction, margin. */
+WEFT_API weft_value *weft_cosine_embedding(weft_value *a, weft_value *b, weft_value *target,
+                                           const weft_loss *options);
+/** max(|anchor - positive| - |anchor - negative| + margin, 0), distances along the last axis. Options:
+ * reduction, margin, p, swap. */
+WEFT_API weft_value *weft_triplet_margin(weft_value *anchor, weft_value *positive, weft_value *negative,
+                                         const weft_loss *options);
+/** The cosine of the angle between a and b along an axis, which vanishes; PyTorch's default is 1. Lengths are
+ * at least eps; 0: 1e-8. a and b broadcast. */
+WEFT_API weft_value *weft_cosine_similarity(weft_value *a, weft_value *b, int axis, double eps);
+/** x / max(|x|, eps), |x| being the 2-norm along an axis; PyTorch's default is 1. eps 0: 1e-12. */
+WEFT_API weft_value *weft_normalize(weft_value *x, int axis, double eps);
 /** @} */
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* cross_entropy.c - the mean of -log softmax(logits)[target] over the rows that are not ignored;
+/* cross_entropy.c - the mean of -log softmax(logits)[target] over the rows that are not ignored, or its sum;
  * torch.nn.functional.cross_entropy.
- *     logits [N, C], target [N] of an integer type  ->  loss [], lse [N]
+ *     logits [N, C], target [N] of an integer type  ->  loss [] (reduction none: [N]), lse [N]
  * lse, the log of the sum of e^logits of each row, is for the backward op, which gives dlogits. If all rows
  * are ignored the loss is NaN, as in PyTorch. A target outside of [0, C) that is not ignored fails the
  * run. */
@@ -17,8 +17,9 @@ static bool infer(op_call *c) {
     if (t->ndim != 1 || t->shape[0] != x->shape[0])
         return op_fail(c, WEFT_SHAPE, "logits %s and target %s: one target a row", TYPE(x), TYPE(t));
     c->n_out = 2;
-    c->out[0] = type_scalar(dtype_accumulator(x->dtype));
-    c->out[1] = type_of(dtype_accumulator(x->dtype), 1, x->shape);
+    c->out[0] = c->out[1] = type_of(dtype_accumulator(x->dtype), 1, x->shape);
+    if (((const cross_entropy_attrs *)c->attrs)->reduction != LOSS_NONE)
+        c->out[0] = type_scalar(c->out[1].dtype);
     return true;
 }
 
@@ -34,6 +35,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 
 static weft_status reference(const kernel_call *c) {
     const tensor *x = &c->in[0], *target = &c->in[1];
+    const cross_entropy_attrs *a = c->attrs;
     int64_t classes = x->type.shape[1], rows;
     weft_status status = cross_entropy_targets(c, target, classes, &rows);
     if (status) return status;
@@ -46,16 +48,18 @@ static weft_status reference(const kernel_call *c) {
         double lse = most + log(sum);
         element_set(&c->out[1], &i, lse);
         int64_t t = element_int(target, &i);
-        if (t != ((const cross_entropy_attrs *)c->attrs)->ignore_index)
-            loss += lse - element_get(x, (int64_t[]){i, t});
+        double own = t == a->ignore_index ? 0 : lse - element_get(x, (int64_t[]){i, t});
+        loss += own;
+        if (a->reduction == LOSS_NONE) element_set(&c->out[0], &i, own);
     }
-    element_set(&c->out[0], NULL, loss / (double)rows);
+    if (a->reduction != LOSS_NONE)
+        element_set(&c->out[0], NULL, a->reduction == LOSS_MEAN ? loss / (double)rows : loss);
     return WEFT_OK;
 }
 
 const weft_op weft_op_cross_entropy = {
     .name = "cross_entropy",
-    .summary = "mean of -log softmax(logits)[target] over rows",
+    .summary = "mean, sum or each of -log softmax(logits)[target] of rows",
     .torch = "torch.nn.functional.cross_entropy",
     .min_in = 2,
     .max_in = 2,
@@ -68,18 +72,17 @@ const weft_op weft_op_cross_entropy = {
     .gradient = gradient,
     .reference = reference,
     .samples =
-        (const op_sample[]){{"f32[5,4], i64[5]", "ignore_index=-100", .out = "f32[], f32[5]"},
-                            {"f32[5,4], i32[5]", "ignore_index=2", .out = "f32[], f32[5]"},
-                            {"f32[70,65], u8[70]", "ignore_index=-100", .below = 65, .low = -9, .high = 9},
-                            {"f32[300,1003], i32[300]", "ignore_index=-100", .below = 1003,
-                             .no_gradient = true}, /* large: fast kernels */
-                            {"f32[5,4], f32[5]", .error = "it must be integer"},
-                            {"f32[5,4], i64[4]", .error = "one target a row"},
-                            {"f32[5], i64[5]", .error = "must be [rows, classes]"},
-                            {0}},
+        (const op_sample[]){
+            {"f32[5,4], i64[5]", "ignore_index=-100", .out = "f32[], f32[5]"},
+            {"f32[5,4], i32[5]", "ignore_index=2", .out = "f32[], f32[5]"},
+            {"f32[70,65], u8[70]", "ignore_index=-100", .below = 65, .low = -9, .high = 9},
+            {"f32[300,1003], i32[300]", "ignore_index=-100", .below = 1003,
+             .no_gradient = true}, /* large: fast kernels */
+            {"f32[5,4], i64[5]", "ignore_index=1 reduction=sum", .out = "f32[], f32[5]"},
+            {"f32[5,4], i64[5]", "ignore_index=1 reduction=none", .out = "f32[5], f32[5]"},
+            {"f32[300,1003], i32[300]", "ignore_index=7 reduction=none", .below = 1003, .no_gradient = true},
+            {"f32[5,4], f32[5]", .error = "it must be integer"},
+            {"f32[5,4], i64[4]", .error = "one target a row"},
+            {"f32[5], i64[5]", .error = "must be [rows, classes]"},
+            {0}},
 };
-
-weft_value *weft_cross_entropy(weft_value *logits, weft_value *target) {
-    cross_entropy_attrs a = {.ignore_index = -100};
-    return op_value(&weft_op_cross_entropy, 2, (weft_value *[]){logits, target}, &a);
-}

@@ -1,7 +1,8 @@
 /* cross_entropy_backward.c - the gradient of cross_entropy with respect to the logits, from dloss [] and lse
  * [N]; `rows` is the number of rows that are not ignored:
  *     dlogits[i, k] = dloss / rows (e^(logits[i, k] - lse[i]) - (k == target[i])), 0 in ignored rows
- * With a gradient a by dlogits, p = e^(logits - lse) and f = dloss / rows, 0 in ignored rows, it has
+ * For a sum there is no division, and for each row's loss dloss is [N]. With a gradient a by dlogits,
+ * p = e^(logits - lse) and f = dloss / rows (or dloss), 0 in ignored rows, it has
  *     by logits: f a p        by lse: -sum over k of f a p        by dloss: sum of a dlogits, at dloss 1 */
 #include "ops/norm_loss/norm.h"
 
@@ -9,10 +10,12 @@
 
 static bool infer(op_call *c) {
     if (!op_want_float(c, 1)) return false;
+    int each = ((const cross_entropy_attrs *)c->attrs)->reduction == LOSS_NONE;
     const tensor_type *dloss = op_in(c, 0), *x = op_in(c, 1), *t = op_in(c, 2), *lse = op_in(c, 3);
     if (x->ndim != 2 || !dtype_is_integer(t->dtype) || t->ndim != 1 || t->shape[0] != x->shape[0] ||
-        lse->ndim != 1 || lse->shape[0] != x->shape[0] || dloss->ndim != 0 ||
-        dloss->dtype != dtype_accumulator(x->dtype) || lse->dtype != dloss->dtype)
+        lse->ndim != 1 || lse->shape[0] != x->shape[0] || dloss->ndim != each ||
+        (each && dloss->shape[0] != x->shape[0]) || dloss->dtype != dtype_accumulator(x->dtype) ||
+        lse->dtype != dloss->dtype)
         return op_fail(c, WEFT_SHAPE, "dloss %s, logits %s, target %s, lse %s do not belong together",
                        TYPE(dloss), TYPE(x), TYPE(t), TYPE(lse));
     c->n_out = 1;
@@ -20,17 +23,19 @@ static bool infer(op_call *c) {
     return true;
 }
 
-/* dloss / rows as [N, 1], 0 in ignored rows. */
+/* dloss / rows, or dloss, as [N, 1] or [], 0 in ignored rows. */
 static weft_value *row_factors(weft_node *n, weft_value *dloss) {
-    weft_value *target = n->in[2];
+    const cross_entropy_attrs *a = n->attrs;
+    weft_value *target = n->in[2], *counts = NULL;
     weft_dtype dtype = target->type.dtype;
-    double ignored = (double)((const cross_entropy_attrs *)n->attrs)->ignore_index;
-    if (!constant_fits(dtype, ignored)) /* no target can be ignored */
-        return weft_scale(dloss, 1 / (double)target->type.shape[0]);
-    weft_value *never = weft_constant(n->graph, dtype, 0, NULL, ignored);
-    weft_value *counts = weft_cast(weft_not_equal(target, never), dloss->type.dtype);
-    weft_value *rows = weft_sum(counts, 0, NULL, false);
-    return weft_unsqueeze(weft_mul(counts, weft_div(dloss, rows)), 1);
+    if (constant_fits(dtype, (double)a->ignore_index)) { /* else no target is ignored */
+        weft_value *never = weft_constant(n->graph, dtype, 0, NULL, (double)a->ignore_index);
+        counts = weft_cast(weft_not_equal(target, never), dloss->type.dtype);
+    }
+    if (a->reduction == LOSS_MEAN && counts) dloss = weft_div(dloss, weft_sum(counts, 0, NULL, false));
+    if (a->reduction == LOSS_MEAN && !counts) dloss = weft_scale(dloss, 1 / (double)target->type.shape[0]);
+    if (counts) dloss = weft_mul(counts, dloss);
+    return dloss && dloss->type.ndim ? weft_unsqueeze(dloss, 1) : dloss;
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
@@ -40,23 +45,26 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (wanted[1]) din[1] = fap;
     if (wanted[3]) din[3] = weft_neg(weft_sum(fap, 1, (int64_t[]){1}, false));
     if (!wanted[0]) return;
-    weft_value *one = weft_constant(n->graph, dloss->type.dtype, 0, NULL, 1);
+    const tensor_type *like = &dloss->type;
+    weft_value *one = weft_constant(n->graph, like->dtype, like->ndim, like->shape, 1);
     weft_value *in[] = {one, x, n->in[2], lse};
     weft_value *slope = node_value(n->graph, &weft_op_cross_entropy_backward, 4, in, n->attrs);
-    din[0] = weft_sum(weft_mul(a, weft_cast(slope, lse->type.dtype)), 0, NULL, false);
+    weft_value *each = weft_mul(a, weft_cast(slope, lse->type.dtype));
+    din[0] = like->ndim ? weft_sum(each, 1, (int64_t[]){1}, false) : weft_sum(each, 0, NULL, false);
 }
 
 static weft_status reference(const kernel_call *c) {
     const tensor *x = &c->in[1], *target = &c->in[2];
-    int64_t rows, at[2] = {0}, ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index;
+    const cross_entropy_attrs *attrs = c->attrs;
+    int64_t rows, at[2] = {0};
     weft_status status = cross_entropy_targets(c, target, x->type.shape[1], &rows);
     if (status) return status;
-    /* dloss / rows: the gradient of the mean. */
-    double factor = element_get(&c->in[0], NULL) / (double)rows;
     do {
         int64_t t = element_int(target, at);
         double p = exp(element_get(x, at) - element_get(&c->in[3], at));
-        element_set(&c->out[0], at, t == ignored ? 0 : factor * (p - (t == at[1])));
+        double factor = element_get(&c->in[0], attrs->reduction == LOSS_NONE ? at : NULL);
+        if (attrs->reduction == LOSS_MEAN) factor /= (double)rows;
+        element_set(&c->out[0], at, t == attrs->ignore_index ? 0 : factor * (p - (t == at[1])));
     } while (index_next(&x->type, at));
     return WEFT_OK;
 }
@@ -76,11 +84,18 @@ const weft_op weft_op_cross_entropy_backward = {
     .gradient = gradient,
     .reference = reference,
     .samples =
-        (const op_sample[]){{"f32[], f32[5,4], i64[5], f32[5]", "ignore_index=-100", .out = "f32[5,4]"},
-                            {"f32[], f32[5,4], i32[5], f32[5]", "ignore_index=2"},
-                            {"f32[], f32[5,4], u8[5], f32[5]", "ignore_index=-100"},
-                            {"f32[], f32[300,1003], i32[300], f32[300]", "ignore_index=-100", .below = 1003,
-                             .no_gradient = true},
-                            {"f32[], f32[5,4], i64[5], f32[4]", .error = "do not belong together"},
-                            {0}},
+        (const op_sample[]){
+            {"f32[], f32[5,4], i64[5], f32[5]", "ignore_index=-100", .out = "f32[5,4]"},
+            {"f32[], f32[5,4], i32[5], f32[5]", "ignore_index=2"},
+            {"f32[], f32[5,4], u8[5], f32[5]", "ignore_index=-100"},
+            {"f32[], f32[5,4], i64[5], f32[5]", "ignore_index=1 reduction=sum"},
+            {"f32[5], f32[5,4], i64[5], f32[5]", "ignore_index=1 reduction=none"},
+            {"f32[5], f32[5,4], u8[5], f32[5]", "ignore_index=-1 reduction=none"},
+            {"f32[300], f32[300,1003], i32[300], f32[300]", "ignore_index=-100 reduction=none", .below = 1003,
+             .no_gradient = true},
+            {"f32[], f32[5,4], i64[5], f32[5]", "reduction=none", .error = "do not belong together"},
+            {"f32[], f32[300,1003], i32[300], f32[300]", "ignore_index=-100", .below = 1003,
+             .no_gradient = true},
+            {"f32[], f32[5,4], i64[5], f32[4]", .error = "do not belong together"},
+            {0}},
 };

@@ -6,8 +6,11 @@ const op_attr norm_attr_table[] = {
     {0},
 };
 
+static const char *const reductions[] = {"mean", "sum", "none", NULL};
+
 const op_attr cross_entropy_attr_table[] = {
-    {"ignore_index", ATTR_INT, offsetof(cross_entropy_attrs, ignore_index), 0, 0},
+    {"ignore_index", ATTR_INT, offsetof(cross_entropy_attrs, ignore_index), 0, 0, NULL},
+    {"reduction", ATTR_INT, offsetof(cross_entropy_attrs, reduction), LOSS_MEAN, LOSS_NONE, reductions},
     {0},
 };
 

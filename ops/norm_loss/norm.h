@@ -16,7 +16,12 @@ typedef struct norm_attrs { /* layer_norm, rms_norm, batch_norm */
 typedef struct cross_entropy_attrs { /* cross_entropy and its backward */
     /* rows with this target do not count */
     int64_t ignore_index;
+    int64_t reduction; /* LOSS_MEAN, ... */
 } cross_entropy_attrs;
+
+/* The loss: the mean over the rows that count, their sum, or each row's, which is 0 where it does not
+ * count. */
+enum { LOSS_MEAN, LOSS_SUM, LOSS_NONE };
 
 extern const op_attr softmax_attr_table[], norm_attr_table[], cross_entropy_attr_table[];
 bool softmax_infer(op_call *c); /* also that of log_softmax */

@@ -44,6 +44,30 @@ def through(norm, x, t, w, b):
     return torch.tanh(norm(x @ t.transpose(1, 2), w, b))
 
 
+# The names of helpers of the test.
+part, sides = torch.sigmoid, torch.sign
+
+
+def fixed(v):
+    return v.detach()
+
+
+def rows_of(x):
+    return x.mT.reshape(-1, 4)
+
+
+def first_of(t):
+    return t[:, :, :1]
+
+
+def column(w):
+    return w[:, None]
+
+
+def sides_of_rows(t):
+    return torch.sign(rows_of(t))[:, 0]
+
+
 def gradients(values, by):
     """Of the sum of all squares; None where it does not depend on an operand."""
     loss = sum((v * v).sum() for v in values if v is not None)

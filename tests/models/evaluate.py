@@ -92,6 +92,19 @@ def normalize(x, axes, eps):
     return centered * torch.rsqrt(centered.square().mean(axes, keepdim=True) + eps)
 
 
+def bounded(d, bound):
+    return torch.where(d.abs() < bound, d * d / 2, bound * (d.abs() - bound / 2)).mean()
+
+
+def cross_entropy_with(x, i, r):
+    """Not F.cross_entropy, whose weight has no gradient."""
+    logs, t = x[0].log_softmax(1).movedim(1, -1), x[1]
+    w = torch.ones(logs.shape[-1], dtype=logs.dtype) if x[2] is None else x[2]
+    own = -(logs * w).gather(-1, t.unsqueeze(-1)).squeeze(-1)
+    loss = ((1 - r[0]) * own - r[0] / logs.shape[-1] * (logs * w).sum(-1)) * (t != i[1])
+    return loss if i[0] == 2 else loss.sum()
+
+
 def channel_norm(x, groups, eps):
     y = normalize(x[0].reshape(x[0].shape[0], groups, -1), [-1], eps).reshape(x[0].shape)
     shape = [1, -1] + [1] * (y.dim() - 2)
@@ -152,6 +165,11 @@ COMPUTE = {
     "rms_norm": lambda x, i, r: x[0] * torch.rsqrt(x[0].square().mean(-1, keepdim=True) + r[0]) * (1 if x[1] is None else x[1]),
     "group_norm": lambda x, i, r: channel_norm(x, i[0], r[0]),
     "instance_norm": lambda x, i, r: channel_norm(x, x[0].shape[1], r[0]),
+    "cross_entropy_with": cross_entropy_with,
+    "l1": lambda x, i, r: (x[0] - x[1]).abs().mean(),
+    "smooth_l1": lambda x, i, r: bounded(x[0] - x[1], r[0]) / r[0], "huber": lambda x, i, r: bounded(x[0] - x[1], r[0]),
+    "cosine_similarity": lambda x, i, r: F.cosine_similarity(x[0], x[1], i[0], r[0]),
+    "normalize": lambda x, i, r: F.normalize(x[0], dim=i[0], eps=r[0]),
     "cross_entropy": lambda x, i, r: F.cross_entropy(x[0], x[1]),
     "bce_with_logits": lambda x, i, r: x[0].clamp(min=0) - x[0] * x[1] + torch.log1p(torch.exp(-x[0].abs())),
     "mse": lambda x, i, r: (x[0] - x[1]).square().mean(),

@@ -469,6 +469,43 @@ def cross_entropy(g, at):
     return g.node("cross_entropy", [x, t], shape=(), mag=x.mag + 2)
 
 
+REDUCTIONS = "mean sum none".split()
+
+
+def cross_entropy_with(g, at):
+    """Of [N, C, d] too; class 0 may be ignored, but there is a row that counts: its loss is a number."""
+    n, classes, image = g.size(), 2 + g.size(), at.k == 0 and at.layout != "channels_last" and g.chance(0.5)
+    rows = (n, g.size()) if image else (n,)
+    x = at(0, (n, classes) + rows[1:])
+    t = at(1, rows, dtype=I64, below=classes)
+    w = at(2, (classes,), positive=True) if at.k == 2 or g.chance(0.5) else None
+    reduction = g.pick([1, 2])
+    return g.node("cross_entropy_with", [x, t, w], i=[reduction, g.pick([0, -100])], r=[g.pick([0, 0.1, 0.5])],
+                  shape=rows if reduction == 2 else (), mag=(x.mag + 2) * (w.mag if w else 1))
+
+
+def measured(name):
+    """Along an axis of lengths well above 0."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 1, 4, at.ndim(1, 1, 4) if name == "cosine_similarity" else None))
+        axis = g.below(len(shape))
+        a = at(0, shape, positive=True)
+        if name == "normalize":
+            return g.node(name, [a], i=[axis], r=[1e-3], shape=shape)
+        b = a if at.is_twice() and g.chance(0.5) else at(1, shape, positive=True)
+        return g.node(name, [a, b], i=[axis - len(shape)], r=[1e-3], shape=shape[:axis] + shape[axis + 1:])
+    return draw
+
+
+def rounded(name):
+    """Losses with a bound; l1 has none."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
+        a, b = at(0, shape), at(1, shape)
+        return g.node(name, [a, b], r=[g.pick([0.5, 1, 2])], shape=(), mag=2 * (a.mag + b.mag))
+    return draw
+
+
 def compared(name):
     """A prediction and a target: of one shape, or the target a single number."""
     def draw(g, at):
@@ -526,6 +563,9 @@ TABLE = {op.name: op for op in [
     Op("rms_norm", rms_norm, "x w", flat="w"), Op("group_norm", channel_norm("group_norm"), "x w b", flat="w b"),
     Op("instance_norm", channel_norm("instance_norm"), "x w b", flat="w b"),
     Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x"),
+    Op("cross_entropy_with", cross_entropy_with, "x t w", blind="t", flat="w"),
+    *(Op(n, rounded(n), "x t") for n in "l1 smooth_l1 huber".split()),
+    Op("cosine_similarity", measured("cosine_similarity"), "a b"), Op("normalize", measured("normalize")),
     Op("bce_with_logits", compared("bce_with_logits"), "x t"), Op("mse", compared("mse"), "x t"),
 ]}
 POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu clamp softplus gelu gelu_tanh scale offset "

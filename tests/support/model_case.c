@@ -223,6 +223,17 @@ static weft_value *build(call *c) {
     if (!strcmp(c->op, "softmax")) return weft_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "log_softmax")) return weft_log_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "layer_norm")) return weft_layer_norm_op(in[0], in[1], in[2], c->r[0]);
+    if (!strcmp(c->op, "l1")) return weft_l1(in[0], in[1], NULL);
+    if (!strcmp(c->op, "smooth_l1")) return weft_smooth_l1(in[0], in[1], &(weft_loss){.beta = c->r[0]});
+    if (!strcmp(c->op, "huber")) return weft_huber(in[0], in[1], &(weft_loss){.delta = c->r[0]});
+    if (!strcmp(c->op, "cosine_similarity")) return weft_cosine_similarity(in[0], in[1], (int)i[0], c->r[0]);
+    if (!strcmp(c->op, "normalize")) return weft_normalize(in[0], (int)i[0], c->r[0]);
+    if (!strcmp(c->op, "cross_entropy_with"))
+        return weft_cross_entropy_with(in[0], in[1],
+                                       &(weft_loss){.reduction = (weft_reduction)i[0],
+                                                    .weight = in[2],
+                                                    .ignore_index = &(int64_t){i[1]},
+                                                    .label_smoothing = c->r[0]});
     if (!strcmp(c->op, "rms_norm")) return weft_rms_norm_op(in[0], in[1], c->r[0]);
     if (!strcmp(c->op, "group_norm")) return weft_group_norm_op(in[0], i[0], in[1], in[2], c->r[0]);
     if (!strcmp(c->op, "instance_norm")) return weft_instance_norm_op(in[0], in[1], in[2], c->r[0]);

@@ -46,14 +46,15 @@ static float row_lse(const float *x, int64_t n, int64_t t, double *loss) {
     return (float)((double)most + rest);
 }
 
-/* Loss = sum of the rows' losses / rows that count. lse [n] is kept for the backward op. */
+/* Loss = sum of the rows' losses / rows that count, their sum, or each. lse [n] is kept for the backward
+ * op. */
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *x = &c->in[0];
     float *lse = c->out[1].data, *rooms = (float *)((char *)c->workspace + losses_bytes(&x->type));
     double *losses = c->workspace, loss = 0;
     int64_t n = c->in[0].type.shape[0], classes = c->in[0].type.shape[1], rows;
-    int64_t ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index;
+    const cross_entropy_attrs *a = c->attrs;
     weft_status status = cross_entropy_targets(c, &c->in[1], classes, &rows);
     if (status) return status;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
@@ -62,11 +63,13 @@ static weft_status forward_run(void *state, const kernel_call *c) {
         int64_t t = element_int(&c->in[1], &i);
         float *own = rooms + omp_get_thread_num() * row_room(x->type.dtype, classes);
         const float *xi = row_read(x->data, x->type.dtype, i * classes, classes, own);
-        lse[i] = row_lse(xi, classes, t == ignored ? -1 : t, &losses[i]);
+        lse[i] = row_lse(xi, classes, t == a->ignore_index ? -1 : t, &losses[i]);
+        if (a->reduction == LOSS_NONE) ((float *)c->out[0].data)[i] = (float)losses[i];
     }
+    if (a->reduction == LOSS_NONE) return WEFT_OK;
     /* one thread, in order: the same bits for any number of threads */
     for (int64_t i = 0; i < n; i++) loss += losses[i];
-    *(float *)c->out[0].data = (float)(loss / (double)rows);
+    *(float *)c->out[0].data = (float)(a->reduction == LOSS_MEAN ? loss / (double)rows : loss);
     return WEFT_OK;
 }
 
@@ -77,7 +80,7 @@ const weft_kernel SIMD(cross_entropy) = {.name = SIMD_NAME,
                                          .workspace = forward_workspace,
                                          .run = forward_run};
 
-/* dx = factor (softmax(x) - onehot(t)), with factor = dy / rows that count. */
+/* dx = factor (softmax(x) - onehot(t)), with factor = dy / rows that count, or dy. */
 static void loss_row_backward(const float *restrict x, float *restrict dx, int64_t n, int64_t t, float lse,
                               float factor) {
     for (int64_t i = 0; i < n; i++) dx[i] = factor * vm_exp(x[i] - lse);
@@ -90,30 +93,31 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(env->threads * room) * sizeof(float);
 }
 
-/* dloss [], x [n, classes], targets [n], lse [n] -> dx [n, classes]; each row is computed from the stored
- * lse. */
+/* dloss [] (reduction none: [n]), x [n, classes], targets [n], lse [n] -> dx [n, classes]; each row is
+ * computed from the stored lse. */
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *x = &c->in[1], *dx = &c->out[0];
     weft_dtype from = x->type.dtype, to = dx->type.dtype;
     const float *lse = c->in[3].data;
     int64_t n = x->type.shape[0], classes = x->type.shape[1], rows, room_x = row_room(from, classes);
-    int64_t ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index,
-            room = room_x + row_room(to, classes);
+    const cross_entropy_attrs *a = c->attrs;
+    int64_t room = room_x + row_room(to, classes);
     weft_status status = cross_entropy_targets(c, &c->in[2], classes, &rows);
     if (status) return status;
-    float factor = (float)((double)*(const float *)c->in[0].data / (double)rows);
+    const float *dloss = c->in[0].data;
+    float factor = (float)(a->reduction == LOSS_MEAN ? (double)*dloss / (double)rows : (double)*dloss);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < n; i++) {
         int64_t t = element_int(&c->in[2], &i);
         float *own = (float *)c->workspace + omp_get_thread_num() * room;
         float *dxi = row_place(dx->data, to, i * classes, own + room_x);
         /* an ignored row has no gradient */
-        if (t == ignored)
+        if (t == a->ignore_index)
             memset(dxi, 0, (size_t)classes * sizeof *dxi);
         else
             loss_row_backward(row_read(x->data, from, i * classes, classes, own), dxi, classes, t, lse[i],
-                              factor);
+                              a->reduction == LOSS_NONE ? dloss[i] : factor);
         row_write(dx->data, to, i * classes, classes, dxi);
     }
     return WEFT_OK;

@@ -2,23 +2,30 @@
 #include "ops/cuda/kit/row_kit.h"
 #include "ops/norm_loss/norm.h"
 
-/* Workspace: the loss of each row. */
+static int64_t reduction_of(const weft_node *n) {
+    return ((const cross_entropy_attrs *)n->attrs)->reduction;
+}
+
+/* Workspace: the loss of each row, unless it is the result. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
-    return (size_t)n->in[0]->type.shape[0] * sizeof(float);
+    return reduction_of(n) == LOSS_NONE ? 0 : (size_t)n->in[0]->type.shape[0] * sizeof(float);
 }
 
-/* Workspace: the number of rows that count. */
+/* Workspace: the number of rows that count, for a mean. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
-    (void)n;
     (void)env;
-    return sizeof(float);
+    return reduction_of(n) == LOSS_MEAN ? sizeof(float) : 0;
 }
 
-/* Forward: losses of rows, then their mean. Backward: the number of rows that count, then the gradient. */
+/* The losses of rows, then their mean or sum. */
 static void work(const weft_node *n, node_work *w) {
-    (void)n;
-    w->launches = 2;
+    w->launches = reduction_of(n) == LOSS_NONE ? 1 : 2;
+}
+
+/* For a mean the number of rows that count; then the gradient. */
+static void backward_work(const weft_node *n, node_work *w) {
+    w->launches = reduction_of(n) == LOSS_MEAN ? 2 : 1;
 }
 
 #define LABELS "targets are classes, or ignore_index"
@@ -34,6 +41,6 @@ const weft_kernel cuda_cross_entropy_backward = {.name = "cuda",
                                                  .op = &weft_op_cross_entropy_backward,
                                                  .declines = declines_types,
                                                  .workspace = backward_workspace,
-                                                 .work = work,
+                                                 .work = backward_work,
                                                  .data_rule = LABELS,
                                                  CUDA_RUN(cross_entropy_backward)};

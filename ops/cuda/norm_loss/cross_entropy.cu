@@ -1,6 +1,6 @@
 /* cross_entropy.cu - forward reads the logits once (maximum and sum together, rows.cuh); a second small
- * kernel takes the mean in a fixed order. Backward counts the rows, then reads the logits and writes their
- * gradients once. */
+ * kernel takes the mean, or the sum, in a fixed order. Backward counts the rows for a mean, then reads the
+ * logits and writes their gradients once. */
 #include "ops/cuda/norm_loss/rows.cuh"
 
 extern "C" {
@@ -61,15 +61,15 @@ __device__ static float counted_rows(const labels &target, int64_t rows, float *
 
 enum { MEAN_THREADS = 1024 };
 
-/* One block: the sum of the losses over the rows that count. */
+/* One block: the sum of the losses, over the rows that count for a mean. */
 __global__ void __launch_bounds__(MEAN_THREADS)
-    cross_entropy_mean(const float *loss, labels target, int64_t rows, float *mean) {
+    cross_entropy_total(const float *loss, labels target, int64_t rows, bool is_mean, float *total) {
     SHARED_ARRAY(float, scratch, [32]);
     float sum = 0;
     for (int64_t i = threadIdx.x; i < rows; i += MEAN_THREADS) sum += loss[i];
     sum = block_sum(sum, scratch);
-    float count = counted_rows(target, rows, scratch);
-    if (threadIdx.x == 0) *mean = sum / count;
+    float count = is_mean ? counted_rows(target, rows, scratch) : 1.0f;
+    if (threadIdx.x == 0) *total = sum / count;
 }
 
 __global__ void __launch_bounds__(MEAN_THREADS)
@@ -79,18 +79,19 @@ __global__ void __launch_bounds__(MEAN_THREADS)
     if (threadIdx.x == 0) *count = all;
 }
 
-/* dx = dloss / count (softmax - onehot), with softmax = e^(x - lse); 0 for rows that are ignored. */
+/* dx = dloss / count (softmax - onehot), with softmax = e^(x - lse); 0 for rows that are ignored. count is
+ * NULL for a sum, and for losses of rows (`each`), whose dloss is [rows]. */
 template <class T, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS)
-    cross_entropy_gradient(const float *dloss, const float *count, const T *x, labels target,
+    cross_entropy_gradient(const float *dloss, const float *count, bool each, const T *x, labels target,
                            const float *lse, T *dx, int64_t rows, int64_t n) {
-    float factor = *dloss / *count;
+    float factor = count ? *dloss / *count : *dloss;
     EACH_ROW(SHAPE, at, rows) {
         row_of<T, SHAPE> row(x + at * n, n);
         bool is_counted = target.is_counted(at);
         int64_t label = is_counted ? target.of(at) : -1;
         /* p = e^(x - lse) needs neither maximum nor sum again */
-        float shift = lse[at], scale = is_counted ? factor : 0.0f;
+        float shift = lse[at], scale = is_counted ? (each ? dloss[at] : factor) : 0.0f;
         auto put = [&](int64_t i, float(&v)[SHAPE::VEC]) {
             UNROLLED(k, SHAPE::VEC) {
                 float p = soft_sum::exp_of(v[k] - shift);
@@ -101,13 +102,17 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     }
 }
 
-/* x [rows, n], targets [rows] -> loss [], lse [rows]. */
+static int64_t reduction_of(const kernel_call *c) {
+    return static_cast<const cross_entropy_attrs *>(c->attrs)->reduction;
+}
+
+/* x [rows, n], targets [rows] -> loss [] (reduction none: [rows]), lse [rows]. */
 weft_status cuda_cross_entropy_run(void *, const kernel_call *c) {
     const tensor *x = &c->in[0];
     int64_t rows = x->type.shape[0], n = x->type.shape[1];
     labels target = labels_of(c, x, &c->in[1]);
-    float *mean = static_cast<float *>(c->out[0].data), *lse = static_cast<float *>(c->out[1].data);
-    float *loss = static_cast<float *>(c->workspace);
+    float *total = static_cast<float *>(c->out[0].data), *lse = static_cast<float *>(c->out[1].data);
+    float *loss = reduction_of(c) == LOSS_NONE ? total : static_cast<float *>(c->workspace);
     weft_status status = with_float(c, x->type.dtype, [&](auto zero) {
         using T = decltype(zero);
         const T *logits = static_cast<const T *>(x->data);
@@ -117,19 +122,22 @@ weft_status cuda_cross_entropy_run(void *, const kernel_call *c) {
                           target, lse, loss, rows, n);
         });
     });
-    if (status) return status;
-    return launch(c, cross_entropy_mean, dim3(1), dim3(MEAN_THREADS), 0, loss, target, rows, mean);
+    if (status || reduction_of(c) == LOSS_NONE) return status;
+    bool is_mean = reduction_of(c) == LOSS_MEAN;
+    return launch(c, cross_entropy_total, dim3(1), dim3(MEAN_THREADS), 0, loss, target, rows, is_mean, total);
 }
 
-/* dloss [], x [rows, n], targets [rows], lse [rows] -> dx [rows, n]. */
+/* dloss [] (reduction none: [rows]), x [rows, n], targets [rows], lse [rows] -> dx [rows, n]. */
 weft_status cuda_cross_entropy_backward_run(void *, const kernel_call *c) {
     const tensor *x = &c->in[1];
     int64_t rows = x->type.shape[0], n = x->type.shape[1];
     labels target = labels_of(c, x, &c->in[2]);
     const float *dloss = static_cast<const float *>(c->in[0].data),
                 *lse = static_cast<const float *>(c->in[3].data);
-    float *count = static_cast<float *>(c->workspace);
-    weft_status status = launch(c, cross_entropy_count, dim3(1), dim3(MEAN_THREADS), 0, target, rows, count);
+    float *count = reduction_of(c) == LOSS_MEAN ? static_cast<float *>(c->workspace) : nullptr;
+    bool each = reduction_of(c) == LOSS_NONE;
+    weft_status status = WEFT_OK;
+    if (count) status = launch(c, cross_entropy_count, dim3(1), dim3(MEAN_THREADS), 0, target, rows, count);
     if (status) return status;
     return with_float(c, x->type.dtype, [&](auto zero) {
         using T = decltype(zero);
@@ -138,7 +146,7 @@ weft_status cuda_cross_entropy_backward_run(void *, const kernel_call *c) {
         return with_row_shape<T>(n, is_vectored<T>(logits, n) && is_vectored<T>(dx, n), [&](auto shape) {
             using S = decltype(shape);
             return launch(c, cross_entropy_gradient<T, S>, row_grid<S>(c, rows), dim3(S::THREADS), 0, dloss,
-                          count, logits, target, lse, dx, rows, n);
+                          count, each, logits, target, lse, dx, rows, n);
         });
     });
 }

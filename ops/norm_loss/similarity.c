@@ -1,0 +1,95 @@
+/* similarity.c - lengths, distances and angles of vectors, and the losses made of them. A length is the
+ * root of max(sum of squares, eps^2): the gradient of a vector of zeros is 0, not NaN. */
+#include "ops/norm_loss/loss.h"
+
+#include <math.h>
+
+static weft_value *vector_sum(weft_value *x, int64_t axis, bool keep) {
+    return weft_sum(x, 1, &axis, keep);
+}
+
+/* max(|x|, eps) along an axis, which stays with length 1. */
+static weft_value *length_of(weft_value *x, int axis, double eps) {
+    weft_value *squares = vector_sum(weft_square(x), axis, true);
+    weft_value *least = squares ? loss_constant(squares, eps * eps) : NULL;
+    return weft_sqrt(weft_maximum(squares, least));
+}
+
+static bool axis_fits(const char *what, const weft_value *x, int axis) {
+    int64_t at = axis;
+    weft_graph *g = x->node->graph;
+    return axis_resolve(&at, x->type.ndim) ||
+           model_fail(g->model, g, WEFT_SHAPE, "%s: %s has no axis %d", what, TYPE(&x->type), axis);
+}
+
+/* torch.nn.functional.normalize: x / max(|x|, eps), of the 2-norm. */
+weft_value *weft_normalize(weft_value *x, int axis, double eps) {
+    if (!x || !axis_fits("normalize", x, axis)) return NULL;
+    return weft_div(x, length_of(x, axis, loss_number(eps, 1e-12)));
+}
+
+/* torch.nn.functional.cosine_similarity: a b / (max(|a|, eps) max(|b|, eps)). */
+weft_value *weft_cosine_similarity(weft_value *a, weft_value *b, int axis, double eps) {
+    if (!a || !b) return weft_mul(a, b);
+    if (!axis_fits("cosine_similarity", a, axis)) return NULL;
+    double least = loss_number(eps, 1e-8);
+    weft_value *of_a = length_of(a, axis, least), *of_b = length_of(b, axis, least);
+    weft_value *unit_a = weft_div(a, of_a), *unit_b = weft_div(b, of_b);
+    return vector_sum(weft_mul(unit_a, unit_b), axis, false);
+}
+
+/* torch.nn.functional.cosine_embedding_loss of a and b [N, D] or [D]: 1 - cos where the target is 1,
+ * max(cos - margin, 0) where it is -1. PyTorch adds 1e-12 to the squares of lengths. */
+weft_value *weft_cosine_embedding(weft_value *a, weft_value *b, weft_value *target,
+                                  const weft_loss *options) {
+    static const char name[] = "cosine_embedding";
+    weft_loss o;
+    if (!loss_fits(name, a, b) || !target) return target ? NULL : weft_mul(a, target);
+    weft_graph *g = a->node->graph;
+    const tensor_type rows = type_of(target->type.dtype, a->type.ndim ? a->type.ndim - 1 : 0, a->type.shape);
+    if (!loss_options(&o, name, a, options, LOSS_MARGIN)) return NULL;
+    if (a->type.ndim < 1 || a->type.ndim > 2 || b->type.ndim != a->type.ndim ||
+        !shape_equal(&target->type, &rows))
+        return model_fail(g->model, g, WEFT_SHAPE,
+                          "%s: a is %s, b %s, the target %s: they must be [N, D], [N, D] and [N]", name,
+                          TYPE(&a->type), TYPE(&b->type), TYPE(&target->type));
+    weft_value *dot = vector_sum(weft_mul(a, b), -1, false);
+    weft_value *of_a = weft_offset(vector_sum(weft_square(a), -1, false), 1e-12);
+    weft_value *of_b = weft_offset(vector_sum(weft_square(b), -1, false), 1e-12);
+    weft_value *cosine = weft_div(dot, weft_sqrt(weft_mul(of_a, of_b)));
+    if (!cosine) return NULL;
+    weft_value *one = loss_constant(target, 1), *minus = loss_constant(target, -1);
+    weft_value *zero = loss_constant(cosine, 0), *apart = weft_offset(weft_neg(cosine), 1);
+    weft_value *alike = weft_relu(weft_offset(cosine, -loss_number(o.margin, 0)));
+    weft_value *is_minus = weft_equal(target, minus), *is_one = weft_equal(target, one);
+    weft_value *other = weft_where(is_minus, alike, zero);
+    return loss_reduce(weft_where(is_one, apart, other), o.reduction);
+}
+
+/* |a - b + eps|, the p-norm along the last axis; torch.nn.functional.pairwise_distance. */
+static weft_value *distance(weft_value *a, weft_value *b, double p) {
+    weft_value *d = weft_offset(weft_sub(a, b), 1e-6);
+    if (p == 1) return vector_sum(weft_abs(d), -1, false);
+    return weft_sqrt(vector_sum(weft_square(d), -1, false));
+}
+
+/* torch.nn.functional.triplet_margin_loss: max(|anchor - positive| - |anchor - negative| + margin, 0). */
+weft_value *weft_triplet_margin(weft_value *anchor, weft_value *positive, weft_value *negative,
+                                const weft_loss *options) {
+    static const char name[] = "triplet_margin";
+    weft_loss o;
+    if (!loss_fits(name, anchor, positive) || !loss_fits(name, anchor, negative) ||
+        !loss_options(&o, name, anchor, options, LOSS_MARGIN | LOSS_SWAP | LOSS_P))
+        return NULL;
+    weft_graph *g = anchor->node->graph;
+    double p = loss_number(o.p, 2);
+    if (p != 1 && p != 2)
+        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: p=%g: the norm must be 1 or 2 (0 means 2)", name,
+                          o.p);
+    if (anchor->type.ndim < 1)
+        return model_fail(g->model, g, WEFT_SHAPE, "%s: the anchor is %s: it must be [N, D] or [D]", name,
+                          TYPE(&anchor->type));
+    weft_value *near = distance(anchor, positive, p), *far = distance(anchor, negative, p);
+    if (o.swap) far = weft_minimum(far, distance(positive, negative, p));
+    return loss_reduce(weft_relu(weft_offset(weft_sub(near, far), loss_number(o.margin, 1))), o.reduction);
+}
