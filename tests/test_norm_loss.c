@@ -287,7 +287,7 @@ static int feeds_fill(const weft_plan *plan, weft_dtype dtype, feed_room *room, 
 
 /* One fetched output, as doubles. */
 typedef struct result {
-    char name[4];
+    char name[16];
     int n;
     double v[MOST];
 } result;
@@ -412,6 +412,146 @@ TEST(they_replay_at_another_batch) {
     }
 }
 
+/* ---- weights that are computed: two training steps, then eval ---- */
+
+static const struct {
+    const char *kind, *numbers;
+} weight_norms[] = {
+#include "golden/weight_norms.h"
+};
+
+/* Variables of a layer, in the order of their names, and their shapes. */
+typedef struct layer_state {
+    int n;
+    const char *path[4];
+    int64_t elements[4];
+} layer_state;
+
+static weft_value *layer(weft_value *x, const char *kind) {
+    weft_parametrization form = strstr(kind, "spectral") ? WEFT_SPECTRAL_NORM : WEFT_WEIGHT_NORM;
+    if (strstr(kind, "linear"))
+        return weft_linear_with(x, 4, "fc", &(weft_linear_options){.parametrization = form});
+    weft_conv conv = {.out = 4, .kernel = 3, .parametrization = form}, up = {3, 2, .parametrization = form};
+    return strstr(kind, "up") ? weft_conv_transpose2d(x, &up, "fc") : weft_conv2d(x, &conv, "fc");
+}
+
+static layer_state state_of(const char *kind) {
+    bool up = strstr(kind, "up") != NULL, linear = strstr(kind, "linear") != NULL;
+    int64_t weight = linear ? 12 : up ? 24 : 72, out = up ? 3 : 4, lengths = up ? 2 : 4;
+    if (strstr(kind, "spectral"))
+        return (layer_state){4,
+                             {"fc/bias", "fc/parametrizations/weight/0/_u", "fc/parametrizations/weight/0/_v",
+                              "fc/parametrizations/weight/original"},
+                             {out, out, weight / out, weight}};
+    return (layer_state){
+        3,
+        {"fc/bias", "fc/parametrizations/weight/original0", "fc/parametrizations/weight/original1"},
+        {out, lengths, weight}};
+}
+
+/* Graph `train` outputs y and the gradients g0, g1, ... of the sum of its squares; graph `eval` y. */
+static weft_model *layer_model(const char *kind) {
+    weft_model *m = weft_model_new("layer");
+    bool linear = strstr(kind, "linear") != NULL;
+    for (int k = 0; k < 2; k++) {
+        weft_graph *g = weft_graph_new(m, k ? "eval" : "train", k ? WEFT_EVAL : WEFT_TRAIN);
+        weft_value *x = linear ? weft_input(g, "x", WEFT_F32, 2, AXES(2, 3))
+                               : weft_input(g, "x", WEFT_F32, 4, AXES(2, 2, 4, 4));
+        weft_value *y = layer(x, kind), *by[3] = {0}, *found[3] = {0};
+        weft_output(y, "y");
+        if (k || !y) continue;
+        bool spectral = strstr(kind, "spectral") != NULL;
+        int64_t out = strstr(kind, "up") ? 3 : 4;
+        int64_t shape[4] = {linear || !strstr(kind, "up") ? 4 : 2,
+                            linear               ? 3
+                            : strstr(kind, "up") ? 3
+                                                 : 2,
+                            strstr(kind, "up") ? 2 : 3, strstr(kind, "up") ? 2 : 3};
+        int ndim = linear ? 2 : 4, n = spectral ? 2 : 3;
+        WEFT_SCOPE(x, "fc") {
+            by[0] = weft_parameter(x, "bias", 1, &out, (weft_init){0});
+            WEFT_SCOPE(x, "parametrizations") WEFT_SCOPE(x, "weight") {
+                int64_t lengths[] = {shape[0], 1, 1, 1};
+                if (!spectral) by[1] = weft_parameter(x, "original0", ndim, lengths, (weft_init){0});
+                by[n - 1] =
+                    weft_parameter(x, spectral ? "original" : "original1", ndim, shape, (weft_init){0});
+            }
+        }
+        weft_gradients(squares(1, &y), n, by, found);
+        for (int i = 0; i < n; i++) weft_output(found[i], (char[]){'g', (char)('0' + i), 0});
+    }
+    return m;
+}
+
+static void set_operand(weft_store *store, const char *path, int salt, int64_t n) {
+    float v[MOST];
+    double squares = 0;
+    weft_error e = {0};
+    for (int i = 0; i < n; i++) squares += operand(salt, i) * operand(salt, i);
+    bool is_unit = strstr(path, "/_") != NULL;
+    for (int i = 0; i < n; i++) v[i] = (float)(operand(salt, i) / (is_unit ? sqrt(squares) : 1));
+    CHECK_SAYS(weft_store_set(store, path, v, (size_t)n * sizeof *v, &e) == WEFT_OK, "%s", e.text);
+}
+
+/* Runs a graph on operand 1; its outputs, as NAME and `step`, are added to r. */
+static void run_layer(weft_session *session, const weft_plan *plan, const char *graph, const char *step,
+                      results *r) {
+    float x[MOST], out[4][MOST];
+    weft_error e = {0};
+    weft_port port, in;
+    weft_fetch fetches[4];
+    int n = 0;
+    for (int i = 0; i < MOST; i++) x[i] = (float)operand(1, i);
+    for (; weft_plan_output(plan, graph, n, &port); n++)
+        fetches[n] = (weft_fetch){port.name, out[n], port.bytes};
+    NEED(weft_plan_input(plan, graph, 0, &in));
+    CHECK_SAYS(weft_run(session, graph, &(weft_feed){"x", x, in.bytes}, 1, fetches, n, &e) == WEFT_OK, "%s",
+               e.text);
+    for (int i = 0; i < n; i++) {
+        result *to = &r->of[r->n++];
+        bool is_y = fetches[i].name[0] == 'y';
+        snprintf(to->name, sizeof to->name, "%s%s", is_y ? "" : fetches[i].name, is_y ? step : "");
+        to->n = (int)(fetches[i].bytes / sizeof(float));
+        for (int k = 0; k < to->n; k++) to->v[k] = out[i][k];
+    }
+}
+
+TEST(parametrized_weights_are_those_of_pytorch) {
+    for (size_t i = 0; i < sizeof weight_norms / sizeof *weight_norms; i++) {
+        const char *kind = weight_norms[i].kind;
+        weft_error e = {0};
+        weft_model *m = layer_model(kind);
+        layer_state state = state_of(kind);
+        weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 2, .verify = true}, &e);
+        weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+        weft_session *session = store ? weft_session_open(plan, store, &e) : NULL;
+        results *first = test_memory(sizeof *first), *r = test_memory(sizeof *r);
+        first->n = r->n = 0;
+        NEED(CHECK_SAYS(session, "%s: %s", kind, e.text));
+        for (int k = 0; k < state.n; k++) set_operand(store, state.path[k], k + 5, state.elements[k]);
+        run_layer(session, plan, "train", "y1", first);
+        run_layer(session, plan, "train", "y2", r);
+        run_layer(session, plan, "eval", "e", r);
+        for (int k = 0, s = 0; k < state.n; k++) {
+            if (!strstr(state.path[k], "/_")) continue;
+            float v[MOST];
+            result *to = &r->of[r->n++];
+            *to = (result){.n = (int)state.elements[k]};
+            snprintf(to->name, sizeof to->name, "s%d", s++);
+            CHECK(weft_store_get(store, state.path[k], v, (size_t)to->n * sizeof *v, &e) == WEFT_OK);
+            for (int j = 0; j < to->n; j++) to->v[j] = v[j];
+        }
+        r->of[r->n++] = first->of[0];
+        check_row(kind, weight_norms[i].numbers, r, 1e-5, "f32");
+        weft_session_close(session);
+        weft_store_free(store);
+        weft_plan_free(plan);
+        weft_model_free(m);
+        free(first);
+        free(r);
+    }
+}
+
 /* ---- errors: the sentence, with this file and the scope ---- */
 
 /* clang-format off */
@@ -453,6 +593,11 @@ TEST(they_replay_at_another_batch) {
     X(weft_triplet_margin(x, t, x, OPTIONS(.p = 3)), "triplet_margin: p=3: the norm must be 1 or 2") \
     X(weft_triplet_margin(x, t, w, NULL), "triplet_margin: the prediction is f32[2,4,3], the target f32[4]") \
     X(weft_cosine_similarity(x, t, 3, 0), "cosine_similarity: f32[2,4,3] has no axis 3") \
+    X(weft_spectral_norm(x, 3, 1, "s"), "spectral_norm: f32[2,4,3] has no axis 3") \
+    X(weft_spectral_norm(x, 0, 0, "s"), "spectral_norm: 0 iterations") \
+    X(weft_weight_norm(x, w, 0), "weight_norm: g is f32[4]: it must be f32[2,1,1]") \
+    X(weft_weight_norm(w, b, 0), "weight_norm: f32[4] with axis 0") \
+    X(weft_linear_with(x, 4, "fc", &(weft_linear_options){.parametrization = (weft_parametrization)9}), "parametrization=9") \
     X(weft_normalize(x, -4, 0), "normalize: f32[2,4,3] has no axis -4")
 /* clang-format on */
 
@@ -491,5 +636,5 @@ TEST(errors_name_file_scope_and_rule) {
 }
 
 SUITE("norm loss",
-      {T(errors_name_file_scope_and_rule), T(values_gradients_and_second_gradients_are_those_of_pytorch),
-       T(they_replay_at_another_batch)})
+      {T(parametrized_weights_are_those_of_pytorch), T(errors_name_file_scope_and_rule),
+       T(values_gradients_and_second_gradients_are_those_of_pytorch), T(they_replay_at_another_batch)})

@@ -229,6 +229,8 @@ static inline weft_value *weft_stack_at(const char *file, int line, int n, weft_
 #define weft_group_norm_with(x, ...) weft_group_norm_with(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_instance_norm(x, ...) weft_instance_norm(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_instance_norm_with(x, ...) weft_instance_norm_with(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_spectral_norm(w, ...) weft_spectral_norm(WEFT_HERE_VALUE(w), __VA_ARGS__)
+#define weft_weight_norm(v, ...) weft_weight_norm(WEFT_HERE_VALUE(v), __VA_ARGS__)
 #define weft_embedding(ids, ...) weft_embedding(WEFT_HERE_VALUE(ids), __VA_ARGS__)
 #define weft_lstm(x, ...) weft_lstm(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_gradients(loss, ...) weft_gradients(WEFT_HERE_VALUE(loss), __VA_ARGS__)

@@ -15,11 +15,25 @@
 extern "C" {
 #endif
 
+/** What the weight of a layer is computed from; torch.nn.utils.parametrizations, with its names of parameters
+ * and state. */
+typedef enum weft_parametrization {
+    WEFT_PLAIN_WEIGHT, /**< the parameter `weight` itself */
+    /** weft_spectral_norm() of parametrizations/weight/original, by one iteration in each training graph.
+     * Its u and v, in parametrizations/weight/0, begin at random, where PyTorch has iterated 15 times: run
+     * a training graph, or load weights, before an eval graph. */
+    WEFT_SPECTRAL_NORM,
+    /** weft_weight_norm() of parametrizations/weight/original1 (v) by original0 (g). g begins as the length
+     * that initial values have in the mean, in PyTorch as that of each v. */
+    WEFT_WEIGHT_NORM,
+} weft_parametrization;
+
 /** Options of weft_linear_with(); NULL or zeroes: torch's defaults. */
 typedef struct weft_linear_options {
-    bool no_bias;            /**< leave out the bias */
-    const weft_init *weight; /**< NULL: uniform within 1/sqrt(in), as torch.nn.Linear */
-    const weft_init *bias;   /**< NULL: the same; must be NULL with no_bias */
+    bool no_bias;                         /**< leave out the bias */
+    const weft_init *weight;              /**< NULL: uniform within 1/sqrt(in), as torch.nn.Linear */
+    const weft_init *bias;                /**< NULL: the same; must be NULL with no_bias */
+    weft_parametrization parametrization; /**< 0: none */
 } weft_linear_options;
 
 /** x[..., in] -> [..., out], with parameters weight[out, in] and bias[out]. */
@@ -46,6 +60,7 @@ typedef struct weft_conv {
     int64_t dilation_hw[2];  /**< instead of dilation */
     int64_t pad_hw[2];       /**< instead of pad */
     int64_t output_padding_hw[2]; /**< instead of output_padding */
+    weft_parametrization parametrization; /**< 0: none */
 } weft_conv;
 /** x[N, C, H, W] -> [N, out, H', W'], with parameters weight[out, C/groups, kernel, kernel] and bias[out]. */
 WEFT_API weft_value *weft_conv2d(weft_value *x, const weft_conv *conv, const char *name);
@@ -99,6 +114,15 @@ WEFT_API weft_value *weft_instance_norm(weft_value *x, const char *name);
 /** weft_instance_norm() with options. */
 WEFT_API weft_value *weft_instance_norm_with(weft_value *x, const char *name,
                                              const weft_norm_options *options);
+
+/** w / (u^T W v), its largest singular value being near u^T W v; W is w as a matrix, whose rows are those of
+ * `axis` (PyTorch: 0; for transposed convolutions 1). In a training graph u and v take `iterations`
+ * (PyTorch: 1) steps of the power iteration first, and are kept in the state _u and _v in scope `name`; in
+ * an eval graph they are what they were. No gradient flows through them. */
+WEFT_API weft_value *weft_spectral_norm(weft_value *w, int axis, int iterations, const char *name);
+/** g v / |v|, with a length |v| for each of `axis` (PyTorch: 0), over all other axes: v[out, in] g[out, 1],
+ * v[out, in, h, w] g[out, 1, 1, 1]. */
+WEFT_API weft_value *weft_weight_norm(weft_value *v, weft_value *g, int axis);
 
 /** ids[...] -> [..., d], with parameter weight[rows, d]. A NULL initializer is normal(0, 1), as
  * torch.nn.Embedding. */

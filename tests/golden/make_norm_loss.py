@@ -92,6 +92,37 @@ def answer(expression):
     return "|".join(parts + [show(n + "2", g) for n, g in zip("xtwb", second) if g is not None])
 
 
+def layer_of(kind):
+    """A layer whose weight is computed, in f64, with the numbers of the test."""
+    wrap = torch.nn.utils.parametrizations
+    layer = {"linear": torch.nn.Linear(3, 4), "conv": torch.nn.Conv2d(2, 4, 3), "up": torch.nn.ConvTranspose2d(2, 3, 2)}[
+        kind.split()[0]].double()
+    layer = (wrap.spectral_norm if "spectral" in kind else wrap.weight_norm)(layer)
+    state = layer.state_dict()
+    for k, name in enumerate(sorted(state)):
+        v = operand(k + 5, *state[name].shape)
+        state[name] = F.normalize(v, dim=0) if name.endswith(("_u", "_v")) else v
+    layer.load_state_dict(state)
+    return layer
+
+
+def parametrized(kind):
+    """Two training steps, then eval: results, gradients of the sum of squares by the parameters, and the state."""
+    layer = layer_of(kind)
+    x = operand(1, 2, 3) if kind.startswith("linear") else operand(1, 2, 2, 4, 4)
+    parts = []
+    for step in "1", "2":
+        y = layer(x)
+        names, values = zip(*sorted(layer.named_parameters()))
+        parts += [show("y" + step, y)] + [show("g%d" % k, v) for k, v in enumerate(grad((y * y).sum(), values)) if step == "2"]
+    parts += [show("s%d" % k, v) for k, (_, v) in enumerate(sorted(layer.named_buffers()))]
+    parts.append(show("e", layer.eval()(x)))
+    return "|".join(parts)
+
+
+KINDS = "linear spectral", "conv spectral", "up spectral", "linear weight", "conv weight", "up weight"
+(HERE / "weight_norms.h").write_text("/* made by make_norm_loss.py */\n" + "".join(
+    f'{{"{kind}", "{parametrized(kind)}"}},\n' for kind in KINDS))
 rows = re.findall(r"^    X\([01], .*?, *\"(.*)\"\) *\\?$", (HERE.parent / "test_norm_loss.c").read_text(), re.M)
 lines = ["/* made by make_norm_loss.py */"] + [f'{{"{row}", "{answer(row)}"}},' for row in rows]
 (HERE / "norm_loss.h").write_text("\n".join(lines) + "\n")

@@ -1,0 +1,157 @@
+/* weight_norms.c - weights that are computed from parameters: spectral_norm and weight_norm, as builders of a
+ * value and as options of layers, whose parameters and state have the names of
+ * torch.nn.utils.parametrizations. */
+#include "ops/weight_norms.h"
+
+#include "ops/kit/op_kit.h"
+#include "weft/layers.h"
+
+#include <math.h>
+
+/* ---- spectral norm ---- */
+
+/* The weight as a matrix, whose rows are those of `axis`. */
+static weft_value *matrix_of(weft_value *w, int axis) {
+    int64_t order[WEFT_MAX_NDIM] = {axis}, shape[] = {w->type.shape[axis], -1};
+    for (int i = 1; i < w->type.ndim; i++) order[i] = i - (i <= axis);
+    if (axis) w = weft_permute(w, order);
+    return weft_reshape(w, 2, shape);
+}
+
+/* m v, or m^T v: [n] */
+static weft_value *times_vector(weft_value *m, weft_value *v, bool transpose) {
+    int64_t flat[] = {-1};
+    weft_value *column = v ? weft_unsqueeze(v, 1) : NULL;
+    return column ? weft_reshape(weft_matmul(m, column, transpose, false), 1, flat) : NULL;
+}
+
+/* Steps of the power iteration: u = W v / |W v|, v = W^T u / |W^T u|. The state has what they end with. */
+static bool iterate(weft_value *w, int iterations, weft_value **u, weft_value **v) {
+    weft_value *u_state = *u, *v_state = *v, *fixed = weft_stop_gradient(w);
+    for (int i = 0; i < iterations; i++) {
+        *u = weft_normalize(times_vector(fixed, *v, false), 0, 0);
+        *v = weft_normalize(times_vector(fixed, *u, true), 0, 0);
+    }
+    weft_assign(u_state, *u);
+    weft_assign(v_state, *v);
+    return *u && *v;
+}
+
+/* w / (u^T W v), with u and v in states of the present scope. */
+static weft_value *divided(weft_value *w, int axis, int iterations) {
+    weft_value *m = matrix_of(w, axis);
+    weft_init normal = {WEFT_INIT_NORMAL, 0, 1};
+    weft_value *u = m ? weft_state(w, "_u", 1, &m->type.shape[0], normal) : NULL;
+    weft_value *v = u ? weft_state(w, "_v", 1, &m->type.shape[1], normal) : NULL;
+    if (!v || (w->node->graph->mode == WEFT_TRAIN && !iterate(m, iterations, &u, &v))) return NULL;
+    weft_value *fixed_u = weft_stop_gradient(u), *fixed_v = weft_stop_gradient(v);
+    weft_value *along = times_vector(m, fixed_v, false);
+    return weft_div(w, weft_sum(weft_mul(fixed_u, along), 0, NULL, false));
+}
+
+/* Miyato et al., arXiv 1802.05957. All is computed in f32, also where the model's products are not. */
+weft_value *weft_spectral_norm(weft_value *w, int axis, int iterations, const char *name) {
+    if (!w) return NULL;
+    weft_graph *g = w->node->graph;
+    int64_t at = axis;
+    bool above = g->building_f32;
+    weft_value *y = NULL;
+    if (w->type.ndim < 1 || !axis_resolve(&at, w->type.ndim))
+        return model_fail(g->model, g, WEFT_SHAPE, "spectral_norm: %s has no axis %d", TYPE(&w->type), axis);
+    if (iterations < 1)
+        return model_fail(g->model, g, WEFT_ARGUMENT, "spectral_norm: %d iterations: there must be 1 or more",
+                          iterations);
+    g->building_f32 = true;
+    if (w->type.ndim == 1) /* a vector has one singular value, its length */
+        y = weft_normalize(w, 0, 0);
+    else
+        WEFT_SCOPE(w, name) y = divided(w, (int)at, iterations);
+    g->building_f32 = above;
+    return y;
+}
+
+/* ---- weight norm ---- */
+
+/* torch._weight_norm (Salimans and Kingma, arXiv 1602.07868): g v / |v|, |v| over all axes but one. */
+weft_value *weft_weight_norm(weft_value *v, weft_value *g, int axis) {
+    if (!v || !g) return weft_mul(v, g);
+    weft_graph *graph = v->node->graph;
+    int64_t at = axis, axes[WEFT_MAX_NDIM];
+    tensor_type lengths = v->type;
+    int n = 0;
+    if (v->type.ndim < 2 || !axis_resolve(&at, v->type.ndim))
+        return model_fail(graph->model, graph, WEFT_SHAPE,
+                          "weight_norm: %s with axis %d: it needs that axis and others", TYPE(&v->type),
+                          axis);
+    for (int i = 0; i < v->type.ndim; i++)
+        if (i != at) axes[n++] = i;
+    for (int i = 0; i < n; i++) lengths.shape[axes[i]] = 1;
+    if (!type_equal(&lengths, &g->type))
+        return model_fail(graph->model, graph, WEFT_SHAPE,
+                          "weight_norm: g is %s: it must be %s, a length for each of axis %d", TYPE(&g->type),
+                          TYPE(&lengths), axis);
+    weft_value *length = weft_sqrt(weft_sum(weft_square(v), n, axes, true));
+    return weft_mul(v, weft_div(g, length));
+}
+
+/* The mean square of initial values, which have fans as in torch.nn.init. */
+static double mean_square(weft_init init, int ndim, const int64_t *shape) {
+    double a = init.a, b = init.b, field = 1, gain;
+    for (int i = 2; i < ndim; i++) field *= (double)shape[i];
+    double fan_in = field * (double)shape[1], fan_out = field * (double)shape[0];
+    switch (init.kind) {
+    case WEFT_INIT_ONES:
+        return 1;
+    case WEFT_INIT_CONSTANT:
+        return a * a;
+    case WEFT_INIT_UNIFORM:
+        return (a * a + a * b + b * b) / 3;
+    case WEFT_INIT_NORMAL:
+        return a * a + b * b;
+    case WEFT_INIT_XAVIER_UNIFORM:
+    case WEFT_INIT_XAVIER_NORMAL:
+        gain = a == 0 ? 1 : a;
+        return gain * gain * 2 / (fan_in + fan_out);
+    case WEFT_INIT_KAIMING_UNIFORM:
+    case WEFT_INIT_KAIMING_NORMAL:
+        return (a == 0 ? 2 : a * a) / fan_in;
+    default:
+        return 0;
+    }
+}
+
+/* ---- layers ---- */
+
+/* original0 is g, original1 is v. g begins as the length that v has in the mean. */
+static weft_value *weight_normed(weft_value *x, int ndim, const int64_t *shape, const weft_init *said,
+                                 weft_init otherwise) {
+    int64_t lengths[WEFT_MAX_NDIM] = {shape[0]};
+    double elements = 1;
+    for (int i = 1; i < ndim; i++) {
+        lengths[i] = 1;
+        elements *= (double)shape[i];
+    }
+    double square = mean_square(said ? *said : otherwise, ndim, shape);
+    weft_init length = {WEFT_INIT_CONSTANT, sqrt(elements * square), 0};
+    weft_value *g = parameter_or_else(x, "original0", ndim, lengths, NULL, length);
+    weft_value *v = g ? parameter_or_else(x, "original1", ndim, shape, said, otherwise) : NULL;
+    return v ? weft_weight_norm(v, g, 0) : NULL;
+}
+
+weft_value *layer_weight(weft_value *x, int ndim, const int64_t *shape, const weft_init *said,
+                         weft_init otherwise, weft_parametrization form, int axis) {
+    weft_graph *g = x->node->graph;
+    weft_value *w = NULL;
+    if (form == WEFT_PLAIN_WEIGHT) return parameter_or_else(x, "weight", ndim, shape, said, otherwise);
+    if (form != WEFT_SPECTRAL_NORM && form != WEFT_WEIGHT_NORM)
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "parametrization=%d: it must be WEFT_SPECTRAL_NORM or WEFT_WEIGHT_NORM", (int)form);
+    WEFT_SCOPE(x, "parametrizations") WEFT_SCOPE(x, "weight") {
+        if (form == WEFT_WEIGHT_NORM)
+            w = weight_normed(x, ndim, shape, said, otherwise);
+        else
+            w = weft_spectral_norm(parameter_or_else(x, "original", ndim, shape, said, otherwise), axis, 1,
+                                   "0");
+    }
+    return w;
+}
