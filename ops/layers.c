@@ -275,7 +275,11 @@ weft_value *weft_batch_norm(weft_value *x, const char *name) {
 static bool norm_parameters(weft_value *x, const weft_norm_options *o, int ndim, const int64_t *shape,
                             bool has_bias, weft_value **w, weft_value **b) {
     const weft_init zeros = {WEFT_INIT_ZEROS, 0, 0}, ones = {WEFT_INIT_ONES, 0, 0};
+    weft_graph *g = x->node->graph;
     *w = *b = NULL;
+    if (o->no_weight && o->weight)
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "no_weight, and an initializer for the weight: only one of them");
     if (o->no_weight) return true;
     place p = place_of(x);
     *w = parameter_or_else(x, "weight", ndim, shape, o->weight, ones);

@@ -29,6 +29,8 @@ ROWS = {
 ELSEWHERE = {
     "weft_env": "hooks: test_faults.c, test_files.c",
     "weft_io": "hooks, all needed: tests/support has failing ones",
+    "weft_norm_options": "the ERRORS of test_norm_loss.c",
+    "weft_loss": "the ERRORS of test_norm_loss.c",
     "weft_comm_options": "test_comm.c, test_runs.c",
     "weft_launch": "weft_launch_read fills it: test_launch.c",
     "weft_setting": "by position: test_compare.c",

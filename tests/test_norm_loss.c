@@ -566,6 +566,7 @@ TEST(parametrized_weights_are_those_of_pytorch) {
     X(weft_layer_norm_with(x, "n", &(weft_norm_options){.axes = 4}), "layer_norm: axes=4 of f32[2,4,3]: it must be 1 to 3") \
     X(weft_group_norm_with(x, 2, "n", &(weft_norm_options){.axes = 2}), "group_norm: axes=2: only layer_norm and rms_norm") \
     X(weft_instance_norm_with(x, "n", &(weft_norm_options){.eps = -1}), "layer_norm: eps must not be negative") \
+    X(weft_rms_norm_with(x, "n", &(weft_norm_options){.no_weight = true, .weight = &(weft_init){0}}), "no_weight, and an initializer") \
     X(weft_cross_entropy(x, w), "cross_entropy: x is f32[2,4,3], the target f32[4]: it must be [N, C] or") \
     X(weft_cross_entropy_with(x, ids, OPTIONS(.weight = weft_slice(w, 0, 0, 3))), "cross_entropy: the weight is f32[3]: it must be [4]") \
     X(weft_cross_entropy_with(x, ids, OPTIONS(.label_smoothing = 1.5)), "cross_entropy: label_smoothing=1.5: it must be 0 to 1") \

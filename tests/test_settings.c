@@ -411,6 +411,9 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(adaptive_zero,     weft_adaptive_avg_pool2d(k->image, 0, 1),  "size[0]=0")                                          \
     X(linear_no_out,     weft_linear(k->x, 0, "l"),                 "linear: out=0: it must be at least 1")            \
     X(linear_weight,       weft_linear_with(k->x, 2, "l", &(weft_linear_options){.weight = &ones}), NULL)              \
+    X(linear_form,       weft_linear_with(k->x, 2, "l", &(weft_linear_options){.parametrization = (weft_parametrization)9}), \
+                                                                    "parametrization=9: it must be")                   \
+    X(conv_form,         CONV(.out = 2, .kernel = 1, .parametrization = (weft_parametrization)-1), "parametrization=-1") \
     X(linear_biases,     weft_linear_with(k->x, 2, "l", &(weft_linear_options){.no_bias = true, .bias = &ones}),       \
                          "linear: no_bias, and an initializer for the bias")                                           \
     X(linear_no_name,    weft_linear(k->x, 2, NULL),                "scope name ''")                                   \
