@@ -331,7 +331,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(up_op_null,        weft_conv_transpose2d_op(k->image, NULL, NULL, NULL), "conv_transpose2d: operand 1 is NULL")  \
     X(embedding_op_null, weft_embedding_op(k->x, NULL),             "embedding: operand 1 is NULL")                    \
     X(attention_null,    weft_attention(k->image, NULL, k->image, false, 0), "attention: operand 1 is NULL")           \
-    X(layer_norm_half,   weft_layer_norm_op(k->x, NULL, k->state, 0), "weight and bias: both or neither")              \
+    X(layer_norm_half,   weft_layer_norm_op(k->x, NULL, k->state, 0), "a bias without a weight")              \
     X(cross_entropy_null, weft_cross_entropy(k->x, NULL),           "cross_entropy: operand 1 is NULL")                \
     X(mse_null,          weft_mse(k->x, NULL),                      "mse: the target is NULL")                         \
     X(null_mse,          weft_mse(NULL, k->x),                      "mse: the prediction is NULL")                     \
@@ -353,7 +353,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(mse_of_one_axis,   weft_mse(k->x, F32(1)),                    "they must have one shape")                        \
     X(mse_of_a_number,   weft_mse(k->x, weft_constant(k->g, WEFT_F32, 0, NULL, 1)), NULL)                              \
     X(entropy_columns,   weft_cross_entropy(k->x, weft_input(k->g, "t", WEFT_I64, 2, (int64_t[]){4, 1})),              \
-                         "one target a row")                                                                           \
+                         "one integer target a row")                                                                           \
     X(entropy_of_floats, weft_cross_entropy(k->x, F32(4)),          "target is f32[4]: it must be integer")            \
     /* layers */                                                                                                       \
     X(conv_nothing,      weft_conv2d(k->image, NULL, "c"),          "conv2d: options are needed")                      \
