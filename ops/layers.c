@@ -134,17 +134,8 @@ static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *nam
     weft_value *y = NULL;
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
-        weft_value *w = parameter_or_else(x, "weight", 2 + kind->axes, shape, c->weight, bound);
-static weft_value *
-conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, int64_t columns, int axis,
-           weft_value *(*op)(weft_value *, weft_value *, weft_value *, const weft_window *)) {
-    int64_t shape[] = {rows, columns, c->kernel, c->kernel};
-    weft_init bound = within((double)columns * (double)c->kernel * (double)c->kernel);
-    weft_window window = window_of(c);
-    weft_value *y = NULL;
-    place p = place_of(x);
-    WEFT_SCOPE(x, name) {
-        weft_value *w = layer_weight(x, 4, shape, c->weight, bound, c->parametrization, axis);
+        weft_value *w = layer_weight(x, 2 + kind->axes, shape, c->weight, bound, c->parametrization,
+                                     kind->is_transposed ? 1 : 0);
         weft_value *b =
             c->no_bias ? NULL : parameter_or_else(placed(x, p), "bias", 1, &c->out, c->bias, bound);
         if (w && (b || c->no_bias)) y = kind->op(placed(x, p), w, b, window);
@@ -179,8 +170,6 @@ static weft_value *conv_checked(weft_value *x, const weft_conv *c, const char *n
 weft_value *weft_conv2d(weft_value *x, const weft_conv *c, const char *name) {
     static const conv_kind kind = {"conv2d", "it must be [N, C, H, W]", 2, false, weft_conv2d_op};
     return conv_checked(x, c, name, &kind);
-    if (!conv_fits(x, c, "conv2d", false)) return NULL;
-    return conv_layer(x, c, name, c->out, x->type.shape[1] / groups_of(c), 0, weft_conv2d_op);
 }
 
 weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *c, const char *name) {
@@ -198,8 +187,6 @@ weft_value *weft_conv_transpose1d(weft_value *x, const weft_conv *c, const char 
     static const conv_kind kind = {"conv_transpose1d", "it must be [N, C, L]", 1, true,
                                    weft_conv_transpose1d_op};
     return conv_checked(x, c, name, &kind);
-    if (!conv_fits(x, c, "conv_transpose2d", true)) return NULL;
-    return conv_layer(x, c, name, x->type.shape[1], c->out / groups_of(c), 1, weft_conv_transpose2d_op);
 }
 
 /* ---- normalization ---- */
