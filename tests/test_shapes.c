@@ -50,6 +50,12 @@ static weft_value *ids(weft_graph *g, int ndim, const int64_t *shape, int64_t m)
 
 static weft_value *one_number(weft_value *x, double value) {
     return weft_constant(weft_value_graph(x), WEFT_F32, 0, NULL, value);
+/* Operands after the first are [:k] of its axes as [3,4] and [4,5], small integers. */
+static weft_value *einsum(weft_value *x, const char *equation, int n) {
+    weft_graph *g = weft_value_graph(x);
+    weft_value *p = weft_arange(g, WEFT_F32, -5, 7, 1), *q = weft_arange(g, WEFT_F32, -9, 11, 1);
+    weft_value *all[] = {x, weft_reshape(p, 2, AXES(3, 4)), weft_reshape(q, 2, AXES(4, 5))};
+    return weft_einsum(equation, n, all);
 }
 
 /* 1: right at any batch (axis 0); 0: at the one that it was built for. Then Weft's call, and PyTorch's. */
@@ -112,6 +118,31 @@ static weft_value *one_number(weft_value *x, double value) {
     X(0, weft_scatter_add(x, 2, ids(g, 3, AXES(2, 3, 3), 2), x), "x.scatter_add(2, ids((2, 3, 3), 2), x[:, :, :3])") \
     X(0, weft_scatter_add(x, 1, ids(g, 3, AXES(2, 7, 3), 3), one_number(x, 2)), "x.scatter_add(1, ids((2, 7, 3), 3), torch.full((2, 7, 3), 2.0))") \
     X(1, weft_index_add(x, 1, ids(g, 1, AXES(3), 2), weft_square(x)), "x.index_add(1, ids((3,), 2), x * x)")       \
+    X(1, einsum(x, "abc->acb", 1),                           "torch.einsum('abc->acb', x)")                  \
+    X(1, einsum(x, "abc->", 1),                              "torch.einsum('abc->', x)")                     \
+    X(1, einsum(x, "cba", 1),                                "torch.einsum('cba', x)")                       \
+    X(1, einsum(x, "aBc", 1),                                "torch.einsum('aBc', x)")                       \
+    X(1, einsum(x, "...c->c...", 1),                         "torch.einsum('...c->c...', x)")                \
+    X(1, einsum(x, "a...->a", 1),                            "torch.einsum('a...->a', x)")                   \
+    X(1, einsum(x, "abc,bc->a", 2),                          "torch.einsum('abc,bc->a', x, P)")              \
+    X(1, einsum(x, "abc, bc -> abc", 2),                     "torch.einsum('abc,bc->abc', x, P)")            \
+    X(1, einsum(x, "abc,dc->abd", 2),                        "torch.einsum('abc,dc->abd', x, P)")            \
+    X(1, einsum(x, "abc,dc", 2),                             "torch.einsum('abc,dc', x, P)")                 \
+    X(1, einsum(x, "abc,bd->dca", 2),                        "torch.einsum('abc,bd->dca', x, P)")            \
+    X(1, einsum(x, "abc,de->ad", 2),                         "torch.einsum('abc,de->ad', x, P)")             \
+    X(1, einsum(x, "abc,de->eabdc", 2),                      "torch.einsum('abc,de->eabdc', x, P)")          \
+    X(1, einsum(x, "...bc,bc->...b", 2),                     "torch.einsum('...bc,bc->...b', x, P)")         \
+    X(1, einsum(x, "...,...->...", 2),                       "torch.einsum('...,...->...', x, P)")           \
+    X(1, einsum(x, "a...,...->a", 2),                        "torch.einsum('a...,...->a', x, P)")            \
+    X(1, einsum(x, "abc,dc,ce->ade", 3),                     "torch.einsum('abc,dc,ce->ade', x, P, Q)")      \
+    X(1, einsum(x, "abc,bf,fe->ae", 3),                      "torch.einsum('abc,bf,fe->ae', x, P, Q)")       \
+    X(1, einsum(x, "abc,bc,ce->abe", 3),                     "torch.einsum('abc,bc,ce->abe', x, P, Q)")      \
+    X(1, weft_einsum("abc,abd->acd", 2, (weft_value *[]){x, x}), "torch.einsum('abc,abd->acd', x, x)")       \
+    X(1, weft_einsum("abc,adc->bd", 2, (weft_value *[]){x, x}), "torch.einsum('abc,adc->bd', x, x)")         \
+    X(1, weft_einsum("abc,abc->a", 2, (weft_value *[]){x, weft_slice(x, 1, 1, 2)}), "torch.einsum('abc,abc->a', x, x[:, 1:2])") \
+    X(1, weft_einsum("aii->ai", 1, (weft_value *[]){weft_slice(x, 2, 0, 3)}), "torch.einsum('aii->ai', x[:, :, :3])") \
+    X(1, weft_einsum("iai->a", 1, (weft_value *[]){weft_permute(weft_slice(x, 2, 0, 3), AXES(1, 0, 2))}), "torch.einsum('iai->a', x[:, :, :3].permute(1, 0, 2))") \
+    X(0, weft_einsum("ii", 1, (weft_value *[]){weft_squeeze(weft_slice(weft_slice(x, 2, 0, 3), 0, 0, 1), 0)}), "torch.einsum('ii', x[0, :, :3])") \
     X(1, weft_constant_pad(x, 1, AXES(1, 2), 0),             "F.pad(x, (1, 2))")                             \
     X(1, weft_constant_pad(x, 2, AXES(0, 1, 2, 0), 5),       "F.pad(x, (0, 1, 2, 0), value=5)")              \
     X(1, weft_constant_pad(x, 3, AXES(1, -1, -1, 0, 1, 1), -2), "F.pad(x, (1, -1, -1, 0, 1, 1), value=-2)")  \
@@ -282,6 +313,22 @@ TEST(builders_replay_at_another_batch) {
     X(weft_tile(x, 9, AXES(1, 1, 1, 1, 1, 1, 1, 1, 1)), "tile: 9 repeats, 0 to 8 are allowed")               \
     X(weft_repeat_interleave(x, 2, 3),             "repeat_interleave: f32[2,3,4] has no axis 3")            \
     X(weft_repeat_interleave(x, -2, 0),            "repeat_interleave: -2 repeats")                          \
+    X(einsum(x, "abc,dd->a", 2),                   "axis 1 of operand 1, f32[3,4], is 4 long, where an axis")  \
+    X(weft_einsum("aab", 1, (weft_value *[]){weft_slice(x, 0, 0, 1)}), "two axes of one operand, which are not equally long") \
+    X(einsum(x, "ab", 1),                          "einsum: 'ab': operand 0 is f32[2,3,4], but has 2 letters") \
+    X(einsum(x, "abcd...", 1),                     "an operand has fewer axes than letters")                 \
+    X(einsum(x, "abc,bc", 1),                      "einsum: 'abc,bc': 1 operands are given")                 \
+    X(einsum(x, "abc", 2),                         "einsum: 'abc': 2 operands are given")                    \
+    X(einsum(x, "abc,cd->a", 2),                   "axis 0 of operand 1, f32[3,4], is 3 long, where an axis of the same letter is 4") \
+    X(einsum(x, "abc->ad", 1),                     "a letter of the result is in no operand")                \
+    X(einsum(x, "abc->aa", 1),                     "a letter twice in the result")                           \
+    X(einsum(x, "a1c->a", 1),                      "only letters, ',', '->' and one '...' an operand")       \
+    X(einsum(x, "abc-a", 1),                       "'-' without '>'")                                        \
+    X(einsum(x, "abc->a,b", 1),                    "more than one result")                                   \
+    X(einsum(x, NULL, 1),                          "einsum: '': operand 0 is f32[2,3,4], but has 0 letters") \
+    X(weft_einsum("abc,abc", 2, (weft_value *[]){x, NULL}), "einsum: operand 1 is NULL")                     \
+    X(weft_einsum("abc", 1, (weft_value *[]){weft_cast(x, WEFT_I64)}), "einsum: operand 0 is i64[2,3,4]")    \
+    X(einsum(weft_reshape(x, 8, AXES(2, 1, 1, 3, 1, 1, 2, 2)), "abcdefgh,ij->abcdefghij", 2), "more than 8 axes") \
     X(weft_arange(g, WEFT_I64, 3, 3, 1),           "arange: from 3 to 3 by steps of 1: there must be a")     \
     X(weft_arange(g, WEFT_F32, 0, 3, 0),           "arange: from 0 to 3 by steps of 0")                      \
     X(weft_arange(g, WEFT_I64, 0, 3, 0.5),         "arange: i64 cannot hold the numbers 0 to 2.5")           \

@@ -34,6 +34,13 @@ static inline weft_value *weft_stack_at(const char *file, int line, int n, weft_
     weft_list_at(n, values, file, line);
     return weft_stack(n, values, axis);
 }
+/** weft_einsum() from a place. */
+static inline weft_value *weft_einsum_at(const char *file, int line, const char *equation, int n,
+                                         weft_value *const *operands) {
+    weft_list_at(n, operands, file, line);
+    return weft_einsum(equation, n, operands);
+}
+#define weft_einsum(...) weft_einsum_at(__FILE__, __LINE__, __VA_ARGS__)
 #define weft_concat(...) weft_concat_at(__FILE__, __LINE__, __VA_ARGS__)
 #define weft_stack(...) weft_stack_at(__FILE__, __LINE__, __VA_ARGS__)
 

@@ -255,6 +255,10 @@ WEFT_API weft_value *weft_dropout(weft_value *x, double p);
 /** Matrix product over the last two axes; the axes before them broadcast. A transpose means those last
  * two. */
 WEFT_API weft_value *weft_matmul(weft_value *a, weft_value *b, bool transpose_a, bool transpose_b);
+/** torch.einsum: sums of products of n operands, whose axes letters name: "bij,bjk->bik" is a batch of matrix
+ * products, "ii" a trace, "...i,i->..." rows times a vector. Without "->" the result has the axes of "...",
+ * then those whose letter stands once. Operands are joined from the left to the right. */
+WEFT_API weft_value *weft_einsum(const char *equation, int n, weft_value *const *operands);
 /** x[..., in] w[out, in] b[out] (or NULL) -> x w^T + b, [..., out] */
 WEFT_API weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b);
 /** Rows of w[rows, d] by integer ids [...] -> [..., d]. An id outside 0 to rows - 1 fails the run

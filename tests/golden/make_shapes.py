@@ -20,6 +20,8 @@ NAMES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.i
 
 def ids(shape, m):
     return (7 * torch.arange(torch.Size(shape).numel()) % m).reshape(shape)
+P = torch.arange(-5.0, 7).reshape(3, 4)  # other operands of einsum in shapes.h
+Q = torch.arange(-9.0, 11).reshape(4, 5)
 
 
 def numbers(t, digits):
@@ -55,6 +57,6 @@ def image_answer(expression):
 
 for name, answer in {"shapes": shape_answer, "images": image_answer}.items():
     source = (HERE.parent / f"test_{name}.c").read_text()
-    rows = re.findall(r"^    X\([012], .*?,[\s\\]+\"([^\n]*)\"\) *\\?$", source, re.M | re.S)
+    rows = re.findall(r"^    X\([012], .*?,[\s\\]+\"([^\n\"]*)\"\) *\\?$", source, re.M | re.S)
     lines = ["/* made by make_shapes.py */"] + [f'{{"{row}", "{answer(row)}"}},' for row in rows]
     (HERE / f"{name}.h").write_text("\n".join(lines) + "\n")
