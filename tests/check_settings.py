@@ -24,6 +24,8 @@ ROWS = {
     "weft_pool": ["POOL("],
     "weft_interpolation": ["RESIZE("],
     "weft_recurrent": ["LSTM("],
+    "weft_attention_options": ["ATTENTION("],
+    "weft_rotary_options": ["ROTARY("],
 }
 # Field by field elsewhere, or nothing that a caller sets.
 ELSEWHERE = {

@@ -281,6 +281,12 @@ TEST(one_optimizer_has_one_setting_in_all_graphs) {
                &OPTIMIZER(SGD, .momentum = 0.9));
 }
 
+/* Attention of one small value with itself. */
+static weft_value *attended(kit *k, const weft_attention_options *o) {
+    weft_value *x = weft_input(k->g, "q", WEFT_F32, 4, (int64_t[]){1, 2, 5, 4});
+    return weft_attention_with(x, x, x, o);
+}
+
 /* ---- calls: a statement on a kit, and the error ---- */
 
 #define F32(...)                                                                                             \
@@ -293,6 +299,8 @@ TEST(one_optimizer_has_one_setting_in_all_graphs) {
 #define POOL(...)           weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
 #define RESIZE(...)         weft_interpolate(k->image, &(weft_interpolation){__VA_ARGS__})
 #define NORM(...)           weft_batch_norm_with(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
+#define ROTARY(...)         weft_rotary(k->x, &(weft_rotary_options){__VA_ARGS__})
+#define ATTENTION(...)      attended(k, &(weft_attention_options){__VA_ARGS__})
 #define LSTM(...)           weft_lstm(F32(5, 4, 3), &(weft_recurrent){__VA_ARGS__}, "l", NULL, NULL)
 #define INIT(...)           weft_parameter_in(k->g, "w", 2, (int64_t[]){3, 3}, (weft_init){__VA_ARGS__})
 #define DDP(...)            weft_ddp(k->m, "net", &(weft_ddp_options){__VA_ARGS__})
@@ -429,6 +437,13 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(layer_norm_eps,    weft_layer_norm_op(k->x, NULL, NULL, -1),  "eps must not be negative")                        \
     X(layer_norm_zero,   weft_layer_norm_op(k->x, NULL, NULL, WEFT_ZERO), NULL)                                        \
     X(embedding_rows,    weft_embedding(k->x, 0, 4, "e", NULL),     "shape f32[0,4]: every axis must be at least 1")   \
+    X(rotary_base,       ROTARY(.base = -1),                        "base -1: it must be above 0")                     \
+    X(rotary_offset,     ROTARY(.offset = -3, .interleaved = true), "offset=-3")                                        \
+    X(rotary_dims,       ROTARY(.dims = 3),                         "an even number, at most D")                       \
+    X(attention_scale,   ATTENTION(.scale = NAN),                   "scale is not a finite number")                    \
+    X(attention_window,  ATTENTION(.window = -1),                   "window=-1")                                       \
+    X(attention_all,     ATTENTION(.window = 2, .causal = true, .scale = 0.5), NULL)                                   \
+    X(attention_mask,    ATTENTION(.mask = k->x),                   "must broadcast to the scores")                    \
     X(lstm_no_hidden,    LSTM(0),                                   "lstm: hidden=0: it must be at least 1")           \
     X(lstm_defaults,     LSTM(.hidden = 6),                         NULL)                                              \
     X(lstm_first,        LSTM(.hidden = 6, .batch_first = true, .no_bias = true), NULL)                                \

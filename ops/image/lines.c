@@ -1,6 +1,6 @@
-/* lines.c - convolutions and pooling of lines x[N, C, L]: builders that run the ops of images on [N, C, 1, L],
- * which is the same memory; torch.nn.functional.conv1d and its like. Of the pairs of weft_window and weft_pool
- * the first number is the line's, and the second is 0. */
+/* lines.c - convolutions and pooling of lines x[N, C, L]: builders that run the ops of images on [N, C, 1,
+ * L], which is the same memory; torch.nn.functional.conv1d and its like. Of the pairs of weft_window and
+ * weft_pool the first number is the line's, and the second is 0. */
 #include "ops/kit/op_kit.h"
 #include "ops/kit/place.h"
 

@@ -304,7 +304,7 @@ static weft_value *outer(const einsum *e, term *a, term *b, const split *s) {
 }
 
 /* [both, left, right] by a product of matrices, one for each index of `both`. */
-static weft_value *product(const einsum *e, term *a, term *b, const split *s) {
+static weft_value *contracted(const einsum *e, term *a, term *b, const split *s) {
     term groups[3 * WEFT_MAX_NDIM];
     bool flip_a = sums_first(a, &s->summed, &s->left), flip_b = !sums_first(b, &s->summed, &s->right);
     int n = singles(&s->both, groups);
@@ -330,7 +330,7 @@ static bool join(einsum *e, term *a, term *b) {
     if (!a->v || !b->v) return false;
     split s = split_of(e, a, b);
     if (s.both.n + s.left.n + s.right.n > WEFT_MAX_NDIM || s.both.n + 2 > WEFT_MAX_NDIM) return too_many(e);
-    a->v = s.summed.n ? product(e, a, b, &s) : outer(e, a, b, &s);
+    a->v = s.summed.n ? contracted(e, a, b, &s) : outer(e, a, b, &s);
     *a = (term){.v = a->v};
     for (int i = 0; i < s.both.n; i++) put(a, s.both.label[i]);
     for (int i = 0; i < s.left.n; i++) put(a, s.left.label[i]);
