@@ -552,6 +552,37 @@ TEST(parametrized_weights_are_those_of_pytorch) {
     }
 }
 
+/* ---- eval ---- */
+
+/* With mean 0, variance 1, weight 1 and bias 0: y = k x, k = (1 + eps)^(-1/2). Of the sum of y^3 the
+ * gradient is 3 k y^2, and the gradient of its sum of squares 36 k^3 y^3. */
+TEST(batch_norm_in_eval_graphs_has_second_gradients) {
+    weft_error e = {0};
+    weft_model *m = weft_model_new("eval");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 2, AXES(3, 2)), *dx = NULL, *second = NULL;
+    weft_value *y = weft_batch_norm(x, "bn");
+    weft_gradients(weft_sum(weft_mul(y, weft_square(y)), 0, NULL, false), 1, &x, &dx);
+    weft_gradients(squares(1, &dx), 1, &x, &second);
+    weft_output(second, "second");
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.verify = true}, &e);
+    weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+    weft_session *session = store ? weft_session_open(plan, store, &e) : NULL;
+    float in[6], out[6];
+    for (int i = 0; i < 6; i++) in[i] = (float)operand(1, i);
+    weft_feed feed = {"x", in, sizeof in};
+    weft_fetch fetch = {"second", out, sizeof out};
+    CHECK_SAYS(session && weft_run(session, "g", &feed, 1, &fetch, 1, &e) == WEFT_OK, "%s", e.text);
+    for (int i = 0; session && i < 6; i++) {
+        double k = 1 / sqrt(1 + 1e-5), want = 36 * k * k * k * pow(k * in[i], 3);
+        CHECK_SAYS(fabs(out[i] - want) <= 1e-5 * (1 + fabs(want)), "%g, not %g", out[i], want);
+    }
+    weft_session_close(session);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
 /* ---- errors: the sentence, with this file and the scope ---- */
 
 /* clang-format off */
@@ -637,5 +668,6 @@ TEST(errors_name_file_scope_and_rule) {
 }
 
 SUITE("norm loss",
-      {T(parametrized_weights_are_those_of_pytorch), T(errors_name_file_scope_and_rule),
-       T(values_gradients_and_second_gradients_are_those_of_pytorch), T(they_replay_at_another_batch)})
+      {T(batch_norm_in_eval_graphs_has_second_gradients), T(parametrized_weights_are_those_of_pytorch),
+       T(errors_name_file_scope_and_rule), T(values_gradients_and_second_gradients_are_those_of_pytorch),
+       T(they_replay_at_another_batch)})

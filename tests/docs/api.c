@@ -43,6 +43,8 @@ static int run_layers(void) {
         x = centred(weft_layer_norm(weft_reshape(x, 2, (int64_t[]){36, 16}), "ln"));
     }
     weft_output(x, "y");
+    weft_value *label = weft_input(g, "label", WEFT_I64, 1, (int64_t[]){36}), *target = weft_tanh(x);
+    weft_output(losses(x, label, x, target), "losses");
     train_with_care(weft_mean(weft_square(x), 0, NULL, false));
     int wrong = print_plan(m, 0);
     weft_model_free(m);
