@@ -50,6 +50,8 @@ static weft_value *ids(weft_graph *g, int ndim, const int64_t *shape, int64_t m)
 
 static weft_value *one_number(weft_value *x, double value) {
     return weft_constant(weft_value_graph(x), WEFT_F32, 0, NULL, value);
+}
+
 /* Operands after the first are [:k] of its axes as [3,4] and [4,5], small integers. */
 static weft_value *einsum(weft_value *x, const char *equation, int n) {
     weft_graph *g = weft_value_graph(x);
