@@ -191,6 +191,38 @@ TEST(sums_of_any_length_and_stride) {
     judge_all(list, sizeof list / sizeof *list, 0.1, -0.003, sum_errors);
 }
 
+/* ---- scans ---- */
+
+/* Every element of every line, in the order of the scan: of b added, or of a state that is halved and added
+ * to. The f64 result is rounded once. */
+static double scan_errors(const trial *t) {
+    const tensor *a = &t->in[0].t, *b = &t->in[t->s.n->n_in - 1].t, *y = &t->out[0].t;
+    bool is_rows = strstr(t->as.attrs, "axis=1") != NULL, is_sum = t->s.n->n_in == 1;
+    int64_t n = a->type.shape[is_rows], lines = a->type.shape[!is_rows], step = is_rows ? 1 : lines;
+    double worst = 0;
+    for (int64_t line = 0; line < lines; line++) {
+        int64_t first = is_rows ? line * n : line;
+        double h = 0, added = 0;
+        for (int64_t i = n - 1; i >= 0; i--) {
+            int64_t at = first + i * step;
+            double before = h;
+            h = (is_sum ? 1 : element(a, at)) * h + element(b, at);
+            added += fabs(element(b, at));
+            worst = fmax(worst, units(element(y, at), is_sum ? h : before, added));
+        }
+    }
+    return worst;
+}
+
+TEST(scans_of_long_lines) {
+    const node_case list[] = {{"cumsum", "f32[2,400000]", "axis=1 reverse=1", NULL},
+                              {"cumsum", "f32[40000,7]", "axis=0 reverse=1", NULL},
+                              {"cumsum", "f32[3000,300]", "axis=0 reverse=1", NULL},
+                              {"recurrence", "f32[3,40000], f32[3,40000]", "axis=1 reverse=1", NULL},
+                              {"recurrence", "f32[3000,300], f32[3000,300]", "axis=0 reverse=1", NULL}};
+    judge_all(list, sizeof list / sizeof *list, 0.1, -0.003, scan_errors);
+}
+
 /* ---- lines of softmax and losses ---- */
 
 /* The log of the sum of e^x over line `line` of `n`, whose places lie `step` apart. */
@@ -375,7 +407,7 @@ TEST(averages_of_large_images) {
     judge_all(list, 3, 0.1, 0.3, average_errors);
 }
 
-SUITE("sums", {T(sums_of_any_length_and_stride), T(softmax_of_long_lines), T(cross_entropy_of_many_classes),
-               T(attention_to_many_keys), T(statistics_of_long_rows_and_channels),
-               T(gradients_of_weights_of_norms_over_many_rows), T(gradients_of_rows_that_many_ids_share),
-               T(averages_of_large_images)})
+SUITE("sums", {T(sums_of_any_length_and_stride), T(scans_of_long_lines), T(softmax_of_long_lines),
+               T(cross_entropy_of_many_classes), T(attention_to_many_keys),
+               T(statistics_of_long_rows_and_channels), T(gradients_of_weights_of_norms_over_many_rows),
+               T(gradients_of_rows_that_many_ids_share), T(averages_of_large_images)})
