@@ -1,8 +1,9 @@
 /* test_index.c - elements by index (ops/index): ids outside the axis fail the run, sums do not depend on the
- * number of threads. Numbers and gradients beside PyTorch's: test_shapes.c. */
+ * number of threads, NaN and ties in sort. Numbers and gradients beside PyTorch's: test_shapes.c. */
 #include "support/test.h"
 #include "weft/weft.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ enum { ROWS = 2000, COLUMNS = 37, PLACES = 5 };
 /* ---- runs ---- */
 
 /* Runs graph "g" of the model with ids fed; y, which the caller frees, is NULL after an error. */
-static float *run_model(weft_model *m, const int64_t *ids, size_t bytes, weft_isa isa, int threads,
+static float *run_model(weft_model *m, const void *ids, size_t bytes, weft_isa isa, int threads,
                         weft_error *e) {
     weft_port port;
     float *y = NULL;
@@ -81,6 +82,37 @@ TEST(an_id_outside_the_axis_fails_the_run) {
     }
 }
 
+/* ---- the order of sort ---- */
+
+/* Rows of 5 and of 3,000 (long ones are sorted otherwise): NaN, infinities, both zeros, ties. */
+TEST(nan_is_largest_and_ties_keep_their_order) {
+    static const float x[5] = {0.0f, NAN, -0.0f, -INFINITY, INFINITY};
+    static const int64_t rising[5] = {3, 0, 2, 4, 1}, falling[5] = {1, 4, 0, 2, 3};
+    for (int k = 0; k < 2 * 2 * 2; k++) {
+        int64_t n = k & 1 ? 3000 : 5, *data = test_memory((size_t)n * sizeof *data);
+        weft_error e = {0};
+        weft_model *m = weft_model_new("m");
+        weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+        weft_value *v = weft_input(g, "ids", WEFT_F32, 1, &n);
+        weft_output(weft_argsort(v, 0, k & 2), "y");
+        float *values = (float *)data;
+        for (int64_t i = 0; i < n; i++) values[i] = x[i * 5 / n];
+        float *y =
+            run_model(m, data, (size_t)n * sizeof *values, k & 4 ? WEFT_ISA_AUTO : WEFT_ISA_REFERENCE, 2, &e);
+        const int64_t *places = (const int64_t *)(const void *)y, *want = k & 2 ? falling : rising;
+        bool good = y != NULL;
+        for (int64_t i = 0; good && i < n; i++) {
+            /* the zeros are one group of ties, so their places follow each other */
+            int64_t each = n / 5;
+            good = places[i] == want[i / each] * each + i % each;
+        }
+        CHECK_SAYS(good, "%d: %s", k, e.text);
+        free(y);
+        free(data);
+        weft_model_free(m);
+    }
+}
+
 /* ---- bits ---- */
 
 /* y[PLACES, COLUMNS]: ROWS rows of random numbers added up by id. */
@@ -115,4 +147,5 @@ TEST(sums_have_the_same_bits_for_any_number_of_threads) {
     free(first);
 }
 
-SUITE("index", {T(an_id_outside_the_axis_fails_the_run), T(sums_have_the_same_bits_for_any_number_of_threads)})
+SUITE("index", {T(an_id_outside_the_axis_fails_the_run), T(nan_is_largest_and_ties_keep_their_order),
+                T(sums_have_the_same_bits_for_any_number_of_threads)})

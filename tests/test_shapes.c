@@ -48,6 +48,12 @@ static weft_value *ids(weft_graph *g, int ndim, const int64_t *shape, int64_t m)
     return weft_reshape(weft_cast(all, WEFT_I64), ndim, shape);
 }
 
+/* The numbers 0 to 24 in another order. */
+static weft_value *mixed(weft_value *x) {
+    weft_value *all = weft_scale(x, 7), *modulus = weft_constant(weft_value_graph(x), WEFT_F32, 0, NULL, 25);
+    return weft_remainder(all, modulus);
+}
+
 static weft_value *one_number(weft_value *x, double value) {
     return weft_constant(weft_value_graph(x), WEFT_F32, 0, NULL, value);
 }
@@ -145,6 +151,14 @@ static weft_value *einsum(weft_value *x, const char *equation, int n) {
     X(1, weft_einsum("aii->ai", 1, (weft_value *[]){weft_slice(x, 2, 0, 3)}), "torch.einsum('aii->ai', x[:, :, :3])") \
     X(1, weft_einsum("iai->a", 1, (weft_value *[]){weft_permute(weft_slice(x, 2, 0, 3), AXES(1, 0, 2))}), "torch.einsum('iai->a', x[:, :, :3].permute(1, 0, 2))") \
     X(0, weft_einsum("ii", 1, (weft_value *[]){weft_squeeze(weft_slice(weft_slice(x, 2, 0, 3), 0, 0, 1), 0)}), "torch.einsum('ii', x[0, :, :3])") \
+    X(1, weft_flip(x, 1, AXES(-1)),                          "x.flip(-1)")                                   \
+    X(1, weft_flip(x, 2, AXES(0, 2)),                        "x.flip((0, 2))")                               \
+    X(1, weft_sort(mixed(x), 2, false, NULL),                "mixed(x).sort(2)[0]")                          \
+    X(1, weft_sort(mixed(x), 1, true, NULL),                 "mixed(x).sort(1, True)[0]")                    \
+    X(0, weft_argsort(mixed(x), 0, true),                    "mixed(x).argsort(0, True)")                    \
+    X(1, weft_argsort(mixed(x), -1, false),                  "mixed(x).argsort(-1)")                         \
+    X(1, weft_topk(mixed(x), 2, -1, true, NULL),             "mixed(x).topk(2)[0]")                          \
+    X(1, weft_topk(mixed(x), 2, 1, false, NULL),             "mixed(x).topk(2, 1, False)[0]")                \
     X(1, weft_constant_pad(x, 1, AXES(1, 2), 0),             "F.pad(x, (1, 2))")                             \
     X(1, weft_constant_pad(x, 2, AXES(0, 1, 2, 0), 5),       "F.pad(x, (0, 1, 2, 0), value=5)")              \
     X(1, weft_constant_pad(x, 3, AXES(1, -1, -1, 0, 1, 1), -2), "F.pad(x, (1, -1, -1, 0, 1, 1), value=-2)")  \
@@ -341,6 +355,10 @@ TEST(builders_replay_at_another_batch) {
     X(weft_one_hot(weft_cast(x, WEFT_U8), 300, WEFT_F32), "one_hot: 300 classes for ids of type u8")         \
     X(weft_roll(x, 1, -4),                         "roll: f32[2,3,4] has no axis -4")                        \
     X(weft_roll(x, 4, 0),                          "roll: a shift of 4 moves nothing along axis 0")          \
+    X(weft_flip(x, 2, AXES(0, -3)),                "flip: axes must be those of f32[2,3,4], each at most")   \
+    X(weft_sort(x, 3, false, NULL),                "sort: f32[2,3,4] has no axis 3")                         \
+    X(weft_topk(x, 5, 2, true, NULL),              "sort: f32[2,3,4] has no 5 elements along axis 2")        \
+    X(weft_topk(x, 0, 2, true, NULL),              "topk: k=0: at least 1")                                  \
     X(weft_gather(x, 1, x),                        "gather: ids are f32[2,3,4]: they must be integer")       \
     X(weft_gather(x, 3, ids(g, 3, AXES(1, 1, 1), 1)), "gather: f32[2,3,4] has no axis 3")                    \
     X(weft_take_along_axis(x, ids(g, 1, AXES(3), 1), 0), "gather: f32[2,3,4] and ids i64[3]: they have as many axes") \

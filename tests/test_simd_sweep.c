@@ -114,6 +114,10 @@ static const form forms[] = {
     {"scatter", "f32[$a,$b], i64[1,$c], f32[]", "axis=1 broadcast=1", 0, 0, 'b'},
     {"scatter_add", "f32[$a,$b], i64[$c,$b], f32[$c,$b]", NULL, 0.25, 2, 'a'},
     {"scatter_add", "f32[$a,$b], i64[$a,$c], f32[$a,$c]", "axis=1", 0.25, 2, 'b'},
+    {"flip", "f32[$a,$b,$c]", "axes=$x"},
+    {"flip", "f32[$a,$b,$c]", "axes=0,2"},
+    {"sort", "f32[$a,$e,$c]", "axis=1 first=$a"},
+    {"sort", "f32[$a,$b]", "axis=$v descending=1"},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 

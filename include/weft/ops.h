@@ -194,6 +194,8 @@ WEFT_API weft_value *weft_repeat_interleave(weft_value *x, int64_t repeats, int 
 /** Moves elements `shift` places towards the end of `axis`, to the front for a negative shift; what leaves
  * at one side enters at the other. */
 WEFT_API weft_value *weft_roll(weft_value *x, int64_t shift, int axis);
+/** x with its elements in the other direction along n axes. */
+WEFT_API weft_value *weft_flip(weft_value *x, int n_axes, const int64_t *axes);
 /** Cuts `axis` into n parts of these sizes, and puts them into `parts`. One size may be -1: it takes what
  * the others leave. x[2, 7] at axis 1 by {3, -1} -> [2, 3], [2, 4]. Returns n, or 0 after an error. */
 WEFT_API int weft_split(weft_value *x, int n, const int64_t *sizes, int axis, weft_value **parts);
@@ -224,6 +226,14 @@ WEFT_API weft_value *weft_scatter(weft_value *x, int axis, weft_value *ids, weft
 WEFT_API weft_value *weft_scatter_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
 /** Adds parts of src[2, n, 3] to x[2, 5, 3] at places ids[n] of `axis`, here 1. */
 WEFT_API weft_value *weft_index_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
+/** x in rising order along `axis`, or in falling order. Equal elements keep their order; NaN is larger than
+ * all numbers. `places`, if not NULL, gets their places in x, i64. */
+WEFT_API weft_value *weft_sort(weft_value *x, int axis, bool descending, weft_value **places);
+/** The places that weft_sort() gives. */
+WEFT_API weft_value *weft_argsort(weft_value *x, int axis, bool descending);
+/** The k largest elements along `axis`, the largest first, or the k smallest; of equal ones the first.
+ * `places` as in weft_sort(). */
+WEFT_API weft_value *weft_topk(weft_value *x, int64_t k, int axis, bool largest, weft_value **places);
 /** @} */
 
 /** @name Constants and random numbers

@@ -49,11 +49,13 @@ ALL(copy_reshape)
 ALL(copy_reorder)
 ALL(copy_concat)
 ALL(copy_pad)
+ALL(copy_flip)
 ALL(arange)
 /* elements by index */
 ALL(gather)
 ALL(scatter)
 ALL(scatter_add)
+ALL(sort)
 /* random */
 ALL(random_uniform)
 ALL(random_normal)

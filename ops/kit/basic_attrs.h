@@ -35,6 +35,10 @@ typedef struct shape_attrs {
     attr_ints shape;
 } shape_attrs;
 
+/* Strides that read x in the other direction along the axes of a flip, and the offset of the element that
+ * comes first; false where an axis is not one of x or is named twice. */
+bool flip_strides(const shape_attrs *a, const tensor *x, int64_t *stride, int64_t *offset);
+
 typedef struct slice_attrs {
     int64_t axis, begin, end; /* as in weft_slice: negative begin and end count from the end */
 } slice_attrs;

@@ -24,6 +24,10 @@ P = torch.arange(-5.0, 7).reshape(3, 4)  # other operands of einsum in shapes.h
 Q = torch.arange(-9.0, 11).reshape(4, 5)
 
 
+def mixed(x):
+    return 7 * x % 25
+
+
 def numbers(t, digits):
     shape = ",".join(map(str, t.shape))
     list = " ".join(f"{v:.{digits}g}" for v in t.detach().double().flatten().tolist())

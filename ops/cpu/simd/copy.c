@@ -1,5 +1,5 @@
 /* copy.c - ops that only move elements: permute, reshape, slice and broadcast_to where a view is not
- * possible, concat, pad, and reorder between layouts. All are one strided copy: a shape, the strides of
+ * possible, concat, pad, flip, and reorder between layouts. All are one strided copy: a shape, the strides of
  * source and target, any element type.
  *
  * Axes are sorted by the target's memory and merged where both sides run on evenly. The innermost one is a
@@ -255,6 +255,18 @@ static weft_status pad_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
+/* The last element of each axis that is turned around is the first to be read. */
+static weft_status flip_run(void *state, const kernel_call *c) {
+    (void)state;
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t from[WEFT_MAX_NDIM], to[WEFT_MAX_NDIM], offset;
+    if (!flip_strides(c->attrs, x, from, &offset)) return WEFT_INTERNAL;
+    stride_row_major(&y->type, to);
+    const char *first = (const char *)x->data + offset * (int64_t)dtype_bytes(x->type.dtype);
+    SIMD(strided_copy)(y->data, to, first, from, &y->type, c->threads);
+    return WEFT_OK;
+}
+
 /* strided_in = ~0u: operands may have any strides. */
 #define ROW(title, runs)                                                                                     \
     const weft_kernel SIMD(copy_##title) = {                                                                 \
@@ -266,3 +278,4 @@ ROW(reshape, reshape_run)
 ROW(reorder, reorder_run)
 ROW(concat, concat_run)
 ROW(pad, pad_run)
+ROW(flip, flip_run)

@@ -4,7 +4,7 @@
 
 #include "ops/cpu/simd/simd.h"
 
-/* Copies the elements of `shape`; strides are in elements, and those of `from` may be 0 or negative. At most
+/* Copies the elements of `shape`; strides are in elements; those of `from` may be 0 or negative. At most
  * `threads` take part: small copies use fewer. */
 void SIMD(strided_copy)(void *to, const int64_t *to_stride, const void *from, const int64_t *from_stride,
                         const tensor_type *shape, int threads);

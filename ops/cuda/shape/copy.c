@@ -41,6 +41,7 @@ ROW(sum_ranks, reorder, copy_work)
 ROW(reshape, reshape, NULL)
 ROW(concat, concat, concat_work)
 ROW(pad, pad, pad_work)
+ROW(flip, flip, NULL)
 ROW(constant, constant, NULL)
 #undef ROW
 

@@ -62,7 +62,8 @@ static weft_status padding(const kernel_call *c, int64_t axis, int64_t begin, in
     pattern fill = pattern_of(y->type.dtype, static_cast<const pad_attrs *>(c->attrs)->value);
     tensor_type part = y->type;
     part.shape[axis] = length;
-    return length ? strided_copy(c, element_at(y, axis, begin), y->stride, NULL, NULL, &part, &fill) : WEFT_OK;
+    return length ? strided_copy(c, element_at(y, axis, begin), y->stride, NULL, NULL, &part, &fill)
+                  : WEFT_OK;
 }
 
 /* Padding, the operand, padding: three copies that do not overlap. */
@@ -75,6 +76,16 @@ extern "C" weft_status cuda_pad_run(void *, const kernel_call *c) {
     if (status == WEFT_OK)
         status = strided_copy(c, element_at(y, axis, a->before), y->stride, x->data, x->stride, &x->type);
     return status ? status : padding(c, axis, a->before + x->type.shape[axis], a->after);
+}
+
+/* The last element of each axis that is turned around is the first to be read. */
+extern "C" weft_status cuda_flip_run(void *, const kernel_call *c) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t from[WEFT_MAX_NDIM], to[WEFT_MAX_NDIM], offset;
+    if (!flip_strides(static_cast<const shape_attrs *>(c->attrs), x, from, &offset)) return WEFT_INTERNAL;
+    stride_row_major(&y->type, to);
+    const char *first = static_cast<const char *>(x->data) + offset * (int64_t)dtype_bytes(x->type.dtype);
+    return strided_copy(c, y->data, to, first, from, &y->type);
 }
 
 /* ---- constant ---- */
