@@ -65,6 +65,24 @@ def where(g, at):
     return g.node("where", [c, a, b], shape=shape, mag=max(a.mag, b.mag))
 
 
+def logic(name):
+    """Operands of type bool, or numbers, of which 0 is false."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
+        shapes = g.broadcasting(shape, 2, at)
+        a, b = at(0, shapes[0], dtype=BOOL), at(1, shapes[1], dtype=BOOL)
+        y = g.node(name, [a, b], shape=g.broadcast(a.shape, b.shape), dtype=BOOL)
+        return g.node("cast", [y], i=[F32], shape=y.shape)
+    return draw
+
+
+def test(name, dtype=F32):
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 0, 4)), dtype=dtype)
+        return g.node("cast", [g.node(name, [x], shape=x.shape, dtype=BOOL)], i=[F32], shape=x.shape)
+    return draw
+
+
 def leaky_relu(g):
     return [g.pick([0.01, 0.2, 0.5])]
 
@@ -224,6 +242,128 @@ def pad(g, at):
     axis, before, after = g.below(len(x.shape)), g.below(3), g.below(3)
     shape = tuple(d + (before + after) * (k == axis) for k, d in enumerate(x.shape))
     return g.node("pad", [x], i=[axis, before, after], shape=shape, mag=x.mag)
+
+
+def stack(g, at):
+    shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
+    first = at(0, shape)
+    second = first if at.is_twice() else at(1, shape)
+    axis = g.below(len(shape) + 1)
+    whole = shape[:axis] + (2,) + shape[axis:]
+    named = axis - len(whole) if g.chance(0.3) else axis
+    return g.node("stack", [first, second], i=[named], shape=whole, mag=max(first.mag, second.mag))
+
+
+def along(name, numbers):
+    """Ops of one operand and one axis: `numbers` gives what the builder takes and the axis' new length."""
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 1, 4)))
+        axis = g.below(len(x.shape))
+        named = axis - len(x.shape) if g.chance(0.3) else axis
+        i, length = numbers(g, named, x.shape[axis])
+        shape = tuple(length if k == axis else d for k, d in enumerate(x.shape))
+        return g.node(name, [x], i=i, shape=shape, mag=x.mag)
+    return draw
+
+
+def roll(g, axis, length):
+    return [g.below(2 * length - 1) - length + 1, axis], length
+
+
+def repeated(g, axis, length):
+    n = 1 + g.below(3)
+    return [n, axis], n * length
+
+
+def tile(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    repeats = [1 + g.below(2) for _ in range(1 + g.below(len(x.shape)))]
+    lead = len(x.shape) - len(repeats)
+    shape = tuple(d * (repeats[k - lead] if k >= lead else 1) for k, d in enumerate(x.shape))
+    return g.node("tile", [x], i=repeats, shape=shape, mag=x.mag)
+
+
+def triangle(name):
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 2, 4)))
+        return g.node(name, [x], i=[g.below(5) - 2], shape=x.shape, mag=x.mag)
+    return draw
+
+
+def constant_pad(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    pads, shape = [], list(x.shape)
+    for k in range(1 + g.below(len(x.shape))):
+        axis = len(x.shape) - 1 - k
+        before, after = g.below(3), g.below(4) - (shape[axis] > 1)
+        pads += [before, after]
+        shape[axis] += before + after
+    return g.node("constant_pad", [x], i=pads, r=[g.pick([0, -1.5, 0.25])], shape=tuple(shape), mag=x.mag + 2)
+
+
+def flip(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    axes = g.sample(range(len(x.shape)), 1 + g.below(len(x.shape)))
+    return g.node("flip", [x], i=axes, shape=x.shape, mag=x.mag)
+
+
+def one_hot(g, at):
+    classes = g.size() + 1
+    ids = at(0, g.shape(at.ndim(0, 0, 3) if at.layout != "channels_last" else 4), dtype=I64, below=classes)
+    y = g.node("one_hot", [ids], i=[classes], shape=ids.shape + (classes,), dtype=I64)
+    return g.node("cast", [y], i=[F32], shape=y.shape)
+
+
+def gather(name):
+    """Ids along one axis; take_along_axis: that broadcast with x."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 1, 4, at.ndim(1, 1, 4)))
+        axis = g.below(len(shape))
+        x = at(0, shape)
+        count = g.size()
+        if name == "index_select":
+            ids = at(1, (count,), dtype=I64, below=x.shape[axis])
+        else:
+            own = tuple(d if name == "gather" or g.chance(0.5) else 1 for d in x.shape)
+            own = tuple(1 + g.below(d) for d in own) if name == "gather" and g.chance(0.4) else own
+            ids = at(1, own[:axis] + (count,) + own[axis + 1:], dtype=I64, below=x.shape[axis])
+        shape = tuple(d if name != "gather" else e for d, e in zip(x.shape, ids.shape)) if name != "index_select" else x.shape
+        shape = shape[:axis] + (count,) + shape[axis + 1:]
+        return g.node(name, [x, ids], i=[axis - len(x.shape) if g.chance(0.3) else axis], shape=shape, mag=x.mag)
+    return draw
+
+
+def scatter(name):
+    """PyTorch leaves open which of several elements scatter keeps, and then its gradient too, so that has one id a line."""
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 1, 4, at.ndim(1, 1, 4, at.ndim(2, 1, 4)))))
+        axis = g.below(len(x.shape))
+        shape = tuple(1 + g.below(d) if g.chance(0.3) else d for d in x.shape)
+        shape = shape[:axis] + (1 if name == "scatter" else g.size(),) + shape[axis + 1:]
+        ids = at(1, shape, dtype=I64, below=x.shape[axis])
+        src = x if at.is_twice() and shape == x.shape else at(2, shape)
+        mag = max(x.mag, src.mag) if name == "scatter" else x.mag + shape[axis] * src.mag
+        return g.node(name, [x, ids, src], i=[axis], shape=x.shape, mag=mag)
+    return draw
+
+
+def index_add(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4, at.ndim(2, 1, 4))))
+    axis, count = g.below(len(x.shape)), g.size()
+    ids = at(1, (count,), dtype=I64, below=x.shape[axis])
+    src = at(2, x.shape[:axis] + (count,) + x.shape[axis + 1:])
+    return g.node("index_add", [x, ids, src], i=[axis], shape=x.shape, mag=x.mag + count * src.mag)
+
+
+def sort(name):
+    """Values. Of equal ones topk gives the first, PyTorch's any: evaluate.py sorts for both, since gradients tell."""
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 1, 4)))
+        axis, up = g.below(len(x.shape)), g.below(2)
+        k = x.shape[axis] if name == "sort" else 1 + g.below(x.shape[axis])
+        shape = tuple(k if i == axis else d for i, d in enumerate(x.shape))
+        return g.node(name, [x], i=([axis, up] if name == "sort" else [k, axis, up]), shape=shape, mag=x.mag)
+    return draw
 
 
 def matmul(g, at):
@@ -534,6 +674,25 @@ TABLE = {op.name: op for op in [
     Op("pow", binary("pow", (True, False), most=2.5, mag=lambda a, b: 12), "a b"),
     Op("maximum", binary("maximum", mag=max), "a b"), Op("minimum", binary("minimum", mag=max), "a b"),
     Op("equal", compare("equal"), "a b", blind="a b"), Op("greater", compare("greater"), "a b", blind="a b"),
+    *(Op(n, unary(n)) for n in "silu mish hardswish erf sin cos atan".split()),
+    *(Op(n, unary(n), blind="x") for n in "floor ceil round trunc sign".split()),
+    Op("elu", unary("elu", r=lambda g: [g.pick([1, 0.5, 2])], grow=lambda m: m + 2)),
+    Op("tan", unary("tan", most=1.2, grow=lambda m: 3)),
+    *(Op(n, unary(n, most=0.9, grow=lambda m: 3)) for n in "asin acos".split()),
+    *(Op(n, binary(n, (False, True), mag=lambda a, b: a + b), "a b") for n in "fmod remainder".split()),
+    *(Op(n, compare(n), "a b", blind="a b") for n in "not_equal greater_equal".split()),
+    *(Op(n, logic(n), "a b", blind="a b") for n in "logical_and logical_or logical_xor".split()),
+    Op("logical_not", test("logical_not", BOOL), blind="x"),
+    *(Op(n, test(n), blind="x") for n in "isnan isinf".split()),
+    Op("stack", stack, "first rest"), Op("tile", tile), Op("roll", along("roll", numbers=roll)),
+    Op("repeat_interleave", along("repeat_interleave", numbers=repeated)), Op("flip", flip),
+    Op("tril", triangle("tril")), Op("triu", triangle("triu")), Op("constant_pad", constant_pad),
+    Op("one_hot", one_hot, blind="x"),
+    Op("gather", gather("gather"), "x ids", blind="ids"), Op("take_along_axis", gather("take_along_axis"), "x ids", blind="ids"),
+    Op("index_select", gather("index_select"), "x ids", blind="ids", flat="ids"),
+    Op("scatter", scatter("scatter"), "x ids src", blind="ids"), Op("scatter_add", scatter("scatter_add"), "x ids src", blind="ids"),
+    Op("index_add", index_add, "x ids src", blind="ids", flat="ids"),
+    Op("sort", sort("sort")), Op("topk", sort("topk")),
     Op("where", where, "c a b", blind="c"),
     *(Op(n, reduce(n)) for n in "mean amax amin".split()), Op("sum", reduce("sum", mag=lambda m, n: m * n)),
     Op("prod", reduce("prod", mag=lambda m, n: m ** min(n, 4))), Op("cumsum", scan("cumsum", lambda m, n: m * n)),
@@ -569,7 +728,9 @@ TABLE = {op.name: op for op in [
     Op("bce_with_logits", compared("bce_with_logits"), "x t"), Op("mse", compared("mse"), "x t"),
 ]}
 POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu clamp softplus gelu gelu_tanh scale offset "
-                "cast stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits".split())
+                "cast stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits "
+                "silu mish elu hardswish erf sin cos tan asin acos atan floor ceil round trunc sign fmod remainder not_equal "
+                "greater_equal logical_and logical_or logical_xor logical_not isnan isinf".split())
 
 # Those without operands, and those that are written into every graph that has the kind.
 MAKERS = "input parameter state constant random_uniform random_normal".split()

@@ -77,19 +77,45 @@ static const struct {
     const char *op;
     weft_value *(*build)(weft_value *);
 } one_operand[] = {
-    {"neg", weft_neg},         {"abs", weft_abs},
-    {"square", weft_square},   {"sqrt", weft_sqrt},
-    {"rsqrt", weft_rsqrt},     {"reciprocal", weft_reciprocal},
-    {"exp", weft_exp},         {"log", weft_log},
-    {"tanh", weft_tanh},       {"relu", weft_relu},
-    {"sigmoid", weft_sigmoid}, {"stop_gradient", weft_stop_gradient},
-    {"gelu", weft_gelu},       {"gelu_tanh", weft_gelu_tanh},
+    {"neg", weft_neg},
+    {"abs", weft_abs},
+    {"square", weft_square},
+    {"sqrt", weft_sqrt},
+    {"rsqrt", weft_rsqrt},
+    {"reciprocal", weft_reciprocal},
+    {"exp", weft_exp},
+    {"log", weft_log},
+    {"tanh", weft_tanh},
+    {"relu", weft_relu},
+    {"sigmoid", weft_sigmoid},
+    {"stop_gradient", weft_stop_gradient},
+    {"gelu", weft_gelu},
+    {"gelu_tanh", weft_gelu_tanh},
+    {"silu", weft_silu},
+    {"mish", weft_mish},
+    {"hardswish", weft_hardswish},
+    {"erf", weft_erf},
+    {"sin", weft_sin},
+    {"cos", weft_cos},
+    {"tan", weft_tan},
+    {"asin", weft_asin},
+    {"acos", weft_acos},
+    {"atan", weft_atan},
+    {"floor", weft_floor},
+    {"ceil", weft_ceil},
+    {"round", weft_round},
+    {"trunc", weft_trunc},
+    {"sign", weft_sign},
+    {"isnan", weft_isnan},
+    {"isinf", weft_isinf},
+    {"logical_not", weft_logical_not},
 };
 
 static const struct {
     const char *op;
     weft_value *(*build)(weft_value *, double);
 } with_number[] = {{"leaky_relu", weft_leaky_relu},
+                   {"elu", weft_elu},
                    {"scale", weft_scale},
                    {"offset", weft_offset},
                    {"dropout", weft_dropout}};
@@ -112,6 +138,13 @@ static const struct {
     {"minimum", weft_minimum},
     {"equal", weft_equal},
     {"greater", weft_greater},
+    {"not_equal", weft_not_equal},
+    {"greater_equal", weft_greater_equal},
+    {"logical_and", weft_logical_and},
+    {"logical_or", weft_logical_or},
+    {"logical_xor", weft_logical_xor},
+    {"fmod", weft_fmod},
+    {"remainder", weft_remainder},
     {"mse", weft_mse},
     {"embedding", weft_embedding_op},
     {"cross_entropy", weft_cross_entropy},
@@ -146,6 +179,35 @@ static weft_value *makers(call *c) {
     return NULL;
 }
 
+static weft_value *indices(call *c) {
+    const int64_t *i = c->i;
+    weft_value *x = c->in[0], *ids = c->in[1], *src = c->in[2];
+    if (!strcmp(c->op, "gather")) return weft_gather(x, (int)i[0], ids);
+    if (!strcmp(c->op, "take_along_axis")) return weft_take_along_axis(x, ids, (int)i[0]);
+    if (!strcmp(c->op, "index_select")) return weft_index_select(x, (int)i[0], ids);
+    if (!strcmp(c->op, "scatter")) return weft_scatter(x, (int)i[0], ids, src);
+    if (!strcmp(c->op, "scatter_add")) return weft_scatter_add(x, (int)i[0], ids, src);
+    if (!strcmp(c->op, "index_add")) return weft_index_add(x, (int)i[0], ids, src);
+    if (!strcmp(c->op, "sort")) return weft_sort(x, (int)i[0], i[1], NULL);
+    if (!strcmp(c->op, "topk")) return weft_topk(x, i[0], (int)i[1], i[2], NULL);
+    if (!strcmp(c->op, "one_hot")) return weft_one_hot(x, i[0], WEFT_I64);
+    return makers(c);
+}
+
+static weft_value *moves(call *c) {
+    const int64_t *i = c->i;
+    weft_value *x = c->in[0];
+    if (!strcmp(c->op, "stack")) return weft_stack(c->n, c->in, (int)i[0]);
+    if (!strcmp(c->op, "tile")) return weft_tile(x, c->n_i, i);
+    if (!strcmp(c->op, "roll")) return weft_roll(x, i[0], (int)i[1]);
+    if (!strcmp(c->op, "flip")) return weft_flip(x, c->n_i, i);
+    if (!strcmp(c->op, "repeat_interleave")) return weft_repeat_interleave(x, i[0], (int)i[1]);
+    if (!strcmp(c->op, "tril")) return weft_tril(x, i[0]);
+    if (!strcmp(c->op, "triu")) return weft_triu(x, i[0]);
+    if (!strcmp(c->op, "constant_pad")) return weft_constant_pad(x, c->n_i / 2, i, c->r[0]);
+    return indices(c);
+}
+
 static weft_value *shapes(call *c) {
     const int64_t *i = c->i;
     const int64_t *axes = c->n_i > 1 ? i + 1 : NULL; /* all of them */
@@ -171,7 +233,7 @@ static weft_value *shapes(call *c) {
     if (!strcmp(c->op, "concat")) return weft_concat(c->n, c->in, (int)i[0]);
     if (!strcmp(c->op, "slice")) return weft_slice(x, (int)i[0], i[1], i[2]);
     if (!strcmp(c->op, "pad")) return weft_pad(x, (int)i[0], i[1], i[2]);
-    return makers(c);
+    return moves(c);
 }
 
 static weft_window window_of(const int64_t *i) {
