@@ -62,7 +62,7 @@ static elements elements_of(const kernel_call *c) {
 
 /* A block for each row of the [outer, inner] rows; `size` is the next power of two from its length on. */
 template <class T>
-__global__ void __launch_bounds__(SORT_SHARED / 2)
+__global__ void __launch_bounds__(THREADS)
     sort_shared(elements x, sort_rows r, int size, T *values, int64_t *places) {
     SHARED_MEMORY(uint64_t, key);
     int64_t outer = blockIdx.x / r.inner, inner = blockIdx.x % r.inner;
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(SORT_SHARED / 2)
 template <class T> static weft_status run_shared(const kernel_call *c, const sort_rows &r) {
     int size = 2;
     while (size < r.length) size *= 2;
-    int threads = size / 2 < 32 ? 32 : size / 2;
+    int threads = size / 2 < 32 ? 32 : size / 2 < THREADS ? size / 2 : THREADS;
     return launch(c, sort_shared<T>, dim3((unsigned)(r.outer * r.inner)), dim3((unsigned)threads),
                   (size_t)size * sizeof(uint64_t), elements_of(c), r, size, static_cast<T *>(c->out[0].data),
                   static_cast<int64_t *>(c->out[1].data));

@@ -6,7 +6,7 @@
 #include "ops/index/sort.h"
 
 /* Rows up to this length, of types of 32 bits and less, are sorted in shared memory, one to a block. */
-enum { SORT_SHARED = 2048 };
+enum { SORT_SHARED = 1024 };
 
 static inline bool sort_is_shared(const sort_rows *r, weft_dtype dtype) {
     return r->length <= SORT_SHARED && dtype_bytes(dtype) <= 4;
