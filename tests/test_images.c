@@ -42,18 +42,18 @@ static weft_value *weights(weft_graph *g, int ndim, const int64_t *shape) {
 /* How often PyTorch's and Weft's result can be differentiated, Weft's call, and PyTorch's. */
 /* clang-format off */
 #define ROWS(X)                                                                                              \
-    X(1, MAX2D(K(3, 2), S(2, 3), P(1, 0), .ceil_mode = true),                                                \
+    X(2, MAX2D(K(3, 2), S(2, 3), P(1, 0), .ceil_mode = true),                                                \
       "F.max_pool2d(x, (3, 2), (2, 3), (1, 0), ceil_mode=True)")                                             \
-    X(1, MAX2D(K(3, 3), S(2, 2), .ceil_mode = true),   "F.max_pool2d(x, 3, 2, ceil_mode=True)")              \
-    X(1, MAX2D(K(6, 2), S(3, 2), P(0, 1), .ceil_mode = true),                                                \
+    X(2, MAX2D(K(3, 3), S(2, 2), .ceil_mode = true),   "F.max_pool2d(x, 3, 2, ceil_mode=True)")              \
+    X(2, MAX2D(K(6, 2), S(3, 2), P(0, 1), .ceil_mode = true),                                                \
       "F.max_pool2d(x, (6, 2), (3, 2), (0, 1), ceil_mode=True)")                                             \
-    X(1, MAX2D(K(2, 2), S(1, 1), D(2, 3)),             "F.max_pool2d(x, 2, 1, dilation=(2, 3))")             \
-    X(1, MAX2D(K(3, 2), S(2, 1), P(1, 1), D(2, 2)),                                                          \
+    X(2, MAX2D(K(2, 2), S(1, 1), D(2, 3)),             "F.max_pool2d(x, 2, 1, dilation=(2, 3))")             \
+    X(2, MAX2D(K(3, 2), S(2, 1), P(1, 1), D(2, 2)),                                                          \
       "F.max_pool2d(x, (3, 2), (2, 1), 1, dilation=2)")                                                      \
-    X(1, MAX2D(K(2, 3), S(2, 2), P(1, 1), D(3, 2), .ceil_mode = true),                                       \
+    X(2, MAX2D(K(2, 3), S(2, 2), P(1, 1), D(3, 2), .ceil_mode = true),                                       \
       "F.max_pool2d(x, (2, 3), 2, 1, dilation=(3, 2), ceil_mode=True)")                                      \
-    X(1, weft_adaptive_max_pool2d(x, 3, 2),            "F.adaptive_max_pool2d(x, (3, 2))")                   \
-    X(1, weft_adaptive_max_pool2d(x, 6, 1),            "F.adaptive_max_pool2d(x, (6, 1))")                   \
+    X(2, weft_adaptive_max_pool2d(x, 3, 2),            "F.adaptive_max_pool2d(x, (3, 2))")                   \
+    X(2, weft_adaptive_max_pool2d(x, 6, 1),            "F.adaptive_max_pool2d(x, (6, 1))")                   \
     X(2, weft_adaptive_avg_pool2d(x, 3, 7),            "F.adaptive_avg_pool2d(x, (3, 7))")                   \
     X(2, AVG2D(K(3, 3), S(2, 2), P(1, 1)),             "F.avg_pool2d(x, 3, 2, 1)")                           \
     X(2, AVG2D(K(3, 3), S(2, 2), P(1, 1), .exclude_pad = true),                                              \
@@ -97,12 +97,12 @@ static weft_value *weights(weft_graph *g, int ndim, const int64_t *shape) {
     X(2, weft_conv_transpose1d_op(AS(4, 10), weights(g, SHAPE(4, 3, 4)), weights(g, SHAPE(3)),               \
              &(weft_window){S(3), P(1), .output_padding = {2}}),                                             \
       "F.conv_transpose1d(x.reshape(-1, 4, 10), w(4, 3, 4), w(3), 3, 1, 2)")                                 \
-    X(1, weft_max_pool1d(AS(4, 10), &(weft_pool){K(3), S(2), P(1), D(2), .ceil_mode = true}),                \
+    X(2, weft_max_pool1d(AS(4, 10), &(weft_pool){K(3), S(2), P(1), D(2), .ceil_mode = true}),                \
       "F.max_pool1d(x.reshape(-1, 4, 10), 3, 2, 1, 2, True)")                                                \
     X(2, weft_avg_pool1d(AS(4, 10), &(weft_pool){K(4), S(3), P(2), .ceil_mode = true, .exclude_pad = true}), \
       "F.avg_pool1d(x.reshape(-1, 4, 10), 4, 3, 2, True, False)")                                            \
     X(2, weft_adaptive_avg_pool1d(AS(4, 10), 3), "F.adaptive_avg_pool1d(x.reshape(-1, 4, 10), 3)")           \
-    X(1, weft_adaptive_max_pool1d(AS(4, 10), 4), "F.adaptive_max_pool1d(x.reshape(-1, 4, 10), 4)")
+    X(2, weft_adaptive_max_pool1d(AS(4, 10), 4), "F.adaptive_max_pool1d(x.reshape(-1, 4, 10), 4)")
 /* clang-format on */
 
 static weft_value *build(int row, weft_graph *g, weft_value *x) {

@@ -128,8 +128,8 @@ static bool within_budget(const derivation *d) {
                      d->asked->op->name, d->g->name, (long long)most, d->calls);
 }
 
-/* Reports an op without a gradient. "batch_norm_backward" is the gradient op of batch_norm, and those of
- * pools and losses end likewise: they cannot be differentiated again. */
+/* Reports an op without a gradient. "attention_backward" is the gradient op of attention, and those of other
+ * ops end likewise: they cannot be differentiated again. */
 static bool no_gradient(const derivation *d, const weft_node *n) {
     static const char end[] = "_backward";
     int length = (int)strlen(n->op->name) - (int)strlen(end);

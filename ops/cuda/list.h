@@ -77,6 +77,7 @@ RUN(embedding_backward)
 /* pools, images in another size */
 RUN(max_pool2d)
 RUN(max_pool2d_backward)
+RUN(max_pool2d_gather)
 RUN(adaptive_max_pool2d)
 RUN(avg_pool2d)
 RUN(avg_pool2d_backward)

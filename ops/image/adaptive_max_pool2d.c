@@ -20,7 +20,6 @@ const weft_op weft_op_adaptive_max_pool2d = {
     .summary = "largest elements of h x w parts of x[N,C,H,W], and their indices",
     .min_in = 1,
     .max_in = 1,
-    .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(pool_attrs),
     .attrs = attrs,
     .image_in = 1,

@@ -17,7 +17,6 @@ const weft_op weft_op_max_pool2d = {
     .torch = "torch.nn.functional.max_pool2d",
     .min_in = 1,
     .max_in = 1,
-    .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(pool_attrs),
     .attrs = attrs,
     .image_in = 1,

@@ -1,6 +1,6 @@
 /* max_pool2d_backward.c - the gradient of max_pool2d: each element of dy is added where its maximum was.
  *     dy [N, C, h, w]   index i32[N, C, h, w]   ->   dx [N, C, size]
- * It has no gradient of its own (max_pool2d is OP_GRADIENT_ONCE). */
+ * Linear in dy; its own gradient is max_pool2d_gather. */
 #include "ops/image/pool.h"
 
 #include <string.h>
@@ -51,7 +51,11 @@ static weft_status reference(const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* Linear in dy, but its gradient would be a gather by index, which is not an op. */
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    if (!wanted[0]) return;
+    din[0] = node_value(n->graph, &weft_op_max_pool2d_gather, 2, (weft_value *[]){dout[0], n->in[1]}, NULL);
+}
+
 const weft_op weft_op_max_pool2d_backward = {
     .name = "max_pool2d_backward",
     .summary = "gradient of max_pool2d",
@@ -65,11 +69,11 @@ const weft_op weft_op_max_pool2d_backward = {
     .reduced_in = 1,
     .reduced_out = 1,
     .infer = infer,
+    .gradient = gradient,
     .reference = reference,
     .samples =
         (const op_sample[]){
-            {"f32[2,3,3,2], i32[2,3,3,2]", "size=5,4", .out = "f32[2,3,5,4]", .below = 20,
-             .no_gradient = true},
+            {"f32[2,3,3,2], i32[2,3,3,2]", "size=5,4", .out = "f32[2,3,5,4]", .below = 20},
             {"f32[2,33,4,4], i32[2,33,4,4]", "size=8,8", .out = "f32[2,33,8,8]", .below = 64,
              .no_gradient = true},
             {"f32[2,3,3,2], i64[2,3,3,2]", "size=5,4", .error = "the index must be i32 of the same shape"},

@@ -183,6 +183,37 @@ static weft_status max_backward_run(void *state, const kernel_call *c) {
     return wrong ? kernel_fail(c, "max_pool2d_backward: an index is outside the plane") : WEFT_OK;
 }
 
+/* ---- gradient of that: elements by index ---- */
+
+/* Row `row` of y and the indices, both [N, OH, OW, C]; false when an index is outside of the plane. */
+static bool gather_row(const kernel_call *c, int64_t n, int64_t row) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    image in = image_of(x), out = image_of(y);
+    int64_t pixels = in.height * in.width, from = n * pixels * in.channels;
+    int64_t first = (n * out.height + row) * out.width * out.channels, count = out.width * out.channels;
+    const int32_t *index = (const int32_t *)c->in[1].data + first;
+    bool is_f32 = x->type.dtype == WEFT_F32; /* else 16 bits, which are copied as they are */
+    for (int64_t i = 0, j = 0; i < count; i++, j = j + 1 < in.channels ? j + 1 : 0) {
+        if (index[i] < 0 || index[i] >= pixels) return false;
+        int64_t at = from + index[i] * in.channels + j;
+        if (is_f32)
+            ((float *)y->data)[first + i] = ((const float *)x->data)[at];
+        else
+            ((uint16_t *)y->data)[first + i] = ((const uint16_t *)x->data)[at];
+    }
+    return true;
+}
+
+static weft_status gather_run(void *state, const kernel_call *c) {
+    image out = image_of(&c->out[0]);
+    int wrong = 0;
+    (void)state;
+#pragma omp parallel for num_threads(c->threads) schedule(static) collapse(2) reduction(| : wrong)
+    for (int64_t n = 0; n < out.n; n++)
+        for (int64_t row = 0; row < out.height; row++) wrong |= !gather_row(c, n, row);
+    return wrong ? kernel_fail(c, "max_pool2d_gather: an index is outside the plane") : WEFT_OK;
+}
+
 /* ---- averages: sliding and adaptive ---- */
 
 /* y = the sum over a window's pixels of `width` channels, from element `at` of the image on. */
@@ -301,6 +332,7 @@ static weft_status average_backward_run(void *state, const kernel_call *c) {
 POOL_KERNEL(max_pool2d, max_run);
 POOL_KERNEL(adaptive_max_pool2d, max_run);
 POOL_KERNEL(max_pool2d_backward, max_backward_run, .workspace = backward_workspace);
+POOL_KERNEL(max_pool2d_gather, gather_run);
 POOL_KERNEL(avg_pool2d, average_run);
 POOL_KERNEL(avg_pool2d_backward, average_backward_run, .workspace = backward_workspace);
 POOL_KERNEL(adaptive_avg_pool2d, average_run);

@@ -15,6 +15,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
         .name = "cuda", .op = &weft_op_##which, .declines = declines, .data_rule = rule, CUDA_RUN(which)}
 POOL(max_pool2d, NULL);
 POOL(max_pool2d_backward, "an index must be inside the plane");
+POOL(max_pool2d_gather, "an index must be inside the plane");
 POOL(adaptive_max_pool2d, NULL);
 POOL(avg_pool2d, NULL);
 POOL(avg_pool2d_backward, NULL);

@@ -132,6 +132,20 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
+/* y: one thread for each element; the index is checked, because it may come from anywhere. */
+template <class T>
+__global__ void __launch_bounds__(THREADS, 4)
+    max_pool_gather(const T *x, const int32_t *index, T *y, pool_sizes p, cuda_failure *failure, int order) {
+    int64_t plane = (int64_t)p.axis[0].large * p.axis[1].large;
+    EACH_PIXEL(at, p.axis[0].small, p.axis[1].small, p.channels, 1, p.small) {
+        int32_t place = index[i];
+        if (place >= 0 && place < plane)
+            y[i] = x[(at.n * plane + place) * p.channels + at.channel];
+        else
+            note_failure(failure, order, place);
+    }
+}
+
 /* ---- launches ---- */
 
 static weft_status average_run(const kernel_call *c) {
@@ -217,5 +231,17 @@ weft_status cuda_max_pool2d_backward_run(void *, const kernel_call *c) {
                           pixel_grid(c, &dx->type, vec, THREADS), dim3(THREADS), 0, from, index, to, p);
         return launch(c, max_pool_backward_any<T>, pixel_grid(c, &dx->type, 1, THREADS), dim3(THREADS), 0,
                       from, index, to, p, c->cuda->failure, c->node->order);
+    });
+}
+
+weft_status cuda_max_pool2d_gather_run(void *, const kernel_call *c) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    pool_sizes p = pool_sizes_of(nullptr, &x->type, &y->type);
+    const int32_t *index = static_cast<const int32_t *>(c->in[1].data);
+    return with_float(c, x->type.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        return launch(c, max_pool_gather<T>, pixel_grid(c, &y->type, 1, THREADS), dim3(THREADS), 0,
+                      static_cast<const T *>(x->data), index, static_cast<T *>(y->data), p, c->cuda->failure,
+                      c->node->order);
     });
 }
