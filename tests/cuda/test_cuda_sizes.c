@@ -268,6 +268,10 @@ TEST(max_pool_gathers_from_the_windows_that_made_its_indices) {
     max_pool_check(WEFT_BF16, (int64_t[]){2, 24, 9, 8},
                    &(weft_pool){.kernel = {3, 2}, .stride = {1, 2}, .pad = {1, 0}});
     max_pool_check(WEFT_F16, (int64_t[]){1, 8, 7, 7}, &(weft_pool){.kernel = {2, 2}, .stride = {3, 2}});
+    max_pool_check(WEFT_F32, (int64_t[]){1, 5, 9, 8},
+                   &(weft_pool){.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 1}, .dilation = {2, 3}});
+    max_pool_check(WEFT_BF16, (int64_t[]){1, 8, 8, 7},
+                   &(weft_pool){.kernel = {3, 3}, .stride = {2, 3}, .pad = {1, 0}, .ceil_mode = true});
 }
 
 /* Runs the op's first kernel on operands of which number `bad` begins with `value`; the error must name the
