@@ -159,6 +159,7 @@ X(bce_with_logits)
 X(embedding)
 X(embedding_backward)
 X(attention)
+X(attention_dropout)
 X(attention_backward)
 /* recurrent */
 X(lstm)

@@ -1,7 +1,7 @@
 /* test_random.c - random numbers: Philox against its authors' known answers, the moments of the distributions
  * made from it, and what the numbers may and may not depend on. */
 #include "graph/core/kernel.h"
-#include "ops/random/philox.h"
+#include "ops/kit/philox.h"
 #include "ops/random/random.h"
 #include "support/test.h"
 
@@ -252,9 +252,27 @@ TEST(dropout_is_nothing_in_eval_graphs_and_at_p_zero) {
     weft_model_free(m);
 }
 
+/* That of attention is an op of its own in training graphs alone. */
+TEST(attention_draws_in_training_graphs_only) {
+    const weft_attention_options drops = {.dropout = 0.5};
+    weft_model *m = weft_model_new("attention");
+    for (int train = 0; train < 2; train++) {
+        weft_graph *g = weft_graph_new(m, train ? "train" : "eval", train ? WEFT_TRAIN : WEFT_EVAL);
+        weft_value *q = weft_input(g, "q", WEFT_F32, 4, (int64_t[]){1, 1, 3, 4});
+        weft_value *y = weft_attention_with(q, q, q, &drops), *plain = weft_attention_with(q, q, q, NULL);
+        NEED(y && plain);
+        CHECK(y->node->in[0]->node->op == (train ? &weft_op_attention_dropout : &weft_op_attention));
+        CHECK(plain->node->in[0]->node->op == &weft_op_attention);
+        if (!train) continue;
+        CHECK(weft_attention_with(q, q, q, &(weft_attention_options){.dropout = 1.5}) == NULL);
+        CHECK_HOLDS(weft_model_error(m)->text, "p 1.5: it must be above 0");
+    }
+    weft_model_free(m);
+}
+
 SUITE("random",
       {T(philox_gives_the_known_answers), T(uniform_numbers_are_uniform), T(normal_numbers_are_normal),
        T(box_muller_agrees_with_libm), T(numbers_depend_on_seed_key_step_and_micro_batch_alone),
        T(bits_are_the_same_with_every_instruction_set_and_thread_count),
        T(dropout_drops_its_share_and_scales_the_rest), T(calls_draw_from_streams_of_their_own),
-       T(dropout_is_nothing_in_eval_graphs_and_at_p_zero)})
+       T(dropout_is_nothing_in_eval_graphs_and_at_p_zero), T(attention_draws_in_training_graphs_only)})

@@ -99,6 +99,8 @@ static const form forms[] = {
     {"lstm", "f32[$k,$b,$g], f32[$g,$n]", "reverse=1", -1, 1},
     {"lstm_backward", "f32[$k,$b,$g], f32[$k,$b,$n], f32[$g,$n], f32[$b,$n], f32[$k,$b,$n], -", "reverse=0", -1, 1},
     {"lstm_backward", "f32[$k,$m,$h], f32[$k,$m,$a], f32[$h,$a], -, f32[$k,$m,$a], f32[$k,$m,$a]", "reverse=1", -0.5, 0.5},
+    {"attention_dropout", "f32[$m,$n,$a,$b], f32[$m,$n,$c,$b], f32[$m,$n,$c,$b]", "causal=$v p=0.25 key=0x7",
+     -1, 1},
     {"rotary", "f32[$m,$n,$a,$e,2]", "base=100 offset=$b interleaved=$v"},
     {"dropout", "f32[$a,$b]", "p=0.25 key=0x7"},
     {"random_normal", "", "shape=$a,$b std=1 key=0x5"},

@@ -284,6 +284,7 @@ typedef struct weft_attention_options {
     /** NULL, or what broadcasts to the scores [B, H, T, S]: bool, true where a row sees a key; or numbers of
      * f32 or q's type, added to the scores. Besides `causal` and `window`. A row that sees no key gives 0. */
     weft_value *mask;
+    double dropout; /**< probability that an element of the softmax is dropped, in training graphs only */
     int64_t window; /**< row i sees keys i - window < j <= i only, which implies `causal`; 0: no window */
 } weft_attention_options;
 /** torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k and v [B, H / n, S, D] -> [B, H, T,

@@ -16,6 +16,8 @@
  * views too: slices of one [B, T, 3 H D] tensor. */
 #include "ops/attention/attention.h"
 
+#include "ops/kit/dropout.h"
+
 #include <math.h>
 
 static const op_attr attrs[] = {
@@ -76,7 +78,7 @@ tensor_type attention_scores(const tensor_type *q, const tensor_type *k) {
                    (int64_t[]){q->shape[0], q->shape[1], q->shape[2], k->shape[2]});
 }
 
-static bool infer(op_call *c) {
+bool attention_infer(op_call *c) {
     if (!attention_want_qkv(c, 0) || !attention_want_mask(c, 0, ATTENTION_MASK)) return false;
     c->out[0] = attention_result(op_in(c, 0));
     c->out[1] = c->out[2] = type_of(dtype_accumulator(op_in(c, 0)->dtype), 3, op_in(c, 0)->shape);
@@ -103,7 +105,7 @@ static void result_gradient(weft_node *n, weft_value *dy, const bool *wanted, we
 }
 
 /* Users do not get lse; the gradient of attention_backward reaches it. */
-static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+void attention_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     if (dout[0]) result_gradient(n, dout[0], wanted, din);
     if (dout[1]) attention_lse_gradient(n, dout[1], wanted, din);
 }
@@ -132,6 +134,7 @@ void attention_mask_strides(const tensor *mask, int64_t stride[4]) {
 score_view score_view_of(const kernel_call *c, int q, int mask) {
     score_view s = {.q = &c->in[q], .k = &c->in[q + 1], .attrs = c->attrs};
     if (mask < c->n_in) s.mask = &c->in[mask];
+    if (s.attrs->p > 0) s.stream = philox_stream_of(c->run, s.attrs->key);
     s.scale = attention_scale(s.attrs, &s.q->type);
     s.group = s.q->type.shape[1] / s.k->type.shape[1];
     return s;
@@ -157,6 +160,16 @@ double score_at(const score_view *s, const int64_t *row, int64_t j) {
     return sum * s->scale + (is_bool ? 0 : mask);
 }
 
+double keep_at(const score_view *s, const int64_t *row, int64_t j) {
+    const int64_t *q = s->q->type.shape;
+    double p = s->attrs->p, factor = dropout_factor(p);
+    if (p == 0) return 1;
+    /* rounded as in the fast kernels */
+    if (s->q->type.dtype != WEFT_F64) factor = (float)factor;
+    int64_t number = attention_word((row[0] * q[1] + row[1]) * q[2] + row[2], j, s->k->type.shape[2]);
+    return philox_word(&s->stream, (uint64_t)number) < dropout_threshold(p) ? 0 : factor;
+}
+
 /* ---- reference ---- */
 
 /* Columns of a result row that are summed together, in double because results may be of a reduced type. */
@@ -170,6 +183,7 @@ static void query_columns(const kernel_call *c, const score_view *s, const int64
     if (columns > COLUMNS) columns = COLUMNS;
     for (int64_t j = 0; j < s->k->type.shape[2]; j++) {
         double p = exp(score_at(s, row, j) - shift - lse);
+        if (p != 0) p *= keep_at(s, row, j);
         for (int64_t d = 0; d < columns && p != 0; d++)
             y[d] += p * element_get(&c->in[2], (int64_t[]){row[0], row[1] / s->group, j, first + d});
     }
@@ -178,7 +192,7 @@ static void query_columns(const kernel_call *c, const score_view *s, const int64
 }
 
 /* The scores of a row are computed again for each use (maximum, sum, columns) instead of stored. */
-static weft_status reference(const kernel_call *c) {
+weft_status attention_reference(const kernel_call *c) {
     score_view s = score_view_of(c, ATTENTION_Q, ATTENTION_MASK);
     int64_t row[3] = {0}, keys = s.k->type.shape[2];
     do {
@@ -207,9 +221,9 @@ const weft_op weft_op_attention = {
     /* q, k, v and y are reduced; lse and shift are f32, a mask may be. */
     .reduced_in = 7,
     .reduced_out = 1,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
+    .infer = attention_infer,
+    .gradient = attention_gradient,
+    .reference = attention_reference,
     .samples =
         (const op_sample[]){
             {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8]", "causal=1", .out = "f32[2,5,2,8], f32[2,2,5]"},
@@ -255,11 +269,17 @@ weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool cau
     return weft_attention_with(q, k, v, &(weft_attention_options){.causal = causal, .scale = scale});
 }
 
-/* A mask that is NULL because of an earlier error is no danger: after that error no node is made. */
+/* As of weft_dropout, no node draws in an eval graph. A mask that is NULL because of an earlier error is no
+ * danger: after that error no node is made. */
 weft_value *weft_attention_with(weft_value *q, weft_value *k, weft_value *v,
                                 const weft_attention_options *options) {
     weft_attention_options o = options ? *options : (weft_attention_options){0};
     attention_attrs a = {.causal = o.causal || o.window, .scale = o.scale, .window = o.window};
-    int n = o.mask ? 4 : 3;
-    return weft_transpose(op_value(&weft_op_attention, n, (weft_value *[]){q, k, v, o.mask}, &a), 1, 2);
+    weft_value *in[] = {q, k, v, o.mask};
+    weft_graph *g = q ? q->node->graph : NULL;
+    bool drops = g && o.dropout != 0 && !(g->mode == WEFT_EVAL && o.dropout > 0 && o.dropout <= 1);
+    a.p = drops ? o.dropout : 0;
+    a.key = drops ? random_key(g) : 0;
+    const weft_op *op = drops ? &weft_op_attention_dropout : &weft_op_attention;
+    return weft_transpose(op_value(op, o.mask ? 4 : 3, in, &a), 1, 2);
 }

@@ -3,11 +3,15 @@
 #define WEFT_OPS_ATTENTION_ATTENTION_H
 
 #include "ops/kit/op_kit.h"
+#include "ops/kit/philox.h"
 
+/* attention has the first three; attention_dropout and attention_backward have p and key too. */
 typedef struct attention_attrs {
     bool causal;
     double scale;       /* 0: 1 / sqrt(D) */
     int64_t window;     /* causal: row i sees only the keys j > i - window; 0: all */
+    double p;           /* probability that a weight is dropped */
+    uint64_t key;       /* of the random stream that says which */
     bool mask_gradient; /* attention_backward: result 3 is the gradient of the scores */
 } attention_attrs;
 
@@ -36,6 +40,17 @@ typedef struct key_range {
 } key_range;
 key_range attention_keys(const attention_attrs *a, int64_t i, int64_t s);
 
+/* attention's, which attention_dropout has too. */
+bool attention_infer(op_call *c);
+void attention_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din);
+weft_status attention_reference(const kernel_call *c);
+
+/* Weight (row, j) of row = (b H + h) T + i is kept or dropped by the word of this number: rows begin at
+ * multiples of 4, hence with a counter of Philox. */
+static inline int64_t attention_word(int64_t row, int64_t j, int64_t keys) {
+    return row * ((keys + 3) / 4 * 4) + j;
+}
+
 /* Checks for infer: the operands from `first` on are q [B, H, T, D], k and v [B, H / n, S, D] of one float
  * type; and operand i, if it is there, is a mask for them. */
 bool attention_want_qkv(op_call *c, int first);
@@ -56,11 +71,14 @@ void attention_lse_gradient(weft_node *n, weft_value *dlse, const bool *wanted, 
 typedef struct score_view {
     const tensor *q, *k, *mask; /* mask NULL: none */
     const attention_attrs *attrs;
+    philox_stream stream; /* where p is above 0 */
     double scale;
     int64_t group, mask_stride[4]; /* group: heads of q for one of k */
 } score_view;
 score_view score_view_of(const kernel_call *c, int q, int mask);
 /* The score of query row = [b, h, i] and key j: q . k scale + mask; -inf where the row does not see it. */
 double score_at(const score_view *s, const int64_t *row, int64_t j);
+/* What dropout multiplies its weight by: 0 or 1 / (1 - p), without dropout 1. */
+double keep_at(const score_view *s, const int64_t *row, int64_t j);
 
 #endif

@@ -1,7 +1,7 @@
 /* attention_backward.c - the gradients of attention from dy [B, T, H, D], q, k, v, its results y, lse (and
  * shift, 0 without a mask of numbers), and its mask. With the scores s[i, j] = q_i . k_j scale + mask[i, j]
  *     p[i, j] = e^(s[i, j] - shift_i - lse_i)      dp[i, j] = dy_i . v_j        delta_i = dy_i . y_i
- *     ds[i, j] = p (dp - delta_i)
+ *     ds[i, j] = p (dp - delta_i)              (with dropout: of dp, and of p in dv)
  * they are dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i, dv_j = sum_i p dy_i (Dao et al., arXiv
  * 2205.14135, appendix B); keys that heads share get the sum over these. dq is [B, T, H, D], dk and dv [B, S,
  * H / n, D]: heads after time, as in the gradient of a [B, T, H D] tensor. Only with mask_gradient ds [B, H,
@@ -15,6 +15,8 @@ static const op_attr attrs[] = {
     {"causal", ATTR_BOOL, offsetof(attention_attrs, causal), 0, 0},
     {"scale", ATTR_REAL, offsetof(attention_attrs, scale), 0, 0},
     {"window", ATTR_INT, offsetof(attention_attrs, window), 0, INT64_MAX},
+    {"p", ATTR_REAL, offsetof(attention_attrs, p), 0, 0},
+    {"key", ATTR_KEY, offsetof(attention_attrs, key), 0, 0},
     {"mask_gradient", ATTR_BOOL, offsetof(attention_attrs, mask_gradient), 0, 0},
     {0},
 };
@@ -36,6 +38,8 @@ static bool infer(op_call *c) {
                        TYPE(&lse));
     if (((const attention_attrs *)c->attrs)->mask_gradient && !adds)
         return op_fail(c, WEFT_ARGUMENT, "mask_gradient=1 without a mask of numbers");
+    double p = ((const attention_attrs *)c->attrs)->p;
+    if (!(p >= 0 && p <= 1)) return op_fail(c, WEFT_ARGUMENT, "p %g: a probability is 0 to 1", p);
     c->n_out = ((const attention_attrs *)c->attrs)->mask_gradient ? 4 : 3;
     c->out[0] = y;
     c->out[1] = c->out[2] = attention_result(op_in(c, BACKWARD_K));
@@ -46,7 +50,7 @@ static bool infer(op_call *c) {
 /* ---- reference ---- */
 
 typedef struct head_pair {
-    double p, ds; /* probability of key j for query i, and the gradient of its score */
+    double p, ds; /* weight of key j for query i, after dropout, and the gradient of its score */
 } head_pair;
 
 /* row = [b, h, i]. The reference computes it anew for every use. */
@@ -61,7 +65,8 @@ static head_pair pair_of(const kernel_call *c, const score_view *s, const int64_
     }
     double shift = s->mask && c->n_in > BACKWARD_SHIFT ? element_get(&c->in[BACKWARD_SHIFT], row) : 0;
     double p = exp(score - shift - element_get(&c->in[BACKWARD_LSE], row));
-    return (head_pair){p, p * (dp - delta)};
+    double keep = keep_at(s, row, j);
+    return (head_pair){p * keep, p * (dp * keep - delta)};
 }
 
 /* Columns of a result row that are summed together, in double because results may be of a reduced type. */
@@ -89,7 +94,7 @@ static void key_backward(const kernel_call *c, const score_view *s, const int64_
     for (int64_t n = 0; n < s->group * rows; n++) {
         int64_t row[3] = {key[0], key[1] * s->group + n / rows, n % rows};
         head_pair pair = pair_of(c, s, row, key[2]);
-        for (int64_t d = 0; d < columns && pair.p != 0; d++) {
+        for (int64_t d = 0; d < columns; d++) {
             dk[d] += pair.ds * element_get(s->q, (int64_t[]){row[0], row[1], row[2], first + d});
             dv[d] +=
                 pair.p * element_get(&c->in[BACKWARD_DY], (int64_t[]){row[0], row[2], row[1], first + d});
@@ -170,6 +175,16 @@ const weft_op weft_op_attention_backward = {
              "causal=1 window=50", .low = -1, .high = 1, .no_gradient = true},
             {"f32[1,300,1,4], f32[1,1,300,4], f32[1,1,60,4], f32[1,1,60,4], f32[1,300,1,4], f32[1,1,300]",
              "causal=1 window=100", .low = -1, .high = 1, .no_gradient = true},
+            /* dropout */
+            {"f32[2,3,4,4], f32[2,4,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,4,4], f32[2,4,3]",
+             "p=0.5 key=0x7", .low = -1, .high = 1},
+            {"f32[1,57,2,8], f32[1,2,57,8], f32[1,2,270,8], f32[1,2,270,8], f32[1,57,2,8], f32[1,2,57], "
+             "f32[57,270], f32[1,2,57]",
+             "causal=1 p=0.25 key=0x8 mask_gradient=1", .low = 0.25, .high = 1, .no_gradient = true},
+            {"f32[1,61,2,8], f32[1,2,61,8], f32[1,1,300,8], f32[1,1,300,8], f32[1,61,2,8], f32[1,2,61]",
+             "p=0.1 key=0x9", .low = 0.25, .high = 1, .no_gradient = true},
+            {"f32[2,5,2,8], f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8], f32[2,5,2,8], f32[2,2,5]", "p=2",
+             .error = "a probability is 0 to 1"},
             {"f32[2,5,2,8], f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8], f32[2,5,2,8], f32[2,2,6]", NULL,
              .error = "do not belong to q"},
             {"f32[2,3,2,4], f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,2,4], f32[2,2,3], f32[3,5]",

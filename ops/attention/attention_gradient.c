@@ -8,10 +8,14 @@
  * Its gradients are
  *     by dy: g v + p c - sum(g) y      by q: scale (z k + ds b)      by k: scale (z^T q + ds^T a)
  *     by v: g^T dy      by y: -sum(g) dy      by lse: -sum(z)      by the mask: z
- * with sums over the keys of a row. lse grows with the scores as p does: its gradient l gives p l by s.
- * shift and lse count only added up: shift's gradient is lse's, and attention takes lse's as that of the
- * sum. */
+ * with sums over the keys of a row. With dropout it is dp and the p of dv that are multiplied by what it
+ * keeps, so also dy c^T, and g and p in the gradients by dy and v.
+ *
+ * lse grows with the scores as p does: its gradient l gives p l by s. shift and lse count only added up:
+ * shift's gradient is lse's, and attention takes lse's as that of the sum. */
 #include "ops/attention/attention.h"
+
+#include "ops/kit/dropout.h"
 
 /* In sums NULL is zero: where nothing flows, nothing is built. */
 static weft_value *sum_of(weft_value *a, weft_value *b) {
@@ -91,6 +95,23 @@ static weft_value *probabilities(const attention_attrs *a, weft_value *q, weft_v
     return weft_exp(seen ? weft_where(seen, s, weft_constant(g, s->type.dtype, 0, NULL, -1e30)) : s);
 }
 
+/* What dropout multiplies the weights of p [B, H, T, S] by, from the words that the kernels take. NULL: it
+ * does not. */
+static weft_value *kept_of(const attention_attrs *a, weft_value *p) {
+    weft_graph *g = p->node->graph;
+    const int64_t *s = p->type.shape, rows = s[0] * s[1] * s[2];
+    const int64_t words[] = {rows, attention_word(1, 0, s[3])};
+    if (a->p == 0) return NULL;
+    weft_value *ones = weft_constant(g, p->type.dtype, 2, words, 1);
+    weft_value *kept = node_value(g, &weft_op_dropout, 1, &ones, &(dropout_attrs){a->p, a->key});
+    return weft_reshape(weft_slice(kept, 1, 0, s[3]), 4, s);
+}
+
+/* v after dropout; `kept` NULL: as it is. */
+static weft_value *dropped(weft_value *v, weft_value *kept) {
+    return v && kept ? weft_mul(v, kept) : v;
+}
+
 /* v as the gradient of an operand: in its type. */
 static weft_value *as_gradient(weft_value *v, const weft_value *of) {
     return v && v->type.dtype != of->type.dtype ? weft_cast(v, of->type.dtype) : v;
@@ -111,16 +132,19 @@ void attention_backward_gradient(weft_node *n, weft_value *const *dout, const bo
     weft_value *c = repeated(as_wide(swapped(dout[2])), group), *e = attrs->mask_gradient ? dout[3] : NULL;
 
     weft_value *p = probabilities(attrs, q, k, mask, lse, shift, scale);
-    weft_value *dp = weft_matmul(dy, v, false, true);
+    weft_value *kept = kept_of(attrs, p), *dp = dropped(weft_matmul(dy, v, false, true), kept);
     dp = weft_sub(dp, row_sum(weft_mul(dy, y)));
     weft_value *ds = weft_mul(p, dp);
     weft_value *w = plus_product(product(a, k, false, true), q, b, false, true);
     w = sum_of(scaled(w, scale), e);
     weft_value *g = w ? weft_mul(p, w) : NULL, *r = g ? row_sum(g) : NULL;
-    weft_value *u = plus_product(w ? weft_mul(dp, w) : NULL, dy, c, false, true);
+    weft_value *u = w ? weft_mul(dp, w) : NULL;
+    u = sum_of(u, dropped(product(dy, c, false, true), kept));
     weft_value *z = weft_mul(p, u);
 
     weft_value *by[BACKWARD_SHIFT + 1] = {0};
+    g = dropped(g, kept);
+    p = dropped(p, kept);
     by[BACKWARD_DY] = swapped(plus_product(product(g, v, false, false), p, c, false, false));
     if (r) by[BACKWARD_DY] = weft_sub(by[BACKWARD_DY], swapped(weft_mul(r, y)));
     weft_value *dq = plus_product(weft_matmul(z, k, false, false), ds, b, false, false);

@@ -81,6 +81,7 @@ ALL(cross_entropy_backward)
 ALL(embedding)
 ALL(embedding_backward)
 ALL(attention)
+ALL(attention_dropout)
 ALL(attention_backward)
 /* recurrent */
 ALL(lstm)

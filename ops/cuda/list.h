@@ -88,6 +88,8 @@ RUN(interpolate_backward)
 /* attention */
 RUN(attention)
 RUN(attention_plain)
+RUN(attention_dropout)
+RUN(attention_dropout_plain)
 RUN(attention_backward)
 RUN(attention_plain_backward)
 /* recurrent */

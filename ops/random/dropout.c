@@ -6,7 +6,7 @@
  * in the order of their memory, whatever the layout, so that the numbers do not depend on it. */
 #include "ops/random/random.h"
 
-#include "ops/random/philox.h"
+#include "ops/kit/philox.h"
 
 static const op_attr attrs[] = {
     {"p", ATTR_REAL, offsetof(dropout_attrs, p), 0, 0},
@@ -37,7 +37,7 @@ static weft_status reference(const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     philox_stream s = philox_stream_of(c->run, a->key);
     uint64_t threshold = dropout_threshold(a->p);
-    double factor = a->p < 1 ? 1 / (1 - a->p) : 0;
+    double factor = dropout_factor(a->p);
     /* Rounded as in the fast kernels, for equal bits. */
     if (x->type.dtype == WEFT_F32) factor = (float)factor;
     int64_t at[WEFT_MAX_NDIM] = {0};

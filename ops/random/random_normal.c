@@ -1,9 +1,9 @@
-/* random_normal.c - f32 numbers mean + std z, new at each run; torch.normal. z comes from ops/random/philox.h
+/* random_normal.c - f32 numbers mean + std z, new at each run; torch.normal. z comes from ops/kit/philox.h
  * by Box and Muller: elements 4 b to 4 b + 3 (row-major) are the two pairs from the four words of counter b.
  * No operands, no gradient. */
 #include "ops/random/random.h"
 
-#include "ops/random/philox.h"
+#include "ops/kit/philox.h"
 
 static const op_attr attrs[] = {
     {"shape", ATTR_INTS, offsetof(random_attrs, shape), 1, INT64_MAX},

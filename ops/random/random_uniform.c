@@ -1,9 +1,9 @@
 /* random_uniform.c - f32 numbers low + (high - low) u in [low, high), new at each run; torch.rand. u comes
- * from ops/random/philox.h: element i (row-major) takes word i % 4 of counter i / 4. No operands, no
+ * from ops/kit/philox.h: element i (row-major) takes word i % 4 of counter i / 4. No operands, no
  * gradient. */
 #include "ops/random/random.h"
 
-#include "ops/random/philox.h"
+#include "ops/kit/philox.h"
 
 static const op_attr attrs[] = {
     {"shape", ATTR_INTS, offsetof(random_attrs, shape), 1, INT64_MAX},

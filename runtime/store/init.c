@@ -2,7 +2,7 @@
  * it. Gains and fans as in torch.nn.init: fan_in = shape[1] * window, fan_out = shape[0] * window. */
 #include "runtime/store/init.h"
 
-#include "ops/random/philox.h"
+#include "ops/kit/philox.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-"""philox.py - the engine's random numbers, from their definition (include/weft/model.h, ops/random/philox.h): Philox4x32-10 of
+"""philox.py - the engine's random numbers, from their definition (include/weft/model.h, ops/kit/philox.h): Philox4x32-10 of
 Salmon, Moraes, Dror, Shaw (SC 2011), keyed by seed, graph, scope path and the number of the call in its graph."""
 
 import numpy as np

@@ -15,6 +15,8 @@
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/small_gemm.h"
+#include "ops/cpu/simd/words.h"
+#include "ops/kit/dropout.h"
 
 #include <omp.h>
 
@@ -46,7 +48,7 @@ typedef struct layout {
     /* Of a block of queries: q and dy as rows and as panels (qp, dyp), scores p, their gradients ds, the
      * result. */
     int64_t q, dy, qp, dyp, p, ds, out;
-    int64_t room;          /* one row as floats: of a head, or of a mask */
+    int64_t room, kept;    /* one row as floats: of a head, or of a mask; what dropout keeps of a row */
     int64_t dk, dv, total; /* gradients of all keys and values; total: of the scratch */
 } layout;
 
@@ -84,6 +86,7 @@ static layout layout_of(const sizes *z, bool backward) {
     l.p = reserve_floats(&l, BLOCK * z->ld);
     l.out = reserve_floats(&l, BLOCK * z->dp);
     l.room = reserve_floats(&l, z->d > z->s ? z->d : z->s);
+    if (z->attrs->p > 0) l.kept = reserve_floats(&l, up(z->s, 4));
     if (!backward) {
         l.v = reserve_floats(&l, z->s * z->dp);
         return l;
@@ -219,6 +222,23 @@ static void mask_row(const head_mask *m, int64_t i, key_range keys, float *restr
     for (int64_t j = 0; j < n; j++) x[j] += room[j];
 }
 
+/* ---- dropout ---- */
+
+/* kept[j] = 0 or `factor` for the keys of row number `row`; `kept` has room for whole counters. */
+static void kept_fill(const attention_attrs *a, const philox_stream *stream, int64_t row, int64_t keys,
+                      key_range range, float *kept) {
+    uint64_t below = dropout_threshold(a->p), counter = (uint64_t)attention_word(row, 0, keys) / 4;
+    uint32_t most = below > UINT32_MAX ? UINT32_MAX : (uint32_t)below, word[4][BLOCKS];
+    /* p = 1 drops everything, which no 32-bit threshold can express: the factor 0 does */
+    float factor = (float)dropout_factor(a->p);
+    for (int64_t j = range.begin / 4; j * 4 < range.end; j += BLOCKS) {
+        int64_t left = (range.end + 3) / 4 - j, n = left < BLOCKS ? left : BLOCKS;
+        words_of(stream, counter + (uint64_t)j, word);
+        for (int64_t i = 0; i < n; i++)
+            for (int k = 0; k < 4; k++) kept[4 * (j + i) + k] = word[k][i] < most ? 0.0f : factor;
+    }
+}
+
 /* ---- a block of queries ---- */
 
 typedef struct block {
@@ -276,6 +296,8 @@ typedef struct head {
     view q, y, dy, dq;
     head_mask mask;
     float *lse, *shift, *scores;
+    int64_t row;          /* number of its first row among all */
+    philox_stream stream; /* with dropout */
 } head;
 
 /* Scores = scale q k^T + mask, softmax without its division, y = scores v; the division is by row, at the
@@ -292,6 +314,10 @@ static void block_forward(const sizes *z, const layout *l, float *s, const block
         if (m->mask.data) mask_row(&m->mask, row, keys, p, s + l->room);
         float sum = exp_row(p + keys.begin, keys.end - keys.begin, &max);
         row_clear(b, keys, p);
+        if (z->attrs->p > 0) {
+            kept_fill(z->attrs, &m->stream, m->row + row, z->s, keys, s + l->kept);
+            for (int64_t j = keys.begin; j < keys.end; j++) p[j] *= s[l->kept + j];
+        }
         factor[i] = sum == 0 ? 0 : 1.0f / sum;
         m->lse[row] = (m->shift ? 0 : max) + (sum == 0 ? 0 : vm_log(sum));
         if (m->shift) m->shift[row] = max;
@@ -308,8 +334,10 @@ static void head_forward(const kernel_call *c, const sizes *z, const layout *l, 
     head m = {.q = head_of(&c->in[ATTENTION_Q], b, h, 1, 2),
               .y = head_of(&c->out[0], b, h, 2, 1),
               .mask = mask_of(c, ATTENTION_MASK, b, h),
+              .row = lse,
               .lse = (float *)c->out[1].data + lse,
               .shift = c->n_out == 3 ? (float *)c->out[2].data + lse : NULL};
+    if (z->attrs->p > 0) m.stream = philox_stream_of(c->run, z->attrs->key);
     for (int64_t i = 0; i < z->t; i += BLOCK) {
         block at = block_at(z, i);
         block_forward(z, l, s, &at, &m);
@@ -365,17 +393,34 @@ const weft_kernel SIMD(attention) = {.name = SIMD_NAME,
                                      .declines = declines,
                                      .workspace = forward_workspace,
                                      .run = forward_run};
+const weft_kernel SIMD(attention_dropout) = {.name = SIMD_NAME,
+                                             .op = &weft_op_attention_dropout,
+                                             .min_isa = SIMD_LEVEL,
+                                             .strided_in = ATTENTION_STRIDED,
+                                             .declines = declines,
+                                             .workspace = forward_workspace,
+                                             .run = forward_run};
 
 /* ---- backward: operands dy, q, k, v, y, lse, mask, shift ---- */
 
-/* On entry p holds scores and ds holds dy . v; on exit p = e^(score - most), the probabilities, and ds = p
- * (ds - delta). */
+/* On entry p holds scores and ds holds dp = dy . v; on exit p = e^(score - shift - lse), the probabilities,
+ * and ds = p (dp - delta). */
 static void attention_row_backward(float *restrict p, float *restrict ds, int64_t n, float shift, float lse,
                                    float delta) {
     for (int64_t j = 0; j < n; j++) {
         float e = vm_exp(p[j] - shift - lse);
         p[j] = e;
         ds[j] = e * (ds[j] - delta);
+    }
+}
+
+/* The same with dropout, which multiplies dp, and p after that, by `kept`. */
+static void dropped_row_backward(float *restrict p, float *restrict ds, const float *restrict kept, int64_t n,
+                                 float shift, float lse, float delta) {
+    for (int64_t j = 0; j < n; j++) {
+        float e = vm_exp(p[j] - shift - lse);
+        p[j] = e * kept[j];
+        ds[j] = e * (ds[j] * kept[j] - delta);
     }
 }
 
@@ -403,8 +448,14 @@ static void query_backward(const sizes *z, const layout *l, float *s, const bloc
     row_load(m->y, row, 0, z->d, s + l->room);
     /* delta = dy . y replaces the sum of p dp over the row */
     float delta = dot(s + l->dy + i * z->d, s + l->room, z->d);
-    attention_row_backward(p + keys.begin, ds + keys.begin, keys.end - keys.begin,
-                           m->shift ? m->shift[row] : 0, m->lse[row], delta);
+    float shift = m->shift ? m->shift[row] : 0, *own_p = p + keys.begin, *own_ds = ds + keys.begin;
+    int64_t n = keys.end - keys.begin;
+    if (z->attrs->p > 0) {
+        kept_fill(z->attrs, &m->stream, m->row + row, z->s, keys, s + l->kept);
+        dropped_row_backward(own_p, own_ds, s + l->kept + keys.begin, n, shift, m->lse[row], delta);
+    } else {
+        attention_row_backward(own_p, own_ds, n, shift, m->lse[row], delta);
+    }
     row_clear(b, keys, p);
     row_clear(b, keys, ds);
     if (m->scores) put_scores(z, ds, keys, m->scores + row * z->s);
@@ -440,9 +491,11 @@ static void head_backward(const kernel_call *c, const sizes *z, const layout *l,
               .y = head_of(&c->in[BACKWARD_Y], b, h, 2, 1),
               .dq = head_of(&c->out[0], b, h, 2, 1),
               .mask = mask_of(c, BACKWARD_MASK, b, h),
+              .row = lse,
               .lse = (float *)c->in[BACKWARD_LSE].data + lse,
               .shift = is_shifted ? (float *)c->in[BACKWARD_SHIFT].data + lse : NULL,
               .scores = wants_scores ? (float *)c->out[3].data + lse * z->s : NULL};
+    if (z->attrs->p > 0) m.stream = philox_stream_of(c->run, z->attrs->key);
     for (int64_t i = 0; i < z->t; i += BLOCK) {
         block at = block_at(z, i);
         block_backward(z, l, s, &at, &m);

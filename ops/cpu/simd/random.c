@@ -1,25 +1,9 @@
 /* random.c - Philox, and uniform, normal and dropout made of it, many counters at a time. The arithmetic is
- * that of ops/random/philox.h, which the reference compiles too, so the bits are the reference's. */
+ * that of ops/kit/philox.h, which the reference compiles too, so the bits are the reference's. */
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
-#include "ops/random/philox.h"
+#include "ops/cpu/simd/words.h"
 #include "ops/random/random.h"
-
-/* Counters that are computed together, for the vectors; each gives 4 words, one for each element. */
-enum { BLOCKS = 64, GROUP = 4 * BLOCKS };
-
-/* Words of counters first .. first + BLOCKS - 1: word[k][j] belongs to element 4 (first + j) + k. */
-static void words_of(const philox_stream *s, uint64_t first, uint32_t word[4][BLOCKS]) {
-    for (int j = 0; j < BLOCKS; j++) {
-        uint64_t block = first + (uint64_t)j;
-        uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), s->step, s->micro};
-        philox4x32_10(c, s->key[0], s->key[1]);
-        word[0][j] = c[0];
-        word[1][j] = c[1];
-        word[2][j] = c[2];
-        word[3][j] = c[3];
-    }
-}
 
 static int64_t group_count(int64_t elements) {
     return (elements + GROUP - 1) / GROUP;

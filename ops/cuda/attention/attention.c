@@ -69,6 +69,16 @@ const weft_kernel cuda_attention_plain = {.name = "cuda",
                                           .strided_in = ATTENTION_STRIDED,
                                           .declines = plain_declines,
                                           CUDA_RUN(attention_plain)};
+const weft_kernel cuda_attention_dropout = {.name = "tensor cores",
+                                            .op = &weft_op_attention_dropout,
+                                            .strided_in = ATTENTION_STRIDED,
+                                            .declines = declines,
+                                            CUDA_RUN(attention_dropout)};
+const weft_kernel cuda_attention_dropout_plain = {.name = "cuda",
+                                                  .op = &weft_op_attention_dropout,
+                                                  .strided_in = ATTENTION_STRIDED,
+                                                  .declines = plain_declines,
+                                                  CUDA_RUN(attention_dropout_plain)};
 const weft_kernel cuda_attention_backward = {.name = "tensor cores",
                                              .op = &weft_op_attention_backward,
                                              .strided_in = ATTENTION_BACKWARD_STRIDED,

@@ -3,8 +3,9 @@
  * values are double-buffered: the next tile is copied while this one is computed.
  *
  * Each warp has 16 MT rows of queries. q, k, v may be views of one packed tensor: tiles are loaded by
- * strides. Every row has one order of sums, so the bits repeat. MASKED kernels take a mask too: their scores
- * are scaled before it is applied, the others scale within the power of two. */
+ * strides. Every row has one order of sums, so the bits repeat. MASKED kernels take a mask, or
+ * dropout, or both: their scores are scaled before the mask is applied, the others scale within the power of
+ * two. */
 #include "ops/cuda/attention/attention.cuh"
 
 /* Heads padded to DP = 64: 4 warps with 32 rows each; DP = 128: 8 warps with 16, since the results of a row
@@ -90,6 +91,8 @@ __global__ void __launch_bounds__(SHAPE::THREADS) attention_forward(forward_oper
     int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
     const T *head_k = s.k.at(work.batch, work.head / z.group);
     const T *head_v = s.v.at(work.batch, work.head / z.group);
+    const philox_stream stream = MASKED ? s.dropout.stream() : philox_stream{};
+    const int64_t rows_before = (work.batch * z.heads + work.head) * z.t;
     const float scale_log2 = MASKED ? 1.4426950408889634f : z.scale_log2;
     auto fetch = [&](int block) {
         int half = block % 2 * KEYS * DP;
@@ -121,6 +124,9 @@ __global__ void __launch_bounds__(SHAPE::THREADS) attention_forward(forward_oper
             else if (!is_whole)
                 hide_scores(p[m], z, row + 16 * m + lane / 4, key + lane % 4 * 2);
             soft[m].template step<MASKED>(p[m], scale_log2, factor);
+            /* after they were summed */
+            if (MASKED && s.dropout.run)
+                s.dropout.drop(p[m], stream, rows_before + row + 16 * m + lane / 4, key + lane % 4 * 2);
             UNROLLED(n, DP / 8)
                 UNROLLED(i, 4) out[m][n][i] *= factor[i / 2];
         }
@@ -131,7 +137,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS) attention_forward(forward_oper
         UNROLLED(half, 2) {
             float total = soft[m].total(half), most = total == 0 ? 0.0f : soft[m].most[half];
             int row = first + own + 16 * m + 8 * half + lane / 4;
-            int64_t at = (work.batch * z.heads + work.head) * z.t + row;
+            int64_t at = rows_before + row;
             factor[half] = total == 0 ? 0.0f : 1.0f / total;
             if (lane % 4 || row >= z.t) continue;
             most *= MASKED ? 1.0f : z.scale;
@@ -148,9 +154,9 @@ template <class T, int DP> static weft_status forward_launch(const kernel_call *
     using S = forward_shape<DP>;
     forward_operands<T> s = forward_operands_of<T>(c);
     s.tiles = (s.z.t + S::QUERIES - 1) / S::QUERIES;
-    return launch(c, s.mask.data ? attention_forward<T, S, true> : attention_forward<T, S, false>,
-                  attention_blocks(s.z.batches, s.z.heads, s.tiles), dim3(S::THREADS),
-                  S::ELEMENTS * sizeof(T), s);
+    return launch(
+        c, s.mask.data || s.dropout.run ? attention_forward<T, S, true> : attention_forward<T, S, false>,
+        attention_blocks(s.z.batches, s.z.heads, s.tiles), dim3(S::THREADS), S::ELEMENTS * sizeof(T), s);
 }
 
 weft_status cuda_attention_run(void *, const kernel_call *c) {
@@ -158,4 +164,8 @@ weft_status cuda_attention_run(void *, const kernel_call *c) {
     if (c->in[0].type.dtype == WEFT_BF16)
         return is_small ? forward_launch<__nv_bfloat16, 64>(c) : forward_launch<__nv_bfloat16, 128>(c);
     return is_small ? forward_launch<__half, 64>(c) : forward_launch<__half, 128>(c);
+}
+
+weft_status cuda_attention_dropout_run(void *state, const kernel_call *c) {
+    return cuda_attention_run(state, c);
 }

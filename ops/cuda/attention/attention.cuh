@@ -12,6 +12,7 @@
 
 extern "C" {
 #include "ops/attention/attention.h"
+#include "ops/kit/dropout.h"
 }
 
 struct attention_shape {
@@ -119,6 +120,52 @@ static inline attention_mask attention_mask_of(const kernel_call *c, int i) {
     return attention_mask{c->in[i].data, c->in[i].type.dtype, stride[0], stride[1], stride[2], stride[3]};
 }
 
+/* ---- dropout ---- */
+
+/* Which weights are kept. The key and the numbers of a run are in the GPU's memory. */
+struct attention_dropout {
+    const run_state *run; /* NULL: no dropout */
+    uint64_t key, below;
+    float factor;
+    int64_t words; /* of a row: attention_word */
+
+    __device__ philox_stream stream() const {
+        return run ? philox_stream_of(run, key) : philox_stream{};
+    }
+    __device__ float kept(uint32_t word) const {
+        return word < below ? 0.0f : factor;
+    }
+    /* What weight j of row number `row` is multiplied by. */
+    __device__ float at(const philox_stream &s, int64_t row, int j) const {
+        return kept(philox_word(&s, (uint64_t)(row * words + j)));
+    }
+    /* The same for j, which is even, and j + 1: words of one counter. */
+    __device__ void pair(const philox_stream &s, int64_t row, int j, float (&k)[2]) const {
+        uint32_t word[4];
+        philox_block(&s, (uint64_t)(row * words + j) / 4, word);
+        k[0] = kept(j & 2 ? word[2] : word[0]);
+        k[1] = kept(j & 2 ? word[3] : word[1]);
+    }
+    /* Multiplies a fragment of queries by keys; element (n, i) is row + 8 (i / 2), key + 8 n + i % 2. */
+    template <int N>
+    __device__ void drop(float (&x)[N][4], const philox_stream &s, int64_t row, int key) const {
+        UNROLLED(n, N)
+            UNROLLED(half, 2) {
+                float k[2];
+                pair(s, row + 8 * half, key + 8 * n, k);
+                x[n][2 * half] *= k[0];
+                x[n][2 * half + 1] *= k[1];
+            }
+    }
+};
+
+static inline attention_dropout attention_dropout_of(const kernel_call *c, int64_t keys) {
+    const attention_attrs *a = static_cast<const attention_attrs *>(c->attrs);
+    if (!(a->p > 0)) return attention_dropout{};
+    return attention_dropout{c->run, a->key, dropout_threshold(a->p), (float)dropout_factor(a->p),
+                             attention_word(1, 0, keys)};
+}
+
 /* ---- operands of the kernels ---- */
 
 template <class T> struct forward_operands {
@@ -126,6 +173,7 @@ template <class T> struct forward_operands {
     heads_of<const T> q, k, v;
     heads_of<T> y;
     attention_mask mask;
+    attention_dropout dropout;
     float *lse, *shift; /* [B, H, T]; shift NULL: without a mask of numbers */
     int tiles;          /* of queries */
 };
@@ -139,6 +187,7 @@ template <class T> static forward_operands<T> forward_operands_of(const kernel_c
     s.v = heads_from<const T>(&c->in[ATTENTION_V], 1, 2);
     s.y = heads_from<T>(&c->out[0], 2, 1);
     s.mask = attention_mask_of(c, ATTENTION_MASK);
+    s.dropout = attention_dropout_of(c, c->in[ATTENTION_K].type.shape[2]);
     s.lse = static_cast<float *>(c->out[1].data);
     s.shift = c->n_out == 3 ? static_cast<float *>(c->out[2].data) : NULL;
     return s;
@@ -149,6 +198,7 @@ template <class T> struct backward_operands {
     heads_of<const T> dy, q, k, v, y;
     heads_of<T> dq, dk, dv;
     attention_mask mask;
+    attention_dropout dropout;
     const float *lse, *shift; /* [B, H, T]; shift NULL: without a mask of numbers */
     float *delta;             /* [B, H, T], in the workspace */
     float *scores;            /* [B, H, T, S]: their gradients; NULL: not wanted */
@@ -168,6 +218,7 @@ template <class T> static backward_operands<T> backward_operands_of(const kernel
     s.dk = heads_from<T>(&c->out[1], 2, 1);
     s.dv = heads_from<T>(&c->out[2], 2, 1);
     s.mask = attention_mask_of(c, BACKWARD_MASK);
+    s.dropout = attention_dropout_of(c, c->in[BACKWARD_K].type.shape[2]);
     s.lse = static_cast<const float *>(c->in[BACKWARD_LSE].data);
     s.shift = c->n_in > BACKWARD_SHIFT ? static_cast<const float *>(c->in[BACKWARD_SHIFT].data) : NULL;
     s.scores = c->n_out == 4 ? static_cast<float *>(c->out[3].data) : NULL;

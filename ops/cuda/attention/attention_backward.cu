@@ -2,7 +2,8 @@
  * 2307.08691, algorithm 2), in two passes so that every sum has one owner and one order: blocks of queries
  * walk over the keys for dq (and store delta = dy . y for the other pass), then blocks of keys walk over the
  * queries for dk and dv. Both compute the scores again: 7 products instead of 5, but neither atomics nor a
- * copy of dq for each block of keys. MASKED kernels scale scores before the mask is applied. */
+ * copy of dq for each block of keys. MASKED kernels, for a mask or dropout or both, scale scores
+ * before the mask is applied. */
 #include "ops/cuda/attention/attention.cuh"
 
 /* ---- dq ---- */
@@ -86,6 +87,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dq(backward_opera
     const T *head_k = s.k.at(work.batch, work.head / z.group);
     const T *head_v = s.v.at(work.batch, work.head / z.group);
     int64_t row_place = (work.batch * z.heads + work.head) * z.t + row;
+    const philox_stream stream = MASKED ? s.dropout.stream() : philox_stream{};
     auto fetch = [&](int block) {
         int half = block % 2 * KEYS * DP;
         tile_load<DP, KEYS, THREADS>(tile_k + half, s.k, head_k, block * KEYS, z.s, z.d);
@@ -115,6 +117,8 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dq(backward_opera
         tile_product_rows<DP, KEYS, MT>(p, tile_q, own, keys);
         tile_product_rows<DP, KEYS, MT>(dp, tile_dy, own, values);
         bool is_whole = !MASKED && key + KEYS <= z.s && z.sees_all(top, top + 16 * MT, key, key + KEYS);
+        if (MASKED && s.dropout.run)
+            UNROLLED(m, MT) s.dropout.drop(dp[m], stream, row_place + 16 * m, key + lane % 4 * 2);
         UNROLLED(m, MT)
             query_ds<MASKED>(p[m], dp[m], s, work, lse[m], shift[m], delta[m], is_whole, row + 16 * m,
                              key + lane % 4 * 2);
@@ -141,6 +145,7 @@ template <int DP_> struct key_shape {
 struct query_tile {
     const float *lse, *delta, *shift; /* shift is read only where there is one */
     int head, first;
+    philox_stream stream; /* with dropout */
 };
 
 /* p holds scores and becomes the probabilities; dp becomes p (dp - delta). Element (n, i) is key row + 8 (i /
@@ -159,8 +164,11 @@ __device__ static inline void key_ds(float (&p)[N][4], float (&dp)[N][4], const 
             float power = is_seen ? probability<MASKED>(p[n][i], s, work, tile.head, q, j, shift,
                                                         tile.lse[at] * 1.4426950408889634f)
                                   : 0.0f;
-            p[n][i] = power;
-            dp[n][i] = power * (dp[n][i] - tile.delta[at]);
+            float kept = 1;
+            if (MASKED && s.dropout.run && is_seen)
+                kept = s.dropout.at(tile.stream, (work.batch * s.z.heads + tile.head) * s.z.t + q, j);
+            p[n][i] = power * kept;
+            dp[n][i] = power * (dp[n][i] * kept - tile.delta[at]);
         }
 }
 
@@ -180,6 +188,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
     int first = work.tile * KEYS, lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
     int begin = z.queries_begin(first, QUERIES), blocks = z.queries_end(first + KEYS, QUERIES) - begin;
     int steps = blocks > 0 ? blocks * z.group : 0;
+    const philox_stream stream = MASKED ? s.dropout.stream() : philox_stream{};
     auto fetch = [&](int step) {
         int half = step % 2, query = (begin + step % blocks) * QUERIES,
             h = work.head * z.group + step / blocks;
@@ -215,8 +224,12 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
         tile_product_rows<DP, QUERIES, MT>(p, tile_k, own, queries);
         tile_product_rows<DP, QUERIES, MT>(dp, tile_v, own, dys);
         bool is_whole = !MASKED && z.sees_all(query, query + QUERIES, key, key + 16 * MT);
-        query_tile tile = {lse + half * QUERIES, delta + half * QUERIES, shift + half * QUERIES,
-                           work.head * z.group + step / blocks, query};
+        query_tile tile = {lse + half * QUERIES,
+                           delta + half * QUERIES,
+                           shift + half * QUERIES,
+                           work.head * z.group + step / blocks,
+                           query,
+                           stream};
         UNROLLED(m, MT)
             key_ds<MASKED>(p[m], dp[m], s, work, tile, is_whole, key + 16 * m + lane / 4, lane % 4 * 2);
         tile_product_add<DP, MT>(dv, p, dys);
@@ -254,7 +267,7 @@ static weft_status backward_launch(const kernel_call *c, backward_operands<T> s)
 
 template <class T> static weft_status backward_run(const kernel_call *c) {
     backward_operands<T> s = backward_operands_of<T>(c);
-    if (s.mask.data)
+    if (s.mask.data || s.dropout.run)
         return s.z.d <= 64 ? backward_launch<T, 64, true>(c, s) : backward_launch<T, 128, true>(c, s);
     return s.z.d <= 64 ? backward_launch<T, 64, false>(c, s) : backward_launch<T, 128, false>(c, s);
 }

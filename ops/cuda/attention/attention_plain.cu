@@ -112,6 +112,7 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
     plain_load<S, BLOCK>(tile_q, s.q, s.q.at(work.batch, work.head), first, z.t, z.d);
     /* the running softmax: sum[r] covers only the thread's own columns until the end */
     float out[R][S::OWN] = {}, most[R], sum[R] = {}, factor[R];
+    const philox_stream stream = s.dropout.stream();
     UNROLLED(r, R) most[r] = -INFINITY;
     for (int block = z.keys_begin(first, past, BLOCK); block < z.keys_end(past, BLOCK); block++) {
         int key = block * BLOCK;
@@ -140,6 +141,9 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
             UNROLLED(c, R) {
                 p[r][c] = expf(p[r][c] - base);
                 sum[r] += p[r][c];
+                if (s.dropout.run)
+                    p[r][c] *=
+                        s.dropout.at(stream, lse_place + row - first, key + column_of_thread() + 16 * c);
             }
             UNROLLED(i, S::OWN) out[r][i] *= factor[r];
         }
@@ -201,6 +205,7 @@ __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
     __syncthreads();
     /* delta = dy . y of the thread's rows, also stored for the second kernel */
     float dq[R][S::OWN] = {}, lse[R], delta[R], factor[R];
+    const philox_stream stream = s.dropout.stream();
     UNROLLED(r, R) {
         int row = row_of_thread() + 16 * r;
         bool is_there = first + row < z.t;
@@ -225,6 +230,7 @@ __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
             UNROLLED(c, R) {
                 int row = first + row_of_thread() + 16 * r, j = key + column_of_thread() + 16 * c;
                 bool is_there = row < z.t && j < z.s;
+                if (s.dropout.run) dp[r][c] *= s.dropout.at(stream, lse_place + row - first, j);
                 p[r][c] = is_there && z.sees(row, j)
                               ? plain_probability(p[r][c], s, work.batch, work.head, row, j, lse[r]) *
                                     (dp[r][c] - delta[r])
@@ -252,6 +258,7 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
     plain_load<S, BLOCK>(tile.own_a, s.k, s.k.at(work.batch, work.head), first, z.s, z.d);
     plain_load<S, BLOCK>(tile.own_b, s.v, s.v.at(work.batch, work.head), first, z.s, z.d);
     float dk[R][S::OWN] = {}, dv[R][S::OWN] = {}, one[R], factor[R];
+    const philox_stream stream = s.dropout.stream();
     for (int step = 0; blocks > 0 && step < blocks * z.group; step++) {
         int query = (begin + step % blocks) * BLOCK, h = work.head * z.group + step / blocks;
         int64_t lse_place = (work.batch * z.heads + h) * z.t;
@@ -272,7 +279,9 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
                 p[r][c] = is_there && j < z.s && z.sees(i, j)
                               ? plain_probability(p[r][c], s, work.batch, h, i, j, lse)
                               : 0.0f;
-                dp[r][c] = p[r][c] * (dp[r][c] - delta);
+                float kept = s.dropout.run ? s.dropout.at(stream, lse_place + i, j) : 1.0f;
+                dp[r][c] = p[r][c] * (dp[r][c] * kept - delta);
+                p[r][c] *= kept;
             }
         }
         plain_put<R>(tile.p, p);
@@ -332,4 +341,8 @@ weft_status cuda_attention_plain_backward_run(void *, const kernel_call *c) {
         return d <= 128 ? plain_backward_launch<T, plain_shape<128>, 2>(c)
                         : plain_backward_launch<T, plain_shape<256>, 2>(c);
     });
+}
+
+weft_status cuda_attention_dropout_plain_run(void *state, const kernel_call *c) {
+    return cuda_attention_plain_run(state, c);
 }

@@ -1,10 +1,10 @@
 /* random.cu - Philox, and uniform, normal and dropout made of it: four elements for each counter. The
- * arithmetic is that of ops/random/philox.h, which the CPU compiles too; this file is compiled without fused
+ * arithmetic is that of ops/kit/philox.h, which the CPU compiles too; this file is compiled without fused
  * multiply-add (CMakeLists.txt), so that the bits are the CPU's. */
 #include "ops/cuda/kit/vectors.cuh"
 
 extern "C" {
-#include "ops/random/philox.h"
+#include "ops/kit/philox.h"
 #include "ops/random/random.h"
 }
 

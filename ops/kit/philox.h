@@ -4,8 +4,8 @@
  * The reference, the vectorized kernels and those for GPUs compile these lines. They use only IEEE additions,
  * products, roots and integer steps, without branches and (-ffp-contract=off) without fused multiply-adds, so
  * a number has the same bits with every instruction set, thread count and world. */
-#ifndef WEFT_OPS_RANDOM_PHILOX_H
-#define WEFT_OPS_RANDOM_PHILOX_H
+#ifndef WEFT_OPS_KIT_PHILOX_H
+#define WEFT_OPS_KIT_PHILOX_H
 
 #include "graph/core/op.h"
 
