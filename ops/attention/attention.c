@@ -51,6 +51,7 @@ bool attention_want_qkv(op_call *c, int first) {
 
 bool attention_want_mask(op_call *c, int first, int i) {
     if (i >= c->n_in) return true;
+    if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d, the mask, is missing: leave it out", i);
     const tensor_type *mask = op_in(c, i), *q = op_in(c, first);
     tensor_type scores = attention_scores(q, op_in(c, first + 1)), all;
     if (mask->dtype != WEFT_BOOL && mask->dtype != q->dtype && mask->dtype != dtype_accumulator(q->dtype))

@@ -33,7 +33,8 @@ static bool infer(op_call *c) {
         return op_fail(c, WEFT_SHAPE, "dy %s, y %s, lse %s do not belong to q %s",
                        TYPE(op_in(c, BACKWARD_DY)), TYPE(op_in(c, BACKWARD_Y)), TYPE(op_in(c, BACKWARD_LSE)),
                        TYPE(q));
-    if ((c->n_in > BACKWARD_SHIFT) != adds || (adds && !type_equal(op_in(c, BACKWARD_SHIFT), &lse)))
+    if ((c->n_in > BACKWARD_SHIFT) != adds ||
+        (adds && !(c->in[BACKWARD_SHIFT] && type_equal(op_in(c, BACKWARD_SHIFT), &lse))))
         return op_fail(c, WEFT_SHAPE, "a mask of numbers, and no other, comes with its shift, %s",
                        TYPE(&lse));
     if (((const attention_attrs *)c->attrs)->mask_gradient && !adds)
