@@ -5,7 +5,8 @@
  *   I1  a node's operands come from nodes before it in the list, so a graph has no cycle;
  *   I2  every type in a graph has passed type_check;
  *   I3  the model's arenas own all nodes, values, attributes and strings; weft_model_free frees them at once;
- *   I4  a graph reads a variable through one `parameter` node, or a chain of `state` / `assign` nodes. */
+ *   I4  a graph reads a variable through one `parameter` or `state` node, and the `assign` nodes that
+ *       follow. */
 #ifndef WEFT_GRAPH_CORE_GRAPH_H
 #define WEFT_GRAPH_CORE_GRAPH_H
 

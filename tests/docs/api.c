@@ -28,6 +28,7 @@ static int run_classifier(void) {
         return 1;
     if (classifier_epoch("image.npy", "label.npy")) return 1;
     weft_status status = restore(&t, &error);
+    if (!status) status = warm_start(t.store, "classifier.safetensors", &error);
     trainer_close(&t);
     if (status) fprintf(stderr, "%s\n", error.text);
     return status != WEFT_OK;
