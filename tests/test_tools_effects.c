@@ -32,7 +32,7 @@ static const struct effect {
     const char *reason;             /* why it is not shown */
 } effects[] = {
     {"info", "--json --output=o", "mlp.bin", NULL},
-    {"ops", "--json --output=o --markdown --device=cuda", "", NULL},
+    {"ops", "--json --output=o --markdown", "", NULL},
     /* plan */
     {"plan",
      "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --accumulate=2 --world=2 "
