@@ -37,16 +37,16 @@ static bool iterate(weft_value *w, int iterations, weft_value **u, weft_value **
     return *u && *v;
 }
 
-/* w / (u^T W v), with u and v in states of the present scope. */
+/* w / (u^T W v), with u and v in states of the present scope; neither depends on a value that has a
+ * gradient. */
 static weft_value *divided(weft_value *w, int axis, int iterations) {
     weft_value *m = matrix_of(w, axis);
     weft_init normal = {WEFT_INIT_NORMAL, 0, 1};
     weft_value *u = m ? weft_state(w, "_u", 1, &m->type.shape[0], normal) : NULL;
     weft_value *v = u ? weft_state(w, "_v", 1, &m->type.shape[1], normal) : NULL;
     if (!v || (w->node->graph->mode == WEFT_TRAIN && !iterate(m, iterations, &u, &v))) return NULL;
-    weft_value *fixed_u = weft_stop_gradient(u), *fixed_v = weft_stop_gradient(v);
-    weft_value *along = times_vector(m, fixed_v, false);
-    return weft_div(w, weft_sum(weft_mul(fixed_u, along), 0, NULL, false));
+    weft_value *along = times_vector(m, v, false);
+    return weft_div(w, weft_sum(weft_mul(u, along), 0, NULL, false));
 }
 
 /* Miyato et al., arXiv 1802.05957. All is computed in f32, also where the model's products are not. */

@@ -89,6 +89,16 @@ static weft_value *fixed(weft_value *v) {
     return weft_stop_gradient(v);
 }
 
+/* [N,4,3,3], and targets [N,3,3] that differ along one of the last two axes. */
+static weft_value *outer(weft_value *x, weft_value *t) {
+    weft_value *column = weft_unsqueeze(x, 3), *row = weft_unsqueeze(t, 2);
+    return weft_mul(column, row);
+}
+
+static weft_value *wide_ids(weft_value *ids) {
+    return weft_broadcast_to(weft_unsqueeze(ids, 2), 3, AXES(-1, 3, 3));
+}
+
 /* Numbers in (0, 1). */
 static weft_value *part(weft_value *t) {
     return weft_sigmoid(t);
@@ -139,6 +149,7 @@ static weft_value *sides(weft_value *t) {
     X(1, weft_cross_entropy(x, part(t)), "F.cross_entropy(x, part(t))") \
     X(1, weft_cross_entropy_with(x, part(t), OPTIONS(.weight = fixed(w), .label_smoothing = 0.1)), "F.cross_entropy(x, part(t), weight=fixed(w), label_smoothing=0.1)") \
     X(1, weft_cross_entropy_with(rows_of(x), rows_of(t), OPTIONS(.weight = fixed(w), .reduction = WEFT_LOSS_NONE)), "F.cross_entropy(rows_of(x), rows_of(t), weight=fixed(w), reduction='none')") \
+    X(1, weft_cross_entropy_with(outer(x, t), wide_ids(ids), OPTIONS(.reduction = WEFT_LOSS_NONE, .weight = fixed(w))), "F.cross_entropy(outer(x, t), wide_ids(ids), reduction='none', weight=fixed(w))") \
     X(1, weft_nll(weft_log_softmax(x, 1), ids, NULL), "F.nll_loss(F.log_softmax(x, 1), ids)") \
     X(1, weft_nll(x, ids, OPTIONS(.ignore_index = INDEX(2))), "F.nll_loss(x, ids, ignore_index=2)") \
     X(1, weft_nll(x, ids, OPTIONS(.weight = fixed(w))), "F.nll_loss(x, ids, weight=fixed(w))") \

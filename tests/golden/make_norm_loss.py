@@ -60,6 +60,14 @@ def first_of(t):
     return t[:, :, :1]
 
 
+def outer(x, t):
+    return x[:, :, :, None] * t[:, :, None]
+
+
+def wide_ids(ids):
+    return ids[:, :, None].expand(-1, 3, 3)
+
+
 def column(w):
     return w[:, None]
 
