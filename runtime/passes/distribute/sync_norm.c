@@ -4,9 +4,9 @@
  *      y    = (x - mean) rsqrt(var + eps) w + b           running variance from var nG / (nG - 1)
  * All ranks have one batch shape, so equal weights are right. The variance takes a second sum, from the mean
  * over all ranks: E[x^2] - mean^2 would cancel. Batch norm is composed of ops before autodiff runs, so its
- * gradient, with two more sums in the backward, needs no rule. As in batch_norm, no gradient flows through
- * the statistics that it outputs: they are values apart from those that y is made of, also when a user asks
- * for gradients with respect to them. */
+ * gradient, with two more sums in the backward, needs no rule. As in batch_norm, the statistics that it
+ * outputs are values apart from those that y is made of: a gradient flows from mean and rstd to x, but a
+ * gradient with respect to them does not pass y. None flows through the unbiased variance. */
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/passes.h"
 
@@ -38,8 +38,8 @@ static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
     weft_value *added = along(b, x);
     weft_value *y = weft_add(weft_mul(centered, along(weft_mul(rstd, w), x)), added);
     weft_value *made[4] = {y};
-    made[1] = weft_stop_gradient(mean);
-    made[2] = weft_stop_gradient(rstd);
+    made[1] = value_again(mean);
+    made[2] = value_again(rstd);
     made[3] = weft_stop_gradient(weft_scale(var, count / (count - 1)));
     for (int k = 0; k < 4; k++) {
         if (!made[k]) return false;
