@@ -16,6 +16,13 @@
         __VA_ARGS__                                                                                          \
     }
 
+static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_value **), weft_value *x, int axis,
+                            bool keep) {
+    weft_value *index = NULL;
+    extremum(x, axis, keep, &index);
+    return index;
+}
+
 /* How many gradients are compared: where PyTorch's second gradient of a norm of zeros is NaN, ours is 0. The
  * operand x by name (golden/make_reductions.py has its numbers), Weft's call, and PyTorch's. */
 /* clang-format off */
@@ -78,7 +85,14 @@
     X(2, plain,    weft_cumprod(x, 1),                                  "x.cumprod(1)")                      \
     X(2, zeros,    weft_cumprod(x, 2),                                  "x.cumprod(2)")                      \
     X(2, zeros,    weft_cumprod(x, 0),                                  "x.cumprod(0)")                      \
-    X(0, special,  weft_cumprod(x, 2),                                  "x.cumprod(2)")
+    X(0, special,  weft_cumprod(x, 2),                                  "x.cumprod(2)")                      \
+    X(2, plain,    weft_max(x, 1, false, NULL),                         "x.max(1).values")                   \
+    X(2, ties,     weft_max(x, 2, true, NULL),                          "x.max(2, keepdim=True).values")     \
+    X(2, ties,     weft_min(x, 0, false, NULL),                         "x.min(0).values")                   \
+    X(2, special,  weft_max(x, -1, false, NULL),                        "x.max(-1).values")                  \
+    X(2, special,  weft_min(x, 2, true, NULL),                          "x.min(2, keepdim=True).values")     \
+    X(0, ties,     index_of(weft_max, x, 2, true),                      "x.max(2, keepdim=True).indices")    \
+    X(0, special,  index_of(weft_min, x, 2, false),                     "x.min(2).indices")
 /* clang-format on */
 
 static weft_value *build(int row, weft_graph *g, weft_value *x) {
@@ -232,6 +246,8 @@ TEST(results_and_their_gradients_are_pytorchs_at_any_batch) {
     X(weft_logsumexp(x, 2, AXES(0, 0), false),        "logsumexp: axis 0 is named twice")                    \
     X(weft_vector_norm(x, NAN, 0, NULL, false),       "vector_norm: p is NaN: it must be a number")          \
     X(weft_vector_norm(x, 2, 1, AXES(5), true),       "vector_norm: f32[2,3,4] has no axis 5")               \
+    X(weft_max(x, 3, false, NULL),                    "max: f32[2,3,4] has no axis 3")                       \
+    X(weft_min(x, -4, false, NULL),                   "min: f32[2,3,4] has no axis -4")                      \
     X(weft_prod(x, 1, AXES(3), false),                "prod: f32[2,3,4] has no axis 3")                      \
     X(weft_cumsum(x, 3),                              "cumsum: f32[2,3,4] has no axis 3")                    \
     X(weft_cumprod(weft_cast(x, WEFT_I64), 1),        "cumprod: operand 0 is i64[2,3,4]")

@@ -133,6 +133,8 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
 #define weft_all(x, ...) weft_all(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_argmax(x, ...) weft_argmax(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_argmin(x, ...) weft_argmin(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_max(x, ...) weft_max(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_min(x, ...) weft_min(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_var(x, ...) weft_var(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_std(x, ...) weft_std(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_logsumexp(x, ...) weft_logsumexp(WEFT_HERE_VALUE(x), __VA_ARGS__)

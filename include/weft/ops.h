@@ -122,6 +122,11 @@ WEFT_API weft_value *weft_all(weft_value *x, int n_axes, const int64_t *axes, bo
 WEFT_API weft_value *weft_argmax(weft_value *x, int axis, bool keep);
 /** Index of the smallest element along one axis, as i64; the first of equal ones, NaN below all numbers. */
 WEFT_API weft_value *weft_argmin(weft_value *x, int axis, bool keep);
+/** The largest element along one axis, of any type, and in *indices its index as i64 (NULL: not wanted): the
+ * first of equal ones, which alone gets the gradient; NaN is above all numbers. */
+WEFT_API weft_value *weft_max(weft_value *x, int axis, bool keep, weft_value **indices);
+/** The smallest element along one axis and its index; otherwise as weft_max(). */
+WEFT_API weft_value *weft_min(weft_value *x, int axis, bool keep, weft_value **indices);
 /** The variance: the sum of (x - mean)^2 over n - correction, of n elements. PyTorch's default is 1 (what
  * is estimated from a sample); 0 gives the mean of the squares. */
 WEFT_API weft_value *weft_var(weft_value *x, double correction, int n_axes, const int64_t *axes, bool keep);
