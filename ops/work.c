@@ -55,7 +55,6 @@ double node_flops(const weft_node *n) {
     if (n->op == &weft_op_conv2d_weight) return conv_flops(n->in[1], elements(&n->out[0]));
     if (n->op == &weft_op_lstm) return recurrent_flops(n->in[0], n->in[1]);
     if (n->op == &weft_op_lstm_backward) return recurrent_flops(n->in[0], n->in[2]);
-    if (n->op == &weft_op_attention) return 2 * attention_flops(n->in[0], n->in[1]);
     if (n->op == &weft_op_attention || n->op == &weft_op_attention_dropout)
         return 2 * attention_flops(n->in[0], n->in[1]);
     if (n->op == &weft_op_attention_backward) return 5 * attention_flops(n->in[1], n->in[2]);
