@@ -186,12 +186,11 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
     const attention_shape &z = s.z;
     attention_work work(z.batches, z.heads / z.group, s.tiles, false);
     int first = work.tile * KEYS, lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
-    int begin = z.queries_begin(first, QUERIES), blocks = z.queries_end(first + KEYS, QUERIES) - begin;
-    int steps = blocks > 0 ? blocks * z.group : 0;
+    int begin = z.queries_begin(first, QUERIES), end = z.queries_end(first + KEYS, QUERIES);
+    int head = work.head * z.group, past = begin < end ? head + z.group : head;
     const philox_stream stream = MASKED ? s.dropout.stream() : philox_stream{};
-    auto fetch = [&](int step) {
-        int half = step % 2, query = (begin + step % blocks) * QUERIES,
-            h = work.head * z.group + step / blocks;
+    auto fetch = [&](int half, int h, int block) {
+        int query = block * QUERIES;
         const T *head_q = s.q.at(work.batch, h), *head_dy = s.dy.at(work.batch, h);
         tile_load<DP, QUERIES, THREADS>(tile_q + half * QUERIES * DP, s.q, head_q, query, z.t, z.d);
         tile_load<DP, QUERIES, THREADS>(tile_dy + half * QUERIES * DP, s.dy, head_dy, query, z.t, z.d);
@@ -207,29 +206,27 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
     };
     tile_load<DP, KEYS, THREADS>(tile_k, s.k, s.k.at(work.batch, work.head), first, z.s, z.d);
     tile_load<DP, KEYS, THREADS>(tile_v, s.v, s.v.at(work.batch, work.head), first, z.s, z.d);
-    if (steps)
-        fetch(0);
+    if (head < past)
+        fetch(0, head, begin);
     else
         copy_async_commit();
     float dk[MT][DP / 8][4] = {}, dv[MT][DP / 8][4] = {};
-    for (int step = 0; step < steps; step++) {
+    for (int block = begin, half = 0; head < past; half = 1 - half) {
         copy_async_wait<0>();
         /* this block of queries has arrived, and no warp reads the one before it any more */
         __syncthreads();
-        if (step + 1 < steps) fetch(step + 1);
-        int half = step % 2, query = (begin + step % blocks) * QUERIES, key = first + own;
+        int query = block * QUERIES, h = head, key = first + own;
+        block = block + 1 < end ? block + 1 : begin;
+        if (block == begin) head++;
+        if (head < past) fetch(1 - half, head, block);
         if (z.sees_none(query, query + QUERIES, key, key + 16 * MT)) continue;
         const T *queries = tile_q + half * QUERIES * DP, *dys = tile_dy + half * QUERIES * DP;
         float p[MT][QUERIES / 8][4], dp[MT][QUERIES / 8][4];
         tile_product_rows<DP, QUERIES, MT>(p, tile_k, own, queries);
         tile_product_rows<DP, QUERIES, MT>(dp, tile_v, own, dys);
         bool is_whole = !MASKED && z.sees_all(query, query + QUERIES, key, key + 16 * MT);
-        query_tile tile = {lse + half * QUERIES,
-                           delta + half * QUERIES,
-                           shift + half * QUERIES,
-                           work.head * z.group + step / blocks,
-                           query,
-                           stream};
+        query_tile tile = {
+            lse + half * QUERIES, delta + half * QUERIES, shift + half * QUERIES, h, query, stream};
         UNROLLED(m, MT)
             key_ds<MASKED>(p[m], dp[m], s, work, tile, is_whole, key + 16 * m + lane / 4, lane % 4 * 2);
         tile_product_add<DP, MT>(dv, p, dys);
