@@ -66,6 +66,7 @@ void zoo_wgan_gp(weft_model *m, const zoo_options *o); /* zoo_wgan.c: graphs d_s
 void zoo_mobilenet_v2(weft_model *m, const zoo_options *o);
 void zoo_vit_tiny(weft_model *m, const zoo_options *o);
 void zoo_bert_tiny(weft_model *m, const zoo_options *o);
+void zoo_lstm_char(weft_model *m, const zoo_options *o); /* zoo_lstm.c */
 
 /* examples/zoo_gpt.c */
 extern const zoo_options zoo_gpt_own, zoo_gpt2_own;

@@ -141,4 +141,5 @@ const zoo_entry zoo_models[ZOO_MODELS] = {
     {"mobilenet_v2", 32, zoo_mobilenet_v2, "MobileNetV2 for ImageNet, named as torchvision's, SGD"},
     {"vit_tiny", 32, zoo_vit_tiny, "ViT-Ti/16 for ImageNet, named as timm's, AdamW"},
     {"bert_tiny", 32, zoo_bert_tiny, "BERT-tiny on masked words, named as Hugging Face's, AdamW"},
+    {"lstm_char", 32, zoo_lstm_char, "two layers of LSTM, 64 characters of 65, Adam, clipping"},
 };

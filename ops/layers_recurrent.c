@@ -1,5 +1,5 @@
-/* layers_recurrent.c - torch.nn.LSTM: layers of steps with their parameters, whose names, shapes and initial
- * values are PyTorch's.
+/* layers_recurrent.c - torch.nn.LSTM, GRU and RNN: layers of steps with their parameters, whose names, shapes
+ * and initial values are PyTorch's.
  *
  * For each layer and direction: one linear for the inputs of all times, then the steps as one op. What a
  * layer reads is [T, B, features]; both directions of a layer lie beside each other in the last axis of the
@@ -17,10 +17,13 @@ enum { MOST_STATES = 128 }; /* layers times directions */
 typedef struct recurrent_kind {
     const char *name;
     int gates;
-    bool has_c; /* a second state beside h */
+    bool has_c;         /* a second state beside h */
+    bool has_step_bias; /* the steps have a bias of their own; else both are added to what the inputs give */
 } recurrent_kind;
 
-static const recurrent_kind lstm_kind = {"lstm", LSTM_GATES, true};
+static const recurrent_kind lstm_kind = {"lstm", LSTM_GATES, true, false};
+static const recurrent_kind gru_kind = {"gru", GRU_GATES, false, true};
+static const recurrent_kind rnn_kind = {"rnn", RNN_GATES, false, false};
 
 /* A layer's build: x [T, B, features] and the results so far. */
 typedef struct recurrent_build {
@@ -76,6 +79,7 @@ static bool recurrent_fits(weft_value *x, const recurrent_build *b) {
                           TYPE(&x->type), o->batch_first ? "[B, T, features]" : "[T, B, features]");
     }
     if (o->c0 && !b->kind->has_c) return refuse_option(x, b->kind, "c0 is a state of lstm alone");
+    if (o->relu && b->kind != &rnn_kind) return refuse_option(x, b->kind, "relu is an option of rnn alone");
     return sizes_fit(x, b) && initial_fits(x, b, o->h0, "h0") && initial_fits(x, b, o->c0, "c0");
 }
 
@@ -100,24 +104,37 @@ static weft_value *initial_of(const recurrent_build *b, weft_value *all, int64_t
     return one ? weft_squeeze(placed(one, b->at), 0) : NULL;
 }
 
+/* The steps of one layer in one direction; `bias` is for those that have one of their own. */
+static weft_value *steps_of(weft_value *gates, const recurrent_build *b, int64_t state, weft_value *w,
+                            weft_value *bias, weft_value **c) {
+    const weft_recurrent *o = b->options;
+    bool reverse = state % b->directions;
+    weft_value *h0 = initial_of(b, o->h0, state), *c0 = initial_of(b, o->c0, state);
+    placed(gates, b->at);
+    if (b->kind == &lstm_kind) return weft_lstm_op(gates, w, h0, c0, reverse, c);
+    if (b->kind == &gru_kind) return weft_gru_op(gates, w, h0, bias, reverse);
+    return weft_rnn_op(gates, w, h0, reverse, o->relu);
+}
+
+/* The state after the last step, [1, B, H]. */
+static weft_value *last_of(const recurrent_build *b, weft_value *all, int64_t state) {
+    bool reverse = state % b->directions;
+    return weft_slice(placed(all, b->at), 0, reverse ? 0 : -1, reverse ? 1 : INT64_MAX);
+}
+
 /* All times of h; notes the states after the last step. */
 static weft_value *one_direction(weft_value *x, recurrent_build *b, int64_t state) {
     const weft_recurrent *o = b->options;
-    bool reverse = state % b->directions;
     weft_value *w_in = gate_parameter(x, b, "weight_ih", state, x->type.shape[2]);
-    weft_value *w = gate_parameter(x, b, "weight_hh", state, o->hidden), *bias = NULL, *c = NULL;
-    if (!o->no_bias) {
-        weft_value *of_x = gate_parameter(x, b, "bias_ih", state, 0);
-        weft_value *of_h = gate_parameter(x, b, "bias_hh", state, 0);
-        bias = weft_add(placed(of_x, b->at), of_h);
-    }
-    weft_value *h0 = initial_of(b, o->h0, state), *c0 = initial_of(b, o->c0, state);
+    weft_value *w = gate_parameter(x, b, "weight_hh", state, o->hidden);
+    weft_value *bias = o->no_bias ? NULL : gate_parameter(x, b, "bias_ih", state, 0);
+    weft_value *of_h = o->no_bias ? NULL : gate_parameter(x, b, "bias_hh", state, 0), *c = NULL;
+    if (bias && !b->kind->has_step_bias) bias = weft_add(placed(bias, b->at), of_h);
     weft_value *gates = weft_linear_op(placed(x, b->at), w_in, bias);
-    weft_value *h = weft_lstm_op(placed(gates, b->at), w, h0, c0, reverse, &c);
-    int64_t last = reverse ? 0 : -1;
+    weft_value *h = gates ? steps_of(gates, b, state, w, of_h, &c) : NULL;
     if (!h) return NULL;
-    b->h[state] = weft_slice(placed(h, b->at), 0, last, reverse ? 1 : INT64_MAX);
-    b->c[state] = weft_slice(placed(c, b->at), 0, last, reverse ? 1 : INT64_MAX);
+    b->h[state] = last_of(b, h, state);
+    if (c) b->c[state] = last_of(b, c, state);
     return h;
 }
 
@@ -172,4 +189,14 @@ weft_value *weft_lstm(weft_value *x, const weft_recurrent *options, const char *
                       weft_value **c_n) {
     recurrent_build b = recurrent_begin(&lstm_kind, options);
     return recurrent_layers(x, &b, name, h_n, c_n);
+}
+
+weft_value *weft_gru(weft_value *x, const weft_recurrent *options, const char *name, weft_value **h_n) {
+    recurrent_build b = recurrent_begin(&gru_kind, options);
+    return recurrent_layers(x, &b, name, h_n, NULL);
+}
+
+weft_value *weft_rnn(weft_value *x, const weft_recurrent *options, const char *name, weft_value **h_n) {
+    recurrent_build b = recurrent_begin(&rnn_kind, options);
+    return recurrent_layers(x, &b, name, h_n, NULL);
 }

@@ -26,6 +26,7 @@ ROWS = {
     "weft_recurrent": ["LSTM("],
     "weft_attention_options": ["ATTENTION("],
     "weft_rotary_options": ["ROTARY("],
+    "weft_recurrent": ["LSTM(", "GRU(", "RNN("],
 }
 # Field by field elsewhere, or nothing that a caller sets.
 ELSEWHERE = {

@@ -301,6 +301,8 @@ static weft_value *attended(kit *k, const weft_attention_options *o) {
 #define NORM(...)           weft_batch_norm_with(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
 #define ROTARY(...)         weft_rotary(k->x, &(weft_rotary_options){__VA_ARGS__})
 #define ATTENTION(...)      attended(k, &(weft_attention_options){__VA_ARGS__})
+#define GRU(...)            weft_gru(F32(5, 4, 3), &(weft_recurrent){__VA_ARGS__}, "l", NULL)
+#define RNN(...)            weft_rnn(F32(5, 4, 3), &(weft_recurrent){__VA_ARGS__}, "l", NULL)
 #define LSTM(...)           weft_lstm(F32(5, 4, 3), &(weft_recurrent){__VA_ARGS__}, "l", NULL, NULL)
 #define INIT(...)           weft_parameter_in(k->g, "w", 2, (int64_t[]){3, 3}, (weft_init){__VA_ARGS__})
 #define DDP(...)            weft_ddp(k->m, "net", &(weft_ddp_options){__VA_ARGS__})
@@ -453,6 +455,11 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(lstm_drop_nothing, LSTM(.hidden = 6, .dropout = 0.5),         "dropout is between layers, and there is only one") \
     X(lstm_h0,           LSTM(.hidden = 6, .layers = 2, .h0 = lstm_state(k)), "h0 is f32[1,4,6]: it must have the shape of f32[2,4,6]") \
     X(lstm_c0,           LSTM(.hidden = 6, .batch_first = true, .c0 = lstm_state(k)), "c0 is f32[1,4,6]")                \
+    X(gru_defaults,      GRU(.hidden = 6, .bidirectional = true),   NULL)                                              \
+    X(gru_c0,            GRU(.hidden = 6, .c0 = lstm_state(k)),     "gru: c0 is a state of lstm alone")                \
+    X(gru_relu,          GRU(.hidden = 6, .relu = true),            "gru: relu is an option of rnn alone")             \
+    X(rnn_relu,          RNN(.hidden = 6, .relu = true),            NULL)                                              \
+    X(rnn_no_hidden,     RNN(.layers = 2),                          "rnn: hidden=0: it must be at least 1")            \
     X(lstm_plane,        weft_lstm(k->x, &(weft_recurrent){.hidden = 6}, "l", NULL, NULL), "it must be [T, B, features]") \
     X(lstm_null,         weft_lstm_op(k->x, NULL, NULL, NULL, false, NULL), "lstm: operand 1 is NULL")                  \
     X(dropout_p,         weft_dropout(k->x, 1.5),                   "p 1.5: a probability is 0 to 1")                  \

@@ -22,7 +22,7 @@ typedef struct form {
 
 /* $a, $b, $c, $d: lengths; $k $l window, $s $t strides, $p $q padding, $y $z what the window leaves of $c and
  * $d; $m $n other small lengths; $e = $a + $b, $w = $b + 8,
- * $g = 4 $n, $h = 4 $a; $x: an axis of three, $v of two. Sums are of
+ * $g = 4 $n, $h = 4 $a, $i = 3 $n; $x: an axis of three, $v of two. Sums are of
  * positive numbers, or there are some beside each other: one that cancels is small beside its rounding. */
 static const form forms[] = {
     {"add", "f32[$a,$b,$c], f32[$b,1]", NULL},
@@ -102,6 +102,13 @@ static const form forms[] = {
     {"attention_dropout", "f32[$m,$n,$a,$b], f32[$m,$n,$c,$b], f32[$m,$n,$c,$b]", "causal=$v p=0.25 key=0x7",
      -1, 1},
     {"rotary", "f32[$m,$n,$a,$e,2]", "base=100 offset=$b interleaved=$v"},
+    {"gru", "f32[$k,$b,$i], f32[$i,$n], f32[$b,$n], f32[$i]", "reverse=0", -1, 1},
+    {"gru", "f32[$k,$m,$i], f32[$i,$n]", "reverse=1", -1, 1},
+    {"gru_backward", "f32[$k,$b,$i], f32[$k,$b,$n], f32[$k,$b,$n], f32[$i,$n], f32[$k,$b,$n], f32[$b,$n]",
+     "reverse=0", -1, 1},
+    {"rnn", "f32[$k,$m,$a], f32[$a,$a], f32[$m,$a]", "act=relu", -0.5, 0.5},
+    {"rnn", "f32[$k,$b,$n], f32[$n,$n]", "reverse=1", -1, 1},
+    {"rnn_backward", "f32[$k,$m,$a], f32[$k,$m,$a], f32[$a,$a]", "reverse=1", -0.5, 0.5},
     {"dropout", "f32[$a,$b]", "p=0.25 key=0x7"},
     {"random_normal", "", "shape=$a,$b std=1 key=0x5"},
     {"random_uniform", "", "shape=$a,$b low=-1 high=2 key=0x6"},
@@ -159,6 +166,7 @@ static void draw(lengths *l, test_random *r) {
         *at(l, 'e') = *at(l, 'a') + *at(l, 'b');
         *at(l, 'w') = *at(l, 'b') + 8;
         *at(l, 'g') = 4 * *at(l, 'n');
+        *at(l, 'i') = 3 * *at(l, 'n');
         *at(l, 'h') = 4 * *at(l, 'a');
         *at(l, 'y') = window_leaves(*at(l, 'c'), *at(l, 'k'), *at(l, 's'), *at(l, 'p'));
         *at(l, 'z') = window_leaves(*at(l, 'd'), *at(l, 'l'), *at(l, 't'), *at(l, 'q'));

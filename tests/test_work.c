@@ -70,6 +70,20 @@ TEST(attention_counts_the_products_of_its_formula) {
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check(&list[i]);
 }
 
+/* Each step of T multiplies B samples by w. */
+TEST(recurrent_steps_count_one_product_each) {
+    const work_case list[] = {
+        {"lstm", "f32[5,2,12], f32[12,3]", "", 2 * 5 * 2 * 12 * 3, false},
+        {"lstm_backward", "f32[5,2,12], f32[5,2,3], f32[12,3]", "", 2 * 5 * 2 * 12 * 3, false},
+        {"gru", "f32[5,2,9], f32[9,3]", "", 2 * 5 * 2 * 9 * 3, false},
+        {"gru_backward", "f32[5,2,9], f32[5,2,3], f32[5,2,3], f32[9,3], f32[5,2,3]", "", 2 * 5 * 2 * 9 * 3,
+         false},
+        {"rnn", "f32[64,32,64], f32[64,64]", "", 2 * 64 * 32 * 64 * 64, true},
+        {"rnn_backward", "f32[5,2,3], f32[5,2,3], f32[3,3]", "", 2 * 5 * 2 * 3 * 3, false},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) check(&list[i]);
+}
+
 /* ---- what a node reads and writes on a GPU ---- */
 
 typedef struct bytes_case {
@@ -146,6 +160,11 @@ TEST(bytes_are_those_that_launches_read_and_write) {
          "f32[2,3,5]",
          "mask_gradient=1", 2, (5 * 240 + 4 * 80) * BF16 + (2 * 25 + 3 * 30) * F32,
          (240 + 2 * 80) * BF16 + (30 + 150) * F32},
+        /* three steps; a product each with h0, two without: state, w, and a result that the cell reads */
+        {"lstm", "f32[3,4,16], f32[16,4], f32[4,4]", "", 6, (192 + 64 + 16) * F32 + 3 * (16 + 64 + 64) * F32,
+         (192 + 2 * 48) * F32 + 3 * 64 * F32},
+        {"rnn_backward", "bf16[3,4,16], bf16[3,4,16], bf16[16,16]", "", 5,
+         (2 * 192 + 256) * BF16 + 2 * (64 + 256) * BF16 + 2 * 64 * F32, 192 * BF16 + 2 * 64 * F32},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_bytes(&list[i]);
 }
@@ -200,5 +219,5 @@ TEST(a_roof_is_the_longer_of_bytes_and_operations) {
 
 SUITE("work",
       {T(little_work_is_not_shared_out), T(packed_weights_and_reduced_types_count_the_same),
-       T(attention_counts_the_products_of_its_formula), T(bytes_are_those_that_launches_read_and_write),
-       T(a_roof_is_the_longer_of_bytes_and_operations)})
+       T(attention_counts_the_products_of_its_formula), T(recurrent_steps_count_one_product_each),
+       T(bytes_are_those_that_launches_read_and_write), T(a_roof_is_the_longer_of_bytes_and_operations)})

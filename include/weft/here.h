@@ -187,6 +187,8 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
 #define weft_attention_with(q, ...) weft_attention_with(WEFT_HERE_VALUE(q), __VA_ARGS__)
 #define weft_lstm_op(x, ...) weft_lstm_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_rotary(x, ...) weft_rotary(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_gru_op(x, ...) weft_gru_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_rnn_op(x, ...) weft_rnn_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_conv2d_op(x, ...) weft_conv2d_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_conv_transpose2d_op(x, ...) weft_conv_transpose2d_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_conv1d_op(x, ...) weft_conv1d_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
@@ -246,6 +248,8 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
 #define weft_weight_norm(v, ...) weft_weight_norm(WEFT_HERE_VALUE(v), __VA_ARGS__)
 #define weft_embedding(ids, ...) weft_embedding(WEFT_HERE_VALUE(ids), __VA_ARGS__)
 #define weft_lstm(x, ...) weft_lstm(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_gru(x, ...) weft_gru(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_rnn(x, ...) weft_rnn(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_gradients(loss, ...) weft_gradients(WEFT_HERE_VALUE(loss), __VA_ARGS__)
 #define weft_minimize(loss, ...) weft_minimize(WEFT_HERE_VALUE(loss), __VA_ARGS__)
 

@@ -129,7 +129,8 @@ WEFT_API weft_value *weft_weight_norm(weft_value *v, weft_value *g, int axis);
 WEFT_API weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
                                     const weft_init *weight);
 
-/** Options of weft_lstm(). There are no projections (proj_size), and no packed sequences. */
+/** Options of weft_lstm(), weft_gru() and weft_rnn(). There are no projections (proj_size), and no packed
+ * sequences. */
 typedef struct weft_recurrent {
     int64_t hidden;     /**< features of the state; at least 1: there is no default */
     int64_t layers;     /**< 0: 1; at most 128, both directions counted */
@@ -137,6 +138,7 @@ typedef struct weft_recurrent {
     bool bidirectional; /**< each layer also runs from the last time to the first */
     bool batch_first;   /**< x and the result are [B, T, ..] instead of [T, B, ..]; states are not */
     bool no_bias;       /**< leave out both biases */
+    bool relu;          /**< of weft_rnn() alone: max(x, 0) instead of tanh */
     weft_value *h0;     /**< first states [layers * directions, B, hidden]; NULL: zeros */
     weft_value *c0;     /**< the same of an lstm's second state; an error elsewhere */
 } weft_recurrent;
@@ -147,6 +149,12 @@ typedef struct weft_recurrent {
  * end in _reverse. */
 WEFT_API weft_value *weft_lstm(weft_value *x, const weft_recurrent *options, const char *name,
                                weft_value **h_n, weft_value **c_n);
+/** As weft_lstm(), as torch.nn.GRU: the gates are r, z, n, and there is no second state. */
+WEFT_API weft_value *weft_gru(weft_value *x, const weft_recurrent *options, const char *name,
+                              weft_value **h_n);
+/** As weft_lstm(), as torch.nn.RNN: no gates, so parameters have hidden rows, and no second state. */
+WEFT_API weft_value *weft_rnn(weft_value *x, const weft_recurrent *options, const char *name,
+                              weft_value **h_n);
 
 #ifdef __cplusplus
 }

@@ -309,13 +309,20 @@ WEFT_API weft_value *weft_rotary(weft_value *x, const weft_rotary_options *optio
 
 /** @name Recurrent steps
  * What one time takes from the time before, for layers that have made the products of all inputs at once:
- * weft_lstm() in layers.h. All times are one fused node. With `reverse` the steps go from the last time to
- * the first. Initial states [B, H] may be NULL: zeros. Their gradients exist once, not twice.
+ * weft_lstm(), weft_gru() and weft_rnn() in layers.h. All times are one fused node. With `reverse` the steps
+ * go from the last time to the first. Initial states [B, H] may be NULL: zeros. Their gradients exist once,
+ * not twice.
  * @{ */
 /** x[T, B, 4 H], what the inputs and both biases of torch.nn.LSTM add to its gates, and w[4 H, H], its
  * weight_hh -> h[T, B, H]. *c (NULL: not wanted) becomes c[T, B, H]; c and c0 are f32 where x is reduced. */
 WEFT_API weft_value *weft_lstm_op(weft_value *x, weft_value *w, weft_value *h0, weft_value *c0, bool reverse,
                                   weft_value **c);
+/** x[T, B, 3 H], what the inputs and bias_ih of torch.nn.GRU add to its gates, w[3 H, H], its weight_hh, and
+ * b[3 H], its bias_hh (NULL: none; f32 where x is reduced) -> h[T, B, H]. */
+WEFT_API weft_value *weft_gru_op(weft_value *x, weft_value *w, weft_value *h0, weft_value *b, bool reverse);
+/** x[T, B, H], what the inputs and both biases of torch.nn.RNN add, and w[H, H], its weight_hh -> h[T, B, H]
+ * by tanh or `relu`. */
+WEFT_API weft_value *weft_rnn_op(weft_value *x, weft_value *w, weft_value *h0, bool reverse, bool relu);
 /** @} */
 
 /** @name Images

@@ -300,7 +300,7 @@ static void compare(const char *what, const char *which, int k, const tensor *go
 /* A state that is rounded in each step, by a unit in the last place otherwise, gives the next step other
  * numbers: results in f32 are as exact as the state. */
 static bool has_rounded_steps(const weft_node *n) {
-    return n->op == &weft_op_lstm || n->op == &weft_op_lstm_backward;
+    return n->op == &weft_op_lstm || n->op == &weft_op_lstm_backward || n->op == &weft_op_gru_backward;
 }
 
 static weft_dtype rounded_to(const weft_node *n, const weft_kernel *kernel, int k) {

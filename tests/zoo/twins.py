@@ -225,3 +225,28 @@ class BertTiny(nn.Module):
 
 TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny,
          "bert_tiny": BertTiny}
+class LstmChar(nn.Module):
+    """The layers apart, for the dropout between them, which Weft draws with the times first. No gradient is so long that
+    it would be clipped."""
+
+    def __init__(self):
+        super().__init__()
+        d = 256 // 8
+        self.net = children(wte=nn.Embedding(65, 128 // 8), lstm=nn.LSTM(128 // 8, d, 2), head=nn.Linear(d, 65))
+
+    def optimizers(self):
+        return {"train": torch.optim.Adam(self.parameters(), 2e-3, **PLAIN)}
+
+    def layer(self, x, k):
+        zeros = x.new_zeros(1, x.shape[1], 256 // 8)
+        weights = [getattr(self.net.lstm, f"{name}_l{k}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        return torch._VF.lstm(x, (zeros, zeros), weights, True, 1, 0.0, True, False, False)[0]
+
+    def train_graph(self, step):
+        tokens, target = step.integers("tokens", 65, 8, 64), step.integers("target", 65, 8, 64)
+        x = self.layer(self.net.wte(tokens).transpose(0, 1), 0)
+        x = self.layer(step.dropout(x, 0.2), 1).transpose(0, 1)
+        return {"loss": F.cross_entropy(self.net.head(x).flatten(0, 1), target.flatten())}
+
+
+TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny, "lstm_char": LstmChar}

@@ -27,6 +27,7 @@ static const struct curve {
     {"mobilenet_v2", 8, 1000, {.narrow = 8, .optimizer = &slow_sgd}},
     {"vit_tiny", 2, 1000, {.narrow = 4}},
     {"bert_tiny", 2, 30522, {.narrow = 2}},
+    {"lstm_char", 8, 65, {.narrow = 8}},
 };
 
 typedef struct run {

@@ -15,6 +15,10 @@ typedef struct places {
 static const places ops[] = {
     {&weft_op_lstm, false, 1, 2, 0},
     {&weft_op_lstm_backward, true, 2, -1, 0},
+    {&weft_op_gru, false, 1, 2, 0},
+    {&weft_op_gru_backward, true, 3, -1, 1},
+    {&weft_op_rnn, false, 1, 2, 0},
+    {&weft_op_rnn_backward, true, 2, -1, 0},
 };
 
 static const places *places_of(const weft_node *n) {
@@ -67,8 +71,8 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return step_product_bytes(&s) + blas_plan_of(&s.node).bytes;
 }
 
-/* A product reads the state and w, and writes what the cell of the step reads. States and cells that a step
- * takes from the one before are counted as read once more. */
+/* A product reads the state and w, and writes what the cell of the step reads. What a cell takes from the
+ * step before, [B, H], is small beside the gates and not counted. */
 static void work(const weft_node *n, node_work *w) {
     step_product s;
     step_product_of(n, &s);
@@ -89,3 +93,7 @@ static void work(const weft_node *n, node_work *w) {
                                    CUDA_OPEN(of)};
 ROW(lstm)
 ROW(lstm_backward)
+ROW(gru)
+ROW(gru_backward)
+ROW(rnn)
+ROW(rnn_backward)

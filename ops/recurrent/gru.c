@@ -1,0 +1,112 @@
+/* gru.c - the steps of torch.nn.GRU (Cho et al., arXiv 1406.1078, with the reset after the product). x is
+ * what the inputs contribute to the gates, with their bias; b is the bias of the state's part:
+ *     x [T, B, 3 H]   w [3 H, H]   h0 [B, H], b [3 H] (may be left out: zeros)
+ *     r, z = sigma of (x + w h_before + b)        n = tanh(x + r m) with m = w h_before + b
+ *     h = (1 - z) n + z h_before
+ * Results h [T, B, H] and, for gru_backward, the gates r, z, n [T, B, 3 H], which may take the memory of x,
+ * and m [T, B, H]. */
+#include "ops/recurrent/recurrent.h"
+
+#include <math.h>
+
+enum { X, W, H0, BIAS };
+
+static bool infer(op_call *c) {
+    if (!recurrent_want(c, X, W, GRU_GATES)) return false;
+    const tensor_type *x = op_in(c, X);
+    int64_t hidden = op_in(c, W)->shape[1];
+    tensor_type bias = type_of(dtype_accumulator(x->dtype), 1, &x->shape[2]);
+    if (!recurrent_want_state(c, H0, hidden, false) || !recurrent_want_type(c, BIAS, bias)) return false;
+    c->n_out = 3;
+    c->out[0] = c->out[2] = recurrent_all(x->dtype, x, hidden);
+    c->out[1] = *x;
+    return true;
+}
+
+/* Users get h alone. */
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    weft_value *h0 = n->n_in > H0 ? n->in[H0] : NULL;
+    weft_value *in[] = {&n->out[1], &n->out[2], &n->out[0], n->in[W], dout[0], h0};
+    if (!dout[0]) return;
+    weft_node *back = node_new(n->graph, &weft_op_gru_backward, 6, in, n->attrs);
+    if (!back) return;
+    din[X] = &back->out[0];
+    recurrent_gradients(n, &back->out[1], &back->out[2], wanted, din);
+    if (n->n_in > BIAS && n->in[BIAS] && wanted[BIAS])
+        din[BIAS] = weft_cast(weft_sum(&back->out[1], 2, (int64_t[]){0, 1}, false), n->in[BIAS]->type.dtype);
+}
+
+static double gru_sigma(double x) {
+    return 1 / (1 + exp(-x));
+}
+
+/* Unit j of sample b in step s. */
+static void gru_unit(const kernel_call *c, int64_t s, int64_t b, int64_t j) {
+    const tensor *h = &c->out[0], *h0 = recurrent_operand(c, H0), *bias = recurrent_operand(c, BIAS);
+    int64_t hidden = h->type.shape[2], t = recurrent_time(c->attrs, h->type.shape[0], s);
+    double x[GRU_GATES], m[GRU_GATES];
+    for (int k = 0; k < GRU_GATES; k++) {
+        int64_t row = k * hidden + j;
+        x[k] = element_get(&c->in[X], (int64_t[]){t, b, row});
+        m[k] =
+            recurrent_product(&c->in[W], h, h0, c->attrs, s, b, row) + (bias ? element_get(bias, &row) : 0);
+    }
+    double r = gru_sigma(x[0] + m[0]), z = gru_sigma(x[1] + m[1]), n = tanh(x[2] + r * m[2]);
+    double before = recurrent_before(h, h0, c->attrs, s, b, j), gates[] = {r, z, n};
+    for (int k = 0; k < GRU_GATES; k++) element_set(&c->out[1], (int64_t[]){t, b, k * hidden + j}, gates[k]);
+    element_set(&c->out[2], (int64_t[]){t, b, j}, m[2]);
+    element_set(h, (int64_t[]){t, b, j}, (1 - z) * n + z * before);
+}
+
+static weft_status reference(const kernel_call *c) {
+    const int64_t *shape = c->out[0].type.shape;
+    for (int64_t s = 0; s < shape[0]; s++)
+        for (int64_t b = 0; b < shape[1]; b++)
+            for (int64_t j = 0; j < shape[2]; j++) gru_unit(c, s, b, j);
+    return WEFT_OK;
+}
+
+const weft_op weft_op_gru = {
+    .name = "gru",
+    .summary = "the steps of a gated recurrent unit: h, gates and products of all times",
+    .torch = "torch.nn.GRU",
+    .min_in = 2,
+    .max_in = 4,
+    .flags = OP_GRADIENT_ONCE,
+    .attrs_bytes = sizeof(recurrent_attrs),
+    .attrs = recurrent_attr_table,
+    .in_place = 1u << X,
+    .in_place_result = 1,
+    .precision = PRECISION_REDUCED,
+    /* All but the bias, which is f32. */
+    .reduced_in = 1u << X | 1u << W | 1u << H0,
+    .reduced_out = 7,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = reference,
+    .samples =
+        (const op_sample[]){
+            {"f32[3,2,9], f32[9,3], f32[2,3], f32[9]", .out = "f32[3,2,3], f32[3,2,9], f32[3,2,3]"},
+            {"f32[3,2,9], f32[9,3]", "reverse=1", .out = "f32[3,2,3], f32[3,2,9], f32[3,2,3]"},
+            {"f32[2,2,6], f32[6,2], -, f32[6]", "reverse=1"},
+            {"f32[1,1,3], f32[3,1], f32[1,1]", NULL},
+            {"f32[1,2,6], f32[6,2]", NULL},
+            /* rows beyond one tile, units beyond one panel and one slice: fast kernels */
+            {"f32[3,29,111], f32[111,37], f32[29,37], f32[111]", .low = -1, .high = 1, .no_gradient = true},
+            {"f32[2,3,792], f32[792,264]", "reverse=1", .low = -0.5, .high = 0.5, .no_gradient = true},
+            {"bf16[3,5,48], bf16[48,16], bf16[5,16], f32[48]", .low = -1, .high = 1,
+             .out = "bf16[3,5,16], bf16[3,5,48], bf16[3,5,16]", .no_gradient = true},
+            {"f16[3,5,27], f16[27,9]", "reverse=1", .low = -1, .high = 1, .no_gradient = true},
+            {"f32[3,2,12], f32[12,3]", .error = "they must be [T, B, 3 H] and [3 H, H]"},
+            {"f32[3,2,9], f32[9,3], f32[3,3]", .error = "operand 2 is f32[3,3]: it must be f32[2,3]"},
+            {"f32[3,2,9], f32[9,3], -, f32[3]", .error = "operand 3 is f32[3]: it must be f32[9]"},
+            {"bf16[3,2,9], bf16[9,3], -, bf16[9]", .error = "it must be f32[9]"},
+            {"f32[3,2,9], f64[9,3]", .error = "cast one to the other's type"},
+            {0}},
+};
+
+weft_value *weft_gru_op(weft_value *x, weft_value *w, weft_value *h0, weft_value *b, bool reverse) {
+    weft_value *in[] = {x, w, h0, b};
+    recurrent_attrs a = {.reverse = reverse};
+    return op_value(&weft_op_gru, b ? 4 : h0 ? 3 : 2, in, &a);
+}
