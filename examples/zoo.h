@@ -26,7 +26,7 @@ typedef struct zoo_entry {
     const zoo_options *own; /* defaults of the sizes that the command line may change; NULL: none */
 } zoo_entry;
 
-enum { ZOO_MODELS = 13 };
+enum { ZOO_MODELS = 14 };
 extern const zoo_entry zoo_models[ZOO_MODELS];
 
 /* Input "image" u8[B,28,28] as f32[B,1,28,28]: (pixel / 255 - mean) / deviation. */

@@ -18,16 +18,16 @@ static weft_value *lstm_body(weft_value *tokens, const zoo_options *o) {
 }
 
 static weft_value *lstm_tokens(weft_graph *g) {
-    return weft_input(g, "tokens", WEFT_I32, SHAPE(WEFT_BATCH, TIMES));
+    return weft_input(g, "tokens", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TIMES));
 }
 
 /* Logits as rows [B T, CHARACTERS], and their target. */
 static weft_value *lstm_rows(weft_graph *g, const zoo_options *o) {
-    return weft_reshape(lstm_body(lstm_tokens(g), o), SHAPE(-1, CHARACTERS));
+    return weft_reshape(lstm_body(lstm_tokens(g), o), WEFT_SHAPE(-1, CHARACTERS));
 }
 
 static weft_value *lstm_target(weft_graph *g) {
-    return weft_reshape(weft_input(g, "target", WEFT_I32, SHAPE(WEFT_BATCH, TIMES)), SHAPE(-1));
+    return weft_reshape(weft_input(g, "target", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TIMES)), WEFT_SHAPE(-1));
 }
 
 void zoo_lstm_char(weft_model *m, const zoo_options *o) {

@@ -53,8 +53,6 @@ double node_flops(const weft_node *n) {
     if (n->op == &weft_op_conv2d) return conv_flops(&n->out[0], conv_weights(n));
     if (n->op == &weft_op_conv_transpose2d) return conv_flops(n->in[0], conv_weights(n));
     if (n->op == &weft_op_conv2d_weight) return conv_flops(n->in[1], elements(&n->out[0]));
-    if (n->op == &weft_op_lstm) return recurrent_flops(n->in[0], n->in[1]);
-    if (n->op == &weft_op_lstm_backward) return recurrent_flops(n->in[0], n->in[2]);
     if (n->op == &weft_op_attention || n->op == &weft_op_attention_dropout)
         return 2 * attention_flops(n->in[0], n->in[1]);
     if (n->op == &weft_op_lstm || n->op == &weft_op_gru || n->op == &weft_op_rnn)
@@ -62,7 +60,6 @@ double node_flops(const weft_node *n) {
     if (n->op == &weft_op_lstm_backward || n->op == &weft_op_rnn_backward)
         return recurrent_flops(n->in[0], n->in[2]);
     if (n->op == &weft_op_gru_backward) return recurrent_flops(n->in[0], n->in[3]);
-    if (n->op == &weft_op_attention) return 2 * attention_flops(n->in[0], n->in[1]);
     if (n->op == &weft_op_attention_backward) return 5 * attention_flops(n->in[1], n->in[2]);
     return 0;
 }

@@ -223,8 +223,6 @@ class BertTiny(nn.Module):
         return {"loss": F.cross_entropy(logits.flatten(0, 1), target.flatten())}
 
 
-TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny,
-         "bert_tiny": BertTiny}
 class LstmChar(nn.Module):
     """The layers apart, for the dropout between them, which Weft draws with the times first. No gradient is so long that
     it would be clipped."""
@@ -249,4 +247,5 @@ class LstmChar(nn.Module):
         return {"loss": F.cross_entropy(self.net.head(x).flatten(0, 1), target.flatten())}
 
 
-TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny, "lstm_char": LstmChar}
+TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny,
+         "bert_tiny": BertTiny, "lstm_char": LstmChar}
