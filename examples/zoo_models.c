@@ -142,4 +142,7 @@ const zoo_entry zoo_models[ZOO_MODELS] = {
     {"vit_tiny", 32, zoo_vit_tiny, "ViT-Ti/16 for ImageNet, named as timm's, AdamW"},
     {"bert_tiny", 32, zoo_bert_tiny, "BERT-tiny on masked words, named as Hugging Face's, AdamW"},
     {"lstm_char", 32, zoo_lstm_char, "two layers of LSTM, 64 characters of 65, Adam, clipping"},
+    {"llama_tiny", 8, zoo_llama_tiny, "Llama of 6 layers of 288, 256 tokens, named as Hugging Face's, AdamW"},
+    {"unet_ddpm", 32, zoo_unet_ddpm, "denoising diffusion of 32x32 colour images: a U-Net with attention"},
+    {"byol", 64, zoo_byol, "BYOL on two views of 32x32 images: graphs train and teacher"},
 };

@@ -299,7 +299,7 @@ static void groups(weft_model *m, int n) {
     weft_value *x = input_of(m, "g"), *sum = x;
     for (int i = 0; list && names && i < n; i++) {
         snprintf(names[i], sizeof names[i], "w%d", i);
-        list[i] = (weft_param_group){names[i], 1.0 / (i + 1), 1};
+        list[i] = (weft_param_group){names[i], 1.0 / (i + 1), 0};
         sum = weft_add(sum, weft_mul(x, weight(x, names[i])));
     }
     weft_value *loss = weft_mean(sum, 0, NULL, false);

@@ -51,6 +51,16 @@ def random_keys(text):
     return keys
 
 
+def train(torch, twin, outputs, optimizer):
+    """One step; a twin may have a list of parameters, `clipped`, whose gradients are clipped to length 1."""
+    for p in twin.parameters():
+        p.grad = None
+    next(iter(outputs.values())).backward()
+    if hasattr(twin, "clipped"):
+        torch.nn.utils.clip_grad_norm_(twin.clipped, 1.0)
+    optimizer.step()
+
+
 def train_twin(program, name):
     import torch
     from safetensors.torch import load_file
@@ -70,10 +80,8 @@ def train_twin(program, name):
     for n in range(20):
         for graph, optimizer in optimizers.items():
             outputs = getattr(twin, graph + "_graph")(data.Step(n, graph, keys.get(graph, [])))
-            for p in twin.parameters():
-                p.grad = None
-            next(iter(outputs.values())).backward()
-            optimizer.step()
+            if optimizer:
+                train(torch, twin, outputs, optimizer)
             lines += [f"{n} {graph} {output} {value.item():.9g}" for output, value in outputs.items()]
     return lines
 

@@ -372,8 +372,11 @@ WEFT_API weft_value *weft_adaptive_max_pool2d(weft_value *x, int64_t height, int
 /** The same of lines: x[N, C, L] -> [N, C, L']. The first number of each pair of `pool` is the line's, the
  * second is 0. */
 WEFT_API weft_value *weft_max_pool1d(weft_value *x, const weft_pool *pool);
+/** The mean of each window of a line, with the pairs of weft_max_pool1d(). */
 WEFT_API weft_value *weft_avg_pool1d(weft_value *x, const weft_pool *pool);
+/** Means over windows that cut the line into `length`: x[N, C, L] -> [N, C, length] */
 WEFT_API weft_value *weft_adaptive_avg_pool1d(weft_value *x, int64_t length);
+/** The largest elements of such windows. */
 WEFT_API weft_value *weft_adaptive_max_pool1d(weft_value *x, int64_t length);
 
 /** What weft_interpolate() puts between elements. */
@@ -384,10 +387,10 @@ typedef enum weft_interpolation_mode {
 } weft_interpolation_mode;
 /** The size of weft_interpolate()'s result. Pairs are height, width; for a line the first is the length. */
 typedef struct weft_interpolation {
-    int64_t size[2]; /**< of the result; 0: by scale */
-    double scale[2]; /**< size of the result: floor(size of x * scale); 0: by size */
-    weft_interpolation_mode mode;
-    bool align_corners; /**< bilinear: the middles of the corners coincide; else the corners do */
+    int64_t size[2];              /**< of the result; 0: by scale */
+    double scale[2];              /**< size of the result: floor(size of x * scale); 0: by size */
+    weft_interpolation_mode mode; /**< 0: the nearest element */
+    bool align_corners;           /**< bilinear: the middles of the corners coincide; else the corners do */
 } weft_interpolation;
 /** An image x[N, C, H, W] or line x[N, C, L] in another size: torch.nn.functional.interpolate. */
 WEFT_API weft_value *weft_interpolate(weft_value *x, const weft_interpolation *options);

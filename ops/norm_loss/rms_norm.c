@@ -9,6 +9,8 @@
 
 static bool infer(op_call *c) {
     if (!op_want_float(c, 0) || !op_want_beside(c, 1, 0)) return false;
+    if (c->n_in == 2 && !c->in[1])
+        return op_fail(c, WEFT_ARGUMENT, "operand 1, the weight, is missing: leave it out");
     const tensor_type *x = op_in(c, 0), *w = c->n_in == 2 ? op_in(c, 1) : NULL;
     if (((const norm_attrs *)c->attrs)->eps < 0) return op_fail(c, WEFT_ARGUMENT, "eps must not be negative");
     if (x->ndim < 1) return op_fail(c, WEFT_SHAPE, "x is %s: it needs an axis", TYPE(x));

@@ -12,7 +12,9 @@ static bool infer(op_call *c) {
     if (x->ndim < 1 || !type_equal(dy, x) || !type_equal(op_in(c, 2), &rows))
         return op_fail(c, WEFT_SHAPE, "dy %s, x %s, rstd %s do not belong together", TYPE(dy), TYPE(x),
                        TYPE(op_in(c, 2)));
-    bool has_weight = c->n_in == 4 && c->in[3];
+    bool has_weight = c->n_in == 4;
+    if (has_weight && !c->in[3])
+        return op_fail(c, WEFT_ARGUMENT, "operand 3, the weight, is missing: leave it out");
     tensor_type d = type_of(dtype_accumulator(x->dtype), 1, &x->shape[x->ndim - 1]);
     if (has_weight && !shape_equal(op_in(c, 3), &d))
         return op_fail(c, WEFT_SHAPE, "weight is %s: it must be %s", TYPE(op_in(c, 3)), TYPE(&d));

@@ -59,6 +59,9 @@ class Step:
         return torch.from_numpy(philox.uniform(self.words(n), 0, 1)[:n]).reshape(shape)
 
     def dropout(self, x, p):
-        """Elements whose word is below p 2^32 are dropped (ops/random/dropout.c)."""
-        keep = torch.from_numpy(self.words(x.numel())[:x.numel()] >= numpy.uint64(p * 2.0 ** 32)).reshape(x.shape)
+        """Elements whose word is below p 2^32 are dropped; those of images are numbered channels-last
+        (ops/random/dropout.c)."""
+        like = x.permute(0, 2, 3, 1) if x.dim() == 4 else x
+        keep = torch.from_numpy(self.words(x.numel())[:x.numel()] >= numpy.uint64(p * 2.0 ** 32)).reshape(like.shape)
+        keep = keep.permute(0, 3, 1, 2) if x.dim() == 4 else keep
         return torch.where(keep, x / (1 - p), torch.zeros_like(x))

@@ -2,6 +2,8 @@
 and one method for each training graph, which takes a data.Step and gives the graph's outputs; the first is the loss,
 and `optimizers` has who trains what."""
 
+import math
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -247,5 +249,193 @@ class LstmChar(nn.Module):
         return {"loss": F.cross_entropy(self.net.head(x).flatten(0, 1), target.flatten())}
 
 
-TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny,
-         "bert_tiny": BertTiny, "lstm_char": LstmChar}
+class LlamaLayer(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        linear = lambda a, b: nn.Linear(a, b, bias=False)
+        self.input_layernorm, self.post_attention_layernorm = nn.RMSNorm(d, eps=1e-5), nn.RMSNorm(d, eps=1e-5)
+        self.self_attn = children(q_proj=linear(d, d), k_proj=linear(d, d // 3), v_proj=linear(d, d // 3),
+                                  o_proj=linear(d, d))
+        self.mlp = children(gate_proj=linear(d, d * 8 // 3), up_proj=linear(d, d * 8 // 3),
+                            down_proj=linear(d * 8 // 3, d))
+
+    def forward(self, x, cos, sin):
+        b, t, d = x.shape
+        own, width = self.self_attn, d // 6
+
+        def turned(y):
+            half = torch.cat([-y[..., width // 2:], y[..., :width // 2]], -1)
+            return y * cos + half * sin
+
+        y = self.input_layernorm(x)
+        q, k, v = (f(y).reshape(b, t, -1, width).transpose(1, 2) for f in (own.q_proj, own.k_proj, own.v_proj))
+        y = F.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True, enable_gqa=True)
+        x = x + own.o_proj(y.transpose(1, 2).reshape(b, t, d))
+        y = self.post_attention_layernorm(x)
+        return x + self.mlp.down_proj(F.silu(self.mlp.gate_proj(y)) * self.mlp.up_proj(y))
+
+
+class LlamaTiny(nn.Module):
+    """Names as transformers' LlamaForCausalLM."""
+
+    def __init__(self):
+        super().__init__()
+        self.d = d = 288 // 4
+        self.model = children(embed_tokens=nn.Embedding(32000, d), norm=nn.RMSNorm(d, eps=1e-5),
+                              layers=nn.ModuleList(LlamaLayer(d) for _ in range(6)))
+        self.lm_head = nn.Linear(d, 32000, bias=False)
+
+    def optimizers(self):
+        norms = [p for n, p in self.named_parameters() if "norm" in n]
+        decay = [p for n, p in self.named_parameters() if "norm" not in n]
+        self.clipped = norms + decay
+        return {"train": torch.optim.AdamW([{"params": decay}, {"params": norms, "weight_decay": 0.0}], 5e-4,
+                                           betas=(0.9, 0.95), weight_decay=0.1, **PLAIN)}
+
+    def train_graph(self, step):
+        tokens, target = step.integers("tokens", 32000, 1, 256), step.integers("target", 32000, 1, 256)
+        width = self.d // 6
+        speed = 10000.0 ** (-torch.arange(width // 2, dtype=torch.float64) * 2 / width)
+        angle = torch.arange(256, dtype=torch.float64)[:, None] * torch.cat([speed, speed])
+        x = self.model.embed_tokens(tokens)
+        for layer in self.model.layers:
+            x = layer(x, angle.cos().float(), angle.sin().float())
+        return {"loss": F.cross_entropy(self.lm_head(self.model.norm(x)).flatten(0, 1), target.flatten())}
+
+
+class ResBlock(nn.Module):
+    def __init__(self, into, out, time):
+        super().__init__()
+        self.norm1, self.norm2 = nn.GroupNorm(8, into), nn.GroupNorm(8, out)
+        self.conv1, self.conv2 = nn.Conv2d(into, out, 3, 1, 1), nn.Conv2d(out, out, 3, 1, 1)
+        self.time = nn.Linear(time, out)
+        if into != out:
+            self.past = nn.Conv2d(into, out, 1)
+
+    def forward(self, x, time, step):
+        y = self.conv1(F.silu(self.norm1(x))) + self.time(time)[:, :, None, None]
+        y = self.conv2(step.dropout(F.silu(self.norm2(y)), 0.1))
+        return y + (self.past(x) if hasattr(self, "past") else x)
+
+
+class PixelAttention(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.norm = nn.GroupNorm(8, c)
+        self.q, self.k, self.v, self.proj = (nn.Conv2d(c, c, 1) for _ in range(4))
+
+    def forward(self, x):
+        y = self.norm(x)
+        q, k, v = (f(y).flatten(2).transpose(1, 2).unsqueeze(1) for f in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(q, k, v).squeeze(1).transpose(1, 2).reshape(x.shape)
+        return x + self.proj(y)
+
+
+class UNetDdpm(nn.Module):
+    """Ho et al., algorithm 1."""
+
+    def __init__(self):
+        super().__init__()
+        widths, t = [64 // 8, 128 // 8, 128 // 8], 4 * 64 // 8
+        self.d = widths[0]
+        self.unet = u = children(time=children(fc1=nn.Linear(self.d, t), fc2=nn.Linear(t, t)),
+                                 mid1=ResBlock(widths[2], widths[2], t), attn=PixelAttention(widths[2]),
+                                 mid2=ResBlock(widths[2], widths[2], t), norm=nn.GroupNorm(8, widths[0]),
+                                 out=nn.Conv2d(widths[0], 3, 3, 1, 1))
+        u.add_module("in", nn.Conv2d(3, widths[0], 3, 1, 1))
+        for i, w in enumerate(widths):
+            down = children(res=ResBlock(widths[max(i - 1, 0)], w, t))
+            up = children(res=ResBlock(w + widths[min(i + 1, 2)], w, t))
+            if i < 2:
+                down.add_module("shrink", nn.Conv2d(w, w, 3, 2, 1))
+            if i == 1:
+                down.add_module("attn", PixelAttention(w))
+                up.add_module("attn", PixelAttention(w))
+            if i:
+                up.add_module("grow", nn.Conv2d(w, w, 3, 1, 1))
+            u.add_module(f"down{i}", down)
+            u.add_module(f"up{i}", up)
+
+    def optimizers(self):
+        self.clipped = list(self.parameters())
+        return {"train": torch.optim.Adam(self.parameters(), 2e-4, **PLAIN)}
+
+    def guess(self, x, t, step):
+        u, kept = self.unet, []
+        speed = torch.exp(torch.arange(self.d // 2).float() * (-math.log(10000) / (self.d / 2)))
+        angle = t[:, None] * speed
+        time = F.silu(u.time.fc1(torch.cat([angle.sin(), angle.cos()], 1)))
+        time = F.silu(u.time.fc2(time))
+        x = getattr(u, "in")(x)
+        for i in range(3):
+            down = getattr(u, f"down{i}")
+            x = down.res(x, time, step)
+            x = down.attn(x) if i == 1 else x
+            kept.append(x)
+            x = down.shrink(x) if i < 2 else x
+        x = u.mid2(u.attn(u.mid1(x, time, step)), time, step)
+        for i in (2, 1, 0):
+            up = getattr(u, f"up{i}")
+            x = up.res(torch.cat([x, kept[i]], 1), time, step)
+            x = up.attn(x) if i == 1 else x
+            x = up.grow(F.interpolate(x, scale_factor=2)) if i else x
+        return u.out(F.silu(u.norm(x)))
+
+    def train_graph(self, step):
+        x = step.floats("image", 4, 3, 32, 32)
+        t = torch.floor(step.random(4) * 1000)
+        noise = step.normal(4, 3 * 32 * 32).reshape(4, 3, 32, 32)
+        share = torch.cumprod(1 - torch.linspace(1e-4, 0.02, 1000), 0)[t.long()][:, None, None, None]
+        guess = self.guess(share.sqrt() * x + (1 - share).sqrt() * noise, t, step)
+        return {"loss": F.mse_loss(guess, noise)}
+
+
+class Network(nn.Module):
+    """Encoder and projector of BYOL, and of the online network the predictor."""
+
+    def __init__(self, is_online):
+        super().__init__()
+        for i, (a, b) in enumerate(((3, 8), (8, 16), (16, 32)), 1):
+            self.add_module(f"block{i}", children(conv=nn.Conv2d(a, b, 3, 1 if i == 1 else 2, 1, bias=False),
+                                                  bn=nn.BatchNorm2d(b)))
+        head = lambda n: children(fc1=nn.Linear(n, 64), bn=nn.BatchNorm1d(64), fc2=nn.Linear(64, 16))
+        self.projector = head(32)
+        if is_online:
+            self.predictor = head(16)
+
+    def head(self, h, x):
+        return h.fc2(F.relu(h.bn(h.fc1(x))))
+
+    def forward(self, x):
+        for i in (1, 2, 3):
+            block = getattr(self, f"block{i}")
+            x = F.relu(block.bn(block.conv(x)))
+        x = self.head(self.projector, x.mean((2, 3)))
+        return self.head(self.predictor, x) if hasattr(self, "predictor") else x
+
+
+class Byol(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.online, self.target = Network(True), Network(False)
+
+    def optimizers(self):
+        return {"train": torch.optim.Adam(self.online.parameters(), 3e-4, **PLAIN), "teacher": None}
+
+    def distance(self, seen, other):
+        return 2 - 2 * F.cosine_similarity(self.online(seen), self.target(other).detach()).mean()
+
+    def train_graph(self, step):
+        a, b = step.floats("view_a", 32, 3, 32, 32), step.floats("view_b", 32, 3, 32, 32)
+        return {"loss": self.distance(a, b) + self.distance(b, a)}
+
+    @torch.no_grad()
+    def teacher_graph(self, step):
+        own = dict(self.online.named_parameters())
+        for name, p in self.target.named_parameters():
+            p.mul_(0.99).add_(own[name] * (1 - 0.99))
+        return {}
+
+
+TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny, "bert_tiny": BertTiny,
+         "lstm_char": LstmChar, "llama_tiny": LlamaTiny, "unet_ddpm": UNetDdpm, "byol": Byol}

@@ -28,6 +28,9 @@ static const struct curve {
     {"vit_tiny", 2, 1000, {.narrow = 4}},
     {"bert_tiny", 2, 30522, {.narrow = 2}},
     {"lstm_char", 8, 65, {.narrow = 8}},
+    {"llama_tiny", 1, 32000, {.narrow = 4}},
+    {"unet_ddpm", 4, 0, {.narrow = 8}},
+    {"byol", 32, 0, {.narrow = 8}},
 };
 
 typedef struct run {
