@@ -46,12 +46,14 @@ static bool trial_build(trial *t, const weft_op *op, const op_sample *spec, int 
     *t = (trial){0};
     sample_build(&t->s, op, spec, true);
     if (!t->s.n) return false;
-    weft_value *result = &t->s.n->out[0], *first[MAX_TARGETS] = {0};
+    /* lstm's users get c too */
+    weft_value *results[] = {&t->s.n->out[0], op == &weft_op_lstm ? &t->s.n->out[1] : NULL};
+    weft_value *first[MAX_TARGETS] = {0};
     int n = 0;
     for (int i = 0; i < t->s.n_in; i++)
         if (t->s.in[i] && t->s.in[i]->type.dtype == WEFT_F64) t->targets[n++] = t->s.in[i];
     t->n_targets = n;
-    t->loss = n ? random_sum(t, 1, &result, "c") : NULL;
+    t->loss = n ? random_sum(t, 2, results, "c") : NULL;
     if (!t->loss) return false;
     if (order == 2) {
         if (weft_gradients(t->loss, n, t->targets, first) != WEFT_OK) return false;

@@ -74,6 +74,8 @@ void recurrent_gradients(weft_node *n, weft_value *dgates, weft_value *carry, co
     weft_value *h0 = n->n_in > 2 ? n->in[2] : NULL;
     int64_t first = a->reverse ? dgates->type.shape[0] - 1 : 0;
     if (wanted[1]) din[1] = weight_gradient(dgates, &n->out[0], h0, a->reverse);
+    /* one step from zeros: w is used, and has no influence */
+    if (wanted[1] && !din[1]) din[1] = zeros_like(n->in[1]);
     if (!h0 || !wanted[2]) return;
     din[2] = weft_matmul(times_of(dgates, first, first + 1), n->in[1], false, false);
     if (carry) din[2] = weft_add(din[2], weft_cast(carry, h0->type.dtype));

@@ -110,6 +110,25 @@ def channel_norm(x, groups, eps):
     shape = [1, -1] + [1] * (y.dim() - 2)
     return y if x[1] is None else y * x[1].reshape(shape) + x[2].reshape(shape)
 
+def recurrent(op, x, w, h, extra, reverse):
+    """The steps of a layer (ops/recurrent), in plain arithmetic."""
+    n, out = w.shape[1], [None] * x.shape[0]
+    h = x.new_zeros(x.shape[1], n) if h is None else h
+    c = (x.new_zeros(x.shape[1], n) if extra is None else extra) if op == "lstm" else None
+    for t in range(x.shape[0] - 1, -1, -1) if reverse else range(x.shape[0]):
+        of_h = h @ w.T + (extra if op == "gru" and extra is not None else 0)
+        if op == "rnn":
+            h = (x[t] + of_h).tanh()
+        elif op == "gru":
+            r, z = (x[t] + of_h)[:, :n].sigmoid(), (x[t] + of_h)[:, n:2 * n].sigmoid()
+            h = (1 - z) * (x[t, :, 2 * n:] + r * of_h[:, 2 * n:]).tanh() + z * h
+        else:
+            i, f, g, o = (x[t] + of_h).split(n, 1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+        out[t] = h
+    return torch.stack(out)
+
 
 COMPUTE = {
     "neg": lambda x, i, r: -x[0], "abs": lambda x, i, r: x[0].abs(), "square": lambda x, i, r: x[0].square(),
@@ -160,6 +179,8 @@ COMPUTE = {
     "matmul": lambda x, i, r: matrix(x[0], i[0]) @ matrix(x[1], i[1]),
     "linear": lambda x, i, r: F.linear(x[0], x[1], x[2]), "embedding": lambda x, i, r: F.embedding(x[1], x[0]),
     "attention": lambda x, i, r: attention(*x, i, r),
+    "lstm": lambda x, i, r: recurrent("lstm", *x, i[0]), "gru": lambda x, i, r: recurrent("gru", *x, i[0]),
+    "rnn": lambda x, i, r: recurrent("rnn", *x, None, i[0]),
     "conv2d": lambda x, i, r: F.conv2d(x[0], x[1], x[2], **window(i)),
     "conv_transpose2d": lambda x, i, r: F.conv_transpose2d(x[0], x[1], x[2], output_padding=(i[7], i[8]), **window(i)),
     "max_pool2d": lambda x, i, r: F.max_pool2d(x[0], **pool(i, "max")),

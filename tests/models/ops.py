@@ -13,7 +13,7 @@ FLOATS = (F32, F64)
 
 class Op:
     """One row: `operands` names them, `blind` are those that no gradient passes, `flat` those of at most one axis,
-    `plane` those that have exactly two, or three."""
+    `plane` those that have two or three."""
 
     def __init__(self, name, draw, operands="x", blind="", flat="", plane="", once=False, integer=""):
         self.name, self.draw, self.operands = name, draw, operands.split()
@@ -413,6 +413,18 @@ def attention(g, at):
     return g.node("attention", [q, k, v], i=[int(g.chance(0.4))], r=r, shape=(b, h, t, d), mag=v.mag)
 
 
+def recurrent(name, gates):
+    """x, w and at times the states: h0, then lstm's c0 or gru's bias."""
+    def draw(g, at):
+        t, b, h = 1 + g.below(4), g.size(3), g.size(5)
+        x, w = at(0, (t, b, gates * h), most=4), at(1, (gates * h, h), most=2)
+        h0 = at(2, (b, h), most=4) if at.k == 2 or g.chance(0.5) else None
+        last = (b, h) if name == "lstm" else (gates * h,)
+        rest = [at(3, last, most=4) if at.k == 3 or g.chance(0.5) else None] if gates > 1 else []
+        return g.node(name, [x, w, h0, *rest], i=[int(g.chance(0.4))], shape=(t, b, h), mag=max(1, h0.mag if h0 else 1))
+    return draw
+
+
 def window(g, size, transposed=False):
     """Kernel, stride, pad, dilation of one axis, and its length afterwards; None when nothing is left."""
     kernel, stride, dilation = g.pick([1, 2, 3, 3]), g.pick([1, 1, 2, 3]), g.pick([1, 1, 1, 2])
@@ -705,6 +717,9 @@ TABLE = {op.name: op for op in [
     Op("matmul", matmul, "a b"), Op("linear", linear, "x w b", flat="b", plane="w"),
     Op("embedding", embedding, "w ids", blind="ids", plane="w"),
     Op("attention", attention, "q k v"),
+    Op("lstm", recurrent("lstm", 4), "x w h0 c0", plane="x w h0 c0", once=True),
+    Op("gru", recurrent("gru", 3), "x w h0 b", flat="b", plane="x w h0", once=True),
+    Op("rnn", recurrent("rnn", 1), "x w h0", plane="x w h0", once=True),
     Op("conv2d", conv("conv2d"), "x w b", flat="b"), Op("conv_transpose2d", conv("conv_transpose2d"), "x w b", flat="b"),
     Op("max_pool2d", pool("max_pool2d")), Op("avg_pool2d", pool("avg_pool2d")),
     Op("adaptive_avg_pool2d", adaptive("adaptive_avg_pool2d")),

@@ -260,6 +260,9 @@ static weft_value *build(call *c) {
     if (!strcmp(c->op, "matmul")) return weft_matmul(in[0], in[1], i[0], i[1]);
     if (!strcmp(c->op, "linear")) return weft_linear_op(in[0], in[1], in[2]);
     if (!strcmp(c->op, "attention")) return weft_attention(in[0], in[1], in[2], i[0], c->r[0]);
+    if (!strcmp(c->op, "lstm")) return weft_lstm_op(in[0], in[1], in[2], in[3], i[0], NULL);
+    if (!strcmp(c->op, "gru")) return weft_gru_op(in[0], in[1], in[2], in[3], i[0]);
+    if (!strcmp(c->op, "rnn")) return weft_rnn_op(in[0], in[1], in[2], i[0], false);
     if (!strcmp(c->op, "conv2d")) return weft_conv2d_op(in[0], in[1], in[2], &window);
     if (!strcmp(c->op, "conv_transpose2d")) return weft_conv_transpose2d_op(in[0], in[1], in[2], &window);
     if (!strcmp(c->op, "max_pool2d")) return weft_max_pool2d(in[0], &pool);

@@ -420,7 +420,7 @@ class Byol(nn.Module):
         self.online, self.target = Network(True), Network(False)
 
     def optimizers(self):
-        return {"train": torch.optim.Adam(self.online.parameters(), 3e-4, **PLAIN), "teacher": None}
+        return {"train": torch.optim.SGD(self.online.parameters(), 1e-2, **PLAIN), "teacher": None}
 
     def distance(self, seen, other):
         return 2 - 2 * F.cosine_similarity(self.online(seen), self.target(other).detach()).mean()

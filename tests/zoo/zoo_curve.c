@@ -16,6 +16,8 @@ enum { STEPS = 20, SEED = 7, PORTS = 16 };
 
 static const weft_optimizer slow_sgd = {.type = "sgd", .lr = 1e-5, .momentum = 0.9};
 
+static const weft_optimizer plain_sgd = {.type = "sgd", .lr = 1e-2};
+
 /* limit: integers are below it (u8: 256) */
 static const struct curve {
     const char *name;
@@ -30,7 +32,7 @@ static const struct curve {
     {"lstm_char", 8, 65, {.narrow = 8}},
     {"llama_tiny", 1, 32000, {.narrow = 4}},
     {"unet_ddpm", 4, 0, {.narrow = 8}},
-    {"byol", 32, 0, {.narrow = 8}},
+    {"byol", 32, 0, {.narrow = 8, .optimizer = &plain_sgd}},
 };
 
 typedef struct run {
