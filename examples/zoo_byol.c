@@ -1,8 +1,8 @@
-/* zoo_byol.c - BYOL of weft-zoo on 32 x 32 images: self-supervised learning without negative pairs. Grill et
- * al., arXiv 2006.07733: an online network (encoder, projector, predictor) guesses, from one view of an image,
- * what a target network makes of the other; the loss is 2 - 2 cos, over both ways round. The target is the
- * online network as it was: graph teacher moves it by target = tau target + (1 - tau) online. Views are inputs,
- * since augmenting is the data's part. */
+/* zoo_byol.c - BYOL of weft-zoo on 32 x 32 images: self-supervised learning without negative pairs. Grill
+ * et al., arXiv 2006.07733: an online network (encoder, projector, predictor) guesses, from one view of an
+ * image, what a target network makes of the other; the loss is 2 - 2 cos, over both ways round. The target
+ * is the online network as it was: graph teacher moves it by target = tau target + (1 - tau) online. Views
+ * are inputs, since augmenting is the data's part. */
 #include "zoo.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* zoo_llama.c - a small Llama of weft-zoo, with the names of Hugging Face's LlamaForCausalLM. Touvron et al.,
- * arXiv 2302.13971: RMSNorm before each part, rotary positions, SwiGLU, no biases; as in Llama 2 several heads
- * share keys and values (Ainslie et al., arXiv 2305.13245). Sizes are those of the 15 million parameter model
- * of TinyStories, but that six heads share two of keys and values. */
+/* zoo_llama.c - a small Llama of weft-zoo, with the names of Hugging Face's LlamaForCausalLM. Touvron et
+ * al., arXiv 2302.13971: RMSNorm before each part, rotary positions, SwiGLU, no biases; as in Llama 2
+ * several heads share keys and values (Ainslie et al., arXiv 2305.13245). Sizes are those of the 15
+ * million parameter model of TinyStories, but that six heads share two of keys and values. */
 #include "zoo.h"
 
 #include <stdio.h>
