@@ -256,7 +256,7 @@ static bool combination_check(const combination *c, int setting_index, losses *l
     int parts = o.accumulate * o.world;
     expected by_micro[MAX_MICRO];
     trained t;
-    bool is_random = c->op->flags & OP_RANDOM, is_taken = false;
+    bool is_random = op_draws_random(c->op), is_taken = false;
     bool good = trained_build(&t, c->op, c->spec, c->operand, c->way);
     for (int i = 0; good && i < parts; i++) {
         run_state run = {.seed = SEED, .micro = i, .local = i % o.accumulate};

@@ -144,17 +144,37 @@ static uint32_t bits_of(float f) {
     return bits;
 }
 
+static bool has_before(const float *v, int64_t n, float f) {
+    for (int64_t i = 0; i < n; i++)
+        if (v[i] == f) return true;
+    return false;
+}
+
+/* The first number of bf16 in the range, from `bits` on in steps, that is not one of v; -1: none. */
+static int64_t free_bits(const float *v, int64_t n, sample_range range, uint32_t bits, uint32_t step) {
+    for (;; bits += step) {
+        float f;
+        memcpy(&f, &bits, sizeof f);
+        if (!(f >= range.low && f < range.high)) return -1; /* beyond zero it is NaN */
+        if (!has_before(v, n, f)) return bits;
+    }
+}
+
 /* As bf16 holds them, so that no precision rounds what it is given; no two alike, so that a maximum is one of
- * them. */
-static void coarse(const tensor *t) {
+ * them. All are in the sample's range, as a product of others overflows: where that has fewer numbers of bf16
+ * than the tensor has elements, some are alike. */
+static void coarse(const tensor *t, const op_sample *spec) {
+    const uint32_t one = 0x10000u; /* in the last place, away from zero */
+    sample_range range = sample_range_of(spec);
     float *v = t->data;
     for (int64_t i = 0; t->type.dtype == WEFT_F32 && i < type_elements(&t->type); i++) {
-        uint32_t bits = bits_of(v[i]) & 0xffff0000u;
-        for (int64_t k = 0; k < i; k++)
-            if (bits_of(v[k]) == bits) {
-                bits += 0x10000u;
-                k = -1;
-            }
+        uint32_t bits = bits_of(v[i]) & ~(one - 1);
+        float f;
+        memcpy(&f, &bits, sizeof f);
+        if (f < range.low || f >= range.high) bits += one;
+        int64_t found = free_bits(v, i, range, bits, one);
+        if (found < 0) found = free_bits(v, i, range, bits, 0 - one);
+        if (found >= 0) bits = (uint32_t)found;
         memcpy(&v[i], &bits, sizeof bits);
     }
 }
@@ -163,12 +183,28 @@ static tensor tensor_filled(const tensor_type *type, const op_sample *spec, test
     tensor t = {.type = *type, .data = test_memory(type_bytes(type))};
     stride_row_major(type, t.stride);
     sample_fill(spec, &t, r);
-    coarse(&t);
+    coarse(&t, spec);
     return t;
 }
 
 static bool is_operand(const weft_value *fed) {
     return strncmp(input_name(fed->node), "in", 2) == 0;
+}
+
+/* What an op gets beyond the range of its sample may overflow where the sample's own values do not. */
+static bool is_in_range(const tensor *t, const op_sample *spec) {
+    double low = -2, high = 2;
+    if (spec && spec->low < spec->high) low = spec->low, high = spec->high;
+    for (int64_t i = 0; dtype_is_float(t->type.dtype) && i < type_elements(&t->type); i++)
+        if (!(tensor_get(t, i) >= low && tensor_get(t, i) <= high)) return false;
+    return true;
+}
+
+static bool are_in_range(const trained *t, const op_sample *spec) {
+    bool good = is_in_range(&t->at, spec);
+    for (int i = 0; i < t->n_feeds; i++)
+        good = good && is_in_range(&t->data[i], is_operand(t->fed[i]) ? spec : NULL);
+    return CHECK_SAYS(good, "%s: a value is outside of the range of the sample", t->what);
 }
 
 bool trained_build(trained *t, const weft_op *op, const op_sample *spec, int operand, route way) {
@@ -188,7 +224,7 @@ bool trained_build(trained *t, const weft_op *op, const op_sample *spec, int ope
         if (strcmp(input_name(t->fed[i]->node), "k") == 0) memcpy(t->k, t->data[i].data, sizeof t->k);
     t->at = tensor_filled(&t->p->type, spec, &r);
     for (int i = 0; i < 3; i++) t->q_at[i] = (float)i;
-    return true;
+    return are_in_range(t, spec);
 }
 
 void trained_free(trained *t) {

@@ -90,13 +90,17 @@ void sample_free(sample *s) {
     weft_model_free(s->m);
 }
 
-void sample_fill(const op_sample *spec, const tensor *t, test_random *r) {
+sample_range sample_range_of(const op_sample *spec) {
     bool has_range = spec && (spec->low != 0 || spec->high != 0);
-    double low = has_range ? spec->low : -2, high = has_range ? spec->high : 2;
+    return has_range ? (sample_range){spec->low, spec->high} : (sample_range){-2, 2};
+}
+
+void sample_fill(const op_sample *spec, const tensor *t, test_random *r) {
+    sample_range range = sample_range_of(spec);
     int64_t below = spec && spec->below ? spec->below : 4, at[WEFT_MAX_NDIM] = {0};
     do {
         if (dtype_is_float(t->type.dtype))
-            element_set(t, at, random_in(r, low, high));
+            element_set(t, at, random_in(r, range.low, range.high));
         else if (t->type.dtype == WEFT_BOOL)
             element_set_int(t, at, (int64_t)(random_bits(r) & 1));
         else

@@ -31,6 +31,13 @@ void sample_free(sample *s);
 /* Reads "f32[2,3], -, i64[2]"; "-" gives ndim -1. Returns how many, or -1 if the text is wrong. */
 int types_parse(const char *list, tensor_type *types, int room);
 
+/* Where the sample's floating-point operands are, as its numbers say: from low, below high. NULL: the range
+ * that a sample without one has. */
+typedef struct sample_range {
+    double low, high;
+} sample_range;
+sample_range sample_range_of(const op_sample *spec);
+
 /* Fills a tensor with random values in the sample's ranges. */
 void sample_fill(const op_sample *spec, const tensor *t, test_random *r);
 
