@@ -690,6 +690,10 @@ static const struct {
 } unused[] = {
     {"attention_backward", 4, -1}, /* y: attention's own result, which is row-major */
     {"permute", -1, 0},            /* a copy: where strides alone would do it is a view */
+    /* weights of recurrent layers: parameters, so row-major, though a product would take them transposed */
+    {"lstm_backward", 2, -1},
+    {"gru_backward", 3, -1},
+    {"rnn_backward", 2, -1},
 };
 
 /* The reference kernels use strides in most ops but claim so for few: a plan with them has the reorders that
