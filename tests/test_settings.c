@@ -445,7 +445,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(attention_scale,   ATTENTION(.scale = NAN),                   "scale is not a finite number")                    \
     X(attention_window,  ATTENTION(.window = -1),                   "window=-1")                                       \
     X(attention_all,     ATTENTION(.window = 2, .causal = true, .scale = 0.5), NULL)                                   \
-    X(attention_dropout, ATTENTION(.dropout = 1.5),                 "a probability is 0 to 1")                         \
+    X(attention_dropout, ATTENTION(.dropout = 1.5),                 "it must be above 0 and at most 1")                      \
     X(attention_mask,    ATTENTION(.mask = k->x),                   "must broadcast to the scores")                    \
     X(lstm_no_hidden,    LSTM(0),                                   "lstm: hidden=0: it must be at least 1")           \
     X(lstm_defaults,     LSTM(.hidden = 6),                         NULL)                                              \
