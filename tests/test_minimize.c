@@ -186,14 +186,16 @@ static bool is_flat_and_refused(const trained *t, const expected *by_micro, cons
 
 /* Whether the step was taken: where the loss is flat there is no model to run. */
 
-/* Disturbances of each micro-batch that draws its own numbers; others are like the first. */
+/* Disturbances of each micro-batch that draws its own numbers; others are like the first. Beyond the first
+ * ones also of the gradient's own nodes. */
 static bool disturb_all(const trained *t, const setting *o, bool is_random, int first, int n,
                         expected *by_micro) {
     for (int i = 0; i < o->accumulate * o->world; i++) {
         run_state run = {.seed = SEED, .micro = i, .local = i % o->accumulate};
         if (i && !is_random)
             by_micro[i] = by_micro[0];
-        else if (!trained_disturb(t, &run, unit_of(o->precision), first, n, &by_micro[i]))
+        else if (!trained_disturb(t, &run, unit_of(o->precision), first, n, &by_micro[i]) ||
+                 (first && !trained_disturb_backward(t, &run, unit_of(o->precision), n, &by_micro[i])))
             return false;
     }
     return true;

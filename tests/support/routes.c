@@ -212,7 +212,7 @@ bool trained_build(trained *t, const weft_op *op, const op_sample *spec, int ope
     char text[600];
     test_random r = {(uint64_t)operand * 16 + way + 1000};
     sample_describe(spec, op, text);
-    *t = (trained){.way = way, .m = weft_model_new("trained")};
+    *t = (trained){.op = op, .spec = spec, .operand = operand, .way = way, .m = weft_model_new("trained")};
     snprintf(t->what, sizeof t->what, "%s, operand %d %s", text, operand, route_names[way]);
     t->g = weft_graph_new(t->m, "t", WEFT_TRAIN);
     types_parse(spec->in, types, SAMPLE_MAX_IN);
@@ -310,6 +310,40 @@ bool trained_disturb(const trained *t, const run_state *run, double by, int firs
             to->moved[i] = fmax(to->moved[i], fabs(gradient[i] - to->gradient[i]) / by);
     }
     return true;
+}
+
+/* The same model with the nodes of its gradient, the graph's one output. False where the loss does not depend
+ * on p. */
+static bool with_gradient(const trained *t, trained *to) {
+    weft_value *gradient;
+    if (!trained_build(to, t->op, t->spec, t->operand, t->way) ||
+        weft_gradients(to->loss, 1, &to->p, &gradient) != WEFT_OK)
+        return false;
+    weft_output(gradient, "gradient");
+    return pass_autodiff(to->g, 1, NULL, NULL);
+}
+
+bool trained_disturb_backward(const trained *t, const run_state *run, double by, int n, expected *to) {
+    trained full;
+    bool good = true;
+    if (with_gradient(t, &full)) {
+        double exact[ROUTE_PLACES];
+        evaluation *e = evaluate_new(full.g, true);
+        tensor p = evaluate_variable(e, full.p->node->variable);
+        for (int k = 0; good && k <= n; k++) {
+            feed_evaluation(&full, e, &p);
+            evaluate_disturb(e, k ? by : 0, 7919u * (uint64_t)k + 1);
+            good = CHECK(evaluate_run(e, run, NULL) == WEFT_OK);
+            for (int i = 0; good && i < to->n; i++) {
+                double gradient = evaluate_get(e, full.g->outputs->value, to->place[i]);
+                if (!k) exact[i] = gradient;
+                to->moved[i] = fmax(to->moved[i], fabs(gradient - exact[i]) / by);
+            }
+        }
+        evaluate_free(e);
+    }
+    trained_free(&full);
+    return good;
 }
 
 bool trained_lose(const trained *t, const run_state *run, int64_t element, expected *to) {

@@ -33,6 +33,9 @@ enum { ROUTE_PLACES = 12, ROUTE_INPUTS = SAMPLE_MAX_IN + 4 };
 
 typedef struct trained {
     char what[700];
+    const weft_op *op;
+    const op_sample *spec;
+    int operand;
     route way;
     weft_model *m;
     weft_graph *g; /* "t" */
@@ -61,6 +64,9 @@ typedef struct expected {
 bool trained_differences(const trained *t, const run_state *run, expected *to);
 /* Adds the effect of `n` disturbances of size `by`, numbers `first` and up, to to->moved. */
 bool trained_disturb(const trained *t, const run_state *run, double by, int first, int n, expected *to);
+/* Adds the effect of the same disturbances on the nodes that make the gradient, from their operands on: terms
+ * that cancel in it (a softmax's, say) are rounded there, which no difference of losses shows. */
+bool trained_disturb_backward(const trained *t, const run_state *run, double by, int n, expected *to);
 /* The gradients at the same places when one element of the op's result, a term of the loss, is left out. */
 bool trained_lose(const trained *t, const run_state *run, int64_t element, expected *to);
 int64_t trained_terms(const trained *t); /* number of such elements */
