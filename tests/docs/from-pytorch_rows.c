@@ -93,7 +93,7 @@ static void run_row(int number, row_function *build) {
     weft_value *values[PARTS] = {NULL};
     const char *types[PARTS];
     int n = build(g, values);
-    char name[PARTS][8];
+    char name[PARTS][16];
     weft_fetch fetches[PARTS];
     for (int i = 0; i < n; i++) {
         types[i] = dtypes[weft_value_dtype(values[i])];
