@@ -36,10 +36,6 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
         din[BIAS] = weft_cast(weft_sum(&back->out[1], 2, (int64_t[]){0, 1}, false), n->in[BIAS]->type.dtype);
 }
 
-static double gru_sigma(double x) {
-    return 1 / (1 + exp(-x));
-}
-
 /* Unit j of sample b in step s. */
 static void gru_unit(const kernel_call *c, int64_t s, int64_t b, int64_t j) {
     const tensor *h = &c->out[0], *h0 = recurrent_operand(c, H0), *bias = recurrent_operand(c, BIAS);
@@ -51,7 +47,7 @@ static void gru_unit(const kernel_call *c, int64_t s, int64_t b, int64_t j) {
         m[k] =
             recurrent_product(&c->in[W], h, h0, c->attrs, s, b, row) + (bias ? element_get(bias, &row) : 0);
     }
-    double r = gru_sigma(x[0] + m[0]), z = gru_sigma(x[1] + m[1]), n = tanh(x[2] + r * m[2]);
+    double r = recurrent_sigma(x[0] + m[0]), z = recurrent_sigma(x[1] + m[1]), n = tanh(x[2] + r * m[2]);
     double before = recurrent_before(h, h0, c->attrs, s, b, j), gates[] = {r, z, n};
     for (int k = 0; k < GRU_GATES; k++) element_set(&c->out[1], (int64_t[]){t, b, k * hidden + j}, gates[k]);
     element_set(&c->out[2], (int64_t[]){t, b, j}, m[2]);
@@ -59,11 +55,7 @@ static void gru_unit(const kernel_call *c, int64_t s, int64_t b, int64_t j) {
 }
 
 static weft_status reference(const kernel_call *c) {
-    const int64_t *shape = c->out[0].type.shape;
-    for (int64_t s = 0; s < shape[0]; s++)
-        for (int64_t b = 0; b < shape[1]; b++)
-            for (int64_t j = 0; j < shape[2]; j++) gru_unit(c, s, b, j);
-    return WEFT_OK;
+    return recurrent_forward(c, &c->out[0], gru_unit);
 }
 
 const weft_op weft_op_gru = {

@@ -36,10 +36,6 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (c0 && wanted[C0]) din[C0] = &back->out[1];
 }
 
-static double sigma(double x) {
-    return 1 / (1 + exp(-x));
-}
-
 /* Unit j of sample b in step s. */
 static void unit(const kernel_call *c, int64_t s, int64_t b, int64_t j) {
     const tensor *h = &c->out[0], *cell = &c->out[1], *gates = &c->out[2];
@@ -49,7 +45,7 @@ static void unit(const kernel_call *c, int64_t s, int64_t b, int64_t j) {
         int64_t row = k * hidden + j;
         double z = element_get(&c->in[X], (int64_t[]){t, b, row}) +
                    recurrent_product(&c->in[W], h, recurrent_operand(c, H0), c->attrs, s, b, row);
-        gate[k] = k == 2 ? tanh(z) : sigma(z);
+        gate[k] = k == 2 ? tanh(z) : recurrent_sigma(z);
         element_set(gates, (int64_t[]){t, b, row}, gate[k]);
     }
     double before = recurrent_before(cell, recurrent_operand(c, C0), c->attrs, s, b, j);
@@ -59,11 +55,7 @@ static void unit(const kernel_call *c, int64_t s, int64_t b, int64_t j) {
 }
 
 static weft_status reference(const kernel_call *c) {
-    const int64_t *shape = c->out[0].type.shape;
-    for (int64_t s = 0; s < shape[0]; s++)
-        for (int64_t b = 0; b < shape[1]; b++)
-            for (int64_t j = 0; j < shape[2]; j++) unit(c, s, b, j);
-    return WEFT_OK;
+    return recurrent_forward(c, &c->out[0], unit);
 }
 
 const weft_op weft_op_lstm = {

@@ -47,11 +47,7 @@ static void unit(const kernel_call *c, int64_t s, int64_t b, int64_t j) {
 }
 
 static weft_status reference(const kernel_call *c) {
-    const int64_t *shape = c->in[C].type.shape;
-    for (int64_t s = shape[0] - 1; s >= 0; s--)
-        for (int64_t b = 0; b < shape[1]; b++)
-            for (int64_t j = 0; j < shape[2]; j++) unit(c, s, b, j);
-    return WEFT_OK;
+    return recurrent_backward(c, &c->in[C], unit);
 }
 
 const weft_op weft_op_lstm_backward = {

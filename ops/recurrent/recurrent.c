@@ -1,6 +1,8 @@
 /* recurrent.c - see recurrent.h. */
 #include "ops/recurrent/recurrent.h"
 
+#include <math.h>
+
 static const char *const acts[] = {"tanh", "relu", NULL};
 
 const op_attr recurrent_attr_table[] = {
@@ -82,6 +84,25 @@ void recurrent_gradients(weft_node *n, weft_value *dgates, weft_value *carry, co
 }
 
 /* ---- reference kernels ---- */
+
+static void one_step(const kernel_call *c, const tensor *h, recurrent_unit *unit, int64_t s) {
+    for (int64_t b = 0; b < h->type.shape[1]; b++)
+        for (int64_t j = 0; j < h->type.shape[2]; j++) unit(c, s, b, j);
+}
+
+weft_status recurrent_forward(const kernel_call *c, const tensor *h, recurrent_unit *unit) {
+    for (int64_t s = 0; s < h->type.shape[0]; s++) one_step(c, h, unit, s);
+    return WEFT_OK;
+}
+
+weft_status recurrent_backward(const kernel_call *c, const tensor *h, recurrent_unit *unit) {
+    for (int64_t s = h->type.shape[0] - 1; s >= 0; s--) one_step(c, h, unit, s);
+    return WEFT_OK;
+}
+
+double recurrent_sigma(double x) {
+    return 1 / (1 + exp(-x));
+}
 
 double recurrent_at(const tensor *t, const recurrent_attrs *a, int64_t s, int64_t b, int64_t j) {
     if (!t) return 0;

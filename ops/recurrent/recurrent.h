@@ -56,6 +56,14 @@ static inline const tensor *recurrent_operand(const kernel_call *c, int i) {
 
 /* ---- for reference kernels: operands may be NULL ---- */
 
+/* Computes unit j of sample b in step s, from what the steps before it (backward: after it) have left. */
+typedef void recurrent_unit(const kernel_call *c, int64_t s, int64_t b, int64_t j);
+/* All units of h (any tensor [T, B, H]), from the first step to the last, or from the last to the first. */
+weft_status recurrent_forward(const kernel_call *c, const tensor *h, recurrent_unit *unit);
+weft_status recurrent_backward(const kernel_call *c, const tensor *h, recurrent_unit *unit);
+/* 1 / (1 + e^-x) */
+double recurrent_sigma(double x);
+
 /* The state before step s: h of the step before, or h0, or 0 where that is missing. */
 double recurrent_before(const tensor *h, const tensor *h0, const recurrent_attrs *a, int64_t s, int64_t b,
                         int64_t j);

@@ -25,11 +25,7 @@ static void rnn_unit_backward(const kernel_call *c, int64_t s, int64_t b, int64_
 }
 
 static weft_status reference(const kernel_call *c) {
-    const int64_t *shape = c->out[0].type.shape;
-    for (int64_t s = shape[0] - 1; s >= 0; s--)
-        for (int64_t b = 0; b < shape[1]; b++)
-            for (int64_t j = 0; j < shape[2]; j++) rnn_unit_backward(c, s, b, j);
-    return WEFT_OK;
+    return recurrent_backward(c, &c->out[0], rnn_unit_backward);
 }
 
 const weft_op weft_op_rnn_backward = {
