@@ -3,12 +3,6 @@
  * among equal ones, as in PyTorch. */
 #include "ops/reduce/reduce.h"
 
-static const op_attr attrs[] = {REDUCE_ATTRS, {0}};
-
-static bool infer(op_call *c) {
-    return reduce_infer(c, op_in(c, 0)->dtype);
-}
-
 const weft_op weft_op_amin = {
     .name = "amin",
     .summary = "the smallest element over axes",
@@ -16,38 +10,15 @@ const weft_op weft_op_amin = {
     .min_in = 1,
     .max_in = 1,
     .attrs_bytes = sizeof(sum_attrs),
-    .attrs = attrs,
+    .attrs = reduce_extremum_attrs,
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
     .reduced_in = 1,
     .reduced_out = 1,
-    .infer = infer,
+    .infer = reduce_extremum_infer,
     .gradient = reduce_extremum_gradient,
     .reference = reduce_reference,
-    .samples = (const op_sample[]){{"f32[2,3,4]", "axes=1", .out = "f32[2,4]"},
-                                   {"f32[2,3,4]", "axes=-1,0 keep=1", .out = "f32[1,3,1]"},
-                                   {"f32[2,3]", .out = "f32[]"},
-                                   {"f32[]", .out = "f32[]"},
-                                   {"f16[2,3,4]", "axes=1", .out = "f16[2,4]", .no_gradient = true},
-                                   {"bf16[33,70]", "axes=1", .out = "bf16[33]", .no_gradient = true},
-                                   {"bool[5,7]", "axes=0", .out = "bool[7]", .below = 2},
-                                   {"u8[300,41]", "axes=1", .out = "u8[300]", .below = 256},
-                                   {"u8[4,64,48]", "axes=2", .below = 256},
-                                   {"i32[6,5]", "axes=0", .out = "i32[5]", .below = 1000},
-                                   {"i64[3,9]", .out = "i64[]", .below = 1000},
-                                   {"f32[33,70]", "axes=0", .out = "f32[70]"},
-                                   {"f32[33,70]", "axes=1", .out = "f32[33]"},
-                                   {"f32[3,5,4,7]", "axes=0,2,3", .out = "f32[5]"},
-                                   /* many chunks, narrow rows, rows of more than a tile; no gradient checks:
-                                    * the nearest elements are closer than the differences */
-                                   {"f32[40001]", .no_gradient = true},
-                                   {"f32[9000,3]", "axes=0", .no_gradient = true},
-                                   {"f32[150,1100]", "axes=0", .no_gradient = true},
-                                   {"f32[3,5000,7]", "axes=1", .no_gradient = true},
-                                   {"f32[2,19,11,13]", "axes=0,2,3", .no_gradient = true},
-                                   {"f32[2,3]", "axes=2", .error = "has no axis 2"},
-                                   {"f32[2,3]", "axes=1,-1", .error = "axis 1 is named twice"},
-                                   {0}},
+    .samples = reduce_extremum_samples,
 };
 
 weft_value *weft_amin(weft_value *x, int n_axes, const int64_t *axes, bool keep) {

@@ -25,7 +25,11 @@ weft_status reduce_reference(const kernel_call *c);
 
 /* v, the result of node n or its gradient, with length 1 at the reduced axes: it broadcasts with n->in[0]. */
 weft_value *reduce_kept(const weft_node *n, weft_value *v);
-/* The gradient of amax and amin: shared evenly among the elements that are equal to the result. */
+/* What amax and amin have alike. Any type is reduced to itself; samples fit both. */
+extern const op_attr reduce_extremum_attrs[];
+extern const op_sample reduce_extremum_samples[];
+bool reduce_extremum_infer(op_call *c);
+/* The gradient: shared evenly among the elements that are equal to the result. */
 void reduce_extremum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din);
 
 /* The builder: NULL for axes means all; an empty list is an error, because it would mean none. The caller

@@ -114,6 +114,41 @@ weft_value *reduce_kept(const weft_node *n, weft_value *v) {
 
 /* dx is dy / (number of equal ones) where x is equal to y, as in PyTorch; where y is NaN nothing is equal,
  * and dx is dy 0 / 0, NaN. */
+/* ---- amax and amin ---- */
+
+const op_attr reduce_extremum_attrs[] = {REDUCE_ATTRS, {0}};
+
+bool reduce_extremum_infer(op_call *c) {
+    return reduce_infer(c, op_in(c, 0)->dtype);
+}
+
+const op_sample reduce_extremum_samples[] = {
+    {"f32[2,3,4]", "axes=1", .out = "f32[2,4]"},
+    {"f32[2,3,4]", "axes=-1,0 keep=1", .out = "f32[1,3,1]"},
+    {"f32[2,3]", .out = "f32[]"},
+    {"f32[]", .out = "f32[]"},
+    {"f16[2,3,4]", "axes=1", .out = "f16[2,4]", .no_gradient = true},
+    {"bf16[33,70]", "axes=1", .out = "bf16[33]", .no_gradient = true},
+    {"bool[5,7]", "axes=0", .out = "bool[7]", .below = 2},
+    {"u8[300,41]", "axes=1", .out = "u8[300]", .below = 256},
+    {"u8[4,64,48]", "axes=2", .below = 256},
+    {"i32[6,5]", "axes=0", .out = "i32[5]", .below = 1000},
+    {"i64[3,9]", .out = "i64[]", .below = 1000},
+    {"f32[33,70]", "axes=0", .out = "f32[70]"},
+    {"f32[33,70]", "axes=1", .out = "f32[33]"},
+    {"f32[3,5,4,7]", "axes=0,2,3", .out = "f32[5]"},
+    /* many chunks, narrow rows, rows of more than a tile; no gradient checks:
+     * the nearest elements are closer than the differences */
+    {"f32[40001]", .no_gradient = true},
+    {"f32[9000,3]", "axes=0", .no_gradient = true},
+    {"f32[150,1100]", "axes=0", .no_gradient = true},
+    {"f32[3,5000,7]", "axes=1", .no_gradient = true},
+    {"f32[2,19,11,13]", "axes=0,2,3", .no_gradient = true},
+    {"f32[2,3]", "axes=2", .error = "has no axis 2"},
+    {"f32[2,3]", "axes=1,-1", .error = "axis 1 is named twice"},
+    {0},
+};
+
 void reduce_extremum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const sum_attrs *a = n->attrs;
     weft_value *x = n->in[0], *y = reduce_kept(n, &n->out[0]), *dy = reduce_kept(n, dout[0]);
