@@ -4,6 +4,7 @@
  * Along each axis an element of y is a weighted mean of one or two neighbours of x (interpolate_tap). dx is
  * interpolate_backward, the transposed map. */
 #include "ops/image/interpolate.h"
+#include "ops/image/lines.h"
 
 #include "ops/kit/place.h"
 
@@ -88,18 +89,16 @@ const weft_op weft_op_interpolate = {
             {0}},
 };
 
-/* [N, C, L] as [N, C, 1, L] and back. */
+/* A line is an image of one row, which stays one. */
 static weft_value *interpolate_line(weft_value *x, const weft_interpolation *o) {
     place p = place_of(x);
-    int64_t channels = x->type.shape[1], length = x->type.shape[2];
     weft_interpolation both = *o;
     both.size[1] = o->size[0];
     both.size[0] = o->size[0] ? 1 : 0;
     both.scale[1] = o->scale[0];
     both.scale[0] = o->scale[0] != 0 ? 1 : 0;
-    x = weft_reshape(x, 4, (int64_t[]){-1, channels, 1, length});
-    x = x ? weft_interpolate(placed(x, p), &both) : NULL;
-    return x ? weft_reshape(placed(x, p), 3, (int64_t[]){-1, channels, x->type.shape[3]}) : NULL;
+    x = line_as_image(x, p);
+    return x ? image_as_line(weft_interpolate(placed(x, p), &both), p) : NULL;
 }
 
 weft_value *weft_interpolate(weft_value *x, const weft_interpolation *options) {

@@ -1,16 +1,16 @@
 /* lines.c - convolutions and pooling of lines x[N, C, L]: builders that run the ops of images on [N, C, 1,
  * L], which is the same memory; torch.nn.functional.conv1d and its like. Of the pairs of weft_window and
  * weft_pool the first number is the line's, and the second is 0. */
-#include "ops/kit/op_kit.h"
-#include "ops/kit/place.h"
+#include "ops/image/lines.h"
 
-/* x [A, B, L] as [A, B, 1, L], and back. Axis 0 may be the batch. */
-static weft_value *as_image(weft_value *x, place p) {
+#include "ops/kit/op_kit.h"
+
+weft_value *line_as_image(weft_value *x, place p) {
     const int64_t *s = x->type.shape;
     return weft_reshape(placed(x, p), 4, (int64_t[]){-1, s[1], 1, s[2]});
 }
 
-static weft_value *as_line(weft_value *x, place p) {
+weft_value *image_as_line(weft_value *x, place p) {
     if (!x) return NULL;
     return weft_reshape(placed(x, p), 3, (int64_t[]){-1, x->type.shape[1], x->type.shape[3]});
 }
@@ -51,9 +51,9 @@ static weft_value *convolve(const char *name, convolution *op, weft_value *x, we
         !one_number(name, x, is_line))
         return NULL;
     /* The weight's axis 0 is no batch, but as free to be left open. */
-    x = as_image(x, p);
-    w = x ? as_image(w, p) : NULL;
-    return w ? as_line(op(placed(x, p), w, b, &turned), p) : NULL;
+    x = line_as_image(x, p);
+    w = x ? line_as_image(w, p) : NULL;
+    return w ? image_as_line(op(placed(x, p), w, b, &turned), p) : NULL;
 }
 
 weft_value *weft_conv1d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
@@ -74,8 +74,8 @@ static weft_value *pool_line(const char *name, weft_value *(*op)(weft_value *, c
     bool is_line =
         turn(turned.kernel, 1) & turn(turned.stride, 0) & turn(turned.pad, 0) & turn(turned.dilation, 0);
     if (!line_fits(name, "x", x, "[N, C, L]") || !one_number(name, x, is_line)) return NULL;
-    x = as_image(x, p);
-    return x ? as_line(op(placed(x, p), &turned), p) : NULL;
+    x = line_as_image(x, p);
+    return x ? image_as_line(op(placed(x, p), &turned), p) : NULL;
 }
 
 weft_value *weft_max_pool1d(weft_value *x, const weft_pool *pool) {
@@ -91,8 +91,8 @@ static weft_value *pool_parts(const char *name, weft_value *(*op)(weft_value *, 
     if (!x) return op(x, 1, length);
     place p = place_of(x);
     if (!line_fits(name, "x", x, "[N, C, L]")) return NULL;
-    x = as_image(x, p);
-    return x ? as_line(op(placed(x, p), 1, length), p) : NULL;
+    x = line_as_image(x, p);
+    return x ? image_as_line(op(placed(x, p), 1, length), p) : NULL;
 }
 
 weft_value *weft_adaptive_avg_pool1d(weft_value *x, int64_t length) {

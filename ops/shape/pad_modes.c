@@ -8,24 +8,16 @@ typedef enum pad_mode { REFLECT, REPLICATE, CIRCULAR } pad_mode;
 
 static const char *const names[] = {"reflect_pad", "replicate_pad", "circular_pad"};
 
-/* Elements of `axis` in reverse, as a concat of single ones: `first`, first - 1, ... (from the end where
- * negative). */
-static weft_value *backwards(weft_value *x, int axis, int64_t first, int64_t n, place p) {
-    weft_graph *g = x->node->graph;
-    weft_value **parts = arena_new_array(&g->model->arena, (size_t)n, sizeof *parts);
-    if (!parts) return model_fail(g->model, g, WEFT_MEMORY, "reflect_pad: out of memory");
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = first - i;
-        parts[i] = weft_slice(placed(x, p), axis, at, at == -1 ? INT64_MAX : at + 1);
-        if (!parts[i]) return NULL;
-    }
-    placed(x, p);
-    return n == 1 ? parts[0] : weft_concat((int)n, parts, axis);
+/* Elements begin <= i < end of `axis` (weft_slice) in reverse. */
+static weft_value *backwards(weft_value *x, int axis, int64_t begin, int64_t end, place p) {
+    weft_value *part = weft_slice(placed(x, p), axis, begin, end);
+    return part ? weft_flip(placed(part, p), 1, (int64_t[]){axis}) : NULL;
 }
 
 /* The n elements that come before the first element of the axis (`is_before`) or after the last one. */
 static weft_value *border(weft_value *x, int axis, int64_t n, bool is_before, pad_mode mode, place p) {
-    if (mode == REFLECT) return backwards(x, axis, is_before ? n : -2, n, p);
+    if (mode == REFLECT)
+        return is_before ? backwards(x, axis, 1, n + 1, p) : backwards(x, axis, -n - 1, -1, p);
     if (mode == CIRCULAR)
         return is_before ? weft_slice(placed(x, p), axis, -n, INT64_MAX)
                          : weft_slice(placed(x, p), axis, 0, n);
