@@ -63,8 +63,7 @@ static int write_model(const zoo_entry *e, const zoo_options *o, const char *pat
     if (!error.status) weft_save(m, path, &error);
     weft_model_free(m);
     /* the library has made the text safe to print */
-    if (error.status)
-        fprintf(stderr, "weft-zoo: %s: %s\n", e->name, error.text);
+    if (error.status) fprintf(stderr, "weft-zoo: %s: %s\n", e->name, error.text);
     return error.status ? 2 : 0;
 }
 

@@ -10,7 +10,7 @@ typedef struct zoo_options {
     int64_t layers, d, heads, ctx, vocab; /* GPTs only; 0: the model's default */
     int64_t schedule_steps;               /* convnet only: steps of the cosine schedule */
     /* Set by tests: */
-    int64_t narrow; /* divides the widths of mlp, convnet, dcgan28 and resnet50 */
+    int64_t narrow;                  /* divides the widths of mlp, convnet, dcgan28 and resnet50 */
     const weft_optimizer *optimizer; /* replaces the model's optimizer; NULL: keep it */
 } zoo_options;
 
@@ -31,6 +31,18 @@ extern const zoo_entry zoo_models[ZOO_MODELS];
 
 /* Input "image" u8[B,28,28] as f32[B,1,28,28]: (pixel / 255 - mean) / deviation. */
 weft_value *zoo_pixels(weft_graph *g, double mean, double deviation);
+
+/* f32 in [-1, 1] back to u8 pixels. */
+weft_value *zoo_to_pixels(weft_value *x);
+
+/* Input `name` i32[B, length], and the mean cross-entropy of logits [B, T, words] against input "target"
+ * i32[B, T], which it makes. */
+weft_value *zoo_words(weft_graph *g, const char *name, int64_t length);
+weft_value *zoo_word_loss(weft_value *logits);
+
+/* [B, T, d] as heads [B, heads, T, d / heads], and back. */
+weft_value *zoo_split_heads(weft_value *x, int64_t heads);
+weft_value *zoo_join_heads(weft_value *x);
 
 /* Inputs of ImageNet's classifiers: "image" f32[B,3,224,224], "label" i32[B]. */
 weft_value *zoo_image224(weft_graph *g, const zoo_options *o);

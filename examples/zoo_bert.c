@@ -14,23 +14,13 @@ static weft_value *bert_linear(weft_value *x, int64_t out, const char *name) {
     return weft_linear_with(x, out, name, &(weft_linear_options){.weight = &bert_init, .bias = &bert_zeros});
 }
 
-/* LayerNorm with BERT's eps, 1e-12. */
+/* LayerNorm with BERT's eps. */
 static weft_value *bert_norm(weft_value *x) {
-    const weft_init ones = {WEFT_INIT_ONES};
-    int64_t d = weft_dim(x, -1);
-    weft_value *y = x;
-    WEFT_SCOPE(x, "LayerNorm") {
-        weft_value *weight = weft_parameter(x, "weight", WEFT_SHAPE(d), ones);
-        y = weft_layer_norm_op(x, weight, weft_parameter(x, "bias", WEFT_SHAPE(d), bert_zeros), 1e-12);
-    }
-    return y;
+    return weft_layer_norm_with(x, "LayerNorm", &(weft_norm_options){.eps = 1e-12});
 }
 
-/* [B,T,d] -> [B,H,T,d/H] */
 static weft_value *bert_heads(weft_value *x, const char *name) {
-    int64_t d = weft_dim(x, -1);
-    x = weft_reshape(bert_linear(x, d, name), WEFT_SHAPE(WEFT_BATCH, TOKENS, HEADS, d / HEADS));
-    return weft_permute(x, (int64_t[]){0, 2, 1, 3});
+    return zoo_split_heads(bert_linear(x, weft_dim(x, -1), name), HEADS);
 }
 
 /* A product, dropout, and the norm of its sum with what went around it. */
@@ -50,9 +40,7 @@ static weft_value *bert_attention(weft_value *x, weft_value *mask) {
             weft_value *q = bert_heads(x, "query"), *k = bert_heads(x, "key"), *v = bert_heads(x, "value");
             y = weft_attention_with(q, k, v, &(weft_attention_options){.mask = mask});
         }
-        y = weft_reshape(weft_permute(y, (int64_t[]){0, 2, 1, 3}),
-                         WEFT_SHAPE(WEFT_BATCH, TOKENS, weft_dim(x, -1)));
-        y = bert_output(y, x, "output");
+        y = bert_output(zoo_join_heads(y), x, "output");
     }
     return y;
 }
@@ -107,7 +95,7 @@ static weft_value *bert_predictions(weft_value *x) {
 
 /* Inputs tokens i32[B,T] and mask bool[B,T] -> logits [B,T,vocab]. */
 static weft_value *bert_logits(weft_graph *g, const zoo_options *o) {
-    weft_value *x = weft_input(g, "tokens", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TOKENS));
+    weft_value *x = zoo_words(g, "tokens", TOKENS);
     weft_value *mask = weft_input(g, "mask", WEFT_BOOL, WEFT_SHAPE(WEFT_BATCH, TOKENS));
     mask = weft_reshape(mask, WEFT_SHAPE(WEFT_BATCH, 1, 1, TOKENS));
     WEFT_SCOPE(x, "bert") {
@@ -121,9 +109,7 @@ static weft_value *bert_logits(weft_graph *g, const zoo_options *o) {
 
 /* The mean over the words to be guessed. */
 static weft_value *bert_loss(weft_graph *g, const zoo_options *o) {
-    weft_value *target = weft_input(g, "target", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TOKENS));
-    weft_value *rows = weft_reshape(bert_logits(g, o), WEFT_SHAPE(-1, VOCAB));
-    weft_value *loss = weft_cross_entropy(rows, weft_reshape(target, WEFT_SHAPE(-1)));
+    weft_value *loss = zoo_word_loss(bert_logits(g, o));
     weft_output(loss, "loss");
     return loss;
 }

@@ -4,11 +4,6 @@
 
 #include <stdio.h>
 
-/* f32 in [-1, 1] back to u8 pixels. */
-static weft_value *to_pixels(weft_value *x) {
-    return weft_cast(weft_offset(weft_scale(x, 127.5), 128), WEFT_U8);
-}
-
 static const weft_init gan_conv = {WEFT_INIT_NORMAL, 0, 0.02}, gan_norm = {WEFT_INIT_NORMAL, 1, 0.02};
 
 static weft_value *gan_bn(weft_value *x, const char *name) {
@@ -128,7 +123,7 @@ static void gan_graphs(weft_model *m, const gan_parts *p) {
     weft_output(gan_d_loss(val, p), "d_loss");
     weft_output(bce(p->discriminator(gan_fake(val, p), p->o), 1), "g_loss");
 
-    weft_value *samples = to_pixels(gan_fake(weft_graph_new(m, "predict", WEFT_EVAL), p));
+    weft_value *samples = zoo_to_pixels(gan_fake(weft_graph_new(m, "predict", WEFT_EVAL), p));
     if (p->gray)
         samples = weft_reshape(samples, WEFT_SHAPE(WEFT_BATCH, weft_dim(samples, 2), weft_dim(samples, 3)));
     weft_output(samples, "samples");

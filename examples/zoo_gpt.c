@@ -35,8 +35,7 @@ static weft_value *gpt_linear(weft_value *x, int64_t out, const char *name, cons
 /* Third `part` of the columns of qkv [B,T,3d], as heads [B,H,T,d/H]. */
 static weft_value *gpt_heads(weft_value *qkv, int part, const zoo_options *o) {
     weft_value *x = weft_slice(qkv, 2, part * o->d, (part + 1) * o->d);
-    return weft_permute(weft_reshape(x, WEFT_SHAPE(WEFT_BATCH, o->ctx, o->heads, o->d / o->heads)),
-                        (int64_t[]){0, 2, 1, 3});
+    return zoo_split_heads(x, o->heads);
 }
 
 /* x [B,T,d] -> [B,T,d]: x + attention(ln1(x)), then x + mlp(ln2(x)). */
@@ -46,8 +45,7 @@ static weft_value *gpt_block(weft_value *x, const gpt_shape *s, const char *name
         weft_value *qkv = gpt_linear(weft_layer_norm(x, "ln1"), 3 * o->d, "qkv", &gpt_init);
         weft_value *v = gpt_heads(qkv, 2, o), *k = gpt_heads(qkv, 1, o), *q = gpt_heads(qkv, 0, o);
         weft_value *y = weft_attention(q, k, v, true, 0);
-        y = weft_reshape(weft_permute(y, (int64_t[]){0, 2, 1, 3}), WEFT_SHAPE(WEFT_BATCH, o->ctx, o->d));
-        x = weft_add(x, gpt_linear(y, o->d, "proj", &s->residual));
+        x = weft_add(x, gpt_linear(zoo_join_heads(y), o->d, "proj", &s->residual));
         y = weft_gelu_tanh(gpt_linear(weft_layer_norm(x, "ln2"), 4 * o->d, "fc", &gpt_init));
         x = weft_add(x, gpt_linear(y, o->d, "out", &s->residual));
     }
@@ -84,11 +82,11 @@ static weft_value *gpt_rows(weft_value *tokens, const gpt_shape *s) {
 }
 
 static weft_value *gpt_tokens(weft_graph *g, const gpt_shape *s) {
-    return weft_input(g, "tokens", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, s->size.ctx));
+    return zoo_words(g, "tokens", s->size.ctx);
 }
 
 static weft_value *gpt_target(weft_graph *g, const gpt_shape *s) {
-    return weft_reshape(weft_input(g, "target", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, s->size.ctx)), WEFT_SHAPE(-1));
+    return weft_reshape(zoo_words(g, "target", s->size.ctx), WEFT_SHAPE(-1));
 }
 
 static void gpt_graphs(weft_model *m, const gpt_shape *s, const weft_optimizer *own) {

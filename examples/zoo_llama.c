@@ -18,10 +18,8 @@ static weft_value *llama_norm(weft_value *x, const char *name) {
     return weft_rms_norm_with(x, name, &(weft_norm_options){.eps = 1e-5});
 }
 
-/* [B,T,d] -> [B,heads,T,width] */
 static weft_value *llama_heads(weft_value *x, int64_t heads, int64_t width, const char *name) {
-    x = weft_reshape(llama_linear(x, heads * width, name), WEFT_SHAPE(WEFT_BATCH, TOKENS, heads, width));
-    return weft_permute(x, (int64_t[]){0, 2, 1, 3});
+    return zoo_split_heads(llama_linear(x, heads * width, name), heads);
 }
 
 static weft_value *llama_attention(weft_value *x) {
@@ -31,8 +29,7 @@ static weft_value *llama_attention(weft_value *x) {
         weft_value *q = weft_rotary(llama_heads(x, HEADS, width, "q_proj"), NULL);
         weft_value *k = weft_rotary(llama_heads(x, SHARED, width, "k_proj"), NULL);
         y = weft_attention(q, k, llama_heads(x, SHARED, width, "v_proj"), true, 0);
-        y = weft_reshape(weft_permute(y, (int64_t[]){0, 2, 1, 3}), WEFT_SHAPE(WEFT_BATCH, TOKENS, d));
-        y = llama_linear(y, d, "o_proj");
+        y = llama_linear(zoo_join_heads(y), d, "o_proj");
     }
     return y;
 }
@@ -59,7 +56,7 @@ static weft_value *llama_layer(weft_value *x, int number) {
 
 /* Input tokens i32[B,T] -> logits [B,T,vocab]. */
 static weft_value *llama_logits(weft_graph *g, const zoo_options *o) {
-    weft_value *x = weft_input(g, "tokens", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TOKENS));
+    weft_value *x = zoo_words(g, "tokens", TOKENS);
     WEFT_SCOPE(x, "model") {
         x = weft_embedding(x, VOCAB, zoo_width(o, 288), "embed_tokens", &llama_init);
         WEFT_SCOPE(x, "layers") {
@@ -71,9 +68,7 @@ static weft_value *llama_logits(weft_graph *g, const zoo_options *o) {
 }
 
 static weft_value *llama_loss(weft_graph *g, const zoo_options *o) {
-    weft_value *target = weft_input(g, "target", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TOKENS));
-    weft_value *rows = weft_reshape(llama_logits(g, o), WEFT_SHAPE(-1, VOCAB));
-    weft_value *loss = weft_cross_entropy(rows, weft_reshape(target, WEFT_SHAPE(-1)));
+    weft_value *loss = zoo_word_loss(llama_logits(g, o));
     weft_output(loss, "loss");
     return loss;
 }

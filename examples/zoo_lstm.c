@@ -18,7 +18,7 @@ static weft_value *lstm_body(weft_value *tokens, const zoo_options *o) {
 }
 
 static weft_value *lstm_tokens(weft_graph *g) {
-    return weft_input(g, "tokens", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TIMES));
+    return zoo_words(g, "tokens", TIMES);
 }
 
 /* Logits as rows [B T, CHARACTERS], and their target. */
@@ -27,7 +27,7 @@ static weft_value *lstm_rows(weft_graph *g, const zoo_options *o) {
 }
 
 static weft_value *lstm_target(weft_graph *g) {
-    return weft_reshape(weft_input(g, "target", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TIMES)), WEFT_SHAPE(-1));
+    return weft_reshape(zoo_words(g, "target", TIMES), WEFT_SHAPE(-1));
 }
 
 void zoo_lstm_char(weft_model *m, const zoo_options *o) {

@@ -32,6 +32,30 @@ weft_value *zoo_label(weft_graph *g, const zoo_options *o) {
     return weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
 }
 
+weft_value *zoo_to_pixels(weft_value *x) {
+    return weft_cast(weft_offset(weft_scale(x, 127.5), 128), WEFT_U8);
+}
+
+weft_value *zoo_words(weft_graph *g, const char *name, int64_t length) {
+    return weft_input(g, name, WEFT_I32, WEFT_SHAPE(WEFT_BATCH, length));
+}
+
+weft_value *zoo_word_loss(weft_value *logits) {
+    weft_value *target = zoo_words(weft_value_graph(logits), "target", weft_dim(logits, 1));
+    weft_value *rows = weft_reshape(logits, WEFT_SHAPE(-1, weft_dim(logits, 2)));
+    return weft_cross_entropy(rows, weft_reshape(target, WEFT_SHAPE(-1)));
+}
+
+weft_value *zoo_split_heads(weft_value *x, int64_t heads) {
+    x = weft_reshape(x, WEFT_SHAPE(WEFT_BATCH, weft_dim(x, 1), heads, weft_dim(x, 2) / heads));
+    return weft_permute(x, (int64_t[]){0, 2, 1, 3});
+}
+
+weft_value *zoo_join_heads(weft_value *x) {
+    int64_t times = weft_dim(x, 2), d = weft_dim(x, 1) * weft_dim(x, 3);
+    return weft_reshape(weft_permute(x, (int64_t[]){0, 2, 1, 3}), WEFT_SHAPE(WEFT_BATCH, times, d));
+}
+
 const weft_optimizer *zoo_optimizer(const zoo_options *o, const weft_optimizer *own) {
     return o->optimizer ? o->optimizer : own;
 }

@@ -15,21 +15,12 @@ static weft_value *vit_linear(weft_value *x, int64_t out, const char *name) {
 
 /* timm's norms have eps 1e-6. */
 static weft_value *vit_norm(weft_value *x, const char *name) {
-    const weft_init ones = {WEFT_INIT_ONES};
-    int64_t d = weft_dim(x, -1);
-    weft_value *y = x;
-    WEFT_SCOPE(x, name) {
-        weft_value *weight = weft_parameter(x, "weight", WEFT_SHAPE(d), ones);
-        y = weft_layer_norm_op(x, weight, weft_parameter(x, "bias", WEFT_SHAPE(d), vit_zeros), 1e-6);
-    }
-    return y;
+    return weft_layer_norm_with(x, name, &(weft_norm_options){.eps = 1e-6});
 }
 
 /* Third `part` of the columns of qkv [B,T,3d], as heads [B,H,T,d/H]. */
 static weft_value *vit_heads(weft_value *qkv, int part, int64_t d) {
-    weft_value *x = weft_slice(qkv, 2, part * d, (part + 1) * d);
-    x = weft_reshape(x, WEFT_SHAPE(WEFT_BATCH, TOKENS, HEADS, d / HEADS));
-    return weft_permute(x, (int64_t[]){0, 2, 1, 3});
+    return zoo_split_heads(weft_slice(qkv, 2, part * d, (part + 1) * d), HEADS);
 }
 
 static weft_value *vit_attention(weft_value *x, int64_t d) {
@@ -37,8 +28,7 @@ static weft_value *vit_attention(weft_value *x, int64_t d) {
     WEFT_SCOPE(x, "attn") {
         weft_value *qkv = vit_linear(x, 3 * d, "qkv");
         weft_value *v = vit_heads(qkv, 2, d), *k = vit_heads(qkv, 1, d), *q = vit_heads(qkv, 0, d);
-        y = weft_permute(weft_attention(q, k, v, false, 0), (int64_t[]){0, 2, 1, 3});
-        y = vit_linear(weft_reshape(y, WEFT_SHAPE(WEFT_BATCH, TOKENS, d)), d, "proj");
+        y = vit_linear(zoo_join_heads(weft_attention(q, k, v, false, 0)), d, "proj");
     }
     return y;
 }

@@ -20,19 +20,14 @@ static weft_value *wgan_generator(weft_value *z, const zoo_options *o) {
     return z;
 }
 
-/* Normalizes each image over all its channels and pixels: torch.nn.LayerNorm([C, H, W]), flat. */
-static weft_value *image_norm(weft_value *x, const char *name) {
-    int64_t c = weft_dim(x, 1), h = weft_dim(x, 2), w = weft_dim(x, 3);
-    return weft_reshape(weft_layer_norm(weft_flatten(x, 1), name), WEFT_SHAPE(WEFT_BATCH, c, h, w));
-}
-
 /* Images [B,1,28,28] -> scores [B,1]. */
 static weft_value *wgan_critic(weft_value *x, const zoo_options *o) {
     const weft_conv conv1 = {.out = zoo_width(o, 64), .kernel = 4, .stride = 2, .pad = 1};
     const weft_conv conv2 = {.out = zoo_width(o, 128), .kernel = 4, .stride = 2, .pad = 1};
+    const weft_norm_options whole = {.axes = 3}; /* an image over all its channels and pixels */
     WEFT_SCOPE(x, "critic") {
         x = weft_leaky_relu(weft_conv2d(x, &conv1, "conv1"), 0.2);
-        x = weft_leaky_relu(image_norm(weft_conv2d(x, &conv2, "conv2"), "norm2"), 0.2);
+        x = weft_leaky_relu(weft_layer_norm_with(weft_conv2d(x, &conv2, "conv2"), "norm2", &whole), 0.2);
         x = weft_linear(weft_flatten(x, 1), 1, "fc");
     }
     return x;
@@ -86,6 +81,5 @@ void zoo_wgan_gp(weft_model *m, const zoo_options *o) {
     weft_output(score_distance(wgan_fake(g, o), real, o), "d_loss");
 
     weft_value *drawn = wgan_fake(weft_graph_new(m, "predict", WEFT_EVAL), o);
-    drawn = weft_cast(weft_offset(weft_scale(drawn, 127.5), 128), WEFT_U8);
-    weft_output(weft_reshape(drawn, WEFT_SHAPE(WEFT_BATCH, 28, 28)), "samples");
+    weft_output(weft_reshape(zoo_to_pixels(drawn), WEFT_SHAPE(WEFT_BATCH, 28, 28)), "samples");
 }

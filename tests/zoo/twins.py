@@ -56,7 +56,7 @@ class WganGp(nn.Module):
                                   up1=nn.ConvTranspose2d(wide, wide // 2, 4, 2, 1), bn2=nn.BatchNorm2d(wide // 2),
                                   up2=nn.ConvTranspose2d(wide // 2, 1, 4, 2, 1))
         self.critic = children(conv1=nn.Conv2d(1, narrow, 4, 2, 1), conv2=nn.Conv2d(narrow, wide, 4, 2, 1),
-                               norm2=nn.LayerNorm(49 * wide), fc=nn.Linear(49 * wide, 1))
+                               norm2=nn.LayerNorm([wide, 7, 7]), fc=nn.Linear(49 * wide, 1))
 
     def optimizers(self):
         adam = dict(lr=1e-4, betas=(0.0, 0.9), **PLAIN)
@@ -72,7 +72,7 @@ class WganGp(nn.Module):
         c = self.critic
         x = F.leaky_relu(c.conv1(x), 0.2)
         x = c.conv2(x)
-        x = F.leaky_relu(c.norm2(x.flatten(1)).reshape(x.shape), 0.2)
+        x = F.leaky_relu(c.norm2(x), 0.2)
         return c.fc(x.flatten(1))
 
     def d_step_graph(self, step):
