@@ -594,6 +594,47 @@ TEST(batch_norm_in_eval_graphs_has_second_gradients) {
     weft_model_free(m);
 }
 
+/* ---- targets ---- */
+
+/* By nll, by nll and cross_entropy with weights, of rows and of images: the run's status for the targets. The
+ * first target is ignored. */
+static weft_status run_targets(int loss, bool is_image, weft_dtype dtype, const void *targets, size_t bytes) {
+    weft_error e = {0};
+    weft_model *m = weft_model_new("targets");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_constant(g, WEFT_F32, is_image ? 3 : 2, is_image ? AXES(1, 4, 2) : AXES(2, 4), 0.5);
+    weft_value *t = weft_input(g, "t", dtype, is_image ? 2 : 1, is_image ? AXES(1, 2) : AXES(2));
+    weft_loss o = {.ignore_index = INDEX(7), .reduction = WEFT_LOSS_SUM};
+    if (loss) o.weight = weft_constant(g, WEFT_F32, 1, AXES(4), 2);
+    weft_output(loss == 2 ? weft_cross_entropy_with(x, t, &o) : weft_nll(x, t, &o), "loss");
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){0}, &e);
+    weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+    weft_session *session = store ? weft_session_open(plan, store, &e) : NULL;
+    weft_feed feed = {"t", targets, bytes};
+    float got = 0;
+    if (session) weft_run(session, "g", &feed, 1, &(weft_fetch){"loss", &got, sizeof got}, 1, &e);
+    CHECK_SAYS(!e.status || e.status == WEFT_DATA, "%s", e.text);
+    if (!e.status && loss < 2) CHECK(got == (loss ? -1.0f : -0.5f));
+    weft_session_close(session);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+    return e.status;
+}
+
+TEST(targets_that_are_no_class_and_not_ignored_fail_the_run) {
+    for (int loss = 0; loss < 3; loss++)
+        for (int is_image = 0; is_image < 2; is_image++) {
+            static const int64_t good[] = {7, 3}, above[] = {7, 4}, below[] = {7, -1};
+            static const uint8_t small[] = {7, 3}, large[] = {7, 255};
+            CHECK(run_targets(loss, is_image, WEFT_I64, good, sizeof good) == WEFT_OK);
+            CHECK(run_targets(loss, is_image, WEFT_I64, above, sizeof above) == WEFT_DATA);
+            CHECK(run_targets(loss, is_image, WEFT_I64, below, sizeof below) == WEFT_DATA);
+            CHECK(run_targets(loss, is_image, WEFT_U8, small, sizeof small) == WEFT_OK);
+            CHECK(run_targets(loss, is_image, WEFT_U8, large, sizeof large) == WEFT_DATA);
+        }
+}
+
 /* ---- errors: the sentence, with this file and the scope ---- */
 
 /* clang-format off */
@@ -681,4 +722,4 @@ TEST(errors_name_file_scope_and_rule) {
 SUITE("norm loss",
       {T(batch_norm_in_eval_graphs_has_second_gradients), T(parametrized_weights_are_those_of_pytorch),
        T(errors_name_file_scope_and_rule), T(values_gradients_and_second_gradients_are_those_of_pytorch),
-       T(they_replay_at_another_batch)})
+       T(targets_that_are_no_class_and_not_ignored_fail_the_run), T(they_replay_at_another_batch)})

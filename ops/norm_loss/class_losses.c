@@ -60,6 +60,14 @@ static weft_value *masked(weft_value *v, weft_value *counts) {
     return v && counts ? weft_where(counts, v, loss_constant(v, 0)) : v;
 }
 
+/* The targets, with 0 for those that are ignored: any other number that is no class fails the run. */
+static weft_value *class_ids(const class_rows *r, weft_value *counts) {
+    weft_value *ids = r->target;
+    if (!counts) return ids;
+    weft_value *first = weft_constant(ids->node->graph, ids->type.dtype, 0, NULL, 0);
+    return weft_where(counts, ids, first);
+}
+
 /* What a row counts: w[t], or 1, or 0 if it is ignored: [R]; of x's accumulator type. */
 static weft_value *row_weights(const class_rows *r, weft_value *weight, weft_value *counts) {
     int64_t table[] = {-1, 1}, flat[] = {-1};
@@ -69,11 +77,7 @@ static weft_value *row_weights(const class_rows *r, weft_value *weight, weft_val
         weft_value *zeros = weft_scale(weft_cast(r->target, dtype), 0);
         return weft_offset(zeros, 1);
     }
-    weft_value *ids = r->target;
-    if (counts) {
-        weft_value *first = weft_constant(ids->node->graph, ids->type.dtype, 0, NULL, 0);
-        ids = weft_where(counts, ids, first);
-    }
+    weft_value *ids = class_ids(r, counts);
     weft_value *rows = weft_embedding_op(weft_reshape(weight, 2, table), ids);
     return masked(weft_reshape(rows, 1, flat), counts);
 }
@@ -168,14 +172,10 @@ weft_value *weft_cross_entropy(weft_value *logits, weft_value *target) {
     return weft_cross_entropy_with(logits, target, NULL);
 }
 
-/* x[t] of each row: 0 where the target is no class. */
-static weft_value *picked(const class_rows *r) {
-    weft_dtype dtype = r->target->type.dtype;
-    weft_value *target = weft_unsqueeze(r->target, 1);
-    weft_value *classes = weft_arange(r->x->node->graph, dtype, 0, (double)r->x->type.shape[1], 1);
-    weft_value *is_class = weft_equal(target, classes);
-    weft_value *own = weft_where(is_class, r->x, loss_constant(r->x, 0));
-    return weft_sum(own, 1, (int64_t[]){1}, false);
+/* x[t] of each row that counts, which fails the run where t is no class; else x[0]. */
+static weft_value *picked(const class_rows *r, weft_value *counts) {
+    weft_value *own = weft_gather(r->x, 1, weft_unsqueeze(class_ids(r, counts), 1));
+    return weft_reshape(own, 1, (int64_t[]){-1});
 }
 
 /* -w[t] x[t] of each row; x are logs of probabilities. */
@@ -193,6 +193,6 @@ weft_value *weft_nll(weft_value *x, weft_value *target, const weft_loss *options
     if (!rows_of(&r, x, target)) return NULL;
     weft_value *counts = counted(r.target, ignored_index(&o));
     weft_value *weights = row_weights(&r, o.weight, counts);
-    weft_value *loss = masked(weft_neg(picked(&r)), counts);
+    weft_value *loss = masked(weft_neg(picked(&r, counts)), counts);
     return rows_reduce(&r, &o, o.weight ? weft_mul(loss, weights) : loss, weights);
 }
