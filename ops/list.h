@@ -103,6 +103,7 @@ X(slice)
 X(pad)
 X(flip)
 X(arange)
+X(constant_tensor)
 X(reorder)
 /* elements by index */
 X(gather)

@@ -238,6 +238,10 @@ static void set_field(const op_attr *f, void *attrs, int64_t v, size_t at) {
     case ATTR_STRING:
         ATTR_FIELD(const char *, attrs, f) = v & 1 ? NULL : "%s\"\\/";
         break;
+    case ATTR_BYTES:
+        ATTR_FIELD(attr_bytes, attrs, f).n = (size_t)v;
+        if (v & 1) ATTR_FIELD(attr_bytes, attrs, f).data = NULL;
+        break;
     case ATTR_INTS:
         if (at == WEFT_MAX_NDIM)
             ATTR_FIELD(attr_ints, attrs, f).n = (int)(v & 15);

@@ -478,6 +478,11 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(constant_f16,      weft_constant(k->g, WEFT_F16, 0, NULL, 1e6), "constant: f16 cannot hold 1e+06")               \
     X(constant_f32,      weft_constant(k->g, WEFT_F32, 0, NULL, 1e300), "constant: f32 cannot hold 1e+300")            \
     X(constant_nan,      weft_constant(k->g, WEFT_F32, 0, NULL, NAN), "value is not a finite number")                  \
+    X(tensor_null,       weft_constant_tensor(k->g, WEFT_F32, 0, NULL, NULL), "constant_tensor: data is NULL")           \
+    X(tensor_shape_null, weft_constant_tensor(k->g, WEFT_F32, 2, NULL, k), "constant_tensor: 2 axes")                  \
+    X(tensor_axes,       weft_constant_tensor(k->g, WEFT_F32, -1, NULL, k), "constant_tensor: -1 axes")                \
+    X(tensor_empty,      weft_constant_tensor(k->g, WEFT_F32, 1, &(int64_t){0}, k), "shape=0: it must be 1 to")       \
+    X(tensor_type,       weft_constant_tensor(k->g, (weft_dtype)77, 0, NULL, k), "dtype is not an element type")       \
     X(constant_type,     weft_constant(k->g, (weft_dtype)77, 0, NULL, 1), "dtype is not an element type")                  \
     X(scale_nan,         weft_scale(k->x, NAN),                     "not a finite number")                             \
     X(slice_empty,       weft_slice(k->x, 0, 3, 2),                 "slice")                                           \

@@ -348,6 +348,25 @@ static void inputs(weft_model *m, int n) {
     if (sum) train(sum);
 }
 
+/* Tensors in the model, each with bytes of its own; and one as long as many. */
+static void tensors(weft_model *m, int n) {
+    weft_value *x = weight(input_of(m, "g"), "w");
+    for (int i = 0; i < n; i++) {
+        float data[3 * 20] = {(float)i};
+        weft_value *rows = weft_constant_tensor(weft_value_graph(x), WEFT_F32, 2, (int64_t[]){20, 3}, data);
+        x = weft_add(x, weft_sum(rows, 1, (int64_t[]){0}, false));
+    }
+    train(x);
+}
+
+static void long_tensor(weft_model *m, int n) {
+    weft_value *x = weight(input_of(m, "g"), "w");
+    float *data = calloc((size_t)n * 3, sizeof *data);
+    weft_value *rows = weft_constant_tensor(weft_value_graph(x), WEFT_F32, 2, (int64_t[]){n, 3}, data);
+    free(data);
+    train(weft_add(x, weft_sum(rows, 1, (int64_t[]){0}, false)));
+}
+
 /* Graphs that train one model, a part each. */
 static void trainings(weft_model *m, int n) {
     for (int i = 0; i < n; i++) {
@@ -393,6 +412,8 @@ static const family families[] = {
     {"last_gradients", last_gradients, 200},
     {"norms", norms, 30},
     {"inputs", inputs, 300},
+    {"tensors", tensors, 100},
+    {"long_tensor", long_tensor, 20000},
     {"trainings", trainings, 15, TRAINED},
 };
 enum { FAMILIES = sizeof families / sizeof *families };

@@ -142,6 +142,8 @@ static bool field_equal(const op_attr *f, const void *a, const void *b) {
         const attr_ints *v = &CFIELD(attr_ints, a, f), *w = &CFIELD(attr_ints, b, f);
         return v->n == w->n && memcmp(v->v, w->v, (size_t)v->n * sizeof v->v[0]) == 0;
     }
+    case ATTR_BYTES:
+        return bytes_equal(&CFIELD(attr_bytes, a, f), &CFIELD(attr_bytes, b, f));
     }
     return false;
 }
@@ -188,6 +190,8 @@ static uint64_t field_hash(const op_attr *f, const void *attrs) {
         for (int i = 0; i < v->n; i++) h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + (uint64_t)v->v[i];
         return h;
     }
+    case ATTR_BYTES:
+        return CFIELD(attr_bytes, attrs, f).hash;
     }
     return 0;
 }
@@ -277,6 +281,16 @@ void attr_write(text *t, const op_attr *f, const void *attrs) {
             if (i) text_add(t, ",");
             int_write(t, v->v[i]);
         }
+        return;
+    }
+    case ATTR_BYTES: {
+        const attr_bytes *v = &CFIELD(attr_bytes, attrs, f);
+        if (v->n == 0) return;
+        text_add(t, " %s=", f->name);
+        if (bytes_are_many(v))
+            text_add(t, "@%016llx", (unsigned long long)v->hash);
+        else
+            bytes_write(t, v);
         return;
     }
     }
@@ -392,6 +406,9 @@ static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a
         return string_parse(at, &FIELD(const char *, attrs, f), a);
     case ATTR_INTS:
         return ints_parse(at, &FIELD(attr_ints, attrs, f));
+    case ATTR_BYTES:
+        if (**at == '@') return bytes_name_parse(at, &FIELD(attr_bytes, attrs, f).hash);
+        return bytes_parse(at, &FIELD(attr_bytes, attrs, f), a);
     }
     return false;
 }

@@ -27,8 +27,9 @@ typedef enum variable_kind {
     VARIABLE_OPTIMIZER, /* state of a bucket or shard, or a scalar of the optimizer (step, lr) */
     VARIABLE_GRADIENT,  /* accumulated gradients of a bucket */
     VARIABLE_DERIVED,   /* a parameter in the form that a kernel prefers; sessions own it, a store does not */
+    VARIABLE_CONSTANT,  /* what `constant_tensor` nodes of equal bytes hold; sessions own it too */
 } variable_kind;
-enum { VARIABLE_KINDS = 7 };
+enum { VARIABLE_KINDS = 8 };
 /* Whether variables of the kind are filled by an initializer: parameters, state and optimizer state. */
 bool variable_has_init(variable_kind kind);
 
@@ -52,7 +53,8 @@ struct weft_variable {
     int subgraph; /* index of the subgraph in the plan */
     /* Elements that each rank of the process group updates, by rank; NULL: every rank updates all. */
     const size_t *shards;
-    weft_variable *own; /* the VARIABLE_SHARD of this rank; NULL: it has none */
+    weft_variable *own;      /* the VARIABLE_SHARD of this rank; NULL: it has none */
+    const attr_bytes *bytes; /* VARIABLE_CONSTANT: what it holds */
 };
 
 /* ---- values and nodes ---- */
@@ -290,6 +292,8 @@ weft_variable *variable_shared(weft_model *m, const char *path, variable_kind ki
 bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim);
 /* Whether its memory is a range of its bucket's: parameters and shards. */
 bool variable_is_part(const weft_variable *v);
+/* Whether sessions own its memory, and a store knows nothing of it. */
+bool variable_is_sessions(const weft_variable *v);
 /* The value that the variable has at the end of the graph so far: that of its parameter node, or of its
  * newest state / assign node. Makes a parameter or state node if there is none. */
 weft_value *variable_value(weft_graph *g, weft_variable *v);
@@ -321,6 +325,14 @@ weft_model *model_clone_variables(const weft_model *from, int64_t batch);
 
 /* ---- dumps (graph/text/write.c, graph/text/read.c) ---- */
 void graph_write(text *t, const weft_graph *g);
+/* The bytes whose lines a dump has already. */
+typedef struct bytes_written {
+    arena arena;
+    name_table by_name;
+} bytes_written;
+/* Writes "data @NAME HEX" for the bytes of g's tensors that graph_write gives by name alone, once for each.
+ */
+void graph_bytes_write(text *t, const weft_graph *g, bytes_written *done);
 void variable_write(text *t, const weft_variable *v);
 const char *init_name(weft_init_kind kind);         /* "kaiming_uniform"; "?" outside the list */
 const char *variable_kind_name(variable_kind kind); /* "parameter"; "?" outside the list */

@@ -9,6 +9,7 @@ enum {
     MODEL_MAX_TEXT_BYTES = 16 << 20,
     /* memory while model.bin is read; also at most 64 times the file's size + 1 MiB */
     MODEL_MAX_UNPACKED_BYTES = 256 << 20,
+    MODEL_MAX_CONSTANT_BYTES = 32 << 20, /* of one constant_tensor */
     MODEL_MAX_GRAPHS = 256,
     MODEL_MAX_NODES = 1 << 17, /* in all graphs together */
     MODEL_MAX_OPERANDS = 1 << 20,

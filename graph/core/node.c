@@ -149,6 +149,14 @@ static void node_link(weft_graph *g, weft_node *n) {
     if (g->cursor) g->cursor = n;
 }
 
+/* Copies the bytes into the arena. */
+static bool bytes_keep(attr_bytes *v, arena *a) {
+    uint8_t *copy = v->n ? arena_new(a, v->n) : NULL;
+    if (copy) memcpy(copy, v->data, v->n);
+    v->data = copy;
+    return copy || !v->n;
+}
+
 /* Allocates the node of a checked call and copies into it what the arena must own: operands, attributes,
  * strings. NULL when memory is out. */
 static weft_node *node_store(const op_call *c) {
@@ -169,6 +177,7 @@ static weft_node *node_store(const op_call *c) {
     for (const op_attr *f = c->op->attrs; f && f->name; f++) {
         const char **string = (const char **)((char *)n->attrs + f->offset);
         if (f->kind == ATTR_STRING && *string && !(*string = arena_copy(a, *string))) return NULL;
+        if (f->kind == ATTR_BYTES && !bytes_keep(&ATTR_FIELD(attr_bytes, n->attrs, f), a)) return NULL;
     }
     n->id = g->next_id;
     for (int k = 0; k < c->n_out; k++)

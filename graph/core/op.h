@@ -24,6 +24,14 @@ typedef struct attr_ints {
     int64_t v[WEFT_MAX_NDIM];
 } attr_ints;
 
+/* The bytes of a tensor, owned by the model; `hash` is theirs (attr_bytes_of), and with it alone, without
+ * `data`, a dump names bytes that another line of it holds. */
+typedef struct attr_bytes {
+    size_t n; /* 0: none */
+    const uint8_t *data;
+    uint64_t hash;
+} attr_bytes;
+
 typedef enum attr_kind {
     ATTR_INT,    /* int64_t, in [min, max] */
     ATTR_REAL,   /* double, finite, in [min, max] */
@@ -32,6 +40,7 @@ typedef enum attr_kind {
     ATTR_INTS,   /* attr_ints, each in [min, max]; WEFT_BATCH is allowed where max is INT64_MAX */
     ATTR_STRING, /* const char *, owned by the model; NULL is "" */
     ATTR_KEY,    /* uint64_t: key of a stream of random numbers; printed in hex */
+    ATTR_BYTES,  /* attr_bytes; printed in hex, or by hash where they are many */
 } attr_kind;
 
 typedef struct op_attr {
@@ -41,6 +50,8 @@ typedef struct op_attr {
     int64_t min, max;         /* both 0: any */
     const char *const *words; /* ATTR_INT: names of 0, 1, ... in text, NULL ends; NULL: printed as numbers */
 } op_attr;
+/* The field of an attribute struct that `f` describes, as an lvalue of `type`. */
+#define ATTR_FIELD(type, attrs, f) (*(type *)((char *)(attrs) + (f)->offset))
 
 /* ---- inferring shapes: every node is made through its op's infer ---- */
 
@@ -202,6 +213,8 @@ bool constant_value(const weft_value *v, double *value);
 /* Whether a type can hold a number: integers and bool exactly, floating-point types rounded, but not to
  * infinity. */
 bool constant_fits(weft_dtype dtype, double value);
+/* The bytes of a `constant_tensor` node. */
+const attr_bytes *constant_bytes(const weft_node *n);
 /* The name of an `input` node. */
 const char *input_name(const weft_node *n);
 
@@ -218,7 +231,8 @@ const weft_op *op_find(const char *name, size_t length); /* NULL when there is n
 
 /* Ops that the graph layer itself makes or looks for; ops/kit/ops.h has all. */
 extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_assign, weft_op_gradients,
-    weft_op_minimize, weft_op_add, weft_op_constant, weft_op_cast, weft_op_fused, weft_op_reorder;
+    weft_op_minimize, weft_op_add, weft_op_constant, weft_op_constant_tensor, weft_op_cast, weft_op_fused,
+    weft_op_reorder;
 
 /* ---- attribute helpers (graph/core/attrs.c) ---- */
 typedef struct text text;
@@ -248,6 +262,16 @@ uint64_t attrs_hash(const weft_op *op, const void *attrs); /* equal ones have eq
 /* Whether the op has an ATTR_KEY field. A reader of a saved model counts the calls of such ops, so that later
  * calls get the keys that building would have given them. */
 bool op_draws_random(const weft_op *op);
+
+/* ---- bytes of tensors (graph/core/bytes.c) ---- */
+attr_bytes attr_bytes_of(const void *data, size_t n); /* borrows `data` */
+bool bytes_equal(const attr_bytes *a, const attr_bytes *b);
+/* Whether a dump has them in a line of their own, and names them "@0123456789abcdef" in the node's. */
+bool bytes_are_many(const attr_bytes *v);
+void bytes_write(text *t, const attr_bytes *v); /* "0000803f" */
+/* Read what bytes_write writes, into `a`, and the name, whose number is the hash. Move *at. */
+bool bytes_parse(const char **at, attr_bytes *v, arena *a);
+bool bytes_name_parse(const char **at, uint64_t *hash);
 void real_write(text *t, double v);
 bool real_parse(const char **at, double *v);
 

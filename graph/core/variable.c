@@ -54,6 +54,10 @@ bool variable_is_part(const weft_variable *v) {
     return v->bucket && (v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_SHARD);
 }
 
+bool variable_is_sessions(const weft_variable *v) {
+    return v->kind == VARIABLE_DERIVED || v->kind == VARIABLE_CONSTANT;
+}
+
 bool variable_has_init(variable_kind kind) {
     return kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE || kind == VARIABLE_OPTIMIZER;
 }

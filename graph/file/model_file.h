@@ -1,5 +1,5 @@
 /* model_file.h - the format of model.bin (graph/file/model.proto), as shared by its writer and its reader:
- * version, seal and access to attributes. */
+ * version and seal. */
 #ifndef WEFT_GRAPH_FILE_MODEL_FILE_H
 #define WEFT_GRAPH_FILE_MODEL_FILE_H
 
@@ -24,8 +24,5 @@ typedef enum seal_state {
 } seal_state;
 /* Compares the seal with the file; *promised is the length in it. */
 seal_state seal_check(const uint8_t *file, size_t bytes, uint64_t *promised);
-
-/* The field of an attribute struct that `f` describes, as an lvalue of `type`. */
-#define ATTR_FIELD(type, attrs, f) (*(type *)((char *)(attrs) + (f)->offset))
 
 #endif

@@ -116,10 +116,10 @@ static const int case_of[] = {
     [ATTR_INT] = WEFT__ATTRIBUTE__VALUE_INTEGER,   [ATTR_REAL] = WEFT__ATTRIBUTE__VALUE_REAL,
     [ATTR_BOOL] = WEFT__ATTRIBUTE__VALUE_FLAG,     [ATTR_DTYPE] = WEFT__ATTRIBUTE__VALUE_DTYPE,
     [ATTR_STRING] = WEFT__ATTRIBUTE__VALUE_TEXT,   [ATTR_KEY] = WEFT__ATTRIBUTE__VALUE_KEY,
-    [ATTR_INTS] = WEFT__ATTRIBUTE__VALUE_INTEGERS,
+    [ATTR_INTS] = WEFT__ATTRIBUTE__VALUE_INTEGERS, [ATTR_BYTES] = WEFT__ATTRIBUTE__VALUE_DATA,
 };
 
-/* Reads one attribute. `attrs` borrows the file's strings; node_new copies them. */
+/* Reads one attribute. `attrs` borrows the file's strings and bytes; node_new copies them. */
 static bool field_load(loader *l, const char *place, const op_attr *f, const Weft__Attribute *from,
                        void *attrs) {
     if (!KNOWN(from) || (int)from->value_case != case_of[f->kind])
@@ -142,6 +142,9 @@ static bool field_load(loader *l, const char *place, const op_attr *f, const Wef
         return true;
     case ATTR_KEY:
         ATTR_FIELD(uint64_t, attrs, f) = from->key;
+        return true;
+    case ATTR_BYTES:
+        ATTR_FIELD(attr_bytes, attrs, f) = attr_bytes_of(from->data.data, from->data.len);
         return true;
     case ATTR_INTS:
         break;

@@ -5,6 +5,7 @@
  * All messages are built in one arena, borrow strings and shapes of the model, and are packed at the end. */
 #include "graph/core/ddp.h"
 #include "graph/file/io.h"
+#include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "graph/core/precision.h"
 #include "weft/file.h"
@@ -58,6 +59,12 @@ static bool field_save(Weft__Attribute *to, const op_attr *f, const void *attrs,
         return ATTR_FIELD(const char *const, attrs, f) != NULL;
     case ATTR_INTS:
         return ints_save(to, &ATTR_FIELD(const attr_ints, attrs, f), a);
+    case ATTR_BYTES: {
+        const attr_bytes *v = &ATTR_FIELD(const attr_bytes, attrs, f);
+        to->value_case = WEFT__ATTRIBUTE__VALUE_DATA;
+        to->data = (ProtobufCBinaryData){v->n, (uint8_t *)v->data};
+        return v->n != 0;
+    }
     }
     return false;
 }
@@ -222,9 +229,12 @@ weft_status weft_save(const weft_model *m, const char *path, weft_error *error) 
     arena_init(&a, &m->env);
     Weft__Model *model = model_save(m, &a);
     size_t bytes = model ? SEAL_BYTES + weft__model__get_packed_size(model) : 0;
-    uint8_t *packed = model ? mem_raw(&m->env, bytes) : NULL;
+    uint8_t *packed = model && bytes <= MODEL_MAX_FILE_BYTES ? mem_raw(&m->env, bytes) : NULL;
     weft_status status;
-    if (!packed) {
+    if (bytes > MODEL_MAX_FILE_BYTES) {
+        status = error_set(error, WEFT_FILE, "%.600s: the model takes %zu bytes, a file at most %d", path,
+                           bytes, MODEL_MAX_FILE_BYTES);
+    } else if (!packed) {
         status = error_memory(error, path);
     } else {
         weft__model__pack(model, packed + SEAL_BYTES);

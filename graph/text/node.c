@@ -130,11 +130,24 @@ bool op_read(reader *r, const weft_op **op) {
     return true;
 }
 
+/* Bytes that the line only names are those of a `data` line before it. */
+static bool bytes_find(reader *r, attr_bytes *v) {
+    char name[20];
+    if (v->n || !v->hash) return true;
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)v->hash);
+    const attr_bytes *found = table_find(&r->bytes, name);
+    if (found) *v = *found;
+    return found || reader_fail(r, "no line before this one has the data @%s", name);
+}
+
 bool attrs_read(reader *r, const weft_op *op, void **attrs) {
     char why[200];
     *attrs = arena_new(&r->m->arena, op->attrs_bytes + 1);
     if (!*attrs) return reader_fail(r, "out of memory");
-    return attrs_parse(&r->at, op, *attrs, &r->m->arena, why) || reader_fail(r, "%s", why);
+    if (!attrs_parse(&r->at, op, *attrs, &r->m->arena, why)) return reader_fail(r, "%s", why);
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        if (f->kind == ATTR_BYTES && !bytes_find(r, &ATTR_FIELD(attr_bytes, *attrs, f))) return false;
+    return true;
 }
 
 /* "%7 f32[4], %8 f32[] = "; nothing for nodes without results. */

@@ -310,6 +310,23 @@ static bool output_read(reader *r) {
     return model_ok(r->m);
 }
 
+/* Reads "@0123456789abcdef 0000803f", after "data ": bytes, under a name that is their hash. */
+static bool data_read(reader *r) {
+    attr_bytes *v = arena_new(&r->m->arena, sizeof *v);
+    const char *name = reader_name(r, " ");
+    uint64_t hash;
+    if (!v) return reader_fail(r, "out of memory");
+    if (!name || !reader_want(r, " ")) return false;
+    const char *at = name;
+    if (!bytes_name_parse(&at, &hash) || *at)
+        return reader_fail(r, "data: @ and 16 hexadecimal digits are expected at '%s'", SHOW(name));
+    if (!bytes_parse(&r->at, v, &r->m->arena))
+        return reader_fail(r, "data %s: two hexadecimal digits a byte are expected", name);
+    if (v->hash != hash)
+        return reader_fail(r, "data %s: its bytes have the hash %016llx", name, (unsigned long long)v->hash);
+    return table_add(&r->bytes, &r->m->arena, name + 1, v) || reader_fail(r, "out of memory");
+}
+
 /* ---- lines ---- */
 
 /* The first word selects the kind of line; anything else is a node. */
@@ -322,6 +339,7 @@ static bool line_read(reader *r) {
     if (reader_accept(r, "output ")) return output_read(r);
     if (reader_accept(r, "ddp ")) return ddp_read(r);
     if (reader_accept(r, "precision ")) return precision_read(r);
+    if (reader_accept(r, "data ")) return data_read(r);
     if (reader_accept(r, "segment "))
         return variable_read(r, VARIABLE_BUCKET); /* the older word for a bucket */
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {

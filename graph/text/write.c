@@ -37,8 +37,8 @@ static const char *const init_names[] = {
     "zeros",          "ones",          "constant",        "uniform",       "normal",
     "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"};
 /* By variable_kind: the word that begins a variable's line. */
-static const char *const kind_names[] = {"parameter", "state",    "bucket", "shard",
-                                         "optimizer", "gradient", "derived"};
+static const char *const kind_names[] = {"parameter", "state",    "bucket",  "shard",
+                                         "optimizer", "gradient", "derived", "constant"};
 
 const char *init_name(weft_init_kind kind) {
     return (unsigned)kind < sizeof init_names / sizeof *init_names ? init_names[kind] : "?";
@@ -177,14 +177,38 @@ void graph_write(text *t, const weft_graph *g) {
     }
 }
 
+/* ---- bytes of tensors, apart from the lines of their nodes, which people read ---- */
+
+static void data_write(text *t, const attr_bytes *v, bytes_written *done) {
+    char *name = arena_printf(&done->arena, "%016llx", (unsigned long long)v->hash);
+    if (name && table_find(&done->by_name, name)) return;
+    t->failed |= !name || !table_add(&done->by_name, &done->arena, name, name);
+    text_add(t, "data @%s ", name ? name : "");
+    bytes_write(t, v);
+    text_add(t, "\n");
+}
+
+void graph_bytes_write(text *t, const weft_graph *g, bytes_written *done) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        for (const op_attr *f = n->op->attrs; f && f->name; f++) {
+            if (f->kind != ATTR_BYTES) continue;
+            const attr_bytes *v = &ATTR_FIELD(const attr_bytes, n->attrs, f);
+            if (bytes_are_many(v)) data_write(t, v, done);
+        }
+}
+
 /* Variables come before graphs, so that a reader knows them when nodes name them. */
 char *weft_model_text(const weft_model *m) {
     text t = {0};
+    bytes_written done = {0};
     if (!m) return NULL;
+    arena_init(&done.arena, &m->env);
     text_add(&t, "model %s batch=%lld\n", m->name, (long long)m->batch);
     for (const weft_variable *v = m->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);
+    for (const weft_graph *g = m->graphs; g; g = g->next) graph_bytes_write(&t, g, &done);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_write(&t, g);
+    arena_free(&done.arena);
     return text_detach(&t);
 }

@@ -174,6 +174,7 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
 #define weft_argsort(x, ...) weft_argsort(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_topk(x, ...) weft_topk(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_constant(graph, ...) weft_constant(WEFT_HERE_GRAPH(graph), __VA_ARGS__)
+#define weft_constant_tensor(graph, ...) weft_constant_tensor(WEFT_HERE_GRAPH(graph), __VA_ARGS__)
 #define weft_arange(graph, ...) weft_arange(WEFT_HERE_GRAPH(graph), __VA_ARGS__)
 #define weft_linspace(graph, ...) weft_linspace(WEFT_HERE_GRAPH(graph), __VA_ARGS__)
 #define weft_eye(graph, ...) weft_eye(WEFT_HERE_GRAPH(graph), __VA_ARGS__)

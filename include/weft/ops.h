@@ -247,6 +247,10 @@ WEFT_API weft_value *weft_topk(weft_value *x, int64_t k, int axis, bool largest,
  * in f16). The shape may have WEFT_BATCH. */
 WEFT_API weft_value *weft_constant(weft_graph *graph, weft_dtype dtype, int ndim, const int64_t *shape,
                                    double value);
+/** A tensor with the elements at `data`, which are copied: row-major, as many as `shape` says, at most
+ * 32 MiB. They are part of the model and saved in model.bin. Elements of bool are 0 or 1. */
+WEFT_API weft_value *weft_constant_tensor(weft_graph *graph, weft_dtype dtype, int ndim, const int64_t *shape,
+                                          const void *data);
 /** begin, begin + step, ... before `end`: [ceil((end - begin) / step)] numbers; `end` WEFT_BATCH: as
  * many as the batch. The type must hold the first and the last, and as an integer the step. */
 WEFT_API weft_value *weft_arange(weft_graph *graph, weft_dtype dtype, double begin, double end, double step);
@@ -444,13 +448,13 @@ typedef struct weft_loss {
 
 /** The mean over rows of -log softmax(logits)[target]. Logits [N, C] and one integer target a row, [N] (not
  * [N, 1]), or [N, C, ...] and [N, ...]; or a target of the logits' shape, which is probabilities. Rows whose
- * target is -100 do not count. */
+ * target is -100 do not count; another one that is no class fails the run. */
 WEFT_API weft_value *weft_cross_entropy(weft_value *logits, weft_value *target);
 /** weft_cross_entropy() with options: reduction, weight, ignore_index, label_smoothing. */
 WEFT_API weft_value *weft_cross_entropy_with(weft_value *logits, weft_value *target,
                                              const weft_loss *options);
-/** -x[target], x[N, C] or x[N, C, ...] being logs of probabilities. Options: reduction, weight,
- * ignore_index. */
+/** -x[target], x[N, C] or x[N, C, ...] being logs of probabilities; a target that is no class fails the run,
+ * as above. Options: reduction, weight, ignore_index. */
 WEFT_API weft_value *weft_nll(weft_value *x, weft_value *target, const weft_loss *options);
 /** max(x,0) - x t + log(1 + exp(-|x|)), element by element, not reduced. The target t has x's shape or is a
  * single number, []. (It does not broadcast otherwise: [4,1] against [4] would become [4,4].) */

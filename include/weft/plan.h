@@ -102,7 +102,7 @@ typedef struct weft_memory {
     uint64_t parameters;  /**< parameters and state */
     uint64_t gradients;   /**< gradients that outlast a run (accumulation) */
     uint64_t optimizer;   /**< the optimizers' state */
-    uint64_t derived;     /**< copies of parameters in other types and layouts */
+    uint64_t derived;     /**< copies of parameters in other types and layouts, and constant tensors */
     uint64_t activations; /**< the arena: activations, gradients of one run, kernels' workspace */
     /** Part of the arena: scratch of a program's kernels, in the program that needs most. */
     uint64_t workspace;

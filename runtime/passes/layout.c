@@ -207,6 +207,29 @@ static bool place_and_select(placer *l, weft_node *n) {
     return false;
 }
 
+/* ---- constants ---- */
+
+/* The bytes of a tensor are in memory of the session from its opening on: one variable for all nodes of equal
+ * bytes, in all programs. Its path is their hash; where it is taken, another number follows. */
+static bool keep_constant(weft_node *n) {
+    weft_model *m = n->graph->model;
+    const attr_bytes *bytes = constant_bytes(n);
+    tensor_type type = type_of(WEFT_U8, 1, (int64_t[]){(int64_t)bytes->n});
+    weft_variable *v = NULL;
+    for (int k = 0; !v; k++) {
+        char path[60];
+        snprintf(path, sizeof path, "constant.%016llx.%d", (unsigned long long)bytes->hash, k);
+        v = variable_find(m, path);
+        if (v && (v->kind != VARIABLE_CONSTANT || !bytes_equal(v->bytes, bytes)))
+            v = NULL;
+        else if (!v && !(v = variable_new(m, path, VARIABLE_CONSTANT, &type, (weft_init){0})))
+            return false;
+    }
+    v->bytes = bytes;
+    n->out[0].variable = v;
+    return true;
+}
+
 /* ---- packed operands ---- */
 
 /* Whether v is a parameter, or a view of it, as of the start of the run: not what an assign has written. */
@@ -331,6 +354,10 @@ static bool pack_operands(placer *l, weft_node *n) {
 /* Layout, views and kernel of one node; its operands are done. Variables and collectives have no kernel,
  * except assigns. */
 static bool layout_node(placer *l, weft_node *n) {
+    if (n->op == &weft_op_constant_tensor) {
+        place_results(n);
+        return keep_constant(n);
+    }
     if (n->op == &weft_op_input || n->op->flags & (OP_IS_VARIABLE | OP_COMMUNICATES)) {
         if (!place_operands(l, n, NULL)) return false;
         place_results(n);

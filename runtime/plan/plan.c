@@ -18,15 +18,15 @@
 /* Two walks: a parameter's offset follows from its bucket's, and a bucket is made after its parameters. */
 uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]) {
     const weft_model *m = plan->model;
-    uint64_t total = 0;
+    uint64_t total = 0, own = 0;
     for (int k = 0; k < VARIABLE_KINDS; k++) bytes_of_kind[k] = 0;
     for (const weft_variable *v = m->variables; v; v = v->next) {
         if (variable_is_part(v)) continue;
         uint64_t bytes = size_align(type_bytes(&v->type), MEM_ALIGN);
-        bool derived = v->kind == VARIABLE_DERIVED;
-        if (offsets) offsets[v->index] = derived ? bytes_of_kind[v->kind] : total;
+        bool is_sessions = variable_is_sessions(v);
+        if (offsets) offsets[v->index] = is_sessions ? own : total;
         bytes_of_kind[v->kind] += bytes;
-        if (!derived) total += bytes;
+        *(is_sessions ? &own : &total) += bytes;
     }
     for (const weft_variable *v = m->variables; offsets && v; v = v->next)
         if (variable_is_part(v))
@@ -63,7 +63,7 @@ bool plan_measure(weft_plan *plan) {
     m->parameters = kinds[VARIABLE_PARAMETER] + kinds[VARIABLE_STATE] + kinds[VARIABLE_BUCKET];
     m->gradients = kinds[VARIABLE_GRADIENT];
     m->optimizer = kinds[VARIABLE_OPTIMIZER];
-    m->derived = kinds[VARIABLE_DERIVED];
+    m->derived = kinds[VARIABLE_DERIVED] + kinds[VARIABLE_CONSTANT];
     for (int i = 0; i < plan->n_programs; i++) {
         const program *p = &plan->programs[i];
         if (p->arena_bytes > m->activations) m->activations = p->arena_bytes;
@@ -112,11 +112,15 @@ static void launches_write(text *t, const program *p) {
  */
 char *weft_plan_text(const weft_plan *plan) {
     text t = {0};
+    bytes_written done = {0};
     if (!plan) return NULL;
+    arena_init(&done.arena, &plan->env);
     text_add(&t, "model %s batch=%lld\n", plan->model->name, (long long)plan->options.batch);
     for (const weft_variable *v = plan->model->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next) ddp_write(&t, e);
     precisions_write(&t, plan);
+    for (int i = 0; i < plan->n_programs; i++) graph_bytes_write(&t, plan->programs[i].graph, &done);
+    arena_free(&done.arena);
     for (int i = 0; i < plan->n_programs; i++) {
         graph_write(&t, plan->programs[i].graph);
         launches_write(&t, &plan->programs[i]);

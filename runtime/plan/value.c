@@ -5,7 +5,7 @@
 
 /* A view without a base was made a copy, which is work. */
 bool node_is_silent(const weft_node *n) {
-    if (n->op == &weft_op_input) return true;
+    if (n->op == &weft_op_input || n->op == &weft_op_constant_tensor) return true;
     if (n->op->flags & OP_IS_VARIABLE) return !(n->op->flags & OP_WRITES);
     return n->op->flags & OP_VIEW && n->out[0].base;
 }
@@ -27,7 +27,7 @@ const weft_value *value_root(const weft_value *v) {
 /* Parameters and shards are parts of their bucket's memory. */
 const weft_variable *value_owner(const weft_value *v) {
     const weft_variable *root = value_root(v)->variable;
-    if (!root || root->kind == VARIABLE_DERIVED) return NULL;
+    if (!root || variable_is_sessions(root)) return NULL;
     return variable_is_part(root) ? root->bucket : root;
 }
 

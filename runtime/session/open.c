@@ -14,10 +14,10 @@ static uint64_t arena_bytes(const weft_plan *plan) {
     return size_align(plan->memory.activations, MEM_ALIGN);
 }
 
-/* Where a variable's bytes are: derived values after the arena, others in the store. NULL: the store lacks
- * it. */
+/* Where a variable's bytes are: derived values and constants after the arena, others in the store. NULL: the
+ * store lacks it. */
 static char *variable_memory(weft_session *s, const weft_variable *v) {
-    if (v->kind == VARIABLE_DERIVED) return s->memory + arena_bytes(s->plan) + s->offsets[v->index];
+    if (variable_is_sessions(v)) return s->memory + arena_bytes(s->plan) + s->offsets[v->index];
     return store_memory(s->store, v->path, &v->type);
 }
 
@@ -149,6 +149,13 @@ static void find_counter(weft_session *s, bound_program *r) {
     if (r->counter) r->counter_version = store_version(s->store, v);
 }
 
+/* Fills the memory of a tensor's bytes, which no step writes; once, whichever program has it first. */
+static bool fill_constant(weft_session *s, const weft_variable *v, weft_error *error) {
+    if (s->packed[v->index]) return true;
+    s->packed[v->index] = 1;
+    return !s->device->write(NULL, variable_memory(s, v), v->bytes->data, v->bytes->n, error);
+}
+
 /* Binds one program: its inputs, its steps that have work, its outputs. */
 static bool prepare_program(weft_session *s, bound_program *r, const program *p, weft_error *error) {
     /* Upper bounds for the arrays. */
@@ -175,8 +182,10 @@ static bool prepare_program(weft_session *s, bound_program *r, const program *p,
         if (n->op == &weft_op_input)
             r->inputs[r->n_inputs++] = (input_binding){
                 .name = input_name(n), .value = &n->out[0], .bytes = type_bytes(&n->out[0].type)};
-    for (weft_node *n = p->graph->first; n; n = n->next)
+    for (weft_node *n = p->graph->first; n; n = n->next) {
+        if (n->op == &weft_op_constant_tensor && !fill_constant(s, n->out[0].variable, error)) return false;
         if (!node_is_silent(n) && !prepare_step(s, r, n, error)) return false;
+    }
     return prepare_outputs(s, r, error);
 }
 

@@ -138,8 +138,8 @@ struct weft_session {
     uint64_t runs;  /* number of runs with collectives so far */
     uint64_t run;   /* number of the run whose steps are running: the last one, or the deferred part's */
     pending deferred;
-    char *memory;      /* the arena, then derived values, on a GPU then the inputs */
-    uint64_t *offsets; /* by index of a variable: where derived values are */
+    char *memory;      /* the arena, then derived values and constants, on a GPU then the inputs */
+    uint64_t *offsets; /* by index of a variable: where derived values and constants are */
     uint64_t *packed;  /* by index of a derived variable: version of the parameter that it was made from */
     /* [plan->n_programs], in the plan's order. */
     bound_program *programs;
@@ -150,7 +150,7 @@ struct weft_session {
 };
 
 /* ---- session/open.c ---- */
-/* Bytes of s->memory: the arena, derived values, and on a GPU the inputs. */
+/* Bytes of s->memory: the arena, derived values and constants, and on a GPU the inputs. */
 size_t session_bytes(const weft_plan *plan);
 
 /* ---- session/check.c ---- */

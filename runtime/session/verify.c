@@ -246,7 +246,7 @@ static weft_status check_outputs(const weft_session *s, const bound_program *r, 
 /* Whether the store counts v's variable as arriving while r's deferred part is pending. */
 static bool is_announced(const weft_session *s, const bound_program *r, const weft_value *v) {
     const weft_variable *root = value_root(v)->variable;
-    const store_entry *owner = root && root->kind != VARIABLE_DERIVED ? store_owner(s->store, root) : NULL;
+    const store_entry *owner = root && !variable_is_sessions(root) ? store_owner(s->store, root) : NULL;
     bool found = !owner;
     for (int i = 0; i < r->n_owners; i++) found |= r->owners[i] == owner;
     return found;

@@ -39,10 +39,10 @@ struct weft_store {
 
 /* ---- building ---- */
 
-/* One entry for each variable but derived ones, which belong to sessions. */
+/* One entry for each variable but those that belong to sessions. */
 static bool copy_entries(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
-        if (v->kind == VARIABLE_DERIVED) continue;
+        if (variable_is_sessions(v)) continue;
         store_entry *e = &s->entries[s->n_entries++];
         *e = (store_entry){.path = arena_copy(&s->arena, v->path),
                            .kind = v->kind,
@@ -64,7 +64,7 @@ static store_entry *find_entry(const weft_store *s, const char *path) {
 static void find_owners(weft_store *s, const weft_plan *plan) {
     int i = 0;
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
-        if (v->kind == VARIABLE_DERIVED) continue;
+        if (variable_is_sessions(v)) continue;
         store_entry *e = &s->entries[i++];
         e->owner = variable_is_part(v) ? find_entry(s, v->bucket->path) : e;
     }

@@ -5,7 +5,7 @@
  *       signature, are as many as its kernel asks for, and come from the operand that it had before the
  *       layout pass, or from the parameter that this operand was a cast of
  *   K7  a derived value is made from one place in its parameter, as of the start of the run, in one way, by
- *       all programs of a plan
+ *       all programs of a plan; a tensor's constant holds its bytes, and nothing else is in it
  */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
@@ -140,9 +140,21 @@ static bool derive_alike(const weft_node *a, const weft_node *b) {
            value_root(x)->variable == value_root(y)->variable && value_offset(x) == value_offset(y);
 }
 
+/* The bytes of a tensor are in memory that holds them from a session's opening on, and that nothing else is
+ * in. */
+static bool is_kept(const weft_node *n) {
+    const weft_variable *v = n->n_out ? n->out[0].variable : NULL;
+    bool is_constant = v && v->kind == VARIABLE_CONSTANT;
+    if (n->op != &weft_op_constant_tensor) return !is_constant;
+    const attr_bytes *b = constant_bytes(n);
+    return is_constant && v->bytes && v->bytes->n == b->n && type_bytes(&v->type) == b->n &&
+           memcmp(v->bytes->data, b->data, b->n) == 0;
+}
+
 static weft_status check_derived(const program *p, const weft_node **first, weft_error *error) {
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         const weft_variable *v = derived_by(n);
+        if (!is_kept(n)) return verify_broken(p, error, "K7", n, "is in memory that holds other bytes");
         if (!v) continue;
         if (!first[v->index]) first[v->index] = n;
         if (value_root(n->in[0])->node->op != &weft_op_parameter)

@@ -333,9 +333,34 @@ TEST(values_come_back_and_go_there) {
     close_model(&o);
 }
 
+/* In plain, captured and repeated runs, of two graphs; a NaN keeps its bits. */
+TEST(constant_tensors_are_on_the_gpu_from_the_opening_on) {
+    static const uint32_t bits[] = {0x7fc01234, 0x3f800000, 0xc0000000};
+    weft_model *m = weft_model_new("tensors");
+    opened o;
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_EVAL);
+        weft_value *x = weft_input(g, "x", WEFT_F32, 1, (int64_t[]){3});
+        weft_value *c = weft_constant_tensor(g, WEFT_F32, 1, (int64_t[]){3}, bits);
+        weft_output(c, "c");
+        weft_output(weft_mul(x, c), "y");
+    }
+    open_model(&o, m);
+    for (int i = 0; i < 8 && o.session; i++) {
+        float x[] = {1, (float)i, 2}, y[3] = {0};
+        uint32_t c[3] = {0};
+        weft_status status = weft_run(o.session, i % 2 ? "b" : "a", &(weft_feed){"x", x, sizeof x}, 1,
+                                      (weft_fetch[]){{"c", c, sizeof c}, {"y", y, sizeof y}}, 2, &o.error);
+        CHECK_SAYS(!status, "%s", o.error.text);
+        CHECK(memcmp(c, bits, sizeof c) == 0 && isnan(y[0]) && y[1] == (float)i && y[2] == -4);
+    }
+    close_model(&o);
+}
+
 GPU_SUITE("sessions on a GPU",
-          {T(training_goes_as_on_the_cpu), T(training_in_bf16_goes_about_as_on_the_cpu),
-           T(captured_launches_give_the_same_bits), T(worlds_on_gpus_train_to_the_same_bits),
+          {T(constant_tensors_are_on_the_gpu_from_the_opening_on), T(training_goes_as_on_the_cpu),
+           T(training_in_bf16_goes_about_as_on_the_cpu), T(captured_launches_give_the_same_bits),
+           T(worlds_on_gpus_train_to_the_same_bits),
 #ifdef WEFT_CUDA_HOST
            T(training_goes_the_same_way_where_cublaslt_lacks_epilogues), T(memory_on_the_gpu_is_the_plans),
            T(nothing_is_lost_when_memory_is_out),

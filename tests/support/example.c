@@ -27,7 +27,10 @@ static weft_value *discriminator(weft_value *x) {
 static weft_value *image_of(weft_graph *g) {
     weft_value *x = weft_input(g, "image", WEFT_U8, 3, (int64_t[]){WEFT_BATCH, 6, 6});
     x = weft_scale(weft_cast(x, WEFT_F32), 1.0 / 127.5);
-    return weft_reshape(weft_offset(x, -1), 4, (int64_t[]){-1, 1, 6, 6});
+    float shade[6] = {0, 0.125f, -0.125f}, mask[6][6] = {{0.5f}, {0}, {0, 0.25f}};
+    x = weft_reshape(weft_offset(x, -1), 4, (int64_t[]){-1, 1, 6, 6});
+    x = weft_add(x, weft_constant_tensor(g, WEFT_F32, 1, (int64_t[]){6}, shade));
+    return weft_add(x, weft_constant_tensor(g, WEFT_F32, 2, (int64_t[]){6, 6}, mask));
 }
 
 static void discriminator_step(weft_model *m) {

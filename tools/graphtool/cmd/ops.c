@@ -37,8 +37,8 @@ static int kernel_names(const weft_op *op, weft_device device, const char *names
 /* Does a plan run this op as a kernel? Not the ops that graphs read and declare, those that passes expand,
  * and those of the communication stream. */
 static bool needs_kernel(const weft_op *op) {
-    static const char *const none[] = {"input",    "parameter", "state",        "gradients",
-                                       "minimize", "wait",      "stop_gradient"};
+    static const char *const none[] = {"input",     "parameter", "state", "constant_tensor",
+                                       "gradients", "minimize",  "wait",  "stop_gradient"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         if (strcmp(op->name, none[i]) == 0) return false;
     return !(op->flags & OP_COMMUNICATES);

@@ -23,6 +23,9 @@ static uint64_t mix_attrs(uint64_t h, const weft_node *n) {
         case ATTR_KEY:
         case ATTR_STRING:
             break;
+        case ATTR_BYTES:
+            h = mix(h, ((const attr_bytes *)at)->hash);
+            break;
         case ATTR_INT:
             h = mix(h, (uint64_t) * (const int64_t *)at);
             break;
