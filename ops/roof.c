@@ -4,6 +4,7 @@
 
 #include "graph/core/kernel.h"
 #include "ops/attention/attention.h"
+#include "ops/image/conv2d.h"
 #include "ops/kit/ops.h"
 #include "ops/linalg/epilogue.h"
 
@@ -60,8 +61,8 @@ static bool is_plain(const weft_node *n) {
 /* A convolution of reduced operands with an f32 result, which cuDNN gets as f32 that may be rounded to
  * TF32. */
 static bool is_widened(const weft_node *n) {
-    bool is_conv = n->op == &weft_op_conv2d || n->op == &weft_op_conv_transpose2d;
-    return is_conv && n->out[0].type.dtype != n->in[0]->type.dtype;
+    conv_part part = conv_part_of(n->op);
+    return (part == CONV_SMALL || part == CONV_BIG) && n->out[0].type.dtype != n->in[0]->type.dtype;
 }
 
 /* Operations per second of a product whose operands have this node's type. */
@@ -105,9 +106,10 @@ static const struct {
     const weft_op *op;
     double reached, repeats;
 } kernels[] = {
-    {&weft_op_attention, 0.20, 1},     {&weft_op_attention_backward, 0.18, 7.0 / 5},
-    {&weft_op_conv2d, 0.45, 1},        {&weft_op_conv_transpose2d, 0.45, 1},
-    {&weft_op_conv2d_weight, 0.45, 1},
+    {&weft_op_attention, 0.20, 1},        {&weft_op_attention_backward, 0.18, 7.0 / 5},
+    {&weft_op_conv2d, 0.45, 1},           {&weft_op_conv_transpose2d, 0.45, 1},
+    {&weft_op_conv2d_weight, 0.45, 1},    {&weft_op_conv3d, 0.45, 1},
+    {&weft_op_conv_transpose3d, 0.45, 1}, {&weft_op_conv3d_weight, 0.45, 1},
 };
 #define REACHED_PRODUCT 0.63 /* every other op with operations: products by cuBLASLt */
 

@@ -20,18 +20,17 @@ static double matmul_flops(const weft_node *n) {
 }
 
 /* A convolution and its two gradients cost the same: every weight is multiplied at every position of the
- * smaller image. */
+ * smaller image or volume. */
 static double conv_flops(const weft_value *image, double weights) {
-    double positions =
-        (double)image->type.shape[0] * (double)image->type.shape[2] * (double)image->type.shape[3];
-    return 2 * positions * weights;
+    return 2 * elements(image) / (double)image->type.shape[1] * weights;
 }
 
 /* Elements of the weight, from the channels of both images, because the weight itself may be packed. */
 static double conv_weights(const weft_node *n) {
     const conv_attrs *a = n->attrs;
-    double channels = (double)n->in[0]->type.shape[1] * (double)n->out[0].type.shape[1] / (double)a->groups;
-    return channels * (double)a->kernel.v[0] * (double)a->kernel.v[1];
+    double weights = (double)n->in[0]->type.shape[1] * (double)n->out[0].type.shape[1] / (double)a->groups;
+    for (int i = 0; i < a->kernel.n; i++) weights *= (double)a->kernel.v[i];
+    return weights;
 }
 
 /* One product of attention: scores [N, heads, T, S] of D multiply-adds, for q [N, heads, T, D], k [.., S,
@@ -50,9 +49,10 @@ double node_flops(const weft_node *n) {
         return 2 * elements(&n->out[0]) * (double)n->in[1]->type.shape[1];
     if (n->op == &weft_op_matmul || n->op == &weft_op_matmul_act_backward || n->op == &weft_op_linear_weight)
         return matmul_flops(n);
-    if (n->op == &weft_op_conv2d) return conv_flops(&n->out[0], conv_weights(n));
-    if (n->op == &weft_op_conv_transpose2d) return conv_flops(n->in[0], conv_weights(n));
-    if (n->op == &weft_op_conv2d_weight) return conv_flops(n->in[1], elements(&n->out[0]));
+    conv_part part = conv_part_of(n->op);
+    if (part == CONV_SMALL) return conv_flops(&n->out[0], conv_weights(n));
+    if (part == CONV_BIG) return conv_flops(n->in[0], conv_weights(n));
+    if (part == CONV_WEIGHT) return conv_flops(n->in[1], elements(&n->out[0]));
     if (n->op == &weft_op_attention || n->op == &weft_op_attention_dropout)
         return 2 * attention_flops(n->in[0], n->in[1]);
     if (n->op == &weft_op_lstm || n->op == &weft_op_gru || n->op == &weft_op_rnn)

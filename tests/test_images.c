@@ -102,7 +102,31 @@ static weft_value *weights(weft_graph *g, int ndim, const int64_t *shape) {
     X(2, weft_avg_pool1d(AS(4, 10), &(weft_pool){K(4), S(3), P(2), .ceil_mode = true, .exclude_pad = true}), \
       "F.avg_pool1d(x.reshape(-1, 4, 10), 4, 3, 2, True, False)")                                            \
     X(2, weft_adaptive_avg_pool1d(AS(4, 10), 3), "F.adaptive_avg_pool1d(x.reshape(-1, 4, 10), 3)")           \
-    X(2, weft_adaptive_max_pool1d(AS(4, 10), 4), "F.adaptive_max_pool1d(x.reshape(-1, 4, 10), 4)")
+    X(2, weft_adaptive_max_pool1d(AS(4, 10), 4), "F.adaptive_max_pool1d(x.reshape(-1, 4, 10), 4)")           \
+    X(2, weft_max_pool3d(AS(2, 5, 2, 2), &(weft_pool){K(2, 2, 2), S(1, 1, 1)}),                              \
+      "F.max_pool3d(x.reshape(-1, 2, 5, 2, 2), 2, 1)")                                                       \
+    X(2, weft_max_pool3d(AS(1, 5, 4, 2), &(weft_pool){K(3, 2, 2), P(1, 1, 0), .ceil_mode = true}),           \
+      "F.max_pool3d(x.reshape(-1, 1, 5, 4, 2), (3, 2, 2), padding=(1, 1, 0), ceil_mode=True)")               \
+    X(2, weft_max_pool3d(AS(1, 4, 5, 2), &(weft_pool){K(2, 3, 1), S(1, 2, 1), D(2, 2, 1)}),                  \
+      "F.max_pool3d(x.reshape(-1, 1, 4, 5, 2), (2, 3, 1), (1, 2, 1), dilation=(2, 2, 1))")                   \
+    X(2, weft_max_pool3d(weft_remainder(AS(1, 4, 2, 5), weft_constant(g, WEFT_F32, 0, NULL, 0.25)),          \
+                         &(weft_pool){K(2, 2, 3), S(2, 1, 1)}),                                              \
+      "F.max_pool3d(torch.remainder(x.reshape(-1, 1, 4, 2, 5), 0.25), (2, 2, 3), (2, 1, 1))")                \
+    X(2, weft_max_pool3d(AS(1, 2, 4, 5), &(weft_pool){K(1, 2, 2)}),                                          \
+      "F.max_pool3d(x.reshape(-1, 1, 2, 4, 5), (1, 2, 2))")                                                  \
+    X(2, weft_avg_pool3d(AS(1, 5, 4, 2), &(weft_pool){K(3, 3, 2), S(2, 2, 1), P(1, 1, 1)}),                  \
+      "F.avg_pool3d(x.reshape(-1, 1, 5, 4, 2), (3, 3, 2), (2, 2, 1), 1)")                                    \
+    X(2, weft_avg_pool3d(AS(1, 4, 5, 2), &(weft_pool){K(3, 2, 2), S(2, 2, 2), P(1, 0, 1), .ceil_mode = true, \
+                                                      .exclude_pad = true}),                                 \
+      "F.avg_pool3d(x.reshape(-1, 1, 4, 5, 2), (3, 2, 2), 2, (1, 0, 1), True, False)")                       \
+    X(2, weft_avg_pool3d(AS(1, 4, 5, 2), &(weft_pool){K(3, 2, 2), S(2, 3, 1), .ceil_mode = true}),           \
+      "F.avg_pool3d(x.reshape(-1, 1, 4, 5, 2), (3, 2, 2), (2, 3, 1), ceil_mode=True)")                       \
+    X(2, weft_avg_pool3d(AS(2, 2, 2, 5), &(weft_pool){K(2, 1, 3), S(1, 1, 2), P(1, 0, 1), .divisor = 7}),    \
+      "F.avg_pool3d(x.reshape(-1, 2, 2, 2, 5), (2, 1, 3), (1, 1, 2), (1, 0, 1), divisor_override=7)")        \
+    X(2, weft_adaptive_avg_pool3d(AS(1, 5, 4, 2), 3, 3, 1),                                                  \
+      "F.adaptive_avg_pool3d(x.reshape(-1, 1, 5, 4, 2), (3, 3, 1))")                                         \
+    X(2, weft_adaptive_max_pool3d(AS(1, 5, 2, 4), 2, 1, 3),                                                  \
+      "F.adaptive_max_pool3d(x.reshape(-1, 1, 5, 2, 4), (2, 1, 3))")
 /* clang-format on */
 
 static weft_value *build(int row, weft_graph *g, weft_value *x) {

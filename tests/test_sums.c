@@ -53,14 +53,14 @@ static bool trial_new(trial *t, const node_case *as) {
     if (!CHECK_SAYS(t->s.n, "%s(%s): %s", as->op, as->in, t->s.error_text)) return false;
     weft_node *n = t->s.n;
     for (int i = 0; i < n->n_in; i++) {
-        bool is_image = n->in[i]->type.ndim == 4 && n->op->image_in >> i & 1;
+        bool is_image = type_is_image(&n->in[i]->type) && n->op->image_in >> i & 1;
         t->in[i] = i == 0 && as->stride
                        ? operand_new(&n->in[i]->type, as->stride)
                        : block_new(&n->in[i]->type, is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS);
         note(n->in[i], &t->in[i].t);
     }
     for (int k = 0; k < n->n_out; k++) {
-        bool is_image = n->out[k].type.ndim == 4 && n->op->image_out >> k & 1;
+        bool is_image = type_is_image(&n->out[k].type) && n->op->image_out >> k & 1;
         t->out[k] = block_new(&n->out[k].type, is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS);
         note(&n->out[k], &t->out[k].t);
     }

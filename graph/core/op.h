@@ -168,7 +168,7 @@ struct weft_op {
     size_t attrs_bytes;
     const op_attr *attrs; /* NULL: none */
 
-    /* Operands and results (bit i) of four axes that are stored channels-last whatever the kernel. All others
+    /* Operands and results (bit i) of four or five axes that are stored channels-last whatever the kernel. All others
      * are row-major, except that results of pointwise ops have the layout of their operands, and that a
      * kernel may take operands at any strides: graph/core/kernel.h. */
     unsigned image_in, image_out;

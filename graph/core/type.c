@@ -150,16 +150,23 @@ void stride_row_major(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
     }
 }
 
+bool type_is_image(const tensor_type *t) {
+    return t->ndim == 4 || t->ndim == 5;
+}
+
 void stride_channels_last(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
-    if (t->ndim != 4) {
+    if (!type_is_image(t)) {
         stride_row_major(t, stride);
         return;
     }
-    /* Innermost to outermost: C, W, H, N. */
-    stride[1] = 1;
-    stride[3] = t->shape[1];
-    stride[2] = t->shape[3] * stride[3];
-    stride[0] = t->shape[2] * stride[2];
+    /* Innermost to outermost: C, W, H, (D,) N. */
+    int64_t step = stride[1] = 1;
+    step *= t->shape[1];
+    for (int i = t->ndim - 1; i > 1; i--) {
+        stride[i] = step;
+        step *= t->shape[i];
+    }
+    stride[0] = step;
 }
 
 bool stride_same(const tensor_type *t, const int64_t *a, const int64_t *b) {

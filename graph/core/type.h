@@ -54,7 +54,9 @@ bool type_parse(const char **at, tensor_type *type);
 
 /* ---- strides, in elements ---- */
 void stride_row_major(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]);
-/* Strides for four axes [N, C, H, W] stored in the order N H W C; row-major for other ndim. */
+/* Whether values of the type may lie channels-last: images [N, C, H, W] and volumes [N, C, D, H, W]. */
+bool type_is_image(const tensor_type *t);
+/* Strides of such a type stored in the order N H W C, or N D H W C; row-major for all others. */
 void stride_channels_last(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]);
 /* Whether strides are equal on all axes longer than 1: others are never walked. */
 bool stride_same(const tensor_type *t, const int64_t *a, const int64_t *b);

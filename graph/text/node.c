@@ -40,10 +40,9 @@ bool layout_read(reader *r, tensor_type *type, bool *has_layout, int64_t stride[
     stride_row_major(type, stride);
     *has_layout = *r->at == ':';
     if (!*has_layout) return true;
-    if (reader_accept(r, ":nhwc")) {
-        stride_channels_last(type, stride);
-        return type->ndim == 4 || reader_fail(r, ":nhwc needs 4 axes");
-    }
+    stride_channels_last(type, stride);
+    if (reader_accept(r, ":nhwc")) return type->ndim == 4 || reader_fail(r, ":nhwc needs 4 axes");
+    if (reader_accept(r, ":ndhwc")) return type->ndim == 5 || reader_fail(r, ":ndhwc needs 5 axes");
     if (!reader_want(r, ":s(")) return false;
     for (int i = 0; i < type->ndim; i++)
         if ((i && !reader_want(r, ",")) || !reader_int(r, 0, (int64_t)1 << 46, &stride[i])) return false;

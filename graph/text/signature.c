@@ -27,14 +27,14 @@ typedef struct operands {
 } operands;
 
 /* Gives results the layouts that the layout pass would: channels-last for image results and for pointwise ops
- * with such an operand of four axes, else row-major. */
+ * with such an operand, else row-major. */
 static void result_layouts(weft_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         weft_value *v = &n->out[k];
         bool last = (n->op->image_out >> k) & 1;
         for (int i = 0; i < n->n_in && n->op->flags & OP_POINTWISE; i++) {
             int64_t rows[WEFT_MAX_NDIM];
-            if (!n->in[i] || n->in[i]->type.ndim != 4) continue;
+            if (!n->in[i] || !type_is_image(&n->in[i]->type)) continue;
             stride_row_major(&n->in[i]->type, rows);
             last |= !stride_same(&n->in[i]->type, n->in[i]->stride, rows);
         }

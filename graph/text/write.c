@@ -22,7 +22,7 @@
  * that make them. A member of a bucket starts at the next multiple of TEXT_MEMBER_ALIGN after the one before
  * it, or at element `@n`.
  *
- * After the layout pass types carry `:nhwc` or `:s(1,2)` (strides, in elements), unless they are row-major,
+ * After the layout pass types carry `:nhwc`, `:ndhwc` or `:s(1,2)` (strides, in elements), unless they are row-major,
  * and nodes carry their kernel. After the memory pass `@5` is the place in the schedule, `+0x4000` a byte
  * offset in the arena and `=%3+0` a result inside another value's buffer (`+0x4000,=%3+16,-`: three results,
  * the last without a place). `work+0x0:4096` is a workspace of 4096 bytes, `# onednn: why` gives the reason
@@ -87,7 +87,7 @@ void value_type_write(text *t, const weft_value *v) {
     stride_channels_last(&v->type, last);
     if (stride_same(&v->type, v->stride, rows)) return;
     if (stride_same(&v->type, v->stride, last)) {
-        text_add(t, ":nhwc");
+        text_add(t, v->type.ndim == 4 ? ":nhwc" : ":ndhwc");
         return;
     }
     for (int i = 0; i < v->type.ndim; i++) text_add(t, i ? ",%lld" : ":s(%lld", (long long)v->stride[i]);

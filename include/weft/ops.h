@@ -331,14 +331,15 @@ WEFT_API weft_value *weft_rnn_op(weft_value *x, weft_value *w, weft_value *h0, b
 
 /** @name Images
  * @{ */
-/** Where a convolution's kernel is placed. NULL or zeroes: PyTorch's defaults. Pairs are height, width. */
+/** Where a convolution's kernel is placed. NULL or zeroes: PyTorch's defaults. An axis has one number each: of
+ * a line its length, of an image height and width, of a volume depth, height and width; the rest is 0. */
 typedef struct weft_window {
-    int64_t stride[2];   /**< elements between two places of the kernel; 0: 1 */
-    int64_t pad[2];      /**< zeros added on each side */
-    int64_t dilation[2]; /**< elements between two elements of the kernel; 0: 1 */
+    int64_t stride[3];   /**< elements between two places of the kernel; 0: 1 */
+    int64_t pad[3];      /**< zeros added on each side */
+    int64_t dilation[3]; /**< elements between two elements of the kernel; 0: 1 */
     int64_t groups;      /**< channels are cut into so many independent groups; 0: 1 */
-    /** Rows and columns added to one side of a transposed convolution's result; else an error. */
-    int64_t output_padding[2];
+    /** Elements added to one side of each axis of a transposed convolution's result; else an error. */
+    int64_t output_padding[3];
 } weft_window;
 /** Convolution: x[N, C, H, W] w[out, C/groups, kh, kw] b[out] or NULL -> [N, out, H', W'] */
 WEFT_API weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window);
@@ -346,20 +347,25 @@ WEFT_API weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b,
 WEFT_API weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft_value *b,
                                               const weft_window *window);
 
-/** Convolution of lines: x[N, C, L] w[out, C/groups, k] b[out] or NULL -> [N, out, L']. The first number of
- * each pair of `window` is the line's, the second is 0. */
+/** Convolution of lines: x[N, C, L] w[out, C/groups, k] b[out] or NULL -> [N, out, L'] */
 WEFT_API weft_value *weft_conv1d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window);
 /** Transposed convolution of lines: x[N, C, L] w[C, out/groups, k] b[out] or NULL -> [N, out, L'] */
 WEFT_API weft_value *weft_conv_transpose1d_op(weft_value *x, weft_value *w, weft_value *b,
                                               const weft_window *window);
 
-/** Where a pool's kernel is placed. Pairs are height, width. */
+/** Convolution of volumes: x[N, C, D, H, W] w[out, C/groups, kd, kh, kw] b[out] or NULL -> [N, out, D', H', W'] */
+WEFT_API weft_value *weft_conv3d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window);
+/** Transposed convolution of volumes, with w[C, out/groups, kd, kh, kw]. */
+WEFT_API weft_value *weft_conv_transpose3d_op(weft_value *x, weft_value *w, weft_value *b,
+                                              const weft_window *window);
+
+/** Where a pool's kernel is placed. An axis has one number each, as in weft_window. */
 typedef struct weft_pool {
-    int64_t kernel[2]; /**< at least 1: there is no default */
-    int64_t stride[2]; /**< 0: the kernel's size */
-    int64_t pad[2];    /**< on each side; at most half of the kernel */
+    int64_t kernel[3]; /**< at least 1: there is no default */
+    int64_t stride[3]; /**< 0: the kernel's size */
+    int64_t pad[3];    /**< on each side; at most half of the kernel */
     /** Elements between two elements of the kernel, for maxima; 0: 1. Averages refuse any other. */
-    int64_t dilation[2];
+    int64_t dilation[3];
     bool ceil_mode;   /**< a last window that reaches beyond the padding counts too, if it begins before it */
     bool exclude_pad; /**< averages do not count the padding: count_include_pad=False in PyTorch */
     int64_t divisor;  /**< what averages divide by: divisor_override in PyTorch; 0: the elements counted */
@@ -373,15 +379,22 @@ WEFT_API weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool);
 WEFT_API weft_value *weft_adaptive_avg_pool2d(weft_value *x, int64_t height, int64_t width);
 /** The largest elements of such windows. */
 WEFT_API weft_value *weft_adaptive_max_pool2d(weft_value *x, int64_t height, int64_t width);
-/** The same of lines: x[N, C, L] -> [N, C, L']. The first number of each pair of `pool` is the line's, the
- * second is 0. */
+/** The largest element of each window of a line: x[N, C, L] -> [N, C, L'] */
 WEFT_API weft_value *weft_max_pool1d(weft_value *x, const weft_pool *pool);
-/** The mean of each window of a line, with the pairs of weft_max_pool1d(). */
+/** The mean of each window of a line. */
 WEFT_API weft_value *weft_avg_pool1d(weft_value *x, const weft_pool *pool);
 /** Means over windows that cut the line into `length`: x[N, C, L] -> [N, C, length] */
 WEFT_API weft_value *weft_adaptive_avg_pool1d(weft_value *x, int64_t length);
 /** The largest elements of such windows. */
 WEFT_API weft_value *weft_adaptive_max_pool1d(weft_value *x, int64_t length);
+/** The largest element of each window of a volume: x[N, C, D, H, W] -> [N, C, D', H', W'] */
+WEFT_API weft_value *weft_max_pool3d(weft_value *x, const weft_pool *pool);
+/** The mean of each window of a volume. */
+WEFT_API weft_value *weft_avg_pool3d(weft_value *x, const weft_pool *pool);
+/** Means over windows that cut the volume into depth times height times width. */
+WEFT_API weft_value *weft_adaptive_avg_pool3d(weft_value *x, int64_t depth, int64_t height, int64_t width);
+/** The largest elements of such windows. */
+WEFT_API weft_value *weft_adaptive_max_pool3d(weft_value *x, int64_t depth, int64_t height, int64_t width);
 
 /** What weft_interpolate() puts between elements. */
 typedef enum weft_interpolation_mode {

@@ -1,4 +1,5 @@
-/* conv2d.c - two-dimensional convolution (cross-correlation); torch.nn.functional.conv2d.
+/* conv2d.c - two-dimensional convolution (cross-correlation); torch.nn.functional.conv2d. Its functions are
+ * conv3d's too.
  *     x [N, C, H, W]   w [out, C/groups, kh, kw]   b [out] (may be left out)   ->   y [N, out, h, w]
  *     y[n,o,y,x] = b[o] + sum over c, ky, kx of x[n, c, y stride - pad + ky dilation, ...] w[o, c, ky, kx]
  *     h = floor((H + 2 pad - dilation (kh - 1) - 1) / stride) + 1, zeros outside of x
@@ -10,9 +11,9 @@ static const op_attr attrs[] = {
     {"out", ATTR_INT, offsetof(conv_attrs, out), 1, INT64_MAX}, CONV_ATTR_ROWS, {0}};
 
 /* The output size of conv_small is 0 where the kernel is larger than the padded image. */
-static bool infer(op_call *c) {
+bool conv_infer(op_call *c) {
     const conv_attrs *a = c->attrs;
-    if (!conv_check_pairs(c, a) || !conv_check_image(c, 0, "x")) return false;
+    if (!conv_check_axes(c, a) || !conv_check_image(c, 0, "x")) return false;
     const tensor_type *x = op_in(c, 0);
     if (x->shape[1] % a->groups || a->out % a->groups)
         return op_fail(c, WEFT_SHAPE,
@@ -20,8 +21,10 @@ static bool infer(op_call *c) {
                        (long long)x->shape[1], (long long)a->out, (long long)a->groups);
     if (!conv_check_weight(c, a, a->out, x->shape[1] / a->groups) || !conv_check_bias(c, a)) return false;
     c->n_out = 1;
-    c->out[0] = type_of(conv_result_dtype(a, x->dtype), 4, (int64_t[]){x->shape[0], a->out, 0, 0});
-    for (int i = 0; i < 2; i++) {
+    c->out[0] = *x;
+    c->out[0].dtype = conv_result_dtype(a, x->dtype);
+    c->out[0].shape[1] = a->out;
+    for (int i = 0; i < a->kernel.n; i++) {
         c->out[0].shape[2 + i] = conv_small(a, i, x->shape[2 + i]);
         if (c->out[0].shape[2 + i] < 1)
             return op_fail(c, WEFT_SHAPE,
@@ -33,36 +36,34 @@ static bool infer(op_call *c) {
     return true;
 }
 
-static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+void conv_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const conv_attrs *a = n->attrs;
     if (wanted[0]) din[0] = conv_big_from(a, dout[0], n->in[1], &n->in[0]->type);
     if (wanted[1]) din[1] = conv_weight_from(a, n->in[0], dout[0]);
-    if (n->n_in == 3 && wanted[2]) din[2] = weft_sum(dout[0], 3, (int64_t[]){0, 2, 3}, false);
+    if (n->n_in == 3 && wanted[2]) din[2] = conv_bias_gradient(dout[0]);
 }
 
-/* One element of y at index at = [n, o, y, x], without the bias. `first` is the first input channel of o's
+/* One element of y at index at = [n, o, (z,) y, x], without the bias. `first` is the first input channel of o's
  * group. */
 static double window_sum(const kernel_call *c, const conv_attrs *a, const int64_t *at) {
     const tensor *x = &c->in[0], *w = &c->in[1];
     int64_t channels = w->type.shape[1], first = at[1] / (a->out / a->groups) * channels;
+    int64_t from[WEFT_MAX_NDIM] = {at[0]}, tap[WEFT_MAX_NDIM] = {at[1]};
+    tensor_type taps = conv_taps(a);
     double sum = 0;
-    for (int64_t i = 0; i < channels; i++)
-        for (int64_t ky = 0; ky < a->kernel.v[0]; ky++) {
-            int64_t y = at[2] * a->stride.v[0] - a->pad.v[0] + ky * a->dilation.v[0];
-            if (y < 0 || y >= x->type.shape[2]) continue;
-            for (int64_t kx = 0; kx < a->kernel.v[1]; kx++) {
-                int64_t column = at[3] * a->stride.v[1] - a->pad.v[1] + kx * a->dilation.v[1];
-                if (column < 0 || column >= x->type.shape[3]) continue;
-                sum += element_get(x, (int64_t[]){at[0], first + i, y, column}) *
-                       element_get(w, (int64_t[]){at[1], i, ky, kx});
-            }
+    do
+        for (int64_t i = 0; i < channels && conv_meets(a, &x->type, at, tap + 2, from); i++) {
+            from[1] = first + i;
+            tap[1] = i;
+            sum += element_get(x, from) * element_get(w, tap);
         }
+    while (index_next(&taps, tap + 2));
     return sum;
 }
 
-static weft_status reference(const kernel_call *c) {
+weft_status conv_reference(const kernel_call *c) {
     if (conv_is_packed(&c->in[1].type))
-        return kernel_fail(c, "conv2d: only the kernel that packed a weight takes it");
+        return kernel_fail(c, "%s: only the kernel that packed a weight takes it", c->node->op->name);
     bool has_bias = c->n_in == 3 && c->in[2].data;
     int64_t at[WEFT_MAX_NDIM] = {0};
     do
@@ -86,9 +87,9 @@ const weft_op weft_op_conv2d = {
     /* x and w are reduced; the bias is f32. */
     .reduced_in = 3,
     .reduced_out = 1,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
+    .infer = conv_infer,
+    .gradient = conv_gradient,
+    .reference = conv_reference,
     .samples =
         (const op_sample[]){
             {"f32[2,3,5,6], f32[4,3,3,3], f32[4]",
@@ -119,7 +120,7 @@ const weft_op weft_op_conv2d = {
             {"f32[2,32,8,8], f32[32,16,3,3]", "out=32 kernel=3,3 stride=1,1 pad=2,2 dilation=2,2 groups=2",
              .out = "f32[2,32,8,8]", .no_gradient = true},
             {"f32[2,3,5,6], f32[4,2,3,3]", "out=4 kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1",
-             .error = "weight f32[4,2,3,3]: it must be [4, 3, 3, 3]"},
+             .error = "weight f32[4,2,3,3]: it must be f32[4,3,3,3]"},
             {"f32[2,3,5,6], f32[4,3,3,3], f32[3]",
              "out=4 kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1",
              .error = "bias f32[3]: it must be f32[4]"},
@@ -140,10 +141,15 @@ const weft_op weft_op_conv2d = {
             {0}},
 };
 
-weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
+weft_value *conv_value(const weft_op *op, weft_value *x, weft_value *w, weft_value *b,
+                       const weft_window *window) {
     conv_attrs a;
-    if (!conv_attrs_from(&a, &weft_op_conv2d, x, w, window)) return NULL;
+    if (!conv_attrs_from(&a, op, x, w, window)) return NULL;
     a.out = w->type.shape[0];
     a.output_padding.n = 0;
-    return op_value(&weft_op_conv2d, b ? 3 : 2, (weft_value *[]){x, w, b}, &a);
+    return op_value(op, b ? 3 : 2, (weft_value *[]){x, w, b}, &a);
+}
+
+weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
+    return conv_value(&weft_op_conv2d, x, w, b, window);
 }

@@ -1,10 +1,12 @@
 /* conv2d_weight.c - the gradient of a convolution's weight. conv2d uses it with (x, dy), conv_transpose2d
- * with (dy, x).
+ * with (dy, x). Its functions are conv3d_weight's too.
  *     big [N, C, H, W]   small [N, O, h, w]   ->   dw [O, C/groups, kh, kw]
  *     dw[o,c,ky,kx] = sum over n, y, x of small[n,o,y,x] big[n, c, y stride - pad + ky dilation, ...]
  *     dbig = conv_transpose2d(small, ddw)   dsmall = conv2d(big, ddw)
  */
 #include "ops/image/conv2d.h"
+
+#include <string.h>
 
 static const op_attr attrs[] = {CONV_ATTR_ROWS, {0}};
 
@@ -17,9 +19,9 @@ static bool infer_axis(op_call *c, const conv_attrs *a, int i) {
                    TYPE(big), TYPE(small), 2 + i);
 }
 
-static bool infer(op_call *c) {
+bool conv_weight_infer(op_call *c) {
     const conv_attrs *a = c->attrs;
-    if (!conv_check_pairs(c, a) || !conv_check_image(c, 0, "big") || !conv_check_image(c, 1, "small") ||
+    if (!conv_check_axes(c, a) || !conv_check_image(c, 0, "big") || !conv_check_image(c, 1, "small") ||
         !op_want_same_dtype(c))
         return false;
     const tensor_type *big = op_in(c, 0), *small = op_in(c, 1);
@@ -32,37 +34,38 @@ static bool infer(op_call *c) {
                        (long long)big->shape[1], (long long)small->shape[1], (long long)a->groups);
     c->n_out = 1;
     c->out[0] =
-        type_of(conv_result_dtype(a, big->dtype), 4,
-                (int64_t[]){small->shape[1], big->shape[1] / a->groups, a->kernel.v[0], a->kernel.v[1]});
-    return infer_axis(c, a, 0) && infer_axis(c, a, 1);
+        conv_weight_type(a, conv_result_dtype(a, big->dtype), small->shape[1], big->shape[1] / a->groups);
+    for (int i = 0; i < a->kernel.n; i++)
+        if (!infer_axis(c, a, i)) return false;
+    return true;
 }
 
-static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+void conv_weight_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const conv_attrs *a = n->attrs;
     if (wanted[0]) din[0] = conv_big_from(a, n->in[1], dout[0], &n->in[0]->type);
     if (wanted[1]) din[1] = conv_small_from(a, n->in[0], dout[0], &n->in[1]->type);
 }
 
-/* One element of dw: the correlation of `channel` of big with channel at[0] of small, shifted by (at[2],
- * at[3]). */
+/* One element of dw: the correlation of `channel` of big with channel at[0] of small, shifted by at[2] and
+ * those behind it. */
 static double correlation(const kernel_call *c, const conv_attrs *a, const int64_t *at, int64_t channel) {
     const tensor *big = &c->in[0], *small = &c->in[1];
+    int64_t from[WEFT_MAX_NDIM] = {0, channel}, by[WEFT_MAX_NDIM] = {0};
+    tensor_type places = small->type;
+    places.shape[1] = 1; /* of one channel */
     double sum = 0;
-    for (int64_t n = 0; n < small->type.shape[0]; n++)
-        for (int64_t y = 0; y < small->type.shape[2]; y++) {
-            int64_t row = y * a->stride.v[0] - a->pad.v[0] + at[2] * a->dilation.v[0];
-            if (row < 0 || row >= big->type.shape[2]) continue;
-            for (int64_t x = 0; x < small->type.shape[3]; x++) {
-                int64_t column = x * a->stride.v[1] - a->pad.v[1] + at[3] * a->dilation.v[1];
-                if (column < 0 || column >= big->type.shape[3]) continue;
-                sum += element_get(small, (int64_t[]){n, at[0], y, x}) *
-                       element_get(big, (int64_t[]){n, channel, row, column});
-            }
-        }
+    do {
+        int64_t one[WEFT_MAX_NDIM];
+        if (!conv_meets(a, &big->type, by, at + 2, from)) continue;
+        memcpy(one, by, sizeof one);
+        one[1] = at[0];
+        from[0] = by[0];
+        sum += element_get(small, one) * element_get(big, from);
+    } while (index_next(&places, by));
     return sum;
 }
 
-static weft_status reference(const kernel_call *c) {
+weft_status conv_weight_reference(const kernel_call *c) {
     const conv_attrs *a = c->attrs;
     const tensor_type *w = &c->out[0].type;
     int64_t at[WEFT_MAX_NDIM] = {0};
@@ -85,9 +88,9 @@ const weft_op weft_op_conv2d_weight = {
     .precision = PRECISION_REDUCED,
     .reduced_in = 3,
     .reduced_out = 1,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
+    .infer = conv_weight_infer,
+    .gradient = conv_weight_gradient,
+    .reference = conv_weight_reference,
     .samples =
         (const op_sample[]){
             {"f32[2,3,5,6], f32[2,4,3,4]", "kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1",

@@ -1,8 +1,50 @@
-/* conv_kit.c - see conv2d.h: checks and sizes shared by the three convolutions, and each of them as a builder
- * for the gradients of the others. */
+/* conv_kit.c - see conv2d.h: checks and sizes shared by the convolutions, and each of them as a builder for
+ * the gradients of the others. */
 #include "ops/image/conv2d.h"
 
+/* ---- the ops ---- */
+
+static const struct {
+    const weft_op *op;
+    conv_part part;
+    int axes;
+} ops[] = {
+    {&weft_op_conv2d, CONV_SMALL, 2},         {&weft_op_conv_transpose2d, CONV_BIG, 2},
+    {&weft_op_conv2d_weight, CONV_WEIGHT, 2}, {&weft_op_conv3d, CONV_SMALL, 3},
+    {&weft_op_conv_transpose3d, CONV_BIG, 3}, {&weft_op_conv3d_weight, CONV_WEIGHT, 3},
+};
+enum { OPS = sizeof ops / sizeof *ops };
+
+conv_part conv_part_of(const weft_op *op) {
+    for (int i = 0; i < OPS; i++)
+        if (ops[i].op == op) return ops[i].part;
+    return CONV_NO_PART;
+}
+
+int conv_axes(const weft_op *op) {
+    for (int i = 0; i < OPS; i++)
+        if (ops[i].op == op) return ops[i].axes;
+    return 0;
+}
+
+static const weft_op *op_of(conv_part part, int axes) {
+    for (int i = 0; i < OPS; i++)
+        if (ops[i].part == part && ops[i].axes == axes) return ops[i].op;
+    return NULL;
+}
+
 /* ---- attributes ---- */
+
+/* An image has no third number, and only transposed convolutions have an output padding. */
+static bool window_fits(const weft_op *op, const weft_window *w, weft_graph *g) {
+    const int64_t *grown = w->output_padding;
+    if (conv_part_of(op) == CONV_SMALL && (grown[0] || grown[1] || grown[2]))
+        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: output_padding is %s's alone: leave it 0",
+                          op->name, op_of(CONV_BIG, conv_axes(op))->name);
+    return conv_axes(op) == 3 || !(w->stride[2] || w->pad[2] || w->dilation[2] || grown[2]) ||
+           model_fail(g->model, g, WEFT_ARGUMENT,
+                      "%s: an image has two axes: leave the third number of each setting 0", op->name);
+}
 
 bool conv_attrs_from(conv_attrs *a, const weft_op *op, weft_value *x, weft_value *w,
                      const weft_window *window) {
@@ -10,16 +52,15 @@ bool conv_attrs_from(conv_attrs *a, const weft_op *op, weft_value *x, weft_value
     static const weft_window defaults;
     weft_graph *g = op_graph(op, 2, (weft_value *[]){x, w});
     if (!g) return false;
-    if (w->type.ndim != 4)
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: weight %s: it must have 4 axes", op->name,
-                          TYPE(&w->type));
+    int axes = conv_axes(op);
+    if (w->type.ndim != 2 + axes)
+        return model_fail(g->model, g, WEFT_SHAPE, "%s: weight %s: it must have %d axes", op->name,
+                          TYPE(&w->type), 2 + axes);
     if (!window) window = &defaults;
-    if (op == &weft_op_conv2d && (window->output_padding[0] || window->output_padding[1]))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "conv2d: output_padding is conv_transpose2d's alone: leave it 0");
+    if (!window_fits(op, window, g)) return false;
     *a = (conv_attrs){.groups = window->groups ? window->groups : 1};
-    a->kernel.n = a->stride.n = a->pad.n = a->dilation.n = a->output_padding.n = 2;
-    for (int i = 0; i < 2; i++) {
+    a->kernel.n = a->stride.n = a->pad.n = a->dilation.n = a->output_padding.n = axes;
+    for (int i = 0; i < axes; i++) {
         a->kernel.v[i] = w->type.shape[2 + i];
         a->stride.v[i] = window->stride[i] ? window->stride[i] : 1;
         a->pad.v[i] = window->pad[i];
@@ -31,20 +72,31 @@ bool conv_attrs_from(conv_attrs *a, const weft_op *op, weft_value *x, weft_value
 
 /* ---- checks ---- */
 
-static bool check_pair(const op_call *c, const char *name, const attr_ints *pair) {
-    return pair->n == 2 ||
-           op_fail(c, WEFT_ARGUMENT, "%s has %d numbers: it must have 2, height and width", name, pair->n);
+static bool check_axes(const op_call *c, const char *name, const attr_ints *numbers) {
+    int axes = conv_axes(c->op);
+    return numbers->n == axes ||
+           op_fail(c, WEFT_ARGUMENT, "%s has %d numbers: it must have %d, %sheight and width", name,
+                   numbers->n, axes, axes == 3 ? "depth, " : "");
 }
 
-bool conv_check_pairs(const op_call *c, const conv_attrs *a) {
-    return check_pair(c, "kernel", &a->kernel) && check_pair(c, "stride", &a->stride) &&
-           check_pair(c, "pad", &a->pad) && check_pair(c, "dilation", &a->dilation);
+/* Only transposed convolutions have an output padding. */
+bool conv_check_axes(const op_call *c, const conv_attrs *a) {
+    return check_axes(c, "kernel", &a->kernel) && check_axes(c, "stride", &a->stride) &&
+           check_axes(c, "pad", &a->pad) && check_axes(c, "dilation", &a->dilation) &&
+           (conv_part_of(c->op) != CONV_BIG || check_axes(c, "output_padding", &a->output_padding));
 }
 
 bool conv_check_image(const op_call *c, int i, const char *name) {
+    int axes = conv_axes(c->op);
     if (!op_want_float(c, i)) return false;
-    return op_in(c, i)->ndim == 4 ||
-           op_fail(c, WEFT_SHAPE, "%s %s: it must be [N, C, H, W]", name, TYPE(op_in(c, i)));
+    return op_in(c, i)->ndim == 2 + axes || op_fail(c, WEFT_SHAPE, "%s %s: it must be [N, C, %sH, W]", name,
+                                                    TYPE(op_in(c, i)), axes == 3 ? "D, " : "");
+}
+
+tensor_type conv_weight_type(const conv_attrs *a, weft_dtype dtype, int64_t o, int64_t channels) {
+    tensor_type w = type_of(dtype, 2, (int64_t[]){o, channels});
+    for (int i = 0; i < a->kernel.n; i++) w.shape[w.ndim++] = a->kernel.v[i];
+    return w;
 }
 
 bool conv_is_packed(const tensor_type *weight) {
@@ -58,10 +110,9 @@ bool conv_check_weight(const op_call *c, const conv_attrs *a, int64_t o, int64_t
     if (w->dtype != x->dtype)
         return op_fail(c, WEFT_TYPE, "x is %s and the weight %s: cast one to the other's type", TYPE(x),
                        TYPE(w));
-    tensor_type want = type_of(x->dtype, 4, (int64_t[]){o, channels, a->kernel.v[0], a->kernel.v[1]});
+    tensor_type want = conv_weight_type(a, x->dtype, o, channels);
     return type_equal(w, &want) ||
-           op_fail(c, WEFT_SHAPE, "x %s and weight %s: it must be [%lld, %lld, %lld, %lld]", TYPE(x), TYPE(w),
-                   (long long)o, (long long)channels, (long long)a->kernel.v[0], (long long)a->kernel.v[1]);
+           op_fail(c, WEFT_SHAPE, "x %s and weight %s: it must be %s", TYPE(x), TYPE(w), TYPE(&want));
 }
 
 weft_dtype conv_result_dtype(const conv_attrs *a, weft_dtype dtype) {
@@ -109,14 +160,15 @@ weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *we
     b.f32_output = false;
     /* The output padding restores the exact size of big, which the stride has rounded away. */
     b.out = big->shape[1];
-    b.output_padding.n = 2;
-    for (int i = 0; i < 2; i++)
+    b.output_padding.n = a->kernel.n;
+    for (int i = 0; i < a->kernel.n; i++)
         b.output_padding.v[i] = conv_growth(a, i, big->shape[2 + i], small->type.shape[2 + i]);
-    return node_value(small->node->graph, &weft_op_conv_transpose2d, 2, (weft_value *[]){small, weight}, &b);
+    return node_value(small->node->graph, op_of(CONV_BIG, a->kernel.n), 2, (weft_value *[]){small, weight},
+                      &b);
 }
 
-/* Where dilation exceeds the stride, the output padding may be a whole stride or more. Then conv2d makes more
- * positions than small has; they are cut off. */
+/* Where dilation exceeds the stride, the output padding may be a whole stride or more. Then the convolution makes
+ * more positions than small has; they are cut off. */
 weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *weight,
                             const tensor_type *small) {
     if (!big || !weight) return NULL;
@@ -124,8 +176,9 @@ weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *we
     b.f32_output = false;
     b.out = small->shape[1];
     b.output_padding.n = 0;
-    weft_value *v = node_value(big->node->graph, &weft_op_conv2d, 2, (weft_value *[]){big, weight}, &b);
-    for (int i = 2; v && i < 4; i++)
+    weft_value *v =
+        node_value(big->node->graph, op_of(CONV_SMALL, a->kernel.n), 2, (weft_value *[]){big, weight}, &b);
+    for (int i = 2; v && i < 2 + a->kernel.n; i++)
         if (v->type.shape[i] > small->shape[i]) v = weft_slice(v, i, 0, small->shape[i]);
     return v;
 }
@@ -136,5 +189,25 @@ weft_value *conv_weight_from(const conv_attrs *a, weft_value *big, weft_value *s
     b.f32_output = false;
     b.out = 0;
     b.output_padding.n = 0;
-    return node_value(big->node->graph, &weft_op_conv2d_weight, 2, (weft_value *[]){big, small}, &b);
+    return node_value(big->node->graph, op_of(CONV_WEIGHT, a->kernel.n), 2, (weft_value *[]){big, small}, &b);
+}
+
+weft_value *conv_bias_gradient(weft_value *dy) {
+    const int64_t axes[] = {0, 2, 3, 4};
+    return weft_sum(dy, dy->type.ndim - 1, axes, false);
+}
+
+/* ---- for the references ---- */
+
+tensor_type conv_taps(const conv_attrs *a) {
+    return type_of(WEFT_F32, a->kernel.n, a->kernel.v);
+}
+
+bool conv_meets(const conv_attrs *a, const tensor_type *big, const int64_t *small, const int64_t *k,
+                int64_t *at) {
+    for (int i = 0; i < a->kernel.n; i++) {
+        at[2 + i] = small[2 + i] * a->stride.v[i] - a->pad.v[i] + k[i] * a->dilation.v[i];
+        if (at[2 + i] < 0 || at[2 + i] >= big->shape[2 + i]) return false;
+    }
+    return true;
 }

@@ -1,5 +1,5 @@
 /* conv_transpose2d.c - transposed convolution, the data gradient of conv2d;
- * torch.nn.functional.conv_transpose2d.
+ * torch.nn.functional.conv_transpose2d. Its functions are conv_transpose3d's too.
  *     x [N, C, h, w]   w [C, out/groups, kh, kw]   b [out] (may be left out)   ->   y [N, out, H, W]
  *     y[n,o,Y,X] = b[o] + sum of x[n,c,y,x] w[c,o,ky,kx] over c, ky, kx and y with
  *                  y stride - pad + ky dilation = Y
@@ -28,12 +28,9 @@ static bool infer_axis(op_call *c, const conv_attrs *a, int i) {
                                                   TYPE(op_in(c, 0)), (long long)a->pad.v[i], 2 + i);
 }
 
-static bool infer(op_call *c) {
+bool conv_transpose_infer(op_call *c) {
     const conv_attrs *a = c->attrs;
-    if (!conv_check_pairs(c, a) || !conv_check_image(c, 0, "x")) return false;
-    if (a->output_padding.n != 2)
-        return op_fail(c, WEFT_ARGUMENT, "output_padding has %d numbers: it must have 2, height and width",
-                       a->output_padding.n);
+    if (!conv_check_axes(c, a) || !conv_check_image(c, 0, "x")) return false;
     const tensor_type *x = op_in(c, 0);
     if (x->shape[1] % a->groups || a->out % a->groups)
         return op_fail(c, WEFT_SHAPE,
@@ -41,45 +38,53 @@ static bool infer(op_call *c) {
                        (long long)x->shape[1], (long long)a->out, (long long)a->groups);
     if (!conv_check_weight(c, a, x->shape[1], a->out / a->groups) || !conv_check_bias(c, a)) return false;
     c->n_out = 1;
-    c->out[0] = type_of(conv_result_dtype(a, x->dtype), 4, (int64_t[]){x->shape[0], a->out, 0, 0});
-    return infer_axis(c, a, 0) && infer_axis(c, a, 1);
+    c->out[0] = *x;
+    c->out[0].dtype = conv_result_dtype(a, x->dtype);
+    c->out[0].shape[1] = a->out;
+    for (int i = 0; i < a->kernel.n; i++)
+        if (!infer_axis(c, a, i)) return false;
+    return true;
 }
 
-static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+void conv_transpose_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const conv_attrs *a = n->attrs;
     if (wanted[0]) din[0] = conv_small_from(a, dout[0], n->in[1], &n->in[0]->type);
     if (wanted[1]) din[1] = conv_weight_from(a, dout[0], n->in[0]);
-    if (n->n_in == 3 && wanted[2]) din[2] = weft_sum(dout[0], 3, (int64_t[]){0, 2, 3}, false);
+    if (n->n_in == 3 && wanted[2]) din[2] = conv_bias_gradient(dout[0]);
 }
 
-/* The y with y stride - pad + k dilation = big, or -1 when there is none. */
-static int64_t source(const conv_attrs *a, int axis, int64_t big, int64_t k, int64_t length) {
-    int64_t steps = big + a->pad.v[axis] - k * a->dilation.v[axis];
-    if (steps < 0 || steps % a->stride.v[axis] || steps / a->stride.v[axis] >= length) return -1;
-    return steps / a->stride.v[axis];
+/* Fills y of `from` with y stride - pad + k dilation = Y of `at` on all axes of the window; false: there is
+ * none. */
+static bool source(const conv_attrs *a, const tensor_type *x, const int64_t *at, const int64_t *k,
+                   int64_t *from) {
+    for (int i = 0; i < a->kernel.n; i++) {
+        int64_t steps = at[2 + i] + a->pad.v[i] - k[i] * a->dilation.v[i];
+        if (steps < 0 || steps % a->stride.v[i] || steps / a->stride.v[i] >= x->shape[2 + i]) return false;
+        from[2 + i] = steps / a->stride.v[i];
+    }
+    return true;
 }
 
-/* One element of y at index at = [n, o, Y, X], without the bias. */
+/* One element of y at index at = [n, o, (Z,) Y, X], without the bias. */
 static double window_sum(const kernel_call *c, const conv_attrs *a, const int64_t *at) {
     const tensor *x = &c->in[0], *w = &c->in[1];
     int64_t per_group = w->type.shape[1], channels = x->type.shape[1] / a->groups;
     int64_t first = at[1] / per_group * channels;
+    int64_t from[WEFT_MAX_NDIM] = {at[0]}, tap[WEFT_MAX_NDIM] = {0, at[1] % per_group};
+    tensor_type taps = conv_taps(a);
     double sum = 0;
-    for (int64_t ky = 0; ky < a->kernel.v[0]; ky++)
-        for (int64_t kx = 0; kx < a->kernel.v[1]; kx++) {
-            int64_t y = source(a, 0, at[2], ky, x->type.shape[2]),
-                    column = source(a, 1, at[3], kx, x->type.shape[3]);
-            if (y < 0 || column < 0) continue;
-            for (int64_t i = first; i < first + channels; i++)
-                sum += element_get(x, (int64_t[]){at[0], i, y, column}) *
-                       element_get(w, (int64_t[]){i, at[1] % per_group, ky, kx});
+    do
+        for (int64_t i = 0; i < channels && source(a, &x->type, at, tap + 2, from); i++) {
+            from[1] = tap[0] = first + i;
+            sum += element_get(x, from) * element_get(w, tap);
         }
+    while (index_next(&taps, tap + 2));
     return sum;
 }
 
-static weft_status reference(const kernel_call *c) {
+weft_status conv_transpose_reference(const kernel_call *c) {
     if (conv_is_packed(&c->in[1].type))
-        return kernel_fail(c, "conv_transpose2d: only the kernel that packed a weight takes it");
+        return kernel_fail(c, "%s: only the kernel that packed a weight takes it", c->node->op->name);
     bool has_bias = c->n_in == 3 && c->in[2].data;
     int64_t at[WEFT_MAX_NDIM] = {0};
     do
@@ -103,9 +108,9 @@ const weft_op weft_op_conv_transpose2d = {
     /* x and w are reduced; the bias is f32. */
     .reduced_in = 3,
     .reduced_out = 1,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
+    .infer = conv_transpose_infer,
+    .gradient = conv_transpose_gradient,
+    .reference = conv_transpose_reference,
     .samples =
         (const op_sample[]){
             {"f32[2,4,3,4], f32[4,3,3,3], f32[3]",
@@ -136,7 +141,7 @@ const weft_op weft_op_conv_transpose2d = {
              .out = "f32[2,16,10,10]", .no_gradient = true},
             {"f32[2,4,3,4], f32[3,3,3,3]",
              "out=3 kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1 output_padding=0,0",
-             .error = "it must be [4, 3, 3, 3]"},
+             .error = "it must be f32[4,3,3,3]"},
             {"f32[2,4,3,4], f32[4,3,3,3]",
              "out=3 kernel=3,3 stride=2,2 pad=0,0 dilation=1,1 groups=1 output_padding=2,0",
              .error = "output_padding 2: it must be smaller than the stride 2 or the dilation 1"},
@@ -152,10 +157,15 @@ const weft_op weft_op_conv_transpose2d = {
             {0}},
 };
 
-weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
+weft_value *conv_transpose_value(const weft_op *op, weft_value *x, weft_value *w, weft_value *b,
+                                 const weft_window *window) {
     conv_attrs a;
-    if (!conv_attrs_from(&a, &weft_op_conv_transpose2d, x, w, window)) return NULL;
+    if (!conv_attrs_from(&a, op, x, w, window)) return NULL;
     /* If a hostile number of groups overflows, infer rejects it. */
     if (__builtin_mul_overflow(w->type.shape[1], a.groups, &a.out)) a.out = w->type.shape[1];
-    return op_value(&weft_op_conv_transpose2d, b ? 3 : 2, (weft_value *[]){x, w, b}, &a);
+    return op_value(op, b ? 3 : 2, (weft_value *[]){x, w, b}, &a);
+}
+
+weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
+    return conv_transpose_value(&weft_op_conv_transpose2d, x, w, b, window);
 }

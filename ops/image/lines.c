@@ -1,6 +1,6 @@
 /* lines.c - convolutions and pooling of lines x[N, C, L]: builders that run the ops of images on [N, C, 1,
- * L], which is the same memory; torch.nn.functional.conv1d and its like. Of the pairs of weft_window and
- * weft_pool the first number is the line's, and the second is 0. */
+ * L], which is the same memory; torch.nn.functional.conv1d and its like. Of the numbers of weft_window and
+ * weft_pool the first is the line's, and the others are 0. */
 #include "ops/image/lines.h"
 
 #include "ops/kit/op_kit.h"
@@ -22,18 +22,18 @@ static bool line_fits(const char *name, const char *what, const weft_value *x, c
                                            TYPE(&x->type), form);
 }
 
-/* Turns {line, 0} into {1, line} for sizes, {0, line} for padding; false where there is a second number. */
-static bool turn(int64_t pair[2], int64_t height) {
-    bool is_line = pair[1] == 0;
-    pair[1] = pair[0];
-    pair[0] = height;
+/* Turns {line} into {1, line} for sizes, {0, line} for padding; false where there is a second number. */
+static bool turn(int64_t axes[3], int64_t height) {
+    bool is_line = axes[1] == 0 && axes[2] == 0;
+    axes[1] = axes[0];
+    axes[0] = height;
     return is_line;
 }
 
 static bool one_number(const char *name, const weft_value *x, bool is_line) {
     weft_graph *g = x->node->graph;
     return is_line || model_fail(g->model, g, WEFT_ARGUMENT,
-                                 "%s: a line has one axis: leave the second number of each pair 0", name);
+                                 "%s: a line has one axis: leave all numbers but the first 0", name);
 }
 
 /* ---- convolutions ---- */

@@ -21,6 +21,9 @@ bool pool_attrs_from(pool_attrs *a, const weft_op *op, weft_value *x, const weft
         a->pad.v[i] = p->pad[i];
         dilation[i] = p->dilation[i] ? p->dilation[i] : 1;
     }
+    if (x && (p->kernel[2] || p->stride[2] || p->pad[2] || p->dilation[2]))
+        return model_fail(x->node->graph->model, x->node->graph, WEFT_ARGUMENT,
+                          "%s: an image has two axes: leave the third number of each setting 0", op->name);
     bool is_dilated = dilation[0] != 1 || dilation[1] != 1, is_maximum = op == &weft_op_max_pool2d;
     if (is_dilated) a->dilation = (attr_ints){.n = 2, .v = {dilation[0], dilation[1]}};
     if (!x || (is_maximum ? !a->exclude_pad && !a->divisor : !is_dilated)) return true;

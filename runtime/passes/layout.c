@@ -1,6 +1,6 @@
 /* layout.c - the pass that gives every value its strides, decides which nodes are views, and selects kernels.
  *
- * Activations of four axes that image ops touch are channels-last throughout; pointwise results follow their
+ * Images and volumes (four and five axes) that image ops touch are channels-last throughout; pointwise results follow their
  * operands; all else is row-major. Where a kernel does not accept an operand's layout, a `reorder` node comes
  * before it; where it wants the operand in a form of its own (a convolution's weight), a `pack` node. A cast
  * of a parameter, like a packed parameter, is a derived value, made once per update; where a kernel packs a
@@ -128,11 +128,11 @@ static bool place_operands(placer *l, weft_node *n, const weft_kernel *kernel) {
     return true;
 }
 
-/* Whether pointwise results are channels-last: they are when an operand of four axes is, and is not row-major
- * too. */
+/* Whether pointwise results are channels-last: they are when an operand that is an image or a volume is, and
+ * is not row-major too. */
 static bool pointwise_channels_last(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->type.ndim == 4 && lies_channels_last(n->in[i]) && !lies_row_major(n->in[i]))
+        if (n->in[i] && type_is_image(&n->in[i]->type) && lies_channels_last(n->in[i]) && !lies_row_major(n->in[i]))
             return true;
     return false;
 }

@@ -23,7 +23,7 @@ static bool is_looked_at(const tensor *t) {
     stride_row_major(&t->type, dense);
     if (stride_same(&t->type, t->stride, dense)) return true;
     stride_channels_last(&t->type, dense);
-    return t->type.ndim == 4 && stride_same(&t->type, t->stride, dense);
+    return type_is_image(&t->type) && stride_same(&t->type, t->stride, dense);
 }
 
 /* `count` elements from element `from` of t on, copied to `data`. */

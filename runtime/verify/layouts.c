@@ -46,10 +46,10 @@ static bool is_rows(const weft_value *v) {
     return runs(v, NULL);
 }
 
-/* Channels-last for four axes, row-major for others. */
+/* Channels-last for four and five axes, row-major for others. */
 static bool is_image(const weft_value *v) {
-    static const int order[] = {0, 2, 3, 1};
-    return runs(v, v->type.ndim == 4 ? order : NULL);
+    static const int image[] = {0, 2, 3, 1}, volume[] = {0, 2, 3, 4, 1};
+    return runs(v, v->type.ndim == 4 ? image : v->type.ndim == 5 ? volume : NULL);
 }
 
 static bool has_bit(unsigned bits, int i) {

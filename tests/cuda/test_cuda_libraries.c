@@ -172,7 +172,7 @@ static void run_node(gpu *g, const char *signature, setting how, float *y, size_
     env.deterministic = how.deterministic;
     env.tf32 = how.tf32;
     block in[2],
-        out = block_new(&n->out[0].type, n->out[0].type.ndim == 4 ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS);
+        out = block_new(&n->out[0].type, type_is_image(&n->out[0].type) ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS);
     test_random r = {9};
     for (int i = 0; i < 2; i++) {
         in[i] = block_new(&n->in[i]->type, n->op->image_in >> i & 1 ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS);

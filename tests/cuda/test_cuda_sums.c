@@ -33,7 +33,7 @@ static void note(weft_value *v, const tensor *t) {
 }
 
 static layout_kind layout_of(const weft_value *v, bool is_image) {
-    return v->type.ndim == 4 && is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
+    return type_is_image(&v->type) && is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
 }
 
 /* Returns false when the sample cannot be built; free with trial_free in either case. */

@@ -70,8 +70,9 @@ cudnnStatus_t cuda_host_dnn::window_check(const descriptor *d) {
     }
     if (*d->get<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT ||
         *d->get<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION ||
-        axes != 2)
-        return fail(CUDNN_STATUS_NOT_SUPPORTED, "only f32 cross-correlations of images are emulated");
+        (axes != 2 && axes != 3))
+        return fail(CUDNN_STATUS_NOT_SUPPORTED,
+                    "only f32 cross-correlations of images and volumes are emulated");
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -98,25 +99,27 @@ static const descriptor *result_of(const convolution &c) {
                                                                                     : c.weight;
 }
 
-/* Four axes, channels and groups that fit, and a small image that follows from the large one. */
+/* Axes, channels and groups that fit, and a small image that follows from the large one. */
 cudnnStatus_t cuda_host_dnn::operation_check(const descriptor *d) {
     convolution c = convolution_of(d);
-    for (const descriptor *t : {c.big, c.small, c.weight})
-        if (t->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR || count_of(t, CUDNN_ATTR_TENSOR_DIMENSIONS) != 4)
-            return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "an operand is no tensor of four axes");
     if (c.window->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
         return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "a window is none");
+    int64_t axes = *numbers(c.window, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+    for (const descriptor *t : {c.big, c.small, c.weight})
+        if (t->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR ||
+            count_of(t, CUDNN_ATTR_TENSOR_DIMENSIONS) != 2 + axes)
+            return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "an operand has not the window's axes");
     const int64_t *big = shape_of(c.big), *small = shape_of(c.small), *weight = shape_of(c.weight);
     if (big[0] != small[0] || small[1] != weight[0] || big[1] % weight[1] || small[1] % (big[1] / weight[1]))
         return fail(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "images or channels do not fit");
-    for (int i = 0; i < 2; i++) {
+    for (int64_t i = 0; i < axes; i++) {
         int64_t extent = numbers(c.window, CUDNN_ATTR_CONVOLUTION_DILATIONS)[i] * (weight[2 + i] - 1) + 1,
                 room = big[2 + i] + numbers(c.window, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS)[i] +
                        numbers(c.window, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS)[i] - extent;
         if (room < 0 ||
             small[2 + i] != room / numbers(c.window, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)[i] + 1)
             return fail(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "axis %d does not follow from the window",
-                        2 + i);
+                        (int)(2 + i));
     }
     return CUDNN_STATUS_SUCCESS;
 }
@@ -235,24 +238,34 @@ cudnnStatus_t cuda_host_dnn::plan_check(const descriptor *graph, int engine, int
 
 /* ---- running ---- */
 
-/* A tensor as floats without gaps, whatever its strides: [axis 0, axes 2 and 3, axis 1]. */
+/* A tensor as floats without gaps, whatever its strides: [axis 0, axes 2 to 4, axis 1]. Images have depth 1. */
 struct image {
-    int64_t n, h, w, c;
+    int64_t n, d, h, w, c;
     std::vector<float> x;
-    float *at(int64_t i, int64_t y, int64_t z) {
-        return x.data() + ((i * h + y) * w + z) * c;
+    float *at(int64_t i, int64_t z, int64_t y, int64_t column) {
+        return x.data() + (((i * d + z) * h + y) * w + column) * c;
     }
 };
+
+/* The length of axis d, h, w, or the window's number of it; of images `flat` for the depth. */
+static int64_t extent_of(const int64_t *of, int64_t axes, int i, int64_t flat) {
+    return i < 3 - axes ? flat : of[i - (3 - axes)];
+}
 
 /* Calls visit(index without gaps, offset by strides) for every element. */
 template <class F> static void each_element(const descriptor *t, F visit) {
     const int64_t *shape = shape_of(t), *stride = numbers(t, CUDNN_ATTR_TENSOR_STRIDES);
-    int64_t k = 0;
+    int64_t axes = count_of(t, CUDNN_ATTR_TENSOR_DIMENSIONS) - 2, k = 0, length[3], step[3];
+    for (int i = 0; i < 3; i++) {
+        length[i] = extent_of(shape + 2, axes, i, 1);
+        step[i] = extent_of(stride + 2, axes, i, 0);
+    }
     for (int64_t i = 0; i < shape[0]; i++)
-        for (int64_t y = 0; y < shape[2]; y++)
-            for (int64_t x = 0; x < shape[3]; x++)
-                for (int64_t c = 0; c < shape[1]; c++)
-                    visit(k++, i * stride[0] + c * stride[1] + y * stride[2] + x * stride[3]);
+        for (int64_t z = 0; z < length[0]; z++)
+            for (int64_t y = 0; y < length[1]; y++)
+                for (int64_t x = 0; x < length[2]; x++)
+                    for (int64_t c = 0; c < shape[1]; c++)
+                        visit(k++, i * stride[0] + c * stride[1] + z * step[0] + y * step[1] + x * step[2]);
 }
 
 /* The value that the engine computes with. */
@@ -261,8 +274,9 @@ static float rounded(float x, int engine, element e) {
 }
 
 static image image_load(const descriptor *t, const void *from, int engine, bool is_result) {
-    const int64_t *s = shape_of(t);
-    image m = {s[0], s[2], s[3], s[1], std::vector<float>((size_t)(s[0] * s[1] * s[2] * s[3]))};
+    const int64_t *s = shape_of(t), axes = count_of(t, CUDNN_ATTR_TENSOR_DIMENSIONS) - 2;
+    image m = {s[0], extent_of(s + 2, axes, 0, 1), s[axes], s[1 + axes], s[1], {}};
+    m.x.resize((size_t)(m.n * m.d * m.h * m.w * m.c));
     if (!is_result)
         each_element(t, [&](int64_t k, int64_t at) {
             m.x[(size_t)k] = rounded(element_load(element_of(t), from, at), engine, element_of(t));
@@ -296,21 +310,26 @@ static void multiply(const convolution &c, float *big, float *small, float *weig
 }
 
 static void convolve(const convolution &c, image &big, image &small, image &weight) {
-    const int64_t *stride = numbers(c.window, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES),
-                  *pad = numbers(c.window, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
-                  *dilation = numbers(c.window, CUDNN_ATTR_CONVOLUTION_DILATIONS);
-    int64_t groups = big.c / weight.c;
+    int64_t axes = *numbers(c.window, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS), groups = big.c / weight.c;
+    int64_t taps = weight.d * weight.h * weight.w, places = small.d * small.h * small.w;
+    int64_t stride[3], pad[3], dilation[3];
+    for (int i = 0; i < 3; i++) {
+        stride[i] = extent_of(numbers(c.window, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES), axes, i, 1);
+        pad[i] = extent_of(numbers(c.window, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS), axes, i, 0);
+        dilation[i] = extent_of(numbers(c.window, CUDNN_ATTR_CONVOLUTION_DILATIONS), axes, i, 1);
+    }
+    /* where tap k of place p lies along axis i of big */
+    auto along = [&](int i, int64_t p, int64_t k) { return p * stride[i] - pad[i] + k * dilation[i]; };
     for (int64_t n = 0; n < small.n; n++)
-        for (int64_t y = 0; y < small.h; y++)
-            for (int64_t x = 0; x < small.w; x++)
-                for (int64_t ky = 0; ky < weight.h; ky++)
-                    for (int64_t kx = 0; kx < weight.w; kx++) {
-                        int64_t row = y * stride[0] - pad[0] + ky * dilation[0],
-                                column = x * stride[1] - pad[1] + kx * dilation[1];
-                        if (row < 0 || row >= big.h || column < 0 || column >= big.w) continue;
-                        multiply(c, big.at(n, row, column), small.at(n, y, x), weight.at(0, ky, kx), groups,
-                                 weight.c, small.c / groups, weight.h * weight.w * weight.c);
-                    }
+        for (int64_t p = 0; p < places; p++)
+            for (int64_t k = 0; k < taps; k++) {
+                int64_t z = along(0, p / small.w / small.h, k / weight.w / weight.h),
+                        y = along(1, p / small.w % small.h, k / weight.w % weight.h),
+                        x = along(2, p % small.w, k % weight.w);
+                if (z < 0 || z >= big.d || y < 0 || y >= big.h || x < 0 || x >= big.w) continue;
+                multiply(c, big.at(n, z, y, x), small.at(n, 0, 0, p), weight.at(0, 0, 0, k), groups, weight.c,
+                         small.c / groups, taps * weight.c);
+            }
 }
 
 /* Bytes from the first element to the end of the last. */

@@ -52,7 +52,7 @@ static layout_kind operand_layout(const weft_node *n, const weft_kernel *kernel,
     if (t->broken && t->broken->operand == i) return t->broken->layout;
     layout_rule rule = kernel_input_layout(kernel, n, i);
     layout_kind wish = t->only >= 0 && t->only != i ? LAYOUT_ROWS : t->layout;
-    bool is_image = rule == LIES_CHANNELS_LAST && n->in[i]->type.ndim == 4;
+    bool is_image = rule == LIES_CHANNELS_LAST && type_is_image(&n->in[i]->type);
     if (rule == LIES_ANYHOW) return wish;
     if (wish == LAYOUT_STRAY) return is_image ? LAYOUT_STRAY_IMAGE : wish;
     if (wish == LAYOUT_SHIFTED && !is_image) return wish;
@@ -348,7 +348,7 @@ static bool has_strays(const weft_node *n) {
 
 static bool has_images(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->type.ndim == 4) return true;
+        if (n->in[i] && type_is_image(&n->in[i]->type)) return true;
     return false;
 }
 

@@ -100,7 +100,7 @@ static bool dropped_reorder(const victim *v) {
 }
 
 static bool is_strict(const weft_node *n) {
-    return n->kernel && n->n_in && n->in[0] && n->in[0]->type.ndim == 4 && !n->in[0]->variable &&
+    return n->kernel && n->n_in && n->in[0] && type_is_image(&n->in[0]->type) && !n->in[0]->variable &&
            kernel_input_layout(n->kernel, n, 0) != LIES_ANYHOW;
 }
 
@@ -161,7 +161,7 @@ static bool view_not_permuted(const victim *v) {
 
 static bool in_place_otherwise(const victim *v) {
     weft_node *n = mutant_pick(v, is_in_place);
-    return n && n->n_out == 1 && n->out[0].type.ndim == 4 && lay_reversed(&n->out[0]);
+    return n && n->n_out == 1 && type_is_image(&n->out[0].type) && lay_reversed(&n->out[0]);
 }
 
 static bool output_as_it_lies(const victim *v) {

@@ -50,7 +50,7 @@ typedef struct block {
 } block;
 typedef enum layout_kind {
     LAYOUT_ROWS,
-    LAYOUT_CHANNELS_LAST, /* for 4 axes; row-major otherwise */
+    LAYOUT_CHANNELS_LAST, /* for 4 and 5 axes; row-major otherwise */
     LAYOUT_STRAY,         /* row-major, but axes of length 1 have arbitrary strides */
     LAYOUT_STRAY_IMAGE,   /* channels-last, likewise */
     LAYOUT_ODD,           /* axes in another order, with gaps and arbitrary strides, as a view may have */

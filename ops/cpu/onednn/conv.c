@@ -1,6 +1,6 @@
-/* conv.c - the three convolutions by oneDNN in f32 and bf16.
+/* conv.c - the convolutions of images and volumes by oneDNN in f32 and bf16.
  *
- * conv2d is a forward convolution, conv_transpose2d a backward-data one (its bias is added afterwards, which
+ * conv2d (and all that is said of it, conv3d) is a forward convolution, conv_transpose2d a backward-data one (its bias is added afterwards, which
  * costs one pass over the result; oneDNN's deconvolution does the same inside), conv2d_weight a
  * backward-weights one. Images are channels-last. The primitive chooses the weight's format: conv2d and
  * conv_transpose2d read a weight that a `pack` node packed, or repack a plain one in each run; conv2d_weight
@@ -25,18 +25,19 @@ const char *conv_unfit(const weft_node *n) {
 
 /* Images are always channels-last for these kernels: [N, C, H, W] with strides [H W C, 1, W C, C]. */
 static onednn_tensor image_tensor(const tensor_type *t) {
-    onednn_tensor d = {.dtype = t->dtype, .ndim = 4};
-    memcpy(d.shape, t->shape, 4 * sizeof d.shape[0]);
+    onednn_tensor d = {.dtype = t->dtype, .ndim = t->ndim};
+    memcpy(d.shape, t->shape, (size_t)t->ndim * sizeof d.shape[0]);
     stride_channels_last(t, d.stride);
     return d;
 }
 
-/* Row-major [out, channels / groups, kh, kw]. With groups oneDNN wants an axis for them: the same bytes in
- * the same order as [groups, out / groups, channels / groups, kh, kw]. */
+/* Row-major [out, channels / groups, window]. With groups oneDNN wants an axis for them: the same bytes in the
+ * same order as [groups, out / groups, channels / groups, window]. */
 static onednn_tensor weight_tensor(const conv_attrs *a, weft_dtype dtype, int64_t o, int64_t channels) {
-    int64_t shape[5] = {a->groups, o / a->groups, channels / a->groups, a->kernel.v[0], a->kernel.v[1]};
+    int64_t shape[6] = {a->groups, o / a->groups, channels / a->groups};
     int first = a->groups == 1;
-    tensor_type t = type_of(dtype, 5 - first, shape + first);
+    memcpy(shape + 3, a->kernel.v, (size_t)a->kernel.n * sizeof shape[0]);
+    tensor_type t = type_of(dtype, 3 + a->kernel.n - first, shape + first);
     onednn_tensor d = {.dtype = dtype, .ndim = t.ndim};
     memcpy(d.shape, t.shape, (size_t)t.ndim * sizeof d.shape[0]);
     stride_row_major(&t, d.stride);
@@ -46,7 +47,8 @@ static onednn_tensor weight_tensor(const conv_attrs *a, weft_dtype dtype, int64_
 /* `big` is the problem's src and `small` its dst, whichever of them the op computes. */
 void conv_problem(const weft_node *n, const kernel_env *env, onednn_problem *p) {
     const conv_attrs *a = n->attrs;
-    bool transposed = n->op == &weft_op_conv_transpose2d, weight = n->op == &weft_op_conv2d_weight;
+    conv_part part = conv_part_of(n->op);
+    bool transposed = part == CONV_BIG, weight = part == CONV_WEIGHT;
     const tensor_type *big = transposed ? &n->out[0].type : &n->in[0]->type;
     const tensor_type *small = transposed ? &n->in[0]->type : weight ? &n->in[1]->type : &n->out[0].type;
     weft_dtype dtype = weight ? n->out[0].type.dtype : n->in[0]->type.dtype;
@@ -61,7 +63,7 @@ void conv_problem(const weft_node *n, const kernel_env *env, onednn_problem *p) 
                           .plain = dtype};
     if (p->kind == ONEDNN_CONV && n->n_in == 3 && n->in[2])
         p->bias = (onednn_tensor){n->in[2]->type.dtype, .ndim = 1, .shape = {a->out}, .stride = {1}};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < a->kernel.n; i++) {
         p->stride[i] = a->stride.v[i];
         p->dilation[i] = a->dilation.v[i];
         p->pad_before[i] = p->pad_after[i] = a->pad.v[i];
@@ -97,6 +99,11 @@ weft_status conv_pack_open(const weft_node *n, weft_dtype plain, const kernel_en
 
 /* ---- what the compiler asks ---- */
 
+/* A packed weight has type u8[bytes]: the graph's `pack` node made it. */
+static bool is_given_packed(const weft_node *n) {
+    return conv_part_of(n->op) != CONV_WEIGHT && conv_is_packed(&n->in[1]->type);
+}
+
 /* An f32 node keeps oneDNN's reference if there is nothing better; reduced nodes then run as f32
  * (simd/cast.c). */
 static const char *declines(const weft_node *n, const kernel_env *env) {
@@ -109,15 +116,9 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
         return is_f32 ? "oneDNN has no primitive for this window"
                       : "oneDNN has no bf16 primitive for this here";
     if (description.is_reference && !is_f32) return "oneDNN has only its reference for this in bf16";
-    if (n->op != &weft_op_conv2d_weight && conv_is_packed(&n->in[1]->type) &&
-        n->in[1]->type.shape[0] != (int64_t)description.packed_bytes)
+    if (is_given_packed(n) && n->in[1]->type.shape[0] != (int64_t)description.packed_bytes)
         return "the weight was packed for another kernel";
     return NULL;
-}
-
-/* A packed weight has type u8[bytes]: the graph's `pack` node made it. */
-static bool is_given_packed(const weft_node *n) {
-    return n->op != &weft_op_conv2d_weight && conv_is_packed(&n->in[1]->type);
 }
 
 /* Scratch, then the packed weight, unless a pack node made that. */
@@ -196,16 +197,14 @@ static void add_bias(const tensor *y, const tensor *bias, int threads) {
 /* conv_transpose2d is oneDNN's backward data: our input is its dst and our result its src. */
 static weft_status conv_run(void *state, const kernel_call *c) {
     conv_state *s = state;
-    const weft_op *op = c->node->op;
+    conv_part part = conv_part_of(c->node->op);
     onednn_buffers b = {.scratch = c->workspace};
     if (c->workspace) b.packed = (char *)c->workspace + s->packed_at;
-    b.src = op == &weft_op_conv_transpose2d ? c->out[0].data : c->in[0].data;
-    b.dst = op == &weft_op_conv_transpose2d ? c->in[0].data
-            : op == &weft_op_conv2d         ? c->out[0].data
-                                            : c->in[1].data;
-    b.weight = op == &weft_op_conv2d_weight ? c->out[0].data : c->in[1].data;
-    const tensor *bias = c->n_in == 3 && op != &weft_op_conv2d_weight && c->in[2].data ? &c->in[2] : NULL;
-    if (op == &weft_op_conv2d && bias) b.bias = bias->data;
+    b.src = part == CONV_BIG ? c->out[0].data : c->in[0].data;
+    b.dst = part == CONV_BIG ? c->in[0].data : part == CONV_SMALL ? c->out[0].data : c->in[1].data;
+    b.weight = part == CONV_WEIGHT ? c->out[0].data : c->in[1].data;
+    const tensor *bias = c->n_in == 3 && part != CONV_WEIGHT && c->in[2].data ? &c->in[2] : NULL;
+    if (part == CONV_SMALL && bias) b.bias = bias->data;
     weft_status status = onednn_run(s->primitive, &b, c->error);
     /* backward data takes no bias */
     if (status == WEFT_OK && bias && !b.bias) add_bias(&c->out[0], bias, c->threads);
@@ -214,28 +213,21 @@ static weft_status conv_run(void *state, const kernel_call *c) {
 
 /* ---- the kernels ---- */
 
-#define CONV_KERNEL(of)                                                                                      \
+#define CONV_KERNEL(of, ...)                                                                                 \
     const weft_kernel onednn_##of = {                                                                        \
         .name = "onednn",                                                                                    \
         .op = &weft_op_##of,                                                                                 \
         .min_isa = WEFT_ISA_SSE2,                                                                            \
         .declines = declines,                                                                                \
         .workspace = workspace,                                                                              \
-        .packed_bytes = packed_bytes,                                                                        \
+        __VA_ARGS__,                                                                                         \
         .open = conv_open,                                                                                   \
         .run = conv_run,                                                                                     \
         .close = conv_close,                                                                                 \
     }
-CONV_KERNEL(conv2d);
-CONV_KERNEL(conv_transpose2d);
-
-const weft_kernel onednn_conv2d_weight = {
-    .name = "onednn",
-    .op = &weft_op_conv2d_weight,
-    .min_isa = WEFT_ISA_SSE2,
-    .declines = declines,
-    .workspace = workspace,
-    .open = conv_open,
-    .run = conv_run,
-    .close = conv_close,
-};
+CONV_KERNEL(conv2d, .packed_bytes = packed_bytes);
+CONV_KERNEL(conv_transpose2d, .packed_bytes = packed_bytes);
+CONV_KERNEL(conv2d_weight, .packed_bytes = NULL);
+CONV_KERNEL(conv3d, .packed_bytes = packed_bytes);
+CONV_KERNEL(conv_transpose3d, .packed_bytes = packed_bytes);
+CONV_KERNEL(conv3d_weight, .packed_bytes = NULL);

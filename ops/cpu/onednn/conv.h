@@ -1,5 +1,5 @@
 /* conv.h - convolutions as oneDNN's problems, and packing the weight of a convolution for the `pack` kernel.
- * In all functions `n` is the conv2d, conv_transpose2d or conv2d_weight node, and `plain` the element type of
+ * In all functions `n` is the node of a convolution, and `plain` the element type of
  * the weight before it is packed. */
 #ifndef WEFT_OPS_CPU_ONEDNN_CONV_H
 #define WEFT_OPS_CPU_ONEDNN_CONV_H

@@ -72,9 +72,13 @@ static dnnl_status_t operation_init(const onednn_problem *p, operation *o) {
     dnnl_status_t s = problem_descs(p, &d);
     if (s != dnnl_success) return s;
     const dnnl_memory_desc_t *bias = p->bias.ndim ? &d.bias : NULL;
-    dnnl_dims_t stride = {p->stride[0], p->stride[1]}, before = {p->pad_before[0], p->pad_before[1]},
-                after = {p->pad_after[0], p->pad_after[1]},
-                dilation = {p->dilation[0] - 1, p->dilation[1] - 1}; /* oneDNN counts dilations from 0 */
+    dnnl_dims_t stride, before, after, dilation;
+    for (int i = 0; i < 3; i++) { /* it reads as many as src has axes behind the channels */
+        stride[i] = p->stride[i];
+        before[i] = p->pad_before[i];
+        after[i] = p->pad_after[i];
+        dilation[i] = p->dilation[i] - 1; /* oneDNN counts dilations from 0 */
+    }
     switch (p->kind) {
     case ONEDNN_CONV:
         return dnnl_dilated_convolution_forward_desc_init(&o->conv, dnnl_forward_training,
@@ -113,13 +117,21 @@ static const char *implementation(const_dnnl_primitive_desc_t pd) {
  * through column k is x; column k is blind when x is past the last output pixel, or sees the padding after
  * the image. */
 static bool has_blind_column(const onednn_problem *p) {
-    int64_t columns = p->weight.shape[p->weight.ndim - 1], step = p->stride[1];
+    int last = p->src.ndim - 1, axis = last - 2;
+    int64_t columns = p->weight.shape[p->weight.ndim - 1], step = p->stride[axis];
     for (int64_t k = 0; k < columns; k++) {
-        int64_t at = k * p->dilation[1] - p->pad_before[1], x = at < 0 ? (step - 1 - at) / step : 0;
-        if (x >= p->dst.shape[3] || at + x * step >= p->src.shape[3]) return true;
+        int64_t at = k * p->dilation[axis] - p->pad_before[axis], x = at < 0 ? (step - 1 - at) / step : 0;
+        if (x >= p->dst.shape[last] || at + x * step >= p->src.shape[last]) return true;
     }
     return false;
 }
+
+static bool has_strides(const onednn_problem *p) {
+    for (int i = 0; i < p->src.ndim - 2; i++)
+        if (p->stride[i] != 1) return true;
+    return false;
+}
+
 /* Implementations of 2.6.3 that must not be used; tests/test_onednn_sweep.c looks for more.
  *
  * Weight gradients. "jit_1x1:avx2" and its AVX-512 variants (in bf16 too), with strides: they first copy the
@@ -134,12 +146,12 @@ static bool has_blind_column(const onednn_problem *p) {
  * instructions for bf16, is right. */
 static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     const char *name = implementation(pd);
-    bool is_point = strstr(name, "1x1"), has_strides = p->stride[0] != 1 || p->stride[1] != 1;
+    bool is_point = strstr(name, "1x1"), strides = p->kind != ONEDNN_MATMUL && has_strides(p);
     int64_t channels = p->src.shape[1];
     if (p->kind == ONEDNN_CONV_WEIGHT && is_point)
-        return has_strides && channels < (strstr(name, "avx512") ? 16 : 8);
+        return strides && channels < (strstr(name, "avx512") ? 16 : 8);
     if (p->kind == ONEDNN_CONV_WEIGHT && strstr(name, "jit_bf16"))
-        return has_blind_column(p) || (has_strides && channels == 1);
+        return has_blind_column(p) || (strides && channels == 1);
     return p->kind == ONEDNN_CONV_DATA && is_point && strstr(name, "avx512_core_bf16") && p->dst.shape[1] % 2;
 }
 

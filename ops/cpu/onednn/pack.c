@@ -40,8 +40,8 @@ static const char *target_find(const weft_node *n, const kernel_env *env, target
     *t = (target){0};
     t->node = node_from_signature(a->of, env->env, &error);
     if (!t->node) return error.status == WEFT_MEMORY ? no_memory : other;
-    if (a->operand != 1 || (t->node->op != &weft_op_conv2d && t->node->op != &weft_op_conv_transpose2d))
-        return other;
+    conv_part part = conv_part_of(t->node->op);
+    if (a->operand != 1 || (part != CONV_SMALL && part != CONV_BIG)) return other;
     const weft_value *plain = t->node->in[1];
     t->as = t->node;
     if (!shape_equal(&plain->type, &w->type) || !dtype_is_row(w->type.dtype)) return other;

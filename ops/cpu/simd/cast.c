@@ -9,12 +9,13 @@
 #include "ops/linalg/matmul.h"
 
 extern const weft_kernel onednn_matmul, onednn_linear, onednn_conv2d, onednn_conv_transpose2d,
-    onednn_parts_weight, onednn_conv2d_weight;
+    onednn_parts_weight, onednn_conv2d_weight, onednn_conv3d, onednn_conv_transpose3d, onednn_conv3d_weight;
 
 /* The kernel that runs an f32 shadow. */
 static const weft_kernel *inner_of(const weft_node *n, const kernel_env *env) {
-    const weft_kernel *const all[] = {&onednn_matmul, &onednn_linear, &onednn_conv2d,
-                                      &onednn_conv_transpose2d, &onednn_conv2d_weight};
+    const weft_kernel *const all[] = {&onednn_matmul,           &onednn_linear,        &onednn_conv2d,
+                                      &onednn_conv_transpose2d, &onednn_conv2d_weight, &onednn_conv3d,
+                                      &onednn_conv_transpose3d, &onednn_conv3d_weight};
     if (n->op == onednn_parts_weight.op && !onednn_parts_weight.declines(n, env)) return &onednn_parts_weight;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->op == n->op) return all[i];
@@ -148,3 +149,6 @@ ROW(linear, 0)
 ROW(conv2d, 0)
 ROW(conv_transpose2d, 0)
 ROW(conv2d_weight, 0)
+ROW(conv3d, 0)
+ROW(conv_transpose3d, 0)
+ROW(conv3d_weight, 0)

@@ -79,8 +79,8 @@ static cudnnBackendDescriptor_t tensor_new(dnn *d, const dnn_tensor *t, int64_t 
     stride_channels_last(&t->type, stride);
     cudnnBackendDescriptor_t made = begin(d, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     set(d, made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set_numbers(d, made, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, t->type.shape);
-    set_numbers(d, made, CUDNN_ATTR_TENSOR_STRIDES, 4, stride);
+    set_numbers(d, made, CUDNN_ATTR_TENSOR_DIMENSIONS, t->type.ndim, t->type.shape);
+    set_numbers(d, made, CUDNN_ATTR_TENSOR_STRIDES, t->type.ndim, stride);
     set_numbers(d, made, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id);
     set_numbers(d, made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment);
     finish_descriptor(d, made);
@@ -91,15 +91,15 @@ static cudnnBackendDescriptor_t tensor_new(dnn *d, const dnn_tensor *t, int64_t 
 static cudnnBackendDescriptor_t window_new(dnn *d, const dnn_conv *what) {
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    int64_t axes = 2;
+    int64_t axes = what->big.type.ndim - 2;
     cudnnBackendDescriptor_t made = begin(d, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     set(d, made, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
     set(d, made, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
     set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &axes);
-    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, what->pad);
-    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, what->pad);
-    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, what->stride);
-    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, what->dilation);
+    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axes, what->pad);
+    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, axes, what->pad);
+    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, axes, what->stride);
+    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_DILATIONS, axes, what->dilation);
     finish_descriptor(d, made);
     return made;
 }

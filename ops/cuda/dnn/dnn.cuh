@@ -20,14 +20,14 @@ typedef enum dnn_kind {
 } dnn_kind;
 
 typedef struct dnn_tensor {
-    tensor_type type; /* four axes, stored channels-last */
+    tensor_type type; /* four or five axes, stored channels-last */
     int alignment;    /* of the first element's address, in bytes */
 } dnn_tensor;
 
 typedef struct dnn_conv {
     dnn_kind kind;
     dnn_tensor big, small, weight;
-    int64_t pad[2], stride[2], dilation[2]; /* height, width */
+    int64_t pad[3], stride[3], dilation[3]; /* (depth,) height, width */
     size_t workspace_bytes;                 /* the most that a plan may need */
     /* f32 operands may become TF32: the user allowed it, or they have no more bits than that */
     bool may_round;

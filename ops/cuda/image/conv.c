@@ -1,4 +1,4 @@
-/* conv.c - see conv.h: the plan of a convolution, and the rows of the three convolutions and of `pack`. */
+/* conv.c - see conv.h: the plan of a convolution, and the rows of the convolutions and of `pack`. */
 #include "ops/cuda/image/conv.h"
 
 #include "ops/cuda/kit/operand.h"
@@ -28,14 +28,14 @@ static bool is_turned(const conv_plan *p) {
 
 /* The larger and the smaller image of the three ops; `small` gets the size that cuDNN computes from `big`. */
 static void find_images(const weft_node *n, conv_plan *p) {
-    p->is_transposed = n->op == &weft_op_conv_transpose2d;
-    p->is_weight = n->op == &weft_op_conv2d_weight;
+    p->is_transposed = conv_part_of(n->op) == CONV_BIG;
+    p->is_weight = conv_part_of(n->op) == CONV_WEIGHT;
     p->big_value = p->is_transposed ? &n->out[0] : n->in[0];
     p->small_value = p->is_weight ? n->in[1] : p->is_transposed ? n->in[0] : &n->out[0];
     p->big = p->big_value->type;
     p->small = p->small_value->type;
     p->big.dtype = p->small.dtype = n->in[0]->type.dtype;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < conv_axes(n->op); i++) {
         /* the size that follows from `big`, which may be more than the node's */
         int64_t full = conv_small(n->attrs, i, p->big.shape[2 + i]);
         if (full != p->small.shape[2 + i]) p->extends_small = true;
@@ -72,9 +72,9 @@ conv_plan conv_plan_of(const weft_node *n) {
     conv_plan p = {.result = n->out[0].type.dtype};
     find_images(n, &p);
     p.in_channels = p.big.shape[1] / a->groups;
-    p.taps = a->kernel.v[0] * a->kernel.v[1];
-    p.weight =
-        type_of(p.big.dtype, 4, (int64_t[]){p.small.shape[1], p.in_channels, a->kernel.v[0], a->kernel.v[1]});
+    p.weight = conv_weight_type(a, p.big.dtype, p.small.shape[1], p.in_channels);
+    p.taps = 1;
+    for (int i = 0; i < a->kernel.n; i++) p.taps *= a->kernel.v[i];
     p.is_packed = !p.is_weight && conv_is_packed(&n->in[1]->type);
     p.reorders_weight = is_turned(&p) && !p.is_packed;
     p.rounds = p.is_weight && p.result != p.big.dtype;
@@ -84,7 +84,7 @@ conv_plan conv_plan_of(const weft_node *n) {
 }
 
 size_t conv_packed_bytes(const weft_node *n, int operand) {
-    if (operand != 1 || n->op == &weft_op_conv2d_weight || conv_is_packed(&n->in[1]->type)) return 0;
+    if (operand != 1 || conv_part_of(n->op) == CONV_WEIGHT || conv_is_packed(&n->in[1]->type)) return 0;
     conv_plan p = conv_plan_of(n);
     return p.reorders_weight ? type_bytes(&p.weight) : 0;
 }
@@ -98,7 +98,7 @@ static bool is_supported(weft_dtype dtype) {
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
     if (!is_supported(n->in[0]->type.dtype)) return "operands must be f32, bf16 or f16";
-    if (n->op == &weft_op_conv2d_weight || !conv_is_packed(&n->in[1]->type)) return NULL;
+    if (conv_part_of(n->op) == CONV_WEIGHT || !conv_is_packed(&n->in[1]->type)) return NULL;
     conv_plan p = conv_plan_of(n);
     return n->in[1]->type.shape[0] == (int64_t)type_bytes(&p.weight)
                ? NULL
@@ -142,38 +142,23 @@ static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
 #define TUNE NULL
 #endif
 
-const weft_kernel cuda_conv2d = {
-    .name = "cudnn",
-    .op = &weft_op_conv2d,
-    .declines = declines,
-    .workspace = workspace,
-    .work = work,
-    .packed_bytes = packed_bytes,
-    CUDA_OPEN(conv2d),
-    .tune = TUNE,
-};
-
-const weft_kernel cuda_conv_transpose2d = {
-    .name = "cudnn",
-    .op = &weft_op_conv_transpose2d,
-    .declines = declines,
-    .workspace = workspace,
-    .work = work,
-    .packed_bytes = packed_bytes,
-    CUDA_OPEN(conv_transpose2d),
-    .tune = TUNE,
-};
-
-const weft_kernel cuda_conv2d_weight = {
-    .name = "cudnn",
-    .op = &weft_op_conv2d_weight,
-    .declines = declines,
-    .workspace = workspace,
-    .work = work,
-    .rounds_f32_output = true,
-    CUDA_OPEN(conv2d_weight),
-    .tune = TUNE,
-};
+#define CONV(of, ...)                                                                                        \
+    const weft_kernel cuda_##of = {                                                                          \
+        .name = "cudnn",                                                                                     \
+        .op = &weft_op_##of,                                                                                 \
+        .declines = declines,                                                                                \
+        .workspace = workspace,                                                                              \
+        .work = work,                                                                                        \
+        CUDA_OPEN(of),                                                                                       \
+        .tune = TUNE,                                                                                        \
+        __VA_ARGS__,                                                                                         \
+    }
+CONV(conv2d, .packed_bytes = packed_bytes);
+CONV(conv_transpose2d, .packed_bytes = packed_bytes);
+CONV(conv2d_weight, .rounds_f32_output = true);
+CONV(conv3d, .packed_bytes = packed_bytes);
+CONV(conv_transpose3d, .packed_bytes = packed_bytes);
+CONV(conv3d_weight, .rounds_f32_output = true);
 
 /* ---- pack ---- */
 
@@ -181,9 +166,9 @@ const weft_kernel cuda_conv2d_weight = {
 weft_node *conv_pack_target(const weft_node *pack, const weft_env *env, weft_error *error) {
     const pack_attrs *a = pack->attrs;
     weft_node *t = node_from_signature(a->of, env, error);
-    if (t && (t->op == &weft_op_conv2d || t->op == &weft_op_conv_transpose2d) &&
-        shape_equal(&t->in[1]->type, &pack->in[0]->type) && is_supported(pack->in[0]->type.dtype) &&
-        (int64_t)conv_packed_bytes(t, (int)a->operand) == a->bytes)
+    conv_part part = t ? conv_part_of(t->op) : CONV_NO_PART;
+    if ((part == CONV_SMALL || part == CONV_BIG) && shape_equal(&t->in[1]->type, &pack->in[0]->type) &&
+        is_supported(pack->in[0]->type.dtype) && (int64_t)conv_packed_bytes(t, (int)a->operand) == a->bytes)
         return t;
     if (t) weft_model_free(t->graph->model);
     return NULL;

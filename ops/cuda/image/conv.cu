@@ -1,4 +1,4 @@
-/* conv.cu - runs of the three convolutions and of `pack`: cuDNN does the convolution; kernels here reorder
+/* conv.cu - runs of the convolutions and of `pack`: cuDNN does the convolution; kernels here reorder
  * weights, add biases and convert reduced operands to f32. */
 #include "ops/cuda/image/conv_kernels.cuh"
 #include "ops/cuda/dnn/dnn.cuh"
@@ -37,7 +37,7 @@ static dnn_conv problem_of(const weft_node *n, const kernel_env *env, const conv
     what.workspace_bytes = p->library_bytes;
     /* reduced operands lose nothing in TF32 */
     what.may_round = env->tf32 || dtype_is_reduced(p->big.dtype);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < a->kernel.n; i++) {
         what.pad[i] = a->pad.v[i];
         what.stride[i] = a->stride.v[i];
         what.dilation[i] = a->dilation.v[i];
@@ -184,5 +184,8 @@ extern "C" {
 KERNEL(conv2d, conv)
 KERNEL(conv_transpose2d, conv)
 KERNEL(conv2d_weight, conv)
+KERNEL(conv3d, conv)
+KERNEL(conv_transpose3d, conv)
+KERNEL(conv3d_weight, conv)
 KERNEL(pack, pack)
 }

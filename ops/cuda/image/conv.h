@@ -1,9 +1,9 @@
-/* conv.h - a convolution as a call of cuDNN, in plain C: rows compute the workspace from this plan, and runs
+/* conv.h - a convolution of images or volumes as a call of cuDNN, in plain C: rows compute the workspace from this plan, and runs
  * follow it.
  *
- * Images are channels-last, as everywhere here. cuDNN wants a weight [O, C/groups, kh, kw] as [O, kh, kw,
+ * Images are channels-last, as everywhere here. cuDNN wants a weight [O, C/groups, window] as [O, window,
  * C/groups] in the images' type: a `pack` node makes it for conv2d and conv_transpose2d, or each run does;
- * conv2d_weight reorders its result. cuDNN's operations have one type, so where the result is wider than the
+ * conv2d_weight reorders its result. Volumes are the same with an axis more. cuDNN's operations have one type, so where the result is wider than the
  * operands, these are first converted to f32; TF32 has all their bits, so that is exact. Gradients of weights
  * would need too much conversion: they are rounded to the operands' type once, as in PyTorch, and converted
  * afterwards. */
@@ -14,9 +14,9 @@
 #include "ops/cuda/cuda.h"
 
 typedef struct conv_plan {
-    bool is_transposed, is_weight;  /* conv_transpose2d; conv2d_weight; neither: conv2d */
+    bool is_transposed, is_weight;  /* CONV_BIG; CONV_WEIGHT; neither: CONV_SMALL */
     tensor_type big, small, weight; /* as cuDNN gets them; the weight's shape is in its plain order */
-    int64_t in_channels, taps;      /* of a weight: C / groups, kh kw */
+    int64_t in_channels, taps;      /* of a weight: C / groups, kh kw (kd kh kw) */
     const weft_value *big_value, *small_value;
     weft_dtype result; /* type of the node's result */
     bool widens;       /* operands are converted to f32 first */

@@ -32,7 +32,7 @@ enum { CONV_THREADS = 256 };
 /* A thread has the taps of one (o, c) pair. Neighbouring threads read the same cache lines on the plain side
  * and write neighbouring elements on the other. packs: plain to reordered; else back. */
 static __global__ void reorder_weight_kernel(bool packs, elements from, elements to, int64_t pairs,
-                                          int64_t channels, int64_t taps) {
+                                             int64_t channels, int64_t taps) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pairs; i += step) {
         int64_t plain = i * taps, turned = i / channels * taps * channels + i % channels;
@@ -44,8 +44,8 @@ static __global__ void reorder_weight_kernel(bool packs, elements from, elements
 }
 
 static weft_status reorder_weight(const kernel_call *c, bool packs, elements from, elements to,
-                               const tensor_type *weight) {
-    int64_t pairs = weight->shape[0] * weight->shape[1], taps = weight->shape[2] * weight->shape[3];
+                                  const tensor_type *weight) {
+    int64_t pairs = weight->shape[0] * weight->shape[1], taps = type_elements(weight) / pairs;
     return launch(c, reorder_weight_kernel, dim3(blocks_for(c, pairs, CONV_THREADS)), dim3(CONV_THREADS), 0,
                   packs, from, to, pairs, weight->shape[1], taps);
 }
@@ -64,24 +64,36 @@ static weft_status add_bias(const kernel_call *c, elements from, elements to, el
                   to, bias, channels, count);
 }
 
-/* [N, h, w, C] -> [N, H, W, C], zeros in the new rows and columns. */
-static __global__ void extend_kernel(elements from, int64_t h, int64_t w, elements to, int64_t height,
-                                     int64_t width, int64_t channels, int64_t count) {
+/* Depth (of an image 1), height and width. */
+typedef struct extents {
+    int64_t d, h, w;
+} extents;
+
+static inline extents extents_of(const tensor_type *t) {
+    const int64_t *last = t->shape + t->ndim - 1;
+    return {t->ndim == 5 ? last[-2] : 1, last[-1], last[0]};
+}
+
+/* [N, d, h, w, C] -> [N, D, H, W, C], zeros in what is new. */
+static __global__ void extend_kernel(elements from, extents small, elements to, extents big, int64_t channels,
+                                     int64_t count) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        int64_t rest = i / channels, x = rest % width, y = rest / width % height, n = rest / width / height;
+        int64_t row = i / channels / big.w, x = i / channels % big.w, y = row % big.h, plane = row / big.h,
+                z = plane % big.d, n = plane / big.d;
+        int64_t at = ((n * small.d + z) * small.h + y) * small.w + x;
         float value = 0.0f;
-        if (y < h && x < w) value = element_load(from, ((n * h + y) * w + x) * channels + i % channels);
+        if (z < small.d && y < small.h && x < small.w)
+            value = element_load(from, at * channels + i % channels);
         element_store(to, i, value);
     }
 }
 
 static weft_status extend_image(const kernel_call *c, const tensor *from, const tensor_type *type, void *to) {
-    const int64_t *small = from->type.shape, *big = type->shape;
     int64_t count = type_elements(type);
     return launch(c, extend_kernel, dim3(blocks_for(c, count, CONV_THREADS)), dim3(CONV_THREADS), 0,
-                  elements{from->data, type->dtype}, small[2], small[3], elements{to, type->dtype}, big[2],
-                  big[3], big[1], count);
+                  elements{from->data, type->dtype}, extents_of(&from->type), elements{to, type->dtype},
+                  extents_of(type), type->shape[1], count);
 }
 
 #endif

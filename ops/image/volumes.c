@@ -1,0 +1,110 @@
+/* volumes.c - pooling of volumes x[N, C, D, H, W]; torch.nn.functional.max_pool3d and its like.
+ *
+ * A window of a volume is the product of one in its planes and one along its depth, and so is the divisor of
+ * an average; thus these builders pool the N D planes as images, and what remains as images [N, C, D, h w].
+ * Channels-last a volume is each of these in the same memory: nothing is copied in between. Of equal maxima
+ * the first by depth, row, column wins, and of NaNs the last, as in PyTorch: planes come first for that. */
+#include "ops/kit/op_kit.h"
+#include "ops/kit/place.h"
+
+static const int64_t swap[] = {0, 2, 1, 3, 4};
+
+/* x [N, C, D, H, W] as images [N D, C, H, W]. Axis 0 may be the batch. */
+static weft_value *planes_of(weft_value *x, place p) {
+    const int64_t *s = x->type.shape;
+    int64_t shape[] = {-1, s[1], s[3], s[4]};
+    x = weft_permute(placed(x, p), swap);
+    return x ? weft_reshape(placed(x, p), 4, shape) : NULL;
+}
+
+/* x [N D, C, h, w] as images [N, C, D, h w]. */
+static weft_value *depths_of(weft_value *x, int64_t depth, place p) {
+    if (!x) return NULL;
+    const int64_t *s = x->type.shape;
+    int64_t shape[] = {-1, depth, s[1], s[2] * s[3]};
+    x = weft_reshape(placed(x, p), 4, shape);
+    return x ? weft_permute(placed(x, p), swap) : NULL;
+}
+
+/* x [N, C, d, h w] as a volume [N, C, d, h, w]. */
+static weft_value *volume_of(weft_value *x, int64_t width, place p) {
+    if (!x) return NULL;
+    const int64_t *s = x->type.shape;
+    return weft_reshape(placed(x, p), 5, (int64_t[]){-1, s[1], s[2], s[3] / width, width});
+}
+
+static bool volume_fits(const char *name, const weft_value *x) {
+    weft_graph *g = x->node->graph;
+    return x->type.ndim == 5 || model_fail(g->model, g, WEFT_SHAPE, "%s: x is %s: it must be [N, C, D, H, W]",
+                                           name, TYPE(&x->type));
+}
+
+/* ---- sliding windows ---- */
+
+/* The window in planes, and that along the depth, which for an average divides by the rest. */
+static void parts_of(const weft_pool *whole, weft_pool *plane, weft_pool *depth) {
+    *plane = *depth = *whole;
+    for (int i = 0; i < 3; i++) {
+        plane->kernel[i] = i < 2 ? whole->kernel[1 + i] : 0;
+        plane->stride[i] = i < 2 ? whole->stride[1 + i] : 0;
+        plane->pad[i] = i < 2 ? whole->pad[1 + i] : 0;
+        plane->dilation[i] = i < 2 ? whole->dilation[1 + i] : 0;
+        depth->kernel[i] = i == 0 ? whole->kernel[0] : i == 1;
+        depth->stride[i] = i == 0 ? whole->stride[0] : 0;
+        depth->pad[i] = i == 0 ? whole->pad[0] : 0;
+        depth->dilation[i] = i == 0 ? whole->dilation[0] : 0;
+    }
+    /* `divisor` is that of the whole sum. */
+    if (whole->divisor > 0) depth->divisor = 1;
+}
+
+/* A window that moves nothing together: nothing is done along the depth. */
+static bool is_flat(const weft_pool *p) {
+    return p->kernel[0] == 1 && p->stride[0] >= 0 && p->stride[0] <= 1 && p->pad[0] == 0 &&
+           p->dilation[0] >= 0;
+}
+
+static weft_value *pool_volume(const char *name, weft_value *(*op)(weft_value *, const weft_pool *),
+                               weft_value *x, const weft_pool *pool) {
+    weft_pool plane, depth;
+    if (!x) return op(x, NULL);
+    place p = place_of(x);
+    int64_t length = x->type.ndim == 5 ? x->type.shape[2] : 0;
+    parts_of(pool ? pool : &(weft_pool){.divisor = 0}, &plane, &depth);
+    x = volume_fits(name, x) ? planes_of(x, p) : NULL;
+    if (x) x = op(placed(x, p), &plane);
+    int64_t width = x ? x->type.shape[3] : 1;
+    x = depths_of(x, length, p);
+    if (x && !is_flat(&depth)) x = op(placed(x, p), &depth);
+    return volume_of(x, width, p);
+}
+
+weft_value *weft_max_pool3d(weft_value *x, const weft_pool *pool) {
+    return pool_volume("max_pool3d", weft_max_pool2d, x, pool);
+}
+
+weft_value *weft_avg_pool3d(weft_value *x, const weft_pool *pool) {
+    return pool_volume("avg_pool3d", weft_avg_pool2d, x, pool);
+}
+
+/* ---- parts ---- */
+
+static weft_value *pool_parts(const char *name, weft_value *(*op)(weft_value *, int64_t, int64_t),
+                              weft_value *x, const int64_t size[3]) {
+    if (!x) return op(x, size[1], size[2]);
+    place p = place_of(x);
+    if (!volume_fits(name, x)) return NULL;
+    int64_t depth = x->type.shape[2];
+    x = planes_of(x, p);
+    x = depths_of(x ? op(placed(x, p), size[1], size[2]) : NULL, depth, p);
+    if (x) x = op(placed(x, p), size[0], x->type.shape[3]);
+    return volume_of(x, size[2], p);
+}
+
+weft_value *weft_adaptive_avg_pool3d(weft_value *x, int64_t depth, int64_t height, int64_t width) {
+    return pool_parts("adaptive_avg_pool3d", weft_adaptive_avg_pool2d, x, (int64_t[]){depth, height, width});
+}
+
+weft_value *weft_adaptive_max_pool3d(weft_value *x, int64_t depth, int64_t height, int64_t width) {
+    return pool_parts("adaptive_max_pool3d", weft_adaptive_max_pool2d, x, (int64_t[]){depth, height, width});
+}
