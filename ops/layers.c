@@ -83,33 +83,43 @@ static int64_t groups_of(const weft_conv *c) {
     return c->groups ? c->groups : 1;
 }
 
-/* One setting as {height, width}: both the number, or the pair in its place. */
-typedef struct both {
+/* One setting: the number for all axes, or those of an image or of a volume in its place. */
+typedef struct setting {
     const char *name;
     int64_t number;
-    const int64_t *pair;
+    const int64_t *image, *volume;
     int64_t *into;
-} both;
+} setting;
 
-/* Fills kernel and window; false after recording that a setting is given twice, or by a pair for a line
- * (`axes` 1), whose numbers are the first of each pair. */
-static bool window_of(weft_value *x, const weft_conv *c, const char *layer, int axes, int64_t kernel[2],
+/* What is wrong with a setting for a window of so many axes; NULL: nothing. */
+static const char *unfit(const setting *s, int axes) {
+    static const char *const twice[] = {"_hw: or the number without _hw: only one of them",
+                                        "_dhw: or the number without _dhw: only one of them"};
+    bool has_two = s->image[0] || s->image[1], has_three = s->volume[0] || s->volume[1] || s->volume[2];
+    if (has_two && axes != 2) return axes == 1 ? "_hw: a line has one axis" : "_hw: a volume has three axes";
+    if (has_three && axes != 3)
+        return axes == 1 ? "_dhw: a line has one axis" : "_dhw: an image has two axes";
+    return s->number && (has_two || has_three) ? twice[has_three] : NULL;
+}
+
+/* Fills kernel and window; false after recording that a setting is given twice, or for other axes. */
+static bool window_of(weft_value *x, const weft_conv *c, const char *layer, int axes, int64_t kernel[3],
                       weft_window *w) {
     weft_graph *g = x->node->graph;
     *w = (weft_window){.groups = c->groups};
-    const both list[] = {{"kernel", c->kernel, c->kernel_hw, kernel},
-                         {"stride", c->stride, c->stride_hw, w->stride},
-                         {"dilation", c->dilation, c->dilation_hw, w->dilation},
-                         {"pad", c->pad, c->pad_hw, w->pad},
-                         {"output_padding", c->output_padding, c->output_padding_hw, w->output_padding}};
+    const setting list[] = {{"kernel", c->kernel, c->kernel_hw, c->kernel_dhw, kernel},
+                            {"stride", c->stride, c->stride_hw, c->stride_dhw, w->stride},
+                            {"dilation", c->dilation, c->dilation_hw, c->dilation_dhw, w->dilation},
+                            {"pad", c->pad, c->pad_hw, c->pad_dhw, w->pad},
+                            {"output_padding", c->output_padding, c->output_padding_hw, c->output_padding_dhw,
+                             w->output_padding}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        const both *f = &list[i];
-        bool has_pair = f->pair[0] || f->pair[1];
-        if (has_pair && (f->number || axes == 1))
-            return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s_hw: %s", layer, f->name,
-                              axes == 1 ? "a line has one axis"
-                                        : "or the number without _hw: only one of them");
-        for (int k = 0; k < axes; k++) f->into[k] = has_pair ? f->pair[k] : f->number;
+        const setting *s = &list[i];
+        const char *why = unfit(s, axes);
+        if (why) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s%s", layer, s->name, why);
+        const int64_t *each = axes == 3 ? s->volume : s->image;
+        bool has_each = each[0] || each[1] || (axes == 3 && each[2]);
+        for (int k = 0; k < axes; k++) s->into[k] = has_each ? each[k] : s->number;
     }
     return true;
 }
@@ -125,12 +135,13 @@ typedef struct conv_kind {
 /* A convolution with weight [rows, columns, kernel]. PyTorch takes fan_in from axis 1 and the kernel for both
  * kinds. */
 static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *name, const conv_kind *kind,
-                              const int64_t kernel[2], const weft_window *window) {
+                              const int64_t kernel[3], const weft_window *window) {
     int64_t in = x->type.shape[1], groups = groups_of(c);
     int64_t shape[] = {kind->is_transposed ? in : c->out, (kind->is_transposed ? c->out : in) / groups,
-                       kernel[0], kernel[1]};
-    weft_init bound =
-        within((double)shape[1] * (double)kernel[0] * (kind->axes == 2 ? (double)kernel[1] : 1));
+                       kernel[0], kernel[1], kernel[2]};
+    double fan_in = (double)shape[1];
+    for (int i = 0; i < kind->axes; i++) fan_in *= (double)kernel[i];
+    weft_init bound = within(fan_in);
     weft_value *y = NULL;
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
@@ -143,13 +154,13 @@ static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *nam
     return y;
 }
 
-/* Checks common to all kinds: x is an image or a line, options are there, and the groups divide the output or
+/* Checks common to all kinds: x is a line, an image or a volume, options are there, and the groups divide the output or
  * input channels. */
 static weft_value *conv_checked(weft_value *x, const weft_conv *c, const char *name, const conv_kind *kind) {
     if (!x) return NULL;
     weft_graph *g = x->node->graph;
     const char *layer = kind->layer;
-    int64_t kernel[2] = {0};
+    int64_t kernel[3] = {0};
     weft_window window;
     if (!c) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: options are needed", layer);
     if (!want(x, x->type.ndim == 2 + kind->axes, layer, kind->form)) return NULL;
@@ -186,6 +197,17 @@ weft_value *weft_conv1d(weft_value *x, const weft_conv *c, const char *name) {
 weft_value *weft_conv_transpose1d(weft_value *x, const weft_conv *c, const char *name) {
     static const conv_kind kind = {"conv_transpose1d", "it must be [N, C, L]", 1, true,
                                    weft_conv_transpose1d_op};
+    return conv_checked(x, c, name, &kind);
+}
+
+weft_value *weft_conv3d(weft_value *x, const weft_conv *c, const char *name) {
+    static const conv_kind kind = {"conv3d", "it must be [N, C, D, H, W]", 3, false, weft_conv3d_op};
+    return conv_checked(x, c, name, &kind);
+}
+
+weft_value *weft_conv_transpose3d(weft_value *x, const weft_conv *c, const char *name) {
+    static const conv_kind kind = {"conv_transpose3d", "it must be [N, C, D, H, W]", 3, true,
+                                   weft_conv_transpose3d_op};
     return conv_checked(x, c, name, &kind);
 }
 

@@ -17,7 +17,7 @@ ROWS = {
     "weft_compile_options": ["COMPILE("],
     "weft_ddp_options": ["DDP("],
     "weft_loader_options": ["weft_loader_options options;"],
-    "weft_conv": ["CONV(", "UP("],
+    "weft_conv": ["CONV(", "UP(", "VOLUME("],
     "weft_linear_options": ["(weft_linear_options){"],
     "weft_batch_norm_options": ["NORM("],
     "weft_window": ["WINDOW("],

@@ -36,6 +36,7 @@ OPERANDS = {
     "i": ("i64", (4,), lambda i: (5 * i + 2) % 6), "k": ("i64", (4, 6), lambda i: (7 * i + 3) % 4),
     "a": ("f32", (6, 6), real(6)), "b": ("f32", (2, 4, 6), real(7)), "c": ("f32", (2, 6, 5), real(8)),
     "image": ("f32", (2, 4, 6, 6), real(9)), "signal": ("f32", (2, 4, 10), real(10)),
+    "volume": ("f32", (2, 4, 4, 5, 6), real(12)),
     "q": ("f32", (2, 4, 5, 8), real(11)),
 }
 C_TYPES = {"f32": ("WEFT_F32", "float"), "bool": ("WEFT_BOOL", "unsigned char"), "i64": ("WEFT_I64", "int64_t")}

@@ -126,7 +126,21 @@ static weft_value *weights(weft_graph *g, int ndim, const int64_t *shape) {
     X(2, weft_adaptive_avg_pool3d(AS(1, 5, 4, 2), 3, 3, 1),                                                  \
       "F.adaptive_avg_pool3d(x.reshape(-1, 1, 5, 4, 2), (3, 3, 1))")                                         \
     X(2, weft_adaptive_max_pool3d(AS(1, 5, 2, 4), 2, 1, 3),                                                  \
-      "F.adaptive_max_pool3d(x.reshape(-1, 1, 5, 2, 4), (2, 1, 3))")
+      "F.adaptive_max_pool3d(x.reshape(-1, 1, 5, 2, 4), (2, 1, 3))")                                         \
+    X(2, weft_conv3d_op(AS(2, 5, 2, 2), weights(g, SHAPE(4, 1, 3, 2, 1)), weights(g, SHAPE(4)),              \
+                        &(weft_window){S(2, 1, 1), P(1, 0, 1), D(2, 1, 1), .groups = 2}),                    \
+      "F.conv3d(x.reshape(-1, 2, 5, 2, 2), w(4, 1, 3, 2, 1), w(4), (2, 1, 1), (1, 0, 1), (2, 1, 1), 2)")     \
+    X(2, weft_conv3d_op(AS(1, 2, 4, 5), weights(g, SHAPE(3, 1, 2, 3, 3)), NULL, &(weft_window){P(1, 1, 1)}), \
+      "F.conv3d(x.reshape(-1, 1, 2, 4, 5), w(3, 1, 2, 3, 3), None, 1, 1)")                                   \
+    X(2, weft_conv_transpose3d_op(AS(4, 1, 2, 5), weights(g, SHAPE(4, 1, 2, 3, 2)), weights(g, SHAPE(2)),    \
+             &(weft_window){S(2, 2, 1), P(0, 1, 1), .output_padding = {1, 0, 0}, .groups = 2}),              \
+      "F.conv_transpose3d(x.reshape(-1, 4, 1, 2, 5), w(4, 1, 2, 3, 2), w(2), (2, 2, 1), (0, 1, 1), (1, 0, 0), 2)") \
+    X(2, weft_conv_transpose3d_op(AS(1, 2, 5, 4), weights(g, SHAPE(1, 2, 2, 2, 3)), NULL,                    \
+             &(weft_window){D(3, 2, 1), .output_padding = {2, 1, 0}}),                                       \
+      "F.conv_transpose3d(x.reshape(-1, 1, 2, 5, 4), w(1, 2, 2, 2, 3), None, 1, 0, (2, 1, 0), 1, (3, 2, 1))") \
+    X(2, weft_relu(weft_max_pool3d(weft_conv3d_op(AS(1, 4, 5, 2), weights(g, SHAPE(2, 1, 3, 3, 1)), NULL,    \
+                                                  &(weft_window){P(1, 1, 0)}), &(weft_pool){K(2, 2, 1)})),   \
+      "F.relu(F.max_pool3d(F.conv3d(x.reshape(-1, 1, 4, 5, 2), w(2, 1, 3, 3, 1), None, 1, (1, 1, 0)), (2, 2, 1)))")
 /* clang-format on */
 
 static weft_value *build(int row, weft_graph *g, weft_value *x) {

@@ -84,7 +84,7 @@ typedef struct trial {
     tensor in[3], out;
     size_t in_bytes[3], out_bytes;
     double *number[3], *want;
-    char what[500];
+    char what[600];
 } trial;
 
 static void lay(tensor *t, const tensor_type *type, case_layout layout, bool is_image) {
@@ -119,7 +119,7 @@ static void note(weft_value *v, const tensor *t) {
 /* Small integers, written as the node will find them and kept as doubles in row-major order. */
 static void operand_fill(trial *t, int i, test_random *r) {
     weft_value *v = t->s.in[i];
-    bool is_image = v->type.ndim == 4 && (i == 0 || t->c.kind == CASE_WEIGHT) && t->c.kind < CASE_MATMUL;
+    bool is_image = t->c.kind < CASE_MATMUL && (i == 0 || t->c.kind == CASE_WEIGHT);
     lay(&t->in[i], &v->type, i < 2 ? t->c.layout[i] : CASE_ROWS, is_image);
     note(v, &t->in[i]);
     t->in_bytes[i] = bytes_of(&t->in[i]);
@@ -143,7 +143,7 @@ static bool trial_new(trial *t, const onednn_case *c, uint64_t index) {
     if (!t->s.n) return false;
     for (int i = 0; i < t->s.n_in; i++) operand_fill(t, i, &r);
     const tensor_type *type = &t->s.n->out[0].type;
-    lay(&t->out, type, CASE_ROWS, type->ndim == 4 && (c->kind == CASE_CONV || c->kind == CASE_TRANSPOSED));
+    lay(&t->out, type, CASE_ROWS, c->kind == CASE_CONV || c->kind == CASE_TRANSPOSED);
     note(&t->s.n->out[0], &t->out);
     t->out_bytes = bytes_of(&t->out);
     t->want = test_memory((size_t)type_elements(type) * sizeof(double));

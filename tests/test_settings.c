@@ -294,6 +294,7 @@ static weft_value *attended(kit *k, const weft_attention_options *o) {
 #define TRAIN(pattern, ...) weft_minimize(k->loss, pattern, &OPTIMIZER(__VA_ARGS__))
 #define CONV(...)           weft_conv2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
 #define LINE(...)           weft_conv1d(F32(2, 3, 8), &(weft_conv){__VA_ARGS__}, "c")
+#define VOLUME(...)         weft_conv3d(F32(2, 3, 4, 4, 4), &(weft_conv){__VA_ARGS__}, "c")
 #define UP(...)             weft_conv_transpose2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
 #define WINDOW(...)         weft_conv2d_op(k->image, weight(k, 4), NULL, &(weft_window){__VA_ARGS__})
 #define POOL(...)           weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
@@ -385,6 +386,25 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(conv_dilation_hw,  CONV(.out = 4, .kernel = 3, .dilation_hw = {-2, 1}), "dilation[0]=-2")                        \
     X(conv_pad_hw,       CONV(.out = 4, .kernel = 3, .pad = 1, .pad_hw = {0, 1}), "conv2d: pad_hw: or the number")     \
     X(conv_padding_hw,   CONV(.out = 4, .kernel = 3, .output_padding_hw = {0, 1}), "output_padding is conv_transpose2d's alone") \
+    X(conv_kernel_dhw,   CONV(.out = 4, .kernel_dhw = {1, 3, 3}),   "conv2d: kernel_dhw: an image has two axes")       \
+    X(volume_defaults,   VOLUME(.out = 4, .kernel = 3),             NULL)                                              \
+    X(volume_no_kernel,  VOLUME(.out = 4),                          "conv3d: kernel=0: it must be at least 1")         \
+    X(volume_hw,         VOLUME(.out = 4, .kernel_hw = {1, 3}),     "conv3d: kernel_hw: a volume has three axes")      \
+    X(volume_kernel_dhw, VOLUME(.out = 4, .kernel_dhw = {1, 3, 2}, .pad_dhw = {0, 1, 1}), NULL)                        \
+    X(volume_kernel_two, VOLUME(.out = 4, .kernel_dhw = {1, 3, 0}), "conv3d: kernel=0: it must be at least 1")         \
+    X(volume_twice,      VOLUME(.out = 4, .kernel = 3, .kernel_dhw = {1, 3, 3}), "conv3d: kernel_dhw: or the number without _dhw") \
+    X(volume_stride_dhw, VOLUME(.out = 4, .kernel = 3, .stride_dhw = {1, 1, -2}), "stride[2]=-2")                      \
+    X(volume_dilation_dhw, VOLUME(.out = 4, .kernel = 3, .dilation_dhw = {-2, 1, 1}), "dilation[0]=-2")                \
+    X(volume_pad_dhw,    VOLUME(.out = 4, .kernel = 3, .pad = 1, .pad_dhw = {0, 1, 0}), "conv3d: pad_dhw: or the number") \
+    X(volume_padding_dhw, VOLUME(.out = 4, .kernel = 3, .output_padding_dhw = {0, 1, 0}), "output_padding is conv_transpose3d's alone") \
+    X(volume_of_image,   weft_conv3d(k->image, &(weft_conv){.out = 4, .kernel = 3}, "c"), "conv3d: x is f32[2,4,6,6]: it must be [N, C, D, H, W]") \
+    X(volume_up_padding, weft_conv_transpose3d(F32(2, 3, 4, 4, 4), &(weft_conv){.out = 4, .kernel = 3, .output_padding_dhw = {0, 2, 0}}, "c"), \
+                         "conv_transpose3d: output_padding 2")                                                         \
+    X(volume_pool_image, weft_max_pool3d(k->image, &(weft_pool){.kernel = {2, 2, 2}}), "max_pool3d: x is f32[2,4,6,6]: it must be [N, C, D, H, W]") \
+    X(volume_pool_half,  weft_max_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {2, 2}}), "kernel[1]=0: it must be 1 to") \
+    X(volume_pool_flat,  weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {1, 2, 2}, .pad = {1, 0, 0}}), "pad 1: it must be at most half") \
+    X(volume_no_depth,   weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {0, 2, 2}}), "kernel[0]=0: it must be 1 to") \
+    X(volume_parts,      weft_adaptive_avg_pool3d(F32(2, 3, 4, 4, 4), 0, 2, 2), "size[0]=0")                           \
     X(line_of_image,     weft_conv1d(k->image, &(weft_conv){.out = 4, .kernel = 3}, "c"), "conv1d: x is f32[2,4,6,6]: it must be [N, C, L]") \
     X(line_hw,           LINE(.out = 4, .kernel_hw = {1, 3}),       "conv1d: kernel_hw: a line has one axis")          \
     X(line_defaults,     LINE(.out = 4, .kernel = 3),               NULL)                                              \
@@ -396,6 +416,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(up_no_out,         UP(.kernel = 3),                           "conv_transpose2d: out=0")                         \
     X(up_padding,        UP(.out = 4, .kernel = 3, .output_padding = 1), "output_padding")                             \
     X(window_padding,    WINDOW(.output_padding = {0, 1}),          "conv2d: output_padding is conv_transpose2d's")    \
+    X(window_third,      WINDOW(.pad = {0, 0, 1}),                  "conv2d: an image has two axes: leave the third")  \
     X(window_groups,     WINDOW(.groups = INT64_MIN),               "groups")                                          \
     X(window_pad,          WINDOW(.pad = {0, -1}),                    "pad[1]=-1")                                     \
     X(window_dilation,     WINDOW(.dilation = {2, -1}),               "dilation[1]=-1")                                \
@@ -406,6 +427,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(pool_stride,       POOL(.kernel = {2, 2}, .stride = {-1, 1}), "stride[0]=-1")                                       \
     X(pool_dilation,     POOL(.kernel = {2, 2}, .dilation = {1, -1}), "dilation[1]=-1")                                \
     X(pool_dilation_far, POOL(.kernel = {2, 2}, .dilation = {900, 1}), "smaller than the kernel 901 with dilation")    \
+    X(pool_third,        POOL(.kernel = {2, 2, 2}),                 "max_pool2d: an image has two axes: leave the third") \
     X(pool_ceil_mode,    POOL(.kernel = {2, 2}, .ceil_mode = true), NULL)                                              \
     X(pool_exclude_pad,  POOL(.kernel = {2, 2}, .exclude_pad = true), "exclude_pad and divisor are for averages")      \
     X(pool_divisor,      POOL(.kernel = {2, 2}, .divisor = 3),      "exclude_pad and divisor are for averages")        \

@@ -241,6 +241,8 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
 #define weft_conv_transpose2d(x, ...) weft_conv_transpose2d(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_conv1d(x, ...) weft_conv1d(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_conv_transpose1d(x, ...) weft_conv_transpose1d(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_conv3d(x, ...) weft_conv3d(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_conv_transpose3d(x, ...) weft_conv_transpose3d(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_batch_norm(x, ...) weft_batch_norm(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_batch_norm_with(x, ...) weft_batch_norm_with(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_layer_norm(x, ...) weft_layer_norm(WEFT_HERE_VALUE(x), __VA_ARGS__)

@@ -42,24 +42,30 @@ WEFT_API weft_value *weft_linear(weft_value *x, int64_t out, const char *name);
 WEFT_API weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
                                       const weft_linear_options *options);
 
-/** A convolution. A number is for height and width; where they differ, a pair {height, width} with _hw behind
- * its name stands in its place, for one or for all: {.out = 64, .kernel_hw = {1, 7}, .pad_hw = {0, 3}}. */
+/** A convolution. A number is for all axes of the kernel; where they differ, {height, width} with _hw behind
+ * its name stands in its place, or of a volume {depth, height, width} with _dhw, for one or for all: {.out =
+ * 64, .kernel_hw = {1, 7}, .pad_hw = {0, 3}}. */
 typedef struct weft_conv {
-    int64_t out;             /**< channels of the result; at least 1: there is no default */
-    int64_t kernel;          /**< at least 1: there is no default */
-    int64_t stride;          /**< 0: 1 */
-    int64_t dilation;        /**< 0: 1 */
-    int64_t pad;             /**< zeros on each side */
-    int64_t groups;          /**< 0: 1 */
-    int64_t output_padding;  /**< of transposed convolutions; an error in others */
-    bool no_bias;            /**< leave out the bias */
-    const weft_init *weight; /**< NULL: kaiming uniform with a = sqrt 5, as torch.nn */
-    const weft_init *bias;   /**< NULL: uniform within 1/sqrt(fan_in); must be NULL with no_bias */
-    int64_t kernel_hw[2];    /**< instead of kernel */
-    int64_t stride_hw[2];    /**< instead of stride */
-    int64_t dilation_hw[2];  /**< instead of dilation */
-    int64_t pad_hw[2];       /**< instead of pad */
-    int64_t output_padding_hw[2]; /**< instead of output_padding */
+    int64_t out;                   /**< channels of the result; at least 1: there is no default */
+    int64_t kernel;                /**< at least 1: there is no default */
+    int64_t stride;                /**< 0: 1 */
+    int64_t dilation;              /**< 0: 1 */
+    int64_t pad;                   /**< zeros on each side */
+    int64_t groups;                /**< 0: 1 */
+    int64_t output_padding;        /**< of transposed convolutions; an error in others */
+    bool no_bias;                  /**< leave out the bias */
+    const weft_init *weight;       /**< NULL: kaiming uniform with a = sqrt 5, as torch.nn */
+    const weft_init *bias;         /**< NULL: uniform within 1/sqrt(fan_in); must be NULL with no_bias */
+    int64_t kernel_hw[2];          /**< instead of kernel */
+    int64_t stride_hw[2];          /**< instead of stride */
+    int64_t dilation_hw[2];        /**< instead of dilation */
+    int64_t pad_hw[2];             /**< instead of pad */
+    int64_t output_padding_hw[2];  /**< instead of output_padding */
+    int64_t kernel_dhw[3];         /**< of a volume, instead of kernel */
+    int64_t stride_dhw[3];         /**< of a volume, instead of stride */
+    int64_t dilation_dhw[3];       /**< of a volume, instead of dilation */
+    int64_t pad_dhw[3];            /**< of a volume, instead of pad */
+    int64_t output_padding_dhw[3]; /**< of a volume, instead of output_padding */
     weft_parametrization parametrization; /**< 0: none */
 } weft_conv;
 /** x[N, C, H, W] -> [N, out, H', W'], with parameters weight[out, C/groups, kernel, kernel] and bias[out]. */
@@ -70,6 +76,12 @@ WEFT_API weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *conv,
 WEFT_API weft_value *weft_conv1d(weft_value *x, const weft_conv *conv, const char *name);
 /** x[N, C, L] -> [N, out, L'], with parameters weight[C, out/groups, kernel] and bias[out]; no pairs. */
 WEFT_API weft_value *weft_conv_transpose1d(weft_value *x, const weft_conv *conv, const char *name);
+/** x[N, C, D, H, W] -> [N, out, D', H', W'], with parameters weight[out, C/groups, kernel, kernel, kernel] and
+ * bias[out]. */
+WEFT_API weft_value *weft_conv3d(weft_value *x, const weft_conv *conv, const char *name);
+/** x[N, C, D, H, W] -> [N, out, D', H', W'], with parameters weight[C, out/groups, kernel, kernel, kernel] and
+ * bias[out]. */
+WEFT_API weft_value *weft_conv_transpose3d(weft_value *x, const weft_conv *conv, const char *name);
 
 /** Options of weft_batch_norm_with(); NULL or zeroes: torch's defaults. */
 typedef struct weft_batch_norm_options {

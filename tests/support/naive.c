@@ -186,6 +186,9 @@ bool naive_run(const weft_node *n, const naive *in, const naive *out) {
                  {"conv2d", naive_conv},
                  {"conv_transpose2d", naive_conv},
                  {"conv2d_weight", naive_conv},
+                 {"conv3d", naive_conv},
+                 {"conv_transpose3d", naive_conv},
+                 {"conv3d_weight", naive_conv},
                  {"bucket", naive_bucket},
                  {"sgd_update", naive_sgd_update},
                  {"adam_update", naive_adam_update}};

@@ -44,51 +44,77 @@ void naive_linear(const weft_node *n, const naive *in, const naive *out) {
 
 /* ---- convolutions: three solutions of one trilinear form (ops/image/conv2d.h) ---- */
 
+/* Images and their windows as volumes of depth 1. */
 typedef struct conv_parts {
     naive big, small, weight;
+    int64_t stride[3], pad[3], dilation[3];
 } conv_parts;
 
+static naive as_volume(const naive *x) {
+    const int64_t *s = x->type.shape;
+    if (x->type.ndim == 5) return *x;
+    return (naive){type_of(x->type.dtype, 5, (int64_t[]){s[0], s[1], 1, s[2], s[3]}), x->v};
+}
+
 static conv_parts parts_of(const weft_node *n, const naive *in, const naive *out) {
-    if (strcmp(n->op->name, "conv2d") == 0) return (conv_parts){.big = in[0], .weight = in[1], .small = *out};
-    if (strcmp(n->op->name, "conv2d_weight") == 0)
-        return (conv_parts){.big = in[0], .small = in[1], .weight = *out};
-    return (conv_parts){.small = in[0], .weight = in[1], .big = *out};
+    const conv_attrs *a = n->attrs;
+    const naive *big = &in[0], *small = out, *weight = &in[1];
+    if (strstr(n->op->name, "transpose")) {
+        small = &in[0];
+        big = out;
+    } else if (strstr(n->op->name, "weight")) {
+        small = &in[1];
+        weight = out;
+    }
+    conv_parts p = {as_volume(big), as_volume(small), as_volume(weight), {1}, {0}, {1}};
+    int flat = 5 - big->type.ndim;
+    for (int i = flat; i < 3; i++) {
+        p.stride[i] = a->stride.v[i - flat];
+        p.pad[i] = a->pad.v[i - flat];
+        p.dilation[i] = a->dilation.v[i - flat];
+    }
+    return p;
 }
 
-static double *element(const naive *x, int64_t a, int64_t b, int64_t c, int64_t d) {
-    return &x->v[naive_number(&x->type, (int64_t[]){a, b, c, d})];
+static double *element(const naive *x, int64_t a, int64_t b) {
+    return &x->v[naive_number(&x->type, (int64_t[]){a, b, 0, 0, 0})];
 }
 
-/* All terms that place (y, x) of small's channel o of image i has. */
-static void add_terms(const conv_attrs *a, const conv_parts *p, const double *result, int64_t i, int64_t o,
-                      int64_t y, int64_t x) {
-    const int64_t *w = p->weight.type.shape, *b = p->big.type.shape;
-    int64_t group = o / (p->small.type.shape[1] / a->groups), first = group * w[1];
-    double *small = element(&p->small, i, o, y, x);
-    for (int64_t c = 0; c < w[1]; c++) {
-        double *plane = element(&p->big, i, first + c, 0, 0), *weight = element(&p->weight, o, c, 0, 0);
-        for (int64_t ky = 0; ky < w[2]; ky++)
-            for (int64_t kx = 0; kx < w[3]; kx++, weight++) {
-                int64_t Y = y * a->stride.v[0] - a->pad.v[0] + ky * a->dilation.v[0];
-                int64_t X = x * a->stride.v[1] - a->pad.v[1] + kx * a->dilation.v[1];
-                if (Y < 0 || Y >= b[2] || X < 0 || X >= b[3]) continue;
-                double *big = plane + Y * b[3] + X;
+/* Where tap k of the window at place s lies along axis i of big. */
+static int64_t along(const conv_parts *p, int i, int64_t s, int64_t k) {
+    return s * p->stride[i] - p->pad[i] + k * p->dilation[i];
+}
+
+/* All terms that place (z, y, x) of small, at `small`, has with a channel of big and its weight. */
+static void add_terms(const conv_parts *p, const double *result, double *small, double *channel,
+                      double *weight, const int64_t *place) {
+    const int64_t *w = p->weight.type.shape + 2, *b = p->big.type.shape + 2;
+    for (int64_t kz = 0; kz < w[0]; kz++)
+        for (int64_t ky = 0; ky < w[1]; ky++)
+            for (int64_t kx = 0; kx < w[2]; kx++, weight++) {
+                int64_t Z = along(p, 0, place[0], kz), Y = along(p, 1, place[1], ky),
+                        X = along(p, 2, place[2], kx);
+                if (Z < 0 || Z >= b[0] || Y < 0 || Y >= b[1] || X < 0 || X >= b[2]) continue;
+                double *big = channel + (Z * b[1] + Y) * b[2] + X;
                 if (result == p->big.v) *big += *small * *weight;
                 if (result == p->small.v) *small += *big * *weight;
                 if (result == p->weight.v) *weight += *big * *small;
             }
-    }
 }
 
 void naive_conv(const weft_node *n, const naive *in, const naive *out) {
     conv_parts p = parts_of(n, in, out);
-    const int64_t *s = p.small.type.shape;
     int64_t pixels = naive_count(&out->type) / out->type.shape[0] / out->type.shape[1];
     bool has_bias = n->n_in > 2 && in[2].v;
     for (int64_t i = 0; i < naive_count(&out->type); i++)
         out->v[i] = has_bias ? in[2].v[i / pixels % out->type.shape[1]] : 0;
-    for (int64_t i = 0; i < s[0]; i++)
-        for (int64_t o = 0; o < s[1]; o++)
-            for (int64_t y = 0; y < s[2]; y++)
-                for (int64_t x = 0; x < s[3]; x++) add_terms(n->attrs, &p, out->v, i, o, y, x);
+    int64_t channels = p.weight.type.shape[1],
+            outs = p.small.type.shape[1] / ((const conv_attrs *)n->attrs)->groups;
+    for (int64_t i = 0; i < naive_count(&p.small.type); i++) {
+        int64_t at[WEFT_MAX_NDIM];
+        naive_place(&p.small.type, i, at);
+        for (int64_t c = 0; c < channels; c++)
+            add_terms(&p, out->v, p.small.v + i, element(&p.big, at[0], at[1] / outs * channels + c),
+                      element(&p.weight, at[1], c), at + 2);
+    }
 }

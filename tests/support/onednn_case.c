@@ -30,9 +30,9 @@ static int64_t small_of(const onednn_case *c, int i, int64_t big) {
 
 static void draw_window(onednn_case *c, test_random *r) {
     bool is_point = chance(r, 35), is_square = chance(r, 60), is_padded = chance(r, 60);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < c->axes; i++) {
         bool same = i && is_square;
-        c->kernel[i] = is_point ? 1 : same ? c->kernel[0] : pick(r, 1, 5);
+        c->kernel[i] = is_point ? 1 : same ? c->kernel[0] : pick(r, 1, c->axes == 2 ? 5 : 3);
         c->stride[i] = same ? c->stride[0] : pick(r, 1, 3);
         c->pad[i] = !is_padded ? 0 : same ? c->pad[0] : pick(r, 0, is_point ? 1 : c->kernel[i] - 1);
         c->dilation[i] = chance(r, 85) ? 1 : pick(r, 2, 3);
@@ -51,8 +51,9 @@ static void draw_channels(onednn_case *c, test_random *r) {
 }
 
 static int64_t conv_steps(const onednn_case *c) {
-    return c->batch * c->out * (c->channels / c->groups) * c->kernel[0] * c->kernel[1] * c->small[0] *
-           c->small[1];
+    int64_t steps = c->batch * c->out * (c->channels / c->groups);
+    for (int i = 0; i < c->axes; i++) steps *= c->kernel[i] * c->small[i];
+    return steps;
 }
 
 /* False: the window does not fit, or the work is too much. */
@@ -60,8 +61,8 @@ static bool draw_conv(onednn_case *c, test_random *r) {
     draw_window(c, r);
     draw_channels(c, r);
     c->batch = pick(r, 1, 3);
-    for (int i = 0; i < 2; i++) {
-        c->size[i] = chance(r, 30) && i ? c->size[0] : pick(r, 1, 16);
+    for (int i = 0; i < c->axes; i++) {
+        c->size[i] = chance(r, 30) && i ? c->size[0] : pick(r, 1, c->axes == 2 ? 16 : 9);
         c->small[i] = small_of(c, i, c->size[i]);
         if (!c->small[i]) return false;
         int64_t smallest =
@@ -106,6 +107,7 @@ void case_draw(onednn_case *c, uint64_t seed, uint64_t index) {
     do {
         memset(c, 0, sizeof *c);
         c->kind = kinds[pick(&r, 0, sizeof kinds / sizeof *kinds - 1)];
+        c->axes = index % 4 == 3 ? 3 : 2; /* of a convolution */
     } while (!(c->kind < CASE_MATMUL ? draw_conv(c, &r) : draw_product(c, &r)));
     c->dtype = dtypes[pick(&r, 0, sizeof dtypes / sizeof *dtypes - 1)];
     c->wide = strcmp(c->dtype, "f32") != 0 && chance(&r, 50);
@@ -125,10 +127,11 @@ static void print_type(char *to, size_t room, const char *dtype, int n, const in
     if (at < room) snprintf(to + at, room - at, "]");
 }
 
-static void print_pair(char *to, size_t room, const char *name, const int64_t *pair) {
+static void print_axes(char *to, size_t room, const char *name, int axes, const int64_t *numbers) {
     size_t at = strlen(to);
-    snprintf(to + at, room - at, "%s%s=%lld,%lld", at ? " " : "", name, (long long)pair[0],
-             (long long)pair[1]);
+    at += (size_t)snprintf(to + at, room - at, "%s%s=", at ? " " : "", name);
+    for (int i = 0; i < axes && at < room; i++)
+        at += (size_t)snprintf(to + at, room - at, "%s%lld", i ? "," : "", (long long)numbers[i]);
 }
 
 static void print_number(char *to, size_t room, const char *name, int64_t number) {
@@ -137,22 +140,28 @@ static void print_number(char *to, size_t room, const char *name, int64_t number
 }
 
 static void print_conv(onednn_case *c) {
-    static const char *const ops[] = {"conv2d", "conv_transpose2d", "conv2d_weight"};
-    int64_t big[4] = {c->batch, c->channels, c->size[0], c->size[1]},
-            small[4] = {c->batch, c->out, c->small[0], c->small[1]},
-            weight[4] = {c->out, c->channels / c->groups, c->kernel[0], c->kernel[1]};
+    static const char *const ops[][3] = {{"conv2d", "conv_transpose2d", "conv2d_weight"},
+                                         {"conv3d", "conv_transpose3d", "conv3d_weight"}};
+    int64_t big[5] = {c->batch, c->channels}, small[5] = {c->batch, c->out},
+            weight[5] = {c->out, c->channels / c->groups};
     int64_t result = c->kind == CASE_TRANSPOSED ? c->channels : c->out;
-    c->op = ops[c->kind];
-    print_type(c->in, sizeof c->in, c->dtype, 4, c->kind == CASE_TRANSPOSED ? small : big);
-    print_type(c->in, sizeof c->in, c->dtype, 4, c->kind == CASE_WEIGHT ? small : weight);
+    int axes = c->axes ? c->axes : 2, ndim = 2 + axes;
+    for (int i = 0; i < axes; i++) {
+        big[2 + i] = c->size[i];
+        small[2 + i] = c->small[i];
+        weight[2 + i] = c->kernel[i];
+    }
+    c->op = ops[axes - 2][c->kind];
+    print_type(c->in, sizeof c->in, c->dtype, ndim, c->kind == CASE_TRANSPOSED ? small : big);
+    print_type(c->in, sizeof c->in, c->dtype, ndim, c->kind == CASE_WEIGHT ? small : weight);
     if (c->has_bias) print_type(c->in, sizeof c->in, c->bias_dtype, 1, &result);
     if (c->kind != CASE_WEIGHT) print_number(c->attrs, sizeof c->attrs, "out", result);
-    print_pair(c->attrs, sizeof c->attrs, "kernel", c->kernel);
-    print_pair(c->attrs, sizeof c->attrs, "stride", c->stride);
-    print_pair(c->attrs, sizeof c->attrs, "pad", c->pad);
-    print_pair(c->attrs, sizeof c->attrs, "dilation", c->dilation);
+    print_axes(c->attrs, sizeof c->attrs, "kernel", axes, c->kernel);
+    print_axes(c->attrs, sizeof c->attrs, "stride", axes, c->stride);
+    print_axes(c->attrs, sizeof c->attrs, "pad", axes, c->pad);
+    print_axes(c->attrs, sizeof c->attrs, "dilation", axes, c->dilation);
     if (c->kind == CASE_TRANSPOSED)
-        print_pair(c->attrs, sizeof c->attrs, "output_padding", c->output_padding);
+        print_axes(c->attrs, sizeof c->attrs, "output_padding", axes, c->output_padding);
     print_number(c->attrs, sizeof c->attrs, "groups", c->groups);
 }
 

@@ -15,15 +15,16 @@ typedef enum case_layout { CASE_ROWS, CASE_SWAPPED, CASE_GAPS, CASE_LAYOUTS } ca
 typedef struct onednn_case {
     case_kind kind;
     const char *op;
-    char in[160], attrs[200]; /* the sample */
+    char in[200], attrs[240]; /* the sample */
     int threads;
     bool packs;            /* the weight comes from a `pack` node */
     case_layout layout[2]; /* matmul */
     bool has_bias, wide;
     const char *dtype, *bias_dtype;
     /* big [batch, channels, size], small [batch, out, small], weight [out, channels / groups, kernel] */
-    int64_t batch, channels, out, groups, size[2], small[2], kernel[2], stride[2], pad[2], dilation[2],
-        output_padding[2];
+    int axes; /* 2 (or 0): images; 3: volumes */
+    int64_t batch, channels, out, groups, size[3], small[3], kernel[3], stride[3], pad[3], dilation[3],
+        output_padding[3];
     /* a [outer_a.., m, k], b [outer_b.., k, n]; outer axes of 1 serve all places; linear: a [m, k], b [n,
      * k] */
     int n_outer;
