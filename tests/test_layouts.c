@@ -162,6 +162,39 @@ TEST(gradients_in_any_layout_reach_their_parameter) {
     }
 }
 
+/* ---- volumes ---- */
+
+static int count_copies(const weft_graph *g) {
+    int copies = 0;
+    for (const weft_node *n = g->first; n; n = n->next)
+        copies += n->op == &weft_op_reorder || (n->op->flags & OP_VIEW && !n->out[0].base);
+    return copies;
+}
+
+/* Between convolutions of volumes the two poolings that one of volumes is made of, and their gradients, read
+ * views: only the input is brought into another order. */
+TEST(volumes_are_pooled_where_they_lie) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
+    weft_value *x = input(g, 5, (int64_t[]){2, 3, 6, 8, 8});
+    x = weft_relu(weft_conv3d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "c1"));
+    x = weft_max_pool3d(x, &(weft_pool){.kernel = {2, 2, 2}});
+    x = weft_relu(weft_conv3d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "c2"));
+    x = weft_avg_pool3d(x, &(weft_pool){.kernel = {3, 3, 3}, .stride = {1, 1, 1}, .pad = {1, 1, 1}});
+    x = weft_conv_transpose3d(x, &(weft_conv){.out = 4, .kernel = 2, .stride = 2}, "up");
+    weft_minimize(mean_square(x), NULL, &(weft_optimizer){.type = "sgd", .lr = 1});
+    for (int i = 0; i < 2; i++) {
+        weft_error e = {0};
+        weft_isa isa = i ? WEFT_ISA_AUTO : WEFT_ISA_REFERENCE;
+        weft_plan *p = weft_compile(m, &(weft_compile_options){.isa = isa, .verify = true}, &e);
+        if (CHECK_SAYS(p != NULL, "%s", e.text))
+            CHECK_SAYS(count_copies(p->programs[0].graph) == 1, "%d copies",
+                       count_copies(p->programs[0].graph));
+        weft_plan_free(p);
+    }
+    weft_model_free(m);
+}
+
 /* ---- models from files ---- */
 
 /* A step of a file's model from zeros and with an input of 1, 2, 3, ...; `w` gets n elements of net/w. */
@@ -309,6 +342,6 @@ TEST(a_call_with_an_operand_that_lies_otherwise_is_an_error) {
     weft_model_free(m);
 }
 
-SUITE("layouts",
-      {T(gradients_in_any_layout_reach_their_parameter), T(models_whose_gradients_are_views_train_from_files),
-       T(strides_that_went_wrong_are_caught), T(a_call_with_an_operand_that_lies_otherwise_is_an_error)})
+SUITE("layouts", {T(gradients_in_any_layout_reach_their_parameter), T(volumes_are_pooled_where_they_lie),
+                  T(models_whose_gradients_are_views_train_from_files), T(strides_that_went_wrong_are_caught),
+                  T(a_call_with_an_operand_that_lies_otherwise_is_an_error)})

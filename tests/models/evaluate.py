@@ -85,6 +85,17 @@ def pool_line(i, name):
     return dict(both, dilation=i[6] or 1) if name == "max" else dict(both, count_include_pad=not i[9])
 
 
+def volume(i):
+    return dict(stride=i[0:3], padding=i[3:6], dilation=i[6:9], groups=i[12])
+
+
+def pool_volume(i, name):
+    both = dict(kernel_size=i[0:3], stride=i[3:6], padding=i[6:9], ceil_mode=bool(i[12]))
+    if name == "max":
+        return dict(both, dilation=i[9:12])
+    return dict(both, count_include_pad=not i[13], divisor_override=i[14] or None)
+
+
 # How torch computes each op: operands, integers, reals.
 def normalize(x, axes, eps):
     """Not F.layer_norm and F.batch_norm: the third derivatives of one are wrong (in 2.15), those of the other missing."""
@@ -198,6 +209,12 @@ COMPUTE = {
     "avg_pool1d": lambda x, i, r: F.avg_pool1d(x[0], **pool_line(i, "avg")),
     "adaptive_avg_pool1d": lambda x, i, r: F.adaptive_avg_pool1d(x[0], i[0]),
     "adaptive_max_pool1d": lambda x, i, r: F.adaptive_max_pool1d(x[0], i[0]),
+    "conv3d": lambda x, i, r: F.conv3d(x[0], x[1], x[2], **volume(i)),
+    "conv_transpose3d": lambda x, i, r: F.conv_transpose3d(x[0], x[1], x[2], output_padding=i[9:12], **volume(i)),
+    "max_pool3d": lambda x, i, r: F.max_pool3d(x[0], **pool_volume(i, "max")),
+    "avg_pool3d": lambda x, i, r: F.avg_pool3d(x[0], **pool_volume(i, "avg")),
+    "adaptive_avg_pool3d": lambda x, i, r: F.adaptive_avg_pool3d(x[0], i),
+    "adaptive_max_pool3d": lambda x, i, r: F.adaptive_max_pool3d(x[0], i),
     "adaptive_max_pool2d": lambda x, i, r: F.adaptive_max_pool2d(x[0], i),
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
     "layer_norm": lambda x, i, r: normalize(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (
@@ -295,9 +312,9 @@ class Evaluation:
             return x
         n = x.numel()
         dropped = torch.from_numpy(self.words(graph["name"], scope, n)[:n] < int(p * 4294967296.0))
-        if x.dim() == 4:  # counted as the image lies in memory
+        if x.dim() in (4, 5):  # counted as the image or volume lies in memory
             s = x.shape
-            keep = ~dropped.reshape(s[0], s[2], s[3], s[1]).permute(0, 3, 1, 2)
+            keep = ~dropped.reshape(s[0], *s[2:], s[1]).movedim(-1, 1)
         else:
             keep = ~dropped.reshape(x.shape)
         return x * keep.to(x.dtype) * (1 / (1 - p))

@@ -331,7 +331,7 @@ def train_graph(d, model):
 ISAS = [0, 0, 0, 2, 3]
 
 
-LOW = {"matmul", "linear", "conv2d", "conv_transpose2d", "attention", "lstm", "gru", "rnn"}
+LOW = {"matmul", "linear", "conv2d", "conv_transpose2d", "conv3d", "conv_transpose3d", "attention", "lstm", "gru", "rnn"}
 
 
 def configurations(rng, drafts, micro, has_state, quick):

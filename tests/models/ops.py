@@ -13,7 +13,7 @@ FLOATS = (F32, F64)
 
 class Op:
     """One row: `operands` names them, `blind` are those that no gradient passes, `flat` those of at most one axis,
-    `plane` those that have two or three."""
+    `plane` those that have two, three or five."""
 
     def __init__(self, name, draw, operands="x", blind="", flat="", plane="", once=False, integer=""):
         self.name, self.draw, self.operands = name, draw, operands.split()
@@ -537,6 +537,44 @@ def adaptive_line(name):
     return draw
 
 
+def conv_volume(name):
+    transposed = name == "conv_transpose3d"
+
+    def draw(g, at):
+        groups, inner, outer, n = g.pick([1, 1, 2, 3]), g.size(3), g.size(3), g.size(2)
+        axes, sizes = [None], None
+        while not all(axes):
+            sizes = [g.size(5) for _ in range(3)]
+            axes = [window(g, size, transposed) for size in sizes]
+        x, kernel = at(0, (n, inner * groups, *sizes)), [a[0] for a in axes]
+        weight = at(1, (inner * groups, outer, *kernel) if transposed else (outer * groups, inner, *kernel))
+        bias = at(2, (outer * groups,)) if at.k == 2 or g.chance(0.5) else None
+        i = [a[k] for k in (1, 2, 3, 4) for a in axes] + [groups]
+        return g.node(name, [x, weight, bias], i=i, shape=(n, outer * groups, *(a[5] for a in axes)),
+                      mag=x.mag * weight.mag * (inner * math.prod(kernel)) ** 0.5)
+    return draw
+
+
+def pool_volume(name):
+    def draw(g, at):
+        n, c, is_max, ceil = g.size(2), g.size(4), name == "max_pool3d", g.pick([0, 0, 1])
+        sizes = [g.size(6) for _ in range(3)]
+        axes = [pool_window(g, size, is_max, ceil) for size in sizes]
+        averages = [0, 0] if is_max else [g.pick([0, 1]), g.pick([0, 0, 3])]
+        i = [a[k] for k in range(4) for a in axes] + [ceil] + averages
+        x = at(0, (n, c, *sizes))
+        return g.node(name, [x], i=i, shape=(n, c, *(a[4] for a in axes)), mag=(9 if averages[1] else 1) * x.mag)
+    return draw
+
+
+def adaptive_volume(name):
+    def draw(g, at):
+        n, c, sizes = g.size(3), g.size(4), [g.size(5) for _ in range(3)]
+        x, parts = at(0, (n, c, *sizes)), [1 + g.below(size) for size in sizes]
+        return g.node(name, [x], i=parts, shape=(n, c, *parts), mag=x.mag)
+    return draw
+
+
 def interpolate(g, at):
     n, c, h, w = g.size(3), g.size(5), g.size(6), g.size(6)
     x, mode = at(0, (n, c, h, w)), g.below(3)
@@ -729,6 +767,11 @@ TABLE = {op.name: op for op in [
     Op("max_pool1d", pool_line("max_pool1d"), plane="x"), Op("avg_pool1d", pool_line("avg_pool1d"), plane="x"),
     Op("adaptive_avg_pool1d", adaptive_line("adaptive_avg_pool1d"), plane="x"),
     Op("adaptive_max_pool1d", adaptive_line("adaptive_max_pool1d"), plane="x"),
+    Op("conv3d", conv_volume("conv3d"), "x w b", flat="b", plane="x w"),
+    Op("conv_transpose3d", conv_volume("conv_transpose3d"), "x w b", flat="b", plane="x w"),
+    Op("max_pool3d", pool_volume("max_pool3d"), plane="x"), Op("avg_pool3d", pool_volume("avg_pool3d"), plane="x"),
+    Op("adaptive_avg_pool3d", adaptive_volume("adaptive_avg_pool3d"), plane="x"),
+    Op("adaptive_max_pool3d", adaptive_volume("adaptive_max_pool3d"), plane="x"),
     Op("interpolate", interpolate),
     Op("pixel_shuffle", shuffle("pixel_shuffle")), Op("pixel_unshuffle", shuffle("pixel_unshuffle")),
     *(Op(n, pad_mode(n)) for n in "reflect_pad replicate_pad circular_pad".split()),

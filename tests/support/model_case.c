@@ -244,6 +244,29 @@ static weft_window window_of(const int64_t *i) {
                          .output_padding = {i[7], i[8]}};
 }
 
+static weft_value *volumes(const call *c) {
+    const int64_t *i = c->i;
+    const weft_window window = {.stride = {i[0], i[1], i[2]},
+                                .pad = {i[3], i[4], i[5]},
+                                .dilation = {i[6], i[7], i[8]},
+                                .output_padding = {i[9], i[10], i[11]},
+                                .groups = i[12]};
+    const weft_pool pool = {.kernel = {i[0], i[1], i[2]},
+                            .stride = {i[3], i[4], i[5]},
+                            .pad = {i[6], i[7], i[8]},
+                            .dilation = {i[9], i[10], i[11]},
+                            .ceil_mode = i[12],
+                            .exclude_pad = i[13],
+                            .divisor = i[14]};
+    if (!strcmp(c->op, "conv3d")) return weft_conv3d_op(c->in[0], c->in[1], c->in[2], &window);
+    if (!strcmp(c->op, "conv_transpose3d"))
+        return weft_conv_transpose3d_op(c->in[0], c->in[1], c->in[2], &window);
+    if (!strcmp(c->op, "max_pool3d")) return weft_max_pool3d(c->in[0], &pool);
+    if (!strcmp(c->op, "avg_pool3d")) return weft_avg_pool3d(c->in[0], &pool);
+    if (!strcmp(c->op, "adaptive_avg_pool3d")) return weft_adaptive_avg_pool3d(c->in[0], i[0], i[1], i[2]);
+    return weft_adaptive_max_pool3d(c->in[0], i[0], i[1], i[2]);
+}
+
 static weft_value *build(call *c) {
     const int64_t *i = c->i;
     weft_value **in = c->in, *out;
@@ -279,6 +302,7 @@ static weft_value *build(call *c) {
     if (!strcmp(c->op, "reflect_pad")) return weft_reflect_pad(in[0], c->n_i / 2, i);
     if (!strcmp(c->op, "replicate_pad")) return weft_replicate_pad(in[0], c->n_i / 2, i);
     if (!strcmp(c->op, "circular_pad")) return weft_circular_pad(in[0], c->n_i / 2, i);
+    if (strstr(c->op, "3d")) return volumes(c);
     if (!strcmp(c->op, "conv1d")) return weft_conv1d_op(in[0], in[1], in[2], &window);
     if (!strcmp(c->op, "conv_transpose1d")) return weft_conv_transpose1d_op(in[0], in[1], in[2], &window);
     if (!strcmp(c->op, "max_pool1d")) return weft_max_pool1d(in[0], &pool);
