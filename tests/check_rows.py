@@ -8,11 +8,13 @@ PLACE: RULE, with the line to add where one is missing.
               line in here.h, each op that is not always f32 its place in docs/precision.md (--write makes both)
   optimizers  the names in ops/optimizer/list.h are spelt out by the file of their update op alone, and in train.h (--write)
   options     each row of graph/core/ddp_list.h is a field of weft_ddp_options and in the tables of the documents
+  blocks      constants of ops/cpu/ that are greater than any axis of test_simd_sweep's forms have nodes of their own there
   commands    a subcommand of graphtool is its file and its line; it takes options that there are
 
     check_rows.py [--write]
 """
 import argparse
+import math
 import re
 import sys
 import textwrap
@@ -300,6 +302,32 @@ def check_commands():
             tell(file, f"{name}: what a command takes is in its own row")
 
 
+# ---- blocks of the CPU's kernels ----
+
+
+def constants(text):
+    """(name, value) in the enums of a file; values are numbers and products."""
+    known = {}
+    for body in re.findall(r"\benum \{(.*?)\}", re.sub(r"/\*.*?\*/", "", text, flags=re.S), re.S):
+        for name, value in re.findall(r"(\w+) = (\w+(?: \* \w+)*)", body):
+            factors = [int(f) if f.isdigit() else known.get(f, 0) for f in value.split(" * ")]
+            known[name] = math.prod(factors)
+    return known.items()
+
+
+def check_blocks():
+    """What kernels cut axes by is a number of an enum; tests/test_simd_sweep.c has axes of LONGER, and rows for more."""
+    sweep = read("tests/test_simd_sweep.c")
+    longer = dict(constants(sweep))["LONGER"]
+    rows = set(re.findall(r'"(\w+\.[ch] [A-Z_]+)"', sweep))
+    there = {f"{Path(file).name} {name}": file for file in sources("ops/cpu") for name, n in constants(read(file))
+             if n > longer and "BYTES" not in name}
+    for row in sorted(there.keys() - rows):
+        tell(there[row], f"no node goes past {row.split()[1]}: a row of `longest` in tests/test_simd_sweep.c")
+    for row in sorted(rows - there.keys()):
+        tell("tests/test_simd_sweep.c", f"there is no constant {row} of more than {longer}")
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--write", action="store_true", help="writes what is made from rows: lines of here.h, tables of the documents")
@@ -314,6 +342,7 @@ def main():
     check_op_files()
     check_optimizers(o.write)
     check_ddp()
+    check_blocks()
     check_commands()
     if o.write:
         write_passes()

@@ -6,7 +6,7 @@
  * reference kernels. */
 #include "ops/kit/op_kit.h"
 #include "support/evaluate.h"
-#include "support/sample.h"
+#include "support/samples.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -163,8 +163,9 @@ static bool is_small(const op_sample *spec) {
 static void all_ops(int order) {
     for (int i = 0; i < op_count(); i++) {
         const weft_op *op = op_at(i);
-        if (op->flags & OP_NO_GRADIENT || !op->gradient || (order == 2 && op->flags & OP_GRADIENT_ONCE))
-            continue;
+        bool has_none =
+            op->flags & OP_NO_GRADIENT || !op->gradient || (order == 2 && op->flags & OP_GRADIENT_ONCE);
+        if (has_none || !samples_are_of(op)) continue;
         for (const op_sample *s = op->samples; s && s->in; s++)
             if (!s->error && !s->no_gradient && is_small(s)) trial_check(op, s, order);
     }
@@ -220,7 +221,7 @@ static void check_narrowed(const op_sample *spec, const weft_op *op, int which, 
 TEST(operands_that_an_op_broadcasts_get_gradients_of_their_shape) {
     for (int i = 0; i < op_count(); i++) {
         const weft_op *op = op_at(i);
-        if (op->flags & OP_NO_GRADIENT || !op->gradient) continue;
+        if (op->flags & OP_NO_GRADIENT || !op->gradient || !samples_are_of(op)) continue;
         for (const op_sample *s = op->samples; s && s->in; s++)
             for (int which = 0; !s->error && !s->no_gradient && which < SAMPLE_MAX_IN; which++)
                 for (int axis = -1; axis < WEFT_MAX_NDIM; axis++) check_narrowed(s, op, which, axis);

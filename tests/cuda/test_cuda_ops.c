@@ -120,7 +120,7 @@ TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
         samples_check_reduced(break_there);
     }
     cublasLt_host_refuse_epilogues(0);
-    kernel_promises_check(&promises, 50);
+    kernel_promises_check(&promises, samples_are_all() ? 50 : 0);
 }
 #endif
 

@@ -11,6 +11,10 @@
 /* `data`: the node's operands, row-major. `what` names the node in messages. */
 void kernels_check(weft_node *n, const char *what, const tensor *data);
 
+/* Whether nodes have long axes: kernels get them in their plain layout alone, instruction sets their own
+ * kernels alone, and sums may round more. Off at first. */
+void kernels_check_long(bool are_long);
+
 /* Does this kernel run the node when operands and results have their usual layouts? */
 bool kernel_runs(weft_node *n, const weft_kernel *kernel, const kernel_env *env);
 

@@ -2,7 +2,20 @@
 #include "support/samples.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+bool samples_are_all(void) {
+    return !getenv("WEFT_TEST_OPS");
+}
+
+bool samples_are_of(const weft_op *op) {
+    const char *list = getenv("WEFT_TEST_OPS");
+    size_t n = strlen(op->name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, op->name, n) == 0 && (at[n] == ',' || !at[n])) return true;
+    return !list;
+}
 
 void sample_describe(const op_sample *s, const weft_op *op, char text[600]) {
     snprintf(text, 600, "%s(%.300s) %.200s", op->name, s->in, s->attrs ? s->attrs : "");
@@ -103,7 +116,7 @@ void samples_check_sizes(node_check *check, bool in_turn) {
     for (int i = 0; i < op_count(); i++) {
         const weft_op *op = op_at(i);
         tensor_type types[3];
-        if (!(op->flags & OP_POINTWISE) || op->max_in > 3 ||
+        if (!samples_are_of(op) || !(op->flags & OP_POINTWISE) || op->max_in > 3 ||
             types_parse(op->samples->in, types, 3) != op->max_in)
             continue;
         for (int k = 0; k < (int)(sizeof shapes / sizeof *shapes); k++) {

@@ -5,9 +5,15 @@
 
 #include "support/sample.h"
 
+/* Whether the suites of ops are to test this op: one of WEFT_TEST_OPS=relu,add,... (tests/kernel_mutants.py),
+ * or any op where that is not set. */
+bool samples_are_of(const weft_op *op);
+bool samples_are_all(void);
+
 #define EACH_SAMPLE(op, s)                                                                                   \
     for (int op##_index = 0; op##_index < op_count(); op##_index++)                                          \
-        for (const weft_op *op = op_at(op##_index), *op##_once = op; op##_once; op##_once = NULL)            \
+        for (const weft_op *op = op_at(op##_index), *op##_once = samples_are_of(op) ? op : NULL; op##_once;  \
+             op##_once = NULL)                                                                               \
             for (const op_sample *s = op->samples; s && s->in; s++)
 
 /* `data`: the node's operands, row-major; `what` names the node in messages. */
