@@ -1,5 +1,5 @@
-/* test_norm_loss.c - norms and losses against PyTorch: each row is a call of Weft and the same in PyTorch,
- * whose numbers, gradients and gradients of gradients in f64 stand in golden/norm_loss.h
+/* test_norm_loss.c - norms, losses and recurrent ops against PyTorch: each row is a call of Weft and the same
+ * in PyTorch, whose numbers, gradients and gradients of gradients in f64 stand in golden/norm_loss.h
  * (golden/make_norm_loss.py writes it from the rows). Each runs in f64 by the reference kernels and in f32 by
  * the best ones, and replays at another batch. */
 #include "ops/norm_loss/norm.h"
@@ -109,6 +109,52 @@ static weft_value *sides(weft_value *t) {
     return weft_sign(t);
 }
 
+/* Operands of recurrent ops: [12] of w and b, two times of [N, 12], a weight of n columns. */
+static weft_value *twelve(weft_value *w, weft_value *b) {
+    return weft_concat(3, (weft_value *[]){w, b, weft_mul(w, b)}, 0);
+}
+
+static weft_value *times(weft_value *x, weft_value *t) {
+    weft_value *first = weft_reshape(x, 2, AXES(-1, 12)), *second = weft_reshape(t, 2, AXES(-1, 12));
+    return weft_stack(2, (weft_value *[]){first, second}, 0);
+}
+
+static weft_value *crossed(weft_value *rows, weft_value *b, int n) {
+    weft_value *left = column(rows);
+    return weft_mul(left, weft_slice(b, 0, 0, n));
+}
+
+/* Row i of each image. */
+static weft_value *row(weft_value *x, int i) {
+    return weft_reshape(weft_slice(x, 1, i, i + 1), 2, AXES(-1, 3));
+}
+
+/* h of all times, then c of the last; batch first. */
+static weft_value *lstm(weft_value *x, weft_value *t, weft_value *w, weft_value *b, bool reverse) {
+    weft_value *weight = crossed(twelve(w, b), b, 3), *h0 = row(x, 0), *c0 = row(t, 1), *c = NULL;
+    weft_value *h = weft_lstm_op(times(x, t), weight, h0, c0, reverse, &c);
+    weft_value *last = weft_slice(c, 0, !reverse, 1 + !reverse);
+    return weft_transpose(weft_concat(2, (weft_value *[]){h, last}, 0), 0, 1);
+}
+
+static weft_value *gru(weft_value *x, weft_value *t, weft_value *w, weft_value *b, bool reverse) {
+    weft_value *weight = crossed(twelve(w, b), w, 4), *h0 = weft_reshape(first_of(x), 2, AXES(-1, 4));
+    weft_value *bias = twelve(b, w);
+    return weft_transpose(weft_gru_op(times(x, t), weight, h0, bias, reverse), 0, 1);
+}
+
+static weft_value *rnn(weft_value *x, weft_value *t, weft_value *w, weft_value *b, bool reverse, bool relu) {
+    weft_value *weight = crossed(weft_slice(w, 0, 0, 3), b, 3), *h0 = row(t, 2);
+    return weft_transpose(weft_rnn_op(weft_transpose(x, 0, 1), weight, h0, reverse, relu), 0, 1);
+}
+
+/* The penalty of a recurrent critic. */
+static weft_value *slope_of_lstm(weft_value *x, weft_value *t, weft_value *w, weft_value *b) {
+    weft_value *y = weft_sum(lstm(x, t, w, b, false), 0, NULL, false), *dx = NULL;
+    weft_gradients(y, 1, &x, &dx);
+    return dx;
+}
+
 /* 1: right at any batch (axis 0); 0: at the one that it was built for. Then Weft's call, and PyTorch's. */
 /* clang-format off */
 #define ROWS(X)                                                                                              \
@@ -191,6 +237,14 @@ static weft_value *sides(weft_value *t) {
     X(1, weft_triplet_margin(x, t, weft_tanh(x), OPTIONS(.p = 1)), "F.triplet_margin_loss(x, t, x.tanh(), p=1)") \
     X(1, weft_cosine_embedding(rows_of(x), rows_of(t), sides_of_rows(t), NULL), "F.cosine_embedding_loss(rows_of(x), rows_of(t), sides_of_rows(t))") \
     X(1, weft_cosine_embedding(rows_of(x), rows_of(t), sides_of_rows(t), OPTIONS(.margin = 0.2, .reduction = WEFT_LOSS_NONE)), "F.cosine_embedding_loss(rows_of(x), rows_of(t), sides_of_rows(t), 0.2, reduction='none')") \
+    X(1, lstm(x, t, w, b, false), "lstm(x, t, w, b)") \
+    X(1, lstm(x, t, w, b, true), "lstm(x, t, w, b, True)") \
+    X(1, slope_of_lstm(x, t, w, b), "grad(lstm(x, t, w, b).sum(), x, create_graph=True)[0]") \
+    X(1, gru(x, t, w, b, false), "gru(x, t, w, b)") \
+    X(1, gru(x, t, w, b, true), "gru(x, t, w, b, True)") \
+    X(1, rnn(x, t, w, b, false, false), "rnn(torch.rnn_tanh, x, t, w, b)") \
+    X(1, rnn(x, t, w, b, true, false), "rnn(torch.rnn_tanh, x, t, w, b, True)") \
+    X(1, rnn(x, t, w, b, true, true), "rnn(torch.rnn_relu, x, t, w, b, True)") \
     X(1, weft_cosine_similarity(x, t, 1, 0), "F.cosine_similarity(x, t)") \
     X(1, weft_cosine_similarity(x, t, -1, 0.9), "F.cosine_similarity(x, t, -1, 0.9)") \
     X(1, weft_normalize(x, 1, 0), "F.normalize(x)") \

@@ -136,7 +136,6 @@ enum {
     OP_RANDOM = 1 << 2,        /* draws random numbers: never merged or dropped */
     OP_EFFECT = 1 << 3,        /* has effects besides its results: never merged or dropped */
     OP_NO_GRADIENT = 1 << 4,   /* its gradient is zero by definition (argmax, comparisons, random) */
-    OP_GRADIENT_ONCE = 1 << 5, /* its gradient cannot be differentiated again */
     OP_VIEW = 1 << 6,          /* the result can share the operand's memory: see view() */
     OP_VARIABLE = 1 << 7,      /* names a variable: its attributes begin with `const char *path` */
     OP_IS_VARIABLE = 1 << 9,   /* result 0 is that variable's memory */

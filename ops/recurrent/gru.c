@@ -5,7 +5,7 @@
  *     h = (1 - z) n + z h_before
  * Results h [T, B, H] and, for gru_backward, the gates r, z, n [T, B, 3 H], which may take the memory of x,
  * and m [T, B, H]. */
-#include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/steps.h"
 
 #include <math.h>
 
@@ -23,17 +23,45 @@ static bool infer(op_call *c) {
     return true;
 }
 
-/* Users get h alone. */
+/* The gradients of the gates and of m (each may be NULL) as gradients of x and, *state, of w h_before + b. */
+static weft_value *before_gates(weft_node *n, const recurrent_steps *r, weft_value *dgates, weft_value *dm,
+                                weft_value **state) {
+    int64_t hidden = r->hidden, columns = GRU_GATES * hidden;
+    weft_value *gates = steps_rows(r, &n->out[1], columns), *m = steps_rows(r, &n->out[2], hidden), *g[3];
+    for (int k = 0; k < GRU_GATES; k++) g[k] = steps_gate(r, gates, k);
+    weft_value *d = steps_rows(r, dgates, columns), *d_m = steps_rows(r, dm, hidden);
+    weft_value *of_r = steps_gate(r, d, 0), *of_z = steps_gate(r, d, 1), *of_n = steps_gate(r, d, 2);
+    of_n = weft_mul(of_n, slope_of_tanh(g[2]));
+    of_r = weft_add(of_r, weft_mul(of_n, m));
+    of_r = weft_mul(of_r, slope_of_sigma(g[0]));
+    of_z = weft_mul(of_z, slope_of_sigma(g[1]));
+    weft_value *of_m = weft_add(d_m, weft_mul(of_n, g[0]));
+    *state = steps_gates(GRU_GATES, (weft_value *[]){of_r, of_z, of_m});
+    return steps_gates(GRU_GATES, (weft_value *[]){of_r, of_z, of_n});
+}
+
+/* Users get h alone, and gru_backward's gradient comes by the gates and m, too. That part is added to what
+ * gru_backward gives, and what it gives h of the step before is added to dh. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    weft_value *h0 = n->n_in > H0 ? n->in[H0] : NULL;
-    weft_value *in[] = {&n->out[1], &n->out[2], &n->out[0], n->in[W], dout[0], h0};
-    if (!dout[0]) return;
+    weft_value *h0 = n->n_in > H0 ? n->in[H0] : NULL, *dh = dout[0], *by_gates = NULL, *by_state = NULL;
+    recurrent_steps r = steps_of(n, n->in[X], n->in[W]);
+    if (!dh && !dout[1] && !dout[2]) return;
+    if (dout[1] || dout[2]) {
+        by_gates = before_gates(n, &r, dout[1], dout[2], &by_state);
+        dh = steps_past_w(&r, by_state, n->in[W], dh, &n->out[0]);
+    }
+    weft_value *in[] = {&n->out[1], &n->out[2], &n->out[0], n->in[W], dh, h0};
     weft_node *back = node_new(n->graph, &weft_op_gru_backward, 6, in, n->attrs);
     if (!back) return;
+    weft_value *state = &back->out[1];
     din[X] = &back->out[0];
-    recurrent_gradients(n, &back->out[1], &back->out[2], wanted, din);
+    if (by_gates) {
+        din[X] = weft_add(din[X], steps_like(by_gates, din[X]));
+        state = weft_add(state, steps_like(by_state, state));
+    }
+    recurrent_gradients(n, state, &back->out[2], wanted, din);
     if (n->n_in > BIAS && n->in[BIAS] && wanted[BIAS])
-        din[BIAS] = weft_cast(weft_sum(&back->out[1], 2, (int64_t[]){0, 1}, false), n->in[BIAS]->type.dtype);
+        din[BIAS] = weft_cast(weft_sum(state, 2, (int64_t[]){0, 1}, false), n->in[BIAS]->type.dtype);
 }
 
 /* Unit j of sample b in step s. */
@@ -64,7 +92,6 @@ const weft_op weft_op_gru = {
     .torch = "torch.nn.GRU",
     .min_in = 2,
     .max_in = 4,
-    .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(recurrent_attrs),
     .attrs = recurrent_attr_table,
     .in_place = 1u << X,

@@ -5,7 +5,7 @@
  *     c = f c_before + i g        h = o tanh c
  * Results h [T, B, H], c [T, B, H] (f32 where x is reduced) and, for lstm_backward, the gates [T, B, 4 H],
  * which may take the memory of x. */
-#include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/steps.h"
 
 #include <math.h>
 
@@ -24,15 +24,33 @@ static bool infer(op_call *c) {
     return true;
 }
 
-/* Users get h and c, not the gates. */
+/* What the gradient of the gates is as one of x: times the slopes of sigma and tanh. */
+static weft_value *before_gates(weft_node *n, const recurrent_steps *r, weft_value *dgates) {
+    weft_value *gates = steps_rows(r, &n->out[2], LSTM_GATES * r->hidden), *slope[LSTM_GATES];
+    for (int k = 0; k < LSTM_GATES; k++) {
+        weft_value *gate = steps_gate(r, gates, k);
+        slope[k] = k == 2 ? slope_of_tanh(gate) : slope_of_sigma(gate);
+    }
+    weft_value *slopes = steps_gates(LSTM_GATES, slope);
+    return weft_mul(steps_rows(r, dgates, LSTM_GATES * r->hidden), slopes);
+}
+
+/* Users get h and c, and lstm_backward's gradient comes by the gates, too. That part is added to what
+ * lstm_backward gives, and what it gives h of the step before is added to dh. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    weft_value *c0 = n->n_in > C0 ? n->in[C0] : NULL;
-    weft_value *in[] = {&n->out[2], &n->out[1], n->in[W], c0, dout[0], dout[1]};
-    if (!dout[0] && !dout[1]) return;
+    weft_value *c0 = n->n_in > C0 ? n->in[C0] : NULL, *dh = dout[0], *by_gates = NULL;
+    recurrent_steps r = steps_of(n, n->in[X], n->in[W]);
+    if (!dh && !dout[1] && !dout[2]) return;
+    if (dout[2]) {
+        by_gates = before_gates(n, &r, dout[2]);
+        dh = steps_past_w(&r, by_gates, n->in[W], dh, &n->out[0]);
+    }
+    weft_value *in[] = {&n->out[2], &n->out[1], n->in[W], c0, dh, dout[1]};
     weft_node *back = node_new(n->graph, &weft_op_lstm_backward, 6, in, n->attrs);
     if (!back) return;
     din[X] = &back->out[0];
-    recurrent_gradients(n, &back->out[0], NULL, wanted, din);
+    if (by_gates) din[X] = weft_add(din[X], steps_like(by_gates, din[X]));
+    recurrent_gradients(n, din[X], NULL, wanted, din);
     if (c0 && wanted[C0]) din[C0] = &back->out[1];
 }
 
@@ -64,7 +82,6 @@ const weft_op weft_op_lstm = {
     .torch = "torch.nn.LSTM",
     .min_in = 2,
     .max_in = 4,
-    .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(recurrent_attrs),
     .attrs = recurrent_attr_table,
     .in_place = 1u << X,

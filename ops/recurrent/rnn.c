@@ -42,7 +42,6 @@ const weft_op weft_op_rnn = {
     .torch = "torch.nn.RNN",
     .min_in = 2,
     .max_in = 3,
-    .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(recurrent_attrs),
     .attrs = rnn_attr_table,
     .in_place = 1u << X,

@@ -76,6 +76,33 @@ def sides_of_rows(t):
     return torch.sign(rows_of(t))[:, 0]
 
 
+def twelve(w, b):
+    return torch.cat([w, b, w * b])
+
+
+def steps(of, states, reverse, times, weight, bias=None):
+    """A recurrent layer without a product with its input, batch first."""
+    weights = [torch.eye(len(weight)).double(), weight] + ([] if bias is None else [torch.zeros(len(weight)).double(), bias])
+    times = times.flip(0) if reverse else times
+    y, *last = of(times, states, weights, bias is not None, 1, 0.0, False, False, False)
+    y = y.flip(0) if reverse else y
+    return torch.cat([y] + last[1:]).transpose(0, 1)
+
+
+def lstm(x, t, w, b, reverse=False):
+    times, weight = torch.stack([x.flatten(1), t.flatten(1)]), twelve(w, b)[:, None] * b[:3]
+    return steps(torch.lstm, [x[None, :, 0], t[None, :, 1]], reverse, times, weight)
+
+
+def gru(x, t, w, b, reverse=False):
+    times, weight = torch.stack([x.flatten(1), t.flatten(1)]), twelve(w, b)[:, None] * w
+    return steps(torch.gru, x[None, :, :, 0], reverse, times, weight, twelve(b, w))
+
+
+def rnn(of, x, t, w, b, reverse=False):
+    return steps(of, t[None, :, 2], reverse, x.transpose(0, 1), w[:3, None] * b[:3])
+
+
 def gradients(values, by):
     """Of the sum of all squares; None where it does not depend on an operand."""
     loss = sum((v * v).sum() for v in values if v is not None)

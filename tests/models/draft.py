@@ -18,7 +18,6 @@ class Value:
     def __init__(self, id, shape, dtype, mag, layout, node):
         self.id, self.shape, self.dtype, self.mag, self.layout, self.node = id, shape, dtype, mag, layout, node
         self.is_gradient = False  # made by `gradients`, or from such
-        self.is_final = False     # and without a gradient of its own
         self.is_batched = False   # its first axis is WEFT_BATCH: nothing else reads it
 
 
@@ -248,7 +247,7 @@ class Draft:
         if make:
             return make(shape, how)
         have = [v for v in self.values if v.shape == shape and v.dtype == dtype and v.layout == "contiguous"
-                and dtype == F32 and not v.is_final and not v.is_batched and (not must_train or v.id in self.training())]
+                and dtype == F32 and not v.is_batched and (not must_train or v.id in self.training())]
         if have and self.chance(0.45):
             return self.tame(self.pick(have), positive, most)
         v = self.leaf(shape, dtype, positive, below, must_train)

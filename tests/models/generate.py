@@ -122,7 +122,7 @@ def total(d, terms):
 
 def sinks(d):
     used = {v for n in d.nodes for v in n["in"]}
-    return [v for v in d.values if v.id not in used and v.dtype == F32 and not v.is_final]
+    return [v for v in d.values if v.id not in used and v.dtype == F32]
 
 
 # ---- gradients by values ----
@@ -168,12 +168,10 @@ def add_gradients(d, through=None):
     for k in ids:
         t = d.values[k]
         results.append(d.add_result(t.shape, 4 * t.mag))
-    once = any(ops.TABLE[d.nodes[n]["op"]].once for n in on_path if d.nodes[n]["op"] in ops.TABLE)
     for v in results:
-        v.is_final = once
-        if is_small(d, v) and (once or d.chance(0.4)):
+        if is_small(d, v) and d.chance(0.4):
             d.outs.append((v.id, "g%d" % v.id))
-        if not once and d.train and d.chance(0.7):
+        if d.train and d.chance(0.7):
             d.terms.append(scalar_of(d, v))
 
 

@@ -19,6 +19,10 @@ class Op:
         self.name, self.draw, self.operands = name, draw, operands.split()
         self.blind, self.flat, self.plane = blind.split(), flat.split(), plane.split()
         self.integer, self.once = integer.split(), once
+    def __init__(self, name, draw, operands="x", blind="", flat="", plane="", made="", uneven=False):
+        self.name, self.draw, self.operands = name, draw, operands.split()
+        self.blind, self.flat, self.plane, self.made = blind.split(), flat.split(), plane.split(), made.split()
+        self.uneven = uneven
 
 
 def unary(name, positive=False, most=30.0, r=None, grow=None):
@@ -758,6 +762,10 @@ TABLE = {op.name: op for op in [
     Op("lstm", recurrent("lstm", 4), "x w h0 c0", plane="x w h0 c0", once=True),
     Op("gru", recurrent("gru", 3), "x w h0 b", flat="b", plane="x w h0", once=True),
     Op("rnn", recurrent("rnn", 1), "x w h0", plane="x w h0", once=True),
+    Op("attention", attention, "q k v"), Op("attention_with", attention_with, "q k v mask"), Op("rotary", rotary),
+    Op("lstm", recurrent("lstm", 4), "x w h0 c0", plane="x w h0 c0"),
+    Op("gru", recurrent("gru", 3), "x w h0 b", flat="b", plane="x w h0"),
+    Op("rnn", recurrent("rnn", 1), "x w h0", plane="x w h0"),
     Op("conv2d", conv("conv2d"), "x w b", flat="b"), Op("conv_transpose2d", conv("conv_transpose2d"), "x w b", flat="b"),
     Op("max_pool2d", pool("max_pool2d")), Op("avg_pool2d", pool("avg_pool2d")),
     Op("adaptive_avg_pool2d", adaptive("adaptive_avg_pool2d")),

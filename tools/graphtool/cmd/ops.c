@@ -44,12 +44,9 @@ static bool needs_kernel(const weft_op *op) {
     return !(op->flags & OP_COMMUNICATES);
 }
 
-/* Can autodiff pass the op, and can it pass the nodes which that adds? */
+/* Can autodiff pass the op? Then it can pass the nodes which that adds, too (tests/test_gradients.c). */
 static bool has_gradient(const weft_op *op) {
     return op->gradient && !(op->flags & OP_NO_GRADIENT);
-}
-static bool has_second_gradient(const weft_op *op) {
-    return has_gradient(op) && !(op->flags & OP_GRADIENT_ONCE);
 }
 
 static json_t *kernels_json(const weft_op *op, weft_device device) {
@@ -91,7 +88,7 @@ static json_t *op_json(const weft_op *op) {
     json_object_set_new(o, "attributes", attributes_json(op));
     json_object_set_new(o, "flags", flags_json(op));
     json_object_set_new(o, "gradient", json_boolean(has_gradient(op)));
-    json_object_set_new(o, "second_gradient", json_boolean(has_second_gradient(op)));
+    json_object_set_new(o, "second_gradient", json_boolean(has_gradient(op)));
     json_object_set_new(o, "precision", json_string(precision_names[op->precision]));
     json_object_set_new(o, "reduced_in", json_integer(op->reduced_in));
     json_object_set_new(o, "reduced_out", json_integer(op->reduced_out));
@@ -138,7 +135,7 @@ static void write_flags(text *t, const weft_op *op) {
 }
 
 static void write_gradient(text *t, const weft_op *op) {
-    text_add(t, "%s", has_second_gradient(op) ? "yes, second" : has_gradient(op) ? "yes" : "");
+    text_add(t, "%s", has_gradient(op) ? "yes, second" : "");
 }
 
 /* The set bits: "1, 2", or "all". */
