@@ -154,8 +154,8 @@ static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *nam
     return y;
 }
 
-/* Checks common to all kinds: x is a line, an image or a volume, options are there, and the groups divide the output or
- * input channels. */
+/* Checks common to all kinds: x is a line, an image or a volume, options are there, and the groups divide the
+ * output or input channels. */
 static weft_value *conv_checked(weft_value *x, const weft_conv *c, const char *name, const conv_kind *kind) {
     if (!x) return NULL;
     weft_graph *g = x->node->graph;

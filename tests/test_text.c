@@ -253,6 +253,7 @@ TEST(each_broken_rule_has_its_message) {
         {":s(1,2,6,24)", ":s(1,2,6)", "',' is expected"},
         {":s(1,2,6,24)", ":nchw", "':s(' is expected"},
         {"%11 f32[4] =", "%11 f32[4]:nhwc =", ":nhwc needs 4 axes"},
+        {"%0 f32[2,3,4,4]:nhwc = input", "%0 f32[2,3,4,4]:ndhwc = input", ":ndhwc needs 5 axes"},
         {"path=\"a/s\"", "path=\"a/t\"", "there is no state 'a/t'"},
         {"{%12 f32[2,3,4,4] = add(%9, a/b); ", "{", "no earlier line defines %12"},
         {"%15 f32[2,3,4,4] = add(%13, %2)}", "%15 f32[2,3,4,4] = add(%13, %0)}",
@@ -350,6 +351,7 @@ static void same_signature(const char *string) {
 
 TEST(signatures_make_nodes_with_layouts) {
     same_signature("relu(f32[8,3,12,12]:nhwc)");
+    same_signature("relu(f32[8,3,5,12,12]:ndhwc)");
     same_signature("add(f32[8,3,12,12], f32[12]:s(0))");
     same_signature("linear(f32[4,3], f32[5,3], -)");
     same_signature("constant() dtype=f32 shape=2,3 value=0.5");

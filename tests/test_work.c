@@ -53,6 +53,11 @@ TEST(packed_weights_and_reduced_types_count_the_same) {
         {"conv2d", "bf16[1,8,8,8], bf16[32,8,3,3]", attrs, 294912, false},
         {"conv2d", "f32[1,8,8,8], u8[900000]", attrs, 294912, false},
         {"conv2d", "bf16[4,8,8,8], u8[9000]", attrs, 1179648, true},
+        {"conv3d", "f32[1,8,4,8,8], u8[9000]",
+         "out=32 kernel=3,3,3 stride=1,1,1 pad=1,1,1 dilation=1,1,1 groups=1", 3538944, true},
+        {"conv_transpose3d", "f32[1,8,4,3,2], f32[8,5,1,1,1]",
+         "out=5 kernel=1,1,1 stride=1,1,1 pad=0,0,0 dilation=1,1,1 groups=1 output_padding=0,0,0", 1920,
+         false},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check(&list[i]);
 }

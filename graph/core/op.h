@@ -167,9 +167,9 @@ struct weft_op {
     size_t attrs_bytes;
     const op_attr *attrs; /* NULL: none */
 
-    /* Operands and results (bit i) of four or five axes that are stored channels-last whatever the kernel. All others
-     * are row-major, except that results of pointwise ops have the layout of their operands, and that a
-     * kernel may take operands at any strides: graph/core/kernel.h. */
+    /* Operands and results (bit i) of four or five axes that are stored channels-last whatever the kernel.
+     * All others are row-major, except that results of pointwise ops have the layout of their operands, and
+     * that a kernel may take operands at any strides: graph/core/kernel.h. */
     unsigned image_in, image_out;
     /* operands that the reference kernel takes at any strides; for pointwise ops it takes all so */
     unsigned reference_strided;

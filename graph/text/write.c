@@ -22,11 +22,11 @@
  * that make them. A member of a bucket starts at the next multiple of TEXT_MEMBER_ALIGN after the one before
  * it, or at element `@n`.
  *
- * After the layout pass types carry `:nhwc`, `:ndhwc` or `:s(1,2)` (strides, in elements), unless they are row-major,
- * and nodes carry their kernel. After the memory pass `@5` is the place in the schedule, `+0x4000` a byte
- * offset in the arena and `=%3+0` a result inside another value's buffer (`+0x4000,=%3+16,-`: three results,
- * the last without a place). `work+0x0:4096` is a workspace of 4096 bytes, `# onednn: why` gives the reason
- * why better kernels declined. */
+ * After the layout pass types carry `:nhwc`, `:ndhwc` or `:s(1,2)` (strides, in elements), unless they are
+ * row-major, and nodes carry their kernel. After the memory pass `@5` is the place in the schedule, `+0x4000`
+ * a byte offset in the arena and `=%3+0` a result inside another value's buffer (`+0x4000,=%3+16,-`: three
+ * results, the last without a place). `work+0x0:4096` is a workspace of 4096 bytes, `# onednn: why` gives the
+ * reason why better kernels declined. */
 #include "graph/core/ddp.h"
 #include "graph/core/kernel.h"
 #include "graph/core/precision.h"

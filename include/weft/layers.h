@@ -76,11 +76,11 @@ WEFT_API weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *conv,
 WEFT_API weft_value *weft_conv1d(weft_value *x, const weft_conv *conv, const char *name);
 /** x[N, C, L] -> [N, out, L'], with parameters weight[C, out/groups, kernel] and bias[out]; no pairs. */
 WEFT_API weft_value *weft_conv_transpose1d(weft_value *x, const weft_conv *conv, const char *name);
-/** x[N, C, D, H, W] -> [N, out, D', H', W'], with parameters weight[out, C/groups, kernel, kernel, kernel] and
- * bias[out]. */
+/** x[N, C, D, H, W] -> [N, out, D', H', W'], with parameters weight[out, C/groups, kernel, kernel, kernel]
+ * and bias[out]. */
 WEFT_API weft_value *weft_conv3d(weft_value *x, const weft_conv *conv, const char *name);
-/** x[N, C, D, H, W] -> [N, out, D', H', W'], with parameters weight[C, out/groups, kernel, kernel, kernel] and
- * bias[out]. */
+/** x[N, C, D, H, W] -> [N, out, D', H', W'], with parameters weight[C, out/groups, kernel, kernel, kernel]
+ * and bias[out]. */
 WEFT_API weft_value *weft_conv_transpose3d(weft_value *x, const weft_conv *conv, const char *name);
 
 /** Options of weft_batch_norm_with(); NULL or zeroes: torch's defaults. */

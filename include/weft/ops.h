@@ -331,8 +331,8 @@ WEFT_API weft_value *weft_rnn_op(weft_value *x, weft_value *w, weft_value *h0, b
 
 /** @name Images
  * @{ */
-/** Where a convolution's kernel is placed. NULL or zeroes: PyTorch's defaults. An axis has one number each: of
- * a line its length, of an image height and width, of a volume depth, height and width; the rest is 0. */
+/** Where a convolution's kernel is placed. NULL or zeroes: PyTorch's defaults. An axis has one number each:
+ * of a line its length, of an image height and width, of a volume depth, height and width; the rest is 0. */
 typedef struct weft_window {
     int64_t stride[3];   /**< elements between two places of the kernel; 0: 1 */
     int64_t pad[3];      /**< zeros added on each side */
@@ -353,7 +353,7 @@ WEFT_API weft_value *weft_conv1d_op(weft_value *x, weft_value *w, weft_value *b,
 WEFT_API weft_value *weft_conv_transpose1d_op(weft_value *x, weft_value *w, weft_value *b,
                                               const weft_window *window);
 
-/** Convolution of volumes: x[N, C, D, H, W] w[out, C/groups, kd, kh, kw] b[out] or NULL -> [N, out, D', H', W'] */
+/** Convolution of volumes: x[N, C, D, H, W] w[out, C/groups, kd, kh, kw] b[out] or NULL -> y[N, out, ...] */
 WEFT_API weft_value *weft_conv3d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window);
 /** Transposed convolution of volumes, with w[C, out/groups, kd, kh, kw]. */
 WEFT_API weft_value *weft_conv_transpose3d_op(weft_value *x, weft_value *w, weft_value *b,

@@ -43,8 +43,8 @@ void conv_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, we
     if (n->n_in == 3 && wanted[2]) din[2] = conv_bias_gradient(dout[0]);
 }
 
-/* One element of y at index at = [n, o, (z,) y, x], without the bias. `first` is the first input channel of o's
- * group. */
+/* One element of y at index at = [n, o, (z,) y, x], without the bias. `first` is the first input channel of
+ * o's group. */
 static double window_sum(const kernel_call *c, const conv_attrs *a, const int64_t *at) {
     const tensor *x = &c->in[0], *w = &c->in[1];
     int64_t channels = w->type.shape[1], first = at[1] / (a->out / a->groups) * channels;

@@ -1,6 +1,6 @@
 /* conv3d.c - three-dimensional convolution (cross-correlation); torch.nn.functional.conv3d. conv2d with an
  * axis more:
- *     x [N, C, D, H, W]   w [out, C/groups, kd, kh, kw]   b [out] (may be left out)   ->   y [N, out, d, h, w]
+ *     x [N, C, D, H, W]   w [out, C/groups, kd, kh, kw]   b [out] or none   ->   y [N, out, d, h, w]
  *     dx = conv_transpose3d(dy, w)   dw = conv3d_weight(x, dy)   db = sum of dy over n, z, y, x
  */
 #include "ops/image/conv2d.h"

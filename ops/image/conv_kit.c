@@ -167,8 +167,8 @@ weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *we
                       &b);
 }
 
-/* Where dilation exceeds the stride, the output padding may be a whole stride or more. Then the convolution makes
- * more positions than small has; they are cut off. */
+/* Where dilation exceeds the stride, the output padding may be a whole stride or more. Then the convolution
+ * makes more positions than small has; they are cut off. */
 weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *weight,
                             const tensor_type *small) {
     if (!big || !weight) return NULL;

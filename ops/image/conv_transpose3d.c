@@ -1,6 +1,6 @@
 /* conv_transpose3d.c - transposed convolution of volumes, the data gradient of conv3d;
  * torch.nn.functional.conv_transpose3d. conv_transpose2d with an axis more:
- *     x [N, C, d, h, w]   w [C, out/groups, kd, kh, kw]   b [out] (may be left out)   ->   y [N, out, D, H, W]
+ *     x [N, C, d, h, w]   w [C, out/groups, kd, kh, kw]   b [out] or none   ->   y [N, out, D, H, W]
  *     dx = conv3d(dy, w)   dw = conv3d_weight(dy, x)   db = sum of dy over n, Z, Y, X
  */
 #include "ops/image/conv2d.h"

@@ -1,11 +1,11 @@
 /* layout.c - the pass that gives every value its strides, decides which nodes are views, and selects kernels.
  *
- * Images and volumes (four and five axes) that image ops touch are channels-last throughout; pointwise results follow their
- * operands; all else is row-major. Where a kernel does not accept an operand's layout, a `reorder` node comes
- * before it; where it wants the operand in a form of its own (a convolution's weight), a `pack` node. A cast
- * of a parameter, like a packed parameter, is a derived value, made once per update; where a kernel packs a
- * weight that is cast, the pack reads the f32 parameter and does both. Views (permute, slice, reshape,
- * broadcast) have no memory: only strides and an offset in their operand's memory. */
+ * Images and volumes (four and five axes) that image ops touch are channels-last throughout; pointwise
+ * results follow their operands; all else is row-major. Where a kernel does not accept an operand's layout, a
+ * `reorder` node comes before it; where it wants the operand in a form of its own (a convolution's weight), a
+ * `pack` node. A cast of a parameter, like a packed parameter, is a derived value, made once per update;
+ * where a kernel packs a weight that is cast, the pack reads the f32 parameter and does both. Views (permute,
+ * slice, reshape, broadcast) have no memory: only strides and an offset in their operand's memory. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"

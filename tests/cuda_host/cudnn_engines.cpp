@@ -238,7 +238,7 @@ cudnnStatus_t cuda_host_dnn::plan_check(const descriptor *graph, int engine, int
 
 /* ---- running ---- */
 
-/* A tensor as floats without gaps, whatever its strides: [axis 0, axes 2 to 4, axis 1]. Images have depth 1. */
+/* A tensor as floats without gaps, whatever its strides: [axis 0, axes 2 to 4, axis 1]; of images d is 1. */
 struct image {
     int64_t n, d, h, w, c;
     std::vector<float> x;

@@ -562,8 +562,11 @@ def conv_volume(name):
 def pool_volume(name):
     def draw(g, at):
         n, c, is_max, ceil = g.size(2), g.size(4), name == "max_pool3d", g.pick([0, 0, 1])
-        sizes = [g.size(6) for _ in range(3)]
-        axes = [pool_window(g, size, is_max, ceil) for size in sizes]
+        axes, sizes = None, None
+        # F.avg_pool3d refuses a kernel longer than the axis without its padding
+        while not axes or not is_max and any(a[0] > size for a, size in zip(axes, sizes)):
+            sizes = [g.size(6) for _ in range(3)]
+            axes = [pool_window(g, size, is_max, ceil) for size in sizes]
         averages = [0, 0] if is_max else [g.pick([0, 1]), g.pick([0, 0, 3])]
         i = [a[k] for k in range(4) for a in axes] + [ceil] + averages
         x = at(0, (n, c, *sizes))

@@ -1,10 +1,11 @@
 /* conv.c - the convolutions of images and volumes by oneDNN in f32 and bf16.
  *
- * conv2d (and all that is said of it, conv3d) is a forward convolution, conv_transpose2d a backward-data one (its bias is added afterwards, which
- * costs one pass over the result; oneDNN's deconvolution does the same inside), conv2d_weight a
- * backward-weights one. Images are channels-last. The primitive chooses the weight's format: conv2d and
- * conv_transpose2d read a weight that a `pack` node packed, or repack a plain one in each run; conv2d_weight
- * writes its own format into the workspace and reorders it from there to the plain result. */
+ * conv2d (and all that is said of it, conv3d) is a forward convolution, conv_transpose2d a backward-data one
+ * (its bias is added afterwards, which costs one pass over the result; oneDNN's deconvolution does the same
+ * inside), conv2d_weight a backward-weights one. Images are channels-last. The primitive chooses the weight's
+ * format: conv2d and conv_transpose2d read a weight that a `pack` node packed, or repack a plain one in each
+ * run; conv2d_weight writes its own format into the workspace and reorders it from there to the plain
+ * result. */
 #include "ops/cpu/onednn/conv.h"
 
 #include "ops/image/conv2d.h"
@@ -31,8 +32,8 @@ static onednn_tensor image_tensor(const tensor_type *t) {
     return d;
 }
 
-/* Row-major [out, channels / groups, window]. With groups oneDNN wants an axis for them: the same bytes in the
- * same order as [groups, out / groups, channels / groups, window]. */
+/* Row-major [out, channels / groups, window]. With groups oneDNN wants an axis for them: the same bytes in
+ * the same order as [groups, out / groups, channels / groups, window]. */
 static onednn_tensor weight_tensor(const conv_attrs *a, weft_dtype dtype, int64_t o, int64_t channels) {
     int64_t shape[6] = {a->groups, o / a->groups, channels / a->groups};
     int first = a->groups == 1;

@@ -1,12 +1,12 @@
-/* conv.h - a convolution of images or volumes as a call of cuDNN, in plain C: rows compute the workspace from this plan, and runs
- * follow it.
+/* conv.h - a convolution of images or volumes as a call of cuDNN, in plain C: rows compute the workspace from
+ * this plan, and runs follow it.
  *
  * Images are channels-last, as everywhere here. cuDNN wants a weight [O, C/groups, window] as [O, window,
  * C/groups] in the images' type: a `pack` node makes it for conv2d and conv_transpose2d, or each run does;
- * conv2d_weight reorders its result. Volumes are the same with an axis more. cuDNN's operations have one type, so where the result is wider than the
- * operands, these are first converted to f32; TF32 has all their bits, so that is exact. Gradients of weights
- * would need too much conversion: they are rounded to the operands' type once, as in PyTorch, and converted
- * afterwards. */
+ * conv2d_weight reorders its result. Volumes are the same with an axis more. cuDNN's operations have one
+ * type, so where the result is wider than the operands, these are first converted to f32; TF32 has all their
+ * bits, so that is exact. Gradients of weights would need too much conversion: they are rounded to the
+ * operands' type once, as in PyTorch, and converted afterwards. */
 #ifndef WEFT_OPS_CUDA_IMAGE_CONV_H
 #define WEFT_OPS_CUDA_IMAGE_CONV_H
 
