@@ -219,20 +219,31 @@ static void move_average(weft_value *state, weft_value *batch, double momentum) 
     weft_assign(state, weft_add(weft_scale(state, 1 - momentum), added));
 }
 
-/* Reshapes [C] so that it broadcasts over x [N, C] or [N, C, H, W]. */
+/* Reshapes [C] so that it broadcasts over x [N, C], [N, C, L], [N, C, H, W] or [N, C, D, H, W]. */
 static weft_value *along(weft_value *channels, const weft_value *x) {
-    int64_t shape[] = {x->type.shape[1], 1, 1};
-    return x->type.ndim == 4 ? weft_reshape(channels, 3, shape) : channels;
+    int64_t shape[] = {x->type.shape[1], 1, 1, 1};
+    return x->type.ndim > 2 ? weft_reshape(channels, x->type.ndim - 1, shape) : channels;
+}
+
+/* A line or a volume as an image, in the same memory, row-major or channels-last. */
+static weft_value *as_image(weft_value *x) {
+    const int64_t *s = x->type.shape;
+    if (x->type.ndim == 3) return weft_reshape(x, 4, (int64_t[]){-1, s[1], 1, s[2]});
+    return x->type.ndim == 5 ? weft_reshape(x, 4, (int64_t[]){-1, s[1], s[2] * s[3], s[4]}) : x;
 }
 
 /* Normalizes by the batch's statistics and updates the running ones. */
 static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b, weft_value *mean,
                                     weft_value *var, const norm_attrs *eps, double momentum) {
-    weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){x, w, b}, eps);
+    int64_t shape[5] = {-1}; /* axis 0 may be the batch */
+    for (int i = 1; i < x->type.ndim; i++) shape[i] = x->type.shape[i];
+    weft_value *image = as_image(x);
+    if (!image) return NULL;
+    weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){image, w, b}, eps);
     if (!n) return NULL;
     move_average(mean, &n->out[1], momentum);
     move_average(var, &n->out[3], momentum); /* the unbiased variance, as in PyTorch */
-    return &n->out[0];
+    return image == x ? &n->out[0] : weft_reshape(&n->out[0], x->type.ndim, shape);
 }
 
 /* Normalizes by the running statistics, with pointwise ops that fuse with their neighbours: x factor +
@@ -249,8 +260,8 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
     static const weft_batch_norm_options defaults;
     const weft_batch_norm_options *o = options ? options : &defaults;
     const weft_init zeros = {WEFT_INIT_ZEROS, 0, 0}, ones = {WEFT_INIT_ONES, 0, 0};
-    if (!x ||
-        !want(x, x->type.ndim == 2 || x->type.ndim == 4, "batch_norm", "it must be [N, C] or [N, C, H, W]"))
+    if (!x || !want(x, x->type.ndim >= 2 && x->type.ndim <= 5, "batch_norm",
+                    "it must be [N, C], [N, C, L], [N, C, H, W] or [N, C, D, H, W]"))
         return NULL;
     int64_t channels = x->type.shape[1];
     double momentum;

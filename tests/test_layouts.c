@@ -180,6 +180,7 @@ TEST(volumes_are_pooled_where_they_lie) {
     x = weft_relu(weft_conv3d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "c1"));
     x = weft_max_pool3d(x, &(weft_pool){.kernel = {2, 2, 2}});
     x = weft_relu(weft_conv3d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "c2"));
+    x = weft_batch_norm(x, "bn");
     x = weft_avg_pool3d(x, &(weft_pool){.kernel = {3, 3, 3}, .stride = {1, 1, 1}, .pad = {1, 1, 1}});
     x = weft_conv_transpose3d(x, &(weft_conv){.out = 4, .kernel = 2, .stride = 2}, "up");
     weft_minimize(mean_square(x), NULL, &(weft_optimizer){.type = "sgd", .lr = 1});

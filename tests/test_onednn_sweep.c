@@ -519,6 +519,14 @@ TEST(weights_as_sums_over_parts_of_the_batch_are_right) {
         case_print(&list[i]);
     }
     job_run(&(job){.list = list, .n = CASES, .kernel = "onednn_parts"}, false);
+    for (int i = 0; i < CASES; i++) { /* the same, 4 such images deep */
+        list[i].axes = 3;
+        list[i].size[2] = list[i].small[2] = 4;
+        list[i].kernel[2] = 3;
+        list[i].stride[2] = list[i].pad[2] = list[i].dilation[2] = 1;
+        case_print(&list[i]);
+    }
+    job_run(&(job){.list = list, .n = CASES, .kernel = "onednn_parts"}, false);
     free(list);
 }
 

@@ -90,9 +90,9 @@ typedef struct weft_batch_norm_options {
     double momentum;
     const weft_init *weight; /**< NULL: ones */
 } weft_batch_norm_options;
-/** Normalizes each channel of x[N, C] or x[N, C, H, W], with parameters weight, bias and state running_mean,
- * running_var, all [C]. A training graph normalizes by the batch and updates the running statistics (variance
- * unbiased); an eval graph uses them. */
+/** Normalizes each channel of x[N, C], x[N, C, L], x[N, C, H, W] or x[N, C, D, H, W], with parameters weight,
+ * bias and state running_mean, running_var, all [C]. A training graph normalizes by the batch and updates the
+ * running statistics (variance unbiased); an eval graph uses them. */
 WEFT_API weft_value *weft_batch_norm(weft_value *x, const char *name);
 /** weft_batch_norm() with options. */
 WEFT_API weft_value *weft_batch_norm_with(weft_value *x, const char *name,

@@ -654,10 +654,10 @@ def channel_norm(name):
 
 def batch_norm(g, at):
     """Variances of few numbers are ill conditioned: at least five a channel, and a wide eps."""
-    image = at.layout == "channels_last" or g.chance(0.6)
-    x = at(0, (2 + g.below(2), g.size(5), 2 + g.below(4), 2 + g.below(3)) if image else (5 + g.below(5), g.size(6)))
+    axes = 4 if at.layout == "channels_last" or g.chance(0.5) else g.pick([2, 2, 3, 5])
+    x = at(0, (2 + g.below(2), g.size(5), *(2 + g.below(3) for _ in range(axes - 2))) if axes > 2 else (5 + g.below(5), g.size(6)))
     path = g.norm_path(x.shape[1])
-    return g.node("batch_norm", [x], s=path, r=[g.pick([1e-3, 0.1]), g.pick([0, 0.3])], shape=x.shape, mag=4, image=image)
+    return g.node("batch_norm", [x], s=path, r=[g.pick([1e-3, 0.1]), g.pick([0, 0.3])], shape=x.shape, mag=4, image=axes == 4)
 
 
 def cross_entropy(g, at):

@@ -1,4 +1,5 @@
-/* parts.c - the weight gradient of a convolution as a sum over parts of the batch, one for each thread.
+/* parts.c - the weight gradient of a convolution (of images or volumes) as a sum over parts of the batch, one
+ * for each thread.
  *
  * When oneDNN itself divides the images among threads (it then keeps a sum for each, or copies images for the
  * others), its threads meet at barriers inside the primitive that spin without end. When another process
@@ -178,13 +179,16 @@ static weft_status parts_run(void *state, const kernel_call *c) {
     return onednn_run(s->unpack, &b, c->error);
 }
 
-const weft_kernel onednn_parts_weight = {
-    .name = "onednn_parts",
-    .op = &weft_op_conv2d_weight,
-    .min_isa = WEFT_ISA_SSE2,
-    .declines = declines,
-    .workspace = workspace,
-    .open = parts_open,
-    .run = parts_run,
-    .close = parts_close,
-};
+#define PARTS(of)                                                                                            \
+    const weft_kernel onednn_parts_##of = {                                                                  \
+        .name = "onednn_parts",                                                                              \
+        .op = &weft_op_##of,                                                                                 \
+        .min_isa = WEFT_ISA_SSE2,                                                                            \
+        .declines = declines,                                                                                \
+        .workspace = workspace,                                                                              \
+        .open = parts_open,                                                                                  \
+        .run = parts_run,                                                                                    \
+        .close = parts_close,                                                                                \
+    }
+PARTS(conv2d_weight);
+PARTS(conv3d_weight);

@@ -9,14 +9,17 @@
 #include "ops/linalg/matmul.h"
 
 extern const weft_kernel onednn_matmul, onednn_linear, onednn_conv2d, onednn_conv_transpose2d,
-    onednn_parts_weight, onednn_conv2d_weight, onednn_conv3d, onednn_conv_transpose3d, onednn_conv3d_weight;
+    onednn_parts_conv2d_weight, onednn_conv2d_weight, onednn_conv3d, onednn_conv_transpose3d,
+    onednn_parts_conv3d_weight, onednn_conv3d_weight;
 
-/* The kernel that runs an f32 shadow. */
+/* The kernel that runs an f32 shadow: one by parts, unless it declines. */
 static const weft_kernel *inner_of(const weft_node *n, const kernel_env *env) {
     const weft_kernel *const all[] = {&onednn_matmul,           &onednn_linear,        &onednn_conv2d,
                                       &onednn_conv_transpose2d, &onednn_conv2d_weight, &onednn_conv3d,
                                       &onednn_conv_transpose3d, &onednn_conv3d_weight};
-    if (n->op == onednn_parts_weight.op && !onednn_parts_weight.declines(n, env)) return &onednn_parts_weight;
+    const weft_kernel *const parts[] = {&onednn_parts_conv2d_weight, &onednn_parts_conv3d_weight};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i]->op == n->op && !parts[i]->declines(n, env)) return parts[i];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->op == n->op) return all[i];
     /* cannot happen: the rows below are of these ops */
