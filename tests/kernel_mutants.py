@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """kernel_mutants.py - do the tests of ops find a wrong kernel or gradient? Each seed draws a place in the functions of
 ops/ that compute or build gradients, flips a sign or an index there, and runs the generic tests of ops, of which one must
-fail. A mutant whose object files are those of the original changes nothing and does not count.
+fail: first on the ops that the file names, then on all. A mutant whose object files are those of the original changes
+nothing and is skipped.
 
-    kernel_mutants.py --tree COPY --build FOLDER [--seed S] [--count N]
+    kernel_mutants.py --tree CLONE [--seed S] [--count N] [--list]
 
-COPY is a copy of the sources, which is changed and restored; FOLDER its build. One line a mutant, then
-"next seed, mutants, skipped, survivors".
+CLONE is a git clone of the sources with a build in build/release; what is not committed there is lost. One line a mutant,
+then the counts as nightly.sh reads them: found and survived ones are run, survivors failed.
 """
 import argparse
 import hashlib
+import os
 import random
 import re
 import subprocess
@@ -19,14 +21,25 @@ from pathlib import Path
 # What is not a kernel nor a gradient: it refuses, declares, chooses, counts or measures.
 NOT_KERNELS = re.compile(r"infer|declines|view|simplif|sample|check|scratch|bytes|work$|workspace|open|close|choose|tune|"
                          r"print|error|weft_|fits|is_|has_|flops|cost|cache|threads|parts|grid|launch|plan|describe")
-NOT_FILES = re.compile(r"/(kit/ops|list|table|kernels|roof|calibration|layers|fuse_\w+|program\w*|\w*_tune|timing|start|work)\.")
+NOT_FILES = re.compile(r"/(kit/ops|list|table|kernels|roof|calibration|fuse_\w+|program\w*|\w*_tune|timing|start|work)\.")
+# Builders of several ops and declarations, which have suites of their own (test_shapes.c, test_norm_loss.c, ...).
+BUILDERS = re.compile(r"/(activations|assign|class_losses|einsum|gradients|layers\w*|lines|losses|minimize\w*|norm_rows|pad_modes|"
+                      r"param_groups|pixel_shuffle|similarity|split|weight_norms)\.c")
 FUNCTION = re.compile(r"^(?!typedef|enum|struct|#|static const struct)[\w].*?(\w+)\([^;]*$")
 # A sign: the binary operator between two operands, or the minus before a name. An index: which operand, axis or row.
 SIGN = re.compile(r"(?<=[\w\])] )[+-](?= [\w(&*])|(?<=[(=,] )-(?=[a-z(])|(?<=\()-(?=[a-z(])|(?<=[\w\])] )[+-](?==)")
 INDEX = re.compile(r"\b(in|out|dout|din|x|k|wanted|shape|stride|axes|pad)\[([0-3])\]")
-TESTS = {"cpu": ["test_ops", "test_gradients"], "cuda": ["test_cuda_ops"]}
+# Lines that change how fast a kernel is, but no result.
+FOR_SPEED = re.compile(r"prefetch|ahead\b|AHEAD|threads|WORTH_A_THREAD|schedule\(")
+SUITES = {  # by the beginning of a file's name; the first that fits
+    "ops/cuda/": ["test_cuda_ops"],
+    "ops/cpu/simd/": ["test_ops", "test_simd_sweep"],
+    "ops/cpu/": ["test_ops", "test_onednn_sweep"],
+    "ops/": ["test_gradients", "test_ops", "test_simd_sweep", "test_cuda_ops"],
+}
+ALL = sorted({suite for suites in SUITES.values() for suite in suites})
 WHERE = {"test_cuda_ops": "tests/cuda_host/test_cuda_ops"}
-LIMIT = 900  # seconds of a test; longer: it hangs, which counts as found
+LIMITS = {True: 300, False: 1800}  # seconds of a suite, on some ops and on all; longer: it hangs, which counts as found
 
 
 def without_comments(text):
@@ -49,21 +62,31 @@ def bodies(code):
         at += len(line)
 
 
+def line_of(text, at):
+    return text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
+
+
 def flips(tree):
     """Every place that can be flipped: (file, position, old, new)."""
-    found = []
-    for path in sorted((tree / "ops").rglob("*.[ch]*")) + sorted((tree / "ops/cuda").rglob("*.cu*")):
+    found = set()
+    for path in (tree / "ops").rglob("*"):
         name = str(path.relative_to(tree))
-        if path.suffix not in (".c", ".h", ".cu", ".cuh") or NOT_FILES.search(name):
+        if path.suffix not in (".c", ".h", ".cu", ".cuh") or NOT_FILES.search(name) or BUILDERS.search(name):
             continue
         code = without_comments(path.read_text())
-        ranges = [(0, len(code))] if path.name == "pointwise_list.h" else list(bodies(code))
-        for begin, end in ranges:
-            for m in SIGN.finditer(code, begin, end):
-                found.append((name, m.start(), m[0], "-" if m[0] == "+" else "+"))
-            for m in INDEX.finditer(code, begin, end):
-                found.append((name, m.start(2), m[2], str(int(m[2]) ^ 1)))
-    return sorted(set(found))
+        for begin, end in [(0, len(code))] if path.name == "pointwise_list.h" else bodies(code):
+            signs = [(name, m.start(), m[0], "-" if m[0] == "+" else "+") for m in SIGN.finditer(code, begin, end)]
+            indices = [(name, m.start(2), m[2], str(int(m[2]) ^ 1)) for m in INDEX.finditer(code, begin, end)]
+            found.update(flip for flip in signs + indices if not FOR_SPEED.search(line_of(code, flip[1])))
+    return sorted(found)
+
+
+def ops_of(tree, name):
+    """The ops that a file names, or else those of its folder."""
+    ops = set(re.findall(r"^X\((\w+)", (tree / "ops/list.h").read_text(), re.M))
+    named = ops & set(re.findall(r"[a-z]\w*", (tree / name).read_text().replace("weft_op_", "")))
+    family = {path.stem for path in (tree / "ops" / Path(name).parent.name).glob("*.c")}
+    return sorted(named or ops & family)
 
 
 def make(build, targets):
@@ -71,18 +94,21 @@ def make(build, targets):
 
 
 def objects(build):
-    """A hash of all object files of the library."""
+    """A hash of all object files."""
     made = hashlib.sha256()
     for path in sorted(build.rglob("*.o")):
         made.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return made.hexdigest()
 
 
-def failing(build, suites):
+def failing(build, suites, ops=()):
     """The first suite that fails, or None."""
+    env = {**os.environ, "OMP_WAIT_POLICY": "passive", **({"WEFT_TEST_OPS": ",".join(ops)} if ops else {})}
+    for name in ("WEFT_TEST_CASES", "WEFT_TEST_SEED"):  # nightly.sh's are for this script
+        env.pop(name, None)
     for suite in suites:
         try:
-            done = subprocess.run([build / WHERE.get(suite, suite)], capture_output=True, timeout=LIMIT)
+            done = subprocess.run([build / WHERE.get(suite, suite)], capture_output=True, env=env, timeout=LIMITS[bool(ops)])
         except subprocess.TimeoutExpired:
             return suite + " (hangs)"
         if done.returncode:
@@ -90,54 +116,63 @@ def failing(build, suites):
     return None
 
 
-def judge(tree, build, original, suites, flip):
-    """"skipped", "survived" or the suite that found it."""
+def judge(tree, build, original, flip):
+    """"skipped", "SURVIVED" or the suite that found it."""
     name, at, old, new = flip
     path = tree / name
-    text = path.read_text()
+    text, ops = path.read_text(), ops_of(tree, name)
+    suites = next(suites for begin, suites in SUITES.items() if name.startswith(begin))
     path.write_text(text[:at] + new + text[at + len(old):])
     try:
         if make(build, suites).returncode:
             return "skipped: does not compile"
         if objects(build) == original:
             return "skipped: changes nothing"
-        found = failing(build, suites)
+        found = ops and failing(build, suites, ops) or failing(build, suites)
         return f"found by {found}" if found else "SURVIVED"
     finally:
         path.write_text(text)
+        make(build, suites)
+
+
+def start(tree, build):
+    """Sources as they are committed, and built; their tests have passed. The hash of their object files."""
+    if tree.resolve() == Path(__file__).resolve().parent.parent:
+        sys.exit("kernel_mutants.py: --tree is changed: it must be a clone of its own")
+    subprocess.run(["git", "-C", tree, "checkout", "-q", "--", "."], check=True)
+    done, passed = make(build, ALL), build / "kernel_mutants.passed"
+    original = objects(build)
+    if done.returncode or not passed.exists() or passed.read_text() != original:
+        found = done.stdout[-2000:] if done.returncode else failing(build, ALL)
+        if found:
+            sys.exit(f"kernel_mutants.py: the sources as they are fail: {found}")
+        passed.write_text(original)
+    return original
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--tree", required=True, type=Path)
-    options.add_argument("--build", required=True, type=Path)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--count", type=int, default=40)
+    options.add_argument("--seed", type=int, default=int(os.environ.get("WEFT_TEST_SEED", 1)))
+    options.add_argument("--count", type=int, default=int(os.environ.get("WEFT_TEST_CASES", 40)))
     options.add_argument("--list", action="store_true", help="only print the places")
     o = options.parse_args()
-    places = flips(o.tree)
     if o.list:
-        for name, at, old, new in places:
-            line = (o.tree / name).read_text()[:at].count("\n") + 1
-            print(f"{name}:{line}: {old} -> {new}: {(o.tree / name).read_text().splitlines()[line - 1].strip()}")
+        for name, at, old, new in flips(o.tree):
+            text = (o.tree / name).read_text()
+            print(f"{name}:{text[:at].count(chr(10)) + 1}: {old} -> {new}: {line_of(text, at).strip()}")
         return 0
-    everything = TESTS["cpu"] + TESTS["cuda"]
-    done = make(o.build, everything)
-    if done.returncode or failing(o.build, everything):
-        sys.exit(f"the sources as they are fail: {done.stdout[-2000:]}")
-    original, counts = objects(o.build), {"found": 0, "skipped": 0, "SURVIVED": 0}
+    build, counts = o.tree / "build/release", {"found": 0, "skipped": 0, "SURVIVED": 0}
+    original, places = start(o.tree, build), flips(o.tree)
     for seed in range(o.seed, o.seed + o.count):
-        flip = random.Random(seed).choice(places)
-        name, at, old, new = flip
-        line = (o.tree / name).read_text()[:at].count("\n") + 1
-        is_cuda = name.startswith("ops/cuda/")
-        suites = TESTS["cuda"] if is_cuda else everything if "/simd/" not in name and "/onednn/" not in name else TESTS["cpu"]
-        result = judge(o.tree, o.build, original, suites, flip)
+        name, at, old, new = flip = random.Random(seed).choice(places)
+        text = (o.tree / name).read_text()
+        result = judge(o.tree, build, original, flip)
         counts[re.match(r"\w+", result)[0]] += 1
-        shown = (o.tree / name).read_text().splitlines()[line - 1].strip()
-        print(f"seed {seed}: {name}:{line}: {old} -> {new}: {result}: {shown}", flush=True)
-    print(o.seed + o.count, counts["found"] + counts["SURVIVED"], counts["skipped"], counts["SURVIVED"])
-    return 0
+        print(f"seed {seed}: {name}:{text[:at].count(chr(10)) + 1}: {old} -> {new}: {result}: {line_of(text, at).strip()}", flush=True)
+    survived = counts["SURVIVED"]
+    print(f"cases: {counts['found'] + survived} run, {counts['skipped']} skipped, {survived} failed")
+    return 1 if survived else 0
 
 
 if __name__ == "__main__":

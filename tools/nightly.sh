@@ -28,6 +28,7 @@ gpu_ops      release  test_cuda_ops       2         1        the emulated GPU's 
 losses       release  weft-zoo            20      1         losses of the four models of bench/gpu_compare.py beside PyTorch's from the same weights; what is made wrong is found
 install      release  weft-zoo            3         1        as part of another project all is built; Debian packages are used unpacked, and in a clean Debian
 guides       release  weft-zoo            6         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches
+mutants      release  test_ops            400     2       a sign or an index flipped in a kernel or a gradient: the suites of ops find it
 models_s1    release  model_cases         2000    2000     random models find a defect that was, and nothing without it
 "
 
