@@ -29,6 +29,8 @@ FUNCTION = re.compile(r"^(?!typedef|enum|struct|#|static const struct)[\w].*?(\w
 # A sign: the binary operator between two operands, or the minus before a name. An index: which operand, axis or row.
 SIGN = re.compile(r"(?<=[\w\])] )[+-](?= [\w(&*])|(?<=[(=,] )-(?=[a-z(])|(?<=\()-(?=[a-z(])|(?<=[\w\])] )[+-](?==)")
 INDEX = re.compile(r"\b(in|out|dout|din|x|k|wanted|shape|stride|axes|pad)\[([0-3])\]")
+# Statements that say why a node is refused.
+REFUSES = re.compile(r"fail\(")
 # Lines that change how fast a kernel is, but no result.
 FOR_SPEED = re.compile(r"prefetch|ahead\b|AHEAD|threads|WORTH_A_THREAD|schedule\(")
 SUITES = {  # by the beginning of a file's name; the first that fits
@@ -66,6 +68,15 @@ def line_of(text, at):
     return text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
 
 
+def statement_of(code, at):
+    """From the end of the one before it."""
+    return code[max(code.rfind(end, 0, at) for end in ";{}") + 1 : code.find(";", at)]
+
+
+def is_computed(code, at):
+    return not FOR_SPEED.search(line_of(code, at)) and not REFUSES.search(statement_of(code, at))
+
+
 def flips(tree):
     """Every place that can be flipped: (file, position, old, new)."""
     found = set()
@@ -77,7 +88,7 @@ def flips(tree):
         for begin, end in [(0, len(code))] if path.name == "pointwise_list.h" else bodies(code):
             signs = [(name, m.start(), m[0], "-" if m[0] == "+" else "+") for m in SIGN.finditer(code, begin, end)]
             indices = [(name, m.start(2), m[2], str(int(m[2]) ^ 1)) for m in INDEX.finditer(code, begin, end)]
-            found.update(flip for flip in signs + indices if not FOR_SPEED.search(line_of(code, flip[1])))
+            found.update(flip for flip in signs + indices if is_computed(code, flip[1]))
     return sorted(found)
 
 

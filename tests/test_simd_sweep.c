@@ -268,7 +268,7 @@ static bool has_form(const weft_op *op) {
     return has;
 }
 
-/* Ops that a form cannot make: fused has a body (test_fused.c), chunk_squares a bucket (test_naive.c). */
+/* Ops that a form cannot make: fused has a body (test_fused.c), chunk_squares a bucket (its samples). */
 static bool needs_more_than_a_form(const weft_op *op) {
     return op == &weft_op_fused || op == &weft_op_chunk_squares;
 }

@@ -68,5 +68,13 @@ const weft_op weft_op_chunk_squares = {
     .attrs = attrs,
     .infer = infer,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[8]", "path=\"no/such\"", .error = "there is no bucket"}, {0}},
+    .samples =
+        (const op_sample[]){/* of all, and of ranges that begin in the first and in the third member */
+                            {"f32[9184]", "path=\"sample\"", .out = "f64[6]"},
+                            {"f32[976]", "path=\"sample\" begin=4096", .out = "f64[6]"},
+                            {"f32[4112]", "path=\"sample\" begin=5056", .out = "f64[6]"},
+                            {"", "path=\"sample\"", .out = "f64[6]"},
+                            {"f32[9184]", "path=\"sample\" begin=16", .error = "is not a range of sample"},
+                            {"f32[8]", "path=\"no/such\"", .error = "there is no bucket"},
+                            {0}},
 };

@@ -190,6 +190,7 @@ bool naive_run(const weft_node *n, const naive *in, const naive *out) {
                  {"conv_transpose3d", naive_conv},
                  {"conv3d_weight", naive_conv},
                  {"bucket", naive_bucket},
+                 {"chunk_squares", naive_chunk_squares},
                  {"sgd_update", naive_sgd_update},
                  {"adam_update", naive_adam_update}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -17,6 +17,22 @@ void naive_bucket(const weft_node *n, const naive *in, const naive *out) {
             out->v[s->members[m]->offset + i] = in[m].v[i];
 }
 
+/* Squares of each member's elements, those of a chunk of 4096 added up; elements outside the operand are 0. */
+void naive_chunk_squares(const weft_node *n, const naive *in, const naive *out) {
+    const weft_variable *s = n->variable;
+    int64_t begin = ((const chunk_squares_attrs *)n->attrs)->begin, chunk = 0;
+    for (int64_t i = 0; i < naive_count(&out->type); i++) out->v[i] = 0;
+    for (int m = 0; m < s->n_members; m++) {
+        int64_t count = naive_count(&s->members[m]->type);
+        for (int64_t i = 0; i < count; i++) {
+            int64_t at = s->members[m]->offset + i - begin;
+            double g = n->n_in && at >= 0 && at < naive_count(&in->type) ? in->v[at] : 0;
+            out->v[chunk + i / 4096] += g * g;
+        }
+        chunk += (count + 4095) / 4096;
+    }
+}
+
 /* sgd_update(p, g, buf, lr, step, scale): a scale below 0 skips the step. */
 void naive_sgd_update(const weft_node *n, const naive *in, const naive *out) {
     const sgd_update_attrs *a = n->attrs;

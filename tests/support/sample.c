@@ -42,6 +42,31 @@ static void change_attrs(const weft_op *op, const change *c, void *attrs) {
     }
 }
 
+/* What a sample's `path` may name: the bucket "sample" with members of more axes and of more than a chunk of
+ * squares (NORM_CHUNK), gaps between them and one after the last. */
+static bool bucket_declare(weft_model *m) {
+    static const struct {
+        const char *path, *type;
+        int64_t offset;
+    } rows[] = {
+        {"a", "f32[5000]", 0}, {"b", "f32[3,7,2]", 5008}, {"c", "f32[]", 5056}, {"d", "f32[4100]", 5072}};
+    enum { MEMBERS = sizeof rows / sizeof *rows };
+    weft_variable **members = arena_new(&m->arena, sizeof *members * MEMBERS);
+    tensor_type whole = type_of(WEFT_F32, 1, (int64_t[]){9184});
+    weft_variable *bucket = variable_new(m, "sample", VARIABLE_BUCKET, &whole, (weft_init){0});
+    for (int i = 0; bucket && members && i < MEMBERS; i++) {
+        tensor_type type;
+        if (types_parse(rows[i].type, &type, 1) != 1) return false;
+        members[i] = variable_new(m, rows[i].path, VARIABLE_PARAMETER, &type, (weft_init){0});
+        if (!members[i]) return false;
+        members[i]->offset = rows[i].offset;
+    }
+    if (!bucket || !members) return false;
+    bucket->members = members;
+    bucket->n_members = MEMBERS;
+    return true;
+}
+
 static bool inputs_build(sample *s, const change *c) {
     tensor_type types[SAMPLE_MAX_IN];
     s->n_in = types_parse(s->spec->in, types, SAMPLE_MAX_IN);
@@ -64,6 +89,7 @@ static void build(sample *s, const weft_op *op, const op_sample *spec, const cha
     *s = (sample){.op = op, .spec = spec, .m = weft_model_new("sample")};
     s->g = weft_graph_new(s->m, "sample", WEFT_TRAIN);
     if (!s->g || !inputs_build(s, c)) return;
+    if (op->flags & OP_VARIABLE && !bucket_declare(s->m)) return;
     void *attrs = arena_new(&s->m->arena, op->attrs_bytes + 1);
     const char *at = spec->attrs ? spec->attrs : "";
     char why[200];
