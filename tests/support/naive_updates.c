@@ -17,7 +17,7 @@ void naive_bucket(const weft_node *n, const naive *in, const naive *out) {
             out->v[s->members[m]->offset + i] = in[m].v[i];
 }
 
-/* Squares of each member's elements, those of a chunk of 4096 added up; elements outside the operand are 0. */
+/* Squares of each member, those of a chunk of 4096 added up; elements outside the operand are 0. */
 void naive_chunk_squares(const weft_node *n, const naive *in, const naive *out) {
     const weft_variable *s = n->variable;
     int64_t begin = ((const chunk_squares_attrs *)n->attrs)->begin, chunk = 0;
