@@ -247,6 +247,7 @@ static weft_value *slope_of_lstm(weft_value *x, weft_value *t, weft_value *w, we
     X(1, rnn(x, t, w, b, true, true), "rnn(torch.rnn_relu, x, t, w, b, True)") \
     X(1, weft_cosine_similarity(x, t, 1, 0), "F.cosine_similarity(x, t)") \
     X(1, weft_cosine_similarity(x, t, -1, 0.9), "F.cosine_similarity(x, t, -1, 0.9)") \
+    X(1, weft_cosine_similarity(column(w), x, 2, 0), "F.cosine_similarity(column(w), x, 2)") \
     X(1, weft_normalize(x, 1, 0), "F.normalize(x)") \
     X(1, weft_normalize(x, -1, 1), "F.normalize(x, dim=-1, eps=1.0)")
 /* clang-format on */

@@ -360,6 +360,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(mse_broadcasts,    weft_mse(F32(4, 1), weft_input(k->g, "t", WEFT_F32, 1, (int64_t[]){4})),                      \
                          "mse: the prediction is f32[4,1], the target f32[4]: they must have one shape")               \
     X(bce_broadcasts,    weft_bce_with_logits(F32(4), k->x),        "bce_with_logits: the prediction is f32[4], the")  \
+    X(prelu_broadcasts,  weft_prelu(k->x, F32(4)),                  "prelu: the weight is f32[4]: it must be [1], or") \
     X(mse_of_a_row,      weft_mse(k->x, F32(3)),                    "the target f32[3]: they must have one shape")     \
     X(mse_of_one_axis,   weft_mse(k->x, F32(1)),                    "they must have one shape")                        \
     X(mse_of_a_number,   weft_mse(k->x, weft_constant(k->g, WEFT_F32, 0, NULL, 1)), NULL)                              \

@@ -42,7 +42,8 @@ WEFT_API weft_value *weft_mish(weft_value *x);      /**< x * tanh(log(1 + exp(x)
 WEFT_API weft_value *weft_elu(weft_value *x, double alpha);
 /** 1.0507 * elu(x, 1.6733), the numbers that keep mean 0 and variance 1. */
 WEFT_API weft_value *weft_selu(weft_value *x);
-/** x where x > 0, else weight * x; weight [1], or [C] along axis 1 of x. It is trained like any parameter. */
+/** x where x > 0, else weight * x; weight [1], or [C] along axis 1 of x, and nothing else. It is trained like
+ * any parameter. */
 WEFT_API weft_value *weft_prelu(weft_value *x, weft_value *weight);
 WEFT_API weft_value *weft_hardswish(weft_value *x);   /**< x * min(max(x + 3, 0), 6) / 6 */
 WEFT_API weft_value *weft_hardsigmoid(weft_value *x); /**< min(max(x + 3, 0), 6) / 6 */
@@ -504,7 +505,7 @@ WEFT_API weft_value *weft_cosine_embedding(weft_value *a, weft_value *b, weft_va
 WEFT_API weft_value *weft_triplet_margin(weft_value *anchor, weft_value *positive, weft_value *negative,
                                          const weft_loss *options);
 /** The cosine of the angle between a and b along an axis, which vanishes; PyTorch's default is 1. Lengths are
- * at least eps; 0: 1e-8. a and b broadcast. */
+ * at least eps; 0: 1e-8. a and b broadcast, the axis is one of what they broadcast to. */
 WEFT_API weft_value *weft_cosine_similarity(weft_value *a, weft_value *b, int axis, double eps);
 /** x / max(|x|, eps), |x| being the 2-norm along an axis; PyTorch's default is 1. eps 0: 1e-12. */
 WEFT_API weft_value *weft_normalize(weft_value *x, int axis, double eps);

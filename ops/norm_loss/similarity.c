@@ -15,27 +15,44 @@ static weft_value *length_of(weft_value *x, int axis, double eps) {
     return weft_sqrt(weft_maximum(squares, least));
 }
 
-static bool axis_fits(const char *what, const weft_value *x, int axis) {
-    int64_t at = axis;
+/* Makes *axis one of `type`, that of an operand or of what operands broadcast to; `x` knows the graph. */
+static bool axis_fits(const char *what, const weft_value *x, const tensor_type *type, int64_t *axis) {
+    int64_t given = *axis;
     weft_graph *g = x->node->graph;
-    return axis_resolve(&at, x->type.ndim) ||
-           model_fail(g->model, g, WEFT_SHAPE, "%s: %s has no axis %d", what, TYPE(&x->type), axis);
+    return axis_resolve(axis, type->ndim) ||
+           model_fail(g->model, g, WEFT_SHAPE, "%s: %s has no axis %lld", what, TYPE(type), (long long)given);
 }
 
 /* torch.nn.functional.normalize: x / max(|x|, eps), of the 2-norm. */
 weft_value *weft_normalize(weft_value *x, int axis, double eps) {
-    if (!x || !axis_fits("normalize", x, axis)) return NULL;
+    int64_t at = axis;
+    if (!x || !axis_fits("normalize", x, &x->type, &at)) return NULL;
     return weft_div(x, length_of(x, axis, loss_number(eps, 1e-12)));
 }
 
-/* torch.nn.functional.cosine_similarity: a b / (max(|a|, eps) max(|b|, eps)). */
+/* x with as many axes as `common`, and with its length of `axis`: sums along it are those of what x
+ * broadcasts to. The other axes stay as they are. */
+static weft_value *spread_along(weft_value *x, const tensor_type *common, int64_t axis) {
+    int64_t shape[WEFT_MAX_NDIM];
+    while (x && x->type.ndim < common->ndim) x = weft_unsqueeze(x, 0);
+    if (!x || x->type.shape[axis] == common->shape[axis]) return x;
+    for (int i = 0; i < common->ndim; i++) shape[i] = i == axis ? common->shape[i] : -1;
+    return weft_broadcast_to(x, common->ndim, shape);
+}
+
+/* torch.nn.functional.cosine_similarity: a b / (max(|a|, eps) max(|b|, eps)), of a and b as they
+ * broadcast. */
 weft_value *weft_cosine_similarity(weft_value *a, weft_value *b, int axis, double eps) {
-    if (!a || !b) return weft_mul(a, b);
-    if (!axis_fits("cosine_similarity", a, axis)) return NULL;
+    int64_t at = axis;
+    tensor_type common;
+    if (!a || !b || !shape_broadcast(&a->type, &b->type, &common)) return weft_mul(a, b);
+    if (!axis_fits("cosine_similarity", a, &common, &at)) return NULL;
+    a = spread_along(a, &common, at);
+    b = spread_along(b, &common, at);
     double least = loss_number(eps, 1e-8);
-    weft_value *of_a = length_of(a, axis, least), *of_b = length_of(b, axis, least);
+    weft_value *of_a = length_of(a, (int)at, least), *of_b = length_of(b, (int)at, least);
     weft_value *unit_a = weft_div(a, of_a), *unit_b = weft_div(b, of_b);
-    return vector_sum(weft_mul(unit_a, unit_b), axis, false);
+    return vector_sum(weft_mul(unit_a, unit_b), at, false);
 }
 
 /* torch.nn.functional.cosine_embedding_loss of a and b [N, D] or [D]: 1 - cos where the target is 1,
