@@ -42,8 +42,8 @@ WEFT_API weft_value *weft_mish(weft_value *x);      /**< x * tanh(log(1 + exp(x)
 WEFT_API weft_value *weft_elu(weft_value *x, double alpha);
 /** 1.0507 * elu(x, 1.6733), the numbers that keep mean 0 and variance 1. */
 WEFT_API weft_value *weft_selu(weft_value *x);
-/** x where x > 0, else weight * x; weight [1], or [C] along axis 1 of x, and nothing else. It is trained like
- * any parameter. */
+/** x where x > 0, else weight * x; weight is one number, [1] or [], or [C] along axis 1 of x. It is trained
+ * like any parameter. */
 WEFT_API weft_value *weft_prelu(weft_value *x, weft_value *weight);
 WEFT_API weft_value *weft_hardswish(weft_value *x);   /**< x * min(max(x + 3, 0), 6) / 6 */
 WEFT_API weft_value *weft_hardsigmoid(weft_value *x); /**< min(max(x + 3, 0), 6) / 6 */
