@@ -46,7 +46,7 @@ enum {
 enum { HAS_NAMED = HAS_GRADIENTS | HAS_TYPES };
 
 static bool simplify(program *p) {
-    return pass_simplify(p->graph);
+    return p->plan->options.unoptimized || pass_simplify(p->graph);
 }
 
 /* The f16 loss scale that the gradient of this minimize starts from; NULL where its optimizer has none. */
@@ -67,12 +67,17 @@ static bool precision(program *p) {
 }
 
 static bool clean(program *p) {
-    return pass_simplify(p->graph) && graph_order_edges(p->graph);
+    return simplify(p) && graph_order_edges(p->graph);
+}
+
+static bool epilogue(program *p) {
+    return p->plan->options.unoptimized || pass_epilogue(p);
 }
 
 /* The reference instruction set runs every node by its own kernel, so it fuses nothing. */
 static bool fuse(program *p) {
-    return p->plan->kernels.isa == WEFT_ISA_REFERENCE || pass_fuse(p->graph);
+    bool is_off = p->plan->kernels.isa == WEFT_ISA_REFERENCE || p->plan->options.unoptimized;
+    return is_off || pass_fuse(p->graph);
 }
 
 /* The verifier notes each node's operands first: the layout pass replaces some by packed copies. */
@@ -104,7 +109,7 @@ static const pass pipeline[] = {
     {"simplify",          NULL,                simplify,          HAS_TYPES,      0,             true },
     {"optimizer",         NULL,                pass_optimizer,    HAS_TYPES,      HAS_UPDATES,   false},
     {"clean",             NULL,                clean,             HAS_UPDATES,    HAS_EDGES,     true },
-    {"epilogue",          NULL,                pass_epilogue,     HAS_EDGES,      0,             true },
+    {"epilogue",          NULL,                epilogue,          HAS_EDGES,      0,             true },
     {"sum_ranks",         NULL,                lower_sum_ranks,   HAS_EDGES,      0,             false},
     {"broadcast_buffers", NULL,                broadcast_buffers, HAS_EDGES,      0,             false},
     {"uploads",           NULL,                pass_uploads,      HAS_EDGES,      0,             false},

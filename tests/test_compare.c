@@ -192,6 +192,8 @@ TEST(an_option_of_the_plan_that_differs_is_named) {
     plans_say("reduce ordered on rank 0, fast on rank 1");
     rank_1.check_equal = true;
     plans_say("check_equal 0 on rank 0, 1 on rank 1");
+    rank_1.unoptimized = true;
+    plans_say("unoptimized 0 on rank 0, 1 on rank 1");
 }
 
 /* ---- loaders ---- */

@@ -309,6 +309,23 @@ TEST(every_stage_dumps_text_that_parses_back) {
     weft_model_free(m);
 }
 
+/* y = 1 x, tanh and relu make one fused node; unoptimized each has its own. */
+TEST(an_unoptimized_plan_has_the_nodes_that_were_built) {
+    weft_model *m = weft_model_new("m");
+    weft_value *x = weft_input(weft_graph_new(m, "eval", WEFT_EVAL), "x", WEFT_F32, 1, (int64_t[]){40});
+    weft_output(weft_relu(weft_tanh(weft_scale(x, 1))), "y");
+    for (int is_off = 0; is_off < 2; is_off++) {
+        weft_plan *plan = weft_compile(m, &(weft_compile_options){.unoptimized = is_off}, NULL);
+        char *text = weft_plan_text(plan);
+        CHECK_SAYS(!is_off == !strstr(text, " = scale("), "%s", text);
+        if (is_off) CHECK(strstr(text, "= tanh(") && strstr(text, "= relu(") && !strstr(text, "fused"));
+        if (!is_off && isa_best() > WEFT_ISA_REFERENCE) CHECK(strstr(text, "fused") != NULL);
+        free(text);
+        weft_plan_free(plan);
+    }
+    weft_model_free(m);
+}
+
 TEST(two_compiles_agree) {
     weft_model *m = random_model(21, true);
     weft_plan *one = weft_compile(m, NULL, NULL), *two = weft_compile(m, NULL, NULL);
@@ -340,4 +357,5 @@ SUITE("compile",
       {T(compiled_random_graphs_compute_what_plain_evaluation_does),
        T(the_verifier_finds_values_that_were_moved_onto_others),
        T(the_verifier_finds_an_update_that_overtakes_a_reader), T(every_stage_dumps_text_that_parses_back),
-       T(two_compiles_agree), T(a_parameter_is_trained_once_in_a_graph)})
+       T(an_unoptimized_plan_has_the_nodes_that_were_built), T(two_compiles_agree),
+       T(a_parameter_is_trained_once_in_a_graph)})

@@ -168,10 +168,7 @@ static bool is_small(const op_sample *spec) {
 static void all_ops(int order) {
     for (int i = 0; i < op_count(); i++) {
         const weft_op *op = op_at(i);
-        bool has_none =
-            op->flags & OP_NO_GRADIENT || !op->gradient || (order == 2 && op->flags & OP_GRADIENT_ONCE);
-        if (has_none || !samples_are_of(op)) continue;
-        if (op->flags & OP_NO_GRADIENT || !op->gradient) continue;
+        if (op->flags & OP_NO_GRADIENT || !op->gradient || !samples_are_of(op)) continue;
         for (const op_sample *s = op->samples; s && s->in; s++)
             if (!s->error && !s->no_gradient && is_small(s)) trial_check(op, s, order);
     }

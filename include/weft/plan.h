@@ -88,6 +88,9 @@ typedef struct weft_compile_options {
     const char *graph;      /**< compile this graph alone; NULL: all */
     const char *stop_after; /**< stop after this pass (weft_pass_name()), for dumps; such a plan cannot run */
     bool verify;            /**< run the verifier after every pass, not only at the end */
+    /** Nodes run as they were built and derived: the passes simplify, epilogue and fuse do nothing, and clean
+     * removes nothing. For tests, and to find out whether one of these passes is to blame. */
+    bool unoptimized;
 } weft_compile_options;
 
 /** Compiles a model. NULL on failure, with `*error` filled: by the model's first error, if it has one.

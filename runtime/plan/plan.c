@@ -172,7 +172,7 @@ static void options_write(text *t, const weft_plan *plan) {
     text_add(t, " zero=%d shard=%s serial=%d reduce=%s check_equal=%d precision=%s", o->zero,
              o->shard == WEFT_SHARD_FLAT ? "flat" : "greedy", o->serial,
              o->reduce == WEFT_REDUCE_FAST ? "fast" : "ordered", o->check_equal, dtype_name(o->precision));
-    text_add(t, " calibration=%016llx\n",
+    text_add(t, " unoptimized=%d calibration=%016llx\n", o->unoptimized,
              plan->kernels.calibration ? (unsigned long long)calibration_hash(plan->kernels.calibration) : 0);
 }
 

@@ -127,7 +127,7 @@ class Draft:
         self.values.append(v)
         return v
 
-    def node(self, op, ins, i=None, r=None, s=None, shape=(), dtype=F32, mag=1.0, view=None, image=False):
+    def node(self, op, ins, i=None, r=None, s=None, o=None, shape=(), dtype=F32, mag=1.0, view=None, image=False):
         layout = view or "contiguous"
         if op in ops.POINTWISE:
             if any(v.layout == "channels_last" and len(v.shape) == 4 for v in ins):
@@ -143,6 +143,8 @@ class Draft:
             entry["r"] = r
         if s:
             entry["s"] = s
+        if o is not None:
+            entry["o"] = o
         if self.scope:
             entry["scope"] = self.scope
         return self.add(entry, shape, dtype, mag, layout)
@@ -272,7 +274,7 @@ class Draft:
     def is_data(self, v):
         """An input or a parameter, or a view of one."""
         n = self.nodes[v.node]
-        if n["op"] in ("reshape", "flatten", "permute", "transpose", "slice", "broadcast_to"):
+        if n["op"] in ("reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose", "slice", "broadcast_to"):
             return self.is_data(self.values[n["in"][0]])
         return n["op"] in ("input", "parameter")
 
@@ -341,7 +343,7 @@ class Draft:
 
     def of_integers(self, shape, how):
         x = self.as_channels_last(shape, {**how, "dtype": F32})
-        bit = self.node("greater", [x, self.operand(())], shape=shape, dtype=BOOL)
+        bit = self.node("greater", [x, self.operand(()) if how["below"] > 1 else x], shape=shape, dtype=BOOL)
         return self.node("cast", [bit], i=[how["dtype"]], shape=shape, dtype=how["dtype"])
 
 

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import philox
+from contents import results
 from generate import matches
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool]
@@ -70,8 +71,9 @@ def matrix(x, flag):
 
 
 def interpolate(x, i, r):
-    kw = dict(size=tuple(i[:2]) if i[0] else None, scale_factor=None if i[0] else tuple(r))
-    mode = ["nearest", "nearest-exact", "bilinear"][i[2]]
+    n = x.dim() - 2
+    kw = dict(size=tuple(i[:n]) if i[0] else None, scale_factor=None if i[0] else tuple(r[:n]))
+    mode = ["nearest", "nearest-exact", "bilinear" if n == 2 else "linear"][i[2]]
     return F.interpolate(x, mode=mode, align_corners=bool(i[3]) if i[2] == 2 else None, **kw)
 
 
@@ -96,24 +98,113 @@ def pool_volume(i, name):
     return dict(both, count_include_pad=not i[13], divisor_override=i[14] or None)
 
 
-# How torch computes each op: operands, integers, reals.
 def normalize(x, axes, eps):
     """Not F.layer_norm and F.batch_norm: the third derivatives of one are wrong (in 2.15), those of the other missing."""
     centered = x - x.mean(axes, keepdim=True)
     return centered * torch.rsqrt(centered.square().mean(axes, keepdim=True) + eps)
 
 
-def bounded(d, bound):
-    return torch.where(d.abs() < bound, d * d / 2, bound * (d.abs() - bound / 2)).mean()
+REDUCTIONS = ["mean", "sum", "none", "batchmean"]
 
 
-def cross_entropy_with(x, i, r):
-    """Not F.cross_entropy, whose weight has no gradient."""
-    logs, t = x[0].log_softmax(1).movedim(1, -1), x[1]
+def loss(f, *names):
+    """torch's own loss; the options of the call, by PyTorch's names."""
+    def compute(x, o, r):
+        how = {k: v for k, v in o.items() if k in ("beta", "delta", "margin", "p", "swap", "log_target", "label_smoothing")}
+        rest = {name: t for name, t in zip(names, x[len(x) - len(names):])} if names else {}
+        return f(*x[:len(x) - len(names)], **rest, reduction=REDUCTIONS[o["reduction"]], **how)
+    return compute
+
+
+def lost(x, o):
+    return x if o["reduction"] == 2 else x.sum() if o["reduction"] == 1 else x.mean()
+
+
+def composed(theirs, ours):
+    """In plain arithmetic where torch's own function has no gradient by some operand, or no second one. Its values in f64 are
+    torch's."""
+    def compute(x, i, r):
+        y = ours(x, i, r)
+        if y.dtype == torch.float64:
+            with torch.no_grad():
+                same = theirs([None if t is None else t.detach() for t in x], i, r)
+            assert y.shape == same.shape and torch.allclose(y, same, 1e-9, 1e-9, True), (y, same, x, i)
+        return y
+    return compute
+
+
+def of_classes(logs, x, o):
+    """Logs of probabilities, integer targets, and the classes' weights."""
+    logs, t, s = logs.movedim(1, -1), x[1], o.get("label_smoothing", 0)
     w = torch.ones(logs.shape[-1], dtype=logs.dtype) if x[2] is None else x[2]
+    counts = (t != o.get("ignore_index", -100)).to(logs.dtype)
     own = -(logs * w).gather(-1, t.unsqueeze(-1)).squeeze(-1)
-    loss = ((1 - r[0]) * own - r[0] / logs.shape[-1] * (logs * w).sum(-1)) * (t != i[1])
-    return loss if i[0] == 2 else loss.sum()
+    each = ((1 - s) * own - s / logs.shape[-1] * (logs * w).sum(-1)) * counts
+    return each if o["reduction"] == 2 else each.sum() if o["reduction"] == 1 else each.sum() / (w[t] * counts).sum()
+
+
+def class_loss(f):
+    def compute(x, o, r):
+        how = {k: o[k] for k in ("ignore_index", "label_smoothing") if k in o}
+        return f(x[0], x[1], weight=x[2], reduction=REDUCTIONS[o["reduction"]], **how)
+    return compute
+
+
+def bce(x, o, r):
+    w = 1 if x[2] is None else x[2]
+    return lost(-(x[1] * x[0].log() + (1 - x[1]) * (1 - x[0]).log()) * w, o)
+
+
+def bce_with_logits(x, o, r):
+    w, p = 1 if x[2] is None else x[2], 1 if x[3] is None else x[3]
+    return lost(w * ((1 - x[1]) * x[0] - (1 + (p - 1) * x[1]) * F.logsigmoid(x[0])), o)
+
+
+# ---- attention ----
+
+def seen_by(o, t, s):
+    """Which key a row sees, mask left aside: True where it does."""
+    row, key = torch.arange(t)[:, None], torch.arange(s)
+    seen = torch.ones(t, s, dtype=torch.bool)
+    if o.get("causal") or o.get("window"):
+        seen = key <= row
+    return seen & (key > row - o["window"]) if o.get("window") else seen
+
+
+def attention_mask(x, o):
+    """PyTorch takes one mask: bools, or numbers."""
+    seen = seen_by(o, x[0].shape[-2], x[1].shape[-2])
+    if x[3] is None or x[3].dtype == torch.bool:
+        return seen if x[3] is None else seen & x[3]
+    return torch.where(seen, x[3], torch.tensor(-math.inf, dtype=x[3].dtype))
+
+
+def attention_torch(x, o, r):
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        return F.scaled_dot_product_attention(*x[:3], attention_mask(x, o), scale=o.get("scale"),
+                                              enable_gqa=x[0].shape[1] != x[1].shape[1])
+
+
+def attention_with(x, o, keep=1, step=lambda x: x):
+    """A row that sees nothing gives 0."""
+    k, v = (t.repeat_interleave(x[0].shape[1] // t.shape[1], 1) for t in x[1:3])
+    s = step(x[0] @ k.transpose(-1, -2) * o.get("scale", 1 / math.sqrt(x[0].shape[-1])))
+    mask = attention_mask(x, o)
+    s = torch.where(mask, s, -1e30) if mask.dtype == torch.bool else step(s + mask)
+    p = step(s.softmax(-1)) * keep
+    return (p if mask.dtype != torch.bool else p * mask.any(-1, keepdim=True)) @ v
+
+
+def rotary(x, o, r):
+    """As LLaMA's and GPT-J's code has it; torch has no function of this name."""
+    n, x = o.get("dims") or x[0].shape[-1], x[0]
+    angle = (o.get("offset", 0) + torch.arange(x.shape[-2], dtype=x.dtype))[:, None] * o["base"] ** (
+        -torch.arange(0, n, 2, dtype=x.dtype) / n)
+    head, is_paired = x[..., :n], o.get("interleaved")
+    a, b = (head[..., ::2], head[..., 1::2]) if is_paired else head.chunk(2, -1)
+    turned = [a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()]
+    head = torch.stack(turned, -1).flatten(-2) if is_paired else torch.cat(turned, -1)
+    return torch.cat([head, x[..., n:]], -1)
 
 
 def channel_norm(x, groups, eps):
@@ -121,7 +212,8 @@ def channel_norm(x, groups, eps):
     shape = [1, -1] + [1] * (y.dim() - 2)
     return y if x[1] is None else y * x[1].reshape(shape) + x[2].reshape(shape)
 
-def recurrent(op, x, w, h, extra, reverse):
+
+def recurrent(op, x, w, h, extra, reverse, which=0):
     """The steps of a layer (ops/recurrent), in plain arithmetic."""
     n, out = w.shape[1], [None] * x.shape[0]
     h = x.new_zeros(x.shape[1], n) if h is None else h
@@ -129,7 +221,7 @@ def recurrent(op, x, w, h, extra, reverse):
     for t in range(x.shape[0] - 1, -1, -1) if reverse else range(x.shape[0]):
         of_h = h @ w.T + (extra if op == "gru" and extra is not None else 0)
         if op == "rnn":
-            h = (x[t] + of_h).tanh()
+            h = (x[t] + of_h).relu() if which else (x[t] + of_h).tanh()
         elif op == "gru":
             r, z = (x[t] + of_h)[:, :n].sigmoid(), (x[t] + of_h)[:, n:2 * n].sigmoid()
             h = (1 - z) * (x[t, :, 2 * n:] + r * of_h[:, 2 * n:]).tanh() + z * h
@@ -137,10 +229,26 @@ def recurrent(op, x, w, h, extra, reverse):
             i, f, g, o = (x[t] + of_h).split(n, 1)
             c = f.sigmoid() * c + i.sigmoid() * g.tanh()
             h = o.sigmoid() * c.tanh()
-        out[t] = h
+        out[t] = [h, c, h + c][which] if op == "lstm" else h
     return torch.stack(out)
 
 
+def own_axes(x):
+    """The lengths of the axes that a norm with this weight is of."""
+    return x[0].shape[-1:] if x[1] is None else x[1].shape
+
+
+def layer_norm(x, i, r, normalize=normalize):
+    y = normalize(x[0], list(range(-len(own_axes(x)), 0)), r[0] or 1e-5)
+    return y * (1 if x[1] is None else x[1]) + (0 if x[2] is None else x[2])
+
+
+def rms_norm(x, i, r):
+    axes = list(range(-len(own_axes(x)), 0))
+    return x[0] * torch.rsqrt(x[0].square().mean(axes, keepdim=True) + r[0]) * (1 if x[1] is None else x[1])
+
+
+# How torch computes each op: operands, integers or options, reals.
 COMPUTE = {
     "neg": lambda x, i, r: -x[0], "abs": lambda x, i, r: x[0].abs(), "square": lambda x, i, r: x[0].square(),
     "sqrt": lambda x, i, r: x[0].sqrt(), "rsqrt": lambda x, i, r: x[0].rsqrt(),
@@ -154,6 +262,14 @@ COMPUTE = {
     "div": lambda x, i, r: x[0] / x[1], "pow": lambda x, i, r: x[0] ** x[1],
     "maximum": lambda x, i, r: torch.maximum(x[0], x[1]), "minimum": lambda x, i, r: torch.minimum(x[0], x[1]),
     "equal": lambda x, i, r: x[0] == x[1], "greater": lambda x, i, r: x[0] > x[1],
+    "less": lambda x, i, r: x[0] < x[1], "less_equal": lambda x, i, r: x[0] <= x[1],
+    **{n: (lambda f: lambda x, i, r: f(x[0]))(getattr(F, n)) for n in "selu relu6 softsign logsigmoid".split()},
+    "hardsigmoid": composed(lambda x, i, r: F.hardsigmoid(x[0]), lambda x, i, r: (x[0] + 3).clamp(0, 6) / 6),
+    "hardtanh": lambda x, i, r: F.hardtanh(x[0], *r), "prelu": lambda x, i, r: F.prelu(x[0], x[1]),
+    "split": lambda x, i, r: torch.split(x[0], i[2:], i[1])[i[0]], "chunk": lambda x, i, r: torch.chunk(x[0], i[2], i[1])[i[0]],
+    "unbind": lambda x, i, r: torch.unbind(x[0], i[1])[i[0]],
+    "squeeze": lambda x, i, r: x[0].squeeze(i[0]), "unsqueeze": lambda x, i, r: x[0].unsqueeze(i[0]),
+    "argsort": lambda x, i, r: torch.argsort(x[0], dim=i[0], descending=bool(i[1]), stable=True),
     "silu": lambda x, i, r: F.silu(x[0]), "mish": lambda x, i, r: F.mish(x[0]), "elu": lambda x, i, r: F.elu(x[0], r[0]),
     "hardswish": lambda x, i, r: F.hardswish(x[0]),
     **{n: (lambda f: lambda x, i, r: f(x[0]))(getattr(torch, n)) for n in
@@ -179,6 +295,9 @@ COMPUTE = {
     "var": lambda x, i, r: reduced(lambda x, **how: torch.var(x, correction=r[0], **how), x[0], i),
     "logsumexp": lambda x, i, r: reduced(torch.logsumexp, x[0], i),
     "vector_norm": lambda x, i, r: reduced(lambda x, **how: torch.linalg.vector_norm(x, r[0], **how), x[0], i),
+    "std": lambda x, i, r: reduced(lambda x, **how: torch.std(x, correction=r[0], **how), x[0], i),
+    "any": lambda x, i, r: reduced(torch.any, x[0], i), "all": lambda x, i, r: reduced(torch.all, x[0], i),
+    "max": lambda x, i, r: torch.max(x[0], i[0], bool(i[1]))[i[2]], "min": lambda x, i, r: torch.min(x[0], i[0], bool(i[1]))[i[2]],
     "prod": lambda x, i, r: product(x[0], i),
     "cumsum": lambda x, i, r: x[0].cumsum(i[0]), "cumprod": lambda x, i, r: x[0].cumprod(i[0]),
     "argmin": lambda x, i, r: x[0].argmin(dim=i[0], keepdim=bool(i[1])),
@@ -189,9 +308,9 @@ COMPUTE = {
     "slice": lambda x, i, r: sliced(x[0], i), "pad": lambda x, i, r: padded(x[0], i),
     "matmul": lambda x, i, r: matrix(x[0], i[0]) @ matrix(x[1], i[1]),
     "linear": lambda x, i, r: F.linear(x[0], x[1], x[2]), "embedding": lambda x, i, r: F.embedding(x[1], x[0]),
-    "attention": lambda x, i, r: attention(*x, i, r),
-    "lstm": lambda x, i, r: recurrent("lstm", *x, i[0]), "gru": lambda x, i, r: recurrent("gru", *x, i[0]),
-    "rnn": lambda x, i, r: recurrent("rnn", *x, None, i[0]),
+    "attention": lambda x, i, r: attention(*x, i, r), "attention_with": attention_torch, "rotary": rotary,
+    "lstm": lambda x, i, r: recurrent("lstm", *x, *i), "gru": lambda x, i, r: recurrent("gru", *x, i[0]),
+    "rnn": lambda x, i, r: recurrent("rnn", *x, None, *i),
     "conv2d": lambda x, i, r: F.conv2d(x[0], x[1], x[2], **window(i)),
     "conv_transpose2d": lambda x, i, r: F.conv_transpose2d(x[0], x[1], x[2], output_padding=(i[7], i[8]), **window(i)),
     "max_pool2d": lambda x, i, r: F.max_pool2d(x[0], **pool(i, "max")),
@@ -217,19 +336,30 @@ COMPUTE = {
     "adaptive_max_pool3d": lambda x, i, r: F.adaptive_max_pool3d(x[0], i),
     "adaptive_max_pool2d": lambda x, i, r: F.adaptive_max_pool2d(x[0], i),
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
-    "layer_norm": lambda x, i, r: normalize(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (
-        0 if x[2] is None else x[2]),
-    "rms_norm": lambda x, i, r: x[0] * torch.rsqrt(x[0].square().mean(-1, keepdim=True) + r[0]) * (1 if x[1] is None else x[1]),
-    "group_norm": lambda x, i, r: channel_norm(x, i[0], r[0]),
-    "instance_norm": lambda x, i, r: channel_norm(x, x[0].shape[1], r[0]),
-    "cross_entropy_with": cross_entropy_with,
-    "l1": lambda x, i, r: (x[0] - x[1]).abs().mean(),
-    "smooth_l1": lambda x, i, r: bounded(x[0] - x[1], r[0]) / r[0], "huber": lambda x, i, r: bounded(x[0] - x[1], r[0]),
+    "layer_norm": composed(lambda x, i, r: F.layer_norm(x[0], own_axes(x), x[1], x[2], r[0] or 1e-5), layer_norm),
+    "rms_norm": composed(lambda x, i, r: F.rms_norm(x[0], own_axes(x), x[1], r[0]), rms_norm),
+    "group_norm": composed(lambda x, i, r: F.group_norm(x[0], i[0], x[1], x[2], r[0]), lambda x, i, r: channel_norm(x, i[0], r[0])),
+    "instance_norm": composed(lambda x, i, r: F.instance_norm(x[0], weight=x[1], bias=x[2], eps=r[0]),
+                              lambda x, i, r: channel_norm(x, x[0].shape[1], r[0])),
+    "cross_entropy_with": composed(class_loss(F.cross_entropy), lambda x, o, r: of_classes(x[0].log_softmax(1), x, o)),
+    "soft_cross_entropy": loss(F.cross_entropy, "weight"),
+    "nll": composed(class_loss(F.nll_loss), lambda x, o, r: of_classes(x[0], x, o)),
+    "l1": loss(F.l1_loss), "smooth_l1": loss(F.smooth_l1_loss), "huber": loss(F.huber_loss), "mse_with": loss(F.mse_loss),
+    "kl_div": loss(F.kl_div), "hinge_embedding": loss(F.hinge_embedding_loss), "margin_ranking": loss(F.margin_ranking_loss),
+    "cosine_embedding": loss(F.cosine_embedding_loss), "triplet_margin": loss(F.triplet_margin_loss),
+    "bce": composed(loss(F.binary_cross_entropy, "weight"), bce),
+    "bce_with_logits_with": composed(loss(F.binary_cross_entropy_with_logits, "weight", "pos_weight"), bce_with_logits),
     "cosine_similarity": lambda x, i, r: F.cosine_similarity(x[0], x[1], i[0], r[0]),
     "normalize": lambda x, i, r: F.normalize(x[0], dim=i[0], eps=r[0]),
     "cross_entropy": lambda x, i, r: F.cross_entropy(x[0], x[1]),
     "bce_with_logits": lambda x, i, r: x[0].clamp(min=0) - x[0] * x[1] + torch.log1p(torch.exp(-x[0].abs())),
     "mse": lambda x, i, r: (x[0] - x[1]).square().mean(),
+}
+
+
+SEQUENCES = {
+    "arange": lambda i, r: torch.arange(*r, dtype=torch.float64), "linspace": lambda i, r: torch.linspace(*r, i[1], dtype=torch.float64),
+    "eye": lambda i, r: torch.eye(i[1], i[2]),
 }
 
 
@@ -319,6 +449,15 @@ class Evaluation:
             keep = ~dropped.reshape(x.shape)
         return x * keep.to(x.dtype) * (1 / (1 - p))
 
+    def kept(self, graph, o, scope, x):
+        """What dropout multiplies attention's softmax by: the words of a row begin at a multiple of four."""
+        p, shape = o.get("dropout", 0), [*x[0].shape[:3], x[1].shape[2]]
+        if p == 0 or not graph["train"]:
+            return 1
+        rows, across = math.prod(shape[:3]), (shape[3] + 3) // 4 * 4
+        words = torch.from_numpy(self.words(graph["name"], scope, rows * across)[:rows * across] >= int(p * 4294967296.0))
+        return words.reshape(*shape[:3], across)[..., :shape[3]].to(x[0].dtype) * (1 / (1 - p))
+
     def disturbed(self, x):
         """As rounding disturbs a result that is read more than once: the value and the gradient that comes back to it."""
         if x.requires_grad:
@@ -357,7 +496,7 @@ class Evaluation:
         return y
 
     def node(self, graph, node, values, feeds):
-        op, i, r = node["op"], node.get("i", []), node.get("r", [])
+        op, i, r = node["op"], node.get("o", node.get("i", [])), node.get("r", [])
         scope = node.get("scope", "")
         x = [None if k < 0 else values[k] for k in node["in"]]
         if op == "input":
@@ -368,6 +507,8 @@ class Evaluation:
             return self.leaf(self.variables[node["s"]])
         if op == "constant":
             return self.leaf(torch.full(i[1:], r[0], dtype=torch.float32).to(self.dtype))
+        if op in SEQUENCES:
+            return self.leaf(SEQUENCES[op](i, r).to(self.dtype))
         if op in ("random_uniform", "random_normal"):
             return self.random(graph, node, scope)
         if op == "dropout":
@@ -380,8 +521,12 @@ class Evaluation:
         x = [t.contiguous() if t is not None and t.dim() == 4 else t for t in x]
         if op == "batch_norm":
             return self.batch_norm(graph, node, x[0])
-        if self.in_steps and op == "layer_norm":
-            y = self.normalized(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (0 if x[2] is None else x[2])
+        if op == "einsum":
+            y = torch.einsum(node["s"], *x)
+        elif op == "attention_with" and (self.in_steps or (i.get("dropout") and graph["train"])):
+            y = attention_with(x, i, self.kept(graph, i, scope, x), self.disturbed if self.in_steps else lambda x: x)
+        elif self.in_steps and op == "layer_norm":
+            y = layer_norm(x, i, r, self.normalized)
         elif self.in_steps and op == "attention":
             y = attention(*x, i, r, self.disturbed)
         elif self.hooks and op in ByResult.FACTORS:
@@ -491,7 +636,7 @@ def producers(graph):
     """The node of each value."""
     list = []
     for n in graph["nodes"]:
-        list += [n] * (len(n["in"]) - 1 if n["op"] == "gradients" else 0 if n["op"] == "assign" else 1)
+        list += [n] * results(n)
     return list
 
 

@@ -52,6 +52,8 @@ def data(rng, shape, dtype=F32, positive=False, below=4):
     n = 1
     for d in shape:
         n *= d
+    if below == ops.SIGNS:
+        return [rng.choice([-1, 1]) for _ in range(n)]
     if dtype != F32:
         return [rng.randrange(below) for _ in range(n)]
     low, high = (0.5, 2.0) if positive else (-1.6, 1.6)
@@ -329,11 +331,12 @@ def train_graph(d, model):
 ISAS = [0, 0, 0, 2, 3]
 
 
-LOW = {"matmul", "linear", "conv2d", "conv_transpose2d", "conv3d", "conv_transpose3d", "attention", "lstm", "gru", "rnn"}
+LOW = {"matmul", "einsum", "linear", "conv2d", "conv_transpose2d", "conv3d", "conv_transpose3d", "attention", "attention_with",
+       "lstm", "gru", "rnn"}
 
 
 def configurations(rng, drafts, micro, has_state, quick):
-    """The reference, an optimized one, and at times another world, precision or number of threads."""
+    """The reference, an optimized one and the same unoptimized, at times of another world, precision or number of threads."""
     def one(**o):
         o.setdefault("accumulate", micro)
         return {k: v for k, v in o.items() if v}
@@ -352,7 +355,7 @@ def configurations(rng, drafts, micro, has_state, quick):
         list[rng.randrange(2)]["via"] = rng.choice([1, 2])
     for c in list:
         c.setdefault("threads", 1 if rng.random() < 0.93 else 2)
-    return list
+    return list + [{**list[1], "unoptimized": 1}]
 
 
 def runs(rng, drafts, micro, steps, has_state):
@@ -474,6 +477,10 @@ def reason(row, layout, route):
         return "along one axis it is a scalar"
     if route != "forward" and op.blind and set(op.blind) == set(op.operands):
         return "no gradient passes the op"
+    if operand in op.made:
+        return "the draw makes the operand"
+    if route != "forward" and op.uneven and layout in ("scalar", "broadcast"):
+        return "equal elements have no gradient"
     return None
 
 

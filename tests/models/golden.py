@@ -1,4 +1,4 @@
-"""golden.py - the models that tests/test_models.c runs without PyTorch: python golden.py [-n 1000] [-o FILE.gz]. Cases of
+"""golden.py - the models that tests/test_models.c runs without PyTorch: python golden.py [-n 2000] [-o FILE.gz]. Cases of
 this generator, small, aimed at the cells that have the fewest so far; of the results the last of each kind are kept."""
 
 import argparse
@@ -43,7 +43,7 @@ def numbers(case):
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", type=int, default=1000)
+    parser.add_argument("-n", type=int, default=2000)
     parser.add_argument("-o", default=os.path.join(here, "../golden/models.jsonl.gz"))
     o = parser.parse_args()
     evaluate.torch.set_num_threads(1)

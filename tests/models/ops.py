@@ -9,16 +9,14 @@ import math
 
 F32, F64, BF16, F16, I64, I32, U8, BOOL = range(8)
 FLOATS = (F32, F64)
+SIGNS = -1  # in the place of how far integers go
 
 
 class Op:
     """One row: `operands` names them, `blind` are those that no gradient passes, `flat` those of at most one axis,
-    `plane` those that have two, three or five."""
+    `plane` those that have two, three or five, `made` those that the draw makes of others, whatever their layout; `uneven`:
+    equal elements have no gradient."""
 
-    def __init__(self, name, draw, operands="x", blind="", flat="", plane="", once=False, integer=""):
-        self.name, self.draw, self.operands = name, draw, operands.split()
-        self.blind, self.flat, self.plane = blind.split(), flat.split(), plane.split()
-        self.integer, self.once = integer.split(), once
     def __init__(self, name, draw, operands="x", blind="", flat="", plane="", made="", uneven=False):
         self.name, self.draw, self.operands = name, draw, operands.split()
         self.blind, self.flat, self.plane, self.made = blind.split(), flat.split(), plane.split(), made.split()
@@ -132,23 +130,29 @@ def dropout(g, at):
     return g.node("dropout", [x], r=[p], shape=x.shape, mag=2 * x.mag)
 
 
-def reduce(name, r=lambda g, parts: [], positive=False, mag=lambda m, parts: m):
+def reduce(name, r=lambda g, parts: [], positive=False, mag=lambda m, parts: m, dtype=F32):
     """r: the reals of the call, given how many elements become one."""
     def draw(g, at):
-        x = at(0, g.shape(at.ndim(0, 0, 4)), positive=positive)
+        x = at(0, g.shape(at.ndim(0, 0, 4)), positive=positive, dtype=dtype)
         axes = sorted(g.sample(range(len(x.shape)), g.below(len(x.shape) + 1)))
         keep = g.chance(0.4)
         gone = axes or range(len(x.shape))
         shape = tuple(1 if k in gone else d for k, d in enumerate(x.shape) if keep or k not in gone)
         named = [a - len(x.shape) if g.chance(0.3) else a for a in axes]
         parts = g.elements(x.shape) // max(1, g.elements(shape))
-        return g.node(name, [x], i=[int(keep)] + named, r=r(g, parts), shape=shape, mag=mag(x.mag, parts))
+        y = g.node(name, [x], i=[int(keep)] + named, r=r(g, parts), shape=shape, mag=mag(x.mag, parts), dtype=dtype)
+        return y if dtype == F32 else g.node("cast", [y], i=[F32], shape=shape)
     return draw
 
 
 def correction(g, parts):
     """var's: below the number of elements."""
     return [g.pick([0, 1, 0.5]) if parts > 1 else 0]
+
+
+def spread(g, parts):
+    """std's: of a single element it would be 0, with no gradient."""
+    return [g.pick([0, 1, 0.5]) if parts > 2 else 0]
 
 
 def order(g, parts):
@@ -166,13 +170,17 @@ def scan(name, mag):
 
 
 def arg(name):
+    """The place of an element along an axis; of max and min as often the element."""
     def draw(g, at):
         x = at(0, g.shape(at.ndim(0, 1, 4)))
         axis, keep = g.below(len(x.shape)), g.chance(0.3)
         shape = tuple(1 if k == axis else d for k, d in enumerate(x.shape) if keep or k != axis)
-        y = g.node(name, [x], i=[axis - len(x.shape) if g.chance(0.3) else axis, int(keep)], shape=shape, dtype=I64)
-        return g.node("cast", [y], i=[F32], shape=shape, mag=x.shape[axis])
+        place = name not in ("max", "min") or (not at.route_needs_gradient and g.chance(0.3))
+        i = [axis - len(x.shape) if g.chance(0.3) else axis, int(keep)] + ([int(place)] if name in ("max", "min") else [])
+        y = g.node(name, [x], i=i, shape=shape, dtype=I64 if place else F32, mag=x.mag)
+        return g.node("cast", [y], i=[F32], shape=shape, mag=x.shape[axis]) if place else y
     return draw
+
 
 
 def reshape(g, at):
@@ -216,6 +224,40 @@ def broadcast_to(g, at):
         wide = tuple(g.pick([40, 100]) if d == 1 else d for d in shape)
         shape = wide if g.elements(wide) <= 40000 else shape
     return g.node("broadcast_to", [x], i=list(shape), shape=shape, mag=x.mag, view="broadcast")
+
+
+def axis_of_one(name):
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 1, 4))
+        axis = g.below(len(shape))
+        if name == "squeeze":
+            x = at(0, shape[:axis] + (1,) + shape[axis + 1:])
+            shape = x.shape[:axis] + x.shape[axis + 1:]
+        else:
+            x = at(0, shape)
+            axis = g.below(len(shape) + 1)
+            shape = x.shape[:axis] + (1,) + x.shape[axis:]
+        axes = max(len(shape), len(x.shape))
+        return g.node(name, [x], i=[axis - axes if g.chance(0.3) else axis], shape=shape, mag=x.mag, view="reshaped")
+    return draw
+
+
+def parts(name):
+    """One part of split, chunk or unbind: the number i[0] of them."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 1, 4))
+        axis, n = g.below(len(shape)), 1 + g.below(3)
+        sizes = [1 + g.below(3) for _ in range(n)]
+        if name == "chunk":  # all have the same length but the last
+            sizes = [sizes[0]] * (n - 1) + [1 + g.below(sizes[0])]
+        if name == "unbind":
+            sizes = [1] * n
+        x = at(0, shape[:axis] + (sum(sizes),) + shape[axis + 1:])
+        which, named = g.below(n), axis - len(shape) if g.chance(0.3) else axis
+        i = [which, named] + (sizes if name == "split" else [n])
+        own = () if name == "unbind" else (sizes[which],)
+        return g.node(name, [x], i=i, shape=shape[:axis] + own + shape[axis + 1:], mag=x.mag, view="sliced")
+    return draw
 
 
 def concat(g, at):
@@ -370,6 +412,50 @@ def sort(name):
     return draw
 
 
+def argsort(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    axis = g.below(len(x.shape))
+    y = g.node("argsort", [x], i=[axis, g.below(2)], shape=x.shape, dtype=I64)
+    return g.node("cast", [y], i=[F32], shape=x.shape, mag=x.shape[axis])
+
+
+def sequence(name):
+    """Those without operands meet one in a product."""
+    def draw(g, at):
+        n, m = g.size(), g.size()
+        begin, step = g.pick([0, -1, 0.5, 2]), g.pick([1, 0.25, -0.5, 2])
+        i, r, shape = {"arange": ([F32], [begin, begin + n * step - step / 4, step], (n,)),
+                       "linspace": ([F32, n], [begin, begin + step], (n,)), "eye": ([F32, n, m], [], (n, m))}[name]
+        y = g.node(name, [], i=i, r=r, shape=shape, mag=abs(begin) + n * abs(step))
+        return g.node("mul", [y, g.operand(shape, most=4)], shape=shape, mag=4 * y.mag)
+    return draw
+
+
+def einsum(g, at):
+    """Operands with any axes, at times twice the same one; a result with some of all axes."""
+    size = {c: g.size(4) for c in "abcde"}
+    n = max(1 + g.below(3), at.k + 1)
+    names = []
+    for k in range(n):
+        axes = g.sample(size, at.ndim(k, 0, 3))
+        if len(axes) > 1 and g.chance(0.15):
+            axes[0] = axes[-1]
+        names.append("".join(axes))
+    shapes = [tuple(size[c] for c in axes) for axes in names]
+    xs = []
+    for k in range(n):
+        again = xs and xs[0].shape == shapes[k] and (at.is_twice() or g.chance(0.2))
+        xs.append(xs[0] if again else at(k, shapes[k], most=4))
+    used = sorted(set("".join(names)))
+    kept = g.sample(used, g.below(min(4, len(used)) + 1))
+    once = [c for c in used if "".join(names).count(c) == 1]
+    implicit = used and g.chance(0.15)
+    result = "".join(once if implicit else kept)
+    summed, mag = math.prod(size[c] for c in used if c not in result), math.prod(x.mag for x in xs)
+    return g.node("einsum", xs, s=",".join(names) + ("" if implicit else "->" + result),
+                  shape=tuple(size[c] for c in result), mag=mag * summed ** 0.5)
+
+
 def matmul(g, at):
     n, k, m = g.size(), g.size(), g.size()
     lead = g.shape(g.pick([0, 0, 1, 1, 2]))
@@ -417,15 +503,54 @@ def attention(g, at):
     return g.node("attention", [q, k, v], i=[int(g.chance(0.4))], r=r, shape=(b, h, t, d), mag=v.mag)
 
 
+def attention_with(g, at):
+    """Heads of q share those of k and v; a mask that broadcasts to the scores, of bools or of numbers."""
+    b, heads, share, t, s, d = g.size(3), g.size(2), g.pick([1, 1, 2, 3]), g.size(5), g.size(5), g.size(6)
+    q, k = at(0, (b, heads * share, t, d), most=4), at(1, (b, heads, s, d), most=4)
+    v = k if at.is_twice() and g.chance(0.5) else at(2, (b, heads, s, d), most=4)
+    mask, o = None, {}
+    if at.k == 3 or g.chance(0.6):
+        scores = (b, heads * share, t, s)
+        shape = scores if at.k == 3 and at.layout == "channels_last" else g.narrowed(scores, at.ndim(3, 0, 4))
+        mask = at(3, shape, dtype=BOOL if not at.route_needs_gradient and g.chance(0.5) else F32)
+    if g.chance(0.3):
+        o["causal"] = True
+    if g.chance(0.3):
+        o["window"] = 1 + g.below(4)
+    if g.chance(0.4):
+        o["scale"] = 0.5
+    if g.chance(0.3):
+        o["dropout"] = g.pick([0.2, 0.5])
+    return g.node("attention_with", [q, k, v, mask], o=o, shape=(b, heads * share, t, d), mag=2 * v.mag)
+
+
+def rotary(g, at):
+    ndim = at.ndim(0, 2, 4)
+    half = 1 + g.below(3)
+    x = at(0, g.shape(ndim - 1) + (2 * half,))
+    o = {"base": g.pick([500, 10000])}
+    if g.chance(0.4):
+        o["offset"] = g.below(9)
+    if g.chance(0.4):
+        o["dims"] = 2 + 2 * g.below(half)
+    if g.chance(0.5):
+        o["interleaved"] = True
+    return g.node("rotary", [x], o=o, shape=x.shape, mag=2 * x.mag)
+
+
 def recurrent(name, gates):
-    """x, w and at times the states: h0, then lstm's c0 or gru's bias."""
+    """x, w and at times the states: h0, then lstm's c0 or gru's bias. lstm gives h, c or their sum; rnn has relu or not."""
     def draw(g, at):
         t, b, h = 1 + g.below(4), g.size(3), g.size(5)
         x, w = at(0, (t, b, gates * h), most=4), at(1, (gates * h, h), most=2)
         h0 = at(2, (b, h), most=4) if at.k == 2 or g.chance(0.5) else None
         last = (b, h) if name == "lstm" else (gates * h,)
         rest = [at(3, last, most=4) if at.k == 3 or g.chance(0.5) else None] if gates > 1 else []
-        return g.node(name, [x, w, h0, *rest], i=[int(g.chance(0.4))], shape=(t, b, h), mag=max(1, h0.mag if h0 else 1))
+        i = [int(g.chance(0.4))]
+        i += [g.below(3)] if name == "lstm" else [g.below(2)] if name == "rnn" else []
+        mag = max(1, h0.mag if h0 else 1, rest[0].mag if name == "lstm" and rest[0] else 1)
+        mag *= (x.mag + 2) * h ** 0.5 if name == "rnn" and i[1] else t
+        return g.node(name, [x, w, h0, *rest], i=i, shape=(t, b, h), mag=mag)
     return draw
 
 
@@ -583,16 +708,18 @@ def adaptive_volume(name):
 
 
 def interpolate(g, at):
-    n, c, h, w = g.size(3), g.size(5), g.size(6), g.size(6)
-    x, mode = at(0, (n, c, h, w)), g.below(3)
+    """Of images and of lines."""
+    n, c, inner = g.size(3), g.size(5), [g.size(6), g.size(6)]
+    if at.layout != "channels_last" and g.chance(0.2):
+        inner.pop()
+    x, mode, scale, size = at(0, (n, c, *inner)), g.below(3), [0, 0], [0, 0]
     if g.chance(0.3):  # scales that no rounding makes a size of another
-        scale = [g.pick([0.75, 1.5, 2, 2.5]) if d > 1 else 2 for d in (h, w)]
-        size, i = [math.floor(d * s) for d, s in zip((h, w), scale)], [0, 0]
+        scale[:len(inner)] = [g.pick([0.75, 1.5, 2, 2.5]) if d > 1 else 2 for d in inner]
+        after = [math.floor(d * s) for d, s in zip(inner, scale)]
     else:
-        scale, size = [0, 0], [1 + g.below(9), 1 + g.below(9)]
-        i = size
-    i = i + [mode, int(mode == 2 and g.chance(0.5))]
-    return g.node("interpolate", [x], i=i, r=scale, shape=(n, c, *size), image=True, mag=x.mag)
+        size[:len(inner)] = after = [1 + g.below(9) for _ in inner]
+    i = size + [mode, int(mode == 2 and g.chance(0.5))]
+    return g.node("interpolate", [x], i=i, r=scale, shape=(n, c, *after), image=True, mag=x.mag)
 
 
 def shuffle(name):
@@ -625,17 +752,19 @@ def softmax(name):
 
 
 def layer_norm(g, at):
+    """Over as many of the last axes as w has."""
     x = at(0, g.shape(at.ndim(0, 1, 4)))
-    d = x.shape[-1]
+    d = x.shape[-2 if len(x.shape) > 1 and at.k <= 0 and g.chance(0.2) else -1:]
     affine = at.k > 0 or g.chance(0.7)
-    w, b = (at(1, (d,)), at(2, (d,))) if affine else (None, None)
+    w, b = (at(1, d), at(2, d)) if affine else (None, None)
     return g.node("layer_norm", [x, w, b], r=[g.pick([0, 1e-3, 0.1])], shape=x.shape, mag=3 * (w.mag if affine else 1))
 
 
 def rms_norm(g, at):
     """A row near 0 would be divided by rounding: a wide eps."""
     x = at(0, g.shape(at.ndim(0, 1, 4)))
-    w = at(1, x.shape[-1:]) if at.k > 0 or g.chance(0.7) else None
+    d = x.shape[-2 if len(x.shape) > 1 and at.k <= 0 and g.chance(0.2) else -1:]
+    w = at(1, d) if at.k > 0 or g.chance(0.7) else None
     return g.node("rms_norm", [x, w], r=[g.pick([1e-3, 0.1])], shape=x.shape, mag=3 * (w.mag if w else 1))
 
 
@@ -666,19 +795,110 @@ def cross_entropy(g, at):
     return g.node("cross_entropy", [x, t], shape=(), mag=x.mag + 2)
 
 
-REDUCTIONS = "mean sum none".split()
+MEAN, SUM, NONE, BATCHMEAN = range(4)
 
 
-def cross_entropy_with(g, at):
-    """Of [N, C, d] too; class 0 may be ignored, but there is a row that counts: its loss is a number."""
-    n, classes, image = g.size(), 2 + g.size(), at.k == 0 and at.layout != "channels_last" and g.chance(0.5)
-    rows = (n, g.size()) if image else (n,)
-    x = at(0, (n, classes) + rows[1:])
-    t = at(1, rows, dtype=I64, below=classes)
-    w = at(2, (classes,), positive=True) if at.k == 2 or g.chance(0.5) else None
-    reduction = g.pick([1, 2])
-    return g.node("cross_entropy_with", [x, t, w], i=[reduction, g.pick([0, -100])], r=[g.pick([0, 0.1, 0.5])],
-                  shape=rows if reduction == 2 else (), mag=(x.mag + 2) * (w.mag if w else 1))
+def lost(g, name, ins, shape, mag, most=NONE, **o):
+    """A loss of elements of this shape, reduced somehow."""
+    o["reduction"] = g.below(most + 1)
+    return g.node(name, ins, o=o, shape=shape if o["reduction"] == NONE else (), mag=mag * (
+        1 if o["reduction"] in (MEAN, NONE) else g.elements(shape)))
+
+
+def signs(g, shape):
+    """1 and -1, known to the last bit."""
+    return g.input(shape, I64, below=SIGNS)
+
+
+def class_loss(name):
+    """Of [N, C, d] too; class 0 may be ignored, but where no row may count there is no mean."""
+    def draw(g, at):
+        n, classes = g.size(), 2 + g.size()
+        rows = (n, g.size()) if at.k == 0 and g.chance(0.5) else (n,)
+        rows = g.shape(3) if at.k == 0 and at.layout == "channels_last" else rows
+        rows = (n, *g.shape(at.ndim(1, 1, 4) - 1)) if at.k == 1 else rows
+        x = at(0, (rows[0], classes) + rows[1:])
+        t = at(1, rows, dtype=I64, below=classes)
+        w = at(2, (classes,), positive=True) if at.k == 2 or g.chance(0.5) else None
+        o = {"reduction": g.below(3)}
+        if o["reduction"] != MEAN and g.chance(0.5):
+            o["ignore_index"] = 0
+        if name == "cross_entropy_with" and g.chance(0.6):
+            o["label_smoothing"] = g.pick([0.1, 0.5])
+        return g.node(name, [x, t, w], o=o, shape=rows if o["reduction"] == NONE else (), mag=(x.mag + 2) * (
+            w.mag if w else 1) * (n if o["reduction"] == SUM else 1))
+    return draw
+
+
+def soft_cross_entropy(g, at):
+    """Targets that are probabilities, or any numbers."""
+    shape = (g.size(), 1 + g.size()) + ((g.size(),) if g.chance(0.3) else ())
+    shape = g.shape(4) if at.layout == "channels_last" else shape
+    x, t = at(0, shape), at(1, shape, positive=True)
+    w = at(2, (shape[1],), positive=True) if at.k == 2 or g.chance(0.5) else None
+    o = {"label_smoothing": g.pick([0.1, 0.5])} if g.chance(0.5) else {}
+    return lost(g, "soft_cross_entropy", [x, t, w], shape[:1] + shape[2:], (x.mag + 2) * t.mag * shape[1], **o)
+
+
+def elementwise_loss(name, positive=False, **choices):
+    """Of a prediction and a target; `choices`: numbers of an option."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
+        most = BATCHMEAN if name == "kl_div" and shape else NONE
+        o = {k: g.pick(v) for k, v in choices.items() if g.chance(0.7)}
+        a, b = at(0, shape), at(1, shape, positive=positive and not o.get("log_target"), most=2.5)
+        return lost(g, name, [a, b], shape, 2 * (a.mag + b.mag) ** (2 if name == "mse_with" else 1), most, **o)
+    return draw
+
+
+def weighted_bce(name):
+    """bce's predictions and targets are made by sigmoids; weights broadcast."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4, at.ndim(2, 0, 4, at.ndim(3, 0, 4)))))
+        x, t = at(0, shape, most=4), at(1, shape)
+        if name == "bce":
+            x, t = (g.node("sigmoid", [v], shape=shape) for v in (x, t))
+        w = at(2, g.narrowed(shape) if at.k != 2 else shape) if at.k == 2 or g.chance(0.5) else None
+        ins = [x, t, w]
+        if name == "bce_with_logits_with":
+            wanted = at.k == 3 or g.chance(0.5)
+            ins.append(at(3, g.narrowed(shape) if at.k != 3 else shape, positive=True) if wanted else None)
+        return lost(g, name, ins, shape, 4 * (x.mag + 1) * t.mag)
+    return draw
+
+
+def hinge_embedding(g, at):
+    shape = g.shape(at.ndim(0, 0, 4))
+    x, o = at(0, shape), {"margin": 0.5} if g.chance(0.5) else {}
+    return lost(g, "hinge_embedding", [x, signs(g, shape)], shape, x.mag + 1, **o)
+
+
+def margin_ranking(g, at):
+    shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4, at.ndim(2, 0, 4))))
+    a = at(0, shape)
+    b, t = a if at.is_twice() and g.chance(0.3) else at(1, shape), at(2, shape)
+    o = {"margin": 0.5} if g.chance(0.5) else {}
+    return lost(g, "margin_ranking", [a, b, t], shape, (a.mag + b.mag) * t.mag, **o)
+
+
+def cosine_embedding(g, at):
+    n, d = g.size(), 1 + g.size()
+    a, b, o = at(0, (n, d), positive=True), at(1, (n, d)), {"margin": 0.25} if g.chance(0.5) else {}
+    return lost(g, "cosine_embedding", [a, b, signs(g, (n,))], (n,), 2.0, **o)
+
+
+def triplet_margin(g, at):
+    """Three operands: one that is twice among them would make a distance of 0, of which any direction is a gradient."""
+    shape = g.shape(at.ndim(0, 1, 4, at.ndim(1, 1, 4, at.ndim(2, 1, 4))))
+    ins = [at(0, shape), at(1, shape), at(2, shape)]
+    o = {k: g.pick(v) for k, v in {"margin": [0.5, 2], "p": [1, 2], "swap": [True]}.items() if g.chance(0.5)}
+    return lost(g, "triplet_margin", ins, shape[:-1], sum(x.mag for x in ins) * shape[-1], **o)
+
+
+def prelu(g, at):
+    x = at(0, g.shape(at.ndim(0, 2, 4)))
+    w = at(1, (x.shape[1] if g.chance(0.7) else 1,))
+    return g.node("prelu", [x, w], shape=x.shape, mag=x.mag * max(1, w.mag))
 
 
 def measured(name):
@@ -691,15 +911,6 @@ def measured(name):
             return g.node(name, [a], i=[axis], r=[1e-3], shape=shape)
         b = a if at.is_twice() and g.chance(0.5) else at(1, shape, positive=True)
         return g.node(name, [a, b], i=[axis - len(shape)], r=[1e-3], shape=shape[:axis] + shape[axis + 1:])
-    return draw
-
-
-def rounded(name):
-    """Losses with a bound; l1 has none."""
-    def draw(g, at):
-        shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
-        a, b = at(0, shape), at(1, shape)
-        return g.node(name, [a, b], r=[g.pick([0.5, 1, 2])], shape=(), mag=2 * (a.mag + b.mag))
     return draw
 
 
@@ -730,8 +941,10 @@ TABLE = {op.name: op for op in [
     Op("mul", binary("mul"), "a b"), Op("div", binary("div", (False, True), mag=lambda a, b: 4 * a), "a b"),
     Op("pow", binary("pow", (True, False), most=2.5, mag=lambda a, b: 12), "a b"),
     Op("maximum", binary("maximum", mag=max), "a b"), Op("minimum", binary("minimum", mag=max), "a b"),
-    Op("equal", compare("equal"), "a b", blind="a b"), Op("greater", compare("greater"), "a b", blind="a b"),
-    *(Op(n, unary(n)) for n in "silu mish hardswish erf sin cos atan".split()),
+    *(Op(n, compare(n), "a b", blind="a b") for n in "equal greater less less_equal".split()),
+    *(Op(n, unary(n)) for n in "silu mish hardswish erf sin cos atan hardsigmoid relu6 softsign logsigmoid".split()),
+    Op("selu", unary("selu", grow=lambda m: m + 2)), Op("prelu", prelu, "x w", flat="w"),
+    Op("hardtanh", unary("hardtanh", r=lambda g: list(g.pick([(-1, 1), (-0.5, 1.5), (0, 2)])))),
     *(Op(n, unary(n), blind="x") for n in "floor ceil round trunc sign".split()),
     Op("elu", unary("elu", r=lambda g: [g.pick([1, 0.5, 2])], grow=lambda m: m + 2)),
     Op("tan", unary("tan", most=1.2, grow=lambda m: 3)),
@@ -749,22 +962,21 @@ TABLE = {op.name: op for op in [
     Op("index_select", gather("index_select"), "x ids", blind="ids", flat="ids"),
     Op("scatter", scatter("scatter"), "x ids src", blind="ids"), Op("scatter_add", scatter("scatter_add"), "x ids src", blind="ids"),
     Op("index_add", index_add, "x ids src", blind="ids", flat="ids"),
-    Op("sort", sort("sort")), Op("topk", sort("topk")),
+    Op("sort", sort("sort")), Op("topk", sort("topk")), Op("argsort", argsort, blind="x"),
+    *(Op(n, parts(n)) for n in "split chunk unbind".split()), *(Op(n, axis_of_one(n)) for n in "squeeze unsqueeze".split()),
+    *(Op(n, sequence(n), "") for n in "arange linspace eye".split()), Op("einsum", einsum, "first rest"),
     Op("where", where, "c a b", blind="c"),
     *(Op(n, reduce(n)) for n in "mean amax amin".split()), Op("sum", reduce("sum", mag=lambda m, n: m * n)),
     Op("prod", reduce("prod", mag=lambda m, n: m ** min(n, 4))), Op("cumsum", scan("cumsum", lambda m, n: m * n)),
     Op("cumprod", scan("cumprod", lambda m, n: m ** min(n, 4))),
-    Op("argmax", arg("argmax"), blind="x"), Op("argmin", arg("argmin"), blind="x"),
+    Op("argmax", arg("argmax"), blind="x"), Op("argmin", arg("argmin"), blind="x"), Op("max", arg("max")), Op("min", arg("min")),
+    *(Op(n, reduce(n, dtype=BOOL), blind="x") for n in "any all".split()), Op("std", reduce("std", spread), uneven=True),
     Op("var", reduce("var", correction, mag=lambda m, n: 2 * m * m)), Op("logsumexp", reduce("logsumexp", mag=lambda m, n: m + 7)),
     Op("vector_norm", reduce("vector_norm", order, positive=True, mag=lambda m, n: m * n)),
     Op("reshape", reshape), Op("flatten", flatten), Op("permute", permute), Op("transpose", transpose),
     Op("broadcast_to", broadcast_to), Op("concat", concat, "first rest"), Op("slice", slice_), Op("pad", pad),
     Op("matmul", matmul, "a b"), Op("linear", linear, "x w b", flat="b", plane="w"),
     Op("embedding", embedding, "w ids", blind="ids", plane="w"),
-    Op("attention", attention, "q k v"),
-    Op("lstm", recurrent("lstm", 4), "x w h0 c0", plane="x w h0 c0", once=True),
-    Op("gru", recurrent("gru", 3), "x w h0 b", flat="b", plane="x w h0", once=True),
-    Op("rnn", recurrent("rnn", 1), "x w h0", plane="x w h0", once=True),
     Op("attention", attention, "q k v"), Op("attention_with", attention_with, "q k v mask"), Op("rotary", rotary),
     Op("lstm", recurrent("lstm", 4), "x w h0 c0", plane="x w h0 c0"),
     Op("gru", recurrent("gru", 3), "x w h0 b", flat="b", plane="x w h0"),
@@ -791,15 +1003,23 @@ TABLE = {op.name: op for op in [
     Op("rms_norm", rms_norm, "x w", flat="w"), Op("group_norm", channel_norm("group_norm"), "x w b", flat="w b"),
     Op("instance_norm", channel_norm("instance_norm"), "x w b", flat="w b"),
     Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x"),
-    Op("cross_entropy_with", cross_entropy_with, "x t w", blind="t", flat="w"),
-    *(Op(n, rounded(n), "x t") for n in "l1 smooth_l1 huber".split()),
+    *(Op(n, class_loss(n), "x t w", blind="t", flat="w") for n in "cross_entropy_with nll".split()),
+    Op("soft_cross_entropy", soft_cross_entropy, "x t w", flat="w"),
+    Op("l1", elementwise_loss("l1"), "x t"), Op("smooth_l1", elementwise_loss("smooth_l1", beta=[0.5, 2]), "x t"),
+    Op("huber", elementwise_loss("huber", delta=[0.5, 2]), "x t"), Op("mse_with", elementwise_loss("mse_with"), "x t"),
+    Op("kl_div", elementwise_loss("kl_div", positive=True, log_target=[True]), "x t"),
+    Op("bce", weighted_bce("bce"), "x t w", made="x t"), Op("bce_with_logits_with", weighted_bce("bce_with_logits_with"), "x t w p"),
+    Op("hinge_embedding", hinge_embedding, "x t", blind="t", made="t"), Op("margin_ranking", margin_ranking, "a b t"),
+    Op("cosine_embedding", cosine_embedding, "a b t", blind="t", plane="a b", made="t"),
+    Op("triplet_margin", triplet_margin, "a p n", uneven=True),
     Op("cosine_similarity", measured("cosine_similarity"), "a b"), Op("normalize", measured("normalize")),
     Op("bce_with_logits", compared("bce_with_logits"), "x t"), Op("mse", compared("mse"), "x t"),
 ]}
 POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu clamp softplus gelu gelu_tanh scale offset "
                 "cast stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits "
                 "silu mish elu hardswish erf sin cos tan asin acos atan floor ceil round trunc sign fmod remainder not_equal "
-                "greater_equal logical_and logical_or logical_xor logical_not isnan isinf".split())
+                "greater_equal logical_and logical_or logical_xor logical_not isnan isinf less less_equal hardsigmoid relu6 softsign "
+                "logsigmoid selu prelu hardtanh".split())
 
 # Those without operands, and those that are written into every graph that has the kind.
 MAKERS = "input parameter state constant random_uniform random_normal".split()

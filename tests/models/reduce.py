@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import evaluate
+from contents import results as count
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/release/model_cases")
 
@@ -28,10 +29,6 @@ def verdict(case, limit=0):
     if not texts:
         return ""
     return "differ" if "differ" in texts[0] else texts[0][:30]
-
-
-def count(node):
-    return len(node["in"]) - 1 if node["op"] == "gradients" else 0 if node["op"] == "assign" else 1
 
 
 def replaced(case, g, value, by):

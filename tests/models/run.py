@@ -9,13 +9,13 @@ import json
 import multiprocessing
 import os
 import random
-import re
 import select
 import shutil
 import subprocess
 import sys
 import time
 
+import contents
 import generate
 import ops
 from draft import LAYOUTS
@@ -46,31 +46,6 @@ class Engine:
         self.process.wait()
         self.process = None
         return [{"good": False, "worst": 0, "compared": 0, "skipped": 0, "text": "crash" if is_ready else "hang"}]
-
-
-def features(case):
-    """What a case has besides its cells: optimizers, configurations, ops without operands."""
-    for g in case["graphs"]:
-        yield from ("op " + n["op"] for n in g["nodes"] if n["op"] not in ops.TABLE)
-        for m in g["mins"]:
-            yield "optimizer " + m["type"]
-            yield from ("optimizer's " + k for k in m if k not in ("loss", "pattern", "type", "name", "lr"))
-        if "freeze" in g:
-            yield "frozen parameter"
-    if "bind" in case:
-        yield "bound to another batch"
-    for o in case["configs"]:
-        yield "isa %d" % o.get("isa", 0)
-        yield from ("%s %s" % (k, o[k]) for k in ("precision", "world", "zero", "shard", "cap", "serial", "reduce", "via") if o.get(k))
-        if o.get("threads", 1) > 1:
-            yield "threads %d" % o["threads"]
-    names = [m["name"] for g in case["graphs"] for m in g["mins"]]
-    if len(set(names)) < len(names):
-        yield "optimizer of two graphs"
-    yield "%d graphs" % len(case["graphs"])
-    yield "%d micro-batches" % case["micro"]
-    if any(r.get("no_sync") for r in case["runs"]):
-        yield "no_sync"
 
 
 def try_case(engine, case):
@@ -106,7 +81,7 @@ def work(job):
         count["tensors compared"] += sum(a["compared"] for a in answers)
         count["tensors without a bound"] += case["dropped"] + sum(a["skipped"] for a in answers)
         cells.update(covered)
-        features_.update(set(features(case)))
+        features_.update(contents.features(case))
         if wrong:
             count["failed"] += 1
             failures.append((seed, wrong))
@@ -159,17 +134,10 @@ def table(cells):
     return "\n".join(lines), empty
 
 
-def not_drawn():
-    """Ops that a user can build (include/weft/ops.h) and no case has."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/weft/ops.h")) as f:
-        public = re.findall(r"^WEFT_API weft_value \*weft_(\w+?)(?:_op)?\(", f.read(), re.M)
-    return [name for name in public if name not in ops.TABLE and name not in ops.MAKERS]
-
-
 def report(state):
     text, empty = table(state["cells"])
     print(text)
-    print("ops that are not drawn: " + (", ".join(not_drawn()) or "none"))
+    print("ops that are not drawn: " + (", ".join(contents.not_drawn({*ops.TABLE, *ops.MAKERS})) or "none"))
     print("empty without a reason: " + (", ".join(key(c) for c in empty) or "none"))
     print("cases with " + ", ".join("%s: %d" % kv for kv in sorted(state["features"].items())))
     print(", ".join("%s: %d" % kv for kv in sorted(state["count"].items())))

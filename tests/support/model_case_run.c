@@ -3,9 +3,11 @@
  * the engine takes part in the comparison. */
 #include "support/model_case.h"
 
+#include "runtime/plan/program.h"
 #include "support/naive.h"
 #include "support/test.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -238,9 +240,12 @@ static void *run_rank(void *argument) {
         .serial = whole(o, "serial") != 0,
         .reduce = (weft_reduce)whole(o, "reduce"),
         .verify = whole(o, "verify") != 0,
+        .unoptimized = whole(o, "unoptimized") != 0,
     };
     r->plan = weft_compile(r->model, &options, &r->error);
-    r->store = r->plan ? weft_store_new(r->plan, (uint64_t)whole(r->c, "seed"), &r->error) : NULL;
+    if (r->plan) weft_plan_verify(r->plan, &r->error);
+    r->store = r->plan && !r->error.status ? weft_store_new(r->plan, (uint64_t)whole(r->c, "seed"), &r->error)
+                                           : NULL;
     if (r->store) r->session = weft_session_open_on(r->plan, r->store, r->comm, &r->error);
     if (r->session) load_variables(r);
     json_array_foreach(json_object_get(r->c, "runs"), step, run) {
@@ -256,22 +261,117 @@ static void *run_rank(void *argument) {
 
 /* ---- a configuration ---- */
 
-/* The model by way of its text, or of a file: 0 none, 1 text, 2 model.bin. NULL after an error. */
-static weft_model *by_way_of(weft_model *m, int64_t via, weft_error *error) {
-    char path[] = "/tmp/model_case.XXXXXX", *text = via == 1 ? weft_model_text(m) : NULL;
-    weft_model *back = via == 1 && text ? weft_model_parse(text, "case", NULL, error) : NULL;
-    int file = via == 2 ? mkstemp(path) : -1;
-    free(text);
-    if (file >= 0) {
-        close(file);
-        if (weft_save(m, path, error) == WEFT_OK) back = weft_load(path, NULL, error);
-        unlink(path);
+/* The bytes that weft_save() writes; `back`, if wanted: what weft_load() makes of them. NULL after an
+ * error. */
+static char *saved(const weft_model *m, size_t *n, weft_model **back, weft_error *error) {
+    char path[] = "/dev/shm/model_case.XXXXXX", *bytes = NULL; /* where fsync costs nothing */
+    int file = mkstemp(path);
+    if (file < 0) return NULL;
+    if (weft_save(m, path, error) == WEFT_OK) {
+        if (back) *back = weft_load(path, NULL, error);
+        int again = open(path, O_RDONLY); /* weft_save() puts a new file in place of ours */
+        *n = (size_t)lseek(again, 0, SEEK_END);
+        bytes = test_memory(*n);
+        if (pread(again, bytes, *n, 0) != (ssize_t)*n) *n = 0;
+        close(again);
     }
+    close(file);
+    unlink(path);
+    return bytes;
+}
+
+static weft_model *by_file(const weft_model *m, weft_error *error) {
+    weft_model *back = NULL;
+    size_t n;
+    free(saved(m, &n, &back, error));
+    return back;
+}
+
+static weft_model *by_text(const weft_model *m, weft_error *error) {
+    char *text = weft_model_text(m);
+    weft_model *back = text ? weft_model_parse(text, "case", NULL, error) : NULL;
+    free(text);
+    return back;
+}
+
+/* The model by way of its text (1) or of a file (2). NULL after an error. */
+static weft_model *by_way_of(weft_model *m, int64_t via, weft_error *error) {
+    weft_model *back = via == 1 ? by_text(m, error) : by_file(m, error);
     weft_model_free(m);
     return back;
 }
 
+typedef struct form {
+    char *text, *bytes;
+    size_t n;
+} form;
+
+static form form_of(const weft_model *m, weft_error *error) {
+    form f = {.text = weft_model_text(m)};
+    f.bytes = saved(m, &f.n, NULL, error);
+    return f;
+}
+
+static bool form_equal(form a, form b) {
+    if (!a.text || !b.text || !a.bytes || !b.bytes) return false;
+    return strcmp(a.text, b.text) == 0 && a.n == b.n && a.n > 0 && memcmp(a.bytes, b.bytes, a.n) == 0;
+}
+
+static void form_free(form f) {
+    free(f.text);
+    free(f.bytes);
+}
+
+/* What is read back has the text and the file of what was written. */
+static void check_same(const weft_model *was, const weft_model *back, const char *way,
+                       case_outcome *outcome) {
+    weft_error error = {0};
+    form a = form_of(was, &error), b = form_of(back, &error);
+    if (!form_equal(a, b)) wrong(outcome, way, error.status ? error.text : "another model");
+    form_free(a);
+    form_free(b);
+}
+
+/* A text names a variable where it is read, so a model of it has the node that reads there, and other bytes
+ * than the one that was built; what is read from its own text has the same. */
+static void check_round_trips(const weft_model *m, case_outcome *outcome) {
+    weft_error error = {0};
+    weft_model *file = by_file(m, &error), *text = by_text(m, &error);
+    weft_model *again = text ? by_text(text, &error) : NULL;
+    char *was = weft_model_text(m), *now = text ? weft_model_text(text) : NULL;
+    if (!was || !now || strcmp(was, now) != 0)
+        wrong(outcome, "by the text", now ? "another text" : error.text);
+    if (again) check_same(text, again, "by the text", outcome);
+    if (file)
+        check_same(m, file, "by the file", outcome);
+    else
+        wrong(outcome, "by the file", error.text);
+    free(was);
+    free(now);
+    weft_model_free(file);
+    weft_model_free(text);
+    weft_model_free(again);
+}
+
+static void note_node(const weft_node *n, bool *ran) {
+    int i = 0;
+    while (i < op_count() && op_at(i) != n->op) i++;
+    ran[i < CASE_OPS ? i : 0] = true;
+}
+
+static void note_ops(const weft_graph *g, bool *ran) {
+    for (const weft_node *n = g->first; n; n = n->next) {
+        note_node(n, ran);
+        for (int i = 0; i < n->n_body; i++) note_node(n->body[i], ran);
+    }
+}
+
+static void note_plan(const weft_plan *plan, bool *ran) {
+    for (int i = 0; plan && i < plan->n_programs; i++) note_ops(plan->programs[i].graph, ran);
+}
+
 static void merge(case_outcome *into, const case_outcome *from) {
+    for (int i = 0; i < CASE_OPS; i++) into->ran[i] = into->ran[i] || from->ran[i];
     into->compared += from->compared;
     into->skipped += from->skipped;
     if (!(from->worst <= into->worst)) into->worst = from->worst;
@@ -307,6 +407,7 @@ void case_run(const json_t *c, size_t config, case_outcome *outcome) {
     weft_error error = {0};
     weft_model *m = case_model(c, config);
     *outcome = (case_outcome){.is_good = true};
+    if (config == 0 && !weft_model_error(m)->status) check_round_trips(m, outcome);
     if (whole(o, "via") && !weft_model_error(m)->status) m = by_way_of(m, whole(o, "via"), &error);
     if (!m || open_comms(world, comms, &error)) {
         wrong(outcome, "refused", error.text);
@@ -322,9 +423,11 @@ void case_run(const json_t *c, size_t config, case_outcome *outcome) {
                           .comm = comms[i],
                           .accumulate = accumulate,
                           .outcome = {.is_good = true}};
+    for (const weft_graph *g = m->graphs; g; g = g->next) note_ops(g, outcome->ran);
     run_ranks(ranks, world);
     for (int i = 0; i < world; i++) {
         if (ranks[i].error.status) wrong(&ranks[i].outcome, "refused", ranks[i].error.text);
+        note_plan(ranks[i].plan, ranks[i].outcome.ran);
         merge(outcome, &ranks[i].outcome);
         weft_plan_free(ranks[i].plan);
     }

@@ -1,77 +1,17 @@
-/* model_case.c - builds the model of a case (model_case.h): each node is a call of the builder that bears its
- * name. */
-#include "support/model_case.h"
+/* model_call.c - builds a node of a case: a call of the builder that bears its name. Builders that look alike
+ * stand in tables; the others have a line each. */
+#include "support/model_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_IN = 64, MOST_NUMBERS = 40, MOST_VALUES = 4000 };
-
-/* A node being built. Operands, integers and reals mean what the op's line below makes of them. */
-typedef struct call {
-    weft_graph *graph;
-    const char *op, *name;
-    int n, n_i, n_r;
-    weft_value *in[MOST_IN];
-    int64_t i[MOST_NUMBERS];
-    double r[MOST_NUMBERS];
-    weft_value *more[MOST_IN]; /* of gradients, which has several results */
-    int n_more;
-} call;
-
-static void stop(const char *what, const char *name) {
+_Noreturn void call_stop(const char *what, const char *name) {
     fprintf(stderr, "model case: %s: %s\n", name ? name : "?", what);
     exit(2);
 }
 
-static const char *text(const json_t *from, const char *key) {
-    const char *s = json_string_value(json_object_get(from, key));
-    return s ? s : "";
-}
-
-static double real(const json_t *from, const char *key) {
-    return json_number_value(json_object_get(from, key));
-}
-
-static int64_t whole(const json_t *from, const char *key) {
-    return json_integer_value(json_object_get(from, key));
-}
-
-/* ---- scopes ---- */
-
-static int enter_path(weft_graph *g, const char *path, size_t length) {
-    int depth = 0;
-    char name[256];
-    for (const char *end = path + length; path < end; depth++) {
-        const char *cut = memchr(path, '/', (size_t)(end - path));
-        size_t n = (size_t)((cut ? cut : end) - path);
-        if (n >= sizeof name) stop("a scope's name is too long", path);
-        memcpy(name, path, n);
-        name[n] = 0;
-        weft_graph_scope_enter(g, name);
-        path += n + (cut != NULL);
-    }
-    return depth;
-}
-
-static void leave_path(weft_graph *g, int depth) {
-    while (depth--) weft_scope_leave(g);
-}
-
-/* Parameters and state are named by their whole path, whatever the scope of their node. `near`: a value of
- * the graph. */
-static weft_value *variable(call *c, weft_value *near) {
-    const char *slash = strrchr(c->name, '/'), *name = slash ? slash + 1 : c->name;
-    int depth = slash ? enter_path(c->graph, c->name, (size_t)(slash - c->name)) : 0;
-    weft_init zeros = {0};
-    weft_value *v = near ? weft_state(near, name, c->n_i, c->i, zeros)
-                         : weft_parameter_in(c->graph, name, c->n_i, c->i, zeros);
-    leave_path(c->graph, depth);
-    return v;
-}
-
-/* ---- ops: those whose builders look alike in tables, the others below ---- */
+/* ---- tables ---- */
 
 static const struct {
     const char *op;
@@ -91,6 +31,11 @@ static const struct {
     {"stop_gradient", weft_stop_gradient},
     {"gelu", weft_gelu},
     {"gelu_tanh", weft_gelu_tanh},
+    {"selu", weft_selu},
+    {"relu6", weft_relu6},
+    {"hardsigmoid", weft_hardsigmoid},
+    {"softsign", weft_softsign},
+    {"logsigmoid", weft_logsigmoid},
     {"silu", weft_silu},
     {"mish", weft_mish},
     {"hardswish", weft_hardswish},
@@ -123,7 +68,7 @@ static const struct {
 static const struct {
     const char *op;
     weft_value *(*build)(weft_value *, double, double);
-} with_numbers[] = {{"clamp", weft_clamp}, {"softplus", weft_softplus}};
+} with_numbers[] = {{"clamp", weft_clamp}, {"softplus", weft_softplus}, {"hardtanh", weft_hardtanh}};
 
 static const struct {
     const char *op;
@@ -140,6 +85,9 @@ static const struct {
     {"greater", weft_greater},
     {"not_equal", weft_not_equal},
     {"greater_equal", weft_greater_equal},
+    {"less", weft_less},
+    {"less_equal", weft_less_equal},
+    {"prelu", weft_prelu},
     {"logical_and", weft_logical_and},
     {"logical_or", weft_logical_or},
     {"logical_xor", weft_logical_xor},
@@ -172,11 +120,22 @@ static weft_value *makers(call *c) {
         if (c->i[k] < 0) c->i[k] = WEFT_BATCH;
     if (!strcmp(c->op, "input")) return weft_input(c->graph, c->name, dtype, c->n_i - 1, c->i + 1);
     if (!strcmp(c->op, "constant")) return weft_constant(c->graph, dtype, c->n_i - 1, c->i + 1, c->r[0]);
+    if (!strcmp(c->op, "arange")) return weft_arange(c->graph, dtype, c->r[0], c->r[1], c->r[2]);
+    if (!strcmp(c->op, "linspace")) return weft_linspace(c->graph, dtype, c->r[0], c->r[1], c->i[1]);
+    if (!strcmp(c->op, "eye")) return weft_eye(c->graph, dtype, c->i[1], c->i[2]);
     if (!strcmp(c->op, "random_uniform"))
         return weft_random_uniform(c->graph, c->n_i, c->i, c->r[0], c->r[1]);
     if (!strcmp(c->op, "random_normal")) return weft_random_normal(c->graph, c->n_i, c->i, c->r[0], c->r[1]);
-    stop("no such op", c->op);
+    call_stop("no such op", c->op);
     return NULL;
+}
+
+/* The element, or its place: number 2. */
+static weft_value *extreme(call *c) {
+    weft_value *place = NULL;
+    weft_value *value =
+        (!strcmp(c->op, "max") ? weft_max : weft_min)(c->in[0], (int)c->i[0], c->i[1], &place);
+    return c->i[2] ? place : value;
 }
 
 static weft_value *indices(call *c) {
@@ -188,15 +147,28 @@ static weft_value *indices(call *c) {
     if (!strcmp(c->op, "scatter")) return weft_scatter(x, (int)i[0], ids, src);
     if (!strcmp(c->op, "scatter_add")) return weft_scatter_add(x, (int)i[0], ids, src);
     if (!strcmp(c->op, "index_add")) return weft_index_add(x, (int)i[0], ids, src);
+    if (!strcmp(c->op, "argsort")) return weft_argsort(x, (int)i[0], i[1]);
     if (!strcmp(c->op, "sort")) return weft_sort(x, (int)i[0], i[1], NULL);
     if (!strcmp(c->op, "topk")) return weft_topk(x, i[0], (int)i[1], i[2], NULL);
     if (!strcmp(c->op, "one_hot")) return weft_one_hot(x, i[0], WEFT_I64);
     return makers(c);
 }
 
+/* Which part, the axis, then the sizes or how many there are. */
+static weft_value *part(call *c) {
+    weft_value *parts[MOST_NUMBERS] = {0};
+    weft_value *x = c->in[0];
+    int axis = (int)c->i[1];
+    if (!strcmp(c->op, "split")) weft_split(x, c->n_i - 2, c->i + 2, axis, parts);
+    if (!strcmp(c->op, "chunk")) weft_chunk(x, (int)c->i[2], axis, parts);
+    if (!strcmp(c->op, "unbind")) weft_unbind(x, (int)c->i[2], axis, parts);
+    return parts[c->i[0]];
+}
+
 static weft_value *moves(call *c) {
     const int64_t *i = c->i;
     weft_value *x = c->in[0];
+    if (!strcmp(c->op, "split") || !strcmp(c->op, "chunk") || !strcmp(c->op, "unbind")) return part(c);
     if (!strcmp(c->op, "stack")) return weft_stack(c->n, c->in, (int)i[0]);
     if (!strcmp(c->op, "tile")) return weft_tile(x, c->n_i, i);
     if (!strcmp(c->op, "roll")) return weft_roll(x, i[0], (int)i[1]);
@@ -208,25 +180,33 @@ static weft_value *moves(call *c) {
     return indices(c);
 }
 
+static const struct {
+    const char *op;
+    weft_value *(*build)(weft_value *, int n_axes, const int64_t *axes, bool keep);
+} over_axes[] = {
+    {"sum", weft_sum},   {"mean", weft_mean}, {"amax", weft_amax},           {"amin", weft_amin},
+    {"prod", weft_prod}, {"any", weft_any},   {"logsumexp", weft_logsumexp}, {"all", weft_all},
+};
+
 static weft_value *shapes(call *c) {
     const int64_t *i = c->i;
     const int64_t *axes = c->n_i > 1 ? i + 1 : NULL; /* all of them */
     weft_value *x = c->in[0];
-    if (!strcmp(c->op, "sum")) return weft_sum(x, c->n_i - 1, axes, i[0]);
-    if (!strcmp(c->op, "mean")) return weft_mean(x, c->n_i - 1, axes, i[0]);
-    if (!strcmp(c->op, "amax")) return weft_amax(x, c->n_i - 1, axes, i[0]);
-    if (!strcmp(c->op, "amin")) return weft_amin(x, c->n_i - 1, axes, i[0]);
+    for (size_t k = 0; k < sizeof over_axes / sizeof *over_axes; k++)
+        if (!strcmp(c->op, over_axes[k].op)) return over_axes[k].build(x, c->n_i - 1, axes, i[0]);
     if (!strcmp(c->op, "var")) return weft_var(x, c->r[0], c->n_i - 1, axes, i[0]);
-    if (!strcmp(c->op, "logsumexp")) return weft_logsumexp(x, c->n_i - 1, axes, i[0]);
+    if (!strcmp(c->op, "std")) return weft_std(x, c->r[0], c->n_i - 1, axes, i[0]);
     if (!strcmp(c->op, "vector_norm")) return weft_vector_norm(x, c->r[0], c->n_i - 1, axes, i[0]);
-    if (!strcmp(c->op, "prod")) return weft_prod(x, c->n_i - 1, axes, i[0]);
     if (!strcmp(c->op, "cumsum")) return weft_cumsum(x, (int)i[0]);
     if (!strcmp(c->op, "cumprod")) return weft_cumprod(x, (int)i[0]);
+    if (!strcmp(c->op, "max") || !strcmp(c->op, "min")) return extreme(c);
     if (!strcmp(c->op, "argmin")) return weft_argmin(x, (int)i[0], i[1]);
     if (!strcmp(c->op, "argmax")) return weft_argmax(x, (int)i[0], i[1]);
     if (!strcmp(c->op, "cast")) return weft_cast(x, (weft_dtype)i[0]);
     if (!strcmp(c->op, "reshape")) return weft_reshape(x, c->n_i, i);
     if (!strcmp(c->op, "flatten")) return weft_flatten(x, (int)i[0]);
+    if (!strcmp(c->op, "squeeze")) return weft_squeeze(x, (int)i[0]);
+    if (!strcmp(c->op, "unsqueeze")) return weft_unsqueeze(x, (int)i[0]);
     if (!strcmp(c->op, "permute")) return weft_permute(x, i);
     if (!strcmp(c->op, "transpose")) return weft_transpose(x, (int)i[0], (int)i[1]);
     if (!strcmp(c->op, "broadcast_to")) return weft_broadcast_to(x, c->n_i, i);
@@ -267,7 +247,87 @@ static weft_value *volumes(const call *c) {
     return weft_adaptive_max_pool3d(c->in[0], i[0], i[1], i[2]);
 }
 
-static weft_value *build(call *c) {
+/* ---- ops with options ---- */
+
+static double number(const call *c, const char *key) {
+    return json_number_value(json_object_get(c->options, key));
+}
+
+static bool is_set(const call *c, const char *key) {
+    return json_is_true(json_object_get(c->options, key));
+}
+
+static const struct {
+    const char *op;
+    weft_value *(*build)(weft_value *, weft_value *, const weft_loss *);
+    bool is_weighted; /* operand 2, and perhaps 3, are options */
+} losses[] = {{"cross_entropy_with", weft_cross_entropy_with, true},
+              {"soft_cross_entropy", weft_cross_entropy_with, true},
+              {"nll", weft_nll, true},
+              {"bce", weft_bce, true},
+              {"bce_with_logits_with", weft_bce_with_logits_with, true},
+              {"mse_with", weft_mse_with, false},
+              {"l1", weft_l1, false},
+              {"smooth_l1", weft_smooth_l1, false},
+              {"huber", weft_huber, false},
+              {"kl_div", weft_kl_div, false},
+              {"hinge_embedding", weft_hinge_embedding, false}};
+
+static const struct {
+    const char *op;
+    weft_value *(*build)(weft_value *, weft_value *, weft_value *, const weft_loss *);
+} losses_of_three[] = {{"margin_ranking", weft_margin_ranking},
+                       {"cosine_embedding", weft_cosine_embedding},
+                       {"triplet_margin", weft_triplet_margin}};
+
+static bool loss(call *c, weft_value **out) {
+    const int64_t ignored = (int64_t)number(c, "ignore_index");
+    weft_loss o = {.reduction = (weft_reduction)number(c, "reduction"),
+                   .ignore_index = json_object_get(c->options, "ignore_index") ? &ignored : NULL,
+                   .label_smoothing = number(c, "label_smoothing"),
+                   .beta = number(c, "beta"),
+                   .delta = number(c, "delta"),
+                   .margin = number(c, "margin"),
+                   .p = number(c, "p"),
+                   .swap = is_set(c, "swap"),
+                   .log_target = is_set(c, "log_target")};
+    for (size_t k = 0; k < sizeof losses_of_three / sizeof *losses_of_three; k++)
+        if (!strcmp(c->op, losses_of_three[k].op))
+            return *out = losses_of_three[k].build(c->in[0], c->in[1], c->in[2], &o), true;
+    for (size_t k = 0; k < sizeof losses / sizeof *losses; k++) {
+        if (strcmp(c->op, losses[k].op) != 0) continue;
+        o.weight = losses[k].is_weighted ? c->in[2] : NULL;
+        o.pos_weight = losses[k].is_weighted && c->n > 3 ? c->in[3] : NULL;
+        return *out = losses[k].build(c->in[0], c->in[1], &o), true;
+    }
+    return false;
+}
+
+static weft_value *attention_with(call *c) {
+    weft_attention_options o = {.causal = is_set(c, "causal"),
+                                .scale = number(c, "scale"),
+                                .mask = c->in[3],
+                                .dropout = number(c, "dropout"),
+                                .window = (int64_t)number(c, "window")};
+    return weft_attention_with(c->in[0], c->in[1], c->in[2], &o);
+}
+
+static weft_value *rotary(call *c) {
+    weft_rotary_options o = {.base = number(c, "base"),
+                             .offset = (int64_t)number(c, "offset"),
+                             .dims = (int64_t)number(c, "dims"),
+                             .interleaved = is_set(c, "interleaved")};
+    return weft_rotary(c->in[0], &o);
+}
+
+/* h, c or their sum: number 1. */
+static weft_value *lstm(call *c) {
+    weft_value *cells = NULL;
+    weft_value *h = weft_lstm_op(c->in[0], c->in[1], c->in[2], c->in[3], c->i[0], c->i[1] ? &cells : NULL);
+    return c->i[1] == 0 ? h : c->i[1] == 1 ? cells : weft_add(h, cells);
+}
+
+weft_value *call_build(call *c) {
     const int64_t *i = c->i;
     weft_value **in = c->in, *out;
     weft_window window = window_of(i);
@@ -278,14 +338,17 @@ static weft_value *build(call *c) {
                       .ceil_mode = i[8],
                       .exclude_pad = i[9],
                       .divisor = i[10]};
-    if (pointwise(c, &out)) return out;
+    if (pointwise(c, &out) || loss(c, &out)) return out;
     if (!strcmp(c->op, "where")) return weft_where(in[0], in[1], in[2]);
     if (!strcmp(c->op, "matmul")) return weft_matmul(in[0], in[1], i[0], i[1]);
     if (!strcmp(c->op, "linear")) return weft_linear_op(in[0], in[1], in[2]);
+    if (!strcmp(c->op, "einsum")) return weft_einsum(c->name, c->n, in);
     if (!strcmp(c->op, "attention")) return weft_attention(in[0], in[1], in[2], i[0], c->r[0]);
-    if (!strcmp(c->op, "lstm")) return weft_lstm_op(in[0], in[1], in[2], in[3], i[0], NULL);
+    if (!strcmp(c->op, "attention_with")) return attention_with(c);
+    if (!strcmp(c->op, "rotary")) return rotary(c);
+    if (!strcmp(c->op, "lstm")) return lstm(c);
     if (!strcmp(c->op, "gru")) return weft_gru_op(in[0], in[1], in[2], in[3], i[0]);
-    if (!strcmp(c->op, "rnn")) return weft_rnn_op(in[0], in[1], in[2], i[0], false);
+    if (!strcmp(c->op, "rnn")) return weft_rnn_op(in[0], in[1], in[2], i[0], i[1]);
     if (!strcmp(c->op, "conv2d")) return weft_conv2d_op(in[0], in[1], in[2], &window);
     if (!strcmp(c->op, "conv_transpose2d")) return weft_conv_transpose2d_op(in[0], in[1], in[2], &window);
     if (!strcmp(c->op, "max_pool2d")) return weft_max_pool2d(in[0], &pool);
@@ -312,138 +375,10 @@ static weft_value *build(call *c) {
     if (!strcmp(c->op, "softmax")) return weft_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "log_softmax")) return weft_log_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "layer_norm")) return weft_layer_norm_op(in[0], in[1], in[2], c->r[0]);
-    if (!strcmp(c->op, "l1")) return weft_l1(in[0], in[1], NULL);
-    if (!strcmp(c->op, "smooth_l1")) return weft_smooth_l1(in[0], in[1], &(weft_loss){.beta = c->r[0]});
-    if (!strcmp(c->op, "huber")) return weft_huber(in[0], in[1], &(weft_loss){.delta = c->r[0]});
     if (!strcmp(c->op, "cosine_similarity")) return weft_cosine_similarity(in[0], in[1], (int)i[0], c->r[0]);
     if (!strcmp(c->op, "normalize")) return weft_normalize(in[0], (int)i[0], c->r[0]);
-    if (!strcmp(c->op, "cross_entropy_with"))
-        return weft_cross_entropy_with(in[0], in[1],
-                                       &(weft_loss){.reduction = (weft_reduction)i[0],
-                                                    .weight = in[2],
-                                                    .ignore_index = &(int64_t){i[1]},
-                                                    .label_smoothing = c->r[0]});
     if (!strcmp(c->op, "rms_norm")) return weft_rms_norm_op(in[0], in[1], c->r[0]);
     if (!strcmp(c->op, "group_norm")) return weft_group_norm_op(in[0], i[0], in[1], in[2], c->r[0]);
     if (!strcmp(c->op, "instance_norm")) return weft_instance_norm_op(in[0], in[1], in[2], c->r[0]);
     return shapes(c);
-}
-
-/* batch_norm is a layer: its parameters and statistics are named under its name, a whole path. */
-static weft_value *batch_norm(call *c) {
-    const char *slash = strrchr(c->name, '/');
-    int depth = slash ? enter_path(c->graph, c->name, (size_t)(slash - c->name)) : 0;
-    weft_batch_norm_options options = {.eps = c->r[0], .momentum = c->r[1]};
-    weft_value *y = weft_batch_norm_with(c->in[0], slash ? slash + 1 : c->name, &options);
-    leave_path(c->graph, depth);
-    return y;
-}
-
-/* ---- nodes ---- */
-
-static void read_call(const json_t *node, weft_value *const *values, int n_values, call *c) {
-    const json_t *in = json_object_get(node, "in"), *i = json_object_get(node, "i"),
-                 *r = json_object_get(node, "r");
-    c->op = text(node, "op");
-    c->name = text(node, "s");
-    c->n = (int)json_array_size(in);
-    c->n_i = (int)json_array_size(i);
-    c->n_r = (int)json_array_size(r);
-    if (c->n > MOST_IN || c->n_i > MOST_NUMBERS || c->n_r > MOST_NUMBERS) stop("too many numbers", c->op);
-    for (int k = 0; k < c->n; k++) {
-        json_int_t at = json_integer_value(json_array_get(in, (size_t)k)); /* -1: none */
-        if (at >= n_values) stop("an operand comes later", c->op);
-        c->in[k] = at < 0 ? NULL : values[at];
-    }
-    for (int k = 0; k < c->n_i; k++) c->i[k] = json_integer_value(json_array_get(i, (size_t)k));
-    for (int k = 0; k < c->n_r; k++) c->r[k] = json_number_value(json_array_get(r, (size_t)k));
-}
-
-/* Appends the node's values: one, none for assign, as many as targets for gradients. */
-static int add_node(weft_graph *g, const json_t *node, weft_value **values, int n) {
-    const char *scope = text(node, "scope");
-    call c = {.graph = g};
-    read_call(node, values, n, &c);
-    bool is_variable = !strcmp(c.op, "parameter") || !strcmp(c.op, "state") || !strcmp(c.op, "batch_norm");
-    int depth = is_variable ? 0 : enter_path(g, scope, strlen(scope));
-    if (!strcmp(c.op, "gradients")) {
-        weft_gradients(c.in[0], c.n - 1, c.in + 1, c.more);
-        for (int k = 0; k + 1 < c.n; k++) values[n++] = c.more[k];
-    } else if (!strcmp(c.op, "assign")) {
-        weft_assign(c.in[0], c.in[1]);
-    } else if (is_variable) {
-        bool is_state = !strcmp(c.op, "state");
-        values[n] =
-            !strcmp(c.op, "batch_norm") ? batch_norm(&c) : variable(&c, is_state ? values[n - 1] : NULL);
-        n++;
-    } else {
-        values[n++] = build(&c);
-    }
-    leave_path(g, depth);
-    return n;
-}
-
-/* ---- training ---- */
-
-static weft_optimizer optimizer_of(const json_t *m, weft_param_group *groups) {
-    const json_t *list = json_object_get(m, "groups"), *entry;
-    size_t k;
-    weft_optimizer o = {.type = text(m, "type"),
-                        .name = text(m, "name"),
-                        .lr = real(m, "lr"),
-                        .momentum = real(m, "momentum"),
-                        .dampening = real(m, "dampening"),
-                        .nesterov = json_is_true(json_object_get(m, "nesterov")),
-                        .beta1 = real(m, "beta1"),
-                        .beta2 = real(m, "beta2"),
-                        .eps = real(m, "eps"),
-                        .weight_decay = real(m, "weight_decay"),
-                        .clip_norm = real(m, "clip_norm"),
-                        .schedule = {.kind = (weft_schedule_kind)whole(m, "schedule"),
-                                     .warmup_steps = whole(m, "warmup_steps"),
-                                     .step_size = whole(m, "step_size"),
-                                     .gamma = real(m, "gamma"),
-                                     .total_steps = whole(m, "total_steps"),
-                                     .floor = real(m, "floor")},
-                        .n_groups = (int)json_array_size(list),
-                        .groups = json_array_size(list) ? groups : NULL};
-    /* a scale of no decay is an error; adamw decays by default */
-    bool decays = o.weight_decay > 0 || (o.weight_decay == 0 && strcmp(o.type, "adamw") == 0);
-    json_array_foreach(list, k, entry) groups[k] = (weft_param_group){
-        text(entry, "pattern"), real(entry, "lr_scale"), decays ? real(entry, "decay_scale") : 0};
-    return o;
-}
-
-static void add_graph(weft_model *m, const json_t *from, double loss_scale) {
-    static const weft_mode modes[] = {WEFT_EVAL, WEFT_TRAIN};
-    weft_graph *g =
-        weft_graph_new(m, text(from, "name"), modes[json_is_true(json_object_get(from, "train"))]);
-    weft_value *values[MOST_VALUES];
-    weft_param_group groups[16];
-    const json_t *entry;
-    size_t k;
-    int n = 0;
-    json_array_foreach(json_object_get(from, "nodes"), k, entry) {
-        if (n + MOST_IN > MOST_VALUES) stop("too many nodes", text(from, "name"));
-        n = add_node(g, entry, values, n);
-    }
-    json_array_foreach(json_object_get(from, "outs"), k, entry)
-        weft_output(values[whole(entry, "id")], text(entry, "name"));
-    json_array_foreach(json_object_get(from, "freeze"), k, entry) weft_freeze(m, json_string_value(entry));
-    json_array_foreach(json_object_get(from, "mins"), k, entry) {
-        weft_optimizer o = optimizer_of(entry, groups);
-        o.loss_scale = loss_scale;
-        if (o.n_groups > 16) stop("too many groups", o.name);
-        weft_minimize(values[whole(entry, "loss")], text(entry, "pattern"), &o);
-    }
-}
-
-weft_model *case_model(const json_t *c, size_t config) {
-    const json_t *graph, *o = json_array_get(json_object_get(c, "configs"), config);
-    weft_model *m = weft_model_new("case");
-    size_t k;
-    if (!m) stop("out of memory", "model");
-    if (whole(c, "batch") > 0) weft_model_batch(m, whole(c, "batch"));
-    json_array_foreach(json_object_get(c, "graphs"), k, graph) add_graph(m, graph, real(o, "loss_scale"));
-    return m;
 }
