@@ -36,6 +36,7 @@ enum {
     HAS_MEMORY = 1 << 12,   /* every value has an offset */
     HAS_LAUNCHES = 1 << 13, /* for a GPU, the schedule is cut into launches */
     HAS_PROOF = 1 << 14,    /* the verifier has passed every program */
+    HAS_FLOW = 1 << 15,     /* how many micro-batches each graph has in a step is known */
 };
 
 /* What a pass may change. Later passes still look up values and nodes by name: `gradients` names its targets,
@@ -58,7 +59,7 @@ static weft_value *loss_factor(const weft_node *n, const void *plan) {
 
 static bool autodiff(program *p) {
     /* Gradients are means over all micro-batches of a step, on all ranks. */
-    double parts = (double)p->plan->options.accumulate * p->plan->options.world;
+    double parts = (double)p->accumulate * p->plan->options.world;
     return pass_autodiff(p->graph, 1 / parts, loss_factor, p->plan);
 }
 
@@ -97,10 +98,11 @@ typedef struct pass {
 /* clang-format off */
 static const pass pipeline[] = {
     /* name               plan                 program            requires        gives          merges */
+    {"flow",              flow_choose,         NULL,              0,              HAS_FLOW,      false},
     {"subgraphs",         subgraphs_find,      NULL,              0,              HAS_SUBGRAPHS, false},
     {"trainings",         trainings_find,      NULL,              HAS_SUBGRAPHS,  HAS_TRAININGS, false},
     {"buckets",           buckets_cut,         NULL,              HAS_TRAININGS,  HAS_BUCKETS,   false},
-    {"states",            optimizer_variables, NULL,              HAS_BUCKETS,    HAS_STATES,    false},
+    {"states",            optimizer_variables, NULL,              HAS_BUCKETS | HAS_FLOW, HAS_STATES,    false},
     {"counters",          counters_make,       NULL,              0,              0,             false},
     {"programs",          programs_make,       NULL,              HAS_STATES,     HAS_PROGRAMS,  false},
     {"sync_norm",         NULL,                pass_sync_norm,    HAS_PROGRAMS,   0,             false},
@@ -255,7 +257,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     }
     forget_source(plan);
     plan->can_run = !o->stop_after;
-    plan->options.graph = plan->options.stop_after = plan->options.calibration = NULL;
+    plan->options.graph = plan->options.flow = plan->options.stop_after = plan->options.calibration = NULL;
     plan->compile_ms = now_ms() - start;
     log_plan(plan);
     return plan;

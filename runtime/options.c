@@ -4,10 +4,12 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/options.h"
 
+#include "graph/core/flow.h"
 #include "graph/core/precision.h"
 #include "ops/cpu/onednn/onednn.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +48,65 @@ static const weft_graph *find_idle(const weft_model *m, const char *only) {
         if (!acts && (!only || strcmp(only, g->name) == 0)) return g;
     }
     return NULL;
+}
+
+/* The names of the graphs, or of the flows, for an error that one is not there. */
+static char *names_of(const weft_model *m, bool flows) {
+    text t = {0};
+    const char *name;
+    for (int i = 0; flows && (name = weft_flow_name(m, i)); i++) text_add(&t, "%s%s", i ? ", " : "", name);
+    for (const weft_graph *g = m->graphs; !flows && g; g = g->next)
+        text_add(&t, "%s%s", g == m->graphs ? "" : ", ", g->name);
+    return text_detach(&t);
+}
+
+static weft_status missing(const weft_model *m, const char *where, const char *kind, const char *name,
+                           weft_error *error) {
+    char *names = names_of(m, strcmp(kind, "flow") == 0);
+    weft_status status = error_set(error, WEFT_NAME, "compile: %sthe model has no %s '%s'%s%s", where, kind,
+                                   SHOW(name), names && *names ? "; it has " : "", names ? names : "");
+    free(names);
+    return status;
+}
+
+static weft_status check_step(const weft_model *m, const flow_entry *e, const weft_flow_step *s,
+                              weft_error *error) {
+    char where[240];
+    const weft_graph *g = graph_find(m, s->graph);
+    snprintf(where, sizeof where, "flow %s: ", e->name);
+    if (!g) return missing(m, where, "graph", s->graph, error);
+    if (s->accumulate <= 1 || graph_accumulates(g)) return WEFT_OK;
+    return error_set(error, WEFT_ARGUMENT,
+                     "compile: flow %s: accumulate=%d of graph %s: it trains nothing and takes no batches: leave "
+                     "it out",
+                     e->name, s->accumulate, s->graph);
+}
+
+static bool runs_graph(const flow_entry *e, const char *graph) {
+    for (int i = 0; i < e->n; i++)
+        if (strcmp(e->steps[i].graph, graph) == 0) return true;
+    return false;
+}
+
+/* All flows of the model, so that a misspelt name is found before it is used. */
+static weft_status check_flow(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    bool trains = false;
+    for (const flow_entry *e = m->flows; e; e = e->next) {
+        if (graph_find(m, e->name))
+            return error_set(error, WEFT_NAME, "compile: flow %s: a graph has this name, too", e->name);
+        for (int i = 0; i < e->n; i++) {
+            weft_status status = check_step(m, e, &e->steps[i], error);
+            if (status) return status;
+        }
+    }
+    const flow_entry *flow = o->flow ? flow_find(m, o->flow) : NULL;
+    if (flow && o->graph && !runs_graph(flow, o->graph))
+        return error_set(error, WEFT_NAME, "compile: graph %s is not in flow %s", SHOW(o->graph), o->flow);
+    if (!o->flow || flow) return WEFT_OK;
+    if (strcmp(o->flow, FLOW_DEFAULT)) return missing(m, "", "flow", o->flow, error);
+    for (const weft_graph *g = m->graphs; g; g = g->next) trains |= g->mode == WEFT_TRAIN;
+    if (trains) return WEFT_OK;
+    return error_set(error, WEFT_NAME, "compile: flow %s: the model has no training graph", FLOW_DEFAULT);
 }
 
 static weft_status check_graph(const weft_model *m, const weft_compile_options *o, weft_error *error) {
@@ -155,7 +216,7 @@ weft_status compile_options_check(const weft_model *m, const weft_compile_option
     static weft_status (*const checks[])(const weft_model *m, const weft_compile_options *o,
                                          weft_error *error) = {
         check_model, check_device,  check_batch, check_processor, check_precision,
-        check_world, check_sharing, check_graph, check_pass,
+        check_world, check_sharing, check_graph, check_flow,      check_pass,
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++) status = checks[i](m, o, error);

@@ -170,6 +170,7 @@ struct weft_model {
     struct ddp_entry *ddps, **ddps_end; /* options of weft_ddp: graph/core/ddp.h */
     /* settings of weft_precision: graph/core/precision.h */
     struct precision_entry *precisions, **precisions_end;
+    struct flow_entry *flows, **flows_end; /* of weft_flow: graph/core/flow.h */
     weft_error error; /* the first error, which later calls keep; WEFT_OK: none */
     const char *file; /* source line from weft_at; the next builder call takes it */
     int line;
@@ -319,8 +320,8 @@ bool model_names_batch(const weft_model *m);
 /* Whether the model is being built with a batch of 1 that the compiler may replace: a rule that only a batch
  * of 1 breaks is then left to the compiler. */
 bool model_awaits_batch(const weft_model *m);
-/* A model with the same variables, subgraph options and precision settings, but no graphs. The caller frees
- * it. NULL when memory is out. */
+/* A model with the same variables, subgraph options, precision settings and flows, but no graphs. The caller
+ * frees it. NULL when memory is out. */
 weft_model *model_clone_variables(const weft_model *from, int64_t batch);
 
 /* ---- dumps (graph/text/write.c, graph/text/read.c) ---- */

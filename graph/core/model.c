@@ -24,6 +24,7 @@ weft_model *weft_model_new_in(const char *name, const weft_env *env) {
     m->variables_end = &m->variables;
     m->ddps_end = &m->ddps;
     m->precisions_end = &m->precisions;
+    m->flows_end = &m->flows;
     m->batch = 1;
     m->name = "";
     /* A name that is not valid is recorded as the model's error; only NULL and lack of memory give no

@@ -12,6 +12,7 @@
 #include "graph/file/io.h"
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
+#include "graph/core/flow.h"
 #include "graph/core/precision.h"
 #include "weft/file.h"
 
@@ -211,6 +212,43 @@ static bool precisions_load(loader *l, const Weft__Model *file) {
     return true;
 }
 
+/* ---- flows ---- */
+
+static bool step_load(loader *l, const char *place, const Weft__FlowStep *from, weft_flow_step *step) {
+    if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
+    if (from->repeat > INT32_MAX || from->accumulate > INT32_MAX)
+        return load_fail(l, place, "a step of graph %s has a number above 2^31-1", SHOW(from->graph));
+    *step = (weft_flow_step){.graph = from->graph,
+                             .repeat = (int)from->repeat,
+                             .accumulate = (int)from->accumulate,
+                             .batch = (weft_flow_batch)from->batch,
+                             .from = from->from,
+                             .to = from->to ? from->to : INT64_MAX};
+    return true;
+}
+
+/* The rules of a flow are those of weft_flow, with the place in the file in the error. */
+static bool flow_load(loader *l, const Weft__Flow *from) {
+    char place[160];
+    weft_flow_step steps[FLOW_MAX_STEPS];
+    snprintf(place, sizeof place, "flow %s", SHOW(from->name));
+    if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
+    if (from->n_steps > FLOW_MAX_STEPS)
+        return load_fail(l, place, "%zu steps, at most %d", from->n_steps, FLOW_MAX_STEPS);
+    if (flow_find(l->m, from->name)) return load_fail(l, place, "it is listed twice");
+    for (size_t i = 0; i < from->n_steps; i++)
+        if (!step_load(l, place, from->steps[i], &steps[i])) return false;
+    return flow_set(l->m, from->name, (int)from->n_steps, steps) || load_fail(l, "flows", "steps");
+}
+
+static bool flows_load(loader *l, const Weft__Model *file) {
+    if (file->n_flows > MODEL_MAX_FLOWS)
+        return load_fail(l, "", "%zu flows, at most %d", file->n_flows, MODEL_MAX_FLOWS);
+    for (size_t i = 0; i < file->n_flows; i++)
+        if (!flow_load(l, file->flows[i])) return false;
+    return true;
+}
+
 /* ---- calls ---- */
 
 /* operand_call[i] is 1 plus the number of an earlier call; 0: the operand is left out. */
@@ -338,7 +376,8 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
     if (!model_ok(l->m)) return load_fail(l, "", "model");
     if (file->n_graphs > MODEL_MAX_GRAPHS)
         return load_fail(l, "", "%zu graphs, at most %d", file->n_graphs, MODEL_MAX_GRAPHS);
-    if (!variables_load(l, file) || !subgraphs_load(l, file) || !precisions_load(l, file)) return false;
+    if (!variables_load(l, file) || !subgraphs_load(l, file)) return false;
+    if (!precisions_load(l, file) || !flows_load(l, file)) return false;
     for (size_t i = 0; i < file->n_graphs; i++)
         if (!graph_load(l, file->graphs[i])) return false;
     return true;

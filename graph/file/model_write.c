@@ -7,6 +7,7 @@
 #include "graph/file/io.h"
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
+#include "graph/core/flow.h"
 #include "graph/core/precision.h"
 #include "weft/file.h"
 
@@ -193,6 +194,39 @@ static bool precisions_save(Weft__Model *model, const weft_model *m, arena *a) {
     return model->precisions != NULL;
 }
 
+static Weft__FlowStep *step_save(const weft_flow_step *s, arena *a) {
+    Weft__FlowStep *to = arena_new(a, sizeof *to);
+    if (!to) return NULL;
+    weft__flow_step__init(to);
+    to->graph = plain(s->graph);
+    to->repeat = (uint32_t)s->repeat;
+    to->accumulate = (uint32_t)s->accumulate;
+    to->batch = (Weft__FlowStep__Batch)s->batch;
+    to->from = s->from;
+    to->to = s->to < INT64_MAX ? s->to : 0;
+    return to;
+}
+
+static Weft__Flow *flow_save(const flow_entry *e, arena *a) {
+    Weft__Flow *to = arena_new(a, sizeof *to);
+    if (!to) return NULL;
+    weft__flow__init(to);
+    to->name = plain(e->name);
+    to->steps = arena_new_array(a, (size_t)e->n, sizeof *to->steps);
+    for (int i = 0; to->steps && i < e->n; i++)
+        if (!(to->steps[to->n_steps++] = step_save(&e->steps[i], a))) return NULL;
+    return to->steps ? to : NULL;
+}
+
+static bool flows_save(Weft__Model *model, const weft_model *m, arena *a) {
+    size_t count = 0;
+    for (const flow_entry *e = m->flows; e; e = e->next) count++;
+    model->flows = arena_new_array(a, count + 1, sizeof *model->flows);
+    for (const flow_entry *e = m->flows; model->flows && e; e = e->next)
+        if (!(model->flows[model->n_flows++] = flow_save(e, a))) return false;
+    return model->flows != NULL;
+}
+
 static Weft__Model *model_save(const weft_model *m, arena *a) {
     Weft__Model *model = arena_new(a, sizeof *model);
     if (!model) return NULL;
@@ -208,7 +242,8 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
         if (!(model->variables[model->n_variables++] = variable_save(v, a))) return NULL;
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (!(model->graphs[model->n_graphs++] = graph_save(g, a))) return NULL;
-    return subgraphs_save(model, m, a) && precisions_save(model, m, a) ? model : NULL;
+    bool is_saved = subgraphs_save(model, m, a) && precisions_save(model, m, a) && flows_save(model, m, a);
+    return is_saved ? model : NULL;
 }
 
 /* ---- saving ---- */

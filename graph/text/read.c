@@ -5,6 +5,7 @@
  * The text may be hostile: every number is bounded, the length of the text bounds all tables (MODEL_MAX_*),
  * node_new makes the nodes with all its checks, and nothing recurses. */
 #include "graph/core/ddp.h"
+#include "graph/core/flow.h"
 #include "graph/core/precision.h"
 #include "graph/text/read.h"
 
@@ -247,6 +248,22 @@ static bool precision_read(reader *r) {
     return precision_set(r->m, path, dtype);
 }
 
+/* Reads "train d_step*5 g_step", after "flow ". */
+static bool flow_read(reader *r) {
+    const char *name = reader_name(r, " ");
+    if (!name || !reader_want(r, " ")) return false;
+    size_t length = strcspn(r->at, "\n");
+    char *steps = arena_new(&r->m->arena, length + 1);
+    if (!steps) return model_fail(r->m, NULL, WEFT_MEMORY, "%s: out of memory", r->where);
+    memcpy(steps, r->at, length);
+    if (r->n_graphs) return reader_fail(r, "flows must come before graphs");
+    if (flow_find(r->m, name)) return reader_fail(r, "flow %s is listed twice", SHOW(name));
+    if (r->n_flows++ == MODEL_MAX_FLOWS) return reader_fail(r, "more than %d flows", MODEL_MAX_FLOWS);
+    r->at += length;
+    reader_place(r);
+    return flow_parse(r->m, name, steps);
+}
+
 /* ---- graphs ---- */
 
 /* The number after a '%' at p, 0 when there is none. */
@@ -340,6 +357,7 @@ static bool line_read(reader *r) {
     if (reader_accept(r, "ddp ")) return ddp_read(r);
     if (reader_accept(r, "precision ")) return precision_read(r);
     if (reader_accept(r, "data ")) return data_read(r);
+    if (reader_accept(r, "flow ")) return flow_read(r);
     if (reader_accept(r, "segment "))
         return variable_read(r, VARIABLE_BUCKET); /* the older word for a bucket */
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {

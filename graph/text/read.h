@@ -19,7 +19,7 @@ typedef struct reader {
     const char *where; /* names the text in errors */
     weft_model *m;
     weft_graph *g;
-    int n_nodes, n_inputs, n_graphs, n_ddps, n_precisions;
+    int n_nodes, n_inputs, n_graphs, n_ddps, n_precisions, n_flows;
     /* Variables sorted by path, and by variable->index the `parameter` node in the present graph. */
     int n_by_path;
     weft_variable **by_path;

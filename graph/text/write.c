@@ -10,6 +10,7 @@
  *     gradient adam:generator/gradient f32[407680] members=generator/fc/weight,generator/fc/bias
  *     ddp generator bucket_cap_mb=4 zero=1 shard=flat
  *     precision generator bf16
+ *     flow train d_step*5 g_step
  *     graph d_step train
  *     %0 u8[128,28,28] = input() name="image" dtype=u8 shape=B,28,28
  *     %7 f32[128,64,14,14]:nhwc = conv2d(%3, d/conv1/weight, -) stride=2,2 in d/conv1 by onednn @5 +0x4000
@@ -28,6 +29,7 @@
  * results, the last without a place). `work+0x0:4096` is a workspace of 4096 bytes, `# onednn: why` gives the
  * reason why better kernels declined. */
 #include "graph/core/ddp.h"
+#include "graph/core/flow.h"
 #include "graph/core/kernel.h"
 #include "graph/core/precision.h"
 #include "graph/text/read.h"
@@ -208,6 +210,7 @@ char *weft_model_text(const weft_model *m) {
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_bytes_write(&t, g, &done);
+    for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_write(&t, g);
     arena_free(&done.arena);
     return text_detach(&t);

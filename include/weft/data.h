@@ -40,6 +40,9 @@ typedef struct weft_loader_options {
     int rank;         /**< this rank, from 0 */
     int num_replicas; /**< ranks that share the data; 0: 1 */
     int in_a_row;     /**< batches that a rank takes at once: the micro-batches of a step; 0: 1 */
+    /** Every rank sees all batches, and chooses its own by weft_loader_seek(). rank and num_replicas are only
+     * for weft_loader_agree() then; in_a_row must be 0. */
+    bool all;
     /** What messages call the arrays; NULL: "array 0" ... The texts must outlive the loader. */
     const char *const *names;
 } weft_loader_options;

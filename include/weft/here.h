@@ -9,6 +9,7 @@
 #define WEFT_HERE_H
 
 #include "weft/ddp.h"
+#include "weft/flow.h"
 #include "weft/layers.h"
 #include "weft/train.h"
 
@@ -46,6 +47,8 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
 
 #define weft_model_batch(model, ...) weft_model_batch(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_graph_new(model, ...) weft_graph_new(WEFT_HERE_MODEL(model), __VA_ARGS__)
+#define weft_flow(model, ...) weft_flow(WEFT_HERE_MODEL(model), __VA_ARGS__)
+#define weft_flow_named(model, ...) weft_flow_named(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_precision(model, ...) weft_precision(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_freeze(model, ...) weft_freeze(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_ddp(model, ...) weft_ddp(WEFT_HERE_MODEL(model), __VA_ARGS__)

@@ -53,7 +53,8 @@ typedef struct weft_compile_options {
     /** Type in which products, convolutions and attention compute where weft_precision() sets none:
      * WEFT_BF16, WEFT_F16; 0: f32 (docs/precision.md). */
     weft_dtype precision;
-    int accumulate; /**< micro-batches per step, for training graphs; 0 and 1: no accumulation */
+    /** Micro-batches per step, for training graphs whose flow does not say it; 0 and 1: no accumulation. */
+    int accumulate;
 
     /** @name Many ranks
      * ddp.h has the same for one subgraph.
@@ -85,7 +86,9 @@ typedef struct weft_compile_options {
     const char *calibration;
     /** @} */
 
-    const char *graph;      /**< compile this graph alone; NULL: all */
+    const char *graph; /**< compile this graph alone; NULL: all */
+    /** Compile the graphs of this flow alone (flow.h); NULL: all graphs, for the flow "train". */
+    const char *flow;
     const char *stop_after; /**< stop after this pass (weft_pass_name()), for dumps; such a plan cannot run */
     bool verify;            /**< run the verifier after every pass, not only at the end */
     /** Nodes run as they were built and derived: the passes simplify, epilogue and fuse do nothing, and clean

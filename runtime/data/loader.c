@@ -108,7 +108,8 @@ weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_
         return NULL;
     }
     int ranks = options->num_replicas ? options->num_replicas : 1;
-    if (ranks < 1 || options->rank < 0 || options->rank >= ranks || options->in_a_row < 0) {
+    bool is_part = ranks >= 1 && options->rank >= 0 && options->rank < ranks && options->in_a_row >= 0;
+    if (!is_part || (options->all && options->in_a_row)) {
         error_set(error, WEFT_ARGUMENT, "loader: rank %d of %d, %d batches in a row: there is no such part",
                   options->rank, options->num_replicas, options->in_a_row);
         return NULL;
@@ -150,7 +151,7 @@ static int64_t all_batches(const weft_loader *l) {
 int64_t weft_loader_batches(const weft_loader *l) {
     if (!l) return 0;
     int64_t row = l->options.in_a_row, round = row * l->options.num_replicas, all = all_batches(l);
-    if (l->options.num_replicas == 1) return all;
+    if (l->options.num_replicas == 1 || l->options.all) return all;
     int64_t rest = l->options.drop_last ? 0 : all % round - row * l->options.rank;
     return all / round * row + (rest < 0 ? 0 : rest < row ? rest : row);
 }
@@ -159,11 +160,16 @@ void weft_loader_seek(weft_loader *l, int64_t batch) {
     if (l) l->next = batch < 0 ? 0 : batch;
 }
 
+/* The number of this rank's next batch in the common order. */
+static int64_t number_of_next(const weft_loader *l) {
+    int64_t row = l->options.in_a_row, block = l->next / row * l->options.num_replicas + l->options.rank;
+    return l->options.all ? l->next : block * row + l->next % row;
+}
+
 /* The rows are copied into the loader's memory, which stays valid until the next call. */
 bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
     if (!l || l->next >= weft_loader_batches(l)) return false;
-    int64_t row = l->options.in_a_row, block = l->next / row * l->options.num_replicas + l->options.rank;
-    int64_t begin = (block * row + l->next % row) * l->options.batch, left = l->samples - begin;
+    int64_t begin = number_of_next(l) * l->options.batch, left = l->samples - begin;
     int64_t count = left > l->options.batch ? l->options.batch : left;
     for (int i = 0; i < l->n; i++) {
         column *c = &l->columns[i];
@@ -181,7 +187,7 @@ bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
 
 /* ---- among ranks ---- */
 
-enum { END_BYTES = 1 << 20, VALUE_BYTES = 80, OPTIONS = 6, PER_ARRAY = 2 };
+enum { END_BYTES = 1 << 20, VALUE_BYTES = 80, OPTIONS = 7, PER_ARRAY = 2 };
 
 typedef struct shown_setting {
     char name[100], value[VALUE_BYTES];
@@ -214,6 +220,7 @@ static void show_options(const weft_loader *l, shown_setting *s) {
     show(s++, "drop_last", "", "%d", o->drop_last);
     show(s++, "num_replicas", "", "%d", o->num_replicas);
     show(s++, "in_a_row", "", "%d", o->in_a_row);
+    show(s++, "all", "", "%d", o->all);
 }
 
 /* Fills PER_ARRAY settings: type and shape, then a hash of the data. */

@@ -6,6 +6,11 @@
 #include "runtime/plan/program.h"
 
 /* ---- passes over the whole plan: what its programs share, in the order of compiling ---- */
+/* flow.c: fills plan->flow. Afterwards: whether a step of it runs the graph, and how many micro-batches the
+ * graph has in a step, from 1: by the flow, else by the options. */
+bool flow_choose(weft_plan *plan);
+bool flow_has(const weft_plan *plan, const char *graph);
+int accumulate_of(const weft_plan *plan, const char *graph);
 /* subgraphs.c: fills plan->subgraphs. */
 bool subgraphs_find(weft_plan *plan);
 /* trainings.c: fills plan->trainings and plan->unused. */

@@ -10,7 +10,7 @@
 /* list[3] receives the phases of a graph; returns how many. */
 static int phases_of(const weft_plan *plan, const weft_graph *g, program_phase *list) {
     list[0] = PHASE_WHOLE;
-    if (plan->options.accumulate <= 1 || !graph_trains(g)) return 1;
+    if (accumulate_of(plan, g->name) <= 1 || !graph_trains(g)) return 1;
     list[0] = PHASE_FIRST;
     list[1] = PHASE_ADD;
     list[2] = PHASE_LAST;
@@ -24,13 +24,20 @@ static bool make(weft_plan *plan, const weft_graph *source, program_phase phase)
     char name[240];
     program *p = &plan->programs[plan->n_programs++];
     snprintf(name, sizeof name, "%.200s%s", source->name, suffix[phase]);
-    *p = (program){.plan = plan, .source = source, .phase = phase};
+    int accumulate = graph_trains(source) ? accumulate_of(plan, source->name) : 1;
+    *p = (program){.plan = plan, .source = source, .phase = phase, .accumulate = accumulate};
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
     return p->name && p->graph;
 }
 
-/* Three programs a graph at most. With options.graph only that graph is compiled. */
+/* With options.graph or options.flow only what they name is compiled. */
+static bool is_compiled(const weft_plan *plan, const weft_graph *g) {
+    if (plan->options.graph && strcmp(plan->options.graph, g->name)) return false;
+    return !plan->options.flow || flow_has(plan, g->name);
+}
+
+/* Three programs a graph at most. */
 bool programs_make(weft_plan *plan) {
     weft_model *m = plan->model;
     int count = 0;
@@ -39,7 +46,7 @@ bool programs_make(weft_plan *plan) {
     if (!plan->programs) return model_fail(m, NULL, WEFT_MEMORY, "compile: out of memory");
     for (const weft_graph *g = plan->source->graphs; g; g = g->next) {
         program_phase phases[3];
-        if (plan->options.graph && strcmp(plan->options.graph, g->name)) continue;
+        if (!is_compiled(plan, g)) continue;
         int n = phases_of(plan, g, phases);
         for (int i = 0; i < n; i++)
             if (!make(plan, g, phases[i])) return false;

@@ -4,6 +4,7 @@
 #include "runtime/plan/value.h"
 
 #include "graph/core/ddp.h"
+#include "graph/core/flow.h"
 #include "graph/core/precision.h"
 #include "ops/calibration.h"
 #include "ops/structure/collective.h"
@@ -121,6 +122,7 @@ char *weft_plan_text(const weft_plan *plan) {
     precisions_write(&t, plan);
     for (int i = 0; i < plan->n_programs; i++) graph_bytes_write(&t, plan->programs[i].graph, &done);
     arena_free(&done.arena);
+    if (flow_find(plan->model, plan->flow_name)) flow_write(&t, plan->flow_name, plan->n_flow, plan->flow);
     for (int i = 0; i < plan->n_programs; i++) {
         graph_write(&t, plan->programs[i].graph);
         launches_write(&t, &plan->programs[i]);
@@ -167,7 +169,7 @@ static void options_write(text *t, const weft_plan *plan) {
     text_add(t, "version=%s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s",
              weft_version(), device_name(o->device), o->deterministic, o->tf32, o->world, (long long)o->batch,
              o->threads, isa_name(o->isa));
-    text_add(t, " accumulate=%d bucket_cap_mb=", o->accumulate);
+    text_add(t, " flow=%s accumulate=%d bucket_cap_mb=", plan->flow_name, o->accumulate);
     real_write(t, o->bucket_cap_mb);
     text_add(t, " zero=%d shard=%s serial=%d reduce=%s check_equal=%d precision=%s", o->zero,
              o->shard == WEFT_SHARD_FLAT ? "flat" : "greedy", o->serial,

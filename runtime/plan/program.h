@@ -14,6 +14,7 @@
 #include "graph/core/graph.h"
 #include "graph/core/kernel.h"
 #include "runtime/plan/launches.h"
+#include "weft/flow.h"
 #include "weft/plan.h"
 #include "weft/session.h"
 
@@ -75,6 +76,7 @@ typedef struct program {
     const char *name;         /* of the user's graph */
     const weft_graph *source; /* that graph; NULL once compiled */
     program_phase phase;
+    int accumulate;    /* micro-batches of the graph in a step */
     weft_graph *graph; /* private to the plan; from the pass `order` on, its node list is the schedule */
     /* Size of the arena, and of the largest kernel workspace in it. */
     uint64_t arena_bytes, workspace_bytes;
@@ -103,6 +105,9 @@ struct weft_plan {
     /* Private: variables (buckets and optimizer state among them) and the programs' graphs. Its arena owns
      * all arrays below. */
     weft_model *model;
+    const char *flow_name;
+    int n_flow, accumulate_most; /* accumulate_most: micro-batches in a step of any graph */
+    weft_flow_step *flow;        /* the flow that the plan is for; accumulate is at least 1 */
     int n_subgraphs, n_trainings, n_unused;
     subgraph *subgraphs;
     name_table by_path; /* subgraphs by path */
@@ -111,8 +116,8 @@ struct weft_plan {
     int n_states, n_optimizers;
     optimizer_slot *states;
     optimizer_entry *optimizers;
-    /* [n_variables][accumulate_levels], by index of a bucket: the variables of its gradients over
-     * micro-batches; NULL without accumulation */
+    /* [n_variables][accumulate_levels(accumulate_most)], by index of a bucket: the variables of its gradients
+     * over micro-batches; NULL without accumulation */
     weft_variable **gradients;
     int n_programs;
     program *programs;

@@ -6,9 +6,7 @@
 
 /* Whole if there is one micro-batch, else first, k - 2 times add, last. */
 int program_runs_in_step(const program *p) {
-    int k = p->plan->options.accumulate > 1 ? p->plan->options.accumulate : 1;
-    if (p->phase == PHASE_WHOLE) return k == 1 || !p->trains;
-    return p->phase == PHASE_ADD ? k - 2 : k > 1;
+    return p->phase == PHASE_ADD ? p->accumulate - 2 : 1;
 }
 
 /* The variable whose versions the store counts: the bucket of a parameter that is in one. */

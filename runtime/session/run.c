@@ -68,9 +68,9 @@ static weft_status check_sums(weft_session *s, const chosen *c, weft_error *erro
 }
 
 /* WEFT_OK, or why the graph cannot run without sync now. */
-static weft_status check_no_sync(const weft_session *s, const chosen *c, weft_error *error) {
+static weft_status check_no_sync(const chosen *c, weft_error *error) {
     const char *graph = c->head->p->name;
-    int of = s->plan->options.accumulate;
+    int of = c->head->p->accumulate;
     if (!c->head->p->trains)
         return error_set(error, WEFT_ORDER, "run: graph %s adds no gradients: use weft_run", graph);
     if (of == 1)
@@ -93,13 +93,13 @@ static weft_status choose(weft_session *s, const char *graph, bool no_sync, chos
     *c = (chosen){.head = whole ? whole : find_bound(s, graph, PHASE_FIRST)};
     c->now = c->head;
     if (!c->head) return error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
-    weft_status status = no_sync ? check_no_sync(s, c, error) : WEFT_OK;
+    weft_status status = no_sync ? check_no_sync(c, error) : WEFT_OK;
     if (status || whole) return status;
     c->add = find_bound(s, graph, PHASE_ADD);
     if ((status = check_sums(s, c, error))) return status;
     int64_t micro = c->head->micro;
     /* The step ends at the last micro-batch, or at the first weft_run after a weft_run_no_sync. */
-    bool is_last = !no_sync && (c->head->ends_next || micro == s->plan->options.accumulate - 1);
+    bool is_last = !no_sync && (c->head->ends_next || micro == c->head->p->accumulate - 1);
     if (micro) c->now = is_last ? find_bound(s, graph, PHASE_LAST) : c->add;
     return WEFT_OK;
 }
@@ -326,7 +326,7 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
      * over all ranks. */
     r->run.step = r->counter ? (int64_t)c->head->random_step : 0;
     r->run.local = micro;
-    r->run.micro = micro + rank * s->plan->options.accumulate;
+    r->run.micro = micro + rank * c->head->p->accumulate;
     if (r->p->n_collectives) s->run = ++s->runs;
     omp_set_num_threads(s->plan->kernels.threads);
     status = s->device->executor->walk(s, r, &reached, error);

@@ -166,7 +166,7 @@ static bool is_level(const weft_variable *v, const weft_variable *s, int level) 
 static bool adds_up(const program *p, const weft_node *b, const weft_node *add) {
     if (p->phase == PHASE_WHOLE) return !b->out[0].variable;
     if (p->phase == PHASE_FIRST) return is_level(b->out[0].variable, b->variable, 0);
-    int levels = accumulate_levels(p->plan->options.accumulate);
+    int levels = accumulate_levels(p->accumulate);
     if (!add || add->n_in != levels + 1 || ((accumulate_attrs *)add->attrs)->last != (p->phase == PHASE_LAST))
         return false;
     for (int i = 0; i < levels; i++)

@@ -62,7 +62,7 @@ static weft_value *accumulated(program *p, const weft_variable *s, weft_value *b
     enum { MOST = 24 }; /* levels and the bucket: accumulate is at most 2^20 */
     weft_graph *g = p->graph;
     weft_value *in[MOST];
-    int of = p->plan->options.accumulate, levels = accumulate_levels(of);
+    int of = p->accumulate, levels = accumulate_levels(of);
     for (int l = 0; l < levels; l++) in[l] = variable_value(g, gradient_levels(p->plan, s)[levels - 1 - l]);
     in[levels] = bucket;
     return node_value(g, &weft_op_accumulate, levels + 1, in,

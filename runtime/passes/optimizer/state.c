@@ -36,7 +36,7 @@ weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o
 }
 
 weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *bucket) {
-    return &plan->gradients[bucket->index * accumulate_levels(plan->options.accumulate)];
+    return &plan->gradients[bucket->index * accumulate_levels(plan->accumulate_most)];
 }
 
 /* ---- making them ---- */
@@ -95,10 +95,11 @@ static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *
     return true;
 }
 
-/* One buffer a level of the tree of micro-batches, each as large as the bucket, whole even with ZeRO. */
-static bool make_gradients(weft_plan *plan, const weft_variable *s) {
-    int levels = accumulate_levels(plan->options.accumulate);
-    for (int l = 0; plan->gradients && l < levels; l++) {
+/* One buffer a level of the tree of the graph's micro-batches, each as large as the bucket, whole even with
+ * ZeRO. Graphs that train the bucket share them. */
+static bool make_gradients(weft_plan *plan, const weft_variable *s, const char *graph) {
+    int of = accumulate_of(plan, graph);
+    for (int l = 0; of > 1 && l < accumulate_levels(of); l++) {
         weft_variable *g =
             make(plan->model, VARIABLE_GRADIENT, s->type, (weft_init){0}, "gradient.%s/%d", s->path, l);
         if (!g) return false;
@@ -148,7 +149,7 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
         if (s->kind != VARIABLE_BUCKET || !t->trains[s->members[0]->index]) continue;
         for (int i = 0; optimizer_has_slot(a, kind, i); i++)
             if (!make_slot(plan, o, s, kind, i)) return false;
-        if (!make_gradients(plan, s)) return false;
+        if (!make_gradients(plan, s, t->name)) return false;
     }
     return true;
 }
@@ -157,8 +158,8 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
 bool optimizer_variables(weft_plan *plan) {
     weft_model *m = plan->model;
     size_t variables = (size_t)m->n_variables; /* counts buckets, but not what is made here */
-    size_t levels = (size_t)accumulate_levels(plan->options.accumulate);
-    bool adds_up = plan->options.accumulate > 1;
+    size_t levels = (size_t)accumulate_levels(plan->accumulate_most);
+    bool adds_up = plan->accumulate_most > 1;
     plan->optimizers = arena_new_array(&m->arena, (size_t)plan->n_trainings + 1, sizeof *plan->optimizers);
     if (adds_up)
         plan->gradients = arena_new_array(&m->arena, variables * levels + 1, sizeof *plan->gradients);

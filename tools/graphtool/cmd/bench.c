@@ -24,10 +24,10 @@ typedef struct timing {
 
 /* Records the losses of the last micro-batch, as means over all ranks. */
 static int note_losses(timing *t) {
-    for (int g = 0; g < t->work.n_graphs; g++)
-        for (int i = 0; i < t->work.graphs[g].n_out; i++) {
-            const char *name = t->work.graphs[g].out[i].name;
-            double mean = (double)t->work.graphs[g].values[i] / world_size(t->o);
+    for (int g = 0; g < t->work.flow.n_graphs; g++)
+        for (int i = 0; i < t->work.flow.graphs[g].n_out; i++) {
+            const char *name = t->work.flow.graphs[g].out[i].name;
+            double mean = (double)t->work.flow.graphs[g].values[i] / world_size(t->o);
             int status = world_sum(t->o, 1, &mean);
             if (status >= 0) return status;
             if (!json_object_get(t->losses, name)) json_object_set_new(t->losses, name, json_array());
@@ -105,8 +105,8 @@ static json_t *report(const timing *t, const weft_model *m) {
     json_t *names = json_array();
     qsort(t->ms, (size_t)t->steps, sizeof *t->ms, by_size);
     double median = (t->ms[(t->steps - 1) / 2] + t->ms[t->steps / 2]) / 2, flops = step_flops(t);
-    for (int g = 0; g < t->work.n_graphs; g++)
-        json_array_append_new(names, json_string(t->work.graphs[g].name));
+    for (int g = 0; g < t->work.flow.n_graphs; g++)
+        json_array_append_new(names, json_string(t->work.flow.graphs[g].name));
     getrusage(RUSAGE_SELF, &use);
     return json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:O}",
                      "model", m->name, "graphs", names, "device", device_name(t->work.plan->options.device),

@@ -1,6 +1,6 @@
-/* train.c - graphtool train: a step runs every training graph of the model once, in order, on one batch (with
- * --accumulate=K on K batches, on W ranks on W times as many). Weights are written at the end, completely or
- * not at all. Ctrl-C ends the training after the current step. */
+/* train.c - graphtool train: a step is an iteration of the model's flow (without one, every training graph
+ * once, in order, on one batch). Weights are written at the end, completely or not at all. Ctrl-C ends the training after the current step. */
+#include "tools/graphtool/common/flow.h"
 #include "tools/graphtool/common/progress.h"
 #include "tools/graphtool/common/sweep.h"
 #include "tools/graphtool/common/world.h"
@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GRAPHS = 16 };
-
 typedef struct training {
     const options *o;
     weft_plan *plan;
@@ -22,14 +20,9 @@ typedef struct training {
     batches data;
     sweep val;
     bool has_val;
-    int n_graphs;
-    graph_run graphs[MAX_GRAPHS];
+    flow flow; /* its values: means over all ranks */
     progress progress;
-    /* micro: micro-batches per step and rank; steps: of the whole run */
-    int64_t micro, steps_per_epoch, steps;
-    int n_values;
-    const char *names[PROGRESS_MAX];
-    double values[PROGRESS_MAX]; /* of the step: means over its micro-batches on all ranks */
+    int64_t steps; /* iterations of the whole run */
     bool is_interrupted;         /* some rank was interrupted: all stop after the same step */
     bool is_broken;              /* weights are not finite, and --keep-going is given */
 } training;
@@ -49,29 +42,31 @@ static int check_outputs(const options *o) {
     return status;
 }
 
-/* Loads the data and computes the number of steps. */
+/* Loads the data. */
 static int open_data(training *t, const weft_model *m) {
     const options *o = t->o;
     int status = batches_load(&t->data, &o->data);
     if (status >= 0) return status;
     int64_t batch = o->batch ? o->batch : m->batch;
-    t->micro = o->accumulate ? o->accumulate : 1;
     if (t->data.n && t->data.samples < batch)
         return tool_fail("%lld samples are fewer than a batch of %lld: use --batch=N",
                          (long long)t->data.samples, (long long)batch);
-    weft_loader_options how = {.batch = batch, .shuffle = true, .drop_last = true, .seed = (uint64_t)o->seed};
-    if ((status = batches_cut(&t->data, &how, o)) >= 0) return status;
     if (!t->data.n && !o->steps) return tool_fail("without --data there are no epochs: use --steps=N");
-    if (t->data.n && !weft_loader_batches(t->data.loader) && world_size(o) > 1)
-        return tool_fail("%lld samples are fewer than a step of %d ranks takes: use --batch=N",
-                         (long long)t->data.samples, world_size(o));
-    t->steps_per_epoch = t->data.n ? weft_loader_batches(t->data.loader) / t->micro : o->steps;
-    if (!t->steps_per_epoch)
-        return tool_fail("--accumulate=%lld: the data have only %lld batches", (long long)t->micro,
-                         (long long)weft_loader_batches(t->data.loader));
-    int64_t most = INT64_MAX / t->steps_per_epoch, epochs = o->epochs ? o->epochs : o->steps ? most : 1;
-    t->steps = (epochs < most ? epochs : most) * t->steps_per_epoch;
-    if (o->steps && o->steps < t->steps) t->steps = o->steps;
+    weft_loader_options how = {
+        .batch = batch, .shuffle = true, .drop_last = true, .seed = (uint64_t)o->seed, .all = true};
+    return batches_cut(&t->data, &how, o);
+}
+
+/* The number of steps. */
+static int count_steps(training *t) {
+    const options *o = t->o;
+    int64_t takes = flow_takes(&t->flow, 0), all = weft_loader_batches(t->data.loader);
+    if (t->data.n && takes > all)
+        return tool_fail("%lld samples are %lld batches of %lld, fewer than the %lld that an iteration takes"
+                         " on all ranks: use --batch=N",
+                         (long long)t->data.samples, (long long)all, (long long)t->data.batch, (long long)takes);
+    int64_t epochs = o->epochs ? o->epochs : o->steps ? INT64_MAX : 1, most = o->steps ? o->steps : INT64_MAX;
+    t->steps = t->data.n ? flow_iterations(&t->flow, epochs, all, most) : o->steps;
     return -1;
 }
 
@@ -80,20 +75,6 @@ static int open_validation(training *t, const weft_model *m) {
     if (!graph_find(m, "val")) return tool_fail("--val-data: the model has no graph 'val'");
     t->has_val = true;
     return sweep_open(&t->val, m, t->o, "val", &t->o->val_data, NULL);
-}
-
-/* Binds every training graph, and lists their losses and accuracies for the progress. */
-static int bind_graphs(training *t, const weft_model *m) {
-    for (const weft_graph *g = m->graphs; g; g = g->next) {
-        if (t->n_graphs == MAX_GRAPHS) return tool_fail("more than %d training graphs", MAX_GRAPHS);
-        graph_run *r = &t->graphs[t->n_graphs];
-        int status = graph_run_bind(r, t->plan, g->name, &t->data, t->data.batch, NULL);
-        if (status >= 0) return status;
-        t->n_graphs++;
-        for (int i = 0; i < r->n_out && t->n_values < PROGRESS_MAX; i++)
-            t->names[t->n_values++] = r->out[i].name;
-    }
-    return batches_all_used(&t->data, t->n_graphs, t->graphs);
 }
 
 /* Opens files, plans, store and sessions; on failure close_all frees what there is. */
@@ -105,25 +86,25 @@ static int prepare_training(training *t, weft_model *m) {
     if (status < 0) status = open_validation(t, m);
     if (status >= 0) return status;
     if (!(t->store = tool_store(m, o, &status))) return status;
-    if (!tool_keep_mode(m, WEFT_TRAIN)) return tool_fail("%s: the model has no training graph", o->model);
     if (!(t->plan = tool_compile(m, o, NULL, 0, &status))) return status;
-    if ((status = bind_graphs(t, m)) >= 0) return status;
+    if ((status = flow_open(&t->flow, t->plan, &t->data, o)) >= 0) return status;
+    if ((status = count_steps(t)) >= 0) return status;
     if (o->lr > 0 && weft_store_set_lr(t->store, NULL, o->lr, &error)) return tool_error(&error);
     if (!(t->session = weft_session_open_on(t->plan, t->store, o->comm, &error))) return tool_error(&error);
     tool_watch(t->session, o);
     if (t->has_val) status = sweep_attach(&t->val, t->store);
     if (status >= 0) return status;
-    return progress_open(&t->progress, o->log, t->steps, t->n_values, t->names);
+    return progress_open(&t->progress, o->log, t->steps, t->flow.n_values, t->flow.names);
 }
 
 /* ---- steps ---- */
 
 static int check_numbers(const training *t) {
-    for (int i = 0; i < t->n_values; i++)
-        if (!isfinite(t->values[i]) && !t->o->keep_going) {
+    for (int i = 0; i < t->flow.n_values; i++)
+        if (!isfinite(t->flow.values[i]) && !t->o->keep_going) {
             tool_fail("step %lld: %s is %g: training stops, no weights are written (--keep-going continues)",
-                      (long long)t->progress.step, t->names[i],
-                      isnan(t->values[i]) ? NAN : t->values[i]); /* never "-nan": the sign has no meaning */
+                      (long long)t->progress.step, t->flow.names[i],
+                      isnan(t->flow.values[i]) ? NAN : t->flow.values[i]); /* never "-nan": the sign has no meaning */
             return EXIT_WRONG;
         }
     return -1;
@@ -169,23 +150,22 @@ static int check_weights(training *t) {
 
 /* Averages the step's values over all ranks, and learns whether any rank was interrupted. */
 static int agree(training *t) {
-    double all[PROGRESS_MAX + 1];
-    for (int i = 0; i < t->n_values; i++) all[i] = t->values[i] / world_size(t->o);
-    all[t->n_values] = interrupted;
-    int status = world_sum(t->o, t->n_values + 1, all);
-    memcpy(t->values, all, sizeof t->values);
-    t->is_interrupted = all[t->n_values] > 0;
+    flow *f = &t->flow;
+    double all[FLOW_VALUES + 1];
+    for (int i = 0; i < f->n_values; i++) all[i] = f->values[i] / f->world;
+    all[f->n_values] = interrupted;
+    int status = world_sum(t->o, f->n_values + 1, all);
+    memcpy(f->values, all, sizeof f->values);
+    t->is_interrupted = all[f->n_values] > 0;
     return status;
 }
 
 /* The loss is checked after it has been logged. */
 static int one_step(training *t, int64_t epoch) {
-    int status =
-        graph_runs_step(t->graphs, t->n_graphs, t->session, &t->data, t->micro, t->n_values, t->values);
-    int64_t rows = t->micro * t->data.rows * world_size(t->o);
+    int status = flow_run(&t->flow, t->session, &t->data);
     if (status < 0) status = agree(t);
     if (status >= 0) return status;
-    progress_step(&t->progress, epoch, rows, t->values);
+    progress_step(&t->progress, epoch, t->flow.rows, t->flow.has_value, t->flow.values);
     return check_numbers(t);
 }
 
@@ -203,14 +183,21 @@ static int validate(training *t, int64_t epoch) {
     return status;
 }
 
+/* Whether the epoch has batches left for the next iteration. */
+static bool epoch_goes_on(const training *t) {
+    int64_t left = weft_loader_batches(t->data.loader) - t->data.taken;
+    return !t->data.loader || flow_takes(&t->flow, t->flow.iteration) <= left;
+}
+
 /* Weights are checked, and validated, at the end of each epoch and of the run. */
 static int all_steps(training *t) {
     int status = -1;
+    int64_t epoch = 0;
+    batches_epoch(&t->data, epoch);
     for (int64_t step = 0; status < 0 && step < t->steps && !t->is_interrupted; step++) {
-        int64_t epoch = step / t->steps_per_epoch, within = step % t->steps_per_epoch;
-        if (within == 0) batches_epoch(&t->data, epoch);
+        if (!epoch_goes_on(t)) batches_epoch(&t->data, ++epoch);
         status = one_step(t, epoch + 1);
-        bool ends = within == t->steps_per_epoch - 1 || step == t->steps - 1;
+        bool ends = !epoch_goes_on(t) || step == t->steps - 1;
         if (status < 0 && ends && t->has_val) status = validate(t, epoch + 1);
         if (status < 0 && ends) status = check_weights(t);
     }
@@ -240,7 +227,7 @@ static int finish_training(training *t) {
            t->o->output ? "weights in " : "weights not saved (-o FILE saves them)",
            t->o->output ? SHOW_PATH(t->o->output) : "");
     bool is_wrong = t->is_broken;
-    for (int i = 0; i < t->n_values; i++) is_wrong = is_wrong || !isfinite(t->values[i]);
+    for (int i = 0; i < t->flow.n_values; i++) is_wrong = is_wrong || !isfinite(t->flow.values[i]);
     if (is_wrong)
         tool_fail("the weights or the last losses are not finite%s",
                   t->o->output ? ": written because of --keep-going" : "");
@@ -254,6 +241,7 @@ static void close_all(training *t) {
     weft_plan_free(t->plan);
     weft_store_free(t->store);
     batches_free(&t->data);
+    flow_close(&t->flow);
 }
 
 static int train_run(const options *o) {
@@ -279,7 +267,7 @@ static int train_run(const options *o) {
 
 const command command_train = {
     .name = "train",
-    .summary = "Trains a model: each step runs all its training graphs, in order, on one batch",
+    .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "val-data epochs steps lr log optimizer-state keep-going output",

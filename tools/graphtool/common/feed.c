@@ -43,7 +43,7 @@ static int load_one(batches *b, const char *option) {
 }
 
 int batches_load(batches *b, const text_list *files) {
-    *b = (batches){.world = 1, .in_a_row = 1};
+    *b = (batches){0};
     for (int i = 0; i < files->n; i++) {
         int status = load_one(b, files->v[i]);
         if (status >= 0) return status;
@@ -57,7 +57,6 @@ int batches_cut(batches *b, const weft_loader_options *how, const options *o) {
     weft_loader_options mine = *how;
     mine.rank = world_rank(o);
     mine.num_replicas = world_size(o);
-    mine.in_a_row = (int)o->accumulate;
     mine.names = (const char *const *)b->names;
     b->batch = how->batch;
     if (!b->n) return -1;
@@ -72,12 +71,15 @@ void batches_epoch(batches *b, int64_t epoch) {
     weft_loader_epoch(b->loader, epoch);
 }
 
+void batches_seek(batches *b, int64_t number) {
+    b->taken = number;
+    weft_loader_seek(b->loader, number);
+}
+
 bool batches_next(batches *b) {
-    int64_t row = b->in_a_row, taken = b->taken++;
+    int64_t number = ++b->taken % SYNTHETIC_BATCHES;
     if (b->loader) return weft_loader_next(b->loader, b->data, &b->rows);
     b->rows = b->batch;
-    /* synthetic batches go round by rank and micro-batch, as the loader's do */
-    int64_t number = ((taken / row * b->world + b->rank) * row + taken % row + 1) % SYNTHETIC_BATCHES;
     for (int i = 0; i < b->n; i++)
         b->data[i] = (const char *)b->synthetic[i] + (size_t)number * (size_t)b->batch * b->row_bytes[i];
     return true;
@@ -184,23 +186,6 @@ int graph_run_once(graph_run *r, weft_session *session, const batches *b) {
         if (r->fetches[i].bytes == sizeof(float) && !r->fetches[i].data) r->fetches[i].data = &r->values[i];
     if (weft_run(session, r->name, r->feeds, r->n_in, r->fetches, r->is_silent ? 0 : r->n_out, &error))
         return tool_error(&error);
-    return -1;
-}
-
-/* All graphs see the same batches: the loader goes back to `begin` for each. */
-int graph_runs_step(graph_run *runs, int n, weft_session *session, batches *b, int64_t micro, int room,
-                    double *values) {
-    int64_t begin = b->taken;
-    for (int g = 0, at = 0; g < n; at += runs[g++].n_out) {
-        weft_loader_seek(b->loader, b->taken = begin);
-        for (int64_t k = 0; k < micro; k++) {
-            if (!batches_next(b)) return tool_fail("the data ended inside an epoch");
-            int status = graph_run_once(&runs[g], session, b);
-            if (status >= 0) return status;
-            for (int i = 0; i < runs[g].n_out && at + i < room; i++)
-                values[at + i] = (k ? values[at + i] : 0) + (double)runs[g].values[i] / (double)micro;
-        }
-    }
     return -1;
 }
 

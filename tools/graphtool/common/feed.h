@@ -17,8 +17,7 @@ typedef struct batches {
     size_t row_bytes[OPTIONS_MAX_DATA];   /* bytes of one sample */
     weft_loader *loader;                  /* cuts the arrays; NULL: synthetic */
     int64_t samples;                      /* samples in the arrays */
-    int64_t batch, taken;                 /* rows per batch; batches taken in this epoch */
-    int rank, world, in_a_row; /* this rank's share of the synthetic batches, as in weft_loader_options */
+    int64_t batch, taken;                 /* rows per batch; number of the next batch of this epoch */
     /* the current batch */
     const void *data[OPTIONS_MAX_DATA];
     int64_t rows;
@@ -26,13 +25,14 @@ typedef struct batches {
 
 /* Loads the files of NAME=FILE options. Returns -1, or the exit status after it has printed the error. */
 int batches_load(batches *b, const text_list *files);
-/* Cuts loaded arrays into batches and selects this rank's: --accumulate consecutive ones at a time. */
+/* Cuts loaded arrays into batches, and with `how.all` unset selects this rank's. */
 int batches_cut(batches *b, const weft_loader_options *how, const options *o);
 /* Fixed-seed numbers for every input of the model's training graphs: normal ones for floating point, and
  * integers below the limit that the graph implies (classes of a loss, rows of an embedding, otherwise 256 for
  * u8). */
 int batches_synthetic(batches *b, const weft_model *m, const weft_plan *plan, const options *o);
 void batches_epoch(batches *b, int64_t epoch); /* starts an epoch */
+void batches_seek(batches *b, int64_t number); /* makes batch 0, 1, ... of the epoch the next one */
 /* Moves to the next batch; false at the end of an epoch (synthetic batches never end). */
 bool batches_next(batches *b);
 void batches_free(batches *b);
@@ -55,12 +55,6 @@ int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const
                    const char *fetch);
 /* Runs the graph on the current batch: -1, or the exit status after it has printed the error. */
 int graph_run_once(graph_run *r, weft_session *session, const batches *b);
-
-/* One step: runs each graph in turn on the same `micro` batches, and takes those. values[room] receives the
- * means of the outputs, graph by graph. The result is as if all batches were one, whichever rank takes which
- * of them. */
-int graph_runs_step(graph_run *runs, int n, weft_session *session, batches *b, int64_t micro, int room,
-                    double *values);
 
 /* Every batch must feed an input of one of these graphs, so that a misspelt name is an error and not
  * ignored. */

@@ -23,7 +23,7 @@ typedef struct text_list {
  * parsing. */
 typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
-    const char *graph, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
+    const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate;
     const struct command *command; /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
@@ -38,7 +38,7 @@ typedef struct options {
 
 /* Options that several commands take; each name is a row of options.c. */
 #define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype "
-#define OPTIONS_SPREAD  "accumulate ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
+#define OPTIONS_SPREAD  "flow accumulate ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
 #define OPTIONS_FEED    "data weights check no-capture seed launcher "
 #define OPTIONS_TALK    "timeout comm " /* communication between ranks */
 #define OPTIONS_IMAGINE "world rank "   /* compile as one rank of a world that need not run */

@@ -45,8 +45,9 @@ static void show(progress *p, int64_t epoch) {
     int at = snprintf(line, sizeof line, "epoch %lld  step %lld/%lld", (long long)epoch, (long long)p->step,
                       (long long)p->total);
     for (int i = 0; i < p->n && at < (int)sizeof line - 200; i++)
-        at += snprintf(line + at, sizeof line - (size_t)at, "  %.60s %s", p->names[i],
-                       show_mean(p->sums[i] / (double)(p->since ? p->since : 1), 4).text);
+        if (p->since[i])
+            at += snprintf(line + at, sizeof line - (size_t)at, "  %.60s %s", p->names[i],
+                           show_mean(p->sums[i] / (double)p->since[i], 4).text);
     snprintf(line + at, sizeof line - (size_t)at, "  %.0f samples/s  %s left", (double)p->samples / taken,
              left);
     if (p->is_terminal) {
@@ -57,7 +58,7 @@ static void show(progress *p, int64_t epoch) {
     }
     fflush(stdout); /* errors ignored: a lost terminal must not stop a training run */
     p->shown = now;
-    p->since = 0;
+    memset(p->since, 0, sizeof p->since);
     memset(p->sums, 0, sizeof p->sums);
 }
 
@@ -78,28 +79,32 @@ static void log_line(progress *p, json_t *line) {
     json_decref(line);
 }
 
-static void put_values(json_t *line, const char *prefix, int n, const char *const *names,
+/* has NULL: all values are there. */
+static void put_values(json_t *line, const char *prefix, int n, const char *const *names, const bool *has,
                        const double *values) {
     for (int i = 0; i < n; i++) {
         char key[300];
+        if (has && !has[i]) continue;
         snprintf(key, sizeof key, "%s%s", prefix, names[i]);
         json_object_set_new(line, key, json_number(values[i]));
     }
 }
 
 /* Values are means over ranks and micro-batches of one step. */
-void progress_step(progress *p, int64_t epoch, int64_t rows, const double *values) {
+void progress_step(progress *p, int64_t epoch, int64_t rows, const bool *has, const double *values) {
     p->step++;
     p->samples += rows;
-    p->since++;
-    for (int i = 0; i < p->n; i++) p->sums[i] += values[i];
+    for (int i = 0; i < p->n; i++) {
+        p->since[i] += has[i];
+        p->sums[i] += has[i] ? values[i] : 0;
+    }
     double now = clock_seconds();
     if (now - p->shown >= (p->is_terminal ? bar_seconds : line_seconds) || p->step == p->total)
         show(p, epoch);
     if (!p->log) return;
     json_t *line = json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)p->step, "epoch", (json_int_t)epoch,
                              "samples", (json_int_t)p->samples, "seconds", json_number(now - p->start));
-    if (line) put_values(line, "", p->n, p->names, values);
+    if (line) put_values(line, "", p->n, p->names, has, values);
     log_line(p, line);
 }
 
@@ -111,7 +116,7 @@ void progress_validation(progress *p, int64_t epoch, int n, const char *const *n
     fflush(stdout);
     if (!p->log) return;
     json_t *line = json_pack("{s:I, s:I}", "step", (json_int_t)p->step, "epoch", (json_int_t)epoch);
-    if (line) put_values(line, "val_", n, names, values);
+    if (line) put_values(line, "val_", n, names, NULL, values);
     log_line(p, line);
 }
 

@@ -19,14 +19,14 @@ typedef struct progress {
     double start, shown; /* seconds of clock_seconds; shown: when the last line was printed */
     int n;
     const char *names[PROGRESS_MAX];
-    double sums[PROGRESS_MAX]; /* sums since the last line */
-    int64_t since;             /* steps in the sums */
+    double sums[PROGRESS_MAX];   /* sums since the last line */
+    int64_t since[PROGRESS_MAX]; /* steps in each sum */
 } progress;
 
 /* Opens the log (NULL: none). Returns -1, or the exit status after printing the error. */
 int progress_open(progress *p, const char *log_path, int64_t total, int n, const char *const *names);
 /* Logs one step, and prints a line when it is time. A log that fails does not stop the training. */
-void progress_step(progress *p, int64_t epoch, int64_t rows, const double *values);
+void progress_step(progress *p, int64_t epoch, int64_t rows, const bool *has, const double *values);
 /* Prints and logs validation results at the end of an epoch. */
 void progress_validation(progress *p, int64_t epoch, int n, const char *const *names, const double *values);
 /* Ends the bar's line, closes the log. */

@@ -20,6 +20,7 @@ int sweep_open(sweep *s, const weft_model *m, const options *o, const char *grap
                const char *fetch) {
     *s = (sweep){.alone = *o, .comm = o->comm};
     s->alone.accumulate = 0;
+    s->alone.flow = NULL;
     int status = batches_load(&s->data, files);
     if (status >= 0) return status;
     int64_t batch = o->batch ? o->batch : m->batch;

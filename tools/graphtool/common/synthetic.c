@@ -92,8 +92,7 @@ static int add_input(batches *b, const weft_port *p, int64_t below, uint64_t see
 /* The seed differs from that of initial values. Two graphs with an input of one name share its batches. */
 int batches_synthetic(batches *b, const weft_model *m, const weft_plan *plan, const options *o) {
     uint64_t seed = (uint64_t)o->seed + 1234;
-    int row = o->accumulate ? (int)o->accumulate : 1;
-    *b = (batches){.batch = 1, .rank = world_rank(o), .world = world_size(o), .in_a_row = row};
+    *b = (batches){.batch = 1};
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         if (g->mode != WEFT_TRAIN) continue;
         bool *from = malloc((size_t)g->next_id + 1);

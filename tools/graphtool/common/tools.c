@@ -4,6 +4,7 @@
 #include "tools/graphtool/common/rules.h"
 
 #include "graph/core/ddp.h"
+#include "graph/core/flow.h"
 #include "graph/core/graph.h"
 #include "graph/core/minimize.h"
 #include "runtime/plan/program.h"
@@ -27,6 +28,17 @@ static bool apply_ddp(weft_model *m, const text_list *ddp) {
     return true;
 }
 
+/* --flow names a flow of the model, or is one. The function, not the macro: errors must not name a line here. */
+static bool apply_flow(weft_model *m, const char *flow) {
+    return !flow || flow_find(m, flow) || (weft_flow)(m, flow) == WEFT_OK;
+}
+
+const char *tool_flow(const weft_model *m, const options *o) {
+    bool runs_flow = command_has_option(o->command, "flow") && !command_has_option(o->command, "graph");
+    if (!o->flow) return runs_flow ? FLOW_DEFAULT : NULL;
+    return flow_find(m, o->flow) ? o->flow : FLOW_DEFAULT;
+}
+
 /* Options without effect on this model are rejected here, before anything is compiled. */
 weft_model *tool_load(const options *o, int *status) {
     weft_error error = {0};
@@ -34,7 +46,7 @@ weft_model *tool_load(const options *o, int *status) {
     weft_model *m = weft_load(o->model, NULL, &error);
     if (!m) {
         *status = tool_error(&error);
-    } else if (!apply_ddp(m, &o->ddp)) {
+    } else if (!apply_ddp(m, &o->ddp) || !apply_flow(m, o->flow)) {
         *status = weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
         weft_model_free(m);
         m = NULL;
@@ -112,6 +124,7 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
         return NULL;
     }
     c.graph = graph;
+    c.flow = tool_flow(m, o);
     if (batch) c.batch = batch;
     if (o->data.n && !has_batch(m)) c.batch = 0;
     weft_plan *plan = weft_compile(m, &c, &error);
@@ -119,10 +132,20 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
     return plan;
 }
 
+/* A graph that can be compiled for the flow; NULL: there is none. */
+static const char *any_graph(const weft_model *m, const options *o) {
+    const char *name = tool_flow(m, o);
+    const flow_entry *e = name ? flow_find(m, name) : NULL;
+    if (e) return e->steps[0].graph;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        if (!name || g->mode == WEFT_TRAIN) return g->name;
+    return NULL;
+}
+
 /* The plan of one graph is enough, as a store holds the variables of the whole model. */
 weft_store *tool_store(const weft_model *m, const options *o, int *status) {
     weft_error error = {0};
-    weft_plan *plan = tool_compile(m, o, m->graphs ? m->graphs->name : NULL, 0, status);
+    weft_plan *plan = tool_compile(m, o, any_graph(m, o), 0, status);
     if (!plan) return NULL;
     bool is_cuda = plan->options.device == WEFT_DEVICE_CUDA;
     if (is_cuda && weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error)) {
@@ -143,21 +166,6 @@ weft_store *tool_store(const weft_model *m, const options *o, int *status) {
 void tool_watch(weft_session *session, const options *o) {
     weft_session_check(session, o->check);
     weft_session_capture(session, !o->no_capture);
-}
-
-/* Unlinks the other graphs; their memory belongs to the model. */
-int tool_keep_mode(weft_model *m, weft_mode mode) {
-    int kept = 0;
-    weft_graph **link = &m->graphs;
-    for (weft_graph *g = m->graphs; g; g = g->next) {
-        if (g->mode != mode) continue;
-        *link = g;
-        link = &g->next;
-        kept++;
-    }
-    *link = NULL;
-    m->graphs_end = link;
-    return kept;
 }
 
 /* See tool_graph; NULL when no graph fits. */

@@ -8,6 +8,8 @@
 
 /* Loads o->model with --ddp applied; NULL with *status set, after printing the error. */
 weft_model *tool_load(const options *o, int *status);
+/* The flow to compile for: that of --flow, or "train" for a command that runs a flow; NULL: all graphs. */
+const char *tool_flow(const weft_model *m, const options *o);
 /* A model with parameters needs --weights or --random-weights: -1, or the exit status. */
 int tool_need_weights(const weft_model *m, const options *o);
 weft_device tool_device(const options *o); /* --device */
@@ -18,11 +20,8 @@ void tool_watch(weft_session *session, const options *o);
 /* Compiles a graph (NULL: all) with these options and `batch` (0: theirs); NULL with *status set, after
  * printing the error. */
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch, int *status);
-/* A store of the whole model: initial values of the seed, then the file of --weights; fails likewise. Make it
- * before tool_keep_mode, so that it holds what any graph uses. */
+/* A store of the whole model: initial values of the seed, then the file of --weights; fails likewise. */
 weft_store *tool_store(const weft_model *m, const options *o, int *status);
-/* Removes the graphs of the other mode from the model; returns how many are left. */
-int tool_keep_mode(weft_model *m, weft_mode mode);
 
 /* The graph to evaluate or predict with: --graph, else `wanted` if the model has it, else the first graph in
  * eval mode. NULL with *status set, after printing that there is none or that it trains: it would change the

@@ -12,27 +12,19 @@ static int open_batches(workload *w, const weft_model *m) {
     if (w->data.samples < batch)
         return tool_fail("%lld samples are fewer than a batch of %lld", (long long)w->data.samples,
                          (long long)batch);
-    return batches_cut(&w->data, &(weft_loader_options){.batch = batch, .drop_last = true}, o);
+    return batches_cut(&w->data, &(weft_loader_options){.batch = batch, .drop_last = true, .all = true}, o);
 }
 
-/* The store is made before tool_keep_mode removes graphs, as tool_store asks. */
 int workload_open(workload *w, weft_model *m, const options *o) {
     *w = (workload){.o = o};
     weft_error error = {0};
     int status = EXIT_FINE;
     if (!(w->store = tool_store(m, o, &status))) return status;
-    if (!tool_keep_mode(m, WEFT_TRAIN)) return tool_fail("%s: the model has no training graph", o->model);
     double start = clock_seconds();
     if (!(w->plan = tool_compile(m, o, NULL, 0, &status))) return status;
     w->compile_ms = (clock_seconds() - start) * 1e3;
     if ((status = open_batches(w, m)) >= 0) return status;
-    for (const weft_graph *g = m->graphs; g; g = g->next) {
-        if (w->n_graphs == WORKLOAD_GRAPHS) return tool_fail("more than %d training graphs", WORKLOAD_GRAPHS);
-        if ((status = graph_run_bind(&w->graphs[w->n_graphs++], w->plan, g->name, &w->data, w->data.batch,
-                                     NULL)) >= 0)
-            return status;
-    }
-    if ((status = batches_all_used(&w->data, w->n_graphs, w->graphs)) >= 0) return status;
+    if ((status = flow_open(&w->flow, w->plan, &w->data, o)) >= 0) return status;
     if (!(w->session = weft_session_open_on(w->plan, w->store, o->comm, &error))) return tool_error(&error);
     tool_watch(w->session, o);
     batches_epoch(&w->data, 0);
@@ -44,13 +36,14 @@ int workload_sync(workload *w) {
     return weft_sync(w->session, &error) ? tool_error(&error) : -1;
 }
 
-/* An epoch ends early when it has too few batches left for a step. */
+/* An epoch ends early when it has too few batches left for an iteration. */
 int workload_step(workload *w, bool fetches) {
-    int64_t micro = w->o->accumulate ? w->o->accumulate : 1;
-    if (w->data.loader && w->data.taken + micro > weft_loader_batches(w->data.loader))
-        batches_epoch(&w->data, 0); /* starts over */
-    for (int g = 0; g < w->n_graphs; g++) w->graphs[g].is_silent = !fetches;
-    return graph_runs_step(w->graphs, w->n_graphs, w->session, &w->data, micro, 0, NULL);
+    int64_t takes = flow_takes(&w->flow, w->flow.iteration), all = weft_loader_batches(w->data.loader);
+    if (w->data.loader && takes > all)
+        return tool_fail("an iteration takes %lld batches, the data have %lld", (long long)takes, (long long)all);
+    if (w->data.loader && w->data.taken + takes > all) batches_epoch(&w->data, 0); /* starts over */
+    for (int g = 0; g < w->flow.n_graphs; g++) w->flow.graphs[g].is_silent = !fetches;
+    return flow_run(&w->flow, w->session, &w->data);
 }
 
 void workload_close(workload *w) {
@@ -58,4 +51,5 @@ void workload_close(workload *w) {
     weft_store_free(w->store);
     weft_plan_free(w->plan);
     batches_free(&w->data);
+    flow_close(&w->flow);
 }

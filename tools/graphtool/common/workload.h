@@ -3,9 +3,7 @@
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_WORKLOAD_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_WORKLOAD_H
 
-#include "tools/graphtool/common/feed.h"
-
-enum { WORKLOAD_GRAPHS = 16 };
+#include "tools/graphtool/common/flow.h"
 
 typedef struct workload {
     const options *o;
@@ -13,15 +11,14 @@ typedef struct workload {
     weft_store *store;
     weft_session *session;
     batches data;
-    int n_graphs;
-    graph_run graphs[WORKLOAD_GRAPHS];
+    flow flow;
     double compile_ms; /* of the timed plan */
 } workload;
 
-/* Opens everything for training steps. m keeps only its training graphs and must outlive the workload. -1, or
+/* Opens everything for the steps of the model's flow. m must outlive the workload. -1, or
  * the exit status after printing the error; call workload_close in either case. */
 int workload_open(workload *w, weft_model *m, const options *o);
-/* One step. Without `fetches` the losses are not copied, so that the host need not wait for a GPU. */
+/* One iteration of the flow. Without `fetches` the losses are not copied, so that the host need not wait for a GPU. */
 int workload_step(workload *w, bool fetches);
 /* Waits until all steps are done. */
 int workload_sync(workload *w);

@@ -280,7 +280,7 @@ void stream_row_text(text *t, const streams *l, const stream_row *row) {
 }
 
 void stream_phase_text(text *t, const program *p) {
-    int of = p->plan->options.accumulate;
+    int of = p->accumulate;
     if (p->phase == PHASE_FIRST) text_add(t, ", the first of %d runs", of);
     if (p->phase == PHASE_ADD) text_add(t, ", a middle one of %d runs", of);
     if (p->phase == PHASE_LAST) text_add(t, ", the last of %d runs", of);

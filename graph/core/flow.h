@@ -1,0 +1,41 @@
+/* flow.h - the flows of a model: lists of steps that weft_flow reads from text. */
+#ifndef WEFT_GRAPH_CORE_FLOW_H
+#define WEFT_GRAPH_CORE_FLOW_H
+
+#include "graph/core/graph.h"
+#include "weft/flow.h"
+
+enum {
+    FLOW_MAX_STEPS = 256,
+    FLOW_MAX_REPEAT = 1 << 20,
+    FLOW_MAX_TEXT_BYTES = 64 << 10,
+};
+#define FLOW_DEFAULT "train"
+
+/* A model lists its flows in the order of the first call on each name. */
+typedef struct flow_entry {
+    struct flow_entry *next;
+    const char *name;
+    int n;
+    /* Of a step that does not say accumulate it is 0. */
+    const weft_flow_step *steps;
+} flow_entry;
+
+/* Sets a flow from its text, or from n steps whose texts are copied; replaces an earlier one of the name.
+ * False after recording the model's error. */
+bool flow_parse(weft_model *m, const char *name, const char *steps);
+bool flow_set(weft_model *m, const char *name, int n, const weft_flow_step *steps);
+/* NULL: there is none. */
+const flow_entry *flow_find(const weft_model *m, const char *name);
+/* Writes "flow train d_step*5 g_step\n", with the text that flow_parse reads. */
+void flow_write(text *t, const char *name, int n, const weft_flow_step *steps);
+
+/* Whether the graph takes batches or trains. Another one (averages of weights, say) runs once a step,
+ * whatever the number of micro-batches. */
+bool graph_accumulates(const weft_graph *g);
+/* How step i takes batches in `iteration`, in which it runs: NEXT or SAME. */
+weft_flow_batch flow_batch(const weft_flow_step *steps, int i, int64_t iteration);
+/* The first iteration at or after `iteration` in which other steps run; INT64_MAX: none. */
+int64_t flow_change(int n, const weft_flow_step *steps, int64_t iteration);
+
+#endif

@@ -1,0 +1,89 @@
+/* flow.c - the flow that a plan is for: the model's, or each training graph once; and by it how many
+ * micro-batches each graph has in a step. */
+#include "graph/core/flow.h"
+
+#include "runtime/passes/passes.h"
+
+#include <string.h>
+
+int accumulate_of(const weft_plan *plan, const char *graph) {
+    for (int i = 0; i < plan->n_flow; i++)
+        if (strcmp(plan->flow[i].graph, graph) == 0) return plan->flow[i].accumulate;
+    return plan->options.accumulate;
+}
+
+bool flow_has(const weft_plan *plan, const char *graph) {
+    for (int i = 0; i < plan->n_flow; i++)
+        if (strcmp(plan->flow[i].graph, graph) == 0) return true;
+    return false;
+}
+
+/* Micro-batches of a step that does not say how many. */
+static int accumulate_else(const weft_plan *plan, const weft_graph *g) {
+    return graph_accumulates(g) ? plan->options.accumulate : 1;
+}
+
+/* Without a flow in the model: each training graph once, in order, from the first iteration on. */
+static bool flow_make(weft_plan *plan) {
+    const weft_model *m = plan->source;
+    plan->flow_name = FLOW_DEFAULT;
+    plan->flow = arena_new_array(&plan->model->arena, (size_t)weft_graph_count(m) + 1, sizeof *plan->flow);
+    for (const weft_graph *g = m->graphs; plan->flow && g; g = g->next) {
+        if (g->mode != WEFT_TRAIN) continue;
+        weft_flow_step *s = &plan->flow[plan->n_flow++];
+        *s = (weft_flow_step){arena_copy(&plan->model->arena, g->name), 1, accumulate_else(plan, g),
+                              WEFT_FLOW_AUTO, 0, INT64_MAX};
+        if (!s->graph) return false;
+    }
+    return plan->flow != NULL;
+}
+
+static bool flow_copy(weft_plan *plan, const flow_entry *e) {
+    plan->flow_name = e->name;
+    plan->n_flow = e->n;
+    plan->flow = arena_new_array(&plan->model->arena, (size_t)e->n, sizeof *plan->flow);
+    for (int i = 0; plan->flow && i < e->n; i++) {
+        plan->flow[i] = e->steps[i];
+        if (!e->steps[i].accumulate)
+            plan->flow[i].accumulate = accumulate_else(plan, graph_find(plan->source, e->steps[i].graph));
+    }
+    return plan->flow != NULL;
+}
+
+/* Steps that run on the micro-batches of another: their number divides, so that any world gives each of
+ * them the same ones. */
+static bool check_shares(weft_plan *plan, int64_t iteration) {
+    const weft_flow_step *taker = NULL;
+    for (int i = 0; i < plan->n_flow; i++) {
+        const weft_flow_step *s = &plan->flow[i];
+        if (iteration < s->from || iteration >= s->to) continue;
+        if (flow_batch(plan->flow, i, iteration) == WEFT_FLOW_NEXT) taker = s;
+        if (taker->accumulate % s->accumulate == 0) continue;
+        return model_fail(plan->model, NULL, WEFT_ARGUMENT,
+                          "compile: flow %s: %s runs on the batches of %s, of whose %d micro-batches it cannot "
+                          "take %d evenly: let its accumulate divide %d, or say batch=next",
+                          plan->flow_name, s->graph, taker->graph, taker->accumulate, s->accumulate,
+                          taker->accumulate);
+    }
+    return true;
+}
+
+/* The pass. The names have been checked (options.c). */
+bool flow_choose(weft_plan *plan) {
+    const char *name = plan->options.flow ? plan->options.flow : FLOW_DEFAULT;
+    const flow_entry *e = flow_find(plan->model, name);
+    if (!(e ? flow_copy(plan, e) : flow_make(plan)))
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    plan->accumulate_most = plan->options.accumulate;
+    for (int i = 0; i < plan->n_flow; i++)
+        if (plan->flow[i].accumulate > plan->accumulate_most) plan->accumulate_most = plan->flow[i].accumulate;
+    for (int64_t i = 0; i < INT64_MAX; i = flow_change(plan->n_flow, plan->flow, i))
+        if (!check_shares(plan, i)) return false;
+    return true;
+}
+
+bool weft_plan_flow(const weft_plan *plan, int index, weft_flow_step *step) {
+    if (!plan || index < 0 || index >= plan->n_flow) return false;
+    *step = plan->flow[index];
+    return true;
+}
