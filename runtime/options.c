@@ -100,7 +100,9 @@ static weft_status check_flow(const weft_model *m, const weft_compile_options *o
         }
     }
     const flow_entry *flow = o->flow ? flow_find(m, o->flow) : NULL;
-    if (flow && o->graph && !runs_graph(flow, o->graph))
+    const weft_graph *only = o->graph ? graph_find(m, o->graph) : NULL;
+    bool is_in = !only || (flow ? runs_graph(flow, o->graph) : only->mode == WEFT_TRAIN);
+    if (o->flow && !is_in && (flow || strcmp(o->flow, FLOW_DEFAULT) == 0))
         return error_set(error, WEFT_NAME, "compile: graph %s is not in flow %s", SHOW(o->graph), o->flow);
     if (!o->flow || flow) return WEFT_OK;
     if (strcmp(o->flow, FLOW_DEFAULT)) return missing(m, "", "flow", o->flow, error);

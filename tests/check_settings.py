@@ -45,6 +45,7 @@ ELSEWHERE = {
     "weft_feed": "by position: the RUN rows",
     "weft_fetch": "by position: the RUN rows",
     "weft_error": "written by the library",
+    "weft_flow_step": "written by the library; texts set it: test_flow.c",
     "weft_port": "written by the library",
     "weft_rename": "by position: test_weights.c",
     "weft_weights_options": "by position: test_weights.c",

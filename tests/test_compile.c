@@ -305,7 +305,7 @@ TEST(every_stage_dumps_text_that_parses_back) {
         weft_plan_free(plan);
     }
     CHECK(weft_compile(m, &(weft_compile_options){.stop_after = "nonsense"}, &e) == NULL);
-    CHECK_HOLDS(e.text, "there is no pass 'nonsense'; there are subgraphs, trainings");
+    CHECK_HOLDS(e.text, "there is no pass 'nonsense'; there are flow, subgraphs, trainings");
     weft_model_free(m);
 }
 

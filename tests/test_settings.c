@@ -602,6 +602,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
     X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no reduce mode number 3")            \
     X(compile_graph,     COMPILE(.graph = "trian"),                 "the model has no graph 'trian'")                  \
+    X(compile_flow,      COMPILE(.flow = "trian"),                  "the model has no flow 'trian'")                   \
     X(compile_stop,      COMPILE(.stop_after = "fuze"),             "there is no pass 'fuze'")                         \
     X(compile_calibration, COMPILE(.calibration = "x"),             "a calibration is for a GPU")
 /* clang-format on */
@@ -894,7 +895,9 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
                 {"rank 2 of 2", {.batch = 4, .rank = 2, .num_replicas = 2}},
                 {"rank -1 of 2", {.batch = 4, .rank = -1, .num_replicas = 2}},
                 {"rank 0 of -1", {.batch = 4, .num_replicas = -1}},
-                {"-1 batches in a row", {.batch = 4, .in_a_row = -1}}};
+                {"-1 batches in a row", {.batch = 4, .in_a_row = -1}},
+                {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .all = true}},
+                {"2 batches in a row", {.batch = 4, .in_a_row = 2, .all = true}}};
     weft_error e = {0};
     FILE *f = fopen(file, "wb");
     unsigned char head[10] = "\x93NUMPY\x01\x00\x76\x00", data[12] = {0};

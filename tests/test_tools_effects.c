@@ -36,7 +36,7 @@ static const struct effect {
     /* plan */
     {"plan",
      "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --accumulate=2 --world=2 "
-     "--bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff --output=o",
+     "--flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff --output=o",
      "mlp.bin --dump", NULL},
     {"plan", "--dump --json", "mlp.bin", NULL},
     {"plan", "--bytes --estimate=h200", "mlp.bin --device cuda", NULL},
@@ -49,7 +49,7 @@ static const struct effect {
     {"dot", "--graph=val --batch=3 --all --depth=0 --max-nodes=10 --type=svg --output=o --view=program",
      "mlp.bin", NULL},
     {"dot",
-     "--isa=reference --device=cuda --dtype=bf16 --accumulate=2 --world=2 --bucket-cap-mb=0.1 "
+     "--isa=reference --device=cuda --dtype=bf16 --flow=val --accumulate=2 --world=2 --bucket-cap-mb=0.1 "
      "--ddp=net:bucket_cap_mb=0.1",
      PLAN_DRAWN, NULL},
     {"dot", "--threads=3", PLAN_DRAWN "--batch 256", NULL}, /* scratch of each */
@@ -58,12 +58,13 @@ static const struct effect {
     /* verify */
     {"verify", "--json --graph=none", "mlp.bin", NULL},
     {"verify",
-     "--batch --threads --isa --device --deterministic --tf32 --calibration --dtype --accumulate --world "
+     "--batch --threads --isa --device --deterministic --tf32 --calibration --dtype --flow --accumulate --world "
      "--rank --ddp --zero --shard --bucket-cap-mb --reduce --serial",
      NULL, good},
     /* train */
     {"train",
-     "--lr=0.1 --seed=1 --weights=w --accumulate=2 --dtype=bf16 --isa=reference --optimizer-state --output=p",
+     "--lr=0.1 --seed=1 --weights=w --flow=train*2 --accumulate=2 --dtype=bf16 --isa=reference --optimizer-state "
+     "--output=p",
      STEPS KEPT, NULL},
     {"train", "--steps=3 --epochs=2 --batch=20", "mlp.bin " DATA " --threads 1 " KEPT, NULL},
     {"train", "--log=l", STEPS ">/dev/null; cat l", NULL},
@@ -92,13 +93,13 @@ static const struct effect {
     /* bench and trace */
     {"bench", "--batch=4", "mlp.bin --steps 1 --warmup 0 --json" TIMELESS, NULL},
     {"bench", "--steps=2", "mlp.bin --batch 4 --warmup 0 --json" TIMELESS, NULL},
-    {"bench", "--accumulate=2 --seed=1 --weights=w --dtype=bf16 --isa=sse2",
+    {"bench", "--flow=train*2 --accumulate=2 --seed=1 --weights=w --dtype=bf16 --isa=sse2",
      "mlp.bin --batch 4 --steps 1 --warmup 0 --threads 1 --json" TIMELESS, NULL},
     {"bench", "--warmup=2 --threads=3", "mlp.bin --steps 1 --batch 8 --json" TIMELESS, NULL},
     {"bench", "--json", "mlp.bin --steps 1 --batch 8 | grep losses", NULL},
     {"bench", "--profile", "mlp.bin --steps 1 --batch 8 2>&1 >/dev/null", NULL},
     {"bench", "--data=label=labels.npy", "mlp.bin --steps 1 --batch 8 --data image=images.idx", NULL},
-    {"trace", "--accumulate=2 --dtype=bf16 --output=p", TRACE "--steps 1 " EVENTS, NULL},
+    {"trace", "--flow=train*2 --accumulate=2 --dtype=bf16 --output=p", TRACE "--steps 1 " EVENTS, NULL},
     {"trace", "--steps=1", TRACE EVENTS, NULL},
     {"trace", "--json", TRACE "-o o | grep step_ms", NULL},
     {"trace", "--batch --warmup --threads --isa --seed --weights --data --check", NULL, as_bench},

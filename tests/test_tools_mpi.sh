@@ -54,6 +54,30 @@ alone() {
         -o "one.$1.$2" >/dev/null || fail "$1 alone"
 }
 
+# alike ONE MANY OPTIONS: two trainings have equal weights and logs, to the bit but for running statistics.
+alike() {
+    python3 - "$@" <<'END' || failures=$((failures + 1))
+import array, json, struct, sys
+def tensors(name):
+    data = open(name, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + n])
+    head.pop("__metadata__", None)
+    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in head.items()}
+def near(a, b):
+    return all(abs(x - y) < 1e-3 for x, y in zip(array.array("f", a), array.array("f", b)))
+fast = "fast" in sys.argv[3]
+one, many = tensors(sys.argv[1]), tensors(sys.argv[2])
+agree = near if fast else bytes.__eq__
+wrong = [k for k in one if "running_" not in k and not agree(one[k], many.get(k, b""))]
+lines = [[json.loads(x) for x in open(f)] for f in (sys.argv[1] + ".jsonl", sys.argv[2] + ".jsonl")]
+for a, b in zip(*lines):
+    wrong += [f"step {a['step']}: {k}" for k in a if k != "seconds" and abs(a[k] - b[k]) > (1e-3 if fast else 1e-6) * abs(a[k])]
+if wrong or not one or len(lines[0]) != len(lines[1]):
+    sys.exit(f"FAILED: {sys.argv[1]} {sys.argv[3]}: many ranks and one differ in {wrong or 'number'}")
+END
+}
+
 # same MODEL RANKS EACH OPTION...: ranks with EACH micro-batches a step end with the weights of one that takes them all, to
 # the bit but for running statistics, which are each rank's; with `--reduce fast` only nearly.
 same() {
@@ -64,26 +88,7 @@ same() {
     ranks "$n" train "$model.bin" ${feeds[$model]} --threads 1 --seed 3 --steps 4 --accumulate "$each" "$@" --log many.jsonl \
         -o many || fail "$model $*: exit $?: $(cat err)"
     [[ $(grep -c ^trained out) == 1 ]] || fail "$model $*: not one rank alone writes: $(cat out)"
-    python3 - "one.$model.$((n * each))" "$*" <<'END' || failures=$((failures + 1))
-import array, json, struct, sys
-def tensors(name):
-    data = open(name, "rb").read()
-    n = struct.unpack("<Q", data[:8])[0]
-    head = json.loads(data[8:8 + n])
-    head.pop("__metadata__", None)
-    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in head.items()}
-def near(a, b):
-    return all(abs(x - y) < 1e-3 for x, y in zip(array.array("f", a), array.array("f", b)))
-fast = "fast" in sys.argv[2]
-one, many = tensors(sys.argv[1]), tensors("many")
-agree = near if fast else bytes.__eq__
-wrong = [k for k in one if "running_" not in k and not agree(one[k], many.get(k, b""))]
-lines = [[json.loads(x) for x in open(f)] for f in (sys.argv[1] + ".jsonl", "many.jsonl")]
-for a, b in zip(*lines):
-    wrong += [f"step {a['step']}: {k}" for k in a if k != "seconds" and abs(a[k] - b[k]) > (1e-3 if fast else 1e-6) * abs(a[k])]
-if wrong or not one or len(lines[0]) != len(lines[1]):
-    sys.exit(f"FAILED: {sys.argv[1]} {sys.argv[2]}: many ranks and one differ in {wrong or 'number'}")
-END
+    alike "one.$model.$((n * each))" many "$*"
     echo "$model on $n ranks $*: done"
 }
 same mlp 1 1 --zero 1 --timeout 60
@@ -99,6 +104,19 @@ same dcgan28 2 2 --zero 2
 same dcgan28 4 1
 same convnet 2 1 --zero 2 --shard flat --serial
 same convnet 4 1 --zero 1
+
+# Flows: a graph that runs five times, one that shares batches, ranges.
+for flow in "d_step{accumulate=2}*3 g_step{accumulate=2}|d_step*3 g_step" \
+    "d_step{accumulate=4} g_step{accumulate=2}|d_step{accumulate=2} g_step" \
+    "0-1: d_step{accumulate=2}; 1-: d_step{accumulate=2} g_step{accumulate=2,batch=next}|0-1: d_step; 1-: d_step g_step{batch=next}"; do
+    "$tool" train dcgan28.bin --data image=image --threads 1 --seed 3 --steps 3 --flow "${flow%|*}" --log one.flow.jsonl \
+        -o one.flow >/dev/null ||
+        fail "flow ${flow%|*}: alone"
+    ranks 2 train dcgan28.bin --data image=image --threads 1 --seed 3 --steps 3 --flow "${flow#*|}" \
+        --log many.flow.jsonl -o many.flow ||
+        fail "flow ${flow#*|}: exit $?: $(cat err)"
+    alike one.flow many.flow "$flow"
+done
 
 # The whole state of a training: the file of one rank, to the byte, and any world goes on from it.
 state=("${data[@]}" --threads 1 --optimizer-state --steps 2)

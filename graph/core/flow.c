@@ -92,7 +92,8 @@ static bool check_steps(weft_model *m, const char *name, int n, const weft_flow_
     }
     int64_t gap = first_gap(n, steps, 0, INT64_MAX);
     if (gap == INT64_MAX) return true;
-    snprintf(why, sizeof why, "no step runs in iteration %lld: write '%lld-:' before those that run from there",
+    snprintf(why, sizeof why,
+             "no step runs in iteration %lld: write '%lld-:' before those that run from there",
              (long long)gap, (long long)gap);
     return fail(m, name, WEFT_ARGUMENT, why);
 }
@@ -295,7 +296,7 @@ weft_status weft_flow(weft_model *m, const char *steps) {
 }
 
 const char *weft_flow_name(const weft_model *m, int index) {
-    const flow_entry *e = m ? m->flows : NULL;
-    while (e && index-- > 0) e = e->next;
-    return e && index < 0 ? e->name : NULL;
+    const flow_entry *e = m && index >= 0 ? m->flows : NULL;
+    for (; e && index > 0; index--) e = e->next;
+    return e ? e->name : NULL;
 }

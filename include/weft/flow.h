@@ -14,24 +14,24 @@
 extern "C" {
 #endif
 
-/** Sets the flow "train", which holds where no other is named.
+/* Sets the flow "train", which holds where no other is named.
  *
- *     weft_flow(model, "d_step*5 g_step");
- *     weft_flow(model, "d_step{accumulate=4} g_step");
- *     weft_flow(model, "0-999: d_step; 1000-: d_step*5 g_step");
+ * weft_flow(model, "d_step*5 g_step"); weft_flow(model, "d_step{accumulate=4} g_step"); weft_flow(model,
+ * "0-999: d_step; 1000-: d_step*5 g_step");
  *
- * Steps have blanks between them. `*5` runs a step five times. In braces stand `accumulate=K`, the number of
- * micro-batches (without it, that of weft_compile_options; a graph has one number in a flow), and `batch=next`
- * or `batch=same`, separated by commas. A range of iterations, "0-999:" or "1000-:", holds for the steps up to
- * the next ';', and steps without a range run in each iteration. Every iteration must have a step.
+ * Steps have blanks between them. `*5` runs a step five times. In braces stand `accumulate=K`, the number
+ * of micro-batches (without it, that of weft_compile_options; a graph has one number in a flow), and
+ * `batch=next` or `batch=same`, separated by commas. A range of iterations, "0-999:" or "1000-:", holds
+ * for the steps up to the next ';', and steps without a range run in each iteration. Every iteration must
+ * have a step.
  *
  * The first step of an iteration takes new batches each time it runs, and the other steps run on the batch
- * that is there: in "d_step*5 g_step" an iteration takes five batches, and g_step sees the fifth. batch=next
- * lets any step take new ones, batch=same lets all runs of a step have one batch. A step that runs on
- * micro-batches of another may have fewer: of 4 it takes each, each second, or the first.
+ * that is there: in "d_step*5 g_step" an iteration takes five batches, and g_step sees the fifth.
+ * batch=next lets any step take new ones, batch=same lets all runs of a step have one batch. A step that
+ * runs on micro-batches of another may have fewer: of 4 it takes each, each second, or the first.
  *
- * A second call replaces the flow. Flows are saved with the model. Errors stick, like a builder's: a text that
- * breaks these rules is WEFT_ARGUMENT; weft_compile() reports a name that no graph has (WEFT_NAME). */
+ * A second call replaces the flow. Flows are saved with the model. Errors stick, like a builder's: a text
+ * that breaks these rules is WEFT_ARGUMENT; weft_compile() reports a name that no graph has (WEFT_NAME). */
 WEFT_API weft_status weft_flow(weft_model *model, const char *steps);
 /** The same for a flow of any name, which weft_compile_options.flow selects. No graph may have the name. */
 WEFT_API weft_status weft_flow_named(weft_model *model, const char *name, const char *steps);

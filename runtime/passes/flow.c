@@ -31,8 +31,12 @@ static bool flow_make(weft_plan *plan) {
     for (const weft_graph *g = m->graphs; plan->flow && g; g = g->next) {
         if (g->mode != WEFT_TRAIN) continue;
         weft_flow_step *s = &plan->flow[plan->n_flow++];
-        *s = (weft_flow_step){arena_copy(&plan->model->arena, g->name), 1, accumulate_else(plan, g),
-                              WEFT_FLOW_AUTO, 0, INT64_MAX};
+        *s = (weft_flow_step){arena_copy(&plan->model->arena, g->name),
+                              1,
+                              accumulate_else(plan, g),
+                              WEFT_FLOW_AUTO,
+                              0,
+                              INT64_MAX};
         if (!s->graph) return false;
     }
     return plan->flow != NULL;
@@ -59,11 +63,11 @@ static bool check_shares(weft_plan *plan, int64_t iteration) {
         if (iteration < s->from || iteration >= s->to) continue;
         if (flow_batch(plan->flow, i, iteration) == WEFT_FLOW_NEXT) taker = s;
         if (taker->accumulate % s->accumulate == 0) continue;
-        return model_fail(plan->model, NULL, WEFT_ARGUMENT,
-                          "compile: flow %s: %s runs on the batches of %s, of whose %d micro-batches it cannot "
-                          "take %d evenly: let its accumulate divide %d, or say batch=next",
-                          plan->flow_name, s->graph, taker->graph, taker->accumulate, s->accumulate,
-                          taker->accumulate);
+        return model_fail(
+            plan->model, NULL, WEFT_ARGUMENT,
+            "compile: flow %s: %s runs on the batches of %s, of whose %d micro-batches it cannot "
+            "take %d evenly: let its accumulate divide %d, or say batch=next",
+            plan->flow_name, s->graph, taker->graph, taker->accumulate, s->accumulate, taker->accumulate);
     }
     return true;
 }
@@ -76,7 +80,8 @@ bool flow_choose(weft_plan *plan) {
         return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
     plan->accumulate_most = plan->options.accumulate;
     for (int i = 0; i < plan->n_flow; i++)
-        if (plan->flow[i].accumulate > plan->accumulate_most) plan->accumulate_most = plan->flow[i].accumulate;
+        if (plan->flow[i].accumulate > plan->accumulate_most)
+            plan->accumulate_most = plan->flow[i].accumulate;
     for (int64_t i = 0; i < INT64_MAX; i = flow_change(plan->n_flow, plan->flow, i))
         if (!check_shares(plan, i)) return false;
     return true;

@@ -90,6 +90,23 @@ static int run_followers(void) {
     return wrong;
 }
 
+static void add_step(weft_model *m, const char *name) {
+    weft_value *x = weft_input(weft_graph_new(m, name, WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 3));
+    weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc")), 0, NULL, false);
+    weft_minimize(loss, NULL, &(weft_optimizer){.type = "sgd"});
+    weft_output(loss, "loss");
+}
+
+static int run_flows(void) {
+    weft_model *m = weft_model_new("m");
+    add_step(m, "d_step");
+    add_step(m, "g_step");
+    flows(m);
+    int wrong = print_flow(m, NULL) || print_flow(m, "balanced");
+    weft_model_free(m);
+    return wrong;
+}
+
 int main(void) {
-    return run_followers() || run_classifier() || run_spread() || run_layers() || run_budget();
+    return run_flows() || run_followers() || run_classifier() || run_spread() || run_layers() || run_budget();
 }

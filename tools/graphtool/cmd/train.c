@@ -1,5 +1,6 @@
 /* train.c - graphtool train: a step is an iteration of the model's flow (without one, every training graph
- * once, in order, on one batch). Weights are written at the end, completely or not at all. Ctrl-C ends the training after the current step. */
+ * once, in order, on one batch). Weights are written at the end, completely or not at all. Ctrl-C ends the
+ * training after the current step. */
 #include "tools/graphtool/common/flow.h"
 #include "tools/graphtool/common/progress.h"
 #include "tools/graphtool/common/sweep.h"
@@ -102,9 +103,10 @@ static int prepare_training(training *t, weft_model *m) {
 static int check_numbers(const training *t) {
     for (int i = 0; i < t->flow.n_values; i++)
         if (!isfinite(t->flow.values[i]) && !t->o->keep_going) {
+            /* never "-nan": the sign has no meaning */
             tool_fail("step %lld: %s is %g: training stops, no weights are written (--keep-going continues)",
                       (long long)t->progress.step, t->flow.names[i],
-                      isnan(t->flow.values[i]) ? NAN : t->flow.values[i]); /* never "-nan": the sign has no meaning */
+                      isnan(t->flow.values[i]) ? NAN : t->flow.values[i]);
             return EXIT_WRONG;
         }
     return -1;

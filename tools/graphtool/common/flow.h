@@ -28,8 +28,8 @@ void flow_close(flow *f);
 
 /* Batches that an iteration takes, on all ranks together. */
 int64_t flow_takes(const flow *f, int64_t iteration);
-/* Iterations of so many epochs of `batches` each, from iteration 0; an epoch ends when it has too few left. At
- * most `most`. */
+/* Iterations of so many epochs of `batches` each, from iteration 0; an epoch ends when it has too few
+ * left. At most `most`. */
 int64_t flow_iterations(const flow *f, int64_t epochs, int64_t batches, int64_t most);
 /* Runs the next iteration from the next batch on, and moves behind those that it takes. */
 int flow_run(flow *f, weft_session *session, batches *b);

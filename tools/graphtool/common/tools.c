@@ -28,7 +28,8 @@ static bool apply_ddp(weft_model *m, const text_list *ddp) {
     return true;
 }
 
-/* --flow names a flow of the model, or is one. The function, not the macro: errors must not name a line here. */
+/* --flow names a flow of the model, or is one. The function, not the macro: errors must not name a line
+ * here. */
 static bool apply_flow(weft_model *m, const char *flow) {
     return !flow || flow_find(m, flow) || (weft_flow)(m, flow) == WEFT_OK;
 }
@@ -124,7 +125,7 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
         return NULL;
     }
     c.graph = graph;
-    c.flow = tool_flow(m, o);
+    c.flow = graph && !o->flow ? NULL : tool_flow(m, o);
     if (batch) c.batch = batch;
     if (o->data.n && !has_batch(m)) c.batch = 0;
     weft_plan *plan = weft_compile(m, &c, &error);

@@ -18,7 +18,8 @@ typedef struct workload {
 /* Opens everything for the steps of the model's flow. m must outlive the workload. -1, or
  * the exit status after printing the error; call workload_close in either case. */
 int workload_open(workload *w, weft_model *m, const options *o);
-/* One iteration of the flow. Without `fetches` the losses are not copied, so that the host need not wait for a GPU. */
+/* One iteration of the flow. Without `fetches` the losses are not copied, so that the host need not wait
+ * for a GPU. */
 int workload_step(workload *w, bool fetches);
 /* Waits until all steps are done. */
 int workload_sync(workload *w);
