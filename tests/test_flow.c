@@ -216,7 +216,7 @@ TEST(random_flows_are_taken_if_each_iteration_has_a_step_and_read_back_as_they_w
 
 /* ---- files and plans ---- */
 
-TEST(files_and_dumps_keep_flows) {
+TEST(files_and_dumps_keep_flows), T(wrong_lines_of_dumps_are_named) {
     static const char *const names[] = {"train", "late"};
     weft_error e = {0};
     weft_model *m = build();
@@ -240,6 +240,23 @@ TEST(files_and_dumps_keep_flows) {
     free(text);
     remove("flow.bin");
     weft_model_free(m);
+}
+
+TEST(wrong_lines_of_dumps_are_named) {
+    static const char *const rows[][2] = {
+        {"flow train\n", "t:2"},
+        {"flow train a*0\n", "the number before it must be 1 to 2^20"},
+        {"flow a/b a\n", "its name must be 1 to 200 letters"},
+        {"flow train a\nflow train b\n", "t:3: flow train is listed twice"},
+        {"graph g eval\nflow train g\n", "t:3: flows must come before graphs"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[200];
+        weft_error e = {0};
+        snprintf(text, sizeof text, "model m batch=1\n%s", rows[i][0]);
+        CHECK(weft_model_parse(text, "t", NULL, &e) == NULL);
+        CHECK_HOLDS(e.text, rows[i][1]);
+    }
 }
 
 static void check_plan(weft_model *m, const weft_compile_options *options, int n,
@@ -372,7 +389,7 @@ TEST(graphs_of_one_plan_have_their_own_micro_batches) {
 }
 
 SUITE("flow", {T(texts_are_written_as_they_are_read), T(wrong_texts_are_refused_with_the_place_and_the_rule),
-           T(names_are_checked_when_the_model_is_compiled),
-           T(random_flows_are_taken_if_each_iteration_has_a_step_and_read_back_as_they_were),
-           T(files_and_dumps_keep_flows), T(a_plan_says_the_flow_it_is_for),
-           T(graphs_of_one_plan_have_their_own_micro_batches)})
+               T(names_are_checked_when_the_model_is_compiled),
+               T(random_flows_are_taken_if_each_iteration_has_a_step_and_read_back_as_they_were),
+               T(files_and_dumps_keep_flows), T(a_plan_says_the_flow_it_is_for),
+               T(graphs_of_one_plan_have_their_own_micro_batches)})

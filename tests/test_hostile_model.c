@@ -111,9 +111,39 @@ static void change_subgraph(Weft__Model *m, test_random *r) {
         change_attribute(a, r);
 }
 
+static void change_flow(Weft__Model *m, test_random *r) {
+    static const char *const names[] = {"train", "late", "d_step", "g_step", "val", "none", "a/b", ""};
+    Weft__Flow *flow = m->flows[below(r, m->n_flows)];
+    const char *name = names[below(r, sizeof names / sizeof *names)];
+    Weft__FlowStep *s = flow->steps[below(r, flow->n_steps)];
+    switch (below(r, 7)) {
+    case 0:
+        flow->name = (char *)name;
+        break;
+    case 1:
+        s->graph = (char *)name;
+        break;
+    case 2:
+        s->repeat = (uint32_t)extreme(r);
+        break;
+    case 3:
+        s->accumulate = (uint32_t)extreme(r);
+        break;
+    case 4:
+        s->batch = (Weft__FlowStep__Batch)below(r, 5);
+        break;
+    case 5:
+        s->from = extreme(r);
+        break;
+    default:
+        s->to = extreme(r);
+        break;
+    }
+}
+
 static void change_model(Weft__Model *m, test_random *r) {
     Weft__Graph *g = m->graphs[below(r, m->n_graphs)];
-    switch (below(r, 13)) {
+    switch (below(r, 14)) {
     case 0:
         m->batch = extreme(r);
         break;
@@ -136,6 +166,9 @@ static void change_model(Weft__Model *m, test_random *r) {
         break;
     case 6:
         change_subgraph(m, r);
+        break;
+    case 7:
+        change_flow(m, r);
         break;
     default:
         change_call(g, r);

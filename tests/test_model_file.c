@@ -218,6 +218,30 @@ static void subgraph_stage_3(model_message *m) {
 static void subgraph_group(model_message *m) {
     m->subgraphs[1]->options[m->subgraphs[1]->n_options - 1]->text = "0-1;1";
 }
+static void same_flow(model_message *m) {
+    m->flows[1]->name = m->flows[0]->name;
+}
+static void flow_name_path(model_message *m) {
+    m->flows[0]->name = "a/b";
+}
+static void flow_without_steps(model_message *m) {
+    m->flows[0]->n_steps = 0;
+}
+static void flow_repeat(model_message *m) {
+    m->flows[0]->steps[0]->repeat = 0;
+}
+static void flow_accumulate(model_message *m) {
+    m->flows[0]->steps[0]->accumulate = UINT32_MAX;
+}
+static void flow_batch_7(model_message *m) {
+    m->flows[0]->steps[0]->batch = (Weft__FlowStep__Batch)7;
+}
+static void flow_range(model_message *m) {
+    m->flows[0]->steps[0]->to = -1;
+}
+static void flow_gap(model_message *m) {
+    m->flows[0]->steps[0]->to = 9;
+}
 #undef CALL
 
 static const struct {
@@ -263,6 +287,14 @@ static const struct {
     {subgraph_cap, "ddp generator: bucket_cap_mb=-1: it must be 0 to 1048576"},
     {subgraph_stage_3, "ddp generator: zero=3: it must be -1 to 2"},
     {subgraph_group, "process_group '0-1;1': a rank is named twice"},
+    {same_flow, "m.bin: flow train: it is listed twice"},
+    {flow_name_path, "m.bin: flows: flow a/b: its name must be"},
+    {flow_without_steps, "m.bin: flows: flow train: it has 0 steps"},
+    {flow_repeat, "flow train: step 1, d_step: a step runs 1 to 2^20 times"},
+    {flow_accumulate, "m.bin: flow train: a step of graph d_step has a number above 2^31-1"},
+    {flow_batch_7, "flow train: step 1, d_step: batch is next or same"},
+    {flow_range, "flow train: step 1, d_step: a range goes from an iteration"},
+    {flow_gap, "flow train: no step runs in iteration 9"},
     {parameter_twice, "is read by an earlier call already"},
 };
 
