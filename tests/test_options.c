@@ -27,17 +27,19 @@ static const char *value_for(const char *name, const char *argument) {
         if (strcmp(numbers[i], argument) == 0) return "2";
     if (strcmp(argument, "NAME=FILE") == 0) return "image=here";
     if (strcmp(argument, "PATH:FIELDS") == 0) return "net:zero=1";
+    if (strcmp(argument, "FROM:TO") == 0) return "module.:";
     return strcmp(argument, "FILE") == 0 ? "options.file" : "word";
 }
 
 /* `word` stays allocated, as options point into it. Some options have an effect only beside others, which are
- * added here. */
-static bool parse(const command *c, char *word, options *o) {
+ * added here; --weights, with which others have none, on demand. */
+static bool parse(const command *c, char *word, bool needs_weights, options *o) {
     static char model[] = "options.model", cuda[] = "--device=cuda", output[] = "--output=out",
-                data[] = "--data=i=f";
+                data[] = "--data=i=f", weights[] = "--weights=options.file";
     static char *const beside[] = {cuda, output, data};
     char *argv[8] = {(char *)(uintptr_t)c->name, model, word};
     int n = word ? 3 : 2;
+    if (needs_weights) argv[n++] = weights;
     for (int i = 0; i < (c == &command_train ? 3 : 1); i++) {
         bool is_list = beside[i] == data; /* others may be given once */
         size_t name = strcspn(beside[i], "=");
@@ -79,7 +81,9 @@ static int check_line(const command *c, const char *line) {
     if (strcmp(name, "--help") == 0) return 0;
     snprintf(option, sizeof option, "%s%s%s", name, *argument ? "=" : "",
              *argument ? value_for(name, argument) : "");
-    if (!CHECK_SAYS(parse(c, option, &with) && parse(c, NULL, &without), "%s", option)) return 0;
+    bool needs_weights = !strcmp(name, "--rename") || !strcmp(name, "--partial");
+    bool is_read = parse(c, option, needs_weights, &with) && parse(c, NULL, needs_weights, &without);
+    if (!CHECK_SAYS(is_read, "%s", option)) return 0;
     differences(&without, &with, list);
     snprintf(want, sizeof want, "%s ", name);
     CHECK_SAYS(strcmp(list, is_own(name) ? "" : want) == 0, "graphtool %s %s: '%s' differs", c->name, option,
@@ -126,7 +130,7 @@ TEST(files_are_compared_by_what_they_hold) {
     options a, b;
     char list[400], x[] = "--weights=options.file", y[] = "--weights=options.other";
     write_files();
-    NEED(parse(&command_eval, x, &a) && parse(&command_eval, y, &b));
+    NEED(parse(&command_eval, x, false, &a) && parse(&command_eval, y, false, &b));
     differences(&a, &b, list);
     CHECK_TEXT(list, "");
     write_text("options.other", "weightS");
@@ -142,7 +146,7 @@ TEST(the_environment_is_compared) {
     write_files();
     option_settings before, after;
     int differ = 0;
-    NEED(parse(&command_eval, NULL, &o));
+    NEED(parse(&command_eval, NULL, false, &o));
     options_settings(&o, &before);
     setenv("OMP_NUM_THREADS", "77", 1);
     options_settings(&o, &after);

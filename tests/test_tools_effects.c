@@ -66,6 +66,12 @@ static const struct effect {
      "--lr=0.1 --seed=1 --weights=w --flow=train*2 --accumulate=2 --dtype=bf16 --isa=reference --optimizer-state "
      "--output=p",
      STEPS KEPT, NULL},
+    {"train eval", "--rename=net.fc1:x", "mlp.bin " DATA " --weights w --batch 10", NULL},
+    {"train eval", "--partial", "mlp.bin " DATA " --weights w --rename net.fc1:x --batch 10", NULL},
+    {"bench", "--rename=net.fc1:x", "mlp.bin --weights w --batch 4 --steps 1 --warmup 0", NULL},
+    {"bench", "--partial", "mlp.bin --weights w --rename net.fc1:x --batch 4 --steps 1 --warmup 0", NULL},
+    {"predict", "--rename=net.fc1:x", "mlp.bin --data image=images.idx --weights w -o o.npy", NULL},
+    {"predict", "--partial", "mlp.bin --data image=images.idx --weights w --rename net.fc1:x -o o.npy", NULL},
     {"train", "--steps=3 --epochs=2 --batch=20", "mlp.bin " DATA " --threads 1 " KEPT, NULL},
     {"train", "--log=l", STEPS ">/dev/null; cat l", NULL},
     {"train", "--data=label=labels.npy", "mlp.bin --data image=images.idx --batch 10 --threads 1", NULL},
@@ -102,7 +108,8 @@ static const struct effect {
     {"trace", "--flow=train*2 --accumulate=2 --dtype=bf16 --output=p", TRACE "--steps 1 " EVENTS, NULL},
     {"trace", "--steps=1", TRACE EVENTS, NULL},
     {"trace", "--json", TRACE "-o o | grep step_ms", NULL},
-    {"trace", "--batch --warmup --threads --isa --seed --weights --data --check", NULL, as_bench},
+    {"trace", "--batch --warmup --threads --isa --seed --weights --rename --partial --data --check", NULL,
+     as_bench},
     {"bench", "--check", NULL, "its data and seed are its own: nothing in it is not finite; train shows it"},
     {"bench trace", "--bucket-cap-mb", NULL, by_plan},
     /* of all that run */

@@ -100,6 +100,38 @@ TEST(a_huge_loss_is_shown_in_few_characters) {
          0);
 }
 
+/* The loss of eval with these options. What they warn is in `err` then. */
+static double loss_of(const char *options) {
+    CHECK(ends(run("graphtool eval mlp.bin " DATA " --weights w.safetensors %s --json", options), 0));
+    char *all = read_all("out");
+    json_t *json = json_loads(all, 0, NULL);
+    double loss = json_number_value(json_object_get(json, "loss"));
+    CHECK_SAYS(loss > 0, "%s", all);
+    json_decref(json);
+    free(all);
+    return loss;
+}
+
+TEST(weights_are_loaded_in_part_and_under_other_names) {
+    make_data();
+    NEED(make_model("mlp"));
+    ends(run("graphtool train mlp.bin " DATA " --batch 10 --steps 5 -o w.safetensors"), 0);
+    double whole = loss_of("");
+    CHECK(loss_of("--rename net.:net.") == whole && loss_of("--partial") == whole);
+    CHECK(loss_of("--partial --rename net.fc1:x --seed 3") != whole);
+    char *all = read_all("err");
+    CHECK_HOLDS(all, "w.safetensors: 4 tensors are loaded; it lacks 2 of the model's (net.fc1.bias), and the "
+                     "model 2 of its (x.bias)");
+    free(all);
+    refuses(run("graphtool eval mlp.bin " DATA " --weights w.safetensors --rename net.fc1:x"), "x.bias");
+    refuses(run("graphtool eval mlp.bin " DATA " --weights w.safetensors --rename nets:x"),
+            "--rename=nets:x has no effect: no name in w.safetensors begins with 'nets'");
+    refuses(run("graphtool eval mlp.bin " DATA " --weights w.safetensors --rename net:net --rename net.fc1:"),
+            "--rename=net.fc1: has no effect: no name in w.safetensors begins with 'net.fc1', but those");
+    refuses(run("graphtool eval mlp.bin " DATA " --weights w.safetensors --partial --rename :module."),
+            "w.safetensors: no tensor of it has a name of the model: its first is module.net.fc1.bias");
+}
+
 TEST(weights_that_are_a_model_and_grids_that_stay_empty_are_refused) {
     make_data();
     NEED(make_model("mlp") && make_model("dcgan28"));
@@ -282,7 +314,7 @@ TEST(big_models_train) {
 
 SUITE("tools: training",
       {T(training_logs_saves_and_is_repeatable), T(a_model_of_one_batch_size_says_which),
-       T(a_huge_loss_is_shown_in_few_characters),
+       T(a_huge_loss_is_shown_in_few_characters), T(weights_are_loaded_in_part_and_under_other_names),
        T(weights_that_are_a_model_and_grids_that_stay_empty_are_refused), T(eval_counts_every_sample_once),
        T(graphs_that_train_are_not_evaluated), T(gans_train_both_graphs_and_sample),
        T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),

@@ -72,6 +72,10 @@ static const option_row rows[] = {
     {"lr", 0, "RATE", OPTION_REAL, F(lr), 0, 0, "learning rate of every optimizer, instead of the model's"},
     {"weights", 'w', "FILE", OPTION_TEXT, F(weights), 0, 0, "start from these weights (safetensors)",
      .sharing = CONTENT},
+    {"rename", 0, "FROM:TO", OPTION_LIST, F(rename), 0, 0,
+     "names in the file of --weights that begin with FROM begin with TO instead; each may be empty"},
+    {"partial", 0, NULL, OPTION_FLAG, F(partial), 0, 0,
+     "load what --weights has of the model, and pass over names that the model does not have"},
     {"random-weights", 0, NULL, OPTION_FLAG, F(random_weights), 0, 0,
      "use random initial values instead of --weights"},
     {"log", 'l', "FILE", OPTION_TEXT, F(log), 0, 0, "write one line of JSON for each step", .sharing = OWN},
@@ -267,8 +271,10 @@ static int value_set(const command *c, const option_row *row, const char *value,
         text_list *list = at;
         char gap = row->argument[strcspn(row->argument, "=:")]; /* PATH may be empty, NAME may not */
         const char *right = strchr(value, gap);
+        bool is_rename = strcmp(row->argument, "FROM:TO") == 0; /* where TO may be empty too */
         snprintf(rule, sizeof rule, "%s is needed", row->argument);
-        if (!right || (right == value && gap == '=') || !right[1]) return refuse(c, row, value, rule);
+        if (!right || (right == value && gap == '=') || (!right[1] && !is_rename))
+            return refuse(c, row, value, rule);
         if (list->n == OPTIONS_MAX_DATA) return refuse(c, row, value, "too many of them");
         list->v[list->n++] = value;
         return -1;

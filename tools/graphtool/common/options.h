@@ -13,7 +13,7 @@ enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2, EXIT_INTERRUPTED = 130 }
 
 enum { OPTIONS_MAX_DATA = 16 };
 
-/* The values of a list option (--data NAME=FILE, --ddp PATH:FIELDS), which may be given several times. */
+/* The values of an option that may be given several times: --data NAME=FILE, --ddp PATH:FIELDS. */
 typedef struct text_list {
     int n;
     const char *v[OPTIONS_MAX_DATA];
@@ -28,11 +28,11 @@ typedef struct options {
     const struct command *command; /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
     double lr, bucket_cap_mb, timeout;
-    text_list data, val_data, ddp;
+    text_list data, val_data, ddp, rename;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
         no_capture, bytes;
-    bool random_weights;
+    bool random_weights, partial;
     uint64_t given; /* bit per row of the table, see option_is_given */
 } options;
 
@@ -40,6 +40,8 @@ typedef struct options {
 #define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype "
 #define OPTIONS_SPREAD  "flow accumulate ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
 #define OPTIONS_FEED    "data weights check no-capture seed launcher "
+#define OPTIONS_SPREAD  "accumulate ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
+#define OPTIONS_FEED    "data weights rename partial check no-capture seed launcher "
 #define OPTIONS_TALK    "timeout comm " /* communication between ranks */
 #define OPTIONS_IMAGINE "world rank "   /* compile as one rank of a world that need not run */
 

@@ -42,6 +42,7 @@ static const struct rule {
     {"train", "epochs", OTHER, "data"},
     {"eval predict", "random-weights", NO_OTHER, "weights"},
     {NULL, "random-weights weights", PARAMETERS, NULL},
+    {NULL, "rename partial", OTHER, "weights"},
     {"eval predict", "seed", DRAWS, NULL},
     {NULL, "rank", OTHER, "world"},
     {NULL, "tf32 calibration no-capture comm deterministic", CUDA, NULL},
@@ -191,10 +192,10 @@ int rules_model(const options *o, const weft_model *m) {
 
 int rules_graph(const options *o, const weft_graph *g) {
     bool draws = false;
-    /* a file of weights may lack state, but no parameter */
+    /* a file of weights may lack state, and parameters only with --partial */
+    bool has_all = o->weights && !o->partial;
     for (const weft_variable *v = g->model->variables; v; v = v->next)
-        draws =
-            draws || (v->init.kind >= WEFT_INIT_UNIFORM && !(v->kind == VARIABLE_PARAMETER && o->weights));
+        draws = draws || (v->init.kind >= WEFT_INIT_UNIFORM && !(v->kind == VARIABLE_PARAMETER && has_all));
     for (const weft_node *n = g->first; n; n = n->next) draws = draws || n->op->flags & OP_RANDOM;
     return check(o, 1u << DRAWS, draws ? 1u << DRAWS : 0);
 }

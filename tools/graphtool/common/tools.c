@@ -2,6 +2,7 @@
 #include "tools/graphtool/common/tools.h"
 
 #include "tools/graphtool/common/rules.h"
+#include "tools/graphtool/common/weights.h"
 
 #include "graph/core/ddp.h"
 #include "graph/core/flow.h"
@@ -156,12 +157,15 @@ weft_store *tool_store(const weft_model *m, const options *o, int *status) {
     }
     weft_store *store = weft_store_new(plan, (uint64_t)o->seed, &error);
     weft_plan_free(plan);
-    if (store && o->weights && weft_weights_load(store, o->weights, &error) != WEFT_OK) {
-        weft_store_free(store);
-        store = NULL;
+    if (!store) {
+        *status = tool_error(&error);
+        return NULL;
     }
-    if (!store) *status = tool_error(&error);
-    return store;
+    int wrong = weights_load(store, o);
+    if (wrong < 0) return store;
+    weft_store_free(store);
+    *status = wrong;
+    return NULL;
 }
 
 void tool_watch(weft_session *session, const options *o) {
