@@ -33,6 +33,10 @@ INDEX = re.compile(r"\b(in|out|dout|din|x|k|wanted|shape|stride|axes|pad)\[([0-3
 REFUSES = re.compile(r"fail\(")
 # Lines that change how fast a kernel is, but no result.
 FOR_SPEED = re.compile(r"prefetch|ahead\b|AHEAD|threads|WORTH_A_THREAD|schedule\(")
+# Mutants that a person has read and that give the same results: file, line, why.
+SAME = [
+    ("ops/cuda/image/pool.cu", "from->in[0]->type.shape", "chooses between two kernels that are both right"),
+]
 SUITES = {  # by the beginning of a file's name; the first that fits
     "ops/cuda/": ["test_cuda_ops"],
     "ops/cpu/simd/": ["test_ops", "test_simd_sweep"],
@@ -92,12 +96,23 @@ def flips(tree):
     return sorted(found)
 
 
+def includers(tree, name):
+    """A header and the files that include it, directly or not; another file alone."""
+    found, new = set(), {name}
+    while new:
+        found |= new
+        headers = [n for n in new if n.endswith((".h", ".cuh"))]
+        new = {str(path.relative_to(tree)) for path in (tree / "ops").rglob("*.[ch]*") for header in headers
+               if f'#include "{header}"' in path.read_text()} - found
+    return found
+
+
 def ops_of(tree, name):
-    """The ops that a file names, or else those of its folder."""
+    """The ops that a file names, or its includers do, or else those of its folder."""
     ops = set(re.findall(r"^X\((\w+)", (tree / "ops/list.h").read_text(), re.M))
-    named = ops & set(re.findall(r"[a-z]\w*", (tree / name).read_text().replace("weft_op_", "")))
+    text = " ".join((tree / file).read_text() for file in includers(tree, name)).replace("weft_op_", "")
     family = {path.stem for path in (tree / "ops" / Path(name).parent.name).glob("*.c")}
-    return sorted(named or ops & family)
+    return sorted(ops & set(re.findall(r"[a-z]\w*", text)) or ops & family)
 
 
 def make(build, targets):
@@ -131,6 +146,10 @@ def judge(tree, build, original, flip):
     """"skipped", "SURVIVED" or the suite that found it."""
     name, at, old, new = flip
     path = tree / name
+    line = line_of(path.read_text(), at)
+    for file, part, why in SAME:
+        if file == name and part in line:
+            return f"skipped: {why}"
     text, ops = path.read_text(), ops_of(tree, name)
     suites = next(suites for begin, suites in SUITES.items() if name.startswith(begin))
     path.write_text(text[:at] + new + text[at + len(old):])

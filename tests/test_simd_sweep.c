@@ -311,14 +311,23 @@ static bool has_turn(weft_dtype dtype, int i) {
     return test_is_quick() ? dtype == all[i % 3] : dtype != WEFT_F64;
 }
 
-/* Not where that would be large. */
+static bool has_letter_in(const form *f, char letter) {
+    return has_letter(f->in, letter) || has_letter(f->attrs, letter);
+}
+
+/* With $x and $v each axis that they may be; not where that would be large. */
 static void check_long(const form *f, char letter, int64_t length, weft_dtype dtype) {
-    test_random r = {(uint64_t)length + (uint64_t)letter};
-    lengths l;
-    filled now;
-    draw(&l, &r, letter, length);
-    form_fill(f, &l, &now);
-    if (length == LONG || elements_of(&now) <= MOST_LONG) filled_check(&now, dtype);
+    int axes = has_letter_in(f, 'x') ? 3 : has_letter_in(f, 'v') ? 2 : 1;
+    for (int axis = 0; axis < axes; axis++) {
+        test_random r = {(uint64_t)length + (uint64_t)letter};
+        lengths l;
+        filled now;
+        draw(&l, &r, letter, length);
+        *at(&l, 'x') = axis;
+        *at(&l, 'v') = axis % 2;
+        form_fill(f, &l, &now);
+        if (length == LONG || elements_of(&now) <= MOST_LONG) filled_check(&now, dtype);
+    }
 }
 
 TEST(kernels_go_past_a_block_along_each_axis_in_each_precision) {
@@ -326,8 +335,9 @@ TEST(kernels_go_past_a_block_along_each_axis_in_each_precision) {
     for (int i = 0; i < FORMS; i++)
         for (const char *c = "abcdmn"; *c; c++)
             for (weft_dtype dtype = WEFT_F32; dtype <= WEFT_F16; dtype++) {
-                bool has_one = has_letter(forms[i].in, *c) || has_letter(forms[i].attrs, *c);
-                if (!has_one || !has_turn(dtype, i + *c) || !samples_are_of(form_op(&forms[i]))) continue;
+                if (!has_letter_in(&forms[i], *c) || !has_turn(dtype, i + *c) ||
+                    !samples_are_of(form_op(&forms[i])))
+                    continue;
                 check_long(&forms[i], *c, LONG, dtype);
                 check_long(&forms[i], *c, LONGER, dtype);
             }

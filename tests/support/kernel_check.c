@@ -120,7 +120,7 @@ bool kernel_runs(weft_node *n, const weft_kernel *kernel, const kernel_env *env)
     return !kernel->declines || !kernel->declines(n, env);
 }
 
-static const run_state sample_run = {.seed = 11, .step = 3, .micro = 1};
+const run_state sample_run = {.seed = 11, .step = 3, .micro = 1};
 
 weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
                        const tensor *out, weft_error *error) {

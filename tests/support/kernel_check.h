@@ -18,6 +18,9 @@ void kernels_check_long(bool are_long);
 /* Does this kernel run the node when operands and results have their usual layouts? */
 bool kernel_runs(weft_node *n, const weft_kernel *kernel, const kernel_env *env);
 
+/* The run that nodes are checked in: random numbers depend on it. */
+extern const run_state sample_run;
+
 /* Opens and runs one kernel on prepared tensors. */
 weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
                        const tensor *out, weft_error *error);
