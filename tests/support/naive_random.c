@@ -1,7 +1,7 @@
-/* naive_random.c - random numbers for naive.h: Philox4x32-10 from its paper (Salmon, Moraes, Dror, Shaw 2011),
- * and Box and Muller's formula by the C library, in f64. All kernels compile the lines of ops/kit/philox.h:
- * compared with each other they would agree in a mistake. Key and counter are as the comments there say:
- * SplitMix64's finalizer of seed and key; four elements a counter. */
+/* naive_random.c - random numbers for naive.h: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), and Box
+ * and Muller's formula by the C library, in f64. All kernels compile the lines of ops/kit/philox.h: compared
+ * with each other they would agree in a mistake. Key and counter are as the comments there say: SplitMix64's
+ * finalizer of seed and key; four elements a counter. */
 #include "ops/random/random.h"
 #include "support/kernel_check.h"
 #include "support/naive.h"

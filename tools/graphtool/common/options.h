@@ -39,8 +39,6 @@ typedef struct options {
 /* Options that several commands take; each name is a row of options.c. */
 #define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype "
 #define OPTIONS_SPREAD  "flow accumulate ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
-#define OPTIONS_FEED    "data weights check no-capture seed launcher "
-#define OPTIONS_SPREAD  "accumulate ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
 #define OPTIONS_FEED    "data weights rename partial check no-capture seed launcher "
 #define OPTIONS_TALK    "timeout comm " /* communication between ranks */
 #define OPTIONS_IMAGINE "world rank "   /* compile as one rank of a world that need not run */
