@@ -75,11 +75,16 @@ static weft_status check_step(const weft_model *m, const flow_entry *e, const we
     const weft_graph *g = graph_find(m, s->graph);
     snprintf(where, sizeof where, "flow %s: ", e->name);
     if (!g) return missing(m, where, "graph", s->graph, error);
+    if (s->batch == WEFT_FLOW_NEXT && !graph_takes_batches(g))
+        return error_set(error, WEFT_ARGUMENT,
+                         "compile: flow %s: batch=next of graph %s: it has no inputs: leave it out", e->name,
+                         s->graph);
     if (s->accumulate <= 1 || graph_accumulates(g)) return WEFT_OK;
-    return error_set(error, WEFT_ARGUMENT,
-                     "compile: flow %s: accumulate=%d of graph %s: it trains nothing and takes no batches: leave "
-                     "it out",
-                     e->name, s->accumulate, s->graph);
+    return error_set(
+        error, WEFT_ARGUMENT,
+        "compile: flow %s: accumulate=%d of graph %s: it trains nothing and has no inputs: leave it "
+        "out",
+        e->name, s->accumulate, s->graph);
 }
 
 static bool runs_graph(const flow_entry *e, const char *graph) {
@@ -92,15 +97,14 @@ static bool runs_graph(const flow_entry *e, const char *graph) {
 static weft_status check_flow(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     bool trains = false;
     for (const flow_entry *e = m->flows; e; e = e->next) {
-        if (graph_find(m, e->name))
-            return error_set(error, WEFT_NAME, "compile: flow %s: a graph has this name, too", e->name);
         for (int i = 0; i < e->n; i++) {
             weft_status status = check_step(m, e, &e->steps[i], error);
             if (status) return status;
         }
     }
     const flow_entry *flow = o->flow ? flow_find(m, o->flow) : NULL;
-    const weft_graph *only = o->graph ? graph_find(m, o->graph) : NULL;
+    const weft_graph *only =
+        o->graph ? graph_find(m, o->graph) : NULL; /* check_graph tells of another name */
     bool is_in = !only || (flow ? runs_graph(flow, o->graph) : only->mode == WEFT_TRAIN);
     if (o->flow && !is_in && (flow || strcmp(o->flow, FLOW_DEFAULT) == 0))
         return error_set(error, WEFT_NAME, "compile: graph %s is not in flow %s", SHOW(o->graph), o->flow);
@@ -218,7 +222,7 @@ weft_status compile_options_check(const weft_model *m, const weft_compile_option
     static weft_status (*const checks[])(const weft_model *m, const weft_compile_options *o,
                                          weft_error *error) = {
         check_model, check_device,  check_batch, check_processor, check_precision,
-        check_world, check_sharing, check_graph, check_flow,      check_pass,
+        check_world, check_sharing, check_flow,  check_graph,     check_pass,
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++) status = checks[i](m, o, error);

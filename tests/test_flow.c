@@ -99,7 +99,9 @@ TEST(wrong_texts_are_refused_with_the_place_and_the_rule) {
         {"0-4: a; 6-: a", "no step runs in iteration 5"},
         {"a{batch=same}", "step 1, a: batch=same needs a step before it"},
         {"5-: a; b{batch=same}", "step 2, b: batch=same needs a step before it"},
-        {"a a{accumulate=2}", "step 2, a: a graph has one accumulate in a flow"},
+        {"a{accumulate=4} a{accumulate=2}", "step 2, a: a graph has one accumulate in a flow"},
+        {"a{accumulate=4,accumulate=4}", "accumulate is given twice"},
+        {"a b{batch=next, batch=same}", "batch is given twice"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_model *m = build();
@@ -119,13 +121,17 @@ TEST(names_are_checked_when_the_model_is_compiled) {
     } rows[] = {
         {"train", "a", NULL, {0}},
         {"train", "a aa", "flow train: the model has no graph 'aa'; it has a, b, both, mean, val", {0}},
-        {"a", "b", "flow a: a graph has this name", {0}},
+        {"a", "b", NULL, {.flow = "a"}},
         {"late", "a", NULL, {.flow = "late"}},
         {"late", "a", "the model has no flow 'later'; it has late", {.flow = "later"}},
         {"late", "a", NULL, {.flow = "train"}},
         {"late", "a", "graph b is not in flow late", {.flow = "late", .graph = "b"}},
         {"late", "a", "graph val is not in flow train", {.flow = "train", .graph = "val"}},
         {"train", "a mean{accumulate=2}", "accumulate=2 of graph mean: it trains nothing", {0}},
+        {"train", "a mean{batch=next}", "batch=next of graph mean: it has no inputs", {0}},
+        {"train", "mean a{batch=same}", "no step before it in iteration 0 takes any", {0}},
+        {"train", "mean a{accumulate=2} b", NULL, {0}},
+        {"train", "a b a{accumulate=4} b{accumulate=2}", NULL, {0}},
         {"train", "a{accumulate=4} b{accumulate=3}", "b runs on the batches of a, of whose 4 micro-", {0}},
         {"train", "a{accumulate=4} b{accumulate=3,batch=next}", NULL, {0}},
         {"train", "a{accumulate=2} b", "whose 2 micro-batches it cannot take 4", {.accumulate = 4}},
@@ -216,7 +222,7 @@ TEST(random_flows_are_taken_if_each_iteration_has_a_step_and_read_back_as_they_w
 
 /* ---- files and plans ---- */
 
-TEST(files_and_dumps_keep_flows), T(wrong_lines_of_dumps_are_named) {
+TEST(files_and_dumps_keep_flows) {
     static const char *const names[] = {"train", "late"};
     weft_error e = {0};
     weft_model *m = build();
@@ -391,5 +397,5 @@ TEST(graphs_of_one_plan_have_their_own_micro_batches) {
 SUITE("flow", {T(texts_are_written_as_they_are_read), T(wrong_texts_are_refused_with_the_place_and_the_rule),
                T(names_are_checked_when_the_model_is_compiled),
                T(random_flows_are_taken_if_each_iteration_has_a_step_and_read_back_as_they_were),
-               T(files_and_dumps_keep_flows), T(a_plan_says_the_flow_it_is_for),
-               T(graphs_of_one_plan_have_their_own_micro_batches)})
+               T(files_and_dumps_keep_flows), T(wrong_lines_of_dumps_are_named),
+               T(a_plan_says_the_flow_it_is_for), T(graphs_of_one_plan_have_their_own_micro_batches)})

@@ -897,7 +897,7 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
                 {"rank 0 of -1", {.batch = 4, .num_replicas = -1}},
                 {"-1 batches in a row", {.batch = 4, .in_a_row = -1}},
                 {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .all = true}},
-                {"2 batches in a row", {.batch = 4, .in_a_row = 2, .all = true}}};
+                {"in_a_row=2 must be 0", {.batch = 4, .in_a_row = 2, .all = true}}};
     weft_error e = {0};
     FILE *f = fopen(file, "wb");
     unsigned char head[10] = "\x93NUMPY\x01\x00\x76\x00", data[12] = {0};

@@ -108,7 +108,7 @@ same convnet 4 1 --zero 1
 # Flows: a graph that runs five times, one that shares batches, ranges.
 for flow in "d_step{accumulate=2}*3 g_step{accumulate=2}|d_step*3 g_step" \
     "d_step{accumulate=4} g_step{accumulate=2}|d_step{accumulate=2} g_step" \
-    "0-1: d_step{accumulate=2}; 1-: d_step{accumulate=2} g_step{accumulate=2,batch=next}|0-1: d_step; 1-: d_step g_step{batch=next}"; do
+    "0-1: d_step{accumulate=2}; 1-: d_step g_step{accumulate=2} d_step{batch=next}|0-1: d_step; 1-: d_step g_step d_step{batch=next}"; do
     "$tool" train dcgan28.bin --data image=image --threads 1 --seed 3 --steps 3 --flow "${flow%|*}" --log one.flow.jsonl \
         -o one.flow >/dev/null ||
         fail "flow ${flow%|*}: alone"

@@ -9,6 +9,7 @@
  * Whether the model has the graphs is known when it is complete: weft_compile asks. */
 #include "graph/core/flow.h"
 
+#include "graph/core/limits.h"
 #include "graph/core/minimize.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static bool fail(weft_model *m, const char *name, weft_status status, const char
 
 /* ---- iterations ---- */
 
-static bool runs_in(const weft_flow_step *s, int64_t iteration) {
+bool flow_runs_in(const weft_flow_step *s, int64_t iteration) {
     return s->from <= iteration && iteration < s->to;
 }
 
@@ -31,7 +32,7 @@ static int64_t first_gap(int n, const weft_flow_step *steps, int64_t from, int64
     for (bool moves = true; moves && from < to;) {
         moves = false;
         for (int i = 0; i < n; i++) {
-            if (!runs_in(&steps[i], from)) continue;
+            if (!flow_runs_in(&steps[i], from)) continue;
             from = steps[i].to;
             moves = true;
         }
@@ -41,7 +42,8 @@ static int64_t first_gap(int n, const weft_flow_step *steps, int64_t from, int64
 
 weft_flow_batch flow_batch(const weft_flow_step *steps, int i, int64_t iteration) {
     bool is_first = true;
-    for (int k = 0; k < i; k++) is_first = is_first && !runs_in(&steps[k], iteration);
+    for (int k = 0; k < i; k++)
+        is_first = is_first && (!flow_runs_in(&steps[k], iteration) || steps[k].batch == WEFT_FLOW_SAME);
     return steps[i].batch ? steps[i].batch : is_first ? WEFT_FLOW_NEXT : WEFT_FLOW_SAME;
 }
 
@@ -54,10 +56,14 @@ int64_t flow_change(int n, const weft_flow_step *steps, int64_t iteration) {
     return next;
 }
 
-bool graph_accumulates(const weft_graph *g) {
+bool graph_takes_batches(const weft_graph *g) {
     for (const weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_input) return true;
-    return graph_trains(g);
+    return false;
+}
+
+bool graph_accumulates(const weft_graph *g) {
+    return graph_takes_batches(g) || graph_trains(g);
 }
 
 /* ---- rules ---- */
@@ -70,8 +76,10 @@ static const char *step_wrong(const weft_flow_step *steps, int i) {
     if (s->accumulate < 0 || s->accumulate > 1 << 20) return "accumulate is 1 to 2^20";
     if ((unsigned)s->batch > WEFT_FLOW_SAME) return "batch is next or same";
     if (s->from < 0 || s->to <= s->from) return "a range goes from an iteration, from 0, to a later one";
+    if (s->from > FLOW_LAST || (s->to > FLOW_LAST && s->to < INT64_MAX)) return "iterations go to 10^18 - 1";
     for (int k = 0; k < i; k++)
-        if (strcmp(steps[k].graph, s->graph) == 0 && steps[k].accumulate != s->accumulate)
+        if (strcmp(steps[k].graph, s->graph) == 0 && s->accumulate && steps[k].accumulate &&
+            steps[k].accumulate != s->accumulate)
             return "a graph has one accumulate in a flow: its plan has programs for one number";
     if (s->batch == WEFT_FLOW_SAME && first_gap(i, steps, s->from, s->to) < s->to)
         return "batch=same needs a step before it in the iteration, whose batches it takes";
@@ -122,6 +130,10 @@ bool flow_set(weft_model *m, const char *name, int n, const weft_flow_step *step
     if (!name || !name_is_valid(name))
         return fail(m, name, WEFT_NAME, "its name must be 1 to 200 letters, digits, '_', '-' and '.'");
     if (!check_steps(m, name, n, steps)) return false;
+    int count = 0;
+    for (const flow_entry *other = m->flows; other; other = other->next) count++;
+    if (count >= MODEL_MAX_FLOWS && !flow_find(m, name))
+        return fail(m, name, WEFT_ARGUMENT, "a model has at most 256 flows");
     flow_entry *e = entry_of(m, name);
     weft_flow_step *copy = arena_new_array(&m->arena, (size_t)n, sizeof *copy);
     for (int i = 0; e && copy && i < n; i++) {
@@ -194,8 +206,10 @@ static bool read_range(flow_reader *r) {
 }
 
 static bool read_setting(flow_reader *r, weft_flow_step *s) {
-    if (accept(r, "accumulate=")) return read_count(r, &s->accumulate);
+    if (accept(r, "accumulate="))
+        return s->accumulate ? refuse(r, "accumulate is given twice") : read_count(r, &s->accumulate);
     if (!accept(r, "batch=")) return refuse(r, "there are accumulate=K, batch=next and batch=same");
+    if (s->batch) return refuse(r, "batch is given twice");
     for (int i = WEFT_FLOW_NEXT; i <= WEFT_FLOW_SAME; i++) {
         s->batch = (weft_flow_batch)i;
         if (accept(r, batch_words[i])) return true;
@@ -245,7 +259,7 @@ static bool read_part(flow_reader *r) {
 bool flow_parse(weft_model *m, const char *name, const char *steps) {
     if (!model_ok(m)) return false;
     if (!steps || strnlen(steps, FLOW_MAX_TEXT_BYTES) == FLOW_MAX_TEXT_BYTES)
-        return fail(m, name, WEFT_ARGUMENT, "a text of at most 64 KiB is needed");
+        return fail(m, name, WEFT_ARGUMENT, "a text of at most 96 KiB is needed");
     flow_reader *r = mem_new(&m->env, sizeof *r);
     if (!r) return fail(m, name, WEFT_MEMORY, "out of memory");
     *r = (flow_reader){.m = m, .name = name, .at = steps};
@@ -272,14 +286,18 @@ static void step_write(text *t, const weft_flow_step *s) {
     if (s->repeat > 1) text_add(t, "*%d", s->repeat);
 }
 
-void flow_write(text *t, const char *name, int n, const weft_flow_step *steps) {
-    text_add(t, "flow %s ", name);
+void flow_steps_write(text *t, int n, const weft_flow_step *steps) {
     for (int i = 0; i < n; i++) {
         bool is_new = !i || steps[i].from != steps[i - 1].from || steps[i].to != steps[i - 1].to;
         if (i) text_add(t, is_new ? "; " : " ");
         if (is_new) range_write(t, &steps[i]);
         step_write(t, &steps[i]);
     }
+}
+
+void flow_write(text *t, const char *name, int n, const weft_flow_step *steps) {
+    text_add(t, "flow %s ", name);
+    flow_steps_write(t, n, steps);
     text_add(t, "\n");
 }
 

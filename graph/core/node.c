@@ -103,7 +103,9 @@ static bool call_check(const op_call *c) {
         if (c->in[i] && c->in[i]->node->graph != c->graph)
             return op_fail(
                 c, WEFT_ARGUMENT,
-                "operand %d belongs to graph %s%s, an operand before it to graph %s: all operands of an op must be of one graph, so build it there again (graphs share the parameters of a scope, but not values)",
+                "operand %d belongs to graph %s%s, an operand before it to graph %s: all operands of an op must "
+                "be of one graph, so build it there again (graphs share the parameters of a scope, but not "
+                "values)",
                 i, c->in[i]->node->graph->name,
                 c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
     bool is_list = op->max_in < 0 || op->max_in > 8; /* a list of any length: no operand is optional */

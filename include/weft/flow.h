@@ -14,33 +14,35 @@
 extern "C" {
 #endif
 
-/* Sets the flow "train", which holds where no other is named.
+/** Sets the flow "train", which holds where no other is named.
  *
- * weft_flow(model, "d_step*5 g_step"); weft_flow(model, "d_step{accumulate=4} g_step"); weft_flow(model,
- * "0-999: d_step; 1000-: d_step*5 g_step");
+ *     weft_flow(model, "d_step*5 g_step");
+ *     weft_flow(model, "d_step{accumulate=4} g_step");
+ *     weft_flow(model, "0-999: d_step; 1000-: d_step*5 g_step");
  *
- * Steps have blanks between them. `*5` runs a step five times. In braces stand `accumulate=K`, the number
- * of micro-batches (without it, that of weft_compile_options; a graph has one number in a flow), and
- * `batch=next` or `batch=same`, separated by commas. A range of iterations, "0-999:" or "1000-:", holds
- * for the steps up to the next ';', and steps without a range run in each iteration. Every iteration must
- * have a step.
+ * Steps have blanks between them. `*5` runs a step five times. In braces stand `accumulate=K`, the number of
+ * micro-batches, and `batch=next` or `batch=same`, separated by commas. A graph has one number of
+ * micro-batches in a flow, which any of its steps says; else weft_compile_options does. A range of
+ * iterations, "0-999:" or "1000-:", holds for the steps up to the next ';', and steps without a range run in
+ * each iteration. Every iteration must have a step.
  *
- * The first step of an iteration takes new batches each time it runs, and the other steps run on the batch
- * that is there: in "d_step*5 g_step" an iteration takes five batches, and g_step sees the fifth.
- * batch=next lets any step take new ones, batch=same lets all runs of a step have one batch. A step that
- * runs on micro-batches of another may have fewer: of 4 it takes each, each second, or the first.
+ * The first step of an iteration that has inputs takes new batches each time it runs, and the other steps run
+ * on the batch that is there: in "d_step*5 g_step" an iteration takes five batches, and g_step sees the
+ * fifth. batch=next lets a step take new ones, too; batch=same lets all runs of a step have those of the step
+ * before. A step that runs on micro-batches of another may have fewer: of 4 it takes each, each second, or
+ * the first. A graph without inputs takes no batches.
  *
  * A second call replaces the flow. Flows are saved with the model. Errors stick, like a builder's: a text
  * that breaks these rules is WEFT_ARGUMENT; weft_compile() reports a name that no graph has (WEFT_NAME). */
 WEFT_API weft_status weft_flow(weft_model *model, const char *steps);
-/** The same for a flow of any name, which weft_compile_options.flow selects. No graph may have the name. */
+/** The same for a flow of any name, which weft_compile_options.flow selects. */
 WEFT_API weft_status weft_flow_named(weft_model *model, const char *name, const char *steps);
 /** The name of flow 0, 1, ... of a model; NULL past the end. The model owns it. */
 WEFT_API const char *weft_flow_name(const weft_model *model, int index);
 
 /** Which batches a step runs on. */
 typedef enum weft_flow_batch {
-    WEFT_FLOW_AUTO = 0, /**< the first step of an iteration as NEXT, the others as SAME */
+    WEFT_FLOW_AUTO = 0, /**< the first step of an iteration that has inputs as NEXT, the others as SAME */
     WEFT_FLOW_NEXT = 1, /**< new batches, each time that it runs */
     WEFT_FLOW_SAME = 2, /**< those of the step before it that took new ones */
 } weft_flow_batch;
@@ -50,7 +52,7 @@ typedef struct weft_flow_step {
     const char *graph;     /**< name of the graph that runs; the plan owns it */
     int repeat;            /**< how many times in a row, from 1 */
     int accumulate;        /**< micro-batches of each time, on each rank, from 1 */
-    weft_flow_batch batch; /**< which batches it takes */
+    weft_flow_batch batch; /**< which batches it takes; SAME of a graph without inputs */
     int64_t from;          /**< first iteration that has the step */
     int64_t to;            /**< the iteration behind the last one; INT64_MAX: no end */
 } weft_flow_step;

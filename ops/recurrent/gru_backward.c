@@ -80,8 +80,8 @@ static bool reached(const gru_rows *l, weft_value *ka, weft_value *du, weft_valu
     const recurrent_steps *r = &l->r;
     const int64_t shape[] = {r->batch, GRU_GATES, r->hidden}, axis = 1;
     weft_value **u = arena_new_array(&r->g->model->arena, 2 * (size_t)r->steps, sizeof *u);
-    weft_value **p = u + r->steps, *last = NULL;
     if (!u) return model_fail(r->g->model, r->g, WEFT_MEMORY, "gru: out of memory");
+    weft_value **p = u + r->steps, *last = NULL;
     for (int64_t s = 0; s < r->steps; s++) {
         int64_t t = r->reverse ? r->steps - 1 - s : s;
         u[t] = steps_at(r, du, s);

@@ -95,8 +95,8 @@ typedef struct lstm_reached {
 static bool reached(const lstm_rows *l, weft_value *du, weft_value *u0, lstm_reached *to) {
     const recurrent_steps *r = &l->r;
     weft_value **u = arena_new_array(&r->g->model->arena, 3 * (size_t)r->steps, sizeof *u);
-    weft_value **p = u + r->steps, **v = p + r->steps, *last_p = NULL, *q = u0;
     if (!u) return model_fail(r->g->model, r->g, WEFT_MEMORY, "lstm: out of memory");
+    weft_value **p = u + r->steps, **v = p + r->steps, *last_p = NULL, *q = u0;
     for (int64_t s = 0; s < r->steps; s++) {
         int64_t t = r->reverse ? r->steps - 1 - s : s;
         u[t] = steps_at(r, du, s);

@@ -112,8 +112,6 @@ weft_value *reduce_kept(const weft_node *n, weft_value *v) {
     return v && !shape_equal(&v->type, &kept) ? weft_reshape(v, kept.ndim, kept.shape) : v;
 }
 
-/* dx is dy / (number of equal ones) where x is equal to y, as in PyTorch; where y is NaN nothing is equal,
- * and dx is dy 0 / 0, NaN. */
 /* ---- amax and amin ---- */
 
 const op_attr reduce_extremum_attrs[] = {REDUCE_ATTRS, {0}};
@@ -149,6 +147,8 @@ const op_sample reduce_extremum_samples[] = {
     {0},
 };
 
+/* dx is dy / (number of equal ones) where x is equal to y, as in PyTorch; where y is NaN nothing is equal,
+ * and dx is dy 0 / 0, NaN. */
 void reduce_extremum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const sum_attrs *a = n->attrs;
     weft_value *x = n->in[0], *y = reduce_kept(n, &n->out[0]), *dy = reduce_kept(n, dout[0]);

@@ -109,7 +109,12 @@ weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_
     }
     int ranks = options->num_replicas ? options->num_replicas : 1;
     bool is_part = ranks >= 1 && options->rank >= 0 && options->rank < ranks && options->in_a_row >= 0;
-    if (!is_part || (options->all && options->in_a_row)) {
+    if (options->all && options->in_a_row) {
+        error_set(error, WEFT_ARGUMENT, "loader: all: every rank sees all batches, so in_a_row=%d must be 0",
+                  options->in_a_row);
+        return NULL;
+    }
+    if (!is_part) {
         error_set(error, WEFT_ARGUMENT, "loader: rank %d of %d, %d batches in a row: there is no such part",
                   options->rank, options->num_replicas, options->in_a_row);
         return NULL;

@@ -18,25 +18,35 @@ bool flow_has(const weft_plan *plan, const char *graph) {
     return false;
 }
 
-/* Micro-batches of a step that does not say how many. */
-static int accumulate_else(const weft_plan *plan, const weft_graph *g) {
+/* Micro-batches of a graph by any of its steps, else by the options. */
+static int accumulate_said(const weft_plan *plan, const weft_graph *g) {
+    for (int i = 0; i < plan->n_flow; i++)
+        if (plan->flow[i].accumulate && strcmp(plan->flow[i].graph, g->name) == 0)
+            return plan->flow[i].accumulate;
     return graph_accumulates(g) ? plan->options.accumulate : 1;
+}
+
+/* What the steps leave open: the number of micro-batches, and that a graph without inputs takes no batch. */
+static void fill_in(weft_plan *plan) {
+    for (int i = 0; i < plan->n_flow; i++) {
+        weft_flow_step *s = &plan->flow[i];
+        const weft_graph *g = graph_find(plan->source, s->graph);
+        s->accumulate = accumulate_said(plan, g);
+        if (!graph_takes_batches(g)) s->batch = WEFT_FLOW_SAME;
+        if (s->accumulate > plan->accumulate_most) plan->accumulate_most = s->accumulate;
+    }
 }
 
 /* Without a flow in the model: each training graph once, in order, from the first iteration on. */
 static bool flow_make(weft_plan *plan) {
+    arena *memory = &plan->model->arena;
     const weft_model *m = plan->source;
     plan->flow_name = FLOW_DEFAULT;
-    plan->flow = arena_new_array(&plan->model->arena, (size_t)weft_graph_count(m) + 1, sizeof *plan->flow);
+    plan->flow = arena_new_array(memory, (size_t)weft_graph_count(m) + 1, sizeof *plan->flow);
     for (const weft_graph *g = m->graphs; plan->flow && g; g = g->next) {
         if (g->mode != WEFT_TRAIN) continue;
         weft_flow_step *s = &plan->flow[plan->n_flow++];
-        *s = (weft_flow_step){arena_copy(&plan->model->arena, g->name),
-                              1,
-                              accumulate_else(plan, g),
-                              WEFT_FLOW_AUTO,
-                              0,
-                              INT64_MAX};
+        *s = (weft_flow_step){arena_copy(memory, g->name), 1, 0, WEFT_FLOW_AUTO, 0, INT64_MAX};
         if (!s->graph) return false;
     }
     return plan->flow != NULL;
@@ -46,11 +56,7 @@ static bool flow_copy(weft_plan *plan, const flow_entry *e) {
     plan->flow_name = e->name;
     plan->n_flow = e->n;
     plan->flow = arena_new_array(&plan->model->arena, (size_t)e->n, sizeof *plan->flow);
-    for (int i = 0; plan->flow && i < e->n; i++) {
-        plan->flow[i] = e->steps[i];
-        if (!e->steps[i].accumulate)
-            plan->flow[i].accumulate = accumulate_else(plan, graph_find(plan->source, e->steps[i].graph));
-    }
+    for (int i = 0; plan->flow && i < e->n; i++) plan->flow[i] = e->steps[i];
     return plan->flow != NULL;
 }
 
@@ -60,9 +66,14 @@ static bool check_shares(weft_plan *plan, int64_t iteration) {
     const weft_flow_step *taker = NULL;
     for (int i = 0; i < plan->n_flow; i++) {
         const weft_flow_step *s = &plan->flow[i];
-        if (iteration < s->from || iteration >= s->to) continue;
+        if (!flow_runs_in(s, iteration) || !graph_takes_batches(graph_find(plan->source, s->graph))) continue;
         if (flow_batch(plan->flow, i, iteration) == WEFT_FLOW_NEXT) taker = s;
-        if (taker->accumulate % s->accumulate == 0) continue;
+        if (taker && taker->accumulate % s->accumulate == 0) continue;
+        if (!taker)
+            return model_fail(plan->model, NULL, WEFT_ARGUMENT,
+                              "compile: flow %s: %s runs on the batches of the step before it, but no step "
+                              "before it in iteration %lld takes any",
+                              plan->flow_name, s->graph, (long long)iteration);
         return model_fail(
             plan->model, NULL, WEFT_ARGUMENT,
             "compile: flow %s: %s runs on the batches of %s, of whose %d micro-batches it cannot "
@@ -79,9 +90,7 @@ bool flow_choose(weft_plan *plan) {
     if (!(e ? flow_copy(plan, e) : flow_make(plan)))
         return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
     plan->accumulate_most = plan->options.accumulate;
-    for (int i = 0; i < plan->n_flow; i++)
-        if (plan->flow[i].accumulate > plan->accumulate_most)
-            plan->accumulate_most = plan->flow[i].accumulate;
+    fill_in(plan);
     for (int64_t i = 0; i < INT64_MAX; i = flow_change(plan->n_flow, plan->flow, i))
         if (!check_shares(plan, i)) return false;
     return true;

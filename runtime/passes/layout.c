@@ -131,9 +131,10 @@ static bool place_operands(placer *l, weft_node *n, const weft_kernel *kernel) {
 /* Whether pointwise results are channels-last: they are when an operand that is an image or a volume is, and
  * is not row-major too. */
 static bool pointwise_channels_last(const weft_node *n) {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && type_is_image(&n->in[i]->type) && lies_channels_last(n->in[i]) && !lies_row_major(n->in[i]))
-            return true;
+    for (int i = 0; i < n->n_in; i++) {
+        const weft_value *v = n->in[i];
+        if (v && type_is_image(&v->type) && lies_channels_last(v) && !lies_row_major(v)) return true;
+    }
     return false;
 }
 

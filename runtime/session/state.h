@@ -140,7 +140,9 @@ struct weft_session {
     pending deferred;
     char *memory;      /* the arena, then derived values and constants, on a GPU then the inputs */
     uint64_t *offsets; /* by index of a variable: where derived values and constants are */
-    uint64_t *packed;  /* by index of a derived variable: version of the parameter that it was made from */
+    /* By index of a variable: of a derived one the version of the parameter that it was made from, of a
+     * constant 1 once it has been written. */
+    uint64_t *packed;
     /* [plan->n_programs], in the plan's order. */
     bound_program *programs;
     bool profiles;

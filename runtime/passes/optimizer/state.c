@@ -98,7 +98,8 @@ static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *
 /* One buffer a level of the tree of the graph's micro-batches, each as large as the bucket, whole even with
  * ZeRO. Graphs that train the bucket share them. */
 static bool make_gradients(weft_plan *plan, const weft_variable *s, const char *graph) {
-    int of = accumulate_of(plan, graph);
+    bool is_run = !plan->options.flow || flow_has(plan, graph);
+    int of = is_run ? accumulate_of(plan, graph) : 1;
     for (int l = 0; of > 1 && l < accumulate_levels(of); l++) {
         weft_variable *g =
             make(plan->model, VARIABLE_GRADIENT, s->type, (weft_init){0}, "gradient.%s/%d", s->path, l);

@@ -6,6 +6,7 @@
 
 #include "graph/core/graph.h"
 #include "runtime/plan/program.h"
+#include "runtime/plan/refresh.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +23,18 @@ typedef struct timing {
     double *ms; /* of each timed step */
 } timing;
 
-/* Records the losses of the last micro-batch, as means over all ranks. */
+/* Records the losses of the last iteration, as means over all ranks. */
 static int note_losses(timing *t) {
-    for (int g = 0; g < t->work.flow.n_graphs; g++)
-        for (int i = 0; i < t->work.flow.graphs[g].n_out; i++) {
-            const char *name = t->work.flow.graphs[g].out[i].name;
-            double mean = (double)t->work.flow.graphs[g].values[i] / world_size(t->o);
-            int status = world_sum(t->o, 1, &mean);
-            if (status >= 0) return status;
-            if (!json_object_get(t->losses, name)) json_object_set_new(t->losses, name, json_array());
-            json_array_append_new(json_object_get(t->losses, name), json_number(mean));
-        }
+    const flow *f = &t->work.flow;
+    for (int i = 0; i < f->n_values; i++) {
+        double mean = f->values[i] / f->world;
+        int status = world_sum(t->o, 1, &mean);
+        if (status >= 0) return status;
+        if (!f->has_value[i]) continue;
+        if (!json_object_get(t->losses, f->names[i]))
+            json_object_set_new(t->losses, f->names[i], json_array());
+        json_array_append_new(json_object_get(t->losses, f->names[i]), json_number(mean));
+    }
     return -1;
 }
 
@@ -82,12 +84,22 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Floating-point operations of one step, 0 if unknown. */
-static double step_flops(const timing *t) {
+/* Floating-point operations of a graph's step, with all its micro-batches. */
+static double graph_flops(const weft_plan *plan, const char *graph) {
     double flops = 0;
-    for (int i = 0; i < t->work.plan->n_programs; i++)
-        if (t->work.plan->programs[i].phase == PHASE_WHOLE)
-            flops += program_flops(&t->work.plan->programs[i]);
+    for (int i = 0; i < plan->n_programs; i++)
+        if (strcmp(plan->programs[i].name, graph) == 0)
+            flops += program_runs_in_step(&plan->programs[i]) * program_flops(&plan->programs[i]);
+    return flops;
+}
+
+/* Floating-point operations of one iteration; 0 if unknown, and where iterations differ. */
+static double step_flops(const timing *t) {
+    const flow *f = &t->work.flow;
+    double flops = 0;
+    if (flow_change(f->n_steps, f->steps, 0) < INT64_MAX) return 0;
+    for (int i = 0; i < f->n_steps; i++)
+        flops += f->steps[i].repeat * graph_flops(t->work.plan, f->steps[i].graph);
     return flops;
 }
 

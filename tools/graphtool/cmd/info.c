@@ -2,6 +2,7 @@
  * JSON. */
 #include "tools/graphtool/common/tools.h"
 
+#include "graph/core/flow.h"
 #include "graph/core/graph.h"
 #include "graph/core/minimize.h"
 
@@ -71,7 +72,19 @@ static json_t *trains_json(const weft_graph *g) {
     return list;
 }
 
-/* Keys are stable: "graphs" and "subgraphs" with what the text shows. */
+static json_t *flows_json(const weft_model *m) {
+    json_t *flows = json_object();
+    for (const flow_entry *e = m->flows; e; e = e->next) {
+        text t = {0};
+        flow_steps_write(&t, e->n, e->steps);
+        char *steps = text_detach(&t);
+        json_object_set_new(flows, e->name, json_string(steps ? steps : ""));
+        free(steps);
+    }
+    return flows;
+}
+
+/* Keys are stable: "graphs", "flows" and "subgraphs" with what the text shows. */
 static int info_json(const weft_model *m, const subgraph *subs, int n_subs, const char *path) {
     json_t *graphs = json_array(), *groups = json_array();
     for (const weft_graph *g = m->graphs; g; g = g->next)
@@ -85,9 +98,9 @@ static int info_json(const weft_model *m, const subgraph *subs, int n_subs, cons
                               subs[i].parameters, "elements", (json_int_t)subs[i].elements, "frozen",
                               (json_int_t)subs[i].frozen, "bytes", (json_int_t)subs[i].bytes, "state_bytes",
                               (json_int_t)subs[i].state_bytes));
-    return out_json(path,
-                    json_pack("{s:s, s:I, s:b, s:o, s:o}", "model", m->name, "batch", (json_int_t)m->batch,
-                              "checksum", !m->is_unsealed, "graphs", graphs, "subgraphs", groups));
+    return out_json(path, json_pack("{s:s, s:I, s:b, s:o, s:o, s:o}", "model", m->name, "batch",
+                                    (json_int_t)m->batch, "checksum", !m->is_unsealed, "flows", flows_json(m),
+                                    "graphs", graphs, "subgraphs", groups));
 }
 
 /* ---- text ---- */
@@ -120,6 +133,8 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
         if (subs[i].state_bytes) text_add(&t, ", state %s", show_bytes(subs[i].state_bytes).text);
         text_add(&t, subs[i].frozen ? ", %" PRId64 " frozen\n" : "\n", subs[i].frozen);
     }
+    if (m->flows) text_add(&t, "\n");
+    for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_text(&t, g);
     char *all = text_detach(&t);
     if (!all) return tool_fail("out of memory");

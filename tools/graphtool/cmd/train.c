@@ -61,14 +61,10 @@ static int open_data(training *t, const weft_model *m) {
 /* The number of steps. */
 static int count_steps(training *t) {
     const options *o = t->o;
-    int64_t takes = flow_takes(&t->flow, 0), all = weft_loader_batches(t->data.loader);
-    if (t->data.n && takes > all)
-        return tool_fail("%lld samples are %lld batches of %lld, fewer than the %lld that an iteration takes"
-                         " on all ranks: use --batch=N",
-                         (long long)t->data.samples, (long long)all, (long long)t->data.batch, (long long)takes);
     int64_t epochs = o->epochs ? o->epochs : o->steps ? INT64_MAX : 1, most = o->steps ? o->steps : INT64_MAX;
-    t->steps = t->data.n ? flow_iterations(&t->flow, epochs, all, most) : o->steps;
-    return -1;
+    t->steps = o->steps;
+    if (!t->data.n) return -1;
+    return flow_count(&t->flow, epochs, weft_loader_batches(t->data.loader), most, &t->steps);
 }
 
 static int open_validation(training *t, const weft_model *m) {

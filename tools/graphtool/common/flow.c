@@ -5,6 +5,8 @@
 
 #include "tools/graphtool/common/world.h"
 
+#include "graph/core/flow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,58 +48,44 @@ void flow_close(flow *f) {
 
 /* ---- iterations ---- */
 
-static bool runs_in(const weft_flow_step *s, int64_t iteration) {
-    return s->from <= iteration && iteration < s->to;
-}
-
-/* Whether step i takes new batches; `is_first`: no step of the iteration has run. */
-static bool takes_new(const weft_flow_step *s, bool is_first) {
-    return s->batch == WEFT_FLOW_NEXT || (s->batch == WEFT_FLOW_AUTO && is_first);
-}
-
 int64_t flow_takes(const flow *f, int64_t iteration) {
     int64_t takes = 0;
-    bool is_first = true;
     for (int i = 0; i < f->n_steps; i++) {
         const weft_flow_step *s = &f->steps[i];
-        if (!runs_in(s, iteration)) continue;
-        if (takes_new(s, is_first)) takes += (int64_t)s->repeat * s->accumulate;
-        is_first = false;
+        if (flow_runs_in(s, iteration) && flow_batch(f->steps, i, iteration) == WEFT_FLOW_NEXT)
+            takes += (int64_t)s->repeat * s->accumulate;
     }
     return takes * f->world;
 }
 
-/* The first iteration after this one in which other steps run. */
-static int64_t change_after(const flow *f, int64_t iteration) {
-    int64_t next = INT64_MAX;
-    for (int i = 0; i < f->n_steps; i++) {
-        const weft_flow_step *s = &f->steps[i];
-        if (s->from > iteration && s->from < next) next = s->from;
-        if (s->to > iteration && s->to < next) next = s->to;
-    }
-    return next;
-}
-
-/* Iterations of one epoch that begins with iteration `from`; steps over those that take equally many. */
-static int64_t in_epoch(const flow *f, int64_t from, int64_t batches) {
+/* Iterations of one epoch that begins with iteration `from`, at most `most`; steps over those that take
+ * equally many. */
+static int64_t in_epoch(const flow *f, int64_t from, int64_t batches, int64_t most) {
     int64_t now = from, takes;
-    while (batches >= (takes = flow_takes(f, now))) {
-        int64_t alike = change_after(f, now) - now, fit = batches / takes;
-        int64_t n = fit < alike ? fit : alike;
+    while (now - from < most && batches >= (takes = flow_takes(f, now))) {
+        int64_t alike = flow_change(f->n_steps, f->steps, now) - now, n = takes ? batches / takes : alike;
+        if (n > alike) n = alike;
+        if (n > most - (now - from)) n = most - (now - from);
         now += n;
         batches -= n * takes;
     }
     return now - from;
 }
 
-int64_t flow_iterations(const flow *f, int64_t epochs, int64_t batches, int64_t most) {
-    int64_t all = 0;
-    for (int64_t i = 0; i < epochs && all < most; i++) {
-        int64_t n = in_epoch(f, all, batches);
-        if (!n) break;
-        all += n;
+int flow_count(const flow *f, int64_t epochs, int64_t batches, int64_t most, int64_t *iterations) {
+    *iterations = 0;
+    for (int64_t i = 0; i < epochs && *iterations < most; i++) {
+        int64_t n = in_epoch(f, *iterations, batches, most - *iterations);
+        if (!n)
+            return tool_fail(
+                "iteration %lld of the flow takes %lld batches on all ranks, and the data have %lld: "
+                "use --batch=N",
+                (long long)*iterations, (long long)flow_takes(f, *iterations), (long long)batches);
+        *iterations += n;
     }
-    return all < most ? all : most;
+    if (*iterations < INT64_MAX) return -1;
+    return tool_fail(
+        "from some iteration on the flow takes no batches, so the epoch does not end: use --steps=N");
 }
 
 /* ---- running ---- */
@@ -119,8 +107,8 @@ static int run_step(flow *f, int i, const taken *of, weft_session *session, batc
     graph_run *r = &f->graphs[f->graph_of[i]];
     int at = values_of(f, f->graph_of[i]), micro = f->steps[i].accumulate;
     for (int k = 0; k < micro; k++) {
-        batches_seek(b, of->begin + f->rank * of->each + k * (of->each / micro));
-        if (!batches_next(b)) return tool_fail("the data ended inside an epoch");
+        if (r->n_in) batches_seek(b, of->begin + f->rank * of->each + k * (of->each / micro));
+        if (r->n_in && !batches_next(b)) return tool_fail("the data ended inside an epoch");
         int status = graph_run_once(r, session, b);
         if (status >= 0) return status;
         for (int v = 0; v < r->n_out && at + v < FLOW_VALUES; v++) f->values[at + v] += (double)r->values[v];
@@ -145,8 +133,9 @@ int flow_run(flow *f, weft_session *session, batches *b) {
     memset(f->runs, 0, sizeof f->runs);
     for (int i = 0; i < f->n_steps; i++) {
         const weft_flow_step *s = &f->steps[i];
-        bool is_new = takes_new(s, !now.each);
-        for (int k = 0; runs_in(s, f->iteration) && k < s->repeat; k++) {
+        if (!flow_runs_in(s, f->iteration)) continue;
+        bool is_new = flow_batch(f->steps, i, f->iteration) == WEFT_FLOW_NEXT;
+        for (int k = 0; k < s->repeat; k++) {
             if (is_new) now = (taken){begin, s->accumulate};
             if (is_new) begin += (int64_t)s->accumulate * f->world;
             int status = run_step(f, i, &now, session, b);

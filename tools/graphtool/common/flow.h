@@ -3,8 +3,11 @@
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_FLOW_H
 
 #include "tools/graphtool/common/feed.h"
+#include "tools/graphtool/common/progress.h"
 
-enum { FLOW_MAX_GRAPHS = 64, FLOW_STEPS = 256, FLOW_VALUES = 32 };
+#include "graph/core/flow.h"
+
+enum { FLOW_MAX_GRAPHS = 64, FLOW_STEPS = FLOW_MAX_STEPS, FLOW_VALUES = PROGRESS_MAX };
 
 typedef struct flow {
     int n_graphs, n_steps, n_values;
@@ -28,9 +31,9 @@ void flow_close(flow *f);
 
 /* Batches that an iteration takes, on all ranks together. */
 int64_t flow_takes(const flow *f, int64_t iteration);
-/* Iterations of so many epochs of `batches` each, from iteration 0; an epoch ends when it has too few
- * left. At most `most`. */
-int64_t flow_iterations(const flow *f, int64_t epochs, int64_t batches, int64_t most);
+/* Counts the iterations of so many epochs of `batches` each, from iteration 0, at most `most`; an epoch ends
+ * when it has too few left. -1, or the exit status after telling of an iteration that no epoch has room for. */
+int flow_count(const flow *f, int64_t epochs, int64_t batches, int64_t most, int64_t *iterations);
 /* Runs the next iteration from the next batch on, and moves behind those that it takes. */
 int flow_run(flow *f, weft_session *session, batches *b);
 
