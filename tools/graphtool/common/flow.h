@@ -31,8 +31,9 @@ void flow_close(flow *f);
 
 /* Batches that an iteration takes, on all ranks together. */
 int64_t flow_takes(const flow *f, int64_t iteration);
-/* Counts the iterations of so many epochs of `batches` each, from iteration 0, at most `most`; an epoch ends
- * when it has too few left. -1, or the exit status after telling of an iteration that no epoch has room for. */
+/* Counts the iterations of so many epochs of `batches` each, from iteration 0, at most `most`; an epoch
+ * ends when it has too few left. -1, or the exit status after telling of an iteration that no epoch has
+ * room for. */
 int flow_count(const flow *f, int64_t epochs, int64_t batches, int64_t most, int64_t *iterations);
 /* Runs the next iteration from the next batch on, and moves behind those that it takes. */
 int flow_run(flow *f, weft_session *session, batches *b);
