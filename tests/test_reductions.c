@@ -76,6 +76,10 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
     X(2, plain,    weft_prod(x, 0, NULL, false),                        "x.prod()")                          \
     X(2, zeros,    weft_prod(weft_slice(x, 2, 1, 4), 2, AXES(0, 2), false), "x[:, :, 1:].prod(2).prod(0)")   \
     X(0, special,  weft_prod(x, 1, AXES(2), false),                     "x.prod(2)")                         \
+    X(0, ties,     weft_prod(weft_cast(x, WEFT_I32), 1, AXES(0), true), "x.int().prod(0, keepdim=True)")     \
+    X(0, special,  weft_prod(weft_cast(weft_isnan(x), WEFT_BOOL), 1, AXES(-1), false), "x.isnan().prod(-1)") \
+    X(0, zeros,    weft_prod(weft_cast(weft_offset(x, 9), WEFT_U8), 2, AXES(1, -1), false), "(x + 9).byte().prod(1).prod(1)") \
+    X(0, plain,    weft_prod(weft_cast(weft_offset(weft_scale(x, 9), 99), WEFT_I64), 0, NULL, false), "(x * 9 + 99).long().prod()") \
     X(2, plain,    weft_cumsum(x, 1),                                   "x.cumsum(1)")                       \
     X(2, plain,    weft_cumsum(x, -1),                                  "x.cumsum(-1)")                      \
     X(2, ties,     weft_cumsum(x, 0),                                   "x.cumsum(0)")                       \
@@ -85,6 +89,8 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
     X(2, plain,    weft_cumprod(x, 1),                                  "x.cumprod(1)")                      \
     X(2, zeros,    weft_cumprod(x, 2),                                  "x.cumprod(2)")                      \
     X(2, zeros,    weft_cumprod(x, 0),                                  "x.cumprod(0)")                      \
+    X(0, ties,     weft_cumprod(weft_cast(x, WEFT_I32), 1),             "x.int().cumprod(1)")                \
+    X(0, zeros,    weft_cumprod(weft_cast(x, WEFT_BOOL), 2),            "x.bool().cumprod(2)")               \
     X(0, special,  weft_cumprod(x, 2),                                  "x.cumprod(2)")                      \
     X(2, plain,    weft_max(x, 1, false, NULL),                         "x.max(1).values")                   \
     X(2, ties,     weft_max(x, 2, true, NULL),                          "x.max(2, keepdim=True).values")     \
@@ -250,7 +256,8 @@ TEST(results_and_their_gradients_are_pytorchs_at_any_batch) {
     X(weft_min(x, -4, false, NULL),                   "min: f32[2,3,4] has no axis -4")                      \
     X(weft_prod(x, 1, AXES(3), false),                "prod: f32[2,3,4] has no axis 3")                      \
     X(weft_cumsum(x, 3),                              "cumsum: f32[2,3,4] has no axis 3")                    \
-    X(weft_cumprod(weft_cast(x, WEFT_I64), 1),        "cumprod: operand 0 is i64[2,3,4]")
+    X(weft_prod(weft_cast(x, WEFT_I64), 1, AXES(3), false), "prod: i64[2,3,4] has no axis 3")                \
+    X(weft_cumprod(weft_cast(x, WEFT_I64), 3),        "cumprod: i64[2,3,4] has no axis 3")
 /* clang-format on */
 
 static weft_value *build_wrong(int row, weft_value *x) {

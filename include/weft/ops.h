@@ -113,7 +113,7 @@ WEFT_API weft_value *weft_mean(weft_value *x, int n_axes, const int64_t *axes, b
 WEFT_API weft_value *weft_amax(weft_value *x, int n_axes, const int64_t *axes, bool keep);
 /** The smallest element; otherwise as weft_amax(). */
 WEFT_API weft_value *weft_amin(weft_value *x, int n_axes, const int64_t *axes, bool keep);
-/** The product. */
+/** The product; i64 of integers and bool. */
 WEFT_API weft_value *weft_prod(weft_value *x, int n_axes, const int64_t *axes, bool keep);
 /** Whether any element is not 0 (NaN is not), as bool; x of any type. */
 WEFT_API weft_value *weft_any(weft_value *x, int n_axes, const int64_t *axes, bool keep);
@@ -140,7 +140,8 @@ WEFT_API weft_value *weft_logsumexp(weft_value *x, int n_axes, const int64_t *ax
 WEFT_API weft_value *weft_vector_norm(weft_value *x, double p, int n_axes, const int64_t *axes, bool keep);
 /** The sum of each element and those before it along an axis, in the shape of x; i64 of integers and bool. */
 WEFT_API weft_value *weft_cumsum(weft_value *x, int axis);
-/** The product of each element and those before it along an axis, in the shape of x. */
+/** The product of each element and those before it along an axis, in the shape of x; i64 of integers and
+ * bool. */
 WEFT_API weft_value *weft_cumprod(weft_value *x, int axis);
 /** @} */
 

@@ -1,13 +1,15 @@
-/* cumprod.c - the product of an element and those before it along an axis; torch.cumprod. With e[i] the
- * product before element i, dx[i] = e[i] g[i], where g[i] = dy[i] + x[i + 1] g[i + 1]: there is no division,
- * so zeros are no exception, and the gradients of the gradient are of the same kind. */
+/* cumprod.c - the product of an element and those before it along an axis; torch.cumprod. Of integers and
+ * bool it is i64, as in PyTorch, modulo 2^64. With e[i] the product before element i, dx[i] = e[i] g[i],
+ * where g[i] = dy[i] + x[i + 1] g[i + 1]: there is no division, so zeros are no exception, and the gradients
+ * of the gradient are of the same kind. */
 #include "ops/reduce/scan.h"
 
 static const op_attr attrs[] = {
     SCAN_ATTRS, {"exclusive", ATTR_BOOL, offsetof(scan_attrs, exclusive), 0, 0}, {0}};
 
 static bool infer(op_call *c) {
-    return op_want_float(c, 0) && scan_infer(c, op_in(c, 0)->dtype);
+    weft_dtype dtype = op_in(c, 0)->dtype;
+    return scan_infer(c, dtype_is_float(dtype) ? dtype : WEFT_I64);
 }
 
 /* x[i + 1] g[i + 1] is the state of h[i] = x[i] h[i + 1] + x[i] dy[i] before step i. For an exclusive product
@@ -47,7 +49,10 @@ const weft_op weft_op_cumprod = {
                                    {"f32[3,2600]", "axis=1", .low = 0.98, .high = 1.02},
                                    {"f32[130,300]", "axis=0 reverse=1", .low = 0.9, .high = 1.1},
                                    {"f32[2,3]", "axis=2", .error = "f32[2,3] has no axis 2"},
-                                   {"i64[3]", .error = "must be floating point"},
+                                   {"i64[5,9]", "axis=1", .out = "i64[5,9]", .below = 1000},
+                                   {"i32[40,3]", "axis=0 exclusive=1", .out = "i64[40,3]", .below = 9},
+                                   {"u8[2,3000]", "axis=1 reverse=1", .out = "i64[2,3000]", .below = 256},
+                                   {"bool[2,300]", "axis=1", .out = "i64[2,300]", .below = 2},
                                    {0}},
 };
 

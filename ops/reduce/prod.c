@@ -80,6 +80,21 @@ const weft_op weft_op_prod = {
                                    {0}},
 };
 
+/* Of integers, as i64: the first of the products from the last element on, axis by axis. */
+static weft_value *whole_prod(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
+    if (!reduce_fits("prod", x, false, n_axes, axes)) return NULL;
+    place p = place_of(x);
+    weft_value *y = x->type.ndim ? x : weft_cast(x, WEFT_I64);
+    for (int i = 0; i < (axes ? n_axes : x->type.ndim); i++) {
+        int64_t axis = axes ? axes[i] : i;
+        y = placed(y, p);
+        y = op_value(&weft_op_cumprod, 1, &y, &(scan_attrs){.axis = axis, .reverse = true});
+        y = weft_slice(placed(y, p), (int)axis, 0, 1);
+    }
+    return keep || !x->type.ndim ? y : reduce_squeeze(y, n_axes, axes, p);
+}
+
 weft_value *weft_prod(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
+    if (x && !dtype_is_float(x->type.dtype)) return whole_prod(x, n_axes, axes, keep);
     return reduce_value(&weft_op_prod, x, n_axes, axes, (sum_attrs){.keep = keep});
 }

@@ -35,22 +35,40 @@ static double next(const kernel_call *c, scan_kind kind, const int64_t *at, doub
     return kind == SCAN_SUM ? h + x : kind == SCAN_PROD ? h * x : x * h + element_get(&c->in[1], at);
 }
 
+/* The same of integers: modulo 2^64. */
+static uint64_t next_whole(const kernel_call *c, scan_kind kind, const int64_t *at, uint64_t h) {
+    uint64_t x = (uint64_t)element_int(&c->in[0], at);
+    return kind == SCAN_SUM ? h + x : h * x;
+}
+
+/* One line, from at[axis] = 0 on. */
+static void line_reference(const kernel_call *c, const scan_lines *l, int64_t axis, int64_t *at) {
+    bool is_whole = !dtype_is_float(c->in[0].type.dtype);
+    double before, h = l->kind == SCAN_PROD;
+    uint64_t whole_before, whole = l->kind == SCAN_PROD;
+    for (int64_t i = 0; i < l->n; i++) {
+        at[axis] = l->reverse ? l->n - 1 - i : i;
+        if (is_whole) {
+            whole_before = whole;
+            whole = next_whole(c, l->kind, at, whole);
+            element_set_int(&c->out[0], at, (int64_t)(l->exclusive ? whole_before : whole));
+        } else {
+            before = h;
+            h = next(c, l->kind, at, h);
+            element_set(&c->out[0], at, l->exclusive ? before : h);
+        }
+    }
+    at[axis] = 0;
+}
+
 weft_status scan_reference(const kernel_call *c) {
     scan_lines l = scan_lines_of(c->node);
     int64_t axis = ((const scan_attrs *)c->attrs)->axis, at[WEFT_MAX_NDIM] = {0};
     tensor_type lines = c->in[0].type;
     axis_resolve(&axis, lines.ndim);
     lines.shape[axis] = 1;
-    do {
-        double before, h = l.kind == SCAN_PROD;
-        for (int64_t i = 0; i < l.n; i++) {
-            at[axis] = l.reverse ? l.n - 1 - i : i;
-            before = h;
-            h = next(c, l.kind, at, h);
-            element_set(&c->out[0], at, l.exclusive ? before : h);
-        }
-        at[axis] = 0;
-    } while (index_next(&lines, at));
+    do line_reference(c, &l, axis, at);
+    while (index_next(&lines, at));
     return WEFT_OK;
 }
 

@@ -18,7 +18,7 @@ template <class T> struct scan_types {
     using OUT = T;
 };
 struct scan_integers {
-    using A = int64_t;
+    using A = uint64_t; /* modulo 2^64 */
     using OUT = int64_t;
 };
 template <> struct scan_types<int64_t> : scan_integers {};
