@@ -40,7 +40,7 @@ SAME = [
 ]
 SUITES = {  # by the beginning of a file's name; the first that fits
     "ops/cuda/": ["test_cuda_ops"],
-    "ops/cpu/simd/": ["test_ops", "test_simd_sweep"],
+    "ops/cpu/simd/": ["test_ops", "test_simd_sweep", "test_fused"],
     "ops/cpu/": ["test_ops", "test_onednn_sweep"],
     "ops/": ["test_gradients", "test_ops", "test_simd_sweep", "test_cuda_ops"],
 }
@@ -98,8 +98,8 @@ def flips(tree):
 
 
 def includers(tree, name):
-    """A header and the files that include it, directly or not; another file alone."""
-    found, new = set(), {name}
+    """A file, and those that include it or its header, directly or not."""
+    found, new = set(), {name, re.sub(r"(_kit)?\.c$", ".h", name)}
     while new:
         found |= new
         headers = [n for n in new if n.endswith((".h", ".cuh"))]
@@ -111,7 +111,7 @@ def includers(tree, name):
 def ops_of(tree, name):
     """The ops that a file names, or its includers do, or else those of its folder."""
     ops = set(re.findall(r"^X\((\w+)", (tree / "ops/list.h").read_text(), re.M))
-    text = " ".join((tree / file).read_text() for file in includers(tree, name)).replace("weft_op_", "")
+    text = " ".join((tree / file).read_text() for file in includers(tree, name) if (tree / file).exists()).replace("weft_op_", "")
     family = {path.stem for path in (tree / "ops" / Path(name).parent.name).glob("*.c")}
     return sorted(ops & set(re.findall(r"[a-z]\w*", text)) or ops & family)
 

@@ -284,12 +284,19 @@ static double library_bound(const weft_node *n) {
     return strncmp(n->op->name, "conv", 4) == 0 ? 3e-5 : 0;
 }
 
-/* Are the tensors equal up to rounding to `as`, or within `least`? If not, `at` is the first place where they
+enum { EXACT = -1 };
+
+/* Beside the bound of the result's type. */
+static double least_bound(const weft_node *n) {
+    return op_is_exact(n->op) ? EXACT : fmax(library_bound(n), cancelling_bound(n));
+}
+
+/* Are the tensors equal up to rounding to `as`, or within `least`? (EXACT: equal.) If not, `at` is the first place where they
  * differ, and *most the largest element. */
 static bool is_alike(const tensor *got, const tensor *want, weft_dtype as, bool repeats, double least,
                      int64_t at[WEFT_MAX_NDIM], double *most) {
     enum { F16_SAFE = 4096 }; /* sums of more equal elements may leave f16 on their way */
-    double bound = fmax(bound_of(as, repeats) * long_factor(as), least);
+    double bound = least == EXACT ? 0 : fmax(bound_of(as, repeats) * long_factor(as), least);
     bool exact = !dtype_is_float(want->type.dtype);
     *most = 0;
     do *most = fmax(*most, fabs(element_get(want, at)));
@@ -339,7 +346,7 @@ static bool kernel_check(weft_node *n, const char *of, const weft_kernel *kernel
     if (!declined && CHECK_SAYS(error.status == WEFT_OK, "%s: %s", what, error.text)) {
         for (int k = 0; k < n->n_out; k++)
             compare(what, "result", k, &got.out[k].t, &want->out[k].t, rounded_to(n, kernel, k), repeats,
-                    fmax(library_bound(n), cancelling_bound(n)));
+                    least_bound(n));
         for (int i = 0; i < n->n_in; i++)
             if (has_bit(n->op->writes, i) && n->in[i])
                 compare(what, "operand", i, &got.in[i].t, &want->in[i].t, want->in[i].t.type.dtype, repeats,

@@ -38,6 +38,9 @@ typedef struct sample_range {
 } sample_range;
 sample_range sample_range_of(const op_sample *spec);
 
+/* Ops that move elements, or round each once: every kernel has the same bits. */
+bool op_is_exact(const weft_op *op);
+
 /* Fills a tensor with random values in the sample's ranges. */
 void sample_fill(const op_sample *spec, const tensor *t, test_random *r);
 

@@ -1,6 +1,9 @@
 /* samples.c - see samples.h. */
 #include "support/samples.h"
 
+#include "ops/kit/op_kit.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +24,15 @@ void sample_describe(const op_sample *s, const weft_op *op, char text[600]) {
     snprintf(text, 600, "%s(%.300s) %.200s", op->name, s->in, s->attrs ? s->attrs : "");
 }
 
+/* Numbers that lie between two of bf16's or of f16's, as far from the one as from the other. */
+static void make_ties(const tensor *t) {
+    int64_t at[WEFT_MAX_NDIM] = {0}, i = 0;
+    do {
+        int bits = i++ % 2 ? 8 : 11; /* one more than the type has in [1, 2) */
+        element_set(t, at, ldexp(rint(ldexp(element_get(t, at), bits)), -bits));
+    } while (index_next(&t->type, at));
+}
+
 /* On random operands. */
 static void sample_run(sample *s, const char *what, node_check *check) {
     test_random r = {.state = 7};
@@ -30,6 +42,7 @@ static void sample_run(sample *s, const char *what, node_check *check) {
         if (s->in[i]) {
             data[i] = block_new(&s->in[i]->type, LAYOUT_ROWS);
             sample_fill(s->spec, &data[i].t, &r);
+            if (s->op == &weft_op_cast && dtype_is_float(data[i].t.type.dtype)) make_ties(&data[i].t);
             tensors[i] = data[i].t;
         }
     check(s->n, what, tensors);
