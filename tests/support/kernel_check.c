@@ -291,8 +291,8 @@ static double least_bound(const weft_node *n) {
     return op_is_exact(n->op) ? EXACT : fmax(library_bound(n), cancelling_bound(n));
 }
 
-/* Are the tensors equal up to rounding to `as`, or within `least`? (EXACT: equal.) If not, `at` is the first place where they
- * differ, and *most the largest element. */
+/* Are the tensors equal up to rounding to `as`, or within `least` (EXACT: to the bit)? If not, `at` is the
+ * first place where they differ, and *most the largest element. */
 static bool is_alike(const tensor *got, const tensor *want, weft_dtype as, bool repeats, double least,
                      int64_t at[WEFT_MAX_NDIM], double *most) {
     enum { F16_SAFE = 4096 }; /* sums of more equal elements may leave f16 on their way */
