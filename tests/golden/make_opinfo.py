@@ -2,7 +2,9 @@
 """make_opinfo.py - PyTorch's answers for tests/test_opinfo.c, of the samples that PyTorch tests itself with: op_db and module_db
 of torch.testing._internal, on the CPU in f64 (these need the package expecttest).
 
-    python tests/golden/make_opinfo.py       (writes tests/golden/opinfo.h and opinfo.txt.gz)
+    python tests/golden/make_opinfo.py [--seed S] [--all]       (writes tests/golden/opinfo.h and opinfo.txt.gz)
+
+Seed 0 and a part of the samples are what the repository keeps. With others, build and run test_opinfo, and `git checkout` both files.
 
 MAP has a function for each OpInfo of which Weft has the function: it takes a sample's arguments, and gives the same as C
 (`out[0] = weft_softmax(in[0], 1)`) or raises Refused with a reason, which is counted. opinfo.h has a row for each sample, and
@@ -12,10 +14,10 @@ gradients h0, h1, ... of the sum of the gradients times fixed numbers, by the sa
 Behind the type of a result stands how far PyTorch's f32, or f64 of operands that are one rounding of f32 away, is from it, as a
 part of the largest element. Elements are cut to 16 bits, so f32 holds them too.
 """
+import argparse
 import gzip
 import math
 import random
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -26,9 +28,9 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 
 HERE = Path(__file__).resolve().parent
-MOST_SAMPLES = 30     # of one OpInfo, at equal distances among those that Weft can say
-MOST_ELEMENTS = 800   # of a tensor
-MOST_NUMBERS = 10000  # of all samples of an OpInfo
+MOST_ELEMENTS = 800  # of a tensor
+# Of an OpInfo: samples, at equal distances among those that Weft can say; their numbers; such as differ by numbers alone.
+PART, WHOLE = (30, 10000, 2), (10 ** 6, 10 ** 9, 10 ** 6)
 TYPES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.uint8: "u8",
          torch.bool: "bool"}
 EMPTY, UNBATCHED, SCALAR = "empty tensors", "no batch axis", "an axis of a tensor without axes"
@@ -437,17 +439,21 @@ def _(c, x, num_classes=-1):
     return f"weft_one_hot({c(x)}, {num_classes}, WEFT_I64)"
 
 
+def real_of(dtype):
+    return "real" if dtype == torch.float64 else "WEFT_F32"
+
+
 @maps("arange")
 def _(c, start, end=None, step=1, dtype=None, device=None):
     start, end = (0, start) if end is None else (start, end)
-    real = "WEFT_I64" if dtype is None and not isinstance(start, float) and not isinstance(end, float) else "real"
-    return f"weft_arange(g, {real}, {number(start)}, {number(end)}, {number(step)})"
+    is_whole = dtype is None and not any(isinstance(v, float) for v in (start, end, step))
+    return f"weft_arange(g, {'WEFT_I64' if is_whole else real_of(dtype)}, {number(start)}, {number(end)}, {number(step)})"
 
 
 @maps("linspace")
 def _(c, start, end, steps, dtype=None, device=None):
     refuse(torch.is_tensor(start) or torch.is_tensor(end), "ends that are tensors")
-    return f"weft_linspace(g, real, {number(start)}, {number(end)}, {steps})"
+    return f"weft_linspace(g, {real_of(dtype)}, {number(start)}, {number(end)}, {steps})"
 
 
 @maps("eye")
@@ -539,6 +545,7 @@ def _(c, x, w, b=None):
 @maps("nn.functional.scaled_dot_product_attention")
 def _(c, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     refuse(dropout_p, RANDOM)
+    refuse(k.ndim != q.ndim or v.ndim != q.ndim, "operands of attention that broadcast")
     if attn_mask is None and q.ndim == 4 and q.shape[1] == k.shape[1]:
         return f"weft_attention({c(q)}, {c(k)}, {c(v)}, {flag(is_causal)}, {number(scale or 0)})"
     lift = (lambda t: f"weft_unsqueeze({c(t)}, 0)") if q.ndim == 3 else c
@@ -855,7 +862,8 @@ def show(name, t, note):
 
 
 class Suite:
-    def __init__(self):
+    def __init__(self, seed, limits):
+        self.seed, (self.most_samples, self.most_numbers, self.most_alike) = seed, limits
         self.rows, self.lines, self.refused = [], [], Counter()
 
     def add(self, name, call, statement, lists, narrow):
@@ -926,29 +934,29 @@ def spread(items, n):
     return items if len(items) <= n else [items[i * len(items) // n] for i in range(n)]
 
 
-def seeded(name):
-    seed = sum(map(ord, name))
+def seeded(name, seed):
+    seed += sum(map(ord, name))
     torch.manual_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed)
 
 
-def samples_of(op, name):
-    seeded(name)
+def samples_of(op, name, seed):
+    seeded(name, seed)
     dtype = torch.float64 if torch.float64 in op.dtypes else torch.int64
     return list(op.sample_inputs("cpu", dtype, requires_grad=dtype == torch.float64 and op.supports_autograd))
 
 
 def add_samples(suite, op, name, samples):
     """samples: pairs of a sample and the function that says it in C, with the op that computes it if it is not `op`."""
-    ready, seen = [], Counter()
+    ready, seen, alike = [], Counter(), min(suite.most_alike, 1 if len(samples) > suite.most_samples else 10 ** 6)
     for s, function, *own in samples:
         try:
-            ready.append(prepare(own[0] if own else op, op.name, function, s, seen, 1 if len(samples) > MOST_SAMPLES else 2))
+            ready.append(prepare(own[0] if own else op, op.name, function, s, seen, alike))
         except Refused as reason:
             suite.refused[str(reason)] += 1
-    room, kept = MOST_NUMBERS, 0
-    for made in spread(ready, MOST_SAMPLES):
+    room, kept = suite.most_numbers, 0
+    for made in spread(ready, suite.most_samples):
         count = sum(t.numel() for part in made[2] for t in part)
         if count <= room:
             suite.add(name, *made)
@@ -988,7 +996,7 @@ MODULES = {"nn.LSTM": "l", "nn.LSTMCell": "l", "nn.GRU": "g", "nn.GRUCell": "g",
 
 
 def add_module(suite, info):
-    seeded(info.name)
+    seeded(info.name, suite.seed)
     samples = []
     for given in info.module_inputs_func(info, "cpu", torch.float64, True, True):
         made, forward = given.constructor_input, given.forward_input
@@ -1003,14 +1011,18 @@ def add_module(suite, info):
 
 
 def main():
-    suite, met = Suite(), set()
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given.add_argument("--seed", type=int, default=0)
+    given.add_argument("--all", action="store_true", help="keep every sample")
+    given = given.parse_args()
+    suite, met = Suite(given.seed, WHOLE if given.all else PART), set()
     for info in module_db:
         if info.name in MODULES:
             add_module(suite, info)
     for op in op_db:
         name = op.name + ("." + op.variant_test_name if op.variant_test_name else "")
         if name in MAP:
-            add_samples(suite, op, name, [(s, MAP[name]) for s in samples_of(op, name)])
+            add_samples(suite, op, name, [(s, MAP[name]) for s in samples_of(op, name, suite.seed)])
             met.add(name)
     missing = set(MAP) - met
     if missing:
