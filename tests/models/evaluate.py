@@ -360,6 +360,7 @@ COMPUTE = {
 SEQUENCES = {
     "arange": lambda i, r: torch.arange(*r, dtype=torch.float64), "linspace": lambda i, r: torch.linspace(*r, i[1], dtype=torch.float64),
     "eye": lambda i, r: torch.eye(i[1], i[2]),
+    "constant_tensor": lambda i, r: torch.tensor(r, dtype=DTYPES[i[0]]).reshape(i[1:]),
 }
 
 
@@ -508,7 +509,8 @@ class Evaluation:
         if op == "constant":
             return self.leaf(torch.full(i[1:], r[0], dtype=torch.float32).to(self.dtype))
         if op in SEQUENCES:
-            return self.leaf(SEQUENCES[op](i, r).to(self.dtype))
+            x = SEQUENCES[op](i, r)
+            return self.leaf(x.to(self.dtype)) if x.is_floating_point() else x
         if op in ("random_uniform", "random_normal"):
             return self.random(graph, node, scope)
         if op == "dropout":

@@ -248,8 +248,9 @@ def parts(name):
         shape = g.shape(at.ndim(0, 1, 4))
         axis, n = g.below(len(shape)), 1 + g.below(3)
         sizes = [1 + g.below(3) for _ in range(n)]
-        if name == "chunk":  # all have the same length but the last
-            sizes = [sizes[0]] * (n - 1) + [1 + g.below(sizes[0])]
+        if name == "chunk":  # as long as ceil(length / n), but for the last one
+            least = max(1, sizes[0] - n + 1)
+            sizes = [sizes[0]] * (n - 1) + [least + g.below(sizes[0] - least + 1)]
         if name == "unbind":
             sizes = [1] * n
         x = at(0, shape[:axis] + (sum(sizes),) + shape[axis + 1:])
@@ -429,6 +430,17 @@ def sequence(name):
         y = g.node(name, [], i=i, r=r, shape=shape, mag=abs(begin) + n * abs(step))
         return g.node("mul", [y, g.operand(shape, most=4)], shape=shape, mag=4 * y.mag)
     return draw
+
+
+def constant_tensor(g, at):
+    """Elements that the model holds; data of every type."""
+    shape = g.shape(g.below(5))
+    dtype = g.pick([F32, F32, F32, I64, BOOL])
+    numbers = [round(g.rng.uniform(-2, 2), 3) if dtype == F32 else g.below(2 if dtype == BOOL else 5) for _ in range(g.elements(shape))]
+    y = g.node("constant_tensor", [], i=[dtype, *shape], r=numbers, shape=shape, dtype=dtype, mag=4.0)
+    if dtype != F32:
+        return g.node("cast", [y], i=[F32], shape=shape, mag=4.0)
+    return g.node("mul", [y, g.operand(shape, most=4)], shape=shape, mag=16.0)
 
 
 def einsum(g, at):
@@ -964,7 +976,7 @@ TABLE = {op.name: op for op in [
     Op("index_add", index_add, "x ids src", blind="ids", flat="ids"),
     Op("sort", sort("sort")), Op("topk", sort("topk")), Op("argsort", argsort, blind="x"),
     *(Op(n, parts(n)) for n in "split chunk unbind".split()), *(Op(n, axis_of_one(n)) for n in "squeeze unsqueeze".split()),
-    *(Op(n, sequence(n), "") for n in "arange linspace eye".split()), Op("einsum", einsum, "first rest"),
+    *(Op(n, sequence(n), "") for n in "arange linspace eye".split()), Op("constant_tensor", constant_tensor, ""), Op("einsum", einsum, "first rest"),
     Op("where", where, "c a b", blind="c"),
     *(Op(n, reduce(n)) for n in "mean amax amin".split()), Op("sum", reduce("sum", mag=lambda m, n: m * n)),
     Op("prod", reduce("prod", mag=lambda m, n: m ** min(n, 4))), Op("cumsum", scan("cumsum", lambda m, n: m * n)),
@@ -1022,5 +1034,5 @@ POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu 
                 "logsigmoid selu prelu hardtanh".split())
 
 # Those without operands, and those that are written into every graph that has the kind.
-MAKERS = "input parameter state constant random_uniform random_normal".split()
+MAKERS = "input parameter state constant constant_tensor random_uniform random_normal".split()
 CALLS = "gradients assign minimize output".split()

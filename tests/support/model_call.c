@@ -114,11 +114,26 @@ static bool pointwise(call *c, weft_value **out) {
     return false;
 }
 
+/* The numbers of the call, in the type. */
+static weft_value *constant_tensor(call *c, weft_dtype dtype) {
+    float f32[MOST_REALS];
+    int64_t i64[MOST_REALS];
+    uint8_t small[MOST_REALS];
+    for (int k = 0; k < c->n_r; k++) {
+        f32[k] = (float)c->r[k];
+        i64[k] = (int64_t)c->r[k];
+        small[k] = (uint8_t)c->r[k];
+    }
+    const void *data = dtype == WEFT_F32 ? (void *)f32 : dtype == WEFT_I64 ? (void *)i64 : small;
+    return weft_constant_tensor(c->graph, dtype, c->n_i - 1, c->i + 1, data);
+}
+
 static weft_value *makers(call *c) {
     weft_dtype dtype = (weft_dtype)c->i[0];
     for (int k = 1; k < c->n_i && !strcmp(c->op, "input"); k++)
         if (c->i[k] < 0) c->i[k] = WEFT_BATCH;
     if (!strcmp(c->op, "input")) return weft_input(c->graph, c->name, dtype, c->n_i - 1, c->i + 1);
+    if (!strcmp(c->op, "constant_tensor")) return constant_tensor(c, dtype);
     if (!strcmp(c->op, "constant")) return weft_constant(c->graph, dtype, c->n_i - 1, c->i + 1, c->r[0]);
     if (!strcmp(c->op, "arange")) return weft_arange(c->graph, dtype, c->r[0], c->r[1], c->r[2]);
     if (!strcmp(c->op, "linspace")) return weft_linspace(c->graph, dtype, c->r[0], c->r[1], c->i[1]);

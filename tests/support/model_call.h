@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-enum { MOST_IN = 64, MOST_NUMBERS = 40 };
+enum { MOST_IN = 64, MOST_NUMBERS = 40, MOST_REALS = 800 };
 
 /* A node being built. Operands, integers and reals mean what the op's line in model_call.c makes of them. */
 typedef struct call {
@@ -16,7 +16,7 @@ typedef struct call {
     int n, n_i, n_r;
     weft_value *in[MOST_IN];
     int64_t i[MOST_NUMBERS];
-    double r[MOST_NUMBERS];
+    double r[MOST_REALS];
     weft_value *more[MOST_IN]; /* of gradients, which has several results */
 } call;
 

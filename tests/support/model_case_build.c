@@ -77,7 +77,7 @@ static void read_call(const json_t *node, weft_value *const *values, int n_value
     c->n = (int)json_array_size(in);
     c->n_i = (int)json_array_size(i);
     c->n_r = (int)json_array_size(r);
-    if (c->n > MOST_IN || c->n_i > MOST_NUMBERS || c->n_r > MOST_NUMBERS)
+    if (c->n > MOST_IN || c->n_i > MOST_NUMBERS || c->n_r > MOST_REALS)
         call_stop("too many numbers", c->op);
     for (int k = 0; k < c->n; k++) {
         json_int_t at = json_integer_value(json_array_get(in, (size_t)k)); /* -1: none */
