@@ -179,7 +179,7 @@ static weft_dtype type_in(const answer *a, weft_dtype real) {
 }
 
 static bool is_float(const weft_value *v) {
-    return v->type.dtype == WEFT_F64 || v->type.dtype == WEFT_F32;
+    return v && (v->type.dtype == WEFT_F64 || v->type.dtype == WEFT_F32);
 }
 
 /* The sum of the values times inputs f<salt>; the inputs are added to `factors`. */
