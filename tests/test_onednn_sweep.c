@@ -423,8 +423,8 @@ TEST(weights_of_strided_1x1_convolutions_of_few_channels_are_right) {
 }
 
 /* What else the sequence found once, kept: data gradients of 1x1 convolutions in bf16 with an odd number of
- * channels, windows of which a column sees padding alone, one channel with strides, and our own product of
- * columns where a dilation leaves out the last pixels. */
+ * channels, windows of which a column sees padding alone, one channel with strides, a stride along the depth
+ * of volumes, and our own product of columns where a dilation leaves out the last pixels. */
 TEST(defects_that_were_found_stay_away) {
     onednn_case list[] = {
         {.kind = CASE_TRANSPOSED,
@@ -479,12 +479,32 @@ TEST(defects_that_were_found_stay_away) {
          .kernel = {1, 1},
          .stride = {1, 1},
          .dilation = {3, 2}},
+        {.kind = CASE_WEIGHT,
+         .axes = 3,
+         .batch = 1,
+         .channels = 4,
+         .out = 15,
+         .small = {2, 2, 5},
+         .size = {2, 2, 8},
+         .kernel = {2, 2, 2},
+         .stride = {2, 2, 2},
+         .pad = {1, 1, 1}},
+        {.kind = CASE_WEIGHT,
+         .axes = 3,
+         .batch = 3,
+         .channels = 48,
+         .out = 3,
+         .small = {2, 1, 2},
+         .size = {5, 1, 5},
+         .kernel = {2, 3, 2},
+         .stride = {3, 3, 3},
+         .pad = {0, 1, 1}},
     };
     uint64_t n = sizeof list / sizeof *list;
     for (uint64_t i = 0; i < n; i++) {
         list[i].dtype = "bf16";
         list[i].groups = list[i].threads = 1;
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < 3; k++)
             if (!list[i].dilation[k]) list[i].dilation[k] = 1;
         case_print(&list[i]);
     }

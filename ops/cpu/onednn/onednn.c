@@ -139,7 +139,8 @@ static bool has_strides(const onednn_problem *p) {
  * written at i times the vector's length: with fewer channels than that they write into other threads'
  * scratch and past the end of it all (oneDNN's issue 6035, open in 3.x). Wrong gradients, crashes and endless
  * loops were seen. "jit_bf16:avx512_core...": elements of the window that see only padding get the old
- * contents of the scratch, not 0; with strides and one channel it reads past the end of the image.
+ * contents of the scratch, not 0; with strides and one channel it reads past the end of the image; of volumes
+ * with a stride along the depth some elements of the window are wrong.
  *
  * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some numbers of
  * pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has no
@@ -151,7 +152,7 @@ static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd
     if (p->kind == ONEDNN_CONV_WEIGHT && is_point)
         return strides && channels < (strstr(name, "avx512") ? 16 : 8);
     if (p->kind == ONEDNN_CONV_WEIGHT && strstr(name, "jit_bf16"))
-        return has_blind_column(p) || (strides && channels == 1);
+        return has_blind_column(p) || (strides && channels == 1) || (p->src.ndim == 5 && p->stride[0] != 1);
     return p->kind == ONEDNN_CONV_DATA && is_point && strstr(name, "avx512_core_bf16") && p->dst.shape[1] % 2;
 }
 
