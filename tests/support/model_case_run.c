@@ -264,8 +264,10 @@ static void *run_rank(void *argument) {
 /* The bytes that weft_save() writes; `back`, if wanted: what weft_load() makes of them. NULL after an
  * error. */
 static char *saved(const weft_model *m, size_t *n, weft_model **back, weft_error *error) {
-    char path[] = "/dev/shm/model_case.XXXXXX", *bytes = NULL; /* where fsync costs nothing */
+    char shared[] = "/dev/shm/model_case.XXXXXX", plain[] = "/tmp/model_case.XXXXXX";
+    char *path = shared, *bytes = NULL; /* where fsync costs nothing, if there is such a folder */
     int file = mkstemp(path);
+    if (file < 0) file = mkstemp(path = plain);
     if (file < 0) return NULL;
     if (weft_save(m, path, error) == WEFT_OK) {
         if (back) *back = weft_load(path, NULL, error);
