@@ -27,7 +27,7 @@ LEAST = {
     "world 2": 50,
     "zero 2": 20,
     "precision 2": 50,
-    "precision 3": 10,
+    "precision 3": 5,
 }
 
 

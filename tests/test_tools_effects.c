@@ -24,7 +24,8 @@ static const char as_bench[] = "workload.c opens the model of bench and of trace
 static const char good[] =
     "of a plan that it finds good verify tells no more than that; plan shows what differs";
 
-/* `graphtool COMMAND OPTION REST` and without OPTION: another output, or a command that fails without it. */
+/* `graphtool COMMAND OPTION REST` and without OPTION: another output, or a command that fails without it; with
+ * a '!' behind the option it fails with it. */
 static const struct effect {
     const char *commands, *options; /* parted by blanks; = and a value where an option has one */
     const char *rest;               /* for the shell; NULL: */
@@ -35,14 +36,14 @@ static const struct effect {
     /* plan */
     {"plan",
      "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --accumulate=2 --world=2 "
-     "--flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff --output=o",
+     "--flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff! --output=o",
      "mlp.bin --dump", NULL},
     {"plan", "--dump --json", "mlp.bin", NULL},
     {"plan", "--bytes --estimate=h200", "mlp.bin --device cuda", NULL},
     {"plan", "--zero=1 --serial", "mlp.bin --dump --world 2", NULL},
     {"plan", "--shard=flat --rank=1", "mlp.bin --dump --world 2 --zero 1", NULL},
     {"plan", "--reduce=fast", "mlp.bin --json --world 2 | grep -v fingerprint", NULL},
-    {"plan", "--deterministic --tf32 --calibration=table", "mlp.bin --json --device cuda | grep fingerprint",
+    {"plan", "--deterministic --tf32 --calibration=table!", "mlp.bin --json --device cuda | grep fingerprint",
      NULL},
     /* dot */
     {"dot", "--graph=val --batch=3 --all --depth=0 --max-nodes=10 --type=svg --output=o --view=program",
@@ -63,13 +64,13 @@ static const struct effect {
     /* train */
     {"train",
      "--lr=0.1 --seed=1 --weights=w --flow=train*2 --accumulate=2 --dtype=bf16 --isa=reference --optimizer-state "
-     "--output=p",
+     "--output=p!",
      STEPS KEPT, NULL},
-    {"train eval", "--rename=net.fc1:x", "mlp.bin " DATA " --weights w --batch 10", NULL},
+    {"train eval", "--rename=net.fc1:x!", "mlp.bin " DATA " --weights w --batch 10", NULL},
     {"train eval", "--partial", "mlp.bin " DATA " --weights w --rename net.fc1:x --batch 10", NULL},
-    {"bench", "--rename=net.fc1:x", "mlp.bin --weights w --batch 4 --steps 1 --warmup 0", NULL},
+    {"bench", "--rename=net.fc1:x!", "mlp.bin --weights w --batch 4 --steps 1 --warmup 0", NULL},
     {"bench", "--partial", "mlp.bin --weights w --rename net.fc1:x --batch 4 --steps 1 --warmup 0", NULL},
-    {"predict", "--rename=net.fc1:x", "mlp.bin --data image=images.idx --weights w -o o.npy", NULL},
+    {"predict", "--rename=net.fc1:x!", "mlp.bin --data image=images.idx --weights w -o o.npy", NULL},
     {"predict", "--partial", "mlp.bin --data image=images.idx --weights w --rename net.fc1:x -o o.npy", NULL},
     {"train", "--steps=3 --epochs=2 --batch=20", "mlp.bin " DATA " --threads 1 " KEPT, NULL},
     {"train", "--log=l", STEPS ">/dev/null; cat l", NULL},
@@ -81,12 +82,12 @@ static const struct effect {
     {"train", "--bucket-cap-mb", NULL, by_plan},
     /* eval and predict */
     {"eval", "--weights=w --random-weights", "mlp.bin " DATA " --threads 1", NULL},
-    {"eval", "--seed=1 --dtype=bf16 --graph=train --json", "mlp.bin " DATA " --random-weights --threads 1",
+    {"eval", "--seed=1 --dtype=bf16 --graph=train! --json", "mlp.bin " DATA " --random-weights --threads 1",
      NULL},
     {"eval", "--batch=16", "mlp.bin " DATA " --random-weights --threads 1 --json", NULL},
     {"eval", "--data=label=labels.npy", "mlp.bin --data image=images.idx -w w", NULL},
     {"predict", "--weights=w --random-weights", "mlp.bin --data image=images.idx --threads 1 -o o.npy", NULL},
-    {"predict", "--seed=1 --dtype=bf16 --isa=reference --graph=train --fetch=class",
+    {"predict", "--seed=1 --dtype=bf16 --isa=reference --graph=train! --fetch=class",
      "mlp.bin --data image=images.idx --random-weights --threads 1 -o o.npy; md5sum <o.npy", NULL},
     {"predict", "--data=image=images.idx", "mlp.bin --random-weights -o o.npy", NULL},
     {"predict", "--output=o.npy", "mlp.bin --random-weights --data image=images.idx", NULL},
@@ -148,9 +149,10 @@ static void show_effects(const char *command, const struct effect *e) {
     int before, after;
     char *without = leaves(command, "", e->rest, &before), option[80];
     for (const char *p = e->options; *p; p += strcspn(p, " "), p += strspn(p, " ")) {
-        snprintf(option, sizeof option, "%.*s", (int)strcspn(p, " "), p);
+        snprintf(option, sizeof option, "%.*s", (int)strcspn(p, " !"), p);
+        bool is_refused = p[strcspn(p, " !")] == '!';
         char *with = leaves(command, option, e->rest, &after);
-        CHECK_SAYS(before == after || before, "graphtool %s %s %s: exit %d, without it %d", command, option, e->rest,
+        CHECK_SAYS(is_refused ? !before && after : before || !after, "graphtool %s %s %s: exit %d, without it %d", command, option, e->rest,
                    after, before);
         CHECK_SAYS(before != after || (with && without && strcmp(with, without)),
                    "graphtool %s %s %s: nothing is different with it", command, option, e->rest);

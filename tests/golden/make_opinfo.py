@@ -36,7 +36,6 @@ TYPES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.i
 EMPTY, UNBATCHED, SCALAR = "empty tensors", "no batch axis", "an axis of a tensor without axes"
 LARGE, MORE = f"more than {MOST_ELEMENTS} elements", "beyond the counts kept here"
 TWO_TYPES, RANDOM = "operands of two types", "random"
-ONCE = "second gradients alone: those of recurrent layers exist once"
 
 
 class Refused(Exception):
@@ -569,7 +568,7 @@ def window(n, x, w, stride=1, padding=0, dilation=1, groups=1, output_padding=0)
     return options("weft_window", groups=groups if groups != 1 else None, **said)
 
 
-for dims in 1, 2:
+for dims in 1, 2, 3:
     def _(c, x, w, b=None, stride=1, padding=0, dilation=1, groups=1, _n=dims):
         refuse(x.ndim == _n + 1, UNBATCHED)
         return f"weft_conv{_n}d_op({c(x)}, {c(w)}, {c.maybe(b)}, {window(_n, x, w, stride, padding, dilation, groups)})"
@@ -969,7 +968,7 @@ def add_samples(suite, op, name, samples):
 
 class AsOp:
     """A module as an OpInfo: called with x, its states and its parameters."""
-    supports_autograd, supports_gradgrad = True, False
+    supports_autograd, supports_gradgrad = True, True
 
     def __init__(self, module, states):
         self.module, self.states = module, states
@@ -1007,7 +1006,7 @@ def add_module(suite, info):
         s = torch.testing._internal.opinfo.core.SampleInput(
             forward.args[0], args=(*states, *(p.detach().requires_grad_() for p in module.parameters())))
         samples.append((s, lambda c, *args, net=net: recurrent(MODULES[info.name])(c, *args, net=net), AsOp(module, len(states))))
-    suite.refused[ONCE] += add_samples(suite, info, info.name, samples)
+    add_samples(suite, info, info.name, samples)
 
 
 def main():

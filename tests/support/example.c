@@ -2,6 +2,7 @@
 #include "support/example.h"
 
 #include "weft/ddp.h"
+#include "weft/flow.h"
 #include "weft/layers.h"
 #include "weft/train.h"
 
@@ -75,7 +76,7 @@ weft_model *example_model(const weft_env *env) {
                  .bucket_cap_mb = 0.5, .zero = 1, .shard = WEFT_SHARD_FLAT, .broadcast_buffers = true});
     weft_ddp(m, "discriminator/conv",
              &(weft_ddp_options){.zero = -1, .wire = WEFT_BF16, .process_group = "0-1;3,2"});
-    weft_flow(m, "0-9: d_step; 10-: d_step*2 g_step{batch=next}");
+    weft_flow(m, "0-9: d_step; 10-: d_step*2 g_step d_step{batch=next}");
     weft_flow_named(m, "late", "g_step d_step{accumulate=2,batch=next}");
     return m;
 }
