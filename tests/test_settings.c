@@ -402,9 +402,11 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(volume_up_padding, weft_conv_transpose3d(F32(2, 3, 4, 4, 4), &(weft_conv){.out = 4, .kernel = 3, .output_padding_dhw = {0, 2, 0}}, "c"), \
                          "conv_transpose3d: output_padding 2")                                                         \
     X(volume_pool_image, weft_max_pool3d(k->image, &(weft_pool){.kernel = {2, 2, 2}}), "max_pool3d: x is f32[2,4,6,6]: it must be [N, C, D, H, W]") \
-    X(volume_pool_half,  weft_max_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {2, 2}}), "kernel[1]=0: it must be 1 to") \
+    X(volume_pool_half,  weft_max_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {2, 2}}), "max_pool3d: kernel[2]=0: it must be 1 to") \
     X(volume_pool_flat,  weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {1, 2, 2}, .pad = {1, 0, 0}}), "pad 1: it must be at most half") \
-    X(volume_no_depth,   weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {0, 2, 2}}), "kernel[0]=0: it must be 1 to") \
+    X(volume_no_depth,   weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {0, 2, 2}}), "avg_pool3d: kernel[0]=0: it must be 1 to") \
+    X(volume_short,      weft_max_pool3d(F32(2, 3, 4, 5, 6), &(weft_pool){.kernel = {2, 9, 2}}), "max_pool3d: f32[2,3,4,5,6]: axis 3 with pad 0") \
+    X(volume_stride,     weft_max_pool3d(F32(2, 3, 4, 5, 6), &(weft_pool){.kernel = {2, 2, 2}, .stride = {-1, 1, 1}}), "max_pool3d: stride[0]=-1: it must be 0 to") \
     X(volume_parts,      weft_adaptive_avg_pool3d(F32(2, 3, 4, 4, 4), 0, 2, 2), "size[0]=0")                           \
     X(line_of_image,     weft_conv1d(k->image, &(weft_conv){.out = 4, .kernel = 3}, "c"), "conv1d: x is f32[2,4,6,6]: it must be [N, C, L]") \
     X(line_hw,           LINE(.out = 4, .kernel_hw = {1, 3}),       "conv1d: kernel_hw: a line has one axis")          \

@@ -24,8 +24,8 @@ static const char as_bench[] = "workload.c opens the model of bench and of trace
 static const char good[] =
     "of a plan that it finds good verify tells no more than that; plan shows what differs";
 
-/* `graphtool COMMAND OPTION REST` and without OPTION: another output, or a command that fails without it; with
- * a '!' behind the option it fails with it. */
+/* `graphtool COMMAND OPTION REST` and without OPTION: another output, or a command that fails without it;
+ * with a '!' behind the option it fails with it. */
 static const struct effect {
     const char *commands, *options; /* parted by blanks; = and a value where an option has one */
     const char *rest;               /* for the shell; NULL: */

@@ -41,6 +41,36 @@ static bool volume_fits(const char *name, const weft_value *x) {
 
 /* ---- sliding windows ---- */
 
+static bool in_range(const weft_value *x, const char *name, const char *what, int axis, int64_t v,
+                     int64_t least) {
+    weft_graph *g = x->node->graph;
+    return (v >= least && v <= 65536) ||
+           model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s[%d]=%lld: it must be %lld to 65536", name, what,
+                      axis, (long long)v, (long long)least);
+}
+
+/* What pooling of images checks, too, but in words of the volume: of its three axes and its shape. */
+static bool window_fits(const char *name, const weft_value *x, const weft_pool *p) {
+    weft_graph *g = x->node->graph;
+    for (int i = 0; i < 3; i++) {
+        int64_t kernel = p->kernel[i], pad = p->pad[i], length = x->type.shape[2 + i];
+        if (!in_range(x, name, "kernel", i, kernel, 1) || !in_range(x, name, "stride", i, p->stride[i], 0) ||
+            !in_range(x, name, "pad", i, pad, 0) || !in_range(x, name, "dilation", i, p->dilation[i], 0))
+            return false;
+        if (pad > kernel / 2)
+            return model_fail(g->model, g, WEFT_SHAPE,
+                              "%s: pad %lld: it must be at most half of the kernel %lld", name,
+                              (long long)pad, (long long)kernel);
+        int64_t reach = (p->dilation[i] ? p->dilation[i] : 1) * (kernel - 1) + 1;
+        int64_t partly = p->ceil_mode ? (p->stride[i] ? p->stride[i] : kernel) - 1 : 0;
+        if (length + 2 * pad + partly < reach)
+            return model_fail(g->model, g, WEFT_SHAPE,
+                              "%s: %s: axis %d with pad %lld on both sides is smaller than the kernel %lld",
+                              name, TYPE(&x->type), 2 + i, (long long)pad, (long long)reach);
+    }
+    return true;
+}
+
 /* The window in planes, and that along the depth, which for an average divides by the rest. */
 static void parts_of(const weft_pool *whole, weft_pool *plane, weft_pool *depth) {
     *plane = *depth = *whole;
@@ -70,8 +100,9 @@ static weft_value *pool_volume(const char *name, weft_value *(*op)(weft_value *,
     if (!x) return op(x, NULL);
     place p = place_of(x);
     int64_t length = x->type.ndim == 5 ? x->type.shape[2] : 0;
-    parts_of(pool ? pool : &(weft_pool){.divisor = 0}, &plane, &depth);
-    x = volume_fits(name, x) ? planes_of(x, p) : NULL;
+    const weft_pool none = {.divisor = 0}, *whole = pool ? pool : &none;
+    parts_of(whole, &plane, &depth);
+    x = volume_fits(name, x) && window_fits(name, x, whole) ? planes_of(x, p) : NULL;
     if (x) x = op(placed(x, p), &plane);
     int64_t width = x ? x->type.shape[3] : 1;
     x = depths_of(x, length, p);
