@@ -82,6 +82,7 @@ TEST(wrong_texts_are_refused_with_the_place_and_the_rule) {
         {"", "at '': a step begins with the name of a graph"},
         {"a;", "at '': a step begins with the name of a graph"},
         {"a**5", "at '*5': a number of 1 to 18 digits"},
+        {"a*5{accumulate=2}", "at '{accumulate=2}': settings come before '*'"},
         {"a*0", "the number before it must be 1 to 2^20"},
         {"a*2000000", "the number before it must be 1 to 2^20"},
         {"a*99999999999999999999", "a number of 1 to 18 digits"},

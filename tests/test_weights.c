@@ -332,7 +332,7 @@ TEST(weights_load_in_part_and_by_other_names) {
         const char *lacks, *more, *says;
     } cases[] = {
         {false, 0, WEFT_NAME, 0, 2, 3, "fc.bias\nfc.weight\n", "fc.gain\nhead.bias\nmodule.fc.weight\n",
-         "the model has no fc.gain (and 2 more): weft_weights_load_with can rename"},
+         "the model has no fc.gain (and 2 more): rename it, or load in part"},
         {true, 0, WEFT_OK, 0, 2, 3, "fc.bias\nfc.weight\n", "fc.gain\nhead.bias\nmodule.fc.weight\n", ""},
         {true, 1, WEFT_OK, 1, 1, 2, "fc.bias\n", "fc.gain\nhead.bias\n", ""},
         {true, 3, WEFT_OK, 1, 1, 2, "fc.bias\n", "other.bias\ntop.fc.gain\n", ""},

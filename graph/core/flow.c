@@ -239,7 +239,8 @@ static bool read_step(flow_reader *r) {
     *s = (weft_flow_step){scope_intern(r->m, graph), 1, 0, WEFT_FLOW_AUTO, r->from, r->to};
     if (!s->graph) return fail(r->m, r->name, WEFT_MEMORY, "out of memory");
     if (accept(r, "{") && !read_settings(r, s)) return false;
-    return !accept(r, "*") || read_count(r, &s->repeat);
+    if (!accept(r, "*")) return true;
+    return read_count(r, &s->repeat) && (*r->at != '{' || refuse(r, "settings come before '*'"));
 }
 
 /* A range, and at least one step. */

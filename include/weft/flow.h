@@ -17,7 +17,7 @@ extern "C" {
 /** Sets the flow "train", which holds where no other is named.
  *
  *     weft_flow(model, "d_step*5 g_step");
- *     weft_flow(model, "d_step{accumulate=4} g_step");
+ *     weft_flow(model, "d_step{accumulate=4}*5 g_step");
  *     weft_flow(model, "0-999: d_step; 1000-: d_step*5 g_step");
  *
  * Steps have blanks between them. `*5` runs a step five times. In braces stand `accumulate=K`, the number of

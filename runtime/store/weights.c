@@ -200,15 +200,17 @@ static weft_status check_names(const safetensors *file, const char *parameter, c
                                const unmatched *unexpected, weft_error *error) {
     char more[40];
     if (unexpected->count)
-        return error_set(
-            error, WEFT_NAME,
-            "%.400s: the model has no %s%s: weft_weights_load_with can rename, or pass over them", file->path,
-            SHOW(unexpected->first), and_more(unexpected->count - 1, more));
+        return error_set(error, WEFT_NAME,
+                         "%.400s: the model has no %s%s: rename it, or load in part (weft_weights_load_with, "
+                         "graphtool's --rename and "
+                         "--partial)",
+                         file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more));
     if (parameter)
-        return error_set(
-            error, WEFT_NAME,
-            "%.400s: parameter %s is missing%s: weft_weights_load_with can rename, or leave them", file->path,
-            SHOW(parameter), and_more(missing->count - 1, more));
+        return error_set(error, WEFT_NAME,
+                         "%.400s: parameter %s is missing%s: rename what is there, or load in part "
+                         "(weft_weights_load_with, graphtool's "
+                         "--rename and --partial)",
+                         file->path, SHOW(parameter), and_more(missing->count - 1, more));
     return WEFT_OK;
 }
 

@@ -18,7 +18,8 @@ static const char *const precision_names[] = {
     [PRECISION_F32] = "f32", [PRECISION_REDUCED] = "reduced", [PRECISION_FOLLOWS] = "follows"};
 enum { FLAGS = sizeof flag_names / sizeof *flag_names, KERNELS_SHOWN = 16 };
 
-static const char *const kind_names[] = {"int", "real", "bool", "dtype", "ints", "string", "key"};
+static const char *const kind_names[] = {"int", "real", "bool", "dtype", "ints", "string", "key", "bytes"};
+_Static_assert(sizeof kind_names / sizeof *kind_names == ATTR_BYTES + 1, "a name for each op_attr_kind");
 
 /* The names of an op's kernels on the best processor, or on GPUs, best first and each once. Returns how
  * many. */

@@ -4,8 +4,10 @@
 #include "tools/graphtool/common/rules.h"
 
 #include "tools/graphtool/common/output.h"
+#include "tools/graphtool/common/tools.h"
 
 #include "graph/core/ddp.h"
+#include "graph/core/flow.h"
 #include "graph/core/minimize.h"
 
 #include <string.h>
@@ -21,6 +23,7 @@ typedef enum need {
     SHARING,   /* a subgraph without a zero of its own, by --ddp or weft_ddp */
     TRAINS,    /* a graph that trains, among those that are compiled */
     TRAINABLE, /* a graph that trains, in the model */
+    UNSAID,    /* a graph of the flow to run whose number of micro-batches the flow does not say */
     DRAWS,     /* random numbers, of the graph or as initial values that no file replaces */
     PARAMETERS,
     NEEDS
@@ -55,6 +58,7 @@ static const struct rule {
     {NULL, "zero", SHARING, NULL},
     {NULL, "accumulate reduce serial lr optimizer-state", TRAINS, NULL},
     {NULL, "zero bucket-cap-mb ddp world", TRAINABLE, NULL},
+    {NULL, "accumulate", UNSAID, NULL},
 };
 
 /* The rest of the message where a need is missing: "plan: --zero has no effect ...". */
@@ -64,6 +68,7 @@ static const char *const told[NEEDS] = {
     [SHARDS] = "without --zero",
     [SHARING] = "where every subgraph has a zero of its own: leave one of the two out",
     [TRAINS] = "where no graph trains",
+    [UNSAID] = "with a flow that says it for each graph",
     [TRAINABLE] = "on a model without a graph that trains",
     [DRAWS] = "on a graph that draws no random numbers, with weights from a file or none",
     [PARAMETERS] = "on a model without parameters",
@@ -177,8 +182,25 @@ static bool takes_zero(const weft_model *m) {
     return !is_any; /* a model without parameters is told so elsewhere */
 }
 
+/* Does --accumulate hold for a graph: of the flow to run, or of the model if that has none? */
+static bool leaves_accumulate(const options *o, const weft_model *m) {
+    const char *name = tool_flow(m, o);
+    const flow_entry *e = flow_find(m, name ? name : FLOW_DEFAULT);
+    for (const weft_graph *g = m->graphs; g; g = g->next) {
+        bool is_run = !e || !name, is_said = false;
+        for (int i = 0; e && i < e->n; i++) {
+            bool is_its = strcmp(e->steps[i].graph, g->name) == 0;
+            is_run |= is_its;
+            is_said |= is_its && e->steps[i].accumulate;
+        }
+        if (is_run && !is_said && graph_accumulates(g)) return true;
+    }
+    return false;
+}
+
 int rules_model(const options *o, const weft_model *m) {
     unsigned facts = shards(o, m) ? 1u << SHARDS : 0;
+    facts |= leaves_accumulate(o, m) ? 1u << UNSAID : 0;
     facts |= takes_zero(m) ? 1u << SHARING : 0;
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         if (!graph_trains(g)) continue;
@@ -187,7 +209,9 @@ int rules_model(const options *o, const weft_model *m) {
     }
     for (const weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) facts |= 1u << PARAMETERS;
-    return check(o, 1u << SHARDS | 1u << SHARING | 1u << TRAINS | 1u << TRAINABLE | 1u << PARAMETERS, facts);
+    return check(
+        o, 1u << SHARDS | 1u << SHARING | 1u << TRAINS | 1u << TRAINABLE | 1u << UNSAID | 1u << PARAMETERS,
+        facts);
 }
 
 int rules_graph(const options *o, const weft_graph *g) {

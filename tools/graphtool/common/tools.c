@@ -35,6 +35,22 @@ static bool apply_flow(weft_model *m, const char *flow) {
     return !flow || flow_find(m, flow) || (weft_flow)(m, flow) == WEFT_OK;
 }
 
+/* One word that is neither: -1, or the exit status after listing the flows. */
+static int check_flow_name(const weft_model *m, const char *flow) {
+    const char *name;
+    if (!flow || !name_is_valid(flow) || flow_find(m, flow) || graph_find(m, flow)) return -1;
+    text t = {0};
+    for (int i = 0; (name = weft_flow_name(m, i)); i++)
+        text_add(&t, "%s%s", i ? ", " : "; its flows: ", name);
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        text_add(&t, "%s%s", g == m->graphs ? "; its graphs: " : ", ", g->name);
+    char *names = text_detach(&t);
+    int status = tool_fail("--flow=%s: the model has no flow and no graph of this name%s", SHOW(flow),
+                           names ? names : "");
+    free(names);
+    return status;
+}
+
 const char *tool_flow(const weft_model *m, const options *o) {
     bool runs_flow = command_has_option(o->command, "flow") && !command_has_option(o->command, "graph");
     if (!o->flow) return runs_flow ? FLOW_DEFAULT : NULL;
@@ -48,6 +64,10 @@ weft_model *tool_load(const options *o, int *status) {
     weft_model *m = weft_load(o->model, NULL, &error);
     if (!m) {
         *status = tool_error(&error);
+    } else if ((wrong = check_flow_name(m, o->flow)) >= 0) {
+        *status = wrong;
+        weft_model_free(m);
+        m = NULL;
     } else if (!apply_ddp(m, &o->ddp) || !apply_flow(m, o->flow)) {
         *status = weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
         weft_model_free(m);
