@@ -82,6 +82,31 @@ TEST(an_id_outside_the_axis_fails_the_run) {
     }
 }
 
+/* Adds elements of x to x itself, or puts them there: the result must not be in the memory of x, which is read
+ * on. Three ids, of which one is there twice. */
+TEST(a_value_is_put_into_itself) {
+    static const float want[3][4] = {{1, 4, 6, 9}, {1, 4, 6, 9}, {1, 2, 3, 4}};
+    static const int64_t ids[4] = {3, 1, 2, 3}, straight[4] = {0, 1, 2, 3};
+    for (int k = 0; k < 2 * 3; k++) {
+        weft_error e = {0};
+        int which = k / 2;
+        weft_model *m = weft_model_new("m");
+        weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+        weft_value *x = weft_arange(g, WEFT_F32, 1, 5, 1), *in = weft_input(g, "ids", WEFT_I64, 1, SHAPE(4));
+        x = weft_exp(weft_log(x)); /* memory of its own */
+        x = weft_round(x);
+        weft_output(which == 0   ? weft_index_add(x, 0, in, x)
+                    : which == 1 ? weft_scatter_add(x, 0, in, x)
+                                 : weft_scatter(x, 0, in, x),
+                    "y");
+        float *y = run_model(m, which == 2 ? straight : ids, sizeof ids,
+                             k % 2 ? WEFT_ISA_AUTO : WEFT_ISA_REFERENCE, 2, &e);
+        CHECK_SAYS(y && memcmp(y, want[which], sizeof want[which]) == 0, "%d: %s", k, e.text);
+        free(y);
+        weft_model_free(m);
+    }
+}
+
 /* ---- the order of sort ---- */
 
 /* Rows of 5 and of 3,000 (long ones are sorted otherwise): NaN, infinities, both zeros, ties. */
@@ -147,5 +172,6 @@ TEST(sums_have_the_same_bits_for_any_number_of_threads) {
     free(first);
 }
 
-SUITE("index", {T(an_id_outside_the_axis_fails_the_run), T(nan_is_largest_and_ties_keep_their_order),
-                T(sums_have_the_same_bits_for_any_number_of_threads)})
+SUITE("index",
+      {T(an_id_outside_the_axis_fails_the_run), T(a_value_is_put_into_itself),
+       T(nan_is_largest_and_ties_keep_their_order), T(sums_have_the_same_bits_for_any_number_of_threads)})

@@ -112,9 +112,14 @@ static bool can_take_over(const weft_node *n, const weft_value *result, const we
            value_span(operand) == type_bytes(&operand->type);
 }
 
-static bool reads_root_otherwise(const weft_node *n, const weft_value *operand) {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i] != operand && value_root(n->in[i]) == value_root(operand)) return true;
+/* Whether the memory of operand `own` is that of another operand, too. A pointwise node may read one value
+ * twice, since it reads each element before it writes there. */
+static bool reads_root_otherwise(const weft_node *n, int own, bool pointwise) {
+    const weft_value *operand = n->in[own];
+    for (int i = 0; i < n->n_in; i++) {
+        bool is_other = n->in[i] && i != own && !(pointwise && n->in[i] == operand);
+        if (is_other && value_root(n->in[i]) == value_root(operand)) return true;
+    }
     return false;
 }
 
@@ -144,7 +149,7 @@ static void take_over(weft_node *n) {
         for (int i = 0; i < n->n_in; i++) {
             if (!n->in[i] || !(pointwise || takes_over(n->op, k, i))) continue;
             weft_value *root = (weft_value *)value_root(n->in[i]);
-            if (!can_take_over(n, v, n->in[i]) || reads_root_otherwise(n, n->in[i])) continue;
+            if (!can_take_over(n, v, n->in[i]) || reads_root_otherwise(n, i, pointwise)) continue;
             if (body_reads_later(n, k, n->in[i])) continue;
             if (root->mark < v->mark) root->mark = v->mark;
             v->base = root;

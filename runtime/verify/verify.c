@@ -9,7 +9,7 @@
  *   V1  operands are made before they are read, in the order of the schedule
  *   V2  every byte that an operand reads holds that operand's value
  *   V3  results and workspace of a node overlap neither each other nor its operands (except results that are
- *       declared to be in an operand's place), and stay in the arena
+ *       declared to be in an operand's place, which nothing else in the node reads), and stay in the arena
  *   V4  a variable is read in the version that the building order gives: parameters before any update, state
  *       and assigned parameters after exactly the assigns built before; assigns run in the order in which
  *       they were built, and none where updates are
@@ -135,6 +135,17 @@ static bool reads_bytes(const weft_node *n, const weft_value *v, verify_range ra
     return false;
 }
 
+/* Whether result `v` is in the place of an operand that n also reads as another one. A node that computes
+ * element by element may: it reads each element before it writes there. */
+static bool is_read_twice(const weft_node *n, const weft_value *v, verify_range range) {
+    verify_range r;
+    int meeting = 0;
+    if (!v->base || n->op->flags & (OP_VIEW | OP_POINTWISE) || n->op == &weft_op_fused) return false;
+    for (int i = 0; i < n->n_in; i++)
+        meeting += n->in[i] && verify_locate(n->in[i], &r) && ranges_meet(r, range);
+    return meeting > 1;
+}
+
 /* V1 and V3 for each result, which then claims its bytes. Members have written into their bucket; its node
  * owns the whole. */
 static weft_status claim_results(prover *p, const weft_node *n) {
@@ -148,6 +159,9 @@ static weft_status claim_results(prover *p, const weft_node *n) {
             return memory_broken(p, "V3", n, &n->out[k], "overlaps its node's workspace", NULL);
         if (!n->out[k].base && !r.space && reads_bytes(n, &n->out[k], r))
             return memory_broken(p, "V3", n, &n->out[k], "overlaps an operand without being in its place",
+                                 NULL);
+        if (is_read_twice(n, &n->out[k], r))
+            return memory_broken(p, "V3", n, &n->out[k], "is in the place of an operand that is read again",
                                  NULL);
         for (int i = 0; i < k; i++) {
             verify_range other;
