@@ -82,8 +82,8 @@ TEST(an_id_outside_the_axis_fails_the_run) {
     }
 }
 
-/* Adds elements of x to x itself, or puts them there: the result must not be in the memory of x, which is read
- * on. Three ids, of which one is there twice. */
+/* Adds elements of x to x itself, or puts them there: the result must not be in the memory of x, which is
+ * read on. Three ids, of which one is there twice. */
 TEST(a_value_is_put_into_itself) {
     static const float want[3][4] = {{1, 4, 6, 9}, {1, 4, 6, 9}, {1, 2, 3, 4}};
     static const int64_t ids[4] = {3, 1, 2, 3}, straight[4] = {0, 1, 2, 3};

@@ -9,6 +9,7 @@ Usage: tools/dev.sh COMMAND [ARGUMENT]...
   test [SUITE...]    that, then these suites (test_tools or tools), or all of them
   asan [SUITE...]    the same under AddressSanitizer and UBSan, in build/asan
   debug              an unoptimized build, in build/debug
+  check              what reads the sources alone: style, includes, lists, rows (two seconds; before every commit)
   format [FILE...]   clang-format, on the files that git says changed unless named
   docs               writes what is made of lists: lines of here.h and train.h, docs/ops.md, tables in docs/
   pictures           writes the pictures in docs/ anew
@@ -56,6 +57,11 @@ test) suites release "$@" ;;
 asan)
     source tools/scripts/sanitizer_env.sh
     suites asan "$@"
+    ;;
+check)
+    for rule in style rows includes settings models; do
+        tests/check_$rule.py >build/check.txt || { cat build/check.txt; exit 1; }
+    done
     ;;
 format)
     files=("$@")
