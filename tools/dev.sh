@@ -59,8 +59,9 @@ asan)
     suites asan "$@"
     ;;
 check)
+    mkdir -p build
     for rule in style rows includes settings models; do
-        tests/check_$rule.py >build/check.txt || { cat build/check.txt; exit 1; }
+        python3 tests/check_$rule.py >build/check.txt || { cat build/check.txt; exit 1; }
     done
     ;;
 format)
