@@ -327,6 +327,32 @@ TEST(statistics_of_long_rows_and_channels) {
     judge_all(channels, 3, 0.1, 3, norm_errors);
 }
 
+/* Distances of a constant row from its mean are 0 to the bit. They are multiplied by rstd, 300 here, and once
+ * more in each further gradient. */
+static double constant_errors(const trial *t) {
+    const tensor *x = &t->in[0].t, *y = &t->out[0].t;
+    for (int64_t i = 0; i < type_elements(&y->type); i++)
+        if (element(y, i) != 0) return INFINITY;
+    return element(&t->out[1].t, 0) == element(x, 0) ? 0 : INFINITY;
+}
+
+TEST(distances_of_constant_rows) {
+    const float values[] = {-0.492F, 0.1F, 1e6F / 3};
+    char in[32];
+    for (int64_t d = 1; d < 3000; d += d < 40 ? 1 : d / 7) {
+        snprintf(in, sizeof in, "f32[2,%d]", (int)d);
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            const node_case as = {"layer_norm", in, "eps=1e-05", NULL};
+            trial t;
+            if (trial_new(&t, &as)) {
+                fill(&t, 0, values[k], values[k]);
+                kernels_judge(&t, constant_errors);
+            }
+            trial_free(&t);
+        }
+    }
+}
+
 /* Results 1 and 2 are the weight's and the bias' gradients. */
 static double norm_backward_errors(const trial *t) {
     const tensor *dy = &t->in[0].t, *x = &t->in[1].t;
@@ -407,7 +433,8 @@ TEST(averages_of_large_images) {
     judge_all(list, 3, 0.1, 0.3, average_errors);
 }
 
-SUITE("sums", {T(sums_of_any_length_and_stride), T(scans_of_long_lines), T(softmax_of_long_lines),
-               T(cross_entropy_of_many_classes), T(attention_to_many_keys),
-               T(statistics_of_long_rows_and_channels), T(gradients_of_weights_of_norms_over_many_rows),
-               T(gradients_of_rows_that_many_ids_share), T(averages_of_large_images)})
+SUITE("sums",
+      {T(sums_of_any_length_and_stride), T(scans_of_long_lines), T(softmax_of_long_lines),
+       T(cross_entropy_of_many_classes), T(attention_to_many_keys), T(statistics_of_long_rows_and_channels),
+       T(distances_of_constant_rows), T(gradients_of_weights_of_norms_over_many_rows),
+       T(gradients_of_rows_that_many_ids_share), T(averages_of_large_images)})

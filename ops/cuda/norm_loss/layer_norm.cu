@@ -17,17 +17,29 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     SHARED_ARRAY(float, scratch, [32]);
     EACH_ROW(SHAPE, at, rows) {
         row_of<T, SHAPE> row(x + at * n, n);
-        /* two passes over registers: sum x^2 - (sum x)^2 would cancel */
-        float sum = 0, squares = 0;
+        /* two passes over registers: sum x^2 - (sum x)^2 would cancel; the second corrects the mean where
+         * every x is within half of it, as on the CPU (ops/cpu/simd/norm.c) */
+        float sum = 0, rest = 0, squares = 0;
         if (means)
             row.each([&](int64_t, float(&v)[VEC]) {
                 UNROLLED(k, VEC) sum += v[k];
             });
         float mean = means ? row_sum<SHAPE>(sum, scratch) / (float)n : 0.0f;
         row.each([&](int64_t, float(&v)[VEC]) {
-            UNROLLED(k, VEC) squares += (v[k] - mean) * (v[k] - mean);
+            UNROLLED(k, VEC) {
+                float apart = v[k] - mean;
+                rest += apart;
+                squares += apart * apart;
+            }
         });
-        float rstd = 1.0f / sqrtf(row_sum<SHAPE>(squares, scratch) / (float)n + eps);
+        squares = row_sum<SHAPE>(squares, scratch);
+        float variance = squares / (float)n;
+        if (means && 4 * squares <= mean * mean) {
+            float off = row_sum<SHAPE>(rest, scratch) / (float)n;
+            mean += off;
+            variance = fmaxf(variance - off * off, 0.0f);
+        }
+        float rstd = 1.0f / sqrtf(variance + eps);
         /* y = (x - mean) rstd w + b, in f32 until it is stored */
         auto put = [&](int64_t i, float(&v)[VEC]) {
             float scale[VEC], shift[VEC];
