@@ -54,12 +54,16 @@ def padded(x, i):
     return F.pad(x, [0, 0] * (x.dim() - 1 - axis) + [i[1], i[2]])
 
 
-def attention(q, k, v, i, r, step=lambda x: x):
+def softmax(s):
+    return s.softmax(-1)
+
+
+def attention(q, k, v, i, r, step=lambda x: x, softmax=softmax):
     scale = r[0] or 1 / math.sqrt(q.shape[-1])
     s = step(q @ k.transpose(-1, -2) * scale)
     if i[0]:
         s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool).tril(), -math.inf)
-    return step(s.softmax(-1)) @ v
+    return step(softmax(s)) @ v
 
 
 def transposed(x, a, b):
@@ -189,13 +193,13 @@ def attention_torch(x, o, r):
                                               enable_gqa=x[0].shape[1] != x[1].shape[1])
 
 
-def attention_with(x, o, keep=1, step=lambda x: x):
+def attention_with(x, o, keep=1, step=lambda x: x, softmax=softmax):
     """A row that sees nothing gives 0."""
     k, v = (t.repeat_interleave(x[0].shape[1] // t.shape[1], 1) for t in x[1:3])
     s = step(x[0] @ k.transpose(-1, -2) * o.get("scale", 1 / math.sqrt(x[0].shape[-1])))
     mask = attention_mask(x, o)
     s = torch.where(mask, s, -1e30) if mask.dtype == torch.bool else step(s + mask)
-    p = step(s.softmax(-1)) * keep
+    p = step(softmax(s)) * keep
     return (p if mask.dtype != torch.bool else p * mask.any(-1, keepdim=True)) @ v
 
 
@@ -470,6 +474,17 @@ class Evaluation:
             x.register_hook(self.noise)
         return self.noise(x)
 
+    def softmax(self, s):
+        """An engine computes its gradient p (g - sum p g) as that difference: where it cancels (a row that sees one key),
+        what is left is the rounding of both."""
+        s = s * 1
+        p = s.softmax(-1)
+        if p.requires_grad:
+            of_result = []
+            p.register_hook(lambda g: of_result.append((p * g).detach()))
+            s.register_hook(lambda g: g + self.noise(torch.ones_like(g)).sub(1) * p.detach() * of_result[-1].abs().sum(-1, True))
+        return p
+
     def normalized(self, x, axes, eps):
         """In the steps in which an engine computes it. Where a gradient cancels (a constant input), what is left of it is
         the rounding of these steps."""
@@ -530,11 +545,12 @@ class Evaluation:
         if op == "einsum":
             y = torch.einsum(node["s"], *x)
         elif op == "attention_with" and (self.in_steps or (i.get("dropout") and graph["train"])):
-            y = attention_with(x, i, self.kept(graph, i, scope, x), self.disturbed if self.in_steps else lambda x: x)
+            steps = [self.disturbed, self.softmax] if self.in_steps else []
+            y = attention_with(x, i, self.kept(graph, i, scope, x), *steps)
         elif self.in_steps and op == "layer_norm":
             y = layer_norm(x, i, r, self.normalized)
         elif self.in_steps and op == "attention":
-            y = attention(*x, i, r, self.disturbed)
+            y = attention(*x, i, r, self.disturbed, self.softmax)
         elif self.hooks and op in ByResult.FACTORS:
             y = ByResult.apply(x[0], op, self.noise)
         else:
