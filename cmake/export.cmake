@@ -1,5 +1,5 @@
-# export.cmake - the libraries that users link: weft (static), weft_shared, and the same of weft_mpi. They export the functions
-# of include/weft and nothing else, so that a program's own mem_free or type_check is its own.
+# export.cmake - the libraries that users link: weft (static), weft_shared, and the same of weft_train and weft_mpi. They export
+# the functions of include/weft and nothing else, so that a program's own mem_free or type_check is its own.
 #
 # The static one is a single object: a partial link of weft_internal binds what its files call of each other, then hidden
 # names become local ones. weft_mpi has a copy of the few files of the library that it uses inside (the engine of
@@ -19,7 +19,9 @@ function(weft_names result)
     endforeach()
     set(${result} ${names} PARENT_SCOPE)
 endfunction()
-weft_names(WEFT_NEEDS ${DNNL_LIBRARY} ${JANSSON_LINK_LIBRARIES} ${PROTOBUF_C_LINK_LIBRARIES} ${ZLIB_LIBRARIES})
+weft_names(WEFT_NEEDS ${DNNL_LIBRARY} ${JANSSON_LINK_LIBRARIES} ${PROTOBUF_C_LINK_LIBRARIES})
+weft_names(WEFT_TRAIN_NEEDS ${ZLIB_LIBRARIES})
+list(APPEND WEFT_TRAIN_NEEDS pthread m)
 list(APPEND WEFT_NEEDS ${OpenMP_C_FLAGS} pthread m)
 if(WEFT_HAS_CUDA)
     list(APPEND WEFT_NEEDS ${CUDA_cudart_LIBRARY} stdc++ dl rt)
@@ -59,6 +61,12 @@ weft_static(weft "weft_*" weft_internal)
 target_link_libraries(weft PRIVATE ${WEFT_NEEDS})
 set_target_properties(weft PROPERTIES EXPORT_NAME static)
 add_library(weft::weft ALIAS weft)
+weft_static(weft_train "weft_*" weft_train_internal)
+target_link_libraries(weft_train PRIVATE ${WEFT_TRAIN_NEEDS})
+set_target_properties(weft_train PROPERTIES EXPORT_NAME train_static)
+add_library(weft_with_train INTERFACE)
+target_link_libraries(weft_with_train INTERFACE weft_train weft)
+add_library(weft::train ALIAS weft_with_train)
 if(MPI_C_FOUND)
     weft_static(weft_mpi weft_comm_mpi weft_mpi_internal weft_internal)
     target_link_libraries(weft_mpi PRIVATE ${WEFT_MPI_NEEDS} ${OpenMP_C_FLAGS} pthread)
@@ -86,6 +94,8 @@ endfunction()
 if(WEFT_SHARED)
     weft_shared(weft_shared "weft_*" weft_internal)
     set_target_properties(weft_shared PROPERTIES EXPORT_NAME shared)
+    weft_shared(weft_train_shared "weft_*" weft_train_internal weft_shared) # it needs libweft.so, beside which it lies
+    set_target_properties(weft_train_shared PROPERTIES EXPORT_NAME train_shared INSTALL_RPATH $ORIGIN)
     if(MPI_C_FOUND)
         weft_shared(weft_mpi_shared weft_comm_mpi weft_mpi_internal weft_internal)
         set_target_properties(weft_mpi_shared PROPERTIES EXPORT_NAME mpi_shared)

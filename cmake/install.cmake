@@ -1,5 +1,5 @@
-# install.cmake - what `cmake --install` copies: headers, both libraries, the CMake package, files for pkg-config, programs.
-# Four components: library and mpi (the shared libraries), dev (what a compiler needs), tools.
+# install.cmake - what `cmake --install` copies: headers, the libraries, the CMake package, files for pkg-config, programs.
+# Five components: library, train and mpi (the shared libraries), dev (what a compiler needs), tools.
 #
 # Everything installed finds its neighbours by where it lies itself: a prefix may be moved.
 include(GNUInstallDirs)
@@ -11,8 +11,10 @@ function(weft_install_libraries component)
             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 endfunction()
 weft_install_libraries(library weft)
+weft_install_libraries(train weft_train)
 if(WEFT_SHARED)
     weft_install_libraries(library weft_shared)
+    weft_install_libraries(train weft_train_shared)
 endif()
 if(MPI_C_FOUND)
     weft_install_libraries(mpi weft_mpi)
@@ -32,8 +34,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/export/weftConfigVersion.
 install(FILES ${PROJECT_BINARY_DIR}/export/weftConfig.cmake ${PROJECT_BINARY_DIR}/export/weftConfigVersion.cmake
         DESTINATION ${package} COMPONENT dev)
 
-# ---- pkg-config: weft, weft-mpi, and the same with "-static", which name the archive itself ----
-# The first two take the shared library; with `pkg-config --static` they have all that a program without shared libraries needs.
+# ---- pkg-config: weft, weft-train, weft-mpi, and the same with "-static", which name the archive itself ----
+# Those without take the shared library; with `pkg-config --static` they have all that a program without shared libraries needs.
 function(weft_flags result)
     set(flags)
     foreach(name ${ARGN})
@@ -66,6 +68,7 @@ endfunction()
 file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /) # from where the file lies
 string(REGEX REPLACE "/$" "" PC_PREFIX ${PC_PREFIX})
 weft_pc(weft weft "" ${WEFT_NEEDS})
+weft_pc(weft_train weft_train "weft = ${PROJECT_VERSION}" ${WEFT_TRAIN_NEEDS})
 if(MPI_C_FOUND)
     weft_pc(weft_mpi weft_mpi "weft = ${PROJECT_VERSION}" ${WEFT_MPI_NEEDS})
 endif()
@@ -91,7 +94,7 @@ endif()
 
 # All that is copied, for tests of what is installed: `installed` builds it and none of the tests.
 add_custom_target(installed)
-foreach(target weft weft_shared weft_mpi weft_mpi_shared graphtool weft-zoo manual)
+foreach(target weft weft_shared weft_train weft_train_shared weft_mpi weft_mpi_shared graphtool weft-zoo manual)
     if(TARGET ${target})
         add_dependencies(installed ${target})
     endif()

@@ -1,4 +1,4 @@
-# package.cmake - Debian packages by `cpack` in the build folder: libweft0.1, libweft-mpi0.1, libweft-dev, weft-tools.
+# package.cmake - Debian packages by `cpack` in the build folder: libweft0.1, libweft-train0.1, libweft-mpi0.1, libweft-dev, weft-tools.
 # Configure with -DCMAKE_INSTALL_PREFIX=/usr, so that libraries lie where Debian's do.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME weft)
@@ -12,15 +12,20 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 
 set(abi ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-set(CPACK_COMPONENTS_ALL library dev)
+set(CPACK_COMPONENTS_ALL library train dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libweft${abi})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "training engine that compiles op graphs into plans")
+set(CPACK_DEBIAN_TRAIN_PACKAGE_NAME libweft-train${abi})
+set(CPACK_DEBIAN_TRAIN_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_TRAIN_PACKAGE_DEPENDS "libweft${abi} (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}) # where it finds libweft.so
+set(CPACK_COMPONENT_TRAIN_DESCRIPTION "data and training loops around Weft")
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libweft-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS # the archive needs what the shared library has linked
-    "libweft${abi} (= ${PROJECT_VERSION}), libdnnl-dev, libjansson-dev, libprotobuf-c-dev, zlib1g-dev")
+    "libweft${abi} (= ${PROJECT_VERSION}), libweft-train${abi} (= ${PROJECT_VERSION}), libdnnl-dev, libjansson-dev, libprotobuf-c-dev, zlib1g-dev")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "headers and static library of Weft, files for CMake and pkg-config")
 if(MPI_C_FOUND)
     list(APPEND CPACK_COMPONENTS_ALL mpi)

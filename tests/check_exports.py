@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """check_exports.py - what an installed Weft shows to a program that links it is what its headers declare, and no more.
 
-  declared   each function of include/weft, as the compiler reads them, is in a library; libweft_mpi has weft_comm_mpi alone
-  static     libweft.a defines these names and no other global one; so does libweft_mpi.a
+  declared   each function of include/weft, as the compiler reads them, is in a library; libweft_mpi has weft_comm_mpi alone,
+             libweft_train those of OF_TRAIN
+  static     libweft.a defines these names and no other global one; so do libweft_train.a and libweft_mpi.a
   shared     libweft.so the same; its soname has the version of weft/api.h, and it needs no MPI, no CUDA library, no Graphviz
 
     check_exports.py PREFIX [--cc gcc] [--no-shared]
@@ -14,7 +15,9 @@ import sys
 from pathlib import Path
 
 OF_MPI = {"weft_comm_mpi"}
-MAY_NEED = r"lib(dnnl|jansson|protobuf-c|z|gomp|omp|m|c|pthread|dl|rt|stdc\+\+|gcc_s|asan|ubsan)\.so.*|ld-linux.*"
+OF_TRAIN = ("data.h", "trainer.h")  # headers
+MAY_NEED = r"lib(dnnl|jansson|protobuf-c|gomp|omp|m|c|pthread|dl|rt|stdc\+\+|gcc_s|asan|ubsan)\.so.*|ld-linux.*"
+OTHERS = (("mpi", "libmpi"), ("train", r"lib(weft|z)\.so"))  # what one library may need besides
 
 wrong = []
 
@@ -27,14 +30,14 @@ def output_of(*command):
     return subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout
 
 
-def declared(prefix, cc):
-    """Functions that the headers declare, without the macros of here.h. Bodies, and what is not Weft's, are left out."""
+def declared(prefix, cc, headers=("",)):
+    """Functions that headers with these ends declare, without the macros of here.h. Bodies, and what is not Weft's, are left out."""
     text, ours = [], False
     preprocessed = output_of(cc, "-E", "-DWEFT_HERE_H", "-I", prefix / "include", prefix / "include/weft/weft.h")
     for line in preprocessed.splitlines():
         mark = re.match(r'# \d+ "([^"]*)"', line)
         if mark:
-            ours = "/weft/" in mark[1]
+            ours = "/weft/" in mark[1] and mark[1].endswith(tuple(headers))
         elif ours:
             text.append(line)
     text = re.sub(r"__attribute__\s*\(\(.*?\)\)(?=\s)", "", " ".join(text))
@@ -64,7 +67,7 @@ def check_shared(library, version):
     if "TEXTREL" in dynamic:
         tell(library.name, "holds code that is not position-independent")
     for needed in re.findall(r"NEEDED.*\[(.*)\]", dynamic):
-        if not re.fullmatch(MAY_NEED, needed) and not ("mpi" in library.name and re.match("libmpi", needed)):
+        if not re.fullmatch(MAY_NEED, needed) and not any(o in library.name and re.match(n, needed) for o, n in OTHERS):
             tell(library.name, f"needs {needed}, which a program may not have")
 
 
@@ -79,7 +82,8 @@ def main():
         tell("weft.h", f"declares {len(names)} functions: they were not found")
     header = (o.prefix / "include/weft/api.h").read_text()
     version = ".".join(re.search(rf"define WEFT_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR"))
-    for name, wanted in (("libweft", names - OF_MPI), ("libweft_mpi", OF_MPI)):
+    train = declared(o.prefix, o.cc, ["/" + header for header in OF_TRAIN])
+    for name, wanted in (("libweft", names - OF_MPI - train), ("libweft_train", train), ("libweft_mpi", OF_MPI)):
         static, shared = (next(o.prefix.glob(f"lib*/**/{name}.{end}"), None) for end in ("a", "so"))
         if name == "libweft_mpi" and not static:
             continue  # built without MPI

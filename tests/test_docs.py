@@ -77,7 +77,7 @@ class Compiler:
         self.o, self.folder, self.count = options, Path(folder), 0
         found = sorted(Path(options.prefix).resolve().glob("lib/**/weft-static.pc"))
         self.packages = str(found[0].parent) if found else ""
-        asked = subprocess.run(["pkg-config", "--cflags", "--libs", "weft-static"], capture_output=True, text=True,
+        asked = subprocess.run(["pkg-config", "--cflags", "--libs", "weft-train-static"], capture_output=True, text=True,
                                env=dict(os.environ, PKG_CONFIG_PATH=self.packages))
         if asked.returncode:
             sys.exit(f"nothing is installed in {options.prefix} (cmake --install): {asked.stderr}")

@@ -28,7 +28,7 @@ for static in OFF ON; do
     say "find_package, WEFT_STATIC=$static"
     configure "$work/cmake_$static" -DCMAKE_PREFIX_PATH="$prefix" -DWEFT_STATIC=$static
     quietly cmake --build "$work/cmake_$static"
-    (cd "$work/cmake_$static" && ./line line.bin && ./line_cpp)
+    (cd "$work/cmake_$static" && ./line line.bin && ./line_cpp && ./batches)
     linked=$(ldd "$work/cmake_$static/line")
     [[ $(grep -c 'libweft\.so' <<<"$linked") == $([[ $static == OFF ]] && echo 1 || echo 0) ]] ||
         { echo "line is linked to the wrong library: $linked"; exit 1; }
@@ -42,8 +42,8 @@ for name in weft weft-static; do
     say "make, pkg-config $name"
     mkdir "$work/$name"
     cp "$root"/tests/consumer/* "$work/$name"
-    quietly make -C "$work/$name" WEFT=$name CC="${CC-cc} $flags" CXX="${CXX-c++} $flags"
-    (cd "$work/$name" && ./line line.bin && ./line_cpp)
+    quietly make -C "$work/$name" WEFT=$name TRAIN=${name/weft/weft-train} CC="${CC-cc} $flags" CXX="${CXX-c++} $flags"
+    (cd "$work/$name" && ./line line.bin && ./line_cpp && ./batches)
 done
 [[ $(pkg-config --static --libs weft) == *-lprotobuf-c* ]] || { echo "pkg-config --static leaves something out"; exit 1; }
 
@@ -101,9 +101,9 @@ for by in add_subdirectory FetchContent; do
         -DWEFT_SOURCE="$root" -DWEFT_CUDA=OFF -DCMAKE_DISABLE_FIND_PACKAGE_PNG=ON
     if [[ $full ]]; then
         quietly cmake --build "$work/$by"
-        (cd "$work/$by" && ./line line.bin && ./line_cpp)
+        (cd "$work/$by" && ./line line.bin && ./line_cpp && ./batches)
     else
-        quietly cmake --build "$work/$by" -- -n line line_cpp
+        quietly cmake --build "$work/$by" -- -n line line_cpp batches
     fi
     [[ $(grep -c graphtool "$work/$by/build.ninja") == 0 ]] || { echo "graphtool is built though nobody asked"; exit 1; }
 done

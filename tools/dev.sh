@@ -30,7 +30,7 @@ needs() { # suite
     if compgen -G "tests/test_$name.c" >/dev/null || compgen -G "tests/cuda/test_${name%_gpu}.c*" >/dev/null; then
         echo "test_$name"
     elif [[ $name == docs || $name == check_* ]]; then
-        echo installed weft_internal
+        echo installed weft_internal weft_train_internal
     else
         echo all
     fi

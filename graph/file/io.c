@@ -151,30 +151,3 @@ weft_status file_write_atomic(const weft_env *env, const char *path, const void 
     file_append(&w, data, bytes);
     return file_finish(&w, WEFT_OK);
 }
-
-/* ---- counted memory: each piece holds its size in a header ---- */
-
-/* The header; its size keeps what follows aligned to MEM_ALIGN. */
-typedef union piece {
-    size_t bytes;
-    char pad[MEM_ALIGN];
-} piece;
-
-void *budget_alloc(void *budget, size_t bytes) {
-    mem_budget *b = budget;
-    size_t all;
-    if (!size_add(&all, bytes, sizeof(piece)) || all > b->left) return NULL;
-    piece *p = mem_raw(b->env, all);
-    if (!p) return NULL;
-    p->bytes = all;
-    b->left -= all;
-    return p + 1;
-}
-
-void budget_free(void *budget, void *memory) {
-    mem_budget *b = budget;
-    if (!memory) return;
-    piece *p = (piece *)memory - 1;
-    b->left += p->bytes;
-    mem_free(b->env, p, p->bytes);
-}

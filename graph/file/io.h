@@ -52,12 +52,4 @@ weft_status file_write_atomic(const weft_env *env, const char *path, const void 
  * open and writes one byte to a part, then removes it. */
 weft_status file_try(const weft_env *env, const char *path, weft_error *error);
 
-/* ---- memory from the env with a limit, for libraries whose free has no size (zlib, protobuf-c) ---- */
-typedef struct mem_budget {
-    const weft_env *env;
-    size_t left; /* bytes that may still be allocated */
-} mem_budget;
-void *budget_alloc(void *budget, size_t bytes); /* NULL when memory or the budget is out */
-void budget_free(void *budget, void *memory);
-
 #endif

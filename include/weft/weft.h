@@ -16,6 +16,7 @@
 #include "weft/flow.h"    /* which graphs a training runs, in which order, on which batches */
 #include "weft/session.h" /* store and session: where values live and how graphs run */
 #include "weft/comm.h"    /* communicators: how ranks exchange tensors */
+#include "weft/support.h" /* errors, memory and files for code around the library */
 #include "weft/file.h"    /* model.bin and safetensors */
 #include "weft/data.h"    /* .npy and IDX files, shuffled batches */
 #include "weft/here.h"    /* records the caller's file and line in each builder call */

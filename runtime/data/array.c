@@ -9,8 +9,7 @@
  * header says. */
 #include "weft/data.h"
 
-#include "graph/core/type.h"
-#include "runtime/data/source.h"
+#include "runtime/data/stream.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,14 +19,14 @@ enum { NPY_MAX_HEADER = 10000 };
 
 struct weft_array {
     weft_env env;
-    tensor_type type;
+    tensor type;
     size_t bytes;
     char *data;
 };
 
 /* What the header of either format says. */
 typedef struct array_header {
-    tensor_type type;
+    tensor type;
     bool is_big_endian, is_fortran;
 } array_header;
 
@@ -46,7 +45,7 @@ static bool npy_fail(npy_parser *p, const char *format, ...) {
     va_start(args, format);
     vsnprintf(rule, sizeof rule, format, args);
     va_end(args);
-    error_set(p->error, WEFT_FILE, "%.600s: .npy header: %s", p->path, rule);
+    kit_fail(p->error, WEFT_FILE, "%.600s: .npy header: %s", p->path, rule);
     return false;
 }
 
@@ -63,7 +62,7 @@ static bool npy_accept(npy_parser *p, const char *word) {
 static bool npy_want(npy_parser *p, const char *word) {
     return npy_accept(p, word) ||
            npy_fail(p, "'%s' is expected, but there is '%s'", word,
-                    show_name(p->at, p->end - p->at < 20 ? (size_t)(p->end - p->at) : 20).text);
+                    kit_show(p->at, p->end - p->at < 20 ? (size_t)(p->end - p->at) : 20).text);
 }
 
 /* A Python string in either quotes, at most 31 characters, without escapes: no valid header needs them. */
@@ -96,11 +95,11 @@ static bool npy_descr(npy_parser *p, array_header *h) {
             return true;
         }
     return npy_fail(p, "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>'",
-                    show_name(descr, strlen(descr)).text);
+                    kit_show(descr, strlen(descr)).text);
 }
 
 /* A Python tuple: (), (n,) or (n, m, ...). */
-static bool npy_shape(npy_parser *p, tensor_type *t) {
+static bool npy_shape(npy_parser *p, tensor *t) {
     if (!npy_want(p, "(")) return false;
     while (!npy_accept(p, ")")) {
         int64_t v = 0;
@@ -138,7 +137,7 @@ static bool npy_dictionary(npy_parser *p, array_header *h) {
         int k = 0;
         if (!npy_string(p, name)) return false;
         while (k < 3 && strcmp(keys[k], name) != 0) k++;
-        if (k == 3) return npy_fail(p, "there is no key '%s'", show_name(name, strlen(name)).text);
+        if (k == 3) return npy_fail(p, "there is no key '%s'", kit_show(name, strlen(name)).text);
         if (seen >> k & 1) return npy_fail(p, "%s is there twice", keys[k]);
         seen |= 1u << k;
         if (!npy_want(p, ":") || !npy_value(p, k, h)) return false;
@@ -153,26 +152,26 @@ static bool npy_dictionary(npy_parser *p, array_header *h) {
 
 /* Reads the header after its first 4 bytes, 93 'N' 'U' 'M'. Version 1 has a length of 2 bytes, later ones of
  * 4. */
-static weft_status npy_header(source *s, array_header *h, weft_error *error) {
+static weft_status npy_header(stream *s, array_header *h, weft_error *error) {
     unsigned char b[8];
     char header[NPY_MAX_HEADER];
-    weft_status status = source_read(s, b, 4, error);
+    weft_status status = stream_read(s, b, 4, error);
     if (status) return status;
     if (memcmp(b, "PY", 2) != 0)
-        return error_set(error, WEFT_FILE, "%.600s: it does not begin with 93 NUMPY", s->path);
+        return kit_fail(error, WEFT_FILE, "%.600s: it does not begin with 93 NUMPY", s->path);
     if (b[2] < 1 || b[2] > 3 || b[3] != 0)
-        return error_set(error, WEFT_FILE, "%.600s: .npy version %d.%d: 1.0, 2.0 and 3.0 are read", s->path,
-                         b[2], b[3]);
+        return kit_fail(error, WEFT_FILE, "%.600s: .npy version %d.%d: 1.0, 2.0 and 3.0 are read", s->path,
+                        b[2], b[3]);
     bool is_wide = b[2] > 1;
-    if ((status = source_read(s, b, is_wide ? 4 : 2, error))) return status;
+    if ((status = stream_read(s, b, is_wide ? 4 : 2, error))) return status;
     /* Little-endian, by the format. */
     uint32_t bytes = is_wide
                          ? (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24
                          : (uint32_t)b[0] | (uint32_t)b[1] << 8;
     if (bytes > NPY_MAX_HEADER)
-        return error_set(error, WEFT_FILE, "%.600s: a .npy header of %u bytes, at most %d", s->path, bytes,
-                         NPY_MAX_HEADER);
-    if ((status = source_read(s, header, bytes, error))) return status;
+        return kit_fail(error, WEFT_FILE, "%.600s: a .npy header of %u bytes, at most %d", s->path, bytes,
+                        NPY_MAX_HEADER);
+    if ((status = stream_read(s, header, bytes, error))) return status;
     npy_parser p = {header, header + bytes, s->path, error};
     return npy_dictionary(&p, h) ? WEFT_OK : WEFT_FILE;
 }
@@ -180,23 +179,23 @@ static weft_status npy_header(source *s, array_header *h, weft_error *error) {
 /* ---- IDX ---- */
 
 /* `first` is the file's first 4 bytes. */
-static weft_status idx_header(source *s, const unsigned char first[4], array_header *h, weft_error *error) {
+static weft_status idx_header(stream *s, const unsigned char first[4], array_header *h, weft_error *error) {
     static const weft_dtype types[256] = {
         [0x0c] = WEFT_I32, [0x0d] = WEFT_F32, [0x0e] = WEFT_F64, [0x08] = WEFT_U8};
     bool is_known = first[2] == 0x08 || (first[2] >= 0x0c && first[2] <= 0x0e);
     if (!is_known)
-        return error_set(error, WEFT_FILE,
-                         "%.600s: IDX element type 0x%02x: u8 (08), i32 (0c), f32 (0d) and f64 (0e) are read",
-                         s->path, first[2]);
+        return kit_fail(error, WEFT_FILE,
+                        "%.600s: IDX element type 0x%02x: u8 (08), i32 (0c), f32 (0d) and f64 (0e) are read",
+                        s->path, first[2]);
     if (first[3] < 1 || first[3] > WEFT_MAX_NDIM)
-        return error_set(error, WEFT_FILE, "%.600s: %d axes, IDX files of 1 to %d are read", s->path,
-                         first[3], WEFT_MAX_NDIM);
+        return kit_fail(error, WEFT_FILE, "%.600s: %d axes, IDX files of 1 to %d are read", s->path, first[3],
+                        WEFT_MAX_NDIM);
     h->is_big_endian = true;
     h->type.dtype = types[first[2]];
     h->type.ndim = first[3];
     for (int i = 0; i < h->type.ndim; i++) {
         unsigned char b[4];
-        weft_status status = source_read(s, b, 4, error);
+        weft_status status = stream_read(s, b, 4, error);
         if (status) return status;
         h->type.shape[i] = (int64_t)b[0] << 24 | (int64_t)b[1] << 16 | (int64_t)b[2] << 8 | (int64_t)b[3];
     }
@@ -204,9 +203,9 @@ static weft_status idx_header(source *s, const unsigned char first[4], array_hea
 }
 
 /* The first 4 bytes show the format. No memory is allocated for the data yet. */
-static weft_status header_read(source *s, array_header *h, weft_error *error) {
+static weft_status header_read(stream *s, array_header *h, weft_error *error) {
     unsigned char first[4];
-    weft_status status = source_read(s, first, 4, error);
+    weft_status status = stream_read(s, first, 4, error);
     if (status) return status;
     if (memcmp(first, "\x93NUM", 4) == 0)
         status = npy_header(s, h, error);
@@ -214,13 +213,13 @@ static weft_status header_read(source *s, array_header *h, weft_error *error) {
         status = idx_header(s, first, h, error);
     else
         status =
-            error_set(error, WEFT_FILE, "%.600s: neither .npy (93 NUMPY) nor IDX (00 00 type ndim)", s->path);
+            kit_fail(error, WEFT_FILE, "%.600s: neither .npy (93 NUMPY) nor IDX (00 00 type ndim)", s->path);
     if (status) return status;
-    if (!type_check(&h->type))
-        return error_set(error, WEFT_FILE,
-                         "%.600s: %s: every axis must be at least 1 and the whole below 2^46 bytes", s->path,
-                         TYPE(&h->type));
-    return source_expect(s, type_bytes(&h->type), error);
+    if (!tensor_check(&h->type))
+        return kit_fail(error, WEFT_FILE,
+                        "%.600s: %s: every axis must be at least 1 and the whole below 2^46 bytes", s->path,
+                        TENSOR(&h->type));
+    return stream_expect(s, tensor_bytes(&h->type), error);
 }
 
 /* ---- data ---- */
@@ -237,8 +236,8 @@ static void swap_bytes(char *data, size_t count, size_t width) {
 
 /* Copies column-major `from` (the first axis is the fastest) into row-major `into`. `at` follows the
  * row-major index without a division. */
-static void from_fortran(const tensor_type *t, const char *from, char *into) {
-    size_t width = dtype_bytes(t->dtype), count = (size_t)type_elements(t), at = 0;
+static void from_fortran(const tensor *t, const char *from, char *into) {
+    size_t width = weft_dtype_bytes(t->dtype), count = (size_t)tensor_elements(t), at = 0;
     size_t stride[WEFT_MAX_NDIM], index[WEFT_MAX_NDIM] = {0}, step = 1;
     for (int i = 0; i < t->ndim; i++, step *= (size_t)t->shape[i - 1]) stride[i] = step;
     for (size_t n = 0; n < count; n++) {
@@ -253,21 +252,21 @@ static void from_fortran(const tensor_type *t, const char *from, char *into) {
 }
 
 /* Brings the data into this machine's byte order, row-major, with booleans as 0 or 1. */
-static weft_status data_read(source *s, const array_header *h, weft_array *a, weft_error *error) {
-    size_t width = dtype_bytes(h->type.dtype), count = (size_t)type_elements(&h->type);
+static weft_status data_read(stream *s, const array_header *h, weft_array *a, weft_error *error) {
+    size_t width = weft_dtype_bytes(h->type.dtype), count = (size_t)tensor_elements(&h->type);
     a->bytes = count * width;
-    a->data = mem_raw(&a->env, a->bytes);
-    if (!a->data) return error_memory(error, s->path);
-    weft_status status = source_read(s, a->data, a->bytes, error);
-    if (!status) status = source_finish(s, error);
+    a->data = weft_memory_new(&a->env, a->bytes);
+    if (!a->data) return kit_no_memory(error, s->path);
+    weft_status status = stream_read(s, a->data, a->bytes, error);
+    if (!status) status = stream_finish(s, error);
     if (status) return status;
     if (h->is_big_endian && width > 1) swap_bytes(a->data, count, width);
     for (size_t i = 0; h->type.dtype == WEFT_BOOL && i < count; i++) a->data[i] = a->data[i] != 0;
     if (!h->is_fortran || h->type.ndim < 2) return WEFT_OK;
-    char *rows = mem_raw(&a->env, a->bytes);
-    if (!rows) return error_memory(error, s->path);
+    char *rows = weft_memory_new(&a->env, a->bytes);
+    if (!rows) return kit_no_memory(error, s->path);
     from_fortran(&h->type, a->data, rows);
-    mem_free(&a->env, a->data, a->bytes);
+    weft_memory_free(&a->env, a->data, a->bytes);
     a->data = rows;
     return WEFT_OK;
 }
@@ -276,18 +275,18 @@ static weft_status data_read(source *s, const array_header *h, weft_array *a, we
 
 /* NULL after an error. The caller frees it with weft_array_free. */
 weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error) {
-    source s;
+    stream s;
     array_header h = {0};
     if (error) *error = (weft_error){0};
-    if (source_open(&s, path, env, error)) return NULL;
-    weft_array *a = mem_new(env, sizeof *a);
-    weft_status status = a ? header_read(&s, &h, error) : error_memory(error, path);
+    if (stream_open(&s, path, env, error)) return NULL;
+    weft_array *a = kit_new(env, sizeof *a);
+    weft_status status = a ? header_read(&s, &h, error) : kit_no_memory(error, path);
     if (!status) {
         a->env = s.env;
         a->type = h.type;
         status = data_read(&s, &h, a, error);
     }
-    source_close(&s);
+    stream_close(&s);
     if (!status) return a;
     if (a) a->env = s.env;
     weft_array_free(a);
@@ -297,8 +296,8 @@ weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *e
 void weft_array_free(weft_array *a) {
     if (!a) return;
     weft_env env = a->env;
-    mem_free(&env, a->data, a->bytes);
-    mem_free(&env, a, sizeof *a);
+    weft_memory_free(&env, a->data, a->bytes);
+    weft_memory_free(&env, a, sizeof *a);
 }
 
 weft_dtype weft_array_dtype(const weft_array *a) {

@@ -3,9 +3,7 @@
  * modulo bias. */
 #include "weft/data.h"
 
-#include "graph/core/error.h"
-#include "graph/core/graph.h"
-#include "graph/core/type.h"
+#include "runtime/data/kit.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,18 +28,11 @@ struct weft_loader {
 
 /* ---- the order ---- */
 
-static uint64_t splitmix(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 /* Uniform in [0, n) by Lemire's multiplication; values that would make it uneven are drawn again. */
 static uint64_t below(uint64_t *state, uint64_t n) {
     uint64_t least = -n % n;
     for (;;) {
-        unsigned __int128 wide = (unsigned __int128)splitmix(state) * n;
+        unsigned __int128 wide = (unsigned __int128)kit_splitmix(state) * n;
         if ((uint64_t)wide >= least) return (uint64_t)(wide >> 64);
     }
 }
@@ -51,7 +42,7 @@ void weft_loader_epoch(weft_loader *l, int64_t epoch) {
     if (!l) return;
     l->next = 0;
     if (!l->order) return;
-    uint64_t mixed = (uint64_t)epoch, state = l->options.seed ^ splitmix(&mixed);
+    uint64_t mixed = (uint64_t)epoch, state = l->options.seed ^ kit_splitmix(&mixed);
     for (int64_t i = 0; i < l->samples; i++) l->order[i] = i;
     for (int64_t i = l->samples - 1; i > 0; i--) {
         int64_t k = (int64_t)below(&state, (uint64_t)i + 1), sample = l->order[i];
@@ -64,36 +55,35 @@ void weft_loader_epoch(weft_loader *l, int64_t epoch) {
 
 /* All arrays must have the same first axis, which counts samples. */
 static weft_status column_init(weft_loader *l, int i, const weft_array *array, weft_error *error) {
-    tensor_type t = {.dtype = weft_array_dtype(array)};
+    tensor t = {.dtype = weft_array_dtype(array)};
     t.ndim = weft_array_shape(array, t.shape);
-    if (t.ndim < 1)
-        return error_set(error, WEFT_SHAPE, "loader: array %d has no axis that counts samples", i);
+    if (t.ndim < 1) return kit_fail(error, WEFT_SHAPE, "loader: array %d has no axis that counts samples", i);
     if (i && t.shape[0] != l->samples)
-        return error_set(error, WEFT_SHAPE, "loader: array %d has %lld samples, array 0 has %lld", i,
-                         (long long)t.shape[0], (long long)l->samples);
+        return kit_fail(error, WEFT_SHAPE, "loader: array %d has %lld samples, array 0 has %lld", i,
+                        (long long)t.shape[0], (long long)l->samples);
     column *c = &l->columns[i];
     l->samples = t.shape[0];
     l->room = l->options.batch < l->samples ? l->options.batch : l->samples;
     c->array = array;
-    c->row_bytes = type_bytes(&t) / (size_t)t.shape[0];
-    c->rows = mem_raw(&l->env, (size_t)l->room * c->row_bytes); /* at most the array's own bytes */
-    return c->rows ? WEFT_OK : error_memory(error, "loader");
+    c->row_bytes = tensor_bytes(&t) / (size_t)t.shape[0];
+    c->rows = weft_memory_new(&l->env, (size_t)l->room * c->row_bytes); /* at most the array's own bytes */
+    return c->rows ? WEFT_OK : kit_no_memory(error, "loader");
 }
 
 /* On an error weft_loader_free frees what is there. */
 static weft_status loader_init(weft_loader *l, int n, const weft_array *const *arrays, weft_error *error) {
-    l->columns = mem_new_array(&l->env, (size_t)n, sizeof *l->columns);
-    if (!l->columns) return error_memory(error, "loader");
+    l->columns = kit_new_array(&l->env, (size_t)n, sizeof *l->columns);
+    if (!l->columns) return kit_no_memory(error, "loader");
     l->n = n;
     for (int i = 0; i < n; i++) {
         weft_status status = column_init(l, i, arrays[i], error);
         if (status) return status;
     }
     if (l->options.drop_last && l->options.batch > l->samples)
-        return error_set(error, WEFT_ARGUMENT, "loader: %lld samples make no whole batch of %lld",
-                         (long long)l->samples, (long long)l->options.batch);
-    if (l->options.shuffle && !(l->order = mem_new_array(&l->env, (size_t)l->samples, sizeof *l->order)))
-        return error_memory(error, "loader");
+        return kit_fail(error, WEFT_ARGUMENT, "loader: %lld samples make no whole batch of %lld",
+                        (long long)l->samples, (long long)l->options.batch);
+    if (l->options.shuffle && !(l->order = kit_new_array(&l->env, (size_t)l->samples, sizeof *l->order)))
+        return kit_no_memory(error, "loader");
     weft_loader_epoch(l, 0);
     return WEFT_OK;
 }
@@ -104,24 +94,24 @@ weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_
                              const weft_env *env, weft_error *error) {
     if (error) *error = (weft_error){0};
     if (n < 1 || !arrays || !options || options->batch < 1) {
-        error_set(error, WEFT_ARGUMENT, "loader: at least one array and a batch of at least 1 are needed");
+        kit_fail(error, WEFT_ARGUMENT, "loader: at least one array and a batch of at least 1 are needed");
         return NULL;
     }
     int ranks = options->num_replicas ? options->num_replicas : 1;
     bool is_part = ranks >= 1 && options->rank >= 0 && options->rank < ranks && options->in_a_row >= 0;
     if (options->all && options->in_a_row) {
-        error_set(error, WEFT_ARGUMENT, "loader: all: every rank sees all batches, so in_a_row=%d must be 0",
-                  options->in_a_row);
+        kit_fail(error, WEFT_ARGUMENT, "loader: all: every rank sees all batches, so in_a_row=%d must be 0",
+                 options->in_a_row);
         return NULL;
     }
     if (!is_part) {
-        error_set(error, WEFT_ARGUMENT, "loader: rank %d of %d, %d batches in a row: there is no such part",
-                  options->rank, options->num_replicas, options->in_a_row);
+        kit_fail(error, WEFT_ARGUMENT, "loader: rank %d of %d, %d batches in a row: there is no such part",
+                 options->rank, options->num_replicas, options->in_a_row);
         return NULL;
     }
-    weft_loader *l = mem_new(env, sizeof *l);
+    weft_loader *l = kit_new(env, sizeof *l);
     if (!l) {
-        error_memory(error, "loader");
+        kit_no_memory(error, "loader");
         return NULL;
     }
     l->env = env ? *env : (weft_env){0};
@@ -137,10 +127,10 @@ void weft_loader_free(weft_loader *l) {
     if (!l) return;
     weft_env env = l->env;
     for (int i = 0; i < l->n; i++)
-        mem_free(&env, l->columns[i].rows, (size_t)l->room * l->columns[i].row_bytes);
-    mem_free(&env, l->columns, (size_t)l->n * sizeof *l->columns);
-    mem_free(&env, l->order, (size_t)l->samples * sizeof *l->order);
-    mem_free(&env, l, sizeof *l);
+        weft_memory_free(&env, l->columns[i].rows, (size_t)l->room * l->columns[i].row_bytes);
+    weft_memory_free(&env, l->columns, (size_t)l->n * sizeof *l->columns);
+    weft_memory_free(&env, l->order, (size_t)l->samples * sizeof *l->order);
+    weft_memory_free(&env, l, sizeof *l);
 }
 
 /* ---- batches ---- */
@@ -202,7 +192,7 @@ typedef struct shown_setting {
  * read. */
 static uint64_t hash_ends(const void *data, size_t bytes) {
     size_t end = bytes < END_BYTES ? bytes : END_BYTES;
-    return hash_bytes((const char *)data + bytes - end, end, hash_bytes(data, end, bytes));
+    return kit_hash((const char *)data + bytes - end, end, kit_hash(data, end, bytes));
 }
 
 /* Formats one setting that ranks compare. */
@@ -211,7 +201,8 @@ static void show(shown_setting *s, const char *name, const char *what, const cha
 static void show(shown_setting *s, const char *name, const char *what, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    snprintf(s->name, sizeof s->name, "%.60s%s%s", SHOW(name), *what ? ": " : "", what);
+    snprintf(s->name, sizeof s->name, "%.60s%s%s", kit_show(name, strlen(name)).text, *what ? ": " : "",
+             what);
     vsnprintf(s->value, sizeof s->value, format, args);
     va_end(args);
 }
@@ -232,13 +223,13 @@ static void show_options(const weft_loader *l, shown_setting *s) {
 static void show_array(const weft_loader *l, int i, shown_setting *s) {
     char number[24];
     const weft_array *a = l->columns[i].array;
-    tensor_type t = {.dtype = weft_array_dtype(a)};
+    tensor t = {.dtype = weft_array_dtype(a)};
     t.ndim = weft_array_shape(a, t.shape);
     snprintf(number, sizeof number, "array %d", i);
     const char *name = l->options.names ? l->options.names[i] : number;
-    show(s++, name, "type and shape", "%s", TYPE(&t));
+    show(s++, name, "type and shape", "%s", TENSOR(&t));
     show(s++, name, "hash of the first and the last MiB", "%016llx",
-         (unsigned long long)hash_ends(weft_array_data(a), type_bytes(&t)));
+         (unsigned long long)hash_ends(weft_array_data(a), tensor_bytes(&t)));
 }
 
 static weft_status give_up(weft_comm *comm, weft_error *error) {
@@ -249,9 +240,9 @@ static weft_status give_up(weft_comm *comm, weft_error *error) {
 /* Each rank must deal its own share, and all shares together are one epoch. */
 static weft_status check_share(const weft_loader *l, const weft_comm *comm, weft_error *error) {
     if (l->options.rank == comm->rank && l->options.num_replicas == comm->world) return WEFT_OK;
-    return error_set(error, WEFT_ARGUMENT,
-                     "loader: it is for rank %d of %d, but the communicator is rank %d of %d",
-                     l->options.rank, l->options.num_replicas, comm->rank, comm->world);
+    return kit_fail(error, WEFT_ARGUMENT,
+                    "loader: it is for rank %d of %d, but the communicator is rank %d of %d", l->options.rank,
+                    l->options.num_replicas, comm->rank, comm->world);
 }
 
 /* Compares options and data with the other ranks. A rank that fails ends the communicator, so that none
@@ -259,13 +250,13 @@ static weft_status check_share(const weft_loader *l, const weft_comm *comm, weft
 weft_status weft_loader_agree(const weft_loader *l, weft_comm *comm, weft_error *error) {
     weft_error nobody_asks;
     if (!error) error = &nobody_asks;
-    if (!l) return error_set(error, WEFT_ARGUMENT, "weft_loader_agree: there is no loader");
+    if (!l) return kit_fail(error, WEFT_ARGUMENT, "weft_loader_agree: there is no loader");
     if (!comm || comm->world == 1) return WEFT_OK;
     if (check_share(l, comm, error)) return give_up(comm, error);
     size_t n = OPTIONS + PER_ARRAY * (size_t)l->n;
-    shown_setting *shown = mem_new_array(&l->env, n, sizeof *shown);
-    weft_setting *settings = mem_new_array(&l->env, n, sizeof *settings);
-    weft_status status = shown && settings ? WEFT_OK : error_memory(error, "loader");
+    shown_setting *shown = kit_new_array(&l->env, n, sizeof *shown);
+    weft_setting *settings = kit_new_array(&l->env, n, sizeof *settings);
+    weft_status status = shown && settings ? WEFT_OK : kit_no_memory(error, "loader");
     if (!status) {
         show_options(l, shown);
         for (int i = 0; i < l->n; i++) show_array(l, i, &shown[OPTIONS + PER_ARRAY * i]);
@@ -274,7 +265,7 @@ weft_status weft_loader_agree(const weft_loader *l, weft_comm *comm, weft_error 
     } else {
         give_up(comm, error);
     }
-    mem_free(&l->env, settings, n * sizeof *settings);
-    mem_free(&l->env, shown, n * sizeof *shown);
+    weft_memory_free(&l->env, settings, n * sizeof *settings);
+    weft_memory_free(&l->env, shown, n * sizeof *shown);
     return status;
 }

@@ -1,0 +1,33 @@
+/* support.c - weft/support.h: what code around the library shares with it, by the names that it may use. */
+#include "weft/support.h"
+
+#include "graph/core/type.h"
+#include "graph/file/io.h"
+
+weft_status weft_error_set(weft_error *error, weft_status status, const char *text) {
+    return error_set(error, status, "%s", text ? text : weft_status_text(status));
+}
+
+weft_status weft_error_io(weft_error *error, const char *path, const char *what, int code) {
+    return io_fail(error, path ? path : "?", what ? what : "cannot be used", code);
+}
+
+void *weft_memory_new(const weft_env *env, size_t bytes) {
+    return mem_raw(env, bytes);
+}
+
+void weft_memory_free(const weft_env *env, void *memory, size_t bytes) {
+    mem_free(env, memory, bytes);
+}
+
+const weft_io *weft_files(const weft_env *env) {
+    return io_of(env);
+}
+
+size_t weft_dtype_bytes(weft_dtype dtype) {
+    return dtype_bytes(dtype);
+}
+
+const char *weft_dtype_name(weft_dtype dtype) {
+    return dtype_name(dtype);
+}

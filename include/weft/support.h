@@ -1,0 +1,38 @@
+/** @file
+ * support.h - what code around the library shares with it: errors, memory and files by a weft_env, the
+ * names and sizes of element types. libweft_train is made of these and of the other headers alone, and so
+ * is a source of data of one's own. */
+#ifndef WEFT_SUPPORT_H
+#define WEFT_SUPPORT_H
+
+#include "weft/env.h"
+#include "weft/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Fills an error, which may be NULL, and returns the status. The text becomes one line that is safe for a
+ * terminal, cut to fit. */
+WEFT_API weft_status weft_error_set(weft_error *error, weft_status status, const char *text);
+/** The same for a call of an env's weft_io that returned `code`: "PATH: cannot be read: No such file or
+ * directory", where `what` is the part in the middle. Returns WEFT_IO. */
+WEFT_API weft_status weft_error_io(weft_error *error, const char *path, const char *what, int code);
+
+/** Memory from the env's allocator, not zeroed, at a multiple of 64. `env` may be NULL. NULL when there is
+ * none. */
+WEFT_API void *weft_memory_new(const weft_env *env, size_t bytes);
+/** Gives memory back; `bytes` is the number that was asked for. NULL is fine. */
+WEFT_API void weft_memory_free(const weft_env *env, void *memory, size_t bytes);
+/** The env's file access, or the operating system's. */
+WEFT_API const weft_io *weft_files(const weft_env *env);
+
+/** Bytes of one element; 0 for a number that is no type. */
+WEFT_API size_t weft_dtype_bytes(weft_dtype dtype);
+/** "f32", "i64" ...; "?" for a number that is no type. The text is static. */
+WEFT_API const char *weft_dtype_name(weft_dtype dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

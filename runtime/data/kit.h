@@ -1,0 +1,54 @@
+/* kit.h - what the files of libweft_train share: errors that are formatted, zeroed memory and checked
+ * sizes, what describes a tensor. libweft_train sees of libweft only include/weft; these stand on
+ * weft/support.h. */
+#ifndef WEFT_RUNTIME_DATA_KIT_H
+#define WEFT_RUNTIME_DATA_KIT_H
+
+#include "weft/support.h"
+
+/* ---- errors ---- */
+
+/* Formats and sets an error; returns the status, so that a failure is one line. */
+weft_status kit_fail(weft_error *error, weft_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+weft_status kit_no_memory(weft_error *error, const char *what); /* "WHAT: out of memory" */
+
+/* Bytes of a file as text for a message: at most 80 characters, what is not printable ASCII as \xNN. */
+typedef struct kit_shown {
+    char text[100];
+} kit_shown;
+kit_shown kit_show(const char *bytes, size_t length);
+
+/* ---- memory ---- */
+
+void *kit_new(const weft_env *env, size_t bytes);                     /* zeroed; NULL: out of memory */
+void *kit_new_array(const weft_env *env, size_t count, size_t width); /* NULL on overflow too */
+bool kit_mul(size_t *into, size_t a, size_t b);                       /* false on overflow */
+
+/* ---- tensors ---- */
+
+typedef struct tensor {
+    weft_dtype dtype;
+    int ndim;
+    int64_t shape[WEFT_MAX_NDIM];
+} tensor;
+/* A known type, 0 to WEFT_MAX_NDIM axes of at least 1, and at most 2^46 bytes: true of whatever a source
+ * holds. */
+bool tensor_check(const tensor *t);
+int64_t tensor_elements(const tensor *t); /* of a checked one; 1 for no axes */
+size_t tensor_bytes(const tensor *t);
+/* "f32[128,64]", by value. */
+typedef struct tensor_text {
+    char text[240];
+} tensor_text;
+tensor_text tensor_show(const tensor *t);
+#define TENSOR(t) (tensor_show(t).text)
+
+/* ---- numbers ---- */
+
+/* The next number of Steele, Lea and Flood's splitmix64. */
+uint64_t kit_splitmix(uint64_t *state);
+/* A hash of bytes for comparing ranks; not for tables that a hostile user fills. */
+uint64_t kit_hash(const void *data, size_t bytes, uint64_t seed);
+
+#endif
