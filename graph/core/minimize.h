@@ -31,7 +31,8 @@ typedef struct optimizer_number {
  * weight_decay are those of the parameter group. */
 typedef struct optimizer_kind {
     const char *type;
-    const weft_op *update; /* operands: bucket or shard, gradients, slots..., lr, step, scale */
+    /* operands: bucket or shard, gradients, slots..., lr, step, scale, momentum, decay */
+    const weft_op *update;
     /* Fields of weft_optimizer that this optimizer reads and some others do not; NULL ends. */
     const char *fields[OPTIMIZER_FIELDS + 1];
     /* Defaults that differ from the common ones; an entry without a name ends. */

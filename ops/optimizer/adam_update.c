@@ -3,6 +3,7 @@
  *     g' = scale g + weight_decay p              (decoupled: p *= 1 - lr weight_decay instead)
  *     m += (1 - beta1) (g' - m)        v = beta2 v + (1 - beta2) g'^2
  *     p -= lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+ * beta1 and weight_decay are multiplied by their factors of the step.
  * Kingma and Ba, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter, arXiv 1711.05101, algorithm 2. */
 #include "ops/optimizer/update.h"
 
@@ -11,7 +12,7 @@
 #include <math.h>
 
 /* Operands: parameters, gradients, first and second moment, then scalars. */
-enum { P, G, M, V, LR, STEP, SCALE };
+enum { P, G, M, V, LR, STEP, SCALE, MOMENTUM, DECAY };
 
 #define F(field) offsetof(adam_update_attrs, field)
 static const op_attr attrs[] = {
@@ -29,7 +30,7 @@ static bool infer(op_call *c) {
     const adam_update_attrs *a = c->attrs;
     if (!(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1))
         return op_fail(c, WEFT_ARGUMENT, "betas %g and %g: they must be in [0, 1)", a->beta1, a->beta2);
-    return infer_update(c, LR, 1u << SCALE);
+    return infer_update(c, LR, 1u << SCALE | 1u << MOMENTUM | 1u << DECAY);
 }
 
 /* Each element is computed in double and rounded when it is stored. */
@@ -38,15 +39,17 @@ static weft_status reference(const kernel_call *c) {
     const tensor *p = &c->in[P], *m = &c->in[M], *v = &c->in[V];
     double lr = scalar_operand(c, LR, 0) * a->lr_scale, step = scalar_operand(c, STEP, 1);
     double scale = scalar_operand(c, SCALE, 1);
+    double beta1 = a->beta1 * scalar_operand(c, MOMENTUM, 1);
+    double decay = a->weight_decay * scalar_operand(c, DECAY, 1);
     if (update_is_skipped(c, SCALE)) return WEFT_OK;
-    double rate = lr / (1 - pow(a->beta1, step)), root = sqrt(1 - pow(a->beta2, step));
+    double rate = lr / (1 - pow(beta1, step)), root = sqrt(1 - pow(a->beta2, step));
     for (int64_t i = 0; i < type_elements(&p->type); i++) {
         double w = flat_get(p, i), g = scale * flat_get(&c->in[G], i);
         if (a->decoupled)
-            w *= 1 - lr * a->weight_decay;
+            w *= 1 - lr * decay;
         else
-            g += a->weight_decay * w;
-        double mi = flat_get(m, i) + (1 - a->beta1) * (g - flat_get(m, i));
+            g += decay * w;
+        double mi = flat_get(m, i) + (1 - beta1) * (g - flat_get(m, i));
         double vi = a->beta2 * flat_get(v, i) + (1 - a->beta2) * g * g;
         flat_set(m, i, mi);
         flat_set(v, i, vi);
@@ -60,7 +63,7 @@ const weft_op weft_op_adam_update = {
     .name = "adam_update",
     .summary = "a step of Adam or AdamW on a flat buffer, in place",
     .min_in = 6,
-    .max_in = 7,
+    .max_in = 9,
     .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
     .attrs_bytes = sizeof(adam_update_attrs),
     .attrs = attrs,
@@ -76,6 +79,10 @@ const weft_op weft_op_adam_update = {
              "lr_scale=0.5 beta1=0.5 beta2=0.99 eps=1e-8 weight_decay=0.1 decoupled=1", .low = 1, .high = 3},
             {"f32[99], f32[99], f32[99], f32[99], f64[], f64[], f64[]",
              "lr_scale=1 beta1=0.9 beta2=0.99 eps=1e-8", .low = -3, .high = -1}, /* skipped */
+            {"f32[301], f32[301], f32[301], f32[301], f64[], f64[], -, f64[], f64[]",
+             "lr_scale=1 beta1=0.3 beta2=0.99 eps=1e-8 weight_decay=0.1", .low = 1, .high = 3},
+            {"f32[301], f32[301], f32[301], f32[301], f64[], f64[], f64[], f64[], f64[]",
+             "lr_scale=1 beta1=0.3 beta2=0.99 eps=1e-8 weight_decay=0.1 decoupled=1", .low = 1, .high = 3},
             {"f64[7], f64[7], f64[7], f64[7], f64[], f64[]", "lr_scale=1 beta1=0.9 beta2=0.999 eps=1e-8",
              .low = 1, .high = 3},
             {"f32[7], f32[7], f32[7], f32[8], f64[], f64[]", "lr_scale=1", .error = "must be like operand 0"},

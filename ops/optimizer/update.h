@@ -3,20 +3,21 @@
  * Buffers are flat: p, g and the states have one shape. lr, step and scale are f64[] values: `step` counts
  * this update (1 at the first), `scale` is a factor on the gradient (clipping, the loss scale of f16) that
  * may be missing. A scale below 0 means that this step is skipped: nothing is written, and result 0 is p
- * unchanged. */
+ * unchanged. `momentum` and `decay`, which may be missing, are what schedules multiply momentum (beta1) and
+ * weight_decay by. */
 #ifndef WEFT_OPS_OPTIMIZER_UPDATE_H
 #define WEFT_OPS_OPTIMIZER_UPDATE_H
 
 #include "ops/kit/op_kit.h"
 
-/* sgd_update(p, g, buf or NULL, lr, step, scale or NULL): writes p and buf, which is needed iff momentum >
- * 0. */
+/* sgd_update(p, g, buf or NULL, lr, step, scale, momentum, decay): writes p and buf, which is needed iff the
+ * attribute momentum is above 0. */
 typedef struct sgd_update_attrs {
     double lr_scale, momentum, dampening, weight_decay;
     bool nesterov;
 } sgd_update_attrs;
 
-/* adam_update(p, g, m, v, lr, step, scale or NULL): writes p, m and v. decoupled: AdamW. */
+/* adam_update(p, g, m, v, lr, step, scale, momentum, decay): writes p, m and v. decoupled: AdamW. */
 typedef struct adam_update_attrs {
     double lr_scale, beta1, beta2, eps, weight_decay;
     bool decoupled;

@@ -33,36 +33,38 @@ void naive_chunk_squares(const weft_node *n, const naive *in, const naive *out) 
     }
 }
 
-/* sgd_update(p, g, buf, lr, step, scale): a scale below 0 skips the step. */
+/* sgd_update(p, g, buf, lr, step, scale, momentum, decay): a scale below 0 skips the step. */
 void naive_sgd_update(const weft_node *n, const naive *in, const naive *out) {
     const sgd_update_attrs *a = n->attrs;
     double lr = in[3].v[0] * a->lr_scale, scale = number_or(n, in, 5, 1);
+    double momentum = a->momentum * number_or(n, in, 6, 1), decay = a->weight_decay * number_or(n, in, 7, 1);
     for (int64_t i = 0; i < naive_count(&out->type); i++) {
-        double p = in[0].v[i], d = in[1].v[i] * scale + a->weight_decay * p;
+        double p = in[0].v[i], d = in[1].v[i] * scale + decay * p;
         if (a->momentum != 0 && scale >= 0) {
             bool is_first = in[4].v[0] <= 1;
-            double b = is_first ? d : a->momentum * in[2].v[i] + (1 - a->dampening) * d;
-            d = a->nesterov ? d + a->momentum * b : b;
+            double b = is_first ? d : momentum * in[2].v[i] + (1 - a->dampening) * d;
+            d = a->nesterov ? d + momentum * b : b;
             in[2].v[i] = b;
         }
         out->v[i] = in[0].v[i] = scale < 0 ? p : p - lr * d;
     }
 }
 
-/* adam_update(p, g, m, v, lr, step, scale) */
+/* adam_update(p, g, m, v, lr, step, scale, momentum, decay) */
 void naive_adam_update(const weft_node *n, const naive *in, const naive *out) {
     const adam_update_attrs *a = n->attrs;
     double lr = in[4].v[0] * a->lr_scale, t = in[5].v[0], scale = number_or(n, in, 6, 1);
+    double beta1 = a->beta1 * number_or(n, in, 7, 1), decay = a->weight_decay * number_or(n, in, 8, 1);
     for (int64_t i = 0; i < naive_count(&out->type); i++) {
         double p = in[0].v[i], g = in[1].v[i] * scale, m = in[2].v[i], v = in[3].v[i];
         if (scale >= 0) {
             if (a->decoupled)
-                p = p - lr * a->weight_decay * p;
+                p = p - lr * decay * p;
             else
-                g = g + a->weight_decay * p;
-            in[2].v[i] = m = a->beta1 * m + (1 - a->beta1) * g;
+                g = g + decay * p;
+            in[2].v[i] = m = beta1 * m + (1 - beta1) * g;
             in[3].v[i] = v = a->beta2 * v + (1 - a->beta2) * g * g;
-            double m_hat = m / (1 - pow(a->beta1, t)), v_hat = v / (1 - pow(a->beta2, t));
+            double m_hat = m / (1 - pow(beta1, t)), v_hat = v / (1 - pow(a->beta2, t));
             p = p - lr * m_hat / (sqrt(v_hat) + a->eps);
         }
         out->v[i] = in[0].v[i] = p;

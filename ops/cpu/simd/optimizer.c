@@ -61,16 +61,16 @@ static void sgd_first(float *restrict p, const float *restrict g, float *restric
     }
 }
 
-/* Operands: p, gradient, buffer, learning rate, step, scale. */
+/* Operands: p, gradient, buffer, learning rate, step, scale, factors of momentum and decay. */
 static weft_status sgd_run(void *state, const kernel_call *c) {
     (void)state;
     if (update_is_skipped(c, 5)) return WEFT_OK;
     const sgd_update_attrs *a = c->attrs;
     sgd_numbers s = {.lr = (float)(scalar_operand(c, 3, 0) * a->lr_scale),
                      .scale = (float)scalar_operand(c, 5, 1),
-                     .momentum = (float)a->momentum,
+                     .momentum = (float)(a->momentum * scalar_operand(c, 6, 1)),
                      .keep = (float)(1 - a->dampening),
-                     .decay = (float)a->weight_decay,
+                     .decay = (float)(a->weight_decay * scalar_operand(c, 7, 1)),
                      .nesterov = a->nesterov};
     float *p = c->in[0].data, *buf = c->in[2].data;
     const float *g = c->in[1].data;
@@ -117,19 +117,21 @@ static void adam_block(float *restrict p, const float *restrict g, float *restri
     }
 }
 
-/* Operands: p, gradient, m, v, learning rate, step, scale. All powers are computed once, in f64. */
+/* Operands: p, gradient, m, v, learning rate, step, scale, factors of beta1 and decay. All powers are
+ * computed once, in f64. */
 static weft_status adam_run(void *state, const kernel_call *c) {
     (void)state;
     if (update_is_skipped(c, 6)) return WEFT_OK;
     const adam_update_attrs *a = c->attrs;
     double lr = scalar_operand(c, 4, 0) * a->lr_scale, step = scalar_operand(c, 5, 1);
+    double beta1 = a->beta1 * scalar_operand(c, 7, 1), decay = a->weight_decay * scalar_operand(c, 8, 1);
     adam_numbers s = {.scale = (float)scalar_operand(c, 6, 1),
-                      .decay = a->decoupled ? 0.0f : (float)a->weight_decay,
-                      .shrink = a->decoupled ? (float)(1 - lr * a->weight_decay) : 1.0f,
-                      .keep1 = (float)(1 - a->beta1),
+                      .decay = a->decoupled ? 0.0f : (float)decay,
+                      .shrink = a->decoupled ? (float)(1 - lr * decay) : 1.0f,
+                      .keep1 = (float)(1 - beta1),
                       .beta2 = (float)a->beta2,
                       .keep2 = (float)(1 - a->beta2),
-                      .rate = (float)(lr / (1 - pow(a->beta1, step))),
+                      .rate = (float)(lr / (1 - pow(beta1, step))),
                       .unroot = (float)(1 / sqrt(1 - pow(a->beta2, step))),
                       .eps = (float)a->eps};
     float *p = c->in[0].data, *m = c->in[2].data, *v = c->in[3].data;

@@ -9,26 +9,33 @@ template <int N, class R> __device__ static inline void keep(const R *p, R *out,
     if (out != p) store<N>(out + i, load<N>(p + i));
 }
 
+/* What a schedule multiplies a number by; 1 without a schedule. */
+__device__ static inline double factor(const double *scheduled) {
+    return scheduled ? *scheduled : 1.0;
+}
+
 /* ---- sgd: formulas in ops/optimizer/sgd_update.c ---- */
 
 template <class R> struct sgd_step {
     using real = R;
     /* Computed once for each block. */
     struct numbers {
-        R lr, scale;
+        R lr, scale, momentum, decay;
         bool is_first, is_skipped;
     };
     R *p, *buf, *out;
     const R *g;
-    const double *lr, *step, *scale;
-    double lr_scale;
-    R momentum, enters, decay; /* enters: the share of the gradient that enters the buffer, 1 - dampening */
+    const double *lr, *step, *scale, *momentum_factor, *decay_factor;
+    double lr_scale, momentum, decay;
+    R enters; /* enters: the share of the gradient that enters the buffer, 1 - dampening */
     bool nesterov;
 
     __device__ numbers prepare() const {
         numbers s;
         s.lr = (R)(*lr * lr_scale);
         s.scale = (R)(scale ? *scale : 1.0);
+        s.momentum = (R)(momentum * factor(momentum_factor));
+        s.decay = (R)(decay * factor(decay_factor));
         s.is_first = !step || *step <= 1;
         s.is_skipped = s.scale < 0;
         return s;
@@ -39,16 +46,16 @@ template <class R> struct sgd_step {
         vector_of<R, N> b = d;
         if (!s.is_first) {
             b = load<N>(buf + i);
-            UNROLL for (int k = 0; k < N; k++) b.v[k] = momentum * b.v[k] + enters * d.v[k];
+            UNROLL for (int k = 0; k < N; k++) b.v[k] = s.momentum * b.v[k] + enters * d.v[k];
         }
         store<N>(buf + i, b);
-        R moved = s.is_first ? R(1) + momentum : momentum, straight = s.is_first ? R(0) : R(1);
+        R moved = s.is_first ? R(1) + s.momentum : s.momentum, straight = s.is_first ? R(0) : R(1);
         UNROLL for (int k = 0; k < N; k++) d.v[k] = nesterov ? straight * d.v[k] + moved * b.v[k] : b.v[k];
     }
     template <int N> __device__ void run(const numbers &s, int64_t i) const {
         if (s.is_skipped) return keep<N>(p, out, i);
         vector_of<R, N> w = load<N>(p + i), d = load<N>(g + i);
-        UNROLL for (int k = 0; k < N; k++) d.v[k] = s.scale * d.v[k] + decay * w.v[k];
+        UNROLL for (int k = 0; k < N; k++) d.v[k] = s.scale * d.v[k] + s.decay * w.v[k];
         if (momentum != 0) move<N>(s, i, d);
         UNROLL for (int k = 0; k < N; k++) w.v[k] -= s.lr * d.v[k];
         store<N>(p + i, w);
@@ -59,7 +66,7 @@ template <class R> struct sgd_step {
 
 /* The operands by position, as ops/optimizer/update.h lists them. */
 template <class R> static weft_status sgd_launch(const kernel_call *c) {
-    enum { P, G, BUF, LR, STEP, SCALE };
+    enum { P, G, BUF, LR, STEP, SCALE, MOMENTUM, DECAY };
     const sgd_update_attrs *a = static_cast<const sgd_update_attrs *>(c->attrs);
     sgd_step<R> s = {};
     s.p = flat<R>(&c->in[P]);
@@ -70,9 +77,11 @@ template <class R> static weft_status sgd_launch(const kernel_call *c) {
     s.step = scalar_at(c, STEP);
     s.scale = scalar_at(c, SCALE);
     s.lr_scale = a->lr_scale;
-    s.momentum = (R)a->momentum;
+    s.momentum_factor = scalar_at(c, MOMENTUM);
+    s.decay_factor = scalar_at(c, DECAY);
+    s.momentum = a->momentum;
     s.enters = (R)(1 - a->dampening);
-    s.decay = (R)a->weight_decay;
+    s.decay = a->weight_decay;
     s.nesterov = a->nesterov;
     const void *buffers[] = {s.p, s.g, s.out, a->momentum != 0 ? s.buf : s.p};
     return update_launch(c, s, buffers, 4);
@@ -89,22 +98,26 @@ template <class R> struct adam_step {
     struct numbers {
         /* shrink: for decoupled decay; rate, unroot: with the bias corrections of m and of sqrt(v) */
         R scale, shrink, rate, unroot;
+        R decay, keep1; /* keep1: 1 - beta1 */
         bool is_skipped;
     };
     R *p, *m, *v, *out;
     const R *g;
-    const double *lr, *step, *scale;
+    const double *lr, *step, *scale, *momentum_factor, *decay_factor;
     double lr_scale, beta1, beta2, weight_decay;
     bool decoupled;
-    R decay, keep1, second, keep2, eps; /* second: beta2; keep1, keep2: 1 - beta1, 1 - beta2 */
+    R second, keep2, eps; /* second: beta2; keep2: 1 - beta2 */
 
     __device__ numbers prepare() const {
         /* powers and corrections in f64, once for each block */
         double rate = *lr * lr_scale, t = *step;
+        double first = beta1 * factor(momentum_factor), shrinks = weight_decay * factor(decay_factor);
         numbers s;
         s.scale = (R)(scale ? *scale : 1.0);
-        s.shrink = decoupled ? (R)(1 - rate * weight_decay) : R(1);
-        s.rate = (R)(rate / (1 - pow(beta1, t)));
+        s.shrink = decoupled ? (R)(1 - rate * shrinks) : R(1);
+        s.decay = decoupled ? R(0) : (R)shrinks;
+        s.keep1 = (R)(1 - first);
+        s.rate = (R)(rate / (1 - pow(first, t)));
         s.unroot = (R)(1 / sqrt(1 - pow(beta2, t)));
         s.is_skipped = s.scale < 0;
         return s;
@@ -113,8 +126,8 @@ template <class R> struct adam_step {
         if (s.is_skipped) return keep<N>(p, out, i);
         vector_of<R, N> w = load<N>(p + i), d = load<N>(g + i), mi = load<N>(m + i), vi = load<N>(v + i);
         UNROLL for (int k = 0; k < N; k++) {
-            R grad = s.scale * d.v[k] + decay * w.v[k];
-            mi.v[k] = mi.v[k] + keep1 * (grad - mi.v[k]);
+            R grad = s.scale * d.v[k] + s.decay * w.v[k];
+            mi.v[k] = mi.v[k] + s.keep1 * (grad - mi.v[k]);
             vi.v[k] = second * vi.v[k] + keep2 * grad * grad;
             w.v[k] = w.v[k] * s.shrink - s.rate * mi.v[k] / (root(vi.v[k]) * s.unroot + eps);
         }
@@ -126,7 +139,7 @@ template <class R> struct adam_step {
 };
 
 template <class R> static weft_status adam_launch(const kernel_call *c) {
-    enum { P, G, M, V, LR, STEP, SCALE };
+    enum { P, G, M, V, LR, STEP, SCALE, MOMENTUM, DECAY };
     const adam_update_attrs *a = static_cast<const adam_update_attrs *>(c->attrs);
     adam_step<R> s = {};
     s.p = flat<R>(&c->in[P]);
@@ -137,13 +150,13 @@ template <class R> static weft_status adam_launch(const kernel_call *c) {
     s.lr = scalar_at(c, LR);
     s.step = scalar_at(c, STEP);
     s.scale = scalar_at(c, SCALE);
+    s.momentum_factor = scalar_at(c, MOMENTUM);
+    s.decay_factor = scalar_at(c, DECAY);
     s.lr_scale = a->lr_scale;
     s.beta1 = a->beta1;
     s.beta2 = a->beta2;
     s.weight_decay = a->weight_decay;
     s.decoupled = a->decoupled;
-    s.decay = a->decoupled ? R(0) : (R)a->weight_decay;
-    s.keep1 = (R)(1 - a->beta1);
     s.second = (R)a->beta2;
     s.keep2 = (R)(1 - a->beta2);
     s.eps = (R)a->eps;

@@ -22,7 +22,8 @@
 /* What all updates of a minimize call read. */
 typedef struct step_values {
     weft_value *lr, *step, *scale;
-    weft_value *done; /* f16: 0 when this step is skipped */
+    weft_value *momentum, *decay; /* factors on momentum (beta1) and weight_decay; NULL: not scheduled */
+    weft_value *done;             /* f16: 0 when this step is skipped */
 } step_values;
 
 /* Copies the attributes that both ops have by the same name and kind: minimize's beta1 becomes adam_update's.
@@ -149,7 +150,7 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
     const minimize_attrs *a = e->a;
     step_values v = e->v;
     const optimizer_kind *kind = optimizer_find(a->type);
-    weft_value *in[OPTIMIZER_SLOTS + 5] = {variable_value(g, over), gradient};
+    weft_value *in[OPTIMIZER_SLOTS + 7] = {variable_value(g, over), gradient};
     int n = 2;
     double lr_scale, decay_scale;
     _Alignas(16) char attrs[256] = {0};
@@ -157,9 +158,9 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
         in[n++] = optimizer_has_slot(a, kind, i)
                       ? variable_value(g, optimizer_slot_of(e->p->plan, e->o, s, i))
                       : NULL;
-    in[n++] = v.lr;
-    in[n++] = v.step;
-    if (v.scale) in[n++] = v.scale;
+    weft_value *const numbers[] = {v.lr, v.step, v.scale, v.momentum, v.decay};
+    for (int i = 0; i < 5; i++) in[n++] = numbers[i];
+    while (!in[n - 1]) n--;
     param_groups_find(&e->groups, s->members[0]->path, &lr_scale, &decay_scale);
     copy_namesakes(kind->update, attrs, &weft_op_minimize, a);
     set_field(kind->update, attrs, "lr_scale", lr_scale);
