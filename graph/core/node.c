@@ -108,7 +108,7 @@ static bool call_check(const op_call *c) {
                 "values)",
                 i, c->in[i]->node->graph->name,
                 c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
-    bool is_list = op->max_in < 0 || op->max_in > 8; /* a list of any length: no operand is optional */
+    bool is_list = op->max_in < 0 || op->max_in > 16; /* a list of any length: no operand is optional */
     for (int i = 0; is_list && i < c->n_in; i++)
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
     if (attrs_check(op, c->attrs, why)) return op_fail(c, WEFT_ARGUMENT, "%s", why);
