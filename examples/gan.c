@@ -55,7 +55,7 @@ static void train(weft_session *session, weft_loader *loader, int64_t steps, wef
     float d, g;
     for (int64_t epoch = 0; step < steps && !error->status && weft_loader_batches(loader) > 0; epoch++) {
         weft_loader_epoch(loader, epoch);
-        while (step < steps && weft_loader_next(loader, &batch, &rows)) {
+        while (step < steps && weft_loader_next(loader, &batch, &rows, error)) {
             if (weft_run(session, "d_step", &(weft_feed){"image", batch, BATCH * 28 * 28}, 1,
                          &(weft_fetch){"d_loss", &d, sizeof d}, 1, error) ||
                 weft_run(session, "g_step", NULL, 0, &(weft_fetch){"g_loss", &g, sizeof g}, 1, error))
@@ -74,15 +74,15 @@ int main(int argc, char **argv) {
     weft_plan *plan = weft_compile(m, NULL, &error); /* reports a mistake in any line above */
     weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL;
     weft_session *session = store ? weft_session_open(plan, store, &error) : NULL;
-    weft_array *images = session ? weft_array_load(argv[1], NULL, &error) : NULL;
+    weft_source *images = session ? weft_source_open(argv[1], NULL, NULL, &error) : NULL;
     weft_loader_options how = {.batch = BATCH, .shuffle = true, .drop_last = true, .seed = 1};
     weft_loader *loader =
-        images ? weft_loader_new(1, (const weft_array *[]){images}, &how, NULL, &error) : NULL;
+        images ? weft_loader_new(1, (const weft_source *[]){images}, &how, NULL, &error) : NULL;
     if (loader) train(session, loader, argc > 3 ? atoi(argv[3]) : 400, &error);
     if (!error.status) weft_weights_save(store, argv[2], false, &error);
     if (error.status) fprintf(stderr, "gan: %s\n", error.text);
     weft_loader_free(loader);
-    weft_array_free(images);
+    weft_source_free(images);
     weft_session_close(session);
     weft_store_free(store);
     weft_plan_free(plan);

@@ -209,15 +209,15 @@ static void open_loader(rank_run *r) {
     static const char *const names[] = {"image"};
     const dealing *d = &dealt[r->comm->rank];
     weft_error error = {0};
-    weft_array *a = weft_array_load(d->path, NULL, &error);
+    weft_source *a = weft_source_open(d->path, NULL, NULL, &error);
     weft_loader_options o = d->options;
     if (!o.num_replicas) o.rank = r->comm->rank, o.num_replicas = 2;
     if (o.seed == 77) o.names = names;
-    weft_loader *l = a ? weft_loader_new(1, (const weft_array *const *)&a, &o, NULL, &error) : NULL;
+    weft_loader *l = a ? weft_loader_new(1, (const weft_source *const *)&a, &o, NULL, &error) : NULL;
     if (l) weft_loader_agree(l, r->comm, &error);
     keep(r, error.text);
     weft_loader_free(l);
-    weft_array_free(a);
+    weft_source_free(a);
 }
 
 static void loaders_say(const char *want) {

@@ -253,7 +253,7 @@ TEST(loading_an_array_survives_any_failure) {
 enum { SAMPLES = 103 };
 
 /* Sample i of array 0 is the byte i, of array 1 the two i32 1000 i and 1000 i + 1. */
-static void two_arrays(faults *f, weft_array *arrays[2]) {
+static void two_arrays(faults *f, weft_array *arrays[2], weft_source sources[2]) {
     bytes a = npy(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (103,), }", "", 0);
     bytes b = npy(1, "{'descr': '<i4', 'fortran_order': False, 'shape': (103, 2), }", "", 0);
     for (int i = 0; i < SAMPLES; i++) {
@@ -263,6 +263,7 @@ static void two_arrays(faults *f, weft_array *arrays[2]) {
     arrays[0] = load(f, &a, NULL);
     arrays[1] = load(f, &b, NULL);
     CHECK(arrays[0] && arrays[1]);
+    for (int i = 0; i < 2; i++) CHECK(weft_array_source(arrays[i], &sources[i], NULL) == WEFT_OK);
 }
 
 /* One epoch: each sample at most once, both arrays in step. Returns how many samples came; the first into
@@ -273,7 +274,7 @@ static int64_t epoch_of(weft_loader *l, int64_t epoch, int64_t batch, int64_t *l
     int64_t count = 0, batches = 0;
     const void *data[2];
     weft_loader_epoch(l, epoch);
-    for (int64_t rows; weft_loader_next(l, data, &rows); batches++) {
+    for (int64_t rows; weft_loader_next(l, data, &rows, NULL); batches++) {
         const unsigned char *a = data[0];
         const int32_t *b = data[1];
         CHECK(rows == batch || count + rows == SAMPLES);
@@ -293,8 +294,9 @@ TEST(an_epoch_covers_every_sample_once) {
     faults f;
     faults_init(&f);
     weft_array *arrays[2];
-    two_arrays(&f, arrays);
-    const weft_array *const list[] = {arrays[0], arrays[1]};
+    weft_source sources[2];
+    two_arrays(&f, arrays, sources);
+    const weft_source *const list[] = {&sources[0], &sources[1]};
     unsigned char first[SAMPLES], second[SAMPLES];
     int64_t rows;
     for (int shuffle = 0; shuffle < 2; shuffle++)
@@ -319,8 +321,9 @@ TEST(the_order_depends_on_seed_and_epoch_alone) {
     faults f;
     faults_init(&f);
     weft_array *arrays[2];
-    two_arrays(&f, arrays);
-    const weft_array *const list[] = {arrays[0], arrays[1]};
+    weft_source sources[2];
+    two_arrays(&f, arrays, sources);
+    const weft_source *const list[] = {&sources[0], &sources[1]};
     unsigned char order[SAMPLES], other[SAMPLES];
     int64_t rows;
     weft_loader *l =
@@ -351,8 +354,9 @@ TEST(shuffles_are_fair) {
     faults f;
     faults_init(&f);
     weft_array *arrays[2];
-    two_arrays(&f, arrays);
-    const weft_array *const list[] = {arrays[0], arrays[1]};
+    weft_source sources[2];
+    two_arrays(&f, arrays, sources);
+    const weft_source *const list[] = {&sources[0], &sources[1]};
     weft_loader *l =
         weft_loader_new(2, list, &(weft_loader_options){.batch = 103, .shuffle = true}, NULL, NULL);
     NEED(l != NULL);
@@ -362,7 +366,7 @@ TEST(shuffles_are_fair) {
         const void *data[2];
         int64_t rows;
         weft_loader_epoch(l, e);
-        CHECK(weft_loader_next(l, data, &rows) && rows == SAMPLES);
+        CHECK(weft_loader_next(l, data, &rows, NULL) && rows == SAMPLES);
         hits[(const unsigned char *)memchr(data[0], 0, SAMPLES) - (const unsigned char *)data[0]]++;
     }
     double chi = 0;
@@ -375,24 +379,24 @@ TEST(shuffles_are_fair) {
 }
 
 /* Batch `number` of one loader for all is batch j of rank r: number = (j / a * w + r) * a + j % a. */
-static void check_share(const weft_array *array, int w, int a, bool drop) {
+static void check_share(const weft_source *source, int w, int a, bool drop) {
     unsigned char all[SAMPLES];
     int64_t rows, dealt = 0;
     const void *data;
     weft_loader_options o = {.batch = 8, .shuffle = true, .drop_last = drop, .seed = 4};
-    weft_loader *one = weft_loader_new(1, &array, &o, NULL, NULL);
-    for (int64_t at = 0; weft_loader_next(one, &data, &rows); at += rows)
+    weft_loader *one = weft_loader_new(1, &source, &o, NULL, NULL);
+    for (int64_t at = 0; weft_loader_next(one, &data, &rows, NULL); at += rows)
         memcpy(all + at, data, (size_t)rows);
     for (int r = 0; r < w; r++) {
         o.rank = r, o.num_replicas = w, o.in_a_row = a;
-        weft_loader *l = weft_loader_new(1, &array, &o, NULL, NULL);
+        weft_loader *l = weft_loader_new(1, &source, &o, NULL, NULL);
         int64_t j = 0;
-        for (; weft_loader_next(l, &data, &rows); j++)
+        for (; weft_loader_next(l, &data, &rows, NULL); j++)
             CHECK(memcmp(data, all + ((j / a * w + r) * a + j % a) * 8, (size_t)rows) == 0);
         CHECK(j == weft_loader_batches(l));
         CHECK(!drop || j == weft_loader_batches(one) / (w * a) * a);
         weft_loader_seek(l, 0);
-        CHECK(j == 0 || (weft_loader_next(l, &data, &rows) &&
+        CHECK(j == 0 || (weft_loader_next(l, &data, &rows, NULL) &&
                          memcmp(data, all + (int64_t)r * a * 8, (size_t)rows) == 0));
         dealt += j;
         weft_loader_free(l);
@@ -405,15 +409,16 @@ TEST(ranks_share_the_batches_of_one_order) {
     faults f;
     faults_init(&f);
     weft_array *arrays[2];
-    two_arrays(&f, arrays);
+    weft_source sources[2];
+    two_arrays(&f, arrays, sources);
     for (int w = 1; w <= 5; w++)
         for (int a = 1; a <= 4; a++) {
-            check_share(arrays[0], w, a, false);
-            check_share(arrays[0], w, a, true);
+            check_share(&sources[0], w, a, false);
+            check_share(&sources[0], w, a, true);
         }
     weft_error error;
     weft_loader_options o = {.batch = 8, .rank = 2, .num_replicas = 2};
-    CHECK(!weft_loader_new(1, (const weft_array *const *)arrays, &o, NULL, &error));
+    CHECK(!weft_loader_new(1, (const weft_source *[]){&sources[0]}, &o, NULL, &error));
     CHECK_HOLDS(error.text, "rank 2 of 2");
     weft_array_free(arrays[0]);
     weft_array_free(arrays[1]);
@@ -425,12 +430,15 @@ TEST(loaders_that_make_no_sense_say_so) {
     weft_error error;
     faults_init(&f);
     weft_array *arrays[2];
-    two_arrays(&f, arrays);
+    weft_source sources[2];
+    two_arrays(&f, arrays, sources);
     bytes b = npy(1, GOOD, "abcd", 4);
     weft_array *four = load(&f, &b, NULL);
-    const weft_array *const uneven[] = {arrays[0], four};
+    weft_source shorter;
+    CHECK(weft_array_source(four, &shorter, &error) == WEFT_OK);
+    const weft_source *const uneven[] = {&sources[0], &shorter};
     CHECK(!weft_loader_new(2, uneven, &(weft_loader_options){.batch = 2}, NULL, &error));
-    CHECK_HOLDS(error.text, "array 1 has 4 samples, array 0 has 103");
+    CHECK_HOLDS(error.text, "source 1 has 4 samples, source 0 has 103");
     CHECK(!weft_loader_new(1, uneven, &(weft_loader_options){.batch = 0}, NULL, &error));
     CHECK_HOLDS(error.text, "a batch of at least 1");
     CHECK(!weft_loader_new(1, uneven, &(weft_loader_options){.batch = 200, .drop_last = true}, NULL, &error));

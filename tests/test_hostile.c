@@ -3,6 +3,7 @@
  * sanitizers), leaks, or allocates memory that the file's length does not justify. What still loads is
  * compiled, and its text reads back, as a mutant may be valid by chance. */
 #include "runtime/store/safetensors.h"
+#include "support/archive.h"
 #include "support/example.h"
 #include "support/faults.h"
 #include "support/seal.h"
@@ -306,6 +307,58 @@ TEST(npy_files_survive_mutation) {
     attack("npy.gz", try_array, packed, gzip(npy, sizeof npy - 1, packed, sizeof packed));
 }
 
+/* Every byte of every sample is there to be read, or reading it is an error. */
+static void read_all(subject *s, const weft_source *source) {
+    unsigned char *into[WEFT_SOURCE_ARRAYS] = {0};
+    for (int k = 0; k < source->n; k++) {
+        size_t n = weft_dtype_bytes(source->arrays[k].dtype);
+        for (int d = 0; d < source->arrays[k].ndim; d++) n *= (size_t)source->arrays[k].shape[d];
+        into[k] = test_memory(n);
+    }
+    for (int64_t i = 0; s->good && i < source->count; i++)
+        s->good = source->read(source->context, i, (void *const *)into, &s->error) == WEFT_OK;
+    for (int k = 0; k < source->n; k++) free(into[k]);
+}
+
+static void try_form(subject *s, const weft_source_options *options) {
+    weft_source *source = weft_source_open("x", options, &s->f->env, &s->error);
+    s->good = source != NULL;
+    if (source) read_all(s, source);
+    weft_source_free(source);
+}
+
+static void try_npz(subject *s) {
+    try_form(s, &(weft_source_options){.form = "npz"});
+}
+
+static void try_rows(subject *s) {
+    try_form(s, &(weft_source_options){.form = "npy"});
+}
+
+static void try_tokens(subject *s) {
+    try_form(s, &(weft_source_options){.form = "tokens", .window = 2, .pairs = true});
+}
+
+TEST(npz_files_survive_mutation) {
+    bytes x = bytes_npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2)}", "abcdefghijklmnop", 16);
+    bytes y = bytes_npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "ab", 2);
+    for (int how = 0; how < 2; how++) {
+        zip z = {.is_64 = how};
+        zip_add(&z, "x.npy", &x, false);
+        zip_add(&z, "y.npy", &y, true);
+        zip_end(&z, "");
+        attack(how ? "npz of zip64" : "npz", try_npz, z.file.data, z.file.n);
+    }
+}
+
+TEST(arrays_that_are_read_by_rows_survive_mutation) {
+    bytes rows =
+        bytes_npy("{'descr': '>i4', 'fortran_order': False, 'shape': (2, 2)}", "abcdefghijklmnop", 16);
+    attack("rows of npy", try_rows, rows.data, rows.n);
+    rows = bytes_npy("{'descr': '<u2', 'fortran_order': False, 'shape': (5,)}", "abcdefghij", 10);
+    attack("tokens of npy", try_tokens, rows.data, rows.n);
+}
+
 TEST(idx_files_survive_mutation) {
     unsigned char packed[500];
     attack("idx", try_array, idx, sizeof idx - 1);
@@ -314,4 +367,5 @@ TEST(idx_files_survive_mutation) {
 
 SUITE("hostile",
       {T(model_files_survive_mutation), T(model_texts_survive_mutation), T(plan_texts_survive_mutation),
-       T(safetensors_survive_mutation), T(npy_files_survive_mutation), T(idx_files_survive_mutation)})
+       T(safetensors_survive_mutation), T(npy_files_survive_mutation), T(npz_files_survive_mutation),
+       T(arrays_that_are_read_by_rows_survive_mutation), T(idx_files_survive_mutation)})

@@ -880,6 +880,11 @@ TEST(weights_with_numbers_that_no_training_has_are_not_loaded) {
 
 /* ---- loaders ---- */
 
+static void backwards(void *context, int64_t epoch, int64_t *order, int64_t n) {
+    (void)context, (void)epoch;
+    for (int64_t i = 0; i < n; i++) order[i] = n - 1 - i;
+}
+
 TEST(every_option_of_a_loader_has_a_default_or_an_error) {
     static const char file[] = "/tmp/weft_settings.npy";
     static const char *const names[] = {"x"};
@@ -899,7 +904,18 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
                 {"rank 0 of -1", {.batch = 4, .num_replicas = -1}},
                 {"-1 batches in a row", {.batch = 4, .in_a_row = -1}},
                 {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .all = true}},
-                {"in_a_row=2 must be 0", {.batch = 4, .in_a_row = 2, .all = true}}};
+                {"in_a_row=2 must be 0", {.batch = 4, .in_a_row = 2, .all = true}},
+                {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .by_sample = true}},
+                {"in_a_row=2 must be 0", {.batch = 4, .in_a_row = 2, .by_sample = true}},
+                {"leave by_sample out", {.batch = 4, .by_sample = true, .all = true}},
+                {NULL, {.batch = 4, .sampler = backwards, .sampler_context = (void *)names, .sampler_count = 5}},
+                {"leave shuffle out", {.batch = 4, .sampler = backwards, .shuffle = true}},
+                {"there is no such sampler", {.batch = 4, .sampler_count = 5}},
+                {"there is no such sampler", {.batch = 4, .sampler = backwards, .sampler_count = -5}},
+                {NULL, {.batch = 4, .ahead = -1}},
+                {NULL, {.batch = 4, .ahead = 9, .threads = 3}},
+                {"-1 to 4096 batches", {.batch = 4, .ahead = -2}},
+                {"0 to 256 threads", {.batch = 4, .threads = -1}}};
     weft_error e = {0};
     FILE *f = fopen(file, "wb");
     unsigned char head[10] = "\x93NUMPY\x01\x00\x76\x00", data[12] = {0};
@@ -907,19 +923,19 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
     fprintf(f, "%-117s\n", "{'descr': '|u1', 'fortran_order': False, 'shape': (12,), }");
     fwrite(data, 1, sizeof data, f);
     fclose(f);
-    weft_array *array = weft_array_load(file, NULL, &e);
+    weft_source *array = weft_source_open(file, NULL, NULL, &e);
     CHECK_SAYS(array != NULL, "%s", e.text);
     for (size_t i = 0; array && i < sizeof rows / sizeof *rows; i++) {
-        weft_loader *l = weft_loader_new(1, (const weft_array *[]){array}, &rows[i].options, NULL, &e);
+        weft_loader *l = weft_loader_new(1, (const weft_source *[]){array}, &rows[i].options, NULL, &e);
         CHECK_SAYS(!l == (rows[i].error != NULL) && (l || strstr(e.text, rows[i].error)), "row %zu: '%s'", i,
                    e.text);
         weft_loader_free(l);
     }
-    CHECK(!weft_loader_new(1, (const weft_array *[]){NULL}, &rows[0].options, NULL, &e));
-    CHECK_HOLDS(e.text, "array 0 ");
+    CHECK(!weft_loader_new(1, (const weft_source *[]){NULL}, &rows[0].options, NULL, &e));
+    CHECK_HOLDS(e.text, "source 0: ");
     CHECK(!weft_loader_new(0, NULL, &rows[0].options, NULL, &e));
-    CHECK(!weft_loader_new(1, (const weft_array *[]){array}, NULL, NULL, &e));
-    weft_array_free(array);
+    CHECK(!weft_loader_new(1, (const weft_source *[]){array}, NULL, NULL, &e));
+    weft_source_free(array);
     remove(file);
 }
 

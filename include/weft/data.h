@@ -1,16 +1,17 @@
 /** @file
- * data.h - tensors in .npy and IDX files (plain or gzip), and batches of them in shuffled order.
+ * data.h - tensors in .npy and IDX files (plain or gzip), and batches of any source in shuffled order.
  */
 #ifndef WEFT_DATA_H
 #define WEFT_DATA_H
 
 #include "weft/session.h"
+#include "weft/source.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** A whole file in memory. The first axis counts samples. */
+/** A whole file in memory. As a source, the first axis counts samples. */
 typedef struct weft_array weft_array;
 /** Reads a .npy or IDX file, plain or gzip. `env` may be NULL. NULL on failure. Free it with
  * weft_array_free(). */
@@ -23,9 +24,12 @@ WEFT_API weft_dtype weft_array_dtype(const weft_array *array);
 WEFT_API int weft_array_shape(const weft_array *array, int64_t shape[WEFT_MAX_NDIM]);
 /** Its elements, row-major. The array owns them. */
 WEFT_API const void *weft_array_data(const weft_array *array);
+/** Fills a source with the array's rows. Nothing is allocated: the array must outlive it. WEFT_SHAPE without
+ * an axis that counts samples. */
+WEFT_API weft_status weft_array_source(const weft_array *array, weft_source *source, weft_error *error);
 
-/** Batches of one or more arrays with the same number of samples, in an order that depends on seed and epoch
- * alone. */
+/** Batches of one or more sources with the same number of samples, in an order that depends on seed and epoch
+ * alone. Threads of its own read the next batches ahead. Each call is for one thread at a time. */
 typedef struct weft_loader weft_loader;
 /** Options of weft_loader_new(). Ranks that share the data each take their part, as PyTorch's
  * DistributedSampler: rank 0 takes the first in_a_row batches of the common order, then rank 1 does, and so
@@ -43,29 +47,46 @@ typedef struct weft_loader_options {
     /** Every rank sees all batches, and chooses its own by weft_loader_seek(). rank and num_replicas are only
      * for weft_loader_agree() then; in_a_row must be 0. */
     bool all;
-    /** What messages call the arrays; NULL: "array 0" ... The texts must outlive the loader. */
+    /** Deal samples, not batches: rank r takes samples r, r + num_replicas ... of the common order, as
+     * PyTorch's DistributedSampler. Not with `all`; in_a_row must be 0. */
+    bool by_sample;
+    /** What messages call the arrays; NULL: what the sources call them, or "array 0" ... The texts must
+     * outlive the loader. */
     const char *const *names;
+    /** An order of your own instead of `shuffle`: fills order[0] to order[n - 1] with the numbers of samples
+     * of an epoch, any of them, also twice; NULL: none. Called by weft_loader_new() and
+     * weft_loader_epoch(). */
+    void (*sampler)(void *context, int64_t epoch, int64_t *order, int64_t n);
+    void *sampler_context; /**< the first argument of sampler */
+    int64_t sampler_count; /**< samples of an epoch of the sampler's; 0: as many as the sources have */
+    int ahead;   /**< batches that are read ahead; 0: 2; -1: none, each is read when it is asked for */
+    int threads; /**< threads that read; 0: 1 */
 } weft_loader_options;
-/** Makes a loader of n arrays, which must outlive it. NULL on failure. Free it with weft_loader_free(). */
-WEFT_API weft_loader *weft_loader_new(int n, const weft_array *const *arrays,
+/** Makes a loader of n sources, which must outlive it. NULL on failure. Free it with weft_loader_free(). */
+WEFT_API weft_loader *weft_loader_new(int n, const weft_source *const *sources,
                                       const weft_loader_options *options, const weft_env *env,
                                       weft_error *error);
 /** Checks that all ranks load the same data in the same order: WEFT_PEER on all ranks when seeds, options or
- * data differ, with the first difference and both ranks. Of the data it compares types, shapes, and a hash of
- * the first and the last MiB. All ranks that share the data call it before the first batch. Without it nobody
- * would see a rank with another seed or another file, which repeats some samples and leaves out others. */
+ * data differ, with the first difference and both ranks. Of the data it compares types, shapes, and a hash
+ * of samples at both ends, a MiB each. All ranks that share the data call it before the first batch.
+ * Without it nobody would see a rank with another seed or another file, which repeats some samples and
+ * leaves out others. A sampler must give the same order on all ranks; it is compared at epoch 0. */
 WEFT_API weft_status weft_loader_agree(const weft_loader *loader, weft_comm *comm, weft_error *error);
-/** Frees a loader. NULL is fine. */
+/** Ends its threads and frees a loader. NULL is fine. */
 WEFT_API void weft_loader_free(weft_loader *loader);
 /** Starts an epoch, numbered from 0. */
 WEFT_API void weft_loader_epoch(weft_loader *loader, int64_t epoch);
 /** Batches in an epoch, for this rank. */
 WEFT_API int64_t weft_loader_batches(const weft_loader *loader);
-/** Makes batch 0, 1, ... of the epoch the next one. */
+/** Makes batch 0, 1, ... of the epoch the next one. Batches that were read ahead stay where they are among
+ * the next ones. */
 WEFT_API void weft_loader_seek(weft_loader *loader, int64_t batch);
-/** Copies the next batch: data[i] points to the rows of array i, `*rows` is their number. False at the
- * epoch's end. The loader owns the memory, which stays as it is until the next call. */
-WEFT_API bool weft_loader_next(weft_loader *loader, const void **data, int64_t *rows);
+/** Gives the next batch: data[i] points to the rows of array i, where the arrays of all sources are numbered
+ * in their order; `*rows` is their number. False at the epoch's end, and after an error, which `error` has.
+ * The loader owns the memory, which stays as it is until the next call. */
+WEFT_API bool weft_loader_next(weft_loader *loader, const void **data, int64_t *rows, weft_error *error);
+/** Array i of the loader; NULL: there is none. */
+WEFT_API const weft_source_array *weft_loader_array(const weft_loader *loader, int i);
 
 #ifdef __cplusplus
 }

@@ -7,9 +7,7 @@
  *
  * Memory for the data is allocated only after the length of the file has shown that it can hold what the
  * header says. */
-#include "weft/data.h"
-
-#include "runtime/data/stream.h"
+#include "runtime/data/array.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,16 +22,11 @@ struct weft_array {
     char *data;
 };
 
-/* What the header of either format says. */
-typedef struct array_header {
-    tensor type;
-    bool is_big_endian, is_fortran;
-} array_header;
-
 /* ---- .npy: a Python dictionary of three known keys ---- */
 
 typedef struct npy_parser {
     const char *at, *end, *path;
+    bool tokens;
     weft_error *error;
 } npy_parser;
 
@@ -83,15 +76,18 @@ static bool npy_descr(npy_parser *p, array_header *h) {
     static const struct {
         const char *name;
         weft_dtype dtype;
-    } types[] = {{"f4", WEFT_F32}, {"f8", WEFT_F64}, {"f2", WEFT_F16}, {"i8", WEFT_I64},
-                 {"i4", WEFT_I32}, {"u1", WEFT_U8},  {"b1", WEFT_BOOL}};
+        bool for_tokens;
+    } types[] = {{"f4", WEFT_F32},  {"f8", WEFT_F64},       {"f2", WEFT_F16},
+                 {"i8", WEFT_I64},  {"i4", WEFT_I32},       {"u1", WEFT_U8},
+                 {"b1", WEFT_BOOL}, {"u2", WEFT_I64, true}, {"u4", WEFT_I64, true}};
     char descr[32];
     if (!npy_string(p, descr)) return false;
     h->is_big_endian = *descr == '>';
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (*descr && strcmp(descr + 1, types[i].name) == 0 &&
+        if (*descr && strcmp(descr + 1, types[i].name) == 0 && (p->tokens || !types[i].for_tokens) &&
             strchr(types[i].name[1] == '1' ? "|<>" : "<>", *descr)) {
             h->type.dtype = types[i].dtype;
+            h->width = (size_t)(descr[2] - '0');
             return true;
         }
     return npy_fail(p, "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>'",
@@ -152,7 +148,7 @@ static bool npy_dictionary(npy_parser *p, array_header *h) {
 
 /* Reads the header after its first 4 bytes, 93 'N' 'U' 'M'. Version 1 has a length of 2 bytes, later ones of
  * 4. */
-static weft_status npy_header(stream *s, array_header *h, weft_error *error) {
+static weft_status npy_header(stream *s, bool tokens, array_header *h, weft_error *error) {
     unsigned char b[8];
     char header[NPY_MAX_HEADER];
     weft_status status = stream_read(s, b, 4, error);
@@ -172,7 +168,7 @@ static weft_status npy_header(stream *s, array_header *h, weft_error *error) {
         return kit_fail(error, WEFT_FILE, "%.600s: a .npy header of %u bytes, at most %d", s->path, bytes,
                         NPY_MAX_HEADER);
     if ((status = stream_read(s, header, bytes, error))) return status;
-    npy_parser p = {header, header + bytes, s->path, error};
+    npy_parser p = {header, header + bytes, s->path, tokens, error};
     return npy_dictionary(&p, h) ? WEFT_OK : WEFT_FILE;
 }
 
@@ -192,6 +188,7 @@ static weft_status idx_header(stream *s, const unsigned char first[4], array_hea
                         WEFT_MAX_NDIM);
     h->is_big_endian = true;
     h->type.dtype = types[first[2]];
+    h->width = weft_dtype_bytes(h->type.dtype);
     h->type.ndim = first[3];
     for (int i = 0; i < h->type.ndim; i++) {
         unsigned char b[4];
@@ -203,12 +200,13 @@ static weft_status idx_header(stream *s, const unsigned char first[4], array_hea
 }
 
 /* The first 4 bytes show the format. No memory is allocated for the data yet. */
-static weft_status header_read(stream *s, array_header *h, weft_error *error) {
+weft_status array_header_read(stream *s, bool tokens, array_header *h, weft_error *error) {
     unsigned char first[4];
+    *h = (array_header){0};
     weft_status status = stream_read(s, first, 4, error);
     if (status) return status;
     if (memcmp(first, "\x93NUM", 4) == 0)
-        status = npy_header(s, h, error);
+        status = npy_header(s, tokens, h, error);
     else if (first[0] == 0 && first[1] == 0)
         status = idx_header(s, first, h, error);
     else
@@ -219,7 +217,7 @@ static weft_status header_read(stream *s, array_header *h, weft_error *error) {
         return kit_fail(error, WEFT_FILE,
                         "%.600s: %s: every axis must be at least 1 and the whole below 2^46 bytes", s->path,
                         TENSOR(&h->type));
-    return stream_expect(s, tensor_bytes(&h->type), error);
+    return stream_expect(s, (uint64_t)tensor_elements(&h->type) * h->width, error);
 }
 
 /* ---- data ---- */
@@ -251,24 +249,42 @@ static void from_fortran(const tensor *t, const char *from, char *into) {
     }
 }
 
-/* Brings the data into this machine's byte order, row-major, with booleans as 0 or 1. */
+void array_elements(const array_header *h, char *data, size_t count) {
+    if (h->is_big_endian && h->width > 1) swap_bytes(data, count, h->width);
+    for (size_t i = 0; h->type.dtype == WEFT_BOOL && i < count; i++) data[i] = data[i] != 0;
+}
+
+/* Makes column-major data row-major. */
+static weft_status turn(weft_array *a, const char *path, weft_error *error) {
+    char *rows = weft_memory_new(&a->env, a->bytes);
+    if (!rows) return kit_no_memory(error, path);
+    from_fortran(&a->type, a->data, rows);
+    weft_memory_free(&a->env, a->data, a->bytes);
+    a->data = rows;
+    return WEFT_OK;
+}
+
+/* On an error the caller frees what is there. */
 static weft_status data_read(stream *s, const array_header *h, weft_array *a, weft_error *error) {
-    size_t width = weft_dtype_bytes(h->type.dtype), count = (size_t)tensor_elements(&h->type);
-    a->bytes = count * width;
+    size_t count = (size_t)tensor_elements(&h->type);
+    a->type = h->type;
+    a->bytes = count * h->width;
     a->data = weft_memory_new(&a->env, a->bytes);
     if (!a->data) return kit_no_memory(error, s->path);
     weft_status status = stream_read(s, a->data, a->bytes, error);
     if (!status) status = stream_finish(s, error);
     if (status) return status;
-    if (h->is_big_endian && width > 1) swap_bytes(a->data, count, width);
-    for (size_t i = 0; h->type.dtype == WEFT_BOOL && i < count; i++) a->data[i] = a->data[i] != 0;
-    if (!h->is_fortran || h->type.ndim < 2) return WEFT_OK;
-    char *rows = weft_memory_new(&a->env, a->bytes);
-    if (!rows) return kit_no_memory(error, s->path);
-    from_fortran(&h->type, a->data, rows);
-    weft_memory_free(&a->env, a->data, a->bytes);
-    a->data = rows;
-    return WEFT_OK;
+    array_elements(h, a->data, count);
+    return h->is_fortran && h->type.ndim > 1 ? turn(a, s->path, error) : WEFT_OK;
+}
+
+weft_array *array_read(stream *s, const array_header *h, weft_error *error) {
+    weft_array *a = kit_new(&s->env, sizeof *a);
+    if (!a) return kit_no_memory(error, s->path), NULL;
+    a->env = s->env;
+    if (data_read(s, h, a, error) == WEFT_OK) return a;
+    weft_array_free(a);
+    return NULL;
 }
 
 /* ---- the public part ---- */
@@ -276,21 +292,13 @@ static weft_status data_read(stream *s, const array_header *h, weft_array *a, we
 /* NULL after an error. The caller frees it with weft_array_free. */
 weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error) {
     stream s;
-    array_header h = {0};
+    array_header h;
+    weft_array *a = NULL;
     if (error) *error = (weft_error){0};
     if (stream_open(&s, path, env, error)) return NULL;
-    weft_array *a = kit_new(env, sizeof *a);
-    weft_status status = a ? header_read(&s, &h, error) : kit_no_memory(error, path);
-    if (!status) {
-        a->env = s.env;
-        a->type = h.type;
-        status = data_read(&s, &h, a, error);
-    }
+    if (array_header_read(&s, false, &h, error) == WEFT_OK) a = array_read(&s, &h, error);
     stream_close(&s);
-    if (!status) return a;
-    if (a) a->env = s.env;
-    weft_array_free(a);
-    return NULL;
+    return a;
 }
 
 void weft_array_free(weft_array *a) {
@@ -311,4 +319,25 @@ int weft_array_shape(const weft_array *a, int64_t shape[WEFT_MAX_NDIM]) {
 
 const void *weft_array_data(const weft_array *a) {
     return a ? a->data : NULL;
+}
+
+/* ---- as a source ---- */
+
+static weft_status read_row(void *context, int64_t i, void *const *into, weft_error *error) {
+    const weft_array *a = context;
+    size_t bytes = a->bytes / (size_t)a->type.shape[0];
+    (void)error;
+    memcpy(into[0], a->data + (size_t)i * bytes, bytes);
+    return WEFT_OK;
+}
+
+weft_status weft_array_source(const weft_array *a, weft_source *source, weft_error *error) {
+    if (!a || !source)
+        return kit_fail(error, WEFT_ARGUMENT, "weft_array_source: an array and a source are needed");
+    if (a->type.ndim < 1)
+        return kit_fail(error, WEFT_SHAPE, "weft_array_source: the array has no axis that counts samples");
+    *source = (weft_source){.count = a->type.shape[0], .n = 1, .read = read_row, .context = (void *)a};
+    source->arrays[0] = (weft_source_array){.dtype = a->type.dtype, .ndim = a->type.ndim - 1};
+    memcpy(source->arrays[0].shape, a->type.shape + 1, (size_t)(a->type.ndim - 1) * sizeof *a->type.shape);
+    return WEFT_OK;
 }

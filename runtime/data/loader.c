@@ -1,30 +1,9 @@
-/* loader.c - batches of arrays, in an order that depends on the seed and the epoch alone, the same on every
- * machine: a Fisher-Yates shuffle (Knuth 3.4.2 P) driven by splitmix64 (Steele, Lea, Flood 2014) without
- * modulo bias. */
-#include "weft/data.h"
+/* loader.c - makes loaders, and says which samples a batch has: in an order that depends on the seed and
+ * the epoch alone, the same on every machine. It is a Fisher-Yates shuffle (Knuth 3.4.2 P) driven by
+ * splitmix64 (Steele, Lea, Flood 2014) without modulo bias. */
+#include "runtime/data/loader.h"
 
-#include "runtime/data/kit.h"
-
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-/* One array, and the memory for its rows of a batch. */
-typedef struct column {
-    const weft_array *array;
-    size_t row_bytes;
-    char *rows; /* memory for a batch: room * row_bytes */
-} column;
-
-struct weft_loader {
-    weft_env env;
-    weft_loader_options options;
-    int n;
-    column *columns;
-    int64_t samples, room; /* room: most rows that a batch can have */
-    int64_t next;          /* number of this rank's next batch, from 0 */
-    int64_t *order;        /* order[place] is a sample; NULL: samples in their order */
-};
 
 /* ---- the order ---- */
 
@@ -38,10 +17,7 @@ static uint64_t below(uint64_t *state, uint64_t n) {
 }
 
 /* Shuffles from the identity, so that an epoch's order does not depend on the epochs before it. */
-void weft_loader_epoch(weft_loader *l, int64_t epoch) {
-    if (!l) return;
-    l->next = 0;
-    if (!l->order) return;
+static void shuffle(weft_loader *l, int64_t epoch) {
     uint64_t mixed = (uint64_t)epoch, state = l->options.seed ^ kit_splitmix(&mixed);
     for (int64_t i = 0; i < l->samples; i++) l->order[i] = i;
     for (int64_t i = l->samples - 1; i > 0; i--) {
@@ -51,94 +27,41 @@ void weft_loader_epoch(weft_loader *l, int64_t epoch) {
     }
 }
 
-/* ---- making ---- */
-
-/* All arrays must have the same first axis, which counts samples. */
-static weft_status column_init(weft_loader *l, int i, const weft_array *array, weft_error *error) {
-    tensor t = {.dtype = weft_array_dtype(array)};
-    t.ndim = weft_array_shape(array, t.shape);
-    if (t.ndim < 1) return kit_fail(error, WEFT_SHAPE, "loader: array %d has no axis that counts samples", i);
-    if (i && t.shape[0] != l->samples)
-        return kit_fail(error, WEFT_SHAPE, "loader: array %d has %lld samples, array 0 has %lld", i,
-                        (long long)t.shape[0], (long long)l->samples);
-    column *c = &l->columns[i];
-    l->samples = t.shape[0];
-    l->room = l->options.batch < l->samples ? l->options.batch : l->samples;
-    c->array = array;
-    c->row_bytes = tensor_bytes(&t) / (size_t)t.shape[0];
-    c->rows = weft_memory_new(&l->env, (size_t)l->room * c->row_bytes); /* at most the array's own bytes */
-    return c->rows ? WEFT_OK : kit_no_memory(error, "loader");
+static void set_order(weft_loader *l, int64_t epoch) {
+    l->epoch = epoch;
+    l->next = 0;
+    if (l->options.sampler)
+        l->options.sampler(l->options.sampler_context, epoch, l->order, l->dealt);
+    else if (l->order)
+        shuffle(l, epoch);
 }
 
-/* On an error weft_loader_free frees what is there. */
-static weft_status loader_init(weft_loader *l, int n, const weft_array *const *arrays, weft_error *error) {
-    l->columns = kit_new_array(&l->env, (size_t)n, sizeof *l->columns);
-    if (!l->columns) return kit_no_memory(error, "loader");
-    l->n = n;
-    for (int i = 0; i < n; i++) {
-        weft_status status = column_init(l, i, arrays[i], error);
-        if (status) return status;
-    }
-    if (l->options.drop_last && l->options.batch > l->samples)
-        return kit_fail(error, WEFT_ARGUMENT, "loader: %lld samples make no whole batch of %lld",
-                        (long long)l->samples, (long long)l->options.batch);
-    if (l->options.shuffle && !(l->order = kit_new_array(&l->env, (size_t)l->samples, sizeof *l->order)))
-        return kit_no_memory(error, "loader");
-    weft_loader_epoch(l, 0);
-    return WEFT_OK;
-}
-
-/* NULL after an error. The arrays must outlive the loader; `options` is copied, but not the names that it
- * points to. */
-weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_loader_options *options,
-                             const weft_env *env, weft_error *error) {
-    if (error) *error = (weft_error){0};
-    if (n < 1 || !arrays || !options || options->batch < 1) {
-        kit_fail(error, WEFT_ARGUMENT, "loader: at least one array and a batch of at least 1 are needed");
-        return NULL;
-    }
-    int ranks = options->num_replicas ? options->num_replicas : 1;
-    bool is_part = ranks >= 1 && options->rank >= 0 && options->rank < ranks && options->in_a_row >= 0;
-    if (options->all && options->in_a_row) {
-        kit_fail(error, WEFT_ARGUMENT, "loader: all: every rank sees all batches, so in_a_row=%d must be 0",
-                 options->in_a_row);
-        return NULL;
-    }
-    if (!is_part) {
-        kit_fail(error, WEFT_ARGUMENT, "loader: rank %d of %d, %d batches in a row: there is no such part",
-                 options->rank, options->num_replicas, options->in_a_row);
-        return NULL;
-    }
-    weft_loader *l = kit_new(env, sizeof *l);
-    if (!l) {
-        kit_no_memory(error, "loader");
-        return NULL;
-    }
-    l->env = env ? *env : (weft_env){0};
-    l->options = *options;
-    l->options.num_replicas = ranks;
-    if (!options->in_a_row) l->options.in_a_row = 1;
-    if (loader_init(l, n, arrays, error) == WEFT_OK) return l;
-    weft_loader_free(l);
-    return NULL;
-}
-
-void weft_loader_free(weft_loader *l) {
+/* Batches of an order that does not change are still those that come next. */
+void weft_loader_epoch(weft_loader *l, int64_t epoch) {
     if (!l) return;
-    weft_env env = l->env;
-    for (int i = 0; i < l->n; i++)
-        weft_memory_free(&env, l->columns[i].rows, (size_t)l->room * l->columns[i].row_bytes);
-    weft_memory_free(&env, l->columns, (size_t)l->n * sizeof *l->columns);
-    weft_memory_free(&env, l->order, (size_t)l->samples * sizeof *l->order);
-    weft_memory_free(&env, l, sizeof *l);
+    pthread_mutex_lock(&l->mutex);
+    if (l->order && epoch != l->epoch) slots_empty(l);
+    if (l->order && epoch != l->epoch)
+        set_order(l, epoch);
+    else
+        l->next = 0;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
 }
 
-/* ---- batches ---- */
+/* ---- a rank's share ---- */
 
-/* Batches of the common order, before they are dealt to ranks. */
+/* Samples of the common order that are this rank's. */
+static int64_t own_samples(const weft_loader *l) {
+    int64_t ranks = l->options.num_replicas, rank = l->options.rank;
+    if (!l->options.by_sample) return l->dealt;
+    return l->options.drop_last ? l->dealt / ranks : (l->dealt - rank + ranks - 1) / ranks;
+}
+
+/* Batches of the common order, before they are dealt to ranks; by_sample: of this rank's samples. */
 static int64_t all_batches(const weft_loader *l) {
-    int64_t whole = l->samples / l->options.batch;
-    return whole + (!l->options.drop_last && l->samples % l->options.batch != 0);
+    int64_t samples = own_samples(l), whole = samples / l->options.batch;
+    return whole + (!l->options.drop_last && samples % l->options.batch != 0);
 }
 
 /* Ranks get blocks of in_a_row batches in turn. With drop_last only whole rounds count, so that all ranks
@@ -146,126 +69,172 @@ static int64_t all_batches(const weft_loader *l) {
 int64_t weft_loader_batches(const weft_loader *l) {
     if (!l) return 0;
     int64_t row = l->options.in_a_row, round = row * l->options.num_replicas, all = all_batches(l);
-    if (l->options.num_replicas == 1 || l->options.all) return all;
+    if (l->options.num_replicas == 1 || l->options.all || l->options.by_sample) return all;
     int64_t rest = l->options.drop_last ? 0 : all % round - row * l->options.rank;
     return all / round * row + (rest < 0 ? 0 : rest < row ? rest : row);
 }
 
+/* The number of this rank's batch in the common order. */
+static int64_t common_number(const weft_loader *l, int64_t batch) {
+    int64_t row = l->options.in_a_row, block = batch / row * l->options.num_replicas + l->options.rank;
+    return l->options.all || l->options.by_sample ? batch : block * row + batch % row;
+}
+
+int64_t loader_rows(const weft_loader *l, int64_t batch) {
+    int64_t left = own_samples(l) - common_number(l, batch) * l->options.batch;
+    return left > l->options.batch ? l->options.batch : left;
+}
+
+int64_t loader_sample(const weft_loader *l, int64_t batch, int64_t row) {
+    int64_t place = common_number(l, batch) * l->options.batch + row;
+    if (l->options.by_sample) place = place * l->options.num_replicas + l->options.rank;
+    return l->order ? l->order[place] : place;
+}
+
 void weft_loader_seek(weft_loader *l, int64_t batch) {
-    if (l) l->next = batch < 0 ? 0 : batch;
+    if (!l) return;
+    pthread_mutex_lock(&l->mutex);
+    l->next = batch < 0 ? 0 : batch;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
 }
 
-/* The number of this rank's next batch in the common order. */
-static int64_t number_of_next(const weft_loader *l) {
-    int64_t row = l->options.in_a_row, block = l->next / row * l->options.num_replicas + l->options.rank;
-    return l->options.all ? l->next : block * row + l->next % row;
+const weft_source_array *weft_loader_array(const weft_loader *l, int i) {
+    return l && i >= 0 && i < l->n_arrays ? l->arrays[i] : NULL;
 }
 
-/* The rows are copied into the loader's memory, which stays valid until the next call. */
-bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
-    if (!l || l->next >= weft_loader_batches(l)) return false;
-    int64_t begin = number_of_next(l) * l->options.batch, left = l->samples - begin;
-    int64_t count = left > l->options.batch ? l->options.batch : left;
+/* ---- making ---- */
+
+/* A structure that a user filled: everything is checked. All sources must have the same number of samples. */
+static weft_status check_source(const weft_loader *l, int i, const weft_source *s, weft_error *error) {
+    if (!s || !s->read || s->count < 1 || s->n < 1 || s->n > WEFT_SOURCE_ARRAYS)
+        return kit_fail(
+            error, WEFT_ARGUMENT,
+            "loader: source %d: it needs at least one sample, 1 to %d arrays and a function that reads", i,
+            WEFT_SOURCE_ARRAYS);
+    for (int k = 0; k < s->n; k++) {
+        tensor t = {.dtype = s->arrays[k].dtype, .ndim = s->arrays[k].ndim};
+        memcpy(t.shape, s->arrays[k].shape, sizeof t.shape);
+        if (t.ndim >= WEFT_MAX_NDIM || !tensor_check(&t))
+            return kit_fail(
+                error, WEFT_SHAPE,
+                "loader: source %d, array %d: a known type, up to %d axes of at least 1 are needed", i, k,
+                WEFT_MAX_NDIM - 1);
+    }
+    if (i && s->count != l->samples)
+        return kit_fail(error, WEFT_SHAPE, "loader: source %d has %lld samples, source 0 has %lld", i,
+                        (long long)s->count, (long long)l->samples);
+    return WEFT_OK;
+}
+
+/* Checks the sources and lists their arrays. */
+static weft_status list_arrays(weft_loader *l, const weft_source *const *sources, weft_error *error) {
     for (int i = 0; i < l->n; i++) {
-        column *c = &l->columns[i];
-        const char *from = weft_array_data(c->array);
-        for (int64_t r = 0; r < count; r++) {
-            int64_t sample = l->order ? l->order[begin + r] : begin + r;
-            memcpy(c->rows + (size_t)r * c->row_bytes, from + (size_t)sample * c->row_bytes, c->row_bytes);
+        weft_status status = check_source(l, i, sources[i], error);
+        if (status) return status;
+        l->sources[i] = sources[i];
+        l->samples = sources[i]->count;
+        l->n_arrays += sources[i]->n;
+    }
+    l->arrays = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->arrays);
+    l->row_bytes = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->row_bytes);
+    if (!l->arrays || !l->row_bytes) return kit_no_memory(error, "loader");
+    for (int i = 0, at = 0; i < l->n; i++)
+        for (int k = 0; k < sources[i]->n; k++, at++) {
+            const weft_source_array *a = l->arrays[at] = &sources[i]->arrays[k];
+            tensor t = {.dtype = a->dtype, .ndim = a->ndim};
+            memcpy(t.shape, a->shape, sizeof t.shape);
+            l->row_bytes[at] = tensor_bytes(&t);
         }
-        data[i] = c->rows;
-    }
-    l->next++;
-    *rows = count;
-    return true;
+    return WEFT_OK;
 }
 
-/* ---- among ranks ---- */
-
-enum { END_BYTES = 1 << 20, VALUE_BYTES = 80, OPTIONS = 7, PER_ARRAY = 2 };
-
-typedef struct shown_setting {
-    char name[100], value[VALUE_BYTES];
-} shown_setting;
-
-/* A hash of the first and the last MiB, and the size: other data differ there, and no more of a large file is
- * read. */
-static uint64_t hash_ends(const void *data, size_t bytes) {
-    size_t end = bytes < END_BYTES ? bytes : END_BYTES;
-    return kit_hash((const char *)data + bytes - end, end, kit_hash(data, end, bytes));
-}
-
-/* Formats one setting that ranks compare. */
-static void show(shown_setting *s, const char *name, const char *what, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static void show(shown_setting *s, const char *name, const char *what, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    snprintf(s->name, sizeof s->name, "%.60s%s%s", kit_show(name, strlen(name)).text, *what ? ": " : "",
-             what);
-    vsnprintf(s->value, sizeof s->value, format, args);
-    va_end(args);
-}
-
-/* Fills OPTIONS settings. */
-static void show_options(const weft_loader *l, shown_setting *s) {
+/* On an error weft_loader_free frees what is there. */
+static weft_status loader_init(weft_loader *l, const weft_source *const *sources, weft_error *error) {
     const weft_loader_options *o = &l->options;
-    show(s++, "seed", "", "%llu", (unsigned long long)o->seed);
-    show(s++, "batch", "", "%lld", (long long)o->batch);
-    show(s++, "shuffle", "", "%d", o->shuffle);
-    show(s++, "drop_last", "", "%d", o->drop_last);
-    show(s++, "num_replicas", "", "%d", o->num_replicas);
-    show(s++, "in_a_row", "", "%d", o->in_a_row);
-    show(s++, "all", "", "%d", o->all);
-}
-
-/* Fills PER_ARRAY settings: type and shape, then a hash of the data. */
-static void show_array(const weft_loader *l, int i, shown_setting *s) {
-    char number[24];
-    const weft_array *a = l->columns[i].array;
-    tensor t = {.dtype = weft_array_dtype(a)};
-    t.ndim = weft_array_shape(a, t.shape);
-    snprintf(number, sizeof number, "array %d", i);
-    const char *name = l->options.names ? l->options.names[i] : number;
-    show(s++, name, "type and shape", "%s", TENSOR(&t));
-    show(s++, name, "hash of the first and the last MiB", "%016llx",
-         (unsigned long long)hash_ends(weft_array_data(a), tensor_bytes(&t)));
-}
-
-static weft_status give_up(weft_comm *comm, weft_error *error) {
-    weft_comm_fail(comm, error->text); /* the other ranks wait */
-    return error->status;
-}
-
-/* Each rank must deal its own share, and all shares together are one epoch. */
-static weft_status check_share(const weft_loader *l, const weft_comm *comm, weft_error *error) {
-    if (l->options.rank == comm->rank && l->options.num_replicas == comm->world) return WEFT_OK;
-    return kit_fail(error, WEFT_ARGUMENT,
-                    "loader: it is for rank %d of %d, but the communicator is rank %d of %d", l->options.rank,
-                    l->options.num_replicas, comm->rank, comm->world);
-}
-
-/* Compares options and data with the other ranks. A rank that fails ends the communicator, so that none
- * waits. */
-weft_status weft_loader_agree(const weft_loader *l, weft_comm *comm, weft_error *error) {
-    weft_error nobody_asks;
-    if (!error) error = &nobody_asks;
-    if (!l) return kit_fail(error, WEFT_ARGUMENT, "weft_loader_agree: there is no loader");
-    if (!comm || comm->world == 1) return WEFT_OK;
-    if (check_share(l, comm, error)) return give_up(comm, error);
-    size_t n = OPTIONS + PER_ARRAY * (size_t)l->n;
-    shown_setting *shown = kit_new_array(&l->env, n, sizeof *shown);
-    weft_setting *settings = kit_new_array(&l->env, n, sizeof *settings);
-    weft_status status = shown && settings ? WEFT_OK : kit_no_memory(error, "loader");
-    if (!status) {
-        show_options(l, shown);
-        for (int i = 0; i < l->n; i++) show_array(l, i, &shown[OPTIONS + PER_ARRAY * i]);
-        for (size_t i = 0; i < n; i++) settings[i] = (weft_setting){shown[i].name, shown[i].value};
-        status = weft_comm_compare(comm, settings, (int)n, error);
-    } else {
-        give_up(comm, error);
+    l->sources = kit_new_array(&l->env, (size_t)l->n, sizeof *l->sources);
+    weft_status status = l->sources ? list_arrays(l, sources, error) : kit_no_memory(error, "loader");
+    if (status) return status;
+    l->dealt = o->sampler && o->sampler_count ? o->sampler_count : l->samples;
+    l->room = o->batch < l->dealt ? o->batch : l->dealt;
+    if (o->drop_last && o->batch > l->dealt)
+        return kit_fail(error, WEFT_ARGUMENT, "loader: %lld samples make no whole batch of %lld",
+                        (long long)l->dealt, (long long)o->batch);
+    if (o->shuffle || o->sampler) {
+        l->order = kit_new_array(&l->env, (size_t)l->dealt, sizeof *l->order);
+        if (!l->order) return kit_no_memory(error, "loader");
     }
-    weft_memory_free(&l->env, settings, n * sizeof *settings);
-    weft_memory_free(&l->env, shown, n * sizeof *shown);
-    return status;
+    set_order(l, 0);
+    return slots_new(l, error);
+}
+
+/* Whether the options name a part of the data that there is. */
+static weft_status check_part(const weft_loader_options *o, weft_error *error) {
+    int ranks = o->num_replicas ? o->num_replicas : 1;
+    const char *whole = o->all ? "all: every rank sees all batches" : "by_sample: samples are dealt";
+    if ((o->all || o->by_sample) && o->in_a_row)
+        return kit_fail(error, WEFT_ARGUMENT, "loader: %s, so in_a_row=%d must be 0", whole, o->in_a_row);
+    if (o->all && o->by_sample)
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "loader: all: every rank sees all batches: leave by_sample out");
+    if (ranks < 1 || o->rank < 0 || o->rank >= ranks || o->in_a_row < 0)
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "loader: rank %d of %d, %d batches in a row: there is no such part", o->rank,
+                        o->num_replicas, o->in_a_row);
+    return WEFT_OK;
+}
+
+static weft_status check_reading(const weft_loader_options *o, weft_error *error) {
+    enum { MOST_THREADS = 256, MOST_AHEAD = 4096 };
+    if (o->ahead < -1 || o->ahead > MOST_AHEAD || o->threads < 0 || o->threads > MOST_THREADS)
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "loader: ahead=%d, threads=%d: -1 to %d batches, 0 to %d threads", o->ahead,
+                        o->threads, MOST_AHEAD, MOST_THREADS);
+    if (o->sampler && o->shuffle)
+        return kit_fail(error, WEFT_ARGUMENT, "loader: a sampler gives the order: leave shuffle out");
+    if (o->sampler_count < 0 || (o->sampler_count && !o->sampler))
+        return kit_fail(error, WEFT_ARGUMENT, "loader: sampler_count=%lld: there is no such sampler",
+                        (long long)o->sampler_count);
+    return WEFT_OK;
+}
+
+/* NULL after an error. The sources must outlive the loader; `options` is copied, but not the names that it
+ * points to. */
+weft_loader *weft_loader_new(int n, const weft_source *const *sources, const weft_loader_options *options,
+                             const weft_env *env, weft_error *error) {
+    if (error) *error = (weft_error){0};
+    if (n < 1 || !sources || !options || options->batch < 1) {
+        kit_fail(error, WEFT_ARGUMENT, "loader: at least one source and a batch of at least 1 are needed");
+        return NULL;
+    }
+    if (check_part(options, error) || check_reading(options, error)) return NULL;
+    weft_loader *l = kit_new(env, sizeof *l);
+    if (!l) return kit_no_memory(error, "loader"), NULL;
+    l->env = env ? *env : (weft_env){0};
+    l->n = n;
+    l->options = *options;
+    if (!options->num_replicas) l->options.num_replicas = 1;
+    if (!options->in_a_row) l->options.in_a_row = 1;
+    if (!options->ahead) l->options.ahead = 2;
+    if (!options->threads) l->options.threads = 1;
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->done, NULL);
+    if (loader_init(l, sources, error) == WEFT_OK) return l;
+    weft_loader_free(l);
+    return NULL;
+}
+
+void weft_loader_free(weft_loader *l) {
+    if (!l) return;
+    weft_env env = l->env;
+    slots_free(l);
+    pthread_cond_destroy(&l->done);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->mutex);
+    weft_memory_free(&env, l->order, (size_t)l->dealt * sizeof *l->order);
+    weft_memory_free(&env, l->row_bytes, (size_t)l->n_arrays * sizeof *l->row_bytes);
+    weft_memory_free(&env, l->arrays, (size_t)l->n_arrays * sizeof *l->arrays);
+    weft_memory_free(&env, l->sources, (size_t)l->n * sizeof *l->sources);
+    weft_memory_free(&env, l, sizeof *l);
 }

@@ -1,5 +1,5 @@
-/* stream.c - plain and gzip files as one stream of bytes. zlib allocates from a budget, so a hostile file
- * cannot make it take more. */
+/* stream.c - plain and gzip files, and parts of files, as one stream of bytes. zlib allocates from a
+ * budget, so a hostile file cannot make it take more. */
 #include "runtime/data/stream.h"
 
 #include <string.h>
@@ -32,42 +32,65 @@ static void zlib_free(void *budget, void *memory) {
     weft_memory_free(b->env, p, p->bytes);
 }
 
-/* 15 + 16: zlib's largest window, and gzip's header. */
-static weft_status gzip_begin(stream *s, weft_error *error) {
+/* `window`: zlib's largest with 16 for gzip's header, or negative for deflate without one. */
+static weft_status unpack_begin(stream *s, int window, weft_error *error) {
     s->budget = (zlib_memory){&s->env, ZLIB_BYTES};
     s->z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = &s->budget};
     s->packed = weft_memory_new(&s->env, PACKED_BYTES);
-    if (!s->packed || inflateInit2(&s->z, 15 + 16) != Z_OK) return kit_no_memory(error, s->path);
-    s->is_gzip = true;
+    if (!s->packed || inflateInit2(&s->z, window) != Z_OK) return kit_no_memory(error, s->path);
+    s->is_packed = true;
     return WEFT_OK;
 }
 
-weft_status stream_open(stream *s, const char *path, const weft_env *env, weft_error *error) {
-    unsigned char first[2] = {0};
+static weft_status file_open(stream *s, const char *path, const weft_env *env, weft_error *error) {
     *s = (stream){.env = env ? *env : (weft_env){0}, .path = path};
     if (!path) return kit_fail(error, WEFT_ARGUMENT, "a path is needed");
     const weft_io *io = weft_files(&s->env);
     int code = io->open_read(io->context, path, &s->file, &s->file_bytes);
-    if (code) {
-        s->file = NULL;
-        return weft_error_io(error, path, "cannot be opened", code);
-    }
-    weft_status status = WEFT_OK;
-    if (s->file_bytes >= sizeof first && (code = io->read(io->context, s->file, 0, first, sizeof first)))
-        status = weft_error_io(error, path, "cannot be read", code);
-    if (!status && first[0] == 0x1f && first[1] == 0x8b) status = gzip_begin(s, error);
+    if (!code) return WEFT_OK;
+    s->file = NULL;
+    return weft_error_io(error, path, "cannot be opened", code);
+}
+
+weft_status stream_open(stream *s, const char *path, const weft_env *env, weft_error *error) {
+    unsigned char first[2] = {0};
+    weft_status status = file_open(s, path, env, error);
+    if (status) return status;
+    if (s->file_bytes >= sizeof first) status = stream_read_at(s, 0, first, sizeof first, error);
+    if (!status && first[0] == 0x1f && first[1] == 0x8b) status = unpack_begin(s, 15 + 16, error);
     if (status) stream_close(s);
     return status;
 }
 
+weft_status stream_open_part(stream *s, const char *path, uint64_t begin, uint64_t bytes, bool is_deflate,
+                             const weft_env *env, weft_error *error) {
+    weft_status status = file_open(s, path, env, error);
+    if (status) return status;
+    if (begin > s->file_bytes || bytes > s->file_bytes - begin)
+        status = kit_fail(error, WEFT_FILE, "%.600s: bytes %llu to %llu are needed, the file has %llu", path,
+                          (unsigned long long)begin, (unsigned long long)(begin + bytes),
+                          (unsigned long long)s->file_bytes);
+    s->at = begin;
+    s->file_bytes = begin + bytes;
+    if (!status && is_deflate) status = unpack_begin(s, -15, error);
+    if (status) stream_close(s);
+    return status;
+}
+
+weft_status stream_read_at(const stream *s, uint64_t at, void *into, size_t bytes, weft_error *error) {
+    const weft_io *io = weft_files(&s->env);
+    int code = bytes ? io->read(io->context, s->file, at, into, bytes) : 0;
+    return code ? weft_error_io(error, s->path, "cannot be read", code) : WEFT_OK;
+}
+
 void stream_close(stream *s) {
     const weft_io *io = weft_files(&s->env);
-    if (s->is_gzip) inflateEnd(&s->z);
+    if (s->is_packed) inflateEnd(&s->z);
     weft_memory_free(&s->env, s->packed, PACKED_BYTES);
     if (s->file) io->close(io->context, s->file); /* closing a file that was only read cannot lose data */
     s->file = NULL;
     s->packed = NULL;
-    s->is_gzip = false;
+    s->is_packed = false;
 }
 
 /* ---- gzip ---- */
@@ -117,7 +140,7 @@ static weft_status unpack(stream *s, unsigned char *into, size_t bytes, size_t *
 weft_status stream_read(stream *s, void *into, size_t bytes, weft_error *error) {
     const weft_io *io = weft_files(&s->env);
     size_t got = bytes;
-    if (s->is_gzip) {
+    if (s->is_packed) {
         weft_status status = unpack(s, into, bytes, &got, error);
         if (status) return status;
     } else if (bytes > s->file_bytes - s->at) {
@@ -138,10 +161,10 @@ weft_status stream_read(stream *s, void *into, size_t bytes, weft_error *error) 
  */
 weft_status stream_expect(const stream *s, uint64_t bytes, weft_error *error) {
     uint64_t rest = s->file_bytes - s->at;
-    if (!s->is_gzip && bytes != rest)
+    if (!s->is_packed && bytes != rest)
         return kit_fail(error, WEFT_FILE, "%.600s: its header promises %llu bytes of data, the file has %llu",
                         s->path, (unsigned long long)bytes, (unsigned long long)rest);
-    if (s->is_gzip && bytes / BEST_RATIO > s->file_bytes)
+    if (s->is_packed && bytes / BEST_RATIO > s->file_bytes)
         return kit_fail(error, WEFT_FILE,
                         "%.600s: its header promises %llu bytes of data, more than %llu bytes of gzip hold",
                         s->path, (unsigned long long)bytes, (unsigned long long)s->file_bytes);
@@ -152,7 +175,7 @@ weft_status stream_expect(const stream *s, uint64_t bytes, weft_error *error) {
 weft_status stream_finish(stream *s, weft_error *error) {
     unsigned char more;
     size_t got = 0;
-    if (s->is_gzip) {
+    if (s->is_packed) {
         weft_status status = unpack(s, &more, 1, &got, error);
         if (status) return status;
     }

@@ -8,16 +8,16 @@ int main(void) {
     FILE *f = fopen("ten.idx", "wb");
     if (!f || fwrite(file, 1, sizeof file, f) != sizeof file || fclose(f))
         return puts("ten.idx cannot be written"), 1;
-    weft_array *array = weft_array_load("ten.idx", NULL, &error);
+    weft_source *source = weft_source_open("ten.idx", NULL, NULL, &error);
     weft_loader_options how = {.batch = 5};
     weft_loader *loader =
-        array ? weft_loader_new(1, (const weft_array *[]){array}, &how, NULL, &error) : NULL;
+        source ? weft_loader_new(1, (const weft_source *[]){source}, &how, NULL, &error) : NULL;
     const void *data[1];
     int64_t rows, sum = 0;
-    while (loader && weft_loader_next(loader, data, &rows))
+    while (loader && weft_loader_next(loader, data, &rows, &error))
         for (int64_t i = 0; i < rows; i++) sum += ((const unsigned char *)data[0])[i];
     printf("weft %s: the sum is %d %s\n", weft_version(), (int)sum, error.text);
     weft_loader_free(loader);
-    weft_array_free(array);
+    weft_source_free(source);
     return error.status || sum != 45 || !own_names();
 }

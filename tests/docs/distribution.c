@@ -83,9 +83,9 @@ static void train_steps(member *r) {
 static void *run_member(void *argument) {
     member *r = argument;
     train_steps(r);
-    weft_array *images = r->error.status ? NULL : weft_array_load("images.npy", NULL, &r->error);
+    weft_source *images = r->error.status ? NULL : weft_source_open("images.npy", NULL, NULL, &r->error);
     if (images) train_gan(r->gan, r->comm, images, BATCH * WIDTH * sizeof(float), &r->error);
-    weft_array_free(images);
+    weft_source_free(images);
     if (!r->error.status) weft_plan_free(compile_for(r->gan, r->comm, &r->error));
     weft_comm_free(r->comm);
     return NULL;

@@ -17,7 +17,7 @@ typedef struct place {
     weft_value *loss; /* of a train graph that minimizes nothing yet */
     weft_compile_options options;
     weft_loader_options sampler;
-    weft_array *images;
+    weft_source *images;
     weft_loader *loader;
     weft_plan *plan; /* these three are opened before the line, with two micro-batches a step */
     weft_store *store;
@@ -101,7 +101,7 @@ static void open_all(place *p) {
     p->store = weft_store_new(p->plan, 1, &p->error);
     p->session = weft_session_open_on(p->plan, p->store, p->comm, &p->error);
     if (p->session)
-        p->loader = weft_loader_new(1, (const weft_array *[]){p->images}, &p->sampler, NULL, &p->error);
+        p->loader = weft_loader_new(1, (const weft_source *[]){p->images}, &p->sampler, NULL, &p->error);
 }
 
 static void close_all(place *p) {
@@ -115,7 +115,7 @@ static void close_all(place *p) {
 static void train(place *p) {
     int64_t rows;
     weft_feed image = {"image", NULL, BATCH * WIDTH * sizeof(float)};
-    for (int k = 0; k < 2 && !p->error.status && weft_loader_next(p->loader, &image.data, &rows); k++)
+    for (int k = 0; k < 2 && !p->error.status && weft_loader_next(p->loader, &image.data, &rows, &p->error); k++)
         if (!weft_run(p->session, "d_step", &image, 1, NULL, 0, &p->error))
             weft_run(p->session, "g_step", NULL, 0, NULL, 0, &p->error);
     if (!p->error.status) weft_sync(p->session, &p->error);
@@ -127,14 +127,14 @@ static void *run_rank(void *argument) {
         (weft_compile_options){.threads = 1, .world = p->comm->world, .rank = p->comm->rank, .accumulate = 2};
     p->sampler = (weft_loader_options){.batch = BATCH};
     p->model = build(&p->loss);
-    p->images = weft_array_load("images.npy", NULL, &p->error);
+    p->images = weft_source_open("images.npy", NULL, NULL, &p->error);
     open_all(p);
     if (!p->error.status) p->line(p);
     close_all(p);
     if (!p->error.status) open_all(p);
     if (!p->error.status) train(p);
     close_all(p);
-    weft_array_free(p->images);
+    weft_source_free(p->images);
     weft_model_free(p->model);
     weft_comm_free(p->comm);
     return NULL;

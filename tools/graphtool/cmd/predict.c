@@ -56,7 +56,7 @@ static int collect_results(sweep *s, result *r, int64_t wanted) {
         r->data = more;
         for (int i = 0; i < 2; i++) s->run[i].fetches[0].data = r->data + r->bytes;
     }
-    return status == -2 ? -1 : status;
+    return status == BATCHES_END ? -1 : status;
 }
 
 /* A grid that --grid asks for must be full; the default of 8x8 may stay white in places. */

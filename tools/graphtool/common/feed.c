@@ -13,32 +13,59 @@
 
 /* ---- files ---- */
 
-/* Loads one NAME=FILE. All arrays must have the same first axis, the samples. */
+/* Which of a source's arrays the k-th of n names is for: the one of that name, where all have such ones;
+ * else the k-th. */
+static int array_of(const weft_source *s, char *const *names, int n, int k) {
+    int found = k;
+    for (int i = 0; i < n; i++) {
+        int at = 0;
+        while (at < s->n && !(s->arrays[at].name && strcmp(s->arrays[at].name, names[i]) == 0)) at++;
+        if (at == s->n) return k;
+        if (i == k) found = at;
+    }
+    return found;
+}
+
+/* Gives names to the arrays of a source, which begin at b->n. */
+static int name_arrays(batches *b, const char *option, const weft_source *s, char **names, int n) {
+    if (n > s->n) return tool_fail("--data %s: %d names, but %d arrays", option, n, s->n);
+    if (b->n + s->n > OPTIONS_MAX_DATA)
+        return tool_fail("--data %s: more than %d arrays", option, OPTIONS_MAX_DATA);
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < b->n; i++)
+            if (b->names[i] && strcmp(b->names[i], names[k]) == 0)
+                return tool_fail("--data %s: input %s has a file already", option, names[k]);
+        int at = b->n + array_of(s, names, n, k);
+        free(b->names[at]);
+        if (!(b->names[at] = strdup(names[k]))) return tool_fail("out of memory");
+    }
+    for (int k = 0; k < s->n; k++, b->n++) {
+        tensor_type row = type_of(s->arrays[k].dtype, s->arrays[k].ndim, s->arrays[k].shape);
+        b->rows_of[b->n] = row;
+        b->row_bytes[b->n] = type_bytes(&row);
+    }
+    return -1;
+}
+
+/* Opens one NAME[,NAME...]=FILE. All sources must have the same number of samples. */
 static int load_one(batches *b, const char *option) {
     weft_error error = {0};
-    const char *equals = strchr(option, '=');
-    char *name = strndup(option, (size_t)(equals - option));
-    if (!name) return tool_fail("out of memory");
-    for (int i = 0; i < b->n; i++)
-        if (strcmp(b->names[i], name) == 0) {
-            int status = tool_fail("--data %s: input %s has a file already", option, name);
-            free(name);
-            return status;
-        }
-    int i = b->n++;
-    b->names[i] = name;
-    if (!(b->arrays[i] = weft_array_load(equals + 1, NULL, &error))) return tool_error(&error);
-    tensor_type row = {.dtype = weft_array_dtype(b->arrays[i])};
-    int64_t shape[WEFT_MAX_NDIM];
-    int ndim = weft_array_shape(b->arrays[i], shape);
-    if (ndim < 1) return tool_fail("%s: one number has no samples: the first axis counts them", equals + 1);
-    row.ndim = ndim - 1;
-    for (int k = 1; k < ndim; k++) row.shape[k - 1] = shape[k];
-    b->row_bytes[i] = type_bytes(&row);
-    if (i > 0 && shape[0] != b->samples)
-        return tool_fail("%s: %lld samples, but %s has %lld", equals + 1, (long long)shape[0], b->names[0],
+    char *names[OPTIONS_MAX_DATA], *copy = strdup(option), *rest = copy;
+    if (!copy) return tool_fail("out of memory");
+    const char *file = strchr(option, '=') + 1;
+    copy[file - 1 - option] = 0;
+    int n = 0;
+    for (char *name; n < OPTIONS_MAX_DATA && (name = strsep(&rest, ","));) names[n++] = name;
+    weft_source *s = weft_source_open_text(file, NULL, &error);
+    int status = s ? -1 : tool_error(&error);
+    if (s) b->sources[b->n_sources++] = s;
+    if (s) status = name_arrays(b, option, s, names, n);
+    free(copy);
+    if (status >= 0) return status;
+    if (b->n_sources > 1 && s->count != b->samples)
+        return tool_fail("%s: %lld samples, but %s has %lld", file, (long long)s->count, SHOW(b->names[0]),
                          (long long)b->samples);
-    b->samples = shape[0];
+    b->samples = s->count;
     return -1;
 }
 
@@ -60,7 +87,8 @@ int batches_cut(batches *b, const weft_loader_options *how, const options *o) {
     mine.names = (const char *const *)b->names;
     b->batch = how->batch;
     if (!b->n) return -1;
-    if (!(b->loader = weft_loader_new(b->n, (const weft_array *const *)b->arrays, &mine, NULL, &error)) ||
+    if (!(b->loader =
+              weft_loader_new(b->n_sources, (const weft_source *const *)b->sources, &mine, NULL, &error)) ||
         weft_loader_agree(b->loader, o->comm, &error))
         return tool_error(&error);
     return -1;
@@ -76,19 +104,21 @@ void batches_seek(batches *b, int64_t number) {
     weft_loader_seek(b->loader, number);
 }
 
-bool batches_next(batches *b) {
+int batches_next(batches *b) {
+    weft_error error = {0};
     int64_t number = ++b->taken % SYNTHETIC_BATCHES;
-    if (b->loader) return weft_loader_next(b->loader, b->data, &b->rows);
+    if (b->loader && weft_loader_next(b->loader, b->data, &b->rows, &error)) return -1;
+    if (b->loader) return error.status ? tool_error(&error) : BATCHES_END;
     b->rows = b->batch;
     for (int i = 0; i < b->n; i++)
         b->data[i] = (const char *)b->synthetic[i] + (size_t)number * (size_t)b->batch * b->row_bytes[i];
-    return true;
+    return -1;
 }
 
 void batches_free(batches *b) {
     weft_loader_free(b->loader);
-    for (int i = 0; i < b->n; i++) {
-        weft_array_free(b->arrays[i]);
+    for (int i = 0; i < b->n_sources; i++) weft_source_free(b->sources[i]);
+    for (int i = 0; i < OPTIONS_MAX_DATA; i++) {
         free(b->synthetic[i]);
         free(b->names[i]);
     }
@@ -131,11 +161,11 @@ static bool takes_rows(const batches *b, const char *graph, const weft_port *por
 static int source_of(const batches *b, const char *graph, const weft_port *port, int64_t rows) {
     tensor_type want = type_of(port->dtype, port->ndim, port->shape);
     for (int i = 0; i < b->n; i++) {
-        if (strcmp(b->names[i], port->name)) continue;
-        if (!b->arrays[i]) return i;
-        int64_t shape[WEFT_MAX_NDIM];
-        int ndim = weft_array_shape(b->arrays[i], shape);
-        tensor_type have = type_of(weft_array_dtype(b->arrays[i]), ndim, shape);
+        if (!b->names[i] || strcmp(b->names[i], port->name)) continue;
+        if (b->synthetic[i]) return i;
+        tensor_type have = b->rows_of[i];
+        memmove(have.shape + 1, have.shape, (size_t)have.ndim++ * sizeof *have.shape);
+        have.shape[0] = b->samples;
         tensor_type batch = have;
         batch.shape[0] = want.shape[0];
         if (type_equal(&batch, &want)) return takes_rows(b, graph, port, rows) ? i : -1;
@@ -145,7 +175,8 @@ static int source_of(const batches *b, const char *graph, const weft_port *port,
     }
     text given = {0};
     for (int i = 0; i < b->n; i++)
-        text_add(&given, "%s%s", i ? ", " : "; these inputs are fed: ", SHOW(b->names[i]));
+        if (b->names[i])
+            text_add(&given, "%s%s", given.length ? ", " : "; these inputs are fed: ", SHOW(b->names[i]));
     char *names = text_detach(&given);
     tool_fail("graph %s: input %s %s is not fed: --data %s=FILE is needed%s", graph, port->name, TYPE(&want),
               port->name, names ? names : "");
@@ -191,7 +222,7 @@ int graph_run_once(graph_run *r, weft_session *session, const batches *b) {
 
 int batches_all_used(const batches *b, int n, const graph_run *runs) {
     for (int i = 0; i < b->n; i++) {
-        bool used = false;
+        bool used = !b->names[i]; /* an array of a folder or a .npz that nobody asked for */
         for (int g = 0; g < n; g++)
             for (int k = 0; k < runs[g].n_in; k++) used = used || runs[g].source[k] == i;
         if (!used) return tool_fail("--data %s: no graph that runs has an input of this name", b->names[i]);

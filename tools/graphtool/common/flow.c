@@ -108,9 +108,9 @@ static int run_step(flow *f, int i, const taken *of, weft_session *session, batc
     int at = values_of(f, f->graph_of[i]), micro = f->steps[i].accumulate;
     for (int k = 0; k < micro; k++) {
         if (r->n_in) batches_seek(b, of->begin + f->rank * of->each + k * (of->each / micro));
-        if (r->n_in && !batches_next(b)) return tool_fail("the data ended inside an epoch");
-        int status = graph_run_once(r, session, b);
-        if (status >= 0) return status;
+        int status = r->n_in ? batches_next(b) : -1;
+        if (status != -1) return status == BATCHES_END ? tool_fail("the data ended inside an epoch") : status;
+        if ((status = graph_run_once(r, session, b)) >= 0) return status;
         for (int v = 0; v < r->n_out && at + v < FLOW_VALUES; v++) f->values[at + v] += (double)r->values[v];
     }
     f->runs[f->graph_of[i]] += micro;

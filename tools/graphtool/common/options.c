@@ -62,7 +62,7 @@ enum { MILLION = 1000000 };
 static const option_row rows[] = {
     {"graph", 'g', "NAME", OPTION_TEXT, F(graph), 0, 0, "the graph to use"},
     {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), 0, 0,
-     "feed input NAME from a .npy or IDX file, plain or gzip; once for each input", .sharing = NAMES},
+     "feed input NAME from .npy, IDX, .npz, images, tokens or text: [FILE or FOLDER][:option=value,...]; once for each input", .sharing = NAMES},
     {"val-data", 0, "NAME=FILE", OPTION_LIST, F(val_data), 0, 0,
      "run graph val on this file after each epoch; once for each input", .sharing = NAMES},
     {"epochs", 'e', "N", OPTION_INT, F(epochs), 1, MILLION, "passes over the data (1)"},

@@ -51,8 +51,8 @@ void sweep_restart(sweep *s) {
 }
 
 int sweep_next(sweep *s, int *which) {
-    if (s->data.loader ? !batches_next(&s->data) : s->data.taken) return -2;
-    if (!s->data.loader) batches_next(&s->data);
+    int status = !s->data.loader && s->data.taken ? BATCHES_END : batches_next(&s->data);
+    if (status != -1) return status;
     *which = s->data.rows != s->data.batch;
     return graph_run_once(&s->run[*which], s->session[*which], &s->data);
 }
@@ -66,7 +66,7 @@ int sweep_means(sweep *s, double *means, int64_t *samples) {
         for (int i = 0; i < n; i++) sums[i] += (double)s->run[which].values[i] * (double)s->data.rows;
         sums[n] += (double)s->data.rows;
     }
-    if (status == -2 && s->comm) {
+    if (status == BATCHES_END && s->comm) {
         options all = s->alone;
         all.comm = s->comm;
         int summed = world_sum(&all, n + 1, sums);
@@ -74,7 +74,7 @@ int sweep_means(sweep *s, double *means, int64_t *samples) {
     }
     *samples = (int64_t)sums[n];
     for (int i = 0; i < n && *samples; i++) means[i] = sums[i] / (double)*samples;
-    return status == -2 ? -1 : status;
+    return status == BATCHES_END ? -1 : status;
 }
 
 void sweep_close(sweep *s) {

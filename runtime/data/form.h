@@ -1,0 +1,43 @@
+/* form.h - the forms of weft_source_open(): each is a file that gives one of these, and a row in source.c. */
+#ifndef WEFT_RUNTIME_DATA_FORM_H
+#define WEFT_RUNTIME_DATA_FORM_H
+
+#include "runtime/data/array.h"
+#include "weft/source.h"
+
+/* What opens a source. The path is a copy that lives as long as the source. */
+typedef struct form_request {
+    const char *path;
+    weft_source_options options; /* its texts live until the source is open */
+    weft_env env;
+} form_request;
+
+typedef struct form {
+    const char *name;
+    /* Fills count, n, arrays, read and context; on a failure nothing is left open. */
+    weft_status (*open)(const form_request *r, weft_source *into, weft_error *error);
+    void (*close)(void *context);
+    const char *(*class_name)(const void *context, int64_t label); /* NULL: it has no classes */
+} form;
+
+extern const form form_array, form_npz, form_images, form_tokens, form_text;
+
+/* ---- rows of an array in a file, read when they are asked for, or held whole where they are packed ---- */
+typedef struct row_file {
+    stream s;
+    bool is_open;
+    array_header h;
+    size_t row_bytes;  /* of an element of the first axis, as it lies in the file */
+    uint64_t begin;    /* of the data */
+    weft_array *whole; /* NULL: rows are read from the file */
+} row_file;
+
+/* Opens a .npy or IDX file, or after a part was opened into f->s, that. Its first axis must be there. */
+weft_status row_file_open(row_file *f, const char *path, bool tokens, const weft_env *env, weft_error *error);
+weft_status row_file_begin(row_file *f, bool tokens, weft_error *error);
+weft_status row_file_read(const row_file *f, int64_t first, int64_t rows, void *into, weft_error *error);
+void row_file_close(row_file *f);
+/* Its rows as an array of a sample. */
+weft_source_array row_file_array(const row_file *f, const char *name);
+
+#endif

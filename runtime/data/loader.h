@@ -1,0 +1,54 @@
+/* loader.h - what the files of the loader share: what it was made of, the epoch's order, and the slots in
+ * which batches are assembled. */
+#ifndef WEFT_RUNTIME_DATA_LOADER_H
+#define WEFT_RUNTIME_DATA_LOADER_H
+
+#include "runtime/data/kit.h"
+#include "weft/data.h"
+
+#include <pthread.h>
+
+/* Where a batch is assembled, kept and given to the caller. */
+typedef enum slot_state { SLOT_EMPTY, SLOT_READING, SLOT_READY } slot_state;
+typedef struct slot {
+    slot_state state;
+    int64_t batch; /* its number in this rank's epoch; -1: none */
+    int64_t rows;
+    char **data; /* [n_arrays]: room for `room` rows each */
+    weft_error error;
+} slot;
+
+struct weft_loader {
+    weft_env env;
+    weft_loader_options options; /* with defaults filled in */
+    int n, n_arrays;
+    const weft_source **sources;      /* [n] */
+    const weft_source_array **arrays; /* [n_arrays], those of all sources */
+    size_t *row_bytes;                /* [n_arrays] */
+    int64_t samples, dealt;           /* samples of the sources; of an epoch */
+    int64_t room;                     /* most rows that a batch can have */
+    int64_t *order;                   /* order[place] is a sample; NULL: samples in their order */
+    int64_t epoch;
+
+    /* The mutex guards what follows, and the order while threads read. */
+    pthread_mutex_t mutex;
+    pthread_cond_t work, done; /* there is a batch to read or the end has come; a batch has been read */
+    int64_t next;              /* number of this rank's next batch, from 0 */
+    int n_slots, held;         /* held: the slot that the caller looks at; -1: none */
+    slot *slots;
+    int n_threads; /* that run */
+    bool ends;
+    pthread_t *threads;
+};
+
+/* loader.c: the sample at `row` of this rank's batch `batch`, and the batch's number of rows. */
+int64_t loader_sample(const weft_loader *l, int64_t batch, int64_t row);
+int64_t loader_rows(const weft_loader *l, int64_t batch);
+
+/* reader.c */
+weft_status slots_new(weft_loader *l, weft_error *error);
+void slots_free(weft_loader *l); /* ends the threads */
+/* Waits until no thread reads; then empties all slots. The mutex must be locked. */
+void slots_empty(weft_loader *l);
+
+#endif

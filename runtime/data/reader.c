@@ -1,0 +1,206 @@
+/* reader.c - assembles batches in slots, by threads that run ahead of the caller, or in the caller's own.
+ *
+ * The invariant: of a batch there is at most one slot, and a slot that is read or held by the caller
+ * belongs to nobody else. Threads read the batches that come next, the nearest first; a slot that is none
+ * of these is free for another batch, so a caller who seeks finds what was read if it is still there. */
+#include "runtime/data/loader.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+static weft_status slot_init(weft_loader *l, slot *s) {
+    s->batch = -1;
+    s->data = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *s->data);
+    for (int i = 0; s->data && i < l->n_arrays; i++) {
+        size_t bytes;
+        if (!kit_mul(&bytes, (size_t)l->room, l->row_bytes[i]) ||
+            !(s->data[i] = weft_memory_new(&l->env, bytes)))
+            return WEFT_MEMORY;
+    }
+    return s->data ? WEFT_OK : WEFT_MEMORY;
+}
+
+/* No more slots than an epoch has batches; one more than are read ahead, for the caller's. */
+weft_status slots_new(weft_loader *l, weft_error *error) {
+    int64_t batches = weft_loader_batches(l);
+    int ahead = batches < l->options.ahead ? (int)batches : l->options.ahead;
+    l->n_slots = ahead < 0 ? 1 : ahead + 1;
+    l->held = -1;
+    l->slots = kit_new_array(&l->env, (size_t)l->n_slots, sizeof *l->slots);
+    if (ahead > 0) l->threads = kit_new_array(&l->env, (size_t)l->options.threads, sizeof *l->threads);
+    bool is_there = l->slots && (ahead <= 0 || l->threads);
+    for (int i = 0; is_there && i < l->n_slots; i++) is_there = slot_init(l, &l->slots[i]) == WEFT_OK;
+    return is_there ? WEFT_OK : kit_no_memory(error, "loader");
+}
+
+void slots_free(weft_loader *l) {
+    pthread_mutex_lock(&l->mutex);
+    l->ends = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    for (int i = 0; i < l->n_threads; i++) pthread_join(l->threads[i], NULL);
+    for (int s = 0; l->slots && s < l->n_slots; s++) {
+        char **data = l->slots[s].data;
+        for (int i = 0; data && i < l->n_arrays; i++)
+            weft_memory_free(&l->env, data[i], (size_t)l->room * l->row_bytes[i]);
+        weft_memory_free(&l->env, data, (size_t)l->n_arrays * sizeof *data);
+    }
+    weft_memory_free(&l->env, l->slots, (size_t)l->n_slots * sizeof *l->slots);
+    weft_memory_free(&l->env, l->threads, (size_t)l->options.threads * sizeof *l->threads);
+}
+
+/* ---- reading ---- */
+
+/* A source that fails without a status, or with a status and no text, would give no error to show. */
+static weft_status source_failed(weft_error *error, weft_status status, int64_t sample) {
+    if (error->status == status && *error->text) return status;
+    return kit_fail(error, status, "sample %lld: %s", (long long)sample, weft_status_text(status));
+}
+
+/* All arrays of one sample, as row `row` of the slot. */
+static weft_status read_sample(const weft_loader *l, slot *s, int64_t row, int64_t sample) {
+    if (sample < 0 || sample >= l->samples)
+        return kit_fail(&s->error, WEFT_ARGUMENT, "loader: the sampler names sample %lld, there are %lld",
+                        (long long)sample, (long long)l->samples);
+    for (int i = 0, first = 0; i < l->n; first += l->sources[i]->n, i++) {
+        void *into[WEFT_SOURCE_ARRAYS];
+        for (int k = 0; k < l->sources[i]->n; k++)
+            into[k] = s->data[first + k] + (size_t)row * l->row_bytes[first + k];
+        weft_status status = l->sources[i]->read(l->sources[i]->context, sample, into, &s->error);
+        if (status) return source_failed(&s->error, status, sample);
+    }
+    return WEFT_OK;
+}
+
+/* The slot's own fields are nobody else's while its state is SLOT_READING. */
+static void read_batch(const weft_loader *l, slot *s) {
+    s->error = (weft_error){0};
+    s->rows = loader_rows(l, s->batch);
+    for (int64_t r = 0; r < s->rows; r++)
+        if (read_sample(l, s, r, loader_sample(l, s->batch, r))) return;
+}
+
+/* ---- threads; the mutex is locked in all that follows ---- */
+
+/* The slot of a batch, read or being read; NULL: there is none. */
+static slot *slot_of(const weft_loader *l, int64_t batch) {
+    for (int i = 0; i < l->n_slots; i++)
+        if (l->slots[i].state != SLOT_EMPTY && l->slots[i].batch == batch) return &l->slots[i];
+    return NULL;
+}
+
+static bool is_soon(const weft_loader *l, int64_t batch) {
+    return batch >= l->next && batch < l->next + l->options.ahead;
+}
+
+/* A slot for another batch: an empty one, or one whose batch nobody will ask for soon. */
+static slot *slot_free(const weft_loader *l) {
+    slot *found = NULL;
+    for (int i = 0; i < l->n_slots; i++) {
+        slot *s = &l->slots[i];
+        if (i == l->held || s->state == SLOT_READING) continue;
+        if (s->state == SLOT_EMPTY) return s;
+        if (!is_soon(l, s->batch)) found = s;
+    }
+    return found;
+}
+
+/* Takes a slot for the nearest batch that is not there; NULL: nothing is to be read. */
+static slot *take_work(weft_loader *l) {
+    int64_t end = weft_loader_batches(l);
+    for (int64_t b = l->next; b < end && is_soon(l, b); b++) {
+        if (slot_of(l, b)) continue;
+        slot *s = slot_free(l);
+        if (s) *s = (slot){.state = SLOT_READING, .batch = b, .data = s->data};
+        return s;
+    }
+    return NULL;
+}
+
+static void *reader_run(void *loader) {
+    weft_loader *l = loader;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->ends) {
+        slot *s = take_work(l);
+        if (!s) {
+            pthread_cond_wait(&l->work, &l->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&l->mutex);
+        read_batch(l, s);
+        pthread_mutex_lock(&l->mutex);
+        s->state = SLOT_READY;
+        pthread_cond_broadcast(&l->done);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+/* Signals are for the program's own threads. One thread is enough to go on with. */
+static weft_status threads_start(weft_loader *l, weft_error *error) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (l->n_threads < l->options.threads &&
+           pthread_create(&l->threads[l->n_threads], NULL, reader_run, l) == 0)
+        l->n_threads++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return l->n_threads ? WEFT_OK
+                        : kit_fail(error, WEFT_MEMORY, "loader: no thread can be started: use ahead=-1");
+}
+
+void slots_empty(weft_loader *l) {
+    int64_t next = l->next;
+    l->next = INT64_MAX; /* no thread takes work */
+    for (int i = 0; i < l->n_slots; i++) {
+        while (l->slots[i].state == SLOT_READING) pthread_cond_wait(&l->done, &l->mutex);
+        if (i == l->held) /* the caller may still look at it */
+            l->slots[i].batch = -1;
+        else
+            l->slots[i].state = SLOT_EMPTY;
+    }
+    l->next = next;
+}
+
+/* ---- the caller ---- */
+
+/* Waits for the slot of batch l->next. Without threads it is read here. */
+static slot *slot_wait(weft_loader *l) {
+    slot *s;
+    if (!l->threads) {
+        if ((s = slot_of(l, l->next))) return s;
+        s = &l->slots[0];
+        *s = (slot){.state = SLOT_READY, .batch = l->next, .data = s->data};
+        read_batch(l, s);
+        return s;
+    }
+    pthread_cond_broadcast(&l->work);
+    while (!(s = slot_of(l, l->next)) || s->state == SLOT_READING) pthread_cond_wait(&l->done, &l->mutex);
+    return s;
+}
+
+/* A batch that could not be read is read again when it is asked for again. */
+bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows, weft_error *error) {
+    if (!l || !data || !rows)
+        return kit_fail(error, WEFT_ARGUMENT, "weft_loader_next: an argument is NULL"), false;
+    if (l->next >= weft_loader_batches(l)) return false;
+    if (l->threads && !l->n_threads && threads_start(l, error)) return false;
+    pthread_mutex_lock(&l->mutex);
+    l->held = -1;
+    slot *s = slot_wait(l);
+    if (s->error.status) {
+        if (error) *error = s->error;
+        s->state = SLOT_EMPTY;
+        pthread_mutex_unlock(&l->mutex);
+        return false;
+    }
+    l->held = (int)(s - l->slots);
+    l->next++;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    for (int i = 0; i < l->n_arrays; i++) data[i] = s->data[i];
+    *rows = s->rows;
+    return true;
+}
