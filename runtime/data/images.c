@@ -1,13 +1,282 @@
-/* images.c - folders of images: not read by this build. */
+/* images.c - folders of images: as torchvision's ImageFolder, the sorted names of the folders are the
+ * classes, and the sorted names within them the samples. Each is decoded, resized and cropped when it is
+ * asked for. Names are listed once; folders are the operating system's, files are read through the env. */
 #include "runtime/data/form.h"
+#include "runtime/data/image.h"
 
-static weft_status open_images(const form_request *r, weft_source *into, weft_error *error) {
-    (void)into;
-    return kit_fail(error, WEFT_UNSUPPORTED, "%.600s: folders of images are not read by this build", r->path);
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+enum { PATH_BYTES = 4096, MOST_FILE = 1 << 30 };
+
+/* ---- names ---- */
+
+/* Sorted names in one block of text. */
+typedef struct name_list {
+    char *text;
+    size_t used, room, n;
+    const char **v; /* [n], into text; made by names_sort */
+} name_list;
+
+static bool names_add(const weft_env *env, name_list *l, const char *name) {
+    size_t bytes = strlen(name) + 1;
+    if (bytes > l->room - l->used) {
+        size_t room = l->room ? 2 * l->room : 4096; /* a name has at most 255 bytes */
+        char *text = weft_memory_new(env, room);
+        if (!text) return false;
+        if (l->used) memcpy(text, l->text, l->used);
+        weft_memory_free(env, l->text, l->room);
+        l->text = text;
+        l->room = room;
+    }
+    memcpy(l->text + l->used, name, bytes);
+    l->used += bytes;
+    l->n++;
+    return true;
 }
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool names_sort(const weft_env *env, name_list *l) {
+    if (!(l->v = kit_new_array(env, l->n, sizeof *l->v))) return false;
+    const char *at = l->text;
+    for (size_t i = 0; i < l->n; i++, at += strlen(at) + 1) l->v[i] = at;
+    qsort(l->v, l->n, sizeof *l->v, by_name);
+    return true;
+}
+
+static void names_free(const weft_env *env, name_list *l) {
+    weft_memory_free(env, l->v, l->n * sizeof *l->v);
+    weft_memory_free(env, l->text, l->room);
+    *l = (name_list){.n = 0};
+}
+
+/* ---- folders ---- */
+
+static bool is_image(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot &&
+           (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
+}
+
+static bool is_folder(const char *path, const char *name) {
+    char inner[PATH_BYTES];
+    struct stat about;
+    int n = snprintf(inner, sizeof inner, "%s/%s", path, name);
+    return n > 0 && n < PATH_BYTES && stat(inner, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* Lists the folders or the images of a folder. Hidden names are left out. */
+static weft_status list_folder(const weft_env *env, const char *path, bool folders, name_list *l,
+                               weft_error *error) {
+    DIR *d = opendir(path);
+    if (!d) return weft_error_io(error, path, "cannot be opened", errno);
+    bool fits = true;
+    for (struct dirent *e; fits && (e = readdir(d));)
+        if (*e->d_name != '.' && (folders ? is_folder(path, e->d_name) : is_image(e->d_name)))
+            fits = names_add(env, l, e->d_name);
+    closedir(d);
+    return fits && names_sort(env, l) ? WEFT_OK : kit_no_memory(error, path);
+}
+
+/* ---- the source ---- */
+
+typedef struct image_class {
+    const char *name; /* "": the images lie in the folder itself */
+    name_list files;
+    int64_t first; /* the number of its first sample */
+} image_class;
+
+typedef struct images {
+    weft_env env;
+    const char *path;
+    name_list folders;
+    int64_t n_classes;
+    image_class *classes;
+    int64_t height, width, shorter;
+    int channels, crop_x, crop_y;
+    bool has_labels;
+} images;
 
 static void close_images(void *context) {
-    (void)context;
+    images *m = context;
+    weft_env env = m->env;
+    for (int64_t c = 0; m->classes && c < m->n_classes; c++) names_free(&env, &m->classes[c].files);
+    weft_memory_free(&env, m->classes, (size_t)m->n_classes * sizeof *m->classes);
+    names_free(&env, &m->folders);
+    weft_memory_free(&env, m, sizeof *m);
 }
 
-const form form_images = {"images", open_images, close_images, NULL};
+static const char *class_name(const void *context, int64_t label) {
+    const images *m = context;
+    return m->has_labels && label >= 0 && label < m->n_classes ? m->classes[label].name : NULL;
+}
+
+static weft_status path_join(char into[PATH_BYTES], const char *folder, const char *name, weft_error *error) {
+    int n = snprintf(into, PATH_BYTES, *name ? "%s/%s" : "%s%s", folder, name);
+    return n > 0 && n < PATH_BYTES ? WEFT_OK
+                                   : kit_fail(error, WEFT_IO, "%.600s: its names are longer than %d bytes",
+                                              folder, PATH_BYTES - 1);
+}
+
+/* The images of each class. As torchvision, an empty class is an error: its label would stand for nothing. */
+static weft_status list_class(images *m, image_class *c, int64_t *count, weft_error *error) {
+    char path[PATH_BYTES];
+    weft_status status = path_join(path, m->path, c->name, error);
+    if (!status) status = list_folder(&m->env, path, false, &c->files, error);
+    c->first = *count;
+    *count += (int64_t)c->files.n;
+    return status || c->files.n ? status
+                                : kit_fail(error, WEFT_FILE, "%.600s: it holds no .png, .jpg or .jpeg", path);
+}
+
+static weft_status list_classes(images *m, int64_t *count, weft_error *error) {
+    weft_status status = list_folder(&m->env, m->path, true, &m->folders, error);
+    if (status) return status;
+    m->has_labels = m->folders.n > 0;
+    m->n_classes = m->has_labels ? (int64_t)m->folders.n : 1;
+    m->classes = kit_new_array(&m->env, (size_t)m->n_classes, sizeof *m->classes);
+    if (!m->classes) return kit_no_memory(error, m->path);
+    for (int64_t c = 0; !status && c < m->n_classes; c++) {
+        m->classes[c].name = m->has_labels ? m->folders.v[c] : "";
+        status = list_class(m, &m->classes[c], count, error);
+    }
+    return status;
+}
+
+/* ---- a sample ---- */
+
+/* The crop's begin within `left` pixels that are left over; halves to the even number, as Python rounds. */
+static int64_t crop_at(int64_t left, int thousandths) {
+    int64_t at = left * (500 + thousandths), whole = at / 1000, rest = at % 1000;
+    return whole + (rest > 500 || (rest == 500 && whole % 2));
+}
+
+/* The shorter side gets its length, the other one keeps the shape: its fraction is cut off, as torchvision
+ * does. */
+static image_crop crop_of(const images *m, const image *i) {
+    image_crop to = {.columns = m->width, .rows = m->height};
+    bool is_wide = i->width > i->height;
+    int64_t longer = m->shorter * (is_wide ? i->width : i->height) / (is_wide ? i->height : i->width);
+    to.width = is_wide ? longer : m->shorter;
+    to.height = is_wide ? m->shorter : longer;
+    to.x = crop_at(to.width - to.columns, m->crop_x);
+    to.y = crop_at(to.height - to.rows, m->crop_y);
+    return to;
+}
+
+static weft_status read_file(const images *m, const char *path, unsigned char **data, size_t *bytes,
+                             weft_error *error) {
+    const weft_io *io = weft_files(&m->env);
+    void *file;
+    uint64_t length = 0;
+    int code = io->open_read(io->context, path, &file, &length);
+    if (code) return weft_error_io(error, path, "cannot be opened", code);
+    weft_status status = WEFT_OK;
+    *bytes = (size_t)length;
+    if (length > MOST_FILE)
+        status = kit_fail(error, WEFT_FILE, "%.600s: %llu bytes, images have at most %d", path,
+                          (unsigned long long)length, MOST_FILE);
+    else if (!(*data = weft_memory_new(&m->env, *bytes)))
+        status = kit_no_memory(error, path);
+    else if ((code = io->read(io->context, file, 0, *data, *bytes)))
+        status = weft_error_io(error, path, "cannot be read", code);
+    io->close(io->context, file);
+    return status;
+}
+
+static weft_status decode_file(const images *m, const char *path, unsigned char *into, weft_error *error) {
+    unsigned char *data = NULL;
+    size_t bytes = 0;
+    image i = {.width = 0};
+    weft_status status = read_file(m, path, &data, &bytes, error);
+    if (!status) status = image_decode(&(image_file){&m->env, path, data, bytes}, m->channels, &i, error);
+    weft_memory_free(&m->env, data, bytes);
+    if (status) return status;
+    image_crop to = crop_of(m, &i);
+    if (to.width > INT32_MAX || to.height > INT32_MAX)
+        status = kit_fail(error, WEFT_FILE, "%.600s: %lld x %lld pixels are too long to be resized", path,
+                          (long long)i.width, (long long)i.height);
+    else
+        status = image_resize(&m->env, &i, &to, into, error);
+    image_free(&m->env, &i);
+    return status;
+}
+
+static weft_status read_image(void *context, int64_t i, void *const *into, weft_error *error) {
+    const images *m = context;
+    char folder[PATH_BYTES], path[PATH_BYTES];
+    int64_t c = 0, end = m->n_classes;
+    while (end - c > 1) { /* the last class that begins at i or before */
+        int64_t middle = c + (end - c) / 2;
+        if (m->classes[middle].first <= i)
+            c = middle;
+        else
+            end = middle;
+    }
+    const image_class *of = &m->classes[c];
+    weft_status status = path_join(folder, m->path, of->name, error);
+    if (!status) status = path_join(path, folder, of->files.v[i - of->first], error);
+    if (!status) status = decode_file(m, path, into[0], error);
+    if (!status && m->has_labels) memcpy(into[1], &c, sizeof c);
+    return status;
+}
+
+/* ---- opening ---- */
+
+static weft_status check_options(const form_request *r, weft_error *error) {
+    enum { MOST = 65535 };
+    const weft_source_options *o = &r->options;
+    int64_t width = o->width ? o->width : o->height, larger = width > o->height ? width : o->height;
+    if (o->height < 1 || width < 1 || larger > MOST)
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "%.600s: height=%lld, width=%lld: height=N, the rows of a sample, is needed; 1 to %d",
+                        r->path, (long long)o->height, (long long)width, MOST);
+    if (o->channels && o->channels != 1 && o->channels != 3 && o->channels != 4)
+        return kit_fail(error, WEFT_ARGUMENT, "%.600s: channels=%lld: 1, 3 or 4", r->path,
+                        (long long)o->channels);
+    if (o->shorter_side && (o->shorter_side < larger || o->shorter_side > MOST))
+        return kit_fail(error, WEFT_ARGUMENT, "%.600s: shorter_side=%lld: %lld, so that the crop fits, to %d",
+                        r->path, (long long)o->shorter_side, (long long)larger, MOST);
+    if (abs(o->crop_x) > 500 || abs(o->crop_y) > 500)
+        return kit_fail(error, WEFT_ARGUMENT, "%.600s: crop_x=%d, crop_y=%d: -500 to 500 thousandths",
+                        r->path, o->crop_x, o->crop_y);
+    return WEFT_OK;
+}
+
+static void describe_images(const images *m, weft_source *into) {
+    into->n = m->has_labels ? 2 : 1;
+    into->arrays[0] = (weft_source_array){"image", WEFT_U8, 3, {m->channels, m->height, m->width}};
+    into->arrays[1] = (weft_source_array){"label", WEFT_I64, 0, {0}};
+    into->read = read_image;
+    into->context = (void *)m;
+}
+
+static weft_status open_images(const form_request *r, weft_source *into, weft_error *error) {
+    const weft_source_options *o = &r->options;
+    weft_status status = check_options(r, error);
+    if (status) return status;
+    images *m = kit_new(&r->env, sizeof *m);
+    if (!m) return kit_no_memory(error, r->path);
+    m->env = r->env;
+    m->path = r->path;
+    m->height = o->height;
+    m->width = o->width ? o->width : o->height;
+    m->shorter = o->shorter_side ? o->shorter_side : m->width > m->height ? m->width : m->height;
+    m->channels = o->channels ? (int)o->channels : 3;
+    m->crop_x = o->crop_x;
+    m->crop_y = o->crop_y;
+    status = list_classes(m, &into->count, error);
+    if (!status) describe_images(m, into);
+    if (status) close_images(m);
+    return status;
+}
+
+const form form_images = {"images", open_images, close_images, class_name};

@@ -9,7 +9,7 @@ packages=(
     libprotobuf-c-dev protobuf-c-compiler        # model.bin
     libjansson-dev zlib1g-dev libxxhash-dev      # JSON, gzip, hashes
     libopenmpi-dev openmpi-bin                   # ranks in processes of their own
-    libpng-dev libgraphviz-dev graphviz          # pictures
+    libpng-dev libjpeg-dev libgraphviz-dev graphviz   # pictures
     fonts-liberation                             # their letters
     doxygen                                      # the API reference
     libcunit1-dev python3 valgrind               # tests
