@@ -127,11 +127,42 @@ TEST(tokens_are_cut_into_windows) {
           (int64_t[]){70000, 2}, 16);
 }
 
+/* Windows longer than the buffer that elements pass through, from every width to every type. */
+TEST(long_windows_are_converted) {
+    enum { N = 1500 };
+    static int64_t wide[N];
+    static int32_t narrow[N];
+    faults f;
+    weft_error error = {0};
+    faults_init(&f);
+    for (int i = 0; i < N; i++) wide[i] = narrow[i] = i * 31;
+    fake_put(&f, "x.bin", narrow, sizeof narrow);
+    weft_source *s = weft_source_open_text("x.bin:window=1500,token_bytes=4,dtype=i32", &f.env, &error);
+    int32_t *got = test_memory(sizeof wide);
+    CHECK(s && !s->read(s->context, 0, (void *[]){got}, &error) && memcmp(got, narrow, sizeof narrow) == 0);
+    weft_source_free(s);
+    s = weft_source_open_text("x.bin:window=1500,token_bytes=4", &f.env, &error);
+    CHECK(s && !s->read(s->context, 0, (void *[]){got}, &error) && memcmp(got, wide, sizeof wide) == 0);
+    weft_source_free(s);
+    bytes b = bytes_npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1500,)}", wide, sizeof wide);
+    fake_put(&f, "x", b.data, b.n);
+    s = weft_source_open_text("x:window=1500,dtype=i32", &f.env, &error);
+    CHECK(s && !s->read(s->context, 0, (void *[]){got}, &error) && memcmp(got, narrow, sizeof narrow) == 0);
+    weft_source_free(s);
+    fake_put(&f, "x.bin", "\1\0\0\0\0\0\0\xff", 8);
+    s = weft_source_open_text("x.bin:window=2,token_bytes=4,dtype=i32", &f.env, &error);
+    CHECK(s && s->read(s->context, 0, (void *[]){got}, &error) == WEFT_DATA);
+    CHECK_HOLDS(error.text, "x.bin: element 1 is 4278190080, which is no i32");
+    weft_source_free(s);
+    free(got);
+    faults_end(&f);
+}
+
 TEST(text_is_cut_into_windows_of_bytes) {
     bytes b = {"abcdef", 6};
-    gives(&b, &(weft_source_options){.form = "text", .window = 4, .stride = 1, .as_u8 = true}, 3,
+    gives(&b, &(weft_source_options){.form = "text", .window = 4, .stride = 1, .dtype = "u8"}, 3,
           "abcdbcdecdef", 4);
-    gives(&b, &(weft_source_options){.form = "text", .window = 2, .as_u8 = true}, 3, "abcdef", 2);
+    gives(&b, &(weft_source_options){.form = "text", .window = 2, .dtype = "u8"}, 3, "abcdef", 2);
     gives(&b, &(weft_source_options){.form = "text", .window = 3, .pairs = true}, 1,
           (int64_t[]){'a', 'b', 'c', 'b', 'c', 'd'}, 48);
 }
@@ -163,7 +194,10 @@ TEST(options_that_make_no_sense_are_told) {
     refused(&b, "x.txt", &(weft_source_options){.window = 2, .members = "x"},
             "members has no effect on text");
     refused(&b, "x.txt", &(weft_source_options){.window = 2, .token_bytes = 4}, "token_bytes has no effect");
-    refused(&b, "x.bin", &(weft_source_options){.window = 2, .as_u8 = true}, "as_u8 has no effect on tokens");
+    b.n = 6;
+    refused(&b, "x.bin", &(weft_source_options){.window = 2, .dtype = "u8"}, "do not fit into u8");
+    b.n = 7;
+    refused(&b, "x.txt", &(weft_source_options){.window = 2, .dtype = "f32"}, "dtype=f32: i64, i32 or u8");
     refused(&b, "x.bin", &(weft_source_options){.window = 2}, "no whole number of tokens of 2 bytes");
     refused(&b, "x.bin", &(weft_source_options){.window = 2, .token_bytes = 3}, "token_bytes=3");
     b = bytes_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "abcd", 4);
@@ -417,9 +451,10 @@ TEST(sources_that_make_no_sense_are_told) {
 
 SUITE("sources", {T(arrays_are_read_row_by_row_from_the_file), T(large_files_are_not_held_in_memory),
                   T(npz_members_are_the_arrays_of_a_sample), T(tokens_are_cut_into_windows),
-                  T(text_is_cut_into_windows_of_bytes), T(options_that_make_no_sense_are_told),
-                  T(archives_that_make_no_sense_are_told), T(sources_open_from_text),
-                  T(failing_memory_and_files_are_errors), T(batches_do_not_depend_on_who_reads_them),
-                  T(seeking_finds_every_batch), T(a_reader_that_fails_gives_its_error_and_goes_on),
-                  T(loaders_close_while_they_read), T(samplers_give_any_order),
-                  T(ranks_share_samples_of_one_order), T(sources_that_make_no_sense_are_told)})
+                  T(long_windows_are_converted), T(text_is_cut_into_windows_of_bytes),
+                  T(options_that_make_no_sense_are_told), T(archives_that_make_no_sense_are_told),
+                  T(sources_open_from_text), T(failing_memory_and_files_are_errors),
+                  T(batches_do_not_depend_on_who_reads_them), T(seeking_finds_every_batch),
+                  T(a_reader_that_fails_gives_its_error_and_goes_on), T(loaders_close_while_they_read),
+                  T(samplers_give_any_order), T(ranks_share_samples_of_one_order),
+                  T(sources_that_make_no_sense_are_told)})

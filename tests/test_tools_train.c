@@ -38,6 +38,24 @@ TEST(training_logs_saves_and_is_repeatable) {
     json_decref(line);
 }
 
+/* One source feeds both inputs; an input's array may be named, or be the next. */
+TEST(a_source_of_several_arrays_feeds_several_inputs) {
+    NEED(ends(run("weft-zoo gpt --layers=1 --d=16 --heads=2 --ctx=8 --vocab=128 -o gpt.bin"), 0));
+    NEED(ends(run("for i in 1 2 3 4 5 6 7 8 9; do echo 'the cat sat on a mat'; done >t.txt"), 0));
+    const char *train = "graphtool train gpt.bin --epochs 2 --seed 3 --batch 4 --threads 1 --data";
+    ends(run("%s tokens,target=t.txt:window=8,pairs=1,dtype=i32 -o a.safetensors", train), 0);
+    ends(run("%s tokens,target=t.txt:window=8,stride=8,pairs=1,dtype=i32,form=text "
+             "-o b.safetensors",
+             train),
+         0);
+    ends(run("cmp a.safetensors b.safetensors"), 0);
+    refuses(run("%s tokens=t.txt:window=8,dtype=i32", train), "input target i32[4,8] is not fed");
+    refuses(run("%s tokens,target,third=t.txt:window=8,pairs=1", train), "3 names, but 2 arrays");
+    refuses(run("%s tokens,tokens=t.txt:window=8,pairs=1", train), "input tokens has a file already");
+    refuses(run("%s tokens=t.txt:window=8,colour=1", train), "there is no option 'colour'");
+    refuses(run("%s tokens,target=t.txt:window=8,pairs=1", train), "the file holds i64[");
+}
+
 /* It would change the weights on its way over the data, and give the loss of no weights at all. */
 TEST(graphs_that_train_are_not_evaluated) {
     static const char *const commands[] = {"eval", "predict -o x.npy"};
@@ -313,8 +331,9 @@ TEST(big_models_train) {
 }
 
 SUITE("tools: training",
-      {T(training_logs_saves_and_is_repeatable), T(a_model_of_one_batch_size_says_which),
-       T(a_huge_loss_is_shown_in_few_characters), T(weights_are_loaded_in_part_and_under_other_names),
+      {T(training_logs_saves_and_is_repeatable), T(a_source_of_several_arrays_feeds_several_inputs),
+       T(a_model_of_one_batch_size_says_which), T(a_huge_loss_is_shown_in_few_characters),
+       T(weights_are_loaded_in_part_and_under_other_names),
        T(weights_that_are_a_model_and_grids_that_stay_empty_are_refused), T(eval_counts_every_sample_once),
        T(graphs_that_train_are_not_evaluated), T(gans_train_both_graphs_and_sample),
        T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),

@@ -45,7 +45,7 @@ typedef struct weft_source_options {
     int64_t stride;      /**< tokens, text: from one sample's begin to the next's; 0: window */
     bool pairs;          /**< tokens, text: two arrays, the input and the target one element later */
     int token_bytes;     /**< tokens without a header: 2 or 4 bytes each, unsigned; 0: 2 */
-    bool as_u8;          /**< text: bytes as u8; otherwise i64, as tokens are */
+    const char *dtype;   /**< tokens, text: "i64", "i32", or "u8" for bytes; NULL: i64 */
     int64_t height;      /**< images: rows of a sample; needed there */
     int64_t width;       /**< images: columns of a sample; 0: height */
     int64_t channels;    /**< images: 1 grey, 3 RGB, 4 RGBA; 0: 3 */
@@ -68,7 +68,7 @@ typedef struct weft_source_options {
  * by class and name; without folders there are no labels. Arrays "image" u8[channels, height, width] and
  * "label" i64[].
  *
- * tokens, text: windows of one long row of numbers: "ids" i64[window], or with pairs "input" and "target". */
+ * tokens, text: windows of one long row of numbers: "ids" [window], or with pairs "input" and "target". */
 WEFT_API weft_source *weft_source_open(const char *path, const weft_source_options *options,
                                        const weft_env *env, weft_error *error);
 /** The same from text: "FILE" or "FILE:option=value,option=value", as "train.bin:window=256,pairs=1". */

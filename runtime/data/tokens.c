@@ -9,7 +9,9 @@ typedef struct windows {
     weft_env env;
     row_file rows; /* elements, one a row */
     int64_t window, stride;
-    bool pairs, widens; /* widens: elements become i64 */
+    bool pairs;
+    weft_dtype dtype; /* of a window */
+    const char *path;
 } windows;
 
 /* ---- elements ---- */
@@ -36,18 +38,32 @@ static int64_t element_of(const char *at, size_t width, bool is_signed) {
     }
 }
 
-/* Elements are read at the end of `into` and widened from its begin: what is written never passes what is
- * read. */
-static weft_status read_window(const windows *w, int64_t first, void *into, weft_error *error) {
-    size_t n = (size_t)w->window, width = w->rows.h.width;
-    char *narrow = (char *)into + (w->widens ? n * (sizeof(int64_t) - width) : 0);
-    weft_status status = row_file_read(&w->rows, first, w->window, narrow, error);
-    bool is_signed = w->rows.h.type.dtype == WEFT_I32;
-    for (size_t i = 0; !status && w->widens && i < n; i++) {
-        int64_t v = element_of(narrow + i * width, width, is_signed);
-        memcpy((char *)into + i * sizeof v, &v, sizeof v);
+/* Writes one element as the window's type; false if it does not fit. */
+static bool put_element(int64_t v, weft_dtype dtype, char *into) {
+    if (dtype == WEFT_I32) memcpy(into, &(int32_t){(int32_t)v}, sizeof(int32_t));
+    if (dtype == WEFT_I64) memcpy(into, &v, sizeof v);
+    return dtype != WEFT_I32 || (v >= INT32_MIN && v <= INT32_MAX);
+}
+
+/* Elements pass through a small buffer, unless they are what is wanted. */
+static weft_status read_window(const windows *w, int64_t first, char *into, weft_error *error) {
+    char some[4096];
+    size_t width = w->rows.h.width, wide = weft_dtype_bytes(w->dtype);
+    bool is_signed = w->rows.h.type.dtype == WEFT_I32, is_same = width == wide;
+    if (is_same && (width != 4 || is_signed)) return row_file_read(&w->rows, first, w->window, into, error);
+    int64_t most = (int64_t)(sizeof some / width);
+    for (int64_t at = 0; at < w->window; at += most) {
+        int64_t n = w->window - at < most ? w->window - at : most;
+        weft_status status = row_file_read(&w->rows, first + at, n, some, error);
+        if (status) return status;
+        for (int64_t i = 0; i < n; i++, into += wide) {
+            int64_t v = element_of(some + (size_t)i * width, width, is_signed);
+            if (!put_element(v, w->dtype, into))
+                return kit_fail(error, WEFT_DATA, "%.600s: element %lld is %lld, which is no i32", w->path,
+                                (long long)(first + at + i), (long long)v);
+        }
     }
-    return status;
+    return WEFT_OK;
 }
 
 static weft_status read_windows(void *context, int64_t i, void *const *into, weft_error *error) {
@@ -103,6 +119,18 @@ static weft_status is_npy(const form_request *r, bool *is, weft_error *error) {
     return status;
 }
 
+static weft_status window_dtype(windows *w, const form_request *r, weft_error *error) {
+    static const weft_dtype types[] = {WEFT_I64, WEFT_I32, WEFT_U8};
+    const char *name = r->options.dtype ? r->options.dtype : "i64";
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(weft_dtype_name(types[i]), name) == 0) {
+            w->dtype = types[i];
+            return WEFT_OK;
+        }
+    return kit_fail(error, WEFT_TYPE, "%.600s: dtype=%s: i64, i32 or u8", r->path,
+                    kit_show(name, strlen(name)).text);
+}
+
 /* Says what a sample is. A pair reads one element more than the window has. */
 static weft_status describe(windows *w, const form_request *r, const char *name, weft_source *into,
                             weft_error *error) {
@@ -116,6 +144,10 @@ static weft_status describe(windows *w, const form_request *r, const char *name,
                         "%.600s: window=%lld, stride=%lld: window=N, the elements of a sample, is needed",
                         r->path, (long long)o->window, (long long)o->stride);
     least = o->window + o->pairs;
+    if (w->dtype == WEFT_U8 && w->rows.h.width != 1)
+        return kit_fail(error, WEFT_TYPE,
+                        "%.600s: elements of %zu bytes do not fit into u8: dtype=i32 or i64", r->path,
+                        w->rows.h.width);
     if (all < least)
         return kit_fail(error, WEFT_SHAPE, "%.600s: %lld elements are less than the %lld of a sample",
                         r->path, (long long)all, (long long)least);
@@ -125,7 +157,7 @@ static weft_status describe(windows *w, const form_request *r, const char *name,
         into->arrays[k] = (weft_source_array){.name = !o->pairs ? name
                                                       : k       ? "target"
                                                                 : "input",
-                                              .dtype = w->widens ? WEFT_I64 : WEFT_U8,
+                                              .dtype = w->dtype,
                                               .ndim = 1,
                                               .shape = {o->window}};
     into->read = read_windows;
@@ -141,8 +173,9 @@ static weft_status open_windows(const form_request *r, bool is_text, weft_source
     windows *w = kit_new(&r->env, sizeof *w);
     if (!w) return kit_no_memory(error, r->path);
     w->env = r->env;
-    w->widens = !r->options.as_u8;
-    weft_status status = is_text ? WEFT_OK : is_npy(r, &npy, error);
+    w->path = r->path;
+    weft_status status = window_dtype(w, r, error);
+    if (!status && !is_text) status = is_npy(r, &npy, error);
     if (!status)
         status =
             npy ? open_npy(&w->rows, r, error) : open_raw(&w->rows, r, is_text ? 1 : (size_t)bytes, error);

@@ -32,7 +32,7 @@ static int name_arrays(batches *b, const char *option, const weft_source *s, cha
     if (b->n + s->n > OPTIONS_MAX_DATA)
         return tool_fail("--data %s: more than %d arrays", option, OPTIONS_MAX_DATA);
     for (int k = 0; k < n; k++) {
-        for (int i = 0; i < b->n; i++)
+        for (int i = 0; i < b->n + s->n; i++)
             if (b->names[i] && strcmp(b->names[i], names[k]) == 0)
                 return tool_fail("--data %s: input %s has a file already", option, names[k]);
         int at = b->n + array_of(s, names, n, k);
