@@ -351,6 +351,43 @@ TEST(seeking_finds_every_batch) {
     }
 }
 
+/* Counts how often samples are read: what the list leaves out is not. */
+static weft_status count_reads(void *context, int64_t i, void *const *into, weft_error *error) {
+    __atomic_fetch_add(&((int *)context)[i], 1, __ATOMIC_RELAXED);
+    return count_up(NULL, i, into, error);
+}
+
+TEST(a_list_says_which_batches_come) {
+    for (int threads = 0; threads <= 3; threads++) {
+        int reads[COUNT] = {0}, all = 0;
+        const int64_t list[] = {1, 3, 3, 5, 2}, want[] = {1, 3, 3, 5, 2, 3, 4};
+        weft_error error = {0};
+        const void *data;
+        int64_t rows;
+        weft_source s = counting(reads);
+        s.read = count_reads;
+        weft_loader_options o = {.batch = 10, .ahead = threads ? 2 : -1, .threads = threads};
+        weft_loader *l = weft_loader_new(1, (const weft_source *[]){&s}, &o, NULL, &error);
+        NEED(l != NULL);
+        CHECK(weft_loader_follow(l, 5, list, &error) == WEFT_OK);
+        for (int i = 0; i < 7; i++) {
+            CHECK_SAYS(weft_loader_next(l, &data, &rows, &error), "%s", error.text);
+            CHECK(*(const int64_t *)data == 10 * want[i]);
+        }
+        CHECK(weft_loader_waited(l) > 0);
+        CHECK(weft_loader_follow(l, 2, (int64_t[]){9, 10}, &error) == WEFT_OK &&
+              weft_loader_next(l, &data, &rows, &error));
+        CHECK(!weft_loader_next(l, &data, &rows, &error) && !error.status); /* behind the end */
+        weft_loader_seek(l, 4);
+        CHECK(weft_loader_next(l, &data, &rows, &error) && *(const int64_t *)data == 40);
+        CHECK(weft_loader_follow(l, 0, list, &error) && weft_loader_follow(l, 1, (int64_t[]){-1}, &error));
+        weft_loader_free(l);
+        CHECK(reads[0] == 0 && reads[7] == 0 && reads[10] > 0);
+        for (int i = 0; i < COUNT; i++) all += reads[i];
+        CHECK_SAYS(all <= 150, "%d samples were read", all);
+    }
+}
+
 TEST(a_reader_that_fails_gives_its_error_and_goes_on) {
     int bad = 1;
     weft_source s = counting(&bad);
@@ -455,6 +492,6 @@ SUITE("sources", {T(arrays_are_read_row_by_row_from_the_file), T(large_files_are
                   T(options_that_make_no_sense_are_told), T(archives_that_make_no_sense_are_told),
                   T(sources_open_from_text), T(failing_memory_and_files_are_errors),
                   T(batches_do_not_depend_on_who_reads_them), T(seeking_finds_every_batch),
-                  T(a_reader_that_fails_gives_its_error_and_goes_on), T(loaders_close_while_they_read),
-                  T(samplers_give_any_order), T(ranks_share_samples_of_one_order),
-                  T(sources_that_make_no_sense_are_told)})
+                  T(a_list_says_which_batches_come), T(a_reader_that_fails_gives_its_error_and_goes_on),
+                  T(loaders_close_while_they_read), T(samplers_give_any_order),
+                  T(ranks_share_samples_of_one_order), T(sources_that_make_no_sense_are_told)})

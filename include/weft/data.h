@@ -81,6 +81,12 @@ WEFT_API int64_t weft_loader_batches(const weft_loader *loader);
 /** Makes batch 0, 1, ... of the epoch the next one. Batches that were read ahead stay where they are among
  * the next ones. */
 WEFT_API void weft_loader_seek(weft_loader *loader, int64_t batch);
+/** Makes these the next batches, in this order, and then those behind the last of them: for one who knows
+ * what comes, a step of several graphs or a rank that sees `all`, so that nothing else is read ahead.
+ * Numbers may repeat. What was read already stays. */
+WEFT_API weft_status weft_loader_follow(weft_loader *loader, int n, const int64_t *batches, weft_error *error);
+/** Seconds that weft_loader_next() has waited for data since the loader was made. */
+WEFT_API double weft_loader_waited(const weft_loader *loader);
 /** Gives the next batch: data[i] points to the rows of array i, where the arrays of all sources are numbered
  * in their order; `*rows` is their number. False at the epoch's end, and after an error, which `error` has.
  * The loader owns the memory, which stays as it is until the next call. */

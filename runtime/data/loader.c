@@ -27,9 +27,14 @@ static void shuffle(weft_loader *l, int64_t epoch) {
     }
 }
 
+static void set_next(weft_loader *l, int64_t batch) {
+    l->next = batch;
+    l->at = l->n_list;
+}
+
 static void set_order(weft_loader *l, int64_t epoch) {
     l->epoch = epoch;
-    l->next = 0;
+    set_next(l, 0);
     if (l->options.sampler)
         l->options.sampler(l->options.sampler_context, epoch, l->order, l->dealt);
     else if (l->order)
@@ -44,7 +49,7 @@ void weft_loader_epoch(weft_loader *l, int64_t epoch) {
     if (l->order && epoch != l->epoch)
         set_order(l, epoch);
     else
-        l->next = 0;
+        set_next(l, 0);
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->mutex);
 }
@@ -94,9 +99,39 @@ int64_t loader_sample(const weft_loader *l, int64_t batch, int64_t row) {
 void weft_loader_seek(weft_loader *l, int64_t batch) {
     if (!l) return;
     pthread_mutex_lock(&l->mutex);
-    l->next = batch < 0 ? 0 : batch;
+    set_next(l, batch < 0 ? 0 : batch);
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->mutex);
+}
+
+int64_t loader_coming(const weft_loader *l, int k) {
+    int listed = l->n_list - l->at;
+    return k < listed ? l->list[l->at + k] : l->next + k - listed;
+}
+
+/* The list is copied before the lock is taken: it may be long. */
+weft_status weft_loader_follow(weft_loader *l, int n, const int64_t *batches, weft_error *error) {
+    bool is_valid = l && n > 0 && batches;
+    for (int i = 0; is_valid && i < n; i++) is_valid = batches[i] >= 0;
+    if (!is_valid)
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "weft_loader_follow: a loader and numbers of batches, from 0, are needed");
+    int64_t *list = kit_new_array(&l->env, (size_t)n, sizeof *list);
+    if (!list) return kit_no_memory(error, "loader");
+    memcpy(list, batches, (size_t)n * sizeof *list);
+    pthread_mutex_lock(&l->mutex);
+    weft_memory_free(&l->env, l->list, (size_t)l->n_list * sizeof *l->list);
+    l->list = list;
+    l->n_list = n;
+    l->at = 0;
+    l->next = list[n - 1] + 1;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    return WEFT_OK;
+}
+
+double weft_loader_waited(const weft_loader *l) {
+    return l ? l->waited : 0;
 }
 
 const weft_source_array *weft_loader_array(const weft_loader *l, int i) {
@@ -232,6 +267,7 @@ void weft_loader_free(weft_loader *l) {
     pthread_cond_destroy(&l->done);
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->mutex);
+    weft_memory_free(&env, l->list, (size_t)l->n_list * sizeof *l->list);
     weft_memory_free(&env, l->order, (size_t)l->dealt * sizeof *l->order);
     weft_memory_free(&env, l->row_bytes, (size_t)l->n_arrays * sizeof *l->row_bytes);
     weft_memory_free(&env, l->arrays, (size_t)l->n_arrays * sizeof *l->arrays);

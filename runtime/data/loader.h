@@ -33,15 +33,20 @@ struct weft_loader {
     /* The mutex guards what follows, and the order while threads read. */
     pthread_mutex_t mutex;
     pthread_cond_t work, done; /* there is a batch to read or the end has come; a batch has been read */
-    int64_t next;              /* number of this rank's next batch, from 0 */
-    int n_slots, held;         /* held: the slot that the caller looks at; -1: none */
+    /* This rank's next batches, from 0: those of the list from `at` on, then `next`, next + 1 ... */
+    int64_t next, *list;
+    int n_list, at;
+    double waited;     /* seconds that the caller waited */
+    int n_slots, held; /* held: the slot that the caller looks at; -1: none */
     slot *slots;
-    int n_threads; /* that run */
-    bool ends;
+    int n_threads;     /* that run */
+    bool ends, pauses; /* pauses: no thread begins to read */
     pthread_t *threads;
 };
 
-/* loader.c: the sample at `row` of this rank's batch `batch`, and the batch's number of rows. */
+/* loader.c: the k-th batch from now on; the sample at `row` of this rank's batch `batch`, and the batch's
+ * number of rows. */
+int64_t loader_coming(const weft_loader *l, int k);
 int64_t loader_sample(const weft_loader *l, int64_t batch, int64_t row);
 int64_t loader_rows(const weft_loader *l, int64_t batch);
 

@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- memory ---- */
 
@@ -26,6 +27,7 @@ static weft_status slot_init(weft_loader *l, slot *s) {
 weft_status slots_new(weft_loader *l, weft_error *error) {
     int64_t batches = weft_loader_batches(l);
     int ahead = batches < l->options.ahead ? (int)batches : l->options.ahead;
+    l->options.ahead = ahead;
     l->n_slots = ahead < 0 ? 1 : ahead + 1;
     l->held = -1;
     l->slots = kit_new_array(&l->env, (size_t)l->n_slots, sizeof *l->slots);
@@ -92,7 +94,9 @@ static slot *slot_of(const weft_loader *l, int64_t batch) {
 }
 
 static bool is_soon(const weft_loader *l, int64_t batch) {
-    return batch >= l->next && batch < l->next + l->options.ahead;
+    int k = 0;
+    while (k < l->options.ahead && loader_coming(l, k) != batch) k++;
+    return k < l->options.ahead;
 }
 
 /* A slot for another batch: an empty one, or one whose batch nobody will ask for soon. */
@@ -110,8 +114,9 @@ static slot *slot_free(const weft_loader *l) {
 /* Takes a slot for the nearest batch that is not there; NULL: nothing is to be read. */
 static slot *take_work(weft_loader *l) {
     int64_t end = weft_loader_batches(l);
-    for (int64_t b = l->next; b < end && is_soon(l, b); b++) {
-        if (slot_of(l, b)) continue;
+    for (int k = 0; !l->pauses && k < l->options.ahead; k++) {
+        int64_t b = loader_coming(l, k);
+        if (b >= end || slot_of(l, b)) continue;
         slot *s = slot_free(l);
         if (s) *s = (slot){.state = SLOT_READING, .batch = b, .data = s->data};
         return s;
@@ -152,8 +157,7 @@ static weft_status threads_start(weft_loader *l, weft_error *error) {
 }
 
 void slots_empty(weft_loader *l) {
-    int64_t next = l->next;
-    l->next = INT64_MAX; /* no thread takes work */
+    l->pauses = true; /* no thread takes work */
     for (int i = 0; i < l->n_slots; i++) {
         while (l->slots[i].state == SLOT_READING) pthread_cond_wait(&l->done, &l->mutex);
         if (i == l->held) /* the caller may still look at it */
@@ -161,23 +165,31 @@ void slots_empty(weft_loader *l) {
         else
             l->slots[i].state = SLOT_EMPTY;
     }
-    l->next = next;
+    l->pauses = false;
 }
 
 /* ---- the caller ---- */
 
-/* Waits for the slot of batch l->next. Without threads it is read here. */
-static slot *slot_wait(weft_loader *l) {
-    slot *s;
-    if (!l->threads) {
-        if ((s = slot_of(l, l->next))) return s;
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Waits for the slot of a batch, the next one. Without threads it is read here. */
+static slot *slot_wait(weft_loader *l, int64_t batch) {
+    slot *s = slot_of(l, batch);
+    if (s && s->state == SLOT_READY) return s;
+    double start = seconds();
+    if (l->threads) {
+        pthread_cond_broadcast(&l->work);
+        while (!(s = slot_of(l, batch)) || s->state == SLOT_READING) pthread_cond_wait(&l->done, &l->mutex);
+    } else {
         s = &l->slots[0];
-        *s = (slot){.state = SLOT_READY, .batch = l->next, .data = s->data};
+        *s = (slot){.state = SLOT_READY, .batch = batch, .data = s->data};
         read_batch(l, s);
-        return s;
     }
-    pthread_cond_broadcast(&l->work);
-    while (!(s = slot_of(l, l->next)) || s->state == SLOT_READING) pthread_cond_wait(&l->done, &l->mutex);
+    l->waited += seconds() - start;
     return s;
 }
 
@@ -185,11 +197,12 @@ static slot *slot_wait(weft_loader *l) {
 bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows, weft_error *error) {
     if (!l || !data || !rows)
         return kit_fail(error, WEFT_ARGUMENT, "weft_loader_next: an argument is NULL"), false;
-    if (l->next >= weft_loader_batches(l)) return false;
+    int64_t batch = loader_coming(l, 0);
+    if (batch >= weft_loader_batches(l)) return false;
     if (l->threads && !l->n_threads && threads_start(l, error)) return false;
     pthread_mutex_lock(&l->mutex);
     l->held = -1;
-    slot *s = slot_wait(l);
+    slot *s = slot_wait(l, batch);
     if (s->error.status) {
         if (error) *error = s->error;
         s->state = SLOT_EMPTY;
@@ -197,7 +210,10 @@ bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows, weft_err
         return false;
     }
     l->held = (int)(s - l->slots);
-    l->next++;
+    if (l->at < l->n_list)
+        l->at++;
+    else
+        l->next++;
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->mutex);
     for (int i = 0; i < l->n_arrays; i++) data[i] = s->data[i];
