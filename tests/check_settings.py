@@ -44,6 +44,7 @@ ELSEWHERE = {
     "weft_init": "three fields, by position: the INIT rows",
     "weft_feed": "by position: the RUN rows",
     "weft_fetch": "by position: the RUN rows",
+    "weft_preprocess_options": "test_preprocess.c",
     "weft_source_options": "test_sources.c: options_that_make_no_sense_are_told",
     "weft_source": "test_sources.c: sources_that_make_no_sense_are_told",
     "weft_source_array": "by position there",

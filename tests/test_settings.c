@@ -891,31 +891,34 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
     static const struct {
         const char *error;
         weft_loader_options options;
-    } rows[] = {{NULL, {.batch = 4}},
-                {NULL, {.batch = 40}}, /* one short batch */
-                {NULL, {.batch = 4, .shuffle = true, .seed = 9, .names = names}},
-                {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .in_a_row = 2}},
-                {"a batch of at least 1", {0}},
-                {"a batch of at least 1", {.batch = -1}},
-                {"make no whole batch of 40", {.batch = 40, .drop_last = true}},
-                {"rank 1 of 0", {.batch = 4, .rank = 1}},
-                {"rank 2 of 2", {.batch = 4, .rank = 2, .num_replicas = 2}},
-                {"rank -1 of 2", {.batch = 4, .rank = -1, .num_replicas = 2}},
-                {"rank 0 of -1", {.batch = 4, .num_replicas = -1}},
-                {"-1 batches in a row", {.batch = 4, .in_a_row = -1}},
-                {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .all = true}},
-                {"in_a_row=2 must be 0", {.batch = 4, .in_a_row = 2, .all = true}},
-                {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .by_sample = true}},
-                {"in_a_row=2 must be 0", {.batch = 4, .in_a_row = 2, .by_sample = true}},
-                {"leave by_sample out", {.batch = 4, .by_sample = true, .all = true}},
-                {NULL, {.batch = 4, .sampler = backwards, .sampler_context = (void *)names, .sampler_count = 5}},
-                {"leave shuffle out", {.batch = 4, .sampler = backwards, .shuffle = true}},
-                {"there is no such sampler", {.batch = 4, .sampler_count = 5}},
-                {"there is no such sampler", {.batch = 4, .sampler = backwards, .sampler_count = -5}},
-                {NULL, {.batch = 4, .ahead = -1}},
-                {NULL, {.batch = 4, .ahead = 9, .threads = 3}},
-                {"-1 to 4096 batches", {.batch = 4, .ahead = -2}},
-                {"0 to 256 threads", {.batch = 4, .threads = -1}}};
+    } rows[] = {
+        {NULL, {.batch = 4}},
+        {NULL, {.batch = 40}}, /* one short batch */
+        {NULL, {.batch = 4, .shuffle = true, .seed = 9, .names = names}},
+        {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .in_a_row = 2}},
+        {"a batch of at least 1", {0}},
+        {"a batch of at least 1", {.batch = -1}},
+        {"make no whole batch of 40", {.batch = 40, .drop_last = true}},
+        {"rank 1 of 0", {.batch = 4, .rank = 1}},
+        {"rank 2 of 2", {.batch = 4, .rank = 2, .num_replicas = 2}},
+        {"rank -1 of 2", {.batch = 4, .rank = -1, .num_replicas = 2}},
+        {"rank 0 of -1", {.batch = 4, .num_replicas = -1}},
+        {"-1 batches in a row", {.batch = 4, .in_a_row = -1}},
+        {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .all = true}},
+        {"in_a_row=2 must be 0", {.batch = 4, .in_a_row = 2, .all = true}},
+        {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .by_sample = true}},
+        {"in_a_row=2 must be 0", {.batch = 4, .in_a_row = 2, .by_sample = true}},
+        {"leave by_sample out", {.batch = 4, .by_sample = true, .all = true}},
+        {NULL, {.batch = 4, .sampler = backwards, .sampler_context = (void *)names, .sampler_count = 5}},
+        {"leave shuffle out", {.batch = 4, .sampler = backwards, .shuffle = true}},
+        {"there is no such sampler", {.batch = 4, .sampler_count = 5}},
+        {"there is no such sampler", {.batch = 4, .sampler = backwards, .sampler_count = -5}},
+        {NULL, {.batch = 4, .draws = 3, .names = names}},
+        {"draws=-1: 0 to", {.batch = 4, .draws = -1}},
+        {NULL, {.batch = 4, .ahead = -1}},
+        {NULL, {.batch = 4, .ahead = 9, .threads = 3}},
+        {"-1 to 4096 batches", {.batch = 4, .ahead = -2}},
+        {"0 to 256 threads", {.batch = 4, .threads = -1}}};
     weft_error e = {0};
     FILE *f = fopen(file, "wb");
     unsigned char head[10] = "\x93NUMPY\x01\x00\x76\x00", data[12] = {0};

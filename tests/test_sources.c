@@ -6,6 +6,7 @@
 #include "weft/data.h"
 #include "weft/support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -469,6 +470,45 @@ TEST(ranks_share_samples_of_one_order) {
     }
 }
 
+/* A sample has its draws in an epoch, whoever deals it, and others in the next; all together are uniform. */
+TEST(draws_depend_on_seed_epoch_and_sample_alone) {
+    enum { DRAWS = 3, EPOCHS = 30 };
+    static float want[EPOCHS][COUNT][DRAWS], *at;
+    weft_source s = counting(NULL);
+    double sum = 0, squares = 0;
+    for (int w = 1; w <= 3; w++)
+        for (int r = 0; r < w; r++) {
+            weft_error error = {0};
+            const void *data[2];
+            int64_t rows;
+            weft_loader_options o = {
+                .batch = 3 + w, .shuffle = w > 1, .seed = 9, .draws = DRAWS, .rank = r, .num_replicas = w};
+            weft_loader *l = weft_loader_new(1, (const weft_source *[]){&s}, &o, NULL, &error);
+            NEED(l != NULL);
+            CHECK_TEXT(weft_loader_array(l, 1)->name, "draws");
+            CHECK(!weft_loader_array(l, 2));
+            for (int64_t e = 0; e < EPOCHS; e++) {
+                weft_loader_epoch(l, e);
+                while (weft_loader_next(l, data, &rows, &error))
+                    for (int64_t i = 0; i < rows; i++) {
+                        at = want[e][((const int64_t *)data[0])[i]];
+                        if (w == 1) memcpy(at, (const float *)data[1] + i * DRAWS, DRAWS * sizeof *at);
+                        CHECK(memcmp(at, (const float *)data[1] + i * DRAWS, DRAWS * sizeof *at) == 0);
+                    }
+            }
+            weft_loader_free(l);
+        }
+    at = want[0][0];
+    for (int i = 0; i < EPOCHS * COUNT * DRAWS; i++) {
+        CHECK(at[i] >= 0 && at[i] < 1);
+        sum += at[i], squares += at[i] * at[i];
+    }
+    double n = EPOCHS * COUNT * DRAWS; /* means within four deviations of 1/2 and 1/3 */
+    CHECK_SAYS(fabs(sum / n - 0.5) < 4 * 0.289 / sqrt(n) && fabs(squares / n - 1.0 / 3) < 4 * 0.298 / sqrt(n),
+               "means %g and %g", sum / n, squares / n);
+    CHECK(memcmp(want[0], want[1], sizeof want[0]) != 0);
+}
+
 TEST(sources_that_make_no_sense_are_told) {
     weft_error error = {0};
     weft_loader_options o = {.batch = 4};
@@ -486,12 +526,13 @@ TEST(sources_that_make_no_sense_are_told) {
     CHECK(!weft_loader_next(NULL, NULL, NULL, &error) && error.status == WEFT_ARGUMENT);
 }
 
-SUITE("sources", {T(arrays_are_read_row_by_row_from_the_file), T(large_files_are_not_held_in_memory),
-                  T(npz_members_are_the_arrays_of_a_sample), T(tokens_are_cut_into_windows),
-                  T(long_windows_are_converted), T(text_is_cut_into_windows_of_bytes),
-                  T(options_that_make_no_sense_are_told), T(archives_that_make_no_sense_are_told),
-                  T(sources_open_from_text), T(failing_memory_and_files_are_errors),
-                  T(batches_do_not_depend_on_who_reads_them), T(seeking_finds_every_batch),
-                  T(a_list_says_which_batches_come), T(a_reader_that_fails_gives_its_error_and_goes_on),
-                  T(loaders_close_while_they_read), T(samplers_give_any_order),
-                  T(ranks_share_samples_of_one_order), T(sources_that_make_no_sense_are_told)})
+SUITE("sources",
+      {T(arrays_are_read_row_by_row_from_the_file), T(large_files_are_not_held_in_memory),
+       T(npz_members_are_the_arrays_of_a_sample), T(tokens_are_cut_into_windows),
+       T(long_windows_are_converted), T(text_is_cut_into_windows_of_bytes),
+       T(options_that_make_no_sense_are_told), T(archives_that_make_no_sense_are_told),
+       T(sources_open_from_text), T(failing_memory_and_files_are_errors),
+       T(batches_do_not_depend_on_who_reads_them), T(seeking_finds_every_batch),
+       T(a_list_says_which_batches_come), T(a_reader_that_fails_gives_its_error_and_goes_on),
+       T(loaders_close_while_they_read), T(samplers_give_any_order), T(ranks_share_samples_of_one_order),
+       T(draws_depend_on_seed_epoch_and_sample_alone), T(sources_that_make_no_sense_are_told)})

@@ -1,6 +1,7 @@
 /* support.c - weft/support.h: what code around the library shares with it, by the names that it may use. */
 #include "weft/support.h"
 
+#include "graph/core/graph.h"
 #include "graph/core/type.h"
 #include "graph/file/io.h"
 
@@ -30,4 +31,8 @@ size_t weft_dtype_bytes(weft_dtype dtype) {
 
 const char *weft_dtype_name(weft_dtype dtype) {
     return dtype_name(dtype);
+}
+
+void weft_graph_fail(weft_graph *graph, weft_status status, const char *text) {
+    if (graph) model_fail(graph->model, graph, status, "%s", text ? text : weft_status_text(status));
 }

@@ -40,7 +40,7 @@ typedef struct weft_loader_options {
     /** Leave out a last batch that is smaller. With several ranks all get equally many batches then; without
      * it every batch is dealt to one rank, and none twice. */
     bool drop_last;
-    uint64_t seed;    /**< of the shuffling; no effect without it */
+    uint64_t seed;    /**< of the shuffling and the draws; no effect without them */
     int rank;         /**< this rank, from 0 */
     int num_replicas; /**< ranks that share the data; 0: 1 */
     int in_a_row;     /**< batches that a rank takes at once: the micro-batches of a step; 0: 1 */
@@ -59,6 +59,9 @@ typedef struct weft_loader_options {
     void (*sampler)(void *context, int64_t epoch, int64_t *order, int64_t n);
     void *sampler_context; /**< the first argument of sampler */
     int64_t sampler_count; /**< samples of an epoch of the sampler's; 0: as many as the sources have */
+    /** With draws=n there is one array more, "draws", behind those of the sources: f32[n], uniform in [0, 1),
+     * a function of seed, epoch and sample alone, whatever the rank and the batch: for weft_preprocess(). */
+    int draws;
     int ahead;   /**< batches that are read ahead; 0: 2; -1: none, each is read when it is asked for */
     int threads; /**< threads that read; 0: 1 */
 } weft_loader_options;
@@ -84,7 +87,8 @@ WEFT_API void weft_loader_seek(weft_loader *loader, int64_t batch);
 /** Makes these the next batches, in this order, and then those behind the last of them: for one who knows
  * what comes, a step of several graphs or a rank that sees `all`, so that nothing else is read ahead.
  * Numbers may repeat. What was read already stays. */
-WEFT_API weft_status weft_loader_follow(weft_loader *loader, int n, const int64_t *batches, weft_error *error);
+WEFT_API weft_status weft_loader_follow(weft_loader *loader, int n, const int64_t *batches,
+                                        weft_error *error);
 /** Seconds that weft_loader_next() has waited for data since the loader was made. */
 WEFT_API double weft_loader_waited(const weft_loader *loader);
 /** Gives the next batch: data[i] points to the rows of array i, where the arrays of all sources are numbered

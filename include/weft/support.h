@@ -32,6 +32,10 @@ WEFT_API size_t weft_dtype_bytes(weft_dtype dtype);
 /** "f32", "i64" ...; "?" for a number that is no type. The text is static. */
 WEFT_API const char *weft_dtype_name(weft_dtype dtype);
 
+/** The first error of a model that is being built, recorded as builders do: with the source line and the
+ * scope. For builders of one's own; they return NULL then. NULL is fine. */
+WEFT_API void weft_graph_fail(weft_graph *graph, weft_status status, const char *text);
+
 #ifdef __cplusplus
 }
 #endif

@@ -19,6 +19,7 @@
 #include "weft/support.h" /* errors, memory and files for code around the library */
 #include "weft/file.h"    /* model.bin and safetensors */
 #include "weft/source.h"  /* sources of data: files, folders, functions of your own */
+#include "weft/preprocess.h" /* images cropped, flipped and normalized in the graph */
 #include "weft/data.h"    /* .npy and IDX files, shuffled batches */
 #include "weft/here.h"    /* records the caller's file and line in each builder call */
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { END_BYTES = 1 << 20, VALUE_BYTES = 80, OPTIONS = 9, PER_ARRAY = 2 };
+enum { END_BYTES = 1 << 20, VALUE_BYTES = 80, OPTIONS = 10, PER_ARRAY = 2 };
 
 typedef struct shown_setting {
     char name[100], value[VALUE_BYTES];
@@ -34,6 +34,7 @@ static void show_options(const weft_loader *l, shown_setting *s) {
     show(s++, "in_a_row", "", "%d", o->in_a_row);
     show(s++, "all", "", "%d", o->all);
     show(s++, "by_sample", "", "%d", o->by_sample);
+    show(s++, "draws", "", "%d", o->draws);
     show(s++, "hash of the sampler's order", "", "%016llx",
          o->sampler ? (unsigned long long)kit_hash(l->order, (size_t)l->dealt * sizeof *l->order, 0) : 0);
 }
@@ -45,7 +46,8 @@ static void show_array(const weft_loader *l, int i, uint64_t hash, shown_setting
     tensor t = {.dtype = a->dtype, .ndim = a->ndim + 1, .shape = {l->samples}};
     memcpy(t.shape + 1, a->shape, (size_t)a->ndim * sizeof *t.shape);
     snprintf(number, sizeof number, "array %d", i);
-    const char *name = l->options.names ? l->options.names[i] : NULL;
+    bool is_drawn = l->arrays[i] == &l->drawn; /* which nobody has named */
+    const char *name = l->options.names && !is_drawn ? l->options.names[i] : NULL;
     if (!name) name = a->name ? a->name : number;
     show(s++, name, "type and shape", "%s", TENSOR(&t));
     show(s++, name, "hash of the first and the last MiB", "%016llx", (unsigned long long)hash);

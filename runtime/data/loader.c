@@ -41,12 +41,13 @@ static void set_order(weft_loader *l, int64_t epoch) {
         shuffle(l, epoch);
 }
 
-/* Batches of an order that does not change are still those that come next. */
+/* What was read ahead is still right where nothing depends on the epoch. */
 void weft_loader_epoch(weft_loader *l, int64_t epoch) {
     if (!l) return;
     pthread_mutex_lock(&l->mutex);
-    if (l->order && epoch != l->epoch) slots_empty(l);
-    if (l->order && epoch != l->epoch)
+    bool changes = epoch != l->epoch && (l->order || l->options.draws);
+    if (changes) slots_empty(l);
+    if (changes)
         set_order(l, epoch);
     else
         set_next(l, 0);
@@ -171,6 +172,7 @@ static weft_status list_arrays(weft_loader *l, const weft_source *const *sources
         l->samples = sources[i]->count;
         l->n_arrays += sources[i]->n;
     }
+    l->n_arrays += l->options.draws > 0;
     l->arrays = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->arrays);
     l->row_bytes = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->row_bytes);
     if (!l->arrays || !l->row_bytes) return kit_no_memory(error, "loader");
@@ -181,6 +183,12 @@ static weft_status list_arrays(weft_loader *l, const weft_source *const *sources
             memcpy(t.shape, a->shape, sizeof t.shape);
             l->row_bytes[at] = tensor_bytes(&t);
         }
+    if (l->options.draws) {
+        l->drawn =
+            (weft_source_array){.name = "draws", .dtype = WEFT_F32, .ndim = 1, .shape = {l->options.draws}};
+        l->arrays[l->n_arrays - 1] = &l->drawn;
+        l->row_bytes[l->n_arrays - 1] = (size_t)l->options.draws * sizeof(float);
+    }
     return WEFT_OK;
 }
 
@@ -220,11 +228,13 @@ static weft_status check_part(const weft_loader_options *o, weft_error *error) {
 }
 
 static weft_status check_reading(const weft_loader_options *o, weft_error *error) {
-    enum { MOST_THREADS = 256, MOST_AHEAD = 4096 };
+    enum { MOST_THREADS = 256, MOST_AHEAD = 4096, MOST_DRAWS = 4096 };
     if (o->ahead < -1 || o->ahead > MOST_AHEAD || o->threads < 0 || o->threads > MOST_THREADS)
         return kit_fail(error, WEFT_ARGUMENT,
                         "loader: ahead=%d, threads=%d: -1 to %d batches, 0 to %d threads", o->ahead,
                         o->threads, MOST_AHEAD, MOST_THREADS);
+    if (o->draws < 0 || o->draws > MOST_DRAWS)
+        return kit_fail(error, WEFT_ARGUMENT, "loader: draws=%d: 0 to %d", o->draws, MOST_DRAWS);
     if (o->sampler && o->shuffle)
         return kit_fail(error, WEFT_ARGUMENT, "loader: a sampler gives the order: leave shuffle out");
     if (o->sampler_count < 0 || (o->sampler_count && !o->sampler))

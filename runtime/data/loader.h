@@ -29,6 +29,7 @@ struct weft_loader {
     int64_t room;                     /* most rows that a batch can have */
     int64_t *order;                   /* order[place] is a sample; NULL: samples in their order */
     int64_t epoch;
+    weft_source_array drawn; /* the array of draws, if there are any: the last one */
 
     /* The mutex guards what follows, and the order while threads read. */
     pthread_mutex_t mutex;

@@ -61,6 +61,14 @@ static weft_status source_failed(weft_error *error, weft_status status, int64_t 
     return kit_fail(error, status, "sample %lld: %s", (long long)sample, weft_status_text(status));
 }
 
+/* Seed, epoch and sample are mixed in one after another; numbers are multiples of 2^-24. */
+static void draw(const weft_loader *l, int64_t sample, float *into) {
+    uint64_t state = l->options.seed;
+    state = kit_splitmix(&state) ^ (uint64_t)l->epoch;
+    state = kit_splitmix(&state) ^ (uint64_t)sample;
+    for (int i = 0; i < l->options.draws; i++) into[i] = (float)(kit_splitmix(&state) >> 40) * 0x1p-24f;
+}
+
 /* All arrays of one sample, as row `row` of the slot. */
 static weft_status read_sample(const weft_loader *l, slot *s, int64_t row, int64_t sample) {
     if (sample < 0 || sample >= l->samples)
@@ -73,6 +81,7 @@ static weft_status read_sample(const weft_loader *l, slot *s, int64_t row, int64
         weft_status status = l->sources[i]->read(l->sources[i]->context, sample, into, &s->error);
         if (status) return source_failed(&s->error, status, sample);
     }
+    if (l->options.draws) draw(l, sample, (float *)(void *)s->data[l->n_arrays - 1] + row * l->options.draws);
     return WEFT_OK;
 }
 

@@ -107,6 +107,17 @@ static int run_flows(void) {
     return wrong;
 }
 
+/* Both modes of the preprocessor. */
+static int run_preprocess(void) {
+    weft_model *m = weft_model_new("m");
+    for (int i = 0; i < 2; i++)
+        weft_output(cifar_input(weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN)), "y");
+    int wrong = print_plan(m, 0);
+    weft_model_free(m);
+    return wrong;
+}
+
 int main(void) {
-    return run_flows() || run_followers() || run_classifier() || run_spread() || run_layers() || run_budget();
+    return run_flows() || run_followers() || run_classifier() || run_spread() || run_layers() || run_budget() ||
+           run_preprocess();
 }
