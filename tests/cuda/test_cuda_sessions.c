@@ -357,6 +357,59 @@ TEST(constant_tensors_are_on_the_gpu_from_the_opening_on) {
     close_model(&o);
 }
 
+static weft_model *preprocessor(void) {
+    weft_preprocess_options how = {.border = 2,
+                                   .crop_height = 6,
+                                   .crop_width = 7,
+                                   .flip = true,
+                                   .swap_channels = true,
+                                   .mean = {100, 110, 120},
+                                   .std = {50, 60, 70},
+                                   .multiple = 4,
+                                   .fill = 1};
+    weft_model *m = weft_model_new("preprocessor");
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
+        weft_value *x = weft_input(g, "image", WEFT_U8, 4, (int64_t[]){4, 3, 8, 8});
+        weft_value *draws = weft_input(g, "draws", WEFT_F32, 2, (int64_t[]){4, 3});
+        weft_output(weft_offset(weft_scale(draws, 1), 0),
+                    "read"); /* eval graphs do not read them otherwise */
+        weft_output(weft_preprocess(x, draws, &how), "y");
+    }
+    return m;
+}
+
+static weft_status run_preprocessor(weft_session *s, const char *graph, float y[4 * 3 * 8 * 8],
+                                    weft_error *error) {
+    unsigned char image[4 * 3 * 8 * 8];
+    float draws[12];
+    for (size_t i = 0; i < sizeof image; i++) image[i] = (unsigned char)(i * 37 + i / 5);
+    for (int i = 0; i < 12; i++) draws[i] = (float)(i * 5 % 12) / 12;
+    return weft_run(s, graph, (weft_feed[]){{"image", image, sizeof image}, {"draws", draws, sizeof draws}},
+                    2, &(weft_fetch){"y", y, 4 * 3 * 8 * 8 * sizeof *y}, 1, error);
+}
+
+TEST(the_preprocessor_gives_the_cpus_bits) {
+    weft_error error = {0};
+    opened o;
+    open_model(&o, preprocessor());
+    weft_plan *plan = weft_compile(o.model, &(weft_compile_options){.threads = 1}, &error);
+    weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL;
+    weft_session *cpu = store ? weft_session_open(plan, store, &error) : NULL;
+    for (int i = 0; i < 6 && cpu && o.session; i++) {
+        float want[4 * 3 * 8 * 8], got[4 * 3 * 8 * 8] = {0};
+        const char *graph = i % 2 ? "val" : "train";
+        CHECK(run_preprocessor(cpu, graph, want, &error) == WEFT_OK);
+        CHECK_SAYS(run_preprocessor(o.session, graph, got, &o.error) == WEFT_OK, "%s", o.error.text);
+        CHECK(memcmp(want, got, sizeof want) == 0);
+    }
+    CHECK_SAYS(cpu != NULL, "%s", error.text);
+    weft_session_close(cpu);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    close_model(&o);
+}
+
 GPU_SUITE("sessions on a GPU",
           {T(constant_tensors_are_on_the_gpu_from_the_opening_on), T(training_goes_as_on_the_cpu),
            T(training_in_bf16_goes_about_as_on_the_cpu), T(captured_launches_give_the_same_bits),
@@ -367,4 +420,5 @@ GPU_SUITE("sessions on a GPU",
 #endif
            T(a_label_that_breaks_the_rule_is_told_when_the_host_waits),
            T(a_broken_rule_is_told_of_the_graph_that_met_it), T(a_check_names_the_first_node_that_makes_nan),
-           T(what_is_fed_may_change_as_soon_as_a_run_is_back), T(values_come_back_and_go_there)})
+           T(what_is_fed_may_change_as_soon_as_a_run_is_back), T(values_come_back_and_go_there),
+           T(the_preprocessor_gives_the_cpus_bits)})
