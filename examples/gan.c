@@ -49,43 +49,25 @@ static void build(weft_model *m) {
     weft_output(loss, "g_loss");
 }
 
-static void train(weft_session *session, weft_loader *loader, int64_t steps, weft_error *error) {
-    const void *batch;
-    int64_t rows, step = 0;
-    float d, g;
-    for (int64_t epoch = 0; step < steps && !error->status && weft_loader_batches(loader) > 0; epoch++) {
-        weft_loader_epoch(loader, epoch);
-        while (step < steps && weft_loader_next(loader, &batch, &rows, error)) {
-            if (weft_run(session, "d_step", &(weft_feed){"image", batch, BATCH * 28 * 28}, 1,
-                         &(weft_fetch){"d_loss", &d, sizeof d}, 1, error) ||
-                weft_run(session, "g_step", NULL, 0, &(weft_fetch){"g_loss", &g, sizeof g}, 1, error))
-                return;
-            if (step++ % 50 == 0) printf("step %lld  d_loss %.4f  g_loss %.4f\n", (long long)step, d, g);
-        }
-    }
-}
-
 int main(int argc, char **argv) {
     weft_error error = {0};
     if (argc < 3) return fprintf(stderr, "usage: weft-gan IMAGES WEIGHTS [STEPS]\n"), 2;
     weft_model *m = weft_model_new("gan");
     weft_model_batch(m, BATCH);
     build(m);
-    weft_plan *plan = weft_compile(m, NULL, &error); /* reports a mistake in any line above */
-    weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL;
-    weft_session *session = store ? weft_session_open(plan, store, &error) : NULL;
-    weft_source *images = session ? weft_source_open(argv[1], NULL, NULL, &error) : NULL;
-    weft_loader_options how = {.batch = BATCH, .shuffle = true, .drop_last = true, .seed = 1};
-    weft_loader *loader =
-        images ? weft_loader_new(1, (const weft_source *[]){images}, &how, NULL, &error) : NULL;
-    if (loader) train(session, loader, argc > 3 ? atoi(argv[3]) : 400, &error);
-    if (!error.status) weft_weights_save(store, argv[2], false, &error);
+    weft_source *images = weft_source_open(argv[1], NULL, NULL, &error);
+    weft_hook log = weft_hook_text(stdout, 50);
+    weft_trainer_options how = {.train = {1, (const weft_source *[]){images}, (const char *[]){"image"}},
+                                .seed = 1,
+                                .iterations = argc > 3 ? atoi(argv[3]) : 400,
+                                .n_hooks = 1,
+                                .hooks = &log};
+    /* compiles: reports a mistake in any line above */
+    weft_trainer *t = images ? weft_trainer_new(m, &how, &error) : NULL;
+    if (t && !weft_trainer_fit(t, &error)) weft_trainer_save(t, argv[2], false, &error);
     if (error.status) fprintf(stderr, "gan: %s\n", error.text);
-    weft_loader_free(loader);
+    weft_trainer_free(t);
     weft_source_free(images);
-    weft_session_close(session);
-    weft_store_free(store);
-    weft_plan_free(plan);
     weft_model_free(m);
     return error.status ? 1 : 0;
 }

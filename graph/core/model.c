@@ -207,7 +207,7 @@ int weft_graph_count(const weft_model *m) {
 const char *weft_graph_name(const weft_model *m, int index) {
     for (const weft_graph *g = m ? m->graphs : NULL; g; g = g->next)
         if (index-- == 0) return g->name;
-    return "";
+    return NULL;
 }
 
 /* ---- the caller's place (include/weft/here.h) ---- */

@@ -16,6 +16,11 @@ typedef struct weft_array weft_array;
 /** Reads a .npy or IDX file, plain or gzip. `env` may be NULL. NULL on failure. Free it with
  * weft_array_free(). */
 WEFT_API weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error);
+/** Makes an array of a copy of `data`, row-major; NULL: zeros. `env` may be NULL. NULL on failure. */
+WEFT_API weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
+                                   const weft_env *env, weft_error *error);
+/** The elements of an array, to be changed. The array owns them. */
+WEFT_API void *weft_array_write(weft_array *array);
 /** Frees an array. NULL is fine. */
 WEFT_API void weft_array_free(weft_array *array);
 /** Type of its elements. */

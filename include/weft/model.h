@@ -278,7 +278,7 @@ WEFT_API weft_graph *weft_value_graph(const weft_value *value); /**< The graph t
 WEFT_API weft_model *weft_graph_model(const weft_graph *graph); /**< The model that holds the graph. */
 WEFT_API weft_mode weft_graph_mode(const weft_graph *graph);    /**< What the graph is for. */
 WEFT_API int weft_graph_count(const weft_model *model);         /**< Number of graphs. */
-/** Name of graph 0, 1, ... in the order of making; "" when the index is out of range. */
+/** Name of graph 0, 1, ... in the order of making; NULL past the end. */
 WEFT_API const char *weft_graph_name(const weft_model *model, int index);
 WEFT_API const char *weft_model_name(const weft_model *model); /**< The name given to weft_model_new(). */
 

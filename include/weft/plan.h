@@ -103,6 +103,9 @@ WEFT_API weft_plan *weft_compile(const weft_model *model, const weft_compile_opt
 /** Frees a plan that no session uses any more. NULL is fine. */
 WEFT_API void weft_plan_free(weft_plan *plan);
 
+/** The length of WEFT_BATCH in a plan: that of the options, or the model's default. */
+WEFT_API int64_t weft_plan_batch(const weft_plan *plan);
+
 /** Bytes that a rank needs, by kind. */
 typedef struct weft_memory {
     uint64_t parameters;  /**< parameters and state */

@@ -21,6 +21,7 @@
 #include "weft/source.h"  /* sources of data: files, folders, functions of your own */
 #include "weft/preprocess.h" /* images cropped, flipped and normalized in the graph */
 #include "weft/data.h"    /* .npy and IDX files, shuffled batches */
+#include "weft/trainer.h" /* the loop around the steps: training, validation, prediction */
 #include "weft/here.h"    /* records the caller's file and line in each builder call */
 
 #endif

@@ -301,6 +301,28 @@ weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *e
     return a;
 }
 
+weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, const void *data, const weft_env *env,
+                          weft_error *error) {
+    tensor t = {.dtype = dtype, .ndim = ndim};
+    if (ndim > 0 && ndim <= WEFT_MAX_NDIM && shape) memcpy(t.shape, shape, (size_t)ndim * sizeof *shape);
+    if (ndim < 1 || !shape || !tensor_check(&t))
+        return kit_fail(error, WEFT_ARGUMENT, "weft_array_of: a type and 1 to %d axes of at least 1 are needed",
+                        WEFT_MAX_NDIM),
+               NULL;
+    weft_array *a = kit_new(env, sizeof *a);
+    if (!a) return kit_no_memory(error, "array"), NULL;
+    if (env) a->env = *env;
+    a->type = t;
+    a->bytes = tensor_bytes(&t);
+    if ((a->data = kit_new(env, a->bytes))) return data ? memcpy(a->data, data, a->bytes), a : a;
+    weft_array_free(a);
+    return kit_no_memory(error, "array"), NULL;
+}
+
+void *weft_array_write(weft_array *a) {
+    return a ? a->data : NULL;
+}
+
 void weft_array_free(weft_array *a) {
     if (!a) return;
     weft_env env = a->env;

@@ -49,6 +49,10 @@ void *kit_new_array(const weft_env *env, size_t count, size_t width) {
     return kit_mul(&bytes, count, width) ? kit_new(env, bytes) : NULL;
 }
 
+void kit_free_array(const weft_env *env, void *array, size_t count, size_t width) {
+    weft_memory_free(env, array, count * width);
+}
+
 bool kit_mul(size_t *into, size_t a, size_t b) {
     return !__builtin_mul_overflow(a, b, into);
 }

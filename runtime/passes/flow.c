@@ -101,3 +101,14 @@ bool weft_plan_flow(const weft_plan *plan, int index, weft_flow_step *step) {
     *step = plan->flow[index];
     return true;
 }
+
+bool weft_plan_iteration(const weft_plan *plan, int64_t iteration, int index, weft_flow_step *step) {
+    if (!plan || index < 0) return false;
+    for (int i = 0; i < plan->n_flow; i++) {
+        if (!flow_runs_in(&plan->flow[i], iteration) || index-- > 0) continue;
+        *step = plan->flow[i];
+        step->batch = flow_batch(plan->flow, i, iteration);
+        return true;
+    }
+    return false;
+}

@@ -79,6 +79,10 @@ bool plan_measure(weft_plan *plan) {
     return true;
 }
 
+int64_t weft_plan_batch(const weft_plan *plan) {
+    return plan ? plan->options.batch : 0;
+}
+
 weft_memory weft_plan_memory(const weft_plan *plan) {
     return plan ? plan->memory : (weft_memory){0};
 }

@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #undef __GNUC__
 #pragma GCC diagnostic error "-Wshadow" /* a scope within another */
 #include "support/scopes.h"

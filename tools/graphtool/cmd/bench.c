@@ -23,19 +23,13 @@ typedef struct timing {
     double *ms; /* of each timed step */
 } timing;
 
-/* Records the losses of the last iteration, as means over all ranks. */
-static int note_losses(timing *t) {
-    const flow *f = &t->work.flow;
-    for (int i = 0; i < f->n_values; i++) {
-        double mean = f->values[i] / f->world;
-        int status = world_sum(t->o, 1, &mean);
-        if (status >= 0) return status;
-        if (!f->has_value[i]) continue;
-        if (!json_object_get(t->losses, f->names[i]))
-            json_object_set_new(t->losses, f->names[i], json_array());
-        json_array_append_new(json_object_get(t->losses, f->names[i]), json_number(mean));
+/* Records the losses of an iteration, which are means over all ranks. */
+static void note_losses(timing *t, const weft_metrics *m) {
+    for (int i = 0; i < m->n; i++) {
+        const char *name = m->list[i].name;
+        if (!json_object_get(t->losses, name)) json_object_set_new(t->losses, name, json_array());
+        json_array_append_new(json_object_get(t->losses, name), json_number(m->list[i].value));
     }
-    return -1;
 }
 
 /* A GPU runs asynchronously: its steps are timed together, and each gets the mean. */
@@ -59,13 +53,14 @@ static int run_steps(timing *t) {
     for (int64_t i = 0; i < all; i++) {
         bool is_told = i < FIRST_LOSSES || i == all - 1;
         double start = clock_seconds();
-        int status = workload_step(&t->work, is_told || !is_ahead(t));
+        weft_metrics metrics;
+        int status = workload_step(&t->work, is_told || !is_ahead(t) ? &metrics : NULL);
         if (status >= 0) return status;
         double ms = (clock_seconds() - start) * 1e3;
         if (i == 0) t->first_ms = ms;
         if (i >= t->o->warmup) t->ms[i - t->o->warmup] = ms;
-        if (is_told) status = note_losses(t);
-        if (i == t->o->warmup - 1 && status < 0) {
+        if (is_told) note_losses(t, &metrics);
+        if (i == t->o->warmup - 1) {
             status = workload_sync(&t->work);
             profile_from_here(t);
             timed_from = clock_seconds();
@@ -95,12 +90,26 @@ static double graph_flops(const weft_plan *plan, const char *graph) {
 
 /* Floating-point operations of one iteration; 0 if unknown, and where iterations differ. */
 static double step_flops(const timing *t) {
-    const flow *f = &t->work.flow;
     double flops = 0;
-    if (flow_change(f->n_steps, f->steps, 0) < INT64_MAX) return 0;
-    for (int i = 0; i < f->n_steps; i++)
-        flops += f->steps[i].repeat * graph_flops(t->work.plan, f->steps[i].graph);
+    weft_flow_step s;
+    for (int i = 0; weft_plan_flow(t->work.plan, i, &s); i++) {
+        if (s.from > 0 || s.to < INT64_MAX) return 0;
+        flops += s.repeat * graph_flops(t->work.plan, s.graph);
+    }
     return flops;
+}
+
+/* The graphs of the flow, each once, in the order of their first steps. */
+static json_t *graph_names(const weft_plan *plan) {
+    json_t *names = json_array();
+    weft_flow_step s, before;
+    for (int i = 0; weft_plan_flow(plan, i, &s); i++) {
+        bool is_first = true;
+        for (int k = 0; k < i && weft_plan_flow(plan, k, &before); k++)
+            is_first = is_first && strcmp(before.graph, s.graph) != 0;
+        if (is_first) json_array_append_new(names, json_string(s.graph));
+    }
+    return names;
 }
 
 /* Bytes in use on the GPU beyond the plan's (context, libraries, other programs); null on a CPU. */
@@ -114,11 +123,9 @@ static json_t *beyond_plan(const timing *t) {
 /* Sorts the times; the median of an even count is the mean of the middle two. */
 static json_t *report(const timing *t, const weft_model *m) {
     struct rusage use;
-    json_t *names = json_array();
+    json_t *names = graph_names(t->work.plan);
     qsort(t->ms, (size_t)t->steps, sizeof *t->ms, by_size);
     double median = (t->ms[(t->steps - 1) / 2] + t->ms[t->steps / 2]) / 2, flops = step_flops(t);
-    for (int g = 0; g < t->work.flow.n_graphs; g++)
-        json_array_append_new(names, json_string(t->work.flow.graphs[g].name));
     getrusage(RUSAGE_SELF, &use);
     return json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:O}",
                      "model", m->name, "graphs", names, "device", device_name(t->work.plan->options.device),

@@ -1,42 +1,48 @@
 /* eval.c - graphtool eval: mean losses and accuracies of the evaluation graph over all samples of some
  * files. */
-#include "tools/graphtool/common/sweep.h"
+#include "tools/graphtool/common/dataset.h"
+#include "tools/graphtool/common/weights.h"
 
-static int report(const options *o, const weft_model *m, const graph_run *r, const double *means,
-                  int64_t samples) {
+static int report(const options *o, const weft_model *m, const char *graph, const weft_metrics *means) {
     if (o->json) {
-        json_t *all = json_pack("{s:s, s:s, s:I}", "model", weft_model_name(m), "graph", r->name, "samples",
-                                (json_int_t)samples);
-        for (int i = 0; all && i < r->n_out; i++)
-            json_object_set_new(all, r->out[i].name, json_number(means[i]));
+        json_t *all = json_pack("{s:s, s:s, s:I}", "model", weft_model_name(m), "graph", graph, "samples",
+                                (json_int_t)means->samples);
+        for (int i = 0; all && i < means->n; i++)
+            json_object_set_new(all, means->list[i].name, json_number(means->list[i].value));
         return out_json(NULL, all);
     }
-    printf("%lld samples", (long long)samples);
-    for (int i = 0; i < r->n_out; i++) printf("  %s %s", r->out[i].name, show_mean(means[i], 5).text);
+    printf("%lld samples", (long long)means->samples);
+    for (int i = 0; i < means->n; i++)
+        printf("  %s %s", means->list[i].name, show_mean(means->list[i].value, 5).text);
     printf("\n");
     return EXIT_FINE;
 }
 
-/* Opens the sweep before the store, so that errors in files come before reading weights. */
-static int evaluate(const weft_model *m, const options *o, const char *graph) {
-    sweep s;
-    double means[RUN_MAX_PORTS] = {0};
-    int64_t samples = 0;
-    weft_store *store = NULL;
-    int status = tool_need_weights(m, o);
+static int validate(weft_trainer *t, const weft_model *m, const options *o, const char *graph) {
+    weft_error error = {0};
+    weft_metrics means;
+    int status = weights_load(weft_trainer_store(t), o);
     if (status >= 0) return status;
-    status = sweep_open(&s, m, o, graph, &o->data, NULL);
-    if (status < 0 && !s.run[0].n_out)
-        status =
-            tool_fail("graph %s has no output that is one f32 number named ...loss or ...accuracy", graph);
-    if (status < 0) store = tool_store(m, o, &status);
-    if (store) {
-        status = sweep_attach(&s, store);
-        if (status < 0) status = sweep_means(&s, means, &samples);
-        if (status < 0) status = report(o, m, &s.run[0], means, samples);
+    if (weft_trainer_validate(t, &means, &error)) return tool_error(&error);
+    if (!means.n) return tool_fail("graph %s has no output that is one number", graph);
+    return report(o, m, graph, &means);
+}
+
+/* Opens the data before the weights, so that errors in files come first. */
+static int evaluate(const weft_model *m, const options *o, const char *graph) {
+    dataset d = {0};
+    weft_trainer_options how;
+    weft_trainer *t = NULL;
+    int status = tool_need_weights(m, o);
+    if (status < 0) status = dataset_load(&d, &o->data);
+    if (status < 0) status = tool_trainer_options(m, o, &how);
+    if (status < 0) {
+        how.compile.graph = how.val_graph = graph;
+        how.val = d.of;
+        if ((t = tool_trainer(m, o, &how, &status))) status = validate(t, m, o, graph);
     }
-    sweep_close(&s);
-    weft_store_free(store);
+    weft_trainer_free(t);
+    dataset_close(&d);
     return status;
 }
 

@@ -48,11 +48,11 @@ static int begin_trace(tracing *t) {
 
 static int run_steps(tracing *t) {
     int status = -1;
-    for (int64_t i = 0; i < t->o->warmup && status < 0; i++) status = workload_step(&t->work, true);
+    for (int64_t i = 0; i < t->o->warmup && status < 0; i++) status = workload_step(&t->work, NULL);
     if (status < 0) status = begin_trace(t);
     weft_session_trace(t->work.session, timeline_on_node, &t->time);
     uint64_t start = clock_ns();
-    for (int64_t i = 0; i < t->o->steps && status < 0; i++) status = workload_step(&t->work, true);
+    for (int64_t i = 0; i < t->o->steps && status < 0; i++) status = workload_step(&t->work, NULL);
     weft_error error = {0}; /* work in flight after the last run belongs to its step */
     if (status < 0 && weft_sync(t->work.session, &error)) status = tool_error(&error);
     t->step_ms = (double)(clock_ns() - start) * 1e-6 / (double)t->o->steps;

@@ -1,5 +1,5 @@
 /* synthetic.c - synthetic batches: fixed-seed numbers of the kind that each input expects. */
-#include "tools/graphtool/common/feed.h"
+#include "tools/graphtool/common/dataset.h"
 
 #include "tools/graphtool/common/world.h"
 
@@ -69,44 +69,53 @@ static void fill_random(void *into, weft_dtype dtype, size_t count, int64_t belo
 }
 
 /* Makes the batches of one input, once for all graphs that have it. */
-static int add_input(batches *b, const weft_port *p, int64_t below, uint64_t seed) {
-    for (int i = 0; i < b->n; i++)
-        if (strcmp(b->names[i], p->name) == 0)
-            return b->row_bytes[i] * (size_t)b->batch == p->bytes
-                       ? -1
-                       : tool_fail("input %s has two types in two graphs: give it with --data", p->name);
-    if (b->n == OPTIONS_MAX_DATA)
-        return tool_fail("more than %d inputs: too many for bench", OPTIONS_MAX_DATA);
-    int i = b->n++;
-    size_t bytes = 0;
-    if (!size_mul(&bytes, p->bytes, SYNTHETIC_BATCHES) || !(b->names[i] = strdup(p->name)) ||
-        !(b->synthetic[i] = malloc(bytes)))
-        return tool_fail("input %s: out of memory for %d batches", p->name, SYNTHETIC_BATCHES);
+static int add_input(dataset *d, const weft_port *p, int64_t batch, int64_t below, uint64_t seed) {
+    weft_error error = {0};
+    int i = d->of.n;
+    int64_t shape[WEFT_MAX_NDIM];
+    for (int k = 0; k < i; k++)
+        if (strcmp(d->names[k], p->name) == 0)
+            return -1; /* another graph's; the trainer compares their types */
+    if (i == OPTIONS_MAX_DATA) return tool_fail("more than %d inputs: too many for bench", OPTIONS_MAX_DATA);
+    memcpy(shape, p->shape, sizeof shape);
+    if (!p->ndim || shape[0] != batch)
+        return tool_fail("input %s has no batch axis: give it with --data", p->name);
+    shape[0] *= SYNTHETIC_BATCHES;
+    if (!(d->arrays[i] = weft_array_of(p->dtype, p->ndim, shape, NULL, NULL, &error)) ||
+        weft_array_source(d->arrays[i], &d->rows[i], &error))
+        return tool_error(&error);
+    if (!(d->names[i] = strdup(p->name))) return tool_fail("out of memory");
     if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
     uint64_t state = hash_text(p->name, seed);
-    fill_random(b->synthetic[i], p->dtype, bytes / dtype_bytes(p->dtype), below, &state);
-    b->row_bytes[i] = p->bytes / (size_t)b->batch;
+    fill_random(weft_array_write(d->arrays[i]), p->dtype,
+                p->bytes / dtype_bytes(p->dtype) * SYNTHETIC_BATCHES, below, &state);
+    d->sources[i] = &d->rows[i];
+    d->n_names = ++d->of.n;
     return -1;
 }
 
-/* The seed differs from that of initial values. Two graphs with an input of one name share its batches. */
-int batches_synthetic(batches *b, const weft_model *m, const weft_plan *plan, const options *o) {
-    uint64_t seed = (uint64_t)o->seed + 1234;
-    *b = (batches){.batch = 1};
-    for (const weft_graph *g = m->graphs; g; g = g->next) {
-        if (g->mode != WEFT_TRAIN) continue;
-        bool *from = malloc((size_t)g->next_id + 1);
-        int status = from ? -1 : tool_fail("out of memory");
-        weft_port p;
-        for (int i = 0; status < 0 && weft_plan_input(plan, g->name, i, &p); i++) {
-            int64_t below = 0;
-            for (const weft_node *n = g->first; n; n = n->next)
-                if (n->op == &weft_op_input && strcmp(input_name(n), p.name) == 0)
-                    below = limit_of(g, n, from);
-            status = add_input(b, &p, below, seed);
-        }
-        free(from);
-        if (status >= 0) return status;
+/* The inputs of one graph. */
+static int add_graph(dataset *d, const weft_graph *g, const weft_plan *plan, uint64_t seed) {
+    bool *from = malloc((size_t)g->next_id + 1);
+    int status = from ? -1 : tool_fail("out of memory");
+    weft_port p;
+    for (int i = 0; status < 0 && weft_plan_input(plan, g->name, i, &p); i++) {
+        int64_t below = 0;
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (n->op == &weft_op_input && strcmp(input_name(n), p.name) == 0) below = limit_of(g, n, from);
+        status = add_input(d, &p, weft_plan_batch(plan), below, seed);
     }
-    return -1;
+    free(from);
+    return status;
+}
+
+/* The seed differs from that of initial values. Two graphs with an input of one name share its batches. */
+int dataset_synthetic(dataset *d, const weft_model *m, const weft_plan *plan, const options *o) {
+    int status = -1;
+    *d = (dataset){0};
+    for (const weft_graph *g = m->graphs; status < 0 && g; g = g->next)
+        if (g->mode == WEFT_TRAIN) status = add_graph(d, g, plan, (uint64_t)o->seed + 1234);
+    d->of.sources = d->sources;
+    d->of.names = (const char *const *)d->names;
+    return status;
 }

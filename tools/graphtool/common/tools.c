@@ -154,6 +154,27 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
     return plan;
 }
 
+weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how,
+                           int *status) {
+    weft_error error = {0};
+    weft_trainer *t = weft_trainer_new(m, how, &error);
+    bool is_models = error.status != WEFT_PEER && error.status != WEFT_IO && error.status != WEFT_FILE;
+    if (!t) *status = is_models ? tool_error_in(o->model, &error) : tool_error(&error);
+    return t;
+}
+
+int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_options *into) {
+    weft_error error = {0};
+    *into = (weft_trainer_options){.comm = o->comm, .seed = (uint64_t)o->seed};
+    int status = tool_compile_options(o, &into->compile);
+    if (status >= 0) return status;
+    into->compile.flow = tool_flow(m, o);
+    if (o->data.n && !has_batch(m)) into->compile.batch = 0;
+    bool is_cuda = into->compile.device == WEFT_DEVICE_CUDA;
+    if (is_cuda && weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error)) return tool_error(&error);
+    return -1;
+}
+
 /* A graph that can be compiled for the flow; NULL: there is none. */
 static const char *any_graph(const weft_model *m, const options *o) {
     const char *name = tool_flow(m, o);

@@ -15,6 +15,11 @@ int tool_need_weights(const weft_model *m, const options *o);
 weft_device tool_device(const options *o); /* --device */
 /* Compile options from the command line: -1, or the exit status after telling why not. */
 int tool_compile_options(const options *o, weft_compile_options *into);
+/* The same for a trainer, without its data; chooses the GPU of this rank. */
+int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_options *into);
+/* A trainer; NULL with *status set, after printing the error. */
+weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how,
+                           int *status);
 /* Applies --check and --no-capture to a session. */
 void tool_watch(weft_session *session, const options *o);
 /* Compiles a graph (NULL: all) with these options and `batch` (0: theirs); NULL with *status set, after

@@ -1,33 +1,34 @@
 /* workload.c - opens a model for training steps, and runs them. */
 #include "tools/graphtool/common/workload.h"
 
-#include "graph/core/graph.h"
+#include "tools/graphtool/common/weights.h"
 
-static int open_batches(workload *w, const weft_model *m) {
-    const options *o = w->o;
-    if (!o->data.n) return batches_synthetic(&w->data, m, w->plan, o);
-    int status = batches_load(&w->data, &o->data);
-    if (status >= 0) return status;
-    int64_t batch = o->batch ? o->batch : m->batch;
-    if (w->data.samples < batch)
-        return tool_fail("%lld samples are fewer than a batch of %lld", (long long)w->data.samples,
-                         (long long)batch);
-    return batches_cut(&w->data, &(weft_loader_options){.batch = batch, .drop_last = true, .all = true}, o);
+/* Synthetic batches are made for the plan's inputs, so a plan comes first. */
+static int open_data(workload *w, const weft_model *m) {
+    int status;
+    if (w->o->data.n) return dataset_load(&w->data, &w->o->data);
+    weft_plan *plan = tool_compile(m, w->o, NULL, 0, &status);
+    if (plan) status = dataset_synthetic(&w->data, m, plan, w->o);
+    weft_plan_free(plan);
+    return status;
 }
 
 int workload_open(workload *w, weft_model *m, const options *o) {
     *w = (workload){.o = o};
+    weft_trainer_options how;
     weft_error error = {0};
-    int status = EXIT_FINE;
-    if (!(w->store = tool_store(m, o, &status))) return status;
-    double start = clock_seconds();
-    if (!(w->plan = tool_compile(m, o, NULL, 0, &status))) return status;
-    w->compile_ms = (clock_seconds() - start) * 1e3;
-    if ((status = open_batches(w, m)) >= 0) return status;
-    if ((status = flow_open(&w->flow, w->plan, &w->data, o)) >= 0) return status;
-    if (!(w->session = weft_session_open_on(w->plan, w->store, o->comm, &error))) return tool_error(&error);
+    int status = open_data(w, m);
+    if (status < 0) status = tool_trainer_options(m, o, &how);
+    if (status >= 0) return status;
+    how.train = w->data.of;
+    how.in_order = true;
+    how.iterations = INT64_MAX; /* the command counts */
+    if (!(w->trainer = tool_trainer(m, o, &how, &status))) return status;
+    if ((status = weights_load(weft_trainer_store(w->trainer), o)) >= 0) return status;
+    if (!(w->session = weft_trainer_session(w->trainer, &error))) return tool_error(&error);
     tool_watch(w->session, o);
-    batches_epoch(&w->data, 0);
+    w->plan = weft_trainer_plan(w->trainer);
+    w->compile_ms = weft_trainer_progress(w->trainer)->compile_seconds * 1e3;
     return -1;
 }
 
@@ -36,20 +37,13 @@ int workload_sync(workload *w) {
     return weft_sync(w->session, &error) ? tool_error(&error) : -1;
 }
 
-/* An epoch ends early when it has too few batches left for an iteration. */
-int workload_step(workload *w, bool fetches) {
-    int64_t takes = flow_takes(&w->flow, w->flow.iteration), all = weft_loader_batches(w->data.loader);
-    if (w->data.loader && takes > all)
-        return tool_fail("an iteration takes %lld batches, the data have %lld", (long long)takes, (long long)all);
-    if (w->data.loader && w->data.taken + takes > all) batches_epoch(&w->data, 0); /* starts over */
-    for (int g = 0; g < w->flow.n_graphs; g++) w->flow.graphs[g].is_silent = !fetches;
-    return flow_run(&w->flow, w->session, &w->data);
+int workload_step(workload *w, weft_metrics *metrics) {
+    weft_error error = {0};
+    weft_trainer_metrics_every(w->trainer, metrics ? 1 : INT64_MAX);
+    return weft_trainer_train_step(w->trainer, metrics, &error) ? tool_error(&error) : -1;
 }
 
 void workload_close(workload *w) {
-    weft_session_close(w->session);
-    weft_store_free(w->store);
-    weft_plan_free(w->plan);
-    batches_free(&w->data);
-    flow_close(&w->flow);
+    weft_trainer_free(w->trainer);
+    dataset_close(&w->data);
 }

@@ -1,0 +1,39 @@
+/* toy.c - the smallest training: a line a x + b through ones, two losses, five epochs of 25 iterations. The
+ * same in PyTorch prints the same losses (tests/test_toy.py). */
+#include "weft/weft.h"
+
+static weft_status one(void *context, int64_t i, void *const *into, weft_error *error) {
+    (void)context, (void)i, (void)error;
+    *(float *)into[0] = 1;
+    return WEFT_OK;
+}
+
+static void build(weft_model *m) {
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
+    weft_value *off = weft_sub(weft_linear(x, 1, "linear"), x);
+    weft_value *loss1 = weft_mean(weft_square(off), 0, NULL, false);
+    weft_value *loss2 = weft_mean(weft_abs(off), 0, NULL, false);
+    weft_output(loss1, "loss1");
+    weft_output(loss2, "loss2");
+    weft_minimize(weft_add(loss1, loss2), "", &(weft_optimizer){.type = "sgd", .lr = 0.01});
+}
+
+int main(void) {
+    weft_error error = {0};
+    weft_model *model = weft_model_new("toy");
+    weft_model_batch(model, 2);
+    build(model);
+    weft_source ones = {.count = 50, .n = 1, .arrays = {{"x", WEFT_F32, 1, {1}}}, .read = one};
+    weft_hook log = weft_hook_text(stdout, 10);
+    weft_trainer *t = weft_trainer_new(
+        model,
+        &(weft_trainer_options){
+            .train = {1, (const weft_source *[]){&ones}}, .epochs = 5, .n_hooks = 1, .hooks = &log},
+        &error);
+    if (t) weft_trainer_fit(t, &error);
+    if (error.status) fprintf(stderr, "toy: %s\n", error.text);
+    weft_trainer_free(t);
+    weft_model_free(model);
+    return error.status != WEFT_OK;
+}

@@ -1,0 +1,227 @@
+/** @file
+ * trainer.h - the loop around the steps: a trainer holds plan, store, session and data, runs a flow
+ * iteration by iteration, validates, tests and predicts.
+ *
+ * It is in a library of its own, libweft_train, which uses nothing but the other headers: all that it does, a
+ * program can do, too.
+ *
+ *     weft_source *data = weft_source_open("photos:height=64", NULL, &error);
+ *     weft_hook log = weft_hook_text(stdout, 0);
+ *     weft_trainer *t = weft_trainer_new(model, &(weft_trainer_options){
+ *         .train = {1, (const weft_source *[]){data}}, .epochs = 5, .n_hooks = 1, .hooks = &log}, &error);
+ *     if (t && !weft_trainer_fit(t, &error)) weft_trainer_save(t, "weights.safetensors", false, &error);
+ *     weft_trainer_free(t);
+ */
+#ifndef WEFT_TRAINER_H
+#define WEFT_TRAINER_H
+
+#include "weft/data.h"
+#include "weft/file.h"
+#include "weft/flow.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Trains one model. One thread uses it at a time. Free it with weft_trainer_free(). */
+typedef struct weft_trainer weft_trainer;
+
+/** @name Data and metrics
+ * @{ */
+
+/** What feeds inputs: the arrays of one or more sources, which have the same number of samples. */
+typedef struct weft_dataset {
+    int n;                             /**< number of sources; 0: no data, for graphs without inputs */
+    const weft_source *const *sources; /**< n of them */
+    /** The input that each array feeds, in the order of sources and arrays; an entry that is NULL: none.
+     * NULL: the names that the sources give. */
+    const char *const *names;
+} weft_dataset;
+
+/** A number by its name. */
+typedef struct weft_metric {
+    const char *name; /**< of an output; "graph/output" where two graphs have an output of that name */
+    double value;     /**< a mean, over what the call that gives it says */
+} weft_metric;
+/** Numbers by their names: of each graph that ran, the outputs that are one number. */
+typedef struct weft_metrics {
+    int n;                   /**< number of metrics */
+    const weft_metric *list; /**< n of them, in the order of graphs and outputs; the trainer owns them */
+    int64_t samples;         /**< that they are of, on all ranks */
+} weft_metrics;
+/** The value of the metric `name`, or NaN when there is none. */
+WEFT_API double weft_metrics_get(const weft_metrics *metrics, const char *name);
+/** @} */
+
+/** @name Hooks
+ * Functions that the trainer calls at named points.
+ * @{ */
+
+/** Each point once: hooks run in the order in which they were given. */
+#define WEFT_POINT_LIST(X)                                                                                   \
+    X(BEFORE_RUN, 0, "before_run")             /* weft_trainer_fit() begins */                               \
+    X(AFTER_RUN, 1, "after_run")               /* it ends: also after an error or weft_trainer_stop() */     \
+    X(BEFORE_EPOCH, 2, "before_epoch")         /* an epoch begins */                                         \
+    X(AFTER_EPOCH, 3, "after_epoch")           /* it has ended, and has been validated if that was due */    \
+    X(BEFORE_ITERATION, 4, "before_iteration") /* an iteration of the flow begins */                         \
+    X(AFTER_ITERATION, 5, "after_iteration")   /* it has run: progress->train has its metrics */             \
+    X(BEFORE_VAL, 6, "before_val")             /* a validation begins */                                     \
+    X(AFTER_VAL, 7, "after_val")               /* it has ended: progress->val has its metrics */             \
+    X(BEFORE_TEST, 8, "before_test")           /* a test begins */                                           \
+    X(AFTER_TEST, 9, "after_test")             /* it has ended: progress->test has its metrics */            \
+    X(BEFORE_SAVE, 10, "before_save")          /* weft_trainer_save() begins */                              \
+    X(AFTER_SAVE, 11, "after_save")            /* the file is complete */
+
+/** When a hook is called: WEFT_POINT_LIST says it point by point. */
+typedef enum weft_point {
+#define X(name, number, text) WEFT_##name = number,
+    WEFT_POINT_LIST(X)
+#undef X
+} weft_point;
+/** The name of a point, "before_run"; "?" outside the list. The text is static. */
+WEFT_API const char *weft_point_name(weft_point point);
+
+/** A function and what it works on. */
+typedef struct weft_hook {
+    const char *name; /**< for messages; static */
+    /** Called at every point, on every rank. Anything but WEFT_OK ends the loop with `*error`. */
+    weft_status (*at)(void *self, weft_trainer *trainer, weft_point point, weft_error *error);
+    void (*free)(void *self); /**< called once, by weft_trainer_free(); NULL: nothing to free */
+    /** For weft_trainer_check(): what it failed at without ending the loop. NULL: it never does. */
+    weft_status (*check)(void *self, weft_error *error);
+    void *self; /**< the first argument of all three */
+} weft_hook;
+
+/** Writes a line every so many iterations, and one for each validation and test:
+ *
+ *     epoch 1  step 10/125  loss1 0.3021  loss2 0.4410  1520 samples/s  0:03 left
+ *
+ * With `every` 0 it is a line every five seconds, and on a terminal (of one rank) a bar that is as wide.
+ * Metrics are means over the iterations since the last line. Rank 0 writes. The caller closes the file. */
+WEFT_API weft_hook weft_hook_text(FILE *file, int64_t every);
+/** Writes each iteration, validation and test as a line of JSON into a new file. Rank 0 writes. A file that
+ * cannot be made is an error before the first step; where one cannot be written later (a full disk), it ends
+ * there, the training goes on, and weft_trainer_check() tells. */
+WEFT_API weft_hook weft_hook_json(const char *path);
+/** @} */
+
+/** @name A trainer
+ * @{ */
+
+/** What weft_trainer_new() is given; zeroes mean the defaults. The structure is copied; all that it points to
+ * must outlive the trainer. Hooks become the trainer's. */
+typedef struct weft_trainer_options {
+    /** Of the plan that trains; world and rank are those of `comm`. With `graph`, that of an evaluation, the
+     * trainer validates, tests and predicts, and does not train. */
+    weft_compile_options compile;
+    const weft_env *env;    /**< memory, files and log of the trainer itself; NULL: the usual ones */
+    weft_comm *comm;        /**< the ranks that train together; NULL: one */
+    uint64_t seed;          /**< of initial values and of the order of samples */
+    weft_dataset train;     /**< what the flow runs on, in a new random order each epoch */
+    bool in_order;          /**< training takes its samples in their order */
+    weft_dataset val;       /**< what validations run on; without it there are none */
+    weft_dataset test;      /**< what weft_trainer_test() runs on */
+    const char *val_graph;  /**< NULL: "val" */
+    const char *test_graph; /**< NULL: "test" where the model has it, else as val_graph */
+    int64_t epochs;         /**< 0: as many as `iterations` need, or 1 */
+    int64_t iterations;     /**< most iterations; 0: those of the epochs */
+    int64_t val_epochs;     /**< validates after every so many epochs and the last; 0: 1; -1: never */
+    int64_t val_iterations; /**< validates after every so many iterations, too; 0: not */
+    /** Metrics of iterations are taken after every so many (0: 1), which may wait for a GPU: then also ranks
+     * learn of weft_trainer_stop(). */
+    int64_t metrics_every;
+    bool keep_going; /**< NaN and infinities do not end the training */
+    /** Runs instead of the flow in each iteration, by calls of weft_trainer_run(): for what a flow cannot
+     * say. NULL: the flow. */
+    weft_status (*train_step)(weft_trainer *trainer, void *user, weft_error *error);
+    void *user;             /**< the second argument of train_step */
+    int n_hooks;            /**< number of hooks */
+    const weft_hook *hooks; /**< in the order in which they are called */
+} weft_trainer_options;
+
+/** Compiles the model, makes a store, and binds inputs to data by their names. In a world it is collective.
+ * All mistakes in names, shapes and sizes are found here. NULL on failure; the hooks are freed then, too. */
+WEFT_API weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_options *options,
+                                        weft_error *error);
+/** Closes the session, frees store, plans and hooks. NULL is fine. */
+WEFT_API void weft_trainer_free(weft_trainer *trainer);
+
+/** Trains until all epochs or iterations are done. After weft_trainer_stop() or an error of a hook it can be
+ * called again, and goes on with the next iteration. WEFT_DATA when a metric or, at the end of an epoch, a
+ * parameter is NaN or infinite: no later iteration runs, and what was before is lost only as far as it was
+ * updated. */
+WEFT_API weft_status weft_trainer_fit(weft_trainer *trainer, weft_error *error);
+/** What went wrong without ending the loop: weights or last metrics that are not finite (WEFT_DATA, with
+ * options.keep_going), or what a hook could not do, such as a log on a full disk. */
+WEFT_API weft_status weft_trainer_check(const weft_trainer *trainer, weft_error *error);
+/** Ends weft_trainer_fit() after the present iteration; in a world after one that all ranks then have begun.
+ * It may be called from a hook, another thread, or a signal handler. */
+WEFT_API void weft_trainer_stop(weft_trainer *trainer);
+
+/** One iteration: the flow, or options.train_step. `*metrics` (or NULL) becomes the means over its runs and
+ * all ranks. Where an epoch has too few batches left the next one begins. */
+WEFT_API weft_status weft_trainer_train_step(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
+/** For options.train_step: runs a graph once, micro-batch by micro-batch, on new batches (NEXT) or those of
+ * the run before it in this iteration (SAME; AUTO: NEXT for the first run that has inputs). */
+WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, const char *graph, weft_flow_batch batch,
+                                      weft_error *error);
+
+/** The next batch of the validation data, on this rank: its metrics. A call after the last batch begins anew,
+ * and so does weft_trainer_validate(). `*metrics` has no samples where the rank has none left. */
+WEFT_API weft_status weft_trainer_val_step(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
+/** The same with the test data. */
+WEFT_API weft_status weft_trainer_test_step(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
+/** Every sample of the validation data once, the last, smaller batch too: means over samples of all ranks.
+ * In a world it is collective. */
+WEFT_API weft_status weft_trainer_validate(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
+/** The same with the test data. */
+WEFT_API weft_status weft_trainer_test(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
+
+/** Takes metrics of iterations after every so many from now on: see options.metrics_every. */
+WEFT_API void weft_trainer_metrics_every(weft_trainer *trainer, int64_t every);
+
+/** One output of a graph (NULL: "predict") for every sample of the data, in their order: its rows of all
+ * batches, one after another. `output` NULL: the graph's first. Each rank that calls it computes all. NULL on
+ * failure; free the array with weft_array_free(). */
+WEFT_API weft_array *weft_trainer_predict(weft_trainer *trainer, const char *graph, const char *output,
+                                          const weft_dataset *data, weft_error *error);
+
+/** Saves the weights, as weft_session_save(). In a world it is collective, and rank 0 writes. */
+WEFT_API weft_status weft_trainer_save(weft_trainer *trainer, const char *path, bool training,
+                                       weft_error *error);
+/** @} */
+
+/** @name What a trainer holds
+ * @{ */
+
+/** Where a trainer is. */
+typedef struct weft_progress {
+    int64_t epoch;          /**< the present one, from 0 */
+    int64_t iteration;      /**< iterations that have run */
+    int64_t iterations;     /**< those of the whole run; 0: unknown, as train_step takes what it likes */
+    int64_t samples;        /**< that iterations took, on all ranks */
+    double seconds;         /**< in weft_trainer_fit() */
+    double compile_seconds; /**< that compiling the plan took */
+    int rank;               /**< this one */
+    int world;              /**< number of ranks */
+    weft_metrics train;     /**< of the last iteration */
+    weft_metrics val;       /**< of the last validation; none before it */
+    weft_metrics test;      /**< of the last test; none before it */
+} weft_progress;
+/** Where it is: the structure changes as the trainer works. */
+WEFT_API const weft_progress *weft_trainer_progress(const weft_trainer *trainer);
+/** Its store. Load weights and set learning rates before the session opens. The trainer owns it. */
+WEFT_API weft_store *weft_trainer_store(const weft_trainer *trainer);
+/** The session that trains. The first call, or the first step, opens it: in a world that is collective. NULL
+ * on failure. The trainer owns it. */
+WEFT_API weft_session *weft_trainer_session(weft_trainer *trainer, weft_error *error);
+/** The plan that it runs. The trainer owns it. */
+WEFT_API const weft_plan *weft_trainer_plan(const weft_trainer *trainer);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,240 @@
+/* feed.c - batches of a data set, and graphs whose inputs are bound to them by name. */
+#include "runtime/train/trainer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- batches ---- */
+
+/* Type and shape of array i, with the axis of samples. */
+static tensor array_type(const batches *b, int i) {
+    const weft_source_array *a = weft_loader_array(b->loader, i);
+    tensor t = {.dtype = a->dtype, .ndim = a->ndim + 1, .shape = {b->samples}};
+    memcpy(t.shape + 1, a->shape, (size_t)a->ndim * sizeof *a->shape);
+    return t;
+}
+
+static tensor port_type(const weft_port *port) {
+    tensor t = {.dtype = port->dtype, .ndim = port->ndim};
+    memcpy(t.shape, port->shape, sizeof t.shape);
+    return t;
+}
+
+int64_t dataset_samples(const weft_dataset *d) {
+    return d->n ? d->sources[0]->count : 0;
+}
+
+static weft_status name_arrays(batches *b, const weft_dataset *of, weft_error *error) {
+    for (int i = 0; i < b->n; i++) {
+        const weft_source_array *a = weft_loader_array(b->loader, i);
+        tensor row = {.dtype = a->dtype, .ndim = a->ndim};
+        memcpy(row.shape, a->shape, sizeof row.shape);
+        b->row_bytes[i] = tensor_bytes(&row);
+        b->names[i] = of->names ? of->names[i] : a->name;
+        for (int k = 0; b->names[i] && k < i; k++)
+            if (b->names[k] && strcmp(b->names[k], b->names[i]) == 0)
+                return kit_fail(error, WEFT_NAME, "data %.80s: two arrays feed this input", b->names[i]);
+    }
+    return WEFT_OK;
+}
+
+weft_status batches_open(batches *b, const weft_dataset *of, const weft_loader_options *how, weft_comm *comm,
+                         const weft_env *env, weft_error *error) {
+    weft_loader_options mine = *how;
+    *b = (batches){.env = env, .batch = how->batch, .samples = dataset_samples(of)};
+    if (!of->n) return WEFT_OK;
+    mine.names = of->names;
+    if (!(b->loader = weft_loader_new(of->n, of->sources, &mine, env, error))) return error->status;
+    while (weft_loader_array(b->loader, b->n)) b->n++;
+    b->names = kit_new_array(env, (size_t)b->n, sizeof *b->names);
+    b->row_bytes = kit_new_array(env, (size_t)b->n, sizeof *b->row_bytes);
+    b->data = kit_new_array(env, (size_t)b->n, sizeof *b->data);
+    if (!b->names || !b->row_bytes || !b->data) return kit_no_memory(error, "trainer");
+    weft_status status = name_arrays(b, of, error);
+    return status || !comm ? status : weft_loader_agree(b->loader, comm, error);
+}
+
+void batches_close(batches *b) {
+    weft_loader_free(b->loader);
+    kit_free_array(b->env, b->names, (size_t)b->n, sizeof *b->names);
+    kit_free_array(b->env, b->row_bytes, (size_t)b->n, sizeof *b->row_bytes);
+    kit_free_array(b->env, b->data, (size_t)b->n, sizeof *b->data);
+    *b = (batches){0};
+}
+
+void batches_epoch(batches *b, int64_t epoch) {
+    b->taken = 0;
+    weft_loader_epoch(b->loader, epoch);
+}
+
+void batches_seek(batches *b, int64_t number) {
+    b->taken = number;
+    weft_loader_seek(b->loader, number);
+}
+
+weft_status batches_next(batches *b, bool *is_there, weft_error *error) {
+    weft_error own = {0};
+    b->taken++;
+    b->rows = b->batch;
+    *is_there = !b->loader || weft_loader_next(b->loader, b->data, &b->rows, &own);
+    return own.status ? kit_fail(error, own.status, "%s", own.text) : WEFT_OK;
+}
+
+int64_t batches_count(const batches *b) {
+    return b->loader ? weft_loader_batches(b->loader) : INT64_MAX;
+}
+
+/* ---- graphs ---- */
+
+/* Inputs that are fed: "image, label". */
+static void names_show(const batches *b, size_t room, char *into) {
+    size_t at = 0;
+    into[0] = 0;
+    for (int i = 0; i < b->n && at + 70 < room; i++)
+        if (b->names[i]) at += (size_t)snprintf(into + at, room - at, "%s%.60s", at ? ", " : "", b->names[i]);
+}
+
+/* Does the input take this many rows? One whose shape does not name WEFT_BATCH takes batches of one size. */
+static weft_status takes_rows(const batches *b, const char *graph, const weft_port *port, int64_t rows,
+                              weft_error *error) {
+    char way_out[80];
+    tensor want = port_type(port);
+    int64_t takes = want.ndim ? want.shape[0] : 0;
+    if (want.ndim && takes == rows) return WEFT_OK;
+    bool is_rest = rows != b->batch, is_few = b->samples < takes;
+    snprintf(way_out, sizeof way_out,
+             is_few    ? "feed %lld"
+             : is_rest ? "feed a multiple of %lld"
+                       : "use a batch of %lld",
+             (long long)takes);
+    return kit_fail(error, WEFT_SHAPE,
+                    "graph %s: input %s is %s, and the %s of %lld samples: %s, or declare its first axis "
+                    "WEFT_BATCH",
+                    graph, port->name, TENSOR(&want), is_rest ? "last batch is" : "batches are",
+                    (long long)rows, way_out);
+}
+
+/* Whether an array gives what an input takes, but for the number of samples. */
+static bool fits(const tensor *have, const tensor *want) {
+    if (have->dtype != want->dtype || have->ndim != want->ndim) return false;
+    for (int k = 1; k < want->ndim; k++)
+        if (have->shape[k] != want->shape[k]) return false;
+    return true;
+}
+
+/* Finds the array for an input. */
+static weft_status find_source(const batches *b, const char *graph, const weft_port *port, int64_t rows,
+                               int *source, weft_error *error) {
+    char names[600];
+    tensor want = port_type(port);
+    for (*source = 0; *source < b->n; ++*source) {
+        if (!b->names[*source] || strcmp(b->names[*source], port->name)) continue;
+        tensor have = array_type(b, *source);
+        if (fits(&have, &want)) return takes_rows(b, graph, port, rows, error);
+        return kit_fail(error, WEFT_SHAPE, "data %s: the samples are %s, graph %s takes %s", port->name,
+                        TENSOR(&have), graph, TENSOR(&want));
+    }
+    names_show(b, sizeof names, names);
+    return kit_fail(error, WEFT_NAME,
+                    "graph %s: input %s %s is not fed: no data have its name (graphtool: --data %s=FILE)%s%s",
+                    graph, port->name, TENSOR(&want), port->name, names[0] ? "; these inputs are fed: " : "",
+                    names);
+}
+
+int64_t plan_rows(const weft_plan *plan, const char *graph) {
+    weft_port p;
+    return weft_plan_input(plan, graph, 0, &p) && p.ndim ? p.shape[0] : weft_plan_batch(plan);
+}
+
+static bool is_number(const weft_port *p) {
+    bool is_known =
+        p->dtype == WEFT_F32 || p->dtype == WEFT_F64 || p->dtype == WEFT_I32 || p->dtype == WEFT_I64;
+    return is_known && p->bytes == weft_dtype_bytes(p->dtype);
+}
+
+static weft_status bind_inputs(bound *r, const weft_plan *plan, const batches *b, int64_t rows,
+                               weft_error *error) {
+    weft_port p;
+    weft_status status = WEFT_OK;
+    for (int i = 0; !status && i < r->n_in; i++) {
+        weft_plan_input(plan, r->graph, i, &p);
+        r->feeds[i].name = p.name;
+        status = find_source(b, r->graph, &p, rows, &r->source[i], error);
+    }
+    return status;
+}
+
+/* Those that are wanted come first in r->out. */
+static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *output, weft_error *error) {
+    for (int i = 0; i < r->room; i++) {
+        weft_port p;
+        weft_plan_output(plan, r->graph, i, &p);
+        if (output ? strcmp(p.name, output) != 0 : !is_number(&p)) continue;
+        int k = r->n_out++;
+        r->out[k] = p;
+        r->fetches[k] = (weft_fetch){p.name, output ? NULL : &r->numbers[k], p.bytes};
+    }
+    if (!output || r->n_out) return WEFT_OK;
+    return kit_fail(error, WEFT_NAME, "graph %s has no output '%.80s'", r->graph, output);
+}
+
+weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
+                       const char *output, weft_error *error) {
+    weft_port p;
+    *r = (bound){.env = b->env, .graph = graph, .accumulate = 1};
+    while (weft_plan_input(plan, graph, r->n_in, &p)) r->n_in++;
+    while (weft_plan_output(plan, graph, r->room, &p)) r->room++;
+    r->feeds = kit_new_array(b->env, (size_t)r->n_in + 1, sizeof *r->feeds);
+    r->source = kit_new_array(b->env, (size_t)r->n_in + 1, sizeof *r->source);
+    r->out = kit_new_array(b->env, (size_t)r->room + 1, sizeof *r->out);
+    r->fetches = kit_new_array(b->env, (size_t)r->room + 1, sizeof *r->fetches);
+    r->numbers = kit_new_array(b->env, (size_t)r->room + 1, sizeof *r->numbers);
+    if (!r->feeds || !r->source || !r->out || !r->fetches || !r->numbers)
+        return kit_no_memory(error, "trainer");
+    weft_status status = bind_inputs(r, plan, b, rows, error);
+    return status ? status : bind_outputs(r, plan, output, error);
+}
+
+void bound_close(bound *r) {
+    kit_free_array(r->env, r->feeds, (size_t)r->n_in + 1, sizeof *r->feeds);
+    kit_free_array(r->env, r->source, (size_t)r->n_in + 1, sizeof *r->source);
+    kit_free_array(r->env, r->out, (size_t)r->room + 1, sizeof *r->out);
+    kit_free_array(r->env, r->fetches, (size_t)r->room + 1, sizeof *r->fetches);
+    kit_free_array(r->env, r->numbers, (size_t)r->room + 1, sizeof *r->numbers);
+    *r = (bound){0};
+}
+
+weft_status bound_run(bound *r, weft_session *session, const batches *b, bool fetches, weft_error *error) {
+    for (int i = 0; i < r->n_in; i++) {
+        int k = r->source[i];
+        r->feeds[i].data = b->data[k];
+        r->feeds[i].bytes = (size_t)b->rows * b->row_bytes[k];
+    }
+    return weft_run(session, r->graph, r->feeds, r->n_in, r->fetches, fetches ? r->n_out : 0, error);
+}
+
+double bound_number(const bound *r, int i) {
+    const void *at = r->fetches[i].data;
+    switch (r->out[i].dtype) {
+    case WEFT_F32:
+        return (double)*(const float *)at;
+    case WEFT_I32:
+        return (double)*(const int32_t *)at;
+    case WEFT_I64:
+        return (double)*(const int64_t *)at;
+    default:
+        return *(const double *)at;
+    }
+}
+
+weft_status batches_all_used(const batches *b, int n, const bound *graphs, weft_error *error) {
+    for (int i = 0; i < b->n; i++) {
+        bool is_used = !b->names[i];
+        for (int g = 0; g < n; g++)
+            for (int k = 0; k < graphs[g].n_in; k++) is_used = is_used || graphs[g].source[k] == i;
+        if (!is_used)
+            return kit_fail(error, WEFT_NAME, "data %.80s: no graph that runs has an input of this name",
+                            b->names[i]);
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,196 @@
+/* fit.c - the loop: epochs, iterations, validations when they are due, hooks at each point. */
+#include "runtime/train/trainer.h"
+
+#include <math.h>
+#include <time.h>
+
+double trainer_clock(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- an iteration ---- */
+
+void trainer_next_epoch(weft_trainer *t) {
+    if (t->is_in_epoch) t->progress.epoch++;
+    t->is_in_epoch = true;
+    batches_epoch(&t->data, t->progress.epoch);
+    t->begin = 0;
+}
+
+/* Whether the epoch has batches left for the next iteration. */
+static bool has_room(const weft_trainer *t) {
+    return t->is_in_epoch && flow_takes(t, t->progress.iteration) <= batches_count(&t->data) - t->begin;
+}
+
+static weft_status check_metrics(const weft_trainer *t, weft_error *error) {
+    const weft_metrics *m = &t->progress.train;
+    for (int i = 0; i < m->n; i++)
+        if (!isfinite(m->list[i].value))
+            return kit_fail(error, WEFT_DATA, "step %lld: %s is %g", (long long)t->progress.iteration,
+                            m->list[i].name, isnan(m->list[i].value) ? NAN : m->list[i].value);
+    return WEFT_OK;
+}
+
+/* Batches that this iteration took are samples of all ranks. */
+static void count_samples(weft_trainer *t, int64_t epoch, int64_t begin) {
+    int64_t taken = t->begin - (t->progress.epoch == epoch ? begin : 0);
+    if (taken > t->most_taken) t->most_taken = taken;
+    t->progress.train.samples = taken * t->data.rows;
+    t->progress.samples += taken * t->data.rows;
+    t->progress.iteration++;
+}
+
+/* What all ranks learn after an iteration whose metrics are due: means, and that one of them shall stop. */
+static weft_status agree(weft_trainer *t, weft_error *error) {
+    double stops = atomic_load(&t->is_stopped);
+    int64_t samples = t->progress.train.samples;
+    weft_status status = metrics_means(&t->metrics, t->options.comm, &stops, 1, &t->progress.train, error);
+    t->progress.train.samples = samples;
+    t->stops = stops > 0;
+    return status;
+}
+
+static weft_status iterate(weft_trainer *t, weft_error *error) {
+    int64_t every = t->options.metrics_every > 1 ? t->options.metrics_every : 1;
+    int64_t epoch = t->progress.epoch, begin = t->begin;
+    t->fetches = (t->progress.iteration + 1) % every == 0;
+    t->micro_each = 0;
+    t->is_in_step = true;
+    metrics_clear(&t->metrics);
+    weft_status status =
+        t->options.train_step ? t->options.train_step(t, t->options.user, error) : flow_run(t, error);
+    t->is_in_step = false;
+    if (status) return status;
+    count_samples(t, epoch, begin);
+    if (t->fetches) status = agree(t, error);
+    return status;
+}
+
+weft_status weft_trainer_train_step(weft_trainer *t, weft_metrics *metrics, weft_error *error) {
+    weft_error own = {0};
+    error = error ? error : &own;
+    weft_status status = trainer_check_trains(t, error);
+    if (!status && !weft_trainer_session(t, error)) status = error->status;
+    if (!status && !has_room(t)) trainer_next_epoch(t);
+    if (!status) status = iterate(t, error);
+    if (!status && metrics) *metrics = t->progress.train;
+    return status;
+}
+
+/* ---- an epoch's end ---- */
+
+/* Whether every element of f32 entry `path` of the store is finite. What another rank holds counts as it. */
+static weft_status look_at(const weft_trainer *t, const char *path, bool *is_finite, weft_error *error) {
+    weft_dtype dtype;
+    weft_error own = {0};
+    int64_t shape[WEFT_MAX_NDIM], n = 1;
+    int ndim = weft_store_shape(t->store, path, &dtype, shape);
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    if (ndim < 0 || dtype != WEFT_F32) return WEFT_OK;
+    float *values = kit_new_array(t->env, (size_t)n, sizeof *values);
+    if (!values) return kit_no_memory(error, "trainer");
+    weft_status status = weft_store_get(t->store, path, values, (size_t)n * sizeof *values, &own);
+    for (int64_t i = 0; !status && i < n; i++) *is_finite = *is_finite && isfinite(values[i]);
+    kit_free_array(t->env, values, (size_t)n, sizeof *values);
+    if (status && status != WEFT_ORDER) return kit_fail(error, status, "%s", own.text);
+    return WEFT_OK;
+}
+
+/* A loss that is not among the outputs is not watched, but what it does to weights is seen here. */
+static weft_status check_weights(weft_trainer *t, weft_error *error) {
+    double broken = 0;
+    const char *first = NULL, *path;
+    metrics none = {.env = t->env};
+    weft_metrics ignored;
+    weft_status status = weft_sync(t->session, error);
+    for (int i = 0; !status && (path = weft_store_path(t->store, i)); i++) {
+        bool is_finite = true;
+        status = look_at(t, path, &is_finite, error);
+        if (!is_finite && !first) first = path;
+        broken += !is_finite;
+    }
+    if (!status) status = metrics_means(&none, t->options.comm, &broken, 1, &ignored, error);
+    t->is_broken = broken > 0;
+    if (status || !t->is_broken || t->options.keep_going) return status;
+    return kit_fail(error, WEFT_DATA, "step %lld: %s is no longer finite", (long long)t->progress.iteration,
+                    first ? first : "a tensor of another rank");
+}
+
+static weft_status validate(weft_trainer *t, weft_error *error) {
+    t->validated = t->progress.iteration;
+    return t->has_val ? weft_trainer_validate(t, NULL, error) : WEFT_OK;
+}
+
+static bool is_done(const weft_trainer *t) {
+    const weft_progress *p = &t->progress;
+    if (p->iterations) return p->iteration >= p->iterations;
+    return !t->is_in_epoch && p->epoch >= t->options.epochs;
+}
+
+/* The last epoch of a run may be cut short. */
+static weft_status end_epoch(weft_trainer *t, bool is_whole, weft_error *error) {
+    int64_t every = t->options.val_epochs ? t->options.val_epochs : 1;
+    bool is_due = every > 0 && ((t->progress.epoch + 1) % every == 0 || is_done(t) || !is_whole);
+    weft_status status = check_weights(t, error);
+    if (!status && is_due && t->validated != t->progress.iteration) status = validate(t, error);
+    if (!status) status = hooks_call(t, WEFT_AFTER_EPOCH, error);
+    if (!status && is_whole) t->progress.epoch++, t->is_in_epoch = false;
+    return status;
+}
+
+/* ---- the loop ---- */
+
+static weft_status one(weft_trainer *t, weft_error *error) {
+    weft_status status = WEFT_OK;
+    int64_t every = t->options.val_iterations;
+    if (!t->is_in_epoch) {
+        trainer_next_epoch(t);
+        status = hooks_call(t, WEFT_BEFORE_EPOCH, error);
+    }
+    if (!status) status = hooks_call(t, WEFT_BEFORE_ITERATION, error);
+    if (!status) status = iterate(t, error);
+    t->progress.seconds = t->seconds + (trainer_clock() - t->start);
+    if (!status) status = hooks_call(t, WEFT_AFTER_ITERATION, error);
+    t->stops = t->stops || (t->progress.world == 1 && atomic_load(&t->is_stopped)); /* by a hook */
+    if (!status && t->fetches && !t->options.keep_going) status = check_metrics(t, error);
+    if (!status && every > 0 && t->progress.iteration % every == 0) status = validate(t, error);
+    if (!status && !has_room(t)) return end_epoch(t, true, error);
+    return !status && (is_done(t) || t->stops) ? end_epoch(t, false, error) : status;
+}
+
+weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {
+    weft_error own = {0}, last = {0};
+    error = error ? error : &own;
+    weft_status status = trainer_check_trains(t, error);
+    if (!status && !weft_trainer_session(t, error)) status = error->status;
+    if (status) return status;
+    atomic_store(&t->is_stopped, false);
+    t->stops = false;
+    t->start = trainer_clock();
+    t->seconds = t->progress.seconds;
+    status = hooks_call(t, WEFT_BEFORE_RUN, error);
+    while (!status && !t->stops && !is_done(t)) status = one(t, error);
+    t->progress.seconds = t->seconds + (trainer_clock() - t->start);
+    weft_status after = hooks_call(t, WEFT_AFTER_RUN, status ? &last : error);
+    return status ? status : after;
+}
+
+weft_status weft_trainer_check(const weft_trainer *t, weft_error *error) {
+    weft_error own = {0};
+    error = error ? error : &own;
+    if (!t) return kit_fail(error, WEFT_ARGUMENT, "trainer: it is NULL");
+    if (t->is_broken) return kit_fail(error, WEFT_DATA, "the weights are not finite");
+    weft_status status = check_metrics(t, error);
+    return status ? status : hooks_check(t, error);
+}
+
+void weft_trainer_metrics_every(weft_trainer *t, int64_t every) {
+    if (t) t->options.metrics_every = every;
+}
+
+/* Lock-free, so that a signal handler may call it. */
+void weft_trainer_stop(weft_trainer *t) {
+    if (t) atomic_store(&t->is_stopped, true);
+}

@@ -1,0 +1,181 @@
+/* flow.c - an iteration: the steps of the plan's flow, or what options.train_step runs.
+ *
+ * Of the micro-batches that a step takes, rank r gets the r-th block: so w ranks with k each do what one rank
+ * with w k does. A step that runs on batches which another took has k of its K, every (K / k)-th, which are
+ * the same ones in any world, too. */
+#include "runtime/train/trainer.h"
+
+#include <string.h>
+
+/* ---- binding ---- */
+
+static int graph_index(const weft_trainer *t, const char *name) {
+    for (int i = 0; i < t->n_graphs; i++)
+        if (strcmp(t->graphs[i].graph, name) == 0) return i;
+    return -1;
+}
+
+/* Micro-batches of a graph: those of the flow, or of the options where it is in no step. */
+static int accumulate_of(const weft_trainer *t, const char *graph) {
+    weft_flow_step s;
+    for (int i = 0; weft_plan_flow(t->plan, i, &s); i++)
+        if (strcmp(s.graph, graph) == 0) return s.accumulate;
+    return t->options.compile.accumulate > 1 ? t->options.compile.accumulate : 1;
+}
+
+static bool is_graph(const weft_model *m, const char *name, const char **own) {
+    for (int i = 0; (*own = weft_graph_name(m, i)); i++)
+        if (strcmp(*own, name) == 0) return true;
+    return false;
+}
+
+static weft_status bind(weft_trainer *t, const char *name, weft_error *error) {
+    const char *own;
+    if (!is_graph(t->model, name, &own))
+        return kit_fail(error, WEFT_NAME, "trainer: the model has no graph '%.80s'", name);
+    if (t->n_graphs == t->room_graphs)
+        return kit_fail(error, WEFT_INTERNAL, "trainer: more graphs than the model has");
+    bound *r = &t->graphs[t->n_graphs++];
+    weft_status status = bound_open(r, t->plan, own, &t->data, t->data.batch, NULL, error);
+    r->accumulate = accumulate_of(t, own);
+    return status ? status : metrics_add(&t->metrics, r, error);
+}
+
+weft_status flow_bind(weft_trainer *t, weft_error *error) {
+    weft_flow_step s;
+    weft_status status = WEFT_OK;
+    t->room_graphs = weft_graph_count(t->model);
+    t->graphs = kit_new_array(t->env, (size_t)t->room_graphs + 1, sizeof *t->graphs);
+    if (!t->graphs) return kit_no_memory(error, "trainer");
+    for (int i = 0; !status && weft_plan_flow(t->plan, i, &s); i++)
+        if (graph_index(t, s.graph) < 0) status = bind(t, s.graph, error);
+    if (status || t->options.train_step) return status; /* train_step may run other graphs */
+    return batches_all_used(&t->data, t->n_graphs, t->graphs, error);
+}
+
+/* ---- how many batches ---- */
+
+int64_t flow_takes(const weft_trainer *t, int64_t iteration) {
+    int64_t takes = 0;
+    weft_flow_step s;
+    if (t->options.train_step) return t->most_taken;
+    for (int i = 0; weft_plan_iteration(t->plan, iteration, i, &s); i++)
+        if (s.batch == WEFT_FLOW_NEXT) takes += (int64_t)s.repeat * s.accumulate;
+    return takes * t->progress.world;
+}
+
+/* The first iteration after `iteration` in which other steps run; INT64_MAX: none. */
+static int64_t next_change(const weft_trainer *t, int64_t iteration) {
+    int64_t next = INT64_MAX;
+    weft_flow_step s;
+    for (int i = 0; weft_plan_flow(t->plan, i, &s); i++) {
+        if (s.from > iteration && s.from < next) next = s.from;
+        if (s.to > iteration && s.to < next) next = s.to;
+    }
+    return next;
+}
+
+/* Iterations of one epoch that begins with iteration `from`; steps over those that take equally many. */
+static int64_t in_epoch(const weft_trainer *t, int64_t from) {
+    int64_t now = from, takes, left = batches_count(&t->data);
+    while (now < INT64_MAX && left >= (takes = flow_takes(t, now))) {
+        int64_t alike = next_change(t, now) - now, n = takes ? left / takes : alike;
+        if (n > alike) n = alike;
+        now += n;
+        left -= n * takes;
+    }
+    return now - from;
+}
+
+weft_status flow_count(const weft_trainer *t, int64_t epochs, int64_t *iterations, weft_error *error) {
+    *iterations = 0;
+    for (int64_t i = 0; i < epochs; i++) {
+        int64_t n = in_epoch(t, *iterations);
+        if (!n)
+            return kit_fail(
+                error, WEFT_DATA,
+                "trainer: iteration %lld of the flow takes %lld batches on all ranks, and the data "
+                "have %lld: use a smaller batch",
+                (long long)*iterations, (long long)flow_takes(t, *iterations),
+                (long long)batches_count(&t->data));
+        if (n >= INT64_MAX - *iterations)
+            return kit_fail(
+                error, WEFT_ARGUMENT,
+                "trainer: from some iteration on the flow takes no batches, so the epoch does not "
+                "end: say how many iterations there are");
+        *iterations += n;
+    }
+    return WEFT_OK;
+}
+
+/* ---- running ---- */
+
+/* One run of a graph: its micro-batches, after the last of which it updates. */
+static weft_status run_graph(weft_trainer *t, bound *r, weft_error *error) {
+    int64_t own = t->micro_begin + t->progress.rank * t->micro_each, step = t->micro_each / r->accumulate;
+    weft_status status = WEFT_OK;
+    for (int k = 0; !status && k < r->accumulate; k++) {
+        bool is_there = true;
+        if (r->n_in) batches_seek(&t->data, own + k * step);
+        if (r->n_in) status = batches_next(&t->data, &is_there, error);
+        if (!status && !is_there)
+            status = kit_fail(error, WEFT_DATA, "trainer: the epoch has no batch %lld",
+                              (long long)(own + k * step));
+        if (!status) status = bound_run(r, t->session, &t->data, t->fetches, error);
+        if (!status && t->fetches) metrics_note(&t->metrics, r, 1);
+    }
+    return status;
+}
+
+static void take(weft_trainer *t, const bound *r) {
+    t->micro_begin = t->begin;
+    t->micro_each = r->accumulate;
+    t->begin += (int64_t)r->accumulate * t->progress.world;
+}
+
+weft_status flow_run(weft_trainer *t, weft_error *error) {
+    weft_flow_step s;
+    weft_status status = WEFT_OK;
+    for (int i = 0; !status && weft_plan_iteration(t->plan, t->progress.iteration, i, &s); i++) {
+        bound *r = &t->graphs[graph_index(t, s.graph)];
+        for (int k = 0; !status && k < s.repeat; k++) {
+            if (s.batch == WEFT_FLOW_NEXT) take(t, r);
+            status = run_graph(t, r, error);
+        }
+    }
+    return status;
+}
+
+/* ---- options.train_step ---- */
+
+static weft_status take_new(weft_trainer *t, const bound *r, weft_error *error) {
+    int64_t needs = (int64_t)r->accumulate * t->progress.world;
+    if (t->begin + needs > batches_count(&t->data)) {
+        if (needs > batches_count(&t->data))
+            return kit_fail(error, WEFT_DATA,
+                            "trainer: graph %s takes %lld batches on all ranks, the data have %lld", r->graph,
+                            (long long)needs, (long long)batches_count(&t->data));
+        trainer_next_epoch(t);
+    }
+    take(t, r);
+    return WEFT_OK;
+}
+
+weft_status weft_trainer_run(weft_trainer *t, const char *graph, weft_flow_batch batch, weft_error *error) {
+    weft_error own = {0};
+    error = error ? error : &own;
+    if (!t || !graph) return kit_fail(error, WEFT_ARGUMENT, "weft_trainer_run: trainer or graph is NULL");
+    if (!t->is_in_step)
+        return kit_fail(error, WEFT_ORDER, "weft_trainer_run: graphs run within options.train_step");
+    int i = graph_index(t, graph);
+    weft_status status = i < 0 ? bind(t, graph, error) : WEFT_OK;
+    if (status) return status;
+    bound *r = &t->graphs[i < 0 ? t->n_graphs - 1 : i];
+    bool is_new = r->n_in && (batch == WEFT_FLOW_NEXT || (batch == WEFT_FLOW_AUTO && !t->micro_each));
+    if (r->n_in && !is_new && (!t->micro_each || t->micro_each % r->accumulate))
+        return kit_fail(error, WEFT_ORDER,
+                        "trainer: graph %s runs on %d micro-batches of the run before it, which had %lld",
+                        r->graph, r->accumulate, (long long)t->micro_each);
+    if (is_new) status = take_new(t, r, error);
+    return status ? status : run_graph(t, r, error);
+}

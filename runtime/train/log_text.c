@@ -1,0 +1,167 @@
+/* log_text.c - progress as lines of text, or as a bar on a terminal: means of metrics since the last one. */
+#include "runtime/train/trainer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { MOST = 64 /* metrics in a line */, LINE = 2000 };
+
+/* Seconds between two states of the bar, and between two lines. */
+static const double bar_seconds = 0.2, line_seconds = 5;
+
+typedef struct text_log {
+    FILE *file;
+    bool is_bar;
+    int64_t every;     /* iterations between lines; 0: seconds count */
+    int64_t iteration; /* those at the last line */
+    double shown;      /* when that was */
+    int n;
+    char names[MOST][64];
+    double sums[MOST];
+    int64_t counts[MOST];
+} text_log;
+
+/* A line that is put together, cut where it is full. */
+typedef struct line {
+    char text[LINE];
+    size_t length;
+} line;
+
+static void add(line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(line *l, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(l->text + l->length, LINE - l->length, format, args);
+    va_end(args);
+    l->length += n < 0 ? 0 : (size_t)n;
+    if (l->length > LINE - 1) l->length = LINE - 1;
+}
+
+/* Never "-nan": the sign has no meaning. */
+static void add_metric(line *l, const char *name, double value) {
+    double size = fabs(value);
+    bool is_plain = value == 0 || (size >= 1e-3 && size < 1e6);
+    if (isnan(value))
+        add(l, "  %.60s nan", name);
+    else
+        add(l, is_plain ? "  %.60s %.4f" : "  %.60s %.4g", name, value);
+}
+
+static void add_left(line *l, double seconds) {
+    long s = seconds > 0 && seconds < 1e9 ? lround(seconds) : 0;
+    if (s >= 3600)
+        add(l, "  %ld:%02ld:%02ld left", s / 3600, s / 60 % 60, s % 60);
+    else
+        add(l, "  %ld:%02ld left", s / 60, s % 60);
+}
+
+/* ---- a terminal ---- */
+
+static size_t columns(FILE *file) {
+    struct winsize size;
+    return ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}
+
+/* The text, behind a bar where there is room for one; the last column stays free, so that nothing wraps. */
+static void put_bar(const text_log *l, const line *of, const weft_progress *p) {
+    static const char marks[] = "########################";
+    size_t width = columns(l->file) - 1, most = sizeof marks - 1,
+           room = width > of->length ? width - of->length : 0;
+    size_t bar = room < 8 || !p->iterations ? 0 : room - 3 < most ? room - 3 : most;
+    int done = bar ? (int)((int64_t)bar * p->iteration / p->iterations) : 0;
+    fprintf(l->file, "\r");
+    if (bar) fprintf(l->file, "[%.*s%*s] ", done, marks, (int)bar - done, "");
+    fprintf(l->file, "%.*s\033[K", (int)width, of->text);
+}
+
+/* ---- lines ---- */
+
+static void note(text_log *l, const weft_metrics *m) {
+    for (int i = 0; i < m->n; i++) {
+        int k = 0;
+        while (k < l->n && strncmp(l->names[k], m->list[i].name, sizeof l->names[k] - 1)) k++;
+        if (k == MOST) continue;
+        if (k == l->n) snprintf(l->names[l->n++], sizeof l->names[k], "%s", m->list[i].name);
+        l->sums[k] += m->list[i].value;
+        l->counts[k]++;
+    }
+}
+
+static void show(text_log *l, const weft_progress *p) {
+    line of = {.length = 0};
+    add(&of, "epoch %lld  step %lld", (long long)p->epoch + 1, (long long)p->iteration);
+    if (p->iterations) add(&of, "/%lld", (long long)p->iterations);
+    for (int k = 0; k < l->n; k++)
+        if (l->counts[k]) add_metric(&of, l->names[k], l->sums[k] / (double)l->counts[k]);
+    if (p->seconds > 0) add(&of, "  %.0f samples/s", (double)p->samples / p->seconds);
+    if (p->iterations && p->iteration)
+        add_left(&of, p->seconds / (double)p->iteration * (double)(p->iterations - p->iteration));
+    if (l->is_bar)
+        put_bar(l, &of, p);
+    else
+        fprintf(l->file, "%s\n", of.text);
+    fflush(l->file); /* errors are ignored: a lost terminal must not stop a training run */
+    memset(l->sums, 0, sizeof l->sums);
+    memset(l->counts, 0, sizeof l->counts);
+    l->iteration = p->iteration;
+    l->shown = trainer_clock();
+}
+
+static void show_metrics(text_log *l, const weft_progress *p, const char *what, const weft_metrics *m) {
+    line of = {.length = 0};
+    add(&of, "epoch %lld  %s", (long long)p->epoch + 1, what);
+    for (int i = 0; i < m->n; i++) add_metric(&of, m->list[i].name, m->list[i].value);
+    fprintf(l->file, "%s%s\n", l->is_bar ? "\r\033[K" : "", of.text);
+    fflush(l->file);
+}
+
+/* ---- the hook ---- */
+
+static bool is_due(const text_log *l, const weft_progress *p) {
+    if (p->iterations && p->iteration == p->iterations) return true;
+    if (l->every) return p->iteration - l->iteration >= l->every;
+    return trainer_clock() - l->shown >= (l->is_bar ? bar_seconds : line_seconds);
+}
+
+/* What mpirun and its like collect is no terminal. */
+static void begin(text_log *l, const weft_progress *p) {
+    extern char **environ;
+    weft_launch launch;
+    weft_error ignored;
+    bool is_alone = p->world == 1 && !weft_launch_read(NULL, environ, &launch, &ignored) &&
+                    strcmp(launch.launcher, "none") == 0;
+    l->is_bar = !l->every && is_alone && isatty(fileno(l->file));
+}
+
+static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    text_log *l = self;
+    const weft_progress *p = weft_trainer_progress(t);
+    (void)error;
+    if (p->rank) return WEFT_OK;
+    if (point == WEFT_BEFORE_RUN) begin(l, p);
+    if (point == WEFT_AFTER_ITERATION) {
+        note(l, &p->train);
+        if (is_due(l, p)) show(l, p);
+    }
+    if (point == WEFT_AFTER_RUN && p->iteration > l->iteration) show(l, p);
+    if (point == WEFT_AFTER_RUN && l->is_bar && p->iteration) fprintf(l->file, "\n");
+    if (point == WEFT_AFTER_VAL) show_metrics(l, p, "validation", &p->val);
+    if (point == WEFT_AFTER_TEST) show_metrics(l, p, "test", &p->test);
+    return WEFT_OK;
+}
+
+static void end(void *self) {
+    weft_memory_free(NULL, self, sizeof(text_log));
+}
+
+weft_hook weft_hook_text(FILE *file, int64_t every) {
+    text_log *l = file ? kit_new(NULL, sizeof *l) : NULL;
+    if (!l) return (weft_hook){.name = "text"};
+    l->file = file;
+    l->every = every > 0 ? every : 0;
+    l->shown = -line_seconds; /* so that the first step shows at once */
+    return (weft_hook){"text", at, end, NULL, l};
+}

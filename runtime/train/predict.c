@@ -1,0 +1,69 @@
+/* predict.c - one output of a graph for every sample of a data set, batch after batch into one array. */
+#include "runtime/train/trainer.h"
+
+#include <string.h>
+
+/* The first output of a graph, for when none is named; NULL: there is none. */
+static const char *first_output(const weft_plan *plan, const char *graph) {
+    weft_port p;
+    return weft_plan_output(plan, graph, 0, &p) ? p.name : NULL;
+}
+
+/* An array for the rows of all batches. An output without a batch axis (its rows are not those of a batch) is
+ * that of the one batch there is. */
+static weft_array *room_for(const sweep *s, weft_env const *env, weft_error *error) {
+    const weft_port *p = &s->run[0].out[0];
+    int64_t shape[WEFT_MAX_NDIM] = {1};
+    int ndim = p->ndim ? p->ndim : 1;
+    if (p->ndim) memcpy(shape, p->shape, sizeof shape);
+    if (s->data.loader) {
+        if (!p->ndim || p->shape[0] != s->data.batch) {
+            kit_fail(error, WEFT_SHAPE, "predict: output %s has no axis of samples", p->name);
+            return NULL;
+        }
+        shape[0] = s->data.samples;
+    }
+    return weft_array_of(p->dtype, ndim, shape, NULL, env, error);
+}
+
+static weft_status collect(sweep *s, weft_store *store, char *into, weft_error *error) {
+    int which = 0;
+    weft_status status = WEFT_OK;
+    sweep_restart(s);
+    while (!status && which >= 0) {
+        for (int i = 0; i < 2; i++)
+            if (s->plan[i]) s->run[i].fetches[0].data = into;
+        status = sweep_next(s, store, &which, error);
+        if (which >= 0) into += s->run[which].fetches[0].bytes;
+    }
+    return status;
+}
+
+/* Plans for the graph are compiled here, as only this call knows the data. */
+weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char *output,
+                                 const weft_dataset *data, weft_error *error) {
+    weft_error own = {0};
+    weft_dataset none = {0};
+    sweep s = {0};
+    weft_plan *plan = NULL;
+    error = error ? error : &own;
+    if (!t) return kit_fail(error, WEFT_ARGUMENT, "weft_trainer_predict: the trainer is NULL"), NULL;
+    graph = graph ? graph : "predict";
+    weft_compile_options how = t->options.compile;
+    how.graph = graph;
+    how.flow = NULL;
+    how.world = how.rank = how.accumulate = 0;
+    if (!output && (plan = weft_compile(t->model, &how, error)) && !(output = first_output(plan, graph)))
+        kit_fail(error, WEFT_NAME, "predict: graph %s has no output", graph);
+    weft_array *result = NULL;
+    weft_status status = t->session ? weft_sync(t->session, error) : WEFT_OK;
+    if (output && !status &&
+        !sweep_open(&s, t->model, &how, graph, data ? data : &none, NULL, output, t->env, error) &&
+        (result = room_for(&s, t->env, error)) && collect(&s, t->store, weft_array_write(result), error)) {
+        weft_array_free(result);
+        result = NULL;
+    }
+    sweep_close(&s);
+    weft_plan_free(plan);
+    return result;
+}

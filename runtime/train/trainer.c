@@ -1,0 +1,229 @@
+/* trainer.c - a trainer's parts are made in an order in which every mistake is found before the first step:
+ * options, data, plan, bindings, evaluations; the session last, at the first step, since weights are loaded
+ * before it opens. */
+#include "runtime/train/trainer.h"
+
+#include <string.h>
+
+/* ---- options ---- */
+
+static weft_status check_dataset(const weft_dataset *d, const char *field, weft_error *error) {
+    if (d->n < 0 || (d->n && !d->sources))
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: %s: %d sources are said, and none are given", field,
+                        d->n);
+    for (int i = 0; i < d->n; i++)
+        if (!d->sources[i]) return kit_fail(error, WEFT_ARGUMENT, "trainer: %s: source %d is NULL", field, i);
+    return WEFT_OK;
+}
+
+static weft_status check_options(const weft_trainer_options *o, weft_error *error) {
+    if (o->epochs < 0 || o->iterations < 0 || o->val_iterations < 0 || o->metrics_every < 0 ||
+        o->val_epochs < -1)
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "trainer: epochs, iterations and intervals must not be negative");
+    if (o->n_hooks < 0 || (o->n_hooks && !o->hooks))
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: %d hooks are said, and none are given", o->n_hooks);
+    for (int i = 0; i < o->n_hooks; i++)
+        if (!o->hooks[i].at) return kit_fail(error, WEFT_MEMORY, "trainer: hook %d could not be made", i);
+    weft_status status = check_dataset(&o->train, "train", error);
+    if (!status) status = check_dataset(&o->val, "val", error);
+    return status ? status : check_dataset(&o->test, "test", error);
+}
+
+static bool has_graph(const weft_model *m, const char *name) {
+    const char *own;
+    for (int i = 0; (own = weft_graph_name(m, i)); i++)
+        if (strcmp(own, name) == 0) return true;
+    return false;
+}
+
+/* ---- parts ---- */
+
+/* Its own copies: hooks and names outlive the caller's block. */
+static weft_status copy_hooks(weft_trainer *t, const weft_trainer_options *o, weft_error *error) {
+    if (!o->n_hooks) return WEFT_OK;
+    weft_hook *hooks = kit_new_array(t->env, (size_t)o->n_hooks, sizeof *hooks);
+    if (!hooks) return kit_no_memory(error, "trainer");
+    memcpy(hooks, o->hooks, (size_t)o->n_hooks * sizeof *hooks);
+    t->options.hooks = hooks;
+    t->options.n_hooks = o->n_hooks;
+    return WEFT_OK;
+}
+
+static void free_hooks(const weft_hook *hooks, int n) {
+    for (int i = 0; hooks && i < n; i++)
+        if (hooks[i].free) hooks[i].free(hooks[i].self);
+}
+
+static weft_status open_plan(weft_trainer *t, weft_error *error) {
+    weft_compile_options *how = &t->options.compile;
+    how->world = how->rank = 0;
+    if (t->options.comm && !how->graph)
+        how->world = t->options.comm->world, how->rank = t->options.comm->rank;
+    double start = trainer_clock();
+    t->plan = weft_compile(t->model, how, error);
+    t->progress.compile_seconds = trainer_clock() - start;
+    if (!t->plan || !(t->store = weft_store_new(t->plan, t->options.seed, error))) return error->status;
+    return WEFT_OK;
+}
+
+/* The batch of the flow's graphs. */
+static int64_t flow_rows(const weft_plan *plan) {
+    weft_flow_step s;
+    weft_port p;
+    for (int i = 0; weft_plan_flow(plan, i, &s); i++)
+        if (weft_plan_input(plan, s.graph, 0, &p)) return plan_rows(plan, s.graph);
+    return weft_plan_batch(plan);
+}
+
+static weft_status open_data(weft_trainer *t, weft_error *error) {
+    const weft_trainer_options *o = &t->options;
+    weft_loader_options how = {.batch = flow_rows(t->plan),
+                               .shuffle = !o->in_order,
+                               .drop_last = true,
+                               .seed = o->in_order ? 0 : o->seed,
+                               .rank = t->progress.rank,
+                               .num_replicas = t->progress.world,
+                               .all = true};
+    int64_t samples = dataset_samples(&o->train);
+    if (o->train.n && samples < how.batch)
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "trainer: %lld samples are fewer than a batch of %lld: use a smaller batch",
+                        (long long)samples, (long long)how.batch);
+    return batches_open(&t->data, &o->train, &how, o->comm, t->env, error);
+}
+
+/* The number of iterations, where it can be known. */
+static weft_status count(weft_trainer *t, weft_error *error) {
+    weft_trainer_options *o = &t->options;
+    int64_t most = o->iterations, all = 0;
+    if (!o->epochs && !most) o->epochs = 1;
+    if (!o->train.n && !most)
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: without data there are no epochs: set iterations");
+    if (o->epochs && o->train.n && !o->train_step) {
+        weft_status status = flow_count(t, o->epochs, &all, error);
+        if (status) return status;
+    }
+    t->progress.iterations = most && (!all || most < all) ? most : all;
+    return o->train_step || !o->train.n || all ? WEFT_OK : flow_count(t, 1, &all, error);
+}
+
+static weft_status open_training(weft_trainer *t, weft_error *error) {
+    weft_status status = open_data(t, error);
+    if (!status) status = flow_bind(t, error);
+    return status ? status : count(t, error);
+}
+
+static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *data, const char *graph,
+                              bool *has, weft_error *error) {
+    *has = true;
+    if (!has_graph(t->model, graph))
+        return kit_fail(error, WEFT_NAME,
+                        "trainer: data for an evaluation, but the model has no graph '%.80s'", graph);
+    return sweep_open(s, t->model, &t->options.compile, graph, data, t->options.comm, NULL, t->env, error);
+}
+
+static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
+    const weft_trainer_options *o = &t->options;
+    const char *val = o->val_graph ? o->val_graph : "val";
+    const char *test = o->test_graph ? o->test_graph : has_graph(t->model, "test") ? "test" : val;
+    weft_status status = WEFT_OK;
+    if (o->val.n || o->val_graph) status = open_sweep(t, &t->val, &o->val, val, &t->has_val, error);
+    if (!status && (o->test.n || o->test_graph))
+        status = open_sweep(t, &t->test, &o->test, test, &t->has_test, error);
+    return status;
+}
+
+static weft_status open_all(weft_trainer *t, weft_error *error) {
+    weft_status status = open_plan(t, error);
+    if (!status && !t->options.compile.graph) status = open_training(t, error);
+    return status ? status : open_evaluations(t, error);
+}
+
+/* ---- the public part ---- */
+
+weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_options *options,
+                               weft_error *error) {
+    weft_error own = {0};
+    weft_trainer_options none = {0};
+    error = error ? error : &own;
+    *error = (weft_error){0};
+    if (!options) options = &none;
+    weft_trainer *t = model ? kit_new(options->env, sizeof *t) : NULL;
+    weft_status status = t       ? WEFT_OK
+                         : model ? kit_no_memory(error, "trainer")
+                                 : kit_fail(error, WEFT_ARGUMENT, "weft_trainer_new: the model is NULL");
+    if (t) {
+        *t = (weft_trainer){.env = options->env, .model = model, .options = *options, .validated = -1};
+        t->options.n_hooks = 0; /* until they are the trainer's */
+        t->metrics.env = t->env;
+        t->progress.world = options->comm ? options->comm->world : 1;
+        t->progress.rank = options->comm ? options->comm->rank : 0;
+        status = check_options(options, error);
+        if (!status) status = copy_hooks(t, options, error);
+    }
+    if (status && (!t || !t->options.n_hooks)) free_hooks(options->hooks, options->n_hooks);
+    if (!status) status = open_all(t, error);
+    if (!status) return t;
+    weft_trainer_free(t);
+    return NULL;
+}
+
+void weft_trainer_free(weft_trainer *t) {
+    if (!t) return;
+    weft_session_close(t->session);
+    if (t->has_val) sweep_close(&t->val);
+    if (t->has_test) sweep_close(&t->test);
+    for (int i = 0; i < t->n_graphs; i++) bound_close(&t->graphs[i]);
+    kit_free_array(t->env, t->graphs, (size_t)t->room_graphs + 1, sizeof *t->graphs);
+    metrics_close(&t->metrics);
+    weft_store_free(t->store);
+    weft_plan_free(t->plan);
+    batches_close(&t->data);
+    free_hooks(t->options.hooks, t->options.n_hooks);
+    if (t->options.n_hooks)
+        kit_free_array(t->env, (weft_hook *)t->options.hooks, (size_t)t->options.n_hooks, sizeof(weft_hook));
+    const weft_env *env = t->env;
+    weft_memory_free(env, t, sizeof *t);
+}
+
+weft_status trainer_check_trains(const weft_trainer *t, weft_error *error) {
+    if (!t) return kit_fail(error, WEFT_ARGUMENT, "trainer: it is NULL");
+    if (t->options.compile.graph)
+        return kit_fail(error, WEFT_ORDER,
+                        "trainer: it is for graph %s alone (options.compile.graph), and does not train",
+                        t->options.compile.graph);
+    return WEFT_OK;
+}
+
+weft_session *weft_trainer_session(weft_trainer *t, weft_error *error) {
+    weft_error own = {0};
+    error = error ? error : &own;
+    if (trainer_check_trains(t, error)) return NULL;
+    if (!t->session)
+        t->session = t->options.comm ? weft_session_open_on(t->plan, t->store, t->options.comm, error)
+                                     : weft_session_open(t->plan, t->store, error);
+    return t->session;
+}
+
+weft_status weft_trainer_save(weft_trainer *t, const char *path, bool training, weft_error *error) {
+    weft_error own = {0};
+    error = error ? error : &own;
+    if (!weft_trainer_session(t, error)) return error->status;
+    weft_status status = hooks_call(t, WEFT_BEFORE_SAVE, error);
+    if (!status) status = weft_sync(t->session, error);
+    if (!status) status = weft_session_save(t->session, path, training, error);
+    return status ? status : hooks_call(t, WEFT_AFTER_SAVE, error);
+}
+
+const weft_progress *weft_trainer_progress(const weft_trainer *t) {
+    return t ? &t->progress : NULL;
+}
+
+weft_store *weft_trainer_store(const weft_trainer *t) {
+    return t ? t->store : NULL;
+}
+
+const weft_plan *weft_trainer_plan(const weft_trainer *t) {
+    return t ? t->plan : NULL;
+}

@@ -1,0 +1,174 @@
+/* trainer.h - what a trainer is made of. Each part is a file:
+ *
+ *     feed.c      batches of a data set, and graphs whose inputs are bound to them
+ *     metrics.c   numbers by name: sums over runs, means over ranks
+ *     flow.c      one iteration: the steps of the flow, micro-batch by micro-batch
+ *     sweep.c     every sample of a data set once through an evaluation graph
+ *     evaluate.c  validation and test; predict.c  one output for every sample
+ *     fit.c       the loop
+ *     hooks.c     calls hooks; log_text.c, log_json.c  are some
+ *     trainer.c   making, freeing, what is held */
+#ifndef WEFT_RUNTIME_TRAIN_TRAINER_H
+#define WEFT_RUNTIME_TRAIN_TRAINER_H
+
+#include "runtime/data/kit.h"
+#include "weft/trainer.h"
+
+#include <stdatomic.h>
+
+/* ---- feed.c ---- */
+
+/* The batches of a data set, and the one that is current. Without sources it has none, and only graphs
+ * without inputs run. */
+typedef struct batches {
+    const weft_env *env;
+    weft_loader *loader;
+    int n;                  /* arrays of all sources */
+    const char **names;     /* [n]: the input that each feeds; NULL: none */
+    size_t *row_bytes;      /* [n] */
+    int64_t samples, batch; /* batch: rows of a whole one */
+    int64_t taken;          /* number of the next batch of the epoch */
+    const void **data;      /* [n]: the current batch */
+    int64_t rows;           /* of the current batch */
+} batches;
+
+/* `how` says batch, order and this rank's share. */
+weft_status batches_open(batches *b, const weft_dataset *of, const weft_loader_options *how, weft_comm *comm,
+                         const weft_env *env, weft_error *error);
+void batches_close(batches *b);
+void batches_epoch(batches *b, int64_t epoch);
+void batches_seek(batches *b, int64_t number);
+/* Moves to the next batch. At the end of the epoch *is_there is false. */
+weft_status batches_next(batches *b, bool *is_there, weft_error *error);
+/* Batches of an epoch; INT64_MAX without data. */
+int64_t batches_count(const batches *b);
+/* Samples of a data set; 0 without sources. */
+int64_t dataset_samples(const weft_dataset *d);
+
+/* A graph of a plan whose inputs are fed by batches. Its outputs that are one number are its metrics. */
+typedef struct bound {
+    const weft_env *env;
+    const char *graph;
+    int n_in, n_out, room; /* room: of the arrays by output */
+    weft_feed *feeds;      /* [n_in] */
+    int *source;           /* [n_in]: which array of the data set feeds it */
+    weft_port *out;        /* [n_out] */
+    weft_fetch *fetches;   /* [n_out], into numbers */
+    double *numbers;       /* [n_out]: 8 bytes for each */
+    int accumulate;        /* micro-batches of a step */
+    int first;             /* place of its first metric in a list */
+} bound;
+
+/* The length of the batch that a graph takes: of its first input's first axis, or the plan's without one. */
+int64_t plan_rows(const weft_plan *plan, const char *graph);
+/* Binds the inputs of `graph`. Each must be in the data set, with its type and shape, `rows` at a time.
+ * `output`: the only one that is fetched, into memory that the caller sets; NULL: every one that is a
+ * number. */
+weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
+                       const char *output, weft_error *error);
+void bound_close(bound *r);
+/* Runs the graph on the current batch; fetches what it binds, or nothing. */
+weft_status bound_run(bound *r, weft_session *session, const batches *b, bool fetches, weft_error *error);
+/* The number that output i gave. */
+double bound_number(const bound *r, int i);
+/* WEFT_NAME when an array of the data set feeds none of n graphs. */
+weft_status batches_all_used(const batches *b, int n, const bound *graphs, weft_error *error);
+
+/* ---- metrics.c ---- */
+
+/* Sums of numbers by name; then their means. */
+typedef struct metrics {
+    const weft_env *env;
+    int n, room;
+    char **names;         /* [n] */
+    double *sum, *weight; /* [n] */
+    weft_metric *given;   /* those with a weight */
+} metrics;
+
+void metrics_close(metrics *m);
+/* Appends the outputs of a graph; a name that another graph has, too, becomes graph/name. */
+weft_status metrics_add(metrics *m, bound *r, weft_error *error);
+void metrics_clear(metrics *m);
+/* Adds what a run gave, with a weight. */
+void metrics_note(metrics *m, const bound *r, double weight);
+/* Means of what was noted since metrics_clear, over all ranks of `comm` (NULL: this one), and `extra` summed
+ * over them, into *out. */
+weft_status metrics_means(metrics *m, weft_comm *comm, double *extra, size_t n_extra, weft_metrics *out,
+                          weft_error *error);
+
+/* ---- sweep.c ---- */
+
+/* An evaluation graph over every sample of a data set, batch by batch. The last, smaller one has a plan of
+ * its own, on the same store. */
+typedef struct sweep {
+    weft_comm *comm; /* ranks share the batches; NULL: this rank has all */
+    batches data;
+    weft_plan *plan[2]; /* for whole batches, and for the rest (NULL: there is none) */
+    weft_session *session[2];
+    bound run[2];
+    metrics metrics;
+    bool is_begun;
+} sweep;
+
+/* Compiles and binds. `output` as for bound_open. Call sweep_close in either case. */
+weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options *how, const char *graph,
+                       const weft_dataset *data, weft_comm *comm, const char *output, const weft_env *env,
+                       weft_error *error);
+void sweep_close(sweep *s);
+void sweep_restart(sweep *s);
+/* Runs the next batch of this rank: *which is the index of the run, -1 when none is left. Opens sessions on
+ * `store` at the first call. */
+weft_status sweep_next(sweep *s, weft_store *store, int *which, weft_error *error);
+/* All batches: means over samples. */
+weft_status sweep_means(sweep *s, weft_store *store, weft_metrics *out, weft_error *error);
+
+/* ---- the trainer ---- */
+
+struct weft_trainer {
+    const weft_env *env;
+    const weft_model *model;
+    weft_trainer_options options;
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *session; /* NULL until the first step */
+    batches data;
+    bound *graphs; /* [n_graphs] of the flow, in the order of their first steps, then others that ran */
+    int n_graphs, room_graphs;
+    metrics metrics;
+    sweep val, test;
+    bool has_val, has_test;
+    weft_progress progress;
+    /* of the present epoch and iteration */
+    bool is_in_epoch, is_in_step;
+    int64_t begin;                   /* batches of the epoch that were taken, on all ranks */
+    int64_t micro_begin, micro_each; /* those that the last step took: the first, and how many on each rank */
+    int64_t most_taken;              /* by any iteration: the guess for the next one of train_step's */
+    bool fetches;                    /* its metrics are due */
+    /* of the loop */
+    int64_t validated;      /* iterations that had run at the last validation; -1: none yet */
+    double start, seconds;  /* when weft_trainer_fit() began, and what earlier calls took */
+    atomic_bool is_stopped; /* on this rank */
+    bool stops;             /* on all ranks */
+    bool is_broken;         /* weights were not finite when they were looked at last (keep_going) */
+};
+
+/* Batches that the iteration takes, on all ranks (flow.c). */
+int64_t flow_takes(const weft_trainer *t, int64_t iteration);
+/* Iterations of so many epochs of the flow. */
+weft_status flow_count(const weft_trainer *t, int64_t epochs, int64_t *iterations, weft_error *error);
+/* Binds the graphs of the plan's flow. */
+weft_status flow_bind(weft_trainer *t, weft_error *error);
+/* Runs every step of an iteration. */
+weft_status flow_run(weft_trainer *t, weft_error *error);
+
+/* Calls all hooks (hooks.c). */
+weft_status hooks_call(weft_trainer *t, weft_point point, weft_error *error);
+weft_status hooks_check(const weft_trainer *t, weft_error *error);
+
+double trainer_clock(void); /* seconds (fit.c) */
+/* Begins the next epoch (fit.c). */
+void trainer_next_epoch(weft_trainer *t);
+/* WEFT_ORDER when the trainer is for an evaluation (trainer.c). */
+weft_status trainer_check_trains(const weft_trainer *t, weft_error *error);
+
+#endif

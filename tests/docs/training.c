@@ -1,0 +1,99 @@
+/* training.c - runs the code blocks of docs/training.md on a small GAN and images of numbers. */
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 4, WIDTH = 8, SAMPLES = 42 };
+
+static weft_value *generator(weft_graph *g) {
+    weft_value *z = weft_random_normal(g, WEFT_SHAPE(WEFT_BATCH, WIDTH), 0, 1);
+    WEFT_SCOPE(z, "generator") z = weft_linear(weft_relu(weft_linear(z, WIDTH, "fc")), WIDTH, "out");
+    return z;
+}
+
+static weft_value *discriminator(weft_value *x) {
+    WEFT_SCOPE(x, "discriminator") x = weft_linear(x, 1, "fc");
+    return x;
+}
+
+static weft_value *distance(weft_value *x, double target) {
+    return weft_mean(weft_square(weft_offset(x, -target)), 0, NULL, false);
+}
+
+static weft_value *images(weft_graph *g) {
+    return weft_input(g, "image", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH));
+}
+
+static weft_model *build(void) {
+    weft_optimizer adam = {.type = "adam"};
+    weft_model *m = weft_model_new("gan");
+    weft_model_batch(m, BATCH);
+    weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
+    weft_value *loss =
+        weft_add(distance(discriminator(images(d)), 1), distance(discriminator(generator(d)), 0));
+    weft_minimize(loss, "discriminator", &adam);
+    weft_output(loss, "d_loss");
+    loss = distance(discriminator(generator(weft_graph_new(m, "g_step", WEFT_TRAIN))), 1);
+    weft_minimize(loss, "generator", &adam);
+    weft_output(loss, "g_loss");
+    weft_output(distance(discriminator(images(weft_graph_new(m, "val", WEFT_EVAL))), 1), "d_loss");
+    return m;
+}
+
+static bool write_images(const char *path) {
+    static float rows[SAMPLES * WIDTH];
+    FILE *f = fopen(path, "wb");
+    if (!f) return false;
+    for (int i = 0; i < SAMPLES * WIDTH; i++) rows[i] = (float)(i % 7) / 7;
+    char header[119];
+    snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", SAMPLES,
+             WIDTH);
+    fprintf(f, "\x93NUMPY%c%cv%c%-117s\n", 1, 0, 0, header);
+    bool good = fwrite(rows, sizeof rows, 1, f) == 1;
+    return fclose(f) == 0 && good;
+}
+
+static int check(bool is_right, const char *what, const weft_error *error) {
+    if (!is_right) fprintf(stderr, "%s: %s\n", what, error->text);
+    return !is_right;
+}
+
+/* With a step of one's own, until the discriminator is good or 40 iterations have run. */
+static int own(weft_error *error) {
+    weft_model *m = build();
+    weft_source *s = weft_source_open("train.npy", NULL, NULL, error);
+    weft_trainer *t = s ? own_steps(m, s, error) : NULL;
+    int wrong = check(t && weft_trainer_fit(t, error) == WEFT_OK && weft_trainer_progress(t)->iteration == 40,
+                      "own", error);
+    weft_trainer_free(t);
+    weft_source_free(s);
+    weft_model_free(m);
+    return wrong;
+}
+
+static int stopping(weft_error *error) {
+    weft_model *m = build();
+    double below = 1e9;
+    weft_hook hook = stop_below(&below);
+    weft_source *s = weft_source_open("train.npy", NULL, NULL, error);
+    weft_trainer_options how = {
+        .train = {1, (const weft_source *[]){s}, (const char *[]){"image"}}, .n_hooks = 1, .hooks = &hook};
+    weft_trainer *t = s ? weft_trainer_new(m, &how, error) : NULL;
+    int wrong = check(t && weft_trainer_fit(t, error) == WEFT_OK && weft_trainer_progress(t)->iteration == 1,
+                      "stop", error);
+    weft_trainer_free(t);
+    weft_source_free(s);
+    weft_model_free(m);
+    return wrong;
+}
+
+int main(void) {
+    weft_error error = {0};
+    weft_model *m = build();
+    int wrong = check(write_images("train.npy") && write_images("val.npy"), "files", &error);
+    choose_flow(m);
+    wrong += check(weft_model_error(m)->status == WEFT_OK, "flow", weft_model_error(m));
+    wrong += check(train(m, NULL, &error) == WEFT_OK, "train", &error);
+    wrong += own(&error) + stopping(&error);
+    weft_model_free(m);
+    return wrong != 0;
+}

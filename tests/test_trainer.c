@@ -1,0 +1,423 @@
+/* test_trainer.c - the trainer against loops written by hand over weft_run: the same bits; its epochs, hooks,
+ * validations and predictions; what is refused, stopped and gone on with. */
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BATCH = 4, SAMPLES = 46, WIDTH = 3, PER_EPOCH = SAMPLES / BATCH };
+
+/* ---- data: sample i is (i, i / 2, 1 / (i + 1)), its target the sine of i ---- */
+
+static weft_status read_sample(void *context, int64_t i, void *const *into, weft_error *error) {
+    float *x = into[0], *t = into[1];
+    (void)context, (void)error;
+    x[0] = (float)i / 40, x[1] = (float)i / 80, x[2] = 1 / (float)(i + 1);
+    *t = (float)sin((double)i);
+    return WEFT_OK;
+}
+
+static const weft_source samples = {.count = SAMPLES,
+                                    .n = 2,
+                                    .arrays = {{"x", WEFT_F32, 1, {WIDTH}}, {"t", WEFT_F32, 1, {1}}},
+                                    .read = read_sample};
+static const weft_source *const list[] = {&samples};
+#define DATA                                                                                                 \
+    { 1, list, NULL }
+
+/* ---- a model: a and b train parts of a network, val measures it, predict shows it ---- */
+
+static weft_value *network(weft_value *x) {
+    WEFT_SCOPE(x, "left") x = weft_tanh(weft_linear(x, 8, "fc"));
+    WEFT_SCOPE(x, "right") x = weft_linear(x, 1, "fc");
+    return x;
+}
+
+static weft_value *input(weft_graph *g, const char *name, int64_t width) {
+    return weft_input(g, name, WEFT_F32, WEFT_SHAPE(WEFT_BATCH, width));
+}
+
+static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern) {
+    weft_graph *g = weft_graph_new(m, name, mode);
+    weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1));
+    if (mode == WEFT_TRAIN) weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 1e-2});
+    weft_output(loss, "loss");
+}
+
+static weft_model *build(void) {
+    weft_model *m = weft_model_new("m");
+    weft_model_batch(m, BATCH);
+    add_graph(m, "a", WEFT_TRAIN, "left");
+    add_graph(m, "b", WEFT_TRAIN, "right");
+    add_graph(m, "val", WEFT_EVAL, NULL);
+    weft_output(network(input(weft_graph_new(m, "predict", WEFT_EVAL), "x", WIDTH)), "y");
+    return m;
+}
+
+/* ---- by hand ---- */
+
+typedef struct hand {
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *session;
+    weft_loader *loader;
+    weft_error e;
+} hand;
+
+static hand hand_new(const weft_model *m, uint64_t seed) {
+    hand h = {.plan = NULL};
+    weft_loader_options how = {.batch = BATCH, .shuffle = true, .drop_last = true, .seed = seed, .all = true};
+    if ((h.plan = weft_compile(m, NULL, &h.e)) && (h.store = weft_store_new(h.plan, seed, &h.e)))
+        h.session = weft_session_open(h.plan, h.store, &h.e);
+    h.loader = weft_loader_new(1, list, &how, NULL, &h.e);
+    CHECK_SAYS(h.session && h.loader, "%s", h.e.text);
+    return h;
+}
+
+static double hand_run(hand *h, const char *graph, int64_t batch) {
+    const void *data[2];
+    int64_t rows = 0;
+    float loss = 0;
+    weft_loader_seek(h->loader, batch);
+    CHECK_SAYS(weft_loader_next(h->loader, data, &rows, &h->e), "%s", h->e.text);
+    weft_feed feeds[] = {{"x", data[0], BATCH * WIDTH * 4}, {"t", data[1], BATCH * 4}};
+    weft_status status = weft_run(h->session, graph, feeds, 2, &(weft_fetch){"loss", &loss, 4}, 1, &h->e);
+    CHECK_SAYS(status == WEFT_OK, "%s", h->e.text);
+    return (double)loss;
+}
+
+static void hand_free(hand *h) {
+    weft_loader_free(h->loader);
+    weft_session_close(h->session);
+    weft_store_free(h->store);
+    weft_plan_free(h->plan);
+}
+
+/* All f32 values of two stores, bit by bit. */
+static bool stores_equal(const weft_store *a, const weft_store *b) {
+    const char *path;
+    for (int i = 0; (path = weft_store_path(a, i)); i++) {
+        weft_dtype dtype;
+        int64_t shape[WEFT_MAX_NDIM], n = 1;
+        int ndim = weft_store_shape(a, path, &dtype, shape);
+        for (int k = 0; k < ndim; k++) n *= shape[k];
+        if (dtype != WEFT_F32) continue;
+        float x[256], y[256];
+        if (n > 256 || weft_store_get(a, path, x, (size_t)n * 4, NULL) ||
+            weft_store_get(b, path, y, (size_t)n * 4, NULL) || memcmp(x, y, (size_t)n * 4) != 0)
+            return CHECK_SAYS(false, "%s differs", path);
+    }
+    return true;
+}
+
+/* ---- training ---- */
+
+static weft_trainer *trainer_of(const weft_model *m, const weft_trainer_options *o) {
+    weft_error e = {0};
+    weft_trainer *t = weft_trainer_new(m, o, &e);
+    CHECK_SAYS(t != NULL, "%s", e.text);
+    return t;
+}
+
+/* "a*2 b": two batches an iteration, b on the second; five iterations of an epoch of eleven batches. */
+TEST(a_flow_gives_the_bits_of_a_loop_by_hand) {
+    weft_error e = {0};
+    weft_model *m = build();
+    weft_flow(m, "a*2 b");
+    hand h = hand_new(m, 7);
+    double a = 0, b = 0;
+    for (int epoch = 0; epoch < 3; epoch++) {
+        weft_loader_epoch(h.loader, epoch);
+        for (int64_t k = 0; k + 2 <= PER_EPOCH; k += 2) {
+            a = (hand_run(&h, "a", k) + hand_run(&h, "a", k + 1)) / 2;
+            b = hand_run(&h, "b", k + 1);
+        }
+    }
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.seed = 7, .train = DATA, .epochs = 3});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    const weft_progress *p = weft_trainer_progress(t);
+    CHECK(p->iteration == 15 && p->iterations == 15 && p->epoch == 3 && p->samples == 15 * 2 * BATCH);
+    CHECK(weft_metrics_get(&p->train, "loss") == a && weft_metrics_get(&p->train, "b/loss") == b);
+    CHECK(isnan(weft_metrics_get(&p->train, "c/loss")));
+    CHECK(stores_equal(weft_trainer_store(t), h.store));
+    weft_trainer_free(t);
+    hand_free(&h);
+    weft_model_free(m);
+}
+
+/* The same flow, said by calls. */
+static weft_status two_and_one(weft_trainer *t, void *user, weft_error *error) {
+    ++*(int *)user;
+    weft_status status = weft_trainer_run(t, "a", WEFT_FLOW_NEXT, error);
+    if (!status) status = weft_trainer_run(t, "a", WEFT_FLOW_NEXT, error);
+    return status ? status : weft_trainer_run(t, "b", WEFT_FLOW_SAME, error);
+}
+
+TEST(a_step_of_ones_own_gives_the_same_bits) {
+    weft_error e = {0};
+    int calls = 0;
+    weft_model *m = build(), *with_flow = build();
+    weft_flow(with_flow, "a*2 b");
+    weft_trainer *own = trainer_of(
+        m, &(weft_trainer_options){.train = DATA, .epochs = 2, .train_step = two_and_one, .user = &calls});
+    weft_trainer *flow = trainer_of(with_flow, &(weft_trainer_options){.train = DATA, .epochs = 2});
+    CHECK_SAYS(weft_trainer_fit(own, &e) == WEFT_OK && weft_trainer_fit(flow, &e) == WEFT_OK, "%s", e.text);
+    CHECK(calls == 10 && stores_equal(weft_trainer_store(own), weft_trainer_store(flow)));
+    CHECK(weft_trainer_run(own, "a", WEFT_FLOW_NEXT, &e) == WEFT_ORDER);
+    CHECK_HOLDS(e.text, "within options.train_step");
+    weft_trainer_free(own);
+    weft_trainer_free(flow);
+    weft_model_free(m);
+    weft_model_free(with_flow);
+}
+
+static weft_status same_first(weft_trainer *t, void *user, weft_error *error) {
+    (void)user;
+    return weft_trainer_run(t, "a", WEFT_FLOW_SAME, error);
+}
+
+static weft_status no_such(weft_trainer *t, void *user, weft_error *error) {
+    (void)user;
+    return weft_trainer_run(t, "c", WEFT_FLOW_NEXT, error);
+}
+
+TEST(wrong_steps_are_told) {
+    static const struct {
+        weft_status (*step)(weft_trainer *, void *, weft_error *);
+        const char *says;
+    } rows[] = {{same_first, "of the run before it, which had 0"}, {no_such, "the model has no graph 'c'"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error e = {0};
+        weft_model *m = build();
+        weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .train_step = rows[i].step});
+        CHECK(weft_trainer_fit(t, &e) != WEFT_OK);
+        CHECK_HOLDS(e.text, rows[i].says);
+        weft_trainer_free(t);
+        weft_model_free(m);
+    }
+}
+
+/* ---- hooks ---- */
+
+typedef struct notes {
+    char text[4000];
+    int64_t stop_at; /* iterations; 0: not */
+    weft_status fails;
+    int freed;
+} notes;
+
+static weft_status note(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    notes *n = self;
+    const weft_progress *p = weft_trainer_progress(t);
+    size_t at = strlen(n->text);
+    (void)error;
+    snprintf(n->text + at, sizeof n->text - at, "%s %d.%d\n", weft_point_name(point), (int)p->epoch,
+             (int)p->iteration);
+    if (point == WEFT_AFTER_ITERATION && p->iteration == n->stop_at) weft_trainer_stop(t);
+    return point == WEFT_AFTER_ITERATION ? n->fails : WEFT_OK;
+}
+
+static void note_end(void *self) {
+    ((notes *)self)->freed++;
+}
+
+#define NOTES(n)                                                                                             \
+    (weft_hook) {                                                                                            \
+        "notes", note, note_end, NULL, (n)                                                                   \
+    }
+
+TEST(hooks_are_called_at_every_point_in_order) {
+    weft_error e = {0};
+    notes n = {.text = ""};
+    weft_model *m = build();
+    weft_flow(m, "a*5 b");
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA,
+                                                            .val = DATA,
+                                                            .test = DATA,
+                                                            .epochs = 2,
+                                                            .val_epochs = 2,
+                                                            .n_hooks = 1,
+                                                            .hooks = &NOTES(&n)});
+    CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_test(t, NULL, &e) == WEFT_OK, "%s", e.text);
+    CHECK_SAYS(weft_trainer_save(t, "/tmp/weft_trainer.safetensors", false, &e) == WEFT_OK, "%s", e.text);
+    CHECK_TEXT(
+        n.text,
+        "before_run 0.0\nbefore_epoch 0.0\nbefore_iteration 0.0\nafter_iteration 0.1\nbefore_iteration 0.1\n"
+        "after_iteration 0.2\nafter_epoch 0.2\nbefore_epoch 1.2\nbefore_iteration 1.2\nafter_iteration 1.3\n"
+        "before_iteration 1.3\nafter_iteration 1.4\nbefore_val 1.4\nafter_val 1.4\nafter_epoch 1.4\n"
+        "after_run 2.4\nbefore_test 2.4\nafter_test 2.4\nbefore_save 2.4\nafter_save 2.4\n");
+    weft_trainer_free(t);
+    CHECK(n.freed == 1);
+    weft_model_free(m);
+    unlink("/tmp/weft_trainer.safetensors");
+}
+
+TEST(a_stopped_training_goes_on_to_the_same_bits) {
+    weft_error e = {0};
+    for (int stop = 1; stop < 2 * PER_EPOCH; stop++) {
+        notes n = {.stop_at = stop};
+        weft_model *m = build();
+        weft_trainer *t = trainer_of(
+            m, &(weft_trainer_options){.train = DATA, .epochs = 2, .n_hooks = 1, .hooks = &NOTES(&n)});
+        weft_trainer *whole = trainer_of(m, &(weft_trainer_options){.train = DATA, .epochs = 2});
+        CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+        CHECK(weft_trainer_progress(t)->iteration == stop);
+        CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_fit(whole, &e) == WEFT_OK, "%s",
+                   e.text);
+        CHECK(weft_trainer_progress(t)->iteration == 2 * PER_EPOCH);
+        CHECK(stores_equal(weft_trainer_store(t), weft_trainer_store(whole)));
+        weft_trainer_free(t);
+        weft_trainer_free(whole);
+        weft_model_free(m);
+    }
+}
+
+TEST(a_hook_that_fails_ends_the_loop) {
+    weft_error e = {0};
+    notes n = {.fails = WEFT_IO};
+    weft_model *m = build();
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &NOTES(&n)});
+    CHECK(weft_trainer_fit(t, &e) == WEFT_IO && weft_trainer_progress(t)->iteration == 1);
+    CHECK_HOLDS(e.text, "a hook failed");
+    CHECK_HOLDS(n.text, "after_run");
+    weft_trainer_free(t);
+    CHECK(!weft_trainer_new(m, &(weft_trainer_options){.epochs = -1, .n_hooks = 1, .hooks = &NOTES(&n)}, &e));
+    CHECK(n.freed == 2);
+    weft_model_free(m);
+}
+
+/* ---- evaluation ---- */
+
+/* Means over samples: the last batch has two rows. */
+TEST(validation_counts_every_sample_once) {
+    weft_error e = {0};
+    weft_metrics all, one;
+    double sum = 0;
+    int64_t count = 0;
+    weft_model *m = build();
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA});
+    CHECK_SAYS(weft_trainer_validate(t, &all, &e) == WEFT_OK && all.samples == SAMPLES, "%s", e.text);
+    double mean = weft_metrics_get(&all, "loss");
+    for (int i = 0; i <= PER_EPOCH; i++) {
+        CHECK_SAYS(weft_trainer_val_step(t, &one, &e) == WEFT_OK, "%s", e.text);
+        CHECK(one.samples == (i < PER_EPOCH ? BATCH : SAMPLES % BATCH));
+        sum += weft_metrics_get(&one, "loss") * (double)one.samples;
+        count += one.samples;
+    }
+    CHECK(count == SAMPLES && fabs(sum / SAMPLES - mean) < 1e-12);
+    CHECK(weft_trainer_val_step(t, &one, &e) == WEFT_OK && one.samples == 0 && one.n == 0);
+    CHECK(weft_trainer_val_step(t, &one, &e) == WEFT_OK && one.samples == BATCH);
+    CHECK(weft_trainer_test(t, &one, &e) == WEFT_ORDER);
+    CHECK_HOLDS(e.text, "set options.test");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* A trainer of one graph needs no training; its predictions have the order of the samples. */
+TEST(predictions_are_rows_in_the_order_of_samples) {
+    weft_error e = {0};
+    weft_model *m = build();
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.compile.graph = "predict"});
+    weft_source only_x = samples;
+    weft_dataset data = {1, (const weft_source *[]){&only_x}, (const char *[]){"x", NULL}};
+    weft_array *all = weft_trainer_predict(t, NULL, NULL, &data, &e);
+    int64_t shape[WEFT_MAX_NDIM];
+    CHECK_SAYS(all && weft_array_shape(all, shape) == 2 && shape[0] == SAMPLES && shape[1] == 1, "%s",
+               e.text);
+    only_x.count = 1;
+    weft_array *first = weft_trainer_predict(t, "predict", "y", &data, &e);
+    CHECK_SAYS(first && fabsf(*(const float *)weft_array_data(first) - *(const float *)weft_array_data(all)) <
+                            1e-6F,
+               "%s", e.text);
+    CHECK(!weft_trainer_predict(t, "predict", "z", &data, &e));
+    CHECK_HOLDS(e.text, "graph predict has no output 'z'");
+    CHECK(weft_trainer_fit(t, &e) == WEFT_ORDER);
+    weft_array_free(all);
+    weft_array_free(first);
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* ---- numbers that are none ---- */
+
+static void poison(weft_trainer *t) {
+    float nan[8 * WIDTH];
+    weft_error e = {0};
+    for (int i = 0; i < 8 * WIDTH; i++) nan[i] = NAN;
+    CHECK_SAYS(weft_store_set(weft_trainer_store(t), "left/fc/weight", nan, sizeof nan, &e) == WEFT_OK, "%s",
+               e.text);
+}
+
+TEST(numbers_that_are_none_end_the_training) {
+    weft_error e = {0};
+    weft_model *m = build();
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA});
+    poison(t);
+    CHECK(weft_trainer_fit(t, &e) == WEFT_DATA && weft_trainer_progress(t)->iteration == 1);
+    CHECK_HOLDS(e.text, "step 1: loss is nan");
+    weft_trainer_free(t);
+    t = trainer_of(m, &(weft_trainer_options){.train = DATA, .keep_going = true});
+    poison(t);
+    CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_progress(t)->iteration == PER_EPOCH);
+    CHECK(weft_trainer_check(t, &e) == WEFT_DATA);
+    CHECK_HOLDS(e.text, "the weights are not finite");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* ---- options ---- */
+
+TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
+    static const weft_hook broken = {.name = "broken"};
+    const weft_source *const none[] = {NULL};
+    const char *const twice[] = {"x", "x"}, *const wrong[] = {"x", "z"};
+    const struct {
+        const char *error;
+        weft_trainer_options options;
+    } rows[] = {
+        {NULL, {.train = DATA}},
+        {NULL, {.train = DATA, .iterations = 3, .seed = 5, .in_order = true, .metrics_every = 2}},
+        {NULL, {.train = DATA, .epochs = 2, .val = DATA, .val_epochs = -1, .val_iterations = 3}},
+        {NULL, {.train = DATA, .val = DATA, .val_graph = "val", .test = DATA, .test_graph = "val"}},
+        {NULL, {.train = DATA, .train_step = two_and_one, .user = (void *)none, .keep_going = true}},
+        {"is not fed: no data have its name", {.epochs = 1}},
+        {"must not be negative", {.train = DATA, .epochs = -1}},
+        {"must not be negative", {.train = DATA, .iterations = -1}},
+        {"must not be negative", {.train = DATA, .val_epochs = -2}},
+        {"must not be negative", {.train = DATA, .val_iterations = -1}},
+        {"must not be negative", {.train = DATA, .metrics_every = -1}},
+        {"2 hooks are said", {.train = DATA, .n_hooks = 2}},
+        {"hook 0 could not be made", {.train = DATA, .n_hooks = 1, .hooks = &broken}},
+        {"no graph 'vol'", {.train = DATA, .val = DATA, .val_graph = "vol"}},
+        {"no graph 'tost'", {.train = DATA, .test = DATA, .test_graph = "tost"}},
+        {"source 0 is NULL", {.train = {1, none, NULL}}},
+        {"2 sources are said", {.train = {2, NULL, NULL}}},
+        {"two arrays feed this input", {.train = {1, list, twice}}},
+        {"input t f32[4,1] is not fed", {.train = {1, list, wrong}}},
+        {"46 samples are fewer than a batch of 64", {.train = DATA, .compile.batch = 64}},
+        {"no graph 'c'", {.train = DATA, .compile.graph = "c"}},
+        {"takes 16 batches on all ranks, and the data have 11", {.train = DATA, .compile.accumulate = 16}},
+    };
+    weft_model *m = build();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error e = {0};
+        weft_trainer *t = weft_trainer_new(m, &rows[i].options, &e);
+        CHECK_SAYS(!t == (rows[i].error != NULL) && (t || strstr(e.text, rows[i].error)), "row %zu: '%s'", i,
+                   e.text);
+        weft_trainer_free(t);
+    }
+    CHECK(!weft_trainer_new(NULL, NULL, NULL) && !weft_trainer_new(m, NULL, NULL));
+    weft_model_free(m);
+}
+
+SUITE("trainer",
+      {T(a_flow_gives_the_bits_of_a_loop_by_hand), T(a_step_of_ones_own_gives_the_same_bits),
+       T(wrong_steps_are_told), T(hooks_are_called_at_every_point_in_order),
+       T(a_stopped_training_goes_on_to_the_same_bits), T(a_hook_that_fails_ends_the_loop),
+       T(validation_counts_every_sample_once), T(predictions_are_rows_in_the_order_of_samples),
+       T(numbers_that_are_none_end_the_training), T(every_option_of_a_trainer_has_a_default_or_an_error)})

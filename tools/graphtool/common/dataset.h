@@ -1,0 +1,28 @@
+/* dataset.h - the data of a command: files of NAME=FILE options as sources, or synthetic batches. */
+#ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_DATASET_H
+#define WEFT_TOOLS_GRAPHTOOL_COMMON_DATASET_H
+
+#include "tools/graphtool/common/tools.h"
+
+enum { SYNTHETIC_BATCHES = 8 };
+
+typedef struct dataset {
+    weft_dataset of; /* of.names: the input that each array feeds, NULL for one that feeds none */
+    weft_source *files[OPTIONS_MAX_DATA]; /* NULL: synthetic */
+    weft_array *arrays[OPTIONS_MAX_DATA]; /* synthetic ones */
+    weft_source rows[OPTIONS_MAX_DATA];   /* and their rows as sources */
+    const weft_source *sources[OPTIONS_MAX_DATA];
+    char *names[OPTIONS_MAX_DATA];
+    int n_names;
+} dataset;
+
+/* Opens the files of NAME[,NAME...]=FILE[:option=value,...] options (weft/source.h). Returns -1, or the
+ * exit status after it has printed the error; call dataset_close in either case. */
+int dataset_load(dataset *d, const text_list *files);
+/* Fixed-seed numbers for every input of the model's training graphs, SYNTHETIC_BATCHES batches of them:
+ * normal ones for floating point, and integers below the limit that the graph implies (classes of a loss,
+ * rows of an embedding, otherwise 256 for u8). */
+int dataset_synthetic(dataset *d, const weft_model *m, const weft_plan *plan, const options *o);
+void dataset_close(dataset *d);
+
+#endif
