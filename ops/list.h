@@ -147,6 +147,7 @@ X(loss_scale)
 X(accumulate)
 X(sgd_update)
 X(adam_update)
+X(renew)
 /* normalization and losses */
 X(softmax)
 X(log_softmax)

@@ -217,17 +217,19 @@ def check_op_files():
 
 def check_optimizers(write):
     names, header = rows_of("ops/optimizer/list.h"), read("include/weft/train.h")
-    old = re.search(r"const char \*type; /\*\*< .*? \*/", header)[0]
-    line = "const char *type; /**< " + ", ".join(f'"{name}"' for name in names) + " */"
+    old = re.search(r"    /\*\* Capitals do not matter.*? \*/\n", header, re.S)[0]
+    words = "Capitals do not matter. One of weft_define_optimizer(), or " + ", ".join(f'"{name}"' for name in names)
+    line = "    /** " + "\n     * ".join(textwrap.wrap(words, 100)) + " */\n"
     if write:
         (ROOT / "include/weft/train.h").write_text(header.replace(old, line))
     elif old != line:
-        tell("include/weft/train.h", f"weft_optimizer needs the line (tools/dev.sh docs writes it)\n    {line}")
+        tell("include/weft/train.h", f"weft_optimizer needs these lines (tools/dev.sh docs writes them)\n{line}")
     for file in sources(*LIBRARY):
         text = read(file)
         own = re.findall(r"^const optimizer_kind optimizer_(\w+) =", text, re.M)
         for name in names:
-            if f'"{name}"' in text and name not in own:
+            # amsgrad is a flag of adam too
+            if re.search(rf'(?<!, )"{name}"', text) and name not in own:
                 tell(file, f'"{name}" is spelt out: only the file of optimizer_{name} may')
         for op in set(re.findall(r"weft_op_(\w+_update)\b", text)):
             if not file.startswith("ops/"):

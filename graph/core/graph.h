@@ -171,8 +171,9 @@ struct weft_model {
     /* settings of weft_precision: graph/core/precision.h */
     struct precision_entry *precisions, **precisions_end;
     struct flow_entry *flows, **flows_end; /* of weft_flow: graph/core/flow.h */
-    weft_error error; /* the first error, which later calls keep; WEFT_OK: none */
-    const char *file; /* source line from weft_at; the next builder call takes it */
+    struct own_optimizer *own; /* of weft_define_optimizer, the last first: graph/core/minimize.h */
+    weft_error error;          /* the first error, which later calls keep; WEFT_OK: none */
+    const char *file;          /* source line from weft_at; the next builder call takes it */
     int line;
 };
 
@@ -309,6 +310,11 @@ void variable_note_added(weft_node *n);
 void variable_note_removed(const weft_node *n);
 
 /* ---- whole graphs ---- */
+/* A graph that is not in the model's list, so that no program is made of it. NULL: no memory. */
+weft_graph *graph_apart(weft_model *m, const char *name, weft_mode mode);
+/* Repeats one call in graph g, with its scope and source line. map[id] is the copy of the source's value
+ * with that id. */
+bool node_replay(const weft_node *n, weft_graph *g, weft_value **map);
 /* Repeats the builder calls of `from` in `model` as graph `name`, at the batch size of `model`, which must
  * hold the variables already. NULL after recording an error. */
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name);

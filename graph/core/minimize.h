@@ -18,38 +18,106 @@ typedef struct minimize_attrs {
 enum { MINIMIZE_LOSS_SCALE = 65536, MINIMIZE_GROWTH_INTERVAL = 2000 };
 enum { MINIMIZE_MAX_PATTERN = 512 /* bytes of a parameter group's pattern, NUL included */ };
 
-/* ---- optimizers: each is a row in the file of its update op; ops/optimizer/list.h lists them ---- */
-enum { OPTIMIZER_SLOTS = 3, OPTIMIZER_FIELDS = 6 };
+/* ---- optimizers: each is a row in a file of ops/optimizer, whose list.h has them all, or is a model's own
+ * ---- */
+enum { OPTIMIZER_SLOTS = WEFT_MAX_SLOTS, OPTIMIZER_FIELDS = 8 };
 
 typedef struct optimizer_number {
     const char *name;
     double value;
 } optimizer_number;
 
-/* An optimizer. All of them update element by element, so that any range of a bucket can be updated alone.
+/* A state tensor: PyTorch's name of it, and what it begins as. The offsets are in minimize_attrs; 0: none. */
+typedef struct optimizer_slot_kind {
+    const char *name;
+    size_t need;         /* a double that is 0 where there is no such state */
+    size_t flag;         /* a bool that is false where there is none */
+    size_t initial_from; /* a double: what it begins as */
+    double initial;      /* the same, of a model's own optimizers */
+} optimizer_slot_kind;
+
+/* An optimizer. Its step is one op over a flat buffer (`update`), or is built from ops (`build`), over flat
+ * buffers where every op of it is pointwise, else parameter by parameter.
  * Attributes of `update` get the values of the fields of minimize_attrs with their names; lr_scale and
  * weight_decay are those of the parameter group. */
 typedef struct optimizer_kind {
     const char *type;
-    /* operands: bucket or shard, gradients, slots..., lr, step, scale, momentum, decay */
+    /* operands: bucket or shard, gradients, slots..., lr, step, scale, momentum, decay; NULL: none */
     const weft_op *update;
+    /* Replaces u->parameter and u->slots by their new values; a: with the weight_decay of the parameter
+     * group. With an `update`, only where that cannot do it: amsgrad. */
+    void (*build)(weft_update *u, const minimize_attrs *a);
     /* Fields of weft_optimizer that this optimizer reads and some others do not; NULL ends. */
     const char *fields[OPTIMIZER_FIELDS + 1];
     /* Defaults that differ from the common ones; an entry without a name ends. */
     optimizer_number defaults[OPTIMIZER_FIELDS];
     optimizer_number sets; /* an attribute of `update` that distinguishes optimizers with the same op */
-    const char *slots[OPTIMIZER_SLOTS + 1]; /* PyTorch's names of the state tensors; NULL ends */
-    /* Offset in minimize_attrs of a double that is 0 when there are no slots; 0: there always are. */
-    size_t slots_need;
+    optimizer_slot_kind slots[OPTIMIZER_SLOTS]; /* ends at the first without a name */
+    /* u->numbers[0] is the product of update_product() over the steps so far, this one included */
+    bool has_product;
+    bool is_for_matrices; /* parameters of other than two axes are refused */
     /* the rule of PyTorch's constructor that `a` breaks; NULL: none */
     const char *(*broken)(const minimize_attrs *a);
+    const struct own_optimizer *own; /* NULL for Weft's */
 } optimizer_kind;
 
-/* By place in the list (NULL past its end), and by weft_optimizer.type (NULL: there is none). */
+/* By place in the list (NULL past its end). */
 const optimizer_kind *optimizer_at(int index);
-const optimizer_kind *optimizer_find(const char *type);
+/* By weft_optimizer.type, the model's own among them; NULL: there is none. m may be NULL. */
+const optimizer_kind *optimizer_find(const weft_model *m, const char *type);
+/* The same for what people write: capitals count as small letters, as in "AdamW". */
+const optimizer_kind *optimizer_spelt(const weft_model *m, const char *type);
 /* Whether the optimizer reads a field that not all optimizers read. */
 bool optimizer_reads(const optimizer_kind *kind, const char *field);
+/* Whether training with these settings needs the state number `slot`. */
+bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
+/* Whether the step is built from ops. */
+bool optimizer_is_built(const minimize_attrs *a, const optimizer_kind *kind);
+/* *answer: whether every op of the step is pointwise, so that any range of a flat buffer can be updated
+ * alone, which is found out by building it in a model of its own. False when memory is out. */
+bool optimizer_is_elementwise(const weft_env *env, const optimizer_kind *kind, const minimize_attrs *a,
+                              bool *answer);
+/* Builds the step in the graph of u's values. False after recording the model's error. */
+bool optimizer_build(const optimizer_kind *kind, weft_update *u, const minimize_attrs *a);
+/* The factor of u->numbers[0] at u->step. */
+weft_value *update_product(weft_value *step, const minimize_attrs *a);
+
+/* ---- a model's own optimizers (ops/optimizer/own.c) ---- */
+
+/* A step as calls: a graph apart from the model's others. Its inputs are "parameter", "gradient", "lr",
+ * "step", "weight_decay", and slots and numbers by their names; its outputs "parameter" and slots by their
+ * names. */
+typedef struct update_record {
+    struct update_record *next;
+    weft_graph *graph;
+    tensor_type type; /* of the parameter */
+} update_record;
+
+typedef struct own_optimizer {
+    struct own_optimizer *next;
+    optimizer_kind kind;
+    void (*build)(weft_update *u); /* NULL: it comes from a file or a text */
+    void *context;
+    update_record *records; /* one where is_elementwise, else one for each shape */
+    bool is_elementwise;
+} own_optimizer;
+
+enum {
+    MODEL_MAX_OWN = 64,      /* own optimizers of a model */
+    MODEL_MAX_RECORDS = 1024 /* recorded updates of one */
+};
+
+/* Adds an optimizer without records. False after recording the model's error, as those below. */
+own_optimizer *own_optimizer_new(weft_model *m, const weft_optimizer_definition *d);
+/* Begins a record: a graph without nodes, whose calls the caller makes. */
+weft_graph *own_record_begin(weft_model *m, own_optimizer *o);
+/* Checks the calls and outputs of a record, and adds it to those of the optimizer. */
+bool own_record_end(weft_model *m, own_optimizer *o, weft_graph *g);
+/* Records the step for each shape of the trainable parameters under `pattern`, where that is needed. */
+bool own_record_shapes(weft_model *m, const optimizer_kind *kind, const char *pattern);
+/* Copies own optimizers to a model that has none. */
+bool own_optimizers_copy(const weft_model *from, weft_model *to);
+
 /* Whether a graph has a `minimize` node, so that it updates parameters (ops/structure/minimize.c). */
 bool graph_trains(const weft_graph *g);
 

@@ -77,10 +77,18 @@ weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
     if (graph_find(m, name))
         return model_fail(m, NULL, WEFT_NAME, "there is a graph '%s' already: give this one another name",
                           name);
+    weft_graph *g = graph_apart(m, name, mode);
+    if (!g || !table_add(&m->by_name, &m->arena, g->name, g))
+        return model_fail(m, NULL, WEFT_MEMORY, "graph %s: out of memory", name);
+    *m->graphs_end = g;
+    m->graphs_end = &g->next;
+    return g;
+}
+
+weft_graph *graph_apart(weft_model *m, const char *name, weft_mode mode) {
     weft_graph *g = arena_new(&m->arena, sizeof *g);
     scope_entry *top = arena_new(&m->arena, sizeof *top);
-    if (!g || !top || !(g->name = arena_copy(&m->arena, name)) ||
-        !table_add(&m->by_name, &m->arena, g->name, g))
+    if (!g || !top || !(g->name = arena_copy(&m->arena, name)))
         return model_fail(m, NULL, WEFT_MEMORY, "graph %s: out of memory", name);
     /* Always finds the path that weft_model_new_in has interned. */
     top->path = scope_intern(m, "");
@@ -88,8 +96,6 @@ weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
     g->mode = mode;
     g->scope = top;
     g->outputs_end = &g->outputs;
-    *m->graphs_end = g;
-    m->graphs_end = &g->next;
     return g;
 }
 

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* Repeats one call with its scope and source line. map[id] is the copy of the source's value with that id. */
-static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
+bool node_replay(const weft_node *n, weft_graph *g, weft_value **map) {
     arena *a = &g->model->arena;
     weft_value **in = arena_new_array(a, (size_t)n->n_in + 1, sizeof *in);
     const char *scope = scope_intern(g->model, n->scope);
@@ -64,7 +63,7 @@ weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *
     weft_value **map = arena_new_array(&model->arena, (size_t)from->next_id + 1, sizeof *map);
     if (!map) return model_fail(model, g, WEFT_MEMORY, "replay: out of memory");
     for (const weft_node *n = from->first; g && n; n = n->next)
-        if (!replay_node(n, g, map)) return batch_misfit(from->model, model);
+        if (!node_replay(n, g, map)) return batch_misfit(from->model, model);
     for (const graph_output *o = from->outputs; g && o; o = o->next) weft_output(map[o->value->id], o->name);
     return model_ok(model) ? g : NULL;
 }

@@ -1,6 +1,7 @@
 /* variable.c - parameters and state: found by path or made; in a graph one node, or a chain of assigns, gives
  * the value of each (I4). Layers of several graphs that name one path share one variable, so shapes and kinds
  * must agree. */
+#include "graph/core/minimize.h"
 #include "graph/core/ddp.h"
 #include "graph/core/flow.h"
 #include "graph/core/precision.h"
@@ -282,5 +283,6 @@ weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
     for (const ddp_entry *e = from->ddps; e; e = e->next) ddp_set(m, e->path, &e->attrs);
     for (const precision_entry *e = from->precisions; e; e = e->next) precision_set(m, e->path, e->dtype);
     for (const flow_entry *e = from->flows; e; e = e->next) flow_set(m, e->name, e->n, e->steps);
+    own_optimizers_copy(from, m); /* an error stays in the model */
     return m;
 }

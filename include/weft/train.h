@@ -51,22 +51,45 @@ typedef struct weft_param_group {
  * beside them and WEFT_ZERO a true 0. Errors are: other negative numbers, numbers that are not finite, and
  * fields that are set though the optimizer (or the schedule) does not have them. */
 typedef struct weft_optimizer {
-    const char *type; /**< "sgd", "adam", "adamw" */
+    /** Capitals do not matter. One of weft_define_optimizer(), or "sgd", "asgd", "rprop", "adam", "adamw",
+     * "amsgrad", "rmsprop", "adagrad", "adadelta", "adafactor", "adamax", "nadam", "radam", "lamb",
+     * "lars", "lion", "muon" */
+    const char *type;
     /** Identity of its state (moments, step, learning rate). Calls of several graphs that share a name must
      * agree in all settings below; else weft_compile() names the field that differs. NULL: type + ":" + the
      * pattern given to weft_minimize(). */
     const char *name;
-    double lr;              /**< learning rate; 0: 1e-3 */
-    double momentum;        /**< sgd; 0: none */
-    double dampening;       /**< sgd with momentum; 0 to 1 */
-    bool nesterov;          /**< sgd; needs momentum > 0 and dampening 0 */
-    double beta1;           /**< adam, adamw: decay of the first moment, below 1; 0: 0.9 */
-    double beta2;           /**< adam, adamw: decay of the second moment, below 1; 0: 0.999 */
-    double eps;             /**< adam, adamw: added to the root of the second moment; 0: 1e-8 */
-    double weight_decay;    /**< sgd, adam: added to the gradient, 0: none; adamw: decoupled, 0: 1e-2 */
-    double clip_norm;       /**< gradients are scaled to at most this global 2-norm; 0: no clipping */
-    weft_schedule schedule; /**< zeroes: a constant learning rate */
-    int n_groups;           /**< number of groups; 0: none, and `groups` NULL */
+    double lr;           /**< learning rate; 0: 1e-3 */
+    double momentum;     /**< sgd, rmsprop, lars: 0: none; muon: 0: 0.95 */
+    double dampening;    /**< sgd with momentum; 0 to 1 */
+    bool nesterov;       /**< sgd; needs momentum > 0 and dampening 0 */
+    double beta1;        /**< adam and its kin, lamb, lion: decay of the first moment, below 1; 0: 0.9 */
+    double beta2;        /**< the same of the second moment; 0: 0.999, lion 0.99 */
+    double eps;          /**< added to a denominator; 0: 1e-8; adagrad 1e-10, adadelta and lamb 1e-6, muon
+                             * 1e-7; adafactor: eps1, 0: 2^-23 */
+    double weight_decay; /**< added to the gradient, 0: none; adamw, lamb, lion, muon, adafactor, and with
+                             * decoupled_weight_decay: apart from it; adamw 0: 1e-2, muon 0: 0.1 */
+    double alpha;        /**< rmsprop: decay of the mean square, 0: 0.99; asgd: power of eta, 0: 0.75 */
+    double rho;          /**< adadelta: decay of the mean squares; 0: 0.9 */
+    double lr_decay;     /**< adagrad: lr / (1 + (step - 1) lr_decay); 0: none */
+    double initial_accumulator;  /**< adagrad: where its sum begins (initial_accumulator_value); 0: 0 */
+    double lambd;                /**< asgd: decay of the weights; 0: 1e-4 */
+    double t0;                   /**< asgd: the step at which averaging begins; 0: 1e6 */
+    double eta_minus;            /**< rprop: factor on the step size after a change of sign; 0: 0.5 */
+    double eta_plus;             /**< rprop: the factor otherwise; 0: 1.2 */
+    double step_min;             /**< rprop: smallest step size; 0: 1e-6 */
+    double step_max;             /**< rprop: largest step size; 0: 50 */
+    double momentum_decay;       /**< nadam: how beta1 grows with the steps; 0: 4e-3 */
+    double beta2_decay;          /**< adafactor: 1 - beta2 is step^-beta2_decay; 0: 0.8 (in PyTorch -0.8) */
+    double eps2;                 /**< adafactor: least root mean square of a parameter; 0: 1e-3 */
+    double update_rms;           /**< adafactor: most root mean square of an update (d), at least 1; 0: 1 */
+    double trust;                /**< lars: the trust coefficient; 0: 1e-3 */
+    bool centered;               /**< rmsprop: divides by the deviation, not by the mean square */
+    bool amsgrad;                /**< adam, adamw: by the largest second moment so far */
+    bool decoupled_weight_decay; /**< nadam, radam: weight_decay as adamw's */
+    double clip_norm;            /**< gradients are scaled to at most this global 2-norm; 0: no clipping */
+    weft_schedule schedule;      /**< zeroes: a constant learning rate */
+    int n_groups;                /**< number of groups; 0: none, and `groups` NULL */
     const weft_param_group *groups; /**< n_groups of them */
     /** Where the graph computes in f16 (weft_precision()): the first factor on the loss, at most 2^120; 0:
      * 65536. Gradients are those of the loss times this factor. A step whose gradients overflow changes
@@ -88,6 +111,61 @@ typedef struct weft_optimizer {
  * calls in one graph train the same one. (Calls in two graphs may train the same one, each with its own
  * optimizer or both with one.) `*optimizer` is copied. */
 WEFT_API weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *optimizer);
+
+/* ---- an optimizer of one's own ---- */
+
+enum {
+    WEFT_MAX_SLOTS = 4,   /**< tensors of state that an optimizer keeps for a parameter */
+    WEFT_MAX_NUMBERS = 6, /**< hyperparameters that an optimizer of one's own reads */
+};
+
+/** State that an optimizer keeps for each parameter, in the parameter's shape. */
+typedef struct weft_slot {
+    const char *name; /**< of the tensor in weights files; letters, digits, '_' */
+    double initial;   /**< what it holds before the first step */
+} weft_slot;
+
+/** A number field of weft_optimizer that an optimizer of one's own reads. */
+typedef struct weft_number {
+    const char *field; /**< "momentum", "beta1", "eps", "alpha", ...; not those that all optimizers have */
+    double value;      /**< what 0 means there */
+} weft_number;
+
+/** One step of an optimizer, as its builder sees it. The builder makes the new values from the old ones by
+ * the functions of weft/ops.h, and puts them in their place: parameter and slots. Nothing is to be done about
+ * ranks, micro-batches, loss scales and clipping: the gradient is the finished one, and a step that f16 skips
+ * changes nothing, whatever was built. Numbers are f64[], so that 1 - beta2 keeps its digits; operations on
+ * them are cheap. */
+typedef struct weft_update {
+    weft_value *parameter; /**< in and out; of any shape, and one floating-point type with what follows */
+    weft_value *gradient;  /**< of the parameter's shape */
+    weft_value *slots[WEFT_MAX_SLOTS];     /**< in and out; in the order of the definition */
+    weft_value *lr;                        /**< f64[]: by schedule and parameter group */
+    weft_value *step;                      /**< f64[]: 1 at the first step */
+    weft_value *weight_decay;              /**< f64[]: of the parameter group */
+    weft_value *numbers[WEFT_MAX_NUMBERS]; /**< f64[]: in the order of the definition */
+    void *context;                         /**< of the definition; NULL for Weft's own */
+} weft_update;
+
+/** x times a number of an update, f64[], in x's type. */
+WEFT_API weft_value *weft_update_scale(weft_value *x, weft_value *number);
+
+/** An optimizer of one's own. */
+typedef struct weft_optimizer_definition {
+    const char *type;                /**< for weft_optimizer.type: letters, digits, '_'; not one of Weft's */
+    weft_slot slots[WEFT_MAX_SLOTS]; /**< ends at the first without a name */
+    weft_number numbers[WEFT_MAX_NUMBERS]; /**< ends at the first without a field */
+    /** Builds one step. It runs while weft_define_optimizer() and weft_minimize() do, never later: what it
+     * builds is recorded in the model and its files. Operations that work element by element are recorded
+     * once and hold for parameters of all shapes together; any other update is recorded for each shape among
+     * the parameters. */
+    void (*build)(weft_update *update);
+    void *context; /**< passed on to `build` */
+} weft_optimizer_definition;
+
+/** Defines a type of optimizer for weft_minimize() calls of this model. `*definition` is copied.
+ * WEFT_ARGUMENT when the definition breaks a rule above, or its update does. */
+WEFT_API weft_status weft_define_optimizer(weft_model *model, const weft_optimizer_definition *definition);
 
 /** Parameters whose path matches are trained by no weft_minimize(), before or after this call. Patterns are
  * as those of weft_minimize(). WEFT_NAME when one matches nothing. */

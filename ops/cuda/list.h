@@ -64,6 +64,7 @@ RUN(loss_scale)
 RUN(accumulate)
 RUN(sgd_update)
 RUN(adam_update)
+RUN(renew)
 /* norms, losses, softmax */
 RUN(softmax)
 RUN(log_softmax)

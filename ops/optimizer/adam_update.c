@@ -5,9 +5,8 @@
  *     p -= lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
  * beta1 and weight_decay are multiplied by their factors of the step.
  * Kingma and Ba, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter, arXiv 1711.05101, algorithm 2. */
+#include "ops/optimizer/build.h"
 #include "ops/optimizer/update.h"
-
-#include "graph/core/minimize.h"
 
 #include <math.h>
 
@@ -96,11 +95,20 @@ static const char *broken(const minimize_attrs *a) {
     return a->eps < 0 ? "eps must not be negative" : NULL;
 }
 
+static void build_adam(weft_update *u, const minimize_attrs *a) {
+    build_amsgrad(u, a, false);
+}
+
+static void build_adamw(weft_update *u, const minimize_attrs *a) {
+    build_amsgrad(u, a, true);
+}
+
 const optimizer_kind optimizer_adam = {
     .type = "adam",
     .update = &weft_op_adam_update,
-    .fields = {"beta1", "beta2", "eps"},
-    .slots = {"exp_avg", "exp_avg_sq"},
+    .fields = {"beta1", "beta2", "eps", "amsgrad"},
+    .build = build_adam,
+    .slots = {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", .flag = offsetof(minimize_attrs, amsgrad)}},
     .broken = broken,
 };
 
@@ -108,9 +116,10 @@ const optimizer_kind optimizer_adam = {
 const optimizer_kind optimizer_adamw = {
     .type = "adamw",
     .update = &weft_op_adam_update,
-    .fields = {"beta1", "beta2", "eps"},
+    .fields = {"beta1", "beta2", "eps", "amsgrad"},
     .defaults = {{"weight_decay", 1e-2}},
     .sets = {"decoupled", 1},
-    .slots = {"exp_avg", "exp_avg_sq"},
+    .build = build_adamw,
+    .slots = {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", .flag = offsetof(minimize_attrs, amsgrad)}},
     .broken = broken,
 };

@@ -1,4 +1,19 @@
-/* list.h - every optimizer, by weft_optimizer.type: optimizer_NAME is in the file of its update op. */
+/* list.h - every optimizer, by weft_optimizer.type: optimizer_NAME is in the file of its update op, or of its
+ * builder. */
 X(sgd)
+X(asgd)
+X(rprop)
 X(adam)
 X(adamw)
+X(amsgrad)
+X(rmsprop)
+X(adagrad)
+X(adadelta)
+X(adafactor)
+X(adamax)
+X(nadam)
+X(radam)
+X(lamb)
+X(lars)
+X(lion)
+X(muon)

@@ -96,7 +96,6 @@ const optimizer_kind optimizer_sgd = {
     .type = "sgd",
     .update = &weft_op_sgd_update,
     .fields = {"momentum", "dampening", "nesterov"},
-    .slots = {"momentum_buffer"},
-    .slots_need = offsetof(minimize_attrs, momentum),
+    .slots = {{"momentum_buffer", .need = offsetof(minimize_attrs, momentum)}},
     .broken = broken,
 };

@@ -1,7 +1,9 @@
-/* table.c - ops/optimizer/list.h as a table, by place and by weft_optimizer.type. */
+/* table.c - ops/optimizer/list.h as a table, by place and by weft_optimizer.type, and questions about its
+ * rows. */
 #include "graph/core/minimize.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define X(name) extern const optimizer_kind optimizer_##name;
 #include "ops/optimizer/list.h"
@@ -19,14 +21,36 @@ const optimizer_kind *optimizer_at(int index) {
 }
 
 /* Linear: there are a few optimizers. */
-const optimizer_kind *optimizer_find(const char *type) {
-    int i = 0;
-    while (type && table[i] && strcmp(table[i]->type, type)) i++;
-    return type ? table[i] : NULL;
+static const optimizer_kind *find(const weft_model *m, const char *type,
+                                  int (*compare)(const char *, const char *)) {
+    for (const own_optimizer *o = m && type ? m->own : NULL; o; o = o->next)
+        if (strcmp(o->kind.type, type) == 0) return &o->kind;
+    for (int i = 0; type && table[i]; i++)
+        if (compare(table[i]->type, type) == 0) return table[i];
+    return NULL;
+}
+
+const optimizer_kind *optimizer_find(const weft_model *m, const char *type) {
+    return find(m, type, strcmp);
+}
+
+const optimizer_kind *optimizer_spelt(const weft_model *m, const char *type) {
+    return find(m, type, strcasecmp);
 }
 
 bool optimizer_reads(const optimizer_kind *kind, const char *field) {
     int i = 0;
     while (kind->fields[i] && strcmp(kind->fields[i], field)) i++;
     return kind->fields[i] != NULL;
+}
+
+bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot) {
+    if (slot >= OPTIMIZER_SLOTS || !kind->slots[slot].name) return false;
+    const optimizer_slot_kind *s = &kind->slots[slot];
+    return (!s->need || *(const double *)((const char *)a + s->need) != 0) &&
+           (!s->flag || *(const bool *)((const char *)a + s->flag));
+}
+
+bool optimizer_is_built(const minimize_attrs *a, const optimizer_kind *kind) {
+    return !kind->update || (kind->build && a->amsgrad);
 }

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define ROW(name, kind, most) {#name, kind, offsetof(minimize_attrs, name), 0, most},
 static const op_attr attrs[] = {
@@ -34,7 +35,7 @@ static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *ki
         return "name must be 1 to 200 printable characters without space, quote, ',', '=' and '\\'";
     if (a->lr < 0) return "lr must not be negative";
     if (a->weight_decay < 0) return "weight_decay must not be negative";
-    if (kind->broken(a)) return kind->broken(a);
+    if (kind->broken && kind->broken(a)) return kind->broken(a);
     if (a->loss_scale < 0 || a->loss_scale > 0x1p120) return "loss_scale must be from 0 (65536) to 2^120";
     if (a->clip_norm < 0) return "clip_norm must not be negative (0: no clipping)";
     if (param_groups_broken(a->groups)) return param_groups_broken(a->groups);
@@ -53,13 +54,26 @@ static const char *flag_unread(const minimize_attrs *a, const optimizer_kind *ki
     return NULL;
 }
 
+/* Why a type of PyTorch's is none of these; NULL: it is none of PyTorch's either. */
+static const char *why_no_type(const char *type) {
+    if (type && strcasecmp(type, "lbfgs") == 0)
+        return "LBFGS evaluates the loss several times in one step, as its line search goes, and a graph "
+               "computes it "
+               "once";
+    if (type && strcasecmp(type, "sparseadam") == 0)
+        return "SparseAdam is for sparse gradients, and gradients are dense here: use adam";
+    return NULL;
+}
+
 /* Lists the known types: "sgd, adam or adamw". */
-static bool no_such_type(op_call *c) {
+static bool no_such_type(op_call *c, const char *type) {
     text known = {0};
+    if (why_no_type(type)) return op_fail(c, WEFT_UNSUPPORTED, "%s", why_no_type(type));
     for (int i = 0; optimizer_at(i); i++)
         text_add(&known, "%s%s", !i ? "" : optimizer_at(i + 1) ? ", " : " or ", optimizer_at(i)->type);
     char *types = text_detach(&known);
-    op_fail(c, WEFT_ARGUMENT, "type must be %s", types ? types : "an optimizer's");
+    op_fail(c, WEFT_ARGUMENT, "there is no optimizer '%s': type must be %s, or one of weft_define_optimizer",
+            SHOW(type), types ? types : "an optimizer's");
     free(types);
     return false;
 }
@@ -68,8 +82,8 @@ static bool no_such_type(op_call *c) {
 static bool infer(op_call *c) {
     const tensor_type *loss = op_in(c, 0);
     const minimize_attrs *a = c->attrs;
-    const optimizer_kind *kind = optimizer_find(a->type);
-    if (!kind) return no_such_type(c);
+    const optimizer_kind *kind = optimizer_find(c->graph->model, a->type);
+    if (!kind) return no_such_type(c, a->type);
     const char *flag = flag_unread(a, kind), *why = rule_broken(a, kind);
     if (flag) return op_fail(c, WEFT_ARGUMENT, "%s is set, but %s has none: leave it false", flag, a->type);
     if (why) return op_fail(c, WEFT_ARGUMENT, "%s", why);
@@ -100,7 +114,7 @@ const weft_op weft_op_minimize = {
     .infer = infer,
     .samples =
         (const op_sample[]){
-            {"f32[]", "type=\"lion\" name=\"x\"", .error = "type must be sgd"},
+            {"f32[]", "type=\"lyon\" name=\"x\"", .error = "type must be sgd"},
             {"f32[2]", "type=\"sgd\" name=\"x\"", .error = "one f32 number"},
             {"f32[]", "type=\"sgd\" name=\"x\" nesterov=1", .error = "nesterov needs"},
             {"f32[]", "type=\"sgd\" name=\"x\" loss_scale=-1", .error = "loss_scale must be"},

@@ -61,7 +61,7 @@ static double fallback_of(const optimizer_kind *kind, const setting *s) {
 
 /* Reports a field that is set although nothing reads it. */
 static bool check_read(weft_graph *g, const setting *s, const weft_optimizer *o) {
-    if (!has(optimizer_find(o->type), s))
+    if (!has(optimizer_spelt(g->model, o->type), s))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
                           s->name, o->type);
     if (!is_scheduled(s, o->schedule.kind))
@@ -86,13 +86,14 @@ static bool number_read(weft_graph *g, const char *what, double value, double fa
                       value, most, fallback);
 }
 
-/* A setting that nothing reads may only be 0, and then gets its default too: so the attributes of calls that
- * share an optimizer compare equal. */
+/* A setting that nothing reads may only be 0, and stays so, or gets its default: so the attributes of calls
+ * that share an optimizer compare equal. */
 static bool real_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
     double value = *(const double *)((const char *)o + s->from), *to = (double *)((char *)a + s->to);
-    const optimizer_kind *kind = optimizer_find(o->type);
+    const optimizer_kind *kind = optimizer_spelt(g->model, o->type);
     double fallback = fallback_of(kind, s);
-    if (value == 0 && !(has(kind, s) && is_scheduled(s, o->schedule.kind))) return *to = fallback, true;
+    if (value == 0 && !has(kind, s)) return *to = 0, true;
+    if (value == 0 && !is_scheduled(s, o->schedule.kind)) return *to = fallback, true;
     return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_zero, to);
 }
 
@@ -241,19 +242,20 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
     if (!pattern) pattern = "";
     /* The default name: calls with one type and pattern share their optimizer. No name may have a ',' or
      * a space; a pattern with a space matches nothing, which is told when it is compiled. */
-    snprintf(name, sizeof name, "%.40s:%.200s", o->type, *pattern ? pattern : "all");
+    const optimizer_kind *kind = optimizer_spelt(m, o->type);
+    const char *type = kind ? kind->type : o->type; /* a type that is none is left to the op's own check */
+    snprintf(name, sizeof name, "%.40s:%.200s", type, *pattern ? pattern : "all");
     for (char *comma = name; (comma = strpbrk(comma, ", "));) *comma = '+';
     minimize_attrs a = {
         .pattern = pattern,
-        .type = o->type,
+        .type = type,
         .name = o->name ? o->name : name,
 #define FLAG(to, field)       .to = o->field,
 #define KIND(to, field, most) .to = o->field,
 #include "graph/core/minimize_list.h"
     };
-    /* a type that is none is left to the op's own check */
-    if (!optimizer_find(o->type) ||
-        (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay))) {
+    if (!kind || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay) &&
+                  own_record_shapes(m, kind, pattern))) {
         a.groups = text_detach(&groups);
         node_new(g, &weft_op_minimize, 1, &loss, &a);
     }

@@ -61,6 +61,8 @@ typedef struct optimizer_entry {
     const char *path;                       /* "optimizer.NAME", with which its variables' paths begin */
     weft_variable *step, *lr;               /* f64[] */
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
+    weft_variable *product;                 /* f64[]: of update_product over the steps; NULL: it has none */
+    bool is_elementwise;                    /* any range of a bucket can be updated alone */
     /* [n_variables][OPTIMIZER_SLOTS], by index of a bucket: index + 1 in plan->states; 0: no such slot */
     int *slots;
 } optimizer_entry;

@@ -333,6 +333,7 @@ weft_status verify_program(const program *program, weft_error *error) {
     if (!status) status = play_all(&p);
     if (!status) status = verify_collectives(&x, error);
     if (!status) status = verify_buckets(&x, error);
+    if (!status) status = verify_updates(&x, error);
     if (!status) status = verify_launches(program, error);
     verify_index_close(&x);
     mem_free(env, p.versions, variables * sizeof *p.versions);

@@ -347,6 +347,32 @@ static bool lie_otherwise(const victim *v) {
     return false;
 }
 
+static bool is_renewal(const weft_node *n) {
+    return n->op == &weft_op_renew;
+}
+
+/* Two renewals of different buckets; NULL: there are none. */
+static weft_node *renewal_of_another(const weft_node *a) {
+    for (weft_node *n = a ? a->next : NULL; n; n = n->next)
+        if (is_renewal(n) && n->in[1] != a->in[1]) return n;
+    return NULL;
+}
+
+/* What the later one has of operand i, at the place of the later one. */
+static bool renew_from_another(const victim *v) {
+    weft_node *a = mutant_pick(v, is_renewal), *b = renewal_of_another(a);
+    if (!b) return false;
+    b->in[2] = a->in[2];
+    return true;
+}
+
+static bool renew_by_another(const victim *v) {
+    weft_node *a = mutant_pick(v, is_renewal), *b = renewal_of_another(a);
+    if (!b || b->in[0]->variable->kind != VARIABLE_OPTIMIZER) return false;
+    b->in[1] = a->in[1];
+    return true;
+}
+
 const mutant mutants_of_buckets[] = {
     {"a bucket is lost", lose_bucket, "L4"},
     {"a bucket is another bucket's", other_bucket, "L4"},
@@ -365,6 +391,8 @@ const mutant mutants_of_buckets[] = {
     {"an update of a range that is not its own", foreign_range, "L7 L6 V4"},
     {"an update with the state of another range", foreign_state, "L7"},
     {"an update by gradients of another range", foreign_gradients, "L7"},
+    {"an update is computed from another bucket", renew_from_another, "L21 V1 V2 V3"},
+    {"a state is renewed beside another bucket's gradients", renew_by_another, "L21 V1 V2"},
     {"a norm of another range", foreign_squares, "L7"},
     {"a collective goes over another group", other_group, "L10"},
     {"a sum travels by another wire", other_wire, "L10"},

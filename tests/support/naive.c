@@ -195,7 +195,8 @@ bool naive_run(const weft_node *n, const naive *in, const naive *out) {
                  {"bucket", naive_bucket},
                  {"chunk_squares", naive_chunk_squares},
                  {"sgd_update", naive_sgd_update},
-                 {"adam_update", naive_adam_update}};
+                 {"adam_update", naive_adam_update},
+                 {"renew", naive_renew}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(n->op->name, known[i].op) == 0) {
             known[i].run(n, in, out);

@@ -23,9 +23,10 @@ void naive_write(const tensor *to, const double *from);
 
 /* ---- shared by the files naive*.c ---- */
 typedef void naive_op(const weft_node *n, const naive *in, const naive *out);
-naive_op naive_matmul, naive_linear, naive_conv;                                 /* naive_products.c */
-naive_op naive_bucket, naive_chunk_squares, naive_sgd_update, naive_adam_update; /* naive_updates.c */
-naive_op naive_random_uniform, naive_random_normal, naive_dropout;               /* naive_random.c */
+naive_op naive_matmul, naive_linear, naive_conv; /* naive_products.c */
+naive_op naive_bucket, naive_chunk_squares, naive_sgd_update, naive_adam_update,
+    naive_renew;                                                   /* naive_updates.c */
+naive_op naive_random_uniform, naive_random_normal, naive_dropout; /* naive_random.c */
 int64_t naive_count(const tensor_type *t);
 /* The coordinates of element number i of shape t, and back. */
 void naive_place(const tensor_type *t, int64_t i, int64_t *at);

@@ -70,3 +70,9 @@ void naive_adam_update(const weft_node *n, const naive *in, const naive *out) {
         out->v[i] = in[0].v[i] = p;
     }
 }
+
+/* renew(old, gradient, new) */
+void naive_renew(const weft_node *n, const naive *in, const naive *out) {
+    (void)n;
+    for (int64_t i = 0; i < naive_count(&out->type); i++) out->v[i] = in[0].v[i] = in[2].v[i];
+}

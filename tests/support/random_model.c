@@ -74,11 +74,11 @@ static weft_value *loss_of(weft_value *y) {
 
 /* The same settings wherever a model names this optimizer: one that is named twice with two is an error. */
 static void minimize(uint64_t seed, weft_value *loss, const char *pattern, const char *name) {
-    static const char *const types[] = {"sgd", "adam", "adamw"};
+    static const char *const types[] = {"sgd", "adam", "adamw", "rmsprop"};
     static const weft_param_group groups[] = {{"*bias", 2}};
     test_random own = {seed}, *r = &own;
     for (const char *c = name; *c; c++) own.state = random_bits(r) + (unsigned char)*c;
-    weft_optimizer o = {.type = types[random_below(r, 3)], .name = name, .lr = 0.01};
+    weft_optimizer o = {.type = types[random_below(r, 4)], .name = name, .lr = 0.01};
     if (one_in(r, 2) && strcmp(o.type, "sgd") == 0) o.momentum = 0.9;
     if (one_in(r, 2)) o.clip_norm = 0.5;
     if (one_in(r, 3)) o.groups = groups;

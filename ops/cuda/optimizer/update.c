@@ -11,6 +11,13 @@ ROW(clip_scale)
 ROW(loss_scale)
 ROW(schedule)
 
+/* Nothing is read of the gradient. */
+static void renew_work(const weft_node *n, node_work *w) {
+    (void)n;
+    w->read = w->written;
+}
+const weft_kernel cuda_renew = {.name = "cuda", .op = &weft_op_renew, .work = renew_work, CUDA_RUN(renew)};
+
 /* The bucket's parameters, as many as fit a launch. */
 static void squares_work(const weft_node *n, node_work *w) {
     w->launches = launches_of(n->variable->n_members, NORM_PARTS);

@@ -168,6 +168,19 @@ extern "C" weft_status cuda_adam_update_run(void *, const kernel_call *c) {
     return with_real(c, [&](auto zero) { return adam_launch<decltype(zero)>(c); });
 }
 
+/* ---- renew: a copy, to where the result's memory is ---- */
+
+extern "C" weft_status cuda_renew_run(void *, const kernel_call *c) {
+    size_t bytes = type_bytes(&c->out[0].type);
+    cudaStream_t stream = static_cast<cudaStream_t>(c->cuda->stream);
+    for (void *to : {c->in[0].data, c->out[0].data == c->in[0].data ? NULL : c->out[0].data})
+        if (to && to != c->in[2].data) {
+            cudaError_t e = cudaMemcpyAsync(to, c->in[2].data, bytes, cudaMemcpyDeviceToDevice, stream);
+            if (e) return cuda_check(c, e);
+        }
+    return WEFT_OK;
+}
+
 /* ---- accumulate: the binary tree of ops/optimizer/accumulate.c, each element in registers ---- */
 
 enum { LEVELS = 21 }; /* of at most 2^20 micro-batches */

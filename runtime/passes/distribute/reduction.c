@@ -66,9 +66,7 @@ static weft_value *squares(program *p, const weft_variable *s, weft_value *own) 
                       &(chunk_squares_attrs){.path = s->path, .begin = begin});
 }
 
-/* parts[n] joined in order, by as many concats as that takes (each has at most MOST operands). Overwrites
- * parts. */
-static weft_value *join_parts(weft_value **parts, int n) {
+weft_value *values_join(weft_value **parts, int n) {
     enum { MOST = 32 /* operands of a concat */ };
     while (n > 1) {
         int joined = 0;
@@ -95,7 +93,7 @@ static weft_value *subgraph_squares(program *p, weft_variable *const *list, int 
         if (!(parts[i] = squares(p, list[i], own[list[i]->index]))) return NULL;
         is_sharded |= list[i]->shards != NULL;
     }
-    weft_value *all = join_parts(parts, n);
+    weft_value *all = values_join(parts, n);
     if (!all || !is_sharded) return all;
     return collective_wait(
         collective_start(p, &weft_op_all_reduce, all, g, *g->path ? g->path : g->name, false));

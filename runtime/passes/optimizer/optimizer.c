@@ -4,7 +4,7 @@
  *      lr    = schedule(base lr, step)            step' = assign(step + 1)
  *      g     = bucket(gradients of the bucket's members)       one flat buffer for each bucket
  *      scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
- *      adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)
+ *      adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)      or a step of ops (built.c)
  * In f16, loss_scale replaces clip_scale, and step grows by the number of steps that loss_scale did, 0 or 1.
  * With accumulation, the first micro-batch writes its buckets to the store's gradient buffers, later ones are
  * added to them, and only the last program updates. In a world of several ranks the bucket (the accumulated
@@ -18,13 +18,6 @@
 #include "weft/ops.h"
 
 #include <string.h>
-
-/* What all updates of a minimize call read. */
-typedef struct step_values {
-    weft_value *lr, *step, *scale;
-    weft_value *momentum, *decay; /* factors on momentum (beta1) and weight_decay; NULL: not scheduled */
-    weft_value *done;             /* f16: 0 when this step is skipped */
-} step_values;
 
 /* Copies the attributes that both ops have by the same name and kind: minimize's beta1 becomes adam_update's.
  */
@@ -110,6 +103,18 @@ static bool scale_begin(program *p, const minimize_attrs *a, const optimizer_ent
     return assign_number(g, scale, &n->out[1]) && assign_number(g, good, &n->out[2]);
 }
 
+/* The product of update_product() over the steps so far, for optimizers that have it. A skipped step leaves
+ * it. */
+static bool product_begin(program *p, const minimize_attrs *a, const optimizer_entry *o, step_values *out) {
+    if (!o->product) return true;
+    weft_value *before = variable_value(p->graph, o->product);
+    weft_value *next = weft_mul(before, update_product(out->step, a));
+    if (out->done) next = weft_where(weft_cast(out->done, WEFT_BOOL), next, before);
+    out->product =
+        next ? node_value(p->graph, &weft_op_assign, 1, &next, &(variable_attrs){o->product->path}) : NULL;
+    return out->product != NULL;
+}
+
 /* Learning rate, from the schedule and the steps done so far, and the next step count, which updates use for
  * bias correction. */
 static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entry *o, step_values *out) {
@@ -123,7 +128,7 @@ static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entr
         before && base ? node_value(g, &weft_op_schedule, 2, (weft_value *[]){base, before}, attrs) : NULL;
     weft_value *next = out->done ? weft_add(before, out->done) : before ? weft_offset(before, 1) : NULL;
     out->step = next ? node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){o->step->path}) : NULL;
-    return out->step && out->lr;
+    return out->step && out->lr && product_begin(p, a, o, out);
 }
 
 /* The state while one minimize call is expanded; arrays are by index of a variable. */
@@ -149,22 +154,25 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
     weft_graph *g = e->p->graph;
     const minimize_attrs *a = e->a;
     step_values v = e->v;
-    const optimizer_kind *kind = optimizer_find(a->type);
+    const optimizer_kind *kind = optimizer_find(g->model, a->type);
+    double lr_scale, decay_scale;
+    param_groups_find(&e->groups, s->members[0]->path, &lr_scale, &decay_scale);
+    minimize_attrs own = *a;
+    own.weight_decay *= decay_scale;
+    if (optimizer_is_built(a, kind))
+        return update_built(e->p, e->o, s, over, gradient, &own, lr_scale, &e->v);
     weft_value *in[OPTIMIZER_SLOTS + 7] = {variable_value(g, over), gradient};
     int n = 2;
-    double lr_scale, decay_scale;
     _Alignas(16) char attrs[256] = {0};
-    for (int i = 0; kind->slots[i]; i++)
+    for (int i = 0; i < kind->update->max_in - 7; i++)
         in[n++] = optimizer_has_slot(a, kind, i)
                       ? variable_value(g, optimizer_slot_of(e->p->plan, e->o, s, i))
                       : NULL;
     weft_value *const numbers[] = {v.lr, v.step, v.scale, v.momentum, v.decay};
     for (int i = 0; i < 5; i++) in[n++] = numbers[i];
     while (!in[n - 1]) n--;
-    param_groups_find(&e->groups, s->members[0]->path, &lr_scale, &decay_scale);
-    copy_namesakes(kind->update, attrs, &weft_op_minimize, a);
+    copy_namesakes(kind->update, attrs, &weft_op_minimize, &own);
     set_field(kind->update, attrs, "lr_scale", lr_scale);
-    set_field(kind->update, attrs, "weight_decay", a->weight_decay * decay_scale);
     if (kind->sets.name) set_field(kind->update, attrs, kind->sets.name, kind->sets.value);
     return node_value(g, kind->update, n, in, attrs);
 }

@@ -10,8 +10,6 @@
 
 /* ---- optimizer/state.c ---- */
 
-/* Whether training with these settings needs the state number `slot`. */
-bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
 /* The optimizer of that name; NULL: no minimize call names it. */
 optimizer_entry *optimizer_named(const weft_plan *plan, const char *name);
 /* The variable of state number `slot` over a bucket, or over this rank's range of it; NULL: there is none. */
@@ -20,6 +18,22 @@ weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o
 /* The bucket's gradient variables, [accumulate_levels(accumulate_most)]: the levels of the tree in which
  * micro-batches are added (ops/optimizer/accumulate.c). Only for a plan that accumulates. */
 weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *bucket);
+
+/* ---- built.c ---- */
+
+/* What all updates of a minimize call read. */
+typedef struct step_values {
+    weft_value *lr, *step, *scale;
+    weft_value *momentum, *decay; /* factors on momentum (beta1) and weight_decay; NULL: not scheduled */
+    weft_value *done;             /* f16: 0 when this step is skipped */
+    weft_value *product;          /* of optimizer_kind.has_product */
+} step_values;
+
+/* Updates `over`, the bucket s or this rank's range of it, by a step that is built from ops; a: with the
+ * weight_decay of the parameter group. Returns the updated values; NULL after an error. */
+weft_value *update_built(program *p, const optimizer_entry *o, const weft_variable *s, weft_variable *over,
+                         weft_value *gradient, const minimize_attrs *a, double lr_scale,
+                         const step_values *v);
 
 /* ---- reduction.c: NULL or false after an error ---- */
 
@@ -32,6 +46,9 @@ weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *fla
 /* *own becomes the part of the finished gradients by which this rank updates, as means over all ranks; NULL:
  * it has none. */
 bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own);
+/* parts[n] joined along axis 0, by as many concats as that takes (each has at most 32 operands). Overwrites
+ * parts. */
+weft_value *values_join(weft_value **parts, int n);
 /* The norm of all gradients of buckets[0 .. count); own[] is by index of a bucket. */
 weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own);
 /* Sends updated ranges to all ranks. `after` is what must be done before: the update, or on a rank without a

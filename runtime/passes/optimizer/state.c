@@ -11,11 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot) {
-    if (slot >= OPTIMIZER_SLOTS || !kind->slots[slot]) return false;
-    return !kind->slots_need || *(const double *)((const char *)a + kind->slots_need) != 0;
-}
-
 /* ---- finding them ---- */
 
 optimizer_entry *optimizer_named(const weft_plan *plan, const char *name) {
@@ -53,10 +48,13 @@ make(weft_model *m, variable_kind kind, tensor_type type, weft_init init, const 
     return variable_shared(m, path, kind, &type, init);
 }
 
+static weft_init init_of(double first) {
+    return (weft_init){first != 0 ? WEFT_INIT_CONSTANT : WEFT_INIT_ZEROS, first, 0};
+}
+
 /* A scalar of the optimizer: f64[]. */
 static weft_variable *make_number(weft_plan *plan, const optimizer_entry *o, const char *what, double first) {
-    return make(plan->model, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64),
-                (weft_init){first != 0 ? WEFT_INIT_CONSTANT : WEFT_INIT_ZEROS, first, 0}, "%s/%s", o->path,
+    return make(plan->model, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), init_of(first), "%s/%s", o->path,
                 what);
 }
 
@@ -74,18 +72,20 @@ static bool make_room(weft_plan *plan) {
 
 /* State over a bucket, or over this rank's range of it; made once, though several calls may train by one
  * optimizer. A rank without a range has the record but no variable. */
-static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *s, const optimizer_kind *kind,
-                      int slot) {
+static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *s,
+                      const optimizer_slot_kind *kind, const minimize_attrs *a, int slot) {
     weft_variable *over = s->shards ? s->own : s;
     int *number = slot_number(o, s, slot);
     if (*number) return true;
     if (!make_room(plan)) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
     optimizer_slot *state = &plan->states[plan->n_states++];
-    *state = (optimizer_slot){.bucket = s, .name = o->path, .slot = kind->slots[slot]};
+    *state = (optimizer_slot){.bucket = s, .name = o->path, .slot = kind->name};
     *number = plan->n_states;
     if (!over) return true;
-    weft_variable *v = make(plan->model, VARIABLE_OPTIMIZER, over->type, (weft_init){0}, "%s/%s/%s", o->path,
-                            s->path, kind->slots[slot]);
+    double first =
+        kind->initial_from ? *(const double *)((const char *)a + kind->initial_from) : kind->initial;
+    weft_variable *v = make(plan->model, VARIABLE_OPTIMIZER, over->type, init_of(first), "%s/%s/%s", o->path,
+                            s->path, kind->name);
     if (!v) return false;
     v->bucket = s;
     v->offset = over->offset; /* 0 for a bucket */
@@ -141,15 +141,18 @@ static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t varia
 static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
-    const optimizer_kind *kind = optimizer_find(a->type);
+    const optimizer_kind *kind = optimizer_find(m, a->type);
+    if (!optimizer_is_elementwise(&plan->env, kind, a, &o->is_elementwise))
+        return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
+    if (kind->has_product && !(o->product = make_number(plan, o, "product", 1))) return false;
     o->step = make_number(plan, o, "step", 0);
     o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},
                  "%s/lr", o->path);
     if (!o->step || !o->lr || !make_loss_scale(plan, t, o)) return false;
     for (weft_variable *s = m->variables; s; s = s->next) {
         if (s->kind != VARIABLE_BUCKET || !t->trains[s->members[0]->index]) continue;
-        for (int i = 0; optimizer_has_slot(a, kind, i); i++)
-            if (!make_slot(plan, o, s, kind, i)) return false;
+        for (int i = 0; i < OPTIMIZER_SLOTS; i++)
+            if (optimizer_has_slot(a, kind, i) && !make_slot(plan, o, s, &kind->slots[i], a, i)) return false;
         if (!make_gradients(plan, s, t->name)) return false;
     }
     return true;

@@ -152,6 +152,44 @@ static bool check_scale(weft_plan *plan, const training *t) {
                      t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
 }
 
+/* Whether another optimizer than muon could train v: it needs matrices. */
+static bool check_shape(weft_plan *plan, const training *t, const optimizer_kind *kind,
+                        const weft_variable *v) {
+    if (!kind->is_for_matrices || v->type.ndim == 2) return true;
+    return node_fail(
+        plan->model, t->minimize, WEFT_SHAPE,
+        "minimize: graph %s: %s is %s: %s updates matrices only, of two axes: train it by another "
+        "optimizer, in a call of its own",
+        t->graph->name, v->path, TYPE(&v->type), kind->type);
+}
+
+/* Flat shards cut parameters, so that an update of them must go element by element. */
+static bool check_flat(weft_plan *plan, const training *t, const optimizer_kind *kind,
+                       const weft_variable *v) {
+    const subgraph *s = &plan->subgraphs[v->subgraph];
+    if (!s->ddp.zero || s->ddp.shard != WEFT_SHARD_FLAT) return true;
+    return node_fail(
+        plan->model, t->minimize, WEFT_ARGUMENT,
+        "minimize: graph %s: subgraph %s has shard=flat, which cuts parameters, but the update of %s "
+        "is not element by element: use shard=greedy, or zero=0",
+        t->graph->name, s->name, kind->type);
+}
+
+/* The shapes and shards that the optimizer can train. */
+static bool check_parameters(weft_plan *plan, const training *t) {
+    const minimize_attrs *a = t->minimize->attrs;
+    const optimizer_kind *kind = optimizer_find(plan->model, a->type);
+    bool is_elementwise;
+    if (!optimizer_is_elementwise(&plan->env, kind, a, &is_elementwise))
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        if (v->kind != VARIABLE_PARAMETER || !t->trains[v->index]) continue;
+        if (!check_shape(plan, t, kind, v) || (!is_elementwise && !check_flat(plan, t, kind, v)))
+            return false;
+    }
+    return true;
+}
+
 /* For each rank the lowest rank of its process group: equal for two texts that name the same groups. */
 static int *leaders(weft_plan *plan, const char *groups) {
     arena *memory = &plan->model->arena;
@@ -231,7 +269,8 @@ bool trainings_find(weft_plan *plan) {
             *t = (training){.graph = g, .minimize = n, .name = arena_copy(&m->arena, g->name)};
             if (!t->name) return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
             if (!check_assigns(plan, t) || !find_targets(plan, t) || !check_once(plan, t) ||
-                !check_same(plan, t) || !check_scale(plan, t) || !check_clip(plan, t))
+                !check_same(plan, t) || !check_scale(plan, t) || !check_clip(plan, t) ||
+                !check_parameters(plan, t))
                 return false;
         }
     return true;

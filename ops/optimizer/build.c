@@ -1,0 +1,49 @@
+/* build.c - parts of optimizers' steps: see build.h. */
+#include "ops/optimizer/build.h"
+
+weft_value *weft_update_scale(weft_value *x, weft_value *number) {
+    return x && number ? weft_mul(x, weft_cast(number, x->type.dtype)) : NULL;
+}
+
+weft_value *moved(weft_value *old, weft_value *new_one, double keep) {
+    weft_value *kept = weft_scale(old, keep);
+    return weft_add(kept, weft_scale(new_one, 1 - keep));
+}
+
+weft_value *decayed_gradient(const weft_update *u, const minimize_attrs *a) {
+    if (a->weight_decay == 0) return u->gradient;
+    return weft_add(u->gradient, weft_scale(u->parameter, a->weight_decay));
+}
+
+weft_value *decayed_parameter(const weft_update *u, const minimize_attrs *a) {
+    if (a->weight_decay == 0) return u->parameter;
+    return weft_update_scale(u->parameter, weft_offset(weft_scale(u->lr, -a->weight_decay), 1));
+}
+
+weft_value *power_of(double base, weft_value *x) {
+    return weft_pow(number_like(x, base), x);
+}
+
+weft_value *power_by(weft_value *x, double exponent) {
+    return weft_pow(x, number_like(x, exponent));
+}
+
+weft_value *bias_of(double beta, weft_value *step) {
+    return weft_offset(weft_scale(power_of(beta, step), -1), 1);
+}
+
+weft_value *divided(weft_value *x, weft_value *number) {
+    return x && number ? weft_div(x, weft_cast(number, x->type.dtype)) : NULL;
+}
+
+weft_value *stepped(weft_value *p, weft_value *d, weft_value *lr) {
+    return weft_sub(p, weft_update_scale(d, lr));
+}
+
+weft_value *number_like(const weft_value *x, double value) {
+    return x ? weft_constant(x->node->graph, x->type.dtype, 0, NULL, value) : NULL;
+}
+
+weft_value *norm_of(weft_value *x) {
+    return weft_sqrt(weft_sum(weft_square(x), 0, NULL, false));
+}

@@ -1,0 +1,140 @@
+/* updates.c - proves that an update which is built from ops is one of its own range. Rules:
+ *   L21  what renews parameters or state of a range is computed from parameters, state and gradients of that
+ *   range,
+ *        numbers and constants alone, where shards cut parameters by pointwise ops alone; each is renewed
+ *        once, with its bucket's gradients, in the program that updates the bucket
+ */
+#include "runtime/verify/verify.h"
+
+#include "ops/structure/collective.h"
+#include "ops/kit/ops.h"
+
+/* Paths walked back from one renewal: `seen` holds, by id of a node, the number of the last renewal that met
+ * it. */
+typedef struct walk {
+    verify_index *x;
+    const weft_variable *bucket;
+    const weft_node *gradient; /* where the renewal's gradient comes from */
+    int64_t begin;
+    bool is_cut; /* shards cut parameters: only pointwise ops keep elements apart */
+    int *seen, number;
+    const weft_node **stack;
+    int depth;
+} walk;
+
+/* The node whose values a gradient is, as they are or in part: a wait, a bucket, a sum of micro-batches. */
+static const weft_node *origin_of(const weft_value *v) {
+    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->n_in == 1 &&
+           v->node->in[0])
+        v = v->node->in[0];
+    return v->node;
+}
+
+/* The bucket that a variable is, is a part of or is the state of. */
+static const weft_variable *bucket_of(const weft_variable *v) {
+    return v->kind == VARIABLE_BUCKET ? v : v->bucket;
+}
+
+/* A number of the step: f64[], whatever it is computed from (the norm of all gradients, say). */
+static bool is_number(const weft_value *v) {
+    return v->type.ndim == 0 && v->type.dtype == WEFT_F64;
+}
+
+/* A view, or a change of layout, moves no element to another. */
+static bool keeps_apart(const weft_node *n) {
+    return n->op->flags & (OP_POINTWISE | OP_VIEW) || n->op == &weft_op_fused || n->op == &weft_op_reorder;
+}
+
+/* What n may not take v for; NULL: all is right. *goes_on: v's own operands are to be asked. */
+static const char *why_not(const walk *w, const weft_value *v, bool *goes_on) {
+    const weft_node *from = v->node;
+    *goes_on = false;
+    if (is_number(v)) return NULL;
+    if (v->variable) {
+        bool is_own = bucket_of(v->variable) == w->bucket && v->variable->kind != VARIABLE_GRADIENT;
+        if (v->variable->kind == VARIABLE_OPTIMIZER) is_own &= v->variable->offset == w->begin;
+        if (is_own) return NULL;
+        if (v->variable->kind != VARIABLE_GRADIENT)
+            return "is renewed from another range's parameters or state";
+    }
+    if (from == w->gradient) return NULL;
+    if (from->op == &weft_op_wait || from->op == &weft_op_bucket || from->op == &weft_op_accumulate)
+        return "is renewed by another gradient";
+    if (from->op == &weft_op_constant || from->op == &weft_op_constant_tensor) return NULL;
+    if (!from->n_in || from->op->flags & OP_RANDOM) return "is renewed by what is no part of an update";
+    if (w->is_cut && !keeps_apart(from)) return "is renewed by an op that mixes elements of a cut parameter";
+    *goes_on = true;
+    return NULL;
+}
+
+/* Asks v, and puts its node on the stack when it was not there before. */
+static const char *visit(walk *w, const weft_value *v) {
+    bool goes_on;
+    const char *why = why_not(w, v, &goes_on);
+    if (why || !goes_on || w->seen[v->node->id] == w->number) return why;
+    w->seen[v->node->id] = w->number;
+    w->stack[w->depth++] = v->node;
+    return NULL;
+}
+
+static const char *walk_back(walk *w, const weft_value *v) {
+    const char *why = visit(w, v);
+    while (!why && w->depth) {
+        const weft_node *n = w->stack[--w->depth];
+        for (int i = 0; i < n->n_in && !why; i++)
+            if (n->in[i]) why = visit(w, n->in[i]);
+    }
+    w->depth = 0;
+    return why;
+}
+
+/* times[v]: how often variable v was renewed before. */
+static const char *check_renew(walk *w, const weft_node *n, int *times) {
+    const weft_variable *over = n->in[0]->variable;
+    int64_t end;
+    w->bucket = over ? bucket_of(over) : NULL;
+    if (!w->bucket || n->n_in != 3) return "renews what is no part of a bucket";
+    const subgraph *g = verify_subgraph_of(w->x, w->bucket->members[0]);
+    verify_own(w->x, w->bucket, &w->begin, &end);
+    w->is_cut = w->bucket->shards && g && g->ddp.shard == WEFT_SHARD_FLAT;
+    w->gradient = origin_of(n->in[1]);
+    if (times[over->index]++) return "renews for the second time";
+    if (over->kind == VARIABLE_OPTIMIZER &&
+        (over->offset != w->begin || type_elements(&over->type) != end - w->begin))
+        return "renews the state of another range";
+    if (w->x->counts[w->bucket->index].updates != 1) return "renews state without the bucket's update";
+    const weft_node *start = w->gradient->op == &weft_op_wait ? w->gradient->in[0]->node : w->gradient;
+    const weft_variable *of =
+        start->op == &weft_op_accumulate ? start->in[start->n_in - 1]->node->variable : start->variable;
+    if (of != w->bucket) return "has the gradients of another bucket";
+    return walk_back(w, n->in[2]);
+}
+
+static bool renews(const weft_graph *g) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_renew) return true;
+    return false;
+}
+
+/* O(nodes) a renewal, and of those there are a few for each bucket. */
+weft_status verify_updates(verify_index *x, weft_error *error) {
+    const weft_env *env = &x->p->plan->env;
+    size_t ids = (size_t)x->n_ids + 1, variables = (size_t)x->n_variables + 1;
+    weft_status status = WEFT_OK;
+    if (!renews(x->p->graph)) return WEFT_OK;
+    walk w = {.x = x};
+    int *times = mem_new_array(env, variables, sizeof *times);
+    w.seen = mem_new_array(env, ids, sizeof *w.seen);
+    w.stack = mem_new_array(env, ids, sizeof *w.stack);
+    if (!times || !w.seen || !w.stack) status = error_memory(error, "verify");
+    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) {
+        if (n->op != &weft_op_renew) continue;
+        w.number++;
+        const char *why = check_renew(&w, n, times);
+        if (why) status = verify_broken(x->p, error, "L21", n, why);
+    }
+    mem_free(env, times, variables * sizeof *times);
+    mem_free(env, w.seen, ids * sizeof *w.seen);
+    mem_free(env, w.stack, ids * sizeof *w.stack);
+    return status;
+}
