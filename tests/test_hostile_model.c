@@ -6,6 +6,7 @@
 #include "graph/file/model_file.h"
 #include "support/example.h"
 #include "support/faults.h"
+#include "support/own_model.h"
 #include "support/seal.h"
 #include "support/test.h"
 #include "weft/weft.h"
@@ -141,7 +142,46 @@ static void change_flow(Weft__Model *m, test_random *r) {
     }
 }
 
+static void change_optimizer(Weft__Model *m, test_random *r) {
+    static const char *const names[] = {"signum", "adam", "eps", "lr", "", "a b", "momentum_buffer", "mean"};
+    static const double reals[] = {0, -1, 1e300, 1.0 / 0.0, 0.0 / 0.0};
+    Weft__Optimizer *o = m->optimizers[below(r, m->n_optimizers)];
+    Weft__Graph *g = o->updates[below(r, o->n_updates)];
+    char *name = (char *)names[below(r, sizeof names / sizeof *names)];
+    double real = reals[below(r, sizeof reals / sizeof *reals)];
+    switch (below(r, 9)) {
+    case 0:
+        o->type = name;
+        break;
+    case 1:
+        o->slots[below(r, o->n_slots)]->name = name;
+        break;
+    case 2:
+        o->slots[below(r, o->n_slots)]->initial = real;
+        break;
+    case 3:
+        o->numbers[below(r, o->n_numbers)]->field = name;
+        break;
+    case 4:
+        o->numbers[below(r, o->n_numbers)]->value = real;
+        break;
+    case 5:
+        o->n_updates = below(r, o->n_updates + 1);
+        break;
+    case 6:
+        g->outputs[below(r, g->n_outputs)]->call = (uint32_t)below(r, g->n_calls);
+        break;
+    default:
+        change_call(g, r);
+        break;
+    }
+}
+
 static void change_model(Weft__Model *m, test_random *r) {
+    if (m->n_optimizers && below(r, 4)) {
+        change_optimizer(m, r);
+        return;
+    }
     Weft__Graph *g = m->graphs[below(r, m->n_graphs)];
     switch (below(r, 14)) {
     case 0:
@@ -165,10 +205,10 @@ static void change_model(Weft__Model *m, test_random *r) {
         if (g->n_outputs) g->outputs[below(r, g->n_outputs)]->call = (uint32_t)below(r, g->n_calls + 2);
         break;
     case 6:
-        change_subgraph(m, r);
+        if (m->n_subgraphs) change_subgraph(m, r);
         break;
     case 7:
-        change_flow(m, r);
+        if (m->n_flows) change_flow(m, r);
         break;
     default:
         change_call(g, r);
@@ -219,10 +259,10 @@ static bool use(faults *f, weft_model *m, uint64_t seed) {
     return made;
 }
 
-TEST(well_formed_models_with_hostile_contents_fail_cleanly) {
+static void check_hostile(weft_model *(*make)(const weft_env *env)) {
     faults f;
     faults_init(&f);
-    weft_model *example = example_model(&f.env);
+    weft_model *example = make(&f.env);
     CHECK(weft_save(example, "good", NULL) == WEFT_OK);
     unseal_fake(&f, "good");
     weft_model_free(example);
@@ -247,6 +287,19 @@ TEST(well_formed_models_with_hostile_contents_fail_cleanly) {
     CHECK_SAYS(loaded > mutations / 20 && compiled > mutations / 50,
                "%d loaded, %d compiled: the test tests little", loaded, compiled);
     faults_end(&f);
+}
+
+TEST(well_formed_models_with_hostile_contents_fail_cleanly) {
+    check_hostile(example_model);
+}
+
+/* Half of the calls are of an update that is recorded for each shape. */
+static weft_model *with_own_optimizers(const weft_env *env) {
+    return own_model(env, &(weft_optimizer){.type = "normed"});
+}
+
+TEST(hostile_optimizers_of_a_models_own_fail_cleanly) {
+    check_hostile(with_own_optimizers);
 }
 
 /* ---- every op, every attribute ---- */
@@ -368,4 +421,5 @@ TEST(axes_of_more_than_32_bits_are_planned) {
 
 SUITE("hostile models",
       {T(well_formed_models_with_hostile_contents_fail_cleanly),
+       T(hostile_optimizers_of_a_models_own_fail_cleanly),
        T(every_op_meets_extreme_attributes_and_missing_operands), T(axes_of_more_than_32_bits_are_planned)})

@@ -125,6 +125,7 @@ static weft_model *step_model(const curve *c) {
     weft_update u = {.parameter = input(g, "p", 2, c->shape), .gradient = input(g, "g", 2, c->shape)};
     u.lr = input(g, "lr", 0, NULL);
     u.step = input(g, "t", 0, NULL);
+    u.weight_decay = weft_constant(g, WEFT_F64, 0, NULL, c->a.weight_decay);
     if (c->kind->has_product) {
         u.numbers[0] = weft_mul(input(g, "product", 0, NULL), update_product(u.step, &c->a));
         weft_output(u.numbers[0], "product");

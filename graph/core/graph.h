@@ -171,7 +171,7 @@ struct weft_model {
     /* settings of weft_precision: graph/core/precision.h */
     struct precision_entry *precisions, **precisions_end;
     struct flow_entry *flows, **flows_end; /* of weft_flow: graph/core/flow.h */
-    struct own_optimizer *own; /* of weft_define_optimizer, the last first: graph/core/minimize.h */
+    struct own_optimizer *own; /* of weft_define_optimizer: graph/core/minimize.h */
     weft_error error;          /* the first error, which later calls keep; WEFT_OK: none */
     const char *file;          /* source line from weft_at; the next builder call takes it */
     int line;

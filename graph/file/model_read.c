@@ -13,6 +13,7 @@
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "graph/core/flow.h"
+#include "graph/core/minimize.h"
 #include "graph/core/precision.h"
 #include "weft/file.h"
 
@@ -336,13 +337,8 @@ static bool output_load(loader *l, const Weft__Output *o, size_t n_calls) {
 }
 
 /* Calls are numbered by their place in the file; outputs name calls that exist. */
-static bool graph_load(loader *l, const Weft__Graph *graph) {
-    char place[160];
+static bool body_load(loader *l, const char *place, const Weft__Graph *graph) {
     int inputs = 0;
-    snprintf(place, sizeof place, "graph %s", SHOW(graph->name));
-    if (!KNOWN(graph)) return load_fail(l, place, "a field that this version does not know");
-    l->g = weft_graph_new(l->m, graph->name, graph->train ? WEFT_TRAIN : WEFT_EVAL);
-    if (!l->g) return load_fail(l, place, "graph");
     l->calls = arena_new_array(&l->m->arena, graph->n_calls + 1, sizeof *l->calls);
     if (!l->calls) return no_memory(l);
     for (size_t i = 0; i < graph->n_calls; i++) {
@@ -354,6 +350,51 @@ static bool graph_load(loader *l, const Weft__Graph *graph) {
         return load_fail(l, place, "more than %d outputs", MODEL_MAX_INPUTS);
     for (size_t i = 0; i < graph->n_outputs; i++)
         if (!output_load(l, graph->outputs[i], graph->n_calls)) return false;
+    return true;
+}
+
+static bool graph_load(loader *l, const Weft__Graph *graph) {
+    char place[160];
+    snprintf(place, sizeof place, "graph %s", SHOW(graph->name));
+    if (!KNOWN(graph)) return load_fail(l, place, "a field that this version does not know");
+    l->g = weft_graph_new(l->m, graph->name, graph->train ? WEFT_TRAIN : WEFT_EVAL);
+    return l->g ? body_load(l, place, graph) : load_fail(l, place, "graph");
+}
+
+/* ---- optimizers ---- */
+
+/* The names and numbers; their rules are those of weft_define_optimizer. */
+static bool definition_load(loader *l, const char *place, const Weft__Optimizer *from, own_optimizer **made) {
+    weft_optimizer_definition d = {.type = from->type};
+    if (from->n_slots > WEFT_MAX_SLOTS || from->n_numbers > WEFT_MAX_NUMBERS)
+        return load_fail(l, place, "%zu slots and %zu numbers, at most %d and %d", from->n_slots,
+                         from->n_numbers, WEFT_MAX_SLOTS, WEFT_MAX_NUMBERS);
+    for (size_t i = 0; i < from->n_slots; i++) {
+        if (!KNOWN(from->slots[i])) return load_fail(l, place, "a field that this version does not know");
+        d.slots[i] = (weft_slot){from->slots[i]->name, from->slots[i]->initial};
+    }
+    for (size_t i = 0; i < from->n_numbers; i++) {
+        if (!KNOWN(from->numbers[i])) return load_fail(l, place, "a field that this version does not know");
+        d.numbers[i] = (weft_number){from->numbers[i]->field, from->numbers[i]->value};
+    }
+    *made = own_optimizer_new(l->m, &d);
+    return *made || load_fail(l, place, "definition");
+}
+
+static bool optimizer_load(loader *l, const Weft__Optimizer *from) {
+    char place[160];
+    own_optimizer *o = NULL;
+    snprintf(place, sizeof place, "optimizer %s", SHOW(from->type));
+    if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
+    if (!definition_load(l, place, from, &o)) return false;
+    for (size_t i = 0; i < from->n_updates; i++) {
+        const Weft__Graph *graph = from->updates[i];
+        if (!KNOWN(graph)) return load_fail(l, place, "a field that this version does not know");
+        l->g = own_record_begin(l->m, o);
+        if (!l->g) return no_memory(l);
+        if (!body_load(l, place, graph)) return false;
+        if (!own_record_end(l->m, o, l->g)) return load_fail(l, place, "update");
+    }
     return true;
 }
 
@@ -378,6 +419,8 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
         return load_fail(l, "", "%zu graphs, at most %d", file->n_graphs, MODEL_MAX_GRAPHS);
     if (!variables_load(l, file) || !subgraphs_load(l, file)) return false;
     if (!precisions_load(l, file) || !flows_load(l, file)) return false;
+    for (size_t i = 0; i < file->n_optimizers; i++)
+        if (!optimizer_load(l, file->optimizers[i])) return false;
     for (size_t i = 0; i < file->n_graphs; i++)
         if (!graph_load(l, file->graphs[i])) return false;
     return true;

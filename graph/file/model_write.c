@@ -8,6 +8,7 @@
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "graph/core/flow.h"
+#include "graph/core/minimize.h"
 #include "graph/core/precision.h"
 #include "weft/file.h"
 
@@ -227,6 +228,51 @@ static bool flows_save(Weft__Model *model, const weft_model *m, arena *a) {
     return model->flows != NULL;
 }
 
+static Weft__Slot *slot_save(const optimizer_slot_kind *s, arena *a) {
+    Weft__Slot *to = arena_new(a, sizeof *to);
+    if (!to) return NULL;
+    weft__slot__init(to);
+    to->name = plain(s->name);
+    to->initial = s->initial;
+    return to;
+}
+
+static Weft__Number *number_save(const optimizer_number *n, arena *a) {
+    Weft__Number *to = arena_new(a, sizeof *to);
+    if (!to) return NULL;
+    weft__number__init(to);
+    to->field = plain(n->name);
+    to->value = n->value;
+    return to;
+}
+
+static Weft__Optimizer *optimizer_save(const own_optimizer *o, arena *a) {
+    Weft__Optimizer *to = arena_new(a, sizeof *to);
+    size_t count = 0;
+    if (!to) return NULL;
+    weft__optimizer__init(to);
+    for (const update_record *r = o->records; r; r = r->next) count++;
+    to->type = plain(o->kind.type);
+    to->slots = arena_new_array(a, WEFT_MAX_SLOTS, sizeof *to->slots);
+    to->numbers = arena_new_array(a, WEFT_MAX_NUMBERS, sizeof *to->numbers);
+    to->updates = arena_new_array(a, count + 1, sizeof *to->updates);
+    if (!to->slots || !to->numbers || !to->updates) return NULL;
+    for (int i = 0; i < WEFT_MAX_SLOTS && o->kind.slots[i].name; i++)
+        if (!(to->slots[to->n_slots++] = slot_save(&o->kind.slots[i], a))) return NULL;
+    for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++)
+        if (!(to->numbers[to->n_numbers++] = number_save(&o->kind.defaults[i], a))) return NULL;
+    for (const update_record *r = o->records; r; r = r->next)
+        if (!(to->updates[to->n_updates++] = graph_save(r->graph, a))) return NULL;
+    return to;
+}
+
+static bool optimizers_save(Weft__Model *model, const weft_model *m, arena *a) {
+    model->optimizers = arena_new_array(a, MODEL_MAX_OWN, sizeof *model->optimizers);
+    for (const own_optimizer *o = m->own; model->optimizers && o; o = o->next)
+        if (!(model->optimizers[model->n_optimizers++] = optimizer_save(o, a))) return false;
+    return model->optimizers != NULL;
+}
+
 static Weft__Model *model_save(const weft_model *m, arena *a) {
     Weft__Model *model = arena_new(a, sizeof *model);
     if (!model) return NULL;
@@ -242,7 +288,8 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
         if (!(model->variables[model->n_variables++] = variable_save(v, a))) return NULL;
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (!(model->graphs[model->n_graphs++] = graph_save(g, a))) return NULL;
-    bool is_saved = subgraphs_save(model, m, a) && precisions_save(model, m, a) && flows_save(model, m, a);
+    bool is_saved = subgraphs_save(model, m, a) && precisions_save(model, m, a) && flows_save(model, m, a) &&
+                    optimizers_save(model, m, a);
     return is_saved ? model : NULL;
 }
 

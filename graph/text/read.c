@@ -6,6 +6,7 @@
  * node_new makes the nodes with all its checks, and nothing recurses. */
 #include "graph/core/ddp.h"
 #include "graph/core/flow.h"
+#include "graph/core/minimize.h"
 #include "graph/core/precision.h"
 #include "graph/text/read.h"
 
@@ -282,8 +283,9 @@ static const char *id_next(const char *p, const char *end) {
  * text bounds. */
 static bool ids_reserve(reader *r) {
     arena *a = &r->m->arena;
-    const char *end = strstr(r->at, "\ngraph ");
+    const char *end = strstr(r->at, "\ngraph "), *update = strstr(r->at, "\nupdate ");
     if (!end) end = r->at + strlen(r->at);
+    if (update && update < end) end = update;
     unsigned long most = 0, room = (unsigned long)(end - r->at) + TEXT_ID_SLACK;
     for (const char *p = id_next(r->at, end); p < end; p = id_next(p + 1, end)) {
         if (id_at(p) >= room)
@@ -300,10 +302,19 @@ static bool ids_reserve(reader *r) {
     return true;
 }
 
+/* Ends the graph or the update before a line. */
+static bool section_end(reader *r) {
+    if (r->g && !graph_resolve(r)) return false;
+    if (r->own && !own_record_end(r->m, r->own, r->g)) return false;
+    r->own = NULL;
+    r->g = NULL;
+    return true;
+}
+
 /* Ends the graph before it and begins the next. */
 static bool graph_read(reader *r) {
     if (!r->n_graphs && !variables_sort(r)) return false;
-    if (r->g && !graph_resolve(r)) return false;
+    if (!section_end(r)) return false;
     if (++r->n_graphs > MODEL_MAX_GRAPHS) return reader_fail(r, "more than %d graphs", MODEL_MAX_GRAPHS);
     const char *name = reader_name(r, " ");
     if (!name || !reader_want(r, " ")) return false;
@@ -311,6 +322,55 @@ static bool graph_read(reader *r) {
     if (!trains && !reader_want(r, "eval")) return false;
     reader_place(r);
     r->g = weft_graph_new(r->m, name, trains ? WEFT_TRAIN : WEFT_EVAL);
+    r->n_inputs = 0;
+    r->has_kernels = false;
+    return r->g && ids_reserve(r);
+}
+
+/* ---- optimizers ---- */
+
+/* Reads " slot momentum_buffer=0" or " number momentum=0.9". */
+static bool part_read(reader *r, weft_optimizer_definition *d, int *slots, int *numbers) {
+    double value;
+    bool is_slot = reader_accept(r, " slot ");
+    if (!is_slot && !reader_want(r, " number ")) return false;
+    if (is_slot ? *slots == WEFT_MAX_SLOTS : *numbers == WEFT_MAX_NUMBERS)
+        return reader_fail(r, "define %s: at most %d slots and %d numbers", d->type, WEFT_MAX_SLOTS,
+                           WEFT_MAX_NUMBERS);
+    const char *name = reader_name(r, "=");
+    if (!name || !reader_want(r, "=")) return false;
+    if (!real_parse(&r->at, &value))
+        return reader_fail(r, "define %s: %s has no number", d->type, SHOW(name));
+    if (is_slot)
+        d->slots[(*slots)++] = (weft_slot){name, value};
+    else
+        d->numbers[(*numbers)++] = (weft_number){name, value};
+    return true;
+}
+
+/* Reads "signum slot momentum_buffer=0 number momentum=0.9", after "define ". */
+static bool define_read(reader *r) {
+    weft_optimizer_definition d = {0};
+    int slots = 0, numbers = 0;
+    if (r->n_graphs) return reader_fail(r, "definitions must come before graphs");
+    if (!section_end(r) || !(d.type = reader_name(r, " "))) return false;
+    while (*r->at == ' ')
+        if (!part_read(r, &d, &slots, &numbers)) return false;
+    reader_place(r);
+    return own_optimizer_new(r->m, &d) != NULL;
+}
+
+/* Begins an update of the optimizer, after "update ": the lines behind it are those of a graph. */
+static bool update_read(reader *r) {
+    if (r->n_graphs) return reader_fail(r, "updates must come before graphs");
+    if ((!r->by_path && !variables_sort(r)) || !section_end(r)) return false;
+    const char *type = reader_name(r, " ");
+    own_optimizer *o = r->m->own;
+    while (type && o && strcmp(o->kind.type, type)) o = o->next;
+    if (!type || !o) return reader_fail(r, "update: no line defines '%s'", type ? SHOW(type) : "");
+    reader_place(r);
+    r->own = o;
+    r->g = own_record_begin(r->m, o);
     r->n_inputs = 0;
     r->has_kernels = false;
     return r->g && ids_reserve(r);
@@ -358,6 +418,8 @@ static bool line_read(reader *r) {
     if (reader_accept(r, "precision ")) return precision_read(r);
     if (reader_accept(r, "data ")) return data_read(r);
     if (reader_accept(r, "flow ")) return flow_read(r);
+    if (reader_accept(r, "define ")) return define_read(r);
+    if (reader_accept(r, "update ")) return update_read(r);
     if (reader_accept(r, "segment "))
         return variable_read(r, VARIABLE_BUCKET); /* the older word for a bucket */
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
@@ -376,7 +438,7 @@ static bool model_read(reader *r) {
         if (*r->at && !reader_want(r, "\n")) return false;
         r->line++;
     }
-    return (r->n_graphs || variables_sort(r)) && (!r->g || graph_resolve(r));
+    return (r->n_graphs || variables_sort(r)) && section_end(r);
 }
 
 /* Reads "model NAME batch=N", which must be the first line, and makes the model. NULL after setting

@@ -11,6 +11,8 @@
  *     ddp generator bucket_cap_mb=4 zero=1 shard=flat
  *     precision generator bf16
  *     flow train d_step*5 g_step
+ *     define signum slot momentum_buffer=0 number momentum=0.9
+ *     update signum
  *     graph d_step train
  *     %0 u8[128,28,28] = input() name="image" dtype=u8 shape=B,28,28
  *     %7 f32[128,64,14,14]:nhwc = conv2d(%3, d/conv1/weight, -) stride=2,2 in d/conv1 by onednn @5 +0x4000
@@ -21,7 +23,8 @@
  * model. Operands that are parameters are named by path; `-` is an operand left out. `bwd` and `upd` mark
  * nodes made by autodiff and by the optimizer pass. A fused node's results have the numbers of the body nodes
  * that make them. A member of a bucket starts at the next multiple of TEXT_MEMBER_ALIGN after the one before
- * it, or at element `@n`.
+ * it, or at element `@n`. The lines behind `update` are those of a graph: a step of the optimizer that
+ * `define` names.
  *
  * After the layout pass types carry `:nhwc`, `:ndhwc` or `:s(1,2)` (strides, in elements), unless they are
  * row-major, and nodes carry their kernel. After the memory pass `@5` is the place in the schedule, `+0x4000`
@@ -30,6 +33,7 @@
  * reason why better kernels declined. */
 #include "graph/core/ddp.h"
 #include "graph/core/flow.h"
+#include "graph/core/minimize.h"
 #include "graph/core/kernel.h"
 #include "graph/core/precision.h"
 #include "graph/text/read.h"
@@ -169,13 +173,37 @@ static void node_write(text *t, const weft_node *n) {
     text_add(t, "\n");
 }
 
-void graph_write(text *t, const weft_graph *g) {
-    text_add(t, "graph %s %s\n", g->name, g->mode == WEFT_TRAIN ? "train" : "eval");
+static void body_write(text *t, const weft_graph *g) {
     for (const weft_node *n = g->first; n; n = n->next) node_write(t, n);
     for (const graph_output *o = g->outputs; o; o = o->next) {
         text_add(t, "output %s ", o->name);
         operand_write(t, o->value);
         text_add(t, "\n");
+    }
+}
+
+void graph_write(text *t, const weft_graph *g) {
+    text_add(t, "graph %s %s\n", g->name, g->mode == WEFT_TRAIN ? "train" : "eval");
+    body_write(t, g);
+}
+
+/* "define signum slot momentum_buffer=0 number momentum=0.9", then its updates. */
+void own_optimizers_write(text *t, const weft_model *m) {
+    for (const own_optimizer *o = m->own; o; o = o->next) {
+        text_add(t, "define %s", o->kind.type);
+        for (int i = 0; i < OPTIMIZER_SLOTS && o->kind.slots[i].name; i++) {
+            text_add(t, " slot %s=", o->kind.slots[i].name);
+            real_write(t, o->kind.slots[i].initial);
+        }
+        for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++) {
+            text_add(t, " number %s=", o->kind.fields[i]);
+            real_write(t, o->kind.defaults[i].value);
+        }
+        text_add(t, "\n");
+        for (const update_record *r = o->records; r; r = r->next) {
+            text_add(t, "update %s\n", o->kind.type);
+            body_write(t, r->graph);
+        }
     }
 }
 
@@ -209,8 +237,11 @@ char *weft_model_text(const weft_model *m) {
     for (const weft_variable *v = m->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);
+    for (const own_optimizer *o = m->own; o; o = o->next)
+        for (const update_record *r = o->records; r; r = r->next) graph_bytes_write(&t, r->graph, &done);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_bytes_write(&t, g, &done);
     for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
+    own_optimizers_write(&t, m);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_write(&t, g);
     arena_free(&done.arena);
     return text_detach(&t);

@@ -12,12 +12,13 @@ weft_value *moved(weft_value *old, weft_value *new_one, double keep) {
 
 weft_value *decayed_gradient(const weft_update *u, const minimize_attrs *a) {
     if (a->weight_decay == 0) return u->gradient;
-    return weft_add(u->gradient, weft_scale(u->parameter, a->weight_decay));
+    return weft_add(u->gradient, weft_update_scale(u->parameter, u->weight_decay));
 }
 
 weft_value *decayed_parameter(const weft_update *u, const minimize_attrs *a) {
     if (a->weight_decay == 0) return u->parameter;
-    return weft_update_scale(u->parameter, weft_offset(weft_scale(u->lr, -a->weight_decay), 1));
+    weft_value *lost = weft_scale(weft_mul(u->lr, u->weight_decay), -1);
+    return weft_update_scale(u->parameter, weft_offset(lost, 1));
 }
 
 weft_value *power_of(double base, weft_value *x) {

@@ -17,7 +17,8 @@ static weft_value *orthogonal(weft_value *x, double eps) {
     for (int i = 0; i < TIMES; i++) {
         weft_value *gram = weft_matmul(x, x, false, true);
         weft_value *square = weft_scale(weft_matmul(gram, gram, false, false), c);
-        weft_value *more = weft_add(weft_scale(gram, b), square), *turned = weft_matmul(more, x, false, false);
+        weft_value *more = weft_add(weft_scale(gram, b), square),
+                   *turned = weft_matmul(more, x, false, false);
         x = weft_add(weft_scale(x, a), turned);
     }
     return x;

@@ -348,8 +348,9 @@ own_optimizer *own_optimizer_new(weft_model *m, const weft_optimizer_definition 
     o->build = d->build;
     o->context = d->context;
     if (!slots_take(m, o, d) || !numbers_take(m, o, d)) return NULL;
-    o->next = m->own;
-    return m->own = o;
+    own_optimizer **end = &m->own;
+    while (*end) end = &(*end)->next;
+    return *end = o;
 }
 
 weft_status weft_define_optimizer(weft_model *m, const weft_optimizer_definition *d) {
@@ -381,7 +382,7 @@ static bool record_copy(const update_record *r, weft_model *to, own_optimizer *o
     return model_ok(to) && own_record_end(to, o, g);
 }
 
-/* In the same order: the list has the last first. */
+/* In the same order. */
 bool own_optimizers_copy(const weft_model *from, weft_model *to) {
     own_optimizer **end = &to->own;
     for (const own_optimizer *o = from->own; o; o = o->next) {

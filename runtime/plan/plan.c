@@ -5,6 +5,7 @@
 
 #include "graph/core/ddp.h"
 #include "graph/core/flow.h"
+#include "graph/core/minimize.h"
 #include "graph/core/precision.h"
 #include "ops/calibration.h"
 #include "ops/structure/collective.h"
@@ -97,6 +98,13 @@ static void precisions_write(text *t, const weft_plan *plan) {
     for (const precision_entry *e = plan->model->precisions; e; e = e->next) precision_write(t, e);
 }
 
+/* Whether a program has a `minimize` node, which names its optimizer; in whole plans there is none. */
+static bool has_minimize(const weft_plan *plan) {
+    for (int i = 0; i < plan->n_programs; i++)
+        if (graph_trains(plan->programs[i].graph)) return true;
+    return false;
+}
+
 /* Launches are comments of the dump, because they follow from the schedule. */
 static void launches_write(text *t, const program *p) {
     for (int i = 0; i < p->n_launches; i++) {
@@ -127,6 +135,7 @@ char *weft_plan_text(const weft_plan *plan) {
     for (int i = 0; i < plan->n_programs; i++) graph_bytes_write(&t, plan->programs[i].graph, &done);
     arena_free(&done.arena);
     if (flow_find(plan->model, plan->flow_name)) flow_write(&t, plan->flow_name, plan->n_flow, plan->flow);
+    if (has_minimize(plan)) own_optimizers_write(&t, plan->model);
     for (int i = 0; i < plan->n_programs; i++) {
         graph_write(&t, plan->programs[i].graph);
         launches_write(&t, &plan->programs[i]);
