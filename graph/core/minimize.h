@@ -53,7 +53,8 @@ typedef struct optimizer_kind {
     optimizer_number defaults[OPTIMIZER_FIELDS];
     optimizer_number sets; /* an attribute of `update` that distinguishes optimizers with the same op */
     optimizer_slot_kind slots[OPTIMIZER_SLOTS]; /* ends at the first without a name */
-    /* u->numbers[0] is the product of update_product() over the steps so far, this one included */
+    /* u->numbers[0] is the product of update_product() over the steps so far, this one included. (Of Weft's
+     * optimizers, u->numbers[1] is a schedule's factor on momentum or beta1; NULL: there is none.) */
     bool has_product;
     bool is_for_matrices; /* parameters of other than two axes are refused */
     /* the rule of PyTorch's constructor that `a` breaks; NULL: none */

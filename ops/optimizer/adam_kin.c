@@ -21,7 +21,7 @@ static weft_value *decayed(const weft_update *u, const minimize_attrs *a, bool i
 }
 
 static void moments(weft_update *u, const minimize_attrs *a, weft_value *g) {
-    u->slots[M] = moved(u->slots[M], g, a->beta1);
+    u->slots[M] = moved_by(u, u->slots[M], g, a->beta1);
     u->slots[V] = moved(u->slots[V], weft_square(g), a->beta2);
 }
 
@@ -31,7 +31,7 @@ void build_amsgrad(weft_update *u, const minimize_attrs *a, bool is_decoupled) {
     u->slots[MOST] = weft_maximum(u->slots[MOST], u->slots[V]);
     weft_value *root = weft_sqrt(bias_of(a->beta2, u->step));
     weft_value *below = weft_offset(divided(weft_sqrt(u->slots[MOST]), root), a->eps);
-    weft_value *lr = weft_div(u->lr, bias_of(a->beta1, u->step));
+    weft_value *lr = weft_div(u->lr, first_bias(u, a->beta1));
     u->parameter = stepped(p, weft_div(u->slots[M], below), lr);
 }
 
@@ -41,8 +41,8 @@ static void amsgrad(weft_update *u, const minimize_attrs *a) {
 
 static void adamax(weft_update *u, const minimize_attrs *a) {
     weft_value *g = decayed_gradient(u, a), **s = u->slots;
-    weft_value *least = weft_offset(weft_abs(g), a->eps), *lr = weft_div(u->lr, bias_of(a->beta1, u->step));
-    s[M] = moved(s[M], g, a->beta1);
+    weft_value *least = weft_offset(weft_abs(g), a->eps), *lr = weft_div(u->lr, first_bias(u, a->beta1));
+    s[M] = moved_by(u, s[M], g, a->beta1);
     s[V] = weft_maximum(weft_scale(s[V], a->beta2), least);
     u->parameter = stepped(u->parameter, weft_div(s[M], s[V]), lr);
 }
@@ -62,9 +62,9 @@ static weft_value *rest(weft_value *x) {
 
 static void nadam(weft_update *u, const minimize_attrs *a) {
     weft_value *p, *g = decayed(u, a, a->decoupled_weight_decay, &p);
-    weft_value *mu = weft_scale(update_product(u->step, a), a->beta1);
-    weft_value *next = weft_scale(update_product(weft_offset(u->step, 1), a), a->beta1);
-    weft_value *pi = weft_mul(u->numbers[0], power_of(a->beta1, u->step));
+    weft_value *mu = by_momentum(u, update_product(u->step, a), a->beta1);
+    weft_value *next = by_momentum(u, update_product(weft_offset(u->step, 1), a), a->beta1);
+    weft_value *pi = weft_mul(u->numbers[0], weft_pow(momentum_of(u, a->beta1), u->step));
     moments(u, a, g);
     weft_value *below = weft_offset(weft_sqrt(divided(u->slots[V], bias_of(a->beta2, u->step))), a->eps);
     weft_value *above = rest(mu), *all = weft_mul(pi, next);
@@ -94,7 +94,7 @@ static void radam(weft_update *u, const minimize_attrs *a) {
     factor = weft_where(is_known, factor, number_like(factor, 1));
     weft_value *root = weft_offset(weft_sqrt(u->slots[V]), a->eps);
     weft_value *below = weft_where(is_known, root, number_like(root, 1));
-    weft_value *of_m = bias_of(a->beta1, u->step), *lr = weft_div(weft_mul(u->lr, factor), of_m);
+    weft_value *of_m = first_bias(u, a->beta1), *lr = weft_div(weft_mul(u->lr, factor), of_m);
     u->parameter = stepped(p, weft_div(u->slots[M], below), lr);
 }
 

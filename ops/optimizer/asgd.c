@@ -36,7 +36,7 @@ static void rprop(weft_update *u, const minimize_attrs *a) {
 }
 
 static void lion(weft_update *u, const minimize_attrs *a) {
-    weft_value *m = u->slots[0], *d = weft_sign(moved(m, u->gradient, a->beta1));
+    weft_value *m = u->slots[0], *d = weft_sign(moved_by(u, m, u->gradient, a->beta1));
     u->parameter = stepped(decayed_parameter(u, a), d, u->lr);
     u->slots[0] = moved(m, u->gradient, a->beta2);
 }

@@ -10,6 +10,26 @@ weft_value *moved(weft_value *old, weft_value *new_one, double keep) {
     return weft_add(kept, weft_scale(new_one, 1 - keep));
 }
 
+weft_value *momentum_of(const weft_update *u, double momentum) {
+    return u->numbers[1] ? weft_scale(u->numbers[1], momentum) : number_like(u->lr, momentum);
+}
+
+weft_value *by_momentum(const weft_update *u, weft_value *x, double momentum) {
+    return u->numbers[1] ? weft_update_scale(x, momentum_of(u, momentum)) : weft_scale(x, momentum);
+}
+
+weft_value *moved_by(const weft_update *u, weft_value *old, weft_value *new_one, double momentum) {
+    if (!u->numbers[1]) return moved(old, new_one, momentum);
+    weft_value *share = weft_offset(weft_scale(momentum_of(u, momentum), -1), 1);
+    weft_value *kept = by_momentum(u, old, momentum);
+    return weft_add(kept, weft_update_scale(new_one, share));
+}
+
+weft_value *first_bias(const weft_update *u, double beta1) {
+    if (!u->numbers[1]) return bias_of(beta1, u->step);
+    return weft_offset(weft_scale(weft_pow(momentum_of(u, beta1), u->step), -1), 1);
+}
+
 weft_value *decayed_gradient(const weft_update *u, const minimize_attrs *a) {
     if (a->weight_decay == 0) return u->gradient;
     return weft_add(u->gradient, weft_update_scale(u->parameter, u->weight_decay));

@@ -10,12 +10,18 @@ void build_amsgrad(weft_update *u, const minimize_attrs *a, bool is_decoupled);
 
 /* keep old + (1 - keep) new: a moving mean. */
 weft_value *moved(weft_value *old, weft_value *new_one, double keep);
+/* The same with momentum or beta1, which a schedule may change. */
+weft_value *moved_by(const weft_update *u, weft_value *old, weft_value *new_one, double momentum);
+/* momentum x, and momentum (or beta1) itself, f64[] */
+weft_value *by_momentum(const weft_update *u, weft_value *x, double momentum);
+weft_value *momentum_of(const weft_update *u, double momentum);
 /* g + weight_decay p */
 weft_value *decayed_gradient(const weft_update *u, const minimize_attrs *a);
 /* p (1 - lr weight_decay): decoupled decay. */
 weft_value *decayed_parameter(const weft_update *u, const minimize_attrs *a);
-/* 1 - beta^step, f64[] */
+/* 1 - beta^step, f64[]; of beta1, which a schedule may change */
 weft_value *bias_of(double beta, weft_value *step);
+weft_value *first_bias(const weft_update *u, double beta1);
 /* base^x for a number x, f64[] */
 weft_value *power_of(double base, weft_value *x);
 /* x^exponent for a number x, f64[] */

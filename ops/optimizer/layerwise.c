@@ -17,10 +17,10 @@ static weft_value *ratio(weft_value *above, weft_value *of, weft_value *below) {
 static void lamb(weft_update *u, const minimize_attrs *a) {
     enum { M, V };
     weft_value **s = u->slots;
-    s[M] = moved(s[M], u->gradient, a->beta1);
+    s[M] = moved_by(u, s[M], u->gradient, a->beta1);
     s[V] = moved(s[V], weft_square(u->gradient), a->beta2);
     weft_value *below = weft_sqrt(divided(s[V], bias_of(a->beta2, u->step)));
-    weft_value *d = weft_div(divided(s[M], bias_of(a->beta1, u->step)), weft_offset(below, a->eps));
+    weft_value *d = weft_div(divided(s[M], first_bias(u, a->beta1)), weft_offset(below, a->eps));
     if (a->weight_decay != 0) d = weft_add(d, weft_update_scale(u->parameter, u->weight_decay));
     weft_value *of_d = norm_of(d), *trust = ratio(norm_of(u->parameter), of_d, of_d);
     u->parameter = stepped(u->parameter, weft_mul(d, trust), u->lr);
@@ -31,7 +31,7 @@ static void lars(weft_update *u, const minimize_attrs *a) {
     weft_value *below = weft_offset(weft_add(of_g, weft_update_scale(of_p, u->weight_decay)), a->eps);
     weft_value *trust = ratio(weft_scale(of_p, a->trust), of_g, below);
     weft_value *d = weft_mul(decayed_gradient(u, a), trust);
-    if (a->momentum != 0) d = *buffer = weft_add(weft_scale(*buffer, a->momentum), d);
+    if (a->momentum != 0) d = *buffer = weft_add(by_momentum(u, *buffer, a->momentum), d);
     u->parameter = stepped(u->parameter, d, u->lr);
 }
 

@@ -27,8 +27,8 @@ static weft_value *orthogonal(weft_value *x, double eps) {
 static void build(weft_update *u, const minimize_attrs *a) {
     const int64_t *shape = u->parameter->type.shape;
     bool is_tall = u->parameter->type.ndim == 2 && shape[0] > shape[1];
-    weft_value *g = u->gradient, *buffer = u->slots[0] = moved(u->slots[0], g, a->momentum);
-    weft_value *d = moved(g, buffer, 1 - a->momentum);
+    weft_value *g = u->gradient, *buffer = u->slots[0] = moved_by(u, u->slots[0], g, a->momentum);
+    weft_value *d = moved_by(u, buffer, g, a->momentum);
     d = orthogonal(is_tall ? weft_transpose(d, 0, 1) : d, a->eps);
     if (is_tall) d = weft_scale(weft_transpose(d, 0, 1), sqrt((double)shape[0] / (double)shape[1]));
     u->parameter = stepped(decayed_parameter(u, a), d, u->lr);

@@ -22,17 +22,29 @@ typedef struct range {
     weft_update u, before;
 } range;
 
-/* f64[] constants of a model's own optimizer: each call makes its own, and equal ones are merged later. */
+static weft_value *number(const range *r, double value) {
+    return weft_constant(r->p->graph, WEFT_F64, 0, NULL, value);
+}
+
+/* A setting of a model's own optimizer, by the name of its attribute. */
+static weft_value *setting(const range *r, const char *name, const step_values *v) {
+    bool is_scheduled = v->momentum && (strcmp(name, "momentum") == 0 || strcmp(name, "beta1") == 0);
+    for (const op_attr *f = weft_op_minimize.attrs; f->name; f++)
+        if (f->kind == ATTR_REAL && strcmp(f->name, name) == 0) {
+            double value = *(const double *)((const char *)r->a + f->offset);
+            return is_scheduled ? weft_scale(v->momentum, value) : number(r, value);
+        }
+    return NULL;
+}
+
+/* Each call makes its own constants; equal ones are merged later. */
 static void numbers_fill(range *r, const step_values *v) {
-    weft_graph *g = r->p->graph;
-    const op_attr *attrs = weft_op_minimize.attrs;
-    r->u.weight_decay = weft_constant(g, WEFT_F64, 0, NULL, r->a->weight_decay);
+    r->u.weight_decay = v->decay ? weft_scale(v->decay, r->a->weight_decay) : number(r, r->a->weight_decay);
     for (int i = 0; r->kind->own && i < WEFT_MAX_NUMBERS && r->kind->fields[i]; i++)
-        for (const op_attr *f = attrs; f->name; f++)
-            if (f->kind == ATTR_REAL && strcmp(f->name, r->kind->fields[i]) == 0)
-                r->u.numbers[i] =
-                    weft_constant(g, WEFT_F64, 0, NULL, *(const double *)((const char *)r->a + f->offset));
-    if (v->product) r->u.numbers[0] = v->product;
+        r->u.numbers[i] = setting(r, r->kind->fields[i], v);
+    if (r->kind->own) return;
+    r->u.numbers[0] = v->product;
+    r->u.numbers[1] = v->momentum;
 }
 
 /* ---- parameter by parameter ---- */
