@@ -16,7 +16,8 @@ static void build(weft_update *u, const minimize_attrs *a) {
         v = weft_sub(v, weft_square(s[GRAD_AVG]));
     }
     weft_value *d = weft_div(g, weft_offset(weft_sqrt(v), a->eps));
-    if (a->momentum != 0) d = s[MOMENTUM_BUFFER] = weft_add(by_momentum(u, s[MOMENTUM_BUFFER], a->momentum), d);
+    if (a->momentum != 0)
+        d = s[MOMENTUM_BUFFER] = weft_add(by_momentum(u, s[MOMENTUM_BUFFER], a->momentum), d);
     u->parameter = stepped(u->parameter, d, u->lr);
 }
 

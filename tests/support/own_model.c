@@ -1,6 +1,8 @@
 /* own_model.c - see own_model.h. */
 #include "support/own_model.h"
 
+#include <strings.h>
+
 /* b = g + momentum (b - g)      p -= lr (sign(b) + weight_decay p) */
 static void signum(weft_update *u) {
     weft_value *difference = weft_sub(u->slots[0], u->gradient);
@@ -37,6 +39,7 @@ weft_model *own_model(const weft_env *env, const weft_optimizer *optimizer) {
         y = weft_linear(y, 5, "c");
     }
     weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
+    if (strcasecmp(optimizer->type, "muon") == 0) weft_freeze(m, "*bias"); /* it refuses them */
     weft_minimize(loss, "net", optimizer);
     weft_output(loss, "loss");
     return m;

@@ -1,0 +1,71 @@
+/* test_cuda_optimizers.c - every optimizer, and two of a model's own, on a GPU: four steps have the CPU's
+ * losses, with clipping, and in f16 a step that is skipped. */
+#include "cuda/support/gpu.h"
+#include "graph/core/minimize.h"
+#include "support/own_model.h"
+#include "support/world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STEPS = 4 };
+
+/* The losses of four steps; in f16 an input of the second overflows. */
+static bool train(const weft_model *m, weft_compile_options options, float losses[STEPS]) {
+    weft_error e = {0};
+    options.threads = 1;
+    options.verify = true;
+    weft_plan *plan = weft_compile(m, &options, &e);
+    weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+    weft_session *s = store ? weft_session_open(plan, store, &e) : NULL;
+    for (int step = 0; s && step < STEPS && !e.status; step++) {
+        float x[4 * 16];
+        test_random r = {(uint64_t)step};
+        for (int i = 0; i < 4 * 16; i++) x[i] = (float)random_in(&r, -1, 1);
+        if (step == 1 && options.precision == WEFT_F16) x[3] = 1e6f;
+        weft_run(s, "step", (weft_feed[]){{"x", x, sizeof x}}, 1,
+                 (weft_fetch[]){{"loss", &losses[step], sizeof *losses}}, 1, &e);
+    }
+    bool good = CHECK_SAYS(s && !e.status, "%s", e.text);
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    return good;
+}
+
+static void check(const weft_optimizer *o, weft_dtype precision, double most) {
+    float cpu[STEPS], gpu[STEPS];
+    weft_model *m = own_model(NULL, o);
+    if (train(m, (weft_compile_options){.precision = precision}, cpu) &&
+        train(m, (weft_compile_options){.precision = precision, .device = WEFT_DEVICE_CUDA}, gpu))
+        for (int i = 0; i < STEPS; i++)
+            CHECK_SAYS(
+                fabsf(cpu[i] - gpu[i]) <= most * (1e-3 + fabsf(cpu[i])) || (isnan(cpu[i]) && isnan(gpu[i])),
+                "%s: loss %d is %g on the CPU, %g on the GPU", o->type, i, (double)cpu[i], (double)gpu[i]);
+    weft_model_free(m);
+}
+
+TEST(every_optimizer_trains_as_on_the_cpu) {
+    for (int i = 0; optimizer_at(i); i++) {
+        weft_optimizer o = {
+            .type = optimizer_at(i)->type, .weight_decay = 0.01, .clip_norm = i % 2 ? 0.1 : 0};
+        if (strcmp(o.type, "rprop") == 0) o.weight_decay = 0;
+        check(&o, WEFT_F32, 1e-4);
+    }
+}
+
+TEST(optimizers_of_ones_own_train_as_on_the_cpu) {
+    check(&(weft_optimizer){.type = "signum", .weight_decay = 0.1}, WEFT_F32, 1e-4);
+    check(&(weft_optimizer){.type = "normed", .clip_norm = 0.1}, WEFT_F32, 1e-4);
+}
+
+TEST(a_skipped_step_is_skipped_there_too) {
+    check(&(weft_optimizer){.type = "rmsprop"}, WEFT_F16, 1e-2);
+    check(&(weft_optimizer){.type = "nadam"}, WEFT_F16, 1e-2);
+    check(&(weft_optimizer){.type = "normed"}, WEFT_F16, 1e-2);
+}
+
+GPU_SUITE("optimizers on a GPU",
+          {T(every_optimizer_trains_as_on_the_cpu), T(optimizers_of_ones_own_train_as_on_the_cpu),
+           T(a_skipped_step_is_skipped_there_too)})
