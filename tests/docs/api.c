@@ -52,6 +52,15 @@ static int run_layers(void) {
     return wrong;
 }
 
+static int run_signs(void) {
+    weft_model *m = weft_model_new("signs");
+    weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, 2, (int64_t[]){4, 8});
+    train_by_signs(weft_mean(weft_square(weft_linear(x, 2, "fc")), 0, NULL, false));
+    int wrong = print_plan(m, 0);
+    weft_model_free(m);
+    return wrong;
+}
+
 /* A budget of nothing fails with a status; a large one is whole again at the end. */
 static int run_budget(void) {
     budget b;
@@ -120,4 +129,6 @@ static int run_preprocess(void) {
 int main(void) {
     return run_flows() || run_followers() || run_classifier() || run_spread() || run_layers() || run_budget() ||
            run_preprocess();
+    return run_flows() || run_followers() || run_classifier() || run_spread() || run_layers() ||
+           run_signs() || run_budget();
 }
