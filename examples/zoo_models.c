@@ -136,15 +136,15 @@ static weft_value *convnet_logits(weft_value *x, const zoo_options *o) {
 }
 
 static void convnet(weft_model *m, const zoo_options *o) {
-    weft_schedule cosine = {WEFT_SCHEDULE_COSINE, .warmup_steps = 100, .total_steps = o->schedule_steps,
-                            .floor = 0.01};
+    weft_schedule cosine = {WEFT_SCHEDULE_COSINE, .warmup = 100, .end = o->schedule_steps, .to = 0.01};
     /* A schedule shorter than the warm-up would be an error. */
-    if (cosine.warmup_steps >= cosine.total_steps) cosine.warmup_steps = 0;
-    zoo_classify(m, o,
-                 &(zoo_classifier){fashion_input,
-                                   convnet_logits,
-                                   label_u8,
-                                   {.type = "adamw", .lr = 2e-3, .weight_decay = 1e-2, .schedule = cosine}});
+    if (cosine.warmup >= cosine.end) cosine.warmup = 0;
+    zoo_classify(
+        m, o,
+        &(zoo_classifier){fashion_input,
+                          convnet_logits,
+                          label_u8,
+                          {.type = "adamw", .lr = 2e-3, .weight_decay = 1e-2, .schedule = {cosine}}});
 }
 
 /* ---- the list ---- */

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # head of a table, up to its "};".
 ROWS = {
     "weft_optimizer": ["OPTIMIZER(", "TRAIN(", "optimizer_row rows[] =", "trained(", "define SGD", "define GROUPS("],
-    "weft_schedule": ["define STEP(", "define COSINE(", "schedule = {", "STEP(", "COSINE("],
+    "weft_schedule": ["define STEP(", "define COSINE(", "schedule = {", "STEP(", "COSINE(", "PART("],
     "weft_param_group": ["GROUPS("],
     "weft_compile_options": ["COMPILE("],
     "weft_ddp_options": ["DDP("],
@@ -59,6 +59,7 @@ ELSEWHERE = {
     "weft_slot": "by position: test_own_optimizers.c",
     "weft_number": "by position: test_own_optimizers.c",
     "weft_update": "written by the library, then by a builder: test_own_optimizers.c",
+    "weft_plateau": "test_schedules.c: a_wrong_plateau_is_refused, a_plateau_lowers_the_rate_as_pytorch",
     "weft_flow_step": "written by the library; texts set it: test_flow.c",
     "weft_port": "written by the library",
     "weft_rename": "by position: test_weights.c",
@@ -69,6 +70,7 @@ ELSEWHERE = {
     "weft_node_event": "written by the library",
 }
 FIELDS = {
+    ("weft_schedule", "kind"): "by position, first",
     ("weft_param_group", "pattern"): "by position, first",
     ("weft_param_group", "lr_scale"): "by position too",
 }

@@ -291,14 +291,12 @@ TEST(a_tiny_gpt_trains_as_pytorch) {
     }
     weft_value *loss = weft_cross_entropy(weft_reshape(x, 2, (int64_t[]){-1, VOCAB}),
                                           weft_reshape(targets, 1, (int64_t[]){-1}));
-    weft_minimize(
-        loss, "gpt",
-        &(weft_optimizer){
-            .type = "adamw",
-            .lr = 3e-3,
-            .weight_decay = 0.1,
-            .clip_norm = 0.5,
-            .schedule = {.kind = WEFT_SCHEDULE_COSINE, .warmup_steps = 5, .total_steps = 20, .floor = 0.1}});
+    weft_minimize(loss, "gpt",
+                  &(weft_optimizer){.type = "adamw",
+                                    .lr = 3e-3,
+                                    .weight_decay = 0.1,
+                                    .clip_norm = 0.5,
+                                    .schedule = {{WEFT_SCHEDULE_COSINE, .warmup = 5, .end = 20, .to = 0.1}}});
     weft_output(loss, "loss");
     check_case("gpt", m, inputs);
 }

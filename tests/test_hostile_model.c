@@ -11,6 +11,7 @@
 #include "support/test.h"
 #include "weft/weft.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,31 @@ static int64_t extreme(test_random *r) {
 
 /* ---- one field of a message ---- */
 
+static void change_schedules(Weft__Schedules *list, test_random *r) {
+    Weft__Schedule *s = list->parts[below(r, list->n_parts)];
+    int64_t *const counts[] = {&s->begin, &s->end, &s->warmup, &s->length, &s->period, &s->period_mult};
+    double *const reals[] = {&s->gamma, &s->from, &s->middle, &s->to, &s->power, &s->share};
+    static const double values[] = {0, -1, 0.5, 1e300, INFINITY, NAN};
+    switch (below(r, 5)) {
+    case 0:
+        s->kind = (Weft__Schedule__Kind)below(r, 12);
+        break;
+    case 1:
+        s->of = (Weft__Schedule__Number)below(r, 4);
+        break;
+    case 2:
+        *counts[below(r, 6)] = extreme(r);
+        break;
+    case 3:
+        *reals[below(r, 6)] = values[below(r, 6)];
+        break;
+    default:
+        if (s->n_milestones) s->milestones[below(r, s->n_milestones)] = extreme(r);
+        list->n_parts -= below(r, 2);
+        break;
+    }
+}
+
 static void change_attribute(Weft__Attribute *a, test_random *r) {
     static const double reals[] = {0, -1, 1e300, -1e300, 1.0 / 0.0, 0.0 / 0.0, 1e-310};
     switch (a->value_case) {
@@ -68,6 +94,9 @@ static void change_attribute(Weft__Attribute *a, test_random *r) {
             a->integers->v[below(r, a->integers->n_v)] = extreme(r);
         else
             a->integers->n_v -= a->integers->n_v > 0;
+        break;
+    case WEFT__ATTRIBUTE__VALUE_SCHEDULES:
+        change_schedules(a->schedules, r);
         break;
     default:
         a->name = "x";
@@ -322,6 +351,7 @@ static void set_field(const op_attr *f, void *attrs, int64_t v, size_t at) {
         ATTR_FIELD(uint64_t, attrs, f) = (uint64_t)v;
         break;
     case ATTR_STRING:
+    case ATTR_SCHEDULES:
         ATTR_FIELD(const char *, attrs, f) = v & 1 ? NULL : "%s\"\\/";
         break;
     case ATTR_BYTES:

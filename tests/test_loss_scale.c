@@ -84,7 +84,7 @@ static void train(world_rank *r) {
 static const weft_optimizer optimizers[] = {
     {.type = "sgd", .lr = 0.1, .momentum = 0.9, .weight_decay = 0.1},
     {.type = "adam", .lr = 0.01, .clip_norm = 0.1},
-    {.type = "adamw", .lr = 0.01, .schedule = {.kind = WEFT_SCHEDULE_STEP, .step_size = 2}},
+    {.type = "adamw", .lr = 0.01, .schedule = {{WEFT_SCHEDULE_STEP, .period = 2}}},
 };
 
 TEST(a_step_that_overflows_changes_nothing_but_the_scale) {

@@ -97,8 +97,9 @@ static void kit_check(const kit *k, const char *row, const char *error) {
     .groups = (weft_param_group[]){__VA_ARGS__}
 #define SGD    .type = "sgd"
 #define ADAM   .type = "adam"
-#define STEP(...)   .schedule = {.kind = WEFT_SCHEDULE_STEP, .step_size = 5, __VA_ARGS__}
-#define COSINE(...) .schedule = {.kind = WEFT_SCHEDULE_COSINE, .total_steps = 9, __VA_ARGS__}
+#define PART(of, ...) .schedule = {{WEFT_SCHEDULE_##of, __VA_ARGS__}}
+#define STEP(...)     PART(STEP, .period = 5, __VA_ARGS__)
+#define COSINE(...)   PART(COSINE, .end = 9, __VA_ARGS__)
 /* clang-format on */
 
 typedef struct optimizer_row {
@@ -128,11 +129,11 @@ TEST(every_field_of_an_optimizer_has_a_default_or_an_error) {
         {"lr=0.001 beta1=0.9 beta2=0.999 eps=1e-08", NULL, {ADAM}},
         {"eps=1e-08 weight_decay=0.01", NULL, {.type = "adamw"}},
         {"name=\"adam:net\"", NULL, {ADAM}},
-        {"gamma=0.1", NULL, {ADAM, STEP()}},
+        {"schedule=\"step,period=5,gamma=0.1\"", NULL, {ADAM, STEP()}},
         /* a true zero */
         {"name=\"sgd:net\" gamma=", NULL, {SGD, .lr = WEFT_ZERO}},
         {"lr=0.001 beta2=", NULL, {ADAM, .beta1 = WEFT_ZERO}},
-        {"eps=1e-08 gamma=", NULL, {.type = "adamw", .weight_decay = WEFT_ZERO}},
+        {"eps=1e-08 groups=", NULL, {.type = "adamw", .weight_decay = WEFT_ZERO}},
         /* negative, out of range, not finite */
         {NULL, "minimize: lr=-1: it must be from 0 to 3.40282e+38 (0 means 0.001; a true 0 is WEFT_ZERO)",
          {SGD, .lr = -1}},
@@ -205,18 +206,45 @@ TEST(every_field_of_an_optimizer_has_a_default_or_an_error) {
         {NULL, "betas must be in [0, 1)", {.type = "lamb", .beta2 = 1}},
         {NULL, "net/a/bias is f32[5]: muon updates matrices only", {.type = "muon"}},
         /* schedules */
-        {NULL, "there is no schedule number 3", {ADAM, .schedule = {.kind = (weft_schedule_kind)3}}},
-        {NULL, "schedule.gamma is set, but only a step schedule reads it", {ADAM, .schedule = {.gamma = 0.5}}},
-        {NULL, "schedule.step_size is set, but only a step schedule", {ADAM, COSINE(.step_size = 3)}},
-        {NULL, "schedule.total_steps is set, but only a cosine", {ADAM, STEP(.total_steps = 3)}},
-        {NULL, "schedule.floor is set, but only a cosine schedule", {ADAM, .schedule = {.floor = 0.1}}},
-        {NULL, "a step schedule needs step_size >= 1", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_STEP}}},
-        {NULL, "a cosine schedule needs total_steps above", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_COSINE}}},
-        {NULL, "a cosine schedule needs total_steps above", {ADAM, COSINE(.warmup_steps = 9)}},
-        {NULL, "schedule.warmup_steps=-1", {ADAM, .schedule = {.warmup_steps = -1}}},
-        {NULL, "schedule.gamma=-0.5", {ADAM, STEP(.gamma = -0.5)}},
-        {NULL, "schedule.floor=2: it must be from 0 to 1", {ADAM, COSINE(.floor = 2)}},
-        {"total_steps=9 gamma=0.1 floor=0.5", NULL, {ADAM, COSINE(.floor = 0.5)}},
+        {NULL, "schedule part 1: there is no kind number 10", {ADAM, .schedule = {{(weft_schedule_kind)10}}}},
+        {NULL, "schedule part 1: it has no kind", {ADAM, .schedule = {{.warmup = 5}}}},
+        {NULL, "schedule part 3: it has no kind, or follows a part without one", {ADAM, .schedule = {{WEFT_SCHEDULE_STEP, .period = 2}, {0}, {WEFT_SCHEDULE_STEP, .period = 2}}}},
+        {NULL, "schedule part 1, step: of=3: there is no such number", {ADAM, STEP(.of = (weft_scheduled)3)}},
+        {NULL, "minimize: schedule part 1, cosine: gamma is set, but a schedule of this kind has none", {ADAM, COSINE(.gamma = 0.5)}},
+        {NULL, "cosine: period is set", {ADAM, COSINE(.period = 3)}},
+        {NULL, "cosine: period_mult is set", {ADAM, COSINE(.period_mult = 3)}},
+        {NULL, "step: length is set", {ADAM, STEP(.length = 3)}},
+        {NULL, "step: to is set", {ADAM, STEP(.to = 0.1)}},
+        {NULL, "step: from is set", {ADAM, STEP(.from = WEFT_ZERO)}},
+        {NULL, "step: middle is set", {ADAM, STEP(.middle = 1)}},
+        {NULL, "step: power is set", {ADAM, STEP(.power = 1)}},
+        {NULL, "step: share is set", {ADAM, STEP(.share = 0.5)}},
+        {NULL, "step: linear is set", {ADAM, STEP(.linear = true)}},
+        {NULL, "step: three_phase is set", {ADAM, STEP(.three_phase = true)}},
+        {NULL, "step: it needs a period", {ADAM, PART(STEP, 0)}},
+        {NULL, "cosine_restarts: it needs a period", {ADAM, PART(COSINE_RESTARTS, 0)}},
+        {NULL, "cosine: it needs an end, or a length", {ADAM, PART(COSINE, 0)}},
+        {NULL, "cosine: the warm-up fills its range", {ADAM, COSINE(.warmup = 9)}},
+        {NULL, "cosine: end must be above begin", {ADAM, COSINE(.begin = 9)}},
+        {NULL, "a count must not be negative", {ADAM, COSINE(.begin = -1)}},
+        {NULL, "a count must not be negative", {ADAM, COSINE(.warmup = -1)}},
+        {NULL, "a count must not be negative", {ADAM, COSINE(.length = -1)}},
+        {NULL, "end must be above begin", {ADAM, PART(STEP, .end = -1, .period = 2)}},
+        {NULL, "gamma=-0.5: it must be a finite number from 0 on", {ADAM, STEP(.gamma = -0.5)}},
+        {NULL, "to=nan", {ADAM, COSINE(.to = NAN)}},
+        {NULL, "multi_step: it needs milestones", {ADAM, PART(MULTI_STEP, 0)}},
+        {NULL, "milestones must increase", {ADAM, PART(MULTI_STEP, .milestones = {3, 3})}},
+        {NULL, "milestones must increase", {ADAM, PART(MULTI_STEP, .milestones = {-3})}},
+        {NULL, "milestones end with the first 0", {ADAM, PART(MULTI_STEP, .milestones = {3, 0, 5})}},
+        {NULL, "only multi_step has them", {ADAM, STEP(.milestones = {3})}},
+        {NULL, "one_cycle: share must be above 0 and below 1", {ADAM, PART(ONE_CYCLE, .end = 9, .share = 1)}},
+        {NULL, "exponential: it needs gamma, or from", {ADAM, PART(EXPONENTIAL, .end = 9)}},
+        {NULL, "exponential: gamma is set, and from", {ADAM, PART(EXPONENTIAL, .gamma = 0.5, .from = 0.1)}},
+        {NULL, "exponential: gamma must be above 0", {ADAM, PART(EXPONENTIAL, .gamma = WEFT_ZERO)}},
+        {NULL, "schedule part 1, step: it multiplies the momentum, and sgd has none, or it is 0", {SGD, STEP(.of = WEFT_SCHEDULED_MOMENTUM)}},
+        {NULL, "it multiplies the weight_decay, and adam has none", {ADAM, STEP(.of = WEFT_SCHEDULED_WEIGHT_DECAY)}},
+        {NULL, "momentum 0.9 times its factors must stay below 1", {ADAM, COSINE(.of = WEFT_SCHEDULED_MOMENTUM, .to = 1.2)}},
+        {"schedule=\"cosine:0-9,by_epoch,replaces,length=9,from=1,to=0.5\"", NULL, {ADAM, COSINE(.by_epoch = true, .replaces = true, .to = 0.5)}},
         /* of f16 alone */
         {NULL, "graph train: optimizer 'adam:net' sets loss_scale, but nothing in the graph computes in f16",
          {ADAM, .loss_scale = 1024}},
@@ -312,8 +340,9 @@ TEST(one_optimizer_has_one_setting_in_all_graphs) {
     two_graphs("beta1=0.9, the second with beta1=0.5", &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .beta1 = 0.5));
     two_graphs("clip_norm=0, the second with clip_norm=1", &OPTIMIZER(ADAM),
                &OPTIMIZER(ADAM, .clip_norm = 1));
-    two_graphs("warmup_steps=7, the second with warmup_steps=0",
-               &OPTIMIZER(ADAM, .schedule = {.warmup_steps = 7}), &OPTIMIZER(ADAM));
+    two_graphs("schedule=\"constant,warmup=7,from=1\", the second with schedule=0",
+               &OPTIMIZER(ADAM, .schedule = {{WEFT_SCHEDULE_CONSTANT, .warmup = 7, .from = 1}}),
+               &OPTIMIZER(ADAM));
     two_graphs("groups=\"\", the second with groups=\"*bias 2 1\"", &OPTIMIZER(ADAM),
                &OPTIMIZER(ADAM, GROUPS({"*bias", 2})));
     two_graphs("nesterov=1, the second with nesterov=0", &OPTIMIZER(SGD, .momentum = 0.9, .nesterov = true),

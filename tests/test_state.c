@@ -36,13 +36,12 @@ static weft_model *small_model(const weft_env *env) {
                                             .weight_decay = 0.1,
                                             .n_groups = 1,
                                             .groups = biases});
-            weft_minimize(
-                loss, "head",
-                &(weft_optimizer){.type = "sgd",
-                                  .name = "b",
-                                  .lr = 0.1,
-                                  .momentum = 0.9,
-                                  .schedule = {.kind = WEFT_SCHEDULE_STEP, .step_size = 3, .gamma = 0.5}});
+            weft_minimize(loss, "head",
+                          &(weft_optimizer){.type = "sgd",
+                                            .name = "b",
+                                            .lr = 0.1,
+                                            .momentum = 0.9,
+                                            .schedule = {{WEFT_SCHEDULE_STEP, .period = 3, .gamma = 0.5}}});
         }
         weft_output(loss, "loss");
     }

@@ -71,6 +71,11 @@ static bool is_mixed(const attr_ints *v) {
     return false;
 }
 
+/* Kinds whose field is a string. */
+static bool is_text(const op_attr *f) {
+    return f->kind == ATTR_STRING || f->kind == ATTR_SCHEDULES;
+}
+
 /* NULL, or `why` with the rule that the field breaks in it. */
 static const char *field_check(const op_attr *f, const void *attrs, char why[200]) {
     if (f->kind == ATTR_INT && !in_range(f, CFIELD(int64_t, attrs, f)))
@@ -90,7 +95,7 @@ static const char *field_check(const op_attr *f, const void *attrs, char why[200
         snprintf(why, 200, "%s is not an element type", f->name);
         return why;
     }
-    if (f->kind == ATTR_STRING && !is_printable(CFIELD(const char *, attrs, f))) {
+    if (is_text(f) && !is_printable(CFIELD(const char *, attrs, f))) {
         snprintf(why, 200, "%s='%s': printable ASCII is needed", f->name,
                  SHOW(CFIELD(const char *, attrs, f)));
         return why;
@@ -134,7 +139,8 @@ static bool field_equal(const op_attr *f, const void *a, const void *b) {
         return CFIELD(weft_dtype, a, f) == CFIELD(weft_dtype, b, f);
     case ATTR_KEY:
         return CFIELD(uint64_t, a, f) == CFIELD(uint64_t, b, f);
-    case ATTR_STRING: {
+    case ATTR_STRING:
+    case ATTR_SCHEDULES: {
         const char *s = CFIELD(const char *, a, f), *t = CFIELD(const char *, b, f);
         return strcmp(s ? s : "", t ? t : "") == 0;
     }
@@ -180,7 +186,8 @@ static uint64_t field_hash(const op_attr *f, const void *attrs) {
         return CFIELD(bool, attrs, f);
     case ATTR_DTYPE:
         return CFIELD(weft_dtype, attrs, f);
-    case ATTR_STRING: {
+    case ATTR_STRING:
+    case ATTR_SCHEDULES: {
         const char *s = CFIELD(const char *, attrs, f);
         return hash_text(s ? s : "", 0);
     }
@@ -269,6 +276,7 @@ void attr_write(text *t, const op_attr *f, const void *attrs) {
         text_add(t, " %s=0x%llx", f->name, (unsigned long long)CFIELD(uint64_t, attrs, f));
         return;
     case ATTR_STRING:
+    case ATTR_SCHEDULES:
         if (!CFIELD(const char *, attrs, f)) return;
         text_add(t, " %s=", f->name);
         string_write(t, CFIELD(const char *, attrs, f));
@@ -403,6 +411,7 @@ static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a
         return true;
     }
     case ATTR_STRING:
+    case ATTR_SCHEDULES:
         return string_parse(at, &FIELD(const char *, attrs, f), a);
     case ATTR_INTS:
         return ints_parse(at, &FIELD(attr_ints, attrs, f));

@@ -10,7 +10,7 @@ typedef struct minimize_attrs {
 #define FLAG(name, ...)  bool name;
 #define REAL(name, ...)  double name;
 #define COUNT(name, ...) int64_t name;
-#define KIND(name, ...)  int64_t name;
+#define PARTS(name)      const char *name;
 #include "graph/core/minimize_list.h"
 } minimize_attrs;
 

@@ -15,8 +15,8 @@
 #ifndef COUNT
 #define COUNT(name, field, readers)
 #endif
-#ifndef KIND
-#define KIND(name, field, most)
+#ifndef PARTS
+#define PARTS(name)
 #endif
 
 /* clang-format off */
@@ -24,7 +24,7 @@ TEXT(pattern)
 TEXT(type)
 TEXT(name)
 /*    name            field of weft_optimizer readers        0 means  at most  WEFT_ZERO may be given
- * OWN: optimizers that name it in their `fields`; EVERY: all of them; STEP, COSINE: all, under that schedule
+ * OWN: optimizers that name it in their `fields`; EVERY: all of them
  */
 REAL(lr,              lr,                     EVERY,         1e-3,    FLT_MAX, true)
 REAL(momentum,        momentum,               OWN,           0,       FLT_MAX, true)
@@ -53,12 +53,7 @@ FLAG(centered,        centered)
 FLAG(amsgrad,         amsgrad)
 FLAG(decoupled_weight_decay, decoupled_weight_decay)
 REAL(clip_norm,       clip_norm,              EVERY,         0,       FLT_MAX, false)
-KIND(schedule,        schedule.kind,          WEFT_SCHEDULE_COSINE)
-COUNT(warmup_steps,   schedule.warmup_steps,  EVERY)
-COUNT(step_size,      schedule.step_size,     STEP)
-COUNT(total_steps,    schedule.total_steps,   COSINE)
-REAL(gamma,           schedule.gamma,         STEP,          0.1,     FLT_MAX, true)
-REAL(floor,           schedule.floor,         COSINE,        0,       1,       true)
+PARTS(schedule) /* parts of schedules, as schedules_write writes them; NULL: none */
 TEXT(groups) /* parameter groups: "pattern lr_scale decay_scale;..." */
 /* 0: MINIMIZE_LOSS_SCALE */
 REAL(loss_scale,      loss_scale,             EVERY,         0,       0x1p120, false)
@@ -69,4 +64,4 @@ COUNT(growth_interval, growth_interval,       EVERY) /* 0: MINIMIZE_GROWTH_INTER
 #undef FLAG
 #undef REAL
 #undef COUNT
-#undef KIND
+#undef PARTS

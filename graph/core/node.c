@@ -103,7 +103,8 @@ static bool call_check(const op_call *c) {
         if (c->in[i] && c->in[i]->node->graph != c->graph)
             return op_fail(
                 c, WEFT_ARGUMENT,
-                "operand %d belongs to graph %s%s, an operand before it to graph %s: all operands of an op must "
+                "operand %d belongs to graph %s%s, an operand before it to graph %s: all operands of an op "
+                "must "
                 "be of one graph, so build it there again (graphs share the parameters of a scope, but not "
                 "values)",
                 i, c->in[i]->node->graph->name,
@@ -178,7 +179,9 @@ static weft_node *node_store(const op_call *c) {
     if (c->attrs) memcpy(n->attrs, c->attrs, c->op->attrs_bytes);
     for (const op_attr *f = c->op->attrs; f && f->name; f++) {
         const char **string = (const char **)((char *)n->attrs + f->offset);
-        if (f->kind == ATTR_STRING && *string && !(*string = arena_copy(a, *string))) return NULL;
+        if ((f->kind == ATTR_STRING || f->kind == ATTR_SCHEDULES) && *string &&
+            !(*string = arena_copy(a, *string)))
+            return NULL;
         if (f->kind == ATTR_BYTES && !bytes_keep(&ATTR_FIELD(attr_bytes, n->attrs, f), a)) return NULL;
     }
     n->id = g->next_id;

@@ -33,14 +33,15 @@ typedef struct attr_bytes {
 } attr_bytes;
 
 typedef enum attr_kind {
-    ATTR_INT,    /* int64_t, in [min, max] */
-    ATTR_REAL,   /* double, finite, in [min, max] */
-    ATTR_BOOL,   /* bool */
-    ATTR_DTYPE,  /* weft_dtype */
-    ATTR_INTS,   /* attr_ints, each in [min, max]; WEFT_BATCH is allowed where max is INT64_MAX */
-    ATTR_STRING, /* const char *, owned by the model; NULL is "" */
-    ATTR_KEY,    /* uint64_t: key of a stream of random numbers; printed in hex */
-    ATTR_BYTES,  /* attr_bytes; printed in hex, or by hash where they are many */
+    ATTR_INT,       /* int64_t, in [min, max] */
+    ATTR_REAL,      /* double, finite, in [min, max] */
+    ATTR_BOOL,      /* bool */
+    ATTR_DTYPE,     /* weft_dtype */
+    ATTR_INTS,      /* attr_ints, each in [min, max]; WEFT_BATCH is allowed where max is INT64_MAX */
+    ATTR_STRING,    /* const char *, owned by the model; NULL is "" */
+    ATTR_KEY,       /* uint64_t: key of a stream of random numbers; printed in hex */
+    ATTR_SCHEDULES, /* as STRING, of graph/core/schedule.h; a message in model.bin */
+    ATTR_BYTES,     /* attr_bytes; printed in hex, or by hash where they are many */
 } attr_kind;
 
 typedef struct op_attr {
@@ -131,14 +132,14 @@ typedef struct op_sample {
 /* ---- the op ---- */
 
 enum {
-    OP_POINTWISE = 1 << 0,     /* element i of the result depends on elements i of the (broadcast) operands */
-    OP_COMMUTES = 1 << 1,      /* two operands may be swapped */
-    OP_RANDOM = 1 << 2,        /* draws random numbers: never merged or dropped */
-    OP_EFFECT = 1 << 3,        /* has effects besides its results: never merged or dropped */
-    OP_NO_GRADIENT = 1 << 4,   /* its gradient is zero by definition (argmax, comparisons, random) */
-    OP_VIEW = 1 << 6,          /* the result can share the operand's memory: see view() */
-    OP_VARIABLE = 1 << 7,      /* names a variable: its attributes begin with `const char *path` */
-    OP_IS_VARIABLE = 1 << 9,   /* result 0 is that variable's memory */
+    OP_POINTWISE = 1 << 0,   /* element i of the result depends on elements i of the (broadcast) operands */
+    OP_COMMUTES = 1 << 1,    /* two operands may be swapped */
+    OP_RANDOM = 1 << 2,      /* draws random numbers: never merged or dropped */
+    OP_EFFECT = 1 << 3,      /* has effects besides its results: never merged or dropped */
+    OP_NO_GRADIENT = 1 << 4, /* its gradient is zero by definition (argmax, comparisons, random) */
+    OP_VIEW = 1 << 6,        /* the result can share the operand's memory: see view() */
+    OP_VARIABLE = 1 << 7,    /* names a variable: its attributes begin with `const char *path` */
+    OP_IS_VARIABLE = 1 << 9, /* result 0 is that variable's memory */
     /* Overwrites that variable (or optimizer state), so it is ordered after earlier readers. */
     OP_WRITES = 1 << 8,
     OP_COMPILER = 1 << 10, /* only passes make these; model.bin may not hold them */

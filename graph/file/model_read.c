@@ -15,6 +15,7 @@
 #include "graph/core/flow.h"
 #include "graph/core/minimize.h"
 #include "graph/core/precision.h"
+#include "graph/core/schedule.h"
 #include "weft/file.h"
 
 #include <stdarg.h>
@@ -111,14 +112,61 @@ static bool variables_load(loader *l, Weft__Model *file) {
     return l->read || no_memory(l);
 }
 
+/* ---- schedules ---- */
+
+/* The file has numbers with their defaults, so a 0 is a true one; of fields that the kind does not have it
+ * says nothing, and they stay 0. */
+static bool part_load(loader *l, const char *place, const Weft__Schedule *from, weft_schedule *s) {
+    if (!KNOWN(from) || from->n_milestones > WEFT_MAX_MILESTONES)
+        return load_fail(l, place, "schedules: a part has an unknown field, or over %d milestones",
+                         WEFT_MAX_MILESTONES);
+    s->kind = (weft_schedule_kind)from->kind;
+    s->of = (weft_scheduled)from->of;
+    s->by_epoch = from->by_epoch;
+    s->replaces = from->replaces;
+    s->begin = from->begin;
+    s->end = from->end;
+    s->warmup = from->warmup;
+    s->length = from->length;
+    s->period = from->period;
+    s->period_mult = from->period_mult;
+    s->linear = from->linear;
+    s->three_phase = from->three_phase;
+    s->gamma = from->gamma;
+    s->from = from->from;
+    s->middle = from->middle;
+    s->to = from->to;
+    s->power = from->power;
+    s->share = from->share;
+    for (size_t i = 0; i < from->n_milestones; i++) s->milestones[i] = from->milestones[i];
+    return true;
+}
+
+/* The attribute is their text, which the model's arena keeps. */
+static bool schedules_load(loader *l, const char *place, const Weft__Schedules *from, const char **into) {
+    weft_schedule parts[WEFT_MAX_SCHEDULES] = {{0}};
+    char why[SCHEDULE_WHY];
+    text t = {0};
+    if (!from || !KNOWN(from) || from->n_parts < 1 || from->n_parts > WEFT_MAX_SCHEDULES)
+        return load_fail(l, place, "schedules: 1 to %d parts are possible", WEFT_MAX_SCHEDULES);
+    for (size_t i = 0; i < from->n_parts; i++)
+        if (!part_load(l, place, from->parts[i], &parts[i])) return false;
+    if (!schedules_fill_zeros(parts, why)) return load_fail(l, place, "%s", why);
+    schedules_write(&t, parts);
+    *into = t.failed ? NULL : arena_copy(&l->m->arena, t.data);
+    free(t.data);
+    return *into || no_memory(l);
+}
+
 /* ---- attributes ---- */
 
 /* The kind of value that each kind of attribute has in the file. */
 static const int case_of[] = {
-    [ATTR_INT] = WEFT__ATTRIBUTE__VALUE_INTEGER,   [ATTR_REAL] = WEFT__ATTRIBUTE__VALUE_REAL,
-    [ATTR_BOOL] = WEFT__ATTRIBUTE__VALUE_FLAG,     [ATTR_DTYPE] = WEFT__ATTRIBUTE__VALUE_DTYPE,
-    [ATTR_STRING] = WEFT__ATTRIBUTE__VALUE_TEXT,   [ATTR_KEY] = WEFT__ATTRIBUTE__VALUE_KEY,
-    [ATTR_INTS] = WEFT__ATTRIBUTE__VALUE_INTEGERS, [ATTR_BYTES] = WEFT__ATTRIBUTE__VALUE_DATA,
+    [ATTR_INT] = WEFT__ATTRIBUTE__VALUE_INTEGER,         [ATTR_REAL] = WEFT__ATTRIBUTE__VALUE_REAL,
+    [ATTR_BOOL] = WEFT__ATTRIBUTE__VALUE_FLAG,           [ATTR_DTYPE] = WEFT__ATTRIBUTE__VALUE_DTYPE,
+    [ATTR_STRING] = WEFT__ATTRIBUTE__VALUE_TEXT,         [ATTR_KEY] = WEFT__ATTRIBUTE__VALUE_KEY,
+    [ATTR_INTS] = WEFT__ATTRIBUTE__VALUE_INTEGERS,       [ATTR_BYTES] = WEFT__ATTRIBUTE__VALUE_DATA,
+    [ATTR_SCHEDULES] = WEFT__ATTRIBUTE__VALUE_SCHEDULES,
 };
 
 /* Reads one attribute. `attrs` borrows the file's strings and bytes; node_new copies them. */
@@ -148,6 +196,8 @@ static bool field_load(loader *l, const char *place, const op_attr *f, const Wef
     case ATTR_BYTES:
         ATTR_FIELD(attr_bytes, attrs, f) = attr_bytes_of(from->data.data, from->data.len);
         return true;
+    case ATTR_SCHEDULES:
+        return schedules_load(l, place, from->schedules, &ATTR_FIELD(const char *, attrs, f));
     case ATTR_INTS:
         break;
     }

@@ -9,6 +9,7 @@
 #include "graph/file/model_file.h"
 #include "graph/core/flow.h"
 #include "graph/core/minimize.h"
+#include "graph/core/schedule.h"
 #include "graph/core/precision.h"
 #include "weft/file.h"
 
@@ -17,6 +18,52 @@
 /* The fields of protobuf-c's structs are not const, but packing only reads them. */
 static char *plain(const char *string) {
     return (char *)(string ? string : "");
+}
+
+/* ---- schedules: full parts, whose true zeros the file has as 0 ---- */
+
+static Weft__Schedule *part_save(const weft_schedule *s, arena *a) {
+    Weft__Schedule *to = arena_new(a, sizeof *to);
+    weft_schedule *copy = arena_new(a, sizeof *copy);
+    if (!to || !copy) return NULL;
+    *copy = *s;
+    weft__schedule__init(to);
+    to->kind = (Weft__Schedule__Kind)s->kind;
+    to->of = (Weft__Schedule__Number)s->of;
+    to->by_epoch = s->by_epoch;
+    to->replaces = s->replaces;
+    to->begin = s->begin;
+    to->end = s->end;
+    to->warmup = s->warmup;
+    to->length = s->length;
+    to->period = s->period;
+    to->period_mult = s->period_mult;
+    to->linear = s->linear;
+    to->three_phase = s->three_phase;
+    to->gamma = schedule_real(s->gamma);
+    to->from = schedule_real(s->from);
+    to->middle = schedule_real(s->middle);
+    to->to = schedule_real(s->to);
+    to->power = schedule_real(s->power);
+    to->share = schedule_real(s->share);
+    to->milestones = copy->milestones;
+    while (to->n_milestones < WEFT_MAX_MILESTONES && copy->milestones[to->n_milestones]) to->n_milestones++;
+    return to;
+}
+
+/* False: memory is out. */
+static bool schedules_save(Weft__Attribute *to, const char *text, arena *a) {
+    weft_schedule parts[WEFT_MAX_SCHEDULES];
+    char why[SCHEDULE_WHY];
+    schedules_parse(text, parts, why); /* the node's own checks have read it before */
+    Weft__Schedules *list = to->schedules = arena_new(a, sizeof *list);
+    if (!list) return false;
+    weft__schedules__init(list);
+    list->parts = arena_new_array(a, WEFT_MAX_SCHEDULES, sizeof *list->parts);
+    for (int i = 0; list->parts && i < schedule_count(parts); i++)
+        if (!(list->parts[list->n_parts++] = part_save(&parts[i], a))) return false;
+    to->value_case = WEFT__ATTRIBUTE__VALUE_SCHEDULES;
+    return list->parts != NULL;
 }
 
 /* ---- attributes ---- */
@@ -59,6 +106,9 @@ static bool field_save(Weft__Attribute *to, const op_attr *f, const void *attrs,
         to->value_case = WEFT__ATTRIBUTE__VALUE_TEXT;
         to->text = plain(ATTR_FIELD(const char *const, attrs, f));
         return ATTR_FIELD(const char *const, attrs, f) != NULL;
+    case ATTR_SCHEDULES:
+        return ATTR_FIELD(const char *const, attrs, f) &&
+               schedules_save(to, ATTR_FIELD(const char *const, attrs, f), a);
     case ATTR_INTS:
         return ints_save(to, &ATTR_FIELD(const attr_ints, attrs, f), a);
     case ATTR_BYTES: {
@@ -83,7 +133,8 @@ static bool attributes_save(Weft__Attribute ***to, size_t *n, const op_attr *tab
         Weft__Attribute *next = &list[*n];
         if (field_save(next, f, attrs, a))
             (*to)[(*n)++] = next;
-        else if (f->kind == ATTR_INTS && ATTR_FIELD(const attr_ints, attrs, f).n)
+        else if ((f->kind == ATTR_INTS && ATTR_FIELD(const attr_ints, attrs, f).n) ||
+                 (f->kind == ATTR_SCHEDULES && ATTR_FIELD(const char *const, attrs, f)))
             return false; /* memory */
     }
     return true;

@@ -48,6 +48,9 @@ WEFT_API int weft_store_shape(const weft_store *store, const char *path, weft_dt
  * multiplies it. */
 WEFT_API weft_status weft_store_set_lr(weft_store *store, const char *optimizer, double lr,
                                        weft_error *error);
+/** Sets the number of the epoch, from 0, for parts of schedules that are by_epoch: a training loop calls
+ * it when an epoch begins. It is saved with the optimizer's state. Without such parts it does nothing. */
+WEFT_API weft_status weft_store_set_epoch(weft_store *store, int64_t epoch, weft_error *error);
 /** @} */
 
 /** @name Sessions

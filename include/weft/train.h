@@ -5,6 +5,7 @@
 #define WEFT_TRAIN_H
 
 #include "weft/model.h"
+#include "weft/schedule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,24 +21,6 @@ extern "C" {
  * make two values: a gradient is by the value that was given, not by one that equals it. */
 WEFT_API weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values,
                                     weft_value **gradients);
-
-/** How the learning rate changes with the step t = 0, 1, ... */
-typedef enum weft_schedule_kind {
-    WEFT_SCHEDULE_CONSTANT = 0, /**< lr */
-    WEFT_SCHEDULE_STEP = 1,     /**< lr * gamma^floor(t / step_size) */
-    WEFT_SCHEDULE_COSINE = 2,   /**< from lr to lr * floor over total_steps, by half a cosine */
-} weft_schedule_kind;
-
-/** A schedule. Before it comes linear warm-up: lr * (t + 1) / warmup_steps while t < warmup_steps. A field
- * that the kind does not use must be 0: anything else is an error. */
-typedef struct weft_schedule {
-    weft_schedule_kind kind; /**< which formula */
-    int64_t warmup_steps;    /**< 0: none */
-    int64_t step_size;       /**< STEP: steps between two factors; at least 1 */
-    double gamma;            /**< STEP: the factor; 0: 0.1 */
-    int64_t total_steps;     /**< COSINE: with the warm-up; above warmup_steps */
-    double floor;            /**< COSINE: the last factor on lr, 0 to 1 */
-} weft_schedule;
 
 /** A parameter group: parameters whose path matches get other multipliers. The first match counts. A group
  * that is the first match of no parameter under the pattern of weft_minimize() is an error. */
@@ -88,7 +71,9 @@ typedef struct weft_optimizer {
     bool amsgrad;                /**< adam, adamw: by the largest second moment so far */
     bool decoupled_weight_decay; /**< nadam, radam: weight_decay as adamw's */
     double clip_norm;            /**< gradients are scaled to at most this global 2-norm; 0: no clipping */
-    weft_schedule schedule;      /**< zeroes: a constant learning rate */
+    /** Parts of schedules of the learning rate, momentum and weight decay, up to a NONE; zeroes: all stay as
+     * they are. .schedule = {{WEFT_SCHEDULE_COSINE, .warmup = 100, .end = 10000}} */
+    weft_schedule schedule[WEFT_MAX_SCHEDULES];
     int n_groups;                /**< number of groups; 0: none, and `groups` NULL */
     const weft_param_group *groups; /**< n_groups of them */
     /** Where the graph computes in f16 (weft_precision()): the first factor on the loss, at most 2^120; 0:

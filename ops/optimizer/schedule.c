@@ -1,61 +1,98 @@
-/* schedule.c - the learning rate of a step, f64[], from the base rate and t, the number of earlier updates:
- *     t < warmup:   base (t + 1) / warmup
- *     constant:     base
- *     step:         base gamma^floor(t / step_size)
- *     cosine:       base (floor + (1 - floor) (1 + cos(pi (t - warmup) / (total - warmup))) / 2),
- *                   from step total on: base floor
- * weft/train.h; cosine as in tests/golden/README.md and Loshchilov and Hutter, arXiv 1608.03983, eq. 5. */
-#include "ops/optimizer/update.h"
+/* schedule.c - a part of a schedule: what it makes of a number, f64[], at a count of updates or epochs.
+ * Operand 0 is the count, 1 the number; 2 is the number without any schedule, for a part that replaces
+ * those before it. Missing numbers are 1: the result then is a factor. No kind: the number itself. */
+#include "ops/optimizer/schedule.h"
 
-#include <math.h>
+#include "graph/core/schedule.h"
 
 #define F(field) offsetof(schedule_attrs, field)
 static const op_attr attrs[] = {
-    {"kind", ATTR_INT, F(kind), 0, WEFT_SCHEDULE_COSINE},
-    {"warmup_steps", ATTR_INT, F(warmup_steps), 0, INT64_MAX},
-    {"step_size", ATTR_INT, F(step_size), 0, INT64_MAX},
-    {"total_steps", ATTR_INT, F(total_steps), 0, INT64_MAX},
+    {"kind", ATTR_INT, F(kind), 0, WEFT_SCHEDULE_ONE_CYCLE, schedule_kinds},
+    {"begin", ATTR_INT, F(begin), 0, INT64_MAX},
+    {"end", ATTR_INT, F(end), 0, INT64_MAX},
+    {"warmup", ATTR_INT, F(warmup), 0, INT64_MAX},
+    {"length", ATTR_INT, F(length), 0, INT64_MAX},
+    {"period", ATTR_INT, F(period), 0, INT64_MAX},
+    {"period_mult", ATTR_INT, F(period_mult), 0, INT64_MAX},
+    {"milestones", ATTR_INTS, F(milestones), 0, INT64_MAX},
     {"gamma", ATTR_REAL, F(gamma), 0, 0},
-    {"floor", ATTR_REAL, F(floor), 0, 0},
+    {"from", ATTR_REAL, F(from), 0, 0},
+    {"middle", ATTR_REAL, F(middle), 0, 0},
+    {"to", ATTR_REAL, F(to), 0, 0},
+    {"power", ATTR_REAL, F(power), 0, 0},
+    {"share", ATTR_REAL, F(share), 0, 0},
+    {"linear", ATTR_BOOL, F(linear), 0, 0},
+    {"three_phase", ATTR_BOOL, F(three_phase), 0, 0},
+    {"replaces", ATTR_BOOL, F(replaces), 0, 0},
     {0},
 };
 #undef F
 
+schedule_attrs schedule_attrs_of(const weft_schedule *s) {
+    schedule_attrs a = {
+        .kind = s->kind,
+        .begin = s->begin,
+        .end = s->end,
+        .warmup = s->warmup,
+        .length = s->length,
+        .period = s->period,
+        .period_mult = s->period_mult,
+        .gamma = schedule_real(s->gamma),
+        .from = schedule_real(s->from),
+        .middle = schedule_real(s->middle),
+        .to = schedule_real(s->to),
+        .power = schedule_real(s->power),
+        .share = schedule_real(s->share),
+        .linear = s->linear,
+        .three_phase = s->three_phase,
+        .replaces = s->replaces,
+    };
+    while (a.milestones.n < WEFT_MAX_MILESTONES && s->milestones[a.milestones.n]) {
+        a.milestones.v[a.milestones.n] = s->milestones[a.milestones.n];
+        a.milestones.n++;
+    }
+    return a;
+}
+
+/* The rest of the rules is graph/core/schedule.c's; these keep the formulas from dividing by 0. */
 static bool infer(op_call *c) {
     const schedule_attrs *a = c->attrs;
-    if (a->warmup_steps < 0 || a->step_size < 0 || a->total_steps < 0)
-        return op_fail(c, WEFT_ARGUMENT, "step counts must be plain numbers");
-    if (a->kind == WEFT_SCHEDULE_STEP && a->step_size < 1)
-        return op_fail(c, WEFT_ARGUMENT, "a step schedule needs step_size >= 1");
-    if (a->kind == WEFT_SCHEDULE_COSINE && a->total_steps <= a->warmup_steps)
-        return op_fail(c, WEFT_ARGUMENT, "a cosine schedule needs total_steps above warmup_steps");
-    if (!infer_update(c, 0, 0)) return false;
+    bool has_period = a->kind == WEFT_SCHEDULE_STEP || a->kind == WEFT_SCHEDULE_COSINE_RESTARTS;
+    if (a->begin < 0 || a->end < 0 || a->warmup < 0 || a->length < 0 || a->period < has_period)
+        return op_fail(c, WEFT_ARGUMENT, "counts must be plain numbers, and a period at least 1");
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i] && (op_in(c, i)->ndim || op_in(c, i)->dtype != WEFT_F64))
+            return op_fail(c, WEFT_TYPE, "operand %d must be f64[]", i);
     c->n_out = 1;
     c->out[0] = type_scalar(WEFT_F64);
     return true;
 }
 
-/* The multiplier of the base rate at step t. */
-static double factor(const schedule_attrs *a, double t) {
-    const double pi = 3.14159265358979323846;
-    double warmup = (double)a->warmup_steps, after = t - warmup;
-    if (after < 0) return (t + 1) / warmup;
-    if (a->kind == WEFT_SCHEDULE_STEP) return pow(a->gamma, floor(t / (double)a->step_size));
-    if (a->kind != WEFT_SCHEDULE_COSINE) return 1;
-    double way = after / ((double)a->total_steps - warmup);
-    return way >= 1 ? a->floor : a->floor + (1 - a->floor) * 0.5 * (1 + cos(pi * way));
+static weft_status reference(const kernel_call *c) {
+    double t = scalar_operand(c, 0, 0), value = scalar_operand(c, 1, 1), base = scalar_operand(c, 2, 1);
+    *(double *)c->out[0].data = schedule_apply(c->attrs, value, t, base);
+    return WEFT_OK;
 }
 
-static weft_status reference(const kernel_call *c) {
-    *(double *)c->out[0].data = scalar_operand(c, 0, 0) * factor(c->attrs, scalar_operand(c, 1, 0));
-    return WEFT_OK;
+double weft_schedule_factor(const weft_schedule *parts, weft_scheduled of, int64_t updates, int64_t epoch) {
+    weft_schedule full[WEFT_MAX_SCHEDULES] = {{0}};
+    char why[SCHEDULE_WHY];
+    double factor = 1;
+    for (int i = 0; parts && i < schedule_count(parts); i++) full[i] = parts[i];
+    if (!schedules_fill(full, why)) return NAN;
+    for (int i = 0; i < schedule_count(full); i++) {
+        schedule_attrs a = schedule_attrs_of(&full[i]);
+        if (full[i].of == of)
+            factor = schedule_apply(&a, factor, (double)(full[i].by_epoch ? epoch : updates), 1);
+    }
+    return factor;
 }
 
 const weft_op weft_op_schedule = {
     .name = "schedule",
-    .summary = "the learning rate of a step",
-    .min_in = 2,
-    .max_in = 2,
+    .summary = "a number of the optimizer at a step, or at an epoch",
+    .min_in = 1,
+    .max_in = 3,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
     .attrs_bytes = sizeof(schedule_attrs),
     .attrs = attrs,
@@ -63,11 +100,26 @@ const weft_op weft_op_schedule = {
     .reference = reference,
     .samples =
         (const op_sample[]){
-            {"f64[], f64[]", .out = "f64[]"},
-            {"f64[], f64[]", "kind=1 step_size=3 gamma=0.5", .out = "f64[]", .low = 4, .high = 9},
-            {"f64[], f64[]", "kind=2 warmup_steps=3 total_steps=20 floor=0.1", .out = "f64[]"},
-            {"f64[], f64[]", "kind=1", .error = "needs step_size"},
-            {"f64[], f64[]", "kind=2 warmup_steps=3", .error = "needs total_steps"},
-            {"f64[], f32[]", .error = "must be f64[]"},
+            {"f64[], f64[]", "kind=constant from=0.5 length=3", .out = "f64[]", .low = 2, .high = 4},
+            {"f64[], f64[]", "kind=linear begin=2 end=9 warmup=2 length=5 from=0.1 to=1", .out = "f64[]",
+             .high = 12},
+            {"f64[], f64[]", "kind=exponential gamma=0.5", .out = "f64[]", .low = 0, .high = 9},
+            {"f64[]", "kind=exponential from=0.1 to=1 length=9", .out = "f64[]", .low = 0, .high = 9},
+            {"f64[], f64[]", "kind=step period=3 gamma=0.5", .out = "f64[]", .low = 4, .high = 9},
+            {"f64[], f64[]", "kind=multi_step milestones=2,5 gamma=0.5", .out = "f64[]", .low = 4, .high = 9},
+            {"f64[], f64[]", "kind=polynomial from=1 to=0.1 power=0.9 length=10", .out = "f64[]", .low = 4,
+             .high = 9},
+            {"f64[], -, f64[]", "kind=cosine warmup=3 length=17 end=20 from=1 to=0.1 replaces=1",
+             .out = "f64[]", .high = 25},
+            {"f64[], f64[]", "kind=cosine_restarts period=2 period_mult=2 from=1", .out = "f64[]", .low = 4,
+             .high = 30},
+            {"f64[], f64[]", "kind=one_cycle length=30 from=0.04 middle=1 to=1e-4 share=0.3", .out = "f64[]",
+             .low = 0, .high = 30},
+            {"f64[], f64[]",
+             "kind=one_cycle length=30 from=0.04 middle=1 to=1e-4 share=0.3 three_phase=1 linear=1",
+             .out = "f64[]", .low = 15, .high = 30},
+            {"f64[], f64[]", "kind=step", .error = "a period at least 1"},
+            {"f64[], f64[]", .out = "f64[]"}, /* no part: the number itself */
+            {"f64[], f32[]", "kind=exponential gamma=1", .error = "must be f64[]"},
             {0}},
 };

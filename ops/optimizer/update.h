@@ -42,11 +42,16 @@ typedef struct loss_scale_attrs {
     int64_t growth_interval;
 } loss_scale_attrs;
 
-/* schedule(base f64[], updates done before f64[]) -> lr f64[]; fields as in weft_schedule (gamma as it is) */
+/* schedule(count f64[], number or NULL, base or NULL) -> f64[]: fields as in weft_schedule, with defaults */
 typedef struct schedule_attrs {
-    int64_t kind, warmup_steps, step_size, total_steps;
-    double gamma, floor;
+    int64_t kind, begin, end, warmup, length, period, period_mult;
+    attr_ints milestones;
+    double gamma, from, middle, to, power, share;
+    bool linear, three_phase, replaces;
 } schedule_attrs;
+struct weft_schedule;
+schedule_attrs
+schedule_attrs_of(const struct weft_schedule *part); /* of a full part (graph/core/schedule.h) */
 
 /* The norm of gradients: chunk_squares, then root_sum. Squares are summed in f64 over chunks of NORM_CHUNK
  * elements, counted from each parameter's start, then over chunks and parameters in order. So the sum is the

@@ -3,19 +3,21 @@
  * (loss, p1..pn, g1..gn), and the optimizer pass replaces it by update nodes. */
 #include "graph/core/minimize.h"
 
+#include "graph/core/schedule.h"
 #include "ops/kit/op_kit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #define ROW(name, kind, most) {#name, kind, offsetof(minimize_attrs, name), 0, most},
 static const op_attr attrs[] = {
-#define TEXT(name)             ROW(name, ATTR_STRING, 0)
-#define FLAG(name, ...)        ROW(name, ATTR_BOOL, 0)
-#define REAL(name, ...)        ROW(name, ATTR_REAL, 0)
-#define COUNT(name, ...)       ROW(name, ATTR_INT, INT64_MAX)
-#define KIND(name, from, most) ROW(name, ATTR_INT, most)
+#define TEXT(name)       ROW(name, ATTR_STRING, 0)
+#define FLAG(name, ...)  ROW(name, ATTR_BOOL, 0)
+#define REAL(name, ...)  ROW(name, ATTR_REAL, 0)
+#define COUNT(name, ...) ROW(name, ATTR_INT, INT64_MAX)
+#define PARTS(name)      ROW(name, ATTR_SCHEDULES, 0)
 #include "graph/core/minimize_list.h"
     {0},
 };
@@ -39,10 +41,43 @@ static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *ki
     if (a->loss_scale < 0 || a->loss_scale > 0x1p120) return "loss_scale must be from 0 (65536) to 2^120";
     if (a->clip_norm < 0) return "clip_norm must not be negative (0: no clipping)";
     if (param_groups_broken(a->groups)) return param_groups_broken(a->groups);
-    if (a->schedule == WEFT_SCHEDULE_STEP && a->step_size < 1) return "a step schedule needs step_size >= 1";
-    if (a->schedule == WEFT_SCHEDULE_COSINE && a->total_steps <= a->warmup_steps)
-        return "a cosine schedule needs total_steps above warmup_steps";
     return NULL;
+}
+
+/* The number that a part multiplies, before any schedule. */
+static double scheduled_number(const minimize_attrs *a, const optimizer_kind *kind, weft_scheduled of) {
+    if (of == WEFT_SCHEDULED_LR) return 1;
+    if (of == WEFT_SCHEDULED_WEIGHT_DECAY) return a->weight_decay;
+    return optimizer_reads(kind, "momentum") ? a->momentum : optimizer_reads(kind, "beta1") ? a->beta1 : 0;
+}
+
+/* Whether the schedule may make momentum 1 or more. */
+static bool momentum_grows(const weft_schedule *s, double momentum) {
+    double most =
+        fmax(1, fmax(schedule_real(s->gamma),
+                     fmax(schedule_real(s->from), fmax(schedule_real(s->middle), schedule_real(s->to)))));
+    return s->of == WEFT_SCHEDULED_MOMENTUM && momentum * most >= 1;
+}
+
+/* Parts are full, as weft_minimize writes them; those of a file or a dump are checked all the same. */
+static bool schedule_holds(op_call *c, const minimize_attrs *a, const optimizer_kind *kind) {
+    weft_schedule parts[WEFT_MAX_SCHEDULES];
+    char why[SCHEDULE_WHY];
+    if (!schedules_parse(a->schedule, parts, why) || !schedules_fill(parts, why))
+        return op_fail(c, WEFT_ARGUMENT, "%s", why);
+    for (int i = 0; i < schedule_count(parts); i++) {
+        const char *of = schedule_numbers[parts[i].of];
+        double number = scheduled_number(a, kind, parts[i].of);
+        if (number == 0)
+            return op_fail(c, WEFT_ARGUMENT,
+                           "schedule part %d, %s: it multiplies the %s, and %s has none, or it is 0: set it",
+                           i + 1, schedule_kinds[parts[i].kind], of, a->type);
+        if (momentum_grows(&parts[i], number))
+            return op_fail(c, WEFT_ARGUMENT,
+                           "schedule part %d, %s: momentum %g times its factors must stay below 1", i + 1,
+                           schedule_kinds[parts[i].kind], number);
+    }
+    return true;
 }
 
 /* The name of a flag that is set although the optimizer does not read it; NULL: there is none. */
@@ -87,6 +122,7 @@ static bool infer(op_call *c) {
     const char *flag = flag_unread(a, kind), *why = rule_broken(a, kind);
     if (flag) return op_fail(c, WEFT_ARGUMENT, "%s is set, but %s has none: leave it false", flag, a->type);
     if (why) return op_fail(c, WEFT_ARGUMENT, "%s", why);
+    if (!schedule_holds(c, a, kind)) return false;
     if (c->graph->mode != WEFT_TRAIN)
         return op_fail(c, WEFT_ORDER, "graph %s is in eval mode; only WEFT_TRAIN graphs train",
                        c->graph->name);

@@ -7,6 +7,7 @@
  * so later defaults do not change them. */
 #include "graph/core/minimize.h"
 
+#include "graph/core/schedule.h"
 #include "ops/kit/op_kit.h"
 
 #include <float.h>
@@ -14,12 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who reads a setting: all optimizers (with STEP and COSINE under that schedule only), or for OWN those that
- * name it in their `fields`. */
-typedef enum readers { OWN, EVERY, STEP, COSINE } readers;
+/* Who reads a setting: all optimizers, or for OWN those that name it in their `fields`. */
+typedef enum readers { OWN, EVERY } readers;
 
 typedef struct setting {
-    const char *name; /* as users write it: "schedule.gamma" */
+    const char *name; /* as users write it */
     size_t from, to;  /* offsets in weft_optimizer and in minimize_attrs */
     readers readers;
     double fallback; /* meaning of 0, unless the optimizer has its own default */
@@ -46,12 +46,6 @@ static bool has(const optimizer_kind *kind, const setting *s) {
     return s->readers != OWN || optimizer_reads(kind, s->name);
 }
 
-/* Whether the schedule reads the setting. */
-static bool is_scheduled(const setting *s, weft_schedule_kind kind) {
-    return (s->readers != STEP || kind == WEFT_SCHEDULE_STEP) &&
-           (s->readers != COSINE || kind == WEFT_SCHEDULE_COSINE);
-}
-
 /* The default of the setting for this optimizer. */
 static double fallback_of(const optimizer_kind *kind, const setting *s) {
     for (int i = 0; i < OPTIMIZER_FIELDS && kind->defaults[i].name; i++)
@@ -64,11 +58,6 @@ static bool check_read(weft_graph *g, const setting *s, const weft_optimizer *o)
     if (!has(optimizer_spelt(g->model, o->type), s))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
                           s->name, o->type);
-    if (!is_scheduled(s, o->schedule.kind))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "minimize: %s is set, but only a %s schedule reads it: set schedule.kind = %s",
-                          s->name, s->readers == STEP ? "step" : "cosine",
-                          s->readers == STEP ? "WEFT_SCHEDULE_STEP" : "WEFT_SCHEDULE_COSINE");
     return true;
 }
 
@@ -93,7 +82,6 @@ static bool real_set(weft_graph *g, const setting *s, const weft_optimizer *o, m
     const optimizer_kind *kind = optimizer_spelt(g->model, o->type);
     double fallback = fallback_of(kind, s);
     if (value == 0 && !has(kind, s)) return *to = 0, true;
-    if (value == 0 && !is_scheduled(s, o->schedule.kind)) return *to = fallback, true;
     return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_zero, to);
 }
 
@@ -107,11 +95,7 @@ static bool count_set(weft_graph *g, const setting *s, const weft_optimizer *o, 
     return check_read(g, s, o);
 }
 
-/* The kind of schedule comes first, since it decides which fields are read. */
 static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs *a) {
-    if ((unsigned)o->schedule.kind > WEFT_SCHEDULE_COSINE)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: there is no schedule number %d",
-                          (int)o->schedule.kind);
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         if (!real_set(g, &reals[i], o, a)) return false;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -226,13 +210,25 @@ static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const 
     return groups_are_used(g, o, pattern, written);
 }
 
+/* ---- schedules ---- */
+
+/* Writes the parts with their defaults; nothing where there are none. */
+static bool schedule_write_all(text *t, weft_graph *g, const weft_optimizer *o) {
+    weft_schedule parts[WEFT_MAX_SCHEDULES];
+    char why[SCHEDULE_WHY];
+    memcpy(parts, o->schedule, sizeof parts);
+    if (!schedules_fill(parts, why)) return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", why);
+    schedules_write(t, parts);
+    return !t->failed || model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
+}
+
 /* ---- the builder ---- */
 
 weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *o) {
     if (!loss) return WEFT_ARGUMENT;
     weft_graph *g = loss->node->graph;
     weft_model *m = g->model;
-    text groups = {0};
+    text groups = {0}, schedule = {0};
     char name[400];
     if (!o || !o->type) {
         model_fail(m, g, WEFT_ARGUMENT,
@@ -250,16 +246,18 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
         .pattern = pattern,
         .type = type,
         .name = o->name ? o->name : name,
-#define FLAG(to, field)       .to = o->field,
-#define KIND(to, field, most) .to = o->field,
+#define FLAG(to, field) .to = o->field,
 #include "graph/core/minimize_list.h"
     };
     if (!kind || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay) &&
-                  own_record_shapes(m, kind, pattern))) {
+                  schedule_write_all(&schedule, g, o) && own_record_shapes(m, kind, pattern))) {
         a.groups = text_detach(&groups);
+        if (schedule.length) a.schedule = text_detach(&schedule);
         node_new(g, &weft_op_minimize, 1, &loss, &a);
     }
     free((void *)a.groups);
+    free((void *)a.schedule);
+    free(schedule.data);
     free(groups.data);
     return m->error.status;
 }

@@ -16,7 +16,7 @@ typedef struct preprocessor {
     bool draws;                      /* something is random */
 } preprocessor;
 
-static weft_value *refuse(const preprocessor *p, const char *format, long long a, long long b) {
+static weft_value *refuse_options(const preprocessor *p, const char *format, long long a, long long b) {
     char text[200];
     snprintf(text, sizeof text, format, a, b);
     weft_graph_fail(p->graph, WEFT_ARGUMENT, text);
@@ -27,9 +27,9 @@ static weft_value *refuse(const preprocessor *p, const char *format, long long a
 static bool check_images(preprocessor *p, weft_value *images, weft_value *draws) {
     const weft_preprocess_options *o = p->options;
     if (weft_ndim(images) != 4)
-        return !!refuse(p, "preprocess: images have 4 axes, [N, C, H, W], not %lld", weft_ndim(images), 0);
+        return !!refuse_options(p, "preprocess: images have 4 axes, [N, C, H, W], not %lld", weft_ndim(images), 0);
     if (o->border < 0 || o->crop_height < 0 || o->crop_width < 0 || o->multiple < 0)
-        return !!refuse(p, "preprocess: border=%lld, multiple=%lld and the crop cannot be negative",
+        return !!refuse_options(p, "preprocess: border=%lld, multiple=%lld and the crop cannot be negative",
                         o->border, o->multiple);
     p->channels = weft_dim(images, 1);
     p->height = weft_dim(images, 2) + 2 * o->border;
@@ -37,19 +37,19 @@ static bool check_images(preprocessor *p, weft_value *images, weft_value *draws)
     p->rows = o->crop_height ? o->crop_height : p->height;
     p->columns = o->crop_width ? o->crop_width : p->width;
     if (p->rows > p->height || p->columns > p->width)
-        return !!refuse(p, "preprocess: the crop is larger than an image of %lld x %lld, border included",
+        return !!refuse_options(p, "preprocess: the crop is larger than an image of %lld x %lld, border included",
                         p->height, p->width);
     if (p->channels > WEFT_PREPROCESS_CHANNELS)
-        return !!refuse(p, "preprocess: %lld channels, at most %lld", p->channels, WEFT_PREPROCESS_CHANNELS);
+        return !!refuse_options(p, "preprocess: %lld channels, at most %lld", p->channels, WEFT_PREPROCESS_CHANNELS);
     for (int64_t c = 0; c < p->channels; c++)
-        if (!(o->std[c] >= 0)) return !!refuse(p, "preprocess: std of channel %lld is below 0", c, 0);
+        if (!(o->std[c] >= 0)) return !!refuse_options(p, "preprocess: std of channel %lld is below 0", c, 0);
     p->draws =
         weft_graph_mode(p->graph) == WEFT_TRAIN && (o->flip || p->rows < p->height || p->columns < p->width);
     if (p->draws && !draws)
-        return !!refuse(p, "preprocess: crops and flips of a train graph need draws, f32[N, %lld]",
+        return !!refuse_options(p, "preprocess: crops and flips of a train graph need draws, f32[N, %lld]",
                         WEFT_PREPROCESS_DRAWS, 0);
     if (p->draws && (weft_ndim(draws) != 2 || weft_dim(draws, 1) < WEFT_PREPROCESS_DRAWS))
-        return !!refuse(p, "preprocess: draws are f32[N, %lld], from a loader with draws=%lld",
+        return !!refuse_options(p, "preprocess: draws are f32[N, %lld], from a loader with draws=%lld",
                         WEFT_PREPROCESS_DRAWS, WEFT_PREPROCESS_DRAWS);
     return true;
 }

@@ -60,6 +60,7 @@ typedef struct optimizer_entry {
     const char *name;                       /* weft_optimizer.name */
     const char *path;                       /* "optimizer.NAME", with which its variables' paths begin */
     weft_variable *step, *lr;               /* f64[] */
+    weft_variable *epoch;                   /* f64[]; NULL unless a part of a schedule counts epochs */
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
     weft_variable *product;                 /* f64[]: of update_product over the steps; NULL: it has none */
     bool is_elementwise;                    /* any range of a bucket can be updated alone */

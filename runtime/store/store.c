@@ -313,7 +313,7 @@ static bool ends_in(const char *path, const char *end) {
 
 /* Steps are counted in f64, which is exact up to 2^53; rates and scales are used as f32. */
 const char *store_number_rule(const store_part *e, double value) {
-    bool counts = ends_in(e->path, "/step") || ends_in(e->path, "/good_steps");
+    bool counts = ends_in(e->path, "/step") || ends_in(e->path, "/epoch") || ends_in(e->path, "/good_steps");
     if (!is_number(e)) return NULL;
     if (counts && !(value >= 0 && value <= 0x1p53 && value == floor(value)))
         return "it must be a whole number from 0 to 2^53";
@@ -386,27 +386,41 @@ int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, i
     return e->type.ndim;
 }
 
-/* For all optimizers if `optimizer` is NULL. */
+/* Sets optimizer.NAME/what, of all optimizers if `optimizer` is NULL; *matched counts them. */
+static weft_status set_number(weft_store *s, const char *optimizer, const char *what, double value,
+                              int *matched, weft_error *error) {
+    char wanted[1500], end[40];
+    snprintf(wanted, sizeof wanted, "optimizer.%s/%s", optimizer ? optimizer : "", what);
+    snprintf(end, sizeof end, "/%s", what);
+    for (int i = 0; s && i < s->n_entries; i++) {
+        const store_entry *e = &s->entries[i];
+        bool is_one = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && ends_in(e->path, end);
+        if (!is_one || (optimizer && strcmp(e->path, wanted))) continue;
+        weft_status status = put(s, s->memory + e->offset, &value, sizeof value, error);
+        if (status) return status;
+        ++*matched;
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, weft_error *error) {
-    char wanted[1500];
     int matched = 0;
     if (!(lr >= 0 && lr <= FLT_MAX))
         return error_set(error, WEFT_ARGUMENT,
                          "learning rate %g: it must be a finite number that is not negative", lr);
-    snprintf(wanted, sizeof wanted, "optimizer.%s/lr", optimizer ? optimizer : "");
-    for (int i = 0; s && i < s->n_entries; i++) {
-        const store_entry *e = &s->entries[i];
-        size_t n = strlen(e->path);
-        bool is_lr = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && n > 3 &&
-                     strcmp(e->path + n - 3, "/lr") == 0;
-        if (!is_lr || (optimizer && strcmp(e->path, wanted))) continue;
-        weft_status status = put(s, s->memory + e->offset, &lr, sizeof lr, error);
-        if (status) return status;
-        matched++;
-    }
-    if (!matched)
+    weft_status status = set_number(s, optimizer, "lr", lr, &matched, error);
+    if (!status && !matched)
         return error_set(error, WEFT_NAME, "learning rate: there is no optimizer '%s'", SHOW(optimizer));
-    return WEFT_OK;
+    return status;
+}
+
+/* Optimizers whose schedules count no epochs have no such number. */
+weft_status weft_store_set_epoch(weft_store *s, int64_t epoch, weft_error *error) {
+    int matched = 0;
+    if (!s || epoch < 0 || epoch > (int64_t)1 << 53)
+        return error_set(error, WEFT_ARGUMENT, "epoch %lld: a store and a number from 0 to 2^53 are needed",
+                         (long long)epoch);
+    return set_number(s, NULL, "epoch", (double)epoch, &matched, error);
 }
 
 /* ---- for sessions ---- */

@@ -42,14 +42,13 @@ static void discriminator_step(weft_model *m) {
     weft_value *loss = weft_mean(score, 0, NULL, false), *slope = NULL;
     weft_gradients(loss, 1, &real, &slope);
     loss = weft_add(loss, weft_scale(weft_mean(weft_square(slope), 0, NULL, false), 10));
-    weft_minimize(
-        loss, "discriminator",
-        &(weft_optimizer){.type = "adam",
-                          .lr = 2e-4,
-                          .beta1 = 0.5,
-                          .n_groups = 1,
-                          .groups = &(weft_param_group){"*bias", 2},
-                          .schedule = {WEFT_SCHEDULE_COSINE, .warmup_steps = 3, .total_steps = 50}});
+    weft_minimize(loss, "discriminator",
+                  &(weft_optimizer){.type = "adam",
+                                    .lr = 2e-4,
+                                    .beta1 = 0.5,
+                                    .n_groups = 1,
+                                    .groups = &(weft_param_group){"*bias", 2},
+                                    .schedule = {{WEFT_SCHEDULE_COSINE, .warmup = 3, .end = 50}}});
     weft_output(loss, "d_loss");
 }
 

@@ -77,8 +77,7 @@ static void read_call(const json_t *node, weft_value *const *values, int n_value
     c->n = (int)json_array_size(in);
     c->n_i = (int)json_array_size(i);
     c->n_r = (int)json_array_size(r);
-    if (c->n > MOST_IN || c->n_i > MOST_NUMBERS || c->n_r > MOST_REALS)
-        call_stop("too many numbers", c->op);
+    if (c->n > MOST_IN || c->n_i > MOST_NUMBERS || c->n_r > MOST_REALS) call_stop("too many numbers", c->op);
     for (int k = 0; k < c->n; k++) {
         json_int_t at = json_integer_value(json_array_get(in, (size_t)k)); /* -1: none */
         if (at >= n_values) call_stop("an operand comes later", c->op);
@@ -114,6 +113,19 @@ static int add_node(weft_graph *g, const json_t *node, weft_value **values, int 
 
 /* ---- training ---- */
 
+/* Kind 1 is STEP, 2 COSINE, as evaluate.py reads them. */
+static weft_schedule schedule_of(const json_t *m) {
+    int64_t kind = whole(m, "schedule"), warmup = whole(m, "warmup_steps");
+    if (kind == 1)
+        return (weft_schedule){WEFT_SCHEDULE_STEP, .warmup = warmup, .period = whole(m, "step_size"),
+                               .gamma = real(m, "gamma")};
+    if (kind == 2)
+        return (weft_schedule){WEFT_SCHEDULE_COSINE, .warmup = warmup, .end = whole(m, "total_steps"),
+                               .to = real(m, "floor")};
+    return warmup ? (weft_schedule){WEFT_SCHEDULE_CONSTANT, .warmup = warmup, .from = 1}
+                  : (weft_schedule){WEFT_SCHEDULE_NONE};
+}
+
 static weft_optimizer optimizer_of(const json_t *m, weft_param_group *groups) {
     const json_t *list = json_object_get(m, "groups"), *entry;
     size_t k;
@@ -128,12 +140,7 @@ static weft_optimizer optimizer_of(const json_t *m, weft_param_group *groups) {
                         .eps = real(m, "eps"),
                         .weight_decay = real(m, "weight_decay"),
                         .clip_norm = real(m, "clip_norm"),
-                        .schedule = {.kind = (weft_schedule_kind)whole(m, "schedule"),
-                                     .warmup_steps = whole(m, "warmup_steps"),
-                                     .step_size = whole(m, "step_size"),
-                                     .gamma = real(m, "gamma"),
-                                     .total_steps = whole(m, "total_steps"),
-                                     .floor = real(m, "floor")},
+                        .schedule = {schedule_of(m)},
                         .n_groups = (int)json_array_size(list),
                         .groups = json_array_size(list) ? groups : NULL};
     /* a scale of no decay is an error; adamw decays by default */

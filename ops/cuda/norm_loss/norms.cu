@@ -5,7 +5,7 @@
 #include "ops/cuda/kit/parts.h"
 
 extern "C" {
-#include "ops/optimizer/update.h"
+#include "ops/optimizer/schedule.h"
 }
 
 #include <float.h>
@@ -179,23 +179,14 @@ extern "C" weft_status cuda_loss_scale_run(void *, const kernel_call *c) {
                   loss_scale_results{out[0], out[1], out[2], out[3]});
 }
 
-/* The learning rate's factor at step t; formulas in ops/optimizer/schedule.c. */
-__device__ static inline double schedule_factor(const schedule_attrs &a, double t) {
-    const double pi = 3.14159265358979323846;
-    double warmup = (double)a.warmup_steps, after = t - warmup;
-    if (after < 0) return (t + 1) / warmup;
-    if (a.kind == WEFT_SCHEDULE_STEP) return pow(a.gamma, floor(t / (double)a.step_size));
-    if (a.kind != WEFT_SCHEDULE_COSINE) return 1;
-    double way = after / ((double)a.total_steps - warmup);
-    return way >= 1 ? a.floor : a.floor + (1 - a.floor) * 0.5 * (1 + cos(pi * way));
-}
-
-__global__ void schedule(const double *base, const double *t, schedule_attrs a, double *rate) {
-    *rate = *base * schedule_factor(a, *t);
+__global__ void schedule(const double *t, const double *value, const double *base, schedule_attrs a,
+                         double *result) {
+    *result = schedule_apply(&a, value ? *value : 1, *t, base ? *base : 1);
 }
 
 extern "C" weft_status cuda_schedule_run(void *, const kernel_call *c) {
-    return launch(c, schedule, dim3(1), dim3(1), 0, static_cast<const double *>(c->in[0].data),
-                  static_cast<const double *>(c->in[1].data), *static_cast<const schedule_attrs *>(c->attrs),
-                  static_cast<double *>(c->out[0].data));
+    const double *in[3] = {};
+    for (int i = 0; i < c->n_in; i++) in[i] = static_cast<const double *>(c->in[i].data);
+    return launch(c, schedule, dim3(1), dim3(1), 0, in[0], in[1], in[2],
+                  *static_cast<const schedule_attrs *>(c->attrs), static_cast<double *>(c->out[0].data));
 }

@@ -1,7 +1,7 @@
 /* optimizer.c - the pass that replaces `minimize` by update nodes over buckets.
  *
  * For each minimize call, at the end of the graph:
- *      lr    = schedule(base lr, step)            step' = assign(step + 1)
+ *      lr    = schedule(base lr, step)...         step' = assign(step + 1)
  *      g     = bucket(gradients of the bucket's members)       one flat buffer for each bucket
  *      scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
  *      adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)      or a step of ops (built.c)
@@ -13,6 +13,7 @@
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 
+#include "graph/core/schedule.h"
 #include "ops/optimizer/update.h"
 #include "ops/kit/ops.h"
 #include "weft/ops.h"
@@ -115,20 +116,43 @@ static bool product_begin(program *p, const minimize_attrs *a, const optimizer_e
     return out->product != NULL;
 }
 
-/* Learning rate, from the schedule and the steps done so far, and the next step count, which updates use for
- * bias correction. */
+/* What the schedule's parts of a number make of `base`; without base of 1, which gives a factor. Where
+ * there are none, the base is copied: a deferred update must not read what the loop may set. */
+static bool scheduled(program *p, const weft_schedule *parts, weft_scheduled of, const optimizer_entry *o,
+                      weft_value *before, weft_value *base, weft_value **into) {
+    weft_graph *g = p->graph;
+    *into = base;
+    for (int i = 0; i < schedule_count(parts); i++) {
+        if (parts[i].of != of) continue;
+        schedule_attrs attrs = schedule_attrs_of(&parts[i]);
+        weft_value *count = parts[i].by_epoch ? variable_value(g, o->epoch) : before;
+        *into = count ? node_value(g, &weft_op_schedule, attrs.replaces ? 3 : 2,
+                                   (weft_value *[]){count, *into, base}, &attrs)
+                      : NULL;
+        if (!*into) return false;
+    }
+    if (base && *into == base)
+        *into =
+            node_value(g, &weft_op_schedule, 2, (weft_value *[]){before, base}, &(schedule_attrs){.kind = 0});
+    return *into || !base;
+}
+
+/* Learning rate and factors, from the schedule and the steps done so far, and the next step count, which
+ * updates use for bias correction. */
 static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entry *o, step_values *out) {
     weft_graph *g = p->graph;
-    _Alignas(16) char attrs[256] = {0};
-    copy_namesakes(&weft_op_schedule, attrs, &weft_op_minimize, a);
-    set_field(&weft_op_schedule, attrs, "kind", (double)a->schedule);
+    weft_schedule parts[WEFT_MAX_SCHEDULES];
+    char why[SCHEDULE_WHY];
+    if (!schedules_parse(a->schedule, parts, why)) return model_fail(g->model, g, WEFT_INTERNAL, "%s", why);
     weft_value *before = variable_value(g, o->step);
     weft_value *base = variable_value(g, o->lr);
-    out->lr =
-        before && base ? node_value(g, &weft_op_schedule, 2, (weft_value *[]){base, before}, attrs) : NULL;
-    weft_value *next = out->done ? weft_add(before, out->done) : before ? weft_offset(before, 1) : NULL;
+    if (!before || !base || !scheduled(p, parts, WEFT_SCHEDULED_LR, o, before, base, &out->lr) ||
+        !scheduled(p, parts, WEFT_SCHEDULED_MOMENTUM, o, before, NULL, &out->momentum) ||
+        !scheduled(p, parts, WEFT_SCHEDULED_WEIGHT_DECAY, o, before, NULL, &out->decay))
+        return false;
+    weft_value *next = out->done ? weft_add(before, out->done) : weft_offset(before, 1);
     out->step = next ? node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){o->step->path}) : NULL;
-    return out->step && out->lr && product_begin(p, a, o, out);
+    return out->step && product_begin(p, a, o, out);
 }
 
 /* The state while one minimize call is expanded; arrays are by index of a variable. */

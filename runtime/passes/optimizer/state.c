@@ -5,6 +5,7 @@
 #include "runtime/passes/passes.h"
 
 #include "graph/core/precision.h"
+#include "graph/core/schedule.h"
 #include "ops/optimizer/update.h"
 
 #include <stdarg.h>
@@ -122,6 +123,17 @@ static bool make_loss_scale(weft_plan *plan, const training *t, optimizer_entry 
     return o->loss_scale && o->good_steps;
 }
 
+/* The number of the epoch, where a part of a schedule reads it. */
+static bool make_epoch(weft_plan *plan, const minimize_attrs *a, optimizer_entry *o) {
+    weft_schedule parts[WEFT_MAX_SCHEDULES];
+    char why[SCHEDULE_WHY];
+    bool is_read = false;
+    if (!schedules_parse(a->schedule, parts, why))
+        return model_fail(plan->model, NULL, WEFT_INTERNAL, "%s", why);
+    for (int i = 0; i < schedule_count(parts); i++) is_read |= parts[i].by_epoch;
+    return !is_read || (o->epoch = make_number(plan, o, "epoch", 0)) != NULL;
+}
+
 /* The optimizer of that name, added when it is new. NULL: no memory. */
 static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t variables) {
     optimizer_entry *o = optimizer_named(plan, name);
@@ -148,7 +160,7 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     o->step = make_number(plan, o, "step", 0);
     o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},
                  "%s/lr", o->path);
-    if (!o->step || !o->lr || !make_loss_scale(plan, t, o)) return false;
+    if (!o->step || !o->lr || !make_epoch(plan, a, o) || !make_loss_scale(plan, t, o)) return false;
     for (weft_variable *s = m->variables; s; s = s->next) {
         if (s->kind != VARIABLE_BUCKET || !t->trains[s->members[0]->index]) continue;
         for (int i = 0; i < OPTIMIZER_SLOTS; i++)

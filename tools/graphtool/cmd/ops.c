@@ -10,15 +10,16 @@ static const struct flag_name {
     unsigned flag;
     const char *name;
 } flag_names[] = {
-    {OP_POINTWISE, "pointwise"}, {OP_COMMUTES, "commutes"},         {OP_RANDOM, "random"},
-    {OP_EFFECT, "effect"},       {OP_VIEW, "view"},                 {OP_VARIABLE, "names a variable"},
+    {OP_POINTWISE, "pointwise"}, {OP_COMMUTES, "commutes"}, {OP_RANDOM, "random"},
+    {OP_EFFECT, "effect"},       {OP_VIEW, "view"},         {OP_VARIABLE, "names a variable"},
     {OP_WRITES, "writes"},
 };
 static const char *const precision_names[] = {
     [PRECISION_F32] = "f32", [PRECISION_REDUCED] = "reduced", [PRECISION_FOLLOWS] = "follows"};
 enum { FLAGS = sizeof flag_names / sizeof *flag_names, KERNELS_SHOWN = 16 };
 
-static const char *const kind_names[] = {"int", "real", "bool", "dtype", "ints", "string", "key", "bytes"};
+static const char *const kind_names[] = {"int",    "real", "bool",      "dtype", "ints",
+                                         "string", "key",  "schedules", "bytes"};
 _Static_assert(sizeof kind_names / sizeof *kind_names == ATTR_BYTES + 1, "a name for each op_attr_kind");
 
 /* The names of an op's kernels on the best processor, or on GPUs, best first and each once. Returns how
@@ -185,14 +186,10 @@ static const struct column {
     int width; /* at least, in text */
     void (*write)(text *t, const weft_op *op);
 } columns[] = {
-    {"PyTorch", 24, write_torch},
-    {"operands", 9, write_operands},
-    {"attributes", 0, write_attributes},
-    {"flags", 0, write_flags},
-    {"gradient", 11, write_gradient},
-    {"[precision](precision.md)", 0, write_precision},
-    {"CPU kernels", 0, write_cpu},
-    {"GPU kernels", 0, write_cuda},
+    {"PyTorch", 24, write_torch},           {"operands", 9, write_operands},
+    {"attributes", 0, write_attributes},    {"flags", 0, write_flags},
+    {"gradient", 11, write_gradient},       {"[precision](precision.md)", 0, write_precision},
+    {"CPU kernels", 0, write_cpu},          {"GPU kernels", 0, write_cuda},
     {"what it computes", 0, write_summary},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };

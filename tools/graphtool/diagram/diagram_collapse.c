@@ -22,6 +22,7 @@ static uint64_t mix_attrs(uint64_t h, const weft_node *n) {
         switch (a->kind) {
         case ATTR_KEY:
         case ATTR_STRING:
+        case ATTR_SCHEDULES:
             break;
         case ATTR_BYTES:
             h = mix(h, ((const attr_bytes *)at)->hash);

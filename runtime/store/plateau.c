@@ -1,0 +1,88 @@
+/* plateau.c - weft_plateau: the rules of torch.optim.lr_scheduler.ReduceLROnPlateau, on the rates in a
+ * store. */
+#include "weft/plateau.h"
+
+#include "graph/core/error.h"
+#include "weft/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static double number(double v, double otherwise) {
+    return v == WEFT_ZERO ? 0 : v == 0 ? otherwise : v;
+}
+
+static const char *broken(const weft_plateau *p) {
+    double factor = number(p->factor, 0.1);
+    if (!(factor >= 0 && factor < 1)) return "factor must be from 0 to below 1";
+    if (p->cooldown < 0) return "cooldown must not be negative";
+    if (!(number(p->threshold, 1e-4) >= 0)) return "threshold must not be negative";
+    if (!(p->min_lr >= 0)) return "min_lr must not be negative";
+    return number(p->eps, 1e-8) >= 0 ? NULL : "eps must not be negative";
+}
+
+/* A NaN is not better than anything. */
+static bool is_better(const weft_plateau *p, double metric) {
+    double threshold = number(p->threshold, 1e-4);
+    if (!p->has_best) return p->max ? metric > -INFINITY : metric < INFINITY;
+    if (p->max) return metric > (p->absolute ? p->best + threshold : p->best * (threshold + 1));
+    return metric < (p->absolute ? p->best - threshold : p->best * (1 - threshold));
+}
+
+/* Whether the rates fall now. */
+static bool count(weft_plateau *p, double metric) {
+    bool better = is_better(p, metric);
+    if (better) {
+        p->best = metric;
+        p->has_best = true;
+    }
+    p->bad = better ? 0 : p->bad + 1;
+    if (p->cooling > 0) {
+        p->cooling--;
+        p->bad = 0;
+    }
+    if (p->bad <= (p->patience < 0 ? 0 : p->patience ? p->patience : 10)) return false;
+    p->cooling = p->cooldown;
+    p->bad = 0;
+    return true;
+}
+
+static weft_status lower(const weft_plateau *p, weft_store *store, const char *path, const char *name,
+                         weft_error *error) {
+    double lr, lower;
+    weft_status status = weft_store_get(store, path, &lr, sizeof lr, error);
+    if (status) return status;
+    lower = fmax(lr * number(p->factor, 0.1), p->min_lr);
+    return lr - lower > number(p->eps, 1e-8) ? weft_store_set_lr(store, name, lower, error) : WEFT_OK;
+}
+
+/* The rates of all optimizers that are asked for: paths "optimizer.NAME/lr". */
+static weft_status lower_all(const weft_plateau *p, weft_store *store, const char *optimizer, bool falls,
+                             weft_error *error) {
+    static const char head[] = "optimizer.", tail[] = "/lr";
+    const char *path;
+    int matched = 0;
+    for (int i = 0; (path = weft_store_path(store, i)); i++) {
+        char name[1500];
+        size_t n = strlen(path), around = sizeof head - 1 + sizeof tail - 1;
+        if (n <= around || n - around >= sizeof name || strncmp(path, head, sizeof head - 1) ||
+            strcmp(path + n - 3, tail))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(n - around), path + sizeof head - 1);
+        if (optimizer && strcmp(name, optimizer)) continue;
+        matched++;
+        weft_status status = falls ? lower(p, store, path, name, error) : WEFT_OK;
+        if (status) return status;
+    }
+    return matched ? WEFT_OK
+                   : error_set(error, WEFT_NAME, "plateau: there is no optimizer '%s'", SHOW(optimizer));
+}
+
+weft_status weft_plateau_step(weft_plateau *p, weft_store *store, const char *optimizer, double metric,
+                              weft_error *error) {
+    if (!p || !store) return error_set(error, WEFT_ARGUMENT, "plateau: a plateau and a store are needed");
+    const char *why = broken(p);
+    if (why) return error_set(error, WEFT_ARGUMENT, "plateau: %s", why);
+    return lower_all(p, store, optimizer, count(p, metric), error);
+}
