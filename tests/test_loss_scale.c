@@ -83,7 +83,7 @@ static void train(world_rank *r) {
 
 static const weft_optimizer optimizers[] = {
     {.type = "sgd", .lr = 0.1, .momentum = 0.9, .weight_decay = 0.1},
-    {.type = "adam", .lr = 0.01, .clip_norm = 0.1},
+    {.type = "adam", .lr = 0.01, .clip_norm = 0.1, .clip_value = 0.05},
     {.type = "adamw", .lr = 0.01, .schedule = {{WEFT_SCHEDULE_STEP, .period = 2}}},
 };
 

@@ -100,7 +100,7 @@ static weft_optimizer optimizer_of(const setting *s) {
     static const weft_param_group bias = {"*bias", .lr_scale = 2, .decay_scale = WEFT_ZERO};
     weft_optimizer o = {.type = types[s->kind], .lr = 2e-3, .weight_decay = 0.05};
     if (s->kind == SGD) o.lr = 0.005, o.momentum = 0.9, o.nesterov = s->zero == 1;
-    if (s->clip == CLIPPED) o.clip_norm = 0.3;
+    if (s->clip == CLIPPED) o.clip_norm = 0.3, o.clip_value = 0.02;
     if (s->groups == GROUPS) o.n_groups = 1, o.groups = &bias;
     return o;
 }

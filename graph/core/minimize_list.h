@@ -53,6 +53,7 @@ FLAG(centered,        centered)
 FLAG(amsgrad,         amsgrad)
 FLAG(decoupled_weight_decay, decoupled_weight_decay)
 REAL(clip_norm,       clip_norm,              EVERY,         0,       FLT_MAX, false)
+REAL(clip_value,      clip_value,             EVERY,         0,       FLT_MAX, false)
 PARTS(schedule) /* parts of schedules, as schedules_write writes them; NULL: none */
 TEXT(groups) /* parameter groups: "pattern lr_scale decay_scale;..." */
 /* 0: MINIMIZE_LOSS_SCALE */

@@ -70,7 +70,9 @@ typedef struct weft_optimizer {
     bool centered;               /**< rmsprop: divides by the deviation, not by the mean square */
     bool amsgrad;                /**< adam, adamw: by the largest second moment so far */
     bool decoupled_weight_decay; /**< nadam, radam: weight_decay as adamw's */
-    double clip_norm;            /**< gradients are scaled to at most this global 2-norm; 0: no clipping */
+    /** Gradients are scaled to at most this global 2-norm, after clip_value; 0: no clipping. */
+    double clip_norm;
+    double clip_value; /**< each element of a gradient is clipped to [-clip_value, clip_value]; 0: no */
     /** Parts of schedules of the learning rate, momentum and weight decay, up to a NONE; zeroes: all stay as
      * they are. .schedule = {{WEFT_SCHEDULE_COSINE, .warmup = 100, .end = 10000}} */
     weft_schedule schedule[WEFT_MAX_SCHEDULES];

@@ -97,14 +97,25 @@ static bool is_whole_bucket(const weft_node *n, const weft_variable *s) {
     return n->op == &weft_op_bucket && n->variable == s;
 }
 
-/* The bucket or wait that gradients are a part, a copy or a multiple of. *first: their first element in it.
- */
+const weft_value *verify_only_operand(const weft_node *n) {
+    const weft_value *only = NULL;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i] || (n->n_in > 1 && n->in[i]->type.ndim == 0)) continue;
+        if (only) return NULL;
+        only = n->in[i];
+    }
+    return only;
+}
+
+/* The bucket or wait that gradients are a part, a copy or a multiple of, or clipped from. *first: their first
+ * element in it. */
 static const weft_node *source_of(const weft_value *v, int64_t *first) {
     *first = 0;
-    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->n_in == 1 &&
-           v->node->in[0]) {
-        if (v->base == v->node->in[0]) *first += v->base_offset;
-        v = v->node->in[0];
+    const weft_value *from;
+    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket &&
+           v->node->op != &weft_op_accumulate && (from = verify_only_operand(v->node))) {
+        if (v->base == from) *first += v->base_offset;
+        v = from;
     }
     return v->node;
 }

@@ -24,9 +24,10 @@ typedef struct walk {
 
 /* The node whose values a gradient is, as they are or in part: a wait, a bucket, a sum of micro-batches. */
 static const weft_node *origin_of(const weft_value *v) {
-    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->n_in == 1 &&
-           v->node->in[0])
-        v = v->node->in[0];
+    const weft_value *from;
+    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket &&
+           v->node->op != &weft_op_accumulate && (from = verify_only_operand(v->node)))
+        v = from;
     return v->node;
 }
 

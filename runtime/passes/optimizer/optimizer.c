@@ -5,6 +5,7 @@
  *      g     = bucket(gradients of the bucket's members)       one flat buffer for each bucket
  *      scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
  *      adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)      or a step of ops (built.c)
+ * Where clip_value is asked for, gradients are clamped before that norm is taken.
  * In f16, loss_scale replaces clip_scale, and step grows by the number of steps that loss_scale did, 0 or 1.
  * With accumulation, the first micro-batch writes its buckets to the store's gradient buffers, later ones are
  * added to them, and only the last program updates. In a world of several ranks the bucket (the accumulated
@@ -97,7 +98,8 @@ static bool scale_begin(program *p, const minimize_attrs *a, const optimizer_ent
     weft_value *in[3] = {norm}; /* one node a statement: C leaves the order within a list open */
     in[1] = variable_value(g, scale);
     in[2] = variable_value(g, good);
-    weft_node *n = node_new(g, &weft_op_loss_scale, 3, in, &(loss_scale_attrs){a->clip_norm, interval});
+    weft_node *n = node_new(g, &weft_op_loss_scale, 3, in,
+                            &(loss_scale_attrs){a->clip_value > 0 ? 0 : a->clip_norm, interval});
     if (!n) return false;
     out->scale = &n->out[0];
     out->done = &n->out[3];
@@ -210,10 +212,25 @@ static bool gather(expansion *e, weft_variable *s) {
     return (e->flat[s->index] = flat) != NULL;
 }
 
-/* Waits for the bucket's sum and takes this rank's part of it. */
+/* Clips a range of gradients by value; with `factor`, f16's, the product. */
+static bool clip_values(const minimize_attrs *a, weft_value *factor, weft_value **own) {
+    if (a->clip_value <= 0 || !*own) return true;
+    if (factor) *own = weft_mul(*own, weft_cast(factor, WEFT_F32));
+    return (*own = weft_clamp(*own, -a->clip_value, a->clip_value)) != NULL;
+}
+
+/* Waits for the bucket's sum and takes this rank's part of it, clipped unless f16's scale is still in it. */
 static bool finish_sum(expansion *e, weft_variable *s) {
+    weft_value **own = &e->own[s->index];
     e->flat[s->index] = reduction_finish(e->p, s, e->flat[s->index]);
-    return e->flat[s->index] && reduction_own(e->p, s, e->flat[s->index], &e->own[s->index]);
+    return e->flat[s->index] && reduction_own(e->p, s, e->flat[s->index], own) &&
+           (e->o->loss_scale || clip_values(e->a, NULL, own));
+}
+
+/* f16 with clipping by value: the gradients lose their scale, are clipped by value, then by their new norm. A
+ * step that was found to overflow is skipped all the same. */
+static bool clip_unscaled(expansion *e, weft_variable *s) {
+    return clip_values(e->a, e->v.scale, &e->own[s->index]);
 }
 
 static bool apply(expansion *e, weft_variable *s) {
@@ -255,17 +272,30 @@ static bool find_trained(expansion *e) {
     return e->n_buckets > 0;
 }
 
+static weft_value *norm_of(const expansion *e) {
+    return reduction_norm(e->p, e->buckets, e->n_buckets, e->own);
+}
+
+/* The factor that all updates wait for, where there is one. */
+static bool clip_begin(expansion *e) {
+    weft_graph *g = e->p->graph;
+    if (e->a->clip_norm <= 0 && !e->o->loss_scale) return true;
+    if (!for_buckets(e, finish_sum) || !scale_begin(e->p, e->a, e->o, norm_of(e), &e->v)) return false;
+    if (e->a->clip_value <= 0 || !e->o->loss_scale) return true;
+    if (!for_buckets(e, clip_unscaled)) return false;
+    weft_value *factor =
+        e->a->clip_norm > 0 ? clip(g, e->a, norm_of(e)) : weft_constant(g, WEFT_F64, 0, NULL, 1);
+    weft_value *skip = weft_constant(g, WEFT_F64, 0, NULL, -1);
+    return (e->v.scale = weft_where(weft_cast(e->v.done, WEFT_BOOL), factor, skip)) != NULL;
+}
+
 /* All nodes of one minimize call. Programs that do not end the step only fill and add up buckets. */
 static bool expand_in(expansion *e) {
     program *p = e->p;
     if (!find_trained(e)) return true;
     if (!for_buckets(e, gather)) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
-    if ((e->a->clip_norm > 0 || e->o->loss_scale) &&
-        (!for_buckets(e, finish_sum) ||
-         !scale_begin(p, e->a, e->o, reduction_norm(p, e->buckets, e->n_buckets, e->own), &e->v)))
-        return false;
-    return step_begin(p, e->a, e->o, &e->v) && apply_all(e);
+    return clip_begin(e) && step_begin(p, e->a, e->o, &e->v) && apply_all(e);
 }
 
 /* Arrays live for one call; freed in any case. */
