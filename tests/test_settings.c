@@ -131,7 +131,7 @@ TEST(every_field_of_an_optimizer_has_a_default_or_an_error) {
         {"name=\"adam:net\"", NULL, {ADAM}},
         {"schedule=\"step,period=5,gamma=0.1\"", NULL, {ADAM, STEP()}},
         /* a true zero */
-        {"name=\"sgd:net\" gamma=", NULL, {SGD, .lr = WEFT_ZERO}},
+        {"name=\"sgd:net\" groups=", NULL, {SGD, .lr = WEFT_ZERO}},
         {"lr=0.001 beta2=", NULL, {ADAM, .beta1 = WEFT_ZERO}},
         {"eps=1e-08 groups=", NULL, {.type = "adamw", .weight_decay = WEFT_ZERO}},
         /* negative, out of range, not finite */

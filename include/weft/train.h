@@ -76,7 +76,7 @@ typedef struct weft_optimizer {
     /** Parts of schedules of the learning rate, momentum and weight decay, up to a NONE; zeroes: all stay as
      * they are. .schedule = {{WEFT_SCHEDULE_COSINE, .warmup = 100, .end = 10000}} */
     weft_schedule schedule[WEFT_MAX_SCHEDULES];
-    int n_groups;                /**< number of groups; 0: none, and `groups` NULL */
+    int n_groups;                   /**< number of groups; 0: none, and `groups` NULL */
     const weft_param_group *groups; /**< n_groups of them */
     /** Where the graph computes in f16 (weft_precision()): the first factor on the loss, at most 2^120; 0:
      * 65536. Gradients are those of the loss times this factor. A step whose gradients overflow changes
