@@ -3,6 +3,7 @@
  * sessions at once, in threads of their own. */
 #include "support/example.h"
 #include "support/faults.h"
+#include "support/own_model.h"
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -92,6 +93,36 @@ TEST(running_out_of_memory_anywhere_is_one_clean_error) {
     }
 }
 
+/* An optimizer of the model's own: recorded, saved, read and built again. */
+static weft_status own_road(faults *f, weft_error *error) {
+    weft_model *m = own_model(&f->env, &(weft_optimizer){.type = "normed"}), *copy = NULL;
+    weft_status status = m ? weft_save(m, "own", error) : WEFT_MEMORY;
+    if (!status && !(copy = weft_load("own", &f->env, error))) status = error->status;
+    weft_plan *plan = copy ? weft_compile(copy, &(weft_compile_options){.threads = 1}, error) : NULL;
+    if (copy && !plan) status = error->status;
+    weft_plan_free(plan);
+    weft_model_free(copy);
+    weft_model_free(m);
+    return status;
+}
+
+TEST(an_own_optimizer_without_memory_is_one_clean_error) {
+    faults f;
+    faults_init(&f);
+    for (long n = 1, step = 1;; n += step, step = n / 200 + 1) {
+        weft_error error = {0};
+        faults_arm(&f, n, 0, false);
+        weft_status status = own_road(&f, &error);
+        bool hit = faults_hit(&f);
+        CHECK_SAYS(f.live == 0, "allocation %ld: %zu bytes leak", n, f.live);
+        /* a kernel may fall back to another, as above */
+        CHECK_SAYS(status == WEFT_OK || (hit && status == WEFT_MEMORY), "allocation %ld: status %d: %s", n,
+                   status, error.text);
+        if (!hit) break;
+    }
+    faults_end(&f);
+}
+
 /* ---- threads ---- */
 
 typedef struct worker {
@@ -157,4 +188,5 @@ TEST(one_model_compiles_in_many_threads_alike) {
 }
 
 SUITE("faults", {T(running_out_of_memory_anywhere_is_one_clean_error),
+                 T(an_own_optimizer_without_memory_is_one_clean_error),
                  T(sessions_in_many_threads_do_not_meet), T(one_model_compiles_in_many_threads_alike)})

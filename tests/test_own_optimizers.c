@@ -199,6 +199,9 @@ static void makes_state(weft_update *u) {
 static void mixes(weft_update *u) {
     u->parameter = weft_sub(u->parameter, u->lr);
 }
+static void long_one(weft_update *u) {
+    for (int i = 0; i < 600; i++) u->parameter = weft_offset(u->parameter, 1);
+}
 static void matrices(weft_update *u) {
     u->parameter = weft_matmul(u->parameter, u->parameter, true, false);
 }
@@ -232,6 +235,7 @@ TEST(what_a_definition_may_not_be_is_told) {
         {"draws random numbers", {"x", .build = draws}, true},
         {"names a variable: state is kept in slots", {"x", .build = makes_state}, true},
         {"cast one", {"x", .build = mixes}, true},
+        {"has more than 512 calls", {"x", .build = long_one}, false},
         {"matmul", {"x", .build = matrices}, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -105,7 +105,9 @@ typedef struct own_optimizer {
 
 enum {
     MODEL_MAX_OWN = 64,      /* own optimizers of a model */
-    MODEL_MAX_RECORDS = 1024 /* recorded updates of one */
+    MODEL_MAX_RECORDS = 1024,     /* recorded updates of one */
+    MODEL_MAX_UPDATE_CALLS = 512, /* in one of these, which is repeated for each bucket or parameter */
+    UPDATE_NODES = 1 << 21,       /* most nodes of a graph, with its updates */
 };
 
 /* Adds an optimizer without records. False after recording the model's error, as those below. */

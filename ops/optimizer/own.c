@@ -160,6 +160,7 @@ bool own_record_end(weft_model *m, own_optimizer *o, weft_graph *g) {
         }
     }
     if (!u.parameter) return record_fail(m, o, "it", "has no parameter");
+    if (g->n_nodes > MODEL_MAX_UPDATE_CALLS) return record_fail(m, o, "it", "has more than 512 calls");
     for (const graph_output *p = g->outputs; p; p = p->next) {
         weft_value **place = place_of(&o->kind, &out, p->name, true);
         if (!place) return record_fail(m, o, SHOW(p->name), "is no output that an update has");
@@ -204,9 +205,10 @@ bool optimizer_is_elementwise(const weft_env *env, const optimizer_kind *kind, c
     weft_graph *g = m ? graph_apart(m, "probe", WEFT_TRAIN) : NULL;
     weft_update u = {.context = kind->own ? kind->own->context : NULL};
     if (g) inputs_make(g, kind, &type, &u);
-    if (g && kind->own)
+    bool is_begun = g && model_ok(m); /* builders look into the values that they get */
+    if (is_begun && kind->own)
         kind->own->build(&u);
-    else if (g)
+    else if (is_begun)
         kind->build(&u, a);
     bool has_memory = g && m->error.status != WEFT_MEMORY;
     *answer = has_memory && model_ok(m) && graph_is_elementwise(g, &type);
