@@ -2,6 +2,8 @@
  * text and in model.bin, so a loaded model trains to the same bits without the builder; any world does too;
  * what definitions and updates may not be is refused, and so are files and texts that say it. */
 #include "graph/core/minimize.h"
+#include "runtime/plan/program.h"
+#include "runtime/plan/value.h"
 #include "support/own_model.h"
 #include "support/world.h"
 
@@ -155,6 +157,29 @@ TEST(dumps_of_all_passes_are_read_back) {
     }
 }
 
+/* What simplify puts in the place of a node of the update is one too: it is fused with its neighbours, and
+ * may run late as they do. */
+TEST(an_update_is_fused_into_one_node_a_bucket) {
+    weft_error e = {0};
+    int fused = 0, renewed = 0, busy = 0;
+    weft_model *m = good_model(&optimizers[1]);
+    weft_plan *plan = weft_compile(m, NULL, &e);
+    if (!CHECK_SAYS(plan != NULL, "%s", e.text)) return;
+    bool is_behind = false;
+    for (const weft_node *n = plan->programs[0].graph->first; n; n = n->next) {
+        is_behind |= strcmp(n->op->name, "schedule") == 0;
+        if (!is_behind || n->out[0].type.ndim == 0 || node_is_silent(n)) continue;
+        CHECK_SAYS(n->is_update, "%s is behind the schedule, but is no part of the update", n->op->name);
+        renewed += strcmp(n->op->name, "renew") == 0;
+        fused += strcmp(n->op->name, "fused") == 0;
+        busy++;
+    }
+    CHECK_SAYS(fused == 1 && renewed == 2 && busy <= 4, "%d fused, %d renewals of %d nodes", fused, renewed,
+               busy);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
 /* ---- what is refused ---- */
 
 TEST(flat_shards_are_refused_where_they_would_cut_a_norm) {
@@ -297,6 +322,6 @@ SUITE("own optimizers",
       {T(an_update_element_by_element_is_recorded_once_another_for_each_shape),
        T(signum_does_what_its_formula_says), T(any_world_trains_to_the_bits_of_one_rank),
        T(a_model_that_was_read_trains_to_the_same_bits_without_the_builder),
-       T(dumps_of_all_passes_are_read_back), T(flat_shards_are_refused_where_they_would_cut_a_norm),
-       T(a_shape_that_was_not_recorded_is_refused), T(what_a_definition_may_not_be_is_told),
-       T(texts_that_define_what_no_builder_can_are_refused)})
+       T(dumps_of_all_passes_are_read_back), T(an_update_is_fused_into_one_node_a_bucket),
+       T(flat_shards_are_refused_where_they_would_cut_a_norm), T(a_shape_that_was_not_recorded_is_refused),
+       T(what_a_definition_may_not_be_is_told), T(texts_that_define_what_no_builder_can_are_refused)})

@@ -132,6 +132,7 @@ static void simplify_node(weft_node *n, seen_table *seen) {
     build_begin(&at, g, n->scope, n->prev);
     g->building_backward = n->is_backward;
     g->building_f32 = n->stays_f32;
+    g->building_update = n->is_update;
     weft_value *better = improve(n);
     weft_value *more = better; /* a new node may be simple to improve in turn */
     for (int i = 0; more && more->index == 0 && i < CHAIN; i++, more = improve(more->node)) better = more;
