@@ -4,42 +4,26 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
-#include "weft/api.h"     /* version, and the mark of public functions */
-#include "weft/status.h"  /* status codes and the one error type */
-#include "weft/env.h"     /* allocator, file access, log callback: all replaceable */
-#include "weft/model.h"   /* model, graph, value, scope, input, parameter, state, output */
-#include "weft/ops.h"     /* every op as a builder */
-#include "weft/layers.h"  /* layers: ops with their parameters made or found by name */
-#include "weft/train.h"   /* gradients, optimizers, schedules, minimize, freezing */
-#include "weft/ddp.h"     /* which parameters share gradients between ranks, and how */
-#include "weft/plan.h"    /* compile: model -> plan; dumps, verification, memory figures */
-#include "weft/flow.h"    /* which graphs a training runs, in which order, on which batches */
-#include "weft/session.h" /* store and session: where values live and how graphs run */
-#include "weft/comm.h"    /* communicators: how ranks exchange tensors */
-#include "weft/support.h" /* errors, memory and files for code around the library */
-#include "weft/file.h"    /* model.bin and safetensors */
-#include "weft/source.h"  /* sources of data: files, folders, functions of your own */
+#include "weft/api.h"        /* version, and the mark of public functions */
+#include "weft/status.h"     /* status codes and the one error type */
+#include "weft/env.h"        /* allocator, file access, log callback: all replaceable */
+#include "weft/model.h"      /* model, graph, value, scope, input, parameter, state, output */
+#include "weft/ops.h"        /* every op as a builder */
+#include "weft/layers.h"     /* layers: ops with their parameters made or found by name */
+#include "weft/schedule.h"   /* how learning rates, momentum and weight decay change */
+#include "weft/train.h"      /* gradients, optimizers, schedules, minimize, freezing */
+#include "weft/ddp.h"        /* which parameters share gradients between ranks, and how */
+#include "weft/plan.h"       /* compile: model -> plan; dumps, verification, memory figures */
+#include "weft/flow.h"       /* which graphs a training runs, in which order, on which batches */
+#include "weft/session.h"    /* store and session: where values live and how graphs run */
+#include "weft/plateau.h"    /* a learning rate that falls when a metric no longer improves */
+#include "weft/comm.h"       /* communicators: how ranks exchange tensors */
+#include "weft/support.h"    /* errors, memory and files for code around the library */
+#include "weft/file.h"       /* model.bin and safetensors */
+#include "weft/source.h"     /* sources of data: files, folders, functions of your own */
 #include "weft/preprocess.h" /* images cropped, flipped and normalized in the graph */
-#include "weft/data.h"    /* .npy and IDX files, shuffled batches */
-#include "weft/trainer.h" /* the loop around the steps: training, validation, prediction */
-#include "weft/here.h"    /* records the caller's file and line in each builder call */
-#include "weft/api.h"      /* version, and the mark of public functions */
-#include "weft/status.h"   /* status codes and the one error type */
-#include "weft/env.h"      /* allocator, file access, log callback: all replaceable */
-#include "weft/model.h"    /* model, graph, value, scope, input, parameter, state, output */
-#include "weft/ops.h"      /* every op as a builder */
-#include "weft/layers.h"   /* layers: ops with their parameters made or found by name */
-#include "weft/schedule.h" /* how learning rates, momentum and weight decay change */
-#include "weft/train.h"    /* gradients, optimizers, schedules, minimize, freezing */
-#include "weft/ddp.h"      /* which parameters share gradients between ranks, and how */
-#include "weft/plan.h"     /* compile: model -> plan; dumps, verification, memory figures */
-#include "weft/flow.h"     /* which graphs a training runs, in which order, on which batches */
-#include "weft/session.h"  /* store and session: where values live and how graphs run */
-#include "weft/plateau.h"  /* a learning rate that falls when a metric no longer improves */
-#include "weft/comm.h"     /* communicators: how ranks exchange tensors */
-#include "weft/support.h"  /* errors, memory and files for code around the library */
-#include "weft/file.h"     /* model.bin and safetensors */
-#include "weft/data.h"     /* .npy and IDX files, shuffled batches */
-#include "weft/here.h"     /* records the caller's file and line in each builder call */
+#include "weft/data.h"       /* arrays, and shuffled batches of sources */
+#include "weft/trainer.h"    /* the loop around the steps: training, validation, prediction */
+#include "weft/here.h"       /* records the caller's file and line in each builder call */
 
 #endif
