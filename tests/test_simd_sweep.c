@@ -124,6 +124,7 @@ static const form forms[] = {
      "lr_scale=0.5 beta1=0.9 beta2=0.99 eps=1e-3 weight_decay=0.01", 0.1, 2},
     {"sgd_update", "f32[$e], f32[$e], f32[$e], f64[], f64[]", "lr_scale=0.5 momentum=0.9 nesterov=1", 0.1, 2},
     {"accumulate", "f32[$e], f32[$e], f32[$e]", "of=2"},
+    {"renew", "f32[$e], f32[$e], f32[$e]"},
     {"gather", "f32[$a,$b], i64[$c,$b]", NULL, 0, 0, 'a'},
     {"gather", "f32[$a,$c,$b], i32[1,$d,$b]", "axis=1 broadcast=1", 0, 0, 'c'},
     {"gather", "f32[$a,$b], u8[$a,$c]", "axis=1", 0, 0, 'b'},

@@ -73,6 +73,7 @@ ALL(chunk_squares)
 ALL(accumulate)
 ALL(sgd_update)
 ALL(adam_update)
+ALL(renew)
 /* normalization and losses */
 ALL(softmax)
 ALL(log_softmax)

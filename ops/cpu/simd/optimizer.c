@@ -207,6 +207,29 @@ const weft_kernel SIMD(accumulate) = {.name = SIMD_NAME,
                                       .declines = declines,
                                       .run = accumulate_run};
 
+/* ---- renew: a copy by all threads ---- */
+
+static weft_status renew_run(void *state, const kernel_call *c) {
+    (void)state;
+    float *to = c->in[0].data, *out = c->out[0].data;
+    const float *from = c->in[2].data;
+    int64_t n = type_elements(&c->in[0].type);
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t begin = 0; begin < n; begin += BLOCK) {
+        size_t bytes = (size_t)(block_end(begin, n) - begin) * sizeof *to;
+        if (from != to) memcpy(to + begin, from + begin, bytes);
+        /* the same memory in a session */
+        if (out != to) memcpy(out + begin, from + begin, bytes);
+    }
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(renew) = {.name = SIMD_NAME,
+                                 .op = &weft_op_renew,
+                                 .min_isa = SIMD_LEVEL,
+                                 .declines = declines,
+                                 .run = renew_run};
+
 /* ---- chunk_squares ---- */
 
 /* Sum of the squares of one chunk, in f64. Sixteen running sums are added in a fixed order: the same bits
