@@ -146,5 +146,12 @@ bool param_groups_open(param_groups *g, const weft_env *env, const char *text);
 void param_groups_close(param_groups *g);
 /* The group of parameter `path`, numbered from 1, and its multipliers; 0 (and multipliers of 1): none. */
 int param_groups_find(const param_groups *g, const char *path, double *lr_scale, double *decay_scale);
+/* Writes the group's numbers and its weight_decay into *own, a copy of the call's settings. Returns the
+ * group's multiplier of lr. */
+double param_groups_apply(const param_groups *g, const char *path, minimize_attrs *own);
+/* Walks the groups of a text without errors: *own becomes what parameters of the next one have. False: there
+ * are no more. *unread is the name of a number that the optimizer does not read. */
+bool param_groups_next(const char **at, const minimize_attrs *a, const optimizer_kind *kind,
+                       minimize_attrs *own, const char **unread);
 
 #endif

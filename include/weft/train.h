@@ -22,12 +22,21 @@ extern "C" {
 WEFT_API weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values,
                                     weft_value **gradients);
 
+/** A number field of weft_optimizer: of a parameter group, or one that an optimizer of one's own reads. */
+typedef struct weft_number {
+    const char *field; /**< "momentum", "beta1", "eps", "alpha", ...; not those that all optimizers have */
+    double value;      /**< the group's, where 0 is 0; of one's own: what 0 means there */
+} weft_number;
+
 /** A parameter group: parameters whose path matches get other multipliers. The first match counts. A group
  * that is the first match of no parameter under the pattern of weft_minimize() is an error. */
 typedef struct weft_param_group {
     const char *pattern; /**< as of weft_minimize(): "*bias,*norm*" */
     double lr_scale; /**< multiplies lr; 0: 1, as without a group; WEFT_ZERO: these parameters do not move */
     double decay_scale; /**< multiplies weight_decay; 0: 1; WEFT_ZERO: these parameters do not decay */
+    /** Other numbers that these parameters have of their own, up to the first without a field:
+     * {{"beta1", 0.5}, {"eps", 1e-6}}. All but lr, weight_decay, clipping and the loss scale are possible. */
+    weft_number numbers[4];
 } weft_param_group;
 
 /** An optimizer by name, with PyTorch's arguments and defaults. In number fields 0 means the default written
@@ -111,12 +120,6 @@ typedef struct weft_slot {
     const char *name; /**< of the tensor in weights files; letters, digits, '_' */
     double initial;   /**< what it holds before the first step */
 } weft_slot;
-
-/** A number field of weft_optimizer that an optimizer of one's own reads. */
-typedef struct weft_number {
-    const char *field; /**< "momentum", "beta1", "eps", "alpha", ...; not those that all optimizers have */
-    double value;      /**< what 0 means there */
-} weft_number;
 
 /** One step of an optimizer, as its builder sees it. The builder makes the new values from the old ones by
  * the functions of weft/ops.h, and puts them in their place: parameter and slots. Nothing is to be done about

@@ -21,9 +21,10 @@ static bool infer(op_call *c) {
     if (!a->name || !name_is_valid(a->name))
         return op_fail(c, WEFT_NAME, "name '%s': 1 to 200 letters, digits, '_', '-', '.'", SHOW(a->name));
     if (table_find(&c->graph->inputs, a->name))
-        return op_fail(c, WEFT_NAME,
-                       "graph %s has an input '%s' already: use its value again, or give this one another name",
-                       c->graph->name, a->name);
+        return op_fail(
+            c, WEFT_NAME,
+            "graph %s has an input '%s' already: use its value again, or give this one another name",
+            c->graph->name, a->name);
     c->n_out = 1;
     c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
     return shape_bind(c, &c->out[0]);

@@ -114,6 +114,38 @@ static bool no_such_type(op_call *c, const char *type) {
     return false;
 }
 
+/* Whether parameters of a group have other state than those of none, or share a number with them. */
+static const char *group_differs(const minimize_attrs *a, const minimize_attrs *own,
+                                 const optimizer_kind *kind) {
+    for (int i = 0; i < OPTIMIZER_SLOTS && kind->slots[i].name; i++) {
+        size_t from = kind->slots[i].initial_from;
+        if (optimizer_has_slot(own, kind, i) && !optimizer_has_slot(a, kind, i))
+            return "it needs state that the optimizer does not keep: set the number in the optimizer too";
+        if (from && memcmp((const char *)a + from, (const char *)own + from, sizeof(double)))
+            return "what state begins as holds for all groups";
+    }
+    return kind->has_product ? "this optimizer has no numbers of groups" : NULL;
+}
+
+/* Every group's numbers are read by the optimizer and hold its rules. */
+static bool groups_hold(op_call *c, const minimize_attrs *a, const optimizer_kind *kind) {
+    minimize_attrs own;
+    const char *unread, *at = a->groups;
+    for (int i = 0; param_groups_next(&at, a, kind, &own, &unread); i++) {
+        if (unread)
+            return op_fail(c, WEFT_ARGUMENT, "parameter group %d: %s is set, but groups of %s have none", i,
+                           unread, a->type);
+        minimize_attrs decays = own;
+        decays.weight_decay = a->weight_decay;
+        if (!attrs_difference(&weft_op_minimize, a, &decays)) continue; /* multipliers alone */
+        const char *why = kind->broken ? kind->broken(&own) : NULL;
+        if (!why) why = group_differs(a, &own, kind);
+        if (why) return op_fail(c, WEFT_ARGUMENT, "parameter group %d: %s", i, why);
+        if (!schedule_holds(c, &decays, kind)) return false;
+    }
+    return true;
+}
+
 /* Files and dumps do not pass through weft_minimize, so all rules are checked here. */
 static bool infer(op_call *c) {
     const tensor_type *loss = op_in(c, 0);
@@ -123,7 +155,7 @@ static bool infer(op_call *c) {
     const char *flag = flag_unread(a, kind), *why = rule_broken(a, kind);
     if (flag) return op_fail(c, WEFT_ARGUMENT, "%s is set, but %s has none: leave it false", flag, a->type);
     if (why) return op_fail(c, WEFT_ARGUMENT, "%s", why);
-    if (!schedule_holds(c, a, kind)) return false;
+    if (!schedule_holds(c, a, kind) || !groups_hold(c, a, kind)) return false;
     if (c->graph->mode != WEFT_TRAIN)
         return op_fail(c, WEFT_ORDER, "graph %s is in eval mode; only WEFT_TRAIN graphs train",
                        c->graph->name);

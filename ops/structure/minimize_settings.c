@@ -116,7 +116,22 @@ static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
     return true;
 }
 
-/* Appends "pattern lr_scale decay_scale", with ';' before all but the first. */
+/* Appends " beta1=0.5 eps=1e-06". The op checks the rest. */
+static bool numbers_write(text *t, weft_graph *g, const weft_param_group *p, int i) {
+    for (size_t k = 0; k < sizeof p->numbers / sizeof *p->numbers && p->numbers[k].field; k++) {
+        const char *name = p->numbers[k].field;
+        const op_attr *f = attr_find(&weft_op_minimize, name, strlen(name));
+        if (!f || f->kind != ATTR_REAL || strpbrk(name, " ;="))
+            return model_fail(g->model, g, WEFT_ARGUMENT,
+                              "minimize: parameter group %d: an optimizer has no number '%s'", i, SHOW(name));
+        double value = p->numbers[k].value;
+        text_add(t, " %s=", name);
+        real_write(t, value == WEFT_ZERO ? 0 : value);
+    }
+    return true;
+}
+
+/* Appends "pattern lr_scale decay_scale name=value...", with ';' before all but the first. */
 static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i, double weight_decay) {
     char what[80];
     double lr_scale, decay_scale;
@@ -135,7 +150,7 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
     real_write(t, lr_scale);
     text_add(t, " ");
     real_write(t, decay_scale);
-    return true;
+    return numbers_write(t, g, p, i);
 }
 
 /* Whether the call trains v, unless it is frozen. */

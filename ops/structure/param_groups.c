@@ -6,14 +6,33 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { NUMBERS = 4 };
+
 struct param_group {
     int number; /* from 1 */
+    int n_numbers;
+    const op_attr *field[NUMBERS]; /* of minimize */
+    double value[NUMBERS];
     double lr_scale, decay_scale;
     const char *pattern;
     bool is_wild;
 };
 
-/* Reads one "pattern lr_scale decay_scale" and moves *at past it. Returns the pattern's length, or -1. */
+/* Reads " name=value", a number of minimize. */
+static bool parse_number(const char **at, param_group *p) {
+    const char *s = *at + 1;
+    size_t n = strcspn(s, "=; ");
+    if (p->n_numbers == NUMBERS || s[n] != '=') return false;
+    const op_attr *f = attr_find(&weft_op_minimize, s, n);
+    s += n + 1;
+    if (!f || f->kind != ATTR_REAL || !real_parse(&s, &p->value[p->n_numbers])) return false;
+    p->field[p->n_numbers++] = f;
+    *at = s;
+    return true;
+}
+
+/* Reads one "pattern lr_scale decay_scale name=value..." and moves *at past it. Returns the pattern's
+ * length, or -1. */
 static int parse_group(const char **at, param_group *p) {
     const char *s = *at;
     size_t n = strcspn(s, " ;");
@@ -23,6 +42,8 @@ static int parse_group(const char **at, param_group *p) {
     p->is_wild = n == 0 || memchr(s, '*', n) || memchr(s, ',', n);
     s += n + (s[n] == ' ');
     if (!real_parse(&s, &p->lr_scale) || *s++ != ' ' || !real_parse(&s, &p->decay_scale)) return -1;
+    while (*s == ' ')
+        if (!parse_number(&s, p)) return -1;
     *at = s + (*s == ';');
     return (int)n;
 }
@@ -31,7 +52,8 @@ const char *param_groups_broken(const char *text) {
     param_group p;
     int wild = 0;
     for (const char *at = text; at && *at; wild += p.is_wild)
-        if (parse_group(&at, &p) < 0) return "groups must be 'pattern lr_scale decay_scale;...'";
+        if (parse_group(&at, &p) < 0)
+            return "groups must be 'pattern lr_scale decay_scale name=number...;...'";
     return wild <= MINIMIZE_MAX_WILD ? NULL : "groups: at most 1024 patterns may have a '*'";
 }
 
@@ -87,12 +109,40 @@ static const param_group *find_plain(const param_groups *g, const char *path) {
     return best;
 }
 
-int param_groups_find(const param_groups *g, const char *path, double *lr_scale, double *decay_scale) {
+static const param_group *find(const param_groups *g, const char *path) {
     const param_group *best = find_plain(g, path);
     /* Patterns with '*' are in order, so the walk ends at the first that comes after `best`. */
     for (int i = 0; i < g->n_wild && (!best || g->wild[i]->number < best->number); i++)
         if (path_matches(g->wild[i]->pattern, path)) best = g->wild[i];
+    return best;
+}
+
+int param_groups_find(const param_groups *g, const char *path, double *lr_scale, double *decay_scale) {
+    const param_group *best = find(g, path);
     *lr_scale = best ? best->lr_scale : 1;
     *decay_scale = best ? best->decay_scale : 1;
     return best ? best->number : 0;
+}
+
+static void apply_numbers(const param_group *p, minimize_attrs *own) {
+    own->weight_decay *= p->decay_scale;
+    for (int i = 0; i < p->n_numbers; i++) ATTR_FIELD(double, own, p->field[i]) = p->value[i];
+}
+
+double param_groups_apply(const param_groups *g, const char *path, minimize_attrs *own) {
+    const param_group *best = find(g, path);
+    if (best) apply_numbers(best, own);
+    return best ? best->lr_scale : 1;
+}
+
+bool param_groups_next(const char **at, const minimize_attrs *a, const optimizer_kind *kind,
+                       minimize_attrs *own, const char **unread) {
+    param_group p;
+    *own = *a;
+    *unread = NULL;
+    if (!*at || !**at || parse_group(at, &p) < 0) return false;
+    for (int i = 0; i < p.n_numbers; i++)
+        if (!optimizer_reads(kind, p.field[i]->name)) *unread = p.field[i]->name;
+    apply_numbers(&p, own);
+    return true;
 }

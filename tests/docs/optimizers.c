@@ -1,8 +1,8 @@
 /* optimizers.c - runs the code blocks of docs/optimizers.md; test_docs.py puts them before these lines. */
 
 int main(void) {
-    void (*const trains[])(weft_value *loss) = {train, train_long};
-    for (int i = 0; i < 2; i++) {
+    void (*const trains[])(weft_value *loss) = {train, train_long, train_in_groups};
+    for (int i = 0; i < 3; i++) {
         weft_error error = {0};
         weft_model *m = weft_model_new("m");
         weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 3));

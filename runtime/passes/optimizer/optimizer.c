@@ -181,10 +181,8 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
     const minimize_attrs *a = e->a;
     step_values v = e->v;
     const optimizer_kind *kind = optimizer_find(g->model, a->type);
-    double lr_scale, decay_scale;
-    param_groups_find(&e->groups, s->members[0]->path, &lr_scale, &decay_scale);
     minimize_attrs own = *a;
-    own.weight_decay *= decay_scale;
+    double lr_scale = param_groups_apply(&e->groups, s->members[0]->path, &own);
     if (optimizer_is_built(a, kind))
         return update_built(e->p, e->o, s, over, gradient, &own, lr_scale, &e->v);
     weft_value *in[OPTIMIZER_SLOTS + 7] = {variable_value(g, over), gradient};
