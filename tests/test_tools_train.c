@@ -56,6 +56,38 @@ TEST(a_source_of_several_arrays_feeds_several_inputs) {
     refuses(run("%s tokens,target=t.txt:window=8,pairs=1", train), "the samples are i64[");
 }
 
+/* A folder of images feeds image and label; the loader itself draws what crops and flips. */
+TEST(images_are_preprocessed_in_the_graph) {
+    char path[300];
+    weft_error error = {0};
+    weft_preprocess_options how = {
+        .crop_height = 20, .crop_width = 20, .flip = true, .mean = {120, 120, 120}, .std = {60, 60, 60}};
+    path_of("pictures.bin", path);
+    weft_model *m = weft_model_new("pictures");
+    weft_model_batch(m, 4);
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
+        weft_value *x = weft_input(g, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, 3, 24, 24));
+        weft_value *label = weft_input(g, "label", WEFT_I64, WEFT_SHAPE(WEFT_BATCH));
+        weft_value *draws =
+            i ? NULL : weft_input(g, "draws", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WEFT_PREPROCESS_DRAWS));
+        x = weft_linear(weft_flatten(weft_preprocess(x, draws, &how), 1), 2, "fc");
+        weft_value *loss = weft_cross_entropy(x, label);
+        if (!i) weft_minimize(loss, "", &(weft_optimizer){.type = "sgd", .lr = 1e-3});
+        weft_output(loss, "loss");
+    }
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+    weft_model_free(m);
+    const char *data = "image,label=" TEST_DATA "/golden/images:height=24",
+               *train = "graphtool train pictures.bin --threads 1 --data";
+    ends(run("%s %s --val-data %s --epochs 3 --seed 3 -o a.safetensors", train, data, data), 0);
+    ends(run("%s %s --epochs 3 --seed 3 -o b.safetensors", train, data), 0);
+    ends(run("cmp a.safetensors b.safetensors"), 0);
+    ends(run("%s %s --epochs 3 --seed 4 -o c.safetensors", train, data), 0);
+    ends(run("cmp -s a.safetensors c.safetensors"), 1);
+    refuses(run("%s image=" TEST_DATA "/golden/images:height=24", train), "input label i64[4] is not fed");
+}
+
 /* It would change the weights on its way over the data, and give the loss of no weights at all. */
 TEST(graphs_that_train_are_not_evaluated) {
     static const char *const commands[] = {"eval", "predict -o x.npy"};
@@ -320,8 +352,8 @@ TEST(big_models_train) {
 
 SUITE("tools: training",
       {T(training_logs_saves_and_is_repeatable), T(a_source_of_several_arrays_feeds_several_inputs),
-       T(a_model_of_one_batch_size_says_which), T(a_huge_loss_is_shown_in_few_characters),
-       T(weights_are_loaded_in_part_and_under_other_names),
+       T(images_are_preprocessed_in_the_graph), T(a_model_of_one_batch_size_says_which),
+       T(a_huge_loss_is_shown_in_few_characters), T(weights_are_loaded_in_part_and_under_other_names),
        T(weights_that_are_a_model_and_grids_that_stay_empty_are_refused), T(eval_counts_every_sample_once),
        T(graphs_that_train_are_not_evaluated), T(gans_train_both_graphs_and_sample),
        T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),

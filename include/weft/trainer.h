@@ -119,7 +119,9 @@ typedef struct weft_trainer_options {
     const weft_env *env;    /**< memory, files and log of the trainer itself; NULL: the usual ones */
     weft_comm *comm;        /**< the ranks that train together; NULL: one */
     uint64_t seed;          /**< of initial values and of the order of samples */
-    weft_dataset train;     /**< what the flow runs on, in a new random order each epoch */
+    /** What the flow runs on, in a new random order each epoch. An input "draws" that nothing feeds gets
+     * random numbers by sample (preprocess.h). */
+    weft_dataset train;
     bool in_order;          /**< training takes its samples in their order */
     weft_dataset val;       /**< what validations run on; without it there are none */
     weft_dataset test;      /**< what weft_trainer_test() runs on */

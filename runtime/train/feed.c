@@ -24,13 +24,15 @@ int64_t dataset_samples(const weft_dataset *d) {
     return d->n ? d->sources[0]->count : 0;
 }
 
-static weft_status name_arrays(batches *b, const weft_dataset *of, weft_error *error) {
+/* Behind the arrays of the sources come the draws that the loader makes. */
+static weft_status name_arrays(batches *b, const weft_dataset *of, bool has_draws, weft_error *error) {
     for (int i = 0; i < b->n; i++) {
         const weft_source_array *a = weft_loader_array(b->loader, i);
         tensor row = {.dtype = a->dtype, .ndim = a->ndim};
         memcpy(row.shape, a->shape, sizeof row.shape);
         b->row_bytes[i] = tensor_bytes(&row);
-        b->names[i] = of->names ? of->names[i] : a->name;
+        bool is_draws = has_draws && i == b->n - 1;
+        b->names[i] = of->names && !is_draws ? of->names[i] : a->name;
         for (int k = 0; b->names[i] && k < i; k++)
             if (b->names[k] && strcmp(b->names[k], b->names[i]) == 0)
                 return kit_fail(error, WEFT_NAME, "data %.80s: two arrays feed this input", b->names[i]);
@@ -50,7 +52,7 @@ weft_status batches_open(batches *b, const weft_dataset *of, const weft_loader_o
     b->row_bytes = kit_new_array(env, (size_t)b->n, sizeof *b->row_bytes);
     b->data = kit_new_array(env, (size_t)b->n, sizeof *b->data);
     if (!b->names || !b->row_bytes || !b->data) return kit_no_memory(error, "trainer");
-    weft_status status = name_arrays(b, of, error);
+    weft_status status = name_arrays(b, of, how->draws > 0, error);
     return status || !comm ? status : weft_loader_agree(b->loader, comm, error);
 }
 

@@ -16,6 +16,7 @@ void trainer_next_epoch(weft_trainer *t) {
     if (t->is_in_epoch) t->progress.epoch++;
     t->is_in_epoch = true;
     batches_epoch(&t->data, t->progress.epoch);
+    weft_store_set_epoch(t->store, t->progress.epoch); /* for schedules by epoch */
     t->begin = 0;
 }
 

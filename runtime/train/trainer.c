@@ -76,6 +76,28 @@ static int64_t flow_rows(const weft_plan *plan) {
     return weft_plan_batch(plan);
 }
 
+/* Whether the data set feeds the input `name`. */
+static bool is_fed(const weft_dataset *d, const char *name) {
+    for (int s = 0, at = 0; s < d->n; s++)
+        for (int k = 0; k < d->sources[s]->n; k++, at++) {
+            const char *own = d->names ? d->names[at] : d->sources[s]->arrays[k].name;
+            if (own && strcmp(own, name) == 0) return true;
+        }
+    return false;
+}
+
+/* What the loader draws for each sample: for an input "draws" that nothing feeds (preprocess.h). */
+static int flow_draws(const weft_trainer *t) {
+    weft_flow_step s;
+    weft_port p;
+    if (is_fed(&t->options.train, "draws")) return 0;
+    for (int i = 0; weft_plan_flow(t->plan, i, &s); i++)
+        for (int k = 0; weft_plan_input(t->plan, s.graph, k, &p); k++)
+            if (strcmp(p.name, "draws") == 0 && p.dtype == WEFT_F32 && p.ndim == 2 && p.shape[1] <= 4096)
+                return (int)p.shape[1];
+    return 0;
+}
+
 static weft_status open_data(weft_trainer *t, weft_error *error) {
     const weft_trainer_options *o = &t->options;
     weft_loader_options how = {.batch = flow_rows(t->plan),
@@ -84,6 +106,7 @@ static weft_status open_data(weft_trainer *t, weft_error *error) {
                                .seed = o->in_order ? 0 : o->seed,
                                .rank = t->progress.rank,
                                .num_replicas = t->progress.world,
+                               .draws = flow_draws(t),
                                .all = true};
     int64_t samples = dataset_samples(&o->train);
     if (o->train.n && samples < how.batch)
