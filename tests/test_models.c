@@ -58,6 +58,7 @@ static const struct {
      "made for process groups (test_worlds_groups.c) and for batch_norm of all ranks (test_sync_norm.c)",
      false},
     {"broadcast", "sends state where a subgraph asks for it: test_broadcast_buffers.c", false},
+    {"renew", "puts what steps built from ops made in its place: test_optimizers.c", false},
     {"fused", "not made for the reference kernels", true},
     {"pack", "an operand in a library's form", true},
 };
