@@ -12,12 +12,14 @@ double trainer_clock(void) {
 
 /* ---- an iteration ---- */
 
-void trainer_next_epoch(weft_trainer *t) {
+/* Schedules by epoch read its number; so what is in flight must have read the last one. */
+weft_status trainer_next_epoch(weft_trainer *t, weft_error *error) {
     if (t->is_in_epoch) t->progress.epoch++;
     t->is_in_epoch = true;
     batches_epoch(&t->data, t->progress.epoch);
-    weft_store_set_epoch(t->store, t->progress.epoch); /* for schedules by epoch */
     t->begin = 0;
+    weft_status status = weft_sync(t->session, error);
+    return status ? status : weft_store_set_epoch(t->store, t->progress.epoch, error);
 }
 
 /* Whether the epoch has batches left for the next iteration. */
@@ -74,7 +76,7 @@ weft_status weft_trainer_train_step(weft_trainer *t, weft_metrics *metrics, weft
     error = error ? error : &own;
     weft_status status = trainer_check_trains(t, error);
     if (!status && !weft_trainer_session(t, error)) status = error->status;
-    if (!status && !has_room(t)) trainer_next_epoch(t);
+    if (!status && !has_room(t)) status = trainer_next_epoch(t, error);
     if (!status) status = iterate(t, error);
     if (!status && metrics) *metrics = t->progress.train;
     return status;
@@ -147,8 +149,8 @@ static weft_status one(weft_trainer *t, weft_error *error) {
     weft_status status = WEFT_OK;
     int64_t every = t->options.val_iterations;
     if (!t->is_in_epoch) {
-        trainer_next_epoch(t);
-        status = hooks_call(t, WEFT_BEFORE_EPOCH, error);
+        status = trainer_next_epoch(t, error);
+        if (!status) status = hooks_call(t, WEFT_BEFORE_EPOCH, error);
     }
     if (!status) status = hooks_call(t, WEFT_BEFORE_ITERATION, error);
     if (!status) status = iterate(t, error);

@@ -155,7 +155,8 @@ static weft_status take_new(weft_trainer *t, const bound *r, weft_error *error) 
             return kit_fail(error, WEFT_DATA,
                             "trainer: graph %s takes %lld batches on all ranks, the data have %lld", r->graph,
                             (long long)needs, (long long)batches_count(&t->data));
-        trainer_next_epoch(t);
+        weft_status status = trainer_next_epoch(t, error);
+        if (status) return status;
     }
     take(t, r);
     return WEFT_OK;

@@ -167,7 +167,7 @@ weft_status hooks_check(const weft_trainer *t, weft_error *error);
 
 double trainer_clock(void); /* seconds (fit.c) */
 /* Begins the next epoch (fit.c). */
-void trainer_next_epoch(weft_trainer *t);
+weft_status trainer_next_epoch(weft_trainer *t, weft_error *error);
 /* WEFT_ORDER when the trainer is for an evaluation (trainer.c). */
 weft_status trainer_check_trains(const weft_trainer *t, weft_error *error);
 
