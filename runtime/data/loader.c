@@ -100,7 +100,8 @@ int64_t loader_sample(const weft_loader *l, int64_t batch, int64_t row) {
 void weft_loader_seek(weft_loader *l, int64_t batch) {
     if (!l) return;
     pthread_mutex_lock(&l->mutex);
-    set_next(l, batch < 0 ? 0 : batch);
+    if (batch < 0) batch = 0;
+    if (loader_coming(l, 0) != batch) set_next(l, batch); /* else what follows it stays */
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->mutex);
 }

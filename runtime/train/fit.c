@@ -2,6 +2,7 @@
 #include "runtime/train/trainer.h"
 
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 double trainer_clock(void) {
@@ -12,12 +13,24 @@ double trainer_clock(void) {
 
 /* ---- an iteration ---- */
 
-/* Schedules by epoch read its number; so what is in flight must have read the last one. */
+/* Whether a schedule counts epochs: its optimizer then has the number among its state. */
+static bool counts_epochs(const weft_store *store) {
+    static const char head[] = "optimizer.", tail[] = "/epoch";
+    const char *path;
+    for (int i = 0; (path = weft_store_path(store, i)); i++) {
+        size_t n = strlen(path), t = sizeof tail - 1;
+        if (strncmp(path, head, sizeof head - 1) == 0 && n > t && strcmp(path + n - t, tail) == 0) return true;
+    }
+    return false;
+}
+
+/* What is in flight must have read the last number of the epoch before it changes. */
 weft_status trainer_next_epoch(weft_trainer *t, weft_error *error) {
     if (t->is_in_epoch) t->progress.epoch++;
     t->is_in_epoch = true;
     batches_epoch(&t->data, t->progress.epoch);
     t->begin = 0;
+    if (!counts_epochs(t->store)) return WEFT_OK;
     weft_status status = weft_sync(t->session, error);
     return status ? status : weft_store_set_epoch(t->store, t->progress.epoch, error);
 }

@@ -133,9 +133,40 @@ static void take(weft_trainer *t, const bound *r) {
     t->begin += (int64_t)r->accumulate * t->progress.world;
 }
 
+/* Numbers of the batches that this rank reads in an iteration that begins at batch `begin`, at most `most`,
+ * into list; returns how many, and moves *begin behind those of all ranks. */
+static int iteration_batches(const weft_trainer *t, int64_t iteration, int64_t *begin, int64_t *list, int most) {
+    weft_flow_step s;
+    int64_t first = *begin, each = 0;
+    int n = 0;
+    for (int i = 0; weft_plan_iteration(t->plan, iteration, i, &s); i++)
+        for (int k = 0; k < s.repeat; k++) {
+            if (s.batch == WEFT_FLOW_NEXT) {
+                first = *begin, each = s.accumulate;
+                *begin += (int64_t)s.accumulate * t->progress.world;
+            }
+            bool reads = t->graphs[graph_index(t, s.graph)].n_in > 0;
+            for (int m = 0; reads && m < s.accumulate && n < most; m++)
+                list[n++] = first + t->progress.rank * each + m * (each / s.accumulate);
+        }
+    return n;
+}
+
+/* Tells the loader what this rank reads next, so that it reads nothing else ahead: this iteration and, where
+ * the epoch has it, the one after. */
+static weft_status follow(weft_trainer *t, weft_error *error) {
+    enum { MOST = 64 };
+    int64_t list[2 * MOST], begin = t->begin, next = t->progress.iteration + 1;
+    if (!t->data.loader) return WEFT_OK;
+    int n = iteration_batches(t, t->progress.iteration, &begin, list, MOST);
+    if (n < MOST && flow_takes(t, next) <= batches_count(&t->data) - begin)
+        n += iteration_batches(t, next, &begin, list + n, MOST);
+    return n ? weft_loader_follow(t->data.loader, n, list, error) : WEFT_OK;
+}
+
 weft_status flow_run(weft_trainer *t, weft_error *error) {
     weft_flow_step s;
-    weft_status status = WEFT_OK;
+    weft_status status = follow(t, error);
     for (int i = 0; !status && weft_plan_iteration(t->plan, t->progress.iteration, i, &s); i++) {
         bound *r = &t->graphs[graph_index(t, s.graph)];
         for (int k = 0; !status && k < s.repeat; k++) {

@@ -168,17 +168,37 @@ extern "C" weft_status cuda_adam_update_run(void *, const kernel_call *c) {
     return with_real(c, [&](auto zero) { return adam_launch<decltype(zero)>(c); });
 }
 
-/* ---- renew: a copy, to where the result's memory is ---- */
+/* ---- renew: a copy ---- */
+
+template <class R> struct renew_step {
+    using real = R;
+    struct numbers {};
+    R *p, *out;
+    const R *from;
+
+    __device__ numbers prepare() const {
+        return {};
+    }
+    template <int N> __device__ void run(const numbers &, int64_t i) const {
+        vector_of<R, N> v = load<N>(from + i);
+        store<N>(p + i, v);
+        /* the same memory in a session */
+        if (out != p) store<N>(out + i, v);
+    }
+};
+
+/* Operand 1, the gradient, is not read. */
+template <class R> static weft_status renew_launch(const kernel_call *c) {
+    renew_step<R> s = {};
+    s.p = flat<R>(&c->in[0]);
+    s.from = flat<R>(&c->in[2]);
+    s.out = flat<R>(&c->out[0]);
+    const void *buffers[] = {s.p, s.from, s.out};
+    return update_launch(c, s, buffers, 3);
+}
 
 extern "C" weft_status cuda_renew_run(void *, const kernel_call *c) {
-    size_t bytes = type_bytes(&c->out[0].type);
-    cudaStream_t stream = static_cast<cudaStream_t>(c->cuda->stream);
-    for (void *to : {c->in[0].data, c->out[0].data == c->in[0].data ? NULL : c->out[0].data})
-        if (to && to != c->in[2].data) {
-            cudaError_t e = cudaMemcpyAsync(to, c->in[2].data, bytes, cudaMemcpyDeviceToDevice, stream);
-            if (e) return cuda_check(c, e);
-        }
-    return WEFT_OK;
+    return with_real(c, [&](auto zero) { return renew_launch<decltype(zero)>(c); });
 }
 
 /* ---- accumulate: the binary tree of ops/optimizer/accumulate.c, each element in registers ---- */
