@@ -61,6 +61,13 @@ static bool note_reorder(placer *l, const weft_node *n) {
     return note_made(l, &n->out[0], key_of(n->in[0], channels_last).text) != NULL;
 }
 
+/* A node that a pass makes for n alone belongs to n's part of the step: a bucket that waited for a copy
+ * outside the update would not move up to the gradient, and its sum over ranks would start late. */
+static void made_for(weft_node *made, const weft_node *n) {
+    made->is_backward = n->is_backward;
+    made->is_update = n->is_update;
+}
+
 /* `v` in the wanted layout: `v` itself, a conversion made before for any reader, or a new reorder node before
  * n. NULL after an error. */
 static weft_value *converted(placer *l, weft_node *n, weft_value *v, bool channels_last) {
@@ -74,7 +81,7 @@ static weft_value *converted(placer *l, weft_node *n, weft_value *v, bool channe
     weft_node *r = node_new(g, &weft_op_reorder, 1, &v, NULL);
     build_end(&at);
     if (!r) return NULL;
-    r->is_backward = n->is_backward;
+    made_for(r, n);
     set_layout(&r->out[0], channels_last);
     return note_made(l, &r->out[0], key.text);
 }
@@ -313,7 +320,7 @@ static weft_value *new_pack(placer *l, weft_node *n, weft_value *from, const pac
     weft_node *m = node_new(g, &weft_op_pack, 1, &from, a);
     build_end(&at);
     if (!m) return NULL;
-    m->is_backward = n->is_backward;
+    made_for(m, n);
     set_layout(&m->out[0], false);
     bool good = choose(l, m) && derive(m, hash_text(a->of, (uint64_t)(a->operand + 16 * value_offset(from))));
     return good ? &m->out[0] : NULL;

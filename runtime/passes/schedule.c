@@ -125,7 +125,8 @@ static bool is_copied_out(const program *p, const weft_node *start) {
            p->plan->subgraphs[start->variable->subgraph].ddp.zero == 2;
 }
 
-/* serial: every wait goes to its start. ZeRO 2: the wait for each sum goes to the start of the next but one.
+/* serial: every wait goes to its start. ZeRO 2: the wait for each sum goes to the start of the next but one,
+ * unless it comes before that already: waits move up only, or the updates between would lose their gradients.
  */
 static bool place_waits(program *p, int count) {
     weft_node *behind[2] = {0}; /* waits for the last two sums */
@@ -138,7 +139,7 @@ static bool place_waits(program *p, int count) {
             node_starts_collective(n) && x.wait[n->order] >= 0 ? x.list[x.wait[n->order]] : NULL;
         if (wait && p->plan->options.serial) move_wait(&x, wait, n);
         if (!wait || p->plan->options.serial || !is_copied_out(p, n)) continue;
-        if (behind[0]) move_wait(&x, behind[0], n);
+        if (behind[0] && behind[0]->order > n->order) move_wait(&x, behind[0], n);
         behind[0] = behind[1];
         behind[1] = wait;
     }

@@ -19,7 +19,7 @@ def verdict(case, limit=0):
         case.pop(key, None)
     try:
         evaluate.bounds(case, 3)
-    except (evaluate.Ill, RuntimeError, IndexError, KeyError, ValueError):
+    except (evaluate.Ill, RuntimeError, IndexError, KeyError, ValueError, ZeroDivisionError):
         return ""
     r = subprocess.run([PROGRAM, *(["--limit", str(limit)] if limit else [])], input=json.dumps(case) + "\n",
                        capture_output=True, text=True)

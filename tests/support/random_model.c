@@ -20,7 +20,7 @@ static bool one_in(test_random *r, int n) {
 typedef struct tower {
     const char *name;
     int layers, width, in;
-    bool norm[MOST_LAYERS], nested[MOST_LAYERS], gate[MOST_LAYERS], dropout;
+    bool norm[MOST_LAYERS], nested[MOST_LAYERS], gate[MOST_LAYERS], joined[MOST_LAYERS], dropout;
 } tower;
 
 static tower random_tower(test_random *r, const char *name, int in) {
@@ -30,6 +30,7 @@ static tower random_tower(test_random *r, const char *name, int in) {
         t.norm[i] = one_in(r, 3);
         t.nested[i] = one_in(r, 3);
         t.gate[i] = one_in(r, 3);
+        t.joined[i] = one_in(r, 4);
     }
     t.dropout = one_in(r, 5);
     return t;
@@ -41,11 +42,25 @@ static weft_value *gate(weft_value *x, const char *name) {
     return weft_mul(x, weft_reshape(by, 0, NULL));
 }
 
+/* A weight joined of two parameters: their gradients are views with gaps, so the layout pass makes copies for
+ * the bucket. */
+static weft_value *join(weft_value *x, const char *name) {
+    const weft_init init = {WEFT_INIT_CONSTANT, 0.1};
+    weft_value *part[2];
+    int64_t width = x->type.shape[1];
+    WEFT_SCOPE(x, name)
+    for (int i = 0; i < 2; i++)
+        part[i] = weft_parameter(x, i ? "right" : "left", 2, (int64_t[]){width, i ? width - 1 : 1}, init);
+    return weft_matmul(x, weft_concat(2, part, 1), false, false);
+}
+
 static weft_value *layer(weft_value *x, const tower *t, int i) {
     char name[20];
     int out = t->width + 3 * i;
     snprintf(name, sizeof name, "gate%d", i);
     if (t->gate[i]) x = gate(x, name);
+    snprintf(name, sizeof name, "join%d", i);
+    if (t->joined[i]) x = join(x, name);
     snprintf(name, sizeof name, "l%d", i);
     if (t->nested[i]) {
         WEFT_SCOPE(x, name)
