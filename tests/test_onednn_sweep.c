@@ -423,8 +423,9 @@ TEST(weights_of_strided_1x1_convolutions_of_few_channels_are_right) {
 }
 
 /* What else the sequence found once, kept: data gradients of 1x1 convolutions in bf16 with an odd number of
- * channels, windows of which a column sees padding alone, one channel with strides, a stride along the depth
- * of volumes, and our own product of columns where a dilation leaves out the last pixels. */
+ * channels, windows of which a column (of volumes a row or a plane too) sees padding alone, one channel with
+ * strides, a stride along the depth of volumes, with padding of more than that in f32 too, and our own
+ * product of columns where a dilation leaves out the last pixels. */
 TEST(defects_that_were_found_stay_away) {
     onednn_case list[] = {
         {.kind = CASE_TRANSPOSED,
@@ -499,16 +500,98 @@ TEST(defects_that_were_found_stay_away) {
          .kernel = {2, 3, 2},
          .stride = {3, 3, 3},
          .pad = {0, 1, 1}},
+        {.kind = CASE_WEIGHT,
+         .axes = 3,
+         .batch = 2,
+         .channels = 3,
+         .out = 2,
+         .small = {3, 1, 3},
+         .size = {3, 1, 2},
+         .kernel = {3, 3, 2},
+         .stride = {1, 2, 1},
+         .pad = {1, 1, 1}},
+        {.kind = CASE_WEIGHT,
+         .axes = 3,
+         .batch = 1,
+         .channels = 17,
+         .out = 3,
+         .small = {2, 2, 2},
+         .size = {1, 2, 3},
+         .kernel = {6, 1, 2},
+         .stride = {1, 1, 1},
+         .pad = {3, 0, 0}},
+        {.kind = CASE_WEIGHT,
+         .axes = 3,
+         .dtype = "f32",
+         .batch = 1,
+         .channels = 17,
+         .out = 1,
+         .small = {3, 2, 3},
+         .size = {3, 4, 5},
+         .kernel = {4, 3, 4},
+         .stride = {2, 1, 3},
+         .pad = {3, 0, 3}},
     };
     uint64_t n = sizeof list / sizeof *list;
     for (uint64_t i = 0; i < n; i++) {
-        list[i].dtype = "bf16";
+        if (!list[i].dtype) list[i].dtype = "bf16";
         list[i].groups = list[i].threads = 1;
         for (int k = 0; k < 3; k++)
             if (!list[i].dilation[k]) list[i].dilation[k] = 1;
         case_print(&list[i]);
     }
     job_run(&(job){.list = list, .n = n}, false);
+}
+
+static int64_t below(test_random *r, int64_t n) {
+    return (int64_t)(random_bits(r) % (uint64_t)n);
+}
+
+/* Axis i of a window that is hardly smaller than the image, or larger; false: it does not fit. */
+static bool draw_tight_axis(onednn_case *c, int i, test_random *r) {
+    c->size[i] = 1 + below(r, 5);
+    c->kernel[i] = 1 + below(r, 4);
+    c->stride[i] = 1 + below(r, 3);
+    c->pad[i] = below(r, c->kernel[i]);
+    c->dilation[i] = 1 + (below(r, 4) == 0);
+    int64_t left = c->size[i] + 2 * c->pad[i] - c->dilation[i] * (c->kernel[i] - 1) - 1;
+    if (left < 0) return false;
+    c->small[i] = left / c->stride[i] + 1;
+    c->output_padding[i] = left % c->stride[i];
+    return true;
+}
+
+static void draw_tight(onednn_case *c, test_random *r) {
+    static const int64_t channels[] = {1, 2, 3, 8, 16, 17, 33};
+    bool fits;
+    do {
+        *c = (onednn_case){.kind = (case_kind)below(r, CASE_MATMUL),
+                           .axes = 2 + (int)below(r, 2),
+                           .dtype = below(r, 2) ? "bf16" : "f32",
+                           .bias_dtype = "f32",
+                           .batch = 1 + below(r, 3),
+                           .channels = channels[below(r, 7)],
+                           .out = channels[below(r, 7)],
+                           .groups = 1,
+                           .threads = 1 + (below(r, 4) == 0),
+                           .packs = below(r, 2)};
+        fits = true;
+        for (int i = 0; i < c->axes; i++) fits = fits && draw_tight_axis(c, i, r);
+    } while (!fits);
+    c->wide = strcmp(c->dtype, "bf16") == 0 && below(r, 2);
+    c->has_bias = c->kind != CASE_WEIGHT && below(r, 2);
+    case_print(c);
+}
+
+/* Rows, columns and planes of a window may see padding alone, on any axis: sizes of 1 to 5 and windows as
+ * large, forward, data and weights, of images and volumes. */
+TEST(windows_that_see_mostly_padding_are_right) {
+    int n = test_count(2000, 300);
+    onednn_case *list = test_memory((size_t)n * sizeof *list);
+    test_random r = {test_seed(1)};
+    for (int i = 0; i < n; i++) draw_tight(&list[i], &r);
+    job_run(&(job){.list = list, .seed = test_seed(1), .n = (uint64_t)n}, false);
+    free(list);
 }
 
 /* A weight gradient as a sum over parts of the batch: channels that fill vectors and others, groups, weights
@@ -552,5 +635,5 @@ TEST(weights_as_sums_over_parts_of_the_batch_are_right) {
 
 SUITE("onednn_sweep",
       {T(weights_of_strided_1x1_convolutions_of_few_channels_are_right), T(defects_that_were_found_stay_away),
-       T(weights_as_sums_over_parts_of_the_batch_are_right),
+       T(windows_that_see_mostly_padding_are_right), T(weights_as_sums_over_parts_of_the_batch_are_right),
        T(every_kernel_of_onednn_is_exact_on_small_shapes)})

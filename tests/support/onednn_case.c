@@ -32,7 +32,7 @@ static void draw_window(onednn_case *c, test_random *r) {
     bool is_point = chance(r, 35), is_square = chance(r, 60), is_padded = chance(r, 60);
     for (int i = 0; i < c->axes; i++) {
         bool same = i && is_square;
-        c->kernel[i] = is_point ? 1 : same ? c->kernel[0] : pick(r, 1, c->axes == 2 ? 5 : 3);
+        c->kernel[i] = is_point ? 1 : same ? c->kernel[0] : pick(r, 1, 5);
         c->stride[i] = same ? c->stride[0] : pick(r, 1, 3);
         c->pad[i] = !is_padded ? 0 : same ? c->pad[0] : pick(r, 0, is_point ? 1 : c->kernel[i] - 1);
         c->dilation[i] = chance(r, 85) ? 1 : pick(r, 2, 3);

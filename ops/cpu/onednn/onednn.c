@@ -113,17 +113,25 @@ static const char *implementation(const_dnnl_primitive_desc_t pd) {
     return name;
 }
 
-/* Whether some column of the window sees only padding. The first output pixel that may see a real pixel
- * through column k is x; column k is blind when x is past the last output pixel, or sees the padding after
- * the image. */
-static bool has_blind_column(const onednn_problem *p) {
-    int last = p->src.ndim - 1, axis = last - 2;
-    int64_t columns = p->weight.shape[p->weight.ndim - 1], step = p->stride[axis];
+/* Whether some column of the window (a row, a plane: by axis of the window) sees only padding. The first
+ * output pixel that may see a real pixel through column k is x; column k is blind when x is past the last
+ * output pixel, or sees the padding after the image. */
+static bool has_blind_columns(const onednn_problem *p, int axis) {
+    int at_image = 2 + axis, at_window = p->weight.ndim - (p->src.ndim - at_image);
+    int64_t columns = p->weight.shape[at_window], step = p->stride[axis];
     for (int64_t k = 0; k < columns; k++) {
         int64_t at = k * p->dilation[axis] - p->pad_before[axis], x = at < 0 ? (step - 1 - at) / step : 0;
-        if (x >= p->dst.shape[last] || at + x * step >= p->src.shape[last]) return true;
+        if (x >= p->dst.shape[at_image] || at + x * step >= p->src.shape[at_image]) return true;
     }
     return false;
+}
+
+/* The same of an image's columns, and of a volume's columns, rows and planes. */
+static bool is_partly_blind(const onednn_problem *p) {
+    int axes = p->src.ndim - 2;
+    bool is_blind = has_blind_columns(p, axes - 1);
+    for (int i = 0; axes == 3 && i < axes - 1; i++) is_blind |= has_blind_columns(p, i);
+    return is_blind;
 }
 
 static bool has_strides(const onednn_problem *p) {
@@ -132,27 +140,30 @@ static bool has_strides(const onednn_problem *p) {
     return false;
 }
 
-/* Implementations of 2.6.3 that must not be used; tests/test_onednn_sweep.c looks for more.
- *
- * Weight gradients. "jit_1x1:avx2" and its AVX-512 variants (in bf16 too), with strides: they first copy the
- * pixels that the window sees into scratch. The room has `channels` elements for each pixel, but pixel i is
- * written at i times the vector's length: with fewer channels than that they write into other threads'
- * scratch and past the end of it all (oneDNN's issue 6035, open in 3.x). Wrong gradients, crashes and endless
- * loops were seen. "jit_bf16:avx512_core...": elements of the window that see only padding get the old
- * contents of the scratch, not 0; with strides and one channel it reads past the end of the image; of volumes
- * with a stride along the depth some elements of the window are wrong.
- *
+/* Implementations of 2.6.3 that must not be used; tests/test_onednn_sweep.c looks for more.  * Weight
+ * gradients. "jit_1x1:avx2" and its AVX-512 variants (in bf16 too), with strides: they first copy the pixels
+ * that the window sees into scratch. The room has `channels` elements for each pixel, but pixel i is written
+ * at i times the vector's length: with fewer channels than that they write into other threads' scratch and
+ * past the end of it all (oneDNN's issue 6035, open in 3.x). Wrong gradients, crashes and endless loops were
+ * seen. "jit_bf16:avx512_core...": elements of the window that see only padding get the old contents of the
+ * scratch, not 0 (of volumes on any axis, of images along the width); with strides and one channel it reads
+ * past the end of the image; of volumes with a stride along the depth some elements of the window are wrong.
+ * "jit:avx512_common" of volumes: with a stride along the depth and padding in front of more than that
+ * stride, so that a second plane of the result begins in the padding, it reads before or past the image.  *
  * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some numbers of
  * pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has no
  * instructions for bf16, is right. */
 static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     const char *name = implementation(pd);
     bool is_point = strstr(name, "1x1"), strides = p->kind != ONEDNN_MATMUL && has_strides(p);
+    bool is_volume = p->src.ndim == 5; /* of a convolution */
     int64_t channels = p->src.shape[1];
     if (p->kind == ONEDNN_CONV_WEIGHT && is_point)
         return strides && channels < (strstr(name, "avx512") ? 16 : 8);
     if (p->kind == ONEDNN_CONV_WEIGHT && strstr(name, "jit_bf16"))
-        return has_blind_column(p) || (strides && channels == 1) || (p->src.ndim == 5 && p->stride[0] != 1);
+        return is_partly_blind(p) || (strides && channels == 1) || (is_volume && p->stride[0] != 1);
+    if (p->kind == ONEDNN_CONV_WEIGHT && strncmp(name, "jit:", 4) == 0)
+        return is_volume && p->stride[0] != 1 && p->pad_before[0] > p->stride[0];
     return p->kind == ONEDNN_CONV_DATA && is_point && strstr(name, "avx512_core_bf16") && p->dst.shape[1] % 2;
 }
 
