@@ -16,8 +16,8 @@
         __VA_ARGS__                                                                                          \
     }
 
-static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_value **), weft_value *x, int axis,
-                            bool keep) {
+static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_value **), weft_value *x,
+                            int axis, bool keep) {
     weft_value *index = NULL;
     extremum(x, axis, keep, &index);
     return index;
@@ -104,7 +104,7 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
 static weft_value *build(int row, weft_graph *g, weft_value *x) {
     int i = 0;
     (void)g;
-#define X(order, operand, call, torch)                                                                              \
+#define X(order, operand, call, torch)                                                                       \
     if (row == i++) return call;
     ROWS(X)
 #undef X
@@ -189,8 +189,9 @@ static const char *compare(int row, weft_isa isa, const weft_port *port, const v
     for (size_t i = 0; i < n; i++) {
         char *end;
         double v = strtod(want, &end), got = number(port, data, i);
-        CHECK_SAYS(end != want && is_near(got, v, most), "%s of %s, output %s (isa %d): [%d] is %.9g, not %.9g",
-                   rows[row].torch, rows[row].operand, port->name, isa, (int)i, got, v);
+        CHECK_SAYS(end != want && is_near(got, v, most),
+                   "%s of %s, output %s (isa %d): [%d] is %.9g, not %.9g", rows[row].torch, rows[row].operand,
+                   port->name, isa, (int)i, got, v);
         want = end;
     }
     return want;
@@ -235,6 +236,72 @@ TEST(results_and_their_gradients_are_pytorchs_at_any_batch) {
         run(i, 2, WEFT_ISA_REFERENCE);
         run(i, 5, WEFT_ISA_AUTO);
     }
+}
+
+/* ---- constant rows ---- */
+
+static weft_model *deviations(int64_t n) {
+    weft_model *m = weft_model_new("deviations");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 3, AXES(n, 6, 5)), *std[3], *dx;
+    weft_output(weft_var(x, 0, 1, AXES(0), false), "var");
+    std[0] = weft_std(x, 0, 1, AXES(0), false);
+    std[1] = weft_std(x, 1, 2, AXES(1, -1), true);
+    std[2] = weft_std(x, 0, 0, NULL, false);
+    for (int i = 0; i < 3; i++) {
+        char name[2][8];
+        snprintf(name[0], sizeof name[0], "std%d", i);
+        snprintf(name[1], sizeof name[1], "dx%d", i);
+        weft_gradients(weft_sum(std[i], 0, NULL, false), 1, &x, &dx);
+        weft_output(std[i], name[0]);
+        weft_output(dx, name[1]);
+    }
+    weft_output(weft_group_norm_op(x, 3, NULL, NULL, 1e-5), "group");
+    weft_output(weft_instance_norm_op(x, NULL, NULL, 1e-5), "instance");
+    return m;
+}
+
+/* Every output is 0 everywhere for an x of equal numbers. */
+static void check_deviations(int64_t n, float number, weft_isa isa) {
+    enum { OUTPUTS = 9 };
+    weft_error e = {0};
+    weft_model *m = deviations(n);
+    weft_compile_options options = {.isa = isa, .threads = 2, .verify = true};
+    weft_plan *plan = weft_compile(m, &options, &e);
+    weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+    weft_session *session = store ? weft_session_open(plan, store, &e) : NULL;
+    weft_fetch fetches[OUTPUTS];
+    weft_port port;
+    float *x = test_memory((size_t)n * 30 * sizeof *x);
+    for (int64_t i = 0; i < n * 30; i++) x[i] = number;
+    for (int i = 0; session && i < OUTPUTS && weft_plan_output(plan, "g", i, &port); i++)
+        fetches[i] = (weft_fetch){port.name, test_memory(port.bytes), port.bytes};
+    weft_feed feed = {"x", x, (size_t)n * 30 * sizeof *x};
+    bool ran = CHECK_SAYS(session && weft_run(session, "g", &feed, 1, fetches, OUTPUTS, &e) == WEFT_OK, "%s",
+                          e.text);
+    for (int i = 0; session && i < OUTPUTS; i++) {
+        const float *y = fetches[i].data;
+        size_t k = 0;
+        while (ran && k < fetches[i].bytes / sizeof *y && y[k] == 0) k++;
+        CHECK_SAYS(!ran || k == fetches[i].bytes / sizeof *y,
+                   "%s of %d rows of %g, isa %d: element %zu is %g", fetches[i].name, (int)n, (double)number,
+                   (int)isa, k, (double)y[k]);
+        free(fetches[i].data);
+    }
+    free(x);
+    weft_session_close(session);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+/* To the bit: a gradient of std is (x - mean) / std, which would be of the order of 1 where both are
+ * roundings. */
+TEST(deviations_of_constant_rows_and_their_gradients_are_0) {
+    static const float numbers[] = {-1.572F, 0.1F, 1e6F / 3};
+    static const weft_isa isas[] = {WEFT_ISA_REFERENCE, WEFT_ISA_SSE2, WEFT_ISA_AUTO};
+    for (int64_t n = 1; n < 3000; n += n < 12 ? 1 : n)
+        for (int i = 0; i < 9; i++) check_deviations(n, numbers[i % 3], isas[i / 3]);
 }
 
 /* ---- errors: the sentence, with this file, a line and the scope ---- */
@@ -289,4 +356,5 @@ TEST(errors_name_file_line_scope_and_rule) {
 }
 
 SUITE("reductions",
-      {T(results_and_their_gradients_are_pytorchs_at_any_batch), T(errors_name_file_line_scope_and_rule)})
+      {T(results_and_their_gradients_are_pytorchs_at_any_batch),
+       T(deviations_of_constant_rows_and_their_gradients_are_0), T(errors_name_file_line_scope_and_rule)})

@@ -336,20 +336,30 @@ static double constant_errors(const trial *t) {
     return element(&t->out[1].t, 0) == element(x, 0) ? 0 : INFINITY;
 }
 
-TEST(distances_of_constant_rows) {
+/* Weights are 1 and biases 0. */
+static void check_constant(const char *op, const char *in) {
     const float values[] = {-0.492F, 0.1F, 1e6F / 3};
-    char in[32];
+    for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+        const node_case as = {op, in, "eps=1e-05", NULL};
+        trial t;
+        if (trial_new(&t, &as)) {
+            fill(&t, 0, values[k], values[k]);
+            for (int i = 1; i < t.s.n->n_in; i++) fill(&t, i, i == 1, i == 1);
+            kernels_judge(&t, constant_errors);
+        }
+        trial_free(&t);
+    }
+}
+
+TEST(distances_of_constant_rows_and_channels) {
+    char in[64];
     for (int64_t d = 1; d < 3000; d += d < 40 ? 1 : d / 7) {
         snprintf(in, sizeof in, "f32[2,%d]", (int)d);
-        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
-            const node_case as = {"layer_norm", in, "eps=1e-05", NULL};
-            trial t;
-            if (trial_new(&t, &as)) {
-                fill(&t, 0, values[k], values[k]);
-                kernels_judge(&t, constant_errors);
-            }
-            trial_free(&t);
-        }
+        check_constant("layer_norm", in);
+        snprintf(in, sizeof in, "f32[%d,3], f32[3], f32[3]", (int)d + 1);
+        check_constant("batch_norm", in);
+        snprintf(in, sizeof in, "f32[3,2,%d,5], f32[2], f32[2]", (int)d);
+        check_constant("batch_norm", in);
     }
 }
 
@@ -436,5 +446,5 @@ TEST(averages_of_large_images) {
 SUITE("sums",
       {T(sums_of_any_length_and_stride), T(scans_of_long_lines), T(softmax_of_long_lines),
        T(cross_entropy_of_many_classes), T(attention_to_many_keys), T(statistics_of_long_rows_and_channels),
-       T(distances_of_constant_rows), T(gradients_of_weights_of_norms_over_many_rows),
+       T(distances_of_constant_rows_and_channels), T(gradients_of_weights_of_norms_over_many_rows),
        T(gradients_of_rows_that_many_ids_share), T(averages_of_large_images)})

@@ -51,17 +51,18 @@ static weft_status reference(const kernel_call *c) {
     double eps = ((const norm_attrs *)c->attrs)->eps, n = (double)(type_elements(&x->type) / channels);
     for (int64_t k = 0; k < channels; k++) {
         int64_t at[WEFT_MAX_NDIM] = {0, k};
-        double sum = 0, squares = 0;
-        do sum += element_get(x, at);
+        double first = element_get(x, at), sum = 0, squares = 0;
+        do sum += element_get(x, at) - first; /* so the mean of a constant channel is exact */
         while (channel_next(&x->type, at));
+        double mean = first + sum / n;
         /* A second pass for the variance, which loses no digits. */
-        do squares += pow(element_get(x, at) - sum / n, 2);
+        do squares += pow(element_get(x, at) - mean, 2);
         while (channel_next(&x->type, at));
         double rstd = 1 / sqrt(squares / n + eps), w = element_get(&c->in[1], &k),
                b = element_get(&c->in[2], &k);
-        do element_set(&c->out[0], at, (element_get(x, at) - sum / n) * rstd * w + b);
+        do element_set(&c->out[0], at, (element_get(x, at) - mean) * rstd * w + b);
         while (channel_next(&x->type, at));
-        element_set(&c->out[1], &k, sum / n);
+        element_set(&c->out[1], &k, mean);
         element_set(&c->out[2], &k, rstd);
         element_set(&c->out[3], &k, squares / (n - 1));
     }

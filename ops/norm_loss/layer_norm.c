@@ -46,9 +46,10 @@ static weft_status reference(const kernel_call *c) {
     int last = x->type.ndim - 1;
     int64_t d = x->type.shape[last], at[WEFT_MAX_NDIM] = {0};
     do {
-        double sum = 0, squares = 0;
-        for (at[last] = 0; at[last] < d; at[last]++) sum += element_get(x, at);
-        double mean = sum / (double)d;
+        at[last] = 0;
+        double first = element_get(x, at), sum = 0, squares = 0;
+        for (; at[last] < d; at[last]++) sum += element_get(x, at) - first;
+        double mean = first + sum / (double)d; /* exact for a constant row */
         for (at[last] = 0; at[last] < d; at[last]++) squares += pow(element_get(x, at) - mean, 2);
         double rstd = 1 / sqrt(squares / (double)d + eps);
         for (at[last] = 0; at[last] < d; at[last]++) {

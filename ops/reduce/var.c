@@ -1,9 +1,19 @@
 /* var.c - the variance and the standard deviation over some axes; torch.var, torch.std. The sum of (x -
  * mean)^2 over n - correction: two passes, so that a large mean costs no digits. n depends on the batch,
- * hence the correction is an attribute of the mean. */
+ * hence the correction is an attribute of the mean.  * Both are computed of x minus its first element along
+ * the axes. Otherwise the mean of a constant row would be off by its rounding, and where a deviation should
+ * be 0, as should its gradient (x - mean) / std, that would be a quotient of roundings, of the order of 1. */
 #include "ops/reduce/reduce.h"
 
 #include <math.h>
+
+/* The first element of x along each axis, kept with length 1; no gradient goes through it. */
+static weft_value *first_along(weft_value *x, int n_axes, const int64_t *axes, place p) {
+    int count = axes ? n_axes : x->type.ndim;
+    weft_value *v = weft_stop_gradient(placed(x, p));
+    for (int i = 0; v && i < count; i++) v = weft_slice(placed(v, p), axes ? axes[i] : i, 0, 1);
+    return v;
+}
 
 static weft_value *variance(const char *name, weft_value *x, double correction, int n_axes,
                             const int64_t *axes, bool keep) {
@@ -13,8 +23,9 @@ static weft_value *variance(const char *name, weft_value *x, double correction, 
         return model_fail(g->model, g, WEFT_ARGUMENT, "%s: correction=%g: it must be a finite number", name,
                           correction);
     place p = place_of(x);
-    weft_value *mean = weft_mean(x, n_axes, axes, true), *apart = weft_sub(placed(x, p), mean);
-    weft_value *squares = weft_square(placed(apart, p));
+    weft_value *first = first_along(x, n_axes, axes, p), *shifted = weft_sub(placed(x, p), first);
+    weft_value *mean = weft_mean(placed(shifted, p), n_axes, axes, true);
+    weft_value *apart = weft_sub(placed(shifted, p), mean), *squares = weft_square(placed(apart, p));
     sum_attrs a = {.keep = keep, .mean = true, .correction = correction};
     return reduce_value(&weft_op_sum, placed(squares, p), n_axes, axes, a);
 }

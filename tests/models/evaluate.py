@@ -35,6 +35,15 @@ def reduced(f, x, i):
     return f(x, dim=axes, keepdim=bool(i[0])) if axes else f(x.reshape(1), dim=[0])
 
 
+def spread(f, x, i, correction):
+    """torch.var and torch.std, of x minus its first element: of a constant x torch's own are often a rounding, and std's
+    gradient then of the order of 1."""
+    first = x.detach()
+    for axis in i[1:] or range(x.dim()):
+        first = first.narrow(axis, 0, 1)
+    return reduced(lambda x, **how: f(x, correction=correction, **how), x - first, i)
+
+
 def product(x, i):
     """torch.prod takes one axis."""
     axes = [a % x.dim() for a in i[1:]] or list(range(x.dim()))
@@ -300,10 +309,10 @@ COMPUTE = {
     "where": lambda x, i, r: torch.where(x[0], x[1], x[2]),
     "sum": lambda x, i, r: reduced(torch.sum, x[0], i), "mean": lambda x, i, r: reduced(torch.mean, x[0], i),
     "amax": lambda x, i, r: reduced(torch.amax, x[0], i), "amin": lambda x, i, r: reduced(torch.amin, x[0], i),
-    "var": lambda x, i, r: reduced(lambda x, **how: torch.var(x, correction=r[0], **how), x[0], i),
+    "var": lambda x, i, r: spread(torch.var, x[0], i, r[0]),
     "logsumexp": lambda x, i, r: reduced(torch.logsumexp, x[0], i),
     "vector_norm": lambda x, i, r: reduced(lambda x, **how: torch.linalg.vector_norm(x, r[0], **how), x[0], i),
-    "std": lambda x, i, r: reduced(lambda x, **how: torch.std(x, correction=r[0], **how), x[0], i),
+    "std": lambda x, i, r: spread(torch.std, x[0], i, r[0]),
     "any": lambda x, i, r: reduced(torch.any, x[0], i), "all": lambda x, i, r: reduced(torch.all, x[0], i),
     "max": lambda x, i, r: torch.max(x[0], i[0], bool(i[1]))[i[2]], "min": lambda x, i, r: torch.min(x[0], i[0], bool(i[1]))[i[2]],
     "prod": lambda x, i, r: product(x[0], i),
