@@ -1,7 +1,7 @@
 /* test_cuda_sums.c - the error of long sums on a GPU: a frequent row of an embedding, averages of large
  * images, and sums down and along matrices, within the bound of tests/test_sums.c (ops/cpu/simd/sums.h has
  * the theory); softmax and losses over many classes. In sums too large to run here, no thread adds more
- * numbers in sequence than in that one.
+ * numbers in sequence than in that one. Distances of constant rows and channels from their mean are 0.
  *
  * Operands have a bias: adding 0.1 to a large sum rounds the same way for a long time. */
 #include "cuda/support/gpu.h"
@@ -273,6 +273,51 @@ TEST(losses_and_softmax_of_long_rows_keep_their_digits) {
     block_free(&outs[1]);
 }
 
+/* ---- constant rows ---- */
+
+/* Runs a norm of rows, or of channels, of equal numbers with weights of 1 and biases of 0: distances from the
+ * mean must be 0 to the bit (tests/test_sums.c). */
+static void check_constant(const char *signature, double number) {
+    enum { MOST = 4 };
+    weft_error error = {0};
+    weft_node *n = node_from_signature(signature, NULL, &error);
+    if (!CHECK_SAYS(n, "%s", error.text)) return;
+    block in[MOST], out[MOST];
+    tensor ins[MOST], outs[MOST];
+    for (int i = 0; i < n->n_in; i++) {
+        int64_t at[WEFT_MAX_NDIM] = {0};
+        in[i] = block_new(&n->in[i]->type, LAYOUT_ROWS);
+        ins[i] = in[i].t;
+        do element_set(&ins[i], at, i ? i == 1 : number);
+        while (index_next(&n->in[i]->type, at));
+    }
+    for (int i = 0; i < n->n_out; i++) outs[i] = (out[i] = block_new(&n->out[i].type, LAYOUT_ROWS)).t;
+    const weft_kernel *kernel = kernel_select(n, &the_gpu->env, &n->graph->model->arena, NULL);
+    weft_status status = kernel ? gpu_run(n, kernel, &the_gpu->env, ins, outs, &error) : WEFT_UNSUPPORTED;
+    if (CHECK_SAYS(status == WEFT_OK, "%s: %s", signature, error.text)) {
+        int64_t at[WEFT_MAX_NDIM] = {0}, wrong = 0;
+        do wrong += element_get(&outs[0], at) != 0;
+        while (index_next(&outs[0].type, at));
+        CHECK_SAYS(wrong == 0, "%s of %g: %d results are not 0", signature, number, (int)wrong);
+    }
+    for (int i = 0; i < n->n_in; i++) block_free(&in[i]);
+    for (int i = 0; i < n->n_out; i++) block_free(&out[i]);
+    weft_model_free(n->graph->model);
+}
+
+TEST(distances_of_constant_rows_and_channels_are_0) {
+    static const double numbers[] = {-0.492, 0.1, 1e6 / 3};
+    char text[100];
+    NEED(begin());
+    for (int64_t d = 2; d < 3000; d += d < 12 ? 1 : d / 2)
+        for (int i = 0; i < 3; i++) {
+            snprintf(text, sizeof text, "layer_norm(f32[2,%d]) eps=1e-05", (int)d);
+            check_constant(text, (double)(float)numbers[i]);
+            snprintf(text, sizeof text, "batch_norm(f32[%d,3], f32[3], f32[3]) eps=1e-05", (int)d);
+            check_constant(text, (double)(float)numbers[i]);
+        }
+}
+
 /* Column sums of gigabytes, by arithmetic only: rows of a piece, and pieces of a column, that one thread
  * adds. */
 TEST(no_thread_adds_many_rows_one_after_the_other) {
@@ -289,7 +334,8 @@ TEST(no_thread_adds_many_rows_one_after_the_other) {
             }
 }
 
-GPU_SUITE("cuda_sums", {T(an_often_used_row_of_an_embedding_keeps_its_digits),
+GPU_SUITE("cuda_sums", {T(distances_of_constant_rows_and_channels_are_0),
+                        T(an_often_used_row_of_an_embedding_keeps_its_digits),
                         T(averages_of_large_images_keep_their_digits),
                         T(losses_and_softmax_of_long_rows_keep_their_digits),
                         T(sums_down_and_along_matrices_keep_their_digits),
