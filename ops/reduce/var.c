@@ -1,8 +1,10 @@
 /* var.c - the variance and the standard deviation over some axes; torch.var, torch.std. The sum of (x -
  * mean)^2 over n - correction: two passes, so that a large mean costs no digits. n depends on the batch,
- * hence the correction is an attribute of the mean.  * Both are computed of x minus its first element along
- * the axes. Otherwise the mean of a constant row would be off by its rounding, and where a deviation should
- * be 0, as should its gradient (x - mean) / std, that would be a quotient of roundings, of the order of 1. */
+ * hence the correction is an attribute of the mean.
+ *
+ * Both are computed of x minus its first element along the axes. Otherwise the mean of a constant row would
+ * be off by its rounding, and where a deviation should be 0, as should its gradient (x - mean) / std, that
+ * would be a quotient of roundings, of the order of 1. */
 #include "ops/reduce/reduce.h"
 
 #include <math.h>

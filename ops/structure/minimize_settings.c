@@ -200,9 +200,12 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
         return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
     }
     bool good = true;
-    for (int i = 0; good && i < o->n_groups; i++) good = patterns_match(g, o, pattern, i);
     for (const weft_variable *v = g->model->variables; v; v = v->next)
         if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v->path, &lr, &decay)] = true;
+    /* one pattern matches what made its group used; of several, each is looked at (at most
+     * MINIMIZE_MAX_WILD) */
+    for (int i = 0; good && i < o->n_groups; i++)
+        if (!is_used[i + 1] || strchr(o->groups[i].pattern, ',')) good = patterns_match(g, o, pattern, i);
     int first = 0; /* the first unused group */
     while (first < o->n_groups && is_used[first + 1]) first++;
     param_groups_close(&groups);

@@ -140,19 +140,20 @@ static bool has_strides(const onednn_problem *p) {
     return false;
 }
 
-/* Implementations of 2.6.3 that must not be used; tests/test_onednn_sweep.c looks for more.  * Weight
- * gradients. "jit_1x1:avx2" and its AVX-512 variants (in bf16 too), with strides: they first copy the pixels
- * that the window sees into scratch. The room has `channels` elements for each pixel, but pixel i is written
- * at i times the vector's length: with fewer channels than that they write into other threads' scratch and
- * past the end of it all (oneDNN's issue 6035, open in 3.x). Wrong gradients, crashes and endless loops were
- * seen. "jit_bf16:avx512_core...": elements of the window that see only padding get the old contents of the
- * scratch, not 0 (of volumes on any axis, of images along the width); with strides and one channel it reads
- * past the end of the image; of volumes with a stride along the depth some elements of the window are wrong.
- * "jit:avx512_common" of volumes: with a stride along the depth and padding in front of more than that
- * stride, so that a second plane of the result begins in the padding, it reads before or past the image.  *
- * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some numbers of
- * pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has no
- * instructions for bf16, is right. */
+/* Implementations of 2.6.3 that must not be used; tests/test_onednn_sweep.c looks for more.
+ *
+ * Weight gradients. "jit_1x1:avx2" and its AVX-512 variants (in bf16 too), with strides: they first copy the
+ * pixels that the window sees into scratch. The room has `channels` elements for each pixel, but pixel i is
+ * written at i times the vector's length: with fewer channels than that they write into other threads'
+ * scratch and past the end of it all (oneDNN's issue 6035, open in 3.x). Wrong gradients, crashes and endless
+ * loops were seen. "jit_bf16:avx512_core...": elements of the window that see only padding get the old
+ * contents of the scratch, not 0 (of volumes on any axis, of images along the width); with strides and one
+ * channel it reads past the end of the image; of volumes with a stride along the depth some elements of the
+ * window are wrong. "jit:avx512_common" of volumes: with a stride along the depth and padding in front of
+ * more than that stride, so that a second plane of the result begins in the padding, it reads before or past
+ * the image. * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some
+ * numbers of pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has
+ * no instructions for bf16, is right. */
 static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     const char *name = implementation(pd);
     bool is_point = strstr(name, "1x1"), strides = p->kind != ONEDNN_MATMUL && has_strides(p);

@@ -1,11 +1,11 @@
-/* batch_norm.c - batch_norm and its backward op in f32, over x as [rows, C]: [N, C] as it is, and channels-
- * last [N, C, H, W] with rows = N H W. Vectors run over channels. x, y and their gradients may be bf16 or
- * f16: a chunk of them becomes floats in the cache.  * Two passes over memory forward (statistics; apply) and
- * two backward (sums; apply). Statistics are taken over fixed chunks of rows, each of which fits the cache
- * and is one block of sums.h: the mean of the chunk, then the squared distances from that mean. The mean is
- * that of distances from the first row, as on the GPU: so it is exact for a constant channel, and distances
- * from it are 0, which matters in second gradients (norm.c). The chunks are merged in order in f64 (Chan,
- * Golub, LeVeque 1983), which is stable and gives the same bits for any number of threads. */
+/* batch_norm.c - batch_norm and its backward op in f32, over x as [rows, C]: [N, C] as it is, and
+ * channels-last [N, C, H, W] with rows = N H W. Vectors run over channels. x, y and their gradients may be
+ * bf16 or f16: a chunk of them becomes floats in the cache.
+ *
+ * Two passes over memory forward (statistics; apply) and two backward (sums; apply). Statistics are taken
+ * over fixed chunks of rows, each of which fits the cache and is one block of sums.h: the mean of the chunk,
+ * then the squared distances from that mean. The chunks are merged in order in f64 (Chan, Golub, LeVeque
+ * 1983), which is stable and gives the same bits for any number of threads. */
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
@@ -96,20 +96,17 @@ static void chunk_write(const tensor *t, const shape2d *s, int64_t i, const floa
 
 /* ---- forward ---- */
 
-/* sum[channels] = sums over rows of the distance from the first row, four rows at a time: that saves three of
- * four reads and writes of the sums. */
+/* sum[channels] = sums over rows, four rows at a time: that saves three of four reads and writes of the
+ * sums. */
 static void chunk_sums(const float *restrict x, int64_t rows, int64_t channels, float *restrict sum) {
     int64_t r = 0;
     memset(sum, 0, (size_t)channels * sizeof *sum);
     for (; r + 4 <= rows; r += 4) {
         const float *a = x + r * channels, *b = a + channels, *c = b + channels, *d = c + channels;
-        for (int64_t k = 0; k < channels; k++) {
-            float m = x[k];
-            sum[k] += ((a[k] - m) + (b[k] - m)) + ((c[k] - m) + (d[k] - m));
-        }
+        for (int64_t k = 0; k < channels; k++) sum[k] += (a[k] + b[k]) + (c[k] + d[k]);
     }
     for (; r < rows; r++)
-        for (int64_t k = 0; k < channels; k++) sum[k] += x[r * channels + k] - x[k];
+        for (int64_t k = 0; k < channels; k++) sum[k] += x[r * channels + k];
 }
 
 static float square(float x) {
@@ -132,11 +129,25 @@ static void chunk_squares(const float *restrict x, int64_t rows, int64_t channel
         for (int64_t k = 0; k < channels; k++) sum[k] += square(x[r * channels + k] - mean[k]);
 }
 
+/* The mean of a channel that hardly varies is off by a rounding, which second gradients multiply by rstd more
+ * than once; where every x is within half of it, x - mean is exact, and so is what is missing (as in norm.c).
+ * Such channels are rare: each is a pass of its own. */
+static void correct_means(const float *x, int64_t rows, int64_t channels, float *mean, float *squares) {
+    for (int64_t k = 0; k < channels; k++) {
+        if (mean[k] == 0 || !(4 * squares[k] <= square(mean[k]))) continue;
+        double rest = 0, n = (double)rows;
+        for (int64_t r = 0; r < rows; r++) rest += x[r * channels + k] - mean[k];
+        mean[k] = (float)(mean[k] + rest / n);
+        squares[k] = fmaxf((float)(squares[k] - rest * rest / n), 0);
+    }
+}
+
 static void chunk_statistics(const float *x, int64_t rows, int64_t channels, float *mean, float *squares) {
     float one = 1.0f / (float)rows;
     chunk_sums(x, rows, channels, mean);
-    for (int64_t k = 0; k < channels; k++) mean[k] = x[k] + mean[k] * one;
+    for (int64_t k = 0; k < channels; k++) mean[k] *= one;
     chunk_squares(x, rows, channels, mean, squares);
+    correct_means(x, rows, channels, mean, squares);
 }
 
 /* Merges channel k over all chunks: row 2 i of `part` holds the means of chunk i, row 2 i + 1 its squares.
