@@ -151,7 +151,9 @@ static bool has_strides(const onednn_problem *p) {
  * channel it reads past the end of the image; of volumes with a stride along the depth some elements of the
  * window are wrong. "jit:avx512_common" of volumes: with a stride along the depth and padding in front of
  * more than that stride, so that a second plane of the result begins in the padding, it reads before or past
- * the image. * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some
+ * the image.
+ *
+ * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some
  * numbers of pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has
  * no instructions for bf16, is right. */
 static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
