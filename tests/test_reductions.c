@@ -281,11 +281,11 @@ static void check_deviations(int64_t n, float number, weft_isa isa) {
                           e.text);
     for (int i = 0; session && i < OUTPUTS; i++) {
         const float *y = fetches[i].data;
-        size_t k = 0;
-        while (ran && k < fetches[i].bytes / sizeof *y && y[k] == 0) k++;
-        CHECK_SAYS(!ran || k == fetches[i].bytes / sizeof *y,
+        size_t k = 0, count = fetches[i].bytes / sizeof *y;
+        while (ran && k < count && y[k] == 0) k++;
+        CHECK_SAYS(!ran || k == count,
                    "%s of %d rows of %g, isa %d: element %zu is %g", fetches[i].name, (int)n, (double)number,
-                   (int)isa, k, (double)y[k]);
+                   (int)isa, k, k < count ? (double)y[k] : 0.0);
         free(fetches[i].data);
     }
     free(x);

@@ -291,6 +291,68 @@ TEST(a_hook_that_fails_ends_the_loop) {
     weft_model_free(m);
 }
 
+/* What a hook's error or single steps leave at the end of an epoch, the next call ends. */
+TEST(an_epoch_that_was_left_at_its_end_is_ended) {
+    weft_error e = {0};
+    weft_metrics metrics;
+    notes n = {.text = ""};
+    weft_model *m = build();
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.train = DATA, .epochs = 2, .n_hooks = 1, .hooks = &NOTES(&n)});
+    weft_trainer *whole =
+        trainer_of(m, &(weft_trainer_options){.train = DATA, .epochs = 2, .metrics_every = 3});
+    for (int i = 0; i < PER_EPOCH; i++)
+        CHECK_SAYS(weft_trainer_train_step(t, &metrics, &e) == WEFT_OK, "%s", e.text);
+    CHECK(metrics.n == 2);
+    CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_fit(whole, &e) == WEFT_OK, "%s", e.text);
+    CHECK(weft_trainer_progress(t)->iteration == 2 * PER_EPOCH && weft_trainer_progress(t)->epoch == 2);
+    CHECK(weft_trainer_progress(whole)->train.n == 0); /* 22 iterations: the last that was due was 21 */
+    CHECK(stores_equal(weft_trainer_store(t), weft_trainer_store(whole)));
+    CHECK_HOLDS(n.text, "before_run 0.11\nafter_epoch 0.11\nbefore_epoch 1.11\n");
+    weft_trainer_free(t);
+    weft_trainer_free(whole);
+    weft_model_free(m);
+}
+
+/* A step of one's own: the limit that comes first holds, and the last epoch is validated. */
+TEST(epochs_and_iterations_both_limit_a_step_of_ones_own) {
+    weft_error e = {0};
+    int calls = 0;
+    notes n = {.text = ""};
+    weft_model *m = build();
+    weft_trainer_options how = {.train = DATA,
+                                .val = DATA,
+                                .epochs = 3,
+                                .val_epochs = 2,
+                                .iterations = 1000,
+                                .train_step = two_and_one,
+                                .user = &calls,
+                                .n_hooks = 1,
+                                .hooks = &NOTES(&n)};
+    weft_trainer *t = trainer_of(m, &how);
+    CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    CHECK(calls == 15 && weft_trainer_progress(t)->epoch == 3);
+    CHECK_HOLDS(n.text, "after_val 1.10\n");
+    CHECK_HOLDS(n.text, "after_val 2.15\n");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* An output of one number for each class looks like rows only where a batch has as many. */
+TEST(predictions_need_rows_of_samples) {
+    weft_error e = {0};
+    weft_model *m = weft_model_new("m");
+    weft_model_batch(m, WIDTH);
+    weft_value *x = input(weft_graph_new(m, "predict", WEFT_EVAL), "x", WIDTH);
+    weft_output(weft_mean(x, WEFT_AXES(0), false), "y");
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.compile.graph = "predict"});
+    weft_dataset data = {1, list, (const char *[]){"x", NULL}};
+    CHECK(!weft_trainer_predict(t, NULL, NULL, &data, &e));
+    CHECK_HOLDS(e.text, "output y has no axis of samples");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
 /* ---- evaluation ---- */
 
 /* Means over samples: the last batch has two rows. */
@@ -382,6 +444,7 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
     } rows[] = {
         {NULL, {.train = DATA}},
         {NULL, {.train = DATA, .iterations = 3, .seed = 5, .in_order = true, .metrics_every = 2}},
+        {NULL, {.train = DATA, .epochs = INT64_MAX, .iterations = 9}},
         {NULL, {.train = DATA, .epochs = 2, .val = DATA, .val_epochs = -1, .val_iterations = 3}},
         {NULL, {.train = DATA, .val = DATA, .val_graph = "val", .test = DATA, .test_graph = "val"}},
         {NULL, {.train = DATA, .train_step = two_and_one, .user = (void *)none, .keep_going = true}},
@@ -419,5 +482,7 @@ SUITE("trainer",
       {T(a_flow_gives_the_bits_of_a_loop_by_hand), T(a_step_of_ones_own_gives_the_same_bits),
        T(wrong_steps_are_told), T(hooks_are_called_at_every_point_in_order),
        T(a_stopped_training_goes_on_to_the_same_bits), T(a_hook_that_fails_ends_the_loop),
-       T(validation_counts_every_sample_once), T(predictions_are_rows_in_the_order_of_samples),
-       T(numbers_that_are_none_end_the_training), T(every_option_of_a_trainer_has_a_default_or_an_error)})
+       T(an_epoch_that_was_left_at_its_end_is_ended), T(epochs_and_iterations_both_limit_a_step_of_ones_own),
+       T(predictions_need_rows_of_samples), T(validation_counts_every_sample_once),
+       T(predictions_are_rows_in_the_order_of_samples), T(numbers_that_are_none_end_the_training),
+       T(every_option_of_a_trainer_has_a_default_or_an_error)})

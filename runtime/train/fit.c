@@ -19,7 +19,8 @@ static bool counts_epochs(const weft_store *store) {
     const char *path;
     for (int i = 0; (path = weft_store_path(store, i)); i++) {
         size_t n = strlen(path), t = sizeof tail - 1;
-        if (strncmp(path, head, sizeof head - 1) == 0 && n > t && strcmp(path + n - t, tail) == 0) return true;
+        if (strncmp(path, head, sizeof head - 1) == 0 && n > t && strcmp(path + n - t, tail) == 0)
+            return true;
     }
     return false;
 }
@@ -80,8 +81,9 @@ static weft_status iterate(weft_trainer *t, weft_error *error) {
     t->is_in_step = false;
     if (status) return status;
     count_samples(t, epoch, begin);
-    if (t->fetches) status = agree(t, error);
-    return status;
+    if (t->fetches) return agree(t, error);
+    t->progress.train.n = 0;
+    return WEFT_OK;
 }
 
 weft_status weft_trainer_train_step(weft_trainer *t, weft_metrics *metrics, weft_error *error) {
@@ -141,14 +143,19 @@ static weft_status validate(weft_trainer *t, weft_error *error) {
 
 static bool is_done(const weft_trainer *t) {
     const weft_progress *p = &t->progress;
-    if (p->iterations) return p->iteration >= p->iterations;
-    return !t->is_in_epoch && p->epoch >= t->options.epochs;
+    if (p->iterations && p->iteration >= p->iterations) return true;
+    return t->options.epochs && !t->is_in_epoch && p->epoch >= t->options.epochs;
+}
+
+/* Whether the present epoch is the run's last one. */
+static bool is_last(const weft_trainer *t) {
+    return is_done(t) || (t->options.epochs && t->progress.epoch + 1 >= t->options.epochs);
 }
 
 /* The last epoch of a run may be cut short. */
 static weft_status end_epoch(weft_trainer *t, bool is_whole, weft_error *error) {
     int64_t every = t->options.val_epochs ? t->options.val_epochs : 1;
-    bool is_due = every > 0 && ((t->progress.epoch + 1) % every == 0 || is_done(t) || !is_whole);
+    bool is_due = every > 0 && ((t->progress.epoch + 1) % every == 0 || is_last(t));
     weft_status status = check_weights(t, error);
     if (!status && is_due && t->validated != t->progress.iteration) status = validate(t, error);
     if (!status) status = hooks_call(t, WEFT_AFTER_EPOCH, error);
@@ -161,6 +168,8 @@ static weft_status end_epoch(weft_trainer *t, bool is_whole, weft_error *error) 
 static weft_status one(weft_trainer *t, weft_error *error) {
     weft_status status = WEFT_OK;
     int64_t every = t->options.val_iterations;
+    if (t->is_in_epoch && !has_room(t))
+        return end_epoch(t, true, error); /* what an error left, or single steps */
     if (!t->is_in_epoch) {
         status = trainer_next_epoch(t, error);
         if (!status) status = hooks_call(t, WEFT_BEFORE_EPOCH, error);
@@ -173,7 +182,8 @@ static weft_status one(weft_trainer *t, weft_error *error) {
     if (!status && t->fetches && !t->options.keep_going) status = check_metrics(t, error);
     if (!status && every > 0 && t->progress.iteration % every == 0) status = validate(t, error);
     if (!status && !has_room(t)) return end_epoch(t, true, error);
-    return !status && (is_done(t) || t->stops) ? end_epoch(t, false, error) : status;
+    if (!status && is_done(t)) return end_epoch(t, false, error);
+    return !status && t->stops ? check_weights(t, error) : status; /* the epoch stays open */
 }
 
 weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {

@@ -35,10 +35,13 @@ static weft_status bind(weft_trainer *t, const char *name, weft_error *error) {
         return kit_fail(error, WEFT_NAME, "trainer: the model has no graph '%.80s'", name);
     if (t->n_graphs == t->room_graphs)
         return kit_fail(error, WEFT_INTERNAL, "trainer: more graphs than the model has");
-    bound *r = &t->graphs[t->n_graphs++];
+    bound *r = &t->graphs[t->n_graphs];
     weft_status status = bound_open(r, t->plan, own, &t->data, t->data.batch, NULL, error);
     r->accumulate = accumulate_of(t, own);
-    return status ? status : metrics_add(&t->metrics, r, error);
+    if (!status) status = metrics_add(&t->metrics, r, error);
+    if (status) bound_close(r);
+    if (!status) t->n_graphs++;
+    return status;
 }
 
 weft_status flow_bind(weft_trainer *t, weft_error *error) {
@@ -89,7 +92,8 @@ static int64_t in_epoch(const weft_trainer *t, int64_t from) {
 
 weft_status flow_count(const weft_trainer *t, int64_t epochs, int64_t *iterations, weft_error *error) {
     *iterations = 0;
-    for (int64_t i = 0; i < epochs; i++) {
+    int64_t most = t->options.iterations ? t->options.iterations : INT64_MAX;
+    for (int64_t i = 0; i < epochs && *iterations < most; i++) {
         int64_t n = in_epoch(t, *iterations);
         if (!n)
             return kit_fail(
@@ -135,7 +139,8 @@ static void take(weft_trainer *t, const bound *r) {
 
 /* Numbers of the batches that this rank reads in an iteration that begins at batch `begin`, at most `most`,
  * into list; returns how many, and moves *begin behind those of all ranks. */
-static int iteration_batches(const weft_trainer *t, int64_t iteration, int64_t *begin, int64_t *list, int most) {
+static int iteration_batches(const weft_trainer *t, int64_t iteration, int64_t *begin, int64_t *list,
+                             int most) {
     weft_flow_step s;
     int64_t first = *begin, each = 0;
     int n = 0;

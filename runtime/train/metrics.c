@@ -94,19 +94,24 @@ static weft_status sum_over(const weft_env *env, weft_comm *comm, size_t n, doub
     return status;
 }
 
+/* memcpy of nothing may be from nowhere here. */
+static void copy(double *to, const double *from, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = from[i];
+}
+
 /* One sum for all: sums, weights, and what the caller adds. */
 static weft_status over_ranks(metrics *m, weft_comm *comm, double *extra, size_t n_extra, weft_error *error) {
     size_t n = (size_t)m->n, all = 2 * n + n_extra;
     double *numbers = kit_new_array(m->env, all + 1, sizeof *numbers);
     if (!numbers) return kit_no_memory(error, "trainer");
-    memcpy(numbers, m->sum, n * sizeof *numbers);
-    memcpy(numbers + n, m->weight, n * sizeof *numbers);
-    memcpy(numbers + 2 * n, extra, n_extra * sizeof *numbers);
+    copy(numbers, m->sum, n);
+    copy(numbers + n, m->weight, n);
+    copy(numbers + 2 * n, extra, n_extra);
     weft_status status = sum_over(m->env, comm, all, numbers, error);
     if (!status) {
-        memcpy(m->sum, numbers, n * sizeof *numbers);
-        memcpy(m->weight, numbers + n, n * sizeof *numbers);
-        memcpy(extra, numbers + 2 * n, n_extra * sizeof *numbers);
+        copy(m->sum, numbers, n);
+        copy(m->weight, numbers + n, n);
+        copy(extra, numbers + 2 * n, n_extra);
     }
     kit_free_array(m->env, numbers, all + 1, sizeof *numbers);
     return status;

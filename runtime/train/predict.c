@@ -9,6 +9,16 @@ static const char *first_output(const weft_plan *plan, const char *graph) {
     return weft_plan_output(plan, graph, 0, &p) ? p.name : NULL;
 }
 
+/* Whether the output of run `which` has a row for each of `rows` samples, as the one of run 0 but for their
+ * number. */
+static bool has_rows(const sweep *s, int which, int64_t rows) {
+    const weft_port *p = &s->run[which].out[0], *first = &s->run[0].out[0];
+    if (!p->ndim || p->ndim != first->ndim || p->shape[0] != rows) return false;
+    for (int i = 1; i < p->ndim; i++)
+        if (p->shape[i] != first->shape[i]) return false;
+    return true;
+}
+
 /* An array for the rows of all batches. An output without a batch axis (its rows are not those of a batch) is
  * that of the one batch there is. */
 static weft_array *room_for(const sweep *s, weft_env const *env, weft_error *error) {
@@ -17,7 +27,8 @@ static weft_array *room_for(const sweep *s, weft_env const *env, weft_error *err
     int ndim = p->ndim ? p->ndim : 1;
     if (p->ndim) memcpy(shape, p->shape, sizeof shape);
     if (s->data.loader) {
-        if (!p->ndim || p->shape[0] != s->data.batch) {
+        int64_t rest = s->data.samples % s->data.batch;
+        if (!has_rows(s, 0, s->data.batch) || (rest && !has_rows(s, 1, rest))) {
             kit_fail(error, WEFT_SHAPE, "predict: output %s has no axis of samples", p->name);
             return NULL;
         }

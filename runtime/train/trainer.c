@@ -103,7 +103,7 @@ static weft_status open_data(weft_trainer *t, weft_error *error) {
     weft_loader_options how = {.batch = flow_rows(t->plan),
                                .shuffle = !o->in_order,
                                .drop_last = true,
-                               .seed = o->in_order ? 0 : o->seed,
+                               .seed = o->seed,
                                .rank = t->progress.rank,
                                .num_replicas = t->progress.world,
                                .draws = flow_draws(t),
