@@ -249,7 +249,7 @@ static weft_model *deviations(int64_t n) {
     std[1] = weft_std(x, 1, 2, AXES(1, -1), true);
     std[2] = weft_std(x, 0, 0, NULL, false);
     for (int i = 0; i < 3; i++) {
-        char name[2][8];
+        char name[2][24];
         snprintf(name[0], sizeof name[0], "std%d", i);
         snprintf(name[1], sizeof name[1], "dx%d", i);
         weft_gradients(weft_sum(std[i], 0, NULL, false), 1, &x, &dx);
