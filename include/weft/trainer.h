@@ -42,7 +42,7 @@ typedef struct weft_dataset {
 
 /** A number by its name. */
 typedef struct weft_metric {
-    const char *name; /**< of an output; "graph/output" where two graphs have an output of that name */
+    const char *name; /**< of an output; "graph/output" where an earlier graph has one of that name */
     double value;     /**< a mean, over what the call that gives it says */
 } weft_metric;
 /** Numbers by their names: of each graph that ran, the outputs that are one number. */

@@ -1,11 +1,11 @@
 /* adafactor.c - the optimizer adafactor: torch.optim.Adafactor. rms(x) is the root of the mean square, t the
  * step.
- *     d = t^-beta2_decay          a = max(eps2, rms(p)) min(lr, 1 / sqrt(t))        p = p (1 - lr
- *     weight_decay) matrices (the last two axes)    r += d (mean of g^2 over columns - r)     c += d (mean
- *     of g^2 over rows - c)
- *                                     v = r c / max(eps, mean of r over rows)
- *     others                          v += d (g^2 - v)
- *     u = g / sqrt(max(v, eps^2))     p -= a / max(1, rms(u) / update_rms) u
+ *     d = t^-beta2_decay,  a = max(eps2, rms(p)) min(lr, 1 / sqrt(t)),  p = p (1 - lr weight_decay)
+ *     matrices (the last two axes):  r += d (mean of g^2 over columns - r)
+ *                                    c += d (mean of g^2 over rows - c)
+ *                                    v = r c / max(eps, mean of r over rows)
+ *     others:                        v += d (g^2 - v)
+ *     u = g / sqrt(max(v, eps^2)),   p -= a / max(1, rms(u) / update_rms) u
  * Shazeer and Stern, arXiv 1804.04235, algorithms 4 and 5. A slot has the parameter's shape, so r and c are
  * repeated along the axes of their means: it saves no memory here. */
 #include "ops/optimizer/build.h"

@@ -1,9 +1,9 @@
 /* asgd.c - the optimizers asgd, rprop and lion; t is the step.
  *     asgd    eta = lr / (1 + lambd lr (t - 1))^alpha     p = p (1 - lambd eta) - eta g
  *             ax += mu (p - ax) with mu = 1 / max(1, t - 1 - t0): the averaged weights
- *     rprop   s = g times the gradient before      size *= eta_plus where s > 0, eta_minus where s < 0,
- *     within
- *             [step_min, step_max]; where s < 0 g counts as 0      p -= sign(g) size
+ *     rprop   s = g times the gradient before
+ *             size *= eta_plus where s > 0, eta_minus where s < 0, within [step_min, step_max]
+ *             where s < 0 g counts as 0      p -= sign(g) size
  *     lion    p = p (1 - lr weight_decay) - lr sign(beta1 m + (1 - beta1) g)    m = beta2 m + (1 - beta2) g
  * torch.optim.ASGD, torch.optim.Rprop; Polyak and Juditsky, SIAM J. Control Optim. 30 (1992); Riedmiller and
  * Braun, ICNN 1993; Chen et al., arXiv 2302.06675, algorithm 2. */

@@ -1,8 +1,7 @@
 /* updates.c - proves that an update which is built from ops is one of its own range. Rules:
  *   L21  what renews parameters or state of a range is computed from parameters, state and gradients of that
- *   range,
- *        numbers and constants alone, where shards cut parameters by pointwise ops alone; each is renewed
- *        once, with its bucket's gradients, in the program that updates the bucket
+ *        range, numbers and constants alone, where shards cut parameters by pointwise ops alone; each is
+ *        renewed once, with its bucket's gradients, in the program that updates the bucket
  */
 #include "runtime/verify/verify.h"
 

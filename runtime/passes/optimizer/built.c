@@ -1,9 +1,7 @@
 /* built.c - updates that are built from ops, which end in a `renew` of the parameters and of each state:
  *      g' = scale g                              clipping and the loss scale of f16
- *      p', slots' = the optimizer's builder      over the whole range where every op of it is pointwise;
- *      else for each
- *                                                parameter of the range, its part of p, g and slots in its
- *                                                own shape
+ *      p', slots' = the optimizer's builder      over the whole range where every op of it is pointwise
+ *                                                (else for each parameter of the range, in its own shape)
  *      p', slots' = where(the step is done, p', slots' / p, slots)          f16
  *      renew(p, g, p')    renew(slot, g, slot')
  * The pass `fuse` joins the pointwise ops. */
