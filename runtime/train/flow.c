@@ -23,16 +23,9 @@ static int accumulate_of(const weft_trainer *t, const char *graph) {
     return t->options.compile.accumulate > 1 ? t->options.compile.accumulate : 1;
 }
 
-static bool is_graph(const weft_model *m, const char *name, const char **own) {
-    for (int i = 0; (*own = weft_graph_name(m, i)); i++)
-        if (strcmp(*own, name) == 0) return true;
-    return false;
-}
-
 static weft_status bind(weft_trainer *t, const char *name, weft_error *error) {
-    const char *own;
-    if (!is_graph(t->model, name, &own))
-        return kit_fail(error, WEFT_NAME, "trainer: the model has no graph '%.80s'", name);
+    const char *own = model_graph(t->model, name);
+    if (!own) return kit_fail(error, WEFT_NAME, "trainer: the model has no graph '%.80s'", name);
     if (t->n_graphs == t->room_graphs)
         return kit_fail(error, WEFT_INTERNAL, "trainer: more graphs than the model has");
     bound *r = &t->graphs[t->n_graphs];

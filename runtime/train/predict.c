@@ -3,10 +3,15 @@
 
 #include <string.h>
 
-/* The first output of a graph, for when none is named; NULL: there is none. */
-static const char *first_output(const weft_plan *plan, const char *graph) {
-    weft_port p;
-    return weft_plan_output(plan, graph, 0, &p) ? p.name : NULL;
+/* The first output of a graph, for when none is named: the trainer's plan may be for other graphs. NULL after
+ * an error. */
+static const char *first_output(const weft_trainer *t, const weft_compile_options *how, const char *graph,
+                                weft_port *port, weft_plan **own, weft_error *error) {
+    if (weft_plan_output(t->plan, graph, 0, port)) return port->name;
+    if (!(*own = weft_compile(t->model, how, error))) return NULL;
+    if (weft_plan_output(*own, graph, 0, port)) return port->name;
+    kit_fail(error, WEFT_NAME, "predict: graph %s has no output", graph);
+    return NULL;
 }
 
 /* Whether the output of run `which` has a row for each of `rows` samples, as the one of run 0 but for their
@@ -56,7 +61,6 @@ weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char 
     weft_error own = {0};
     weft_dataset none = {0};
     sweep s = {0};
-    weft_plan *plan = NULL;
     error = error ? error : &own;
     if (!t) return kit_fail(error, WEFT_ARGUMENT, "weft_trainer_predict: the trainer is NULL"), NULL;
     graph = graph ? graph : "predict";
@@ -64,8 +68,9 @@ weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char 
     how.graph = graph;
     how.flow = NULL;
     how.world = how.rank = how.accumulate = 0;
-    if (!output && (plan = weft_compile(t->model, &how, error)) && !(output = first_output(plan, graph)))
-        kit_fail(error, WEFT_NAME, "predict: graph %s has no output", graph);
+    weft_port port;
+    weft_plan *own_plan = NULL; /* whose texts `output` may be */
+    if (!output) output = first_output(t, &how, graph, &port, &own_plan, error);
     weft_array *result = NULL;
     weft_status status = t->session ? weft_sync(t->session, error) : WEFT_OK;
     if (output && !status &&
@@ -75,6 +80,6 @@ weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char 
         result = NULL;
     }
     sweep_close(&s);
-    weft_plan_free(plan);
+    weft_plan_free(own_plan);
     return result;
 }

@@ -30,16 +30,16 @@ static weft_status check_options(const weft_trainer_options *o, weft_error *erro
     return status ? status : check_dataset(&o->test, "test", error);
 }
 
-static bool has_graph(const weft_model *m, const char *name) {
+const char *model_graph(const weft_model *m, const char *name) {
     const char *own;
     for (int i = 0; (own = weft_graph_name(m, i)); i++)
-        if (strcmp(own, name) == 0) return true;
-    return false;
+        if (strcmp(own, name) == 0) break;
+    return own;
 }
 
 /* ---- parts ---- */
 
-/* Its own copies: hooks and names outlive the caller's block. */
+/* The list is copied, since the hooks are the trainer's from here on. */
 static weft_status copy_hooks(weft_trainer *t, const weft_trainer_options *o, weft_error *error) {
     if (!o->n_hooks) return WEFT_OK;
     weft_hook *hooks = kit_new_array(t->env, (size_t)o->n_hooks, sizeof *hooks);
@@ -140,7 +140,7 @@ static weft_status open_training(weft_trainer *t, weft_error *error) {
 static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *data, const char *graph,
                               bool *has, weft_error *error) {
     *has = true;
-    if (!has_graph(t->model, graph))
+    if (!model_graph(t->model, graph))
         return kit_fail(error, WEFT_NAME,
                         "trainer: data for an evaluation, but the model has no graph '%.80s'", graph);
     return sweep_open(s, t->model, &t->options.compile, graph, data, t->options.comm, NULL, t->env, error);
@@ -149,7 +149,7 @@ static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *dat
 static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
     const weft_trainer_options *o = &t->options;
     const char *val = o->val_graph ? o->val_graph : "val";
-    const char *test = o->test_graph ? o->test_graph : has_graph(t->model, "test") ? "test" : val;
+    const char *test = o->test_graph ? o->test_graph : model_graph(t->model, "test") ? "test" : val;
     weft_status status = WEFT_OK;
     if (o->val.n || o->val_graph) status = open_sweep(t, &t->val, &o->val, val, &t->has_val, error);
     if (!status && (o->test.n || o->test_graph))

@@ -165,6 +165,8 @@ weft_status flow_run(weft_trainer *t, weft_error *error);
 weft_status hooks_call(weft_trainer *t, weft_point point, weft_error *error);
 weft_status hooks_check(const weft_trainer *t, weft_error *error);
 
+/* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
+const char *model_graph(const weft_model *m, const char *name);
 double trainer_clock(void); /* seconds (fit.c) */
 /* Begins the next epoch (fit.c). */
 weft_status trainer_next_epoch(weft_trainer *t, weft_error *error);

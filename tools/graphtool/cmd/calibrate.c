@@ -62,13 +62,12 @@ static int write_table(const options *o, weft_session *s, const weft_model *m) {
 static int calibrate_run(const options *o) {
     int status = EXIT_FINE;
     weft_error error = {0};
-    weft_plan *plan = NULL;
+    weft_store *store = NULL;
     weft_session *session = NULL;
     if (o->output && (status = out_check(o->output)) >= 0) return status;
     weft_model *m = tool_load(o, &status);
-    weft_store *store = m ? tool_store(m, o, &status) : NULL;
-    if (store) plan = tool_compile(m, o, o->graph, 0, &status);
-    if (plan) {
+    weft_plan *plan = m ? tool_compile(m, o, o->graph, &status) : NULL;
+    if (plan && (store = tool_store(plan, o, &status))) {
         session = weft_session_open(plan, store, &error);
         status = session ? write_table(o, session, m) : tool_error(&error);
     }

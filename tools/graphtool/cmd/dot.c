@@ -169,7 +169,7 @@ static int draw_compiled(const weft_model *m, const options *o, const char *pass
     int status = EXIT_FINE;
     options late = *o;
     late.after = pass;
-    weft_plan *plan = tool_compile(m, &late, graph_name(m, o), 0, &status);
+    weft_plan *plan = tool_compile(m, &late, graph_name(m, o), &status);
     if (!plan) return status;
     /* with accumulation: the program that updates */
     const program *last = &plan->programs[plan->n_programs - 1];
@@ -199,7 +199,7 @@ static Agraph_t *draw_rows(const artist *a, int attempt, bool *is_cut) {
 
 static int draw_whole_plan(const weft_model *m, const options *o) {
     int status = EXIT_FINE;
-    weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
+    weft_plan *plan = tool_compile(m, o, o->graph, &status);
     if (!plan) return status;
     artist a = {.draw = draw_rows, .plan = plan, .o = o, .attempts = o->max_nodes ? 1 : PLAN_ATTEMPTS};
     status = show(&a);

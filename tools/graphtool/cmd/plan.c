@@ -19,7 +19,7 @@ static int plan_run(const options *o) {
     int status = EXIT_FINE;
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
-    weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
+    weft_plan *plan = tool_compile(m, o, o->graph, &status);
     weft_model_free(m);
     if (!plan) return status;
     if (o->json && (o->bytes || o->estimate)) {

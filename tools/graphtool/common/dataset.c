@@ -56,17 +56,16 @@ static int load_one(dataset *d, const char *option) {
     return status;
 }
 
-/* What weft_trainer_new() is given points into the structure, which stays where it is. */
-static void publish(dataset *d) {
+void dataset_begin(dataset *d) {
+    *d = (dataset){0};
     d->of.sources = d->sources;
     d->of.names = (const char *const *)d->names;
 }
 
 int dataset_load(dataset *d, const text_list *files) {
     int status = -1;
-    *d = (dataset){0};
+    dataset_begin(d);
     for (int i = 0; status < 0 && i < files->n; i++) status = load_one(d, files->v[i]);
-    publish(d);
     return status;
 }
 

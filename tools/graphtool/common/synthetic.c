@@ -112,10 +112,8 @@ static int add_graph(dataset *d, const weft_graph *g, const weft_plan *plan, uin
 /* The seed differs from that of initial values. Two graphs with an input of one name share its batches. */
 int dataset_synthetic(dataset *d, const weft_model *m, const weft_plan *plan, const options *o) {
     int status = -1;
-    *d = (dataset){0};
+    dataset_begin(d);
     for (const weft_graph *g = m->graphs; status < 0 && g; g = g->next)
         if (g->mode == WEFT_TRAIN) status = add_graph(d, g, plan, (uint64_t)o->seed + 1234);
-    d->of.sources = d->sources;
-    d->of.names = (const char *const *)d->names;
     return status;
 }

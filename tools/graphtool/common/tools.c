@@ -135,20 +135,32 @@ static bool has_batch(const weft_model *m) {
     return false;
 }
 
+/* What a plan of this model is compiled with: -1, or the exit status after telling why not. */
+static int options_for(const weft_model *m, const options *o, const char *graph, weft_compile_options *into) {
+    int status = tool_compile_options(o, into);
+    if (status >= 0) return status;
+    into->graph = graph;
+    into->flow = graph && !o->flow ? NULL : tool_flow(m, o);
+    if (o->data.n && !has_batch(m)) into->batch = 0;
+    return -1;
+}
+
+/* The GPU of this rank, for stores and sessions: -1, or the exit status. */
+static int select_device(const options *o) {
+    weft_error error = {0};
+    if (tool_device(o) != WEFT_DEVICE_CUDA) return -1;
+    return weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error) ? tool_error(&error) : -1;
+}
+
 /* An error names the model's file. */
-weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch,
-                        int *status) {
+weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int *status) {
     weft_compile_options c;
     weft_error error = {0};
-    int wrong = tool_compile_options(o, &c);
+    int wrong = options_for(m, o, graph, &c);
     if (wrong >= 0) {
         *status = wrong;
         return NULL;
     }
-    c.graph = graph;
-    c.flow = graph && !o->flow ? NULL : tool_flow(m, o);
-    if (batch) c.batch = batch;
-    if (o->data.n && !has_batch(m)) c.batch = 0;
     weft_plan *plan = weft_compile(m, &c, &error);
     if (!plan) *status = tool_error_in(o->model, &error);
     return plan;
@@ -164,45 +176,16 @@ weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_tra
 }
 
 int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_options *into) {
-    weft_error error = {0};
     *into = (weft_trainer_options){.comm = o->comm, .seed = (uint64_t)o->seed};
-    int status = tool_compile_options(o, &into->compile);
-    if (status >= 0) return status;
-    into->compile.flow = tool_flow(m, o);
-    if (o->data.n && !has_batch(m)) into->compile.batch = 0;
-    bool is_cuda = into->compile.device == WEFT_DEVICE_CUDA;
-    if (is_cuda && weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error)) return tool_error(&error);
-    return -1;
+    int status = options_for(m, o, NULL, &into->compile);
+    return status < 0 ? select_device(o) : status;
 }
 
-/* A graph that can be compiled for the flow; NULL: there is none. */
-static const char *any_graph(const weft_model *m, const options *o) {
-    const char *name = tool_flow(m, o);
-    const flow_entry *e = name ? flow_find(m, name) : NULL;
-    if (e) return e->steps[0].graph;
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        if (!name || g->mode == WEFT_TRAIN) return g->name;
-    return NULL;
-}
-
-/* The plan of one graph is enough, as a store holds the variables of the whole model. */
-weft_store *tool_store(const weft_model *m, const options *o, int *status) {
+weft_store *tool_store(const weft_plan *plan, const options *o, int *status) {
     weft_error error = {0};
-    weft_plan *plan = tool_compile(m, o, any_graph(m, o), 0, status);
-    if (!plan) return NULL;
-    bool is_cuda = plan->options.device == WEFT_DEVICE_CUDA;
-    if (is_cuda && weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error)) {
-        weft_plan_free(plan);
-        *status = tool_error(&error);
-        return NULL;
-    }
-    weft_store *store = weft_store_new(plan, (uint64_t)o->seed, &error);
-    weft_plan_free(plan);
-    if (!store) {
-        *status = tool_error(&error);
-        return NULL;
-    }
-    int wrong = weights_load(store, o);
+    int wrong = select_device(o);
+    weft_store *store = wrong < 0 ? weft_store_new(plan, (uint64_t)o->seed, &error) : NULL;
+    if (wrong < 0) wrong = store ? weights_load(store, o) : tool_error(&error);
     if (wrong < 0) return store;
     weft_store_free(store);
     *status = wrong;

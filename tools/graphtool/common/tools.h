@@ -22,11 +22,10 @@ weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_tra
                            int *status);
 /* Applies --check and --no-capture to a session. */
 void tool_watch(weft_session *session, const options *o);
-/* Compiles a graph (NULL: all) with these options and `batch` (0: theirs); NULL with *status set, after
- * printing the error. */
-weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch, int *status);
-/* A store of the whole model: initial values of the seed, then the file of --weights; fails likewise. */
-weft_store *tool_store(const weft_model *m, const options *o, int *status);
+/* Compiles a graph (NULL: all) with these options; NULL with *status set, after printing the error. */
+weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int *status);
+/* A store of the plan's model: initial values of the seed, then the file of --weights; fails likewise. */
+weft_store *tool_store(const weft_plan *plan, const options *o, int *status);
 
 /* The graph to evaluate or predict with: --graph, else `wanted` if the model has it, else the first graph in
  * eval mode. NULL with *status set, after printing that there is none or that it trains: it would change the

@@ -7,7 +7,7 @@
 static int open_data(workload *w, const weft_model *m) {
     int status;
     if (w->o->data.n) return dataset_load(&w->data, &w->o->data);
-    weft_plan *plan = tool_compile(m, w->o, NULL, 0, &status);
+    weft_plan *plan = tool_compile(m, w->o, NULL, &status);
     if (plan) status = dataset_synthetic(&w->data, m, plan, w->o);
     weft_plan_free(plan);
     return status;
