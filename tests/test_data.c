@@ -57,9 +57,11 @@ static bytes gzip(const bytes *plain) {
     return b;
 }
 
+/* By gzip's first bytes the file gets its name, which is what says that it is packed. */
 static weft_array *load(faults *f, const bytes *b, weft_error *error) {
-    fake_put(f, "x", b->data, b->n);
-    return weft_array_load("x", &f->env, error);
+    const char *name = memcmp(b->data, "\x1f\x8b", 2) == 0 ? "x.gz" : "x";
+    fake_put(f, name, b->data, b->n);
+    return weft_array_load(name, &f->env, error);
 }
 
 /* Loads, compares with what is expected, frees; plain and packed. */
@@ -225,6 +227,9 @@ TEST(each_rule_of_headers_and_gzip_has_its_message) {
     CHECK(!weft_array_load("none", &f.env, &error) && error.status == WEFT_IO);
     CHECK_HOLDS(error.text, "none: cannot be opened: No such file");
     CHECK(!weft_array_load(NULL, NULL, &error));
+    fake_put(&f, "packed.npy", packed.data, packed.n);
+    CHECK(!weft_array_load("packed.npy", &f.env, &error));
+    CHECK_HOLDS(error.text, "gzip needs a name in .gz");
     faults_end(&f);
 }
 
@@ -234,11 +239,12 @@ TEST(loading_an_array_survives_any_failure) {
     for (int mode = 0; mode < 4; mode++) {
         faults f;
         faults_init(&f);
-        fake_put(&f, "x", mode & 1 ? packed.data : plain.data, mode & 1 ? packed.n : plain.n);
+        const char *name = mode & 1 ? "x.gz" : "x";
+        fake_put(&f, name, mode & 1 ? packed.data : plain.data, mode & 1 ? packed.n : plain.n);
         for (long n = 1; n < 100; n++) {
             weft_error error = {0};
             faults_arm(&f, mode & 2 ? n : 0, mode & 2 ? 0 : n, false);
-            weft_array *a = weft_array_load("x", &f.env, &error);
+            weft_array *a = weft_array_load(name, &f.env, &error);
             CHECK((a != NULL) == (error.status == WEFT_OK));
             weft_array_free(a);
             CHECK(f.live == 0 && f.handles == 0);

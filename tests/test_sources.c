@@ -128,6 +128,24 @@ TEST(tokens_are_cut_into_windows) {
           (int64_t[]){70000, 2}, 16);
 }
 
+/* Two bytes of tokens say nothing of the file: only a name in .gz says gzip. */
+TEST(tokens_may_begin_as_gzip_does) {
+    faults f;
+    weft_error error = {0};
+    int64_t got[2];
+    faults_init(&f);
+    fake_put(&f, "x.bin", "\x1f\x8b\2\0", 4);
+    weft_source *s = weft_source_open_text("x.bin:window=2", &f.env, &error);
+    CHECK_SAYS(s && sample(s, 0, got, sizeof got, &error) && got[0] == 0x8b1f && got[1] == 2, "%s",
+               error.text);
+    weft_source_free(s);
+    fake_put(&f, "x.txt", "\x1f\x8b", 2);
+    s = weft_source_open_text("x.txt:window=2,dtype=u8", &f.env, &error);
+    CHECK_SAYS(s && sample(s, 0, got, sizeof got, &error), "%s", error.text);
+    weft_source_free(s);
+    faults_end(&f);
+}
+
 /* Windows longer than the buffer that elements pass through, from every width to every type. */
 TEST(long_windows_are_converted) {
     enum { N = 1500 };
@@ -227,6 +245,24 @@ TEST(archives_that_make_no_sense_are_told) {
     refused(&empty.file, "x", NULL, "0 of the members");
     z.file.data[0] = 0, z.file.data[1] = 'K';
     refused(&z.file, "x", &(weft_source_options){.form = "npz"}, "local header is damaged");
+}
+
+/* A bit of the data that flips is no business of the .npy header: the sum has it, stored or deflated. */
+TEST(damaged_members_are_told) {
+    bytes data = bytes_npy("{'descr': '|u1', 'fortran_order': False, 'shape': (3,)}", "abc", 3);
+    for (int packs = 0; packs < 2; packs++) {
+        zip z = {.entries = 0}, shorter = {.entries = 0};
+        zip_add(&z, "x.npy", &data, packs);
+        zip_end(&z, "");
+        size_t begin = 30 + strlen("x.npy") + 4, end = begin + (z.file.data[18] | z.file.data[19] << 8);
+        z.file.data[packs ? end - 1 : end - 2] ^= 4;
+        refused(&z.file, "x", NULL, packs ? "x" : "zip: x is damaged: its CRC-32 is");
+        zip_add(&shorter, "x.npy", &data, packs);
+        shorter.directory.data[24]--; /* its length */
+        if (!packs) shorter.directory.data[20]--;
+        zip_end(&shorter, "");
+        refused(&shorter.file, "x", NULL, packs ? "bytes follow the data" : "x is damaged");
+    }
 }
 
 /* Options stand behind the path, and are those of the structure. */
@@ -403,6 +439,8 @@ TEST(a_reader_that_fails_gives_its_error_and_goes_on) {
         CHECK(batches == 5 && error.status == WEFT_DATA);
         CHECK_HOLDS(error.text, "sample 57 is bad");
         CHECK(!weft_loader_next(l, &data, &rows, NULL)); /* still */
+        weft_loader_seek(l, 10);
+        CHECK(!weft_loader_next(l, &data, &rows, &error) && !error.status); /* the end is no error */
         weft_loader_seek(l, 6);
         CHECK(weft_loader_next(l, &data, &rows, &error) && *(const int64_t *)data == 60);
         weft_loader_free(l); /* while it reads ahead */
@@ -470,6 +508,45 @@ TEST(ranks_share_samples_of_one_order) {
     }
 }
 
+/* Without a batch for each rank there would be nothing to train on, and nobody would say so. */
+TEST(ranks_that_would_get_no_batch_are_told) {
+    weft_source s = counting(NULL);
+    for (int by_sample = 0; by_sample < 2; by_sample++)
+        for (int64_t batch = 33; batch < 35; batch++) {
+            weft_error error = {0};
+            weft_loader_options o = {
+                .batch = batch, .drop_last = true, .by_sample = by_sample, .num_replicas = 3};
+            weft_loader *l = weft_loader_new(1, (const weft_source *[]){&s}, &o, NULL, &error);
+            CHECK((batch == 33) == (weft_loader_batches(l) == 1));
+            CHECK_TEXT(error.text, batch == 33
+                                       ? ""
+                                       : "loader: 100 samples make no whole batch of 34 for each of 3 ranks: "
+                                         "leave drop_last out, or make the batch smaller");
+            weft_loader_free(l);
+        }
+}
+
+/* With drop_last by_sample deals what PyTorch's DistributedSampler(range(100), 3, r, shuffle=False,
+ * drop_last=True) deals; without it nothing is repeated. */
+TEST(samples_are_dealt_as_by_the_distributed_sampler) {
+    weft_source s = counting(NULL);
+    for (int r = 0; r < 3; r++)
+        for (int drop = 0; drop < 2; drop++) {
+            weft_error error = {0};
+            const void *data;
+            int64_t rows, n = 0, last = -1;
+            weft_loader_options o = {
+                .batch = 11, .drop_last = drop, .by_sample = true, .rank = r, .num_replicas = 3};
+            weft_loader *l = weft_loader_new(1, (const weft_source *[]){&s}, &o, NULL, &error);
+            NEED(l != NULL);
+            for (; weft_loader_next(l, &data, &rows, &error); n += rows)
+                last = ((const int64_t *)data)[rows - 1];
+            CHECK_SAYS(n == (!drop && r == 0 ? 34 : 33) && last == (!drop && r == 0 ? 99 : 96 + r),
+                       "rank %d: %lld samples, the last is %lld", r, (long long)n, (long long)last);
+            weft_loader_free(l);
+        }
+}
+
 /* A sample has its draws in an epoch, whoever deals it, and others in the next; all together are uniform. */
 TEST(draws_depend_on_seed_epoch_and_sample_alone) {
     enum { DRAWS = 3, EPOCHS = 30 };
@@ -526,13 +603,26 @@ TEST(sources_that_make_no_sense_are_told) {
     CHECK(!weft_loader_next(NULL, NULL, NULL, &error) && error.status == WEFT_ARGUMENT);
 }
 
-SUITE("sources",
-      {T(arrays_are_read_row_by_row_from_the_file), T(large_files_are_not_held_in_memory),
-       T(npz_members_are_the_arrays_of_a_sample), T(tokens_are_cut_into_windows),
-       T(long_windows_are_converted), T(text_is_cut_into_windows_of_bytes),
-       T(options_that_make_no_sense_are_told), T(archives_that_make_no_sense_are_told),
-       T(sources_open_from_text), T(failing_memory_and_files_are_errors),
-       T(batches_do_not_depend_on_who_reads_them), T(seeking_finds_every_batch),
-       T(a_list_says_which_batches_come), T(a_reader_that_fails_gives_its_error_and_goes_on),
-       T(loaders_close_while_they_read), T(samplers_give_any_order), T(ranks_share_samples_of_one_order),
-       T(draws_depend_on_seed_epoch_and_sample_alone), T(sources_that_make_no_sense_are_told)})
+SUITE("sources", {T(arrays_are_read_row_by_row_from_the_file),
+                  T(large_files_are_not_held_in_memory),
+                  T(npz_members_are_the_arrays_of_a_sample),
+                  T(tokens_are_cut_into_windows),
+                  T(tokens_may_begin_as_gzip_does),
+                  T(long_windows_are_converted),
+                  T(text_is_cut_into_windows_of_bytes),
+                  T(options_that_make_no_sense_are_told),
+                  T(archives_that_make_no_sense_are_told),
+                  T(damaged_members_are_told),
+                  T(sources_open_from_text),
+                  T(failing_memory_and_files_are_errors),
+                  T(batches_do_not_depend_on_who_reads_them),
+                  T(seeking_finds_every_batch),
+                  T(a_list_says_which_batches_come),
+                  T(a_reader_that_fails_gives_its_error_and_goes_on),
+                  T(loaders_close_while_they_read),
+                  T(samplers_give_any_order),
+                  T(ranks_share_samples_of_one_order),
+                  T(ranks_that_would_get_no_batch_are_told),
+                  T(samples_are_dealt_as_by_the_distributed_sampler),
+                  T(draws_depend_on_seed_epoch_and_sample_alone),
+                  T(sources_that_make_no_sense_are_told)})

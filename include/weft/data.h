@@ -1,5 +1,6 @@
 /** @file
- * data.h - tensors in .npy and IDX files (plain or gzip), and batches of any source in shuffled order.
+ * data.h - tensors in .npy and IDX files (plain, or gzip as .gz), and batches of any source in shuffled
+ * order.
  */
 #ifndef WEFT_DATA_H
 #define WEFT_DATA_H
@@ -13,8 +14,8 @@ extern "C" {
 
 /** A whole file in memory. As a source, the first axis counts samples. */
 typedef struct weft_array weft_array;
-/** Reads a .npy or IDX file, plain or gzip. `env` may be NULL. NULL on failure. Free it with
- * weft_array_free(). */
+/** Reads a .npy or IDX file, packed by gzip if its name ends in .gz. `env` may be NULL. NULL on
+ * failure. Free it with weft_array_free(). */
 WEFT_API weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error);
 /** Makes an array of a copy of `data`, row-major; NULL: zeros. `env` may be NULL. NULL on failure. */
 WEFT_API weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
@@ -36,14 +37,13 @@ WEFT_API weft_status weft_array_source(const weft_array *array, weft_source *sou
 /** Batches of one or more sources with the same number of samples, in an order that depends on seed and epoch
  * alone. Threads of its own read the next batches ahead. Each call is for one thread at a time. */
 typedef struct weft_loader weft_loader;
-/** Options of weft_loader_new(). Ranks that share the data each take their part, as PyTorch's
- * DistributedSampler: rank 0 takes the first in_a_row batches of the common order, then rank 1 does, and so
- * on. */
+/** Options of weft_loader_new(). Ranks that share the data each take their part: rank 0 takes the first
+ * in_a_row batches of the common order, then rank 1 does, and so on. */
 typedef struct weft_loader_options {
     int64_t batch; /**< samples a batch; at least 1 */
     bool shuffle;  /**< deal samples in a new random order each epoch */
-    /** Leave out a last batch that is smaller. With several ranks all get equally many batches then; without
-     * it every batch is dealt to one rank, and none twice. */
+    /** Leave out a last batch that is smaller. With several ranks all get equally many batches then, at least
+     * one each; without it every batch is dealt to one rank, and none twice. */
     bool drop_last;
     uint64_t seed;    /**< of the shuffling and the draws; no effect without them */
     int rank;         /**< this rank, from 0 */
@@ -52,8 +52,10 @@ typedef struct weft_loader_options {
     /** Every rank sees all batches, and chooses its own by weft_loader_seek(). rank and num_replicas are only
      * for weft_loader_agree() then; in_a_row must be 0. */
     bool all;
-    /** Deal samples, not batches: rank r takes samples r, r + num_replicas ... of the common order, as
-     * PyTorch's DistributedSampler. Not with `all`; in_a_row must be 0. */
+    /** Deal samples, not batches: rank r takes samples r, r + num_replicas ... of the common order. With
+     * drop_last this is PyTorch's DistributedSampler(drop_last=True); without it each sample is dealt once,
+     * so the first ranks may have one more, where PyTorch repeats samples until all have as many. Not with
+     * `all`; in_a_row must be 0. */
     bool by_sample;
     /** What messages call the arrays; NULL: what the sources call them, or "array 0" ... The texts must
      * outlive the loader. */
@@ -97,7 +99,8 @@ WEFT_API weft_status weft_loader_follow(weft_loader *loader, int n, const int64_
 /** Seconds that weft_loader_next() has waited for data since the loader was made. */
 WEFT_API double weft_loader_waited(const weft_loader *loader);
 /** Gives the next batch: data[i] points to the rows of array i, where the arrays of all sources are numbered
- * in their order; `*rows` is their number. False at the epoch's end, and after an error, which `error` has.
+ * in their order; `*rows` is their number. False at the epoch's end, where `error` is cleared, and after an
+ * error, which it has.
  * The loader owns the memory, which stays as it is until the next call. */
 WEFT_API bool weft_loader_next(weft_loader *loader, const void **data, int64_t *rows, weft_error *error);
 /** Array i of the loader; NULL: there is none. */

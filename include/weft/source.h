@@ -62,10 +62,12 @@ typedef struct weft_source_options {
  * than memory; packed ones (gzip, packed members of a .npz, column-major .npy) are held in memory whole.
  * `options` and `env` may be NULL. NULL on failure. Free it with weft_source_free().
  *
- * npy, idx: the first axis counts samples; one array. npz: an array a member, with its name.
+ * npy, idx: the first axis counts samples; one array. npz: an array a member, with its name; opening reads
+ * each member once, for its checksum.
  *
- * images: PNG and JPEG files in folders. The folders' sorted names are the classes, and samples are sorted
- * by class and name; without folders there are no labels. Arrays "image" u8[channels, height, width] and
+ * images: PNG and JPEG files in folders. The folders' sorted names are the classes; samples are the images in
+ * them and in the folders below, in the order of torchvision's ImageFolder; without folders there are no
+ * labels. Arrays "image" u8[channels, height, width] and
  * "label" i64[].
  *
  * tokens, text: windows of one long row of numbers: "ids" [window], or with pairs "input" and "target". */

@@ -210,8 +210,8 @@ weft_status array_header_read(stream *s, bool tokens, array_header *h, weft_erro
     else if (first[0] == 0 && first[1] == 0)
         status = idx_header(s, first, h, error);
     else
-        status =
-            kit_fail(error, WEFT_FILE, "%.600s: neither .npy (93 NUMPY) nor IDX (00 00 type ndim)", s->path);
+        status = kit_fail(error, WEFT_FILE, "%.600s: neither .npy (93 NUMPY) nor IDX (00 00 type ndim)%s",
+                          s->path, memcmp(first, "\x1f\x8b", 2) == 0 ? ": gzip needs a name in .gz" : "");
     if (status) return status;
     if (!tensor_check(&h->type))
         return kit_fail(error, WEFT_FILE,
@@ -301,13 +301,13 @@ weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *e
     return a;
 }
 
-weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, const void *data, const weft_env *env,
-                          weft_error *error) {
+weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
+                          const weft_env *env, weft_error *error) {
     tensor t = {.dtype = dtype, .ndim = ndim};
     if (ndim > 0 && ndim <= WEFT_MAX_NDIM && shape) memcpy(t.shape, shape, (size_t)ndim * sizeof *shape);
     if (ndim < 1 || !shape || !tensor_check(&t))
-        return kit_fail(error, WEFT_ARGUMENT, "weft_array_of: a type and 1 to %d axes of at least 1 are needed",
-                        WEFT_MAX_NDIM),
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "weft_array_of: a type and 1 to %d axes of at least 1 are needed", WEFT_MAX_NDIM),
                NULL;
     weft_array *a = kit_new(env, sizeof *a);
     if (!a) return kit_no_memory(error, "array"), NULL;

@@ -1,6 +1,7 @@
 /* images.c - folders of images: as torchvision's ImageFolder, the sorted names of the folders are the
- * classes, and the sorted names within them the samples. Each is decoded, resized and cropped when it is
- * asked for. Names are listed once; folders are the operating system's, files are read through the env. */
+ * classes, and the images in them and in the folders below them the samples. Each is decoded, resized and
+ * cropped when it is asked for. Names are listed once; folders are the operating system's, files are read
+ * through the env. */
 #include "runtime/data/form.h"
 #include "runtime/data/image.h"
 
@@ -12,7 +13,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { PATH_BYTES = 4096, MOST_FILE = 1 << 30 };
+enum { PATH_BYTES = 4096, MOST_FILE = 1 << 30, MOST_DEEP = 32 };
 
 /* ---- names ---- */
 
@@ -26,7 +27,7 @@ typedef struct name_list {
 static bool names_add(const weft_env *env, name_list *l, const char *name) {
     size_t bytes = strlen(name) + 1;
     if (bytes > l->room - l->used) {
-        size_t room = l->room ? 2 * l->room : 4096; /* a name has at most 255 bytes */
+        size_t room = l->room ? 2 * l->room : PATH_BYTES; /* a name is part of a path */
         char *text = weft_memory_new(env, room);
         if (!text) return false;
         if (l->used) memcpy(text, l->text, l->used);
@@ -40,8 +41,14 @@ static bool names_add(const weft_env *env, name_list *l, const char *name) {
     return true;
 }
 
+/* Of paths below a class: by their folders, whole texts, and then by their names, as ImageFolder sorts. */
 static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+    const char *x_end = strrchr(x, '/'), *y_end = strrchr(y, '/');
+    size_t nx = x_end ? (size_t)(x_end - x) : 0, ny = y_end ? (size_t)(y_end - y) : 0;
+    int folders = memcmp(x, y, nx < ny ? nx : ny);
+    if (folders || nx != ny) return folders ? folders : nx < ny ? -1 : 1;
+    return strcmp(x + nx, y + ny);
 }
 
 static bool names_sort(const weft_env *env, name_list *l) {
@@ -66,24 +73,61 @@ static bool is_image(const char *name) {
            (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
 }
 
-static bool is_folder(const char *path, const char *name) {
-    char inner[PATH_BYTES];
-    struct stat about;
-    int n = snprintf(inner, sizeof inner, "%s/%s", path, name);
-    return n > 0 && n < PATH_BYTES && stat(inner, &about) == 0 && S_ISDIR(about.st_mode);
+static weft_status path_join(char into[PATH_BYTES], const char *folder, const char *name, weft_error *error) {
+    const char *slash = *folder && *name ? "/" : "";
+    int n = snprintf(into, PATH_BYTES, "%s%s%s", folder, slash, name);
+    return n >= 0 && n < PATH_BYTES ? WEFT_OK
+                                    : kit_fail(error, WEFT_IO, "%.600s: its names are longer than %d bytes",
+                                               folder, PATH_BYTES - 1);
 }
 
-/* Lists the folders or the images of a folder. Hidden names are left out. */
-static weft_status list_folder(const weft_env *env, const char *path, bool folders, name_list *l,
-                               weft_error *error) {
+static bool is_folder(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* A walk through a folder: what is listed, and how deep it goes. */
+typedef struct walk {
+    const weft_env *env;
+    const char *root;
+    name_list *found;
+    bool folders; /* folders in the root are listed; else the images in it and below */
+} walk;
+
+/* Lists the folder `below` of the root, "" the root itself. Hidden names are left out. */
+static weft_status walk_folder(const walk *w, const char *below, int depth, weft_error *error);
+
+static weft_status walk_entry(const walk *w, const char *below, const char *name, int depth,
+                              weft_error *error) {
+    char inner[PATH_BYTES], path[PATH_BYTES];
+    weft_status status = path_join(inner, below, name, error);
+    if (!status) status = path_join(path, w->root, inner, error);
+    if (status) return status;
+    bool is_wanted = w->folders ? is_folder(path) : is_image(name);
+    if (is_wanted) return names_add(w->env, w->found, inner) ? WEFT_OK : kit_no_memory(error, w->root);
+    return w->folders || !is_folder(path) ? WEFT_OK : walk_folder(w, inner, depth + 1, error);
+}
+
+static weft_status walk_folder(const walk *w, const char *below, int depth, weft_error *error) {
+    char path[PATH_BYTES];
+    weft_status status = path_join(path, w->root, below, error);
+    if (status) return status;
+    if (depth > MOST_DEEP)
+        return kit_fail(error, WEFT_IO, "%.600s: folders are more than %d deep: is a link a loop?", path,
+                        MOST_DEEP);
     DIR *d = opendir(path);
     if (!d) return weft_error_io(error, path, "cannot be opened", errno);
-    bool fits = true;
-    for (struct dirent *e; fits && (e = readdir(d));)
-        if (*e->d_name != '.' && (folders ? is_folder(path, e->d_name) : is_image(e->d_name)))
-            fits = names_add(env, l, e->d_name);
+    for (struct dirent *e; !status && (e = readdir(d));)
+        if (*e->d_name != '.') status = walk_entry(w, below, e->d_name, depth, error);
     closedir(d);
-    return fits && names_sort(env, l) ? WEFT_OK : kit_no_memory(error, path);
+    return status;
+}
+
+/* Sorted: the folders in a folder, or the images in it and below it. */
+static weft_status list_folder(const weft_env *env, const char *path, bool folders, name_list *l,
+                               weft_error *error) {
+    weft_status status = walk_folder(&(walk){env, path, l, folders}, "", 0, error);
+    return status || names_sort(env, l) ? status : kit_no_memory(error, path);
 }
 
 /* ---- the source ---- */
@@ -117,13 +161,6 @@ static void close_images(void *context) {
 static const char *class_name(const void *context, int64_t label) {
     const images *m = context;
     return m->has_labels && label >= 0 && label < m->n_classes ? m->classes[label].name : NULL;
-}
-
-static weft_status path_join(char into[PATH_BYTES], const char *folder, const char *name, weft_error *error) {
-    int n = snprintf(into, PATH_BYTES, *name ? "%s/%s" : "%s%s", folder, name);
-    return n > 0 && n < PATH_BYTES ? WEFT_OK
-                                   : kit_fail(error, WEFT_IO, "%.600s: its names are longer than %d bytes",
-                                              folder, PATH_BYTES - 1);
 }
 
 /* The images of each class. As torchvision, an empty class is an error: its label would stand for nothing. */

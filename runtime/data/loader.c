@@ -201,9 +201,12 @@ static weft_status loader_init(weft_loader *l, const weft_source *const *sources
     if (status) return status;
     l->dealt = o->sampler && o->sampler_count ? o->sampler_count : l->samples;
     l->room = o->batch < l->dealt ? o->batch : l->dealt;
-    if (o->drop_last && o->batch > l->dealt)
-        return kit_fail(error, WEFT_ARGUMENT, "loader: %lld samples make no whole batch of %lld",
-                        (long long)l->dealt, (long long)o->batch);
+    if (o->drop_last && weft_loader_batches(l) == 0)
+        return kit_fail(
+            error, WEFT_ARGUMENT,
+            "loader: %lld samples make no whole batch of %lld for each of %d ranks: leave drop_last "
+            "out, or make the batch smaller",
+            (long long)l->dealt, (long long)o->batch, o->all ? 1 : o->num_replicas);
     if (o->shuffle || o->sampler) {
         l->order = kit_new_array(&l->env, (size_t)l->dealt, sizeof *l->order);
         if (!l->order) return kit_no_memory(error, "loader");

@@ -4,7 +4,8 @@
  *     zip  APPNOTE.TXT 6.3.10 of PKWARE: end of central directory (4.3.16), zip64 (4.3.14, 4.3.15, 4.5.3)
  *
  * Nothing that the archive says is believed before it has been compared with the file's length, and no memory
- * is taken for the directory: its entries are read one by one. */
+ * is taken for the directory: its entries are read one by one. Opening reads each member once, for its length
+ * and its CRC-32. */
 #include "runtime/data/form.h"
 
 #include <string.h>
@@ -30,6 +31,7 @@ typedef struct member {
     char name[NAME_BYTES]; /* without ".npy" */
     uint64_t packed, bytes, offset;
     unsigned method, flags;
+    uint32_t crc; /* CRC-32 of its bytes */
 } member;
 
 /* A walk through the directory. */
@@ -140,6 +142,7 @@ static weft_status directory_next(directory *d, member *m, weft_error *error) {
     if (status) return status;
     m->flags = (unsigned)little(e + 8, 2);
     m->method = (unsigned)little(e + 10, 2);
+    m->crc = (uint32_t)little(e + 16, 4);
     m->packed = little(e + 20, 4);
     m->bytes = little(e + 24, 4);
     m->offset = little(e + 42, 4);
@@ -163,6 +166,38 @@ static weft_status member_begin(const stream *s, const member *m, uint64_t *begi
     return memcmp(head, "PK\3\4", 4) == 0 ? WEFT_OK : broken(s, "a member's local header is damaged", error);
 }
 
+/* Reads the whole member as a stream. */
+static weft_status member_sum(const npz *z, stream *s, const member *m, weft_error *error) {
+    enum { CHUNK = 64 << 10 };
+    unsigned char *some = weft_memory_new(&z->env, CHUNK);
+    if (!some) return kit_no_memory(error, s->path);
+    weft_status status = WEFT_OK;
+    uLong sum = crc32(0, NULL, 0);
+    for (uint64_t left = m->bytes; left && !status;) {
+        size_t n = left < CHUNK ? (size_t)left : CHUNK;
+        status = stream_read(s, some, n, error);
+        if (!status) sum = crc32(sum, some, (uInt)n);
+        left -= n;
+    }
+    if (!status) status = stream_finish(s, error);
+    weft_memory_free(&z->env, some, CHUNK);
+    return status || sum == m->crc
+               ? status
+               : kit_fail(error, WEFT_FILE, "%.600s: zip: %s is damaged: its CRC-32 is %08lx, not %08lx",
+                          s->path, kit_show(m->name, strlen(m->name)).text, sum, (unsigned long)m->crc);
+}
+
+/* Compares the member with the length and the sum that the directory has of it. */
+static weft_status member_check(const npz *z, const char *path, uint64_t begin, const member *m,
+                                weft_error *error) {
+    stream s;
+    weft_status status = stream_open_part(&s, path, begin, m->packed, m->method == 8, &z->env, error);
+    if (status) return status;
+    status = member_sum(z, &s, m, error);
+    stream_close(&s);
+    return status;
+}
+
 /* Opens a member as the next array of the source. */
 static weft_status member_open(npz *z, const stream *s, const member *m, weft_error *error) {
     uint64_t begin = 0;
@@ -174,6 +209,7 @@ static weft_status member_open(npz *z, const stream *s, const member *m, weft_er
         return broken(s, "members that are stored or deflated are read", error);
     if (m->method == 0 && m->packed != m->bytes) return broken(s, "a stored member has two lengths", error);
     weft_status status = member_begin(s, m, &begin, error);
+    if (!status) status = member_check(z, s->path, begin, m, error);
     if (status) return status;
     row_file *f = &z->rows[z->n];
     memcpy(z->names[z->n], m->name, NAME_BYTES);

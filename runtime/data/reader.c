@@ -204,6 +204,7 @@ static slot *slot_wait(weft_loader *l, int64_t batch) {
 
 /* A batch that could not be read is read again when it is asked for again. */
 bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows, weft_error *error) {
+    if (error) *error = (weft_error){0};
     if (!l || !data || !rows)
         return kit_fail(error, WEFT_ARGUMENT, "weft_loader_next: an argument is NULL"), false;
     int64_t batch = loader_coming(l, 0);

@@ -38,7 +38,7 @@ static bool name_ends(const char *path, const char *end) {
     return n >= e && strcmp(path + n - e, end) == 0;
 }
 
-/* By the first bytes; "npy" stands for gzip too, whose content array.c finds out. */
+/* By the first bytes; "npy" stands for gzip too: array.c finds out what is in it. */
 static const char *form_of_bytes(const unsigned char first[4]) {
     if (memcmp(first, "\x93NUM", 4) == 0 || memcmp(first, "\x1f\x8b", 2) == 0) return "npy";
     if (memcmp(first, "PK\3\4", 4) == 0 || memcmp(first, "PK\5\6", 4) == 0) return "npz";

@@ -52,12 +52,16 @@ static weft_status file_open(stream *s, const char *path, const weft_env *env, w
     return weft_error_io(error, path, "cannot be opened", code);
 }
 
+/* By the name, since any two bytes may begin a file of raw numbers. */
+static bool is_gzip(const char *path) {
+    size_t n = strlen(path);
+    return n >= 3 && strcmp(path + n - 3, ".gz") == 0;
+}
+
 weft_status stream_open(stream *s, const char *path, const weft_env *env, weft_error *error) {
-    unsigned char first[2] = {0};
     weft_status status = file_open(s, path, env, error);
     if (status) return status;
-    if (s->file_bytes >= sizeof first) status = stream_read_at(s, 0, first, sizeof first, error);
-    if (!status && first[0] == 0x1f && first[1] == 0x8b) status = unpack_begin(s, 15 + 16, error);
+    if (is_gzip(path)) status = unpack_begin(s, 15 + 16, error);
     if (status) stream_close(s);
     return status;
 }

@@ -25,7 +25,7 @@ typedef struct stream {
     uint64_t given;        /* bytes returned so far, for errors */
 } stream;
 
-/* Recognizes gzip by its first two bytes. On failure nothing stays open. `path` must outlive the stream. */
+/* A file whose name ends in .gz is gzip. On failure nothing stays open. `path` must outlive the stream. */
 weft_status stream_open(stream *s, const char *path, const weft_env *env, weft_error *error);
 /* The same for `bytes` bytes of the file from `begin` on, as they are or packed by deflate. */
 weft_status stream_open_part(stream *s, const char *path, uint64_t begin, uint64_t bytes, bool is_deflate,

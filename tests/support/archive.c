@@ -52,7 +52,7 @@ void zip_add(zip *z, const char *name, const bytes *member, bool packs) {
     bytes_add(&z->directory, "PK\1\2\24\0\24\0\0\0", 10);
     bytes_add_number(&z->directory, packs ? 8 : 0, 2);
     bytes_add_number(&z->directory, 0, 4);
-    bytes_add_number(&z->directory, 0, 4);
+    bytes_add_number(&z->directory, crc32(0, member->data, (uInt)member->n), 4);
     bytes_add_number(&z->directory, z->is_64 ? big : n, 4);
     bytes_add_number(&z->directory, z->is_64 ? big : member->n, 4);
     bytes_add_number(&z->directory, strlen(name), 2);
