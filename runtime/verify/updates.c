@@ -1,10 +1,11 @@
 /* updates.c - proves that an update which is built from ops is one of its own range. Rules:
  *   L21  what renews parameters or state of a range is computed from parameters, state and gradients of that
- *        range, numbers and constants alone, where shards cut parameters by pointwise ops alone; each is
- *        renewed once, with its bucket's gradients, in the program that updates the bucket
+ *        range, numbers of the step and constants alone, where shards cut parameters by pointwise ops alone;
+ *        each is renewed once, with its bucket's gradients, in the program that updates the bucket
  */
 #include "runtime/verify/verify.h"
 
+#include "ops/optimizer/update.h"
 #include "ops/structure/collective.h"
 #include "ops/kit/ops.h"
 
@@ -35,14 +36,21 @@ static const weft_variable *bucket_of(const weft_variable *v) {
     return v->kind == VARIABLE_BUCKET ? v : v->bucket;
 }
 
-/* A number of the step: f64[], whatever it is computed from (the norm of all gradients, say). */
+/* A number of the step that nothing else needs to be asked of: a variable of the optimizer that is no
+ * bucket's state, or a factor that is made of the norm of all gradients. What is computed from numbers is
+ * one, too. */
 static bool is_number(const weft_value *v) {
-    return v->type.ndim == 0 && v->type.dtype == WEFT_F64;
+    const weft_variable *of = v->variable;
+    if (of) return of->kind == VARIABLE_OPTIMIZER && !of->bucket;
+    return v->node->op == &weft_op_clip_scale || v->node->op == &weft_op_loss_scale;
 }
 
-/* A view, or a change of layout, moves no element to another. */
+/* A view, or a change of layout, moves no element to another; numbers have none. */
 static bool keeps_apart(const weft_node *n) {
-    return n->op->flags & (OP_POINTWISE | OP_VIEW) || n->op == &weft_op_fused || n->op == &weft_op_reorder;
+    bool are_numbers = true;
+    for (int i = 0; i < n->n_in; i++) are_numbers &= !n->in[i] || n->in[i]->type.ndim == 0;
+    return n->op->flags & (OP_POINTWISE | OP_VIEW) || n->op == &weft_op_fused || n->op == &weft_op_reorder ||
+           are_numbers;
 }
 
 /* What n may not take v for; NULL: all is right. *goes_on: v's own operands are to be asked. */

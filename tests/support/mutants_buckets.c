@@ -373,6 +373,20 @@ static bool renew_by_another(const victim *v) {
     return true;
 }
 
+/* The step takes a number, its rate say, as f32. */
+static bool takes_number(const weft_node *n) {
+    return n->op == &weft_op_cast && n->in[0]->type.ndim == 0 && n->in[0]->type.dtype == WEFT_F64;
+}
+
+/* That number becomes the norm of all gradients, which is one of f64[] too. */
+static bool renew_by_norm(const victim *v) {
+    weft_node *a = mutant_pick(v, is_renewal) ? mutant_pick(v, takes_number) : NULL, *norm = v->g->first;
+    while (norm && norm->op != &weft_op_root_sum) norm = norm->next;
+    if (!a || !norm || norm->order > a->order) return false;
+    a->in[0] = &norm->out[0];
+    return true;
+}
+
 const mutant mutants_of_buckets[] = {
     {"a bucket is lost", lose_bucket, "L4"},
     {"a bucket is another bucket's", other_bucket, "L4"},
@@ -393,6 +407,7 @@ const mutant mutants_of_buckets[] = {
     {"an update by gradients of another range", foreign_gradients, "L7"},
     {"an update is computed from another bucket", renew_from_another, "L21 V1 V2 V3"},
     {"a state is renewed beside another bucket's gradients", renew_by_another, "L21 V1 V2"},
+    {"an update has the norm of all gradients for a number", renew_by_norm, "L21 V2 V3"},
     {"a norm of another range", foreign_squares, "L7"},
     {"a collective goes over another group", other_group, "L10"},
     {"a sum travels by another wire", other_wire, "L10"},
