@@ -51,6 +51,8 @@ ELSEWHERE = {
     "weft_trainer_options": "test_trainer.c: every_option_of_a_trainer_has_a_default_or_an_error",
     "weft_dataset": "by position there",
     "weft_hook": "by position there",
+    "weft_evaluator": "functions, all needed: test_evaluators.c: what_does_not_fit_is_refused",
+    "weft_read": "written by the library",
     "weft_metric": "written by the library",
     "weft_metrics": "written by the library",
     "weft_progress": "written by the library",

@@ -16,6 +16,7 @@
 #define WEFT_TRAINER_H
 
 #include "weft/data.h"
+#include "weft/evaluator.h"
 #include "weft/file.h"
 #include "weft/flow.h"
 
@@ -127,6 +128,10 @@ typedef struct weft_trainer_options {
     weft_dataset test;      /**< what weft_trainer_test() runs on */
     const char *val_graph;  /**< NULL: "val" */
     const char *test_graph; /**< NULL: "test" where the model has it, else as val_graph */
+    int n_evaluators;       /**< number of evaluators */
+    /** What validations and tests measure beside the numbers that their graphs give. They become the
+     * trainer's. */
+    const weft_evaluator *evaluators;
     int64_t epochs;         /**< 0: as many as `iterations` need, or 1 */
     int64_t iterations;     /**< most iterations; 0: those of the epochs */
     int64_t val_epochs;     /**< validates after every so many epochs and the last; 0: 1; -1: never */

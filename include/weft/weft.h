@@ -23,6 +23,7 @@
 #include "weft/source.h"     /* sources of data: files, folders, functions of your own */
 #include "weft/preprocess.h" /* images cropped, flipped and normalized in the graph */
 #include "weft/data.h"       /* arrays, and shuffled batches of sources */
+#include "weft/evaluator.h"  /* accuracy and other numbers by sample of a validation or a test */
 #include "weft/trainer.h"    /* the loop around the steps: training, validation, prediction */
 #include "weft/here.h"       /* records the caller's file and line in each builder call */
 

@@ -27,7 +27,10 @@ static weft_status step(weft_trainer *t, sweep *s, weft_metrics *metrics, weft_e
     if (which < 0) s->is_begun = false; /* the next call begins anew */
     if (which >= 0) {
         metrics_note(&s->metrics, &s->run[which], 1);
-        status = metrics_means(&s->metrics, NULL, NULL, 0, &given, error);
+        measures_clear(&s->measures);
+        status = measures_batch(&s->measures, which, &s->data, error);
+        if (!status) status = metrics_means(&s->metrics, NULL, NULL, 0, &given, error);
+        if (!status) status = measures_report(&s->measures, NULL, &given, error);
         given.samples = s->data.rows;
     }
     if (metrics) *metrics = given;

@@ -176,6 +176,7 @@ static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *out
         r->out[k] = p;
         r->fetches[k] = (weft_fetch){p.name, output ? NULL : &r->numbers[k], p.bytes};
     }
+    r->n_fetch = r->n_out;
     if (!output || r->n_out) return WEFT_OK;
     return kit_fail(error, WEFT_NAME, "graph %s has no output '%.80s'", r->graph, output);
 }
@@ -197,7 +198,20 @@ weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const
     return status ? status : bind_outputs(r, plan, output, error);
 }
 
+/* An output is fetched once, into a number or into memory of its own. */
+weft_status bound_fetch(bound *r, const weft_port *output, const void **data, weft_error *error) {
+    for (int i = 0; i < r->n_fetch; i++)
+        if (strcmp(r->fetches[i].name, output->name) == 0) return *data = r->fetches[i].data, WEFT_OK;
+    void *memory = kit_new(r->env, output->bytes + 1);
+    if (!memory) return kit_no_memory(error, "trainer");
+    r->fetches[r->n_fetch++] = (weft_fetch){output->name, memory, output->bytes};
+    *data = memory;
+    return WEFT_OK;
+}
+
 void bound_close(bound *r) {
+    for (int i = r->n_out; i < r->n_fetch; i++)
+        weft_memory_free(r->env, r->fetches[i].data, r->fetches[i].bytes + 1);
     kit_free_array(r->env, r->feeds, (size_t)r->n_in + 1, sizeof *r->feeds);
     kit_free_array(r->env, r->source, (size_t)r->n_in + 1, sizeof *r->source);
     kit_free_array(r->env, r->out, (size_t)r->room + 1, sizeof *r->out);
@@ -212,7 +226,7 @@ weft_status bound_run(bound *r, weft_session *session, const batches *b, bool fe
         r->feeds[i].data = b->data[k];
         r->feeds[i].bytes = (size_t)b->rows * b->row_bytes[k];
     }
-    return weft_run(session, r->graph, r->feeds, r->n_in, r->fetches, fetches ? r->n_out : 0, error);
+    return weft_run(session, r->graph, r->feeds, r->n_in, r->fetches, fetches ? r->n_fetch : 0, error);
 }
 
 double bound_number(const bound *r, int i) {

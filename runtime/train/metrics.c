@@ -76,9 +76,7 @@ void metrics_note(metrics *m, const bound *r, double weight) {
     }
 }
 
-/* Sums n numbers over ranks in place. */
-static weft_status sum_over(const weft_env *env, weft_comm *comm, size_t n, double *numbers,
-                            weft_error *error) {
+weft_status ranks_sum(const weft_env *env, weft_comm *comm, size_t n, double *numbers, weft_error *error) {
     size_t bytes = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F64, 0, n, comm->world);
     void *scratch = weft_memory_new(env, bytes + 1);
     if (!scratch) return kit_no_memory(error, "trainer");
@@ -107,7 +105,7 @@ static weft_status over_ranks(metrics *m, weft_comm *comm, double *extra, size_t
     copy(numbers, m->sum, n);
     copy(numbers + n, m->weight, n);
     copy(numbers + 2 * n, extra, n_extra);
-    weft_status status = sum_over(m->env, comm, all, numbers, error);
+    weft_status status = ranks_sum(m->env, comm, all, numbers, error);
     if (!status) {
         copy(m->sum, numbers, n);
         copy(m->weight, numbers + n, n);

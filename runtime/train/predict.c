@@ -73,8 +73,8 @@ weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char 
     if (!output) output = first_output(t, &how, graph, &port, &own_plan, error);
     weft_array *result = NULL;
     weft_status status = t->session ? weft_sync(t->session, error) : WEFT_OK;
-    if (output && !status &&
-        !sweep_open(&s, t->model, &how, graph, data ? data : &none, NULL, output, t->env, error) &&
+    sweep_options of = {.graph = graph, .data = data ? data : &none, .output = output, .env = t->env};
+    if (output && !status && !sweep_open(&s, t->model, &how, &of, error) &&
         (result = room_for(&s, t->env, error)) && collect(&s, t->store, weft_array_write(result), error)) {
         weft_array_free(result);
         result = NULL;

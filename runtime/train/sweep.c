@@ -16,39 +16,39 @@ static weft_status compile(sweep *s, int which, const weft_model *m, const weft_
     return s->plan[which] ? WEFT_OK : error->status;
 }
 
-static weft_status bind(sweep *s, int which, const char *graph, int64_t rows, const char *output,
-                        weft_error *error) {
-    weft_status status = bound_open(&s->run[which], s->plan[which], graph, &s->data, rows, output, error);
-    return status || output || which ? status : metrics_add(&s->metrics, &s->run[which], error);
+/* Metrics of the smaller last batch are those of whole batches, at the same places. */
+static weft_status bind(sweep *s, int which, const sweep_options *of, int64_t rows, weft_error *error) {
+    bound *r = &s->run[which];
+    weft_status status = bound_open(r, s->plan[which], of->graph, &s->data, rows, of->output, error);
+    if (!status && !of->output && !which) status = metrics_add(&s->metrics, r, error);
+    return status ? status : measures_bind(&s->measures, which, s->plan[which], r, rows, error);
 }
 
-/* The smaller last batch. Its metrics are those of whole batches, at the same places. */
 static weft_status open_rest(sweep *s, const weft_model *m, const weft_compile_options *how,
-                             const char *graph, int64_t rest, const char *output, weft_error *error) {
+                             const sweep_options *of, int64_t rest, weft_error *error) {
     weft_error why = {0};
-    weft_status status = compile(s, 1, m, how, graph, rest, &why);
+    weft_status status = compile(s, 1, m, how, of->graph, rest, &why);
     if (status)
-        return kit_fail(error, status, "the last batch of %lld samples, graph %s: %s", (long long)rest, graph,
-                        why.text);
-    return status ? status : bind(s, 1, graph, rest, output, error);
+        return kit_fail(error, status, "the last batch of %lld samples, graph %s: %s", (long long)rest,
+                        of->graph, why.text);
+    return bind(s, 1, of, rest, error);
 }
 
 /* A data set with fewer samples than a batch is one batch. */
-weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options *how, const char *graph,
-                       const weft_dataset *data, weft_comm *comm, const char *output, const weft_env *env,
-                       weft_error *error) {
-    *s = (sweep){.comm = comm, .metrics = {.env = env}};
-    weft_status status = compile(s, 0, m, how, graph, 0, error);
+weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options *how,
+                       const sweep_options *of, weft_error *error) {
+    *s = (sweep){.comm = of->comm, .metrics = {.env = of->env}};
+    weft_status status = measures_open(&s->measures, of->n_evaluators, of->evaluators, of->env, error);
+    if (!status) status = compile(s, 0, m, how, of->graph, 0, error);
     if (status) return status;
-    int64_t samples = dataset_samples(data), rows = plan_rows(s->plan[0], graph);
-    if (data->n && samples < rows) status = compile(s, 0, m, how, graph, rows = samples, error);
+    int64_t samples = dataset_samples(of->data), rows = plan_rows(s->plan[0], of->graph);
+    if (of->data->n && samples < rows) status = compile(s, 0, m, how, of->graph, rows = samples, error);
     weft_loader_options cut = {.batch = rows};
-    if (comm) cut.rank = comm->rank, cut.num_replicas = comm->world;
-    if (!status) status = batches_open(&s->data, data, &cut, comm, env, error);
-    if (!status) status = bind(s, 0, graph, rows, output, error);
+    if (of->comm) cut.rank = of->comm->rank, cut.num_replicas = of->comm->world;
+    if (!status) status = batches_open(&s->data, of->data, &cut, of->comm, of->env, error);
+    if (!status) status = bind(s, 0, of, rows, error);
     if (!status) status = batches_all_used(&s->data, 1, s->run, error);
-    return status || samples % rows == 0 ? status
-                                         : open_rest(s, m, how, graph, samples % rows, output, error);
+    return status || samples % rows == 0 ? status : open_rest(s, m, how, of, samples % rows, error);
 }
 
 void sweep_close(sweep *s) {
@@ -58,6 +58,7 @@ void sweep_close(sweep *s) {
         weft_plan_free(s->plan[i]);
     }
     metrics_close(&s->metrics);
+    measures_close(&s->measures);
     batches_close(&s->data);
 }
 
@@ -66,6 +67,7 @@ void sweep_restart(sweep *s) {
     /* without data there is one batch, which rank 0 runs */
     if (!s->data.loader && s->comm) s->data.taken = s->comm->rank;
     metrics_clear(&s->metrics);
+    measures_clear(&s->measures);
     s->is_begun = true;
 }
 
@@ -94,10 +96,12 @@ weft_status sweep_means(sweep *s, weft_store *store, weft_metrics *out, weft_err
     sweep_restart(s);
     while (!status && !(status = sweep_next(s, store, &which, error)) && which >= 0) {
         metrics_note(&s->metrics, &s->run[which], (double)s->data.rows);
+        status = measures_batch(&s->measures, which, &s->data, error);
         samples += (double)s->data.rows;
     }
     s->is_begun = false;
     if (!status) status = metrics_means(&s->metrics, s->comm, &samples, 1, out, error);
+    if (!status) status = measures_report(&s->measures, s->comm, out, error);
     out->samples = (int64_t)samples;
     return status;
 }

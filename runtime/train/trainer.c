@@ -25,7 +25,8 @@ static weft_status check_options(const weft_trainer_options *o, weft_error *erro
         return kit_fail(error, WEFT_ARGUMENT, "trainer: %d hooks are said, and none are given", o->n_hooks);
     for (int i = 0; i < o->n_hooks; i++)
         if (!o->hooks[i].at) return kit_fail(error, WEFT_MEMORY, "trainer: hook %d could not be made", i);
-    weft_status status = check_dataset(&o->train, "train", error);
+    weft_status status = evaluators_check(o->n_evaluators, o->evaluators, error);
+    if (!status) status = check_dataset(&o->train, "train", error);
     if (!status) status = check_dataset(&o->val, "val", error);
     return status ? status : check_dataset(&o->test, "test", error);
 }
@@ -39,20 +40,27 @@ const char *model_graph(const weft_model *m, const char *name) {
 
 /* ---- parts ---- */
 
-/* The list is copied, since the hooks are the trainer's from here on. */
-static weft_status copy_hooks(weft_trainer *t, const weft_trainer_options *o, weft_error *error) {
-    if (!o->n_hooks) return WEFT_OK;
-    weft_hook *hooks = kit_new_array(t->env, (size_t)o->n_hooks, sizeof *hooks);
-    if (!hooks) return kit_no_memory(error, "trainer");
-    memcpy(hooks, o->hooks, (size_t)o->n_hooks * sizeof *hooks);
+/* The lists are copied, since what is in them is the trainer's from here on. */
+static weft_status copy_lists(weft_trainer *t, const weft_trainer_options *o, weft_error *error) {
+    weft_hook *hooks = kit_new_array(t->env, (size_t)o->n_hooks + 1, sizeof *hooks);
+    weft_evaluator *evaluators = kit_new_array(t->env, (size_t)o->n_evaluators + 1, sizeof *evaluators);
+    for (int i = 0; hooks && i < o->n_hooks; i++) hooks[i] = o->hooks[i];
+    for (int i = 0; evaluators && i < o->n_evaluators; i++) evaluators[i] = o->evaluators[i];
     t->options.hooks = hooks;
+    t->options.evaluators = evaluators;
+    if (!hooks || !evaluators) return kit_no_memory(error, "trainer");
+    t->owns = true;
     t->options.n_hooks = o->n_hooks;
+    t->options.n_evaluators = o->n_evaluators;
     return WEFT_OK;
 }
 
-static void free_hooks(const weft_hook *hooks, int n) {
-    for (int i = 0; hooks && i < n; i++)
-        if (hooks[i].free) hooks[i].free(hooks[i].self);
+/* Ends hooks and evaluators, each once. */
+static void free_lists(const weft_trainer_options *o) {
+    for (int i = 0; o->hooks && i < o->n_hooks; i++)
+        if (o->hooks[i].free) o->hooks[i].free(o->hooks[i].self);
+    for (int i = 0; o->evaluators && i < o->n_evaluators; i++)
+        if (o->evaluators[i].free) o->evaluators[i].free(o->evaluators[i].self);
 }
 
 static weft_status open_plan(weft_trainer *t, weft_error *error) {
@@ -143,7 +151,13 @@ static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *dat
     if (!model_graph(t->model, graph))
         return kit_fail(error, WEFT_NAME,
                         "trainer: data for an evaluation, but the model has no graph '%.80s'", graph);
-    return sweep_open(s, t->model, &t->options.compile, graph, data, t->options.comm, NULL, t->env, error);
+    sweep_options of = {.graph = graph,
+                        .data = data,
+                        .comm = t->options.comm,
+                        .n_evaluators = t->options.n_evaluators,
+                        .evaluators = t->options.evaluators,
+                        .env = t->env};
+    return sweep_open(s, t->model, &t->options.compile, &of, error);
 }
 
 static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
@@ -178,14 +192,14 @@ weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_optio
                                  : kit_fail(error, WEFT_ARGUMENT, "weft_trainer_new: the model is NULL");
     if (t) {
         *t = (weft_trainer){.env = options->env, .model = model, .options = *options, .validated = -1};
-        t->options.n_hooks = 0; /* until they are the trainer's */
+        t->options.hooks = NULL, t->options.evaluators = NULL; /* until they are the trainer's */
         t->metrics.env = t->env;
         t->progress.world = options->comm ? options->comm->world : 1;
         t->progress.rank = options->comm ? options->comm->rank : 0;
         status = check_options(options, error);
-        if (!status) status = copy_hooks(t, options, error);
+        if (!status) status = copy_lists(t, options, error);
     }
-    if (status && (!t || !t->options.n_hooks)) free_hooks(options->hooks, options->n_hooks);
+    if (status && (!t || !t->owns)) free_lists(options);
     if (!status) status = open_all(t, error);
     if (!status) return t;
     weft_trainer_free(t);
@@ -203,9 +217,10 @@ void weft_trainer_free(weft_trainer *t) {
     weft_store_free(t->store);
     weft_plan_free(t->plan);
     batches_close(&t->data);
-    free_hooks(t->options.hooks, t->options.n_hooks);
-    if (t->options.n_hooks)
-        kit_free_array(t->env, (weft_hook *)t->options.hooks, (size_t)t->options.n_hooks, sizeof(weft_hook));
+    if (t->owns) free_lists(&t->options);
+    kit_free_array(t->env, (weft_hook *)t->options.hooks, (size_t)t->options.n_hooks + 1, sizeof(weft_hook));
+    kit_free_array(t->env, (weft_evaluator *)t->options.evaluators, (size_t)t->options.n_evaluators + 1,
+                   sizeof(weft_evaluator));
     const weft_env *env = t->env;
     weft_memory_free(env, t, sizeof *t);
 }

@@ -2,6 +2,8 @@
  *
  *     feed.c      batches of a data set, and graphs whose inputs are bound to them
  *     metrics.c   numbers by name: sums over runs, means over ranks
+ *     tally.c     what an evaluator counts and sums up; evaluators.c calls them with batches;
+ *                 evaluator_*.c are some
  *     flow.c      one iteration: the steps of the flow, micro-batch by micro-batch
  *     sweep.c     every sample of a data set once through an evaluation graph
  *     evaluate.c  validation and test; predict.c  one output for every sample
@@ -50,10 +52,11 @@ typedef struct bound {
     const weft_env *env;
     const char *graph;
     int n_in, n_out, room; /* room: of the arrays by output */
+    int n_fetch;           /* first those of the numbers, then what evaluators read */
     weft_feed *feeds;      /* [n_in] */
     int *source;           /* [n_in]: which array of the data set feeds it */
     weft_port *out;        /* [n_out] */
-    weft_fetch *fetches;   /* [n_out], into numbers */
+    weft_fetch *fetches;   /* [n_fetch]: the first n_out into numbers, the others into memory of their own */
     double *numbers;       /* [n_out]: 8 bytes for each */
     int accumulate;        /* micro-batches of a step */
     int first;             /* place of its first metric in a list */
@@ -69,6 +72,8 @@ weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const
 void bound_close(bound *r);
 /* Runs the graph on the current batch; fetches what it binds, or nothing. */
 weft_status bound_run(bound *r, weft_session *session, const batches *b, bool fetches, weft_error *error);
+/* Fetches an output from now on, too; *data: where it will be. */
+weft_status bound_fetch(bound *r, const weft_port *output, const void **data, weft_error *error);
 /* The number that output i gave. */
 double bound_number(const bound *r, int i);
 /* WEFT_NAME when an array of the data set feeds none of n graphs. */
@@ -96,6 +101,75 @@ void metrics_note(metrics *m, const bound *r, double weight);
 weft_status metrics_means(metrics *m, weft_comm *comm, double *extra, size_t n_extra, weft_metrics *out,
                           weft_error *error);
 
+/* Sums n numbers over ranks in place. */
+weft_status ranks_sum(const weft_env *env, weft_comm *comm, size_t n, double *numbers, weft_error *error);
+
+/* ---- tally.c ---- */
+
+enum { EXACT_DIGITS = 68 /* of 32 bits: all doubles, and 2^60 of the largest */ };
+
+/* A sum without rounding. */
+typedef struct exact {
+    int64_t digits[EXACT_DIGITS];
+    int64_t others[3]; /* NaN, infinity, -infinity */
+    int since;         /* numbers since carries moved */
+} exact;
+
+typedef struct report {
+    char name[160];
+    double value;
+} report;
+
+struct weft_tally {
+    const weft_env *env;
+    const char *name; /* the evaluator's */
+    int64_t n_counts, n_sums;
+    double *counts; /* [n_counts]: whole numbers */
+    exact *sums;    /* [n_sums] */
+    size_t room_counts, room_sums;
+    int n_reports, room;
+    report *reports;  /* [n_reports] */
+    weft_error error; /* what a call could not do */
+};
+
+weft_status tally_open(weft_tally *t, const char *name, int64_t counts, int64_t sums, const weft_env *env,
+                       weft_error *error);
+void tally_close(weft_tally *t);
+void tally_clear(weft_tally *t);
+/* Makes it that of all ranks. Collective. */
+weft_status tally_merge(weft_tally *t, weft_comm *comm, weft_error *error);
+
+/* ---- evaluators.c ---- */
+
+/* What an evaluator reads of a run. */
+typedef struct measure_reads {
+    weft_read reads[WEFT_MAX_READS];
+    int source[WEFT_MAX_READS]; /* array of the data set; -1: an output */
+} measure_reads;
+
+/* The evaluators of a sweep. */
+typedef struct measures {
+    const weft_env *env;
+    int n;
+    const weft_evaluator *list; /* [n]: the trainer's */
+    weft_tally *tallies;        /* [n] */
+    measure_reads *reads[2];    /* [n], for whole batches and for the rest */
+    int room;
+    weft_metric *given; /* [room]: the graph's metrics, and what was reported */
+} measures;
+
+weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *error);
+weft_status measures_open(measures *m, int n, const weft_evaluator *list, const weft_env *env,
+                          weft_error *error);
+void measures_close(measures *m);
+/* Finds what they read in run `which`. */
+weft_status measures_bind(measures *m, int which, const weft_plan *plan, bound *r, int64_t rows,
+                          weft_error *error);
+void measures_clear(measures *m);
+weft_status measures_batch(measures *m, int which, const batches *b, weft_error *error);
+/* Appends what they report to the metrics. Collective, unless `comm` is NULL. */
+weft_status measures_report(measures *m, weft_comm *comm, weft_metrics *out, weft_error *error);
+
 /* ---- sweep.c ---- */
 
 /* An evaluation graph over every sample of a data set, batch by batch. The last, smaller one has a plan of
@@ -107,13 +181,24 @@ typedef struct sweep {
     weft_session *session[2];
     bound run[2];
     metrics metrics;
+    measures measures;
     bool is_begun;
 } sweep;
 
-/* Compiles and binds. `output` as for bound_open. Call sweep_close in either case. */
-weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options *how, const char *graph,
-                       const weft_dataset *data, weft_comm *comm, const char *output, const weft_env *env,
-                       weft_error *error);
+/* What a sweep is made of, beside the model and what it compiles with. */
+typedef struct sweep_options {
+    const char *graph;
+    const weft_dataset *data;
+    weft_comm *comm;    /* NULL: this rank alone */
+    const char *output; /* as for bound_open */
+    int n_evaluators;
+    const weft_evaluator *evaluators;
+    const weft_env *env;
+} sweep_options;
+
+/* Compiles and binds. Call sweep_close in either case. */
+weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options *how,
+                       const sweep_options *of, weft_error *error);
 void sweep_close(sweep *s);
 void sweep_restart(sweep *s);
 /* Runs the next batch of this rank: *which is the index of the run, -1 when none is left. Opens sessions on
@@ -128,6 +213,7 @@ struct weft_trainer {
     const weft_env *env;
     const weft_model *model;
     weft_trainer_options options;
+    bool owns; /* hooks and evaluators */
     weft_plan *plan;
     weft_store *store;
     weft_session *session; /* NULL until the first step */

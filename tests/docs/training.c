@@ -86,6 +86,52 @@ static int stopping(weft_error *error) {
     return wrong;
 }
 
+/* A classifier of two classes, whose samples have weights. */
+static weft_model *build_classifier(void) {
+    weft_model *m = weft_model_new("classifier");
+    weft_model_batch(m, BATCH);
+    weft_graph *g = weft_graph_new(m, "val", WEFT_EVAL);
+    weft_value *label = weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
+    weft_value *weight = weft_input(g, "weight", WEFT_F32, WEFT_SHAPE(WEFT_BATCH));
+    weft_value *logits = weft_linear(weft_reshape(weight, WEFT_SHAPE(-1, 1)), 3, "fc");
+    weft_output(logits, "logits");
+    weft_output(weft_add(weight, weft_cast(label, WEFT_F32)), "losses");
+    return m;
+}
+
+static weft_status read_weight(void *context, int64_t i, void *const *into, weft_error *error) {
+    (void)context, (void)error;
+    *(int32_t *)into[0] = (int32_t)(i % 3);
+    *(float *)into[1] = (float)i;
+    return WEFT_OK;
+}
+
+static int measuring(weft_error *error) {
+    weft_model *m = build_classifier();
+    weft_source s = {.count = 7,
+                     .n = 2,
+                     .arrays = {{"label", WEFT_I32, 0, {0}}, {"weight", WEFT_F32, 0, {0}}},
+                     .read = read_weight};
+    const weft_source *const list[] = {&s};
+    weft_evaluator own = weighted_loss();
+    weft_metrics metrics = {0};
+    weft_trainer_options how = {.compile.graph = "val", .val = {1, list, NULL}};
+    weft_trainer *t = classifier(m, how, error);
+    int wrong = check(t && weft_trainer_validate(t, &metrics, error) == WEFT_OK &&
+                          weft_metrics_get(&metrics, "accuracy_top3") == 1,
+                      "classifier", error);
+    weft_trainer_free(t);
+    how.evaluators = &own, how.n_evaluators = 1;
+    t = weft_trainer_new(m, &how, error);
+    wrong +=
+        check(t && weft_trainer_validate(t, &metrics, error) == WEFT_OK && /* sum w (w + w % 3) / sum w */
+                  weft_metrics_get(&metrics, "weighted") == (91.0 + 1 + 2 * 2 + 4 + 2 * 5) / 21,
+              "weighted", error);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    return wrong;
+}
+
 int main(void) {
     weft_error error = {0};
     weft_model *m = build();
@@ -93,7 +139,7 @@ int main(void) {
     choose_flow(m);
     wrong += check(weft_model_error(m)->status == WEFT_OK, "flow", weft_model_error(m));
     wrong += check(train(m, NULL, &error) == WEFT_OK, "train", &error);
-    wrong += own(&error) + stopping(&error);
+    wrong += own(&error) + stopping(&error) + measuring(&error);
     weft_model_free(m);
     return wrong != 0;
 }

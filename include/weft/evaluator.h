@@ -1,0 +1,103 @@
+/** @file
+ * evaluator.h - numbers by sample that a validation or a test gives beside the graph's own: accuracy, errors,
+ * a confusion matrix, perplexity, or one of your own.
+ *
+ * An evaluator is called with the batches of an evaluation. For each sample it adds to what it counts and
+ * sums up; these are merged over all batches and ranks, and then it reports numbers, which are metrics like
+ * all others: weft_metrics, logs and hooks have them. Counts are exact, and so are sums (they are kept with
+ * all their bits, and rounded once at the end): the numbers are the same to the bit whatever the batch, the
+ * smaller last batch, and the world, as long as the tensors that are read are.
+ *
+ *     weft_evaluator how_good[] = {weft_evaluator_accuracy("logits", "label", 1),
+ *                                  weft_evaluator_confusion("logits", "label", NULL)};
+ *     options.evaluators = how_good, options.n_evaluators = 2;
+ */
+#ifndef WEFT_EVALUATOR_H
+#define WEFT_EVALUATOR_H
+
+#include "weft/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @name An evaluator of one's own
+ * @{ */
+
+/** What an evaluator counted and summed up. */
+typedef struct weft_tally weft_tally;
+/** Adds to count `index`. Counts are exact up to 2^53. */
+WEFT_API void weft_tally_count(weft_tally *tally, int64_t index, int64_t n);
+/** Adds to sum `index`, without any rounding. */
+WEFT_API void weft_tally_add(weft_tally *tally, int64_t index, double value);
+/** Count `index` so far; in `report`, that of all samples. */
+WEFT_API int64_t weft_tally_counted(const weft_tally *tally, int64_t index);
+/** Sum `index`, rounded to the nearest number. */
+WEFT_API double weft_tally_sum(const weft_tally *tally, int64_t index);
+/** Reports a metric: "NAME/PART", with the evaluator's name; NULL: "NAME". Of both,
+ * 79 characters count. */
+WEFT_API void weft_tally_report(weft_tally *tally, const char *part, double value);
+
+/** A tensor of a batch, as an evaluator reads it. */
+typedef struct weft_read {
+    const char *name; /**< of the output or the input */
+    weft_dtype dtype; /**< type of its elements */
+    int ndim;         /**< number of axes */
+    /** In this batch: the first axis of what has a row for each sample is the number of samples. */
+    int64_t shape[WEFT_MAX_NDIM];
+    const void *data; /**< row-major; NULL in `open` */
+} weft_read;
+
+enum { WEFT_MAX_READS = 8 /**< tensors that an evaluator reads */ };
+
+/** Functions, and what they work on. */
+typedef struct weft_evaluator {
+    const char *name; /**< of its metric; no other evaluator or output of one number has it */
+    /** What it reads, up to a NULL: an output of the graph, or else one of its inputs. */
+    const char *reads[WEFT_MAX_READS];
+    /** Called by weft_trainer_new(), once for each graph and size of a batch: checks types and shapes, and
+     * says how many counts and sums there are, the same for all sizes. */
+    weft_status (*open)(void *self, int64_t rows, const weft_read *reads, int64_t *counts, int64_t *sums,
+                        weft_error *error);
+    /** Adds the samples of a batch to the tally: reads[i] is the tensor reads[i]. Each rank has other
+     * batches. */
+    weft_status (*batch)(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                         weft_error *error);
+    /** Reports what follows from the tally of all batches and ranks, on every rank. */
+    weft_status (*report)(void *self, weft_tally *tally, weft_error *error);
+    void (*free)(void *self); /**< called once, by weft_trainer_free(); NULL: nothing to free */
+    void *self;               /**< the first argument of all four */
+} weft_evaluator;
+/** @} */
+
+/** @name Evaluators that Weft brings
+ * Scores are f32 or f64 [N,C] or [N,C,...], as weft_cross_entropy() takes them; labels are u8, i32 or i64 of
+ * the same shape without C. An element whose label is negative (-100, say) does not count; a label of C or
+ * more is WEFT_DATA. Names must outlive the trainer.
+ * @{ */
+
+/** "accuracy", or for k > 1 "accuracy_topK": how many of the labels have one of the k highest scores. Of
+ * equal scores the first is higher; NaN never counts. */
+WEFT_API weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, int k);
+/** The mean of an output with a row for each sample: the mean of a sample's elements, over samples. Its name
+ * is `name`. */
+WEFT_API weft_evaluator weft_evaluator_mean(const char *name, const char *output);
+/** "mse": the mean squared difference of two tensors f32 or f64 of one shape, over all elements. */
+WEFT_API weft_evaluator weft_evaluator_mse(const char *output, const char *target);
+/** "psnr": 10 log10(range^2 / mse) of each sample, as a mean over samples. `range` is the width of the
+ * numbers: 1, 2 or 255. A sample without any error makes it infinite. */
+WEFT_API weft_evaluator weft_evaluator_psnr(const char *output, const char *target, double range);
+/** The highest score against the label: "confusion/accuracy", and as means over the classes that occur, as a
+ * label or a score, "confusion/precision", "/recall", "/f1" and "/iou" (the mean IoU). A class that is never
+ * given has precision 0, one that never is a label recall 0. `matrix` (or NULL) becomes the matrix after each
+ * evaluation: [C,C], a row for each label; it must outlive the trainer. */
+WEFT_API weft_evaluator weft_evaluator_confusion(const char *scores, const char *label, int64_t *matrix);
+/** "perplexity": exp of the mean, over all tokens that count, of -log of the softmax of the label's score.
+ * With `label` NULL, `scores` are these values themselves, of any shape, and all count. */
+WEFT_API weft_evaluator weft_evaluator_perplexity(const char *scores, const char *label);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

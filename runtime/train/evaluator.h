@@ -1,0 +1,25 @@
+/* evaluator.h - what the evaluators that Weft brings share. */
+#ifndef WEFT_RUNTIME_TRAIN_EVALUATOR_H
+#define WEFT_RUNTIME_TRAIN_EVALUATOR_H
+
+#include "runtime/train/trainer.h"
+
+/* What an evaluator was made with; each uses some. */
+typedef struct measure {
+    char name[64];
+    int k;
+    double range;
+    int64_t *matrix;
+} measure;
+
+/* An evaluator of a copy of `with`; out of memory: one that weft_trainer_new() refuses. */
+weft_evaluator measure_new(const measure *with, const char *first, const char *second, weft_evaluator calls);
+/* Element i of a tensor of a type that is_real or is_whole. */
+double read_real(const weft_read *r, int64_t i);
+int64_t read_whole(const weft_read *r, int64_t i);
+bool is_real(const weft_read *r);  /* f32, f64 */
+bool is_whole(const weft_read *r); /* u8, i32, i64 */
+int64_t read_elements(const weft_read *r);
+tensor read_type(const weft_read *r);
+
+#endif

@@ -1,0 +1,240 @@
+/* evaluator_scores.c - evaluators of scores [N,C,...] against labels [N,...]: accuracy, confusion,
+ * perplexity. */
+#include "runtime/train/evaluator.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- scores and labels ---- */
+
+static int64_t classes_of(const weft_read *scores) {
+    return scores->shape[1];
+}
+
+/* Elements of one class of a sample: the product of the axes behind C. */
+static int64_t inner_of(const weft_read *scores) {
+    int64_t n = 1;
+    for (int i = 2; i < scores->ndim; i++) n *= scores->shape[i];
+    return n;
+}
+
+/* Element e of the labels: the score of its class 0; class c is c * inner further. */
+static int64_t first_score(const weft_read *scores, int64_t e) {
+    int64_t inner = inner_of(scores);
+    return e / inner * classes_of(scores) * inner + e % inner;
+}
+
+static weft_status check_shapes(int64_t rows, const weft_read *reads, weft_error *error) {
+    const weft_read *scores = &reads[0], *label = &reads[1];
+    tensor s = read_type(scores), l = read_type(label);
+    bool fits = is_real(scores) && is_whole(label) && s.ndim >= 2 && l.ndim == s.ndim - 1 &&
+                s.shape[0] == rows && l.shape[0] == rows;
+    for (int i = 1; fits && i < l.ndim; i++) fits = l.shape[i] == s.shape[i + 1];
+    if (fits) return WEFT_OK;
+    return kit_fail(error, WEFT_SHAPE,
+                    "%s is %s, and %s is %s: scores are f32 or f64 [%lld,C,...], labels u8, i32 or i64 "
+                    "[%lld,...]",
+                    scores->name, TENSOR(&s), label->name, TENSOR(&l), (long long)rows, (long long)rows);
+}
+
+/* The label of element e; *counts is false for a negative one. */
+static weft_status label_at(const weft_read *reads, int64_t e, int64_t *label, bool *counts,
+                            weft_error *error) {
+    *label = read_whole(&reads[1], e);
+    *counts = *label >= 0;
+    if (*label < classes_of(&reads[0])) return WEFT_OK;
+    return kit_fail(error, WEFT_DATA, "%s has a label %lld, and there are %lld classes", reads[1].name,
+                    (long long)*label, (long long)classes_of(&reads[0]));
+}
+
+/* How many classes have a higher score than class `label`, and those before it that have the same. */
+static int64_t place_of(const weft_read *scores, int64_t e, int64_t label) {
+    int64_t inner = inner_of(scores), at = first_score(scores, e), place = 0;
+    double own = read_real(scores, at + label * inner);
+    if (isnan(own)) return classes_of(scores);
+    for (int64_t c = 0; c < classes_of(scores); c++) {
+        double other = read_real(scores, at + c * inner);
+        place += other > own || (other == own && c < label);
+    }
+    return place;
+}
+
+static double ratio(double part, double of) {
+    return of > 0 ? part / of : 0;
+}
+
+/* ---- accuracy ---- */
+
+enum { HITS, ALL };
+
+static weft_status open_accuracy(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+                                 int64_t *sums, weft_error *error) {
+    const measure *m = self;
+    *counts = 2, *sums = 0;
+    weft_status status = check_shapes(rows, reads, error);
+    if (status || m->k <= classes_of(&reads[0])) return status;
+    return kit_fail(error, WEFT_ARGUMENT, "the top %d of %lld classes", m->k,
+                    (long long)classes_of(&reads[0]));
+}
+
+static weft_status batch_accuracy(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                                  weft_error *error) {
+    const measure *m = self;
+    int64_t label, n = read_elements(&reads[1]);
+    (void)rows;
+    for (int64_t e = 0; e < n; e++) {
+        bool counts;
+        weft_status status = label_at(reads, e, &label, &counts, error);
+        if (status) return status;
+        if (!counts) continue;
+        weft_tally_count(tally, HITS, place_of(&reads[0], e, label) < m->k);
+        weft_tally_count(tally, ALL, 1);
+    }
+    return WEFT_OK;
+}
+
+static weft_status report_accuracy(void *self, weft_tally *tally, weft_error *error) {
+    (void)self, (void)error;
+    weft_tally_report(tally, NULL,
+                      (double)weft_tally_counted(tally, HITS) / (double)weft_tally_counted(tally, ALL));
+    return WEFT_OK;
+}
+
+weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, int k) {
+    measure m = {.name = "accuracy", .k = k};
+    if (!scores || !label || k < 1) return (weft_evaluator){.name = "accuracy"};
+    if (k > 1) snprintf(m.name, sizeof m.name, "accuracy_top%d", k);
+    weft_evaluator calls = {.open = open_accuracy, .batch = batch_accuracy, .report = report_accuracy};
+    return measure_new(&m, scores, label, calls);
+}
+
+/* ---- confusion: counts [label][highest score] ---- */
+
+static weft_status open_confusion(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+                                  int64_t *sums, weft_error *error) {
+    (void)self;
+    weft_status status = check_shapes(rows, reads, error);
+    if (status) return status;
+    int64_t c = classes_of(&reads[0]);
+    if (c > 4096) return kit_fail(error, WEFT_UNSUPPORTED, "%lld classes, at most 4096", (long long)c);
+    *counts = c * c, *sums = 0;
+    return WEFT_OK;
+}
+
+static int64_t highest(const weft_read *scores, int64_t e) {
+    int64_t inner = inner_of(scores), at = first_score(scores, e), best = 0;
+    for (int64_t c = 1; c < classes_of(scores); c++)
+        if (!(read_real(scores, at + c * inner) <= read_real(scores, at + best * inner)) &&
+            !isnan(read_real(scores, at + c * inner)))
+            best = c;
+    return best;
+}
+
+static weft_status batch_confusion(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                                   weft_error *error) {
+    int64_t label, n = read_elements(&reads[1]), c = classes_of(&reads[0]);
+    (void)self, (void)rows;
+    for (int64_t e = 0; e < n; e++) {
+        bool counts;
+        weft_status status = label_at(reads, e, &label, &counts, error);
+        if (status) return status;
+        if (counts) weft_tally_count(tally, label * c + highest(&reads[0], e), 1);
+    }
+    return WEFT_OK;
+}
+
+/* Sums over the classes that occur, which become means. */
+typedef struct by_class {
+    double n, precision, recall, f1, iou;
+} by_class;
+
+static void add_class(by_class *sum, const weft_tally *t, int64_t k, int64_t c) {
+    double hits = (double)weft_tally_counted(t, k * c + k), labels = 0, given = 0;
+    for (int64_t i = 0; i < c; i++) {
+        labels += (double)weft_tally_counted(t, k * c + i);
+        given += (double)weft_tally_counted(t, i * c + k);
+    }
+    if (labels + given == 0) return;
+    sum->n++;
+    sum->precision += ratio(hits, given);
+    sum->recall += ratio(hits, labels);
+    sum->f1 += ratio(2 * hits, labels + given);
+    sum->iou += ratio(hits, labels + given - hits);
+}
+
+static weft_status report_confusion(void *self, weft_tally *tally, weft_error *error) {
+    const measure *m = self;
+    int64_t c = 0;
+    double hits = 0, all = 0;
+    by_class sum = {0};
+    (void)error;
+    while (c * c < tally->n_counts) c++;
+    for (int64_t i = 0; i < c * c; i++) {
+        int64_t n = weft_tally_counted(tally, i);
+        all += (double)n;
+        if (i % (c + 1) == 0) hits += (double)n;
+        if (m->matrix) m->matrix[i] = n;
+    }
+    for (int64_t k = 0; k < c; k++) add_class(&sum, tally, k, c);
+    weft_tally_report(tally, "accuracy", hits / all);
+    weft_tally_report(tally, "precision", sum.precision / sum.n);
+    weft_tally_report(tally, "recall", sum.recall / sum.n);
+    weft_tally_report(tally, "f1", sum.f1 / sum.n);
+    weft_tally_report(tally, "iou", sum.iou / sum.n);
+    return WEFT_OK;
+}
+
+weft_evaluator weft_evaluator_confusion(const char *scores, const char *label, int64_t *matrix) {
+    if (!scores || !label) return (weft_evaluator){.name = "confusion"};
+    weft_evaluator calls = {.open = open_confusion, .batch = batch_confusion, .report = report_confusion};
+    return measure_new(&(measure){.name = "confusion", .matrix = matrix}, scores, label, calls);
+}
+
+/* ---- perplexity ---- */
+
+static weft_status open_perplexity(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+                                   int64_t *sums, weft_error *error) {
+    (void)self;
+    *counts = *sums = 1;
+    if (reads[1].name) return check_shapes(rows, reads, error);
+    tensor t = read_type(&reads[0]);
+    return is_real(&reads[0])
+               ? WEFT_OK
+               : kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64", reads[0].name, TENSOR(&t));
+}
+
+/* -log softmax(scores)[label] */
+static double surprise(const weft_read *scores, int64_t e, int64_t label) {
+    int64_t inner = inner_of(scores), at = first_score(scores, e);
+    double most = -(double)INFINITY, sum = 0;
+    for (int64_t c = 0; c < classes_of(scores); c++) most = fmax(most, read_real(scores, at + c * inner));
+    for (int64_t c = 0; c < classes_of(scores); c++) sum += exp(read_real(scores, at + c * inner) - most);
+    return log(sum) + most - read_real(scores, at + label * inner);
+}
+
+static weft_status batch_perplexity(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                                    weft_error *error) {
+    int64_t label = 0, n = read_elements(&reads[reads[1].name ? 1 : 0]);
+    (void)self, (void)rows;
+    for (int64_t e = 0; e < n; e++) {
+        bool counts = true;
+        weft_status status = reads[1].name ? label_at(reads, e, &label, &counts, error) : WEFT_OK;
+        if (status) return status;
+        if (!counts) continue;
+        weft_tally_add(tally, 0, reads[1].name ? surprise(&reads[0], e, label) : read_real(&reads[0], e));
+        weft_tally_count(tally, 0, 1);
+    }
+    return WEFT_OK;
+}
+
+static weft_status report_perplexity(void *self, weft_tally *tally, weft_error *error) {
+    (void)self, (void)error;
+    weft_tally_report(tally, NULL, exp(weft_tally_sum(tally, 0) / (double)weft_tally_counted(tally, 0)));
+    return WEFT_OK;
+}
+
+weft_evaluator weft_evaluator_perplexity(const char *scores, const char *label) {
+    if (!scores) return (weft_evaluator){.name = "perplexity"};
+    weft_evaluator calls = {.open = open_perplexity, .batch = batch_perplexity, .report = report_perplexity};
+    return measure_new(&(measure){.name = "perplexity"}, scores, label, calls);
+}

@@ -1,0 +1,152 @@
+/* evaluator_values.c - evaluators of numbers: means, squared errors, peak signal-to-noise ratios. */
+#include "runtime/train/evaluator.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what all share ---- */
+
+static void measure_free(void *self) {
+    weft_memory_free(NULL, self, sizeof(measure));
+}
+
+weft_evaluator measure_new(const measure *with, const char *first, const char *second, weft_evaluator calls) {
+    measure *self = kit_new(NULL, sizeof *self);
+    if (!self) return (weft_evaluator){.name = with->name};
+    *self = *with;
+    calls.name = self->name;
+    calls.reads[0] = first;
+    calls.reads[1] = second;
+    calls.free = measure_free;
+    calls.self = self;
+    return calls;
+}
+
+bool is_real(const weft_read *r) {
+    return r->dtype == WEFT_F32 || r->dtype == WEFT_F64;
+}
+
+bool is_whole(const weft_read *r) {
+    return r->dtype == WEFT_U8 || r->dtype == WEFT_I32 || r->dtype == WEFT_I64;
+}
+
+double read_real(const weft_read *r, int64_t i) {
+    return r->dtype == WEFT_F32 ? (double)((const float *)r->data)[i] : ((const double *)r->data)[i];
+}
+
+int64_t read_whole(const weft_read *r, int64_t i) {
+    if (r->dtype == WEFT_U8) return ((const uint8_t *)r->data)[i];
+    return r->dtype == WEFT_I32 ? ((const int32_t *)r->data)[i] : ((const int64_t *)r->data)[i];
+}
+
+tensor read_type(const weft_read *r) {
+    tensor t = {.dtype = r->dtype, .ndim = r->ndim};
+    memcpy(t.shape, r->shape, sizeof t.shape);
+    return t;
+}
+
+int64_t read_elements(const weft_read *r) {
+    tensor t = read_type(r);
+    return tensor_elements(&t);
+}
+
+/* ---- means of rows ---- */
+
+/* Real numbers, a row for each sample. */
+static weft_status check_rows(const weft_read *r, int64_t rows, weft_error *error) {
+    tensor t = read_type(r);
+    if (is_real(r) && r->ndim && r->shape[0] == rows) return WEFT_OK;
+    return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64 with a row for each of %lld samples",
+                    r->name, TENSOR(&t), (long long)rows);
+}
+
+/* One count, the samples or elements, and one sum. */
+static weft_status open_mean(void *self, int64_t rows, const weft_read *reads, int64_t *counts, int64_t *sums,
+                             weft_error *error) {
+    (void)self;
+    *counts = *sums = 1;
+    return check_rows(&reads[0], rows, error);
+}
+
+static weft_status batch_mean(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                              weft_error *error) {
+    int64_t each = read_elements(&reads[0]) / rows;
+    (void)self, (void)error;
+    for (int64_t i = 0; i < rows; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < each; k++) sum += read_real(&reads[0], i * each + k);
+        weft_tally_add(tally, 0, sum / (double)each);
+    }
+    weft_tally_count(tally, 0, rows);
+    return WEFT_OK;
+}
+
+static weft_status report_mean(void *self, weft_tally *tally, weft_error *error) {
+    (void)self, (void)error;
+    weft_tally_report(tally, NULL, weft_tally_sum(tally, 0) / (double)weft_tally_counted(tally, 0));
+    return WEFT_OK;
+}
+
+weft_evaluator weft_evaluator_mean(const char *name, const char *output) {
+    measure m = {.name = ""};
+    if (!name || !output) return (weft_evaluator){.name = "mean"};
+    snprintf(m.name, sizeof m.name, "%s", name);
+    weft_evaluator calls = {.open = open_mean, .batch = batch_mean, .report = report_mean};
+    return measure_new(&m, output, NULL, calls);
+}
+
+/* ---- differences ---- */
+
+static weft_status open_difference(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+                                   int64_t *sums, weft_error *error) {
+    (void)self;
+    tensor a = read_type(&reads[0]), b = read_type(&reads[1]);
+    *counts = *sums = 1;
+    weft_status status = check_rows(&reads[0], rows, error);
+    if (!status) status = check_rows(&reads[1], rows, error);
+    if (status || (a.ndim == b.ndim && memcmp(a.shape, b.shape, (size_t)a.ndim * sizeof *a.shape) == 0))
+        return status;
+    return kit_fail(error, WEFT_SHAPE, "%s is %s, and %s is %s: they must have one shape", reads[0].name,
+                    TENSOR(&a), reads[1].name, TENSOR(&b));
+}
+
+/* The squared error of element i. */
+static double squared(const weft_read *reads, int64_t i) {
+    double d = read_real(&reads[0], i) - read_real(&reads[1], i);
+    return d * d;
+}
+
+static weft_status batch_mse(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                             weft_error *error) {
+    int64_t n = read_elements(&reads[0]);
+    (void)self, (void)rows, (void)error;
+    for (int64_t i = 0; i < n; i++) weft_tally_add(tally, 0, squared(reads, i));
+    weft_tally_count(tally, 0, n);
+    return WEFT_OK;
+}
+
+weft_evaluator weft_evaluator_mse(const char *output, const char *target) {
+    if (!output || !target) return (weft_evaluator){.name = "mse"};
+    weft_evaluator calls = {.open = open_difference, .batch = batch_mse, .report = report_mean};
+    return measure_new(&(measure){.name = "mse"}, output, target, calls);
+}
+
+static weft_status batch_psnr(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                              weft_error *error) {
+    const measure *m = self;
+    int64_t each = read_elements(&reads[0]) / rows;
+    (void)error;
+    for (int64_t i = 0; i < rows; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < each; k++) sum += squared(reads, i * each + k);
+        weft_tally_add(tally, 0, 10 * log10(m->range * m->range / (sum / (double)each)));
+    }
+    weft_tally_count(tally, 0, rows);
+    return WEFT_OK;
+}
+
+weft_evaluator weft_evaluator_psnr(const char *output, const char *target, double range) {
+    if (!output || !target || !(range > 0)) return (weft_evaluator){.name = "psnr"};
+    weft_evaluator calls = {.open = open_difference, .batch = batch_psnr, .report = report_mean};
+    return measure_new(&(measure){.name = "psnr", .range = range}, output, target, calls);
+}

@@ -1,0 +1,160 @@
+/* evaluators.c - the evaluators of a sweep: binds what they read to outputs and inputs, calls them with each
+ * batch, and reports what follows from all. */
+#include "runtime/train/trainer.h"
+
+#include <string.h>
+
+/* The function's error begins with the evaluator's name. */
+static weft_status told(const weft_evaluator *e, weft_tally *t, weft_status status, const weft_error *own,
+                        weft_error *error) {
+    const weft_error *first = status ? own : t ? &t->error : own;
+    if (!status && t) status = t->error.status;
+    if (!status) return WEFT_OK;
+    weft_error why = *first;
+    if (t) t->error = (weft_error){0};
+    return kit_fail(error, status, "evaluator %.80s: %s", e->name, why.text[0] ? why.text : "it failed");
+}
+
+static int reads_of(const weft_evaluator *e) {
+    int n = 0;
+    while (n < WEFT_MAX_READS && e->reads[n]) n++;
+    return n;
+}
+
+weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *error) {
+    if (n < 0 || (n && !list))
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: %d evaluators are said, and none are given", n);
+    for (int i = 0; i < n; i++) {
+        if (!list[i].open || !list[i].batch || !list[i].report || !list[i].name)
+            return kit_fail(error, WEFT_MEMORY, "trainer: evaluator %d could not be made", i);
+        for (int k = 0; k < i; k++)
+            if (strcmp(list[i].name, list[k].name) == 0)
+                return kit_fail(error, WEFT_NAME, "trainer: two evaluators are called %.80s", list[i].name);
+    }
+    return WEFT_OK;
+}
+
+weft_status measures_open(measures *m, int n, const weft_evaluator *list, const weft_env *env,
+                          weft_error *error) {
+    *m = (measures){.env = env, .n = n, .list = list};
+    m->tallies = kit_new_array(env, (size_t)n + 1, sizeof *m->tallies);
+    for (int i = 0; i < 2; i++) m->reads[i] = kit_new_array(env, (size_t)n + 1, sizeof *m->reads[i]);
+    return m->tallies && m->reads[0] && m->reads[1] ? WEFT_OK : kit_no_memory(error, "trainer");
+}
+
+void measures_close(measures *m) {
+    size_t room = (size_t)m->n + 1;
+    for (int i = 0; m->tallies && i < m->n; i++) tally_close(&m->tallies[i]);
+    kit_free_array(m->env, m->tallies, room, sizeof *m->tallies);
+    for (int i = 0; i < 2; i++) kit_free_array(m->env, m->reads[i], room, sizeof *m->reads[i]);
+    kit_free_array(m->env, m->given, (size_t)m->room, sizeof *m->given);
+    *m = (measures){.env = m->env};
+}
+
+/* Tensor k of an evaluator: an output, which is fetched from now on, or an input. */
+static weft_status find_read(measure_reads *into, int k, const weft_plan *plan, bound *r, const char *name,
+                             weft_error *error) {
+    weft_port p;
+    weft_read *read = &into->reads[k];
+    bool is_output = false, is_input = false;
+    into->source[k] = -1;
+    for (int i = 0; !is_output && weft_plan_output(plan, r->graph, i, &p); i++)
+        is_output = strcmp(p.name, name) == 0;
+    for (int i = 0; !is_output && !is_input && weft_plan_input(plan, r->graph, i, &p); i++)
+        if ((is_input = strcmp(p.name, name) == 0)) into->source[k] = r->source[i];
+    if (!is_output && !is_input)
+        return kit_fail(error, WEFT_NAME, "graph %s has neither an output nor an input '%.80s'", r->graph,
+                        name);
+    *read = (weft_read){.name = p.name, .dtype = p.dtype, .ndim = p.ndim};
+    memcpy(read->shape, p.shape, sizeof read->shape);
+    return is_output ? bound_fetch(r, &p, &read->data, error) : WEFT_OK;
+}
+
+/* Its counts and sums; for the smaller batch they must be as many. */
+static weft_status keep(weft_tally *t, int which, const weft_evaluator *e, int64_t counts, int64_t sums,
+                        const weft_env *env, weft_error *error) {
+    if (!which) return tally_open(t, e->name, counts, sums, env, error);
+    if (counts == t->n_counts && sums == t->n_sums) return WEFT_OK;
+    return kit_fail(error, WEFT_SHAPE, "it keeps other counts and sums for the last, smaller batch");
+}
+
+static weft_status bind_one(measures *m, int which, int i, const weft_plan *plan, bound *r, int64_t rows,
+                            weft_error *error) {
+    const weft_evaluator *e = &m->list[i];
+    measure_reads *reads = &m->reads[which][i];
+    int64_t counts = 0, sums = 0;
+    weft_status status = WEFT_OK;
+    for (int k = 0; !status && k < reads_of(e); k++)
+        status = find_read(reads, k, plan, r, e->reads[k], error);
+    weft_read shapes[WEFT_MAX_READS];
+    memcpy(shapes, reads->reads, sizeof shapes);
+    for (int k = 0; k < WEFT_MAX_READS; k++) shapes[k].data = NULL;
+    if (!status) status = e->open(e->self, rows, shapes, &counts, &sums, error);
+    return status ? status : keep(&m->tallies[i], which, e, counts, sums, m->env, error);
+}
+
+weft_status measures_bind(measures *m, int which, const weft_plan *plan, bound *r, int64_t rows,
+                          weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; !status && i < m->n; i++) {
+        weft_error own = {0};
+        status = told(&m->list[i], NULL, bind_one(m, which, i, plan, r, rows, &own), &own, error);
+        for (int k = 0; !status && k < r->n_out; k++)
+            if (strcmp(r->out[k].name, m->list[i].name) == 0)
+                status = kit_fail(error, WEFT_NAME, "evaluator %.80s: graph %s has an output of this name",
+                                  m->list[i].name, r->graph);
+    }
+    return status;
+}
+
+void measures_clear(measures *m) {
+    for (int i = 0; i < m->n; i++) tally_clear(&m->tallies[i]);
+}
+
+weft_status measures_batch(measures *m, int which, const batches *b, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; !status && i < m->n; i++) {
+        const weft_evaluator *e = &m->list[i];
+        measure_reads *of = &m->reads[which][i];
+        weft_error own = {0};
+        for (int k = 0; k < reads_of(e); k++)
+            if (of->source[k] >= 0) of->reads[k].data = b->data[of->source[k]];
+        status = e->batch(e->self, b->rows, of->reads, &m->tallies[i], &own);
+        status = told(e, &m->tallies[i], status, &own, error);
+    }
+    return status;
+}
+
+/* Room for the graph's own metrics and all that is reported. */
+static weft_status append(measures *m, weft_metrics *out, weft_error *error) {
+    int room = out->n, n = out->n;
+    for (int i = 0; i < m->n; i++) room += m->tallies[i].n_reports;
+    if (room > m->room) {
+        kit_free_array(m->env, m->given, (size_t)m->room, sizeof *m->given);
+        m->given = kit_new_array(m->env, (size_t)room, sizeof *m->given);
+        m->room = m->given ? room : 0;
+    }
+    if (room && !m->given) return kit_no_memory(error, "trainer");
+    for (int i = 0; i < n; i++) m->given[i] = out->list[i];
+    for (int i = 0; i < m->n; i++)
+        for (int k = 0; k < m->tallies[i].n_reports; k++) {
+            const report *r = &m->tallies[i].reports[k];
+            m->given[n++] = (weft_metric){r->name, r->value};
+        }
+    out->list = m->given;
+    out->n = n;
+    return WEFT_OK;
+}
+
+weft_status measures_report(measures *m, weft_comm *comm, weft_metrics *out, weft_error *error) {
+    weft_status status = WEFT_OK;
+    if (!m->n) return WEFT_OK;
+    for (int i = 0; !status && i < m->n; i++) {
+        const weft_evaluator *e = &m->list[i];
+        weft_tally *t = &m->tallies[i];
+        weft_error own = {0};
+        status = tally_merge(t, comm, error);
+        if (!status) status = told(e, t, e->report(e->self, t, &own), &own, error);
+    }
+    return status ? status : append(m, out, error);
+}
