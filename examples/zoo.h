@@ -26,7 +26,7 @@ typedef struct zoo_entry {
     const zoo_options *own; /* defaults of the sizes that the command line may change; NULL: none */
 } zoo_entry;
 
-enum { ZOO_MODELS = 17 };
+enum { ZOO_MODELS = 18 };
 extern const zoo_entry zoo_models[ZOO_MODELS];
 
 /* Input "image" u8[B,28,28] as f32[B,1,28,28]: (pixel / 255 - mean) / deviation. */
@@ -79,9 +79,10 @@ void zoo_mobilenet_v2(weft_model *m, const zoo_options *o);
 void zoo_vit_tiny(weft_model *m, const zoo_options *o);
 void zoo_bert_tiny(weft_model *m, const zoo_options *o);
 void zoo_llama_tiny(weft_model *m, const zoo_options *o);
-void zoo_unet_ddpm(weft_model *m, const zoo_options *o); /* zoo_unet.c */
-void zoo_byol(weft_model *m, const zoo_options *o);      /* graphs train, teacher, val and predict */
-void zoo_lstm_char(weft_model *m, const zoo_options *o); /* zoo_lstm.c */
+void zoo_unet_ddpm(weft_model *m, const zoo_options *o);     /* zoo_unet.c */
+void zoo_byol(weft_model *m, const zoo_options *o);          /* graphs train, teacher, val and predict */
+void zoo_lstm_char(weft_model *m, const zoo_options *o);     /* zoo_lstm.c */
+void zoo_convnet_twice(weft_model *m, const zoo_options *o); /* zoo_twice.c: graphs plain and augmented */
 
 /* examples/zoo_gpt.c */
 extern const zoo_options zoo_gpt_own, zoo_gpt2_own;

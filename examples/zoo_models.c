@@ -169,4 +169,6 @@ const zoo_entry zoo_models[ZOO_MODELS] = {
     {"llama_tiny", 8, zoo_llama_tiny, "Llama of 6 layers of 288, 256 tokens, named as Hugging Face's, AdamW"},
     {"unet_ddpm", 32, zoo_unet_ddpm, "denoising diffusion of 32x32 colour images: a U-Net with attention"},
     {"byol", 64, zoo_byol, "BYOL on two views of 32x32 images: graphs train and teacher"},
+    {"convnet_twice", 128, zoo_convnet_twice,
+     "a classifier of 28x28 images trained twice on a batch: graphs plain and augmented"},
 };

@@ -35,7 +35,8 @@ static const struct effect {
     {"ops", "--json --output=o --markdown", "", NULL},
     /* plan */
     {"plan",
-     "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --accumulate=2 --world=2 "
+     "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 "
+     "--accumulate=2 --world=2 "
      "--flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff! --output=o",
      "mlp.bin --dump", NULL},
     {"plan", "--dump --json", "mlp.bin", NULL},
@@ -49,7 +50,8 @@ static const struct effect {
     {"dot", "--graph=val --batch=3 --all --depth=0 --max-nodes=10 --type=svg --output=o --view=program",
      "mlp.bin", NULL},
     {"dot",
-     "--isa=reference --device=cuda --dtype=bf16 --flow=val --accumulate=2 --world=2 --bucket-cap-mb=0.1 "
+     "--isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 --flow=val --accumulate=2 --world=2 "
+     "--bucket-cap-mb=0.1 "
      "--ddp=net:bucket_cap_mb=0.1",
      PLAN_DRAWN, NULL},
     {"dot", "--threads=3", PLAN_DRAWN "--batch 256", NULL}, /* scratch of each */
@@ -58,12 +60,14 @@ static const struct effect {
     /* verify */
     {"verify", "--json", "mlp.bin", NULL},
     {"verify",
-     "--graph --batch --threads --isa --device --deterministic --tf32 --calibration --dtype --flow --accumulate --world "
+     "--graph --batch --threads --isa --device --deterministic --tf32 --calibration --dtype --precision "
+     "--flow --accumulate --world "
      "--rank --ddp --zero --shard --bucket-cap-mb --reduce --serial",
      NULL, good},
     /* train */
     {"train",
-     "--lr=0.1 --seed=1 --weights=w --flow=train*2 --accumulate=2 --dtype=bf16 --isa=reference --optimizer-state "
+     "--lr=0.1 --seed=1 --weights=w --flow=train*2 --accumulate=2 --dtype=bf16 --precision=:bf16 "
+     "--isa=reference --optimizer-state "
      "--output=p!",
      STEPS KEPT, NULL},
     {"train eval", "--rename=net.fc1:x!", "mlp.bin " DATA " --weights w --batch 10", NULL},
@@ -82,12 +86,12 @@ static const struct effect {
     {"train", "--bucket-cap-mb", NULL, by_plan},
     /* eval and predict */
     {"eval", "--weights=w --random-weights", "mlp.bin " DATA " --threads 1", NULL},
-    {"eval", "--seed=1 --dtype=bf16 --graph=train! --json", "mlp.bin " DATA " --random-weights --threads 1",
-     NULL},
+    {"eval", "--seed=1 --dtype=bf16 --precision=val:bf16 --graph=train! --json",
+     "mlp.bin " DATA " --random-weights --threads 1", NULL},
     {"eval", "--batch=16", "mlp.bin " DATA " --random-weights --threads 1 --json", NULL},
     {"eval", "--data=label=labels.npy", "mlp.bin --data image=images.idx -w w", NULL},
     {"predict", "--weights=w --random-weights", "mlp.bin --data image=images.idx --threads 1 -o o.npy", NULL},
-    {"predict", "--seed=1 --dtype=bf16 --isa=reference --graph=train! --fetch=class",
+    {"predict", "--seed=1 --dtype=bf16 --precision=:bf16 --isa=reference --graph=train! --fetch=class",
      "mlp.bin --data image=images.idx --random-weights --threads 1 -o o.npy; md5sum <o.npy", NULL},
     {"predict", "--data=image=images.idx", "mlp.bin --random-weights -o o.npy", NULL},
     {"predict", "--output=o.npy", "mlp.bin --random-weights --data image=images.idx", NULL},
@@ -99,13 +103,14 @@ static const struct effect {
     /* bench and trace */
     {"bench", "--batch=4", "mlp.bin --steps 1 --warmup 0 --json" TIMELESS, NULL},
     {"bench", "--steps=2", "mlp.bin --batch 4 --warmup 0 --json" TIMELESS, NULL},
-    {"bench", "--flow=train*2 --accumulate=2 --seed=1 --weights=w --dtype=bf16 --isa=sse2",
+    {"bench", "--flow=train*2 --accumulate=2 --seed=1 --weights=w --dtype=bf16 --precision=:bf16 --isa=sse2",
      "mlp.bin --batch 4 --steps 1 --warmup 0 --threads 1 --json" TIMELESS, NULL},
     {"bench", "--warmup=2 --threads=3", "mlp.bin --steps 1 --batch 8 --json" TIMELESS, NULL},
     {"bench", "--json", "mlp.bin --steps 1 --batch 8 | grep losses", NULL},
     {"bench", "--profile", "mlp.bin --steps 1 --batch 8 2>&1 >/dev/null", NULL},
     {"bench", "--data=label=labels.npy", "mlp.bin --steps 1 --batch 8 --data image=images.idx", NULL},
-    {"trace", "--flow=train*2 --accumulate=2 --dtype=bf16 --output=p", TRACE "--steps 1 " EVENTS, NULL},
+    {"trace", "--flow=train*2 --accumulate=2 --dtype=bf16 --precision=:bf16 --output=p",
+     TRACE "--steps 1 " EVENTS, NULL},
     {"trace", "--steps=1", TRACE EVENTS, NULL},
     {"trace", "--json", TRACE "-o o | grep step_ms", NULL},
     {"trace", "--batch --warmup --threads --isa --seed --weights --rename --partial --data --check", NULL,
@@ -120,7 +125,8 @@ static const struct effect {
     {"train eval bench trace", "--comm", NULL, gpu},
     {"train eval bench trace", "--timeout", NULL, ranks},
     {"train bench trace", "--ddp --zero --shard --reduce --serial", NULL, ranks},
-    {"calibrate", "--device --deterministic --tf32 --graph --batch --threads --isa --dtype --output", NULL,
+    {"calibrate",
+     "--device --deterministic --tf32 --graph --batch --threads --isa --dtype --precision --output", NULL,
      gpu},
 };
 enum { EFFECTS = sizeof effects / sizeof *effects };
@@ -152,8 +158,8 @@ static void show_effects(const char *command, const struct effect *e) {
         snprintf(option, sizeof option, "%.*s", (int)strcspn(p, " !"), p);
         bool is_refused = p[strcspn(p, " !")] == '!';
         char *with = leaves(command, option, e->rest, &after);
-        CHECK_SAYS(is_refused ? !before && after : before || !after, "graphtool %s %s %s: exit %d, without it %d", command, option, e->rest,
-                   after, before);
+        CHECK_SAYS(is_refused ? !before && after : before || !after,
+                   "graphtool %s %s %s: exit %d, without it %d", command, option, e->rest, after, before);
         CHECK_SAYS(before != after || (with && without && strcmp(with, without)),
                    "graphtool %s %s %s: nothing is different with it", command, option, e->rest);
         free(with);

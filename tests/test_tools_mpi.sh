@@ -39,7 +39,8 @@ idx("image", "B", 8, (250, 28, 28), 256)
 idx("label", "B", 8, (250,), 10)
 idx("tokens", "i", 12, (40, 8), 65)
 END
-"$zoo" mlp -b 16 -o mlp.bin && "$zoo" dcgan28 -b 4 -o dcgan28.bin && "$zoo" convnet -b 4 -o convnet.bin &&
+for model in dcgan28 convnet wgan_gp convnet_twice; do "$zoo" $model -b 4 -o $model.bin || fail "$model"; done
+"$zoo" mlp -b 16 -o mlp.bin &&
     "$zoo" gpt -b 2 --layers=1 --d=32 --heads=2 --ctx=8 -o gpt.bin || fail "the models"
 data=(--data image=image --data label=label)
 ranks 2 eval mlp.bin "${data[@]}" --random-weights --threads 1
@@ -47,7 +48,8 @@ grep -q "this build has no MPI" err && { echo "skipped: built without MPI"; exit
 
 # alone MODEL MICRO-BATCHES: one rank takes all of a step; once for each.
 declare -A feeds=([mlp]="--data image=image --data label=label" [gpt]="--data tokens=tokens --data target=tokens"
-    [dcgan28]="--data image=image" [convnet]="--data image=image --data label=label")
+    [dcgan28]="--data image=image" [wgan_gp]="--data image=image" [convnet]="--data image=image --data label=label"
+    [convnet_twice]="--data image=image --data label=label")
 alone() {
     [[ -f one.$1.$2 ]] && return
     "$tool" train "$1.bin" ${feeds[$1]} --threads 1 --seed 3 --steps 4 --accumulate "$2" --log "one.$1.$2.jsonl" \
@@ -117,6 +119,22 @@ for flow in "d_step{accumulate=2}*3 g_step{accumulate=2}|d_step*3 g_step" \
         fail "flow ${flow#*|}: exit $?: $(cat err)"
     alike one.flow many.flow "$flow"
 done
+
+# Flows of other models: five critic steps of a WGAN-GP on five batches, a GAN whose discriminator computes in
+# bf16 on four micro-batches and its generator in f32, a model that is trained twice on each batch.
+flow_of() { # model, flow of one rank, of two, option...
+    local model=$1 one=$2 two=$3
+    shift 3
+    "$tool" train "$model.bin" ${feeds[$model]} --threads 1 --seed 3 --steps 2 --flow "$one" "$@" --log one.flow.jsonl \
+        -o one.flow >/dev/null || fail "flow $one of $model: alone"
+    ranks 2 train "$model.bin" ${feeds[$model]} --threads 1 --seed 3 --steps 2 --flow "$two" "$@" --log many.flow.jsonl \
+        -o many.flow || fail "flow $two of $model: exit $?: $(cat err)"
+    alike one.flow many.flow "$two $*"
+    echo "$model on 2 ranks by flow $two $*: done"
+}
+flow_of wgan_gp "d_step{accumulate=2}*5 g_step{accumulate=2}" "d_step*5 g_step"
+flow_of dcgan28 "d_step{accumulate=8} g_step{accumulate=2}" "d_step{accumulate=4} g_step" --precision d_step:bf16
+flow_of convnet_twice "plain{accumulate=2} augmented{accumulate=2}" "plain augmented"
 
 # The whole state of a training: the file of one rank, to the byte, and any world goes on from it.
 state=("${data[@]}" --threads 1 --optimizer-state --steps 2)

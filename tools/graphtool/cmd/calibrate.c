@@ -82,7 +82,7 @@ const command command_calibrate = {
     .name = "calibrate",
     .summary = "Times a GPU's algorithms for the nodes of a model and writes the fastest as a table",
     .takes_model = true,
-    .options = "graph batch threads isa device deterministic tf32 dtype output",
+    .options = "graph batch threads isa device deterministic tf32 dtype precision output",
     .details =
         "Use the table with --calibration=FILE; it is valid for one model, batch size and kind of GPU.",
     .example = "graphtool calibrate gpt2_124m.bin --dtype=bf16 -o h200.calibration",

@@ -41,7 +41,7 @@ typedef struct option_row {
     size_t offset;    /* of the field in struct options */
     int64_t min, max; /* OPTION_INT; OPTION_REAL: above 0, up to max unless that is 0 */
     const char *help;
-    const char *const *words; /* OPTION_WORD */
+    const char *const *words; /* OPTION_WORD, or behind the last gap of OPTION_LIST */
     option_sharing sharing;
 } option_row;
 
@@ -102,6 +102,8 @@ static const option_row rows[] = {
      "on a GPU: launch node by node instead of replaying captured graphs"},
     {"dtype", 0, "NAME", OPTION_WORD, F(dtype), 0, 0,
      "type of matrix products, convolutions and attention: f32, bf16 or f16 (f32)", option_dtypes},
+    {"precision", 0, "PATH:TYPE", OPTION_LIST, F(precision), 0, 0,
+     "the same for a graph, a scope or a scope of one graph: d_step:bf16, generator/out:f32", option_dtypes},
     {"flow", 0, "FLOW", OPTION_TEXT, F(flow), 0, 0,
      "the flow to run: a name, or steps like \"d_step*5 g_step{accumulate=4}\" (train)"},
     {"accumulate", 0, "K", OPTION_INT, F(accumulate), 1, 65536,
@@ -275,6 +277,10 @@ static int value_set(const command *c, const option_row *row, const char *value,
         snprintf(rule, sizeof rule, "%s is needed", row->argument);
         if (!right || (right == value && gap == '=') || (!right[1] && !is_rename))
             return refuse(c, row, value, rule);
+        if (row->words && !is_one_of(strrchr(value, gap) + 1, row->words)) {
+            words_text(row->words, rule);
+            return refuse(c, row, value, rule);
+        }
         if (list->n == OPTIONS_MAX_DATA) return refuse(c, row, value, "too many of them");
         list->v[list->n++] = value;
         return -1;

@@ -28,7 +28,7 @@ typedef struct options {
     const struct command *command; /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
     double lr, bucket_cap_mb, timeout;
-    text_list data, val_data, ddp, rename;
+    text_list data, val_data, ddp, rename, precision;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
         no_capture, bytes;
@@ -37,7 +37,7 @@ typedef struct options {
 } options;
 
 /* Options that several commands take; each name is a row of options.c. */
-#define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype "
+#define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype precision "
 #define OPTIONS_SPREAD  "flow accumulate ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
 #define OPTIONS_FEED    "data weights rename partial check no-capture seed launcher "
 #define OPTIONS_TALK    "timeout comm " /* communication between ranks */

@@ -49,7 +49,7 @@ static const struct rule {
     {"eval predict", "seed", DRAWS, NULL},
     {NULL, "rank", OTHER, "world"},
     {NULL, "tf32 calibration no-capture comm deterministic", CUDA, NULL},
-    {"dot", "threads isa device dtype accumulate world ddp zero shard bucket-cap-mb serial", COMPILED, NULL},
+    {"dot", "threads isa device dtype precision accumulate world ddp zero shard bucket-cap-mb serial", COMPILED, NULL},
     {"dot", "depth", NO_OTHER, "view=plan"},
     {"dot", "all", NO_OTHER, "view=program"},
     {"dot", "all", NO_OTHER, "view=plan"},

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16}; /* by option_dtypes */
+
 /* Applies --ddp PATH:FIELDS in order: a later one adds to an earlier one of the same path. */
 static bool apply_ddp(weft_model *m, const text_list *ddp) {
     for (int i = 0; i < ddp->n; i++) {
@@ -23,6 +25,20 @@ static bool apply_ddp(weft_model *m, const text_list *ddp) {
         if (!path) return false;
         /* the function, not the macro: errors must not name a source line of this file */
         weft_status status = (weft_ddp_text)(m, path, colon + 1);
+        free(path);
+        if (status) return false;
+    }
+    return true;
+}
+
+/* Applies --precision PATH:TYPE. The last ':' counts: no type has one. */
+static bool apply_precision(weft_model *m, const text_list *precision) {
+    for (int i = 0; i < precision->n; i++) {
+        const char *colon = strrchr(precision->v[i], ':');
+        char *path = strndup(precision->v[i], (size_t)(colon - precision->v[i]));
+        if (!path) return false;
+        int type = option_choice(colon + 1, option_dtypes);
+        weft_status status = (weft_precision)(m, path, precisions[type]);
         free(path);
         if (status) return false;
     }
@@ -68,7 +84,7 @@ weft_model *tool_load(const options *o, int *status) {
         *status = wrong;
         weft_model_free(m);
         m = NULL;
-    } else if (!apply_ddp(m, &o->ddp) || !apply_flow(m, o->flow)) {
+    } else if (!apply_ddp(m, &o->ddp) || !apply_precision(m, &o->precision) || !apply_flow(m, o->flow)) {
         *status = weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
         weft_model_free(m);
         m = NULL;
@@ -95,7 +111,6 @@ weft_device tool_device(const options *o) {
 
 /* Translates the options that are one of a few words. */
 static void words_of(const options *o, weft_compile_options *into) {
-    static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
     into->isa = (weft_isa)option_choice(o->isa, option_isas);
     into->precision = precisions[option_choice(o->dtype, option_dtypes)];
     into->shard = (weft_shard)option_choice(o->shard, option_shards);
