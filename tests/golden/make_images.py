@@ -41,8 +41,8 @@ def png16(path, image):
 
 
 def make(folder):
-    one, two, deep = folder / "b_jpeg", folder / "a_png", folder / "c_deep"
-    for f in (one, two, deep / "in" / "er", deep / "in-2"):
+    one, two = folder / "b_jpeg", folder / "a_png"
+    for f in (two, one / "in" / "er", one / "in-2"):
         f.mkdir(parents=True, exist_ok=True)
     rgb = lambda w, h, seed: Image.fromarray(picture(w, h, 3, seed))
     Image.fromarray(picture(37, 29, 1, 1)[..., 0]).save(two / "grey.png")
@@ -55,8 +55,8 @@ def make(folder):
     png16(two / "sixteen.png", picture(30, 26, 3, 8))
     png16(two / "sixteen_grey.png", picture(28, 31, 1, 13)[..., 0])
     rgb(24, 24, 9).save(two / "same.png")
-    for seed, name in enumerate(("z.png", "in/b.png", "in/er/a.png", "in-2/c.png"), 14):
-        rgb(12, 10, seed).save(deep / name)
+    for seed, name in enumerate(("in/b.png", "in/er/a.png", "in-2/c.png"), 14):
+        rgb(12, 10, seed).save(one / name)
     rgb(61, 47, 10).save(one / "photo.jpg", quality=90)
     rgb(30, 50, 11).save(one / "progressive.jpeg", quality=60, progressive=True)
     Image.fromarray(picture(44, 40, 1, 12)[..., 0]).save(one / "grey.jpg", quality=85)
