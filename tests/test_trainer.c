@@ -339,6 +339,73 @@ TEST(epochs_and_iterations_both_limit_a_step_of_ones_own) {
 }
 
 /* An output of one number for each class looks like rows only where a batch has as many. */
+/* One batch ten times, then three of which an epoch of eleven has one. */
+static weft_status ten_and_three(weft_trainer *t, void *user, weft_error *error) {
+    int64_t n = weft_trainer_progress(t)->iteration == 10 ? 3 : 1;
+    weft_status status = WEFT_OK;
+    (void)user;
+    while (!status && n--) status = weft_trainer_run(t, "a", WEFT_FLOW_NEXT, error);
+    return status;
+}
+
+TEST(an_epoch_that_ends_within_a_step_has_its_hooks_and_samples) {
+    weft_error e = {0};
+    notes n = {.text = ""};
+    weft_model *m = build();
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA,
+                                                            .val = DATA,
+                                                            .epochs = 2,
+                                                            .iterations = 11,
+                                                            .train_step = ten_and_three,
+                                                            .n_hooks = 1,
+                                                            .hooks = &NOTES(&n)});
+    CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    const weft_progress *p = weft_trainer_progress(t);
+    CHECK_SAYS(p->samples == 13 * BATCH && p->train.samples == 3 * BATCH, "%lld and %lld samples",
+               (long long)p->samples, (long long)p->train.samples);
+    CHECK_HOLDS(n.text, "before_iteration 0.10\nbefore_val 0.10\nafter_val 0.10\nafter_epoch 0.10\n"
+                        "before_epoch 1.10\nafter_iteration 1.11\nbefore_val 1.11\nafter_val 1.11\n"
+                        "after_epoch 1.11\nafter_run 1.11\n");
+    weft_trainer_free(t);
+    /* Crossing the last epoch's end ends the run. */
+    t = trainer_of(m, &(weft_trainer_options){.train = DATA, .epochs = 1, .train_step = ten_and_three});
+    CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_progress(t)->iteration == 11);
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* Two epochs, saved with all state, and two more by a new trainer: the bits of four. */
+TEST(a_resumed_training_goes_on_with_its_epochs) {
+    static const char file[] = "/tmp/weft_trainer_epochs.safetensors";
+    weft_error e = {0};
+    weft_model *m = weft_model_new("m");
+    weft_model_batch(m, BATCH);
+    weft_graph *g = weft_graph_new(m, "a", WEFT_TRAIN);
+    weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1));
+    weft_minimize(
+        loss, "",
+        &(weft_optimizer){.type = "adam",
+                          .lr = 1e-2,
+                          .schedule = {{WEFT_SCHEDULE_EXPONENTIAL, .gamma = 0.5, .by_epoch = true}}});
+    weft_output(loss, "loss");
+    weft_trainer *first = trainer_of(m, &(weft_trainer_options){.seed = 3, .train = DATA, .epochs = 2});
+    weft_trainer *second = trainer_of(m, &(weft_trainer_options){.seed = 3, .train = DATA, .epochs = 2});
+    weft_trainer *whole = trainer_of(m, &(weft_trainer_options){.seed = 3, .train = DATA, .epochs = 4});
+    CHECK_SAYS(weft_trainer_fit(first, &e) == WEFT_OK && weft_trainer_fit(whole, &e) == WEFT_OK, "%s",
+               e.text);
+    CHECK_SAYS(weft_trainer_save(first, file, true, &e) == WEFT_OK &&
+                   weft_weights_load(weft_trainer_store(second), file, &e) == WEFT_OK,
+               "%s", e.text);
+    CHECK_SAYS(weft_trainer_fit(second, &e) == WEFT_OK && weft_trainer_progress(second)->epoch == 2, "%s",
+               e.text);
+    CHECK(stores_equal(weft_trainer_store(second), weft_trainer_store(whole)));
+    weft_trainer_free(first);
+    weft_trainer_free(second);
+    weft_trainer_free(whole);
+    weft_model_free(m);
+    unlink(file);
+}
+
 TEST(predictions_need_rows_of_samples) {
     weft_error e = {0};
     weft_model *m = weft_model_new("m");
@@ -482,7 +549,9 @@ SUITE("trainer",
       {T(a_flow_gives_the_bits_of_a_loop_by_hand), T(a_step_of_ones_own_gives_the_same_bits),
        T(wrong_steps_are_told), T(hooks_are_called_at_every_point_in_order),
        T(a_stopped_training_goes_on_to_the_same_bits), T(a_hook_that_fails_ends_the_loop),
-       T(an_epoch_that_was_left_at_its_end_is_ended), T(epochs_and_iterations_both_limit_a_step_of_ones_own),
+       T(an_epoch_that_was_left_at_its_end_is_ended),
+       T(an_epoch_that_ends_within_a_step_has_its_hooks_and_samples),
+       T(a_resumed_training_goes_on_with_its_epochs), T(epochs_and_iterations_both_limit_a_step_of_ones_own),
        T(predictions_need_rows_of_samples), T(validation_counts_every_sample_once),
        T(predictions_are_rows_in_the_order_of_samples), T(numbers_that_are_none_end_the_training),
        T(every_option_of_a_trainer_has_a_default_or_an_error)})

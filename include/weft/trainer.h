@@ -117,9 +117,9 @@ typedef struct weft_trainer_options {
     /** Of the plan that trains; world and rank are those of `comm`. With `graph`, that of an evaluation, the
      * trainer validates, tests and predicts, and does not train. */
     weft_compile_options compile;
-    const weft_env *env;    /**< memory, files and log of the trainer itself; NULL: the usual ones */
-    weft_comm *comm;        /**< the ranks that train together; NULL: one */
-    uint64_t seed;          /**< of initial values and of the order of samples */
+    const weft_env *env; /**< memory, files and log of the trainer itself; NULL: the usual ones */
+    weft_comm *comm;     /**< the ranks that train together; NULL: one */
+    uint64_t seed;       /**< of initial values and of the order of samples */
     /** What the flow runs on, in a new random order each epoch. An input "draws" that nothing feeds gets
      * random numbers by sample (preprocess.h). */
     weft_dataset train;
@@ -132,7 +132,9 @@ typedef struct weft_trainer_options {
     /** What validations and tests measure beside the numbers that their graphs give. They become the
      * trainer's. */
     const weft_evaluator *evaluators;
-    int64_t epochs;         /**< 0: as many as `iterations` need, or 1 */
+    /** 0: as many as `iterations` need, or 1. Where the store has the training state of an earlier run and a
+     * schedule counts epochs, these come after that run's: schedules and the order of samples go on. */
+    int64_t epochs;
     int64_t iterations;     /**< most iterations; 0: those of the epochs */
     int64_t val_epochs;     /**< validates after every so many epochs and the last; 0: 1; -1: never */
     int64_t val_iterations; /**< validates after every so many iterations, too; 0: not */
@@ -141,7 +143,8 @@ typedef struct weft_trainer_options {
     int64_t metrics_every;
     bool keep_going; /**< NaN and infinities do not end the training */
     /** Runs instead of the flow in each iteration, by calls of weft_trainer_run(): for what a flow cannot
-     * say. NULL: the flow. */
+     * say. NULL: the flow. Where it takes more batches than the epoch has left, the epoch ends within it,
+     * with validation and hooks, and the next one begins. */
     weft_status (*train_step)(weft_trainer *trainer, void *user, weft_error *error);
     void *user;             /**< the second argument of train_step */
     int n_hooks;            /**< number of hooks */

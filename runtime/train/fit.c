@@ -13,27 +13,42 @@ double trainer_clock(void) {
 
 /* ---- an iteration ---- */
 
-/* Whether a schedule counts epochs: its optimizer then has the number among its state. */
-static bool counts_epochs(const weft_store *store) {
+/* The number of the epoch that a schedule counts, among its optimizer's state; NULL: none does. */
+static const char *epoch_path(const weft_store *store) {
     static const char head[] = "optimizer.", tail[] = "/epoch";
     const char *path;
     for (int i = 0; (path = weft_store_path(store, i)); i++) {
         size_t n = strlen(path), t = sizeof tail - 1;
-        if (strncmp(path, head, sizeof head - 1) == 0 && n > t && strcmp(path + n - t, tail) == 0)
-            return true;
+        if (strncmp(path, head, sizeof head - 1) == 0 && n > t && strcmp(path + n - t, tail) == 0) break;
     }
-    return false;
+    return path;
+}
+
+/* Epochs that had ended when the state that was loaded was saved: schedules and the order of samples go on
+ * with the next one. */
+static weft_status resume_epoch(weft_trainer *t, const char *path, weft_error *error) {
+    double saved = 0;
+    weft_status status = path ? weft_store_get(t->store, path, &saved, sizeof saved, error) : WEFT_OK;
+    t->first_epoch = saved >= 0 && saved < 0x1p53 ? (int64_t)saved : 0;
+    t->has_begun = !status;
+    return status;
 }
 
 /* What is in flight must have read the last number of the epoch before it changes. */
+static weft_status show_epoch(weft_trainer *t, int64_t epoch, weft_error *error) {
+    if (!epoch_path(t->store)) return WEFT_OK;
+    weft_status status = weft_sync(t->session, error);
+    return status ? status : weft_store_set_epoch(t->store, t->first_epoch + epoch, error);
+}
+
 weft_status trainer_next_epoch(weft_trainer *t, weft_error *error) {
+    weft_status status = t->has_begun ? WEFT_OK : resume_epoch(t, epoch_path(t->store), error);
+    if (status) return status;
     if (t->is_in_epoch) t->progress.epoch++;
     t->is_in_epoch = true;
-    batches_epoch(&t->data, t->progress.epoch);
+    batches_epoch(&t->data, t->first_epoch + t->progress.epoch);
     t->begin = 0;
-    if (!counts_epochs(t->store)) return WEFT_OK;
-    weft_status status = weft_sync(t->session, error);
-    return status ? status : weft_store_set_epoch(t->store, t->progress.epoch, error);
+    return show_epoch(t, t->progress.epoch, error);
 }
 
 /* Whether the epoch has batches left for the next iteration. */
@@ -51,11 +66,10 @@ static weft_status check_metrics(const weft_trainer *t, weft_error *error) {
 }
 
 /* Batches that this iteration took are samples of all ranks. */
-static void count_samples(weft_trainer *t, int64_t epoch, int64_t begin) {
-    int64_t taken = t->begin - (t->progress.epoch == epoch ? begin : 0);
-    if (taken > t->most_taken) t->most_taken = taken;
-    t->progress.train.samples = taken * t->data.rows;
-    t->progress.samples += taken * t->data.rows;
+static void count_samples(weft_trainer *t) {
+    if (t->taken > t->most_taken) t->most_taken = t->taken;
+    t->progress.train.samples = t->taken * t->data.rows;
+    t->progress.samples += t->taken * t->data.rows;
     t->progress.iteration++;
 }
 
@@ -71,16 +85,16 @@ static weft_status agree(weft_trainer *t, weft_error *error) {
 
 static weft_status iterate(weft_trainer *t, weft_error *error) {
     int64_t every = t->options.metrics_every > 1 ? t->options.metrics_every : 1;
-    int64_t epoch = t->progress.epoch, begin = t->begin;
     t->fetches = (t->progress.iteration + 1) % every == 0;
     t->micro_each = 0;
+    t->taken = 0;
     t->is_in_step = true;
     metrics_clear(&t->metrics);
     weft_status status =
         t->options.train_step ? t->options.train_step(t, t->options.user, error) : flow_run(t, error);
     t->is_in_step = false;
     if (status) return status;
-    count_samples(t, epoch, begin);
+    count_samples(t);
     if (t->fetches) return agree(t, error);
     t->progress.train.n = 0;
     return WEFT_OK;
@@ -144,7 +158,7 @@ static weft_status validate(weft_trainer *t, weft_error *error) {
 static bool is_done(const weft_trainer *t) {
     const weft_progress *p = &t->progress;
     if (p->iterations && p->iteration >= p->iterations) return true;
-    return t->options.epochs && !t->is_in_epoch && p->epoch >= t->options.epochs;
+    return t->options.epochs && p->epoch >= t->options.epochs;
 }
 
 /* Whether the present epoch is the run's last one. */
@@ -152,15 +166,27 @@ static bool is_last(const weft_trainer *t) {
     return is_done(t) || (t->options.epochs && t->progress.epoch + 1 >= t->options.epochs);
 }
 
-/* The last epoch of a run may be cut short. */
+/* The last epoch of a run may be cut short. What is saved from here on has the number of the next one. */
 static weft_status end_epoch(weft_trainer *t, bool is_whole, weft_error *error) {
     int64_t every = t->options.val_epochs ? t->options.val_epochs : 1;
     bool is_due = every > 0 && ((t->progress.epoch + 1) % every == 0 || is_last(t));
     weft_status status = check_weights(t, error);
     if (!status && is_due && t->validated != t->progress.iteration) status = validate(t, error);
+    if (!status && is_whole) status = show_epoch(t, t->progress.epoch + 1, error);
     if (!status) status = hooks_call(t, WEFT_AFTER_EPOCH, error);
     if (!status && is_whole) t->progress.epoch++, t->is_in_epoch = false;
     return status;
+}
+
+static weft_status begin_epoch(weft_trainer *t, weft_error *error) {
+    weft_status status = trainer_next_epoch(t, error);
+    return status ? status : hooks_call(t, WEFT_BEFORE_EPOCH, error);
+}
+
+weft_status trainer_cross_epoch(weft_trainer *t, weft_error *error) {
+    if (!t->is_in_fit) return trainer_next_epoch(t, error);
+    weft_status status = end_epoch(t, true, error);
+    return status ? status : begin_epoch(t, error);
 }
 
 /* ---- the loop ---- */
@@ -170,10 +196,7 @@ static weft_status one(weft_trainer *t, weft_error *error) {
     int64_t every = t->options.val_iterations;
     if (t->is_in_epoch && !has_room(t))
         return end_epoch(t, true, error); /* what an error left, or single steps */
-    if (!t->is_in_epoch) {
-        status = trainer_next_epoch(t, error);
-        if (!status) status = hooks_call(t, WEFT_BEFORE_EPOCH, error);
-    }
+    if (!t->is_in_epoch) status = begin_epoch(t, error);
     if (!status) status = hooks_call(t, WEFT_BEFORE_ITERATION, error);
     if (!status) status = iterate(t, error);
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
@@ -197,7 +220,9 @@ weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {
     t->start = trainer_clock();
     t->seconds = t->progress.seconds;
     status = hooks_call(t, WEFT_BEFORE_RUN, error);
+    t->is_in_fit = true;
     while (!status && !t->stops && !is_done(t)) status = one(t, error);
+    t->is_in_fit = false;
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
     weft_status after = hooks_call(t, WEFT_AFTER_RUN, status ? &last : error);
     return status ? status : after;

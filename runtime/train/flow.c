@@ -128,6 +128,7 @@ static void take(weft_trainer *t, const bound *r) {
     t->micro_begin = t->begin;
     t->micro_each = r->accumulate;
     t->begin += (int64_t)r->accumulate * t->progress.world;
+    t->taken += (int64_t)r->accumulate * t->progress.world;
 }
 
 /* Numbers of the batches that this rank reads in an iteration that begins at batch `begin`, at most `most`,
@@ -184,7 +185,7 @@ static weft_status take_new(weft_trainer *t, const bound *r, weft_error *error) 
             return kit_fail(error, WEFT_DATA,
                             "trainer: graph %s takes %lld batches on all ranks, the data have %lld", r->graph,
                             (long long)needs, (long long)batches_count(&t->data));
-        weft_status status = trainer_next_epoch(t, error);
+        weft_status status = trainer_cross_epoch(t, error);
         if (status) return status;
     }
     take(t, r);

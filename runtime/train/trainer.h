@@ -228,9 +228,13 @@ struct weft_trainer {
     bool is_in_epoch, is_in_step;
     int64_t begin;                   /* batches of the epoch that were taken, on all ranks */
     int64_t micro_begin, micro_each; /* those that the last step took: the first, and how many on each rank */
+    int64_t taken;                   /* by the present iteration, on all ranks */
     int64_t most_taken;              /* by any iteration: the guess for the next one of train_step's */
     bool fetches;                    /* its metrics are due */
+    int64_t first_epoch; /* epochs that an earlier training had ended: added for schedules and data */
+    bool has_begun;      /* first_epoch is known */
     /* of the loop */
+    bool is_in_fit;
     int64_t validated;      /* iterations that had run at the last validation; -1: none yet */
     double start, seconds;  /* when weft_trainer_fit() began, and what earlier calls took */
     atomic_bool is_stopped; /* on this rank */
@@ -254,8 +258,10 @@ weft_status hooks_check(const weft_trainer *t, weft_error *error);
 /* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
 const char *model_graph(const weft_model *m, const char *name);
 double trainer_clock(void); /* seconds (fit.c) */
-/* Begins the next epoch (fit.c). */
+/* Begins the next epoch; the second one, within an iteration, ends the present one first, with all that the
+ * loop does then (fit.c). */
 weft_status trainer_next_epoch(weft_trainer *t, weft_error *error);
+weft_status trainer_cross_epoch(weft_trainer *t, weft_error *error);
 /* WEFT_ORDER when the trainer is for an evaluation (trainer.c). */
 weft_status trainer_check_trains(const weft_trainer *t, weft_error *error);
 
