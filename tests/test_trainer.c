@@ -499,6 +499,65 @@ TEST(numbers_that_are_none_end_the_training) {
     weft_model_free(m);
 }
 
+/* ---- counting ---- */
+
+/* What the optimizer itself counted in the training. */
+static int64_t updates_of(const weft_trainer *t, const char *path) {
+    double steps = -1;
+    CHECK(weft_store_get(weft_trainer_store(t), path, &steps, sizeof steps, NULL) == WEFT_OK);
+    return (int64_t)steps;
+}
+
+TEST(runs_are_counted_before_the_training_as_it_makes_them) {
+    static const struct {
+        const char *flow;
+        weft_trainer_options how;
+    } rows[] = {
+        {"a b", {.train = DATA, .epochs = 3}},
+        {"a b", {.train = DATA, .epochs = 3, .iterations = 5}},
+        {"a b", {.train = DATA, .compile.accumulate = 2}},
+        {"a*2 b", {.train = DATA, .epochs = 3}},
+        {"0-6: a; 7-: a*2 b{accumulate=1}", {.train = DATA, .epochs = 3}},
+        {"0-6: a; 7-: a*2 b*3", {.train = DATA, .epochs = 30, .iterations = 9}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t a = -1, b = -1, all = -1;
+        weft_error e = {0};
+        weft_model *m = build();
+        weft_flow(m, rows[i].flow);
+        CHECK_SAYS(!weft_trainer_count(m, &rows[i].how, "a", &a, &e), "%s", e.text);
+        CHECK(!weft_trainer_count(m, &rows[i].how, "b", &b, &e));
+        CHECK(!weft_trainer_count(m, &rows[i].how, NULL, &all, &e));
+        weft_trainer *t = trainer_of(m, &rows[i].how);
+        CHECK_SAYS(!weft_trainer_fit(t, &e), "%s", e.text);
+        int64_t ran_a = updates_of(t, "optimizer.adam:left/step"),
+                ran_b = updates_of(t, "optimizer.adam:right/step");
+        CHECK_SAYS(a == ran_a && b == ran_b && all == weft_trainer_progress(t)->iteration,
+                   "row %zu: counted %lld, %lld, ran %lld, %lld", i, (long long)a, (long long)b,
+                   (long long)ran_a, (long long)ran_b);
+        weft_trainer_free(t);
+        weft_model_free(m);
+    }
+}
+
+TEST(what_cannot_be_counted_is_told) {
+    int64_t runs = -1;
+    weft_error e = {0};
+    weft_model *m = build();
+    weft_trainer_options how = {.train = DATA};
+    CHECK(weft_trainer_count(m, &how, "val", &runs, &e) == WEFT_OK && runs == 0);
+    CHECK(weft_trainer_count(m, &how, "c", &runs, &e) == WEFT_NAME);
+    CHECK(weft_trainer_count(m, &how, "a", NULL, &e) == WEFT_ARGUMENT);
+    CHECK(weft_trainer_count(m, NULL, "a", &runs, &e) == WEFT_ARGUMENT);
+    CHECK(weft_trainer_count(NULL, &how, "a", &runs, NULL) == WEFT_ARGUMENT);
+    how.train_step = two_and_one;
+    CHECK(weft_trainer_count(m, &how, NULL, &runs, &e) == WEFT_ORDER);
+    how.iterations = 7;
+    CHECK(weft_trainer_count(m, &how, NULL, &runs, &e) == WEFT_OK && runs == 7);
+    CHECK(weft_trainer_count(m, &how, "a", &runs, &e) == WEFT_ORDER);
+    weft_model_free(m);
+}
+
 /* ---- options ---- */
 
 TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
@@ -554,4 +613,6 @@ SUITE("trainer",
        T(a_resumed_training_goes_on_with_its_epochs), T(epochs_and_iterations_both_limit_a_step_of_ones_own),
        T(predictions_need_rows_of_samples), T(validation_counts_every_sample_once),
        T(predictions_are_rows_in_the_order_of_samples), T(numbers_that_are_none_end_the_training),
+       T(runs_are_counted_before_the_training_as_it_makes_them), T(what_cannot_be_counted_is_told),
+       T(runs_are_counted_before_the_training_as_it_makes_them), T(what_cannot_be_counted_is_told),
        T(every_option_of_a_trainer_has_a_default_or_an_error)})

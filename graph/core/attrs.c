@@ -2,6 +2,7 @@
  * struct that op->attrs describes. A field that is not given parses as zero; fields that are zero are not
  * printed, but for kinds DTYPE and KEY. */
 #include "graph/core/error.h"
+#include "graph/core/nearest.h"
 #include "graph/core/op.h"
 #include "graph/core/table.h"
 
@@ -434,6 +435,13 @@ bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char
     return attrs_change(at, " ", op, attrs, a, why);
 }
 
+static void say_unknown(const weft_op *op, const char *name, size_t length, char why[200]) {
+    nearest near = nearest_to(name, length);
+    for (const op_attr *f = op->attrs; f && f->name; f++) nearest_try(&near, f->name);
+    snprintf(why, 200, "%s has no attribute '%.*s'%s%s%s", op->name, length < 40 ? (int)length : 40, name,
+             near.name ? ": the nearest is '" : "", near.name ? near.name : "", near.name ? "'" : "");
+}
+
 /* Stops, with true, at the first word that is not `name=...`: the caller reads on from there. A name that the
  * op lacks, a name given twice and an unreadable value are errors. */
 bool attrs_change(const char **at, const char *between, const weft_op *op, void *attrs, arena *a,
@@ -445,7 +453,7 @@ bool attrs_change(const char **at, const char *between, const weft_op *op, void 
         if (p[n] != '=' || !((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'))) return true;
         const op_attr *f = attr_find(op, p, n);
         if (!f) {
-            snprintf(why, 200, "%s has no attribute '%.*s'", op->name, n < 40 ? (int)n : 40, p);
+            say_unknown(op, p, n, why);
             return false;
         }
         uint64_t bit = (uint64_t)1 << ((f - op->attrs) & 63);

@@ -50,6 +50,7 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
 #define weft_flow(model, ...) weft_flow(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_flow_named(model, ...) weft_flow_named(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_precision(model, ...) weft_precision(WEFT_HERE_MODEL(model), __VA_ARGS__)
+#define weft_optimizer_text(model, ...) weft_optimizer_text(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_freeze(model, ...) weft_freeze(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_ddp(model, ...) weft_ddp(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_ddp_text(model, ...) weft_ddp_text(WEFT_HERE_MODEL(model), __VA_ARGS__)

@@ -108,6 +108,18 @@ typedef struct weft_optimizer {
  * optimizer or both with one.) `*optimizer` is copied. */
 WEFT_API weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *optimizer);
 
+/** Changes settings of an optimizer in all weft_minimize() calls before it that have it: for a model that was
+ * loaded. `name` is weft_optimizer.name, or a pattern of weft_minimize(); NULL or "": every optimizer.
+ * `settings` are NAME=VALUE, with blanks or commas between: number fields and flags of weft_optimizer (0 or
+ * 1), and `schedule`, which is quoted and as weft_schedule_text() reads it; "" is none. 0 is 0 here, and what
+ * is not named stays as it is. This is also the language of dumps.
+ *
+ *     weft_optimizer_text(model, "generator", "lr=1e-4 clip_norm=1 schedule=\"cosine:0-9000,warmup=500\"");
+ *
+ * Errors stick, like a builder's: a name that no optimizer has (WEFT_NAME); a text that cannot be read, a
+ * value out of its range, and a field that the optimizer does not have (WEFT_ARGUMENT). */
+WEFT_API weft_status weft_optimizer_text(weft_model *model, const char *name, const char *settings);
+
 /* ---- an optimizer of one's own ---- */
 
 enum {

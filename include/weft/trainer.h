@@ -155,6 +155,13 @@ typedef struct weft_trainer_options {
  * All mistakes in names, shapes and sizes are found here. NULL on failure; the hooks are freed then, too. */
 WEFT_API weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_options *options,
                                         weft_error *error);
+/** How often `graph` runs (NULL: how many iterations there are) in a training of these options, which is how
+ * often the optimizers in it update, without those that f16 skips: for schedules that end with the training.
+ * Only the flow is compiled, and hooks stay the caller's. In a world it is collective. 0 for a graph that the
+ * flow does not have. WEFT_ORDER where it cannot be known: with options.train_step and without
+ * options.iterations. */
+WEFT_API weft_status weft_trainer_count(const weft_model *model, const weft_trainer_options *options,
+                                        const char *graph, int64_t *runs, weft_error *error);
 /** Closes the session, frees store, plans and hooks. NULL is fine. */
 WEFT_API void weft_trainer_free(weft_trainer *trainer);
 
@@ -163,8 +170,9 @@ WEFT_API void weft_trainer_free(weft_trainer *trainer);
  * parameter is NaN or infinite: no later iteration runs, and what was before is lost only as far as it was
  * updated. */
 WEFT_API weft_status weft_trainer_fit(weft_trainer *trainer, weft_error *error);
-/** What went wrong without ending the loop: weights or last metrics that are not finite (WEFT_DATA, with
- * options.keep_going), or what a hook could not do, such as a log on a full disk. */
+/** What is wrong now: weights or last metrics that are not finite (WEFT_DATA), which end weft_trainer_fit()
+ * unless options.keep_going is set; or what a hook could not do without ending it, such as a log on a full
+ * disk. */
 WEFT_API weft_status weft_trainer_check(const weft_trainer *trainer, weft_error *error);
 /** Ends weft_trainer_fit() after the present iteration; in a world after one that all ranks then have begun.
  * It may be called from a hook, another thread, or a signal handler. */

@@ -105,6 +105,18 @@ weft_status flow_count(const weft_trainer *t, int64_t epochs, int64_t *iteration
     return WEFT_OK;
 }
 
+int64_t flow_runs(const weft_trainer *t, const char *graph) {
+    int64_t runs = 0, next, last = t->progress.iterations;
+    for (int64_t now = 0; now < last; now = next) {
+        weft_flow_step s;
+        next = next_change(t, now);
+        if (next > last) next = last;
+        for (int i = 0; weft_plan_iteration(t->plan, now, i, &s); i++)
+            if (strcmp(s.graph, graph) == 0) runs += (next - now) * s.repeat;
+    }
+    return runs;
+}
+
 /* ---- running ---- */
 
 /* One run of a graph: its micro-batches, after the last of which it updates. */

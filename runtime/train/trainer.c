@@ -71,8 +71,7 @@ static weft_status open_plan(weft_trainer *t, weft_error *error) {
     double start = trainer_clock();
     t->plan = weft_compile(t->model, how, error);
     t->progress.compile_seconds = trainer_clock() - start;
-    if (!t->plan || !(t->store = weft_store_new(t->plan, t->options.seed, error))) return error->status;
-    return WEFT_OK;
+    return t->plan ? WEFT_OK : error->status;
 }
 
 /* The batch of the flow's graphs. */
@@ -173,11 +172,26 @@ static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
 
 static weft_status open_all(weft_trainer *t, weft_error *error) {
     weft_status status = open_plan(t, error);
+    if (!status && !(t->store = weft_store_new(t->plan, t->options.seed, error))) status = error->status;
     if (!status && !t->options.compile.graph) status = open_training(t, error);
     return status ? status : open_evaluations(t, error);
 }
 
 /* ---- the public part ---- */
+
+/* A trainer without any part yet. */
+static weft_trainer *begin(const weft_model *model, const weft_trainer_options *options, weft_error *error) {
+    weft_trainer *t = model ? kit_new(options->env, sizeof *t) : NULL;
+    if (!model) kit_fail(error, WEFT_ARGUMENT, "trainer: the model is NULL");
+    if (model && !t) kit_no_memory(error, "trainer");
+    if (!t) return NULL;
+    *t = (weft_trainer){.env = options->env, .model = model, .options = *options, .validated = -1};
+    t->options.hooks = NULL, t->options.evaluators = NULL; /* until they are the trainer's */
+    t->metrics.env = t->env;
+    t->progress.world = options->comm ? options->comm->world : 1;
+    t->progress.rank = options->comm ? options->comm->rank : 0;
+    return t;
+}
 
 weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_options *options,
                                weft_error *error) {
@@ -186,24 +200,40 @@ weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_optio
     error = error ? error : &own;
     *error = (weft_error){0};
     if (!options) options = &none;
-    weft_trainer *t = model ? kit_new(options->env, sizeof *t) : NULL;
-    weft_status status = t       ? WEFT_OK
-                         : model ? kit_no_memory(error, "trainer")
-                                 : kit_fail(error, WEFT_ARGUMENT, "weft_trainer_new: the model is NULL");
-    if (t) {
-        *t = (weft_trainer){.env = options->env, .model = model, .options = *options, .validated = -1};
-        t->options.hooks = NULL, t->options.evaluators = NULL; /* until they are the trainer's */
-        t->metrics.env = t->env;
-        t->progress.world = options->comm ? options->comm->world : 1;
-        t->progress.rank = options->comm ? options->comm->rank : 0;
-        status = check_options(options, error);
-        if (!status) status = copy_lists(t, options, error);
-    }
+    weft_trainer *t = begin(model, options, error);
+    weft_status status = t ? check_options(options, error) : error->status;
+    if (!status) status = copy_lists(t, options, error);
     if (status && (!t || !t->owns)) free_lists(options);
     if (!status) status = open_all(t, error);
     if (!status) return t;
     weft_trainer_free(t);
     return NULL;
+}
+
+/* The programs of a plan that is not compiled further have the inputs, which tell the rows of a batch. */
+weft_status weft_trainer_count(const weft_model *model, const weft_trainer_options *options,
+                               const char *graph, int64_t *runs, weft_error *error) {
+    weft_error own = {0};
+    error = error ? error : &own;
+    *error = (weft_error){0};
+    if (!options || !runs)
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: options and room for the count are needed");
+    weft_trainer *t = begin(model, options, error);
+    if (!t) return error->status;
+    t->options.compile.stop_after = "programs";
+    weft_status status = check_options(options, error);
+    if (!status) status = trainer_check_trains(t, error);
+    if (!status && graph && !model_graph(model, graph))
+        status = kit_fail(error, WEFT_NAME, "trainer: the model has no graph '%.80s'", graph);
+    if (!status) status = open_plan(t, error);
+    if (!status) status = open_data(t, error);
+    if (!status) status = count(t, error);
+    if (!status && (!t->progress.iterations || (graph && t->options.train_step)))
+        status = kit_fail(error, WEFT_ORDER,
+                          "trainer: with options.train_step only options.iterations say how many there are");
+    if (!status) *runs = graph ? flow_runs(t, graph) : t->progress.iterations;
+    weft_trainer_free(t);
+    return status;
 }
 
 void weft_trainer_free(weft_trainer *t) {

@@ -246,6 +246,8 @@ struct weft_trainer {
 int64_t flow_takes(const weft_trainer *t, int64_t iteration);
 /* Iterations of so many epochs of the flow. */
 weft_status flow_count(const weft_trainer *t, int64_t epochs, int64_t *iterations, weft_error *error);
+/* Runs of a graph in all iterations. */
+int64_t flow_runs(const weft_trainer *t, const char *graph);
 /* Binds the graphs of the plan's flow. */
 weft_status flow_bind(weft_trainer *t, weft_error *error);
 /* Runs every step of an iteration. */

@@ -9,10 +9,14 @@ int main(void) {
         weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc")), 0, NULL, false);
         weft_output(loss, "loss");
         trains[i](loss);
-        weft_plan *plan = weft_compile(m, NULL, &error);
+        weft_plan *plan = weft_save(m, "m.bin", &error) ? NULL : weft_compile(m, NULL, &error);
         if (!plan) return fprintf(stderr, "%s\n", error.text), 1;
         weft_plan_free(plan);
         weft_model_free(m);
     }
+    weft_error error = {0};
+    weft_model *m = load_for_a_long_run("m.bin", &error);
+    if (!m || weft_model_error(m)->status) return fprintf(stderr, "%s\n", error.text), 1;
+    weft_model_free(m);
     return 0;
 }

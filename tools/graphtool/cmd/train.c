@@ -73,7 +73,8 @@ static int fit(training *t) {
     weft_status status = weft_trainer_fit(t->trainer, &error);
     signal(SIGINT, SIG_DFL);
     interrupted = NULL;
-    if (status != WEFT_DATA || strncmp(error.text, "step ", 5)) return status ? tool_error(&error) : -1;
+    bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, NULL) != WEFT_DATA;
+    if (status != WEFT_DATA || is_finite) return status ? tool_error(&error) : -1;
     tool_fail("%s: training stops, no weights are written (--keep-going continues)", error.text);
     return EXIT_WRONG;
 }

@@ -1,0 +1,18 @@
+/* nearest.h - the name that a misspelt one is nearest to, for errors that help. */
+#ifndef WEFT_GRAPH_CORE_NEAREST_H
+#define WEFT_GRAPH_CORE_NEAREST_H
+
+#include <stddef.h>
+
+typedef struct nearest {
+    const char *word; /* as it was written; it need not end in NUL */
+    size_t length;
+    const char *name; /* the best of those that were tried; NULL: none is near */
+    int distance;     /* of that name; smaller is nearer */
+} nearest;
+
+nearest nearest_to(const char *word, size_t length);
+/* Keeps `name` where it is nearer than those before it. It must live as long as it is used. */
+void nearest_try(nearest *n, const char *name);
+
+#endif

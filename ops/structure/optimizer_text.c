@@ -1,0 +1,157 @@
+/* optimizer_text.c - weft_optimizer_text: settings of a model's optimizers, changed by text. A `minimize`
+ * node keeps them as attributes, all filled in; so a change is a new value of an attribute, which holds the
+ * rules that it held when the node was made. Calls that share an optimizer are changed together, as they must
+ * agree. */
+#include "graph/core/minimize.h"
+#include "graph/core/nearest.h"
+#include "graph/core/schedule.h"
+#include "ops/kit/op_kit.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum readers { OWN, EVERY } readers;
+
+/* The numbers: who reads them, and their ranges. */
+static const struct number {
+    const char *name;
+    size_t at;
+    readers readers;
+    double most;
+} numbers[] = {
+#define REAL(name, field, readers, fallback, most, has_zero)                                                 \
+    {#name, offsetof(minimize_attrs, name), readers, most},
+#include "graph/core/minimize_list.h"
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+/* What a text may not change: what is trained, and by which optimizer. */
+static const char *const fixed[] = {"pattern", "type", "name", "groups"};
+
+static bool fail(weft_node *n, const char *what, const char *why) {
+    const minimize_attrs *a = n->attrs;
+    return model_fail(n->graph->model, NULL, WEFT_ARGUMENT, "optimizer %s: %s%s%s", SHOW(a->name), what,
+                      *what ? ": " : "", why);
+}
+
+/* ---- which nodes ---- */
+
+/* The next `minimize` node after n; NULL begins, and ends. */
+static weft_node *next_training(const weft_model *m, weft_node *n) {
+    const weft_graph *g = n ? n->graph : m->graphs;
+    for (n = n ? n->next : g ? g->first : NULL;; n = g->first) {
+        while (n && n->op != &weft_op_minimize) n = n->next;
+        if (n || !g || !(g = g->next)) return n;
+    }
+}
+
+/* Whether the optimizer `own` is meant by `name`, its own or the pattern of a call that has it. */
+static bool is_meant(const weft_model *m, const char *own, const char *name) {
+    bool is_name = false, is_pattern = false;
+    if (!*name) return true;
+    for (weft_node *n = NULL; (n = next_training(m, n));) {
+        const minimize_attrs *a = n->attrs;
+        is_name |= strcmp(a->name, name) == 0;
+        is_pattern |= strcmp(a->name, own) == 0 && strcmp(a->pattern ? a->pattern : "", name) == 0;
+    }
+    return is_name ? strcmp(own, name) == 0 : is_pattern;
+}
+
+/* Records which optimizers there are. */
+static void say_unknown(weft_model *m, const char *name) {
+    text known = {0};
+    nearest near = nearest_to(name, strlen(name));
+    for (weft_node *n = NULL; (n = next_training(m, n));) {
+        const minimize_attrs *a = n->attrs;
+        text_add(&known, "%s%s", known.length ? ", " : "it has ", a->name);
+        nearest_try(&near, a->name);
+        if (a->pattern && *a->pattern) nearest_try(&near, a->pattern);
+    }
+    char *all = text_detach(&known);
+    model_fail(m, NULL, WEFT_NAME, "the model has no optimizer '%s'%s%s%s; %s", SHOW(name),
+               near.name ? ": the nearest is '" : "", near.name ? near.name : "", near.name ? "'" : "",
+               all && *all ? all : "none of its graphs trains");
+    free(all);
+}
+
+/* ---- one node ---- */
+
+static bool numbers_hold(weft_node *n, const minimize_attrs *changed) {
+    const minimize_attrs *a = n->attrs;
+    const optimizer_kind *kind = optimizer_find(n->graph->model, a->type);
+    char why[120];
+    for (const struct number *f = numbers; f < numbers + NUMBERS; f++) {
+        double old = *(const double *)((const char *)a + f->at);
+        double value = *(const double *)((const char *)changed + f->at);
+        if (value == old) continue;
+        if (f->readers == OWN && !(kind && optimizer_reads(kind, f->name))) {
+            snprintf(why, sizeof why, "%s has none", a->type);
+            return fail(n, f->name, why);
+        }
+        if (value >= 0 && value <= f->most) continue;
+        snprintf(why, sizeof why, "%g: it must be from 0 to %g", value, f->most);
+        return fail(n, f->name, why);
+    }
+    return true;
+}
+
+static bool is_unchanged(weft_node *n, const minimize_attrs *changed) {
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        const op_attr *f = attr_find(&weft_op_minimize, fixed[i], strlen(fixed[i]));
+        const char *old = ATTR_FIELD(const char *, n->attrs, f),
+                   *now = ATTR_FIELD(const char *, (void *)changed, f);
+        if (old != now) return fail(n, fixed[i], "it is the model's: a text cannot change it");
+    }
+    return true;
+}
+
+/* Writes the defaults into the schedule, as weft_minimize does. */
+static bool schedule_fill(weft_node *n, minimize_attrs *changed) {
+    const minimize_attrs *a = n->attrs;
+    weft_schedule parts[WEFT_MAX_SCHEDULES];
+    char why[SCHEDULE_WHY];
+    text t = {0};
+    if (changed->schedule == a->schedule) return true;
+    if (!schedules_parse(changed->schedule, parts, why) || !schedules_fill(parts, why)) return fail(n, "", why);
+    schedules_write(&t, parts);
+    char *filled = text_detach(&t);
+    changed->schedule = filled && *filled ? arena_copy(&n->graph->model->arena, filled) : NULL;
+    bool good = filled && (!*filled || changed->schedule);
+    free(filled);
+    return good || model_fail(n->graph->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
+}
+
+/* Reads the text over the node's settings, and keeps them where all rules hold. */
+static bool change(weft_node *n, const char *settings) {
+    static const char between[] = " ,\t\n";
+    minimize_attrs *a = n->attrs, old = *a, changed = *a;
+    char why[200];
+    const char *at = settings;
+    if (!attrs_change(&at, between, &weft_op_minimize, &changed, &n->graph->model->arena, why))
+        return fail(n, "", why);
+    at += strspn(at, between);
+    if (*at) return fail(n, SHOW(at), "NAME=VALUE is expected there");
+    if (!is_unchanged(n, &changed) || !numbers_hold(n, &changed) || !schedule_fill(n, &changed)) return false;
+    if (attrs_check(&weft_op_minimize, &changed, why)) return fail(n, "", why);
+    *a = changed;
+    if (node_retype(n)) return true;
+    *a = old;
+    return false;
+}
+
+weft_status weft_optimizer_text(weft_model *m, const char *name, const char *settings) {
+    if (!m) return WEFT_ARGUMENT;
+    if (!settings)
+        model_fail(m, NULL, WEFT_ARGUMENT, "optimizer: settings are needed, as in \"clip_norm=1\"");
+    if (!name) name = "";
+    int meant = 0;
+    for (weft_node *n = NULL; model_ok(m) && (n = next_training(m, n));) {
+        if (!is_meant(m, ((const minimize_attrs *)n->attrs)->name, name)) continue;
+        meant++;
+        if (!change(n, settings)) break;
+    }
+    if (model_ok(m) && !meant) say_unknown(m, name);
+    return m->error.status;
+}
