@@ -114,5 +114,57 @@ TEST(plans_of_worlds_with_groups_are_proved_and_files_keep_them) {
     remove(path);
 }
 
+/* Twelve layers of 257 KiB, whose parameters are in groups by pattern. */
+static weft_plan *plan_of_layers(const weft_param_group *groups, int n) {
+    weft_error e = {0};
+    weft_model *m = weft_model_new("m");
+    weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 256));
+    WEFT_SCOPE(x, "net")
+    for (int i = 0; i < 12; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%d", i);
+        x = weft_tanh(weft_linear(x, 256, name));
+    }
+    weft_minimize(
+        weft_mean(x, 0, NULL, false), NULL,
+        &(weft_optimizer){.type = "sgd", .groups = n ? groups : NULL, .n_groups = n, .clip_norm = 1});
+    weft_plan *plan =
+        weft_compile(m, &(weft_compile_options){.world = 2, .bucket_cap_mb = 2, .verify = true}, &e);
+    CHECK_SAYS(plan != NULL, "%s", e.text);
+    weft_model_free(m);
+    return plan;
+}
+
+/* As PyTorch's DDP: whatever the groups, buckets are numbered in the order in which their sums start, and the
+ * first one holds at most 1 MiB. Three layers fit into that, seven into a bucket of 2 MiB. */
+TEST(buckets_of_groups_start_in_order_and_the_first_one_early) {
+    static const struct {
+        int n;
+        weft_param_group groups[3];
+    } rows[] = {{0, {{0}}},
+                {1, {{"*bias", 2}}},
+                {1, {{"*weight", 2}}},
+                {2, {{"net/1*", 2}, {"net/4*", 3}}},
+                {3, {{"*bias", 2}, {"net/0*", 3}, {"net/8*", 4}}}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_plan *plan = plan_of_layers(rows[i].groups, rows[i].n);
+        char *text = weft_plan_text(plan);
+        int next = 0, numbers = 0;
+        const char *first = text ? strstr(text, "bucket net.0 f32[") : NULL;
+        CHECK(first && sscanf(first, "bucket net.0 f32[%d]", &numbers) == 1 && numbers * 4 <= 1 << 20);
+        for (const char *at = text; at && (at = strstr(at, " = all_reduce(")); at++) {
+            int number = -1;
+            const char *path = strstr(at, "path=\"net.");
+            if (path) sscanf(path, "path=\"net.%d", &number);
+            CHECK_SAYS(number == next, "row %zu: sum %d is of bucket %d", i, next, number);
+            next++;
+        }
+        CHECK_SAYS(next > 2, "row %zu: %d sums", i, next);
+        free(text);
+        weft_plan_free(plan);
+    }
+}
+
 SUITE("groups", {T(a_groups_numbers_are_those_of_an_optimizer_of_its_own),
-                 T(plans_of_worlds_with_groups_are_proved_and_files_keep_them)})
+                 T(plans_of_worlds_with_groups_are_proved_and_files_keep_them),
+                 T(buckets_of_groups_start_in_order_and_the_first_one_early)})

@@ -3,9 +3,10 @@
  *
  * Two parameters share a bucket when they belong to one subgraph and the same minimize calls train both in
  * the same parameter group. So every update, of any graph, covers whole buckets. A bucket holds up to
- * bucket_cap_mb, as PyTorch's do. The first of a subgraph holds at most 1 MiB, so that its sum over ranks
- * begins early; the last too, where possible. In a sharded bucket parameters are sorted by owner (shards.c).
- */
+ * bucket_cap_mb, as PyTorch's do. The one of a subgraph that is complete first holds at most 1 MiB, so that
+ * its sum over ranks begins early; the last of those that are trained alike too, where possible. Buckets are
+ * numbered in the order in which they are complete, whatever the parameter groups. In a sharded bucket
+ * parameters are sorted by owner (shards.c). */
 #include "runtime/plan/program.h"
 #include "runtime/passes/distribute/buckets.h"
 #include "runtime/passes/passes.h"
@@ -122,30 +123,78 @@ static int small_end(const trained *list, int count) {
     return n < count ? n : 0;
 }
 
-/* Cuts `count` parameters that are trained alike into buckets, numbered from *number on. */
-static bool cut_run(weft_plan *plan, trained *list, int count, int *number) {
-    int64_t cap = (int64_t)(plan->subgraphs[list[0].subgraph].ddp.bucket_cap_mb * (1 << 20));
+/* A bucket to be: a part of the list. */
+typedef struct cut {
+    trained *list;
+    int count;
+} cut;
+
+/* A bucket is complete with the gradient that the backward finishes last, that of its earliest first use. */
+static int by_completion(const void *pa, const void *pb) {
+    const cut *x = pa, *y = pb;
+    const trained *a = &x->list[x->count - 1], *b = &y->list[y->count - 1];
+    if (a->first_use != b->first_use) return a->first_use > b->first_use ? -1 : 1;
+    return a->parameter->index - b->parameter->index; /* as in `compare` */
+}
+
+/* Where the run of parameters that are trained alike ends which begins at list[0]. */
+static int run_end(const trained *list, int count) {
+    int end = 1;
+    while (end < count && list[end].subgraph == list[0].subgraph && list[end].signature == list[0].signature)
+        end++;
+    return end;
+}
+
+static int64_t cap_of(const weft_plan *plan, const trained *list) {
+    return (int64_t)(plan->subgraphs[list[0].subgraph].ddp.bucket_cap_mb * (1 << 20));
+}
+
+/* The bucket of at most 1 MiB that a run would begin with. */
+static cut small_begin(const weft_plan *plan, trained *list, int count) {
+    int64_t cap = cap_of(plan, list);
+    return (cut){list, bucket_size(list, run_end(list, count), cap > SMALL ? SMALL : cap, 0)};
+}
+
+/* Cuts `count` parameters that are trained alike; returns the number of cuts. */
+static int cut_run(const weft_plan *plan, trained *list, int count, bool is_first, cut *into) {
+    int64_t cap = cap_of(plan, list);
+    int cuts = 0;
     while (count) {
-        bool first = *number == 0;
-        int n = first ? bucket_size(list, count, cap > SMALL ? SMALL : cap, 0)
-                      : bucket_size(list, count, cap, cap / 8);
+        int n = is_first ? small_begin(plan, list, count).count : bucket_size(list, count, cap, cap / 8);
         if (n == count && small_end(list, count)) n -= small_end(list, count);
-        if (!make_bucket(plan, list, n, (*number)++)) return false;
+        into[cuts++] = (cut){list, n};
         list += n;
         count -= n;
+        is_first = false;
     }
+    return cuts;
+}
+
+/* The buckets of one subgraph, in the order in which they are complete. */
+static bool cut_subgraph(weft_plan *plan, trained *list, int count, cut *cuts) {
+    cut first = small_begin(plan, list, count);
+    int n = 0;
+    for (int i = 0; i < count; i += run_end(list + i, count - i)) {
+        cut begin = small_begin(plan, list + i, count - i);
+        if (by_completion(&begin, &first) < 0) first = begin;
+    }
+    for (int i = 0, end; i < count; i = end) {
+        end = i + run_end(list + i, count - i);
+        n += cut_run(plan, list + i, end - i, list + i == first.list, cuts + n);
+    }
+    qsort(cuts, (size_t)n, sizeof *cuts, by_completion);
+    for (int i = 0; i < n; i++)
+        if (!make_bucket(plan, cuts[i].list, cuts[i].count, i)) return false;
     return true;
 }
 
-/* The list is sorted; each run of equal (subgraph, signature) is cut by itself. Numbers restart in each
- * subgraph. */
-static bool cut_runs(weft_plan *plan, trained *list, int count) {
-    int number = 0;
+/* The list is sorted by subgraph; numbers restart in each. */
+static bool cut_all(weft_plan *plan, trained *list, int count) {
+    cut *cuts = arena_new_array(&plan->model->arena, (size_t)count + 1, sizeof *cuts);
+    if (!cuts) return model_fail(plan->model, NULL, WEFT_MEMORY, "buckets: out of memory");
     for (int i = 0, end; i < count; i = end) {
-        if (i && list[i].subgraph != list[i - 1].subgraph) number = 0;
-        for (end = i; end < count; end++)
-            if (list[end].subgraph != list[i].subgraph || list[end].signature != list[i].signature) break;
-        if (!cut_run(plan, list + i, end - i, &number)) return false;
+        for (end = i; end < count && list[end].subgraph == list[i].subgraph;) end++;
+        if (!cut_subgraph(plan, list + i, end - i, cuts)) return false;
     }
     return true;
 }
@@ -170,5 +219,5 @@ bool buckets_cut(weft_plan *plan) {
         if (list[i].signature) list[kept++] = list[i];
     if (!shards_deal(plan, list, kept)) return false;
     qsort(list, (size_t)kept, sizeof *list, compare);
-    return cut_runs(plan, list, kept);
+    return cut_all(plan, list, kept);
 }
