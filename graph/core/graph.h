@@ -43,6 +43,7 @@ struct weft_variable {
     tensor_type type;
     weft_init init;
     bool is_frozen;
+    unsigned kinds;        /* parameters: what the model's calls use them for; see variable_kinds */
     int index;             /* place in the model's list, from 0 */
     weft_variable *bucket; /* the bucket that it is part of, or whose state it is; NULL: none */
     int64_t offset;        /* of its first element in the bucket, in elements */
@@ -308,6 +309,16 @@ weft_value *parameter_or_else(weft_value *near, const char *name, int ndim, cons
 /* Keep variable->newest right: the node has been added to its graph's list, or is about to be removed. */
 void variable_note_added(weft_node *n);
 void variable_note_removed(const weft_node *n);
+
+/* ---- kinds of parameters, bits WEFT_PARAMS_... (graph/core/kinds.c) ---- */
+/* Notes what a new node of a model, not of the compiler's copy, uses its parameters for. */
+void variable_note_kinds(const weft_node *n);
+/* What the calls so far use a parameter for, and what its shape says. */
+unsigned variable_kinds(const weft_variable *v);
+extern const char *const parameter_kinds[]; /* names of the bits in text; NULL ends */
+/* "norm+bias", with `between` in between; and the reader of that with '+', which moves *at. */
+void parameter_kinds_write(text *t, unsigned kinds, const char *between);
+bool parameter_kinds_parse(const char **at, unsigned *kinds);
 
 /* ---- whole graphs ---- */
 /* A graph that is not in the model's list, so that no program is made of it. NULL: no memory. */

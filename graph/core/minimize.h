@@ -127,15 +127,15 @@ bool own_optimizers_copy(const weft_model *from, weft_model *to);
 bool graph_trains(const weft_graph *g);
 
 /* ---- parameter groups (ops/structure/param_groups.c) ---- */
-enum { MINIMIZE_MAX_WILD = 1024 /* most patterns with a '*': each is tried on each parameter */ };
+enum { MINIMIZE_MAX_WILD = 1024 /* most patterns with a '*' or kinds: each is tried on each parameter */ };
 
 typedef struct param_group param_group;
 
 /* The groups of one weft_minimize call, parsed once and then asked for many parameters. */
 typedef struct param_groups {
     arena memory;
-    name_table by_path; /* patterns without '*' */
-    param_group **wild; /* patterns with '*', in order */
+    name_table by_path; /* patterns without '*' and kinds */
+    param_group **wild; /* the others, in order */
     int n_wild, count;
 } param_groups;
 
@@ -144,11 +144,11 @@ const char *param_groups_broken(const char *text);
 /* Parses a text without errors. False when memory is out; then there is nothing to close. */
 bool param_groups_open(param_groups *g, const weft_env *env, const char *text);
 void param_groups_close(param_groups *g);
-/* The group of parameter `path`, numbered from 1, and its multipliers; 0 (and multipliers of 1): none. */
-int param_groups_find(const param_groups *g, const char *path, double *lr_scale, double *decay_scale);
+/* The group of parameter v, numbered from 1, and its multipliers; 0 (and multipliers of 1): none. */
+int param_groups_find(const param_groups *g, const weft_variable *v, double *lr_scale, double *decay_scale);
 /* Writes the group's numbers and its weight_decay into *own, a copy of the call's settings. Returns the
  * group's multiplier of lr. */
-double param_groups_apply(const param_groups *g, const char *path, minimize_attrs *own);
+double param_groups_apply(const param_groups *g, const weft_variable *v, minimize_attrs *own);
 /* Walks the groups of a text without errors: *own becomes what parameters of the next one have. False: there
  * are no more. *unread is the name of a number that the optimizer does not read. */
 bool param_groups_next(const char **at, const minimize_attrs *a, const optimizer_kind *kind,

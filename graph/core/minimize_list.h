@@ -55,7 +55,7 @@ FLAG(decoupled_weight_decay, decoupled_weight_decay)
 REAL(clip_norm,       clip_norm,              EVERY,         0,       FLT_MAX, false)
 REAL(clip_value,      clip_value,             EVERY,         0,       FLT_MAX, false)
 PARTS(schedule) /* parts of schedules, as schedules_write writes them; NULL: none */
-TEXT(groups) /* parameter groups: "pattern lr_scale decay_scale;..." */
+TEXT(groups) /* parameter groups: as group_write of minimize_settings.c writes them */
 /* 0: MINIMIZE_LOSS_SCALE */
 REAL(loss_scale,      loss_scale,             EVERY,         0,       0x1p120, false)
 COUNT(growth_interval, growth_interval,       EVERY) /* 0: MINIMIZE_GROWTH_INTERVAL */

@@ -216,6 +216,7 @@ static weft_node *node_finish(const op_call *c) {
     if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
     if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: out of memory", c->op->name);
     node_link(g, n);
+    variable_note_kinds(n);
     /* One source line is for one builder call. */
     g->model->file = NULL;
     return n;

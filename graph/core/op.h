@@ -157,6 +157,8 @@ typedef enum op_precision {
     PRECISION_FOLLOWS,
 } op_precision;
 
+enum { OP_KINDS = 4 };
+
 /* An op. Pointers may be NULL where an op has no such part; infer, and one of reference and scalar unless the
  * op runs without a kernel, are always there. */
 struct weft_op {
@@ -186,6 +188,10 @@ struct weft_op {
      * accepts all of these mixtures. */
     op_precision precision;
     unsigned reduced_in, reduced_out; /* bit i: operand i, result i */
+
+    /* What a parameter is for that is operand i: bits WEFT_PARAMS_...; that of depthwise convolutions counts
+     * for those alone (graph/core/kinds.c). */
+    unsigned char kinds[OP_KINDS];
 
     /* Checks the operands' types and fills n_out and out[]; false after op_fail. */
     bool (*infer)(op_call *c);
@@ -231,8 +237,8 @@ const weft_op *op_find(const char *name, size_t length); /* NULL when there is n
 
 /* Ops that the graph layer itself makes or looks for; ops/kit/ops.h has all. */
 extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_assign, weft_op_gradients,
-    weft_op_minimize, weft_op_add, weft_op_constant, weft_op_constant_tensor, weft_op_cast, weft_op_fused,
-    weft_op_reorder;
+    weft_op_minimize, weft_op_add, weft_op_mul, weft_op_constant, weft_op_constant_tensor, weft_op_cast,
+    weft_op_fused, weft_op_reorder;
 
 /* ---- attribute helpers (graph/core/attrs.c) ---- */
 typedef struct text text;

@@ -216,8 +216,12 @@ bool weft_model_parameter(const weft_model *m, const char *pattern, int index, w
     for (; v; v = v->next)
         if (is_named(v) && path_matches(pattern, v->path) && index-- == 0) break;
     if (!v) return false;
-    *info = (weft_parameter_info){
-        v->path, v->kind == VARIABLE_STATE, v->is_frozen, v->type.dtype, v->type.ndim, {0}};
+    *info = (weft_parameter_info){.path = v->path,
+                                  .is_state = v->kind == VARIABLE_STATE,
+                                  .is_frozen = v->is_frozen,
+                                  .kinds = v->kind == VARIABLE_PARAMETER ? variable_kinds(v) : 0,
+                                  .dtype = v->type.dtype,
+                                  .ndim = v->type.ndim};
     memcpy(info->shape, v->type.shape, (size_t)v->type.ndim * sizeof *info->shape);
     return true;
 }
@@ -277,7 +281,9 @@ weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
     m->is_bound = true;
     for (const weft_variable *v = from->variables; v; v = v->next) {
         weft_variable *copy = variable_new(m, v->path, v->kind, &v->type, v->init);
-        if (copy) copy->is_frozen = v->is_frozen;
+        if (!copy) continue;
+        copy->is_frozen = v->is_frozen;
+        copy->kinds = v->kinds;
     }
     /* Options name scopes, so they are set after the variables are there. */
     for (const ddp_entry *e = from->ddps; e; e = e->next) ddp_set(m, e->path, &e->attrs);

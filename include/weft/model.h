@@ -235,11 +235,22 @@ WEFT_API weft_value *weft_state(weft_value *near, const char *name, int ndim, co
  * the graph. */
 WEFT_API void weft_assign(weft_value *state, weft_value *value);
 
+/** What parameters are for in the graphs of a model, built or read, whatever their names: bits of a set. */
+enum {
+    WEFT_PARAMS_NORM = 1,      /**< weight or bias of batch, layer, group, instance or rms norm */
+    WEFT_PARAMS_BIAS = 2,      /**< bias of a linear, convolutional, recurrent or normalizing layer */
+    WEFT_PARAMS_EMBEDDING = 4, /**< table of an embedding */
+    /** Weight or bias of a depthwise convolution: as many groups as input channels, and more than one. */
+    WEFT_PARAMS_DEPTHWISE = 8,
+    WEFT_PARAMS_FLAT = 16, /**< of one axis */
+};
+
 /** A parameter or state of a model. */
 typedef struct weft_parameter_info {
     const char *path;             /**< as in "generator/fc/weight"; the model owns it */
     bool is_state;                /**< of weft_state() */
     bool is_frozen;               /**< a parameter that weft_freeze() has excluded */
+    unsigned kinds;               /**< of a parameter: bits WEFT_PARAMS_... by the calls made so far */
     weft_dtype dtype;             /**< type of an element */
     int ndim;                     /**< number of axes */
     int64_t shape[WEFT_MAX_NDIM]; /**< their lengths */

@@ -28,15 +28,19 @@ typedef struct weft_number {
     double value;      /**< the group's, where 0 is 0; of one's own: what 0 means there */
 } weft_number;
 
-/** A parameter group: parameters whose path matches get other multipliers. The first match counts. A group
- * that is the first match of no parameter under the pattern of weft_minimize() is an error. */
+/** A parameter group: parameters whose path matches, and that are of its kinds, get other multipliers. The
+ * first match counts. A group that is the first match of no parameter under the pattern of weft_minimize() is
+ * an error. */
 typedef struct weft_param_group {
-    const char *pattern; /**< as of weft_minimize(): "*bias,*norm*" */
+    const char *pattern; /**< as of weft_minimize(): "*bias,*norm*"; with `kinds` NULL is all */
     double lr_scale; /**< multiplies lr; 0: 1, as without a group; WEFT_ZERO: these parameters do not move */
     double decay_scale; /**< multiplies weight_decay; 0: 1; WEFT_ZERO: these parameters do not decay */
     /** Other numbers that these parameters have of their own, up to the first without a field:
      * {{"beta1", 0.5}, {"eps", 1e-6}}. All but lr, weight_decay, clipping and the loss scale are possible. */
     weft_number numbers[4];
+    /** Bits WEFT_PARAMS_...: only parameters that are of one of these kinds; 0: all. Kinds follow from the
+     * calls of all the model's graphs, those made after weft_minimize() too. */
+    unsigned kinds;
 } weft_param_group;
 
 /** An optimizer by name, with PyTorch's arguments and defaults. In number fields 0 means the default written

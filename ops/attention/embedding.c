@@ -53,6 +53,7 @@ const weft_op weft_op_embedding = {
     /* No precision: runs in f32, the type of its table, which torch.amp.autocast would keep too. */
     .min_in = 2,
     .max_in = 2,
+    .kinds = {WEFT_PARAMS_EMBEDDING},
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

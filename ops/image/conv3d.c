@@ -22,6 +22,7 @@ const weft_op weft_op_conv3d = {
     /* x and w are reduced; the bias is f32. */
     .reduced_in = 3,
     .reduced_out = 1,
+    .kinds = {0, WEFT_PARAMS_DEPTHWISE, WEFT_PARAMS_DEPTHWISE | WEFT_PARAMS_BIAS},
     .infer = conv_infer,
     .gradient = conv_gradient,
     .reference = conv_reference,

@@ -26,6 +26,7 @@ const weft_op weft_op_conv_transpose3d = {
     /* x and w are reduced; the bias is f32. */
     .reduced_in = 3,
     .reduced_out = 1,
+    .kinds = {0, 0, WEFT_PARAMS_BIAS},
     .infer = conv_transpose_infer,
     .gradient = conv_transpose_gradient,
     .reference = conv_transpose_reference,

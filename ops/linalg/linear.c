@@ -84,6 +84,7 @@ const weft_op weft_op_linear = {
     /* x and w are reduced; the bias is f32. */
     .reduced_in = 3,
     .reduced_out = 1,
+    .kinds = {0, 0, WEFT_PARAMS_BIAS},
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -77,6 +77,7 @@ const weft_op weft_op_layer_norm = {
     /* Only x and y are reduced; weight, bias and statistics are f32. */
     .reduced_in = 1,
     .reduced_out = 1,
+    .kinds = {0, WEFT_PARAMS_NORM, WEFT_PARAMS_NORM | WEFT_PARAMS_BIAS},
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -67,6 +67,7 @@ const weft_op weft_op_rms_norm = {
     /* Only x and y are reduced; weight and rstd are f32. */
     .reduced_in = 1,
     .reduced_out = 1,
+    .kinds = {0, WEFT_PARAMS_NORM},
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -100,6 +100,7 @@ const weft_op weft_op_gru = {
     /* All but the bias, which is f32. */
     .reduced_in = 1u << X | 1u << W | 1u << H0,
     .reduced_out = 7,
+    .kinds = {0, 0, 0, WEFT_PARAMS_BIAS},
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

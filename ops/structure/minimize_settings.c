@@ -107,11 +107,18 @@ static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs
 
 /* A pattern is part of the text in minimize_attrs.groups, so it has no separators. */
 static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
+    int known = 0;
+    while (parameter_kinds[known]) known++;
+    if (p->kinds >> known)
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "minimize: parameter group %d: kinds=%u: it must be of the bits WEFT_PARAMS_...", i,
+                          p->kinds);
+    if (!p->pattern && p->kinds) return true;
     if (!p->pattern || !*p->pattern || strlen(p->pattern) >= MINIMIZE_MAX_PATTERN ||
         strpbrk(p->pattern, " ;\""))
         return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "minimize: parameter group %d: it needs a pattern, of less than %d characters and "
-                          "without space, ';' and quote",
+                          "minimize: parameter group %d: it needs kinds, or a pattern of less than %d "
+                          "characters and without space, ';' and quote",
                           i, MINIMIZE_MAX_PATTERN);
     return true;
 }
@@ -131,7 +138,12 @@ static bool numbers_write(text *t, weft_graph *g, const weft_param_group *p, int
     return true;
 }
 
-/* Appends "pattern lr_scale decay_scale name=value...", with ';' before all but the first. */
+/* NULL is all, which a group with kinds may say. */
+static const char *pattern_of(const weft_param_group *p) {
+    return p->pattern ? p->pattern : "*";
+}
+
+/* Appends "pattern lr_scale decay_scale kinds=... name=value...", with ';' before all but the first. */
 static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i, double weight_decay) {
     char what[80];
     double lr_scale, decay_scale;
@@ -146,10 +158,12 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
             "minimize: parameter group %d: decay_scale is set, but weight_decay is 0, so there is "
             "nothing to multiply: set weight_decay, or leave decay_scale 0",
             i);
-    text_add(t, "%s%s ", i ? ";" : "", p->pattern);
+    text_add(t, "%s%s ", i ? ";" : "", pattern_of(p));
     real_write(t, lr_scale);
     text_add(t, " ");
     real_write(t, decay_scale);
+    if (p->kinds) text_add(t, " kinds=");
+    parameter_kinds_write(t, p->kinds, "+");
     return numbers_write(t, g, p, i);
 }
 
@@ -158,23 +172,55 @@ static bool is_candidate(const weft_variable *v, const char *pattern) {
     return v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path);
 }
 
+static bool group_takes(const weft_param_group *p, const weft_variable *v) {
+    return (!p->kinds || p->kinds & variable_kinds(v)) && path_matches(pattern_of(p), v->path);
+}
+
 /* Reports that earlier groups take all that group i matches, which is something. */
 static bool group_unused(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
     const weft_variable *v = g->model->variables;
     int hidden_by = 0;
-    while (!(is_candidate(v, pattern) && path_matches(o->groups[i].pattern, v->path))) v = v->next;
-    while (!path_matches(o->groups[hidden_by].pattern, v->path)) hidden_by++;
+    while (!(is_candidate(v, pattern) && group_takes(&o->groups[i], v))) v = v->next;
+    while (!group_takes(&o->groups[hidden_by], v)) hidden_by++;
     return model_fail(
         g->model, g, WEFT_ARGUMENT,
         "minimize: parameter group %d, '%s', is never used: all it matches is in an earlier group, as "
-        "group %d, '%s'; put the narrower pattern first",
-        i, SHOW(o->groups[i].pattern), hidden_by, SHOW(o->groups[hidden_by].pattern));
+        "group %d, '%s'; put the narrower %s first",
+        i, SHOW(pattern_of(&o->groups[i])), hidden_by, SHOW(pattern_of(&o->groups[hidden_by])),
+        o->groups[i].kinds || o->groups[hidden_by].kinds ? "group" : "pattern");
+}
+
+/* Reports that nothing of the group's kinds matches, and what kinds there are. */
+static bool no_such_kind(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
+    const weft_param_group *p = &o->groups[i];
+    unsigned there = 0;
+    text wanted = {0}, known = {0};
+    for (const weft_variable *v = g->model->variables; v; v = v->next)
+        if (is_candidate(v, pattern) && path_matches(pattern_of(p), v->path)) there |= variable_kinds(v);
+    parameter_kinds_write(&wanted, p->kinds, " or ");
+    parameter_kinds_write(&known, there, ", ");
+    char *a = text_detach(&wanted), *b = text_detach(&known);
+    model_fail(
+        g->model, g, WEFT_NAME,
+        "minimize: parameter group %d: no parameter of '%s' under '%s' is of the kind %s: there are %s", i,
+        *pattern ? SHOW(pattern) : "(all)", SHOW(pattern_of(p)), a ? a : "",
+        b && *b ? b : "none of any kind");
+    free(a);
+    free(b);
+    return false;
+}
+
+/* Whether the group matches a parameter, which an earlier one may take. */
+static bool kinds_match(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
+    const weft_variable *v = g->model->variables;
+    while (v && !(is_candidate(v, pattern) && group_takes(&o->groups[i], v))) v = v->next;
+    return v || no_such_kind(g, o, pattern, i);
 }
 
 /* Reports one of a group's several patterns that matches nothing. */
 static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
     char one[PATTERN_ROOM];
-    for (size_t at = 0; pattern_next(o->groups[i].pattern, &at, one);) {
+    for (size_t at = 0; pattern_next(pattern_of(&o->groups[i]), &at, one);) {
         const weft_variable *v = g->model->variables;
         while (v && !(is_candidate(v, pattern) && path_matches(one, v->path))) v = v->next;
         if (!v)
@@ -201,11 +247,12 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
     }
     bool good = true;
     for (const weft_variable *v = g->model->variables; v; v = v->next)
-        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v->path, &lr, &decay)] = true;
+        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v, &lr, &decay)] = true;
     /* one pattern matches what made its group used; of several, each is looked at (at most
      * MINIMIZE_MAX_WILD) */
     for (int i = 0; good && i < o->n_groups; i++)
-        if (!is_used[i + 1] || strchr(o->groups[i].pattern, ',')) good = patterns_match(g, o, pattern, i);
+        if (!is_used[i + 1] || strchr(pattern_of(&o->groups[i]), ','))
+            good = patterns_match(g, o, pattern, i) && kinds_match(g, o, pattern, i);
     int first = 0; /* the first unused group */
     while (first < o->n_groups && is_used[first + 1]) first++;
     param_groups_close(&groups);

@@ -1,6 +1,7 @@
 /* param_groups.c - the parameter groups of a minimize call: a parameter is in the first group whose pattern
- * matches its path. A pattern without '*' names a path and all below it, so it is looked up by the path and
- * each of its scopes: O(depth). Patterns with '*' are tried in turn, and their number is limited. */
+ * matches its path, and one of whose kinds, if the group has any, it is of. A pattern without '*' names a
+ * path and all below it, so it is looked up by the path and each of its scopes: O(depth). Patterns with '*'
+ * and groups with kinds are tried in turn, and their number is limited. */
 #include "graph/core/minimize.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@ struct param_group {
     const op_attr *field[NUMBERS]; /* of minimize */
     double value[NUMBERS];
     double lr_scale, decay_scale;
+    unsigned kinds; /* 0: all */
     const char *pattern;
     bool is_wild;
 };
@@ -31,8 +33,17 @@ static bool parse_number(const char **at, param_group *p) {
     return true;
 }
 
-/* Reads one "pattern lr_scale decay_scale name=value..." and moves *at past it. Returns the pattern's
- * length, or -1. */
+/* Reads " kinds=norm+bias" if it is there; such groups are tried in turn. */
+static bool parse_kinds(const char **at, param_group *p) {
+    static const char word[] = " kinds=";
+    if (strncmp(*at, word, sizeof word - 1)) return true;
+    *at += sizeof word - 1;
+    p->is_wild = true;
+    return parameter_kinds_parse(at, &p->kinds);
+}
+
+/* Reads one "pattern lr_scale decay_scale kinds=... name=value..." and moves *at past it. Returns the
+ * pattern's length, or -1. */
 static int parse_group(const char **at, param_group *p) {
     const char *s = *at;
     size_t n = strcspn(s, " ;");
@@ -41,7 +52,9 @@ static int parse_group(const char **at, param_group *p) {
     /* An empty pattern matches everything, as '*' does; several patterns are not one path. */
     p->is_wild = n == 0 || memchr(s, '*', n) || memchr(s, ',', n);
     s += n + (s[n] == ' ');
-    if (!real_parse(&s, &p->lr_scale) || *s++ != ' ' || !real_parse(&s, &p->decay_scale)) return -1;
+    if (!real_parse(&s, &p->lr_scale) || *s++ != ' ' || !real_parse(&s, &p->decay_scale) ||
+        !parse_kinds(&s, p))
+        return -1;
     while (*s == ' ')
         if (!parse_number(&s, p)) return -1;
     *at = s + (*s == ';');
@@ -53,8 +66,8 @@ const char *param_groups_broken(const char *text) {
     int wild = 0;
     for (const char *at = text; at && *at; wild += p.is_wild)
         if (parse_group(&at, &p) < 0)
-            return "groups must be 'pattern lr_scale decay_scale name=number...;...'";
-    return wild <= MINIMIZE_MAX_WILD ? NULL : "groups: at most 1024 patterns may have a '*'";
+            return "groups must be 'pattern lr_scale decay_scale kinds=norm+bias name=number...;...'";
+    return wild <= MINIMIZE_MAX_WILD ? NULL : "groups: at most 1024 may have kinds or a '*'";
 }
 
 /* table_add keeps the first group of a pattern, which is the one that counts. */
@@ -109,16 +122,18 @@ static const param_group *find_plain(const param_groups *g, const char *path) {
     return best;
 }
 
-static const param_group *find(const param_groups *g, const char *path) {
-    const param_group *best = find_plain(g, path);
-    /* Patterns with '*' are in order, so the walk ends at the first that comes after `best`. */
-    for (int i = 0; i < g->n_wild && (!best || g->wild[i]->number < best->number); i++)
-        if (path_matches(g->wild[i]->pattern, path)) best = g->wild[i];
+static const param_group *find(const param_groups *g, const weft_variable *v) {
+    const param_group *best = find_plain(g, v->path);
+    /* The others are in order, so the walk ends at the first that comes after `best`. */
+    for (int i = 0; i < g->n_wild && (!best || g->wild[i]->number < best->number); i++) {
+        const param_group *p = g->wild[i];
+        if ((!p->kinds || p->kinds & variable_kinds(v)) && path_matches(p->pattern, v->path)) best = p;
+    }
     return best;
 }
 
-int param_groups_find(const param_groups *g, const char *path, double *lr_scale, double *decay_scale) {
-    const param_group *best = find(g, path);
+int param_groups_find(const param_groups *g, const weft_variable *v, double *lr_scale, double *decay_scale) {
+    const param_group *best = find(g, v);
     *lr_scale = best ? best->lr_scale : 1;
     *decay_scale = best ? best->decay_scale : 1;
     return best ? best->number : 0;
@@ -129,8 +144,8 @@ static void apply_numbers(const param_group *p, minimize_attrs *own) {
     for (int i = 0; i < p->n_numbers; i++) ATTR_FIELD(double, own, p->field[i]) = p->value[i];
 }
 
-double param_groups_apply(const param_groups *g, const char *path, minimize_attrs *own) {
-    const param_group *best = find(g, path);
+double param_groups_apply(const param_groups *g, const weft_variable *v, minimize_attrs *own) {
+    const param_group *best = find(g, v);
     if (best) apply_numbers(best, own);
     return best ? best->lr_scale : 1;
 }

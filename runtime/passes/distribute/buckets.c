@@ -44,7 +44,7 @@ static bool sign(trained *list, int count, const training *t, int call, const in
         double lr, decay;
         if (!t->trains[v->index]) continue;
         if (!list[i].signature) list[i].first_use = first[v->index];
-        int group = param_groups_find(&groups, v->path, &lr, &decay);
+        int group = param_groups_find(&groups, v, &lr, &decay);
         char text[40];
         snprintf(text, sizeof text, "%d.%d", call, group);
         list[i].signature = hash_text(text, list[i].signature) | 1; /* never 0 */

@@ -182,7 +182,7 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
     step_values v = e->v;
     const optimizer_kind *kind = optimizer_find(g->model, a->type);
     minimize_attrs own = *a;
-    double lr_scale = param_groups_apply(&e->groups, s->members[0]->path, &own);
+    double lr_scale = param_groups_apply(&e->groups, s->members[0], &own);
     if (optimizer_is_built(a, kind))
         return update_built(e->p, e->o, s, over, gradient, &own, lr_scale, &e->v);
     weft_value *in[OPTIMIZER_SLOTS + 7] = {variable_value(g, over), gradient};

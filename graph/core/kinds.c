@@ -1,0 +1,82 @@
+/* kinds.c - kinds of parameters, from what the calls of a model use them for: each node that a builder, a
+ * file or a text makes notes the parameters that it reads. A parameter is found behind the views of a builder
+ * (reshape, cast), and behind the sum of two biases. group_norm and instance_norm are a layer_norm without
+ * weights, times a weight, plus a bias. */
+#include "graph/core/graph.h"
+
+#include <string.h>
+
+enum { VIEWS = 4 /* views and casts in a row, at most, that builders put between an op and its operand */ };
+
+/* The value behind views and casts. */
+static const weft_value *behind(const weft_value *v) {
+    for (int i = 0; i < VIEWS && (v->node->op->flags & OP_VIEW || v->node->op == &weft_op_cast); i++)
+        v = v->node->in[0];
+    return v;
+}
+
+/* Whether v is a norm of rows that still lacks the weight or the bias of its channels. */
+static bool is_bare_norm(const weft_value *v) {
+    const weft_node *n = behind(v)->node;
+    if (n->op == &weft_op_mul) n = behind(n->in[0])->node;
+    bool has_weight = n->n_in > 1 && n->in[1];
+    return n->op->kinds[1] & WEFT_PARAMS_NORM && !has_weight;
+}
+
+static bool note(const weft_value *v, unsigned kinds) {
+    const weft_node *n = behind(v)->node;
+    if (n->op == &weft_op_parameter) n->variable->kinds |= kinds;
+    return n->op == &weft_op_parameter;
+}
+
+/* A recurrent layer adds its two biases. */
+static void note_operand(const weft_value *v, unsigned kinds) {
+    const weft_node *n = behind(v)->node;
+    if (note(v, kinds) || n->op != &weft_op_add || !(kinds & WEFT_PARAMS_BIAS)) return;
+    for (int i = 0; i < 2; i++) note(n->in[i], kinds);
+}
+
+/* A convolution is depthwise where each channel has filters of its own. */
+static bool is_depthwise(const weft_node *n) {
+    return n->in[0]->type.shape[1] > 1 && n->in[1]->type.shape[1] == 1;
+}
+
+void variable_note_kinds(const weft_node *n) {
+    bool is_mul = n->op == &weft_op_mul;
+    if (n->graph->model->is_bound) return; /* variables of the compiler's copy have them */
+    for (int i = 0; i < n->n_in && i < OP_KINDS; i++) {
+        unsigned kinds = n->op->kinds[i];
+        if (kinds & WEFT_PARAMS_DEPTHWISE && !is_depthwise(n)) kinds &= ~(unsigned)WEFT_PARAMS_DEPTHWISE;
+        if (kinds && n->in[i]) note_operand(n->in[i], kinds);
+    }
+    if ((is_mul || n->op == &weft_op_add) && is_bare_norm(n->in[0]))
+        note(n->in[1], is_mul ? WEFT_PARAMS_NORM : WEFT_PARAMS_NORM | WEFT_PARAMS_BIAS);
+}
+
+unsigned variable_kinds(const weft_variable *v) {
+    return v->kinds | (v->type.ndim == 1 ? WEFT_PARAMS_FLAT : 0);
+}
+
+const char *const parameter_kinds[] = {"norm", "bias", "embedding", "depthwise", "flat", NULL};
+
+void parameter_kinds_write(text *t, unsigned kinds, const char *between) {
+    const char *before = "";
+    for (int i = 0; parameter_kinds[i]; i++) {
+        if (!(kinds >> i & 1)) continue;
+        text_add(t, "%s%s", before, parameter_kinds[i]);
+        before = between;
+    }
+}
+
+bool parameter_kinds_parse(const char **at, unsigned *kinds) {
+    for (*kinds = 0;; ++*at) {
+        size_t n = strcspn(*at, "+ ;");
+        int i = 0;
+        while (parameter_kinds[i] && (strlen(parameter_kinds[i]) != n || strncmp(parameter_kinds[i], *at, n)))
+            i++;
+        if (!parameter_kinds[i]) return false;
+        *kinds |= 1u << i;
+        *at += n;
+        if (**at != '+') return true;
+    }
+}
