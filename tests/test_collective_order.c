@@ -132,7 +132,7 @@ TEST(sums_of_a_minimize_do_not_wait_for_updates_of_an_earlier_one) {
     static const char sharded[] = "+a.0 +a.1 +a.2 +b.0 -a.0 +b.1 +b.2 +c.0 -b.0 +c.1 . +c.2 "
                                   "-a.2 -a.1 -b.2 -b.1 -c.2 -c.1 -c.0 ";
     static const char shared[] =
-        "+a.0 +a.1 +a.2 +b.0 +b.1 +b.2 +c.0 +c.1 . +c.2 -a.2 -a.1 -a.0 -b.2 -b.1 -b.0 -c.2 -c.1 -c.0 ";
+        "+a.0 +a.1 +a.2 +b.0 +b.1 +b.2 +c.0 +c.1 . +c.2 | -a.2 -a.1 -a.0 -b.2 -b.1 -b.0 -c.2 -c.1 -c.0 ";
     for (int joined = 0; joined < 2; joined++) {
         check_stream_of(three_chains(joined, false), 0, "+a.0 +a.1 +b.0 +b.1 +c.0 +c.1 . +c.2 +b.2 +a.2 ");
         check_stream_of(three_chains(joined, false), 1, sharded);

@@ -420,6 +420,33 @@ TEST(predictions_need_rows_of_samples) {
     weft_model_free(m);
 }
 
+/* What is minimized is a metric under a name of its own, if it has none. */
+TEST(minimized_losses_are_metrics) {
+    static const char *const names[] = {"a", "loss", "loss_2", "b/loss", "b/loss_2"};
+    weft_error e = {0};
+    weft_metrics metrics;
+    weft_optimizer sgd = {.type = "sgd"};
+    weft_model *m = weft_model_new("m");
+    weft_model_batch(m, BATCH);
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
+        weft_value *y = network(input(g, "x", WIDTH)), *t = input(g, "t", 1);
+        weft_value *left = weft_mse(y, t), *right = weft_l1(y, t, NULL);
+        weft_minimize(left, "left", &sgd);
+        weft_minimize(weft_scale(right, 2), "right", &sgd);
+        if (i == 0) weft_output(right, "a");
+        if (i == 1) weft_output(left, "loss");
+    }
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA});
+    NEED(t != NULL);
+    CHECK_SAYS(weft_trainer_train_step(t, &metrics, &e) == WEFT_OK, "%s", e.text);
+    CHECK(metrics.n == 5);
+    for (int i = 0; i < metrics.n && i < 5; i++) CHECK_TEXT(metrics.list[i].name, names[i]);
+    CHECK(weft_metrics_get(&metrics, "loss_2") == 2 * weft_metrics_get(&metrics, "a"));
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
 /* ---- evaluation ---- */
 
 /* Means over samples: the last batch has two rows. */
@@ -489,6 +516,12 @@ TEST(numbers_that_are_none_end_the_training) {
     poison(t);
     CHECK(weft_trainer_fit(t, &e) == WEFT_DATA && weft_trainer_progress(t)->iteration == 1);
     CHECK_HOLDS(e.text, "step 1: loss is nan");
+    weft_trainer_free(t);
+    t = trainer_of(m, &(weft_trainer_options){.train = DATA, .epochs = 2, .metrics_every = 1000});
+    poison(t);
+    CHECK(weft_trainer_fit(t, &e) == WEFT_DATA && weft_trainer_progress(t)->iteration == PER_EPOCH);
+    CHECK_HOLDS(e.text, "step 11: left/fc/");
+    CHECK_HOLDS(e.text, "is no longer finite");
     weft_trainer_free(t);
     t = trainer_of(m, &(weft_trainer_options){.train = DATA, .keep_going = true});
     poison(t);
@@ -614,5 +647,4 @@ SUITE("trainer",
        T(predictions_need_rows_of_samples), T(validation_counts_every_sample_once),
        T(predictions_are_rows_in_the_order_of_samples), T(numbers_that_are_none_end_the_training),
        T(runs_are_counted_before_the_training_as_it_makes_them), T(what_cannot_be_counted_is_told),
-       T(runs_are_counted_before_the_training_as_it_makes_them), T(what_cannot_be_counted_is_told),
-       T(every_option_of_a_trainer_has_a_default_or_an_error)})
+       T(every_option_of_a_trainer_has_a_default_or_an_error), T(minimized_losses_are_metrics)})

@@ -109,7 +109,8 @@ typedef struct weft_optimizer {
  * All calls in one graph read parameters as they are when a run starts, and take effect together at its end.
  * It is an error, which names the parameter, when the loss does not reach a matching parameter, or when two
  * calls in one graph train the same one. (Calls in two graphs may train the same one, each with its own
- * optimizer or both with one.) `*optimizer` is copied. */
+ * optimizer or both with one.) `*optimizer` is copied. A loss that is no output of the graph becomes one when
+ * the model is compiled: "loss", or "loss_2" ... where that is taken. */
 WEFT_API weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *optimizer);
 
 /** Changes settings of an optimizer in all weft_minimize() calls before it that have it: for a model that was

@@ -46,7 +46,8 @@ typedef struct weft_metric {
     const char *name; /**< of an output; "graph/output" where an earlier graph has one of that name */
     double value;     /**< a mean, over what the call that gives it says */
 } weft_metric;
-/** Numbers by their names: of each graph that ran, the outputs that are one number. */
+/** Numbers by their names: of each graph that ran, the outputs that are one number, and the losses that it
+ * minimizes. */
 typedef struct weft_metrics {
     int n;                   /**< number of metrics */
     const weft_metric *list; /**< n of them, in the order of graphs and outputs; the trainer owns them */

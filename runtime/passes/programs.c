@@ -17,6 +17,24 @@ static int phases_of(const weft_plan *plan, const weft_graph *g, program_phase *
     return 3;
 }
 
+static bool is_output(const weft_value *v) {
+    for (const graph_output *o = v->node->graph->outputs; o; o = o->next)
+        if (o->value == v) return true;
+    return false;
+}
+
+/* What is minimized can be fetched, too: a loss that is no output becomes "loss", or, where the graph has an
+ * output of this name, "loss_2" ... */
+static void show_losses(weft_graph *g) {
+    char name[16] = "loss";
+    int number = 1;
+    for (const weft_node *n = g->first; n; n = n->next) {
+        if (n->op != &weft_op_minimize || is_output(n->in[0])) continue;
+        while (table_find(&g->by_name, name)) snprintf(name, sizeof name, "loss_%d", ++number);
+        weft_output(n->in[0], name);
+    }
+}
+
 /* Replays the builder calls of the source at the plan's batch size; phases are told apart by the graph's
  * suffix. */
 static bool make(weft_plan *plan, const weft_graph *source, program_phase phase) {
@@ -28,7 +46,8 @@ static bool make(weft_plan *plan, const weft_graph *source, program_phase phase)
     *p = (program){.plan = plan, .source = source, .phase = phase, .accumulate = accumulate};
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
-    return p->name && p->graph;
+    if (p->graph) show_losses(p->graph);
+    return p->name && p->graph && model_ok(plan->model);
 }
 
 /* With options.graph or options.flow only what they name is compiled. */

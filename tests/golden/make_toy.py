@@ -23,11 +23,11 @@ for epoch in range(5):
         optimizer.zero_grad()
         (loss1 + loss2).backward()
         optimizer.step()
-        since.append((loss1.item(), loss2.item()))
+        since.append((loss1.item(), loss2.item(), (loss1 + loss2).item()))
         step += 1
         if step % 10 == 0 or step == 125:
-            means = [sum(s[k] for s in since) / len(since) for k in range(2)]
-            lines.append("epoch %d  step %d/125  loss1 %s  loss2 %s" % (epoch + 1, step, *map(shown, means)))
+            means = [sum(s[k] for s in since) / len(since) for k in range(3)]
+            lines.append("epoch %d  step %d/125  loss1 %s  loss2 %s  loss %s" % (epoch + 1, step, *map(shown, means)))
             since = []
     scheduler.step()
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "toy.txt"), "w") as f:
