@@ -300,7 +300,7 @@ TEST(ranks_train_to_the_bits_of_one_however_state_is_sharded) {
     for (int i = 0; i < N_ROWS; i++) {
         weft_optimizer o = rows[i].optimizer;
         const optimizer_kind *kind = optimizer_spelt(NULL, o.type);
-        if (i % 2) o.clip_norm = 0.05;
+        if (i % 2) o.clip_norm = 0.05, o.ema = 0.9;
         if (o.weight_decay > 0 && !kind->is_for_matrices) o.n_groups = 1, o.groups = &bias;
         check_worlds(&rows[i], &o);
     }
@@ -369,7 +369,9 @@ TEST(a_saved_state_goes_on_to_the_bit) {
     for (int i = 0; i < N_ROWS; i++) {
         char path[40];
         const char *where = "";
-        weft_model *m = net_of(&rows[i].optimizer);
+        weft_optimizer o = rows[i].optimizer;
+        o.ema = 0.9;
+        weft_model *m = net_of(&o);
         trainer one = trainer_open(m, WEFT_F32), two = trainer_open(m, WEFT_F32);
         train(&one, 0, 2, -1);
         save(&one, path);
@@ -389,7 +391,9 @@ TEST(a_step_that_f16_skips_changes_nothing) {
     for (int i = 0; i < N_ROWS; i++) {
         char path[40];
         const char *where = "";
-        weft_model *m = net_of(&rows[i].optimizer);
+        weft_optimizer o = rows[i].optimizer;
+        o.ema = 0.9;
+        weft_model *m = net_of(&o);
         trainer one = trainer_open(m, WEFT_F16), two = trainer_open(m, WEFT_F16);
         train(&one, 0, 2, -1);
         save(&one, path);

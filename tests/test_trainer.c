@@ -41,21 +41,26 @@ static weft_value *input(weft_graph *g, const char *name, int64_t width) {
     return weft_input(g, name, WEFT_F32, WEFT_SHAPE(WEFT_BATCH, width));
 }
 
-static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern) {
+static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern, double ema) {
     weft_graph *g = weft_graph_new(m, name, mode);
     weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1));
-    if (mode == WEFT_TRAIN) weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 1e-2});
+    if (mode == WEFT_TRAIN)
+        weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 1e-2, .ema = ema});
     weft_output(loss, "loss");
 }
 
-static weft_model *build(void) {
+static weft_model *build_with(double ema) {
     weft_model *m = weft_model_new("m");
     weft_model_batch(m, BATCH);
-    add_graph(m, "a", WEFT_TRAIN, "left");
-    add_graph(m, "b", WEFT_TRAIN, "right");
-    add_graph(m, "val", WEFT_EVAL, NULL);
+    add_graph(m, "a", WEFT_TRAIN, "left", ema);
+    add_graph(m, "b", WEFT_TRAIN, "right", ema);
+    add_graph(m, "val", WEFT_EVAL, NULL, 0);
     weft_output(network(input(weft_graph_new(m, "predict", WEFT_EVAL), "x", WIDTH)), "y");
     return m;
+}
+
+static weft_model *build(void) {
+    return build_with(0);
 }
 
 /* ---- by hand ---- */
@@ -607,6 +612,7 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
         {NULL, {.train = DATA, .epochs = 2, .val = DATA, .val_epochs = -1, .val_iterations = 3}},
         {NULL, {.train = DATA, .val = DATA, .val_graph = "val", .test = DATA, .test_graph = "val"}},
         {NULL, {.train = DATA, .train_step = two_and_one, .user = (void *)none, .keep_going = true}},
+        {NULL, {.train = DATA, .val = DATA, .without_averages = true}},
         {"is not fed: no data have its name", {.epochs = 1}},
         {"must not be negative", {.train = DATA, .epochs = -1}},
         {"must not be negative", {.train = DATA, .iterations = -1}},
@@ -647,4 +653,5 @@ SUITE("trainer",
        T(predictions_need_rows_of_samples), T(validation_counts_every_sample_once),
        T(predictions_are_rows_in_the_order_of_samples), T(numbers_that_are_none_end_the_training),
        T(runs_are_counted_before_the_training_as_it_makes_them), T(what_cannot_be_counted_is_told),
-       T(every_option_of_a_trainer_has_a_default_or_an_error), T(minimized_losses_are_metrics)})
+       T(every_option_of_a_trainer_has_a_default_or_an_error), T(minimized_losses_are_metrics),
+       T(validations_and_tests_read_averages_where_there_are_any)})

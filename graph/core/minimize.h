@@ -21,6 +21,9 @@ enum { MINIMIZE_MAX_PATTERN = 512 /* bytes of a parameter group's pattern, NUL i
 /* ---- optimizers: each is a row in a file of ops/optimizer, whose list.h has them all, or is a model's own
  * ---- */
 enum { OPTIMIZER_SLOTS = WEFT_MAX_SLOTS, OPTIMIZER_FIELDS = 8 };
+/* State of the engine's own, behind the optimizer's slots: a parameter's average (weft_optimizer.ema). */
+enum { SLOT_AVERAGE = OPTIMIZER_SLOTS, OPTIMIZER_STATES };
+#define AVERAGE_NAME "ema"
 
 typedef struct optimizer_number {
     const char *name;

@@ -54,6 +54,7 @@ FLAG(amsgrad,         amsgrad)
 FLAG(decoupled_weight_decay, decoupled_weight_decay)
 REAL(clip_norm,       clip_norm,              EVERY,         0,       FLT_MAX, false)
 REAL(clip_value,      clip_value,             EVERY,         0,       FLT_MAX, false)
+REAL(ema,             ema,                    EVERY,         0,       1,       false)
 PARTS(schedule) /* parts of schedules, as schedules_write writes them; NULL: none */
 TEXT(groups) /* parameter groups: as group_write of minimize_settings.c writes them */
 /* 0: MINIMIZE_LOSS_SCALE */

@@ -86,6 +86,11 @@ typedef struct weft_optimizer {
     /** Gradients are scaled to at most this global 2-norm, after clip_value; 0: no clipping. */
     double clip_norm;
     double clip_value; /**< each element of a gradient is clipped to [-clip_value, clip_value]; 0: no */
+    /** Keeps an average of each parameter, which every update that is done moves: average = ema average +
+     * (1 - ema) parameter; the first one copies. As torch.optim.swa_utils.AveragedModel with
+     * get_ema_avg_fn(ema); below 1, 0.999 say; 0: none. weft_use_averages() puts averages in the place of
+     * parameters. */
+    double ema;
     /** Parts of schedules of the learning rate, momentum and weight decay, up to a NONE; zeroes: all stay as
      * they are. .schedule = {{WEFT_SCHEDULE_COSINE, .warmup = 100, .end = 10000}} */
     weft_schedule schedule[WEFT_MAX_SCHEDULES];

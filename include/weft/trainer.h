@@ -142,6 +142,9 @@ typedef struct weft_trainer_options {
     /** Metrics of iterations are taken after every so many (0: 1), which may wait for a GPU: then also ranks
      * learn of weft_trainer_stop(). */
     int64_t metrics_every;
+    /** Validations and tests read parameters even where optimizers keep averages of them
+     * (weft_optimizer.ema). Predictions read parameters; weft_use_averages() changes that. */
+    bool without_averages;
     bool keep_going; /**< NaN and infinities do not end the training */
     /** Runs instead of the flow in each iteration, by calls of weft_trainer_run(): for what a flow cannot
      * say. NULL: the flow. Where it takes more batches than the epoch has left, the epoch ends within it,

@@ -301,6 +301,11 @@ static bool slots_take(weft_model *m, own_optimizer *o, const weft_optimizer_def
     for (int i = 0; i < WEFT_MAX_SLOTS && d->slots[i].name; i++) {
         bool is_new = true;
         for (int k = 0; k < i; k++) is_new &= strcmp(d->slots[k].name, d->slots[i].name) != 0;
+        if (strcmp(d->slots[i].name, AVERAGE_NAME) == 0)
+            return model_fail(m, NULL, WEFT_ARGUMENT,
+                              "optimizer %s: slot '" AVERAGE_NAME
+                              "': averages have this name (weft_optimizer.ema)",
+                              d->type);
         if (!is_word(d->slots[i].name) || !is_new)
             return model_fail(m, NULL, WEFT_ARGUMENT,
                               "optimizer %s: slot '%s': 1 to 40 letters, digits, '_', and no two alike",

@@ -41,6 +41,7 @@ static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *ki
     if (a->loss_scale < 0 || a->loss_scale > 0x1p120) return "loss_scale must be from 0 (65536) to 2^120";
     if (a->clip_norm < 0 || a->clip_value < 0)
         return "clip_norm and clip_value must not be negative (0: no clipping)";
+    if (!(a->ema >= 0 && a->ema < 1)) return "ema must be in [0, 1) (0: no averages)";
     if (param_groups_broken(a->groups)) return param_groups_broken(a->groups);
     return NULL;
 }

@@ -64,7 +64,7 @@ typedef struct optimizer_entry {
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
     weft_variable *product;                 /* f64[]: of update_product over the steps; NULL: it has none */
     bool is_elementwise;                    /* any range of a bucket can be updated alone */
-    /* [n_variables][OPTIMIZER_SLOTS], by index of a bucket: index + 1 in plan->states; 0: no such slot */
+    /* [n_variables][OPTIMIZER_STATES], by index of a bucket: index + 1 in plan->states; 0: no such slot */
     int *slots;
 } optimizer_entry;
 

@@ -252,6 +252,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     omp_set_num_threads(threads);
     good = good && !s->device->executor->prepare(s, error);
     good = good && deferred_open(s, error);
+    if (good && comm && comm->world > 1) good = !store_check_parameters(store, "session", error);
     /* Only on request: it compares addresses of all steps. */
     if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;
     if (good && (!comm || comm->world == 1 || (groups_open(s, error) && ranks_agree(s, error)))) return s;

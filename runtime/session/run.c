@@ -338,6 +338,15 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     return status;
 }
 
+/* Averages are for reading: an update of them would be none of the parameters. */
+static weft_status check_parameters(const weft_session *s, const bound_program *r, weft_error *error) {
+    bool writes = r->p->trains;
+    if (!*store_averages(s->store)) return WEFT_OK;
+    for (const weft_node *n = r->p->graph->first; n && !writes; n = n->next)
+        writes = n->op == &weft_op_assign && n->variable->kind == VARIABLE_PARAMETER;
+    return writes ? store_check_parameters(s->store, r->p->name, error) : WEFT_OK;
+}
+
 /* Everything is checked before the first step runs, so most errors change nothing. */
 static weft_status run_graph(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds,
                              int n_feeds, const weft_fetch *fetches, int n_fetches, weft_error *error) {
@@ -352,6 +361,7 @@ static weft_status run_graph(weft_session *s, const char *graph, bool no_sync, c
     if (store_arriving(s->store) != s->n_in_flight + (s->deferred.r ? s->deferred.r->n_owners : 0))
         return store_check_settled(s->store, "run: another session on the store", error);
     weft_status status = choose(s, graph, no_sync, &c, error);
+    if (!status) status = check_parameters(s, c.now, error);
     if (!status) status = feed(c.now, feeds, n_feeds, error);
     if (!status) status = check_fetches(c.now, fetches, n_fetches, error);
     if (!status) status = run_chosen(s, &c, error ? error : &own);

@@ -97,6 +97,7 @@ static weft_status begin_file(saving *v, const char *path, bool training, weft_e
     if (!status && writes && !path)
         status = error_set(error, WEFT_ARGUMENT, "weft_session_save: a path is needed");
     if (!status) status = check_groups(v, name, error);
+    if (!status && training) status = store_check_parameters(s->store, name, error);
     v->counts = arena_new_array(&v->w.arena, (size_t)s->comm->world, sizeof *v->counts);
     if (!status && !v->counts) status = error_memory(error, name);
     if (status) return status;

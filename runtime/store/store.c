@@ -26,8 +26,9 @@ struct weft_store {
     uint64_t bytes;
     /* Entries are variables; parts (n_public of them) are what users can name. */
     int n_entries, n_public;
-    int n_arriving;  /* sum of the entries' counts */
-    unsigned loaded; /* LOADED_VALUES, LOADED_STATE */
+    int n_arriving;    /* sum of the entries' counts */
+    unsigned loaded;   /* LOADED_VALUES, LOADED_STATE */
+    bool has_averages; /* in the place of parameters */
     store_entry *entries;
     name_table by_path; /* store_entry by path */
     store_part *parts;
@@ -271,6 +272,10 @@ static const store_part *find_part(const weft_store *s, const char *path) {
     return s && path ? table_find(&s->named, path) : NULL;
 }
 
+const store_part *store_part_of(const weft_store *s, const char *path) {
+    return find_part(s, path);
+}
+
 /* This rank holds all elements of the part. */
 static bool is_whole(const store_part *e) {
     return e->begin == 0 && e->end == type_elements(&e->type);
@@ -309,6 +314,10 @@ static bool is_number(const store_part *e) {
 static bool ends_in(const char *path, const char *end) {
     size_t n = strlen(path), k = strlen(end);
     return n >= k && strcmp(path + n - k, end) == 0;
+}
+
+bool part_is_average(const store_part *p) {
+    return p->parameter && p->parameter != p->path && ends_in(p->path, "/" AVERAGE_NAME);
 }
 
 /* Steps are counted in f64, which is exact up to 2^53; rates and scales are used as f32. */
@@ -470,6 +479,19 @@ weft_status store_check_settled(const weft_store *s, const char *what, weft_erro
     return error_set(
         error, WEFT_ORDER,
         "%.400s: updates of earlier runs are still in flight between ranks: call weft_sync first", what);
+}
+
+bool *store_averages(weft_store *s) {
+    return &s->has_averages;
+}
+
+weft_status store_check_parameters(const weft_store *s, const char *what, weft_error *error) {
+    if (!s->has_averages) return WEFT_OK;
+    return error_set(
+        error, WEFT_ORDER,
+        "%.400s: averages are in the place of parameters: call weft_use_averages(session, false) "
+        "first",
+        what);
 }
 
 /* Whether two descriptions give every rank the same elements. */

@@ -3,6 +3,7 @@
 #ifndef WEFT_RUNTIME_STORE_STORE_H
 #define WEFT_RUNTIME_STORE_STORE_H
 
+#include "graph/core/minimize.h"
 #include "runtime/plan/program.h"
 #include "runtime/store/device.h"
 
@@ -44,6 +45,13 @@ typedef struct store_part {
 } store_part;
 /* Parts in a fixed order, the same on all ranks; NULL past the end. */
 const store_part *store_part_at(const weft_store *store, int index);
+/* The part of this path; NULL: there is none. */
+const store_part *store_part_of(const weft_store *store, const char *path);
+/* Whether it is the average of a parameter (weft_optimizer.ema). */
+bool part_is_average(const store_part *part);
+/* Whether averages are in the place of parameters; and WEFT_ORDER while they are. */
+bool *store_averages(weft_store *store);
+weft_status store_check_parameters(const weft_store *store, const char *what, weft_error *error);
 /* Why a number of an optimizer (step, lr, ...) cannot be `value`; NULL: it can, or the part is no such
  * number. */
 const char *store_number_rule(const store_part *part, double value);

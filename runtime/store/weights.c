@@ -83,6 +83,7 @@ weft_status weft_weights_save(const weft_store *store, const char *path, bool tr
     weft_status status = weights_collect(&w, store, training, path, error);
     if (!status) status = check_whole(&w, path, error);
     if (!status) status = store_check_settled(store, path, error);
+    if (!status && training) status = store_check_parameters(store, path, error);
     if (!status) status = safetensors_write(path, store_env(store), w.n, w.tensors, give, &w, error);
     arena_free(&w.arena);
     return status;
@@ -313,7 +314,8 @@ weft_status weft_weights_load_with(weft_store *store, const char *path, const we
     if (report) *report = found;
     if (!store || !path)
         return error_set(error, WEFT_ARGUMENT, "weft_weights_load: a store and a path are needed");
-    weft_status status = safetensors_open(&file, path, store_env(store), error);
+    weft_status status = store_check_parameters(store, path, error);
+    if (!status) status = safetensors_open(&file, path, store_env(store), error);
     if (status) return status;
     status = rename_all(&file, o, error);
     if (!status) status = weights_collect(&w, store, true, path, error);

@@ -8,6 +8,7 @@
 #include "runtime/passes/optimizer/optimizer.h"
 
 #include "ops/kit/ops.h"
+#include "ops/optimizer/build.h"
 #include "weft/ops.h"
 
 #include <string.h>
@@ -136,4 +137,14 @@ weft_value *update_built(program *p, const optimizer_entry *o, const weft_variab
         if (r.before.slots[i] != r.u.slots[i] && !renewed(g, r.before.slots[i], gradient, r.u.slots[i], v))
             return NULL;
     return renewed(g, r.before.parameter, gradient, r.u.parameter, v);
+}
+
+bool update_average(program *p, const optimizer_entry *o, const weft_variable *s, weft_value *gradient,
+                    weft_value *updated, double ema, const step_values *v) {
+    weft_graph *g = p->graph;
+    weft_variable *state = optimizer_slot_of(p->plan, o, s, SLOT_AVERAGE);
+    if (!state) return true;
+    weft_value *old = variable_value(g, state), *one = weft_constant(g, WEFT_F64, 0, NULL, 1);
+    weft_value *is_first = weft_equal(v->step, one), *next = moved(old, updated, ema);
+    return renewed(g, old, gradient, weft_where(is_first, updated, next), v) != NULL;
 }

@@ -5,6 +5,7 @@
  *      g     = bucket(gradients of the bucket's members)       one flat buffer for each bucket
  *      scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
  *      adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)      or a step of ops (built.c)
+ *      renew(average, g, where(step' is 1, p, ema average + (1 - ema) p))       where averages are kept
  * Where clip_value is asked for, gradients are clamped before that norm is taken.
  * In f16, loss_scale replaces clip_scale, and step grows by the number of steps that loss_scale did, 0 or 1.
  * With accumulation, the first micro-batch writes its buckets to the store's gradient buffers, later ones are
@@ -232,11 +233,14 @@ static bool clip_unscaled(expansion *e, weft_variable *s) {
 }
 
 static bool apply(expansion *e, weft_variable *s) {
+    program *p = e->p;
     if (!e->v.scale && !finish_sum(e, s)) return false; /* a scale needed all of them */
     weft_value *own = e->own[s->index], *done = e->flat[s->index];
     weft_variable *over = s->shards ? s->own : s;
-    if (own && !(done = update(e, s, over, own))) return false;
-    return !s->shards || reduction_return(e->p, s, done, e->v.scale);
+    if (own &&
+        (!(done = update(e, s, over, own)) || !update_average(p, e->o, s, own, done, e->a->ema, &e->v)))
+        return false;
+    return !s->shards || reduction_return(p, s, done, e->v.scale);
 }
 
 /* Calls act for each bucket in the order of the backward; stops at the first error. */

@@ -22,7 +22,7 @@ optimizer_entry *optimizer_named(const weft_plan *plan, const char *name) {
 
 /* Where the number of a slot is kept: index + 1 in plan->states, 0 until the slot is made. */
 static int *slot_number(const optimizer_entry *o, const weft_variable *bucket, int slot) {
-    return &o->slots[bucket->index * OPTIMIZER_SLOTS + slot];
+    return &o->slots[bucket->index * OPTIMIZER_STATES + slot];
 }
 
 weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o, const weft_variable *bucket,
@@ -142,7 +142,7 @@ static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t varia
     o = &plan->optimizers[plan->n_optimizers];
     *o = (optimizer_entry){.name = arena_copy(memory, name),
                            .path = arena_printf(memory, "optimizer.%s", name),
-                           .slots = arena_new_array(memory, variables * OPTIMIZER_SLOTS, sizeof *o->slots)};
+                           .slots = arena_new_array(memory, variables * OPTIMIZER_STATES, sizeof *o->slots)};
     if (!o->name || !o->path || !o->slots) return NULL;
     plan->n_optimizers++;
     return o;
@@ -153,6 +153,7 @@ static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t varia
 static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
+    static const optimizer_slot_kind average = {.name = AVERAGE_NAME};
     const optimizer_kind *kind = optimizer_find(m, a->type);
     if (!optimizer_is_elementwise(&plan->env, kind, a, &o->is_elementwise))
         return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
@@ -165,6 +166,7 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
         if (s->kind != VARIABLE_BUCKET || !t->trains[s->members[0]->index]) continue;
         for (int i = 0; i < OPTIMIZER_SLOTS; i++)
             if (optimizer_has_slot(a, kind, i) && !make_slot(plan, o, s, &kind->slots[i], a, i)) return false;
+        if (a->ema > 0 && !make_slot(plan, o, s, &average, a, SLOT_AVERAGE)) return false;
         if (!make_gradients(plan, s, t->name)) return false;
     }
     return true;

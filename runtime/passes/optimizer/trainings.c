@@ -138,6 +138,23 @@ static bool check_same(weft_plan *plan, const training *t) {
     return true;
 }
 
+/* Two averages of one parameter could not both be in its place. */
+static bool check_averages(weft_plan *plan, const training *t) {
+    const minimize_attrs *a = t->minimize->attrs;
+    for (const training *other = plan->trainings; other != t; other++) {
+        const minimize_attrs *b = other->minimize->attrs;
+        if (a->ema == 0 || b->ema == 0 || !strcmp(a->name, b->name)) continue;
+        for (const weft_variable *v = plan->model->variables; v; v = v->next)
+            if (v->kind == VARIABLE_PARAMETER && t->trains[v->index] && other->trains[v->index])
+                return node_fail(
+                    plan->model, t->minimize, WEFT_ARGUMENT,
+                    "minimize: optimizers '%s' and '%s' both keep an average of %s: leave ema 0 in "
+                    "one of them",
+                    SHOW(b->name), SHOW(a->name), v->path);
+    }
+    return true;
+}
+
 /* Settings of the loss scale are errors where nothing computes in f16: nothing would read them. */
 static bool check_scale(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
@@ -269,8 +286,8 @@ bool trainings_find(weft_plan *plan) {
             *t = (training){.graph = g, .minimize = n, .name = arena_copy(&m->arena, g->name)};
             if (!t->name) return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
             if (!check_assigns(plan, t) || !find_targets(plan, t) || !check_once(plan, t) ||
-                !check_same(plan, t) || !check_scale(plan, t) || !check_clip(plan, t) ||
-                !check_parameters(plan, t))
+                !check_same(plan, t) || !check_averages(plan, t) || !check_scale(plan, t) ||
+                !check_clip(plan, t) || !check_parameters(plan, t))
                 return false;
         }
     return true;

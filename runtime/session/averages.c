@@ -1,0 +1,121 @@
+/* averages.c - weft_use_averages: averages of parameters (weft_optimizer.ema) in the place of parameters, and
+ * back. Both are in the store, so they are exchanged there, and no plan has to know of it: what reads
+ * parameters, such as an evaluation, a prediction or a file of weights, reads averages. With ZeRO a rank has
+ * the averages of its range: it exchanges those, and then the ranks gather the whole parameter. */
+#include "runtime/session/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PIECE = 1 << 18 /* elements that are exchanged, or gathered, at once */ };
+
+typedef struct exchange {
+    weft_session *session;
+    float *own, *other; /* [PIECE] */
+    size_t *counts;     /* [world] */
+    weft_error *error;
+} exchange;
+
+/* Whether updates have moved the optimizer's averages: before, parameters are their own. */
+static weft_status has_moved(const weft_store *store, const store_part *average, bool *answer,
+                             weft_error *error) {
+    char path[1400];
+    double step;
+    size_t name = strlen(average->path) - strlen(average->parameter) - strlen("//" AVERAGE_NAME);
+    snprintf(path, sizeof path, "%.*s/step", (int)name, average->path);
+    weft_status status = weft_store_get(store, path, &step, sizeof step, error);
+    *answer = step >= 1;
+    return status;
+}
+
+/* Exchanges this rank's range of an average with the parameter's. */
+static weft_status exchange_own(const exchange *x, const store_part *average, const store_part *parameter) {
+    weft_store *store = x->session->store;
+    weft_status status = WEFT_OK;
+    for (int64_t at = average->begin; at < average->end && !status; at += PIECE) {
+        size_t first = (size_t)(at - average->begin) * sizeof(float), of = (size_t)at * sizeof(float);
+        size_t bytes = (size_t)(average->end - at < PIECE ? average->end - at : PIECE) * sizeof(float);
+        status = store_read(store, average, first, x->own, bytes, x->error);
+        if (!status) status = store_read(store, parameter, of, x->other, bytes, x->error);
+        if (!status) status = store_write(store, average, first, x->other, bytes, x->error);
+        if (!status) status = store_write(store, parameter, of, x->own, bytes, x->error);
+    }
+    return status;
+}
+
+/* The elements of [begin, end) of a parameter that rank r of its group holds the state of. */
+static int64_t count_of(const store_part *average, int r, int64_t begin, int64_t end) {
+    int64_t from = average->cut->starts[r] - average->offset,
+            to = average->cut->starts[r + 1] - average->offset;
+    if (from < begin) from = begin;
+    if (to > end) to = end;
+    return to > from ? to - from : 0;
+}
+
+/* Every rank gets what the others have exchanged. */
+static weft_status gather_average(const exchange *x, const store_part *average, const store_part *parameter) {
+    weft_store *store = x->session->store;
+    weft_comm *group = part_group(x->session, average);
+    int64_t all = type_elements(&parameter->type);
+    weft_status status = WEFT_OK;
+    for (int64_t at = 0; at < all && !status && group->world > 1; at += PIECE) {
+        int64_t end = at + PIECE < all ? at + PIECE : all;
+        size_t of = (size_t)at * sizeof(float), count = (size_t)(end - at);
+        for (int r = 0; r < group->world; r++) x->counts[r] = (size_t)count_of(average, r, at, end);
+        weft_collective c = {.kind = WEFT_ALL_GATHER,
+                             .dtype = WEFT_F32,
+                             .name = average->path,
+                             .buffer = x->own,
+                             .count = count,
+                             .counts = x->counts};
+        status = store_read(store, parameter, of, x->own, count * sizeof(float), x->error);
+        if (!status) status = weft_comm_run(group, &c, x->error);
+        if (!status) status = store_write(store, parameter, of, x->own, count * sizeof(float), x->error);
+    }
+    return status;
+}
+
+static weft_status exchange_all(const exchange *x) {
+    const weft_store *store = x->session->store;
+    const store_part *average;
+    weft_status status = WEFT_OK;
+    for (int i = 0; !status && (average = store_part_at(store, i)); i++) {
+        bool has = false;
+        if (!part_is_average(average) || (status = has_moved(store, average, &has, x->error)) || !has)
+            continue;
+        const store_part *parameter = store_part_of(store, average->parameter);
+        status = exchange_own(x, average, parameter);
+        if (!status && average->cut && x->session->comm) status = gather_average(x, average, parameter);
+    }
+    return status;
+}
+
+static weft_status check_there_are_any(const weft_store *store, weft_error *error) {
+    const store_part *p;
+    for (int i = 0; (p = store_part_at(store, i)); i++)
+        if (part_is_average(p)) return WEFT_OK;
+    return error_set(error, WEFT_NAME,
+                     "weft_use_averages: no optimizer of the plan keeps averages: set weft_optimizer.ema");
+}
+
+/* Every rank of the world has the same store, so all do the same, or settle on the error of one. */
+weft_status weft_use_averages(weft_session *s, bool on, weft_error *error) {
+    weft_error nobody_asks = {0};
+    if (!error) error = &nobody_asks;
+    if (!s) return error_set(error, WEFT_ARGUMENT, "weft_use_averages: there is no session");
+    weft_status status = weft_sync(s, error);
+    if (!status) status = check_there_are_any(s->store, error);
+    if (status || *store_averages(s->store) == on) return status;
+    size_t world = s->comm ? (size_t)s->comm->world : 1;
+    exchange x = {.session = s, .error = error};
+    x.own = mem_new_array(&s->env, 2 * PIECE, sizeof *x.own);
+    x.other = x.own ? x.own + PIECE : NULL;
+    x.counts = mem_new_array(&s->env, world, sizeof *x.counts);
+    if (!x.own || !x.counts) status = error_memory(error, "weft_use_averages");
+    if (world > 1) status = ranks_settle(s, "averages", status, error);
+    if (!status) status = exchange_all(&x);
+    if (!status) *store_averages(s->store) = on;
+    mem_free(&s->env, x.own, 2 * PIECE * sizeof *x.own);
+    mem_free(&s->env, x.counts, world * sizeof *x.counts);
+    return status;
+}

@@ -1,0 +1,220 @@
+/* test_averages.c - averages of parameters: PyTorch's, in any world, and in the place of parameters for
+ * whatever reads these. */
+#include "support/world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- against PyTorch ---- */
+
+/* What make_averages.py evaluates, the average's decay, and the optimizer. */
+/* clang-format off */
+#define ROWS(X) \
+    X("torch.optim.SGD(p, lr=0.05, momentum=0.9)", 0.9, {.type = "sgd", .lr = 0.05, .momentum = 0.9, .ema = 0.9}) \
+    X("torch.optim.AdamW(p, lr=0.1)", 0.5, {.type = "adamw", .lr = 0.1, .ema = 0.5}) \
+    X("torch.optim.RMSprop(p, lr=0.02)", 0.99, {.type = "rmsprop", .lr = 0.02, .ema = 0.99})
+/* clang-format on */
+
+enum { N = 5, STEPS = 6, PARAMETER = 0, AVERAGE = 1 };
+static const float golden[][2][N] = {
+#include "golden/averages.h"
+};
+static const weft_optimizer rows[] = {
+#define X(torch, ema, ...) __VA_ARGS__,
+    ROWS(X)
+#undef X
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+/* Graph "train" trains a and b; "sum" evaluates, "clip" assigns to a. */
+static weft_model *pair(const weft_optimizer *o) {
+    weft_init half = {WEFT_INIT_CONSTANT, 0.5, 0};
+    weft_model *m = weft_model_new("pair");
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(N));
+    weft_value *a = weft_parameter(x, "a", WEFT_SHAPE(N), half),
+               *b = weft_parameter(x, "b", WEFT_SHAPE(N), half);
+    weft_value *of_a = weft_sum(weft_square(weft_sub(a, x)), 0, NULL, false);
+    weft_minimize(weft_add(of_a, weft_sum(weft_square(weft_sub(b, x)), 0, NULL, false)), NULL, o);
+    g = weft_graph_new(m, "sum", WEFT_EVAL);
+    weft_output(weft_sum(weft_value_of(g, "a"), 0, NULL, false), "sum");
+    g = weft_graph_new(m, "clip", WEFT_EVAL);
+    weft_assign(weft_value_of(g, "a"), weft_clamp(weft_value_of(g, "a"), -0.1, 0.1));
+    CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+typedef struct kit {
+    weft_model *m;
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *s;
+    weft_error e;
+} kit;
+
+static kit kit_open(const weft_optimizer *o) {
+    kit k = {.m = pair(o)};
+    k.plan = weft_compile(k.m, &(weft_compile_options){.verify = true}, &k.e);
+    k.store = k.plan ? weft_store_new(k.plan, 1, &k.e) : NULL;
+    k.s = k.store ? weft_session_open(k.plan, k.store, &k.e) : NULL;
+    CHECK_SAYS(k.s != NULL, "%s", k.e.text);
+    return k;
+}
+
+static void kit_close(kit *k) {
+    weft_session_close(k->s);
+    weft_store_free(k->store);
+    weft_plan_free(k->plan);
+    weft_model_free(k->m);
+}
+
+static weft_status kit_step(kit *k, int step) {
+    float x[N];
+    for (int i = 0; i < N; i++) x[i] = (float)((step * 3 + i * 5) % 7) / 3 - 1;
+    return weft_run(k->s, "train", (weft_feed[]){{"x", x, sizeof x}}, 1, NULL, 0, &k->e);
+}
+
+static void check_a(kit *k, const float want[N], const char *what) {
+    float got[N];
+    CHECK_SAYS(!weft_store_get(k->store, "a", got, sizeof got, &k->e), "%s", k->e.text);
+    for (int i = 0; i < N; i++)
+        CHECK_SAYS(fabsf(got[i] - want[i]) <= 2e-6f, "%s: element %d is %.9g, not %.9g", what, i,
+                   (double)got[i], (double)want[i]);
+}
+
+static void check_sum(kit *k, const float of[N]) {
+    float sum = 0, got = NAN;
+    for (int i = 0; i < N; i++) sum += of[i];
+    CHECK_SAYS(!weft_run(k->s, "sum", NULL, 0, &(weft_fetch){"sum", &got, sizeof got}, 1, &k->e), "%s",
+               k->e.text);
+    CHECK_SAYS(fabsf(got - sum) <= 1e-5f, "the graph sums %.9g, not %.9g", (double)got, (double)sum);
+}
+
+TEST(averages_are_those_of_pytorch_and_come_and_go_to_the_bit) {
+    for (int r = 0; r < N_ROWS; r++) {
+        float before[N], after[N];
+        kit k = kit_open(&rows[r]);
+        /* before the first step averages are the parameters */
+        CHECK_SAYS(!weft_use_averages(k.s, true, &k.e), "%s", k.e.text);
+        check_a(&k, (float[]){0.5f, 0.5f, 0.5f, 0.5f, 0.5f}, "at first");
+        CHECK(!weft_use_averages(k.s, false, &k.e));
+        for (int step = 0; step < STEPS; step++) CHECK_SAYS(!kit_step(&k, step), "%s", k.e.text);
+        CHECK(!weft_store_get(k.store, "a", before, sizeof before, &k.e));
+        check_a(&k, golden[r][PARAMETER], "parameter");
+        for (int twice = 0; twice < 2; twice++) {
+            CHECK_SAYS(!weft_use_averages(k.s, true, &k.e), "%s", k.e.text);
+            check_a(&k, golden[r][AVERAGE], "average");
+            check_sum(&k, golden[r][AVERAGE]);
+        }
+        for (int twice = 0; twice < 2; twice++)
+            CHECK_SAYS(!weft_use_averages(k.s, false, &k.e), "%s", k.e.text);
+        CHECK(!weft_store_get(k.store, "a", after, sizeof after, &k.e));
+        CHECK(memcmp(before, after, sizeof before) == 0);
+        check_sum(&k, golden[r][PARAMETER]);
+        kit_close(&k);
+    }
+}
+
+TEST(averages_are_read_and_never_trained) {
+    char path[] = "/tmp/weft_averages_XXXXXX";
+    int file = mkstemp(path);
+    if (CHECK(file >= 0)) close(file);
+    kit k = kit_open(&rows[0]), plain = kit_open(&(weft_optimizer){.type = "sgd"});
+    for (int step = 0; step < STEPS; step++) kit_step(&k, step);
+    CHECK(weft_use_averages(plain.s, true, &plain.e) == WEFT_NAME);
+    CHECK_HOLDS(plain.e.text, "set weft_optimizer.ema");
+    CHECK(weft_use_averages(NULL, true, &k.e) == WEFT_ARGUMENT);
+    CHECK(!weft_use_averages(k.s, true, &k.e));
+    CHECK(kit_step(&k, 0) == WEFT_ORDER);
+    CHECK_HOLDS(k.e.text, "train: averages are in the place of parameters: call weft_use_averages");
+    CHECK(weft_run(k.s, "clip", NULL, 0, NULL, 0, &k.e) == WEFT_ORDER);
+    CHECK(weft_weights_save(k.store, path, true, &k.e) == WEFT_ORDER);
+    CHECK(weft_session_save(k.s, path, true, &k.e) == WEFT_ORDER);
+    /* a file for inference holds averages */
+    CHECK_SAYS(!weft_weights_save(k.store, path, false, &k.e), "%s", k.e.text);
+    CHECK(weft_weights_load(k.store, path, &k.e) == WEFT_ORDER);
+    CHECK_SAYS(!weft_weights_load(plain.store, path, &plain.e), "%s", plain.e.text);
+    check_a(&plain, golden[0][AVERAGE], "of the file");
+    CHECK(!weft_use_averages(k.s, false, &k.e));
+    CHECK(kit_step(&k, 0) == WEFT_OK);
+    unlink(path);
+    kit_close(&k);
+    kit_close(&plain);
+}
+
+TEST(a_parameter_has_one_average) {
+    weft_error e = {0};
+    weft_model *m = pair(&rows[0]);
+    weft_graph *g = weft_graph_new(m, "again", WEFT_TRAIN);
+    weft_value *loss = weft_sum(weft_square(weft_value_of(g, "a")), 0, NULL, false);
+    weft_minimize(loss, "a", &(weft_optimizer){.type = "sgd", .ema = 0.5});
+    weft_plan *plan = weft_compile(m, NULL, &e);
+    CHECK(!plan);
+    CHECK_HOLDS(e.text, "optimizers 'sgd:all' and 'sgd:a' both keep an average of a: leave ema 0");
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+/* ---- in worlds ---- */
+
+/* Two subgraphs, so that a rank may own nothing of a bucket; one is trained by matrices. */
+static weft_model *net(void) {
+    weft_model *m = weft_model_new("net");
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 16)), *y = x;
+    WEFT_SCOPE(x, "one") y = weft_tanh(weft_linear(y, 300, "a"));
+    WEFT_SCOPE(x, "two") y = weft_linear(weft_tanh(weft_linear(y, 33, "b")), 5, "c");
+    y = weft_mean(weft_square(y), 0, NULL, false);
+    weft_minimize(y, "one", &(weft_optimizer){.type = "adamw", .lr = 0.01, .ema = 0.8, .clip_norm = 0.1});
+    weft_minimize(y, "two", &(weft_optimizer){.type = "lamb", .lr = 0.01, .ema = 0.9});
+    weft_output(y, "loss");
+    CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+/* Averages come and go between steps, and are there at the end. */
+static void train_and_average(world_rank *r) {
+    for (int step = 0; step < r->job->steps; step++) {
+        int micros = r->job->options.accumulate > 1 ? r->job->options.accumulate : 1;
+        for (int i = 0; i < micros && !r->error.status; i++)
+            world_micro(r, "step", ((int64_t)step * r->world + r->rank) * micros + i, NULL);
+        if (step != 2 || r->error.status) continue;
+        weft_use_averages(r->session, true, &r->error);
+        if (!r->error.status) weft_use_averages(r->session, false, &r->error);
+    }
+    if (!r->error.status && !r->job->context) weft_use_averages(r->session, true, &r->error);
+}
+
+TEST(ranks_have_the_averages_of_one) {
+    static const weft_compile_options kinds[] = {{.zero = 0},
+                                                 {.zero = 1},
+                                                 {.zero = 2},
+                                                 {.zero = 1, .bucket_cap_mb = 0.01},
+                                                 {.precision = WEFT_BF16, .zero = 2}};
+    weft_model *m = net();
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (int left = 0; left < 2; left++) {
+            char what[60];
+            world_job job = {.model = m, .steps = 5, .run = train_and_average, .context = left ? m : NULL};
+            job.options = kinds[k];
+            job.options.zero = 0;
+            job.options.accumulate = 2;
+            world_rank *alone = world_run(&job);
+            job.options = kinds[k];
+            job.options.world = 2;
+            job.options.verify = true;
+            world_rank *ranks = world_run(&job);
+            snprintf(what, sizeof what, "kind %zu, %s", k, left ? "parameters" : "averages");
+            world_check(alone, ranks, 2, world_trained, what);
+            world_free(alone);
+            world_free(ranks);
+        }
+    weft_model_free(m);
+}
+
+SUITE("averages",
+      {T(averages_are_those_of_pytorch_and_come_and_go_to_the_bit), T(averages_are_read_and_never_trained),
+       T(a_parameter_has_one_average), T(ranks_have_the_averages_of_one)})
