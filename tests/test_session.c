@@ -1,5 +1,6 @@
 /* test_session.c - the meaning of a run: order of state, parameters as of the start, batches bound at compile
  * time, accumulation, the same bits twice, wrong feeds, exact memory. */
+#include "examples/zoo.h"
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -450,6 +451,78 @@ TEST(store_and_session_take_the_plans_bytes_and_steps_take_none) {
     CHECK_SAYS(c.bytes == 0, "%zu bytes are left", c.bytes);
 }
 
+/* Every live block, to tell tensors from the rest. */
+typedef struct blocks {
+    size_t n, bytes[20000];
+    void *at[20000];
+} blocks;
+
+static void *blocks_alloc(void *context, size_t bytes, size_t alignment) {
+    blocks *b = context;
+    void *memory = NULL;
+    if (b->n == sizeof b->at / sizeof *b->at || posix_memalign(&memory, alignment, bytes)) return NULL;
+    b->at[b->n] = memory;
+    b->bytes[b->n++] = bytes;
+    return memory;
+}
+
+static void blocks_free(void *context, void *memory, size_t bytes) {
+    blocks *b = context;
+    size_t i = b->n;
+    while (i && b->at[i - 1] != memory) i--;
+    if (CHECK(i && b->bytes[i - 1] == bytes)) {
+        b->n--;
+        b->at[i - 1] = b->at[b->n];
+        b->bytes[i - 1] = b->bytes[b->n];
+    }
+    free(memory);
+}
+
+/* One block for the store's tensors, one for the session's, of the plan's bytes each; the rest are lists of
+ * paths, steps and kernels' settings, at most 3 KiB a node. */
+static void check_memory(const zoo_entry *z) {
+    static blocks b;
+    weft_error e = {0};
+    weft_allocator allocator = {blocks_alloc, blocks_free, &b};
+    weft_model *m = weft_model_new_in(z->name, &(weft_env){.allocator = &allocator});
+    zoo_options o = z->own ? *z->own : (zoo_options)ZOO_DEFAULTS;
+    o.batch = 2;
+    weft_model_batch(m, o.batch);
+    z->build(m, &o);
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 2}, &e);
+    CHECK_SAYS(plan != NULL, "%s: %s", z->name, e.text);
+    weft_memory want = weft_plan_memory(plan);
+    uint64_t stored = want.parameters + want.gradients + want.optimizer, rest = 0, own = want.total - stored;
+    size_t before = b.n, nodes = 0;
+    char *text = weft_plan_text(plan);
+    for (const char *at = text; at && (at = strstr(at, "\n%")); at++) nodes++;
+    free(text);
+    weft_store *store = weft_store_new(plan, 1, &e);
+    weft_session *s = weft_session_open(plan, store, &e);
+    CHECK_SAYS(s != NULL, "%s: %s", z->name, e.text);
+    for (size_t i = before; i < b.n; i++)
+        if (stored && b.bytes[i] == stored)
+            stored = 0;
+        else if (own && b.bytes[i] == own)
+            own = 0;
+        else
+            rest += b.bytes[i];
+    CHECK_SAYS(!stored && !own, "%s: no block of %llu and of %llu bytes", z->name, (unsigned long long)stored,
+               (unsigned long long)own);
+    CHECK_SAYS(rest < 131072 + 3072 * nodes, "%s: %llu bytes beside tensors, for %zu nodes", z->name,
+               (unsigned long long)rest, nodes);
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+    CHECK(b.n == 0);
+}
+
+TEST(tensors_of_the_zoos_models_take_the_plans_bytes_exactly) {
+    for (int i = 0; i < ZOO_MODELS; i++)
+        if (strcmp(zoo_models[i].name, "gpt2_124m")) check_memory(&zoo_models[i]); /* it fills 1.5 GB */
+}
+
 SUITE("session",
       {T(state_is_read_as_the_last_earlier_write_left_it), T(the_write_that_was_built_last_is_the_last),
        T(two_minimize_calls_of_a_graph_take_effect_together),
@@ -458,5 +531,6 @@ SUITE("session",
        T(micro_batches_add_up_to_the_batch), T(wrong_feeds_are_named),
        T(errors_name_the_place_the_scope_and_both_shapes),
        T(minimizing_over_an_unreached_parameter_is_an_error),
+       T(tensors_of_the_zoos_models_take_the_plans_bytes_exactly),
        T(packed_weights_follow_every_change_of_their_parameter),
        T(store_and_session_take_the_plans_bytes_and_steps_take_none)})

@@ -120,7 +120,9 @@ typedef struct weft_memory {
     uint64_t inputs;
     /** Part of the arena: what is in flight across runs, gradients whose sum a later run hides. */
     uint64_t in_flight;
-    uint64_t total; /**< exactly what a store and a session allocate together */
+    /** Exactly what a store and a session allocate together for tensors, a block each. Beside it, lists of paths
+     * and steps and what kernels prepare take up to 3 KiB of the host's memory a node. */
+    uint64_t total;
 } weft_memory;
 /** What a plan needs. */
 WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);
