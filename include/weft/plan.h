@@ -120,8 +120,8 @@ typedef struct weft_memory {
     uint64_t inputs;
     /** Part of the arena: what is in flight across runs, gradients whose sum a later run hides. */
     uint64_t in_flight;
-    /** Exactly what a store and a session allocate together for tensors, a block each. Beside it, lists of paths
-     * and steps and what kernels prepare take up to 3 KiB of the host's memory a node. */
+    /** Exactly what a store and a session allocate together for tensors, a block each. Beside it, lists of
+     * paths and steps and what kernels prepare take up to 3 KiB of the host's memory a node. */
     uint64_t total;
 } weft_memory;
 /** What a plan needs. */
