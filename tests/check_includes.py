@@ -104,7 +104,6 @@ ALLOWED_CALLS = {
     ("mem.c.o", "realloc"): "texts that the caller frees with free(): dumps and JSON",
     ("mem.c.o", "aligned_alloc"): "the default allocator itself",
     **{("log_text.c.o", call): "into the file that the caller gave" for call in ("fprintf", "fputc", "fwrite")},
-    ("log_json.c.o", "fputc"): "into the file that it opened",
     ("image_jpeg.c.o", "longjmp"): "libjpeg's way back from an error, within one call of ours",
     ("image_png.c.o", "longjmp"): "libpng's, the same",
     ("segment.c.o", "mmap"): "memory that other processes share; taken once, when ranks join",

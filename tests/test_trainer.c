@@ -1,5 +1,6 @@
 /* test_trainer.c - the trainer against loops written by hand over weft_run: the same bits; its epochs, hooks,
  * validations and predictions; what is refused, stopped and gone on with. */
+#include "support/ranks.h"
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -643,15 +644,147 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
     weft_model_free(m);
 }
 
-SUITE("trainer",
-      {T(a_flow_gives_the_bits_of_a_loop_by_hand), T(a_step_of_ones_own_gives_the_same_bits),
-       T(wrong_steps_are_told), T(hooks_are_called_at_every_point_in_order),
-       T(a_stopped_training_goes_on_to_the_same_bits), T(a_hook_that_fails_ends_the_loop),
-       T(an_epoch_that_was_left_at_its_end_is_ended),
-       T(an_epoch_that_ends_within_a_step_has_its_hooks_and_samples),
-       T(a_resumed_training_goes_on_with_its_epochs), T(epochs_and_iterations_both_limit_a_step_of_ones_own),
-       T(predictions_need_rows_of_samples), T(validation_counts_every_sample_once),
-       T(predictions_are_rows_in_the_order_of_samples), T(numbers_that_are_none_end_the_training),
-       T(runs_are_counted_before_the_training_as_it_makes_them), T(what_cannot_be_counted_is_told),
-       T(every_option_of_a_trainer_has_a_default_or_an_error), T(minimized_losses_are_metrics),
-       T(validations_and_tests_read_averages_where_there_are_any)})
+/* ---- options that change what runs when ---- */
+
+TEST(data_in_order_are_read_in_order) {
+    weft_error e = {0};
+    weft_metrics metrics;
+    weft_model *m = build();
+    hand h = hand_new(m, 0);
+    weft_loader_free(h.loader);
+    h.loader =
+        weft_loader_new(1, list, &(weft_loader_options){.batch = BATCH, .drop_last = true}, NULL, &h.e);
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .in_order = true, .epochs = 2});
+    for (int i = 0; i < 2 * PER_EPOCH; i++) {
+        CHECK_SAYS(weft_trainer_train_step(t, &metrics, &e) == WEFT_OK, "%s", e.text);
+        CHECK(weft_metrics_get(&metrics, "loss") == hand_run(&h, "a", i % PER_EPOCH));
+        CHECK(weft_metrics_get(&metrics, "b/loss") == hand_run(&h, "b", i % PER_EPOCH));
+    }
+    weft_trainer_free(t);
+    hand_free(&h);
+    weft_model_free(m);
+}
+
+/* After every third iteration, and after each second epoch of eleven and the last. */
+TEST(validations_come_when_they_are_due) {
+    weft_error e = {0};
+    notes n = {.text = ""};
+    weft_model *m = build();
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA,
+                                                            .val = DATA,
+                                                            .epochs = 3,
+                                                            .val_epochs = 2,
+                                                            .val_iterations = 9,
+                                                            .n_hooks = 1,
+                                                            .hooks = &NOTES(&n)});
+    char vals[200] = "";
+    CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    for (const char *at = n.text; (at = strstr(at, "after_val ")); at++)
+        snprintf(vals + strlen(vals), sizeof vals - strlen(vals), "%.*s ", (int)strcspn(at + 10, "\n"),
+                 at + 10);
+    CHECK_TEXT(vals, "0.9 1.18 1.22 2.27 2.33 ");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+static weft_status count_metrics(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    char *text = self;
+    (void)error;
+    if (point == WEFT_AFTER_ITERATION)
+        snprintf(text + strlen(text), 40 - strlen(text), "%d", weft_trainer_progress(t)->train.n);
+    return WEFT_OK;
+}
+
+TEST(metrics_are_taken_after_every_so_many_iterations) {
+    weft_error e = {0};
+    char text[40] = "";
+    weft_hook hook = {"counts", count_metrics, NULL, NULL, text};
+    weft_model *m = build();
+    weft_trainer *t = trainer_of(
+        m, &(weft_trainer_options){.train = DATA, .metrics_every = 3, .n_hooks = 1, .hooks = &hook});
+    CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    CHECK_TEXT(text, "00200200200");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* ---- worlds ---- */
+
+typedef struct member {
+    double loss;
+    int64_t samples, iteration;
+    int calls; /* of two_and_one */
+    float weight[8 * WIDTH];
+} member;
+
+typedef struct team {
+    int accumulate;
+    bool own;
+    member members[4];
+} team;
+
+static void train_member(weft_comm *comm, int rank, void *context) {
+    team *all = context;
+    member *r = &all->members[rank];
+    weft_error e = {0};
+    weft_model *m = build();
+    if (!all->own) weft_flow(m, "a*2 b");
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.compile.accumulate = all->accumulate,
+                                                            .comm = comm,
+                                                            .seed = 9,
+                                                            .train = DATA,
+                                                            .val = DATA,
+                                                            .epochs = 4,
+                                                            .train_step = all->own ? two_and_one : NULL,
+                                                            .user = &r->calls});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    if (t) {
+        const weft_progress *p = weft_trainer_progress(t);
+        CHECK(p->rank == rank && p->world == (comm ? comm->world : 1) && p->val.samples == SAMPLES);
+        r->loss = weft_metrics_get(&p->train, "loss");
+        r->samples = p->samples, r->iteration = p->iteration;
+        CHECK(!weft_sync(weft_trainer_session(t, &e), &e));
+        CHECK(!weft_store_get(weft_trainer_store(t), "left/fc/weight", r->weight, sizeof r->weight, &e));
+    }
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* Two ranks, or two micro-batches: two iterations of four batches of an epoch's eleven. */
+TEST(a_world_trains_to_the_bits_of_one_rank) {
+    for (int own = 0; own < 2; own++) {
+        team one = {.accumulate = 2, .own = own}, two = {.accumulate = 1, .own = own};
+        ranks_run(1, 60, train_member, &one);
+        ranks_run(2, 60, train_member, &two);
+        CHECK(one.members[0].iteration == 8 && one.members[0].samples == 8 * 4 * BATCH);
+        for (int r = 0; r < 2; r++) {
+            CHECK(two.members[r].samples == one.members[0].samples && two.members[r].iteration == 8);
+            CHECK(fabs(two.members[r].loss - one.members[0].loss) < 1e-12 && one.members[0].loss > 0);
+            CHECK(memcmp(two.members[r].weight, one.members[0].weight, sizeof one.members[0].weight) == 0);
+        }
+    }
+}
+
+SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
+                  T(a_step_of_ones_own_gives_the_same_bits),
+                  T(wrong_steps_are_told),
+                  T(hooks_are_called_at_every_point_in_order),
+                  T(a_stopped_training_goes_on_to_the_same_bits),
+                  T(a_hook_that_fails_ends_the_loop),
+                  T(an_epoch_that_was_left_at_its_end_is_ended),
+                  T(an_epoch_that_ends_within_a_step_has_its_hooks_and_samples),
+                  T(a_resumed_training_goes_on_with_its_epochs),
+                  T(epochs_and_iterations_both_limit_a_step_of_ones_own),
+                  T(predictions_need_rows_of_samples),
+                  T(validation_counts_every_sample_once),
+                  T(predictions_are_rows_in_the_order_of_samples),
+                  T(numbers_that_are_none_end_the_training),
+                  T(runs_are_counted_before_the_training_as_it_makes_them),
+                  T(what_cannot_be_counted_is_told),
+                  T(every_option_of_a_trainer_has_a_default_or_an_error),
+                  T(minimized_losses_are_metrics),
+                  T(validations_and_tests_read_averages_where_there_are_any),
+                  T(data_in_order_are_read_in_order),
+                  T(validations_come_when_they_are_due),
+                  T(metrics_are_taken_after_every_so_many_iterations),
+                  T(a_world_trains_to_the_bits_of_one_rank)})

@@ -6,7 +6,7 @@
  * program can do, too.
  *
  *     weft_source *data = weft_source_open("photos:height=64", NULL, &error);
- *     weft_hook log = weft_hook_text(stdout, 0);
+ *     weft_hook log = weft_hook_text(stdout, 0); // hooks.h
  *     weft_trainer *t = weft_trainer_new(model, &(weft_trainer_options){
  *         .train = {1, (const weft_source *[]){data}}, .epochs = 5, .n_hooks = 1, .hooks = &log}, &error);
  *     if (t && !weft_trainer_fit(t, &error)) weft_trainer_save(t, "weights.safetensors", false, &error);
@@ -19,8 +19,6 @@
 #include "weft/evaluator.h"
 #include "weft/file.h"
 #include "weft/flow.h"
-
-#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,7 +56,7 @@ WEFT_API double weft_metrics_get(const weft_metrics *metrics, const char *name);
 /** @} */
 
 /** @name Hooks
- * Functions that the trainer calls at named points.
+ * Functions that the trainer calls at named points. hooks.h has those that Weft brings.
  * @{ */
 
 /** Each point once: hooks run in the order in which they were given. */
@@ -88,25 +86,15 @@ WEFT_API const char *weft_point_name(weft_point point);
 /** A function and what it works on. */
 typedef struct weft_hook {
     const char *name; /**< for messages; static */
-    /** Called at every point, on every rank. Anything but WEFT_OK ends the loop with `*error`. */
+    /** Called at every point, on every rank. Anything but WEFT_OK ends the loop with `*error`, on all ranks.
+     * It may validate, test, predict, save and stop; weft_trainer_fit() and weft_trainer_train_step() are
+     * WEFT_ORDER here. */
     weft_status (*at)(void *self, weft_trainer *trainer, weft_point point, weft_error *error);
     void (*free)(void *self); /**< called once, by weft_trainer_free(); NULL: nothing to free */
     /** For weft_trainer_check(): what it failed at without ending the loop. NULL: it never does. */
     weft_status (*check)(void *self, weft_error *error);
     void *self; /**< the first argument of all three */
 } weft_hook;
-
-/** Writes a line every so many iterations, and one for each validation and test:
- *
- *     epoch 1  step 10/125  loss1 0.3021  loss2 0.4410  1520 samples/s  0:03 left
- *
- * With `every` 0 it is a line every five seconds, and on a terminal (of one rank) a bar that is as wide.
- * Metrics are means over the iterations since the last line. Rank 0 writes. The caller closes the file. */
-WEFT_API weft_hook weft_hook_text(FILE *file, int64_t every);
-/** Writes each iteration, validation and test as a line of JSON into a new file. Rank 0 writes. A file that
- * cannot be made is an error before the first step; where one cannot be written later (a full disk), it ends
- * there, the training goes on, and weft_trainer_check() tells. */
-WEFT_API weft_hook weft_hook_json(const char *path);
 /** @} */
 
 /** @name A trainer
@@ -172,7 +160,11 @@ WEFT_API void weft_trainer_free(weft_trainer *trainer);
 /** Trains until all epochs or iterations are done. After weft_trainer_stop() or an error of a hook it can be
  * called again, and goes on with the next iteration. WEFT_DATA when a metric or, at the end of an epoch, a
  * parameter is NaN or infinite: no later iteration runs, and what was before is lost only as far as it was
- * updated. */
+ * updated.
+ *
+ * In a world it is collective. An error of one rank (an image that cannot be read, a hook) ends it on all
+ * ranks, with that rank's text, and their communicator is of no use then. Metrics and weights that are not
+ * finite are all ranks' error, which leaves it as it is. */
 WEFT_API weft_status weft_trainer_fit(weft_trainer *trainer, weft_error *error);
 /** What is wrong now: weights or last metrics that are not finite (WEFT_DATA), which end weft_trainer_fit()
  * unless options.keep_going is set; or what a hook could not do without ending it, such as a log on a full
@@ -201,7 +193,8 @@ WEFT_API weft_status weft_trainer_validate(weft_trainer *trainer, weft_metrics *
 /** The same with the test data. */
 WEFT_API weft_status weft_trainer_test(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
 
-/** Takes metrics of iterations after every so many from now on: see options.metrics_every. */
+/** Takes metrics of iterations after every so many from now on: see options.metrics_every. In a world all
+ * ranks call it, with the same number at the same iteration, as metrics are summed over ranks. */
 WEFT_API void weft_trainer_metrics_every(weft_trainer *trainer, int64_t every);
 
 /** One output of a graph (NULL: "predict") for every sample of the data, in their order: its rows of all

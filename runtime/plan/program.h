@@ -59,6 +59,7 @@ typedef struct optimizer_slot {
 typedef struct optimizer_entry {
     const char *name;                       /* weft_optimizer.name */
     const char *path;                       /* "optimizer.NAME", with which its variables' paths begin */
+    const char *schedule;                   /* its parts as text (graph/core/schedule.h); NULL: none */
     weft_variable *step, *lr;               /* f64[] */
     weft_variable *epoch;                   /* f64[]; NULL unless a part of a schedule counts epochs */
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */

@@ -1,8 +1,11 @@
-/* plateau.c - weft_plateau: the rules of torch.optim.lr_scheduler.ReduceLROnPlateau, on the rates in a
- * store. */
+/* plateau.c - learning rates in a store: what they are, and weft_plateau, the rules of
+ * torch.optim.lr_scheduler.ReduceLROnPlateau. */
 #include "weft/plateau.h"
 
+#include "runtime/plan/program.h"
+
 #include "graph/core/error.h"
+#include "graph/core/schedule.h"
 #include "weft/train.h"
 
 #include <math.h>
@@ -85,4 +88,27 @@ weft_status weft_plateau_step(weft_plateau *p, weft_store *store, const char *op
     const char *why = broken(p);
     if (why) return error_set(error, WEFT_ARGUMENT, "plateau: %s", why);
     return lower_all(p, store, optimizer, count(p, metric), error);
+}
+
+/* ---- what they are ---- */
+
+static bool read_number(const weft_store *store, const weft_variable *v, double *into) {
+    return !weft_store_get(store, v->path, into, sizeof *into, NULL);
+}
+
+/* The last update's count is one less than the steps that are done. */
+bool weft_plan_lr(const weft_plan *plan, const weft_store *store, int index, const char **optimizer,
+                  double *lr) {
+    weft_schedule parts[WEFT_MAX_SCHEDULES] = {{0}};
+    char why[SCHEDULE_WHY];
+    double steps, epoch = 0;
+    if (!plan || !store || !lr || index < 0 || index >= plan->n_optimizers) return false;
+    const optimizer_entry *o = &plan->optimizers[index];
+    if (optimizer) *optimizer = o->name;
+    if (!read_number(store, o->lr, lr) || !read_number(store, o->step, &steps)) return false;
+    if (o->epoch && !read_number(store, o->epoch, &epoch)) return false;
+    if (!o->schedule) return true;
+    if (!schedules_parse(o->schedule, parts, why)) return false;
+    *lr *= weft_schedule_factor(parts, WEFT_SCHEDULED_LR, steps > 0 ? (int64_t)steps - 1 : 0, (int64_t)epoch);
+    return true;
 }

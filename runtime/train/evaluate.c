@@ -63,11 +63,13 @@ static weft_status step(weft_trainer *t, sweep *s, weft_metrics *metrics, weft_e
 
 static weft_status all(weft_trainer *t, sweep *s, weft_point before, weft_metrics *progress,
                        weft_metrics *metrics, weft_error *error) {
+    t->is_common = false;
     weft_status status = hooks_call(t, before, error);
     if (!status) status = averages(t, true, settle(t, error), error);
     if (!status) status = averages(t, false, sweep_means(s, t->store, progress, error), error);
     if (!status && metrics) *metrics = *progress;
-    return status ? status : hooks_call(t, (weft_point)(before + 1), error);
+    if (!status) status = hooks_call(t, (weft_point)(before + 1), error);
+    return trainer_tell(t, status, error);
 }
 
 weft_status weft_trainer_val_step(weft_trainer *t, weft_metrics *metrics, weft_error *error) {

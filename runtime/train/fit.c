@@ -56,6 +56,7 @@ static bool has_room(const weft_trainer *t) {
     return t->is_in_epoch && flow_takes(t, t->progress.iteration) <= batches_count(&t->data) - t->begin;
 }
 
+/* Metrics, and sums over ranks that follow below, are the same on all ranks. */
 static weft_status check_metrics(const weft_trainer *t, weft_error *error) {
     const weft_metrics *m = &t->progress.train;
     for (int i = 0; i < m->n; i++)
@@ -104,9 +105,13 @@ weft_status weft_trainer_train_step(weft_trainer *t, weft_metrics *metrics, weft
     weft_error own = {0};
     error = error ? error : &own;
     weft_status status = trainer_check_trains(t, error);
-    if (!status && !weft_trainer_session(t, error)) status = error->status;
+    if (!status) status = trainer_check_outside(t, "weft_trainer_train_step", error);
+    if (status) return status;
+    t->is_common = false;
+    if (!weft_trainer_session(t, error)) status = error->status;
     if (!status && !has_room(t)) status = trainer_next_epoch(t, error);
     if (!status) status = iterate(t, error);
+    trainer_tell(t, status, error);
     if (!status && metrics) *metrics = t->progress.train;
     return status;
 }
@@ -146,13 +151,25 @@ static weft_status check_weights(weft_trainer *t, weft_error *error) {
     if (!status) status = metrics_means(&none, t->options.comm, &broken, 1, &ignored, error);
     t->is_broken = broken > 0;
     if (status || !t->is_broken || t->options.keep_going) return status;
+    t->is_common = true;
     return kit_fail(error, WEFT_DATA, "step %lld: %s is no longer finite", (long long)t->progress.iteration,
                     first ? first : "a tensor of another rank");
 }
 
+/* Hooks of an evaluation and of an epoch's end may have stopped the run: all ranks stop here, then. */
+static weft_status agree_stop(weft_trainer *t, weft_error *error) {
+    double stops = atomic_load(&t->is_stopped);
+    weft_status status =
+        t->progress.world > 1 ? ranks_sum(t->env, t->options.comm, 1, &stops, error) : WEFT_OK;
+    t->stops = t->stops || stops > 0;
+    return status;
+}
+
 static weft_status validate(weft_trainer *t, weft_error *error) {
     t->validated = t->progress.iteration;
-    return t->has_val ? weft_trainer_validate(t, NULL, error) : WEFT_OK;
+    if (!t->has_val) return WEFT_OK;
+    weft_status status = weft_trainer_validate(t, NULL, error);
+    return status ? status : agree_stop(t, error);
 }
 
 static bool is_done(const weft_trainer *t) {
@@ -174,6 +191,7 @@ static weft_status end_epoch(weft_trainer *t, bool is_whole, weft_error *error) 
     if (!status && is_due && t->validated != t->progress.iteration) status = validate(t, error);
     if (!status && is_whole) status = show_epoch(t, t->progress.epoch + 1, error);
     if (!status) status = hooks_call(t, WEFT_AFTER_EPOCH, error);
+    if (!status) status = agree_stop(t, error);
     if (!status && is_whole) t->progress.epoch++, t->is_in_epoch = false;
     return status;
 }
@@ -202,7 +220,10 @@ static weft_status one(weft_trainer *t, weft_error *error) {
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
     if (!status) status = hooks_call(t, WEFT_AFTER_ITERATION, error);
     t->stops = t->stops || (t->progress.world == 1 && atomic_load(&t->is_stopped)); /* by a hook */
-    if (!status && t->fetches && !t->options.keep_going) status = check_metrics(t, error);
+    if (!status && t->fetches && !t->options.keep_going) {
+        status = check_metrics(t, error);
+        t->is_common = status != WEFT_OK;
+    }
     if (!status && every > 0 && t->progress.iteration % every == 0) status = validate(t, error);
     if (!status && !has_room(t)) return end_epoch(t, true, error);
     if (!status && is_done(t)) return end_epoch(t, false, error);
@@ -213,8 +234,10 @@ weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {
     weft_error own = {0}, last = {0};
     error = error ? error : &own;
     weft_status status = trainer_check_trains(t, error);
-    if (!status && !weft_trainer_session(t, error)) status = error->status;
+    if (!status) status = trainer_check_outside(t, "weft_trainer_fit", error);
     if (status) return status;
+    t->is_common = false;
+    if (!weft_trainer_session(t, error)) return trainer_tell(t, error->status, error);
     atomic_store(&t->is_stopped, false);
     t->stops = false;
     t->start = trainer_clock();
@@ -223,9 +246,10 @@ weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {
     t->is_in_fit = true;
     while (!status && !t->stops && !is_done(t)) status = one(t, error);
     t->is_in_fit = false;
+    trainer_tell(t, status, error);
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
     weft_status after = hooks_call(t, WEFT_AFTER_RUN, status ? &last : error);
-    return status ? status : after;
+    return status ? status : trainer_tell(t, after, error);
 }
 
 weft_status weft_trainer_check(const weft_trainer *t, weft_error *error) {

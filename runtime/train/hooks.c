@@ -17,13 +17,32 @@ static weft_status call(const weft_hook *hook, weft_trainer *t, weft_point point
     weft_error own = {0};
     weft_status status = hook->at ? hook->at(hook->self, t, point, &own) : WEFT_OK;
     if (!status) return WEFT_OK;
-    return kit_fail(error, status, "%s", own.text[0] ? own.text : "a hook failed");
+    if (own.text[0]) return kit_fail(error, status, "%s", own.text);
+    return kit_fail(error, status, "a hook failed: %s", hook->name ? hook->name : "it has no name");
 }
 
 weft_status hooks_call(weft_trainer *t, weft_point point, weft_error *error) {
     weft_status status = WEFT_OK;
+    if (t->hook_depth == 8) /* say, one that validates before each validation */
+        return kit_fail(error, WEFT_ORDER, "hooks call hooks without end, at %s", weft_point_name(point));
+    t->hook_depth++;
     for (int i = 0; !status && i < t->options.n_hooks; i++)
         status = call(&t->options.hooks[i], t, point, error);
+    t->hook_depth--;
+    return status;
+}
+
+weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_error *error) {
+    if (!t->hook_depth && !t->is_in_step) return WEFT_OK;
+    return kit_fail(error, WEFT_ORDER, "%s: it must not be called from a hook or options.train_step", call);
+}
+
+/* WEFT_PEER has come from another rank. */
+weft_status trainer_tell(weft_trainer *t, weft_status status, const weft_error *error) {
+    char text[sizeof error->text + 20];
+    if (!status || status == WEFT_PEER || t->is_common || t->progress.world == 1) return status;
+    snprintf(text, sizeof text, "rank %d: %s", t->progress.rank, error->text);
+    weft_comm_fail(t->options.comm, text);
     return status;
 }
 

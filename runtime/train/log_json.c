@@ -1,110 +1,75 @@
-/* log_json.c - every iteration, validation and test as a line of JSON. */
-#include "runtime/train/trainer.h"
+/* log_json.c - every interval, validation and test as a line of JSON. */
+#include "runtime/train/log.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct json_log {
-    char *path;
-    FILE *file; /* NULL: not open yet, or lost */
-    bool is_open;
-    int64_t lost; /* the step at which a line could not be written; 0: none */
-    int reason;   /* errno of it */
+    log_file file;
+    interval interval;
+    log_values values;
 } json_log;
 
-/* Writing 0 bytes finds files like /dev/full. */
-static weft_status begin(json_log *l, weft_error *error) {
-    l->is_open = true;
-    if ((l->file = fopen(l->path, "we")) && write(fileno(l->file), "", 0) >= 0) return WEFT_OK;
-    return weft_error_io(error, l->path, "it cannot be written", errno);
-}
-
-/* The log ends where a write fails. */
-static void lose(json_log *l, int64_t step) {
-    l->reason = errno;
-    l->lost = step;
-    if (l->file) fclose(l->file);
-    l->file = NULL;
-}
-
 /* NaN and infinities, which JSON lacks, are null. */
-static void put_metrics(json_t *line, const char *prefix, const weft_metrics *m) {
-    for (int i = 0; i < m->n; i++) {
-        char key[300];
-        double value = m->list[i].value;
-        snprintf(key, sizeof key, "%s%s", prefix, m->list[i].name);
-        json_object_set_new(line, key, isfinite(value) ? json_real(value) : json_null());
-    }
-}
-
-static void write_line(json_log *l, int64_t step, json_t *line) {
-    bool is_written = line && json_dumpf(line, l->file, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0 &&
-                      fputc('\n', l->file) != EOF && fflush(l->file) == 0;
-    if (!is_written) lose(l, step);
-    json_decref(line);
-}
-
-static json_t *begun(const weft_progress *p) {
-    return json_pack("{s:I, s:I}", "step", (json_int_t)p->iteration, "epoch", (json_int_t)p->epoch + 1);
-}
-
-static void iteration(json_log *l, const weft_progress *p) {
-    json_t *line = begun(p);
-    if (line) {
+static json_t *line_of(const log_values *values, const weft_progress *p, const char *phase) {
+    bool is_train = strcmp(phase, "train") == 0;
+    json_t *line =
+        json_pack("{s:I, s:I}", "step", (json_int_t)p->iteration, "epoch", (json_int_t)p->epoch + 1);
+    if (line && is_train) {
         json_object_set_new(line, "samples", json_integer((json_int_t)p->samples));
         json_object_set_new(line, "seconds", json_real(p->seconds));
-        put_metrics(line, "", &p->train);
     }
-    write_line(l, p->iteration, line);
+    for (int i = 0; line && i < values->n; i++) {
+        char key[LOG_NAME + 8];
+        double value = values->list[i].value;
+        snprintf(key, sizeof key, "%s%s%s", is_train ? "" : phase, is_train ? "" : "_", values->list[i].name);
+        json_object_set_new(line, key, isfinite(value) ? json_real(value) : json_null());
+    }
+    return line;
 }
 
-static void evaluation(json_log *l, const weft_progress *p, const char *prefix, const weft_metrics *m) {
-    json_t *line = begun(p);
-    if (line) put_metrics(line, prefix, m);
-    write_line(l, p->iteration, line);
+static void write_line(json_log *l, const weft_progress *p, const char *phase) {
+    enum { HOW = JSON_COMPACT | JSON_REAL_PRECISION(9) };
+    json_t *line = line_of(&l->values, p, phase);
+    size_t bytes = line ? json_dumpb(line, NULL, 0, HOW) : 0;
+    char *text = bytes ? weft_memory_new(NULL, bytes + 1) : NULL;
+    if (text) {
+        json_dumpb(line, text, bytes, HOW);
+        text[bytes] = '\n';
+        log_file_write(&l->file, p->iteration, text, bytes + 1);
+        weft_memory_free(NULL, text, bytes + 1);
+    }
+    json_decref(line);
 }
 
 static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     json_log *l = self;
+    const char *phase;
     const weft_progress *p = weft_trainer_progress(t);
     if (p->rank) return WEFT_OK;
-    if (!l->is_open) {
-        weft_status status = begin(l, error);
-        if (status) return status;
-    }
-    if (!l->file) return WEFT_OK;
-    if (point == WEFT_AFTER_ITERATION) iteration(l, p);
-    if (point == WEFT_AFTER_VAL) evaluation(l, p, "val_", &p->val);
-    if (point == WEFT_AFTER_TEST) evaluation(l, p, "test_", &p->test);
+    weft_status status = log_file_open(&l->file, t->env, error);
+    if (status) return status;
+    if (interval_line(&l->interval, t, point, &phase, &l->values)) write_line(l, p, phase);
+    if (point == WEFT_AFTER_RUN || point == WEFT_AFTER_TEST) log_file_sync(&l->file, p->iteration);
     return WEFT_OK;
 }
 
 static weft_status check_log(void *self, weft_error *error) {
-    const json_log *l = self;
-    char what[80];
-    if (!l->lost) return WEFT_OK;
-    snprintf(what, sizeof what, "writing failed at step %lld, and the log ends there", (long long)l->lost);
-    return weft_error_io(error, l->path, what, l->reason);
+    return log_file_check(&((json_log *)self)->file, error);
 }
 
 static void end(void *self) {
     json_log *l = self;
-    if (l->file) fclose(l->file);
-    weft_memory_free(NULL, l->path, strlen(l->path) + 1);
+    log_file_free(&l->file);
     weft_memory_free(NULL, l, sizeof *l);
 }
 
-weft_hook weft_hook_json(const char *path) {
-    weft_hook none = {.name = "json"};
+weft_hook weft_hook_json(const char *path, int64_t every) {
     json_log *l = path ? kit_new(NULL, sizeof *l) : NULL;
-    if (!l) return none;
-    if (!(l->path = weft_memory_new(NULL, strlen(path) + 1))) {
-        weft_memory_free(NULL, l, sizeof *l);
-        return none;
-    }
-    strcpy(l->path, path);
-    return (weft_hook){"json", at, end, check_log, l};
+    if (!l) return (weft_hook){.name = "json"};
+    l->interval.every = every;
+    if (log_file_new(&l->file, path)) return (weft_hook){"json", at, end, check_log, l};
+    end(l);
+    return (weft_hook){.name = "json"};
 }

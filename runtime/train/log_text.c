@@ -1,5 +1,5 @@
-/* log_text.c - progress as lines of text, or as a bar on a terminal: means of metrics since the last one. */
-#include "runtime/train/trainer.h"
+/* log_text.c - progress as lines of text, or as a bar on a terminal. */
+#include "runtime/train/log.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -7,21 +7,18 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { MOST = 64 /* metrics in a line */, LINE = 2000 };
+enum { LINE = 2000 };
 
-/* Seconds between two states of the bar, and between two lines. */
-static const double bar_seconds = 0.2, line_seconds = 5;
+/* Seconds between two states of the bar. */
+static const double bar_seconds = 0.2;
 
 typedef struct text_log {
     FILE *file;
     bool is_bar;
-    int64_t every;     /* iterations between lines; 0: seconds count */
-    int64_t iteration; /* those at the last line */
-    double shown;      /* when that was */
-    int n;
-    char names[MOST][64];
-    double sums[MOST];
-    int64_t counts[MOST];
+    int64_t every; /* as the caller said it; 0: a bar where a terminal is */
+    double shown;  /* when the last line was */
+    interval interval;
+    log_values values;
 } text_log;
 
 /* A line that is put together, cut where it is full. */
@@ -79,24 +76,24 @@ static void put_bar(const text_log *l, const line *of, const weft_progress *p) {
 
 /* ---- lines ---- */
 
-static void note(text_log *l, const weft_metrics *m) {
-    for (int i = 0; i < m->n; i++) {
-        int k = 0;
-        while (k < l->n && strncmp(l->names[k], m->list[i].name, sizeof l->names[k] - 1)) k++;
-        if (k == MOST) continue;
-        if (k == l->n) snprintf(l->names[l->n++], sizeof l->names[k], "%s", m->list[i].name);
-        l->sums[k] += m->list[i].value;
-        l->counts[k]++;
-    }
+/* Learning rates stand in lines alone: a bar has little room. */
+static void add_rates(text_log *l, line *of, const weft_trainer *t) {
+    l->values.n = 0;
+    interval_rates(&l->interval, t, &l->values);
+    for (int k = 0; k < l->values.n; k++)
+        if (strncmp(l->values.list[k].name, "lr", 2) == 0)
+            add(of, "  %.60s %.4g", l->values.list[k].name, l->values.list[k].value);
 }
 
-static void show(text_log *l, const weft_progress *p) {
+static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
     line of = {.length = 0};
     add(&of, "epoch %lld  step %lld", (long long)p->epoch + 1, (long long)p->iteration);
     if (p->iterations) add(&of, "/%lld", (long long)p->iterations);
-    for (int k = 0; k < l->n; k++)
-        if (l->counts[k]) add_metric(&of, l->names[k], l->sums[k] / (double)l->counts[k]);
+    l->values.n = 0;
+    interval_means(&l->interval, &l->values);
+    for (int k = 0; k < l->values.n; k++) add_metric(&of, l->values.list[k].name, l->values.list[k].value);
     if (p->seconds > 0) add(&of, "  %.0f samples/s", (double)p->samples / p->seconds);
+    if (!l->is_bar) add_rates(l, &of, t);
     if (p->iterations && p->iteration)
         add_left(&of, p->seconds / (double)p->iteration * (double)(p->iterations - p->iteration));
     if (l->is_bar)
@@ -104,9 +101,7 @@ static void show(text_log *l, const weft_progress *p) {
     else
         fprintf(l->file, "%s\n", of.text);
     fflush(l->file); /* errors are ignored: a lost terminal must not stop a training run */
-    memset(l->sums, 0, sizeof l->sums);
-    memset(l->counts, 0, sizeof l->counts);
-    l->iteration = p->iteration;
+    interval_restart(&l->interval, p);
     l->shown = trainer_clock();
 }
 
@@ -121,9 +116,9 @@ static void show_metrics(text_log *l, const weft_progress *p, const char *what, 
 /* ---- the hook ---- */
 
 static bool is_due(const text_log *l, const weft_progress *p) {
-    if (p->iterations && p->iteration == p->iterations) return true;
-    if (l->every) return p->iteration - l->iteration >= l->every;
-    return trainer_clock() - l->shown >= (l->is_bar ? bar_seconds : line_seconds);
+    if (!l->is_bar || (p->iterations && p->iteration == p->iterations))
+        return interval_is_due(&l->interval, p);
+    return trainer_clock() - l->shown >= bar_seconds;
 }
 
 /* What mpirun and its like collect is no terminal. */
@@ -143,10 +138,10 @@ static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error 
     if (p->rank) return WEFT_OK;
     if (point == WEFT_BEFORE_RUN) begin(l, p);
     if (point == WEFT_AFTER_ITERATION) {
-        note(l, &p->train);
-        if (is_due(l, p)) show(l, p);
+        interval_note(&l->interval, p);
+        if (is_due(l, p)) show(l, t, p);
     }
-    if (point == WEFT_AFTER_RUN && p->iteration > l->iteration) show(l, p);
+    if (point == WEFT_AFTER_RUN && p->iteration > l->interval.iteration) show(l, t, p);
     if (point == WEFT_AFTER_RUN && l->is_bar && p->iteration) fprintf(l->file, "\n");
     if (point == WEFT_AFTER_VAL) show_metrics(l, p, "validation", &p->val);
     if (point == WEFT_AFTER_TEST) show_metrics(l, p, "test", &p->test);
@@ -162,6 +157,7 @@ weft_hook weft_hook_text(FILE *file, int64_t every) {
     if (!l) return (weft_hook){.name = "text"};
     l->file = file;
     l->every = every > 0 ? every : 0;
-    l->shown = -line_seconds; /* so that the first step shows at once */
+    l->interval.every = every;
+    l->shown = -bar_seconds; /* so that the first step shows at once */
     return (weft_hook){"text", at, end, NULL, l};
 }

@@ -17,6 +17,7 @@
 #include "weft/trainer.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 /* ---- feed.c ---- */
 
@@ -239,6 +240,8 @@ struct weft_trainer {
     double start, seconds;  /* when weft_trainer_fit() began, and what earlier calls took */
     atomic_bool is_stopped; /* on this rank */
     bool stops;             /* on all ranks */
+    bool is_common;         /* all ranks have met the last error together */
+    int hook_depth;         /* calls of hooks that have not returned */
     bool is_broken;         /* weights were not finite when they were looked at last (keep_going) */
 };
 
@@ -260,6 +263,10 @@ weft_status hooks_check(const weft_trainer *t, weft_error *error);
 /* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
 const char *model_graph(const weft_model *m, const char *name);
 double trainer_clock(void); /* seconds (fit.c) */
+/* Passes an error of this rank to the others, whose collectives fail with its text (hooks.c). */
+weft_status trainer_tell(weft_trainer *t, weft_status status, const weft_error *error);
+/* WEFT_ORDER within a hook or options.train_step (hooks.c). */
+weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_error *error);
 /* Begins the next epoch; the second one, within an iteration, ends the present one first, with all that the
  * loop does then (fit.c). */
 weft_status trainer_next_epoch(weft_trainer *t, weft_error *error);

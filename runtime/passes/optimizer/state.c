@@ -157,6 +157,8 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     const optimizer_kind *kind = optimizer_find(m, a->type);
     if (!optimizer_is_elementwise(&plan->env, kind, a, &o->is_elementwise))
         return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
+    if (a->schedule && !(o->schedule = arena_copy(&m->arena, a->schedule)))
+        return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
     if (kind->has_product && !(o->product = make_number(plan, o, "product", 1))) return false;
     o->step = make_number(plan, o, "step", 0);
     o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},

@@ -46,7 +46,7 @@ static int open_trainer(training *t) {
     weft_trainer_options how;
     int status = tool_trainer_options(t->model, o, &how);
     if (status >= 0) return status;
-    weft_hook hooks[] = {weft_hook_text(stdout, 0), weft_hook_json(o->log)};
+    weft_hook hooks[] = {weft_hook_text(stdout, 0), weft_hook_json(o->log, 1)};
     how.train = t->data.of;
     how.val = t->val.of;
     how.epochs = o->epochs;

@@ -1,0 +1,77 @@
+/** @file
+ * hooks.h - hooks that Weft brings: progress and logs, early stop, the best weights.
+ *
+ * Logs show means over an interval: of the metrics of all ranks, weighted by the samples of each iteration.
+ * With them go "lr" (with several optimizers "lr/NAME": the rate of the last update), "samples_per_second" in
+ * the interval, on all ranks, and "memory_mib", what the plan of the training needs. Rank 0 writes. A file
+ * that cannot be made is an error before the first step; where one cannot be written later (a full disk), it
+ * ends there, the training goes on, and weft_trainer_check() tells. What is written is on the disk when
+ * weft_trainer_fit() returns.
+ *
+ * Each function takes what it needs by value or copies it; what weft_trainer_new() cannot use (NULL for a
+ * path, no memory) it refuses.
+ */
+#ifndef WEFT_HOOKS_H
+#define WEFT_HOOKS_H
+
+#include "weft/trainer.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @name Logs
+ * @{ */
+
+/** Writes a line every so many iterations, and one for each validation and test:
+ *
+ *     epoch 1  step 10/125  loss1 0.3021  loss2 0.4410  1520 samples/s  lr 0.01  0:03 left
+ *
+ * With `every` 0 it is a line every ten iterations, and on a terminal (of one rank) a bar that is as wide.
+ * The caller closes the file. */
+WEFT_API weft_hook weft_hook_text(FILE *file, int64_t every);
+/** Writes a line of JSON into a new file every so many iterations (0: 10), and one for each validation and
+ * test, whose keys begin with "val_" and "test_". */
+WEFT_API weft_hook weft_hook_json(const char *path, int64_t every);
+/** Writes rows "step,epoch,phase,name,value" into a new file every so many iterations (0: 10), a row for each
+ * number, and after each validation and test. The phase is train, val or test. */
+WEFT_API weft_hook weft_hook_csv(const char *path, int64_t every);
+/** Writes a new event file for TensorBoard into a folder, which is made if it is not there: scalars
+ * "train/NAME" every so many iterations (0: 10), "val/NAME" and "test/NAME" after each validation and
+ * test. */
+WEFT_API weft_hook weft_hook_tensorboard(const char *folder, int64_t every);
+/** @} */
+
+/** @name By the metrics of validations
+ * Ranks have the same metrics, so they decide alike. A metric that a validation does not give is WEFT_NAME.
+ * @{ */
+
+/** What weft_hook_early_stop() looks at; names must outlive the trainer. */
+typedef struct weft_early_stop {
+    const char *metric; /**< of the validation */
+    bool max;           /**< it shall grow; else it shall fall */
+    int patience;       /**< validations in a row without improvement after which it stops; 0: 3 */
+    double min_delta;   /**< an improvement is more than this */
+} weft_early_stop;
+/** Stops the training (weft_trainer_stop()) when a metric no longer improves, or is NaN or infinite: as
+ * Lightning's EarlyStopping. */
+WEFT_API weft_hook weft_hook_early_stop(const weft_early_stop *options);
+
+/** What weft_hook_best() keeps; texts must outlive the trainer. */
+typedef struct weft_best {
+    const char *metric;   /**< of the validation */
+    bool max;             /**< the greatest is best; else the least */
+    const char *path;     /**< safetensors */
+    bool optimizer_state; /**< with what weft_session_save() calls training */
+} weft_best;
+/** Saves the weights after each validation whose metric is better than all before it: the file always has the
+ * best ones, as MMEngine's save_best. Saving is collective. */
+WEFT_API weft_hook weft_hook_best(const weft_best *options);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,129 @@
+/* event_file.c - see event_file.h. Messages are encoded by hand: a field is its number and kind as a varint,
+ * then a varint (0), 8 bytes (1), a length and bytes (2) or 4 bytes (5). */
+#include "runtime/train/event_file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* ---- bytes ---- */
+
+typedef struct bytes {
+    uint8_t data[LOG_MOST * (LOG_NAME + 40) + 64];
+    size_t n;
+} bytes;
+
+static void put_bytes(bytes *b, const void *from, size_t n) {
+    if (n > sizeof b->data - b->n) return; /* there is room for LOG_MOST values */
+    memcpy(b->data + b->n, from, n);
+    b->n += n;
+}
+
+static void put_varint(bytes *b, uint64_t value) {
+    for (; value > 127; value >>= 7) put_bytes(b, &(uint8_t){(uint8_t)(value | 128)}, 1);
+    put_bytes(b, &(uint8_t){(uint8_t)value}, 1);
+}
+
+/* Numbers are little-endian, whatever the machine. */
+static void put_number(bytes *b, uint64_t value, int width) {
+    for (int i = 0; i < width; i++) put_bytes(b, &(uint8_t){(uint8_t)(value >> 8 * i)}, 1);
+}
+
+static void put_field(bytes *b, int number, const void *from, size_t n) {
+    put_varint(b, (uint64_t)number << 3 | 2);
+    put_varint(b, n);
+    put_bytes(b, from, n);
+}
+
+/* ---- records ---- */
+
+/* CRC-32C (Castagnoli), bit by bit: logs are short. Then masked as TFRecord files do. */
+static uint32_t masked_crc(const uint8_t *data, size_t n) {
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= data[i];
+        for (int k = 0; k < 8; k++) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+    }
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8;
+}
+
+/* length (8 bytes), its check, the event, its check */
+static void write_record(event_file *e, int64_t step, const bytes *event) {
+    bytes record = {.n = 0};
+    put_number(&record, event->n, 8);
+    put_number(&record, masked_crc(record.data, 8), 4);
+    put_bytes(&record, event->data, event->n);
+    put_number(&record, masked_crc(event->data, event->n), 4);
+    log_file_write(&e->file, step, record.data, record.n);
+}
+
+/* Event: 1 wall_time double, 2 step int64, 3 file_version text, 5 summary. */
+static void begin_event(bytes *b, int64_t step) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    double seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    uint64_t bits;
+    memcpy(&bits, &seconds, sizeof bits);
+    put_varint(b, 1 << 3 | 1);
+    put_number(b, bits, 8);
+    put_varint(b, 2 << 3);
+    put_varint(b, (uint64_t)step);
+}
+
+/* Summary.Value: 1 tag text, 2 simple_value float. */
+void event_file_scalars(event_file *e, int64_t step, const char *phase, const log_values *values) {
+    bytes event = {.n = 0}, summary = {.n = 0};
+    for (int i = 0; i < values->n; i++) {
+        bytes value = {.n = 0};
+        char tag[LOG_NAME + 8];
+        uint32_t bits;
+        float number = (float)values->list[i].value;
+        memcpy(&bits, &number, sizeof bits);
+        put_field(&value, 1, tag, (size_t)snprintf(tag, sizeof tag, "%s/%s", phase, values->list[i].name));
+        put_varint(&value, 2 << 3 | 5);
+        put_number(&value, bits, 4);
+        put_field(&summary, 1, value.data, value.n);
+    }
+    begin_event(&event, step);
+    put_field(&event, 5, summary.data, summary.n);
+    write_record(e, step, &event);
+}
+
+/* ---- the file ---- */
+
+bool event_file_new(event_file *e, const char *folder) {
+    *e = (event_file){.file.lost = -1};
+    if (!folder || !(e->folder = weft_memory_new(NULL, strlen(folder) + 1))) return false;
+    strcpy(e->folder, folder);
+    return true;
+}
+
+weft_status event_file_open(event_file *e, const weft_env *env, weft_error *error) {
+    static const char version[] = "brain.Event:2";
+    bytes event = {.n = 0};
+    char path[4096];
+    struct timespec now;
+    if (e->file.is_open) return WEFT_OK;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%09ld.weft", e->folder,
+                     (long long)now.tv_sec, now.tv_nsec);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return weft_error_io(error, e->folder, "it cannot be written", ENAMETOOLONG);
+    if (mkdir(e->folder, 0777) && errno != EEXIST)
+        return weft_error_io(error, e->folder, "it cannot be made", errno);
+    if (!log_file_new(&e->file, path)) return kit_no_memory(error, "tensorboard");
+    weft_status status = log_file_open(&e->file, env, error);
+    if (status) return status;
+    begin_event(&event, 0);
+    put_field(&event, 3, version, sizeof version - 1);
+    write_record(e, 0, &event);
+    return WEFT_OK;
+}
+
+void event_file_free(event_file *e) {
+    log_file_free(&e->file);
+    if (e->folder) weft_memory_free(NULL, e->folder, strlen(e->folder) + 1);
+    e->folder = NULL;
+}

@@ -1,0 +1,20 @@
+/* event_file.h - event files of TensorBoard: records of a length, bytes and their checks, each an Event of
+ * tensorflow/core/util/event.proto. */
+#ifndef WEFT_RUNTIME_TRAIN_EVENT_FILE_H
+#define WEFT_RUNTIME_TRAIN_EVENT_FILE_H
+
+#include "runtime/train/log.h"
+
+typedef struct event_file {
+    log_file file;
+    char *folder;
+} event_file;
+
+bool event_file_new(event_file *e, const char *folder); /* false: no memory */
+/* Makes the folder and a file of a new name in it, at the first call. */
+weft_status event_file_open(event_file *e, const weft_env *env, weft_error *error);
+/* "PHASE/NAME" at a step, a summary of all values. */
+void event_file_scalars(event_file *e, int64_t step, const char *phase, const log_values *values);
+void event_file_free(event_file *e);
+
+#endif

@@ -1,0 +1,66 @@
+/* log.h - what the logs share: numbers of an interval, and files that may fail. */
+#ifndef WEFT_RUNTIME_TRAIN_LOG_H
+#define WEFT_RUNTIME_TRAIN_LOG_H
+
+#include "runtime/train/trainer.h"
+#include "weft/hooks.h"
+
+/* ---- interval.c ---- */
+
+enum { LOG_MOST = 96 /* numbers of a line */, LOG_NAME = 80, LOG_EVERY = 10 };
+
+/* Sums of the metrics since the last line. */
+typedef struct interval {
+    int64_t every;     /* iterations between lines */
+    int64_t iteration; /* those at the last line */
+    int64_t samples;
+    double seconds;
+    int n;
+    char names[LOG_MOST][LOG_NAME];
+    double sums[LOG_MOST], weights[LOG_MOST];
+} interval;
+
+/* The numbers of a line. */
+typedef struct log_values {
+    int n;
+    struct {
+        char name[LOG_NAME];
+        double value;
+    } list[LOG_MOST];
+} log_values;
+
+/* Adds the last iteration's metrics, with its samples as their weight. */
+void interval_note(interval *i, const weft_progress *p);
+/* Whether `every` iterations have run since the last line, or the run is at its end. */
+bool interval_is_due(const interval *i, const weft_progress *p);
+void interval_restart(interval *i, const weft_progress *p);
+/* Means of the interval. */
+void interval_means(const interval *i, log_values *into);
+/* Adds learning rates, throughput and memory. */
+void interval_rates(const interval *i, const weft_trainer *t, log_values *into);
+/* At each point: notes, and fills `into` with the numbers of a line of *phase ("train", "val", "test") when
+ * one is due. */
+bool interval_line(interval *i, const weft_trainer *t, weft_point point, const char **phase,
+                   log_values *into);
+
+/* ---- log_file.c ---- */
+
+/* A file that is written while the training runs. The first failure ends it, and is told by its check. */
+typedef struct log_file {
+    const weft_env *env;
+    char *path;
+    void *file; /* NULL: not open yet, or lost */
+    bool is_open;
+    int64_t lost; /* the step at which writing failed; -1: none */
+    const char *why;
+    int reason; /* errno of it */
+} log_file;
+
+bool log_file_new(log_file *l, const char *path); /* copies the path; false: no memory */
+weft_status log_file_open(log_file *l, const weft_env *env, weft_error *error);
+void log_file_write(log_file *l, int64_t step, const void *bytes, size_t n);
+void log_file_sync(log_file *l, int64_t step);
+weft_status log_file_check(const log_file *l, weft_error *error);
+void log_file_free(log_file *l);
+
+#endif

@@ -1,0 +1,57 @@
+/* log_file.c - see log.h. */
+#include "runtime/train/log.h"
+
+#include <string.h>
+
+bool log_file_new(log_file *l, const char *path) {
+    *l = (log_file){.lost = -1};
+    if (!path || !(l->path = weft_memory_new(NULL, strlen(path) + 1))) return false;
+    strcpy(l->path, path);
+    return true;
+}
+
+static void lose(log_file *l, int64_t step, const char *why, int reason) {
+    if (l->lost < 0) l->lost = step, l->why = why, l->reason = reason;
+    const weft_io *io = weft_files(l->env);
+    if (l->file) io->close(io->context, l->file);
+    l->file = NULL;
+}
+
+weft_status log_file_open(log_file *l, const weft_env *env, weft_error *error) {
+    if (l->is_open) return WEFT_OK;
+    l->is_open = true;
+    l->env = env;
+    const weft_io *io = weft_files(env);
+    int code = io->open_write(io->context, l->path, &l->file);
+    if (!code) return WEFT_OK;
+    l->file = NULL;
+    return weft_error_io(error, l->path, "it cannot be written", code);
+}
+
+void log_file_write(log_file *l, int64_t step, const void *bytes, size_t n) {
+    if (!l->file) return;
+    const weft_io *io = weft_files(l->env);
+    int code = io->write(io->context, l->file, bytes, n);
+    if (code) lose(l, step, "writing failed at step %lld, and the log ends there", code);
+}
+
+void log_file_sync(log_file *l, int64_t step) {
+    if (!l->file) return;
+    const weft_io *io = weft_files(l->env);
+    int code = io->sync(io->context, l->file);
+    if (code) lose(l, step, "lines before step %lld may be lost", code);
+}
+
+weft_status log_file_check(const log_file *l, weft_error *error) {
+    char what[80];
+    if (l->lost < 0) return WEFT_OK;
+    snprintf(what, sizeof what, l->why, (long long)l->lost);
+    return weft_error_io(error, l->path, what, l->reason);
+}
+
+void log_file_free(log_file *l) {
+    const weft_io *io = weft_files(l->env);
+    if (l->file) io->close(io->context, l->file);
+    if (l->path) weft_memory_free(NULL, l->path, strlen(l->path) + 1);
+    *l = (log_file){.lost = -1};
+}

@@ -1,0 +1,18 @@
+/* watch.h - a metric of validations, and whether the last one is the best so far. */
+#ifndef WEFT_RUNTIME_TRAIN_WATCH_H
+#define WEFT_RUNTIME_TRAIN_WATCH_H
+
+#include "runtime/train/trainer.h"
+#include "weft/hooks.h"
+
+typedef struct watch {
+    const char *name;
+    bool max, has_best;
+    double min_delta, best;
+} watch;
+
+/* *value is the metric of the last validation; *is_better: by more than min_delta than all before it. NaN is
+ * never better. WEFT_NAME: the validation gives no such metric. */
+weft_status watch_look(watch *w, const weft_trainer *t, double *value, bool *is_better, weft_error *error);
+
+#endif

@@ -1,0 +1,619 @@
+/* test_hooks.c - the hooks that Weft brings, against numbers that a hook of the test saw; errors of one rank,
+ * which end all. */
+#include "support/faults.h"
+#include "support/ranks.h"
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BATCH = 4, SAMPLES = 50, MOST = 64, WORLDS = 3 };
+
+/* ---- data and model: a line through sines ---- */
+
+/* The context, if there is one, is a sample that cannot be read. */
+static weft_status read_sample(void *context, int64_t i, void *const *into, weft_error *error) {
+    if (context && i == *(const int64_t *)context)
+        return weft_error_set(error, WEFT_FILE, "photos/7.png: it is damaged");
+    *(float *)into[0] = (float)sin((double)i);
+    *(float *)into[1] = (float)cos((double)i * 3);
+    return WEFT_OK;
+}
+
+static const weft_source samples = {.count = SAMPLES,
+                                    .n = 2,
+                                    .arrays = {{"x", WEFT_F32, 1, {1}}, {"t", WEFT_F32, 1, {1}}},
+                                    .read = read_sample};
+static const weft_source *const list[] = {&samples};
+#define DATA                                                                                                 \
+    { 1, list, NULL }
+
+static weft_model *build(void) {
+    weft_model *m = weft_model_new("m");
+    weft_optimizer sgd = {.type = "sgd",
+                          .name = "slow",
+                          .lr = 0.05,
+                          .schedule = {{WEFT_SCHEDULE_MULTI_STEP, .milestones = {5, 9}, .gamma = 0.5}}};
+    weft_model_batch(m, BATCH);
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
+        weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
+        weft_value *t = weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
+        weft_value *loss = weft_mse(weft_linear(x, 1, "fc"), t);
+        if (i == 0) weft_minimize(loss, "", &sgd);
+        weft_output(loss, "loss");
+    }
+    return m;
+}
+
+/* ---- a hook that sees every iteration and validation ---- */
+
+typedef struct seen {
+    int n, vals;
+    double loss[MOST], samples[MOST], val[MOST];
+    int64_t val_iteration[MOST];
+    float weight[MOST]; /* of fc at each validation */
+    weft_status again;  /* what weft_trainer_fit() said within the hook */
+} seen;
+
+static weft_status see(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    seen *s = self;
+    const weft_progress *p = weft_trainer_progress(t);
+    (void)error;
+    if (point == WEFT_AFTER_ITERATION && s->n < MOST) {
+        s->loss[s->n] = weft_metrics_get(&p->train, "loss");
+        s->samples[s->n++] = (double)p->train.samples;
+    }
+    if (point == WEFT_AFTER_VAL && s->vals < MOST) {
+        weft_sync(weft_trainer_session(t, NULL), NULL);
+        weft_store_get(weft_trainer_store(t), "fc/weight", &s->weight[s->vals], 4, NULL);
+        s->val_iteration[s->vals] = p->iteration;
+        s->val[s->vals++] = weft_metrics_get(&p->val, "loss");
+    }
+    return WEFT_OK;
+}
+
+#define SEES(s)                                                                                              \
+    (weft_hook) {                                                                                            \
+        "sees", see, NULL, NULL, (s)                                                                         \
+    }
+
+/* An evaluator whose metric "score" is the next number of a list at each validation. */
+typedef struct script {
+    const double *values;
+    int next;
+} script;
+
+static weft_status script_open(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+                               int64_t *sums, weft_error *error) {
+    (void)self, (void)rows, (void)reads, (void)error;
+    *counts = *sums = 0;
+    return WEFT_OK;
+}
+
+static weft_status script_batch(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                                weft_error *error) {
+    (void)self, (void)rows, (void)reads, (void)tally, (void)error;
+    return WEFT_OK;
+}
+
+static weft_status script_report(void *self, weft_tally *tally, weft_error *error) {
+    script *s = self;
+    (void)error;
+    weft_tally_report(tally, NULL, s->values[s->next++]);
+    return WEFT_OK;
+}
+
+#define SCRIPT(s)                                                                                            \
+    (weft_evaluator) {                                                                                       \
+        "score", {NULL}, script_open, script_batch, script_report, NULL, (s)                                 \
+    }
+
+static weft_trainer *trainer_of(const weft_model *m, const weft_trainer_options *o) {
+    weft_error e = {0};
+    weft_trainer *t = weft_trainer_new(m, o, &e);
+    CHECK_SAYS(t != NULL, "%s", e.text);
+    return t;
+}
+
+/* The weighted mean of iterations [begin, end). */
+static double mean_of(const seen *s, int begin, int end) {
+    double sum = 0, weight = 0;
+    for (int i = begin; i < end; i++) sum += s->loss[i] * s->samples[i], weight += s->samples[i];
+    return sum / weight;
+}
+
+static bool is_near(double a, double b) {
+    return fabs(a - b) <= 1e-8 * fabs(b);
+}
+
+/* ---- logs ---- */
+
+static const char *const json_path = "/tmp/weft_hooks.jsonl", *const csv_path = "/tmp/weft_hooks.csv",
+                         *const text_path = "/tmp/weft_hooks.txt";
+
+static double number(const json_t *line, const char *key) {
+    return json_number_value(json_object_get(line, key));
+}
+
+/* 14 iterations with 1 batch or, from 6 on, 2: 22 batches of two epochs of 12. */
+static void check_json(const seen *s) {
+    FILE *f = fopen(json_path, "r");
+    NEED(f != NULL);
+    static const int ends[] = {4, 8, 12};
+    int n = 0, vals = 0, last = 0;
+    json_t *line;
+    for (; (line = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL)); json_decref(line)) {
+        if (json_object_get(line, "val_loss")) {
+            CHECK(is_near(number(line, "val_loss"), s->val[vals++]));
+            continue;
+        }
+        int end = n < 3 ? ends[n] : s->n;
+        CHECK_SAYS(is_near(number(line, "loss"), mean_of(s, last, end)), "line %d", n);
+        CHECK(number(line, "step") == end && number(line, "memory_mib") > 0);
+        int updates = end <= 6 ? end : 6 + 2 * (end - 6);
+        double lr = 0.05 * (updates > 9 ? 0.25 : updates > 5 ? 0.5 : 1); /* of the last update */
+        CHECK_SAYS(is_near(number(line, "lr"), lr), "line %d: lr %g", n, number(line, "lr"));
+        CHECK(number(line, "samples_per_second") > 0);
+        last = end;
+        n++;
+    }
+    fclose(f);
+    CHECK(n == 4 && vals == s->vals && vals > 0 && s->n > 12 && s->n < 16);
+}
+
+static void check_csv(const seen *s) {
+    char row[300], phase[20], name[40], head[] = "step,epoch,phase,name,value\n";
+    long long step, epoch;
+    double value;
+    int losses = 0, vals = 0, rates = 0;
+    FILE *f = fopen(csv_path, "r");
+    NEED(f != NULL);
+    CHECK(fgets(row, sizeof row, f) && strcmp(row, head) == 0);
+    while (fgets(row, sizeof row, f)) {
+        CHECK_SAYS(sscanf(row, "%lld,%lld,%19[a-z],%39[a-z_],%lf", &step, &epoch, phase, name, &value) == 5,
+                   "%s", row);
+        bool is_loss = strcmp(name, "loss") == 0, is_train = strcmp(phase, "train") == 0;
+        if (is_loss && is_train)
+            CHECK(is_near(value, mean_of(s, losses ? 10 : 0, losses ? s->n : 10)) && ++losses);
+        if (is_loss && !is_train) CHECK(is_near(value, s->val[vals++]));
+        rates += strcmp(name, "lr") == 0;
+    }
+    fclose(f);
+    CHECK(losses == 2 && rates == 2 && vals == s->vals);
+}
+
+/* Lines into a file: every ten iterations without more. */
+static void check_text(const seen *s) {
+    char row[300];
+    int lines = 0;
+    double loss;
+    FILE *f = fopen(text_path, "r");
+    NEED(f != NULL);
+    while (fgets(row, sizeof row, f)) {
+        const char *at = strstr(row, "loss ");
+        if (strstr(row, "validation") || !CHECK(at && sscanf(at, "loss %lf", &loss) == 1)) continue;
+        CHECK(fabs(loss - mean_of(s, lines ? 10 : 0, lines ? s->n : 10)) < 1e-4);
+        CHECK_HOLDS(row, lines ? "  lr 0.0125" : "  lr 0.0125");
+        lines++;
+    }
+    fclose(f);
+    CHECK(lines == 2);
+}
+
+TEST(logs_are_means_of_an_interval_by_samples) {
+    weft_error e = {0};
+    seen s = {0};
+    weft_model *m = build();
+    weft_flow(m, "0-5: train; 6-: train*2");
+    FILE *text = fopen(text_path, "w");
+    weft_hook hooks[] = {SEES(&s), weft_hook_json(json_path, 4), weft_hook_csv(csv_path, 0),
+                         weft_hook_text(text, 0)};
+    weft_trainer *t = trainer_of(
+        m, &(weft_trainer_options){.train = DATA, .val = DATA, .epochs = 2, .n_hooks = 4, .hooks = hooks});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    fclose(text);
+    check_json(&s);
+    check_csv(&s);
+    check_text(&s);
+    weft_model_free(m);
+    unlink(json_path), unlink(csv_path), unlink(text_path);
+}
+
+/* ---- event files, by a reader of its own ---- */
+
+/* CRC-32C by a table. */
+static uint32_t crc_of(const uint8_t *data, size_t n) {
+    static uint32_t table[256];
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++) c = c & 1 ? 0x82F63B78u ^ (c >> 1) : c >> 1;
+        table[i] = c;
+    }
+    uint32_t crc = 0xFFFFFFFFu;
+    while (n--) crc = table[(crc ^ *data++) & 0xFF] ^ (crc >> 8);
+    return crc ^ 0xFFFFFFFFu;
+}
+
+static bool masked_as(const uint8_t *data, size_t n, const uint8_t *check) {
+    uint32_t crc = crc_of(data, n), masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8u, said;
+    memcpy(&said, check, 4);
+    return masked == said;
+}
+
+/* A field of a message: its number, and where its content is; returns what comes after it. */
+static const uint8_t *field(const uint8_t *at, int *number, uint64_t *value, const uint8_t **data) {
+    uint64_t parts[2] = {0};
+    int kind = 0;
+    for (int part = 0; part < 2; part++) {
+        if (part) kind = (int)(parts[0] & 7);
+        if (part && kind != 0 && kind != 2) break;
+        for (int shift = 0;; shift += 7) {
+            parts[part] |= (uint64_t)(*at & 127) << shift;
+            if (!(*at++ & 128)) break;
+        }
+    }
+    *number = (int)(parts[0] >> 3);
+    *value = parts[1];
+    *data = at;
+    return at + (kind == 2 ? parts[1] : kind == 1 ? 8 : kind == 5 ? 4 : 0);
+}
+
+typedef struct scalars {
+    int n, records;
+    struct {
+        char tag[60];
+        int64_t step;
+        float value;
+    } list[200];
+    char version[20];
+} scalars;
+
+static void read_summary(const uint8_t *at, const uint8_t *end, int64_t step, scalars *into) {
+    int number;
+    uint64_t bytes;
+    const uint8_t *data, *inner;
+    while (at < end) {
+        at = field(at, &number, &bytes, &data);
+        const uint8_t *stop = data + bytes;
+        for (const uint8_t *v = data; number == 1 && v < stop && into->n < 200;) {
+            v = field(v, &number, &bytes, &inner);
+            if (number == 1) snprintf(into->list[into->n].tag, 60, "%.*s", (int)bytes, (const char *)inner);
+            if (number == 2) memcpy(&into->list[into->n].value, inner, 4);
+            number = 1;
+        }
+        into->list[into->n++].step = step;
+    }
+}
+
+static void read_event(const uint8_t *at, const uint8_t *end, scalars *into) {
+    int64_t step = 0;
+    while (at < end) {
+        int number;
+        uint64_t value;
+        const uint8_t *data;
+        at = field(at, &number, &value, &data);
+        if (number == 2) step = (int64_t)value;
+        if (number == 3) snprintf(into->version, 20, "%.*s", (int)value, (const char *)data);
+        if (number == 5) read_summary(data, data + value, step, into);
+    }
+}
+
+static void read_events(const char *path, scalars *into) {
+    static uint8_t file[1 << 16];
+    FILE *f = fopen(path, "rb");
+    NEED(f != NULL);
+    size_t n = fread(file, 1, sizeof file, f);
+    fclose(f);
+    for (size_t at = 0; at < n; into->records++) {
+        uint64_t length;
+        memcpy(&length, file + at, 8);
+        NEED(masked_as(file + at, 8, file + at + 8) && length < n - at);
+        NEED(masked_as(file + at + 12, length, file + at + 12 + length));
+        read_event(file + at + 12, file + at + 12 + length, into);
+        at += 16 + length;
+    }
+}
+
+static float scalar_at(const scalars *s, const char *tag, int64_t step) {
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->list[i].tag, tag) == 0 && s->list[i].step == step) return s->list[i].value;
+    return NAN;
+}
+
+TEST(event_files_hold_the_scalars) {
+    CHECK(crc_of((const uint8_t *)"123456789", 9) == 0xE3069283u);
+    char folder[] = "/tmp/weft_eventsXXXXXX", path[600] = "", logs[40];
+    weft_error e = {0};
+    seen s = {0};
+    scalars *got = calloc(1, sizeof *got);
+    NEED(mkdtemp(folder) && got);
+    snprintf(logs, sizeof logs, "%s/logs", folder);
+    weft_model *m = build();
+    weft_hook hooks[] = {SEES(&s), weft_hook_tensorboard(logs, 5)};
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 2, .hooks = hooks});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    DIR *d = opendir(logs);
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (strstr(entry->d_name, ".tfevents.")) snprintf(path, sizeof path, "%s/%s", logs, entry->d_name);
+    if (d) closedir(d);
+    read_events(path, got);
+    CHECK_TEXT(got->version, "brain.Event:2");
+    CHECK(s.n == 12 && got->records == 1 + 3 + 1);
+    for (int end = 5; end <= 12; end = end == 10 ? 12 : end + 5)
+        CHECK(scalar_at(got, "train/loss", end) == (float)mean_of(&s, end == 12 ? 10 : end - 5, end));
+    CHECK(scalar_at(got, "val/loss", 12) == (float)s.val[0] && scalar_at(got, "train/lr", 5) == 0.05F);
+    weft_model_free(m);
+    unlink(path), rmdir(logs), rmdir(folder);
+    free(got);
+}
+
+/* ---- logs that fail ---- */
+
+TEST(a_log_that_fails_is_told_and_the_training_goes_on) {
+    faults f;
+    static const char *const says[] = {"writing failed at step 1", "writing failed at step 5",
+                                       "lines before step 12 may be lost"};
+    static const long calls[] = {2, 6, 14}; /* open, 12 lines, sync */
+    for (int i = 0; i < 3; i++) {
+        weft_error e = {0};
+        weft_model *m = build();
+        weft_hook hook = weft_hook_json("log", 1);
+        faults_init(&f);
+        weft_env files = {.io = &f.io};
+        weft_trainer *t = trainer_of(
+            m, &(weft_trainer_options){.env = &files, .train = DATA, .n_hooks = 1, .hooks = &hook});
+        faults_arm(&f, 0, calls[i], false);
+        CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_progress(t)->iteration == 12, "%s",
+                   e.text);
+        CHECK(faults_hit(&f) && weft_trainer_check(t, &e) == WEFT_IO);
+        CHECK_HOLDS(e.text, says[i]);
+        weft_trainer_free(t);
+        CHECK(f.handles == 0);
+        faults_end(&f);
+        weft_model_free(m);
+    }
+    weft_error e = {0};
+    weft_model *m = build();
+    weft_hook hook = weft_hook_csv("/tmp/weft_no_folder/log.csv", 1);
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hook});
+    CHECK(weft_trainer_fit(t, &e) == WEFT_IO && weft_trainer_progress(t)->iteration == 0);
+    CHECK_HOLDS(e.text, "it cannot be written");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* ---- early stop, best weights ---- */
+
+static const struct {
+    weft_early_stop how;
+    double score[12];
+    int vals; /* that ran, of 12 */
+} stops[] = {
+    {{"score"}, {5, 4, 3, 3, 3, 3, 0}, 6},                                    /* patience 3 */
+    {{"score", .patience = 2}, {5, 6, 4, 5, 4, 0}, 5},                        /* an equal one is no better */
+    {{"score", .max = true, .patience = 1}, {1, 2, 3, 2, 9}, 4},              /* a greater one is better */
+    {{"score", .patience = 2, .min_delta = 0.5}, {5, 4.6, 4.4, 4.2, 4.1}, 5}, /* from 5 to 4.4 is enough */
+    {{"score", .patience = 4}, {5, 4, NAN, 3, 2}, 3},                         /* NaN stops at once */
+    {{"score", .patience = 20}, {0}, 12},
+};
+
+typedef struct stop_run {
+    int row;
+    int64_t iterations[WORLDS];
+    int vals[WORLDS];
+} stop_run;
+
+static void run_stop(weft_comm *comm, int rank, void *context) {
+    stop_run *r = context;
+    weft_error e = {0};
+    script s = {.values = stops[r->row].score};
+    weft_evaluator evaluator = SCRIPT(&s);
+    weft_hook hook = weft_hook_early_stop(&stops[r->row].how);
+    weft_model *m = build();
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.comm = comm,
+                                                            .train = DATA,
+                                                            .val = DATA,
+                                                            .epochs = 12,
+                                                            .n_evaluators = 1,
+                                                            .evaluators = &evaluator,
+                                                            .n_hooks = 1,
+                                                            .hooks = &hook});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    r->vals[rank] = s.next;
+    r->iterations[rank] = t ? weft_trainer_progress(t)->iteration : -1;
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+TEST(a_metric_that_no_longer_improves_stops_all_ranks_at_once) {
+    for (int row = 0; row < (int)(sizeof stops / sizeof *stops); row++)
+        for (int world = 1; world <= WORLDS; world++) {
+            stop_run r = {.row = row};
+            ranks_run(world, 60, run_stop, &r);
+            for (int k = 0; k < world; k++) {
+                CHECK_SAYS(r.vals[k] == stops[row].vals, "row %d, rank %d of %d: %d", row, k, world,
+                           r.vals[k]);
+                CHECK(r.iterations[k] == r.vals[k] * (SAMPLES / BATCH / world));
+            }
+        }
+}
+
+TEST(the_file_has_the_best_weights) {
+    static const double score[] = {5, 3, 4, 2, 2, 6};
+    static const int greatest[] = {0, 0, 0, 0, 0, 5}, least[] = {0, 1, 1, 3, 3, 3};
+    const char *const path = "/tmp/weft_best.safetensors";
+    for (int vals = 1; vals <= 6; vals++)
+        for (int max = 0; max < 2; max++) {
+            weft_error e = {0};
+            float kept = 0;
+            seen s = {0};
+            script of = {.values = score};
+            weft_evaluator evaluator = SCRIPT(&of);
+            weft_hook hooks[] = {SEES(&s), weft_hook_best(&(weft_best){"score", max, path, false})};
+            weft_model *m = build();
+            weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA,
+                                                                    .val = DATA,
+                                                                    .epochs = vals,
+                                                                    .n_evaluators = 1,
+                                                                    .evaluators = &evaluator,
+                                                                    .n_hooks = 2,
+                                                                    .hooks = hooks});
+            CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+            CHECK_SAYS(!weft_weights_load(weft_trainer_store(t), path, &e), "%s", e.text);
+            weft_store_get(weft_trainer_store(t), "fc/weight", &kept, 4, NULL);
+            CHECK(s.vals == vals && kept == s.weight[max ? greatest[vals - 1] : least[vals - 1]]);
+            weft_trainer_free(t);
+            weft_model_free(m);
+            unlink(path);
+        }
+}
+
+TEST(wrong_hooks_are_refused) {
+    const weft_hook hooks[] = {
+        weft_hook_text(NULL, 0),
+        weft_hook_json(NULL, 0),
+        weft_hook_csv(NULL, 0),
+        weft_hook_tensorboard(NULL, 0),
+        weft_hook_early_stop(NULL),
+        weft_hook_early_stop(&(weft_early_stop){"loss", .patience = -1}),
+        weft_hook_early_stop(&(weft_early_stop){"loss", .min_delta = -1}),
+        weft_hook_best(&(weft_best){"loss"}),
+        weft_hook_best(&(weft_best){.path = "x"}),
+    };
+    weft_model *m = build();
+    for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++) {
+        weft_error e = {0};
+        CHECK(!weft_trainer_new(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hooks[i]},
+                                &e));
+        CHECK_HOLDS(e.text, "hook 0 could not be made");
+    }
+    weft_error e = {0};
+    weft_hook hook = weft_hook_early_stop(&(weft_early_stop){"accuracy"});
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 1, .hooks = &hook});
+    CHECK(weft_trainer_fit(t, &e) == WEFT_NAME);
+    CHECK_HOLDS(e.text, "the validation gives no metric 'accuracy'; it gives: loss");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* ---- errors of one rank ---- */
+
+typedef enum fault { BY_HOOK, BY_DATA, BY_VAL_HOOK, BY_METRIC } fault;
+
+typedef struct fault_run {
+    fault fault;
+    weft_status status[WORLDS];
+    char text[WORLDS][200];
+} fault_run;
+
+static weft_status fail_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    const fault_run *r = self;
+    const weft_progress *p = weft_trainer_progress(t);
+    weft_point when = r->fault == BY_HOOK ? WEFT_BEFORE_ITERATION : WEFT_AFTER_VAL;
+    if (p->rank != 1 || point != when || p->iteration < 2) return WEFT_OK;
+    return weft_error_set(error, WEFT_DATA, "the hook of rank 1 is out of luck");
+}
+
+static void run_fault(weft_comm *comm, int rank, void *context) {
+    fault_run *r = context;
+    weft_error e = {0};
+    int64_t broken = -1; /* later than ranks compare their data */
+    weft_source mine = samples;
+    mine.context = &broken;
+    weft_hook hook = {"fails", fail_at, NULL, NULL, r};
+    weft_model *m = build();
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.comm = comm,
+                                              .train = {1, (const weft_source *[]){&mine}, NULL},
+                                              .val = DATA,
+                                              .epochs = 3,
+                                              .n_hooks = r->fault == BY_HOOK || r->fault == BY_VAL_HOOK,
+                                              .hooks = &hook});
+    if (r->fault == BY_DATA && rank == 1) broken = 40;
+    if (r->fault == BY_METRIC && t) {
+        float nan = NAN;
+        weft_store_set(weft_trainer_store(t), "fc/weight", &nan, 4, NULL);
+    }
+    r->status[rank] = t ? weft_trainer_fit(t, &e) : WEFT_OK;
+    snprintf(r->text[rank], sizeof r->text[rank], "%.199s", e.text);
+    if (r->fault == BY_METRIC) { /* all met it: the communicator goes on */
+        weft_metrics metrics;
+        CHECK_SAYS(weft_trainer_validate(t, &metrics, &e) == WEFT_OK, "%s", e.text);
+    }
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+TEST(an_error_of_one_rank_ends_all_with_its_text) {
+    static const char *const texts[] = {"the hook of rank 1 is out of luck", "photos/7.png: it is damaged",
+                                        "the hook of rank 1 is out of luck", "step 1: loss is nan"};
+    for (int i = 0; i < 4; i++)
+        for (int world = 2; world <= WORLDS; world++) {
+            fault_run r = {.fault = (fault)i};
+            ranks_run(world, 30, run_fault, &r);
+            for (int k = 0; k < world; k++) {
+                CHECK(r.status[k] == (k == 1 && i == BY_DATA            ? WEFT_FILE
+                                      : k == 1 || (fault)i == BY_METRIC ? WEFT_DATA
+                                                                        : WEFT_PEER));
+                CHECK_HOLDS(r.text[k], texts[i]);
+                if (k != 1 && (fault)i != BY_METRIC) CHECK_HOLDS(r.text[k], "rank 1: ");
+            }
+        }
+}
+
+/* ---- what hooks may call ---- */
+
+static weft_status calls_back(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    int *which = self;
+    weft_metrics metrics;
+    if (point != WEFT_AFTER_ITERATION && point != WEFT_BEFORE_VAL) return WEFT_OK;
+    if (*which == 2 && point == WEFT_BEFORE_VAL) return weft_trainer_validate(t, NULL, error);
+    if (point == WEFT_BEFORE_VAL || *which == 2) return WEFT_OK;
+    return *which == 0   ? weft_trainer_fit(t, error)
+           : *which == 1 ? weft_trainer_train_step(t, &metrics, error)
+                         : weft_trainer_validate(t, NULL, error);
+}
+
+static weft_status own_step(weft_trainer *t, void *user, weft_error *error) {
+    (void)user;
+    return weft_trainer_fit(t, error);
+}
+
+TEST(training_within_a_hook_is_refused) {
+    static const char *const says[] = {"weft_trainer_fit: it must not be called from a hook",
+                                       "weft_trainer_train_step: it must not be called from a hook",
+                                       "hooks call hooks without end, at before_val", ""};
+    for (int which = 0; which < 4; which++) {
+        weft_error e = {0};
+        weft_hook hook = {"calls back", calls_back, NULL, NULL, &which};
+        weft_model *m = build();
+        weft_trainer *t =
+            trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 1, .hooks = &hook});
+        CHECK(weft_trainer_fit(t, &e) == (which < 3 ? WEFT_ORDER : WEFT_OK));
+        CHECK_HOLDS(e.text, says[which]);
+        weft_trainer_free(t);
+        weft_model_free(m);
+    }
+    weft_error e = {0};
+    weft_model *m = build();
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .train_step = own_step});
+    CHECK(weft_trainer_fit(t, &e) == WEFT_ORDER);
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+SUITE("hooks", {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
+                T(a_log_that_fails_is_told_and_the_training_goes_on),
+                T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
+                T(wrong_hooks_are_refused), T(an_error_of_one_rank_ends_all_with_its_text),
+                T(training_within_a_hook_is_refused)})
