@@ -287,7 +287,7 @@ def check_commands():
     for name in sorted(files ^ set(names)):
         tell("tools/graphtool/cmd/list.h", f"lacks the line\nX({name})" if name in files else f"{name} has no file")
     groups = dict(re.findall(r'^#define (OPTIONS_\w+)\s+"([^"]*)"', read("tools/graphtool/common/options.h"), re.M))
-    options = re.findall(r'^    \{"([\w-]+)", ', read("tools/graphtool/common/options.c"), re.M)
+    options = re.findall(r'^    \{"([\w-]+)", ', read("tools/graphtool/common/option_table.c"), re.M)
     taken = {"help"}
     for name in sorted(files & set(names)):
         row = re.search(r"\.options =(.*?),\n", read(f"tools/graphtool/cmd/{name}.c"), re.S)[1]
@@ -298,7 +298,7 @@ def check_commands():
         taken |= set(words)
     for option in options:
         if option not in taken:
-            tell("tools/graphtool/common/options.c", f"no command takes --{option}")
+            tell("tools/graphtool/common/option_table.c", f"no command takes --{option}")
     for file in sources("tools"):
         for name in re.findall(r"\bFOR_[A-Z]\w*", read(file)):
             tell(file, f"{name}: what a command takes is in its own row")

@@ -37,7 +37,8 @@ static const struct effect {
     {"plan",
      "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 "
      "--accumulate=2 --world=2 "
-     "--flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff! --output=o",
+     "--flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff! --output=o --clip-norm=1 "
+     "--optimizer=:beta1=0.5",
      "mlp.bin --dump", NULL},
     {"plan", "--dump --json", "mlp.bin", NULL},
     {"plan", "--bytes --estimate=h200", "mlp.bin --device cuda", NULL},
@@ -61,13 +62,14 @@ static const struct effect {
     {"verify", "--json", "mlp.bin", NULL},
     {"verify",
      "--graph --batch --threads --isa --device --deterministic --tf32 --calibration --dtype --precision "
-     "--flow --accumulate --world "
-     "--rank --ddp --zero --shard --bucket-cap-mb --reduce --serial",
+     "--flow "
+     "--accumulate --world "
+     "--rank --ddp --zero --shard --bucket-cap-mb --reduce --serial --optimizer --clip-norm",
      NULL, good},
     /* train */
     {"train",
-     "--lr=0.1 --seed=1 --weights=w --flow=train*2 --accumulate=2 --dtype=bf16 --precision=:bf16 "
-     "--isa=reference --optimizer-state "
+     "--clip-norm=0.01 --schedule=cosine --optimizer=:beta1=0.5 --lr=0.1 --seed=1 --weights=w --flow=train*2 "
+     "--accumulate=2 --dtype=bf16 --precision=:bf16 --isa=reference --optimizer-state "
      "--output=p!",
      STEPS KEPT, NULL},
     {"train eval", "--rename=net.fc1:x!", "mlp.bin " DATA " --weights w --batch 10", NULL},
@@ -80,6 +82,12 @@ static const struct effect {
     {"train", "--log=l", STEPS ">/dev/null; cat l", NULL},
     {"train", "--data=label=labels.npy", "mlp.bin --data image=images.idx --batch 10 --threads 1", NULL},
     {"train", "--val-data=label=labels.npy", STEPS "--val-data image=images.idx", NULL},
+    {"train", "--val-every=2steps",
+     TRAINS "--batch 10 --val-data image=images.idx --val-data label=labels.npy --epochs 3 | grep -c valid",
+     NULL},
+    {"train", "--config=c", TRAINS KEPT, NULL},
+    {"train", "--print-config", STEPS, NULL},
+    {"train", "--work-dir=d", STEPS ">/dev/null; ls d/*; rm -rf d", NULL},
     {"train", "--keep-going", DIVERGES "; md5sum <o", NULL},
     {"train", "--check", DIVERGES "; true", NULL},
     {"train", "--threads", NULL, time_alone},
@@ -103,7 +111,11 @@ static const struct effect {
     /* bench and trace */
     {"bench", "--batch=4", "mlp.bin --steps 1 --warmup 0 --json" TIMELESS, NULL},
     {"bench", "--steps=2", "mlp.bin --batch 4 --warmup 0 --json" TIMELESS, NULL},
-    {"bench", "--flow=train*2 --accumulate=2 --seed=1 --weights=w --dtype=bf16 --precision=:bf16 --isa=sse2",
+    {"bench", "--optimizer=:lr=0.1 --clip-norm=0.01",
+     "mlp.bin --batch 4 --steps 3 --warmup 0 --threads 1 --json" TIMELESS, NULL},
+    {"bench",
+     "--flow=train*2 --accumulate=2 --seed=1 --weights=w --dtype=bf16 --precision=:bf16 "
+     "--isa=sse2",
      "mlp.bin --batch 4 --steps 1 --warmup 0 --threads 1 --json" TIMELESS, NULL},
     {"bench", "--warmup=2 --threads=3", "mlp.bin --steps 1 --batch 8 --json" TIMELESS, NULL},
     {"bench", "--json", "mlp.bin --steps 1 --batch 8 | grep losses", NULL},
@@ -113,8 +125,10 @@ static const struct effect {
      TRACE "--steps 1 " EVENTS, NULL},
     {"trace", "--steps=1", TRACE EVENTS, NULL},
     {"trace", "--json", TRACE "-o o | grep step_ms", NULL},
-    {"trace", "--batch --warmup --threads --isa --seed --weights --rename --partial --data --check", NULL,
-     as_bench},
+    {"trace",
+     "--batch --warmup --threads --isa --seed --weights --rename --partial --data --check --optimizer "
+     "--clip-norm",
+     NULL, as_bench},
     {"bench", "--check", NULL, "its data and seed are its own: nothing in it is not finite; train shows it"},
     {"bench trace", "--bucket-cap-mb", NULL, by_plan},
     /* of all that run */
@@ -215,7 +229,9 @@ TEST(every_option_of_help_has_its_row) {
 TEST(every_option_changes_something) {
     make_data();
     NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin && weft-zoo dcgan28 -b 4 -o dcgan28.bin"), 0));
-    NEED(ends(run("graphtool train " STEPS "-o w && echo '# nothing' >table"), 0));
+    NEED(ends(run("graphtool train " STEPS "-o w && echo '# nothing' >table && "
+                  "echo '{\"epochs\": 3}' >c"),
+              0));
     for (const struct effect *e = effects; e < effects + EFFECTS; e++) {
         CHECK(!e->rest == (e->reason != NULL));
         for (const char *p = e->rest ? e->commands : ""; *p; p += strcspn(p, " "), p += strspn(p, " ")) {

@@ -73,6 +73,8 @@ const optimizer_kind *optimizer_find(const weft_model *m, const char *type);
 const optimizer_kind *optimizer_spelt(const weft_model *m, const char *type);
 /* Whether the optimizer reads a field that not all optimizers read. */
 bool optimizer_reads(const optimizer_kind *kind, const char *field);
+/* Whether weft_optimizer_text means the optimizer `own` of the model by `name`. */
+bool optimizer_is_meant(const weft_model *m, const char *own, const char *name);
 /* Whether training with these settings needs the state number `slot`. */
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
 /* Whether the step is built from ops. */

@@ -83,6 +83,10 @@ static bool has_curve(const weft_schedule *s) {
     return 1u << s->kind & CURVES && !(s->kind == WEFT_SCHEDULE_EXPONENTIAL && s->gamma != 0);
 }
 
+bool schedule_needs_end(const weft_schedule *s) {
+    return has_curve(s) && !s->end && !s->length;
+}
+
 static void set_default(double *v, double otherwise) {
     if (*v == 0) *v = otherwise == 0 ? WEFT_ZERO : otherwise;
 }
@@ -116,7 +120,7 @@ static const char *fill_length(weft_schedule *s) {
         return "the warm-up fills its range: end must be above begin + warmup";
     if (s->end && !s->length && (has_curve(s) || s->kind == WEFT_SCHEDULE_CONSTANT))
         s->length = s->end - s->begin - s->warmup;
-    if (has_curve(s) && !s->length) return "it needs an end, or a length";
+    if (schedule_needs_end(s)) return "it needs an end, or a length";
     if ((1u << s->kind & (BIT(STEP) | BIT(COSINE_RESTARTS))) && !s->period)
         return "it needs a period of at least 1";
     return NULL;

@@ -13,6 +13,8 @@ extern const char *const schedule_kinds[], *const schedule_numbers[];
 
 /* Parts before the first of no kind. */
 int schedule_count(const weft_schedule *parts);
+/* Whether its curve has a length that nothing says. */
+bool schedule_needs_end(const weft_schedule *part);
 /* Checks the parts and writes their defaults. False: `why` names a part and the rule that it breaks. */
 bool schedules_fill(weft_schedule parts[WEFT_MAX_SCHEDULES], char why[SCHEDULE_WHY]);
 /* The same for parts that a file had filled, in which a 0 is a true one. */

@@ -47,8 +47,8 @@ static weft_node *next_training(const weft_model *m, weft_node *n) {
     }
 }
 
-/* Whether the optimizer `own` is meant by `name`, its own or the pattern of a call that has it. */
-static bool is_meant(const weft_model *m, const char *own, const char *name) {
+/* By its own name, or by the pattern of a call that has it where no optimizer has that name. */
+bool optimizer_is_meant(const weft_model *m, const char *own, const char *name) {
     bool is_name = false, is_pattern = false;
     if (!*name) return true;
     for (weft_node *n = NULL; (n = next_training(m, n));) {
@@ -114,7 +114,8 @@ static bool schedule_fill(weft_node *n, minimize_attrs *changed) {
     char why[SCHEDULE_WHY];
     text t = {0};
     if (changed->schedule == a->schedule) return true;
-    if (!schedules_parse(changed->schedule, parts, why) || !schedules_fill(parts, why)) return fail(n, "", why);
+    if (!schedules_parse(changed->schedule, parts, why) || !schedules_fill(parts, why))
+        return fail(n, "", why);
     schedules_write(&t, parts);
     char *filled = text_detach(&t);
     changed->schedule = filled && *filled ? arena_copy(&n->graph->model->arena, filled) : NULL;
@@ -148,7 +149,7 @@ weft_status weft_optimizer_text(weft_model *m, const char *name, const char *set
     if (!name) name = "";
     int meant = 0;
     for (weft_node *n = NULL; model_ok(m) && (n = next_training(m, n));) {
-        if (!is_meant(m, ((const minimize_attrs *)n->attrs)->name, name)) continue;
+        if (!optimizer_is_meant(m, ((const minimize_attrs *)n->attrs)->name, name)) continue;
         meant++;
         if (!change(n, settings)) break;
     }

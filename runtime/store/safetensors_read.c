@@ -357,6 +357,12 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
         return error_set(error, WEFT_FILE,
                          "%.400s: it is a model, weights are needed (as graphtool train -o writes them)",
                          s->path);
+    bool is_torchs = memcmp(first, "PK\3\4", 4) == 0 || (first[0] == 0x80 && first[1] <= 5); /* zip, pickle */
+    if (is_torchs && length > file_bytes - 8)
+        return error_set(error, WEFT_FILE,
+                         "%.300s: a file of torch.save: write its tensors by "
+                         "safetensors.torch.save_file(torch.load(\"x.pt\"), \"x.safetensors\")",
+                         s->path);
     if (length > file_bytes - 8 || length > SAFETENSORS_MAX_HEADER)
         return error_set(error, WEFT_FILE,
                          "%.400s: a header of %llu bytes; the file has %llu, %d are accepted", s->path,

@@ -58,16 +58,21 @@ static void guard_process(void) {
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* Parses, joins the other ranks as the command's row says, and runs it. */
+/* Joins the other ranks as the command's row says, and runs it. */
+static int run_joined(const command *c, options *o) {
+    if (c->ranks == COMMAND_ALONE || c->ranks == COMMAND_JOINS_LATER) return c->run(o);
+    int status = world_open(o, c->ranks == COMMAND_LEADS ? WORLD_LEADS : WORLD_JOINS, NULL);
+    return world_close(o, status >= 0 ? status : c->run(o));
+}
+
 static int run_command(const command *c, int argc, char **argv) {
     options o;
+    if (c->ranks != COMMAND_ALONE) tool_calm_threads(argv); /* first: a file of options may be a pipe */
     int status = options_parse(c, argc - 1, argv + 1, &o);
     if (status < 0) status = paths_check(&o);
-    if (status < 0 && c->ranks != COMMAND_ALONE) tool_calm_threads(argv);
-    if (status >= 0) return status;
-    if (c->ranks == COMMAND_ALONE || c->ranks == COMMAND_JOINS_LATER) return c->run(&o);
-    status = world_open(&o, c->ranks == COMMAND_LEADS ? WORLD_LEADS : WORLD_JOINS, NULL);
-    return world_close(&o, status >= 0 ? status : c->run(&o));
+    if (status < 0) status = run_joined(c, &o);
+    options_free(&o);
+    return status;
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,8 @@
 /* train.c - graphtool train: the trainer, with a bar, a log, and weights written at the end, completely or
  * not at all. Ctrl-C ends the training after the current step. */
+#include "tools/graphtool/common/config.h"
 #include "tools/graphtool/common/dataset.h"
+#include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/weights.h"
 #include "tools/graphtool/common/world.h"
 
@@ -26,18 +28,40 @@ static void on_interrupt(int signal) {
 /* ---- before the first step: all errors that can be found now are reported now ---- */
 
 static int check_outputs(const options *o) {
-    int status = o->output ? out_check(o->output) : -1;
+    int status = o->work_dir ? out_folder(o->work_dir) : -1;
+    if (status < 0 && o->output) status = out_check(o->output);
     return status < 0 && o->log ? out_check(o->log) : status;
+}
+
+/* What holds, for those who find the folder later. */
+static int note_config(const options *o) {
+    char path[4096];
+    if (!o->work_dir) return -1;
+    snprintf(path, sizeof path, "%s/config.json", o->work_dir);
+    int status = config_print(o, path);
+    return status == EXIT_FINE ? -1 : status;
 }
 
 static int open_data(training *t) {
     const options *o = t->o;
     int status = dataset_load(&t->data, &o->data);
     if (status < 0 && !t->data.of.n && !o->steps)
-        status = tool_fail("without --data there are no epochs: use --steps=N");
+        status = tool_fail(
+            "%s: without --data there are no epochs: use --data NAME=FILE, for a model that has inputs, "
+            "or --steps=N, for one that has none",
+            o->model);
     if (status < 0 && o->val_data.n && !graph_find(t->model, "val"))
         status = tool_fail("--val-data: the model has no graph 'val'");
     return status < 0 ? dataset_load(&t->val, &o->val_data) : status;
+}
+
+/* --val-every: by steps the end is validated all the same. */
+static void set_validation(const options *o, weft_trainer_options *how) {
+    int64_t n;
+    bool is_steps;
+    if (!o->val_every || !option_every(o->val_every, &n, &is_steps)) return;
+    how->val_epochs = is_steps ? INT64_MAX : n;
+    how->val_iterations = is_steps ? n : 0;
 }
 
 static int open_trainer(training *t) {
@@ -46,12 +70,14 @@ static int open_trainer(training *t) {
     weft_trainer_options how;
     int status = tool_trainer_options(t->model, o, &how);
     if (status >= 0) return status;
-    weft_hook hooks[] = {weft_hook_text(stdout, 0), weft_hook_json(o->log, 1)};
     how.train = t->data.of;
     how.val = t->val.of;
     how.epochs = o->epochs;
     how.iterations = o->steps;
     how.keep_going = o->keep_going;
+    set_validation(o, &how);
+    if ((status = optimizers_schedule(t->model, o, &how)) >= 0) return status;
+    weft_hook hooks[] = {weft_hook_text(stdout, 0), weft_hook_json(o->log, 1)};
     how.hooks = hooks;
     how.n_hooks = o->log ? 2 : 1;
     if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
@@ -112,6 +138,7 @@ static int train(training *t) {
     int status = check_outputs(t->o);
     if (status < 0) status = open_data(t);
     if (status < 0) status = open_trainer(t);
+    if (status < 0) status = note_config(t->o);
     if (status < 0) status = fit(t);
     if (status < 0) status = save(t);
     return status < 0 ? finish(t) : status;
@@ -121,7 +148,7 @@ static int train_run(const options *o) {
     int status = EXIT_FINE;
     training t = {.o = o, .model = tool_load(o, &status)};
     if (!t.model) return status;
-    status = train(&t);
+    status = o->print_config ? config_print(o, NULL) : train(&t);
     weft_trainer_free(t.trainer);
     dataset_close(&t.data);
     dataset_close(&t.val);
@@ -134,8 +161,11 @@ const command command_train = {
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "val-data epochs steps lr log optimizer-state keep-going output",
-    .details = "Outputs that are one number are shown and logged.",
+    "val-data val-every epochs steps lr schedule log work-dir optimizer-state keep-going output config "
+    "print-config",
+    .details = "Outputs that are one number are shown and logged. What the command line does not say is as "
+               "the file of\n"
+               "--config says it, else as the model does.",
     .example = "graphtool train convnet.bin --data image=train-images-idx3-ubyte.gz \\\n"
                "             --data label=train-labels-idx1-ubyte.gz --epochs 5 --log log.jsonl -o "
                "weights.safetensors",

@@ -7,13 +7,15 @@
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2, EXIT_INTERRUPTED = 130 };
 
-enum { OPTIONS_MAX_DATA = 16 };
+enum { OPTIONS_MAX_DATA = 16, OPTIONS_MOST = 96 /* rows of the table */ };
 
-/* The values of an option that may be given several times: --data NAME=FILE, --ddp PATH:FIELDS. */
+/* The values of an option that may be given several times: --data NAME=FILE, --ddp PATH:FIELDS, and
+ * --schedule [NAME=]PARTS, whose name may be left out. */
 typedef struct text_list {
     int n;
     const char *v[OPTIONS_MAX_DATA];
@@ -24,21 +26,32 @@ typedef struct text_list {
 typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
     const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
-    const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate;
+    const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
+        *config;
     const struct command *command; /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
     double lr, bucket_cap_mb, timeout;
-    text_list data, val_data, ddp, rename, precision;
+    text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, schedule;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
         no_capture, bytes;
-    bool random_weights, partial;
-    uint64_t given; /* bit per row of the table, see option_is_given */
+    bool random_weights, partial, print_config;
+    unsigned char from[OPTIONS_MOST]; /* by row of the table: option_origin, where its value is from */
+    struct json_t *owned;             /* texts that are not the command line's */
 } options;
+
+/* Where the value of an option is from. Each wins over those after it. */
+typedef enum option_origin {
+    ORIGIN_NONE, /* it is not given */
+    ORIGIN_LINE, /* the command line */
+    ORIGIN_FILE, /* the file of --config */
+    ORIGIN_DIR,  /* --work-dir */
+} option_origin;
 
 /* Options that several commands take; each name is a row of options.c. */
 #define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype precision "
-#define OPTIONS_SPREAD  "flow accumulate ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
+/* distribution over ranks, and what a step is made of */
+#define OPTIONS_SPREAD  "flow accumulate optimizer clip-norm ddp zero shard bucket-cap-mb reduce serial "
 #define OPTIONS_FEED    "data weights rename partial check no-capture seed launcher "
 #define OPTIONS_TALK    "timeout comm " /* communication between ranks */
 #define OPTIONS_IMAGINE "world rank "   /* compile as one rank of a world that need not run */
@@ -76,17 +89,30 @@ extern const char *const option_devices[],
 /* The index of a word in such a list; 0 for NULL. */
 int option_choice(const char *word, const char *const *words);
 
-/* Fills *o from argv (argv[0] is the command's name). Returns -1 to go on, else the exit status after
- * printing --help or an error. */
+/* Fills *o from argv (argv[0] is the command's name), and from the file of --config what argv does not say.
+ * Returns -1 to go on, else the exit status after printing --help or an error. Call options_free in either
+ * case. */
 int options_parse(const command *c, int argc, char **argv, options *o);
+void options_free(options *o);
+/* Sets an option that has no value yet to a text that is copied: -1, or the exit status after printing what
+ * is wrong with it. */
+int option_set(options *o, const char *name, const char *value, option_origin from);
+/* A copy of a text that lives as long as *o; NULL: no memory. */
+const char *option_keep(options *o, const char *text);
 
-/* Was `name` given on the command line, even with its default value? "name=word": given with that word. A
- * blank ends `name`. */
+/* Reads "2" (epochs), "500steps": the number, and whether it is of steps. False: it is neither. */
+bool option_every(const char *text, int64_t *n, bool *is_steps);
+/* Splits "NAME=REST" of a list whose names may be left out, and "NAME:FIELDS", where NAME may have a ':':
+ * the length of NAME, 0 where there is none, and what follows it. */
+size_t option_name_of(const char *value, const char **rest);
+size_t option_name_before(const char *value, const char **fields);
+
+/* Was `name` given, even with its default value? "name=word": given with that word. A blank ends `name`. */
 bool option_is_given(const options *o, const char *name);
 
 /* The settings that all ranks must share: the command's options except each rank's own, hashes of the first
  * and last MiB of the model and other files, and the environment variables that change results. */
-enum { SETTINGS_MOST = 64 };
+enum { SETTINGS_MOST = OPTIONS_MOST + 8 };
 typedef struct option_settings {
     int n;
     char names[SETTINGS_MOST][32];

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LINE_BYTES = 1400 };
@@ -102,6 +103,24 @@ int out_check(const char *path) {
     return file_try(NULL, path, &error) ? tool_error(&error) : -1;
 }
 
+int out_folder(const char *path) {
+    char *whole = strdup(path);
+    if (!whole) return tool_fail("out of memory");
+    int wrong = 0;
+    for (char *at = whole + 1; !wrong && whole[0]; at++) {
+        char was = *at;
+        if (was && was != '/') continue;
+        *at = 0;
+        if (mkdir(whole, 0777) && errno != EEXIST) wrong = errno;
+        if (!was) break;
+        *at = was;
+    }
+    free(whole);
+    struct stat made;
+    if (!wrong && (stat(path, &made) || !S_ISDIR(made.st_mode))) wrong = ENOTDIR;
+    return wrong ? tool_fail("%s: the folder cannot be made: %s", path, strerror(wrong)) : -1;
+}
+
 int out_end(int status) {
     bool failed = fflush(stdout) != 0;
     int why = failed ? errno : EIO;
@@ -118,7 +137,13 @@ shown_path show_path(const char *path) {
 /* ---- JSON ---- */
 
 int out_json(const char *path, json_t *json) {
-    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(9)) : NULL;
+    return out_json_digits(path, json, 9);
+}
+
+int out_json_digits(const char *path, json_t *json, int digits) {
+    if (json) json_object_set_new(json, "schema", json_integer(OUT_SCHEMA));
+    char *text =
+        json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION((size_t)digits)) : NULL;
     json_decref(json);
     if (!text) return tool_fail("out of memory");
     size_t length = strlen(text);

@@ -26,11 +26,18 @@ void tool_tell_held(weft_comm *comm); /* comm may be NULL */
 /* Writes `data` to path as graph/file/io.h writes files (NULL: standard output). Returns EXIT_FINE, or the
  * status after printing the error. */
 int out_write(const char *path, const void *data, size_t bytes);
-/* Writes `json` with sorted keys and frees the reference; NULL means out of memory. */
+/* "schema" of all JSON that graphtool prints: it grows when a key is gone or means something else. */
+enum { OUT_SCHEMA = 1 };
+/* Writes `json` with "schema" and sorted keys, and frees the reference; NULL means out of memory. */
 int out_json(const char *path, json_t *json);
+/* The same, with so many digits of each number instead of 9. */
+int out_json_digits(const char *path, json_t *json, int digits);
 
 /* Checks before hours of work that `path` can be written: -1, or the exit status after printing the error. */
 int out_check(const char *path);
+
+/* Makes a folder and those that it is in, where they are not there: -1, or the exit status likewise. */
+int out_folder(const char *path);
 
 /* The end of every command: flushes standard output, and reports an error if any write to it failed. */
 int out_end(int status);

@@ -56,6 +56,7 @@ static int check_output(const options *o, const char *option, const char *path) 
     int status = check_pair(option, path, "the model", o->model);
     if (status < 0) status = check_pair(option, path, "the file of --weights", o->weights);
     if (status < 0) status = check_pair(option, path, "the file of --calibration", o->calibration);
+    if (status < 0) status = check_pair(option, path, "the file of --config", o->config);
     if (status < 0) status = check_lists(option, path, &o->data);
     return status < 0 ? check_lists(option, path, &o->val_data) : status;
 }

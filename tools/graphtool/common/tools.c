@@ -1,6 +1,7 @@
 /* tools.c - loading and compiling as the command line asks, and the small things that commands share. */
 #include "tools/graphtool/common/tools.h"
 
+#include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/rules.h"
 #include "tools/graphtool/common/weights.h"
 
@@ -84,7 +85,8 @@ weft_model *tool_load(const options *o, int *status) {
         *status = wrong;
         weft_model_free(m);
         m = NULL;
-    } else if (!apply_ddp(m, &o->ddp) || !apply_precision(m, &o->precision) || !apply_flow(m, o->flow)) {
+    } else if (!apply_ddp(m, &o->ddp) || !apply_precision(m, &o->precision) || !apply_flow(m, o->flow) ||
+               !optimizers_apply(m, o)) {
         *status = weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
         weft_model_free(m);
         m = NULL;

@@ -6,7 +6,8 @@
 #include "tools/graphtool/common/output.h"
 #include "weft/weft.h"
 
-/* Loads o->model with --ddp applied; NULL with *status set, after printing the error. */
+/* Loads o->model with --ddp, --flow and what is said of optimizers applied, but for schedules; NULL with
+ * *status set, after printing the error. */
 weft_model *tool_load(const options *o, int *status);
 /* The flow to compile for: that of --flow, or "train" for a command that runs a flow; NULL: all graphs. */
 const char *tool_flow(const weft_model *m, const options *o);

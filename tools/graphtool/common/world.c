@@ -28,7 +28,7 @@ int world_size(const options *o) {
 
 /* A rank other than 0 does the same work and shows none of it. */
 static int be_silent(options *o) {
-    o->output = o->log = NULL;
+    o->output = o->log = o->work_dir = NULL;
     o->profile = false;
     return freopen("/dev/null", "w", stdout) ? -1 : tool_fail("/dev/null cannot be opened");
 }

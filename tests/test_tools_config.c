@@ -1,0 +1,181 @@
+/* test_tools_config.c - what a training run is told, on the command line, in a file and in the model: the
+ * same words give the same bits wherever they stand; schedules end with the run; wrong files name file, key
+ * and the nearest key. */
+#include "support/programs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MLP "graphtool train mlp.bin --batch 10 --threads 1 "
+#define GAN "graphtool train dcgan28.bin --batch 4 --threads 1 --data image=images.idx "
+
+static void write_file(const char *name, const char *content) {
+    char path[300];
+    path_of(name, path);
+    FILE *f = fopen(path, "w");
+    CHECK(f && fputs(content, f) >= 0);
+    if (f) fclose(f);
+}
+
+/* Both commands succeed and leave the same weights; or others, where `differs`. */
+static void check_bits(const char *a, const char *b, bool differs) {
+    run("rm -f a.safetensors b.safetensors");
+    ends(run("%s -o a.safetensors", a), 0);
+    ends(run("%s -o b.safetensors", b), 0);
+    CHECK_SAYS(exists("a.safetensors") && run("cmp -s a.safetensors b.safetensors") == differs, "%s\n%s", a,
+               b);
+}
+
+/* 70 samples by 10 are 7 updates an epoch; a GAN's 17 batches of 4 are 8 iterations of two. */
+TEST(a_schedule_without_an_end_ends_with_the_run) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    check_bits(MLP DATA " --epochs 3 --schedule cosine,warmup=5",
+               MLP DATA " --epochs 3 --schedule cosine:0-21,warmup=5", false);
+    check_bits(MLP DATA " --epochs 3 --schedule cosine,warmup=5",
+               MLP DATA " --epochs 3 --schedule cosine:0-22,warmup=5", true);
+    check_bits(MLP DATA " --epochs 3 --steps 9 --schedule cosine",
+               MLP DATA " --epochs 3 --steps 9 --schedule cosine:0-9", false);
+    check_bits(MLP DATA " --accumulate 3 --epochs 3 --schedule cosine",
+               MLP DATA " --accumulate 3 --epochs 3 --schedule cosine:0-6", false);
+    check_bits(MLP DATA " --epochs 3 --schedule linear,by_epoch,from=0.5,to=0",
+               MLP DATA " --epochs 3 --schedule linear:0-3,by_epoch,from=0.5,to=0", false);
+    check_bits(GAN "--flow 'd_step*2 g_step' --schedule cosine",
+               GAN "--flow 'd_step*2 g_step' --schedule discriminator=cosine:0-16 --schedule "
+                   "adam:generator=cosine:0-8",
+               false);
+    check_bits(GAN "--schedule step,period=2 --schedule generator=cosine",
+               GAN "--schedule generator=cosine:0-17 --schedule discriminator=step,period=2", false);
+    refuses(run(MLP DATA " --schedule cosine,warmup=7"), "adam:all has 7 updates in it");
+    refuses(run(MLP DATA " --schedule cosin"), "--schedule=cosin: schedule part 1");
+    refuses(run(GAN "--schedule generatr=cosine"), "no optimizer 'generatr': the nearest is 'generator'");
+    refuses(run(GAN "--schedule cosine --schedule step,period=3"), "given twice for this optimizer");
+}
+
+TEST(optimizers_change_one_by_one_or_all) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    check_bits(GAN "--clip-norm generator=0.01 --clip-norm 0.5",
+               GAN "--optimizer adam:generator:clip_norm=0.01 --optimizer discriminator:clip_norm=0.5",
+               false);
+    check_bits(GAN "--clip-norm generator=0.01 --clip-norm 0.5", GAN "--clip-norm 0.5", true);
+    check_bits(MLP DATA " --optimizer :lr=0.01", MLP DATA " --lr 0.01", false);
+    refuses(run(MLP DATA " --optimizer :lr_=0.01"), "the nearest is 'lr'");
+    refuses(run(MLP DATA " --optimizer net:momentum=1"), "no optimizer 'net'");
+    refuses(run("graphtool plan mlp.bin --graph val --clip-norm 1"),
+            "--clip-norm has no effect where no graph");
+}
+
+/* ---- files ---- */
+
+TEST(a_file_says_what_the_command_line_does_not) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    write_file("mlp.json",
+               "{\"model\": \"mlp.bin\", \"data\": {\"image\": \"images.idx\", \"label\": \"labels.npy\"},"
+               " \"batch\": 10, \"threads\": 1, \"epochs\": 2, \"dtype\": \"bf16\","
+               " \"schedule\": \"cosine\", \"clip-norm\": 0.5, \"keep-going\": false}");
+    check_bits("graphtool train --config mlp.json",
+               MLP DATA " --epochs 2 --dtype bf16 --schedule cosine --clip-norm 0.5", false);
+    check_bits("graphtool train mlp.bin --config mlp.json --epochs 1 --dtype f32",
+               MLP DATA " --schedule cosine --clip-norm 0.5", false);
+    write_file("gan.json", "{\"data\": [\"image=images.idx\"], \"batch\": 4, \"threads\": 1,"
+                           " \"clip-norm\": {\"generator\": 0.01, \"\": 0.5},"
+                           " \"optimizer\": {\"discriminator\": {\"lr\": 1e-3, \"schedule\": \"cosine:0-9\","
+                           " \"amsgrad\": true}, \"adam:generator\": \"beta1=0\"}}");
+    check_bits("graphtool train dcgan28.bin --config gan.json",
+               GAN "--clip-norm 0.5 --clip-norm generator=0.01 --optimizer generator:beta1=0 --optimizer "
+                   "'discriminator:lr=1e-3,schedule=\"cosine:0-9\",amsgrad=1'",
+               false);
+}
+
+/* What is printed is read again, and prints the same but for where it is from. */
+TEST(what_holds_is_printed_and_read_again) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    write_file("c.json", "{\"epochs\": 3, \"seed\": 5}");
+    NEED(ends(run(MLP DATA
+                  " --config c.json --seed 4 --schedule cosine,warmup=2 --val-every 2steps --val-data "
+                  "image=images.idx --val-data label=labels.npy --optimizer adam:all:beta1=0.5 "
+                  "--print-config >first.json"),
+              0));
+    NEED(ends(run("graphtool train --config first.json --print-config"), 0));
+    json_t *printed = json_out("first.json"), *again = json_out("out");
+    json_t *from = json_object_get(printed, "from");
+    CHECK_TEXT(json_string_value(json_object_get(from, "epochs")), "c.json");
+    CHECK_TEXT(json_string_value(json_object_get(from, "seed")), "command line");
+    CHECK(json_integer_value(json_object_get(printed, "seed")) == 4);
+    CHECK(json_integer_value(json_object_get(printed, "schema")) == 1);
+    json_object_del(printed, "from");
+    json_object_del(again, "from");
+    CHECK(json_equal(printed, again));
+    json_decref(printed);
+    json_decref(again);
+    NEED(ends(run("graphtool train dcgan28.bin --flow 'd_step*2 g_step' --print-config"), 0));
+    printed = json_out("out");
+    json_t *models = json_object_get(json_object_get(printed, "not_given"), "model");
+    CHECK(json_integer_value(json_object_get(models, "batch")) == 128);
+    CHECK(!json_object_get(models, "flow"));
+    CHECK_HOLDS(json_string_value(json_object_get(json_object_get(models, "optimizer"), "adam:generator")),
+                "lr=0.0002 beta1=0.5");
+    json_decref(printed);
+}
+
+TEST(wrong_files_name_file_key_and_the_nearest_key) {
+    static const struct {
+        const char *file, *says;
+    } rows[] = {
+        {"{\"epoch\": 3}",
+         "wrong.json: \"epoch\": there is no option of this name: the nearest is \"epochs\""},
+        {"{\"clip_norm\": 3}", "the nearest is \"clip-norm\""},
+        {"{\"modle\": \"x\"}", "the nearest is \"model\""},
+        {"{\"warmup\": 3}", "\"warmup\": there is no option of this name"}, /* bench has it */
+        {"{\"config\": \"x\"}", "\"config\": there is no option of this name"},
+        {"{\"epochs\": 0}", "wrong.json: \"epochs\": 0: a whole number from 1"},
+        {"{\"epochs\": 1.5}", "\"epochs\": 1.5: a whole number"},
+        {"{\"epochs\": [1]}", "\"epochs\": a text or a number is needed"},
+        {"{\"epochs\": null}", "\"epochs\": a text or a number is needed"},
+        {"{\"dtype\": \"f8\"}", "\"dtype\": f8: f32, bf16 or f16 is needed"},
+        {"{\"serial\": 1}", "\"serial\": true or false is needed"},
+        {"{\"data\": {\"image\": 3}, \"data\": 1}", "duplicate"},
+        {"{\"data\": \"image\"}", "\"data\": image: NAME=FILE is needed"},
+        {"{\"optimizer\": {\"a\": {}}}", "NAME:FIELDS is needed"},
+        {"{\"optimizer\": {\"all\": {\"lr\": [1]}}}", "\"optimizer\": a text or a number is needed"},
+        {"{\"val-every\": \"2 epochs\"}", "a number of epochs, or of steps"},
+        {"{\"val-every\": 2}", "--val-every has no effect without --val-data"},
+        {"[1]", "an object of options is needed"},
+        {"{\n\"epochs\": }", "wrong.json:2: "},
+        {"", "wrong.json:1: "},
+    };
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_file("wrong.json", rows[i].file);
+        refuses(run("graphtool train mlp.bin --config wrong.json"), rows[i].says);
+    }
+    refuses(run("graphtool train mlp.bin --config none.json"), "none.json: it cannot be read: No such file");
+    refuses(run("graphtool train --config /dev/null"), "/dev/null:");
+}
+
+/* ---- the folder of a run ---- */
+
+TEST(a_run_has_a_folder) {
+    make_data();
+    NEED(make_model("mlp"));
+    NEED(ends(run(MLP DATA " --work-dir runs/1 --steps 2"), 0));
+    CHECK(exists("runs/1/weights.safetensors") && exists("runs/1/log.jsonl") && exists("runs/1/config.json"));
+    NEED(ends(run(MLP DATA " --work-dir runs/2 --steps 2 -o w.safetensors"), 0));
+    CHECK(exists("w.safetensors") && !exists("runs/2/weights.safetensors") && exists("runs/2/log.jsonl"));
+    ends(run("cmp w.safetensors runs/1/weights.safetensors"), 0);
+    /* the run again, by its own note */
+    NEED(ends(run("cp runs/1/config.json again.json; graphtool train --config again.json --work-dir runs/3"),
+              0));
+    ends(run("cmp w.safetensors runs/3/weights.safetensors"), 0);
+    refuses(run(MLP DATA " --work-dir mlp.bin"), "mlp.bin: the folder cannot be made: Not a directory");
+    refuses(run(MLP DATA " --config runs/1/config.json --log runs/1/config.json"), "is the file of --config");
+}
+
+SUITE("tools: configuration",
+      {T(a_schedule_without_an_end_ends_with_the_run), T(optimizers_change_one_by_one_or_all),
+       T(a_file_says_what_the_command_line_does_not), T(what_holds_is_printed_and_read_again),
+       T(wrong_files_name_file_key_and_the_nearest_key), T(a_run_has_a_folder)})

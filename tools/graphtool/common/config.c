@@ -1,0 +1,338 @@
+/* config.c - options in a file of JSON. Each value becomes the text that the command line would have, and is
+ * read as that one. Lists are objects by NAME, or arrays of texts; FIELDS may be an object, too:
+ *
+ *     {"model": "gan.bin", "epochs": 5, "data": {"image": "train.npy"},
+ *      "optimizer": {"generator": {"lr": 1e-4, "clip_norm": 1}}}
+ *
+ * What --print-config prints beside options ("schema", "command", "from", "not_given") is passed over. */
+#include "tools/graphtool/common/config.h"
+
+#include "tools/graphtool/common/option_table.h"
+#include "tools/graphtool/common/output.h"
+
+#include "graph/core/ddp.h"
+#include "graph/core/flow.h"
+#include "graph/core/minimize.h"
+#include "graph/core/nearest.h"
+#include "graph/core/precision.h"
+#include "weft/weft.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const passed_over[] = {"schema", "command", "from", "not_given"};
+enum { PASSED_OVER = sizeof passed_over / sizeof *passed_over };
+
+typedef struct file {
+    options *o;
+    const char *path; /* shown */
+} file;
+
+/* ---- values ---- */
+
+/* What a value is on the command line; NULL after printing that it is none. */
+static const char *text_of(const file *f, const char *key, const json_t *value) {
+    text t = {0};
+    if (json_is_string(value)) text_add(&t, "%s", json_string_value(value));
+    if (json_is_integer(value)) text_add(&t, "%lld", (long long)json_integer_value(value));
+    if (json_is_real(value)) real_write(&t, json_real_value(value));
+    if (json_is_boolean(value)) text_add(&t, "%d", json_is_true(value));
+    bool is_scalar = json_is_string(value) || json_is_number(value) || json_is_boolean(value);
+    char *made = text_detach(&t);
+    const char *kept = is_scalar && made ? option_keep(f->o, made) : NULL;
+    free(made);
+    if (!is_scalar)
+        tool_fail("%s: %s: \"%s\": a text or a number is needed", f->o->command->name, f->path, SHOW(key));
+    else if (!kept)
+        tool_fail("out of memory");
+    return kept;
+}
+
+/* "zero=1,shard=flat": what is no number and no word is quoted. */
+static const char *fields_of(const file *f, const char *key, json_t *fields) {
+    text t = {0};
+    const char *name, *one = "";
+    json_t *value;
+    json_object_foreach(fields, name, value) {
+        if (!(one = text_of(f, key, value))) break;
+        bool is_word = !json_is_string(value) || (*one && !one[strspn(one, "abcdefghijklmnopqrstuvwxyz_")]);
+        text_add(&t, is_word ? "%s%s=%s" : "%s%s=\"%s\"", t.length ? "," : "", name, one);
+    }
+    char *made = text_detach(&t);
+    const char *kept = one ? option_keep(f->o, made ? made : "") : NULL;
+    free(made);
+    return kept;
+}
+
+/* NAME and its value with what is between them. */
+static const char *joined(const file *f, const option_row *row, const char *name, const char *value) {
+    char gap = row->argument[strcspn(row->argument, "=:")];
+    text t = {0};
+    bool is_bare = row->kind == OPTION_NAMED && !*name;
+    text_add(&t, is_bare ? "%s" : "%s%c%s", is_bare ? value : name, gap, value);
+    char *made = text_detach(&t);
+    const char *kept = made ? option_keep(f->o, made) : NULL;
+    free(made);
+    if (!kept) tool_fail("out of memory");
+    return kept;
+}
+
+static int read_value(const file *f, const option_row *row, const char *value) {
+    return value ? option_read(f->o->command, row, value, f->path, f->o) : EXIT_MISUSED;
+}
+
+static int read_object(const file *f, const option_row *row, json_t *object) {
+    const char *name;
+    json_t *value;
+    int status = -1;
+    json_object_foreach(object, name, value) {
+        const char *one =
+            json_is_object(value) ? fields_of(f, row->name, value) : text_of(f, row->name, value);
+        if (status < 0) status = read_value(f, row, one ? joined(f, row, name, one) : NULL);
+    }
+    return status;
+}
+
+static int read_array(const file *f, const option_row *row, json_t *array) {
+    int status = -1;
+    for (size_t i = 0; status < 0 && i < json_array_size(array); i++)
+        status = read_value(f, row, text_of(f, row->name, json_array_get(array, i)));
+    return status;
+}
+
+static int read_flag(const file *f, const option_row *row, const json_t *value) {
+    if (!json_is_boolean(value))
+        return tool_fail("%s: %s: \"%s\": true or false is needed", f->o->command->name, f->path, row->name);
+    return json_is_true(value) ? read_value(f, row, "1") : -1;
+}
+
+/* ---- the file ---- */
+
+static int refuse_key(const file *f, const char *key) {
+    nearest near = nearest_to(key, strlen(key));
+    nearest_try(&near, "model");
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
+        if (command_has_option(f->o->command, row->name)) nearest_try(&near, row->name);
+    return tool_fail("%s: %s: \"%s\": there is no option of this name%s%s%s; graphtool %s --help lists them",
+                     f->o->command->name, f->path, SHOW(key), near.name ? ": the nearest is \"" : "",
+                     near.name ? near.name : "", near.name ? "\"" : "", f->o->command->name);
+}
+
+static bool is_passed_over(const char *key) {
+    for (int i = 0; i < PASSED_OVER; i++)
+        if (strcmp(passed_over[i], key) == 0) return true;
+    return false;
+}
+
+static int read_key(const file *f, const char *key, json_t *value) {
+    options *o = f->o;
+    const option_row *row = option_find(o->command, key);
+    if (is_passed_over(key)) return -1;
+    if (strcmp(key, "model") == 0) return (o->model = text_of(f, key, value)) ? -1 : EXIT_MISUSED;
+    if (!row || strcmp(key, "help") == 0 || strcmp(key, "config") == 0) return refuse_key(f, key);
+    if (option_from(row, o)) return -1; /* the command line wins */
+    bool is_list = row->kind == OPTION_LIST || row->kind == OPTION_NAMED;
+    int status = row->kind == OPTION_FLAG           ? read_flag(f, row, value)
+                 : is_list && json_is_object(value) ? read_object(f, row, value)
+                 : is_list && json_is_array(value)  ? read_array(f, row, value)
+                                                    : read_value(f, row, text_of(f, key, value));
+    if (!json_is_false(value)) o->from[row - option_rows] = ORIGIN_FILE;
+    return status;
+}
+
+/* The object in the file; NULL after printing why there is none. */
+static json_t *load_object(const options *o, const char *shown) {
+    json_error_t error;
+    FILE *f = fopen(o->config, "re");
+    if (!f) return tool_fail("%s: %s: it cannot be read: %s", o->command->name, shown, strerror(errno)), NULL;
+    json_t *all = json_loadf(f, JSON_REJECT_DUPLICATES, &error);
+    fclose(f);
+    if (!all) tool_fail("%s: %s:%d: %s", o->command->name, shown, error.line, error.text);
+    if (!all || json_is_object(all)) return all;
+    tool_fail("%s: %s: an object of options is needed: {\"epochs\": 5}", o->command->name, shown);
+    json_decref(all);
+    return NULL;
+}
+
+int config_read(options *o) {
+    shown_path path = show_path(o->config);
+    file f = {o, path.text};
+    json_t *all = load_object(o, path.text), *value;
+    const char *key;
+    int status = all ? -1 : EXIT_MISUSED;
+    json_object_foreach(all, key, value) {
+        status = read_key(&f, key, value);
+        if (status >= 0) break;
+    }
+    json_decref(all);
+    return status;
+}
+
+/* ---- printing ---- */
+
+/* "2" as a number. */
+static json_t *text_json(const char *value) {
+    json_t *number = json_loads(value, JSON_DECODE_ANY, NULL);
+    if (json_is_number(number)) return number;
+    json_decref(number);
+    return json_string(value);
+}
+
+/* A list as an object by NAME, or as one value without; a NAME that is there already gets more FIELDS. */
+static json_t *list_json(const option_row *row, const text_list *list) {
+    const char *bare;
+    if (row->kind == OPTION_NAMED && list->n == 1 && !option_name_of(list->v[0], &bare))
+        return text_json(bare);
+    json_t *object = json_object();
+    char gap = row->argument[strcspn(row->argument, "=:")];
+    for (int i = 0; i < list->n; i++) {
+        const char *value = list->v[i], *rest = row->words ? strrchr(value, gap) : strchr(value, gap);
+        size_t n = row->kind == OPTION_NAMED         ? option_name_of(value, &rest)
+                   : strstr(row->argument, "FIELDS") ? option_name_before(value, &rest)
+                                                     : (size_t)(rest++ - value);
+        text t = {0};
+        char *name = strndup(value, n);
+        const json_t *before = name ? json_object_get(object, name) : NULL;
+        text_add(&t, before ? "%s,%s" : "%s%s", before ? json_string_value(before) : "", rest);
+        char *whole = text_detach(&t);
+        if (name && whole) json_object_set_new(object, name, json_string(whole));
+        free(whole);
+        free(name);
+    }
+    return object;
+}
+
+static json_t *value_json(const option_row *row, const options *o) {
+    const void *at = (const char *)o + row->offset;
+    switch (row->kind) {
+    case OPTION_FLAG:
+        return json_boolean(*(const bool *)at);
+    case OPTION_INT:
+        return json_integer(*(const int64_t *)at);
+    case OPTION_REAL:
+        return json_real(*(const double *)at);
+    case OPTION_LIST:
+    case OPTION_NAMED:
+        return list_json(row, at);
+    case OPTION_EVERY:
+        return text_json(*(const char *const *)at);
+    default:
+        return json_string(*(const char *const *)at);
+    }
+}
+
+/* ---- what the model says ---- */
+
+/* The settings of an optimizer as weft_optimizer_text reads them. */
+static json_t *settings_json(const minimize_attrs *a) {
+    static const char *const names[] = {"pattern", "type", "name", "groups"};
+    text t = {0};
+    for (const op_attr *f = weft_op_minimize.attrs; f->name; f++) {
+        bool is_name = false;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) is_name |= strcmp(names[i], f->name) == 0;
+        if (!is_name) attr_write(&t, f, a);
+    }
+    char *all = text_detach(&t);
+    json_t *json = json_string(all ? all + strspn(all, " ") : "");
+    free(all);
+    return json;
+}
+
+static json_t *optimizers_json(const weft_model *m) {
+    json_t *all = json_object();
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (n->op == &weft_op_minimize)
+                json_object_set_new(all, ((const minimize_attrs *)n->attrs)->name, settings_json(n->attrs));
+    return all;
+}
+
+static json_t *ddp_json(const weft_model *m) {
+    json_t *all = json_object();
+    for (const ddp_entry *e = m->ddps; e; e = e->next) {
+        text t = {0};
+        attrs_write(&t, &ddp_fields, &e->attrs);
+        char *fields = text_detach(&t);
+        json_object_set_new(all, e->path, json_string(fields ? fields + strspn(fields, " ") : ""));
+        free(fields);
+    }
+    return all;
+}
+
+static json_t *precisions_json(const weft_model *m) {
+    json_t *all = json_object();
+    for (const precision_entry *e = m->precisions; e; e = e->next)
+        json_object_set_new(all, e->path, json_string(dtype_name(e->dtype)));
+    return all;
+}
+
+/* Without a flow an iteration has each training graph once. */
+static json_t *flow_json(const weft_model *m) {
+    const flow_entry *e = flow_find(m, FLOW_DEFAULT);
+    text t = {0};
+    if (e) flow_steps_write(&t, e->n, e->steps);
+    for (const weft_graph *g = m->graphs; g && !e; g = g->next)
+        if (graph_trains(g)) text_add(&t, "%s%s", t.length ? " " : "", g->name);
+    char *steps = text_detach(&t);
+    json_t *json = json_string(steps ? steps : "");
+    free(steps);
+    return json;
+}
+
+static void put_new(json_t *object, const options *o, const char *name, json_t *value) {
+    bool is_empty = json_is_object(value) && !json_object_size(value);
+    if (command_has_option(o->command, name) && !option_is_given(o, name) && !is_empty)
+        json_object_set_new(object, name, value);
+    else
+        json_decref(value);
+}
+
+static json_t *models_json(const options *o, const weft_model *m) {
+    json_t *all = json_object();
+    put_new(all, o, "batch", json_integer((json_int_t)m->batch));
+    put_new(all, o, "flow", flow_json(m));
+    put_new(all, o, "optimizer", optimizers_json(m));
+    put_new(all, o, "ddp", ddp_json(m));
+    put_new(all, o, "precision", precisions_json(m));
+    return all;
+}
+
+/* What holds where nothing is said: first words, and what a row says. */
+static json_t *defaults_json(const options *o) {
+    json_t *all = json_object();
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
+        const char *value = row->kind == OPTION_WORD ? row->words[0] : row->otherwise;
+        if (!command_has_option(o->command, row->name) || option_from(row, o) || !value) continue;
+        json_object_set_new(all, row->name, text_json(value));
+    }
+    return all;
+}
+
+/* Written with 15 digits, which keep what people write. The model is loaded again: options have not changed
+ * this one. */
+int config_print(const options *o, const char *path) {
+    static const char *const origins[] = {
+        [ORIGIN_LINE] = "command line", [ORIGIN_FILE] = "file", [ORIGIN_DIR] = "work-dir"};
+    weft_error error = {0};
+    weft_model *m = weft_load(o->model, NULL, &error);
+    if (!m) return tool_error(&error);
+    json_t *all = json_object(), *from = json_object();
+    json_object_set_new(all, "command", json_string(o->command->name));
+    json_object_set_new(all, "model", json_string(o->model));
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
+        option_origin origin = option_from(row, o);
+        if (origin == ORIGIN_NONE || strcmp(row->name, "print-config") == 0 ||
+            strcmp(row->name, "config") == 0)
+            continue;
+        json_object_set_new(from, row->name,
+                            json_string(origin == ORIGIN_FILE ? o->config : origins[origin]));
+        if (origin != ORIGIN_DIR) json_object_set_new(all, row->name, value_json(row, o));
+    }
+    json_object_set_new(all, "from", from);
+    json_object_set_new(all, "not_given",
+                        json_pack("{s:o, s:o}", "model", models_json(o, m), "default", defaults_json(o)));
+    weft_model_free(m);
+    return out_json_digits(path, all, 15);
+}

@@ -1,0 +1,13 @@
+/* config.h - options in a file of JSON, by their names: what --config reads and --print-config prints. */
+#ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_CONFIG_H
+#define WEFT_TOOLS_GRAPHTOOL_COMMON_CONFIG_H
+
+#include "tools/graphtool/common/options.h"
+
+/* Reads the file of --config: options that the command line has are passed over. -1, or the exit status after
+ * printing the file, the key and the rule. */
+int config_read(options *o);
+/* Prints what holds, or writes it to `path`: EXIT_FINE, or the status after printing the error. */
+int config_print(const options *o, const char *path);
+
+#endif

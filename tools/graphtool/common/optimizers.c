@@ -1,0 +1,148 @@
+/* optimizers.c - each option becomes a text of weft_optimizer_text. */
+#include "tools/graphtool/common/optimizers.h"
+
+#include "graph/core/minimize.h"
+#include "graph/core/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Functions, not macros: errors must not name a source line of this file. */
+static bool change(weft_model *m, const char *name, size_t length, const char *settings) {
+    char *own = strndup(name, length);
+    bool good = own && (weft_optimizer_text)(m, own, settings) == WEFT_OK;
+    free(own);
+    return good;
+}
+
+static bool apply_fields(weft_model *m, const char *value) {
+    const char *fields;
+    size_t n = option_name_before(value, &fields);
+    return change(m, value, n, fields);
+}
+
+static bool apply_clip(weft_model *m, const char *value) {
+    const char *norm;
+    size_t n = option_name_of(value, &norm);
+    text t = {0};
+    text_add(&t, "clip_norm=%s", norm);
+    char *settings = text_detach(&t);
+    bool good = settings && change(m, value, n, settings);
+    free(settings);
+    return good;
+}
+
+/* What is for all optimizers comes before what is for one, whatever the order in which they were given. */
+static bool is_of_pass(size_t name_length, int pass) {
+    return (name_length > 0) == (pass > 0);
+}
+
+bool optimizers_apply(weft_model *m, const options *o) {
+    bool good = true;
+    const char *rest;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; good && i < o->optimizer.n; i++)
+            if (is_of_pass(option_name_before(o->optimizer.v[i], &rest), pass))
+                good = apply_fields(m, o->optimizer.v[i]);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; good && i < o->clip_norm.n; i++)
+            if (is_of_pass(option_name_of(o->clip_norm.v[i], &rest), pass))
+                good = apply_clip(m, o->clip_norm.v[i]);
+    return good;
+}
+
+/* ---- schedules ---- */
+
+/* A --schedule, and the run that it is for. */
+typedef struct schedule {
+    weft_model *m;
+    const weft_trainer_options *how;
+    const char *value, *text; /* as given, and without NAME= */
+    weft_schedule parts[WEFT_MAX_SCHEDULES];
+} schedule;
+
+/* The optimizer of `name` updates once in each run of each graph that has it. */
+static int count_updates(const schedule *s, const char *name, int64_t *updates) {
+    weft_error error = {0};
+    *updates = 0;
+    for (const weft_graph *g = s->m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next) {
+            const minimize_attrs *a = n->attrs;
+            int64_t runs;
+            if (n->op != &weft_op_minimize || strcmp(a->name, name)) continue;
+            if (weft_trainer_count(s->m, s->how, g->name, &runs, &error)) return tool_error(&error);
+            *updates += runs;
+            break;
+        }
+    return -1;
+}
+
+/* Gives the parts that need it an end: that of the run, in updates of this optimizer or in epochs. */
+static int end_parts(const schedule *s, const char *name, weft_schedule parts[WEFT_MAX_SCHEDULES]) {
+    int64_t updates = -1;
+    memcpy(parts, s->parts, sizeof s->parts);
+    for (int i = 0; i < schedule_count(parts); i++) {
+        if (!schedule_needs_end(&parts[i])) continue;
+        int status = updates < 0 ? count_updates(s, name, &updates) : -1;
+        if (status >= 0) return status;
+        parts[i].end = !parts[i].by_epoch ? updates : s->how->epochs ? s->how->epochs : 1;
+        if (parts[i].end <= parts[i].begin + parts[i].warmup)
+            return tool_fail(
+                "--schedule=%s: part %d ends with the run, and %s has %lld %s in it: give the part "
+                "an end, as in 0-1000, or a longer run",
+                s->value, i + 1, SHOW(name), (long long)parts[i].end,
+                parts[i].by_epoch ? "epochs" : "updates");
+    }
+    return -1;
+}
+
+static int give_one(const schedule *s, const char *name) {
+    weft_schedule parts[WEFT_MAX_SCHEDULES];
+    int status = end_parts(s, name, parts);
+    if (status >= 0) return status;
+    text t = {0};
+    text_add(&t, "schedule=\"");
+    schedules_write(&t, parts);
+    text_add(&t, "\"");
+    char *settings = text_detach(&t);
+    if (!settings) return tool_fail("out of memory");
+    bool good = change(s->m, name, strlen(name), settings);
+    free(settings);
+    return good ? -1 : tool_error(weft_model_error(s->m));
+}
+
+/* Each optimizer that NAME means, which is at least one: weft_optimizer_text tells what is wrong with a name
+ * when it changes nothing. */
+static int give_all(const schedule *s, const char *name) {
+    if ((weft_optimizer_text)(s->m, name, "")) return tool_error(weft_model_error(s->m));
+    int status = -1;
+    for (const weft_graph *g = s->m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n && status < 0; n = n->next) {
+            const minimize_attrs *a = n->attrs;
+            if (n->op == &weft_op_minimize && optimizer_is_meant(s->m, a->name, name))
+                status = give_one(s, a->name);
+        }
+    return status;
+}
+
+static int schedule_one(weft_model *m, const weft_trainer_options *how, const char *value) {
+    weft_error error = {0};
+    schedule s = {.m = m, .how = how, .value = value};
+    char *name = strndup(value, option_name_of(value, &s.text));
+    int status = name ? -1 : tool_fail("out of memory");
+    if (status < 0 && weft_schedule_text(s.text, s.parts, &error))
+        status = tool_fail("--schedule=%s: %s", value, error.text);
+    if (status < 0) status = give_all(&s, name);
+    free(name);
+    return status;
+}
+
+int optimizers_schedule(weft_model *m, const options *o, const weft_trainer_options *how) {
+    int status = -1;
+    const char *rest;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; status < 0 && i < o->schedule.n; i++)
+            if (is_of_pass(option_name_of(o->schedule.v[i], &rest), pass))
+                status = schedule_one(m, how, o->schedule.v[i]);
+    return status;
+}

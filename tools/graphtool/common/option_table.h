@@ -1,0 +1,60 @@
+/* option_table.h - the table of options: what parsing, --help, files of options and comparisons of ranks are
+ * made from. A new option is a row of option_table.c and a field of struct options. */
+#ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_OPTION_TABLE_H
+#define WEFT_TOOLS_GRAPHTOOL_COMMON_OPTION_TABLE_H
+
+#include "tools/graphtool/common/options.h"
+
+#include <stddef.h>
+
+typedef enum option_kind {
+    OPTION_FLAG,
+    OPTION_INT,
+    OPTION_REAL,
+    OPTION_TEXT,
+    OPTION_WORD,
+    OPTION_LIST,  /* its values have a '=' or ':' as the argument has one */
+    OPTION_NAMED, /* a list whose values may begin with NAME= */
+    OPTION_EVERY, /* see option_every */
+} option_kind;
+
+/* How ranks that work together share an option. A new option is compared unless its row says otherwise. */
+typedef enum option_sharing {
+    SHARED,  /* the same on all ranks */
+    CONTENT, /* a file whose path may differ between machines: its contents are the same */
+    NAMES,   /* NAME=FILE: the names are the same; loaders compare the files' contents */
+    OWN,     /* each rank's own, as only rank 0 writes */
+} option_sharing;
+
+typedef struct option_row {
+    const char *name;
+    char letter;          /* short form, 0: none */
+    const char *argument; /* its name in --help; NULL for flags */
+    option_kind kind;
+    size_t offset;    /* of the field in struct options */
+    int64_t min, max; /* OPTION_INT; OPTION_REAL: above 0, up to max unless that is 0 */
+    const char *help;
+    const char *const *words; /* OPTION_WORD, or behind the last gap of OPTION_LIST */
+    option_sharing sharing;
+    const char *otherwise; /* what holds without it, where that is always the same; of words the first does */
+} option_row;
+
+extern const option_row option_rows[];
+extern const int option_count;
+
+/* The field of *o that a row is of. */
+static inline void *option_field(const option_row *row, options *o) {
+    return (char *)o + row->offset;
+}
+static inline option_origin option_from(const option_row *row, const options *o) {
+    return (option_origin)o->from[row - option_rows];
+}
+/* The row of that name among a command's options; NULL: it has none. */
+const option_row *option_find(const command *c, const char *name);
+/* Checks a value and stores it in its field: -1, or the exit status after printing the rule. `file` is the
+ * one of --config that has it; NULL: the command line. */
+int option_read(const command *c, const option_row *row, const char *value, const char *file, options *o);
+/* The option of a command that is nearest to a word, for messages; NULL: none is. */
+const char *option_nearest(const command *c, const char *word);
+
+#endif
