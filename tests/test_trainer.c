@@ -765,6 +765,36 @@ TEST(a_world_trains_to_the_bits_of_one_rank) {
     }
 }
 
+/* One trainer validates averages by itself; the other has them put into their place by hand. */
+TEST(validations_and_tests_read_averages_where_there_are_any) {
+    weft_error e = {0};
+    weft_metrics by_itself = {0}, plain = {0}, by_hand = {0}, of_test = {0}, step = {0};
+    weft_model *m = build_with(0.95);
+    weft_trainer *t[2];
+    for (int i = 0; i < 2; i++) {
+        t[i] = trainer_of(
+            m, &(weft_trainer_options){.train = DATA, .val = DATA, .test = DATA, .without_averages = i == 1});
+        CHECK_SAYS(!weft_trainer_fit(t[i], &e), "%s", e.text);
+    }
+    CHECK(!weft_trainer_validate(t[0], &by_itself, &e) && !weft_trainer_validate(t[1], &plain, &e));
+    double averaged = weft_metrics_get(&by_itself, "loss"), trained = weft_metrics_get(&plain, "loss");
+    CHECK_SAYS(averaged != trained, "both are %g", averaged);
+    CHECK(!weft_trainer_test(t[0], &of_test, &e) && weft_metrics_get(&of_test, "loss") == averaged);
+    CHECK(stores_equal(weft_trainer_store(t[0]), weft_trainer_store(t[1])));
+    CHECK(!weft_use_averages(weft_trainer_session(t[1], &e), true, &e));
+    CHECK(!weft_trainer_validate(t[1], &by_hand, &e) && weft_metrics_get(&by_hand, "loss") == averaged);
+    double first[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK_SAYS(!weft_trainer_val_step(t[i], &step, &e), "%s", e.text);
+        first[i] = weft_metrics_get(&step, "loss");
+    }
+    CHECK(first[0] == first[1]);
+    CHECK(!weft_use_averages(weft_trainer_session(t[1], &e), false, &e));
+    CHECK(stores_equal(weft_trainer_store(t[0]), weft_trainer_store(t[1])));
+    for (int i = 0; i < 2; i++) weft_trainer_free(t[i]);
+    weft_model_free(m);
+}
+
 SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(a_step_of_ones_own_gives_the_same_bits),
                   T(wrong_steps_are_told),
