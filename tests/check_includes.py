@@ -65,7 +65,7 @@ LIBRARIES = {
     "zlib.h": r"runtime/data/stream\.[ch]|tests/.*",
     "jansson.h": r"runtime/plan/plan_json\.c|runtime/train/log_json\.c|tools/.*|tests/.*",
     "graphviz/": r"tools/.*",
-    "png.h": r"runtime/data/image_png\.c|tools/.*|tests/.*",
+    "png.h": r"runtime/data/image_png\.c|runtime/train/grid\.c|tools/.*|tests/.*",
     "jpeglib.h": r"runtime/data/image_jpeg\.c",
     "jerror.h": r"runtime/data/image_jpeg\.c",
     "CUnit/": r"tests/.*",

@@ -356,6 +356,77 @@ TEST(event_files_hold_the_scalars) {
     free(got);
 }
 
+/* ---- samples ---- */
+
+/* Images of 2 x 3 pixels: the weight, once every two iterations, as a grid of 2 x 4. */
+static weft_model *build_painter(void) {
+    weft_model *m = build();
+    weft_graph *g = weft_graph_new(m, "predict", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
+    weft_output(weft_reshape(weft_tile(x, WEFT_SHAPE(1, 6)), WEFT_SHAPE(-1, 2, 3)), "photo");
+    return m;
+}
+
+/* The bytes of the image in an event file, by their place behind a tag. */
+static const uint8_t *find_bytes(const uint8_t *in, size_t n, const uint8_t *what, size_t length) {
+    for (size_t i = 0; i + length <= n; i++)
+        if (memcmp(in + i, what, length) == 0) return in + i;
+    return NULL;
+}
+
+static size_t read_whole(const char *path, uint8_t *into, size_t room) {
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(into, 1, room, f) : 0;
+    if (f) fclose(f);
+    return n;
+}
+
+static void check_picture(const char *folder, int step, const uint8_t *events, size_t n_events) {
+    static const uint8_t head[] = {0, 0, 0, 18, 0, 0, 0, 6};
+    uint8_t png[1000];
+    char path[100];
+    snprintf(path, sizeof path, "%s/photo-%d.png", folder, step);
+    size_t n = read_whole(path, png, sizeof png);
+    NEED(n > 40 && memcmp(png + 1, "PNG", 3) == 0);
+    CHECK(memcmp(png + 16, head, 8) == 0 && png[24] == 8 && png[25] == 0); /* 18 x 6, 8 bits, gray */
+    CHECK(find_bytes(events, n_events, png, n) != NULL);
+    unlink(path);
+}
+
+TEST(samples_are_drawn_into_files_and_events) {
+    static uint8_t events[1 << 14];
+    char folder[] = "/tmp/weft_samplesXXXXXX", path[100], logs[100], name[400] = "";
+    weft_error e = {0};
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/photo.png", folder);
+    snprintf(logs, sizeof logs, "%s/logs", folder);
+    weft_dataset data = {1, list, (const char *[]){"x", NULL}};
+    weft_hook hook = weft_hook_samples(&(weft_samples){
+        .data = data, .path = path, .tensorboard = logs, .every = 5, .rows = 2, .columns = 4});
+    weft_model *m = build_painter();
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hook});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    DIR *d = opendir(logs);
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (strstr(entry->d_name, ".tfevents.")) snprintf(name, sizeof name, "%s/%s", logs, entry->d_name);
+    if (d) closedir(d);
+    size_t n = read_whole(name, events, sizeof events);
+    check_picture(folder, 5, events, n);
+    check_picture(folder, 10, events, n);
+    scalars *got = calloc(1, sizeof *got); /* the records have right lengths and checks, too */
+    if (got) read_events(name, got);
+    CHECK(got && got->records == 3 && strcmp(got->list[0].tag, "samples") == 0 && got->list[1].step == 10);
+    free(got);
+    unlink(name), rmdir(logs), rmdir(folder);
+    hook = weft_hook_samples(&(weft_samples){.data = data, .path = "/tmp/weft_no_folder/x.png", .every = 5});
+    t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hook});
+    CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_IO);
+    CHECK_HOLDS(e.text, "/tmp/weft_no_folder/x-5.png: it cannot be written");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
 /* ---- logs that fail ---- */
 
 TEST(a_log_that_fails_is_told_and_the_training_goes_on) {
@@ -483,6 +554,9 @@ TEST(wrong_hooks_are_refused) {
         weft_hook_json(NULL, 0),
         weft_hook_csv(NULL, 0),
         weft_hook_tensorboard(NULL, 0),
+        weft_hook_samples(NULL),
+        weft_hook_samples(&(weft_samples){.rows = 2}),
+        weft_hook_samples(&(weft_samples){.path = "x.png", .every = -1}),
         weft_hook_early_stop(NULL),
         weft_hook_early_stop(&(weft_early_stop){"loss", .patience = -1}),
         weft_hook_early_stop(&(weft_early_stop){"loss", .min_delta = -1}),
@@ -612,8 +686,9 @@ TEST(training_within_a_hook_is_refused) {
     weft_model_free(m);
 }
 
-SUITE("hooks", {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
-                T(a_log_that_fails_is_told_and_the_training_goes_on),
-                T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
-                T(wrong_hooks_are_refused), T(an_error_of_one_rank_ends_all_with_its_text),
-                T(training_within_a_hook_is_refused)})
+SUITE("hooks",
+      {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
+       T(samples_are_drawn_into_files_and_events), T(a_log_that_fails_is_told_and_the_training_goes_on),
+       T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
+       T(wrong_hooks_are_refused), T(an_error_of_one_rank_ends_all_with_its_text),
+       T(training_within_a_hook_is_refused)})

@@ -1,5 +1,5 @@
 /** @file
- * hooks.h - hooks that Weft brings: progress and logs, early stop, the best weights.
+ * hooks.h - hooks that Weft brings: progress, logs and pictures, early stop, the best weights.
  *
  * Logs show means over an interval: of the metrics of all ranks, weighted by the samples of each iteration.
  * With them go "lr" (with several optimizers "lr/NAME": the rate of the last update), "samples_per_second" in
@@ -42,6 +42,23 @@ WEFT_API weft_hook weft_hook_csv(const char *path, int64_t every);
  * "train/NAME" every so many iterations (0: 10), "val/NAME" and "test/NAME" after each validation and
  * test. */
 WEFT_API weft_hook weft_hook_tensorboard(const char *folder, int64_t every);
+
+/** What weft_hook_samples() draws; texts and sources must outlive the trainer. */
+typedef struct weft_samples {
+    const char *graph;  /**< of an evaluation; NULL: "predict" */
+    const char *output; /**< [N,H,W] or [N,C,H,W], u8 or f32, C 1 or 3; NULL: the graph's first */
+    weft_dataset data;  /**< what the graph runs on: as weft_trainer_predict() */
+    /** "out/photo.png" becomes out/photo-500.png after iteration 500. NULL: no files. */
+    const char *path;
+    const char *tensorboard; /**< folder of an event file with the pictures; NULL: none */
+    int64_t every;           /**< iterations between pictures; 0: 500 */
+    int rows;                /**< of images in a picture; 0: 8 */
+    int columns;             /**< likewise */
+} weft_samples;
+/** Runs a graph every so many iterations and writes its images as one PNG picture, a grid: u8 as it is, f32
+ * from [-1, 1] if a number is negative, else from [0, 1]. TensorBoard shows an event file best when it is the
+ * only one of its folder: say "logs/samples". */
+WEFT_API weft_hook weft_hook_samples(const weft_samples *options);
 /** @} */
 
 /** @name By the metrics of validations

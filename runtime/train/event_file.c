@@ -39,24 +39,30 @@ static void put_field(bytes *b, int number, const void *from, size_t n) {
 /* ---- records ---- */
 
 /* CRC-32C (Castagnoli), bit by bit: logs are short. Then masked as TFRecord files do. */
-static uint32_t masked_crc(const uint8_t *data, size_t n) {
-    uint32_t crc = 0xffffffff;
+static uint32_t crc_add(uint32_t crc, const void *data, size_t n) {
+    const uint8_t *at = data;
     for (size_t i = 0; i < n; i++) {
-        crc ^= data[i];
+        crc ^= at[i];
         for (int k = 0; k < 8; k++) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
     }
-    crc = ~crc;
-    return (crc >> 15 | crc << 17) + 0xa282ead8;
+    return crc;
 }
 
-/* length (8 bytes), its check, the event, its check */
-static void write_record(event_file *e, int64_t step, const bytes *event) {
-    bytes record = {.n = 0};
-    put_number(&record, event->n, 8);
-    put_number(&record, masked_crc(record.data, 8), 4);
-    put_bytes(&record, event->data, event->n);
-    put_number(&record, masked_crc(event->data, event->n), 4);
-    log_file_write(&e->file, step, record.data, record.n);
+static void put_check(bytes *b, uint32_t crc) {
+    crc = ~crc;
+    put_number(b, (uint32_t)((crc >> 15 | crc << 17) + 0xa282ead8), 4);
+}
+
+/* length (8 bytes), its check, the event, its check. The event ends with `n` bytes of `tail`. */
+static void write_record(event_file *e, int64_t step, const bytes *event, const void *tail, size_t n) {
+    bytes head = {.n = 0}, end = {.n = 0};
+    put_number(&head, event->n + n, 8);
+    put_check(&head, crc_add(0xffffffff, head.data, 8));
+    put_bytes(&head, event->data, event->n);
+    put_check(&end, crc_add(crc_add(0xffffffff, event->data, event->n), tail, n));
+    log_file_write(&e->file, step, head.data, head.n);
+    if (n) log_file_write(&e->file, step, tail, n);
+    log_file_write(&e->file, step, end.data, end.n);
 }
 
 /* Event: 1 wall_time double, 2 step int64, 3 file_version text, 5 summary. */
@@ -88,7 +94,36 @@ void event_file_scalars(event_file *e, int64_t step, const char *phase, const lo
     }
     begin_event(&event, step);
     put_field(&event, 5, summary.data, summary.n);
-    write_record(e, step, &event);
+    write_record(e, step, &event, NULL, 0);
+}
+
+/* The head of a field whose content follows: `after` bytes more than what is in `b`. */
+static void wrap(bytes *b, int number, size_t after) {
+    bytes inner = *b;
+    b->n = 0;
+    put_varint(b, (uint64_t)number << 3 | 2);
+    put_varint(b, inner.n + after);
+    put_bytes(b, inner.data, inner.n);
+}
+
+/* Image: 1 height, 2 width, 3 channels, 4 encoded bytes; Value: 1 tag, 4 image; Summary: 1 value. The bytes
+ * come last in each. */
+void event_file_image(event_file *e, int64_t step, const char *name, const void *png, size_t n, int width,
+                      int height, int channels) {
+    const int sizes[] = {height, width, channels};
+    bytes image = {.n = 0}, value = {.n = 0}, event = {.n = 0};
+    for (int i = 0; i < 3; i++)
+        put_varint(&image, (uint64_t)(i + 1) << 3), put_varint(&image, (uint64_t)sizes[i]);
+    put_varint(&image, 4 << 3 | 2);
+    put_varint(&image, n);
+    wrap(&image, 4, n);
+    put_field(&value, 1, name, strlen(name) < LOG_NAME ? strlen(name) : LOG_NAME);
+    put_bytes(&value, image.data, image.n);
+    wrap(&value, 1, n);
+    wrap(&value, 5, n);
+    begin_event(&event, step);
+    put_bytes(&event, value.data, value.n);
+    write_record(e, step, &event, png, n);
 }
 
 /* ---- the file ---- */
@@ -118,7 +153,7 @@ weft_status event_file_open(event_file *e, const weft_env *env, weft_error *erro
     if (status) return status;
     begin_event(&event, 0);
     put_field(&event, 3, version, sizeof version - 1);
-    write_record(e, 0, &event);
+    write_record(e, 0, &event, NULL, 0);
     return WEFT_OK;
 }
 

@@ -15,6 +15,9 @@ bool event_file_new(event_file *e, const char *folder); /* false: no memory */
 weft_status event_file_open(event_file *e, const weft_env *env, weft_error *error);
 /* "PHASE/NAME" at a step, a summary of all values. */
 void event_file_scalars(event_file *e, int64_t step, const char *phase, const log_values *values);
+/* A PNG file as "NAME" at a step. */
+void event_file_image(event_file *e, int64_t step, const char *name, const void *png, size_t bytes, int width,
+                      int height, int channels);
 void event_file_free(event_file *e);
 
 #endif
