@@ -35,8 +35,8 @@ WEFT_API weft_status weft_plateau_step(weft_plateau *plateau, weft_store *store,
                                        double metric, weft_error *error);
 
 /** The learning rate of optimizer 0, 1, ... of a plan: the base rate in the store, times the schedule at the
- * last update. `*optimizer` (or NULL) receives its name, which the plan owns. False past the end, and while
- * the rate cannot be read from the store. */
+ * last update. `*optimizer` (or NULL) receives its name, which the plan owns. False past the end. Runs that
+ * are in flight need not end first. */
 WEFT_API bool weft_plan_lr(const weft_plan *plan, const weft_store *store, int index, const char **optimizer,
                            double *lr);
 

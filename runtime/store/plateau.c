@@ -3,6 +3,7 @@
 #include "weft/plateau.h"
 
 #include "runtime/plan/program.h"
+#include "runtime/store/store.h"
 
 #include "graph/core/error.h"
 #include "graph/core/schedule.h"
@@ -92,8 +93,14 @@ weft_status weft_plateau_step(weft_plateau *p, weft_store *store, const char *op
 
 /* ---- what they are ---- */
 
+/* Also while a deferred part is pending: it may read these numbers, and never writes them (deferred.c). */
 static bool read_number(const weft_store *store, const weft_variable *v, double *into) {
-    return !weft_store_get(store, v->path, into, sizeof *into, NULL);
+    const store_part *e;
+    weft_error ignored;
+    int i = 0;
+    while ((e = store_part_at(store, i)) && strcmp(e->path, v->path)) i++;
+    return e && e->type.ndim == 0 && e->type.dtype == WEFT_F64 &&
+           !store_read(store, e, 0, into, sizeof *into, &ignored);
 }
 
 /* The last update's count is one less than the steps that are done. */
