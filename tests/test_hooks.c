@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>
+#include <png.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -427,6 +428,83 @@ TEST(samples_are_drawn_into_files_and_events) {
     weft_model_free(m);
 }
 
+/* ---- curves ---- */
+
+/* Text between `from` and `to` of the n-th line that has `mark`. */
+static const char *line_with(const char *text, const char *mark, int n) {
+    const char *at = text;
+    for (int i = 0; at && (at = strstr(at, mark)) && i < n; i++) at++;
+    while (at && at > text && at[-1] != '\n') at--;
+    return at;
+}
+
+/* The axis of y by two of its numbers, as the picture shows them. */
+static bool find_axis(const char *svg, double *value, double *per_pixel) {
+    double y[2], v[2];
+    for (int i = 0; i < 2; i++) {
+        const char *at = line_with(svg, "text-anchor=\"end\"", i), *y_at = at ? strstr(at, " y=\"") : NULL,
+                   *v_at = at ? strchr(at, '>') : NULL;
+        if (!y_at || !v_at) return false;
+        y[i] = atof(y_at + 4), v[i] = atof(v_at + 1);
+    }
+    *per_pixel = (v[1] - v[0]) / (y[1] - y[0]);
+    *value = v[0] - (y[0] - 4) * *per_pixel; /* letters stand 4 pixels below their line */
+    return true;
+}
+
+/* The curve of the loss: each point where the axis says, in the SVG and as a pixel of the PNG. */
+static void check_curve(const char *svg, const png_image *png, const uint8_t *pixels, const seen *s) {
+    double value = 0, per_pixel = 1, x, y;
+    const char *at = line_with(svg, "stroke=\"#1f6fb4\" stroke-width=\"1.8\"", 0);
+    NEED(at && find_axis(svg, &value, &per_pixel) && (at = strstr(at, "points=\"")));
+    at += 8;
+    for (int begin = 0; begin < s->n; begin += 4) {
+        int end = begin + 4 < s->n ? begin + 4 : s->n, used = 0;
+        NEED(sscanf(at, "%lf,%lf%n", &x, &y, &used) == 2);
+        CHECK_SAYS(fabs(value + y * per_pixel - mean_of(s, begin, end)) < fabs(per_pixel) * 0.02,
+                   "step %d: %g, not %g", end, value + y * per_pixel, mean_of(s, begin, end));
+        const uint8_t *pixel = pixels + ((size_t)(2 * y) * png->width + (size_t)(2 * x)) * 3;
+        bool is_free = end != s->val_iteration[0] && end != s->val_iteration[1]; /* of marks */
+        CHECK(!is_free ||
+              (abs(pixel[0] - 0x1f) < 90 && abs(pixel[1] - 0x6f) < 90 && abs(pixel[2] - 0xb4) < 60));
+        at += used + (at[used] == ' ');
+    }
+    CHECK(*at == '"');
+}
+
+TEST(curves_are_where_the_axes_say) {
+    static const char *const paths[] = {"/tmp/weft_curves.svg", "/tmp/weft_curves.png"};
+    static char svg[1 << 16];
+    weft_error e = {0};
+    seen s = {0};
+    weft_model *m = build();
+    weft_hook hooks[] = {SEES(&s), weft_hook_curves(paths[0], 4), weft_hook_curves(paths[1], 4)};
+    weft_trainer *t = trainer_of(
+        m, &(weft_trainer_options){.train = DATA, .val = DATA, .epochs = 2, .n_hooks = 3, .hooks = hooks});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    CHECK(read_whole(paths[0], (uint8_t *)svg, sizeof svg - 1) > 1000);
+    png_image png = {.version = PNG_IMAGE_VERSION};
+    CHECK(png_image_begin_read_from_file(&png, paths[1]) && png.width == 2 * 920 && png.height == 2 * 280);
+    png.format = PNG_FORMAT_RGB;
+    uint8_t *pixels = test_memory(PNG_IMAGE_SIZE(png));
+    CHECK(png_image_finish_read(&png, NULL, pixels, 0, NULL));
+    check_curve(svg, &png, pixels, &s);
+    CHECK_HOLDS(svg, ">loss</text>");
+    CHECK_HOLDS(svg, ">lr</text>");
+    CHECK_HOLDS(svg, ">val</text>");
+    free(pixels);
+    weft_model_free(m);
+    weft_hook wrong = weft_hook_curves("/tmp/weft_no_folder/c.svg", 0);
+    m = build();
+    t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &wrong});
+    CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_IO);
+    CHECK_HOLDS(e.text, "it cannot be written");
+    weft_trainer_free(t);
+    weft_model_free(m);
+    unlink(paths[0]), unlink(paths[1]);
+}
+
 /* ---- logs that fail ---- */
 
 TEST(a_log_that_fails_is_told_and_the_training_goes_on) {
@@ -554,6 +632,8 @@ TEST(wrong_hooks_are_refused) {
         weft_hook_json(NULL, 0),
         weft_hook_csv(NULL, 0),
         weft_hook_tensorboard(NULL, 0),
+        weft_hook_curves(NULL, 0),
+        weft_hook_curves("curves.pdf", 0),
         weft_hook_samples(NULL),
         weft_hook_samples(&(weft_samples){.rows = 2}),
         weft_hook_samples(&(weft_samples){.path = "x.png", .every = -1}),
@@ -686,9 +766,9 @@ TEST(training_within_a_hook_is_refused) {
     weft_model_free(m);
 }
 
-SUITE("hooks",
-      {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
-       T(samples_are_drawn_into_files_and_events), T(a_log_that_fails_is_told_and_the_training_goes_on),
-       T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
-       T(wrong_hooks_are_refused), T(an_error_of_one_rank_ends_all_with_its_text),
-       T(training_within_a_hook_is_refused)})
+SUITE("hooks", {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
+                T(samples_are_drawn_into_files_and_events), T(curves_are_where_the_axes_say),
+                T(a_log_that_fails_is_told_and_the_training_goes_on),
+                T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
+                T(wrong_hooks_are_refused), T(an_error_of_one_rank_ends_all_with_its_text),
+                T(training_within_a_hook_is_refused)})

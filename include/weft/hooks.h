@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/** @name Logs
+/** @name Logs and pictures
  * @{ */
 
 /** Writes a line every so many iterations, and one for each validation and test:
@@ -42,6 +42,11 @@ WEFT_API weft_hook weft_hook_csv(const char *path, int64_t every);
  * "train/NAME" every so many iterations (0: 10), "val/NAME" and "test/NAME" after each validation and
  * test. */
 WEFT_API weft_hook weft_hook_tensorboard(const char *folder, int64_t every);
+
+/** Draws curves of the metrics over the steps when a run ends, training beside validation, a panel for each
+ * name: into an .svg or a .png file. Points are means of `every` iterations (0: 10). A file that cannot be
+ * written is told by weft_trainer_check(). */
+WEFT_API weft_hook weft_hook_curves(const char *path, int64_t every);
 
 /** What weft_hook_samples() draws; texts and sources must outlive the trainer. */
 typedef struct weft_samples {

@@ -64,7 +64,7 @@ static void draw(const grid *g, uint8_t *canvas, size_t stride, const tensor *t,
     for (int64_t k = 0; k < shown; k++) put_image(g, canvas, stride, k, t->dtype, data, is_signed);
 }
 
-static weft_status encode(grid_file *f, const uint8_t *canvas, weft_error *error) {
+weft_status grid_pack(grid_file *f, const uint8_t *canvas, weft_error *error) {
 #ifdef WEFT_HAS_PNG
     png_image png = {.version = PNG_IMAGE_VERSION,
                      .width = (png_uint_32)f->width,
@@ -96,7 +96,7 @@ weft_status grid_encode(grid_file *f, const tensor *t, const void *data, int row
     if (!canvas) return kit_no_memory(error, "a PNG");
     memset(canvas, 255, bytes);
     draw(&g, canvas, stride, t, data);
-    weft_status status = encode(f, canvas, error);
+    weft_status status = grid_pack(f, canvas, error);
     weft_memory_free(env, canvas, bytes);
     if (status) grid_free(f);
     return status;

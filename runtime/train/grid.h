@@ -16,6 +16,8 @@ typedef struct grid_file {
  * mapped from [-1, 1] if any number is negative, else from [0, 1]. WEFT_UNSUPPORTED without libpng. */
 weft_status grid_encode(grid_file *file, const tensor *type, const void *data, int rows, int columns,
                         const weft_env *env, weft_error *error);
+/* Packs pixels of the file's width, height and channels. */
+weft_status grid_pack(grid_file *file, const uint8_t *pixels, weft_error *error);
 /* Why such a tensor cannot be one; NULL: it can. */
 const char *grid_refuses(const tensor *type, int rows, int columns);
 void grid_free(grid_file *file);

@@ -62,5 +62,8 @@ void log_file_write(log_file *l, int64_t step, const void *bytes, size_t n);
 void log_file_sync(log_file *l, int64_t step);
 weft_status log_file_check(const log_file *l, weft_error *error);
 void log_file_free(log_file *l);
+/* Writes a whole file at once. */
+weft_status file_write_whole(const char *path, const void *bytes, size_t n, const weft_env *env,
+                             weft_error *error);
 
 #endif

@@ -55,3 +55,14 @@ void log_file_free(log_file *l) {
     if (l->path) weft_memory_free(NULL, l->path, strlen(l->path) + 1);
     *l = (log_file){.lost = -1};
 }
+
+weft_status file_write_whole(const char *path, const void *bytes, size_t n, const weft_env *env,
+                             weft_error *error) {
+    void *handle;
+    const weft_io *io = weft_files(env);
+    int code = io->open_write(io->context, path, &handle);
+    if (code) return weft_error_io(error, path, "it cannot be written", code);
+    code = io->write(io->context, handle, bytes, n);
+    int closed = io->close(io->context, handle);
+    return code || closed ? weft_error_io(error, path, "writing failed", code ? code : closed) : WEFT_OK;
+}

@@ -24,16 +24,9 @@ static bool path_of(const char *pattern, int64_t step, char *into, size_t room) 
 static weft_status write_file(const samples *s, const weft_env *env, int64_t step, const grid_file *file,
                               weft_error *error) {
     char path[4096];
-    void *handle;
-    const weft_io *io = weft_files(env);
     if (!path_of(s->how.path, step, path, sizeof path))
         return weft_error_io(error, s->how.path, "it cannot be written", ENAMETOOLONG);
-    int code = io->open_write(io->context, path, &handle);
-    if (code) return weft_error_io(error, path, "it cannot be written", code);
-    code = io->write(io->context, handle, file->bytes, file->n);
-    int closed = io->close(io->context, handle);
-    if (code || closed) return weft_error_io(error, path, "writing failed", code ? code : closed);
-    return WEFT_OK;
+    return file_write_whole(path, file->bytes, file->n, env, error);
 }
 
 static void write_all(samples *s, const weft_env *env, int64_t step, const grid_file *file) {

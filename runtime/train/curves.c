@@ -1,0 +1,234 @@
+/* curves.c - metrics over the steps as a picture, when a run ends: a panel for each name, in it what the
+ * training and the validations gave. */
+#include "runtime/train/canvas.h"
+#include "runtime/train/log.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PHASES = 2 /* train, val */, PANELS = 24, WIDTH = 460, HEIGHT = 280, MARKED = 60 };
+enum { LEFT = 64, RIGHT = 18, TOP = 34, BOTTOM = 34 }; /* around the axes of a panel */
+enum { INK = 0x333333, FAINT = 0xe4e4e4, FRAME = 0x9a9a9a };
+
+static const int colors[PHASES] = {0x1f6fb4, 0xd9541e};
+static const char *const phases[PHASES] = {"train", "val"};
+
+/* Steps and values. */
+typedef struct series {
+    int n, room;
+    point *points;
+} series;
+
+typedef struct panel {
+    char name[LOG_NAME];
+    series of[PHASES];
+    double left, right, low, high; /* the range that is shown */
+    point corner;                  /* of the panel */
+} panel;
+
+typedef struct curves {
+    char *path;
+    bool is_png;
+    interval interval;
+    log_values values;
+    int n;
+    panel panels[PANELS];
+    weft_error lost; /* the picture that could not be written */
+} curves;
+
+/* ---- what is shown ---- */
+
+/* A number that is none, or for which there is no memory, is left out. */
+static void add_point(series *s, double step, double value) {
+    if (!isfinite(value)) return;
+    if (s->n == s->room) {
+        int room = s->room ? 2 * s->room : 64;
+        point *more = kit_new_array(NULL, (size_t)room, sizeof *more);
+        if (!more) return;
+        if (s->n) memcpy(more, s->points, (size_t)s->n * sizeof *more);
+        kit_free_array(NULL, s->points, (size_t)s->room, sizeof *more);
+        s->points = more;
+        s->room = room;
+    }
+    s->points[s->n++] = (point){step, value};
+}
+
+static panel *panel_of(curves *c, const char *name) {
+    int i = 0;
+    while (i < c->n && strcmp(c->panels[i].name, name)) i++;
+    if (i == PANELS) return NULL;
+    if (i == c->n) snprintf(c->panels[c->n++].name, LOG_NAME, "%s", name);
+    return &c->panels[i];
+}
+
+static void note_line(curves *c, const char *phase, int64_t step) {
+    int k = strcmp(phase, "train") == 0 ? 0 : strcmp(phase, "val") == 0 ? 1 : PHASES;
+    for (int i = 0; k < PHASES && i < c->values.n; i++) {
+        const char *name = c->values.list[i].name;
+        if (strcmp(name, "samples_per_second") == 0 || strcmp(name, "memory_mib") == 0) continue;
+        panel *p = panel_of(c, name);
+        if (p) add_point(&p->of[k], (double)step, c->values.list[i].value);
+    }
+}
+
+/* ---- a panel ---- */
+
+/* From all points, with a little air above and below. */
+static void find_range(panel *p) {
+    bool is_first = true;
+    for (int k = 0; k < PHASES; k++)
+        for (int i = 0; i < p->of[k].n; i++, is_first = false) {
+            point at = p->of[k].points[i];
+            p->right = is_first ? at.x : fmax(p->right, at.x);
+            p->low = is_first ? at.y : fmin(p->low, at.y);
+            p->high = is_first ? at.y : fmax(p->high, at.y);
+        }
+    double air = p->high > p->low ? (p->high - p->low) * 0.06 : fabs(p->high) * 0.1 + 1e-9;
+    p->left = 0;
+    p->right = fmax(p->right, 1);
+    p->low = p->low >= 0 ? fmax(p->low - air, 0) : p->low - air;
+    p->high += air;
+}
+
+static point place(const panel *p, point at) {
+    double x = (at.x - p->left) / (p->right - p->left), y = (at.y - p->low) / (p->high - p->low);
+    return (point){p->corner.x + LEFT + x * (WIDTH - LEFT - RIGHT),
+                   p->corner.y + HEIGHT - BOTTOM - y * (HEIGHT - TOP - BOTTOM)};
+}
+
+/* 1, 2 or 5 times a power of ten, so that there are about five steps. */
+static double tick_of(double range) {
+    double rough = range / 5, power = pow(10, floor(log10(rough))), part = rough / power;
+    return power * (part < 1.5 ? 1 : part < 3.5 ? 2 : part < 7.5 ? 5 : 10);
+}
+
+/* "0.25", "12000", "1e-05": as many digits as the ticks differ in. */
+static void show_tick(double value, double tick, char text[32]) {
+    double size = fmax(fabs(value), tick);
+    int digits = tick < 1 ? (int)ceil(-log10(tick) - 1e-9) : 0;
+    if (size >= 1e6 || tick < 1e-4)
+        snprintf(text, 32, "%.3g", fabs(value) < tick / 2 ? 0 : value);
+    else
+        snprintf(text, 32, "%.*f", digits, fabs(value) < tick / 2 ? 0 : value);
+}
+
+static void draw_axes(canvas *c, const panel *p) {
+    char text[32];
+    double tick = tick_of(p->high - p->low);
+    for (double y = ceil(p->low / tick) * tick; y <= p->high; y += tick) {
+        point ends[] = {place(p, (point){p->left, y}), place(p, (point){p->right, y})};
+        canvas_line(c, ends, 2, 1, FAINT);
+        show_tick(y, tick, text);
+        canvas_text(c, (point){ends[0].x - 8, ends[0].y + 4}, TO, 11, INK, text);
+    }
+    tick = fmax(tick_of(p->right - p->left), 1);
+    for (double x = p->left; x <= p->right; x += tick) {
+        point ends[] = {place(p, (point){x, p->low}), place(p, (point){x, p->high})};
+        canvas_line(c, ends, 2, 1, FAINT);
+        show_tick(x, tick, text);
+        canvas_text(c, (point){ends[0].x, ends[0].y + 17}, MIDDLE, 11, INK, text);
+    }
+    point frame[] = {place(p, (point){p->left, p->high}), place(p, (point){p->left, p->low}),
+                     place(p, (point){p->right, p->low})};
+    canvas_line(c, frame, 3, 1.2, FRAME);
+}
+
+/* A line; few points are marked, too. */
+static void draw_series(canvas *c, const panel *p, int k) {
+    const series *s = &p->of[k];
+    point *points = kit_new_array(c->env, (size_t)s->n + 1, sizeof *points);
+    if (!points) {
+        c->is_out = true;
+        return;
+    }
+    for (int i = 0; i < s->n; i++) points[i] = place(p, s->points[i]);
+    canvas_line(c, points, s->n, 1.8, colors[k]);
+    for (int i = 0; (k || s->n == 1) && s->n <= MARKED && i < s->n; i++)
+        canvas_line(c, &points[i], 1, 6, colors[k]);
+    kit_free_array(c->env, points, (size_t)s->n + 1, sizeof *points);
+}
+
+/* Name above, and what the lines are, at the right. */
+static void draw_head(canvas *c, const panel *p) {
+    double right = p->corner.x + WIDTH - RIGHT, y = p->corner.y + 20;
+    canvas_text(c, (point){p->corner.x + LEFT, y}, FROM, 14, INK, p->name);
+    for (int k = PHASES - 1; k >= 0; k--) {
+        if (!p->of[k].n) continue;
+        double width = 7 * (double)strlen(phases[k]);
+        canvas_text(c, (point){right, y}, TO, 12, INK, phases[k]);
+        point ends[] = {{right - width - 28, y - 4}, {right - width - 8, y - 4}};
+        canvas_line(c, ends, 2, 2.4, colors[k]);
+        right -= width + 44;
+    }
+}
+
+/* ---- the picture ---- */
+
+static void draw_curves(const curves *of, canvas *c, const weft_env *env) {
+    int columns = of->n > 1 ? 2 : 1, rows = (of->n + columns - 1) / columns;
+    canvas_open(c, of->is_png, columns * WIDTH, (rows > 0 ? rows : 1) * HEIGHT, env);
+    for (int i = 0; i < of->n; i++) {
+        panel p = of->panels[i];
+        if (p.of[0].n + p.of[1].n == 0) continue;
+        p.corner = (point){i % columns * WIDTH, i / columns * HEIGHT};
+        find_range(&p);
+        draw_axes(c, &p);
+        for (int k = 0; k < PHASES; k++) draw_series(c, &p, k);
+        draw_head(c, &p);
+    }
+}
+
+static weft_status write_picture(const curves *of, const weft_env *env, weft_error *error) {
+    canvas c;
+    const void *bytes;
+    size_t n;
+    draw_curves(of, &c, env);
+    weft_status status = canvas_file(&c, &bytes, &n, error);
+    if (!status) status = file_write_whole(of->path, bytes, n, env, error);
+    canvas_close(&c);
+    return status;
+}
+
+static weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    curves *c = self;
+    const char *phase;
+    (void)error;
+    if (t->progress.rank) return WEFT_OK;
+    if (interval_line(&c->interval, t, point, &phase, &c->values)) note_line(c, phase, t->progress.iteration);
+    c->lost = point == WEFT_AFTER_RUN ? (weft_error){0} : c->lost;
+    if (point == WEFT_AFTER_RUN) write_picture(c, t->env, &c->lost);
+    return WEFT_OK;
+}
+
+static weft_status curves_check(void *self, weft_error *error) {
+    const curves *c = self;
+    return c->lost.status ? kit_fail(error, c->lost.status, "%s", c->lost.text) : WEFT_OK;
+}
+
+static void curves_free(void *self) {
+    curves *c = self;
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k < PHASES; k++)
+            kit_free_array(NULL, c->panels[i].of[k].points, (size_t)c->panels[i].of[k].room, sizeof(point));
+    if (c->path) weft_memory_free(NULL, c->path, strlen(c->path) + 1);
+    weft_memory_free(NULL, c, sizeof *c);
+}
+
+static bool ends_with(const char *path, const char *end) {
+    size_t n = path ? strlen(path) : 0;
+    return n > strlen(end) && strcmp(path + n - strlen(end), end) == 0;
+}
+
+weft_hook weft_hook_curves(const char *path, int64_t every) {
+    bool is_png = ends_with(path, ".png");
+    curves *c = is_png || ends_with(path, ".svg") ? kit_new(NULL, sizeof *c) : NULL;
+    if (!c) return (weft_hook){.name = "curves"};
+    c->is_png = is_png;
+    c->interval.every = every;
+    if ((c->path = weft_memory_new(NULL, strlen(path) + 1))) {
+        strcpy(c->path, path);
+        return (weft_hook){"curves", curves_at, curves_free, curves_check, c};
+    }
+    curves_free(c);
+    return (weft_hook){.name = "curves"};
+}
