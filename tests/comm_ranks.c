@@ -9,11 +9,13 @@
  *     comm_ranks time         how long collectives take, by kind and size
  *     comm_ranks starved      rank 1 gets no memory to join with, and stays where it is
  *     comm_ranks group        rank 1 runs out of memory while a group is made
+ *     comm_ranks hook         all train, and a hook of rank 1 fails after two iterations
  *     comm_ranks cut          rank 1 is stopped while data of a large collective move
  * A second argument is the size of the window in bytes (-1: none, so all goes by messages). Log lines are
  * printed. */
 #include "support/comm_check.h"
 #include "support/test.h"
+#include "weft/weft.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -266,6 +268,31 @@ static int group_without_memory(weft_comm *c) {
     return 1;
 }
 
+static weft_status fail_late(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    const weft_progress *p = weft_trainer_progress(t);
+    (void)self;
+    if (p->rank != 1 || point != WEFT_AFTER_ITERATION || p->iteration < 2) return WEFT_OK;
+    return weft_error_set(error, WEFT_DATA, "a hook is out of luck");
+}
+
+/* The error of one rank ends weft_trainer_fit() on all. */
+static int train_until_a_hook_fails(weft_comm *c) {
+    weft_error error = {0};
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *x = weft_random_normal(g, WEFT_SHAPE(4, 3), 0, 1);
+    weft_minimize(weft_mean(weft_square(weft_linear(x, 2, "fc")), 0, NULL, false), "",
+                  &(weft_optimizer){.type = "sgd"});
+    weft_hook hook = {.name = "late", .at = fail_late};
+    weft_trainer *t = weft_trainer_new(
+        m, &(weft_trainer_options){.comm = c, .iterations = 1000, .n_hooks = 1, .hooks = &hook}, &error);
+    if (t) weft_trainer_fit(t, &error);
+    tell(c, error.text);
+    sleep(1); /* so that the others' words get out */
+    weft_comm_abort(c, "the test is over");
+    return 1;
+}
+
 /* Enough for the communicator itself, not for what it needs in this world. */
 static void *give_little(void *context, size_t bytes, size_t alignment) {
     (void)context;
@@ -284,9 +311,13 @@ typedef struct mode_of_test {
 } mode_of_test;
 
 static int run_mode(weft_comm *c, const char *mode) {
-    static const mode_of_test modes[] = {{"all", all},         {"bits", bits},
-                                         {"endless", endless}, {"group", group_without_memory},
-                                         {"cut", cut_off},     {"time", measure}};
+    static const mode_of_test modes[] = {{"all", all},
+                                         {"bits", bits},
+                                         {"endless", endless},
+                                         {"group", group_without_memory},
+                                         {"cut", cut_off},
+                                         {"time", measure},
+                                         {"hook", train_until_a_hook_fails}};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (strcmp(modes[i].name, mode) == 0) return modes[i].run(c);
     return fail(c, mode);

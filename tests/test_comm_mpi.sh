@@ -43,6 +43,9 @@ ranks 4 all -1 "${everyone[@]}" "rank 2: all is well" "rank 3: all is well"
 ranks 3 starved 0 "a communicator: out of memory" \
     "rank 1 could not join: a communicator: out of memory"
 ranks 3 group 0 "rank 1: a group of ranks: out of memory" "rank 1 has given up: a group of ranks: out of memory"
+for window in 0 -1; do
+    ranks 3 hook $window "rank 1: a hook is out of luck" "rank 0: " "rank 2: " "rank 1 has given up: a hook is out of luck"
+done
 # These mostly wait, so all at once; each in a shell of its own, which ends with the number of its failures.
 (
     ranks 2 differ 0 "the kind: all_reduce on rank 0, broadcast on rank 1" \

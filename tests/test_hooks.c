@@ -720,7 +720,7 @@ TEST(an_error_of_one_rank_ends_all_with_its_text) {
                                       : k == 1 || (fault)i == BY_METRIC ? WEFT_DATA
                                                                         : WEFT_PEER));
                 CHECK_HOLDS(r.text[k], texts[i]);
-                if (k != 1 && (fault)i != BY_METRIC) CHECK_HOLDS(r.text[k], "rank 1: ");
+                if (k != 1 && (fault)i != BY_METRIC) CHECK_HOLDS(r.text[k], "rank 1 has given up: ");
             }
         }
 }

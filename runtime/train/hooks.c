@@ -39,10 +39,8 @@ weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_
 
 /* WEFT_PEER has come from another rank. */
 weft_status trainer_tell(weft_trainer *t, weft_status status, const weft_error *error) {
-    char text[sizeof error->text + 20];
     if (!status || status == WEFT_PEER || t->is_common || t->progress.world == 1) return status;
-    snprintf(text, sizeof text, "rank %d: %s", t->progress.rank, error->text);
-    weft_comm_fail(t->options.comm, text);
+    weft_comm_fail(t->options.comm, error->text); /* they say which rank it was */
     return status;
 }
 
