@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the command line ---- */
 
@@ -93,6 +94,76 @@ TEST(big_models_have_as_many_parameters_as_in_pytorch) {
     ends(run("graphtool plan resnet50.bin --world 2 | grep -q 'model: 161 parameters, 25557032 numbers'"), 0);
 }
 
+/* The row of `path` in a graph's layers. */
+static const json_t *layer_of(const json_t *info, size_t graph, const char *path) {
+    const json_t *layers = json_object_get(json_array_get(json_object_get(info, "graphs"), graph), "layers");
+    for (size_t i = 0; i < json_array_size(layers); i++)
+        if (strcmp(json_string_value(json_object_get(json_array_get(layers, i), "path")), path) == 0)
+            return json_array_get(layers, i);
+    return NULL;
+}
+
+static int64_t number_of(const json_t *row, const char *key) {
+    return json_integer_value(json_object_get(row, key));
+}
+
+/* dcgan28's d_step applies its discriminator twice: 28x28 to 64x14x14 by 4x4 windows. */
+TEST(layers_count_what_a_forward_computes) {
+    NEED(ends(run("weft-zoo dcgan28 -b 8 -o dcgan28.bin && graphtool info dcgan28.bin --json"), 0));
+    json_t *info = json_out("out");
+    const json_t *conv = layer_of(info, 0, "discriminator/conv1"), *all = layer_of(info, 0, "discriminator");
+    CHECK(number_of(conv, "flops") == 2 * 2LL * 8 * 64 * 14 * 14 * 4 * 4);
+    CHECK(number_of(conv, "parameters") == 64 * 4 * 4 + 64);
+    CHECK_TEXT(json_string_value(json_object_get(conv, "output")), "f32[8,64,14,14]");
+    CHECK_TEXT(json_string_value(json_object_get(conv, "op")), "conv2d");
+    /* the running statistics come later, and nobody outside reads them */
+    const json_t *norm = layer_of(info, 0, "discriminator/bn2");
+    CHECK_TEXT(json_string_value(json_object_get(norm, "output")), "f32[8,128,7,7]");
+    CHECK_TEXT(json_string_value(json_object_get(all, "output")), "f32[8,1]");
+    CHECK(number_of(all, "parameters") == 138689 &&
+          number_of(layer_of(info, 0, "generator"), "parameters") == 540161);
+    int64_t flops = 0;
+    static const char *const parts[] = {"conv1", "conv2", "bn2", "fc"};
+    for (int i = 0; i < 4; i++) {
+        char path[60];
+        snprintf(path, sizeof path, "discriminator/%s", parts[i]);
+        flops += number_of(layer_of(info, 0, path), "flops");
+    }
+    CHECK(flops == number_of(all, "flops"));
+    double share = json_real_value(json_object_get(all, "share")) +
+                   json_real_value(json_object_get(layer_of(info, 0, "generator"), "share"));
+    CHECK_SAYS(share > 0.999 && share < 1.001, "%g", share); /* nothing else has products */
+    const json_t *first = json_array_get(json_object_get(info, "parameters"), 0);
+    CHECK_TEXT(json_string_value(json_object_get(first, "path")), "discriminator/conv1/weight");
+    CHECK_TEXT(json_string_value(json_object_get(first, "subgraph")), "discriminator");
+    json_decref(info);
+    NEED(ends(run("graphtool info dcgan28.bin --json --depth 1"), 0));
+    info = json_out("out");
+    CHECK(!layer_of(info, 0, "discriminator/conv1"));
+    CHECK(number_of(layer_of(info, 0, "discriminator"), "flops") == flops);
+    json_decref(info);
+}
+
+/* Strong colours in a picture, of which each subgraph has one. */
+static int colours_of(const char *command) {
+    if (!ends(run("%s | grep -oE '#(2f6db3|b3541e|3f8f3a|8344a8|a88a00|b02a5b)' | sort -u | wc -l", command),
+              0))
+        return -1;
+    char *out = read_all("out");
+    int n = atoi(out);
+    free(out);
+    return n;
+}
+
+TEST(subgraphs_are_those_of_weft_ddp) {
+    NEED(make_model("resnet50") && make_model("dcgan28") && make_model("resnet18"));
+    ends(run("graphtool info resnet50.bin | grep -q '(whole model) *161 parameters, 25557032 numbers'"), 0);
+    CHECK(colours_of("graphtool dot resnet50.bin") == 1);
+    CHECK(colours_of("graphtool dot dcgan28.bin --graph d_step") == 2);
+    CHECK(colours_of("graphtool dot resnet18.bin --view=program") == 1);
+    CHECK(colours_of("graphtool dot resnet18.bin --view=program --ddp net/layer1:bucket_cap_mb=1") == 2);
+}
+
 TEST(ops_are_listed_for_people_and_machines) {
     ends(run("graphtool ops --json"), 0);
     json_t *ops = json_out("out");
@@ -102,8 +173,8 @@ TEST(ops_are_listed_for_people_and_machines) {
     ends(run("graphtool ops | grep -q cross_entropy"), 0);
 }
 
-SUITE("tools",
-      {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
-       T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
-       T(a_model_file_without_a_seal_is_known_for_it), T(big_models_have_as_many_parameters_as_in_pytorch),
-       T(ops_are_listed_for_people_and_machines)})
+SUITE("tools", {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
+                T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
+                T(a_model_file_without_a_seal_is_known_for_it),
+                T(big_models_have_as_many_parameters_as_in_pytorch), T(layers_count_what_a_forward_computes),
+                T(subgraphs_are_those_of_weft_ddp), T(ops_are_listed_for_people_and_machines)})

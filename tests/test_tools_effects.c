@@ -31,7 +31,7 @@ static const struct effect {
     const char *rest;               /* for the shell; NULL: */
     const char *reason;             /* why it is not shown */
 } effects[] = {
-    {"info", "--json --output=o", "mlp.bin", NULL},
+    {"info", "--json --output=o --depth=1", "mlp.bin", NULL},
     {"ops", "--json --output=o --markdown", "", NULL},
     /* plan */
     {"plan",

@@ -160,6 +160,12 @@ const ddp_entry *ddp_find(const weft_model *m, const char *parameter) {
     return best;
 }
 
+size_t ddp_subgraph(const weft_model *m, const char *parameter) {
+    const ddp_entry *claims = ddp_find(m, parameter);
+    size_t top = strcspn(parameter, "/");
+    return claims ? strlen(claims->path) : parameter[top] ? top : 0;
+}
+
 void ddp_write(text *t, const ddp_entry *e) {
     text_add(t, "ddp %s", *e->path ? e->path : "/");
     attrs_write(t, &ddp_fields, &e->attrs);

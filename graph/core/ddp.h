@@ -38,6 +38,10 @@ bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs);
 ddp_entry *ddp_at(const weft_model *m, const char *path);
 /* The entry whose path is the longest scope of `parameter`, or NULL. */
 const ddp_entry *ddp_find(const weft_model *m, const char *parameter);
+/* The length of the path of `parameter`'s subgraph, which is the beginning of its own: the entry's that
+ * claims it, or its top-level scope's; 0: of the whole model, and of parameters outside any scope. A path
+ * that ends with '/' asks for a scope. */
+size_t ddp_subgraph(const weft_model *m, const char *parameter);
 /* Writes "ddp generator zero=1\n"; the path of the whole model is "/". */
 void ddp_write(text *t, const ddp_entry *e);
 

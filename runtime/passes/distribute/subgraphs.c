@@ -14,8 +14,7 @@ static const char *scope_of(weft_model *m, const weft_model *source, const char 
     char name[256];
     *said = ddp_find(source, parameter);
     if (*said) return scope_intern(m, (*said)->path);
-    size_t n = strcspn(parameter, "/");
-    snprintf(name, sizeof name, "%.*s", parameter[n] ? (int)n : 0, parameter);
+    snprintf(name, sizeof name, "%.*s", (int)ddp_subgraph(source, parameter), parameter);
     return scope_intern(m, name);
 }
 

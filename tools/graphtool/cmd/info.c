@@ -1,7 +1,10 @@
 /* info.c - graphtool info: prints a model's graphs, inputs, outputs, subgraphs and parameters, as text or
  * JSON. */
+#include "tools/graphtool/common/layers.h"
+#include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/tools.h"
 
+#include "graph/core/ddp.h"
 #include "graph/core/flow.h"
 #include "graph/core/graph.h"
 #include "graph/core/minimize.h"
@@ -10,14 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Length of a path's first part, which names the subgraph of a parameter. */
-static size_t top_length(const char *path) {
-    const char *slash = strchr(path, '/');
-    return slash ? (size_t)(slash - path) : 0;
-}
-
 typedef struct subgraph {
-    char name[204]; /* "" for variables outside any scope */
+    char name[204]; /* "": of the whole model, or of variables outside any scope */
     int parameters;
     int64_t elements, frozen; /* numbers in the parameters, and in the frozen ones */
     uint64_t bytes, state_bytes;
@@ -25,11 +22,11 @@ typedef struct subgraph {
 
 enum { SUBGRAPHS_SHOWN = 256 }; /* any further ones are counted with the last */
 
-/* Groups variables by the first part of their paths; returns how many groups. */
+/* Groups variables by their subgraphs; returns how many groups. */
 static int subgraphs_of(const weft_model *m, subgraph list[SUBGRAPHS_SHOWN]) {
     int n = 0;
     for (const weft_variable *v = m->variables; v; v = v->next) {
-        size_t length = top_length(v->path);
+        size_t length = ddp_subgraph(m, v->path);
         int i = 0;
         while (i < n && !(strlen(list[i].name) == length && memcmp(list[i].name, v->path, length) == 0)) i++;
         if (i == SUBGRAPHS_SHOWN)
@@ -72,6 +69,34 @@ static json_t *trains_json(const weft_graph *g) {
     return list;
 }
 
+/* The operations and bytes of a forward; `share` is of the graph's operations. */
+static json_t *layers_json(const weft_graph *g, int depth) {
+    layers l;
+    json_t *list = layers_of(&l, g, depth) ? json_array() : NULL;
+    for (int i = 0; list && i < l.n; i++) {
+        const layer *row = &l.v[i];
+        json_array_append_new(list, json_pack("{s:s, s:s?, s:s?, s:I, s:I, s:I, s:o}", "path", row->path,
+                                              "op", row->op ? row->op->name : NULL, "output",
+                                              row->output ? TYPE(row->output) : NULL, "parameters",
+                                              (json_int_t)row->parameters, "flops", (json_int_t)row->flops,
+                                              "bytes", (json_int_t)row->bytes, "share",
+                                              l.flops > 0 ? json_real(row->flops / l.flops) : json_null()));
+    }
+    free(l.v);
+    return list;
+}
+
+static json_t *parameters_json(const weft_model *m) {
+    json_t *list = json_array();
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:s%}", "path", v->path, "kind",
+                                              variable_kind_name(v->kind), "type", TYPE(&v->type), "elements",
+                                              (json_int_t)type_elements(&v->type), "bytes",
+                                              (json_int_t)type_bytes(&v->type), "frozen", v->is_frozen,
+                                              "subgraph", v->path, ddp_subgraph(m, v->path)));
+    return list;
+}
+
 static json_t *flows_json(const weft_model *m) {
     json_t *flows = json_object();
     for (const flow_entry *e = m->flows; e; e = e->next) {
@@ -84,28 +109,70 @@ static json_t *flows_json(const weft_model *m) {
     return flows;
 }
 
-/* Keys are stable: "graphs", "flows" and "subgraphs" with what the text shows. */
-static int info_json(const weft_model *m, const subgraph *subs, int n_subs, const char *path) {
+/* Keys are stable: what the text shows, and each parameter and state. */
+static int info_json(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     json_t *graphs = json_array(), *groups = json_array();
     for (const weft_graph *g = m->graphs; g; g = g->next)
-        json_array_append_new(graphs, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o}", "name", g->name, "mode",
-                                                g->mode == WEFT_TRAIN ? "train" : "eval", "nodes",
+        json_array_append_new(graphs, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", g->name,
+                                                "mode", g->mode == WEFT_TRAIN ? "train" : "eval", "nodes",
                                                 graph_node_count(g), "inputs", ports_json(g, false),
-                                                "outputs", ports_json(g, true), "minimize", trains_json(g)));
+                                                "outputs", ports_json(g, true), "minimize", trains_json(g),
+                                                "layers", layers_json(g, (int)o->depth)));
     for (int i = 0; i < n_subs; i++)
         json_array_append_new(
             groups, json_pack("{s:s, s:i, s:I, s:I, s:I, s:I}", "name", subs[i].name, "parameters",
                               subs[i].parameters, "elements", (json_int_t)subs[i].elements, "frozen",
                               (json_int_t)subs[i].frozen, "bytes", (json_int_t)subs[i].bytes, "state_bytes",
                               (json_int_t)subs[i].state_bytes));
-    return out_json(path, json_pack("{s:s, s:I, s:b, s:o, s:o, s:o}", "model", m->name, "batch",
-                                    (json_int_t)m->batch, "checksum", !m->is_unsealed, "flows", flows_json(m),
-                                    "graphs", graphs, "subgraphs", groups));
+    return out_json(o->output,
+                    json_pack("{s:s, s:I, s:b, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
+                              (json_int_t)m->batch, "checksum", !m->is_unsealed, "flows", flows_json(m),
+                              "graphs", graphs, "subgraphs", groups, "parameters", parameters_json(m)));
 }
 
 /* ---- text ---- */
 
-static void graph_text(text *t, const weft_graph *g) {
+/* "1.23 M" */
+static void count_print(table *to, double value) {
+    static const char *const units[] = {"", " K", " M", " G", " T"};
+    int unit = 0;
+    for (; value >= 999.5 && unit < 4; unit++) value /= 1000;
+    table_print(to, "%.*f%s", !unit || value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
+}
+
+static void layer_cells(table *to, const layer *row, const char *name, double all_flops) {
+    table_print(to, "%*s%s", row->depth > 1 ? 2 * (row->depth - 1) : 0, "", name);
+    table_word(to, row->op ? row->op->name : "");
+    table_word(to, row->output ? TYPE(row->output) : "");
+    count_print(to, (double)row->parameters);
+    count_print(to, row->flops);
+    table_word(to, show_bytes((uint64_t)row->bytes).text);
+    if (all_flops > 0)
+        table_print(to, "%.1f%%", 100 * row->flops / all_flops);
+    else
+        table_word(to, "");
+}
+
+/* The scopes of a graph, as torchinfo lists modules. */
+static bool layers_text(text *t, const weft_graph *g, int depth) {
+    static const char *const heads[] = {"layer", "op", "output", "parameters", "FLOP", "results", "of FLOP"};
+    enum { COLUMNS = sizeof heads / sizeof *heads };
+    table cells = {.columns = COLUMNS, .is_right = {[3] = true, true, true, true}};
+    layers l;
+    bool good = layers_of(&l, g, depth);
+    for (int i = 0; good && i < COLUMNS; i++) table_word(&cells, heads[i]);
+    for (int i = 0; good && i < l.n; i++) {
+        const char *slash = strrchr(l.v[i].path, '/');
+        layer_cells(&cells, &l.v[i], !*l.v[i].path ? "(no scope)" : slash ? slash + 1 : l.v[i].path, l.flops);
+    }
+    const layer all = {.parameters = l.parameters, .flops = l.flops, .bytes = l.bytes};
+    if (good) layer_cells(&cells, &all, "all, forward", l.flops);
+    if (good) table_write(t, &cells);
+    free(l.v);
+    return good;
+}
+
+static void graph_text(text *t, const weft_graph *g, int depth) {
     text_add(t, "\ngraph %s (%s, %d nodes)\n", g->name, g->mode == WEFT_TRAIN ? "train" : "eval",
              graph_node_count(g));
     for (const weft_node *n = g->first; n; n = n->next)
@@ -119,26 +186,30 @@ static void graph_text(text *t, const weft_graph *g) {
         text_add(t, "  trains  %-16s %s lr %g\n", a->pattern && *a->pattern ? a->pattern : "(everything)",
                  a->type, a->lr);
     }
+    text_add(t, "\n");
+    t->failed |= !layers_text(t, g, depth);
 }
 
 /* A file without a checksum is marked as old. */
-static int info_text(const weft_model *m, const subgraph *subs, int n_subs, const char *path) {
+static int info_text(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     text t = {0};
     text_add(&t, "model %s, batch %" PRId64 "%s\n", m->name, m->batch,
              m->is_unsealed ? "; an old file without length and checksum" : "");
     for (int i = 0; i < n_subs; i++) {
         text_add(&t, "  %-20s %3d parameters, %" PRId64 " numbers, %s",
-                 *subs[i].name ? subs[i].name : "(no scope)", subs[i].parameters, subs[i].elements,
-                 show_bytes(subs[i].bytes).text);
+                 *subs[i].name   ? subs[i].name
+                 : ddp_at(m, "") ? "(whole model)"
+                                 : "(no scope)",
+                 subs[i].parameters, subs[i].elements, show_bytes(subs[i].bytes).text);
         if (subs[i].state_bytes) text_add(&t, ", state %s", show_bytes(subs[i].state_bytes).text);
         text_add(&t, subs[i].frozen ? ", %" PRId64 " frozen\n" : "\n", subs[i].frozen);
     }
     if (m->flows) text_add(&t, "\n");
     for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
-    for (const weft_graph *g = m->graphs; g; g = g->next) graph_text(&t, g);
+    for (const weft_graph *g = m->graphs; g; g = g->next) graph_text(&t, g, (int)o->depth);
     char *all = text_detach(&t);
     if (!all) return tool_fail("out of memory");
-    int status = out_write(path, all, strlen(all));
+    int status = out_write(o->output, all, strlen(all));
     free(all);
     return status;
 }
@@ -151,9 +222,9 @@ static int info_run(const options *o) {
     if (!subs)
         status = tool_fail("out of memory");
     else if (o->json)
-        status = info_json(m, subs, subgraphs_of(m, subs), o->output);
+        status = info_json(m, subs, subgraphs_of(m, subs), o);
     else
-        status = info_text(m, subs, subgraphs_of(m, subs), o->output);
+        status = info_text(m, subs, subgraphs_of(m, subs), o);
     free(subs);
     weft_model_free(m);
     return status;
@@ -163,7 +234,8 @@ const command command_info = {
     .name = "info",
     .summary = "Lists the graphs, inputs, outputs, subgraphs and parameters of a model",
     .takes_model = true,
-    .options = "json output",
+    .options = "depth json output",
     .example = "graphtool info dcgan28.bin",
     .run = info_run,
+    .defaults = {.depth = 3},
 };

@@ -118,7 +118,7 @@ const option_row option_rows[] = {
     {"view", 0, "VIEW", OPTION_WORD, F(view), 0, 0,
      "graph, as written; program, as it runs; plan, buckets and streams (graph)", option_views},
     {"all", 'a', NULL, OPTION_FLAG, F(all), 0, 0, "with --view=graph: the backward pass and the updates too"},
-    {"depth", 0, "N", OPTION_INT, F(depth), 0, 64, "levels of scopes to open (as many as fit a page)"},
+    {"depth", 0, "N", OPTION_INT, F(depth), 0, 64, "levels of scopes to open (info: 3; dot: as many as fit a page)"},
     {"max-nodes", 0, "N", OPTION_INT, F(max_nodes), 4, 100000,
      "collapse scopes until at most N nodes are left, whatever the page size (80, on a page)"},
     {"type", 'T', "TYPE", OPTION_WORD, F(format), 0, 0, "format: dot, svg or png (dot)", option_types},

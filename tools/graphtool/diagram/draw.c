@@ -74,10 +74,14 @@ static draw_kind kind_of(const weft_node *n) {
     return is_pointwise(n) ? KIND_POINTWISE : KIND_COMPUTE;
 }
 
-/* A box has the colours of its top-level scope. */
+/* A box has the colours of its subgraph. */
 static const subgraph_look *look_of(const diagram *s, const weft_model *m, int box) {
-    while (s->boxes[box].depth > 1) box = s->boxes[box].parent;
     return subgraph_look_of(m, s->boxes[box].path);
+}
+
+/* Whether it differs from the box that it is in: a top-level scope, or a subgraph of weft_ddp's. */
+static bool has_own_look(const diagram *s, const weft_model *m, int box) {
+    return s->boxes[box].depth == 1 || look_of(s, m, box) != look_of(s, m, s->boxes[box].parent);
 }
 
 /* ---- labels ---- */
@@ -349,7 +353,7 @@ static Agraph_t *cluster_of(drawing *d, int box) {
     snprintf(name, sizeof name, "cluster_%d", box);
     Agraph_t *g = agsubg(cluster_of(d, d->s->boxes[box].parent), name, 1);
     const subgraph_look *look = look_of(d->s, d->m, box);
-    bool top = d->s->boxes[box].depth == 1, collapse = is_collapsed(&d->s->boxes[box]);
+    bool top = has_own_look(d->s, d->m, box), collapse = is_collapsed(&d->s->boxes[box]);
     paint_set(g, "label", "");
     paint_set(g, "style", collapse ? "filled,rounded,bold" : "filled,rounded");
     paint_set(g, "fillcolor", top ? look->fill : "#ffffff80");

@@ -1,6 +1,9 @@
 /* paint.c - see paint.h. Graphviz copies all names and values, so the casts to char * are safe. */
 #include "tools/graphtool/diagram/paint.h"
 
+#include "graph/core/ddp.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,16 +11,35 @@ static const subgraph_look looks[] = {{"#2f6db3", "#e9f1fb"}, {"#b3541e", "#fdf0
                                       {"#8344a8", "#f5ecfa"}, {"#a88a00", "#faf6e0"}, {"#b02a5b", "#fbe9f0"}};
 enum { LOOKS = sizeof looks / sizeof *looks };
 
+/* Whether a parameter lies in the top-level scope of `path`. */
+static bool has_parameters(const weft_model *m, const char *path) {
+    size_t n = strcspn(path, "/");
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER && strncmp(v->path, path, n) == 0 && v->path[n] == '/') return true;
+    return false;
+}
+
+/* Subgraphs are numbered by their first parameters, as those of a plan are. */
 const subgraph_look *subgraph_look_of(const weft_model *m, const char *path) {
     static const subgraph_look none = {"#666666", "#f4f4f4"};
-    size_t length = strcspn(path, "/");
-    int place = 0;
-    for (const weft_variable *v = m->variables, *last = NULL; v; last = v, v = v->next) {
-        if (last && strncmp(last->path, v->path, strcspn(v->path, "/") + 1))
-            place++; /* the next top-level scope begins */
-        if (strncmp(v->path, path, length) == 0 && v->path[length] == '/') return &looks[place % LOOKS];
+    enum { MOST = 64 }; /* any further ones look like the last */
+    struct {
+        const char *path;
+        size_t length;
+    } seen[MOST];
+    char scope[PATTERN_ROOM];
+    int n = 0;
+    snprintf(scope, sizeof scope, "%s/", path);
+    size_t wanted = ddp_subgraph(m, scope);
+    for (const weft_variable *v = has_parameters(m, path) ? m->variables : NULL; v; v = v->next) {
+        if (v->kind != VARIABLE_PARAMETER) continue;
+        size_t length = ddp_subgraph(m, v->path);
+        int i = 0;
+        while (i < n && !(seen[i].length == length && memcmp(seen[i].path, v->path, length) == 0)) i++;
+        if (length == wanted && memcmp(v->path, scope, length) == 0) return &looks[i % LOOKS];
+        if (i == n && n < MOST - 1) seen[n].path = v->path, seen[n++].length = length;
     }
-    return &none; /* the scope has no parameters */
+    return &none;
 }
 
 const subgraph_look *subgraph_look_at(int place) {

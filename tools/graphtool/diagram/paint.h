@@ -10,10 +10,10 @@
 typedef struct subgraph_look {
     const char *line, *fill;
 } subgraph_look;
-/* The colours of a path, by the position of its top-level scope among the model's, so they are the same in
- * every picture of the model. */
+/* The colours of a scope, by the position of its subgraph among the model's, so they are the same in every
+ * picture of the model. Grey: no parameter lies in its top-level scope. */
 const subgraph_look *subgraph_look_of(const weft_model *m, const char *path);
-/* The colours of a subgraph, by its index in the plan. Both agree if each top-level scope is a subgraph. */
+/* The colours of a subgraph, by its index in the plan. Both agree. */
 const subgraph_look *subgraph_look_at(int place);
 
 void paint_set(void *object, const char *name, const char *value);
