@@ -5,6 +5,7 @@
 #include "runtime/options.h"
 
 #include "graph/core/flow.h"
+#include "graph/core/nearest.h"
 #include "graph/core/precision.h"
 #include "ops/cpu/onednn/onednn.h"
 
@@ -207,10 +208,16 @@ static weft_status check_pass(const weft_model *m, const weft_compile_options *o
     for (int i = 0; weft_pass_name(i) && !is_known; i++)
         is_known = strcmp(weft_pass_name(i), o->stop_after) == 0;
     if (is_known) return WEFT_OK;
-    for (int i = 0; weft_pass_name(i); i++) text_add(&known, "%s%s", i ? ", " : "", weft_pass_name(i));
+    nearest near = nearest_to(o->stop_after, strlen(o->stop_after));
+    for (int i = 0; weft_pass_name(i); i++) {
+        text_add(&known, "%s%s", i ? ", " : "", weft_pass_name(i));
+        nearest_try(&near, weft_pass_name(i));
+    }
     char *names = text_detach(&known);
-    weft_status status = error_set(error, WEFT_NAME, "compile: there is no pass '%s'; there are %s",
-                                   SHOW(o->stop_after), names ? names : "others");
+    weft_status status =
+        error_set(error, WEFT_NAME, "compile: there is no pass '%s'%s%s%s; there are %s", SHOW(o->stop_after),
+                  near.name ? ": the nearest is '" : "", near.name ? near.name : "", near.name ? "'" : "",
+                  names ? names : "others");
     free(names);
     return status;
 }

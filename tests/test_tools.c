@@ -94,6 +94,112 @@ TEST(big_models_have_as_many_parameters_as_in_pytorch) {
     ends(run("graphtool plan resnet50.bin --world 2 | grep -q 'model: 161 parameters, 25557032 numbers'"), 0);
 }
 
+static int64_t number_of(const json_t *row, const char *key) {
+    return json_integer_value(json_object_get(row, key));
+}
+
+/* A name that is none: the nearest one, and those that are valid. */
+TEST(unknown_names_are_told_with_the_nearest) {
+    static const char *const rows[][2] = {
+        {"trian mlp.bin", "no command 'trian': the nearest is 'train'; there are info, dot, plan, "},
+        {"help trian", "no command 'trian': the nearest is 'train'"},
+        {"plan mlp.bin --graph trai",
+         "no graph 'trai': the nearest is 'train'; there are train, val, predict"},
+        {"plan mlp.bin --graph zzz", "no graph 'zzz'; there are train, val, predict"},
+        {"dot mlp.bin --graph trai", "the nearest is 'train'"},
+        {"eval mlp.bin --random-weights --graph vall", "the nearest is 'val'"},
+        {"plan mlp.bin --flow Train", "the nearest is 'train'"},
+        {"plan mlp.bin --after autodif", "the nearest is 'autodiff'; there are flow, "},
+        {"predict mlp.bin --random-weights --fetch clas -o x.npy",
+         "no output 'clas': the nearest is 'class'"},
+        {"plan mlp.bin --acumulate 2", "no option --acumulate: the nearest is --accumulate"},
+        {"plan mlp.bin --dtype b16", "the nearest is bf16"},
+        {"ops conv2", "no op 'conv2' in the list of graphtool ops: the nearest is 'conv2d'"},
+        {"ops conv2d relu", "one name is enough"},
+        {"train mlp.bin --graph val", "it runs a flow; --flow=NAME runs one graph alone"},
+        {"train mlp.bin -g val", "it runs a flow; --flow=NAME runs one graph alone"},
+    };
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        refuses(run("graphtool %s", rows[i][0]), rows[i][1]);
+}
+
+TEST(a_file_of_pytorch_says_what_it_is) {
+    make_data();
+    NEED(make_model("mlp") &&
+         ends(run("printf 'PK\\003\\004%%0100d' 0 >x.pt; printf '\\200\\002%%0100d' 0 >y.pt"), 0));
+    refuses(run("graphtool train mlp.bin --batch 8 " DATA " -w x.pt"),
+            "a file of torch.save: write its tensors by safetensors");
+    refuses(run("graphtool train mlp.bin --batch 8 " DATA " -w y.pt"),
+            "a file of torch.save: write its tensors by safetensors");
+    refuses(run("graphtool train mlp.bin --data image=x.pt"),
+            "a file of torch.save: write its tensors by numpy.save");
+    refuses(run("graphtool train mlp.bin --data image=y.pt"),
+            "a file of torch.save: write its tensors by numpy.save");
+}
+
+/* With --json an error is an object on stderr, before the command line has been read, too. */
+TEST(errors_are_json_where_output_is) {
+    static const char *const rows[] = {"info none.bin --json", "plan mlp.bin -j --graph none", "plan --json",
+                                       "info mlp.bin --none --json"};
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK(ends(run("graphtool %s", rows[i]), 2));
+        json_t *error = json_out("err");
+        CHECK_SAYS(json_is_string(json_object_get(error, "error")), "%s", rows[i]);
+        CHECK(number_of(error, "schema") == 1 && json_is_integer(json_object_get(error, "rank")));
+        json_decref(error);
+    }
+    refuses(run("graphtool dot mlp.bin --json"), "graphtool: dot: no option --json"); /* it prints none */
+    ends(run("for c in 'info mlp.bin' 'plan mlp.bin' 'ops' 'ops relu' 'plan mlp.bin --bytes' 'verify "
+             "mlp.bin'; do "
+             "graphtool $c --json | grep -q '\"schema\": 1' || exit 1; done"),
+         0);
+}
+
+TEST(colours_are_for_terminals_that_want_them) {
+    if (run("command -v script") ||
+        !ends(run("unset NO_COLOR; TERM=xterm script -qc 'graphtool info none' t"), 0))
+        return;
+    ends(run("grep -q '1;31mgraphtool:' t"), 0);
+    ends(run("NO_COLOR=1 TERM=xterm script -qc 'graphtool info none' t; ! grep -q '31m' t"), 0);
+    ends(run("unset NO_COLOR; TERM=dumb script -qc 'graphtool info none' t; ! grep -q '31m' t"), 0);
+    ends(run("! graphtool info none 2>&1 | grep '31m'"), 0);
+}
+
+TEST(dashes_and_names_say_where_and_what) {
+    NEED(make_model("mlp"));
+    for (int i = 0; i < 4; i++) {
+        const char *command = ((const char *[]){"info mlp.bin", "plan mlp.bin", "ops", "dot mlp.bin"})[i];
+        ends(run("graphtool %s >a && graphtool %s -o - >b && cmp a b && [ ! -e ./- ]", command, command), 0);
+    }
+    ends(run("graphtool dot mlp.bin -o y.png && head -c 4 y.png | grep -q PNG"), 0);
+    ends(run("graphtool dot mlp.bin -o y.svg && grep -q '<svg' y.svg"), 0);
+    ends(run("graphtool dot mlp.bin -o y.PNG -T dot && grep -q digraph y.PNG"), 0);
+    ends(run("graphtool dot mlp.bin -o y.txt && grep -q digraph y.txt"), 0);
+    ends(run("graphtool trace mlp.bin --batch 4 --steps 1 --warmup 0 -o - | python3 -m json.tool >/dev/null"),
+         0);
+    refuses(run("graphtool predict mlp.bin -o -"), "a file is needed");
+    ends(run("graphtool -V | grep -q Weft && graphtool help plan >a && graphtool plan --help | cmp a -"), 0);
+    ends(run("graphtool ops conv2d | grep -q '^  CPU kernels .*onednn'"), 0);
+}
+
+TEST(plans_show_their_flow) {
+    NEED(make_model("dcgan28"));
+    ends(
+        run("graphtool plan dcgan28.bin --flow '0-9: d_step; 10-: d_step{accumulate=2}*5 g_step' | grep -qxF "
+            "'flow: 0-9: d_step, 2 micro-batches, 10-: d_step*5, 2 micro-batches, 10-: g_step'"),
+        0);
+    NEED(ends(run("graphtool plan dcgan28.bin --flow 'd_step*5 g_step' --json"), 0));
+    json_t *plan = json_out("out");
+    const json_t *flow = json_object_get(plan, "flow"), *first = json_array_get(flow, 0);
+    CHECK(json_array_size(flow) == 2 && number_of(first, "repeat") == 5 &&
+          number_of(first, "accumulate") == 1);
+    CHECK_TEXT(json_string_value(json_object_get(first, "graph")), "d_step");
+    CHECK(json_is_null(json_object_get(first, "to")));
+    json_decref(plan);
+}
+
 /* The row of `path` in a graph's layers. */
 static const json_t *layer_of(const json_t *info, size_t graph, const char *path) {
     const json_t *layers = json_object_get(json_array_get(json_object_get(info, "graphs"), graph), "layers");
@@ -101,10 +207,6 @@ static const json_t *layer_of(const json_t *info, size_t graph, const char *path
         if (strcmp(json_string_value(json_object_get(json_array_get(layers, i), "path")), path) == 0)
             return json_array_get(layers, i);
     return NULL;
-}
-
-static int64_t number_of(const json_t *row, const char *key) {
-    return json_integer_value(json_object_get(row, key));
 }
 
 /* dcgan28's d_step applies its discriminator twice: 28x28 to 64x14x14 by 4x4 windows. */
@@ -173,8 +275,12 @@ TEST(ops_are_listed_for_people_and_machines) {
     ends(run("graphtool ops | grep -q cross_entropy"), 0);
 }
 
-SUITE("tools", {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
-                T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
-                T(a_model_file_without_a_seal_is_known_for_it),
-                T(big_models_have_as_many_parameters_as_in_pytorch), T(layers_count_what_a_forward_computes),
-                T(subgraphs_are_those_of_weft_ddp), T(ops_are_listed_for_people_and_machines)})
+SUITE("tools",
+      {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
+       T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
+       T(a_model_file_without_a_seal_is_known_for_it), T(big_models_have_as_many_parameters_as_in_pytorch),
+       T(unknown_names_are_told_with_the_nearest), T(a_file_of_pytorch_says_what_it_is),
+       T(errors_are_json_where_output_is), T(colours_are_for_terminals_that_want_them),
+       T(dashes_and_names_say_where_and_what), T(plans_show_their_flow),
+       T(layers_count_what_a_forward_computes), T(subgraphs_are_those_of_weft_ddp),
+       T(ops_are_listed_for_people_and_machines)})

@@ -143,7 +143,8 @@ TEST(options_without_effect_are_refused) {
         {"predict mlp.bin --random-weights --timeout 5 -o p.npy", "no option --timeout"},
         {"train mlp.bin " DATA " --flow train{accumulate=2} --accumulate 3",
          "--accumulate has no effect with a flow that says it for each graph"},
-        {"train mlp.bin " DATA " --flow trian", "no flow and no graph of this name; its graphs: train, val"},
+        {"train mlp.bin " DATA " --flow trian",
+         "no flow and no graph of this name: the nearest is 'train'; there are train, val"},
         {"plan mlp.bin --graph val --accumulate 2", "--accumulate has no effect where no graph trains"},
         {"plan mlp.bin --graph val --world 2 --serial", "--serial has no effect where no graph trains"},
         {"plan mlp.bin --graph val --world 2 --reduce=fast", "--reduce has no effect where no graph trains"},
@@ -181,7 +182,7 @@ TEST(options_without_effect_are_refused) {
     refuses(run("weft-zoo gpt --batch 3 --batch 4 -o no.bin"), "given twice");
     refuses(run("weft-zoo gpt --batch 0 -o no.bin"), "a number from 1");
     refuses(run("weft-zoo gpt -o ''"), "must not be empty");
-    refuses(run("graphtool dot mlp.bin -o -"), "/dev/stdout");
+    refuses(run("graphtool train mlp.bin " DATA " -o -"), "/dev/stdout");
     CHECK(!exists("no.bin") && !exists("p.npy"));
 }
 

@@ -209,12 +209,6 @@ weft_status array_header_read(stream *s, bool tokens, array_header *h, weft_erro
         status = npy_header(s, tokens, h, error);
     else if (first[0] == 0 && first[1] == 0)
         status = idx_header(s, first, h, error);
-    else if (memcmp(first, "PK\3\4", 4) == 0 || (first[0] == 0x80 && first[1] <= 5))
-        status = kit_fail(
-            error, WEFT_FILE,
-            "%.300s: a file of torch.save: write its tensors by numpy.save(\"x.npy\", tensor.numpy()) "
-            "(an .npz ends in .npz)",
-            s->path);
     else
         status = kit_fail(error, WEFT_FILE, "%.600s: neither .npy (93 NUMPY) nor IDX (00 00 type ndim)%s",
                           s->path, memcmp(first, "\x1f\x8b", 2) == 0 ? ": gzip needs a name in .gz" : "");

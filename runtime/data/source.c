@@ -60,6 +60,14 @@ static weft_status form_find(const form_request *r, const char **name, weft_erro
     stream_close(&s);
     if (status) return status;
     *name = form_of_bytes(first);
+    bool is_torchs =
+        (*name && strcmp(*name, "npz") == 0 && !name_ends(r->path, ".npz")) /* a zip, or a pickle */
+        || (first[0] == 0x80 && first[1] <= 5);
+    if (is_torchs && (name_ends(r->path, ".pt") || name_ends(r->path, ".pth")))
+        return kit_fail(
+            error, WEFT_FILE,
+            "%.600s: a file of torch.save: write its tensors by numpy.save(\"x.npy\", tensor.numpy())",
+            r->path);
     if (*name && r->options.window && strcmp(*name, "npy") == 0) *name = "tokens";
     if (*name) return WEFT_OK;
     return kit_fail(error, WEFT_FILE, "%.600s: no form of data is recognized: form=NAME says it, one of %s",

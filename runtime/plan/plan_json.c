@@ -202,6 +202,21 @@ static json_t *graph_json(const program *p) {
                      (json_int_t)program_flops(p));
 }
 
+/* The steps of the flow, with what each says or has by default; "to" is null where a step has no end. */
+static json_t *flow_json(const weft_plan *plan) {
+    static const char *const batches[] = {
+        [WEFT_FLOW_AUTO] = "auto", [WEFT_FLOW_NEXT] = "next", [WEFT_FLOW_SAME] = "same"};
+    json_t *steps = json_array();
+    weft_flow_step s;
+    for (int i = 0; weft_plan_flow(plan, i, &s); i++)
+        json_array_append_new(steps,
+                              json_pack("{s:s, s:i, s:i, s:s, s:I, s:o}", "graph", s.graph, "repeat",
+                                        s.repeat, "accumulate", s.accumulate, "batch", batches[s.batch],
+                                        "from", (json_int_t)s.from, "to",
+                                        s.to == INT64_MAX ? json_null() : json_integer((json_int_t)s.to)));
+    return steps;
+}
+
 /* NULL when memory is out. Allocated by jansson; the caller frees it. */
 char *weft_plan_json(const weft_plan *plan) {
     if (!plan) return NULL;
@@ -221,14 +236,14 @@ char *weft_plan_json(const weft_plan *plan) {
         good &= json_array_append_new(graphs, graph_json(&plan->programs[i])) == 0;
     char fingerprint[20];
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan->fingerprint);
-    json_t *root =
-        json_pack("{s:s, s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "device",
-                  device_name(plan->options.device), "world", plan->options.world, "rank", plan->options.rank,
-                  "fingerprint", fingerprint, "model", plan->model->name, "batch",
-                  (json_int_t)plan->options.batch, "threads", plan->options.threads, "isa",
-                  isa_name(plan->options.isa), "dtype", dtype_name(plan->options.precision), "reduce",
-                  plan->options.reduce == WEFT_REDUCE_FAST ? "fast" : "ordered", "subgraphs", subgraphs,
-                  "graphs", graphs, "memory", memory_json(&plan->memory), "unused", unused);
+    json_t *root = json_pack(
+        "{s:s, s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i}", "device",
+        device_name(plan->options.device), "world", plan->options.world, "rank", plan->options.rank,
+        "fingerprint", fingerprint, "model", plan->model->name, "batch", (json_int_t)plan->options.batch,
+        "threads", plan->options.threads, "isa", isa_name(plan->options.isa), "dtype",
+        dtype_name(plan->options.precision), "reduce",
+        plan->options.reduce == WEFT_REDUCE_FAST ? "fast" : "ordered", "subgraphs", subgraphs, "graphs",
+        graphs, "memory", memory_json(&plan->memory), "unused", unused, "flow", flow_json(plan), "schema", 1);
     char *text = root && good ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     return text;

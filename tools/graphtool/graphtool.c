@@ -1,4 +1,5 @@
 /* graphtool.c - the program: dispatches to the subcommands of cmd/list.h, each in one file of its name. */
+#include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/paths.h"
 #include "tools/graphtool/common/world.h"
@@ -24,8 +25,10 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 static int help(void) {
     printf("Usage: graphtool COMMAND [MODEL] [OPTION]...\nInspects, draws, compiles, trains and runs models "
            "of static op graphs.\n\n");
-    for (int i = 0; i < COMMANDS; i++) printf("  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    printf("\ngraphtool COMMAND --help lists its options. Exit status: 0 success, 1 failure, 2 wrong usage.\n"
+    const char *bold = out_is_coloured(stdout) ? "\033[1m" : "", *plain = *bold ? "\033[0m" : "";
+    for (int i = 0; i < COMMANDS; i++)
+        printf("  %s%-9s%s %s\n", bold, commands[i]->name, plain, commands[i]->summary);
+    printf("\ngraphtool help COMMAND lists its options. Exit status: 0 success, 1 failure, 2 wrong usage.\n"
            "Example: graphtool dot model.bin -T svg -o model.svg\n");
     return EXIT_FINE;
 }
@@ -42,6 +45,27 @@ static int table(void) {
                                               options_json(c)));
     }
     return out_json(NULL, json_pack("{s:s, s:o}", "version", weft_version(), "commands", list));
+}
+
+/* NULL: there is none of that name. */
+static const command *find_command(const char *name) {
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+static int refuse_command(const char *name) {
+    names known = names_for(name);
+    for (int i = 0; i < COMMANDS; i++) names_add(&known, commands[i]->name);
+    return names_refuse(&known, "no command '%.60s'", name);
+}
+
+/* graphtool help COMMAND */
+static int help_of(const char *name) {
+    const command *c = find_command(name);
+    if (!c) return refuse_command(name);
+    options_help(c);
+    return EXIT_FINE;
 }
 
 static int version(void) {
@@ -65,8 +89,16 @@ static int run_joined(const command *c, options *o) {
     return world_close(o, status >= 0 ? status : c->run(o));
 }
 
+/* Errors of parsing are JSON, too. */
+static bool asks_for_json(const command *c, int argc, char **argv) {
+    bool is_json = false;
+    for (int i = 1; i < argc; i++) is_json |= strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0;
+    return is_json && command_has_option(c, "json");
+}
+
 static int run_command(const command *c, int argc, char **argv) {
     options o;
+    if (asks_for_json(c, argc, argv)) tool_speak_json();
     if (c->ranks != COMMAND_ALONE) tool_calm_threads(argv); /* first: a file of options may be a pipe */
     int status = options_parse(c, argc - 1, argv + 1, &o);
     if (status < 0) status = paths_check(&o);
@@ -81,11 +113,11 @@ int main(int argc, char **argv) {
     guard_process();
     if (argc < 2) return tool_fail("a command is needed; see graphtool --help");
     const char *name = argv[1];
+    if (strcmp(name, "help") == 0 && argc > 2) return out_end(help_of(argv[2]));
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
         return out_end(help());
-    if (strcmp(name, "--version") == 0) return out_end(version());
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) return out_end(version());
     if (strcmp(name, "--table") == 0) return out_end(table());
-    for (int i = 0; i < COMMANDS; i++)
-        if (strcmp(commands[i]->name, name) == 0) return out_end(run_command(commands[i], argc, argv));
-    return tool_fail("no command '%.60s'; see graphtool --help", name);
+    const command *c = find_command(name);
+    return c ? out_end(run_command(c, argc, argv)) : refuse_command(name);
 }

@@ -5,6 +5,8 @@
 #include "ops/cuda/cuda.h"
 #include "runtime/session/calibrate.h"
 
+#include <string.h>
+
 #include <stdio.h>
 
 /* Names the model and the GPU in the table's first lines. */
@@ -64,6 +66,8 @@ static int calibrate_run(const options *o) {
     weft_error error = {0};
     weft_store *store = NULL;
     weft_session *session = NULL;
+    options streamed = *o; /* the table at the end, once */
+    if (o->output && strcmp(o->output, "/dev/stdout") == 0) streamed.output = NULL, o = &streamed;
     if (o->output && (status = out_check(o->output)) >= 0) return status;
     weft_model *m = tool_load(o, &status);
     weft_plan *plan = m ? tool_compile(m, o, o->graph, &status) : NULL;
@@ -86,6 +90,7 @@ const command command_calibrate = {
     .details =
         "Use the table with --calibration=FILE; it is valid for one model, batch size and kind of GPU.",
     .example = "graphtool calibrate gpt2_124m.bin --dtype=bf16 -o h200.calibration",
+    .writes_text = true,
     .run = calibrate_run,
     .defaults = {.device = "cuda"},
 };

@@ -8,6 +8,7 @@
 #include <graphviz/gvc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* The graph to draw when none is named: the first that trains. */
@@ -210,7 +211,7 @@ static int draw_whole_plan(const weft_model *m, const options *o) {
 /* Draws the graph as written; for another --batch the builder's calls are replayed. */
 static int draw_forward(const weft_model *m, const options *o) {
     const weft_graph *g = graph_find(m, graph_name(m, o));
-    if (!g) return tool_fail("%s: no graph '%.80s' in the model", o->model, o->graph);
+    if (!g) return EXIT_MISUSED; /* never: tool_load has looked */
     if (!o->batch || o->batch == m->batch) return draw(g, m, o, "");
     weft_model *copy = model_clone_variables(m, o->batch);
     int status;
@@ -224,11 +225,26 @@ static int draw_forward(const weft_model *m, const options *o) {
     return status;
 }
 
+static bool is_standard_output(const options *o) {
+    return !o->output || strcmp(o->output, "/dev/stdout") == 0;
+}
+
+/* By the end of a file's name; NULL: it says none. */
+static const char *format_of(const char *output) {
+    const char *dot = output ? strrchr(output, '.') : NULL;
+    for (int i = 0; dot && option_types[i]; i++)
+        if (strcasecmp(dot + 1, option_types[i]) == 0) return option_types[i];
+    return NULL;
+}
+
 /* Chooses the view: plan, program, graph with the backward pass, or graph as written. */
-static int dot_run(const options *o) {
+static int dot_run(const options *given) {
     int status = EXIT_FINE;
+    options own = *given;
+    const options *o = &own;
+    if (!own.format) own.format = format_of(own.output);
     const char *view = o->view ? o->view : "graph";
-    if (o->format && strcmp(o->format, "png") == 0 && !o->output && isatty(STDOUT_FILENO))
+    if (o->format && strcmp(o->format, "png") == 0 && is_standard_output(o) && isatty(STDOUT_FILENO))
         return tool_fail("dot: a PNG cannot be written to a terminal: use -o FILE");
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
@@ -250,10 +266,12 @@ const command command_dot = {
     .name = "dot",
     .summary = "Draws a graph, a program as it runs, or the buckets and streams of a plan",
     .takes_model = true,
-    .options = OPTIONS_IMAGINE "graph batch threads isa device dtype precision flow accumulate ddp zero shard bucket-cap-mb "
-                               "serial view all depth max-nodes type output",
+    .options = OPTIONS_IMAGINE
+    "graph batch threads isa device dtype precision flow accumulate ddp zero shard bucket-cap-mb "
+    "serial view all depth max-nodes type output",
     .details = "Scopes are boxes, edges carry shapes; equal scopes are drawn once, with their count.",
     .example = "graphtool dot dcgan28.bin --graph d_step -T svg -o d_step.svg",
+    .writes_text = true,
     .run = dot_run,
     .defaults = {.depth = -1},
 };

@@ -236,6 +236,7 @@ const command command_info = {
     .takes_model = true,
     .options = "depth json output",
     .example = "graphtool info dcgan28.bin",
+    .writes_text = true,
     .run = info_run,
     .defaults = {.depth = 3},
 };

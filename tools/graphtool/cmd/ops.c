@@ -1,4 +1,5 @@
 /* ops.c - graphtool ops: prints every op, from the list that the library itself is made from (ops/list.h). */
+#include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/tools.h"
 
 #include "graph/core/kernel.h"
@@ -235,19 +236,60 @@ static void lacking_write(text *t) {
     if (!first) text_add(t, "\n");
 }
 
-static int ops_text(const options *o) {
-    text t = {0};
-    if (o->markdown) head_write(&t);
-    for (int i = 0; i < op_count(); i++) op_row(&t, op_at(i), o->markdown);
-    lacking_write(&t);
-    char *all = text_detach(&t);
+/* One op, a line for each of its columns. */
+static void op_lines(text *t, const weft_op *op) {
+    text_add(t, "%s\n", op->name);
+    for (int i = 0; i < COLUMNS; i++) {
+        const char *title = columns[i].write == write_precision ? "precision" : columns[i].title;
+        text cell = {0};
+        columns[i].write(&cell, op);
+        char *made = text_detach(&cell);
+        text_add(t, "  %-17s %s\n", title, made && *made ? made : "-");
+        free(made);
+    }
+}
+
+/* NULL after printing the nearest ones. */
+static const weft_op *op_named(const char *name) {
+    names known = names_for(name);
+    for (int i = 0; i < op_count(); i++) {
+        if (strcmp(op_at(i)->name, name) == 0) return op_at(i);
+        nearest_try(&known.near, op_at(i)->name);
+    }
+    names_refuse(&known, "ops: there is no op '%.60s' in the list of graphtool ops", name);
+    return NULL;
+}
+
+static int write_out(const options *o, text *t) {
+    char *all = text_detach(t);
     if (!all) return tool_fail("out of memory");
     int status = out_write(o->output, all, strlen(all));
     free(all);
     return status;
 }
 
+static int ops_text(const options *o) {
+    text t = {0};
+    if (o->markdown) head_write(&t);
+    for (int i = 0; i < op_count(); i++) op_row(&t, op_at(i), o->markdown);
+    lacking_write(&t);
+    return write_out(o, &t);
+}
+
+static int ops_one(const options *o) {
+    const weft_op *op = op_named(o->word);
+    if (!op) return EXIT_MISUSED;
+    if (o->json) return out_json(o->output, json_pack("{s:[o]}", "ops", op_json(op)));
+    text t = {0};
+    if (o->markdown)
+        op_row(&t, op, true);
+    else
+        op_lines(&t, op);
+    return write_out(o, &t);
+}
+
 static int ops_run(const options *o) {
+    if (o->word) return ops_one(o);
     if (!o->json) return ops_text(o);
     json_t *list = json_array();
     for (int i = 0; i < op_count(); i++) json_array_append_new(list, op_json(op_at(i)));
@@ -258,7 +300,9 @@ const command command_ops = {
     .name = "ops",
     .summary = "Lists every op with its PyTorch function, operands, attributes, gradients and kernels",
     .takes_model = false,
+    .word = "OP",
     .options = "markdown json output",
     .example = "graphtool ops --json",
+    .writes_text = true,
     .run = ops_run,
 };

@@ -43,5 +43,6 @@ const command command_plan = {
         "--dump and --after print it node by node instead, with kernels and memory offsets; --bytes and "
         "--estimate print a table by op.",
     .example = "graphtool plan dcgan28.bin --world 4096 --rank 4095 --zero 2",
+    .writes_text = true,
     .run = plan_run,
 };

@@ -1,8 +1,11 @@
 /* predict.c - graphtool predict: one output of the prediction graph over all data (or one batch, if the graph
  * has no inputs), as .npy or as a PNG grid. */
+#include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/dataset.h"
 #include "tools/graphtool/common/image.h"
 #include "tools/graphtool/common/weights.h"
+
+#include "graph/core/graph.h"
 
 #include <string.h>
 
@@ -71,6 +74,20 @@ static int predict(const weft_model *m, const options *o, const char *graph, con
     return status;
 }
 
+/* -1, or the exit status after listing the outputs. */
+static int check_output(const weft_model *m, const options *o, const char *graph) {
+    names known = names_for(o->port ? o->port : "");
+    const weft_graph *g = graph_find(m, graph);
+    bool is_known = !o->port;
+    for (const graph_output *p = g->outputs; p; p = p->next) {
+        is_known |= o->port && strcmp(p->name, o->port) == 0;
+        names_add(&known, p->name);
+    }
+    if (!is_known) return names_refuse(&known, "predict: graph %s has no output '%.80s'", graph, o->port);
+    names_end(&known);
+    return -1;
+}
+
 /* Without data, a PNG's default batch is the number of its images. */
 static int predict_model(const weft_model *m, const options *o, const char *path) {
     shape_of_grid g = {8, 8};
@@ -78,6 +95,7 @@ static int predict_model(const weft_model *m, const options *o, const char *path
     int status = o->grid ? grid_parse(o->grid, &g.rows, &g.columns) : -1;
     const char *graph = tool_graph(m, o, "predict", &status);
     if (!graph) return status;
+    if (status < 0) status = check_output(m, o, graph);
     if (status < 0 && o->grid && !is_png(path))
         status = tool_fail("predict: --grid is for a PNG, not for %s", path);
     if (status < 0) status = tool_need_weights(m, o);

@@ -27,7 +27,11 @@ bool command_has_option(const command *c, const char *name) {
 
 /* Options are in the order of the table. */
 void options_help(const command *c) {
-    printf("Usage: graphtool %s%s [OPTION]...\n%s.\n", c->name, c->takes_model ? " MODEL" : "", c->summary);
+    printf("Usage: graphtool %s%s%s%s [OPTION]...\n%s.\n", c->name,
+           c->takes_model ? " MODEL"
+           : c->word      ? " ["
+                          : "",
+           c->word ? c->word : "", c->word ? "]" : "", c->summary);
     if (c->details) printf("%s\n", c->details);
     printf("\n");
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
@@ -81,6 +85,14 @@ int option_choice(const char *word, const char *const *words) {
     for (int i = 0; words[i]; i++)
         if (!word || strcmp(words[i], word) == 0) return i;
     return 0;
+}
+
+/* "; bf16 is the nearest" */
+static void nearest_text(const char *value, const char *const *words, char text[80]) {
+    nearest near = nearest_to(value, strlen(value));
+    size_t at = strlen(text);
+    for (int i = 0; words[i]; i++) nearest_try(&near, words[i]);
+    if (near.name) snprintf(text + at, 80 - at, "; the nearest is %s", near.name);
 }
 
 static bool is_one_of(const char *word, const char *const *words) {
@@ -182,7 +194,10 @@ static int read_text(const said *s, const char **into) {
     if (!*s->value) return refuse(s, "it must not be empty");
     if (s->row->kind == OPTION_EVERY && !option_every(s->value, &n, &is_steps))
         return refuse(s, "a number of epochs, or of steps as in 500steps, is needed");
-    if (s->row->kind == OPTION_TEXT && strcmp(s->row->argument, "FILE") == 0 && strcmp(s->value, "-") == 0)
+    bool is_stream = strcmp(s->value, "-") == 0 && strcmp(s->row->name, "output") == 0 && s->c->writes_text;
+    if (is_stream) *into = "/dev/stdout";
+    if (s->row->kind == OPTION_TEXT && strcmp(s->row->argument, "FILE") == 0 && strcmp(s->value, "-") == 0 &&
+        !is_stream)
         return refuse(s, "a file is needed (/dev/stdin and /dev/stdout are some)");
     return -1;
 }
@@ -192,6 +207,7 @@ static int read_word(const said *s, const char **into) {
     *into = s->value;
     if (is_one_of(s->value, s->row->words)) return -1;
     words_text(s->row->words, rule);
+    nearest_text(s->value, s->row->words, rule);
     return refuse(s, rule);
 }
 
@@ -290,6 +306,9 @@ static const option_row *row_of(const command *c, int value) {
 
 static int refuse_unknown(const command *c, const char *word) {
     const char *near = strncmp(word, "--", 2) == 0 ? option_nearest(c, word + 2) : NULL;
+    bool is_graph = strncmp(word, "--graph", 7) == 0 || (optopt == 'g' && strncmp(word, "--", 2));
+    if (is_graph && command_has_option(c, "flow"))
+        return tool_fail("%s: no option --graph: it runs a flow; --flow=NAME runs one graph alone", c->name);
     if (isprint(optopt) && optopt < FIRST_VALUE)
         return tool_fail("%s: no option -%c; see graphtool %s --help", c->name, optopt, c->name);
     return tool_fail("%s: no option %s%s%s; see graphtool %s --help", c->name, word,
@@ -328,14 +347,17 @@ static int parse_line(const command *c, int argc, char **argv, options *o) {
 /* The model: the one argument, or that of the file of --config. */
 static int take_model(const command *c, int left, char **words, options *o) {
     bool has_one = o->model != NULL;
+    if (c->word && left == 1) o->word = words[0];
+    if (c->word && left <= 1) return -1;
     if (left == c->takes_model || (!left && has_one)) {
         if (left) o->model = words[0];
         return -1;
     }
     return tool_fail("%s: %s; see graphtool %s --help", c->name,
-                     !c->takes_model ? "it takes no file"
-                     : left          ? "one model is enough"
-                                     : "a model file is needed",
+                     c->word           ? "one name is enough"
+                     : !c->takes_model ? "it takes no file"
+                     : left            ? "one model is enough"
+                                       : "a model file is needed",
                      c->name);
 }
 

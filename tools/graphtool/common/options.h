@@ -28,6 +28,7 @@ typedef struct options {
     const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
         *config;
+    const char *word;              /* the argument of a command that takes no model; NULL: none */
     const struct command *command; /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
     double lr, bucket_cap_mb, timeout;
@@ -70,11 +71,13 @@ typedef struct command {
     const char *name;
     const char *summary; /* one line for the list of commands */
     bool takes_model;
+    const char *word;    /* the name of an optional argument that is no model; NULL: none */
     const char *options; /* names with a space between: "json output"; --help is always there */
     const char *details; /* a paragraph for --help; NULL: none */
     const char *example;
     int (*run)(const options *o); /* returns the exit status */
     command_ranks ranks;
+    bool writes_text; /* its --output may be "-", standard output */
     options defaults;
 } command;
 bool command_has_option(const command *c, const char *option);

@@ -18,12 +18,42 @@ enum { LINE_BYTES = 1400 };
 /* How this process reports errors; one per process, as stderr is. */
 static struct speaker {
     bool holds, is_from_peer; /* holds: errors are held; is_from_peer: another rank caused the held one */
+    bool is_json;             /* errors are JSON, too */
     int rank;
     char line[LINE_BYTES]; /* the held error; empty: none */
 } speaker;
 
+void tool_speak_json(void) {
+    speaker.is_json = true;
+}
+
+bool out_is_coloured(FILE *f) {
+    const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !(none && *none) && !(term && strcmp(term, "dumb") == 0) && isatty(fileno(f));
+}
+
+/* One line on stderr: {"error": ...} with --json, else the program's name in colour before it. */
+static void speak(const char *kind, int rank, const char *line) {
+    char from[32] = "";
+    if (speaker.is_json) {
+        json_t *json =
+            json_pack("{s:s%, s:i, s:i}", kind, line, strlen(line), "rank", rank, "schema", OUT_SCHEMA);
+        if (json) json_dumpf(json, stderr, JSON_COMPACT | JSON_SORT_KEYS);
+        fprintf(stderr, "\n");
+        json_decref(json);
+        return;
+    }
+    bool is_coloured = out_is_coloured(stderr);
+    if (rank) snprintf(from, sizeof from, "rank %d: ", rank);
+    fprintf(stderr, "%sgraphtool:%s %s%s\n",
+            !is_coloured                 ? ""
+            : strcmp(kind, "error") == 0 ? "\033[1;31m"
+                                         : "\033[1;33m",
+            is_coloured ? "\033[0m" : "", from, line);
+}
+
 void tool_speak_as(int rank) {
-    speaker = (struct speaker){.holds = true, .rank = rank};
+    speaker = (struct speaker){.holds = true, .rank = rank, .is_json = speaker.is_json};
 }
 
 /* The waits order the ranks: rank 0 prints before the others, an error's origin before ranks that only
@@ -36,9 +66,7 @@ void tool_tell_held(weft_comm *comm) {
     bool has_ended = !speaker.is_from_peer && comm && weft_comm_poll(comm, NULL);
     if (has_ended || (speaker.is_from_peer && speaker.rank)) sleep(JOB_ENDS_SECONDS);
     if (speaker.is_from_peer && !speaker.rank) sleep(1);
-    char rank[32] = "";
-    if (speaker.rank) snprintf(rank, sizeof rank, "rank %d: ", speaker.rank);
-    fprintf(stderr, "graphtool: %s%s\n", rank, speaker.line);
+    speak("error", speaker.rank, speaker.line);
     *speaker.line = 0;
 }
 
@@ -57,7 +85,7 @@ int tool_fail(const char *format, ...) {
     format_line(line, format, args);
     va_end(args);
     if (!speaker.holds)
-        fprintf(stderr, "graphtool: %s\n", line);
+        speak("error", 0, line);
     else if (!*speaker.line)
         memcpy(speaker.line, line, sizeof line);
     return EXIT_MISUSED;
@@ -69,7 +97,7 @@ void tool_warn(const char *format, ...) {
     va_start(args, format);
     format_line(line, format, args);
     va_end(args);
-    fprintf(stderr, "graphtool: %s\n", line);
+    speak("warning", speaker.rank, line);
 }
 
 int tool_error(const weft_error *error) {

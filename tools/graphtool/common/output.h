@@ -4,6 +4,7 @@
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_OUTPUT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -13,6 +14,10 @@
 int tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a warning at once, also when errors are held; the command goes on. */
 void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* From here on errors and warnings are lines of JSON: {"error": "...", "rank": 0, "schema": 1}. */
+void tool_speak_json(void);
+/* Whether colours may be written there: it is a terminal, and NO_COLOR is not set. */
+bool out_is_coloured(FILE *f);
 /* tool_fail for a weft_error; returns EXIT_WRONG for values met at run time, else EXIT_MISUSED. */
 int tool_error(const weft_error *error);
 /* tool_error for the contents of a file, whose name is put in front. */

@@ -1,6 +1,7 @@
 /* tools.c - loading and compiling as the command line asks, and the small things that commands share. */
 #include "tools/graphtool/common/tools.h"
 
+#include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/rules.h"
 #include "tools/graphtool/common/weights.h"
@@ -56,16 +57,19 @@ static bool apply_flow(weft_model *m, const char *flow) {
 static int check_flow_name(const weft_model *m, const char *flow) {
     const char *name;
     if (!flow || !name_is_valid(flow) || flow_find(m, flow) || graph_find(m, flow)) return -1;
-    text t = {0};
-    for (int i = 0; (name = weft_flow_name(m, i)); i++)
-        text_add(&t, "%s%s", i ? ", " : "; its flows: ", name);
+    names known = names_for(flow);
+    for (int i = 0; (name = weft_flow_name(m, i)); i++) names_add(&known, name);
     for (const weft_graph *g = m->graphs; g; g = g->next)
-        text_add(&t, "%s%s", g == m->graphs ? "; its graphs: " : ", ", g->name);
-    char *names = text_detach(&t);
-    int status = tool_fail("--flow=%s: the model has no flow and no graph of this name%s", SHOW(flow),
-                           names ? names : "");
-    free(names);
-    return status;
+        if (!flow_find(m, g->name)) names_add(&known, g->name);
+    return names_refuse(&known, "--flow=%s: the model has no flow and no graph of this name", SHOW(flow));
+}
+
+/* -1, or the exit status after listing the graphs. */
+static int check_graph_name(const weft_model *m, const options *o) {
+    if (!o->graph || graph_find(m, o->graph)) return -1;
+    names known = names_for(o->graph);
+    for (const weft_graph *g = m->graphs; g; g = g->next) names_add(&known, g->name);
+    return names_refuse(&known, "%s: the model has no graph '%s'", o->model, SHOW(o->graph));
 }
 
 const char *tool_flow(const weft_model *m, const options *o) {
@@ -81,7 +85,7 @@ weft_model *tool_load(const options *o, int *status) {
     weft_model *m = weft_load(o->model, NULL, &error);
     if (!m) {
         *status = tool_error(&error);
-    } else if ((wrong = check_flow_name(m, o->flow)) >= 0) {
+    } else if ((wrong = check_flow_name(m, o->flow)) >= 0 || (wrong = check_graph_name(m, o)) >= 0) {
         *status = wrong;
         weft_model_free(m);
         m = NULL;
@@ -235,8 +239,6 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
         *status =
             tool_fail("%s: graph %s trains: it would change the weights; choose a --graph that does not",
                       o->model, g->name);
-    else if (o->graph)
-        *status = tool_fail("%s: the model has no graph '%s'", o->model, o->graph);
     else
         *status = tool_fail("%s: no graph in eval mode; use --graph", o->model);
     return NULL;

@@ -249,6 +249,26 @@ void plan_head(text *t, const weft_plan *plan) {
     text_add(t, "fingerprint %016llx\n", (unsigned long long)plan->fingerprint);
 }
 
+/* "flow  d_step*5{accumulate=4} g_step", with the range of steps that are not in each iteration. */
+static void flow_text(text *t, const weft_plan *plan) {
+    weft_flow_step s;
+    for (int i = 0; weft_plan_flow(plan, i, &s); i++) {
+        int k = 0;
+        while (k < plan->n_programs && strcmp(plan->programs[k].name, s.graph)) k++;
+        if (k == plan->n_programs) return; /* the plan is for one graph */
+    }
+    for (int i = 0; weft_plan_flow(plan, i, &s); i++) {
+        text_add(t, i ? ", " : "flow: ");
+        if (s.from > 0 || s.to < INT64_MAX) text_add(t, "%lld-", (long long)s.from);
+        if (s.to < INT64_MAX) text_add(t, "%lld", (long long)s.to - 1);
+        text_add(t, s.from > 0 || s.to < INT64_MAX ? ": %s" : "%s", s.graph);
+        if (s.repeat > 1) text_add(t, "*%d", s.repeat);
+        if (s.accumulate > 1) text_add(t, ", %d micro-batches", s.accumulate);
+        text_add(t, s.batch == WEFT_FLOW_NEXT ? " on the next batch" : "");
+    }
+    if (weft_plan_flow(plan, 0, &s)) text_add(t, "\n");
+}
+
 /* Errors of memory are collected in t.failed; text_detach then returns NULL. */
 char *plan_summary(const weft_plan *plan) {
     text t = {0};
@@ -257,6 +277,7 @@ char *plan_summary(const weft_plan *plan) {
     bool good = bucket_list_make(&buckets, plan);
     good &= stream_list_make(&all, plan);
     plan_head(&t, plan);
+    flow_text(&t, plan);
     for (int i = 0; i < buckets.n && good; i++) subgraph_text(&t, plan, &buckets.v[i]);
     for (int i = 0; i < all.n && good; i++) graph_text(&t, &all, &all.v[i]);
     unused_text(&t, plan);
