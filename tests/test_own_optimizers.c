@@ -180,6 +180,45 @@ TEST(an_update_is_fused_into_one_node_a_bucket) {
     weft_model_free(m);
 }
 
+/* As adam's, an update that is made of ops element by element copies nothing: it writes parameters and state
+ * where they lie, in worlds and with ZeRO, too. Of nadam and rprop two fused nodes make the update, and one
+ * value is renewed by a node that does not read it. */
+TEST(updates_element_by_element_are_written_in_place) {
+    static const weft_optimizer built[] = {
+        {.type = "signum", .lr = 0.01, .clip_norm = 0.1},
+        {.type = "rmsprop", .momentum = 0.9},
+        {.type = "rmsprop", .clip_norm = 1},
+        {.type = "adagrad"},
+        {.type = "adadelta"},
+        {.type = "adamax"},
+        {.type = "nadam"},
+        {.type = "radam"},
+        {.type = "amsgrad"},
+        {.type = "asgd"},
+        {.type = "rprop"},
+        {.type = "lion"},
+    };
+    for (size_t i = 0; i < sizeof built / sizeof *built; i++)
+        for (int world = 1; world <= 2; world++) {
+            weft_error e = {0};
+            int renewed = 0, copied = 0;
+            weft_model *m = good_model(&built[i]);
+            weft_plan *plan = weft_compile(
+                m, &(weft_compile_options){.world = world, .zero = world - 1, .verify = true}, &e);
+            CHECK_SAYS(plan != NULL, "%s: %s", built[i].type, e.text);
+            for (const weft_node *n = plan ? plan->programs[0].graph->first : NULL; n; n = n->next) {
+                bool is_renewal = strcmp(n->op->name, "renew") == 0;
+                renewed += is_renewal;
+                copied += is_renewal && value_root(n->in[2]) != n->in[0];
+            }
+            int most = strcmp(built[i].type, "nadam") == 0 || strcmp(built[i].type, "rprop") == 0;
+            CHECK_SAYS(renewed > 0 && copied <= most, "%s in a world of %d: %d of %d renewals are copies",
+                       built[i].type, world, copied, renewed);
+            weft_plan_free(plan);
+            weft_model_free(m);
+        }
+}
+
 /* ---- what is refused ---- */
 
 TEST(flat_shards_are_refused_where_they_would_cut_a_norm) {
@@ -323,5 +362,6 @@ SUITE("own optimizers",
        T(signum_does_what_its_formula_says), T(any_world_trains_to_the_bits_of_one_rank),
        T(a_model_that_was_read_trains_to_the_same_bits_without_the_builder),
        T(dumps_of_all_passes_are_read_back), T(an_update_is_fused_into_one_node_a_bucket),
+       T(updates_element_by_element_are_written_in_place),
        T(flat_shards_are_refused_where_they_would_cut_a_norm), T(a_shape_that_was_not_recorded_is_refused),
        T(what_a_definition_may_not_be_is_told), T(texts_that_define_what_no_builder_can_are_refused)})

@@ -2,7 +2,8 @@
  *
  *   1. gradients of a bucket are placed inside their bucket's buffer, at their member's offset;
  *   2. a pointwise result uses the buffer of an operand that dies there (in place);
- *   3. all else are buffers with a lifetime [first write, last read] in steps of the schedule; a kernel's
+ *   3. an update that is built from pointwise ops writes into the parameters and the state that it renews;
+ *   4. all else are buffers with a lifetime [first write, last read] in steps of the schedule; a kernel's
  *      workspace lives for one step. Greedy by size (Pisarchyk and Lee, 2020, arXiv:2001.03288): the largest
  *      first, each at the lowest offset where it overlaps no buffer that lives at the same time.
  * Values that a program's deferred part (deferred.c) needs are at the arena's start, in the in-flight region
@@ -159,7 +160,49 @@ static void take_over(weft_node *n) {
     }
 }
 
-/* ---- 3: offsets ---- */
+/* ---- 3: updates that are built from ops ---- */
+
+/* Whether a node reads or writes memory of the variable. */
+static bool touches(const weft_node *n, const weft_variable *owner) {
+    bool found = false;
+    for (int i = 0; i < n->n_in; i++) found |= n->in[i] && value_owner(n->in[i]) == owner;
+    for (int k = 0; k < n->n_out; k++) found |= value_owner(&n->out[k]) == owner;
+    return found;
+}
+
+/* Whether nothing between two nodes of the schedule touches the variable; false, too, where they are far
+ * apart. */
+static bool is_quiet(const weft_node *from, const weft_node *to, const weft_variable *owner) {
+    enum { FAR = 64 };
+    const weft_node *n = from->next;
+    for (int i = 0; i < FAR && n && n != to; i++, n = n->next)
+        if (touches(n, owner)) return false;
+    return n == to;
+}
+
+/* May result k of n, which `renew` puts into the place of `old`, be written there at once? Element by element
+ * n then reads the old one before it writes the new one. */
+static bool renews_itself(const weft_node *n, int k, const weft_node *renew) {
+    const weft_value *v = &n->out[k], *old = renew->in[0];
+    bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused, reads_old = false;
+    if (!pointwise || !owns_memory(v) || !old->variable || old->base) return false;
+    if (!type_equal(&v->type, &old->type) || !stride_same(&v->type, v->stride, old->stride)) return false;
+    for (int i = 0; i < n->n_in; i++) {
+        reads_old |= n->in[i] == old;
+        if (n->in[i] && n->in[i] != old && value_owner(n->in[i]) == value_owner(old)) return false;
+    }
+    return reads_old && !body_reads_later(n, k, old) && is_quiet(n, renew, value_owner(old));
+}
+
+/* Rule 3: an update writes straight into the parameters or the state, and `renew` finds them there. */
+static void renew_in_place(const weft_node *renew) {
+    weft_value *v = renew->in[2];
+    if (!renews_itself(v->node, v->index, renew)) return;
+    v->base = renew->in[0];
+    v->base_offset = 0;
+}
+
+/* ---- 4: offsets ---- */
 
 static int by_size(const void *pa, const void *pb) {
     const buffer *a = pa, *b = pb;
@@ -265,7 +308,7 @@ static bool find_workspaces(program *p) {
     return true;
 }
 
-/* Puts values into other values' buffers (rules 1 and 2); last reads change between the two. */
+/* Puts values into other values' buffers (rules 1 to 3); last reads change between the two. */
 static void share_buffers(weft_graph *g, int nodes) {
     find_last_reads(g, nodes);
     find_overwritten(g);
@@ -273,6 +316,8 @@ static void share_buffers(weft_graph *g, int nodes) {
         if (n->op == &weft_op_bucket) place_in_bucket(n);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_bucket) place_viewed(n);
+    for (weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_renew) renew_in_place(n);
     find_last_reads(g, nodes);
     for (weft_node *n = g->first; n; n = n->next) take_over(n);
 }

@@ -12,12 +12,14 @@
  *       declared to be in an operand's place, which nothing else in the node reads), and stay in the arena
  *   V4  a variable is read in the version that the building order gives: parameters before any update, state
  *       and assigned parameters after exactly the assigns built before; assigns run in the order in which
- *       they were built, and none where updates are
+ *       they were built, and none where updates are; nothing else writes into a variable, but what a `renew`
+ *       puts there may be there already
  *   V5  at the end, outputs hold their values
  */
 #include "runtime/verify/map.h"
 #include "runtime/plan/value.h"
 #include "ops/kit/ops.h"
+#include "ops/optimizer/update.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -74,10 +76,17 @@ static const weft_value *content(const weft_value *v) {
 
 /* ---- the map ---- */
 
+/* Whether `renew` finds what it shall put into the place of its first operand there. */
+static bool is_renewed(const weft_node *renew, const weft_value *v) {
+    return renew->op == &weft_op_renew && v == renew->in[2] && v->base == renew->in[0] && !v->base_offset &&
+           type_equal(&v->type, &v->base->type);
+}
+
 /* Whether an extent of `owner` still holds `wanted`: a bucket's node claims the whole bucket, with its
- * members' values in it. */
+ * members' values in it, and a `renew` what was there already. */
 static bool holds(const weft_value *owner, const weft_value *wanted) {
-    return owner == wanted || (owner && owner->node->op == &weft_op_bucket && wanted->base == owner);
+    if (owner == wanted || !owner) return owner == wanted;
+    return (owner->node->op == &weft_op_bucket && wanted->base == owner) || is_renewed(owner->node, wanted);
 }
 
 /* The first value in r that does not hold `wanted`; NULL: none. *none: some bytes were never written. A
@@ -107,6 +116,19 @@ static weft_status memory_broken(prover *p, const char *rule, const weft_node *n
 
 /* ---- rules ---- */
 
+/* A result in the place of what a variable held, which no view is: only a pointwise node may, for a later
+ * `renew` of that variable, which counts as the write. */
+static bool is_unasked_write(const weft_node *n, const weft_value *v) {
+    const weft_value *root = v;
+    while (root->base) root = root->base;
+    if (root == v || !(root->node->op->flags & OP_IS_VARIABLE)) return false;
+    if (n->op->flags & OP_VIEW || n->op->writes) return false;
+    if (!(n->op->flags & OP_POINTWISE) && n->op != &weft_op_fused) return true;
+    const weft_node *to = n->next;
+    while (to && !is_renewed(to, v)) to = to->next;
+    return !to;
+}
+
 /* A view with gaps reads less than its span, but the whole span is checked: a view's bytes are its base's,
  * whose claim covers them all. */
 static weft_status check_read(prover *p, const weft_node *n, const weft_value *v) {
@@ -114,6 +136,7 @@ static weft_status check_read(prover *p, const weft_node *n, const weft_value *v
     bool none;
     const weft_value *mine = content(v);
     if (!verify_locate(v, &r)) return WEFT_OK;
+    if (n->op == &weft_op_renew && v == n->in[0] && is_renewed(n, n->in[2])) mine = n->in[2];
     if (r.begin < 0) return memory_broken(p, "V1", n, v, "has no place in memory", NULL);
     const weft_value *other = intruder(p, r, mine, &none);
     if (other) return memory_broken(p, "V2", n, v, "is overwritten by", other);
@@ -160,6 +183,8 @@ static weft_status claim_results(prover *p, const weft_node *n) {
         if (!n->out[k].base && !r.space && reads_bytes(n, &n->out[k], r))
             return memory_broken(p, "V3", n, &n->out[k], "overlaps an operand without being in its place",
                                  NULL);
+        if (is_unasked_write(n, &n->out[k]))
+            return memory_broken(p, "V4", n, &n->out[k], "overwrites a variable that it may only read", NULL);
         if (is_read_twice(n, &n->out[k], r))
             return memory_broken(p, "V3", n, &n->out[k], "is in the place of an operand that is read again",
                                  NULL);
@@ -262,10 +287,11 @@ static int writings_before(const prover *p, int owner, int id) {
     return low;
 }
 
-/* V4 for a read: as many writes must have been played as were built before the read. */
+/* V4 for a read: as many writes must have been played as were built before the read. What a node has put into
+ * a variable's place is no version of it until it is renewed: V2 proves that it is there. */
 static weft_status check_version(prover *p, const weft_node *n, const weft_value *v) {
     const weft_value *root = value_root(v);
-    if (!root->variable) return WEFT_OK;
+    if (!root->variable || content(v) != root) return WEFT_OK;
     int owner = owner_of(p, root->variable)->index;
     int64_t now = p->versions[owner];
     bool is_first = root->node->op == &weft_op_parameter;

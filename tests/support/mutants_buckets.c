@@ -387,6 +387,16 @@ static bool renew_by_norm(const victim *v) {
     return true;
 }
 
+/* Of one bucket, what renews state is written where the parameters lie, and the other way round. */
+static bool renew_elsewhere(const victim *v) {
+    weft_node *a = mutant_pick(v, is_renewal), *b = a ? a->next : NULL;
+    while (b && !(is_renewal(b) && b->in[1] == a->in[1])) b = b->next;
+    if (!b || a->in[2]->base != a->in[0] || b->in[2]->base != b->in[0]) return false;
+    a->in[2]->base = b->in[0];
+    b->in[2]->base = a->in[0];
+    return true;
+}
+
 const mutant mutants_of_buckets[] = {
     {"a bucket is lost", lose_bucket, "L4"},
     {"a bucket is another bucket's", other_bucket, "L4"},
@@ -405,9 +415,10 @@ const mutant mutants_of_buckets[] = {
     {"an update of a range that is not its own", foreign_range, "L7 L6 V4"},
     {"an update with the state of another range", foreign_state, "L7"},
     {"an update by gradients of another range", foreign_gradients, "L7"},
-    {"an update is computed from another bucket", renew_from_another, "L21 V1 V2 V3"},
+    {"an update is computed from another bucket", renew_from_another, "L21 V1 V2 V3 V4"},
     {"a state is renewed beside another bucket's gradients", renew_by_another, "L21 V1 V2"},
     {"an update has the norm of all gradients for a number", renew_by_norm, "L21 V2 V3"},
+    {"an update is written to the place of another variable", renew_elsewhere, "V4"},
     {"a norm of another range", foreign_squares, "L7"},
     {"a collective goes over another group", other_group, "L10"},
     {"a sum travels by another wire", other_wire, "L10"},
