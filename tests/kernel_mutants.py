@@ -7,7 +7,8 @@ nothing and is skipped.
     kernel_mutants.py --tree CLONE [--seed S] [--count N] [--list]
 
 CLONE is a git clone of the sources with a build in build/release; what is not committed there is lost. One line a mutant,
-then the counts as nightly.sh reads them: found and survived ones are run, survivors failed.
+how many a suite saw by its checks and how many by a hang alone, then the counts as nightly.sh reads them: found, hanging and
+survived ones are run, survivors failed.
 """
 import argparse
 import hashlib
@@ -47,7 +48,8 @@ SUITES = {  # by the beginning of a file's name; the first that fits
 }
 ALL = sorted({suite for suites in SUITES.values() for suite in suites})
 WHERE = {"test_cuda_ops": "tests/cuda_host/test_cuda_ops"}
-LIMITS = {True: 300, False: 1800}  # seconds of a suite, on some ops and on all; longer: it hangs, which counts as found
+HANGS = " (hangs)"
+LIMITS = {True: 300, False: 1800}  # seconds of a suite, on some ops and on all; longer: it hangs, which is counted apart
 
 
 def without_comments(text):
@@ -138,14 +140,14 @@ def failing(build, suites, ops=()):
         try:
             done = subprocess.run([build / WHERE.get(suite, suite)], capture_output=True, env=env, timeout=LIMITS[bool(ops)])
         except subprocess.TimeoutExpired:
-            return suite + " (hangs)"
+            return suite + HANGS
         if done.returncode:
             return suite
     return None
 
 
 def judge(tree, build, original, flip):
-    """"skipped", "SURVIVED" or the suite that found it."""
+    """"skipped", "SURVIVED", "hangs", or the suite that found it."""
     name, at, old, new = flip
     path = tree / name
     line = line_of(path.read_text(), at)
@@ -161,6 +163,8 @@ def judge(tree, build, original, flip):
         if objects(build) == original:
             return "skipped: changes nothing"
         found = ops and failing(build, suites, ops) or failing(build, suites)
+        if found and found.endswith(HANGS):
+            return f"hangs: {found.removesuffix(HANGS)} had not ended"
         return f"found by {found}" if found else "SURVIVED"
     finally:
         path.write_text(text)
@@ -194,7 +198,7 @@ def main():
             text = (o.tree / name).read_text()
             print(f"{name}:{text[:at].count(chr(10)) + 1}: {old} -> {new}: {line_of(text, at).strip()}")
         return 0
-    build, counts = o.tree / "build/release", {"found": 0, "skipped": 0, "SURVIVED": 0}
+    build, counts = o.tree / "build/release", {"found": 0, "hangs": 0, "skipped": 0, "SURVIVED": 0}
     original, places = start(o.tree, build), flips(o.tree)
     for seed in range(o.seed, o.seed + o.count):
         name, at, old, new = flip = random.Random(seed).choice(places)
@@ -203,7 +207,8 @@ def main():
         counts[re.match(r"\w+", result)[0]] += 1
         print(f"seed {seed}: {name}:{text[:at].count(chr(10)) + 1}: {old} -> {new}: {result}: {line_of(text, at).strip()}", flush=True)
     survived = counts["SURVIVED"]
-    print(f"cases: {counts['found'] + survived} run, {counts['skipped']} skipped, {survived} failed")
+    print(f"{counts['found']} found by checks, {counts['hangs']} by hangs alone")
+    print(f"cases: {counts['found'] + counts['hangs'] + survived} run, {counts['skipped']} skipped, {survived} failed")
     return 1 if survived else 0
 
 
