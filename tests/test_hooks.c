@@ -328,18 +328,21 @@ static float scalar_at(const scalars *s, const char *tag, int64_t step) {
     return NAN;
 }
 
+/* With WEFT_TEST_EVENTS=FOLDER the files stay there: tools/nightly.sh events reads them by TensorBoard. */
 TEST(event_files_hold_the_scalars) {
+    const char *kept = getenv("WEFT_TEST_EVENTS");
     CHECK(crc_of((const uint8_t *)"123456789", 9) == 0xE3069283u);
-    char folder[] = "/tmp/weft_eventsXXXXXX", path[600] = "", logs[40];
+    char folder[] = "/tmp/weft_eventsXXXXXX", path[600] = "", logs[300], csv[300];
     weft_error e = {0};
     seen s = {0};
     scalars *got = calloc(1, sizeof *got);
     NEED(mkdtemp(folder) && got);
-    snprintf(logs, sizeof logs, "%s/logs", folder);
+    snprintf(logs, sizeof logs, "%s/logs", kept ? kept : folder);
+    snprintf(csv, sizeof csv, "%s/log.csv", kept ? kept : folder);
     weft_model *m = build();
-    weft_hook hooks[] = {SEES(&s), weft_hook_tensorboard(logs, 5)};
+    weft_hook hooks[] = {SEES(&s), weft_hook_tensorboard(logs, 5), weft_hook_csv(csv, 5)};
     weft_trainer *t =
-        trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 2, .hooks = hooks});
+        trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 3, .hooks = hooks});
     CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
     weft_trainer_free(t);
     DIR *d = opendir(logs);
@@ -353,7 +356,8 @@ TEST(event_files_hold_the_scalars) {
         CHECK(scalar_at(got, "train/loss", end) == (float)mean_of(&s, end == 12 ? 10 : end - 5, end));
     CHECK(scalar_at(got, "val/loss", 12) == (float)s.val[0] && scalar_at(got, "train/lr", 5) == 0.05F);
     weft_model_free(m);
-    unlink(path), rmdir(logs), rmdir(folder);
+    if (!kept) unlink(path), unlink(csv), rmdir(logs);
+    rmdir(folder);
     free(got);
 }
 
@@ -396,11 +400,12 @@ static void check_picture(const char *folder, int step, const uint8_t *events, s
 
 TEST(samples_are_drawn_into_files_and_events) {
     static uint8_t events[1 << 14];
-    char folder[] = "/tmp/weft_samplesXXXXXX", path[100], logs[100], name[400] = "";
+    const char *kept = getenv("WEFT_TEST_EVENTS");
+    char folder[] = "/tmp/weft_samplesXXXXXX", path[100], logs[300], name[600] = "";
     weft_error e = {0};
     NEED(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/photo.png", folder);
-    snprintf(logs, sizeof logs, "%s/logs", folder);
+    snprintf(logs, sizeof logs, "%s/samples", kept ? kept : folder);
     weft_dataset data = {1, list, (const char *[]){"x", NULL}};
     weft_hook hook = weft_hook_samples(&(weft_samples){
         .data = data, .path = path, .tensorboard = logs, .every = 5, .rows = 2, .columns = 4});
@@ -419,7 +424,8 @@ TEST(samples_are_drawn_into_files_and_events) {
     if (got) read_events(name, got);
     CHECK(got && got->records == 3 && strcmp(got->list[0].tag, "samples") == 0 && got->list[1].step == 10);
     free(got);
-    unlink(name), rmdir(logs), rmdir(folder);
+    if (!kept) unlink(name), rmdir(logs);
+    rmdir(folder);
     hook = weft_hook_samples(&(weft_samples){.data = data, .path = "/tmp/weft_no_folder/x.png", .every = 5});
     t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hook});
     CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_IO);
