@@ -1,6 +1,7 @@
 /* test_evaluators.c - evaluators against PyTorch's numbers (golden/evaluators.h): the same bits whatever the
  * batch, the smaller last one and the world; one of one's own; what is refused. */
 #include "golden/evaluators.h"
+#include "support/faults.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "weft/weft.h"
@@ -359,7 +360,35 @@ TEST(what_does_not_fit_is_refused) {
     }
 }
 
-SUITE("evaluators",
-      {T(numbers_are_those_of_pytorch), T(pixels_have_labels_too),
-       T(the_bits_do_not_depend_on_batch_and_world), T(a_single_step_gives_the_numbers_of_its_batch),
-       T(ones_own_counts_and_sums_over_ranks), T(what_does_not_fit_is_refused)})
+/* ---- memory ---- */
+
+/* A validation with every evaluator, whose trainer's own memory ends at some allocation. */
+static weft_status validate_by(faults *f, weft_error *error) {
+    weft_metrics m;
+    weft_evaluator evaluators[EVALUATORS];
+    weft_model *model = build();
+    all_of(evaluators, NULL);
+    weft_trainer_options how = {.compile.graph = "val",
+                                .env = &f->env,
+                                .val = {1, list, NULL},
+                                .n_evaluators = EVALUATORS,
+                                .evaluators = evaluators};
+    weft_trainer *t = weft_trainer_new(model, &how, error);
+    weft_status status = t ? weft_trainer_validate(t, &m, error) : error->status;
+    weft_trainer_free(t);
+    weft_model_free(model);
+    return status;
+}
+
+TEST(memory_that_runs_out_is_an_error) {
+    faults f;
+    faults_init(&f);
+    faults_inject(&f, true, validate_by, NULL);
+    CHECK(f.live == 0);
+    faults_end(&f);
+}
+
+SUITE("evaluators", {T(numbers_are_those_of_pytorch), T(pixels_have_labels_too),
+                     T(the_bits_do_not_depend_on_batch_and_world),
+                     T(a_single_step_gives_the_numbers_of_its_batch), T(ones_own_counts_and_sums_over_ranks),
+                     T(what_does_not_fit_is_refused), T(memory_that_runs_out_is_an_error)})
