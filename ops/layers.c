@@ -96,9 +96,10 @@ static const char *unfit(const setting *s, int axes) {
     static const char *const twice[] = {"_hw: or the number without _hw: only one of them",
                                         "_dhw: or the number without _dhw: only one of them"};
     bool has_two = s->image[0] || s->image[1], has_three = s->volume[0] || s->volume[1] || s->volume[2];
-    if (has_two && axes != 2) return axes == 1 ? "_hw: a line has one axis" : "_hw: a volume has three axes";
+    if (has_two && axes != 2)
+        return axes == 1 ? "_hw: a line has one axis" : "_hw: a volume has three axes: use _dhw";
     if (has_three && axes != 3)
-        return axes == 1 ? "_dhw: a line has one axis" : "_dhw: an image has two axes";
+        return axes == 1 ? "_dhw: a line has one axis" : "_dhw: an image has two axes: use _hw";
     return s->number && (has_two || has_three) ? twice[has_three] : NULL;
 }
 
@@ -340,6 +341,9 @@ weft_value *weft_layer_norm(weft_value *x, const char *name) {
 
 /* As torch.nn.RMSNorm. */
 weft_value *weft_rms_norm_with(weft_value *x, const char *name, const weft_norm_options *options) {
+    if (x && options && options->no_bias)
+        return model_fail(x->node->graph->model, x->node->graph, WEFT_ARGUMENT,
+                          "rms_norm: no_bias has no effect: this norm has no bias");
     return row_norm(x, name, norm_options(options), "rms_norm", false, rms_norm_over);
 }
 

@@ -99,10 +99,66 @@ static void many_minimize(void) {
     for (int i = 0; i < 257; i++) weft_minimize(loss, "", &sgd);
 }
 
+/* ---- arguments that make no sense are named as the caller wrote them ---- */
+
+static weft_value *shaped(int ndim, const int64_t *shape) {
+    return weft_input(weft_value_graph(x), "other", WEFT_F32, ndim, shape);
+}
+
+static void biased_rms(void) {
+    weft_rms_norm_with(x, "n", &(weft_norm_options){.no_bias = true});
+}
+
+static void axes_without_list(void) {
+    weft_sum(x, 2, NULL, false);
+}
+
+static void batch_of_constant(void) {
+    weft_constant_tensor(weft_value_graph(x), WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 2), (float[2]){0});
+}
+
+static void nameless(void) {
+    weft_linear(x, 2, NULL);
+}
+
+static void image_of_volume(void) {
+    weft_conv3d(shaped(WEFT_SHAPE(1, 2, 3, 3, 3)), &(weft_conv){.out = 2, .kernel_hw = {3, 3}}, "c");
+}
+
+static void volume_of_image(void) {
+    weft_conv2d(shaped(WEFT_SHAPE(1, 2, 3, 3)), &(weft_conv){.out = 2, .kernel_dhw = {3, 3, 3}}, "c");
+}
+
+static void no_depth(void) {
+    weft_adaptive_avg_pool3d(shaped(WEFT_SHAPE(1, 2, 3, 3, 3)), 0, 1, 1);
+}
+
+static void no_length(void) {
+    weft_adaptive_max_pool1d(shaped(WEFT_SHAPE(1, 2, 3)), 0);
+}
+
+static void top_of_few(void) {
+    weft_topk(shaped(WEFT_SHAPE(2, 3)), 5, 1, true, NULL);
+}
+
+static void top_of_none(void) {
+    weft_topk(shaped(WEFT_SHAPE(2, 3)), 1, 5, true, NULL);
+}
+
 static const struct {
     void (*build)(void);
     const char *parts;
 } refusals[] = {
+    {biased_rms, "rms_norm: no_bias has no effect"},
+    {axes_without_list, "sum: 2 axes, and their list is NULL: pass 0 for all axes"},
+    {batch_of_constant, "constant_tensor: axis 0 is WEFT_BATCH|use 1, which broadcasts, or an input"},
+    {nameless, "a layer or a scope needs a name"},
+    {image_of_volume, "conv3d: kernel_hw: a volume has three axes: use _dhw"},
+    {volume_of_image, "conv2d: kernel_dhw: an image has two axes: use _hw"},
+    {no_depth, "adaptive_avg_pool3d: a size of 0 x 1 x 1: each at least 1"},
+    {no_length, "adaptive_max_pool1d: a length of 0: at least 1"},
+    {top_of_few, "topk: k=5: 1 to 3, the length of axis 1 of f32[2,3]"},
+    {top_of_none, "topk: f32[2,3] has no axis 5"},
     {concat_misfit, "in net: concat: |outside axis 0, the only one that may differ"},
     {stack_misfit, "in net: stack: |all values have one type and shape"},
     {no_parameters, "in net: minimize: |layers (weft_linear) and weft_parameter make them"},
@@ -122,6 +178,30 @@ TEST(refusals_name_file_line_scope_and_a_way_out) {
         begin();
         refusals[i].build();
         finish(4, parts);
+    }
+}
+
+/* Inputs of 16 bits are fed as they are. */
+TEST(inputs_may_have_every_type) {
+    static const uint16_t ones[2][3] = {{0x3f80, 0xc000, 0},
+                                        {0x3c00, 0xc000, 0}}; /* 1, -2, 0 in bf16 and f16 */
+    for (int i = 0; i < 2; i++) {
+        weft_error e = {0};
+        float y[3] = {0};
+        weft_model *own = weft_model_new("m");
+        weft_value *v =
+            weft_input(weft_graph_new(own, "g", WEFT_EVAL), "v", i ? WEFT_F16 : WEFT_BF16, WEFT_SHAPE(3));
+        weft_output(weft_cast(v, WEFT_F32), "y");
+        weft_plan *plan = weft_compile(own, NULL, &e);
+        weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+        weft_session *s = store ? weft_session_open(plan, store, &e) : NULL;
+        CHECK_SAYS(s && !weft_run(s, "g", &(weft_feed){"v", ones[i], 6}, 1, &(weft_fetch){"y", y, 12}, 1, &e),
+                   "%s", e.text);
+        CHECK(y[0] == 1 && y[1] == -2 && y[2] == 0);
+        weft_session_close(s);
+        weft_store_free(store);
+        weft_plan_free(plan);
+        weft_model_free(own);
     }
 }
 
@@ -290,7 +370,7 @@ TEST(gradients_are_taken_by_any_number_of_values) {
         if (!CHECK_SAYS(y[i] == (float)(2 * (i / 3) * (i % 3 + 1)), "%d: %g", i, y[i])) break;
 }
 
-SUITE("api", {T(refusals_name_file_line_scope_and_a_way_out),
+SUITE("api", {T(refusals_name_file_line_scope_and_a_way_out), T(inputs_may_have_every_type),
               T(a_shape_is_written_once_also_in_a_scope_within_another),
               T(a_shape_that_fixes_the_batch_is_told_how_to_follow_it),
               T(batch_norm_needs_a_batch_when_it_is_compiled), T(arange_may_be_as_long_as_the_batch),

@@ -357,8 +357,8 @@ TEST(builders_replay_at_another_batch) {
     X(weft_roll(x, 4, 0),                          "roll: a shift of 4 moves nothing along axis 0")          \
     X(weft_flip(x, 2, AXES(0, -3)),                "flip: axes must be those of f32[2,3,4], each at most")   \
     X(weft_sort(x, 3, false, NULL),                "sort: f32[2,3,4] has no axis 3")                         \
-    X(weft_topk(x, 5, 2, true, NULL),              "sort: f32[2,3,4] has no 5 elements along axis 2")        \
-    X(weft_topk(x, 0, 2, true, NULL),              "topk: k=0: at least 1")                                  \
+    X(weft_topk(x, 5, 2, true, NULL),              "topk: k=5: 1 to 4, the length of axis 2")        \
+    X(weft_topk(x, 0, 2, true, NULL),              "topk: k=0: 1 to 4, the length of axis 2")                                  \
     X(weft_gather(x, 1, x),                        "gather: ids are f32[2,3,4]: they must be integer")       \
     X(weft_gather(x, 3, ids(g, 3, AXES(1, 1, 1), 1)), "gather: f32[2,3,4] has no axis 3")                    \
     X(weft_take_along_axis(x, ids(g, 1, AXES(3), 1), 0), "gather: f32[2,3,4] and ids i64[3]: they have as many axes") \

@@ -99,7 +99,10 @@ const char *scope_intern(weft_model *m, const char *path) {
 weft_graph *weft_graph_scope_enter(weft_graph *g, const char *name) {
     if (!g || !model_ok(g->model)) return NULL;
     weft_model *m = g->model;
-    if (!name || !name_is_valid(name))
+    if (!name)
+        return model_fail(m, g, WEFT_NAME,
+                          "a layer or a scope needs a name: 1 to 200 letters, digits, '_', '-', '.'");
+    if (!name_is_valid(name))
         return model_fail(m, g, WEFT_NAME, "scope name '%s': 1 to 200 letters, digits, '_', '-', '.'",
                           SHOW(name));
     const char *above = g->scope->path;

@@ -183,8 +183,8 @@ WEFT_API weft_status weft_precision(weft_model *model, const char *path, weft_dt
 /** @name Inputs, outputs, parameters, state
  * @{ */
 
-/** Makes an input that each run must feed. Its type is f32, f64, an integer or bool; each axis is at least 1,
- * or WEFT_BATCH.
+/** Makes an input that each run must feed, of any type (bf16 and f16 are fed as their 16 bits); each axis is
+ * at least 1, or WEFT_BATCH.
  *
  *     weft_value *image = weft_input(d, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, 1, 28, 28)); */
 WEFT_API weft_value *weft_input(weft_graph *graph, const char *name, weft_dtype dtype, int ndim,

@@ -91,6 +91,9 @@ static weft_value *pool_parts(const char *name, weft_value *(*op)(weft_value *, 
     if (!x) return op(x, 1, length);
     place p = place_of(x);
     if (!line_fits(name, "x", x, "[N, C, L]")) return NULL;
+    if (length < 1)
+        return model_fail(x->node->graph->model, x->node->graph, WEFT_ARGUMENT,
+                          "%s: a length of %lld: at least 1", name, (long long)length);
     x = line_as_image(x, p);
     return x ? image_as_line(op(placed(x, p), 1, length), p) : NULL;
 }

@@ -125,6 +125,10 @@ static weft_value *pool_parts(const char *name, weft_value *(*op)(weft_value *, 
     if (!x) return op(x, size[1], size[2]);
     place p = place_of(x);
     if (!volume_fits(name, x)) return NULL;
+    if (size[0] < 1 || size[1] < 1 || size[2] < 1)
+        return model_fail(x->node->graph->model, x->node->graph, WEFT_ARGUMENT,
+                          "%s: a size of %lld x %lld x %lld: each at least 1", name, (long long)size[0],
+                          (long long)size[1], (long long)size[2]);
     int64_t depth = x->type.shape[2];
     x = planes_of(x, p);
     x = depths_of(x ? op(placed(x, p), size[1], size[2]) : NULL, depth, p);

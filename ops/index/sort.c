@@ -164,11 +164,14 @@ weft_value *weft_argsort(weft_value *x, int axis, bool descending) {
 }
 
 weft_value *weft_topk(weft_value *x, int64_t k, int axis, bool largest, weft_value **places) {
+    int64_t at = axis;
     if (places) *places = NULL;
     if (!x) return NULL;
-    if (k < 1) {
-        weft_graph *g = x->node->graph;
-        return model_fail(g->model, g, WEFT_ARGUMENT, "topk: k=%lld: at least 1", (long long)k);
-    }
+    weft_graph *g = x->node->graph;
+    if (!axis_resolve(&at, x->type.ndim))
+        return model_fail(g->model, g, WEFT_SHAPE, "topk: %s has no axis %d", TYPE(&x->type), axis);
+    if (k < 1 || k > x->type.shape[at])
+        return model_fail(g->model, g, WEFT_ARGUMENT, "topk: k=%lld: 1 to %lld, the length of axis %d of %s",
+                          (long long)k, (long long)x->type.shape[at], axis, TYPE(&x->type));
     return give(sorted(x, &(sort_attrs){axis, largest, k}), places);
 }

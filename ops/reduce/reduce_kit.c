@@ -163,6 +163,9 @@ static bool axes_attr(weft_graph *g, const char *name, attr_ints *into, int n_ax
     if (n_axes == 0 && axes)
         return model_fail(g->model, g, WEFT_ARGUMENT,
                           "%s: 0 axes of a list: for all axes pass NULL (none would leave x as it is)", name);
+    if (n_axes && !axes)
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "%s: %d axes, and their list is NULL: pass 0 for all axes", name, n_axes);
     return shape_attr(g, name, into, n_axes, axes);
 }
 

@@ -86,6 +86,12 @@ weft_value *weft_constant_tensor(weft_graph *g, weft_dtype dtype, int ndim, cons
                                  const void *data) {
     constant_tensor_attrs a = {.dtype = dtype};
     if (!g || !shape_attr(g, "constant_tensor", &a.shape, ndim, shape)) return NULL;
+    for (int i = 0; i < a.shape.n; i++)
+        if (a.shape.v[i] == WEFT_BATCH)
+            return model_fail(g->model, g, WEFT_SHAPE,
+                              "constant_tensor: axis %d is WEFT_BATCH, but its data have one length: use 1, "
+                              "which broadcasts, or an input",
+                              i);
     if (!data) return model_fail(g->model, g, WEFT_ARGUMENT, "constant_tensor: data is NULL");
     /* `data` is as large as the type says; what is no type, or too large, is not read and fails in infer. */
     tensor_type type = type_of(dtype, a.shape.n, a.shape.v);
