@@ -1,5 +1,6 @@
 /* bench.c - graphtool bench: times training steps as bench/torch_cpu.py does. Batches are in memory, and a
  * step runs every training graph once. */
+#include "tools/graphtool/common/cpu_roof.h"
 #include "tools/graphtool/common/workload.h"
 #include "tools/graphtool/common/world.h"
 #include "tools/graphtool/timeline/profile_table.h"
@@ -154,9 +155,31 @@ static int print_report(const timing *t, json_t *all) {
     return EXIT_FINE;
 }
 
+/* The roof of the device: a GPU's by its name, a processor's as it is measured now. NULL: an unknown GPU. */
+static int find_roof(const timing *t, roof *own, const roof **found) {
+    const weft_compile_options *how = &t->work.plan->options;
+    *found = profile_roof(t->work.session);
+    if (how->device != WEFT_DEVICE_CPU) return -1;
+    *found = own;
+    weft_compile_options like = *how;
+    like.threads = t->work.plan->kernels.threads;
+    return cpu_roof(own, &like);
+}
+
+static json_t *roof_json(const roof *r) {
+    return r ? json_pack("{s:s, s:f, s:f, s:f}", "name", r->name, "gflops", r->f32 * 1e-9, "reduced_gflops",
+                         r->tensor * 1e-9, "gb_per_s", r->memory * 1e-9)
+             : json_null();
+}
+
 /* By op, then node by node, to stderr, so that --json stays clean. */
-static bool print_profile(const weft_session *s) {
-    char *ops = profile_table_text(s, profile_roof(s)), *nodes = weft_session_profile_text(s);
+static bool print_profile(const weft_session *s, const roof *r) {
+    if (r) {
+        fprintf(stderr, "peaks of %s: %.0f GFLOP/s", r->name, r->f32 * 1e-9);
+        if (r->tensor > r->f32) fprintf(stderr, ", %.0f in a reduced type", r->tensor * 1e-9);
+        fprintf(stderr, ", %.0f GB/s%s\n", r->memory * 1e-9, profile_roof(s) ? "" : ", measured now");
+    }
+    char *ops = profile_table_text(s, r), *nodes = weft_session_profile_text(s);
     bool good = ops && nodes;
     if (good) fprintf(stderr, "%s%s", ops, nodes);
     free(ops);
@@ -169,11 +192,16 @@ static int measure(timing *t, weft_model *m) {
     if (status < 0 && !t->o->warmup) profile_from_here(t);
     if (status < 0) status = run_steps(t);
     if (status >= 0) return status;
-    if (t->o->profile && !print_profile(t->work.session)) return tool_fail("out of memory");
+    const roof *found = NULL;
+    roof own;
+    status = t->o->profile ? find_roof(t, &own, &found) : -1;
+    if (status >= 0) return status;
+    if (t->o->profile && !print_profile(t->work.session, found)) return tool_fail("out of memory");
     json_t *all = report(t, m);
-    if (all && t->o->profile)
-        json_object_set_new(all, "profile",
-                            profile_table_json(t->work.session, profile_roof(t->work.session)));
+    if (all && t->o->profile) {
+        json_object_set_new(all, "profile", profile_table_json(t->work.session, found));
+        json_object_set_new(all, "roof", roof_json(found));
+    }
     return all ? print_report(t, all) : tool_fail("out of memory");
 }
 
