@@ -157,6 +157,27 @@ TEST(wrong_files_name_file_key_and_the_nearest_key) {
     refuses(run("graphtool train --config /dev/null"), "/dev/null:");
 }
 
+/* ---- what watches a run ---- */
+
+#define VALIDATED " --val-data image=images.idx --val-data label=labels.npy"
+
+/* A loss that shall grow does not: three validations after the first one the training ends, as it should. */
+TEST(the_best_weights_are_kept_and_a_run_stops_early) {
+    make_data();
+    NEED(make_model("mlp"));
+    ends(run(MLP DATA VALIDATED " --epochs 9 --early-stop loss:max | grep -q 'stopped early after 28 steps'"),
+         0);
+    NEED(ends(run(MLP DATA VALIDATED " --epochs 9 --early-stop loss"), 0));
+    /* of a loss that shall grow the first validation is the best */
+    NEED(ends(run(MLP DATA VALIDATED " --epochs 3 --best loss:max -o k.safetensors"), 0));
+    NEED(ends(run(MLP DATA VALIDATED " --epochs 1 -o one.safetensors"), 0));
+    ends(run("cmp k.best.safetensors one.safetensors"), 0);
+    NEED(ends(run(MLP DATA VALIDATED " --epochs 3 --best loss -o k.safetensors"), 0));
+    ends(run("cmp k.best.safetensors k.safetensors"), 0);
+    refuses(run(MLP DATA " --best loss -o k.safetensors"), "--best has no effect without --val-data");
+    refuses(run(MLP DATA VALIDATED " --best loss"), "--best has no effect without -o FILE or --work-dir");
+}
+
 /* ---- the folder of a run ---- */
 
 TEST(a_run_has_a_folder) {
@@ -178,4 +199,5 @@ TEST(a_run_has_a_folder) {
 SUITE("tools: configuration",
       {T(a_schedule_without_an_end_ends_with_the_run), T(optimizers_change_one_by_one_or_all),
        T(a_file_says_what_the_command_line_does_not), T(what_holds_is_printed_and_read_again),
-       T(wrong_files_name_file_key_and_the_nearest_key), T(a_run_has_a_folder)})
+       T(wrong_files_name_file_key_and_the_nearest_key), T(the_best_weights_are_kept_and_a_run_stops_early),
+       T(a_run_has_a_folder)})

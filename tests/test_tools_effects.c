@@ -38,6 +38,7 @@ static const struct effect {
      "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 "
      "--accumulate=2 --world=2 "
      "--flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff! --output=o --clip-norm=1 "
+     "--ema=0.9 "
      "--optimizer=:beta1=0.5",
      "mlp.bin --dump", NULL},
     {"plan", "--dump --json", "mlp.bin", NULL},
@@ -64,7 +65,7 @@ static const struct effect {
      "--graph --batch --threads --isa --device --deterministic --tf32 --calibration --dtype --precision "
      "--flow "
      "--accumulate --world "
-     "--rank --ddp --zero --shard --bucket-cap-mb --reduce --serial --optimizer --clip-norm",
+     "--rank --ddp --zero --shard --bucket-cap-mb --reduce --serial --optimizer --clip-norm --ema",
      NULL, good},
     /* train */
     {"train",
@@ -85,6 +86,16 @@ static const struct effect {
     {"train", "--val-every=2steps",
      TRAINS "--batch 10 --val-data image=images.idx --val-data label=labels.npy --epochs 3 | grep -c valid",
      NULL},
+    {"train", "--csv=p --tensorboard=p", STEPS ">/dev/null; ls p* p/*", NULL},
+    {"train", "--ema=0.5", STEPS "--val-data image=images.idx --val-data label=labels.npy | grep valid",
+     NULL},
+    {"train", "--best=accuracy",
+     STEPS "--val-data image=images.idx --val-data label=labels.npy -o w.x >/dev/null; ls w*; rm -f w.*",
+     NULL},
+    {"train", "--early-stop=loss:max",
+     TRAINS "--batch 10 --val-data image=images.idx --val-data label=labels.npy --epochs 9 | grep -c valid",
+     NULL},
+    {"bench", "--ema", NULL, "averages do not change losses; plan shows them"},
     {"train", "--config=c", TRAINS KEPT, NULL},
     {"train", "--print-config", STEPS, NULL},
     {"train", "--work-dir=d", STEPS ">/dev/null; ls d/*; rm -rf d", NULL},
@@ -127,7 +138,7 @@ static const struct effect {
     {"trace", "--json", TRACE "-o o | grep step_ms", NULL},
     {"trace",
      "--batch --warmup --threads --isa --seed --weights --rename --partial --data --check --optimizer "
-     "--clip-norm",
+     "--clip-norm --ema",
      NULL, as_bench},
     {"bench", "--check", NULL, "its data and seed are its own: nothing in it is not finite; train shows it"},
     {"bench trace", "--bucket-cap-mb", NULL, by_plan},

@@ -9,6 +9,7 @@
 #include "graph/core/graph.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct training {
@@ -16,12 +17,19 @@ typedef struct training {
     weft_model *model;
     dataset data, val;
     weft_trainer *trainer;
+    char best_path[4096];            /* of --best */
+    char *best_metric, *stop_metric; /* METRIC of --best and --early-stop */
 } training;
+
+enum { HOOKS = 6 };
 
 static weft_trainer *interrupted; /* what Ctrl-C ends */
 
+static volatile sig_atomic_t was_interrupted;
+
 static void on_interrupt(int signal) {
     (void)signal;
+    was_interrupted = 1;
     weft_trainer_stop(interrupted);
 }
 
@@ -64,6 +72,52 @@ static void set_validation(const options *o, weft_trainer_options *how) {
     how->val_iterations = is_steps ? n : 0;
 }
 
+/* METRIC[:max|:min]: without a direction accuracies and the like grow, and all others fall. Returns the
+ * length of METRIC. */
+static size_t metric_of(const char *said, bool *max) {
+    static const char *const growing[] = {"accuracy", "psnr", "precision", "recall"};
+    const char *end = strrchr(said, ':');
+    bool is_max = end && strcmp(end, ":max") == 0;
+    *max = is_max;
+    if (is_max || (end && strcmp(end, ":min") == 0)) return (size_t)(end - said);
+    for (size_t i = 0; i < sizeof growing / sizeof *growing; i++) *max |= strstr(said, growing[i]) != NULL;
+    return strlen(said);
+}
+
+/* "run/weights.best.safetensors" beside "run/weights.safetensors"; only rank 0 has the name and writes. */
+static int place_best(training *t) {
+    const char *output = t->o->output, *dot = output ? strrchr(output, '.') : NULL;
+    if (world_rank(t->o) == 0 && !output)
+        return tool_fail(
+            "train: --best has no effect without -o FILE or --work-dir: its file is beside that one");
+    size_t n = output ? strlen(output) : 0, stem = dot && !strchr(dot, '/') ? (size_t)(dot - output) : n;
+    int length = snprintf(t->best_path, sizeof t->best_path, "%.*s.best%s", (int)stem, output ? output : "",
+                          output ? output + stem : "");
+    if (length >= (int)sizeof t->best_path) return tool_fail("train: -o %s: the name is too long", output);
+    return -1;
+}
+
+/* Those that the options ask for, in the order in which they are called. */
+static int make_hooks(training *t, weft_hook *hooks, int *n) {
+    const options *o = t->o;
+    bool best_max, stop_max;
+    int status = o->best ? place_best(t) : -1;
+    if (status >= 0) return status;
+    if (o->best) t->best_metric = strndup(o->best, metric_of(o->best, &best_max));
+    if (o->early_stop) t->stop_metric = strndup(o->early_stop, metric_of(o->early_stop, &stop_max));
+    *n = 0;
+    hooks[(*n)++] = weft_hook_text(stdout, 0);
+    if (o->log) hooks[(*n)++] = weft_hook_json(o->log, 1);
+    if (o->csv) hooks[(*n)++] = weft_hook_csv(o->csv, 0);
+    if (o->tensorboard) hooks[(*n)++] = weft_hook_tensorboard(o->tensorboard, 0);
+    if (o->best)
+        hooks[(*n)++] = weft_hook_best(&(weft_best){
+            .metric = t->best_metric, .max = best_max, .path = t->best_path, .optimizer_state = o->training});
+    if (o->early_stop)
+        hooks[(*n)++] = weft_hook_early_stop(&(weft_early_stop){.metric = t->stop_metric, .max = stop_max});
+    return -1;
+}
+
 static int open_trainer(training *t) {
     const options *o = t->o;
     weft_error error = {0};
@@ -77,9 +131,9 @@ static int open_trainer(training *t) {
     how.keep_going = o->keep_going;
     set_validation(o, &how);
     if ((status = optimizers_schedule(t->model, o, &how)) >= 0) return status;
-    weft_hook hooks[] = {weft_hook_text(stdout, 0), weft_hook_json(o->log, 1)};
+    weft_hook hooks[HOOKS];
     how.hooks = hooks;
-    how.n_hooks = o->log ? 2 : 1;
+    if ((status = make_hooks(t, hooks, &how.n_hooks)) >= 0) return status;
     if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
     if ((status = weights_load(weft_trainer_store(t->trainer), o)) >= 0) return status;
     if (o->lr > 0 && weft_store_set_lr(weft_trainer_store(t->trainer), NULL, o->lr, &error))
@@ -120,7 +174,11 @@ static int finish(training *t) {
     weft_error error = {0};
     const weft_progress *p = weft_trainer_progress(t->trainer);
     bool is_cut = p->iterations && p->iteration < p->iterations;
-    printf("%s %lld step%s, %lld sample%s, %.1f s; %s%s\n", is_cut ? "interrupted after" : "trained",
+    bool is_early = is_cut && t->o->early_stop && !was_interrupted;
+    printf("%s %lld step%s, %lld sample%s, %.1f s; %s%s\n",
+           is_early ? "stopped early after"
+           : is_cut ? "interrupted after"
+                    : "trained",
            (long long)p->iteration, p->iteration == 1 ? "" : "s", (long long)p->samples,
            p->samples == 1 ? "" : "s", p->seconds,
            t->o->output ? "weights in " : "weights not saved (-o FILE saves them)",
@@ -131,7 +189,7 @@ static int finish(training *t) {
                                                             : "");
         return EXIT_WRONG;
     }
-    return is_cut ? EXIT_INTERRUPTED : EXIT_FINE;
+    return is_cut && !is_early ? EXIT_INTERRUPTED : EXIT_FINE;
 }
 
 static int train(training *t) {
@@ -150,6 +208,8 @@ static int train_run(const options *o) {
     if (!t.model) return status;
     status = o->print_config ? config_print(o, NULL) : train(&t);
     weft_trainer_free(t.trainer);
+    free(t.best_metric);
+    free(t.stop_metric);
     dataset_close(&t.data);
     dataset_close(&t.val);
     weft_model_free(t.model);
@@ -161,7 +221,8 @@ const command command_train = {
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "val-data val-every epochs steps lr schedule log work-dir optimizer-state keep-going output config "
+    "val-data val-every epochs steps lr schedule log csv tensorboard best early-stop work-dir "
+    "optimizer-state keep-going output config "
     "print-config",
     .details = "Outputs that are one number are shown and logged. What the command line does not say is as "
                "the file of\n"

@@ -1,5 +1,5 @@
-/* cpu_roof.h - the roof of this processor, measured: no table has those of CPUs, and other programs take a part
- * of it. */
+/* cpu_roof.h - the roof of this processor, measured: no table has those of CPUs, and other programs take a
+ * part of it. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_CPU_ROOF_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_CPU_ROOF_H
 

@@ -29,7 +29,7 @@ static int row_at(const layers *l, const char *path, size_t length) {
 }
 
 /* Behind the last row of the scope that it is in. */
-static bool add(layers *l, weft_model *m, const char *path, size_t length, int depth) {
+static bool row_add(layers *l, weft_model *m, const char *path, size_t length, int depth) {
     char own[PATTERN_ROOM];
     snprintf(own, sizeof own, "%.*s", (int)length, path);
     int place = l->n;
@@ -52,7 +52,7 @@ static bool open_rows(layers *l, weft_model *m, const char *path, int depth) {
     for (int d = 1; d <= depth; d++) {
         size_t n = cut(path, d);
         if (n == before) return true;
-        if (row_at(l, path, n) < 0 && !add(l, m, path, n, d)) return false;
+        if (row_at(l, path, n) < 0 && !row_add(l, m, path, n, d)) return false;
         before = n;
     }
     return true;
@@ -136,7 +136,7 @@ static bool make_rows(layers *l, const weft_graph *g, int depth) {
         has_none |= !*n->scope;
         good = open_rows(l, g->model, n->scope, depth);
     }
-    return good && (!has_none || add(l, g->model, "", 0, 0));
+    return good && (!has_none || row_add(l, g->model, "", 0, 0));
 }
 
 bool layers_of(layers *l, const weft_graph *g, int depth) {

@@ -21,11 +21,12 @@ static bool apply_fields(weft_model *m, const char *value) {
     return change(m, value, n, fields);
 }
 
-static bool apply_clip(weft_model *m, const char *value) {
-    const char *norm;
-    size_t n = option_name_of(value, &norm);
+/* [NAME=]NUMBER of one field. */
+static bool apply_number(weft_model *m, const char *field, const char *value) {
+    const char *number;
+    size_t n = option_name_of(value, &number);
     text t = {0};
-    text_add(&t, "clip_norm=%s", norm);
+    text_add(&t, "%s=%s", field, number);
     char *settings = text_detach(&t);
     bool good = settings && change(m, value, n, settings);
     free(settings);
@@ -37,6 +38,16 @@ static bool is_of_pass(size_t name_length, int pass) {
     return (name_length > 0) == (pass > 0);
 }
 
+static bool apply_numbers(weft_model *m, const char *field, const text_list *list) {
+    bool good = true;
+    const char *rest;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; good && i < list->n; i++)
+            if (is_of_pass(option_name_of(list->v[i], &rest), pass))
+                good = apply_number(m, field, list->v[i]);
+    return good;
+}
+
 bool optimizers_apply(weft_model *m, const options *o) {
     bool good = true;
     const char *rest;
@@ -44,11 +55,7 @@ bool optimizers_apply(weft_model *m, const options *o) {
         for (int i = 0; good && i < o->optimizer.n; i++)
             if (is_of_pass(option_name_before(o->optimizer.v[i], &rest), pass))
                 good = apply_fields(m, o->optimizer.v[i]);
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; good && i < o->clip_norm.n; i++)
-            if (is_of_pass(option_name_of(o->clip_norm.v[i], &rest), pass))
-                good = apply_clip(m, o->clip_norm.v[i]);
-    return good;
+    return good && apply_numbers(m, "clip_norm", &o->clip_norm) && apply_numbers(m, "ema", &o->ema);
 }
 
 /* ---- schedules ---- */

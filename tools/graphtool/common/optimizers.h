@@ -1,11 +1,11 @@
 /* optimizers.h - what the command line says of a model's optimizers, in this order: --optimizer, --clip-norm,
- * --schedule. */
+ * --ema, --schedule. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_OPTIMIZERS_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_OPTIMIZERS_H
 
 #include "tools/graphtool/common/tools.h"
 
-/* --optimizer and --clip-norm. False: the model has an error, or memory is out. */
+/* All but --schedule. False: the model has an error, or memory is out. */
 bool optimizers_apply(weft_model *m, const options *o);
 /* --schedule: parts without an end end with the run that `how` is of. -1, or the exit status after printing
  * the error. */

@@ -27,12 +27,12 @@ typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
     const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
-        *config;
+        *config, *csv, *tensorboard, *best, *early_stop;
     const char *word;              /* the argument of a command that takes no model; NULL: none */
     const struct command *command; /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
     double lr, bucket_cap_mb, timeout;
-    text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, schedule;
+    text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
         no_capture, bytes;
@@ -52,7 +52,7 @@ typedef enum option_origin {
 /* Options that several commands take; each name is a row of options.c. */
 #define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype precision "
 /* distribution over ranks, and what a step is made of */
-#define OPTIONS_SPREAD  "flow accumulate optimizer clip-norm ddp zero shard bucket-cap-mb reduce serial "
+#define OPTIONS_SPREAD  "flow accumulate optimizer clip-norm ema ddp zero shard bucket-cap-mb reduce serial "
 #define OPTIONS_FEED    "data weights rename partial check no-capture seed launcher "
 #define OPTIONS_TALK    "timeout comm " /* communication between ranks */
 #define OPTIONS_IMAGINE "world rank "   /* compile as one rank of a world that need not run */

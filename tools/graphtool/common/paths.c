@@ -64,5 +64,6 @@ static int check_output(const options *o, const char *option, const char *path) 
 int paths_check(const options *o) {
     int status = check_output(o, "--output", o->output);
     if (status < 0) status = check_output(o, "--log", o->log);
+    if (status < 0) status = check_output(o, "--csv", o->csv);
     return status < 0 ? check_pair("--log", o->log, "the file of --output", o->output) : status;
 }

@@ -43,7 +43,7 @@ static const struct rule {
     {NULL, "estimate", CUDA, NULL},
     {"train", "optimizer-state", OTHER, "output"},
     {"train", "epochs", OTHER, "data"},
-    {"train", "val-every", OTHER, "val-data"},
+    {"train", "val-every best early-stop", OTHER, "val-data"},
     {"eval predict", "random-weights", NO_OTHER, "weights"},
     {NULL, "random-weights weights", PARAMETERS, NULL},
     {NULL, "rename partial", OTHER, "weights"},
@@ -58,7 +58,7 @@ static const struct rule {
     {NULL, "zero reduce serial timeout comm", RANKS, NULL},
     {NULL, "shard", SHARDS, NULL},
     {NULL, "zero", SHARING, NULL},
-    {NULL, "accumulate reduce serial lr optimizer clip-norm schedule optimizer-state", TRAINS, NULL},
+    {NULL, "accumulate reduce serial lr optimizer clip-norm ema schedule optimizer-state", TRAINS, NULL},
     {NULL, "zero bucket-cap-mb ddp world", TRAINABLE, NULL},
     {NULL, "accumulate", UNSAID, NULL},
 };
