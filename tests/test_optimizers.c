@@ -127,7 +127,7 @@ static weft_model *step_model(const curve *c) {
     u.step = input(g, "t", 0, NULL);
     u.weight_decay = weft_constant(g, WEFT_F64, 0, NULL, c->a.weight_decay);
     if (c->kind->has_product) {
-        u.numbers[0] = weft_mul(input(g, "product", 0, NULL), update_product(u.step, &c->a));
+        u.numbers[0] = weft_mul(input(g, "product", 0, NULL), update_product(u.step, NULL, &c->a));
         weft_output(u.numbers[0], "product");
     }
     for (int i = 0; i < OPTIMIZER_SLOTS; i++)
@@ -411,6 +411,24 @@ TEST(a_step_that_f16_skips_changes_nothing) {
     }
 }
 
+/* Parameters of rate 0 stay as they are, whatever the optimizer. */
+TEST(a_group_without_a_rate_does_not_move) {
+    static const weft_param_group still = {"*b/weight", .lr_scale = WEFT_ZERO};
+    for (int i = 0; i < N_ROWS; i++) {
+        float first[300 * 33], last[300 * 33];
+        weft_optimizer o = rows[i].optimizer;
+        o.n_groups = 1, o.groups = &still;
+        weft_model *m = net_of(&o);
+        trainer t = trainer_open(m, WEFT_F32);
+        weft_store_get(t.store, "net/b/weight", first, sizeof first, &t.error);
+        train(&t, 0, 3, -1);
+        weft_store_get(t.store, "net/b/weight", last, sizeof last, &t.error);
+        CHECK_SAYS(!memcmp(first, last, sizeof first), "%s %s: %s", rows[i].type, rows[i].what, t.error.text);
+        trainer_close(&t);
+        weft_model_free(m);
+    }
+}
+
 /* ---- what is refused ---- */
 
 TEST(flat_shards_are_refused_where_an_update_is_not_element_by_element) {
@@ -427,7 +445,8 @@ TEST(flat_shards_are_refused_where_an_update_is_not_element_by_element) {
     }
 }
 
-SUITE("optimizers", {T(every_optimizer_has_a_row), T(a_hundred_steps_in_f64_are_those_of_pytorch),
-                     T(ranks_train_to_the_bits_of_one_however_state_is_sharded),
-                     T(a_saved_state_goes_on_to_the_bit), T(a_step_that_f16_skips_changes_nothing),
-                     T(flat_shards_are_refused_where_an_update_is_not_element_by_element)})
+SUITE("optimizers",
+      {T(every_optimizer_has_a_row), T(a_hundred_steps_in_f64_are_those_of_pytorch),
+       T(ranks_train_to_the_bits_of_one_however_state_is_sharded), T(a_saved_state_goes_on_to_the_bit),
+       T(a_step_that_f16_skips_changes_nothing), T(a_group_without_a_rate_does_not_move),
+       T(flat_shards_are_refused_where_an_update_is_not_element_by_element)})

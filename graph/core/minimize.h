@@ -59,6 +59,7 @@ typedef struct optimizer_kind {
     /* u->numbers[0] is the product of update_product() over the steps so far, this one included. (Of Weft's
      * optimizers, u->numbers[1] is a schedule's factor on momentum or beta1; NULL: there is none.) */
     bool has_product;
+    bool reads_lr_once;   /* at the first step, so that no schedule could change it */
     bool is_for_matrices; /* parameters of other than two axes are refused */
     /* the rule of PyTorch's constructor that `a` breaks; NULL: none */
     const char *(*broken)(const minimize_attrs *a);
@@ -85,8 +86,8 @@ bool optimizer_is_elementwise(const weft_env *env, const optimizer_kind *kind, c
                               bool *answer);
 /* Builds the step in the graph of u's values. False after recording the model's error. */
 bool optimizer_build(const optimizer_kind *kind, weft_update *u, const minimize_attrs *a);
-/* The factor of u->numbers[0] at u->step. */
-weft_value *update_product(weft_value *step, const minimize_attrs *a);
+/* The factor of u->numbers[0] at a step; momentum: a schedule's factor on beta1, or NULL. */
+weft_value *update_product(weft_value *step, weft_value *momentum, const minimize_attrs *a);
 
 /* ---- a model's own optimizers (ops/optimizer/own.c) ---- */
 
@@ -154,9 +155,13 @@ int param_groups_find(const param_groups *g, const weft_variable *v, double *lr_
 /* Writes the group's numbers and its weight_decay into *own, a copy of the call's settings. Returns the
  * group's multiplier of lr. */
 double param_groups_apply(const param_groups *g, const weft_variable *v, minimize_attrs *own);
+/* Whether the updates in which v trains have a first or a last one: *from, and *to behind the last (0: no
+ * end). */
+bool param_groups_range(const param_groups *g, const weft_variable *v, int64_t *from, int64_t *to);
 /* Walks the groups of a text without errors: *own becomes what parameters of the next one have. False: there
- * are no more. *unread is the name of a number that the optimizer does not read. */
+ * are no more. *unread is the name of a number that the optimizer does not read; *has_range: the group
+ * does not train in all updates. */
 bool param_groups_next(const char **at, const minimize_attrs *a, const optimizer_kind *kind,
-                       minimize_attrs *own, const char **unread);
+                       minimize_attrs *own, const char **unread, bool *has_range);
 
 #endif

@@ -49,10 +49,11 @@ static void adamax(weft_update *u, const minimize_attrs *a) {
 
 /* ---- nadam ---- */
 
-/* mu / beta1 at step t; beta1^t is no part of the product that is kept, because parameter groups may differ
- * in it. */
-weft_value *update_product(weft_value *t, const minimize_attrs *a) {
-    return weft_offset(weft_scale(power_of(0.96, weft_scale(t, a->momentum_decay)), -0.5), 1);
+/* mu at step t, by beta1 as a schedule has made it: PyTorch multiplies the product by it, whatever beta1 was
+ * before. All parameters have one beta1, since there are no numbers of groups. */
+weft_value *update_product(weft_value *t, weft_value *beta1, const minimize_attrs *a) {
+    weft_value *grown = weft_offset(weft_scale(power_of(0.96, weft_scale(t, a->momentum_decay)), -0.5), 1);
+    return beta1 ? weft_mul(weft_scale(beta1, a->beta1), grown) : weft_scale(grown, a->beta1);
 }
 
 /* 1 - x */
@@ -62,9 +63,8 @@ static weft_value *rest(weft_value *x) {
 
 static void nadam(weft_update *u, const minimize_attrs *a) {
     weft_value *p, *g = decayed(u, a, a->decoupled_weight_decay, &p);
-    weft_value *mu = by_momentum(u, update_product(u->step, a), a->beta1);
-    weft_value *next = by_momentum(u, update_product(weft_offset(u->step, 1), a), a->beta1);
-    weft_value *pi = weft_mul(u->numbers[0], weft_pow(momentum_of(u, a->beta1), u->step));
+    weft_value *mu = update_product(u->step, u->numbers[1], a), *pi = u->numbers[0];
+    weft_value *next = update_product(weft_offset(u->step, 1), u->numbers[1], a);
     moments(u, a, g);
     weft_value *below = weft_offset(weft_sqrt(divided(u->slots[V], bias_of(a->beta2, u->step))), a->eps);
     weft_value *above = rest(mu), *all = weft_mul(pi, next);

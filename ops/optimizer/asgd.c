@@ -32,7 +32,10 @@ static void rprop(weft_update *u, const minimize_attrs *a) {
     size = weft_where(grows, grown, size);
     s[SIZE] = weft_clamp(size, a->step_min, a->step_max);
     s[PREV] = weft_where(turned, zero, g);
-    u->parameter = weft_sub(u->parameter, weft_mul(weft_sign(s[PREV]), s[SIZE]));
+    /* the rate is the first size alone, but parameters of rate 0 do not move */
+    weft_value *d = weft_mul(weft_sign(s[PREV]), s[SIZE]),
+               *moves = weft_greater(u->lr, number_like(u->lr, 0));
+    u->parameter = weft_where(moves, weft_sub(u->parameter, d), u->parameter);
 }
 
 static void lion(weft_update *u, const minimize_attrs *a) {
@@ -67,6 +70,7 @@ const optimizer_kind optimizer_rprop = {
     .fields = {"eta_minus", "eta_plus", "step_min", "step_max"},
     .defaults = {{"lr", 1e-2}},
     .slots = {{"prev"}, {"step_size"}},
+    .reads_lr_once = true,
     .broken = rprop_broken,
 };
 

@@ -70,6 +70,12 @@ static bool schedule_holds(op_call *c, const minimize_attrs *a, const optimizer_
     for (int i = 0; i < schedule_count(parts); i++) {
         const char *of = schedule_numbers[parts[i].of];
         double number = scheduled_number(a, kind, parts[i].of);
+        if (parts[i].of == WEFT_SCHEDULED_LR && kind->reads_lr_once)
+            return op_fail(
+                c, WEFT_ARGUMENT,
+                "schedule part %d, %s: %s reads lr at its first step alone, so a schedule would do "
+                "nothing: leave it out",
+                i + 1, schedule_kinds[parts[i].kind], a->type);
         if (number == 0)
             return op_fail(c, WEFT_ARGUMENT,
                            "schedule part %d, %s: it multiplies the %s, and %s has none, or it is 0: set it",
@@ -132,10 +138,17 @@ static const char *group_differs(const minimize_attrs *a, const minimize_attrs *
 static bool groups_hold(op_call *c, const minimize_attrs *a, const optimizer_kind *kind) {
     minimize_attrs own;
     const char *unread, *at = a->groups;
-    for (int i = 0; param_groups_next(&at, a, kind, &own, &unread); i++) {
+    bool has_range;
+    for (int i = 0; param_groups_next(&at, a, kind, &own, &unread, &has_range); i++) {
         if (unread)
             return op_fail(c, WEFT_ARGUMENT, "parameter group %d: %s is set, but groups of %s have none", i,
                            unread, a->type);
+        if (has_range && kind->has_product)
+            return op_fail(
+                c, WEFT_ARGUMENT,
+                "parameter group %d: from or to is set, but %s keeps one product for all parameters: "
+                "use another optimizer, or freeze them (weft_freeze)",
+                i, a->type);
         minimize_attrs decays = own;
         decays.weight_decay = a->weight_decay;
         if (!attrs_difference(&weft_op_minimize, a, &decays)) continue; /* multipliers alone */
@@ -190,6 +203,9 @@ const weft_op weft_op_minimize = {
             {"f32[]", "type=\"sgd\" name=\"x\" groups=\"* 1 1 kinds=\"", .error = "groups must be"},
             {"f32[]", "type=\"sgd\" name=\"x\" groups=\"* 1 1 kinds=bias+\"", .error = "groups must be"},
             {"f32[]", "type=\"sgd\" name=\"x\" groups=\"* 1 1 kinds=biases\"", .error = "groups must be"},
+            {"f32[]", "type=\"sgd\" name=\"x\" groups=\"* 1 1 from=2 to=2\"", .error = "groups must be"},
+            {"f32[]", "type=\"sgd\" name=\"x\" groups=\"* 1 1 from=99999999999999999999\"",
+             .error = "groups must be"},
             {"f32[]", "type=\"sgd\" name=\"x\" loss_scale=-1", .error = "loss_scale must be"},
             {"f32[]", "type=\"sgd\" name=\"x\" growth_interval=-1", .error = "growth_interval=-1"},
             {0}},

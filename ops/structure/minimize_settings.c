@@ -113,6 +113,11 @@ static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
         return model_fail(g->model, g, WEFT_ARGUMENT,
                           "minimize: parameter group %d: kinds=%u: it must be of the bits WEFT_PARAMS_...", i,
                           p->kinds);
+    if (p->from < 0 || p->to < 0 || (p->to && p->to <= p->from))
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "minimize: parameter group %d: from=%lld to=%lld: it trains in updates [from, to), "
+                          "which must be some (to 0: no end)",
+                          i, (long long)p->from, (long long)p->to);
     if (!p->pattern && p->kinds) return true;
     if (!p->pattern || !*p->pattern || strlen(p->pattern) >= MINIMIZE_MAX_PATTERN ||
         strpbrk(p->pattern, " ;\""))
@@ -164,6 +169,8 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
     real_write(t, decay_scale);
     if (p->kinds) text_add(t, " kinds=");
     parameter_kinds_write(t, p->kinds, "+");
+    if (p->from) text_add(t, " from=%lld", (long long)p->from);
+    if (p->to) text_add(t, " to=%lld", (long long)p->to);
     return numbers_write(t, g, p, i);
 }
 

@@ -15,7 +15,8 @@ struct param_group {
     const op_attr *field[NUMBERS]; /* of minimize */
     double value[NUMBERS];
     double lr_scale, decay_scale;
-    unsigned kinds; /* 0: all */
+    unsigned kinds;   /* 0: all */
+    int64_t from, to; /* updates in which it trains; to 0: no end */
     const char *pattern;
     bool is_wild;
 };
@@ -42,8 +43,26 @@ static bool parse_kinds(const char **at, param_group *p) {
     return parameter_kinds_parse(at, &p->kinds);
 }
 
-/* Reads one "pattern lr_scale decay_scale kinds=... name=value..." and moves *at past it. Returns the
- * pattern's length, or -1. */
+/* Reads " from=10", a count of updates, if it is there. */
+static bool parse_count(const char **at, const char *word, int64_t *count) {
+    size_t n = strlen(word);
+    if (strncmp(*at, word, n)) return true;
+    const char *s = *at + n, *begin = s;
+    for (*count = 0; *s >= '0' && *s <= '9'; s++) {
+        if (*count > INT64_MAX / 10 - 1) return false;
+        *count = 10 * *count + (*s - '0');
+    }
+    *at = s;
+    return s > begin && *count > 0;
+}
+
+static bool parse_range(const char **at, param_group *p) {
+    if (!parse_count(at, " from=", &p->from) || !parse_count(at, " to=", &p->to)) return false;
+    return !p->to || p->to > p->from;
+}
+
+/* Reads one "pattern lr_scale decay_scale kinds=... from=1 to=2 name=value..." and moves *at past it. Returns
+ * the pattern's length, or -1. */
 static int parse_group(const char **at, param_group *p) {
     const char *s = *at;
     size_t n = strcspn(s, " ;");
@@ -53,7 +72,7 @@ static int parse_group(const char **at, param_group *p) {
     p->is_wild = n == 0 || memchr(s, '*', n) || memchr(s, ',', n);
     s += n + (s[n] == ' ');
     if (!real_parse(&s, &p->lr_scale) || *s++ != ' ' || !real_parse(&s, &p->decay_scale) ||
-        !parse_kinds(&s, p))
+        !parse_kinds(&s, p) || !parse_range(&s, p))
         return -1;
     while (*s == ' ')
         if (!parse_number(&s, p)) return -1;
@@ -66,7 +85,8 @@ const char *param_groups_broken(const char *text) {
     int wild = 0;
     for (const char *at = text; at && *at; wild += p.is_wild)
         if (parse_group(&at, &p) < 0)
-            return "groups must be 'pattern lr_scale decay_scale kinds=norm+bias name=number...;...'";
+            return "groups must be 'pattern lr_scale decay_scale kinds=norm+bias from=1 to=2 "
+                   "name=number...;...'";
     return wild <= MINIMIZE_MAX_WILD ? NULL : "groups: at most 1024 may have kinds or a '*'";
 }
 
@@ -150,8 +170,15 @@ double param_groups_apply(const param_groups *g, const weft_variable *v, minimiz
     return best ? best->lr_scale : 1;
 }
 
+bool param_groups_range(const param_groups *g, const weft_variable *v, int64_t *from, int64_t *to) {
+    const param_group *best = find(g, v);
+    *from = best ? best->from : 0;
+    *to = best ? best->to : 0;
+    return *from || *to;
+}
+
 bool param_groups_next(const char **at, const minimize_attrs *a, const optimizer_kind *kind,
-                       minimize_attrs *own, const char **unread) {
+                       minimize_attrs *own, const char **unread, bool *has_range) {
     param_group p;
     *own = *a;
     *unread = NULL;
@@ -159,5 +186,6 @@ bool param_groups_next(const char **at, const minimize_attrs *a, const optimizer
     for (int i = 0; i < p.n_numbers; i++)
         if (!optimizer_reads(kind, p.field[i]->name)) *unread = p.field[i]->name;
     apply_numbers(&p, own);
+    *has_range = p.from || p.to;
     return true;
 }

@@ -21,16 +21,16 @@ static void train_with_averages(weft_value *loss) {
 }
 
 int main(void) {
-    void (*const trains[])(weft_value * loss) = {train, train_long, train_in_groups, train_by_kinds,
-                                                 train_with_averages};
-    for (int i = 0; i < 5; i++) {
+    void (*const trains[])(weft_value * loss) = {train,          train_long,           train_in_groups,
+                                                 train_by_kinds, train_the_head_first, train_with_averages};
+    for (int i = 0; i < 6; i++) {
         weft_error error = {0};
         weft_model *m = build(trains[i]);
         weft_plan *plan = i < 3 && weft_save(m, "m.bin", &error) ? NULL : weft_compile(m, NULL, &error);
         if (!plan) return fprintf(stderr, "%s\n", error.text), 1;
         weft_store *store = weft_store_new(plan, 1, &error);
         weft_session *session = weft_session_open(plan, store, &error);
-        if (!session || (i == 4 && save_averages(session, "averages.safetensors", &error)))
+        if (!session || (i == 5 && save_averages(session, "averages.safetensors", &error)))
             return fprintf(stderr, "%s\n", error.text), 1;
         weft_session_close(session);
         weft_store_free(store);

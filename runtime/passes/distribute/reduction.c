@@ -99,14 +99,22 @@ static weft_value *subgraph_squares(program *p, weft_variable *const *list, int 
         collective_start(p, &weft_op_all_reduce, all, g, *g->path ? g->path : g->name, false));
 }
 
+/* A sum's chunks, or zeros where the parameter does not train in this update; trains NULL: it does. */
+static weft_value *chunks_that_train(weft_value *chunks, weft_value *trains) {
+    if (!chunks || !trains) return chunks;
+    weft_value *zero = weft_constant(chunks->node->graph, chunks->type.dtype, 0, NULL, 0);
+    return weft_where(trains, chunks, zero);
+}
+
 /* by_parameter[v] becomes parameter v's chunk sums, so that the norm does not depend on how buckets are cut.
  */
-static bool spread_chunks(weft_variable *const *list, int n, weft_value *all, weft_value **by_parameter) {
+static bool spread_chunks(weft_variable *const *list, int n, weft_value *all, weft_value *const *trains,
+                          weft_value **by_parameter) {
     int64_t at = 0;
     for (int s = 0; s < n; s++)
         for (int i = 0; i < list[s]->n_members; i++) {
             int64_t chunks = norm_chunks(type_elements(&list[s]->members[i]->type));
-            weft_value *v = weft_slice(all, 0, at, at + chunks);
+            weft_value *v = chunks_that_train(weft_slice(all, 0, at, at + chunks), trains[list[s]->index]);
             if (!v) return false;
             by_parameter[list[s]->members[i]->index] = v;
             at += chunks;
@@ -121,7 +129,8 @@ static int by_subgraph(const void *pa, const void *pb) {
 
 /* Sums subgraph by subgraph, then adds all parameters' chunks in the order of their indices. f64[], or NULL
  * after an error. */
-weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own) {
+weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own,
+                           weft_value *const *trains) {
     weft_model *m = p->graph->model;
     size_t variables = (size_t)m->n_variables;
     weft_value **parts = arena_new_array(&m->arena, variables + 1, sizeof *parts);
@@ -133,7 +142,7 @@ weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count,
     for (int i = 0, end; i < count; i = end) {
         for (end = i; end < count && list[end]->subgraph == list[i]->subgraph;) end++;
         weft_value *all = subgraph_squares(p, list + i, end - i, own);
-        if (!all || !spread_chunks(list + i, end - i, all, parts)) return NULL;
+        if (!all || !spread_chunks(list + i, end - i, all, trains, parts)) return NULL;
     }
     for (size_t i = 0; i < variables; i++)
         if (parts[i]) parts[n++] = parts[i];

@@ -6,6 +6,7 @@
  *      scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
  *      adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)      or a step of ops (built.c)
  *      renew(average, g, where(step' is 1, p, ema average + (1 - ema) p))       where averages are kept
+ * Where a group has a range of updates, its updates are skipped outside of it, by a scale of -1 or a `where`.
  * Where clip_value is asked for, gradients are clamped before that norm is taken.
  * In f16, loss_scale replaces clip_scale, and step grows by the number of steps that loss_scale did, 0 or 1.
  * With accumulation, the first micro-batch writes its buckets to the store's gradient buffers, later ones are
@@ -112,7 +113,7 @@ static bool scale_begin(program *p, const minimize_attrs *a, const optimizer_ent
 static bool product_begin(program *p, const minimize_attrs *a, const optimizer_entry *o, step_values *out) {
     if (!o->product) return true;
     weft_value *before = variable_value(p->graph, o->product);
-    weft_value *next = weft_mul(before, update_product(out->step, a));
+    weft_value *next = weft_mul(before, update_product(out->step, out->momentum, a));
     if (out->done) next = weft_where(weft_cast(out->done, WEFT_BOOL), next, before);
     out->product =
         next ? node_value(p->graph, &weft_op_assign, 1, &next, &(variable_attrs){o->product->path}) : NULL;
@@ -172,20 +173,51 @@ typedef struct expansion {
     weft_variable **buckets; /* the trained ones, in the order in which the backward finishes them */
     weft_value **flat;       /* the bucket's gradients; once finished, their sum over ranks */
     weft_value **own;        /* the gradients that this rank updates by; NULL: no range */
+    /* by bucket, bool[]: whether this update is one in which its group trains; NULL: it always is */
+    weft_value **trains;
     step_values v;
 } expansion;
+
+/* Whether this update, number `before`, is in the range of the bucket's group. */
+static bool find_range(expansion *e, weft_variable *s) {
+    weft_graph *g = e->p->graph;
+    int64_t from, to;
+    if (!param_groups_range(&e->groups, s->members[0], &from, &to)) return true;
+    weft_value *before = variable_value(g, e->o->step), **trains = &e->trains[s->index];
+    if (from) *trains = weft_greater_equal(before, weft_constant(g, WEFT_F64, 0, NULL, (double)from));
+    weft_value *end = to ? weft_constant(g, WEFT_F64, 0, NULL, (double)to) : NULL;
+    weft_value *is_before = to ? weft_less(before, end) : NULL;
+    if (to) *trains = from ? weft_logical_and(*trains, is_before) : is_before;
+    return *trains != NULL;
+}
+
+/* The numbers of a bucket's update: outside of its range it is skipped, and its steps count from there. */
+static bool in_range(const expansion *e, const weft_variable *s, step_values *v) {
+    weft_graph *g = e->p->graph;
+    weft_value *trains = e->trains[s->index];
+    int64_t from, to;
+    *v = e->v;
+    if (!trains) return true;
+    weft_value *done = weft_cast(trains, WEFT_F64), *skip = weft_constant(g, WEFT_F64, 0, NULL, -1);
+    weft_value *scale = v->scale ? v->scale : weft_constant(g, WEFT_F64, 0, NULL, 1);
+    param_groups_range(&e->groups, s->members[0], &from, &to);
+    v->done = v->done ? weft_mul(v->done, done) : done;
+    v->scale = weft_where(trains, scale, skip);
+    if (from) v->step = weft_offset(v->step, -(double)from);
+    return v->done && v->scale && v->step;
+}
 
 /* Updates `over`, the bucket or this rank's range of it, by `gradient`. Returns the updated values. */
 static weft_value *update(const expansion *e, const weft_variable *s, weft_variable *over,
                           weft_value *gradient) {
     weft_graph *g = e->p->graph;
     const minimize_attrs *a = e->a;
-    step_values v = e->v;
+    step_values v;
     const optimizer_kind *kind = optimizer_find(g->model, a->type);
     minimize_attrs own = *a;
     double lr_scale = param_groups_apply(&e->groups, s->members[0], &own);
-    if (optimizer_is_built(a, kind))
-        return update_built(e->p, e->o, s, over, gradient, &own, lr_scale, &e->v);
+    if (!in_range(e, s, &v)) return NULL;
+    if (optimizer_is_built(a, kind)) return update_built(e->p, e->o, s, over, gradient, &own, lr_scale, &v);
     weft_value *in[OPTIMIZER_SLOTS + 7] = {variable_value(g, over), gradient};
     int n = 2;
     _Alignas(16) char attrs[256] = {0};
@@ -275,7 +307,7 @@ static bool find_trained(expansion *e) {
 }
 
 static weft_value *norm_of(const expansion *e) {
-    return reduction_norm(e->p, e->buckets, e->n_buckets, e->own);
+    return reduction_norm(e->p, e->buckets, e->n_buckets, e->own, e->trains);
 }
 
 /* The factor that all updates wait for, where there is one. */
@@ -297,6 +329,7 @@ static bool expand_in(expansion *e) {
     if (!find_trained(e)) return true;
     if (!for_buckets(e, gather)) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
+    if (!for_buckets(e, find_range)) return false;
     return clip_begin(e) && step_begin(p, e->a, e->o, &e->v) && apply_all(e);
 }
 
@@ -312,9 +345,10 @@ static bool expand(program *p, weft_node *n) {
     e.is_trained = mem_new_array(env, e.room, sizeof *e.is_trained);
     e.flat = mem_new_array(env, e.room, sizeof *e.flat);
     e.own = mem_new_array(env, e.room, sizeof *e.own);
+    e.trains = mem_new_array(env, e.room, sizeof *e.trains);
     e.buckets = mem_new_array(env, e.room, sizeof *e.buckets);
     bool has_groups = param_groups_open(&e.groups, env, e.a->groups);
-    bool has_memory = has_groups && e.gradient && e.is_trained && e.flat && e.own && e.buckets;
+    bool has_memory = has_groups && e.gradient && e.is_trained && e.flat && e.own && e.trains && e.buckets;
     if (!has_memory) model_fail(m, p->graph, WEFT_MEMORY, "optimizer: out of memory");
     bool good = has_memory && expand_in(&e);
     if (has_groups) param_groups_close(&e.groups);
@@ -322,6 +356,7 @@ static bool expand(program *p, weft_node *n) {
     mem_free(env, e.is_trained, e.room * sizeof *e.is_trained);
     mem_free(env, e.flat, e.room * sizeof *e.flat);
     mem_free(env, e.own, e.room * sizeof *e.own);
+    mem_free(env, e.trains, e.room * sizeof *e.trains);
     mem_free(env, e.buckets, e.room * sizeof *e.buckets);
     return good;
 }

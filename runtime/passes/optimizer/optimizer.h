@@ -54,8 +54,10 @@ bool reduction_own(program *p, const weft_variable *s, weft_value *finished, wef
 /* parts[n] joined along axis 0, by as many concats as that takes (each has at most 32 operands). Overwrites
  * parts. */
 weft_value *values_join(weft_value **parts, int n);
-/* The norm of all gradients of buckets[0 .. count); own[] is by index of a bucket. */
-weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own);
+/* The norm of all gradients of buckets[0 .. count), but of those whose trains[], bool[], is false (NULL: none
+ * is); own[] and trains[] are by index of a bucket. */
+weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own,
+                           weft_value *const *trains);
 /* Sends updated ranges to all ranks. `after` is what must be done before: the update, or on a rank without a
  * range the wait that the update would have read. */
 bool reduction_return(program *p, const weft_variable *s, weft_value *after, weft_value *scale);
