@@ -66,6 +66,14 @@ TEST(a_skipped_step_is_skipped_there_too) {
     check(&(weft_optimizer){.type = "normed"}, WEFT_F16, 1e-2);
 }
 
+TEST(groups_freeze_and_averages_follow_there_too) {
+    static const weft_param_group late = {"*bias", .from = 1, .to = 3};
+    weft_optimizer o = {.type = "adam", .ema = 0.9, .clip_norm = 0.1, .n_groups = 1, .groups = &late};
+    check(&o, WEFT_F16, 1e-2);
+    o.type = "lamb";
+    check(&o, WEFT_F32, 1e-4);
+}
+
 GPU_SUITE("optimizers on a GPU",
-          {T(every_optimizer_trains_as_on_the_cpu), T(optimizers_of_ones_own_train_as_on_the_cpu),
-           T(a_skipped_step_is_skipped_there_too)})
+          {T(groups_freeze_and_averages_follow_there_too), T(every_optimizer_trains_as_on_the_cpu),
+           T(optimizers_of_ones_own_train_as_on_the_cpu), T(a_skipped_step_is_skipped_there_too)})
