@@ -31,7 +31,7 @@ void interval_restart(interval *i, const weft_progress *p) {
     i->seconds = p->seconds;
 }
 
-static void give(log_values *into, const char *name, double value) {
+static void add_value(log_values *into, const char *name, double value) {
     if (into->n == LOG_MOST) return;
     snprintf(into->list[into->n].name, LOG_NAME, "%s", name);
     into->list[into->n++].value = value;
@@ -39,7 +39,7 @@ static void give(log_values *into, const char *name, double value) {
 
 void interval_means(const interval *i, log_values *into) {
     for (int k = 0; k < i->n; k++)
-        if (i->weights[k] > 0) give(into, i->names[k], i->sums[k] / i->weights[k]);
+        if (i->weights[k] > 0) add_value(into, i->names[k], i->sums[k] / i->weights[k]);
 }
 
 void interval_rates(const interval *i, const weft_trainer *t, log_values *into) {
@@ -50,15 +50,15 @@ void interval_rates(const interval *i, const weft_trainer *t, log_values *into) 
     for (int k = 0; weft_plan_lr(t->plan, t->store, k, &optimizer, &lr); k++) {
         char name[LOG_NAME] = "lr";
         if (!is_one) snprintf(name, sizeof name, "lr/%s", optimizer);
-        give(into, name, lr);
+        add_value(into, name, lr);
     }
     if (seconds > 0 && p->samples > i->samples)
-        give(into, "samples_per_second", (double)(p->samples - i->samples) / seconds);
-    give(into, "memory_mib", (double)weft_plan_memory(t->plan).total / (1 << 20));
+        add_value(into, "samples_per_second", (double)(p->samples - i->samples) / seconds);
+    add_value(into, "memory_mib", (double)weft_plan_memory(t->plan).total / (1 << 20));
 }
 
 static void add_all(log_values *into, const weft_metrics *m) {
-    for (int k = 0; k < m->n; k++) give(into, m->list[k].name, m->list[k].value);
+    for (int k = 0; k < m->n; k++) add_value(into, m->list[k].name, m->list[k].value);
 }
 
 bool interval_line(interval *i, const weft_trainer *t, weft_point point, const char **phase,
