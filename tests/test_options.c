@@ -13,13 +13,22 @@
 #include "tools/graphtool/cmd/list.h"
 #undef X
 
-static const char *const own[] = {"--output", "--log", "--json", "--profile", "--launcher", "--help"};
+static const char *const own[] = {"--output", "--log",     "--csv",      "--tensorboard", "--work-dir",
+                                  "--json",   "--profile", "--launcher", "--help"};
 
 /* A value that the option takes; none is a default. */
 static const char *value_for(const char *name, const char *argument) {
-    static const char *const words[][2] = {{"--isa", "sse2"},      {"--dtype", "bf16"}, {"--device", "cpu"},
-                                           {"--shard", "flat"},    {"--comm", "mpi"},   {"--reduce", "fast"},
-                                           {"--launcher", "slurm"}};
+    static const char *const words[][2] = {{"--isa", "sse2"},
+                                           {"--dtype", "bf16"},
+                                           {"--device", "cpu"},
+                                           {"--shard", "flat"},
+                                           {"--comm", "mpi"},
+                                           {"--reduce", "fast"},
+                                           {"--launcher", "slurm"},
+                                           {"--val-every", "2"},
+                                           {"--best", "loss"},
+                                           {"--early-stop", "loss"},
+                                           {"--optimizer", "adam:beta1=0.5"}};
     static const char *const numbers[] = {"N", "K", "T", "R", "STAGE", "SECONDS", "RATE", "MIB"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i][0], name) == 0) return words[i][1];
@@ -28,6 +37,7 @@ static const char *value_for(const char *name, const char *argument) {
     if (strcmp(argument, "NAME=FILE") == 0) return "image=here";
     if (strcmp(argument, "PATH:FIELDS") == 0) return "net:zero=1";
     if (strcmp(argument, "FROM:TO") == 0) return "module.:";
+    if (strcmp(argument, "PATH:TYPE") == 0) return "net:bf16";
     return strcmp(argument, "FILE") == 0 ? "options.file" : "word";
 }
 
@@ -35,13 +45,13 @@ static const char *value_for(const char *name, const char *argument) {
  * added here; --weights, with which others have none, on demand. */
 static bool parse(const command *c, char *word, bool needs_weights, options *o) {
     static char model[] = "options.model", cuda[] = "--device=cuda", output[] = "--output=out",
-                data[] = "--data=i=f", weights[] = "--weights=options.file";
-    static char *const beside[] = {cuda, output, data};
-    char *argv[8] = {(char *)(uintptr_t)c->name, model, word};
+                data[] = "--data=i=f", val[] = "--val-data=i=f", weights[] = "--weights=options.file";
+    static char *const beside[] = {cuda, output, data, val};
+    char *argv[9] = {(char *)(uintptr_t)c->name, model, word};
     int n = word ? 3 : 2;
     if (needs_weights) argv[n++] = weights;
-    for (int i = 0; i < (c == &command_train ? 3 : 1); i++) {
-        bool is_list = beside[i] == data; /* others may be given once */
+    for (int i = 0; i < (c == &command_train ? 4 : 1); i++) {
+        bool is_list = beside[i] == data || beside[i] == val; /* others may be given once */
         size_t name = strcspn(beside[i], "=");
         if (is_list || !word || strncmp(word, beside[i], name + 1)) argv[n++] = beside[i];
     }
@@ -72,12 +82,14 @@ static bool is_own(const char *name) {
     return false;
 }
 
-/* One line of --help: "  -s, --seed=N   ..." */
+/* One line of --help: "  -s, --seed=N   ..."; text begins in the first column. */
 static int check_line(const command *c, const char *line) {
     char name[40], argument[40] = "", option[120], list[400], want[60];
     options with, without;
     const char *dashes = strstr(line, "--");
-    if (!dashes || dashes - line > 8 || sscanf(dashes, "%39[a-z0-9-]=%39s", name, argument) < 1) return 0;
+    if (!dashes || line[0] != ' ' || dashes - line > 8 ||
+        sscanf(dashes, "%39[a-z0-9-]=%39s", name, argument) < 1)
+        return 0;
     if (strcmp(name, "--help") == 0) return 0;
     snprintf(option, sizeof option, "%s%s%s", name, *argument ? "=" : "",
              *argument ? value_for(name, argument) : "");
@@ -106,8 +118,8 @@ static void write_files(void) {
     static bool goes;
     if (!goes) atexit(remove_files);
     goes = true;
-    write_text("options.file", "weights");
-    write_text("options.other", "weights");
+    write_text("options.file", "{}"); /* as JSON for --config, too */
+    write_text("options.other", "{}");
     write_text("options.model", "model");
 }
 
@@ -133,10 +145,10 @@ TEST(files_are_compared_by_what_they_hold) {
     NEED(parse(&command_eval, x, false, &a) && parse(&command_eval, y, false, &b));
     differences(&a, &b, list);
     CHECK_TEXT(list, "");
-    write_text("options.other", "weightS");
+    write_text("options.other", "[]");
     differences(&a, &b, list);
     CHECK_TEXT(list, "--weights ");
-    write_text("options.other", "weights and more");
+    write_text("options.other", "{} and more");
     differences(&a, &b, list);
     CHECK_TEXT(list, "--weights ");
 }

@@ -508,7 +508,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(volume_no_depth,   weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {0, 2, 2}}), "avg_pool3d: kernel[0]=0: it must be 1 to") \
     X(volume_short,      weft_max_pool3d(F32(2, 3, 4, 5, 6), &(weft_pool){.kernel = {2, 9, 2}}), "max_pool3d: f32[2,3,4,5,6]: axis 3 with pad 0") \
     X(volume_stride,     weft_max_pool3d(F32(2, 3, 4, 5, 6), &(weft_pool){.kernel = {2, 2, 2}, .stride = {-1, 1, 1}}), "max_pool3d: stride[0]=-1: it must be 0 to") \
-    X(volume_parts,      weft_adaptive_avg_pool3d(F32(2, 3, 4, 4, 4), 0, 2, 2), "size[0]=0")                           \
+    X(volume_parts,      weft_adaptive_avg_pool3d(F32(2, 3, 4, 4, 4), 0, 2, 2), "adaptive_avg_pool3d: a size of 0 x 2 x 2") \
     X(line_of_image,     weft_conv1d(k->image, &(weft_conv){.out = 4, .kernel = 3}, "c"), "conv1d: x is f32[2,4,6,6]: it must be [N, C, L]") \
     X(line_hw,           LINE(.out = 4, .kernel_hw = {1, 3}),       "conv1d: kernel_hw: a line has one axis")          \
     X(line_defaults,     LINE(.out = 4, .kernel = 3),               NULL)                                              \
@@ -552,7 +552,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(conv_form,         CONV(.out = 2, .kernel = 1, .parametrization = (weft_parametrization)-1), "parametrization=-1") \
     X(linear_biases,     weft_linear_with(k->x, 2, "l", &(weft_linear_options){.no_bias = true, .bias = &ones}),       \
                          "linear: no_bias, and an initializer for the bias")                                           \
-    X(linear_no_name,    weft_linear(k->x, 2, NULL),                "scope name ''")                                   \
+    X(linear_no_name,    weft_linear(k->x, 2, NULL),                "a layer or a scope needs a name")                                   \
     X(norm_weight,         NORM(.weight = &ones),                     NULL)                                            \
     X(norm_defaults,     NORM(0),                                   NULL)                                              \
     X(norm_eps,          NORM(.eps = -1),                           "batch_norm: eps=-1: it must be from 0")           \
@@ -675,7 +675,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(scope_open,        weft_scope_enter(k->x, "left"),            "graph train: scope 'left' is still open")         \
     X(scope_twice_left,  weft_scope_leave(k->g),                    "graph train: weft_scope_leave without a scope")   \
     X(scope_name,        weft_scope_enter(k->x, "a/b"),             "scope name 'a/b'")                                \
-    X(scope_no_name,     weft_scope_enter(k->x, NULL),              "scope name ''")                                   \
+    X(scope_no_name,     weft_scope_enter(k->x, NULL),              "a layer or a scope needs a name")                                   \
     /* subgraphs */                                                                                                    \
     X(ddp_flags,           DDP(.broadcast_buffers = true, .find_unused_parameters = true, .sync_batch_norm = true), NULL)\
     X(ddp_defaults,      weft_ddp(k->m, "net", NULL),               NULL)                                              \

@@ -44,7 +44,8 @@ typedef struct weft_param_group {
     /** These parameters train in the optimizer's updates [from, to), counted from 0; to 0: to the end.
      * Outside of them neither they nor their state change, and norms of clip_norm leave their gradients out,
      * as in PyTorch where .grad is None; their own step counts from `from`. Schedules go on. */
-    int64_t from, to;
+    int64_t from;
+    int64_t to; /**< see `from` */
 } weft_param_group;
 
 /** An optimizer by name, with PyTorch's arguments and defaults. In number fields 0 means the default written
