@@ -100,6 +100,8 @@ static int check_line(const command *c, const char *line) {
     snprintf(want, sizeof want, "%s ", name);
     CHECK_SAYS(strcmp(list, is_own(name) ? "" : want) == 0, "graphtool %s %s: '%s' differs", c->name, option,
                list);
+    options_free(&with);
+    options_free(&without);
     return 1;
 }
 
