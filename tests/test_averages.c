@@ -145,6 +145,94 @@ TEST(averages_are_read_and_never_trained) {
     kit_close(&plain);
 }
 
+/* ---- where an average begins ---- */
+
+/* Graphs "a" and "b" train the parameter of their name by one optimizer: each run moves it by -0.1. */
+static kit kit_shared(double ema) {
+    static const char *const names[] = {"a", "b"};
+    kit k = {.m = weft_model_new("shared")};
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(k.m, names[i], WEFT_TRAIN);
+        weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(N));
+        weft_value *p = weft_parameter(x, names[i], WEFT_SHAPE(N), (weft_init){WEFT_INIT_CONSTANT, 1, 0});
+        weft_minimize(weft_sum(weft_mul(p, x), 0, NULL, false), names[i],
+                      &(weft_optimizer){.type = "sgd", .name = "both", .lr = 0.1, .ema = ema});
+    }
+    k.plan = weft_compile(k.m, &(weft_compile_options){.verify = true}, &k.e);
+    k.store = k.plan ? weft_store_new(k.plan, 1, &k.e) : NULL;
+    CHECK_SAYS(k.store != NULL, "%s", k.e.text);
+    return k;
+}
+
+static void shared_run(kit *k, const char *graph, int times) {
+    static const float ones[N] = {1, 1, 1, 1, 1};
+    if (!k->s) k->s = weft_session_open(k->plan, k->store, &k->e);
+    for (int i = 0; i < times; i++)
+        CHECK_SAYS(!weft_run(k->s, graph, &(weft_feed){"x", ones, sizeof ones}, 1, NULL, 0, &k->e), "%s",
+                   k->e.text);
+}
+
+/* The averages of a and b, and afterwards the parameters. */
+static void check_shared(kit *k, const float averages[2], const float parameters[2]) {
+    for (int on = 1; on >= 0; on--) {
+        const float *want = on ? averages : parameters;
+        CHECK_SAYS(!weft_use_averages(k->s, on, &k->e), "%s", k->e.text);
+        for (int i = 0; i < 2; i++) {
+            float got[N] = {0};
+            CHECK(!weft_store_get(k->store, i ? "b" : "a", got, sizeof got, &k->e));
+            CHECK_SAYS(fabsf(got[0] - want[i]) < 1e-6f && fabsf(got[N - 1] - want[i]) < 1e-6f,
+                       "%s %c is %g, not %g", on ? "average" : "parameter", "ab"[i], (double)got[0],
+                       (double)want[i]);
+        }
+    }
+}
+
+TEST(averages_begin_with_the_first_update_of_their_own_parameter) {
+    kit k = kit_shared(0.75);
+    shared_run(&k, "a", 1);
+    check_shared(&k, (float[]){0.9f, 1}, (float[]){0.9f, 1});
+    shared_run(&k, "b", 1);
+    check_shared(&k, (float[]){0.9f, 0.9f}, (float[]){0.9f, 0.9f});
+    shared_run(&k, "a", 1);
+    check_shared(&k, (float[]){0.875f, 0.9f}, (float[]){0.8f, 0.9f});
+    kit_close(&k);
+}
+
+/* Files go from a training without averages to one with them, and back. */
+TEST(a_training_goes_on_with_or_without_the_averages_of_its_file) {
+    char path[] = "/tmp/weft_averages_XXXXXX";
+    int file = mkstemp(path);
+    if (CHECK(file >= 0)) close(file);
+    kit k[4]; /* without, with, with, and without */
+    for (int i = 0; i < 4; i++) {
+        k[i] = kit_shared(i == 1 || i == 2 ? 0.75 : 0);
+        if (i) CHECK_SAYS(!weft_weights_load(k[i].store, path, &k[i].e), "%s", k[i].e.text);
+        shared_run(&k[i], "a", 2);
+        CHECK_SAYS(!weft_session_save(k[i].s, path, true, &k[i].e), "%s", k[i].e.text);
+    }
+    check_shared(&k[1], (float[]){0.675f, 1}, (float[]){0.6f, 1}); /* 0.7, then 0.6 */
+    check_shared(&k[2], (float[]){0.5734375f, 1}, (float[]){0.4f, 1});
+    float last[N] = {0};
+    CHECK(!weft_store_get(k[3].store, "a", last, sizeof last, &k[3].e) && fabsf(last[0] - 0.2f) < 1e-6f);
+    for (int i = 0; i < 4; i++) kit_close(&k[i]);
+    unlink(path);
+}
+
+TEST(what_averages_stand_for_is_not_set) {
+    float ones[N] = {1, 1, 1, 1, 1};
+    double step = 7;
+    kit k = kit_shared(0.75);
+    shared_run(&k, "a", 1);
+    CHECK(!weft_use_averages(k.s, true, &k.e));
+    CHECK(weft_store_set(k.store, "a", ones, sizeof ones, &k.e) == WEFT_ORDER);
+    CHECK_HOLDS(k.e.text, "a: averages are in the place of parameters: call weft_use_averages");
+    CHECK(weft_store_set(k.store, "optimizer.both/a/ema", ones, sizeof ones, &k.e) == WEFT_ORDER);
+    CHECK(!weft_store_set(k.store, "optimizer.both/step", &step, sizeof step, &k.e));
+    CHECK(!weft_use_averages(k.s, false, &k.e));
+    CHECK(!weft_store_set(k.store, "a", ones, sizeof ones, &k.e));
+    kit_close(&k);
+}
+
 TEST(a_parameter_has_one_average) {
     weft_error e = {0};
     weft_model *m = pair(&rows[0]);
@@ -217,4 +305,6 @@ TEST(ranks_have_the_averages_of_one) {
 
 SUITE("averages",
       {T(averages_are_those_of_pytorch_and_come_and_go_to_the_bit), T(averages_are_read_and_never_trained),
+       T(averages_begin_with_the_first_update_of_their_own_parameter),
+       T(a_training_goes_on_with_or_without_the_averages_of_its_file), T(what_averages_stand_for_is_not_set),
        T(a_parameter_has_one_average), T(ranks_have_the_averages_of_one)})

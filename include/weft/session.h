@@ -35,7 +35,8 @@ WEFT_API void weft_store_free(weft_store *store);
  * among ranks: call weft_sync() first. */
 WEFT_API weft_status weft_store_get(const weft_store *store, const char *path, void *into, size_t bytes,
                                     weft_error *error);
-/** Copies a parameter or state into the store; otherwise as weft_store_get(). */
+/** Copies a parameter or state into the store; otherwise as weft_store_get(). Parameters are WEFT_ORDER, too,
+ * while averages are in their place: weft_use_averages(). */
 WEFT_API weft_status weft_store_set(weft_store *store, const char *path, const void *from, size_t bytes,
                                     weft_error *error);
 /** Path of value 0, 1, ... in a fixed order; NULL past the end. The store owns the text. */
@@ -91,11 +92,11 @@ WEFT_API weft_status weft_cuda_select(int index, weft_error *error);
 WEFT_API weft_status weft_sync(weft_session *session, weft_error *error);
 /** Puts the averages that optimizers keep (weft_optimizer.ema) in the place of their parameters (on), or the
  * parameters back into theirs: so every session on the store evaluates averages, weft_store_get() gives them
- * and a file without training state has them. Before an optimizer's first update its parameters are their own
- * averages. Where they are in place already nothing happens. While averages are in place graphs that train or
- * assign to parameters, files with training state, and loading are WEFT_ORDER. WEFT_NAME where no optimizer
- * keeps averages. In a world all ranks call it at the same place among their runs; after another error than
- * these the store is not to be used. */
+ * and a file without training state has them. A parameter whose average has not begun, or which is NaN,
+ * stays. Where they are in place already nothing happens. While averages are in place graphs that train or
+ * assign to parameters, files with training state, loading, and weft_store_set() of parameters are
+ * WEFT_ORDER. WEFT_NAME where no optimizer keeps averages. In a world all ranks call it at the same place
+ * among their runs; after another error than these the store is not to be used. */
 WEFT_API weft_status weft_use_averages(weft_session *session, bool on, weft_error *error);
 /** @} */
 

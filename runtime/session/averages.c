@@ -4,7 +4,7 @@
  * the averages of its range: it exchanges those, and then the ranks gather the whole parameter. */
 #include "runtime/session/state.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 enum { PIECE = 1 << 18 /* elements that are exchanged, or gathered, at once */ };
@@ -16,16 +16,15 @@ typedef struct exchange {
     weft_error *error;
 } exchange;
 
-/* Whether updates have moved the optimizer's averages: before, parameters are their own. */
-static weft_status has_moved(const weft_store *store, const store_part *average, bool *answer,
-                             weft_error *error) {
-    char path[1400];
-    double step;
-    size_t name = strlen(average->path) - strlen(average->parameter) - strlen("//" AVERAGE_NAME);
-    snprintf(path, sizeof path, "%.*s/step", (int)name, average->path);
-    weft_status status = weft_store_get(store, path, &step, sizeof step, error);
-    *answer = step >= 1;
-    return status;
+/* An average that has not begun is NaN: its parameter stays. A parameter that is NaN stays, too, so that the
+ * way back exchanges the same elements. */
+static void exchange_numbers(float *averages, float *parameters, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        float average = averages[i];
+        if (isnan(average) || isnan(parameters[i])) continue;
+        averages[i] = parameters[i];
+        parameters[i] = average;
+    }
 }
 
 /* Exchanges this rank's range of an average with the parameter's. */
@@ -37,8 +36,9 @@ static weft_status exchange_own(const exchange *x, const store_part *average, co
         size_t bytes = (size_t)(average->end - at < PIECE ? average->end - at : PIECE) * sizeof(float);
         status = store_read(store, average, first, x->own, bytes, x->error);
         if (!status) status = store_read(store, parameter, of, x->other, bytes, x->error);
-        if (!status) status = store_write(store, average, first, x->other, bytes, x->error);
-        if (!status) status = store_write(store, parameter, of, x->own, bytes, x->error);
+        if (!status) exchange_numbers(x->own, x->other, bytes / sizeof(float));
+        if (!status) status = store_write(store, average, first, x->own, bytes, x->error);
+        if (!status) status = store_write(store, parameter, of, x->other, bytes, x->error);
     }
     return status;
 }
@@ -80,9 +80,7 @@ static weft_status exchange_all(const exchange *x) {
     const store_part *average;
     weft_status status = WEFT_OK;
     for (int i = 0; !status && (average = store_part_at(store, i)); i++) {
-        bool has = false;
-        if (!part_is_average(average) || (status = has_moved(store, average, &has, x->error)) || !has)
-            continue;
+        if (!part_is_average(average)) continue;
         const store_part *parameter = store_part_of(store, average->parameter);
         status = exchange_own(x, average, parameter);
         if (!status && average->cut && x->session->comm) status = gather_average(x, average, parameter);

@@ -352,6 +352,8 @@ weft_status weft_store_set(weft_store *s, const char *path, const void *from, si
         return error_set(error, WEFT_ARGUMENT, "store: %s: there is nothing to copy (NULL)", SHOW(path));
     const store_part *e = expect(s, path, bytes, error ? error : &own);
     if (!e) return error ? error->status : own.status;
+    if (e->parameter && store_has_parameter(s, e->parameter) && store_check_parameters(s, e->path, error))
+        return WEFT_ORDER;
     if (is_number(e)) {
         double value;
         memcpy(&value, from, sizeof value);

@@ -117,11 +117,14 @@ static bool ends_in(const char *name, const char *part) {
 
 /* Names in a file that may be unknown to the store: torch's batch norm counts batches, which nothing here
  * reads; optimizer state, where the store has no optimizer (a plan of `predict` alone); f16's loss scale,
- * where the store trains in another type; the epoch, where no schedule counts epochs. */
+ * where the store trains in another type; the epoch, where no schedule counts epochs; averages, where the
+ * store keeps none. */
 static bool is_left_aside(const weights *w, const char *name) {
     if (ends_in(name, "num_batches_tracked")) return true;
     if (!is_training(name)) return false;
-    if (ends_in(name, "epoch") || ends_in(name, "loss_scale") || ends_in(name, "good_steps")) return true;
+    static const char *const optional[] = {"epoch", "loss_scale", "good_steps", AVERAGE_NAME};
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+        if (ends_in(name, optional[i])) return true;
     for (int i = 0; i < w->n; i++)
         if (is_training(w->list[i].part->path)) return false;
     return true;

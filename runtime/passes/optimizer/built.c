@@ -144,7 +144,6 @@ bool update_average(program *p, const optimizer_entry *o, const weft_variable *s
     weft_graph *g = p->graph;
     weft_variable *state = optimizer_slot_of(p->plan, o, s, SLOT_AVERAGE);
     if (!state) return true;
-    weft_value *old = variable_value(g, state), *one = weft_constant(g, WEFT_F64, 0, NULL, 1);
-    weft_value *is_first = weft_equal(v->step, one), *next = moved(old, updated, ema);
-    return renewed(g, old, gradient, weft_where(is_first, updated, next), v) != NULL;
+    weft_value *old = variable_value(g, state), *next = moved(old, updated, ema);
+    return renewed(g, old, gradient, weft_where(weft_isnan(old), updated, next), v) != NULL;
 }

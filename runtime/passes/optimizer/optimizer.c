@@ -5,7 +5,7 @@
  *      g     = bucket(gradients of the bucket's members)       one flat buffer for each bucket
  *      scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
  *      adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)      or a step of ops (built.c)
- *      renew(average, g, where(step' is 1, p, ema average + (1 - ema) p))       where averages are kept
+ *      renew(average, g, where(average is NaN, p, ema average + (1 - ema) p))       where averages are kept
  * Where a group has a range of updates, its updates are skipped outside of it, by a scale of -1 or a `where`.
  * Where clip_value is asked for, gradients are clamped before that norm is taken.
  * In f16, loss_scale replaces clip_scale, and step grows by the number of steps that loss_scale did, 0 or 1.

@@ -35,8 +35,8 @@ weft_value *update_built(program *p, const optimizer_entry *o, const weft_variab
                          weft_value *gradient, const minimize_attrs *a, double lr_scale,
                          const step_values *v);
 
-/* The average of the updated values of a range, where the optimizer keeps one (weft_optimizer.ema). The first
- * step copies them. False after an error. */
+/* The average of the updated values of a range, where the optimizer keeps one (weft_optimizer.ema). It is
+ * NaN until it begins, with a copy. False after an error. */
 bool update_average(program *p, const optimizer_entry *o, const weft_variable *s, weft_value *gradient,
                     weft_value *updated, double ema, const step_values *v);
 

@@ -8,6 +8,7 @@
 #include "graph/core/schedule.h"
 #include "ops/optimizer/update.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,7 +154,7 @@ static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t varia
 static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
-    static const optimizer_slot_kind average = {.name = AVERAGE_NAME};
+    static const optimizer_slot_kind average = {.name = AVERAGE_NAME, .initial = (double)NAN};
     const optimizer_kind *kind = optimizer_find(m, a->type);
     if (!optimizer_is_elementwise(&plan->env, kind, a, &o->is_elementwise))
         return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
