@@ -783,16 +783,105 @@ TEST(validations_and_tests_read_averages_where_there_are_any) {
     CHECK(stores_equal(weft_trainer_store(t[0]), weft_trainer_store(t[1])));
     CHECK(!weft_use_averages(weft_trainer_session(t[1], &e), true, &e));
     CHECK(!weft_trainer_validate(t[1], &by_hand, &e) && weft_metrics_get(&by_hand, "loss") == averaged);
-    double first[2];
-    for (int i = 0; i < 2; i++) {
-        CHECK_SAYS(!weft_trainer_val_step(t[i], &step, &e), "%s", e.text);
-        first[i] = weft_metrics_get(&step, "loss");
-    }
-    CHECK(first[0] == first[1]);
-    CHECK(!weft_use_averages(weft_trainer_session(t[1], &e), false, &e));
+    /* what is in place stays, and is what a step reads */
+    CHECK(!weft_use_averages(weft_trainer_session(t[0], &e), true, &e));
+    CHECK(!weft_trainer_validate(t[0], &by_hand, &e) && weft_metrics_get(&by_hand, "loss") == averaged);
+    double first[2][2];
+    for (int on = 1; on >= 0; on--)
+        for (int i = 0; i < 2; i++) {
+            CHECK(weft_uses_averages(weft_trainer_store(t[i])));
+            if (!on) CHECK(!weft_use_averages(weft_trainer_session(t[i], &e), false, &e));
+            CHECK_SAYS(!weft_trainer_val_step(t[i], &step, &e), "%s", e.text);
+            first[on][i] = weft_metrics_get(&step, "loss");
+            while (step.samples && !weft_trainer_val_step(t[i], &step, &e)) continue;
+        }
+    CHECK(first[0][0] == first[0][1] && first[1][0] == first[1][1] && first[0][0] != first[1][0]);
     CHECK(stores_equal(weft_trainer_store(t[0]), weft_trainer_store(t[1])));
     for (int i = 0; i < 2; i++) weft_trainer_free(t[i]);
     weft_model_free(m);
+}
+
+/* What the validations of a training measured is what its files, loaded for an evaluation, give. */
+TEST(files_of_the_best_weights_give_what_was_measured) {
+    for (int state = 0; state < 2; state++) {
+        char path[] = "/tmp/weft_trainer_XXXXXX";
+        int file = mkstemp(path);
+        if (CHECK(file >= 0)) close(file);
+        weft_error e = {0};
+        weft_metrics again = {0};
+        weft_hook best = weft_hook_best(&(weft_best){"loss", .path = path, .optimizer_state = state});
+        weft_model *m = build_with(0.95);
+        weft_trainer *t =
+            trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 1, .hooks = &best});
+        CHECK_SAYS(!weft_trainer_fit(t, &e), "%s", e.text);
+        CHECK(!weft_uses_averages(weft_trainer_store(t)));
+        double measured = weft_metrics_get(&weft_trainer_progress(t)->val, "loss");
+        weft_trainer *reads = trainer_of(m, &(weft_trainer_options){.compile.graph = "val", .val = DATA});
+        CHECK_SAYS(!weft_weights_load(weft_trainer_store(reads), path, &e), "%s", e.text);
+        CHECK_SAYS(!weft_trainer_validate(reads, &again, &e), "%s", e.text);
+        CHECK_SAYS(weft_metrics_get(&again, "loss") == measured, "%g, not %g",
+                   weft_metrics_get(&again, "loss"), measured);
+        weft_trainer_free(reads);
+        weft_trainer_free(t);
+        weft_model_free(m);
+        unlink(path);
+    }
+}
+
+/* ---- averages in a world ---- */
+
+typedef struct averaged_world {
+    int zero;
+    int steps[2];
+    weft_status status[2];
+    char text[2][400];
+} averaged_world;
+
+static weft_status read_or_fail(void *context, int64_t i, void *const *into, weft_error *error) {
+    const bool *fails = context;
+    if (!*fails) return read_sample(NULL, i, into, error);
+    *error = (weft_error){.status = WEFT_FILE, .text = "photos/7.png: it is damaged"};
+    return WEFT_FILE;
+}
+
+/* Each rank steps through its share, of which rank 0 has one batch more; then rank 1 cannot read. */
+static void validate_averages(weft_comm *comm, int rank, void *context) {
+    averaged_world *r = context;
+    bool fails = false;
+    float before[8 * WIDTH] = {0}, after[8 * WIDTH] = {0};
+    weft_error e = {0};
+    weft_metrics step = {.samples = 1};
+    weft_source mine = samples;
+    mine.context = &fails, mine.read = read_or_fail, mine.count = 9 * BATCH;
+    weft_model *m = build_with(0.95);
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.comm = comm,
+                                              .compile.zero = r->zero,
+                                              .train = DATA,
+                                              .val = {1, (const weft_source *[]){&mine}, NULL}});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    while (step.samples && !weft_trainer_val_step(t, &step, &e)) r->steps[rank] += step.samples > 0;
+    CHECK_SAYS(!e.status, "%s", e.text);
+    weft_store_get(weft_trainer_store(t), "left/fc/weight", before, sizeof before, &e);
+    fails = rank == 1;
+    for (int i = 0; i < 3 && !e.status; i++) /* some batches have been read ahead */
+        r->status[rank] = weft_trainer_validate(t, NULL, &e);
+    snprintf(r->text[rank], sizeof r->text[rank], "%.399s", e.text);
+    weft_store_get(weft_trainer_store(t), "left/fc/weight", after, sizeof after, &e);
+    if (!r->zero) CHECK(before[0] != 0 && memcmp(before, after, sizeof before) == 0);
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+TEST(ranks_with_averages_step_alone_and_learn_of_each_others_errors) {
+    for (int zero = 0; zero < 2; zero++) {
+        averaged_world r = {.zero = zero};
+        ranks_run(2, 20, validate_averages, &r);
+        CHECK(r.steps[0] == 5 && r.steps[1] == 4);
+        CHECK(r.status[0] == WEFT_PEER && r.status[1] == WEFT_FILE);
+        CHECK_HOLDS(r.text[0], "rank 1 has given up: photos/7.png: it is damaged");
+        CHECK_HOLDS(r.text[1], "photos/7.png: it is damaged");
+    }
 }
 
 SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
@@ -814,6 +903,8 @@ SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(every_option_of_a_trainer_has_a_default_or_an_error),
                   T(minimized_losses_are_metrics),
                   T(validations_and_tests_read_averages_where_there_are_any),
+                  T(files_of_the_best_weights_give_what_was_measured),
+                  T(ranks_with_averages_step_alone_and_learn_of_each_others_errors),
                   T(data_in_order_are_read_in_order),
                   T(validations_come_when_they_are_due),
                   T(metrics_are_taken_after_every_so_many_iterations),

@@ -89,7 +89,9 @@ typedef struct weft_best {
     bool optimizer_state; /**< with what weft_session_save() calls training */
 } weft_best;
 /** Saves the weights after each validation whose metric is better than all before it: the file always has the
- * best ones, as MMEngine's save_best. Saving is collective. */
+ * best ones, as MMEngine's save_best. Without optimizer_state it has what validations read: averages of
+ * parameters where optimizers keep some. With it, it has parameters, and their averages beside them. Saving
+ * is collective. */
 WEFT_API weft_hook weft_hook_best(const weft_best *options);
 /** @} */
 

@@ -98,6 +98,8 @@ WEFT_API weft_status weft_sync(weft_session *session, weft_error *error);
  * WEFT_ORDER. WEFT_NAME where no optimizer keeps averages. In a world all ranks call it at the same place
  * among their runs; after another error than these the store is not to be used. */
 WEFT_API weft_status weft_use_averages(weft_session *session, bool on, weft_error *error);
+/** Whether averages are in the place of parameters. */
+WEFT_API bool weft_uses_averages(const weft_store *store);
 /** @} */
 
 /** @name Runs

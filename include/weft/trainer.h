@@ -130,8 +130,9 @@ typedef struct weft_trainer_options {
     /** Metrics of iterations are taken after every so many (0: 1), which may wait for a GPU: then also ranks
      * learn of weft_trainer_stop(). */
     int64_t metrics_every;
-    /** Validations and tests read parameters even where optimizers keep averages of them
-     * (weft_optimizer.ema). Predictions read parameters; weft_use_averages() changes that. */
+    /** Validations and tests put averages in the place of parameters (weft_optimizer.ema), where they are not
+     * in it, and take them out again; with this they do not. Predictions and steps read what is in place:
+     * weft_use_averages(). */
     bool without_averages;
     bool keep_going; /**< NaN and infinities do not end the training */
     /** Runs instead of the flow in each iteration, by calls of weft_trainer_run(): for what a flow cannot
@@ -183,7 +184,8 @@ WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, const char *graph, 
                                       weft_error *error);
 
 /** The next batch of the validation data, on this rank: its metrics. A call after the last batch begins anew,
- * and so does weft_trainer_validate(). `*metrics` has no samples where the rank has none left. */
+ * and so does weft_trainer_validate(). `*metrics` has no samples where the rank has none left. It reads
+ * parameters, or averages while weft_use_averages() has put them in place. */
 WEFT_API weft_status weft_trainer_val_step(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
 /** The same with the test data. */
 WEFT_API weft_status weft_trainer_test_step(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);

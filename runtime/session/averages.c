@@ -88,12 +88,22 @@ static weft_status exchange_all(const exchange *x) {
     return status;
 }
 
-static weft_status check_there_are_any(const weft_store *store, weft_error *error) {
+/* Whether ranks hold ranges of averages (ZeRO): else each exchanges its own, and needs no other. */
+static weft_status find_any(const weft_store *store, bool *are_sharded, weft_error *error) {
+    bool are_there = false;
     const store_part *p;
-    for (int i = 0; (p = store_part_at(store, i)); i++)
-        if (part_is_average(p)) return WEFT_OK;
+    *are_sharded = false;
+    for (int i = 0; (p = store_part_at(store, i)); i++) {
+        are_there |= part_is_average(p);
+        *are_sharded |= part_is_average(p) && p->cut;
+    }
+    if (are_there) return WEFT_OK;
     return error_set(error, WEFT_NAME,
                      "weft_use_averages: no optimizer of the plan keeps averages: set weft_optimizer.ema");
+}
+
+bool weft_uses_averages(const weft_store *store) {
+    return store && *store_averages((weft_store *)(uintptr_t)store);
 }
 
 /* Every rank of the world has the same store, so all do the same, or settle on the error of one. */
@@ -102,7 +112,8 @@ weft_status weft_use_averages(weft_session *s, bool on, weft_error *error) {
     if (!error) error = &nobody_asks;
     if (!s) return error_set(error, WEFT_ARGUMENT, "weft_use_averages: there is no session");
     weft_status status = weft_sync(s, error);
-    if (!status) status = check_there_are_any(s->store, error);
+    bool are_sharded = false;
+    if (!status) status = find_any(s->store, &are_sharded, error);
     if (status || *store_averages(s->store) == on) return status;
     size_t world = s->comm ? (size_t)s->comm->world : 1;
     exchange x = {.session = s, .error = error};
@@ -110,7 +121,7 @@ weft_status weft_use_averages(weft_session *s, bool on, weft_error *error) {
     x.other = x.own ? x.own + PIECE : NULL;
     x.counts = mem_new_array(&s->env, world, sizeof *x.counts);
     if (!x.own || !x.counts) status = error_memory(error, "weft_use_averages");
-    if (world > 1) status = ranks_settle(s, "averages", status, error);
+    if (world > 1 && are_sharded) status = ranks_settle(s, "averages", status, error);
     if (!status) status = exchange_all(&x);
     if (!status) *store_averages(s->store) = on;
     mem_free(&s->env, x.own, 2 * PIECE * sizeof *x.own);

@@ -13,7 +13,9 @@ static weft_status best_at(void *self, weft_trainer *t, weft_point point, weft_e
     bool is_better = false;
     if (point != WEFT_AFTER_VAL) return WEFT_OK;
     weft_status status = watch_look(&b->watch, t, &value, &is_better, error);
-    return status || !is_better ? status : weft_trainer_save(t, b->path, b->optimizer_state, error);
+    if (status || !is_better) return status;
+    return b->optimizer_state ? weft_trainer_save(t, b->path, true, error)
+                              : trainer_save_validated(t, b->path, error);
 }
 
 static void best_free(void *self) {

@@ -21,14 +21,34 @@ static bool keeps_averages(const weft_store *store) {
     return false;
 }
 
-/* Puts averages in the place of parameters, as MMEngine's EMAHook does for an evaluation, or these back. An
- * error that came before stays. */
-static weft_status averages(weft_trainer *t, bool on, weft_status before, weft_error *error) {
+/* Puts averages in the place of parameters, as MMEngine's EMAHook does for an evaluation; *done: they were
+ * not there before. A trainer for an evaluation has no session that trains, and each rank a whole store. */
+static weft_status averages_on(weft_trainer *t, sweep *s, bool *done, weft_error *error) {
+    *done = false;
+    if (t->options.without_averages || !keeps_averages(t->store) || weft_uses_averages(t->store))
+        return WEFT_OK;
+    weft_status status = t->options.compile.graph ? sweep_sessions(s, t->store, error) : WEFT_OK;
+    weft_session *session = t->options.compile.graph ? s->session[0] : weft_trainer_session(t, error);
+    if (status || !session) return error->status;
+    status = weft_use_averages(session, true, error);
+    *done = !status;
+    return status;
+}
+
+/* Parameters come back, after the other ranks know of an error: with ZeRO they take part, if they can. */
+static weft_status averages_off(weft_trainer *t, sweep *s, weft_status before, weft_error *error) {
     weft_error second = {0};
-    if ((before && on) || t->options.without_averages || !keeps_averages(t->store)) return before;
-    weft_session *s = weft_trainer_session(t, before ? &second : error);
-    weft_status status = s ? weft_use_averages(s, on, before ? &second : error) : error->status;
+    weft_session *session = t->options.compile.graph ? s->session[0] : t->session;
+    trainer_tell(t, before, error);
+    weft_status status = weft_use_averages(session, false, before ? &second : error);
     return before ? before : status;
+}
+
+weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error) {
+    bool averaged;
+    weft_status status = averages_on(t, &t->val, &averaged, error);
+    if (!status) status = weft_trainer_save(t, path, false, error);
+    return averaged ? averages_off(t, &t->val, status, error) : status;
 }
 
 static weft_status check_has(const weft_trainer *t, bool has, const char *call, const char *field,
@@ -39,13 +59,12 @@ static weft_status check_has(const weft_trainer *t, bool has, const char *call, 
                           field);
 }
 
-/* One batch: its numbers are metrics of this rank. */
+/* One batch: its numbers are metrics of this rank. Averages would have to come and go on all ranks. */
 static weft_status step(weft_trainer *t, sweep *s, weft_metrics *metrics, weft_error *error) {
     int which;
     weft_metrics given = {0};
-    weft_status status = averages(t, true, settle(t, error), error);
+    weft_status status = settle(t, error);
     if (!status) status = sweep_next(s, t->store, &which, error);
-    status = averages(t, false, status, error);
     if (status) return status;
     metrics_clear(&s->metrics);
     if (which < 0) s->is_begun = false; /* the next call begins anew */
@@ -63,10 +82,13 @@ static weft_status step(weft_trainer *t, sweep *s, weft_metrics *metrics, weft_e
 
 static weft_status all(weft_trainer *t, sweep *s, weft_point before, weft_metrics *progress,
                        weft_metrics *metrics, weft_error *error) {
+    bool averaged = false;
     t->is_common = false;
     weft_status status = hooks_call(t, before, error);
-    if (!status) status = averages(t, true, settle(t, error), error);
-    if (!status) status = averages(t, false, sweep_means(s, t->store, progress, error), error);
+    if (!status) status = settle(t, error);
+    if (!status) status = averages_on(t, s, &averaged, error);
+    if (!status) status = sweep_means(s, t->store, progress, error);
+    if (averaged) status = averages_off(t, s, status, error);
     if (!status && metrics) *metrics = *progress;
     if (!status) status = hooks_call(t, (weft_point)(before + 1), error);
     return trainer_tell(t, status, error);

@@ -71,7 +71,7 @@ void sweep_restart(sweep *s) {
     s->is_begun = true;
 }
 
-static weft_status open_sessions(sweep *s, weft_store *store, weft_error *error) {
+weft_status sweep_sessions(sweep *s, weft_store *store, weft_error *error) {
     for (int i = 0; i < 2; i++)
         if (s->plan[i] && !s->session[i] && !(s->session[i] = weft_session_open(s->plan[i], store, error)))
             return error->status;
@@ -79,7 +79,7 @@ static weft_status open_sessions(sweep *s, weft_store *store, weft_error *error)
 }
 
 weft_status sweep_next(sweep *s, weft_store *store, int *which, weft_error *error) {
-    weft_status status = open_sessions(s, store, error);
+    weft_status status = sweep_sessions(s, store, error);
     *which = -1;
     if (!s->is_begun) sweep_restart(s);
     bool is_left = s->data.loader || s->data.taken == 0;

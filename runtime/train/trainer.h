@@ -202,8 +202,9 @@ weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options
                        const sweep_options *of, weft_error *error);
 void sweep_close(sweep *s);
 void sweep_restart(sweep *s);
-/* Runs the next batch of this rank: *which is the index of the run, -1 when none is left. Opens sessions on
- * `store` at the first call. */
+/* Opens its sessions on `store`, where they are not. */
+weft_status sweep_sessions(sweep *s, weft_store *store, weft_error *error);
+/* Runs the next batch of this rank: *which is the index of the run, -1 when none is left. */
 weft_status sweep_next(sweep *s, weft_store *store, int *which, weft_error *error);
 /* All batches: means over samples. */
 weft_status sweep_means(sweep *s, weft_store *store, weft_metrics *out, weft_error *error);
@@ -263,6 +264,9 @@ weft_status hooks_check(const weft_trainer *t, weft_error *error);
 /* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
 const char *model_graph(const weft_model *m, const char *name);
 double trainer_clock(void); /* seconds (fit.c) */
+/* Saves the weights that validations read, without training state: averages where optimizers keep some
+ * (evaluate.c). Collective. */
+weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error);
 /* Passes an error of this rank to the others, whose collectives fail with its text (hooks.c). */
 weft_status trainer_tell(weft_trainer *t, weft_status status, const weft_error *error);
 /* WEFT_ORDER within a hook or options.train_step (hooks.c). */
