@@ -218,6 +218,16 @@ TEST(a_training_goes_on_with_or_without_the_averages_of_its_file) {
     unlink(path);
 }
 
+TEST(no_number_on_the_way_to_an_average_is_nan) {
+    kit k = {.m = pair(&rows[0])};
+    k.plan = weft_compile(k.m, &(weft_compile_options){.unoptimized = true}, &k.e);
+    k.store = k.plan ? weft_store_new(k.plan, 1, &k.e) : NULL;
+    k.s = k.store ? weft_session_open(k.plan, k.store, &k.e) : NULL;
+    weft_session_check(k.s, true);
+    for (int step = 0; step < 2; step++) CHECK_SAYS(!kit_step(&k, step), "%s", k.e.text);
+    kit_close(&k);
+}
+
 TEST(what_averages_stand_for_is_not_set) {
     float ones[N] = {1, 1, 1, 1, 1};
     double step = 7;
@@ -306,5 +316,6 @@ TEST(ranks_have_the_averages_of_one) {
 SUITE("averages",
       {T(averages_are_those_of_pytorch_and_come_and_go_to_the_bit), T(averages_are_read_and_never_trained),
        T(averages_begin_with_the_first_update_of_their_own_parameter),
-       T(a_training_goes_on_with_or_without_the_averages_of_its_file), T(what_averages_stand_for_is_not_set),
+       T(a_training_goes_on_with_or_without_the_averages_of_its_file),
+       T(no_number_on_the_way_to_an_average_is_nan), T(what_averages_stand_for_is_not_set),
        T(a_parameter_has_one_average), T(ranks_have_the_averages_of_one)})

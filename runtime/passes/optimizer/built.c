@@ -144,6 +144,7 @@ bool update_average(program *p, const optimizer_entry *o, const weft_variable *s
     weft_graph *g = p->graph;
     weft_variable *state = optimizer_slot_of(p->plan, o, s, SLOT_AVERAGE);
     if (!state) return true;
-    weft_value *old = variable_value(g, state), *next = moved(old, updated, ema);
-    return renewed(g, old, gradient, weft_where(weft_isnan(old), updated, next), v) != NULL;
+    weft_value *old = variable_value(g, state), *is_first = weft_isnan(old);
+    weft_value *next = moved(weft_where(is_first, updated, old), updated, ema); /* never NaN by itself */
+    return renewed(g, old, gradient, weft_where(is_first, updated, next), v) != NULL;
 }
