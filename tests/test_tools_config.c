@@ -53,6 +53,33 @@ TEST(a_schedule_without_an_end_ends_with_the_run) {
     refuses(run(GAN "--schedule cosine --schedule step,period=3"), "given twice for this optimizer");
 }
 
+/* The steps make the epochs: 21 of 7 are 3; without an end the rate would be 0 from the second one on. */
+TEST(an_open_schedule_counts_the_epochs_of_the_steps) {
+    make_data();
+    NEED(make_model("mlp"));
+    check_bits(MLP DATA " --steps 21 --schedule cosine,by_epoch",
+               MLP DATA " --steps 21 --schedule cosine:0-3,by_epoch", false);
+    check_bits(MLP DATA " --steps 15 --schedule cosine,by_epoch",
+               MLP DATA " --steps 15 --schedule cosine:0-3,by_epoch", false);
+    check_bits(MLP DATA " --epochs 5 --steps 14 --schedule cosine,by_epoch",
+               MLP DATA " --epochs 5 --steps 14 --schedule cosine:0-2,by_epoch", false);
+}
+
+/* The second run goes on at update 14, epoch 2, and ends 7 updates, 1 epoch later. */
+TEST(an_open_schedule_ends_with_the_run_that_goes_on) {
+    make_data();
+    NEED(make_model("mlp"));
+    NEED(ends(run(MLP DATA " --epochs 2 --schedule cosine --optimizer-state -o s.safetensors"), 0));
+    NEED(ends(run(MLP DATA " --epochs 2 --schedule cosine,by_epoch --optimizer-state -o e.safetensors"), 0));
+    check_bits(MLP DATA " --weights s.safetensors --schedule cosine",
+               MLP DATA " --weights s.safetensors --schedule cosine:0-21", false);
+    check_bits(MLP DATA " --weights e.safetensors --schedule cosine,by_epoch",
+               MLP DATA " --weights e.safetensors --schedule cosine:0-3,by_epoch", false);
+    NEED(ends(run(MLP DATA " --epochs 2 --schedule cosine -o w.safetensors"), 0)); /* no state: from 0 */
+    check_bits(MLP DATA " --weights w.safetensors --schedule cosine",
+               MLP DATA " --weights w.safetensors --schedule cosine:0-7", false);
+}
+
 TEST(optimizers_change_one_by_one_or_all) {
     make_data();
     NEED(make_model("mlp") && make_model("dcgan28"));
@@ -197,7 +224,8 @@ TEST(a_run_has_a_folder) {
 }
 
 SUITE("tools: configuration",
-      {T(a_schedule_without_an_end_ends_with_the_run), T(optimizers_change_one_by_one_or_all),
+      {T(a_schedule_without_an_end_ends_with_the_run), T(an_open_schedule_counts_the_epochs_of_the_steps),
+       T(an_open_schedule_ends_with_the_run_that_goes_on), T(optimizers_change_one_by_one_or_all),
        T(a_file_says_what_the_command_line_does_not), T(what_holds_is_printed_and_read_again),
        T(wrong_files_name_file_key_and_the_nearest_key), T(the_best_weights_are_kept_and_a_run_stops_early),
        T(a_run_has_a_folder)})

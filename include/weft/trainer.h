@@ -149,7 +149,8 @@ typedef struct weft_trainer_options {
 WEFT_API weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_options *options,
                                         weft_error *error);
 /** How often `graph` runs (NULL: how many iterations there are) in a training of these options, which is how
- * often the optimizers in it update, without those that f16 skips: for schedules that end with the training.
+ * often the optimizers in it update, without those that f16 skips: for schedules that end with the training
+ * (one that goes on from saved state counts on from that state's updates, so these belong to its end, too).
  * Only the flow is compiled, and hooks stay the caller's. In a world it is collective. 0 for a graph that the
  * flow does not have. WEFT_ORDER where it cannot be known: with options.train_step and without
  * options.iterations. */

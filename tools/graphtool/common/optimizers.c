@@ -1,6 +1,8 @@
 /* optimizers.c - each option becomes a text of weft_optimizer_text. */
 #include "tools/graphtool/common/optimizers.h"
 
+#include "tools/graphtool/common/weights.h"
+
 #include "graph/core/minimize.h"
 #include "graph/core/schedule.h"
 
@@ -63,6 +65,7 @@ bool optimizers_apply(weft_model *m, const options *o) {
 /* A --schedule, and the run that it is for. */
 typedef struct schedule {
     weft_model *m;
+    const options *o;
     const weft_trainer_options *how;
     const char *value, *text; /* as given, and without NAME= */
     weft_schedule parts[WEFT_MAX_SCHEDULES];
@@ -84,15 +87,37 @@ static int count_updates(const schedule *s, const char *name, int64_t *updates) 
     return -1;
 }
 
+/* The epochs that the run begins, which its steps may cut; without data there is one. */
+static int count_epochs(const schedule *s, int64_t *epochs) {
+    weft_error error = {0};
+    weft_trainer_options one = *s->how;
+    int64_t all, each;
+    *epochs = 1;
+    if (!one.train.n) return -1;
+    one.epochs = 1, one.iterations = 0;
+    if (weft_trainer_count(s->m, s->how, NULL, &all, &error) ||
+        weft_trainer_count(s->m, &one, NULL, &each, &error))
+        return tool_error(&error);
+    *epochs = each ? (all + each - 1) / each : 1;
+    return -1;
+}
+
+/* Where this run ends: after what the state in --weights has behind it, and what the run adds. */
+static int find_end(const schedule *s, const char *name, bool by_epoch, int64_t *end) {
+    int64_t before = 0;
+    int status = by_epoch ? count_epochs(s, end) : count_updates(s, name, end);
+    if (status < 0) status = weights_counter(s->o, name, by_epoch ? "epoch" : "step", &before);
+    *end += before;
+    return status;
+}
+
 /* Gives the parts that need it an end: that of the run, in updates of this optimizer or in epochs. */
 static int end_parts(const schedule *s, const char *name, weft_schedule parts[WEFT_MAX_SCHEDULES]) {
-    int64_t updates = -1;
     memcpy(parts, s->parts, sizeof s->parts);
     for (int i = 0; i < schedule_count(parts); i++) {
         if (!schedule_needs_end(&parts[i])) continue;
-        int status = updates < 0 ? count_updates(s, name, &updates) : -1;
+        int status = find_end(s, name, parts[i].by_epoch, &parts[i].end);
         if (status >= 0) return status;
-        parts[i].end = !parts[i].by_epoch ? updates : s->how->epochs ? s->how->epochs : 1;
         if (parts[i].end <= parts[i].begin + parts[i].warmup)
             return tool_fail(
                 "--schedule=%s: part %d ends with the run, and %s has %lld %s in it: give the part "
@@ -132,9 +157,9 @@ static int give_all(const schedule *s, const char *name) {
     return status;
 }
 
-static int schedule_one(weft_model *m, const weft_trainer_options *how, const char *value) {
+static int schedule_one(weft_model *m, const options *o, const weft_trainer_options *how, const char *value) {
     weft_error error = {0};
-    schedule s = {.m = m, .how = how, .value = value};
+    schedule s = {.m = m, .o = o, .how = how, .value = value};
     char *name = strndup(value, option_name_of(value, &s.text));
     int status = name ? -1 : tool_fail("out of memory");
     if (status < 0 && weft_schedule_text(s.text, s.parts, &error))
@@ -150,6 +175,6 @@ int optimizers_schedule(weft_model *m, const options *o, const weft_trainer_opti
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; status < 0 && i < o->schedule.n; i++)
             if (is_of_pass(option_name_of(o->schedule.v[i], &rest), pass))
-                status = schedule_one(m, how, o->schedule.v[i]);
+                status = schedule_one(m, o, how, o->schedule.v[i]);
     return status;
 }

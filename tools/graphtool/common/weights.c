@@ -5,6 +5,7 @@
 #include "tools/graphtool/common/output.h"
 
 #include "graph/core/error.h"
+#include "graph/core/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,5 +98,29 @@ int weights_load(weft_store *store, const options *o) {
     if (status < 0) status = check_used(o->weights, &r);
     if (status < 0) status = load(store, o, &r);
     renames_free(&r);
+    return status;
+}
+
+int weights_counter(const options *o, const char *optimizer, const char *counter, int64_t *value) {
+    weft_error error = {0};
+    weft_port port;
+    double read = 0;
+    text t = {0};
+    *value = 0;
+    if (!o->weights) return -1;
+    weft_tensors *file = weft_tensors_open(o->weights, NULL, &error);
+    if (!file) return tool_error(&error);
+    text_add(&t, "optimizer.%s.%s", optimizer, counter);
+    char *name = text_detach(&t);
+    for (char *c = name; c && *c; c++)
+        if (*c == '/') *c = '.';
+    int status = name ? -1 : tool_fail("out of memory");
+    for (int i = 0; name && weft_tensors_at(file, i, &port); i++)
+        if (strcmp(port.name, name) == 0 && port.dtype == WEFT_F64 && !port.ndim &&
+            weft_tensors_read(file, name, &read, sizeof read, &error))
+            status = tool_error(&error);
+    if (status < 0 && read >= 0 && read <= 0x1p53) *value = (int64_t)read;
+    free(name);
+    weft_tensors_close(file);
     return status;
 }
