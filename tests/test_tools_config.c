@@ -202,6 +202,13 @@ TEST(the_best_weights_are_kept_and_a_run_stops_early) {
     NEED(ends(run(MLP DATA VALIDATED " --epochs 3 --best loss -o k.safetensors"), 0));
     ends(run("cmp k.best.safetensors k.safetensors"), 0);
     refuses(run(MLP DATA " --best loss -o k.safetensors"), "--best has no effect without --val-data");
+    NEED(ends(run("cp k.best.safetensors kept && ln -sf k.best.safetensors link"), 0));
+    refuses(run(MLP DATA VALIDATED " --best loss --weights k.best.safetensors -o k.safetensors"),
+            "--best k.best.safetensors: it is the file of --weights too");
+    refuses(run(MLP DATA VALIDATED " --best loss --weights link -o k.safetensors"), "the file of --weights");
+    refuses(run(MLP DATA VALIDATED " --best loss --log new.best.safetensors -o new.safetensors"),
+            "the file of --log");
+    ends(run("cmp k.best.safetensors kept"), 0);
     refuses(run(MLP DATA VALIDATED " --best loss"), "--best has no effect without -o FILE or --work-dir");
 }
 

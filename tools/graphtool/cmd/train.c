@@ -3,6 +3,7 @@
 #include "tools/graphtool/common/config.h"
 #include "tools/graphtool/common/dataset.h"
 #include "tools/graphtool/common/optimizers.h"
+#include "tools/graphtool/common/paths.h"
 #include "tools/graphtool/common/weights.h"
 #include "tools/graphtool/common/world.h"
 
@@ -17,7 +18,7 @@ typedef struct training {
     weft_model *model;
     dataset data, val;
     weft_trainer *trainer;
-    char best_path[4096];            /* of --best */
+    char best_path[PATHS_ROOM];      /* of --best */
     char *best_metric, *stop_metric; /* METRIC of --best and --early-stop */
 } training;
 
@@ -84,16 +85,14 @@ static size_t metric_of(const char *said, bool *max) {
     return strlen(said);
 }
 
-/* "run/weights.best.safetensors" beside "run/weights.safetensors"; only rank 0 has the name and writes. */
+/* Only rank 0 has the name and writes. */
 static int place_best(training *t) {
-    const char *output = t->o->output, *dot = output ? strrchr(output, '.') : NULL;
+    const char *output = t->o->output;
     if (world_rank(t->o) == 0 && !output)
         return tool_fail(
             "train: --best has no effect without -o FILE or --work-dir: its file is beside that one");
-    size_t n = output ? strlen(output) : 0, stem = dot && !strchr(dot, '/') ? (size_t)(dot - output) : n;
-    int length = snprintf(t->best_path, sizeof t->best_path, "%.*s.best%s", (int)stem, output ? output : "",
-                          output ? output + stem : "");
-    if (length >= (int)sizeof t->best_path) return tool_fail("train: -o %s: the name is too long", output);
+    if (!paths_best(output ? output : "", t->best_path))
+        return tool_fail("train: -o %s: the name is too long", output);
     return -1;
 }
 

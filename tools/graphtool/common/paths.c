@@ -5,6 +5,7 @@
 
 #include "graph/file/io_posix.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,8 +62,25 @@ static int check_output(const options *o, const char *option, const char *path) 
     return status < 0 ? check_lists(option, path, &o->val_data) : status;
 }
 
+bool paths_best(const char *output, char path[PATHS_ROOM]) {
+    const char *dot = strrchr(output, '.');
+    size_t stem = dot && !strchr(dot, '/') ? (size_t)(dot - output) : strlen(output);
+    int length = snprintf(path, PATHS_ROOM, "%.*s.best%s", (int)stem, output, output + stem);
+    return length < PATHS_ROOM;
+}
+
+/* The file of --best beside that of --output. */
+static int check_best(const options *o) {
+    char path[PATHS_ROOM];
+    if (!o->best || !o->output || !paths_best(o->output, path)) return -1;
+    int status = check_output(o, "--best", path);
+    if (status < 0) status = check_pair("--best", path, "the file of --log", o->log);
+    return status < 0 ? check_pair("--best", path, "the file of --csv", o->csv) : status;
+}
+
 int paths_check(const options *o) {
     int status = check_output(o, "--output", o->output);
+    if (status < 0) status = check_best(o);
     if (status < 0) status = check_output(o, "--log", o->log);
     if (status < 0) status = check_output(o, "--csv", o->csv);
     return status < 0 ? check_pair("--log", o->log, "the file of --output", o->output) : status;

@@ -4,8 +4,12 @@
 
 #include "tools/graphtool/common/options.h"
 
-/* --output and --log must differ from each other and from every input file: -1, or the exit status after
- * printing which do not. */
+/* --output, --log, --csv and the file of --best must differ from each other and from every input file: -1,
+ * or the exit status after printing which do not. */
 int paths_check(const options *o);
+
+enum { PATHS_ROOM = 4096 };
+/* The file of --best: "run/w.best.safetensors" beside "run/w.safetensors". False: it is too long. */
+bool paths_best(const char *output, char path[PATHS_ROOM]);
 
 #endif
