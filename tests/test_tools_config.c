@@ -94,6 +94,40 @@ TEST(optimizers_change_one_by_one_or_all) {
             "--clip-norm has no effect where no graph");
 }
 
+/* Order and option do not matter, for any field. */
+TEST(what_is_for_one_optimizer_wins_over_what_is_for_all) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    check_bits(MLP DATA " --optimizer adam:all:clip_norm=0.01 --clip-norm 1", MLP DATA " --clip-norm 0.01",
+               false);
+    check_bits(MLP DATA " --clip-norm adam:all=0.01 --optimizer :clip_norm=1", MLP DATA " --clip-norm 0.01",
+               false);
+    check_bits(MLP DATA " --optimizer adam:all:lr=0.01 --lr 0.5", MLP DATA " --lr 0.01", false);
+    check_bits(GAN "--steps 3 --lr 0.01 --optimizer generator:lr=0.001",
+               GAN "--steps 3 --optimizer generator:lr=0.001 --optimizer discriminator:lr=0.01", false);
+    check_bits(MLP DATA " --optimizer 'adam:all:schedule=\"cosine:0-9\"' --schedule step,period=2",
+               MLP DATA " --schedule cosine:0-9", false);
+    ends(run("graphtool plan mlp.bin --optimizer adam:all:ema=0.5 --ema 0.9 --dump | grep -q 'factor=0.5'"),
+         0);
+}
+
+TEST(a_field_is_given_once_for_an_optimizer) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    refuses(run(MLP DATA " --lr 0.001 --optimizer :lr=0.0005"),
+            "--optimizer=:lr=0.0005: lr of all optimizers is given twice, in --lr too");
+    refuses(run(MLP DATA " --clip-norm 1 --optimizer :clip_norm=2"),
+            "--clip-norm=1: clip_norm of all optimizers is given twice, in --optimizer=:clip_norm=2 too");
+    refuses(run(MLP DATA " --schedule cosine:0-10 --optimizer ':schedule=\"cosine:0-20,warmup=2\",lr=1'"),
+            "schedule of all optimizers is given twice");
+    refuses(run(MLP DATA " --optimizer adam:all:lr=0.01 --optimizer adam:all:lr=0.02 --print-config"),
+            "lr of adam:all is given twice");
+    refuses(run(GAN "--ema generator=0.9 --ema adam:generator=0.8"), "ema of adam:generator is given twice");
+    ends(run(GAN "--steps 1 --ema generator=0.9 --ema discriminator=0.8 --optimizer "
+                 "'generator:schedule=\"cosine:0-9,warmup=2\",lr=1' --lr 2"),
+         0);
+}
+
 /* ---- files ---- */
 
 TEST(a_file_says_what_the_command_line_does_not) {
@@ -233,6 +267,7 @@ TEST(a_run_has_a_folder) {
 SUITE("tools: configuration",
       {T(a_schedule_without_an_end_ends_with_the_run), T(an_open_schedule_counts_the_epochs_of_the_steps),
        T(an_open_schedule_ends_with_the_run_that_goes_on), T(optimizers_change_one_by_one_or_all),
+       T(what_is_for_one_optimizer_wins_over_what_is_for_all), T(a_field_is_given_once_for_an_optimizer),
        T(a_file_says_what_the_command_line_does_not), T(what_holds_is_printed_and_read_again),
        T(wrong_files_name_file_key_and_the_nearest_key), T(the_best_weights_are_kept_and_a_run_stops_early),
        T(a_run_has_a_folder)})

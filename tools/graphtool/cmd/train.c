@@ -135,8 +135,7 @@ static int open_trainer(training *t) {
     if ((status = make_hooks(t, hooks, &how.n_hooks)) >= 0) return status;
     if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
     if ((status = weights_load(weft_trainer_store(t->trainer), o)) >= 0) return status;
-    if (o->lr > 0 && weft_store_set_lr(weft_trainer_store(t->trainer), NULL, o->lr, &error))
-        return tool_error(&error);
+    if ((status = optimizers_rate(weft_trainer_store(t->trainer), t->model, o)) >= 0) return status;
     weft_session *session = weft_trainer_session(t->trainer, &error);
     if (!session) return tool_error(&error);
     tool_watch(session, o);

@@ -35,29 +35,154 @@ static bool apply_number(weft_model *m, const char *field, const char *value) {
     return good;
 }
 
-/* What is for all optimizers comes before what is for one, whatever the order in which they were given. */
 static bool is_of_pass(size_t name_length, int pass) {
     return (name_length > 0) == (pass > 0);
 }
 
-static bool apply_numbers(weft_model *m, const char *field, const text_list *list) {
+static bool apply_numbers(weft_model *m, const char *field, const text_list *list, int pass) {
     bool good = true;
     const char *rest;
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; good && i < list->n; i++)
-            if (is_of_pass(option_name_of(list->v[i], &rest), pass))
-                good = apply_number(m, field, list->v[i]);
+    for (int i = 0; good && i < list->n; i++)
+        if (is_of_pass(option_name_of(list->v[i], &rest), pass)) good = apply_number(m, field, list->v[i]);
     return good;
 }
 
-bool optimizers_apply(weft_model *m, const options *o) {
+/* What is for all optimizers comes before what is for one, whatever the order in which they were given. */
+static bool apply_all(weft_model *m, const options *o) {
     bool good = true;
     const char *rest;
-    for (int pass = 0; pass < 2; pass++)
+    for (int pass = 0; good && pass < 2; pass++) {
         for (int i = 0; good && i < o->optimizer.n; i++)
             if (is_of_pass(option_name_before(o->optimizer.v[i], &rest), pass))
                 good = apply_fields(m, o->optimizer.v[i]);
-    return good && apply_numbers(m, "clip_norm", &o->clip_norm) && apply_numbers(m, "ema", &o->ema);
+        good = good && apply_numbers(m, "clip_norm", &o->clip_norm, pass) &&
+               apply_numbers(m, "ema", &o->ema, pass);
+    }
+    return good;
+}
+
+/* ---- what is said twice ---- */
+
+/* One field that an option gives. */
+typedef struct setting {
+    const char *option, *value; /* as given; value NULL: that of --lr */
+    char *name;                 /* of the optimizer; "": all */
+    const char *field;
+    size_t length; /* of the field */
+} setting;
+
+enum { SETTINGS_ROOM = 256 };
+typedef struct settings {
+    int n;
+    setting list[SETTINGS_ROOM];
+} settings;
+
+static int add(settings *all, const char *option, const char *value, size_t name, const char *field,
+               size_t length) {
+    if (all->n == SETTINGS_ROOM) return tool_fail("--%s=%s: too many settings", option, value);
+    char *own = strndup(value ? value : "", name);
+    if (!own) return tool_fail("out of memory");
+    all->list[all->n++] = (setting){option, value, own, field, length};
+    return -1;
+}
+
+/* The fields of NAME:FIELDS; a ',' in quotation marks divides none. */
+static int add_fields(settings *all, const char *value) {
+    const char *at;
+    size_t name = option_name_before(value, &at);
+    int status = -1;
+    while (status < 0 && *(at += strspn(at, ", \t\n"))) {
+        bool is_quoted = false;
+        status = add(all, "optimizer", value, name, at, strcspn(at, "=, "));
+        for (; *at && (is_quoted || *at != ','); at++) is_quoted ^= *at == '"';
+    }
+    return status;
+}
+
+static int add_named(settings *all, const char *option, const char *field, const text_list *list) {
+    int status = -1;
+    const char *rest;
+    for (int i = 0; status < 0 && i < list->n; i++)
+        status = add(all, option, list->v[i], option_name_of(list->v[i], &rest), field, strlen(field));
+    return status;
+}
+
+static int gather_settings(settings *all, const options *o) {
+    all->n = 0;
+    int status = o->lr > 0 ? add(all, "lr", NULL, 0, "lr", 2) : -1;
+    for (int i = 0; status < 0 && i < o->optimizer.n; i++) status = add_fields(all, o->optimizer.v[i]);
+    if (status < 0) status = add_named(all, "clip-norm", "clip_norm", &o->clip_norm);
+    if (status < 0) status = add_named(all, "ema", "ema", &o->ema);
+    return status < 0 ? add_named(all, "schedule", "schedule", &o->schedule) : status;
+}
+
+static void settings_free(settings *all) {
+    for (int i = 0; i < all->n; i++) free(all->list[i].name);
+}
+
+/* The optimizer that both are for; NULL: there is none, or only one of the two is for all. */
+static const char *in_common(const weft_model *m, const char *a, const char *b) {
+    if (!*a || !*b) return *a == *b ? "all optimizers" : NULL;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next) {
+            const minimize_attrs *of = n->attrs;
+            if (n->op == &weft_op_minimize && optimizer_is_meant(m, of->name, a) &&
+                optimizer_is_meant(m, of->name, b))
+                return of->name;
+        }
+    return NULL;
+}
+
+static int check_pair(const weft_model *m, const setting *a, const setting *b) {
+    bool is_field = a->length == b->length && strncmp(a->field, b->field, a->length) == 0;
+    const char *name = is_field ? in_common(m, a->name, b->name) : NULL;
+    if (!name) return -1;
+    return tool_fail("--%s=%s: %.*s of %s is given twice, in --%s%s%s too", b->option, SHOW(b->value),
+                     (int)a->length, a->field, SHOW(name), a->option, a->value ? "=" : "",
+                     a->value ? SHOW(a->value) : "");
+}
+
+static int check_twice(const weft_model *m, const options *o) {
+    settings all;
+    int status = gather_settings(&all, o);
+    for (int i = 1; i < all.n; i++)
+        for (int k = 0; status < 0 && k < i; k++) status = check_pair(m, &all.list[k], &all.list[i]);
+    settings_free(&all);
+    return status;
+}
+
+int optimizers_apply(weft_model *m, const options *o) {
+    int status = check_twice(m, o);
+    if (status >= 0 || apply_all(m, o)) return status;
+    return weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
+}
+
+/* Whether an option gives this field for the optimizer alone. */
+static int has_own(const weft_model *m, const options *o, const char *optimizer, const char *field,
+                   bool *has) {
+    settings all;
+    int status = gather_settings(&all, o);
+    *has = false;
+    for (int i = 0; i < all.n; i++) {
+        const setting *s = &all.list[i];
+        *has |= *s->name && s->length == strlen(field) && strncmp(s->field, field, s->length) == 0 &&
+                optimizer_is_meant(m, optimizer, s->name);
+    }
+    settings_free(&all);
+    return status;
+}
+
+int optimizers_rate(weft_store *store, const weft_model *m, const options *o) {
+    weft_error error = {0};
+    int status = -1;
+    for (const weft_graph *g = m->graphs; o->lr > 0 && g; g = g->next)
+        for (const weft_node *n = g->first; n && status < 0; n = n->next) {
+            const minimize_attrs *a = n->attrs;
+            bool has = true;
+            if (n->op == &weft_op_minimize) status = has_own(m, o, a->name, "lr", &has);
+            if (!has && weft_store_set_lr(store, a->name, o->lr, &error)) status = tool_error(&error);
+        }
+    return status;
 }
 
 /* ---- schedules ---- */
@@ -151,8 +276,10 @@ static int give_all(const schedule *s, const char *name) {
     for (const weft_graph *g = s->m->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n && status < 0; n = n->next) {
             const minimize_attrs *a = n->attrs;
-            if (n->op == &weft_op_minimize && optimizer_is_meant(s->m, a->name, name))
-                status = give_one(s, a->name);
+            bool has = false;
+            if (n->op != &weft_op_minimize || !optimizer_is_meant(s->m, a->name, name)) continue;
+            if (!*name) status = has_own(s->m, s->o, a->name, "schedule", &has);
+            if (status < 0 && !has) status = give_one(s, a->name);
         }
     return status;
 }

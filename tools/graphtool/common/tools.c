@@ -89,12 +89,11 @@ weft_model *tool_load(const options *o, int *status) {
         *status = wrong;
         weft_model_free(m);
         m = NULL;
-    } else if (!apply_ddp(m, &o->ddp) || !apply_precision(m, &o->precision) || !apply_flow(m, o->flow) ||
-               !optimizers_apply(m, o)) {
+    } else if (!apply_ddp(m, &o->ddp) || !apply_precision(m, &o->precision) || !apply_flow(m, o->flow)) {
         *status = weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
         weft_model_free(m);
         m = NULL;
-    } else if ((wrong = rules_model(o, m)) >= 0) {
+    } else if ((wrong = optimizers_apply(m, o)) >= 0 || (wrong = rules_model(o, m)) >= 0) {
         *status = wrong;
         weft_model_free(m);
         m = NULL;
