@@ -246,6 +246,30 @@ TEST(the_best_weights_are_kept_and_a_run_stops_early) {
     refuses(run(MLP DATA VALIDATED " --best loss"), "--best has no effect without -o FILE or --work-dir");
 }
 
+static double number_of(const char *file, const char *key) {
+    json_t *json = json_out(file);
+    double value = json_number_value(json_object_get(json, key));
+    json_decref(json);
+    return value;
+}
+
+/* The file has what the last validation read: with averages these, and parameters only beside their state. */
+TEST(weights_of_a_run_with_averages_are_the_averages) {
+    make_data();
+    NEED(make_model("mlp"));
+    NEED(ends(run(MLP DATA VALIDATED " --epochs 3 --ema 0.8 --log l.jsonl -o a.safetensors && tail -1 "
+                                     "l.jsonl >last"),
+              0));
+    NEED(ends(run("graphtool eval mlp.bin " DATA " --batch 10 --threads 1 --weights a.safetensors --json"),
+              0));
+    double said = number_of("last", "val_loss"), is = number_of("out", "loss");
+    CHECK_SAYS(said > 0 && said - is < 1e-6 && is - said < 1e-6, "%.9g, but %.9g is validated", is, said);
+    NEED(ends(run(MLP DATA " --epochs 3 -o p.safetensors"), 0));
+    NEED(ends(run(MLP DATA " --epochs 3 --ema 0.8 --optimizer-state -o s.safetensors"), 0));
+    const char *eval = "graphtool eval mlp.bin " DATA " --batch 10 --threads 1 --partial --json --weights";
+    ends(run("%s p.safetensors >p && %s s.safetensors >s && cmp p s", eval, eval), 0);
+}
+
 /* ---- the folder of a run ---- */
 
 TEST(a_run_has_a_folder) {
@@ -270,4 +294,4 @@ SUITE("tools: configuration",
        T(what_is_for_one_optimizer_wins_over_what_is_for_all), T(a_field_is_given_once_for_an_optimizer),
        T(a_file_says_what_the_command_line_does_not), T(what_holds_is_printed_and_read_again),
        T(wrong_files_name_file_key_and_the_nearest_key), T(the_best_weights_are_kept_and_a_run_stops_early),
-       T(a_run_has_a_folder)})
+       T(weights_of_a_run_with_averages_are_the_averages), T(a_run_has_a_folder)})

@@ -8,6 +8,7 @@
 #include "tools/graphtool/common/world.h"
 
 #include "graph/core/graph.h"
+#include "graph/core/minimize.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -157,14 +158,34 @@ static int fit(training *t) {
     return EXIT_WRONG;
 }
 
+static bool keeps_averages(const weft_model *m) {
+    bool keeps = false;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            keeps |= n->op == &weft_op_minimize && ((const minimize_attrs *)n->attrs)->ema > 0;
+    return keeps;
+}
+
+/* Weights for use are averages where they are kept, as validations read them; beside their state parameters
+ * stay themselves, so that a training can go on. */
+static int write_weights(training *t) {
+    weft_error error = {0};
+    weft_session *session = weft_trainer_session(t->trainer, &error);
+    bool averages = session && !t->o->training && keeps_averages(t->model);
+    weft_status status = session ? WEFT_OK : error.status;
+    if (averages) status = weft_use_averages(session, true, &error);
+    if (!status) status = weft_trainer_save(t->trainer, t->o->output, t->o->training, &error);
+    if (!status && averages) status = weft_use_averages(session, false, &error);
+    return status ? tool_error(&error) : -1;
+}
+
 /* All ranks contribute what they hold. Only rank 0 has the name of the file, so they first learn whether
  * there is one. */
 static int save(training *t) {
-    weft_error error = {0};
     double files = t->o->output != NULL;
     int status = world_sum(t->o, 1, &files);
     if (status >= 0 || files == 0) return status;
-    return weft_trainer_save(t->trainer, t->o->output, t->o->training, &error) ? tool_error(&error) : -1;
+    return write_weights(t);
 }
 
 /* Prints the summary, and chooses the exit status. */
