@@ -244,6 +244,11 @@ TEST(the_best_weights_are_kept_and_a_run_stops_early) {
             "the file of --log");
     ends(run("cmp k.best.safetensors kept"), 0);
     refuses(run(MLP DATA VALIDATED " --best loss"), "--best has no effect without -o FILE or --work-dir");
+    refuses(run(MLP DATA VALIDATED " --best ssim -o k.safetensors"),
+            "--best=ssim: whether it shall grow or fall is not known: write ssim:max or ssim:min");
+    refuses(run(MLP DATA VALIDATED " --early-stop auc"), "--early-stop=auc: whether it shall grow or fall");
+    refuses(run(MLP DATA VALIDATED " --best accuracy_loss -o k.safetensors --print-config"), "not known");
+    refuses(run(MLP DATA VALIDATED " --best :max -o k.safetensors"), "--best=:max");
 }
 
 static double number_of(const char *file, const char *key) {

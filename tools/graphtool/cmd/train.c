@@ -74,16 +74,33 @@ static void set_validation(const options *o, weft_trainer_options *how) {
     how->val_iterations = is_steps ? n : 0;
 }
 
-/* METRIC[:max|:min]: without a direction accuracies and the like grow, and all others fall. Returns the
- * length of METRIC. */
-static size_t metric_of(const char *said, bool *max) {
-    static const char *const growing[] = {"accuracy", "psnr", "precision", "recall"};
+static bool has_one(const char *said, const char *const *words) {
+    bool has = false;
+    for (int i = 0; words[i]; i++) has |= strstr(said, words[i]) != NULL;
+    return has;
+}
+
+/* METRIC[:max|:min] of an option: the length of METRIC, and whether it shall grow, as its name tells where no
+ * direction is said. 0 after printing that its name does not. */
+static size_t metric_of(const char *option, const char *said, bool *max) {
+    static const char *const growing[] = {"accuracy", "psnr", "precision", "recall", "f1", "iou", NULL},
+                             *const falling[] = {"loss", "error", "perplexity", "mse", "mae", NULL};
     const char *end = strrchr(said, ':');
-    bool is_max = end && strcmp(end, ":max") == 0;
-    *max = is_max;
-    if (is_max || (end && strcmp(end, ":min") == 0)) return (size_t)(end - said);
-    for (size_t i = 0; i < sizeof growing / sizeof *growing; i++) *max |= strstr(said, growing[i]) != NULL;
-    return strlen(said);
+    *max = end && strcmp(end, ":max") == 0;
+    if (end && end > said && (*max || strcmp(end, ":min") == 0)) return (size_t)(end - said);
+    *max = has_one(said, growing);
+    if (*max != has_one(said, falling)) return strlen(said);
+    tool_fail("train: --%s=%s: whether it shall grow or fall is not known: write %s:max or %s:min", option,
+              SHOW(said), SHOW(said), SHOW(said));
+    return 0;
+}
+
+/* -1, or the exit status after printing which option names no metric with a direction. */
+static int check_metrics(const options *o) {
+    bool max;
+    bool good = (!o->best || metric_of("best", o->best, &max)) &&
+                (!o->early_stop || metric_of("early-stop", o->early_stop, &max));
+    return good ? -1 : EXIT_MISUSED;
 }
 
 /* Only rank 0 has the name and writes. */
@@ -103,8 +120,9 @@ static int make_hooks(training *t, weft_hook *hooks, int *n) {
     bool best_max, stop_max;
     int status = o->best ? place_best(t) : -1;
     if (status >= 0) return status;
-    if (o->best) t->best_metric = strndup(o->best, metric_of(o->best, &best_max));
-    if (o->early_stop) t->stop_metric = strndup(o->early_stop, metric_of(o->early_stop, &stop_max));
+    if (o->best) t->best_metric = strndup(o->best, metric_of("best", o->best, &best_max));
+    if (o->early_stop)
+        t->stop_metric = strndup(o->early_stop, metric_of("early-stop", o->early_stop, &stop_max));
     *n = 0;
     hooks[(*n)++] = weft_hook_text(stdout, 0);
     if (o->log) hooks[(*n)++] = weft_hook_json(o->log, 1);
@@ -222,7 +240,8 @@ static int train(training *t) {
 }
 
 static int train_run(const options *o) {
-    int status = EXIT_FINE;
+    int status = check_metrics(o);
+    if (status >= 0) return status;
     training t = {.o = o, .model = tool_load(o, &status)};
     if (!t.model) return status;
     status = o->print_config ? config_print(o, NULL) : train(&t);
