@@ -34,7 +34,8 @@ static const weft_source *const list[] = {&samples};
 #define DATA                                                                                                 \
     { 1, list, NULL }
 
-static weft_model *build(void) {
+/* With outputs "constant" of the training and "extra0" to "extraN" of both, if they are wanted. */
+static weft_model *build_with(const double *constant, int extras) {
     weft_model *m = weft_model_new("m");
     weft_optimizer sgd = {.type = "sgd",
                           .name = "slow",
@@ -48,8 +49,18 @@ static weft_model *build(void) {
         weft_value *loss = weft_mse(weft_linear(x, 1, "fc"), t);
         if (i == 0) weft_minimize(loss, "", &sgd);
         weft_output(loss, "loss");
+        if (i == 0 && constant) weft_output(weft_constant(g, WEFT_F64, 0, NULL, *constant), "constant");
+        for (int k = 0; k < extras; k++) {
+            char name[20];
+            snprintf(name, sizeof name, "extra%d", k);
+            weft_output(weft_constant(g, WEFT_F64, 0, NULL, k), name);
+        }
     }
     return m;
+}
+
+static weft_model *build(void) {
+    return build_with(NULL, 0);
 }
 
 /* ---- a hook that sees every iteration and validation ---- */
@@ -511,6 +522,34 @@ TEST(curves_are_where_the_axes_say) {
     unlink(paths[0]), unlink(paths[1]);
 }
 
+/* Means of a constant differ in the last bits; neither those nor numbers as far apart as can be are ticks
+ * without end. */
+TEST(curves_of_constants_have_few_ticks) {
+    static const double values[] = {0.1, 1e300, -0.1, 0, 5e-324, 1e16 + 2};
+    char folder[] = "/tmp/weft_ticksXXXXXX", path[100];
+    static char svg[1 << 16];
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/c.svg", folder);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        weft_error e = {0};
+        weft_model *m = build_with(&values[i], 0);
+        weft_hook hook = weft_hook_curves(path, 10);
+        weft_trainer *t =
+            trainer_of(m, &(weft_trainer_options){.train = DATA, .epochs = 2, .n_hooks = 1, .hooks = &hook});
+        CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s",
+                   e.text);
+        weft_trainer_free(t);
+        weft_model_free(m);
+        memset(svg, 0, sizeof svg);
+        int ticks = 0;
+        CHECK(read_whole(path, (uint8_t *)svg, sizeof svg - 1) > 1000);
+        for (const char *at = svg; (at = strstr(at, "text-anchor=\"middle\"")); at++) ticks++;
+        for (const char *at = svg; (at = strstr(at, "text-anchor=\"end\"")); at++) ticks++;
+        CHECK_SAYS(ticks > 10 && ticks < 60, "%g: %d", values[i], ticks);
+    }
+    unlink(path), rmdir(folder);
+}
+
 /* ---- logs that fail ---- */
 
 TEST(a_log_that_fails_is_told_and_the_training_goes_on) {
@@ -774,7 +813,7 @@ TEST(training_within_a_hook_is_refused) {
 
 SUITE("hooks", {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
                 T(samples_are_drawn_into_files_and_events), T(curves_are_where_the_axes_say),
-                T(a_log_that_fails_is_told_and_the_training_goes_on),
+                T(curves_of_constants_have_few_ticks), T(a_log_that_fails_is_told_and_the_training_goes_on),
                 T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
                 T(wrong_hooks_are_refused), T(an_error_of_one_rank_ends_all_with_its_text),
                 T(training_within_a_hook_is_refused)})

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PHASES = 2 /* train, val */, PANELS = 24, WIDTH = 460, HEIGHT = 280, MARKED = 60 };
+enum { PHASES = 2 /* train, val */, PANELS = 24, WIDTH = 460, HEIGHT = 280, MARKED = 60, TICKS = 12 };
 enum { LEFT = 64, RIGHT = 18, TOP = 34, BOTTOM = 34 }; /* around the axes of a panel */
 enum { INK = 0x333333, FAINT = 0xe4e4e4, FRAME = 0x9a9a9a };
 
@@ -83,7 +83,8 @@ static void find_range(panel *p) {
             p->low = is_first ? at.y : fmin(p->low, at.y);
             p->high = is_first ? at.y : fmax(p->high, at.y);
         }
-    double air = p->high > p->low ? (p->high - p->low) * 0.06 : fabs(p->high) * 0.1 + 1e-9;
+    double size = fmax(fabs(p->low), fabs(p->high)), range = p->high - p->low;
+    double air = range > size * 1e-9 ? range * 0.06 : size * 0.1 + 1e-9; /* a constant's means differ, too */
     p->left = 0;
     p->right = fmax(p->right, 1);
     p->low = p->low >= 0 ? fmax(p->low - air, 0) : p->low - air;
@@ -112,17 +113,18 @@ static void show_tick(double value, double tick, char text[32]) {
         snprintf(text, 32, "%.*f", digits, fabs(value) < tick / 2 ? 0 : value);
 }
 
+/* Ticks are counted: a sum may stay where it is. */
 static void draw_axes(canvas *c, const panel *p) {
     char text[32];
-    double tick = tick_of(p->high - p->low);
-    for (double y = ceil(p->low / tick) * tick; y <= p->high; y += tick) {
+    double tick = tick_of(p->high - p->low), y = 0, x = 0;
+    for (int k = 0; k < TICKS && (y = (ceil(p->low / tick) + k) * tick) <= p->high; k++) {
         point ends[] = {place(p, (point){p->left, y}), place(p, (point){p->right, y})};
         canvas_line(c, ends, 2, 1, FAINT);
         show_tick(y, tick, text);
         canvas_text(c, (point){ends[0].x - 8, ends[0].y + 4}, TO, 11, INK, text);
     }
     tick = fmax(tick_of(p->right - p->left), 1);
-    for (double x = p->left; x <= p->right; x += tick) {
+    for (int k = 0; k < TICKS && (x = p->left + k * tick) <= p->right; k++) {
         point ends[] = {place(p, (point){x, p->low}), place(p, (point){x, p->high})};
         canvas_line(c, ends, 2, 1, FAINT);
         show_tick(x, tick, text);
