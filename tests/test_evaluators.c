@@ -173,6 +173,57 @@ TEST(pixels_have_labels_too) {
     weft_model_free(model);
 }
 
+/* ---- scores that are NaN ---- */
+
+/* Rows of two scores, and their labels: two rows are right, one is wrong, three have NaN. */
+static const float broken_scores[6][2] = {{1, 0}, {0, 1}, {1, 0}, {NAN, NAN}, {1, NAN}, {NAN, 1}};
+static const int32_t broken_labels[6] = {0, 1, 1, 0, 0, 1};
+
+static weft_status read_broken(void *context, int64_t i, void *const *into, weft_error *error) {
+    (void)context, (void)error;
+    memcpy(into[0], broken_scores[i], sizeof broken_scores[i]);
+    memcpy(into[1], &broken_labels[i], sizeof(int32_t));
+    return WEFT_OK;
+}
+
+/* By hand: one of three is right of either label; class 0 is given twice, class 1 once. */
+TEST(a_row_with_nan_is_wrong) {
+    static const weft_source broken = {.count = 6,
+                                       .n = 2,
+                                       .arrays = {{"x", WEFT_F32, 1, {2}}, {"label", WEFT_I32, 0, {0}}},
+                                       .read = read_broken};
+    weft_error e = {0};
+    weft_metrics metrics;
+    int64_t matrix[4];
+    weft_evaluator evaluators[] = {weft_evaluator_accuracy("scores", "label", 1),
+                                   weft_evaluator_accuracy("scores", "label", 2),
+                                   weft_evaluator_confusion("scores", "label", matrix)};
+    weft_model *m = weft_model_new("m");
+    weft_model_batch(m, 4);
+    weft_graph *g = weft_graph_new(m, "val", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 2));
+    weft_value *label = weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
+    weft_output(weft_neg(weft_neg(x)), "scores");
+    weft_output(weft_sum(weft_cast(label, WEFT_F32), 0, NULL, false), "sum");
+    weft_trainer *t =
+        weft_trainer_new(m,
+                         &(weft_trainer_options){.compile.graph = "val",
+                                                 .val = {1, (const weft_source *[]){&broken}, NULL},
+                                                 .n_evaluators = 3,
+                                                 .evaluators = evaluators},
+                         &e);
+    CHECK_SAYS(t && weft_trainer_validate(t, &metrics, &e) == WEFT_OK, "%s", e.text);
+    CHECK(is_near(of(&metrics, "accuracy"), 2. / 6) && is_near(of(&metrics, "accuracy_top2"), 3. / 6));
+    CHECK(matrix[0] == 1 && matrix[1] == 0 && matrix[2] == 1 && matrix[3] == 1);
+    CHECK(is_near(of(&metrics, "confusion/accuracy"), 2. / 6));
+    CHECK(is_near(of(&metrics, "confusion/precision"), (1. / 2 + 1) / 2));
+    CHECK(is_near(of(&metrics, "confusion/recall"), 1. / 3));
+    CHECK(is_near(of(&metrics, "confusion/f1"), (2. / 5 + 2. / 4) / 2));
+    CHECK(is_near(of(&metrics, "confusion/iou"), (1. / 4 + 1. / 3) / 2));
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
 /* Uneven ranks, a smaller last batch, fewer samples than a batch: but for the graph's own numbers, which are
  * f32 means of batches, every bit is the same. */
 TEST(the_bits_do_not_depend_on_batch_and_world) {
@@ -388,7 +439,7 @@ TEST(memory_that_runs_out_is_an_error) {
     faults_end(&f);
 }
 
-SUITE("evaluators", {T(numbers_are_those_of_pytorch), T(pixels_have_labels_too),
+SUITE("evaluators", {T(numbers_are_those_of_pytorch), T(pixels_have_labels_too), T(a_row_with_nan_is_wrong),
                      T(the_bits_do_not_depend_on_batch_and_world),
                      T(a_single_step_gives_the_numbers_of_its_batch), T(ones_own_counts_and_sums_over_ranks),
                      T(what_does_not_fit_is_refused), T(memory_that_runs_out_is_an_error)})

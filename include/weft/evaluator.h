@@ -73,11 +73,12 @@ typedef struct weft_evaluator {
 /** @name Evaluators that Weft brings
  * Scores are f32 or f64 [N,C] or [N,C,...], as weft_cross_entropy() takes them; labels are u8, i32 or i64 of
  * the same shape without C. An element whose label is negative (-100, say) does not count; a label of C or
- * more is WEFT_DATA. Names must outlive the trainer.
+ * more is WEFT_DATA. An element with a score that is NaN has no class: it counts, and is wrong. Names must
+ * outlive the trainer.
  * @{ */
 
 /** "accuracy", or for k > 1 "accuracy_topK": how many of the labels have one of the k highest scores. Of
- * equal scores the first is higher; NaN never counts. */
+ * equal scores the first is higher. */
 WEFT_API weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, int k);
 /** The mean of an output with a row for each sample: the mean of a sample's elements, over samples. Its name
  * is `name`. */
@@ -90,7 +91,8 @@ WEFT_API weft_evaluator weft_evaluator_psnr(const char *output, const char *targ
 /** The highest score against the label: "confusion/accuracy", and as means over the classes that occur, as a
  * label or a score, "confusion/precision", "/recall", "/f1" and "/iou" (the mean IoU). A class that is never
  * given has precision 0, one that never is a label recall 0. `matrix` (or NULL) becomes the matrix after each
- * evaluation: [C,C], a row for each label; it must outlive the trainer. */
+ * evaluation: [C,C], a row for each label, without elements that have no class; it must outlive the
+ * trainer. */
 WEFT_API weft_evaluator weft_evaluator_confusion(const char *scores, const char *label, int64_t *matrix);
 /** "perplexity": exp of the mean, over all tokens that count, of -log of the softmax of the label's score.
  * With `label` NULL, `scores` are these values themselves, of any shape, and all count. */

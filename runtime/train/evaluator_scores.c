@@ -47,13 +47,14 @@ static weft_status label_at(const weft_read *reads, int64_t e, int64_t *label, b
                     (long long)*label, (long long)classes_of(&reads[0]));
 }
 
-/* How many classes have a higher score than class `label`, and those before it that have the same. */
+/* How many classes have a higher score than class `label`, and those before it that have the same. With a NaN
+ * among the scores no class is the right one. */
 static int64_t place_of(const weft_read *scores, int64_t e, int64_t label) {
     int64_t inner = inner_of(scores), at = first_score(scores, e), place = 0;
     double own = read_real(scores, at + label * inner);
-    if (isnan(own)) return classes_of(scores);
     for (int64_t c = 0; c < classes_of(scores); c++) {
         double other = read_real(scores, at + c * inner);
+        if (isnan(other)) return classes_of(scores);
         place += other > own || (other == own && c < label);
     }
     return place;
@@ -108,7 +109,7 @@ weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, in
     return measure_new(&m, scores, label, calls);
 }
 
-/* ---- confusion: counts [label][highest score] ---- */
+/* ---- confusion: counts [label][highest score, or C: none] ---- */
 
 static weft_status open_confusion(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
                                   int64_t *sums, weft_error *error) {
@@ -117,16 +118,18 @@ static weft_status open_confusion(void *self, int64_t rows, const weft_read *rea
     if (status) return status;
     int64_t c = classes_of(&reads[0]);
     if (c > 4096) return kit_fail(error, WEFT_UNSUPPORTED, "%lld classes, at most 4096", (long long)c);
-    *counts = c * c, *sums = 0;
+    *counts = c * (c + 1), *sums = 0;
     return WEFT_OK;
 }
 
+/* C where a score is NaN. */
 static int64_t highest(const weft_read *scores, int64_t e) {
     int64_t inner = inner_of(scores), at = first_score(scores, e), best = 0;
-    for (int64_t c = 1; c < classes_of(scores); c++)
-        if (!(read_real(scores, at + c * inner) <= read_real(scores, at + best * inner)) &&
-            !isnan(read_real(scores, at + c * inner)))
-            best = c;
+    for (int64_t c = 0; c < classes_of(scores); c++) {
+        double score = read_real(scores, at + c * inner);
+        if (isnan(score)) return classes_of(scores);
+        if (score > read_real(scores, at + best * inner)) best = c;
+    }
     return best;
 }
 
@@ -138,7 +141,7 @@ static weft_status batch_confusion(void *self, int64_t rows, const weft_read *re
         bool counts;
         weft_status status = label_at(reads, e, &label, &counts, error);
         if (status) return status;
-        if (counts) weft_tally_count(tally, label * c + highest(&reads[0], e), 1);
+        if (counts) weft_tally_count(tally, label * (c + 1) + highest(&reads[0], e), 1);
     }
     return WEFT_OK;
 }
@@ -149,10 +152,12 @@ typedef struct by_class {
 } by_class;
 
 static void add_class(by_class *sum, const weft_tally *t, int64_t k, int64_t c) {
-    double hits = (double)weft_tally_counted(t, k * c + k), labels = 0, given = 0;
+    int64_t row = c + 1;
+    double hits = (double)weft_tally_counted(t, k * row + k), given = 0;
+    double labels = (double)weft_tally_counted(t, k * row + c);
     for (int64_t i = 0; i < c; i++) {
-        labels += (double)weft_tally_counted(t, k * c + i);
-        given += (double)weft_tally_counted(t, i * c + k);
+        labels += (double)weft_tally_counted(t, k * row + i);
+        given += (double)weft_tally_counted(t, i * row + k);
     }
     if (labels + given == 0) return;
     sum->n++;
@@ -168,12 +173,12 @@ static weft_status report_confusion(void *self, weft_tally *tally, weft_error *e
     double hits = 0, all = 0;
     by_class sum = {0};
     (void)error;
-    while (c * c < tally->n_counts) c++;
-    for (int64_t i = 0; i < c * c; i++) {
-        int64_t n = weft_tally_counted(tally, i);
+    while (c * (c + 1) < tally->n_counts) c++;
+    for (int64_t i = 0; i < tally->n_counts; i++) {
+        int64_t n = weft_tally_counted(tally, i), label = i / (c + 1), given = i % (c + 1);
         all += (double)n;
-        if (i % (c + 1) == 0) hits += (double)n;
-        if (m->matrix) m->matrix[i] = n;
+        if (given == label) hits += (double)n;
+        if (m->matrix && given < c) m->matrix[label * c + given] = n;
     }
     for (int64_t k = 0; k < c; k++) add_class(&sum, tally, k, c);
     weft_tally_report(tally, "accuracy", hits / all);
