@@ -393,8 +393,10 @@ TEST(what_does_not_fit_is_refused) {
         {WEFT_ARGUMENT, "the top 6 of 5 classes", weft_evaluator_accuracy("logits", "label", 6)},
         {WEFT_DATA, "mask has a label 3, and there are 3 classes", weft_evaluator_perplexity("few", "mask")},
         {WEFT_NAME, "graph val has an output of this name", weft_evaluator_mean("loss", "drawn")},
-        {WEFT_MEMORY, "evaluator 0 could not be made", weft_evaluator_accuracy("logits", "label", 0)},
-        {WEFT_MEMORY, "evaluator 0 could not be made", weft_evaluator_psnr("drawn", "target", 0)},
+        {WEFT_ARGUMENT, "evaluator 0 could not be made: accuracy: k must be 1 or more",
+         weft_evaluator_accuracy("logits", "label", 0)},
+        {WEFT_ARGUMENT, "could not be made: psnr: the range must be more than 0",
+         weft_evaluator_psnr("drawn", "target", 0)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         refused(&rows[i].e, 1, rows[i].status, rows[i].says);

@@ -11,6 +11,7 @@
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BATCH = 4, SAMPLES = 50, MOST = 64, WORLDS = 3 };
@@ -211,7 +212,7 @@ static void check_text(const seen *s) {
         const char *at = strstr(row, "loss ");
         if (strstr(row, "validation") || !CHECK(at && sscanf(at, "loss %lf", &loss) == 1)) continue;
         CHECK(fabs(loss - mean_of(s, lines ? 10 : 0, lines ? s->n : 10)) < 1e-4);
-        CHECK_HOLDS(row, lines ? "  lr 0.0125" : "  lr 0.0125");
+        CHECK_HOLDS(row, "  lr 0.0125  "); /* after 14 updates, and after 22 */
         lines++;
     }
     fclose(f);
@@ -436,11 +437,12 @@ TEST(samples_are_drawn_into_files_and_events) {
     CHECK(got && got->records == 3 && strcmp(got->list[0].tag, "samples") == 0 && got->list[1].step == 10);
     free(got);
     if (!kept) unlink(name), rmdir(logs);
-    rmdir(folder);
-    hook = weft_hook_samples(&(weft_samples){.data = data, .path = "/tmp/weft_no_folder/x.png", .every = 5});
+    hook = weft_hook_samples(&(weft_samples){.data = data, .path = path, .every = 5});
+    memset(path, 0, sizeof path); /* it was copied */
     t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hook});
+    rmdir(folder);
     CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_IO);
-    CHECK_HOLDS(e.text, "/tmp/weft_no_folder/x-5.png: it cannot be written");
+    CHECK_HOLDS(e.text, "/photo-5.png: it cannot be written");
     weft_trainer_free(t);
     weft_model_free(m);
 }
@@ -512,9 +514,13 @@ TEST(curves_are_where_the_axes_say) {
     CHECK_HOLDS(svg, ">val</text>");
     free(pixels);
     weft_model_free(m);
-    weft_hook wrong = weft_hook_curves("/tmp/weft_no_folder/c.svg", 0);
+    char folder[] = "/tmp/weft_goneXXXXXX", gone[100];
+    NEED(mkdtemp(folder));
+    snprintf(gone, sizeof gone, "%s/c.svg", folder);
+    weft_hook wrong = weft_hook_curves(gone, 0);
     m = build();
     t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &wrong});
+    rmdir(folder);
     CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_IO);
     CHECK_HOLDS(e.text, "it cannot be written");
     weft_trainer_free(t);
@@ -575,14 +581,48 @@ TEST(a_log_that_fails_is_told_and_the_training_goes_on) {
         faults_end(&f);
         weft_model_free(m);
     }
+}
+
+/* Each log fails again until its folder is there. */
+TEST(a_log_that_could_not_be_opened_is_tried_again) {
+    for (int i = 0; i < 3; i++) {
+        char folder[] = "/tmp/weft_retryXXXXXX", path[100], command[200];
+        weft_error e = {0};
+        NEED(mkdtemp(folder));
+        rmdir(folder);
+        snprintf(path, sizeof path, "%s/log", folder);
+        weft_model *m = build();
+        weft_hook hook = i == 0   ? weft_hook_csv(path, 1)
+                         : i == 1 ? weft_hook_json(path, 1)
+                                  : weft_hook_tensorboard(path, 1);
+        weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hook});
+        for (int again = 0; again < 2; again++) {
+            CHECK(weft_trainer_fit(t, &e) == WEFT_IO && weft_trainer_progress(t)->iteration == 0);
+            CHECK_HOLDS(e.text, i < 2 ? "it cannot be written" : "it cannot be made");
+        }
+        NEED(mkdir(folder, 0777) == 0);
+        CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+        CHECK(access(path, F_OK) == 0);
+        weft_trainer_free(t);
+        weft_model_free(m);
+        snprintf(command, sizeof command, "rm -r %s", folder);
+        CHECK(system(command) == 0);
+    }
+}
+
+TEST(a_run_that_fails_before_its_first_step_leaves_the_picture) {
+    char path[] = "/tmp/weft_curvesXXXXXX.svg", text[20] = "";
     weft_error e = {0};
+    int file = mkstemps(path, 4);
+    NEED(file >= 0 && write(file, "an earlier one", 14) == 14 && close(file) == 0);
     weft_model *m = build();
-    weft_hook hook = weft_hook_csv("/tmp/weft_no_folder/log.csv", 1);
-    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hook});
-    CHECK(weft_trainer_fit(t, &e) == WEFT_IO && weft_trainer_progress(t)->iteration == 0);
-    CHECK_HOLDS(e.text, "it cannot be written");
+    weft_hook hooks[] = {weft_hook_curves(path, 1), weft_hook_csv("/tmp/weft_no_folder/log.csv", 1)};
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 2, .hooks = hooks});
+    CHECK(weft_trainer_fit(t, &e) == WEFT_IO);
     weft_trainer_free(t);
     weft_model_free(m);
+    CHECK(read_whole(path, (uint8_t *)text, sizeof text - 1) == 14 && strcmp(text, "an earlier one") == 0);
+    unlink(path);
 }
 
 /* ---- early stop, best weights ---- */
@@ -671,37 +711,134 @@ TEST(the_file_has_the_best_weights) {
         }
 }
 
+/* A trainer that a hook refuses: its error. */
+static weft_error refused(weft_model *m, weft_trainer_options o, weft_hook hook) {
+    weft_error e = {0};
+    o.n_hooks = 1, o.hooks = &hook;
+    weft_trainer *t = weft_trainer_new(m, &o, &e);
+    CHECK(!t);
+    weft_trainer_free(t);
+    return e;
+}
+
+static weft_status read_label(void *context, int64_t i, void *const *into, weft_error *error) {
+    (void)context, (void)error;
+    *(int32_t *)into[0] = (int32_t)(i % 2);
+    return WEFT_OK;
+}
+
 TEST(wrong_hooks_are_refused) {
-    const weft_hook hooks[] = {
-        weft_hook_text(NULL, 0),
-        weft_hook_json(NULL, 0),
-        weft_hook_csv(NULL, 0),
-        weft_hook_tensorboard(NULL, 0),
-        weft_hook_curves(NULL, 0),
-        weft_hook_curves("curves.pdf", 0),
-        weft_hook_samples(NULL),
-        weft_hook_samples(&(weft_samples){.rows = 2}),
-        weft_hook_samples(&(weft_samples){.path = "x.png", .every = -1}),
-        weft_hook_early_stop(NULL),
-        weft_hook_early_stop(&(weft_early_stop){"loss", .patience = -1}),
-        weft_hook_early_stop(&(weft_early_stop){"loss", .min_delta = -1}),
-        weft_hook_best(&(weft_best){"loss"}),
-        weft_hook_best(&(weft_best){.path = "x"}),
+    const struct {
+        weft_hook hook;
+        const char *says;
+    } wrong[] = {
+        {weft_hook_text(NULL, 0), "text: a file is needed"},
+        {weft_hook_json(NULL, 0), "json: a path is needed"},
+        {weft_hook_csv(NULL, 0), "csv: a path is needed"},
+        {weft_hook_tensorboard(NULL, 0), "tensorboard: a folder is needed"},
+        {weft_hook_curves(NULL, 0), "curves: a path is needed that ends with .svg or .png"},
+        {weft_hook_curves("curves.pdf", 0), "curves: a path is needed that ends with .svg or .png"},
+        {weft_hook_samples(NULL), "samples: a path or a folder for TensorBoard is needed"},
+        {weft_hook_samples(&(weft_samples){.rows = 2}), "samples: a path or a folder"},
+        {weft_hook_samples(&(weft_samples){.path = "x.png", .every = -1}), "must not be negative"},
+        {weft_hook_early_stop(NULL), "early stop: a metric is needed"},
+        {weft_hook_early_stop(&(weft_early_stop){"loss", .patience = -1}), "patience must not be negative"},
+        {weft_hook_early_stop(&(weft_early_stop){"loss", .min_delta = NAN}), "min_delta must be 0 or more"},
+        {weft_hook_best(&(weft_best){"loss"}), "best: a metric and a path are needed"},
+        {weft_hook_best(&(weft_best){.path = "x"}), "best: a metric and a path are needed"},
+        {{.name = "mine"}, "hook 0 could not be made: mine"},
     };
     weft_model *m = build();
-    for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++) {
-        weft_error e = {0};
-        CHECK(!weft_trainer_new(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hooks[i]},
-                                &e));
-        CHECK_HOLDS(e.text, "hook 0 could not be made");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weft_error e = refused(m, (weft_trainer_options){.train = DATA}, wrong[i].hook);
+        CHECK(e.status == WEFT_ARGUMENT);
+        CHECK_HOLDS(e.text, "hook 0 could not be made: ");
+        CHECK_HOLDS(e.text, wrong[i].says);
     }
-    weft_error e = {0};
-    weft_hook hook = weft_hook_early_stop(&(weft_early_stop){"accuracy"});
-    weft_trainer *t =
-        trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 1, .hooks = &hook});
-    CHECK(weft_trainer_fit(t, &e) == WEFT_NAME);
-    CHECK_HOLDS(e.text, "the validation gives no metric 'accuracy'; it gives: loss");
-    weft_trainer_free(t);
+    CHECK(refused(m, (weft_trainer_options){.train = DATA}, (weft_hook){0}).status == WEFT_MEMORY);
+    weft_model_free(m);
+}
+
+/* Before the first step, and before a log is opened. */
+TEST(names_and_folders_that_are_wrong_are_found_at_once) {
+    script of = {0};
+    weft_evaluator evaluators[] = {SCRIPT(&of), weft_evaluator_mse("loss", "t")};
+    weft_trainer_options o = {.train = DATA, .val = DATA, .n_evaluators = 1, .evaluators = evaluators};
+    weft_dataset data = {1, list, (const char *[]){"x", NULL}};
+    const struct {
+        weft_hook hook;
+        weft_status status;
+        const char *says;
+    } wrong[] = {
+        {weft_hook_early_stop(&(weft_early_stop){"los"}), WEFT_NAME,
+         "hook early stop: the validation gives no metric 'los'; it gives: loss, score"},
+        {weft_hook_best(&(weft_best){"scores", .path = "b"}), WEFT_NAME, "no metric 'scores'"},
+        {weft_hook_best(&(weft_best){"score/part", .path = "/tmp/weft_no_folder/b"}), WEFT_IO,
+         "hook best: /tmp/weft_no_folder/b cannot be written: the folder /tmp/weft_no_folder"},
+        {weft_hook_curves("/tmp/weft_no_folder/c.svg", 0), WEFT_IO, "/tmp/weft_no_folder"},
+        {weft_hook_samples(&(weft_samples){.graph = "predcit", .data = data, .path = "x.png"}), WEFT_NAME,
+         "predcit"},
+        {weft_hook_samples(&(weft_samples){.output = "foto", .data = data, .path = "x.png"}), WEFT_NAME,
+         "foto"},
+        {weft_hook_samples(&(weft_samples){.data = {1, list, NULL}, .path = "x.png"}), WEFT_NAME,
+         "hook samples: "},
+        {weft_hook_samples(&(weft_samples){.graph = "val", .data = DATA, .path = "x.png"}), WEFT_SHAPE,
+         "hook samples: "},
+        {weft_hook_samples(&(weft_samples){.data = data, .path = "/tmp/weft_no_folder/x.png"}), WEFT_IO,
+         "/tmp/weft_no_folder"},
+        {weft_hook_samples(&(weft_samples){.data = data, .tensorboard = "/tmp/weft_no_folder/logs/"}),
+         WEFT_IO, "/tmp/weft_no_folder"},
+    };
+    weft_model *m = build_painter();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weft_error e = refused(m, o, wrong[i].hook);
+        CHECK_SAYS(e.status == wrong[i].status, "%d: %d %s", (int)i, (int)e.status, e.text);
+        CHECK_HOLDS(e.text, wrong[i].says);
+    }
+    o.val = (weft_dataset){0}, o.n_evaluators = 0;
+    weft_error e = refused(m, o, weft_hook_early_stop(&(weft_early_stop){"loss"}));
+    CHECK(e.status == WEFT_ORDER);
+    weft_model_free(m);
+}
+
+/* The confusion matrix has metrics of its own names. */
+TEST(metrics_of_evaluators_are_known_before_the_first_step) {
+    weft_model *m = weft_model_new("m");
+    weft_model_batch(m, 2);
+    weft_source labels = {.count = 4, .n = 1, .arrays = {{"label", WEFT_I32, 0, {0}}}, .read = read_label};
+    weft_dataset data = {1, (const weft_source *[]){&labels}, NULL};
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
+        weft_value *label = weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
+        weft_value *scores =
+            weft_linear(weft_reshape(weft_cast(label, WEFT_F32), WEFT_SHAPE(-1, 1)), 2, "fc");
+        weft_output(scores, "scores");
+        if (!i)
+            weft_minimize(weft_cross_entropy(scores, label), "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
+    }
+    static const char *const names[] = {"confusion/f1", "accuracy", "confusion", "confusion/f2",
+                                        "accuracy/x"};
+    for (int i = 0; i < 5; i++) {
+        weft_error e = {0};
+        weft_evaluator of[] = {weft_evaluator_confusion("scores", "label", NULL),
+                               weft_evaluator_accuracy("scores", "label", 1)};
+        char name[20];
+        snprintf(name, sizeof name, "%s", names[i]);
+        weft_hook hook = weft_hook_early_stop(&(weft_early_stop){name});
+        memset(name, 0, sizeof name); /* it was copied */
+        weft_trainer *t = weft_trainer_new(m,
+                                           &(weft_trainer_options){.train = data,
+                                                                   .val = data,
+                                                                   .n_evaluators = 2,
+                                                                   .evaluators = of,
+                                                                   .n_hooks = 1,
+                                                                   .hooks = &hook},
+                                           &e);
+        CHECK_SAYS(i < 2 ? t && weft_trainer_fit(t, &e) == WEFT_OK : !t && e.status == WEFT_NAME, "%s: %s",
+                   names[i], e.text);
+        if (i > 1) CHECK_HOLDS(e.text, "confusion/recall, confusion/f1, confusion/iou, accuracy");
+        weft_trainer_free(t);
+    }
     weft_model_free(m);
 }
 
@@ -814,6 +951,9 @@ TEST(training_within_a_hook_is_refused) {
 SUITE("hooks", {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
                 T(samples_are_drawn_into_files_and_events), T(curves_are_where_the_axes_say),
                 T(curves_of_constants_have_few_ticks), T(a_log_that_fails_is_told_and_the_training_goes_on),
+                T(a_log_that_could_not_be_opened_is_tried_again),
                 T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
-                T(wrong_hooks_are_refused), T(an_error_of_one_rank_ends_all_with_its_text),
-                T(training_within_a_hook_is_refused)})
+                T(wrong_hooks_are_refused), T(names_and_folders_that_are_wrong_are_found_at_once),
+                T(metrics_of_evaluators_are_known_before_the_first_step),
+                T(a_run_that_fails_before_its_first_step_leaves_the_picture),
+                T(an_error_of_one_rank_ends_all_with_its_text), T(training_within_a_hook_is_refused)})

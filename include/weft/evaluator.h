@@ -52,7 +52,9 @@ enum { WEFT_MAX_READS = 8 /**< tensors that an evaluator reads */ };
 
 /** Functions, and what they work on. */
 typedef struct weft_evaluator {
-    const char *name; /**< of its metric; no other evaluator or output of one number has it */
+    /** Of its metric; no other evaluator or output of one number has it. Without functions it is why there is
+     * no evaluator. */
+    const char *name;
     /** What it reads, up to a NULL: an output of the graph, or else one of its inputs. */
     const char *reads[WEFT_MAX_READS];
     /** Called by weft_trainer_new(), once for each graph and size of a batch: checks types and shapes, and

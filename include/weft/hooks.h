@@ -8,8 +8,8 @@
  * ends there, the training goes on, and weft_trainer_check() tells. What is written is on the disk when
  * weft_trainer_fit() returns.
  *
- * Each function takes what it needs by value or copies it; what weft_trainer_new() cannot use (NULL for a
- * path, no memory) it refuses.
+ * Each function copies its texts. weft_trainer_new() refuses what cannot be, and says why: arguments, the
+ * metric of a hook that the validation will not give, a graph or an output, a folder that is not there.
  */
 #ifndef WEFT_HOOKS_H
 #define WEFT_HOOKS_H
@@ -44,11 +44,12 @@ WEFT_API weft_hook weft_hook_csv(const char *path, int64_t every);
 WEFT_API weft_hook weft_hook_tensorboard(const char *folder, int64_t every);
 
 /** Draws curves of the metrics over the steps when a run ends, training beside validation, a panel for each
- * name: into an .svg or a .png file. Points are means of `every` iterations (0: 10). A file that cannot be
- * written is told by weft_trainer_check(). */
+ * name: into an .svg or a .png file. Points are means of `every` iterations (0: 10). A run that
+ * fails before its first point writes none. A file that cannot be written then is told by
+ * weft_trainer_check(). */
 WEFT_API weft_hook weft_hook_curves(const char *path, int64_t every);
 
-/** What weft_hook_samples() draws; texts and sources must outlive the trainer. */
+/** What weft_hook_samples() draws; what `data` points to must outlive the trainer. */
 typedef struct weft_samples {
     const char *graph;  /**< of an evaluation; NULL: "predict" */
     const char *output; /**< [N,H,W] or [N,C,H,W], u8 or f32, C 1 or 3; NULL: the graph's first */
@@ -67,10 +68,11 @@ WEFT_API weft_hook weft_hook_samples(const weft_samples *options);
 /** @} */
 
 /** @name By the metrics of validations
- * Ranks have the same metrics, so they decide alike. A metric that a validation does not give is WEFT_NAME.
+ * Ranks have the same metrics, so they decide alike. A metric that validations do not give is WEFT_NAME
+ * of weft_trainer_new(), or of the first validation where an evaluator of one's own would report it.
  * @{ */
 
-/** What weft_hook_early_stop() looks at; names must outlive the trainer. */
+/** What weft_hook_early_stop() looks at. */
 typedef struct weft_early_stop {
     const char *metric; /**< of the validation */
     bool max;           /**< it shall grow; else it shall fall */
@@ -81,7 +83,7 @@ typedef struct weft_early_stop {
  * Lightning's EarlyStopping. */
 WEFT_API weft_hook weft_hook_early_stop(const weft_early_stop *options);
 
-/** What weft_hook_best() keeps; texts must outlive the trainer. */
+/** What weft_hook_best() keeps. */
 typedef struct weft_best {
     const char *metric;   /**< of the validation */
     bool max;             /**< the greatest is best; else the least */

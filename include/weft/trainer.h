@@ -85,7 +85,7 @@ WEFT_API const char *weft_point_name(weft_point point);
 
 /** A function and what it works on. */
 typedef struct weft_hook {
-    const char *name; /**< for messages; static */
+    const char *name; /**< for messages; static. Without `at` it is why there is no hook */
     /** Called at every point, on every rank. Anything but WEFT_OK ends the loop with `*error`, on all ranks.
      * It may validate, test, predict, save and stop; weft_trainer_fit() and weft_trainer_train_step() are
      * WEFT_ORDER here. */

@@ -3,11 +3,11 @@
 
 typedef struct best_weights {
     watch watch;
-    const char *path;
+    char *path;
     bool optimizer_state;
 } best_weights;
 
-static weft_status best_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+weft_status best_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     best_weights *b = self;
     double value;
     bool is_better = false;
@@ -18,15 +18,27 @@ static weft_status best_at(void *self, weft_trainer *t, weft_point point, weft_e
                               : trainer_save_validated(t, b->path, error);
 }
 
+weft_status best_open(const void *self, const weft_trainer *t, weft_error *error) {
+    const best_weights *b = self;
+    weft_status status = watch_open(&b->watch, "best", t, error);
+    return status ? status : hook_check_folder(t, "best", b->path, error);
+}
+
 static void best_free(void *self) {
-    weft_memory_free(NULL, self, sizeof(best_weights));
+    best_weights *b = self;
+    hook_free_copy(b->watch.name);
+    hook_free_copy(b->path);
+    weft_memory_free(NULL, b, sizeof *b);
 }
 
 weft_hook weft_hook_best(const weft_best *o) {
-    best_weights *b = o && o->metric && o->path ? kit_new(NULL, sizeof *b) : NULL;
-    if (!b) return (weft_hook){.name = "best"};
-    b->watch = (watch){.name = o->metric, .max = o->max};
-    b->path = o->path;
+    if (!o || !o->metric || !o->path) return hook_refused("best: a metric and a path are needed");
+    best_weights *b = kit_new(NULL, sizeof *b);
+    if (!b) return hook_refused(NULL);
+    b->watch = (watch){.max = o->max};
     b->optimizer_state = o->optimizer_state;
-    return (weft_hook){"best", best_at, best_free, NULL, b};
+    if (hook_copy(&b->watch.name, o->metric) && hook_copy(&b->path, o->path))
+        return (weft_hook){"best", best_at, best_free, NULL, b};
+    best_free(b);
+    return hook_refused(NULL);
 }

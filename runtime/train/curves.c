@@ -1,6 +1,7 @@
 /* curves.c - metrics over the steps as a picture, when a run ends: a panel for each name, in it what the
  * training and the validations gave. */
 #include "runtime/train/canvas.h"
+#include "runtime/train/hooks.h"
 #include "runtime/train/log.h"
 
 #include <math.h>
@@ -191,15 +192,27 @@ static weft_status write_picture(const curves *of, const weft_env *env, weft_err
     return status;
 }
 
-static weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+/* Without, as when a run fails before its first step, the picture of an earlier one stays. */
+static bool has_points(const curves *c) {
+    bool has = false;
+    for (int i = 0; i < c->n; i++) has = has || c->panels[i].of[0].n || c->panels[i].of[1].n;
+    return has;
+}
+
+weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     curves *c = self;
     const char *phase;
     (void)error;
     if (t->progress.rank) return WEFT_OK;
     if (interval_line(&c->interval, t, point, &phase, &c->values)) note_line(c, phase, t->progress.iteration);
-    c->lost = point == WEFT_AFTER_RUN ? (weft_error){0} : c->lost;
-    if (point == WEFT_AFTER_RUN) write_picture(c, t->env, &c->lost);
+    if (point != WEFT_AFTER_RUN || !has_points(c)) return WEFT_OK;
+    c->lost = (weft_error){0};
+    write_picture(c, t->env, &c->lost);
     return WEFT_OK;
+}
+
+weft_status curves_open(const void *self, const weft_trainer *t, weft_error *error) {
+    return hook_check_folder(t, "curves", ((const curves *)self)->path, error);
 }
 
 static weft_status curves_check(void *self, weft_error *error) {
@@ -212,7 +225,7 @@ static void curves_free(void *self) {
     for (int i = 0; i < c->n; i++)
         for (int k = 0; k < PHASES; k++)
             kit_free_array(NULL, c->panels[i].of[k].points, (size_t)c->panels[i].of[k].room, sizeof(point));
-    if (c->path) weft_memory_free(NULL, c->path, strlen(c->path) + 1);
+    hook_free_copy(c->path);
     weft_memory_free(NULL, c, sizeof *c);
 }
 
@@ -223,14 +236,13 @@ static bool ends_with(const char *path, const char *end) {
 
 weft_hook weft_hook_curves(const char *path, int64_t every) {
     bool is_png = ends_with(path, ".png");
-    curves *c = is_png || ends_with(path, ".svg") ? kit_new(NULL, sizeof *c) : NULL;
-    if (!c) return (weft_hook){.name = "curves"};
+    if (!is_png && !ends_with(path, ".svg"))
+        return hook_refused("curves: a path is needed that ends with .svg or .png");
+    curves *c = kit_new(NULL, sizeof *c);
+    if (!c) return hook_refused(NULL);
     c->is_png = is_png;
     c->interval.every = every;
-    if ((c->path = weft_memory_new(NULL, strlen(path) + 1))) {
-        strcpy(c->path, path);
-        return (weft_hook){"curves", curves_at, curves_free, curves_check, c};
-    }
+    if (hook_copy(&c->path, path)) return (weft_hook){"curves", curves_at, curves_free, curves_check, c};
     curves_free(c);
-    return (weft_hook){.name = "curves"};
+    return hook_refused(NULL);
 }

@@ -9,7 +9,7 @@ typedef struct early_stop {
     int patience, waited; /* validations in a row without improvement */
 } early_stop;
 
-static weft_status stop_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+weft_status early_stop_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     early_stop *s = self;
     double value;
     bool is_better;
@@ -21,15 +21,26 @@ static weft_status stop_at(void *self, weft_trainer *t, weft_point point, weft_e
     return WEFT_OK;
 }
 
+weft_status early_stop_open(const void *self, const weft_trainer *t, weft_error *error) {
+    return watch_open(&((const early_stop *)self)->watch, "early stop", t, error);
+}
+
 static void stop_free(void *self) {
-    weft_memory_free(NULL, self, sizeof(early_stop));
+    early_stop *s = self;
+    hook_free_copy(s->watch.name);
+    weft_memory_free(NULL, s, sizeof *s);
 }
 
 weft_hook weft_hook_early_stop(const weft_early_stop *o) {
-    bool is_good = o && o->metric && o->patience >= 0 && o->min_delta >= 0;
-    early_stop *s = is_good ? kit_new(NULL, sizeof *s) : NULL;
-    if (!s) return (weft_hook){.name = "early stop"};
-    s->watch = (watch){.name = o->metric, .max = o->max, .min_delta = o->min_delta};
+    if (!o || !o->metric) return hook_refused("early stop: a metric is needed");
+    if (o->patience < 0) return hook_refused("early stop: patience must not be negative");
+    if (!(o->min_delta >= 0)) return hook_refused("early stop: min_delta must be 0 or more");
+    early_stop *s = kit_new(NULL, sizeof *s);
+    if (!s) return hook_refused(NULL);
+    s->watch = (watch){.max = o->max, .min_delta = o->min_delta};
     s->patience = o->patience ? o->patience : 3;
-    return (weft_hook){"early stop", stop_at, stop_free, NULL, s};
+    if (hook_copy(&s->watch.name, o->metric))
+        return (weft_hook){"early stop", early_stop_at, stop_free, NULL, s};
+    stop_free(s);
+    return hook_refused(NULL);
 }

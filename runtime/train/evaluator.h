@@ -10,8 +10,11 @@ typedef struct measure {
     int k;
     double range;
     int64_t *matrix;
+    const char *const *parts; /* of its metrics' names; NULL: it has one, of its own name */
 } measure;
 
+/* An evaluator that weft_trainer_new() refuses, with this static text; NULL: out of memory. */
+weft_evaluator measure_refused(const char *why);
 /* An evaluator of a copy of `with`; out of memory: one that weft_trainer_new() refuses. */
 weft_evaluator measure_new(const measure *with, const char *first, const char *second, weft_evaluator calls);
 /* Element i of a tensor of a type that is_real or is_whole. */

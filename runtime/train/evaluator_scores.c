@@ -103,7 +103,8 @@ static weft_status report_accuracy(void *self, weft_tally *tally, weft_error *er
 
 weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, int k) {
     measure m = {.name = "accuracy", .k = k};
-    if (!scores || !label || k < 1) return (weft_evaluator){.name = "accuracy"};
+    if (!scores || !label) return measure_refused("accuracy: scores and a label are needed");
+    if (k < 1) return measure_refused("accuracy: k must be 1 or more");
     if (k > 1) snprintf(m.name, sizeof m.name, "accuracy_top%d", k);
     weft_evaluator calls = {.open = open_accuracy, .batch = batch_accuracy, .report = report_accuracy};
     return measure_new(&m, scores, label, calls);
@@ -167,6 +168,8 @@ static void add_class(by_class *sum, const weft_tally *t, int64_t k, int64_t c) 
     sum->iou += ratio(hits, labels + given - hits);
 }
 
+static const char *const confusion_parts[] = {"accuracy", "precision", "recall", "f1", "iou", NULL};
+
 static weft_status report_confusion(void *self, weft_tally *tally, weft_error *error) {
     const measure *m = self;
     int64_t c = 0;
@@ -181,18 +184,17 @@ static weft_status report_confusion(void *self, weft_tally *tally, weft_error *e
         if (m->matrix && given < c) m->matrix[label * c + given] = n;
     }
     for (int64_t k = 0; k < c; k++) add_class(&sum, tally, k, c);
-    weft_tally_report(tally, "accuracy", hits / all);
-    weft_tally_report(tally, "precision", sum.precision / sum.n);
-    weft_tally_report(tally, "recall", sum.recall / sum.n);
-    weft_tally_report(tally, "f1", sum.f1 / sum.n);
-    weft_tally_report(tally, "iou", sum.iou / sum.n);
+    const double values[] = {hits / all, sum.precision / sum.n, sum.recall / sum.n, sum.f1 / sum.n,
+                             sum.iou / sum.n};
+    for (int i = 0; confusion_parts[i]; i++) weft_tally_report(tally, confusion_parts[i], values[i]);
     return WEFT_OK;
 }
 
 weft_evaluator weft_evaluator_confusion(const char *scores, const char *label, int64_t *matrix) {
-    if (!scores || !label) return (weft_evaluator){.name = "confusion"};
+    measure m = {.name = "confusion", .matrix = matrix, .parts = confusion_parts};
+    if (!scores || !label) return measure_refused("confusion: scores and a label are needed");
     weft_evaluator calls = {.open = open_confusion, .batch = batch_confusion, .report = report_confusion};
-    return measure_new(&(measure){.name = "confusion", .matrix = matrix}, scores, label, calls);
+    return measure_new(&m, scores, label, calls);
 }
 
 /* ---- perplexity ---- */
@@ -239,7 +241,7 @@ static weft_status report_perplexity(void *self, weft_tally *tally, weft_error *
 }
 
 weft_evaluator weft_evaluator_perplexity(const char *scores, const char *label) {
-    if (!scores) return (weft_evaluator){.name = "perplexity"};
+    if (!scores) return measure_refused("perplexity: scores are needed");
     weft_evaluator calls = {.open = open_perplexity, .batch = batch_perplexity, .report = report_perplexity};
     return measure_new(&(measure){.name = "perplexity"}, scores, label, calls);
 }

@@ -10,9 +10,20 @@ static void measure_free(void *self) {
     weft_memory_free(NULL, self, sizeof(measure));
 }
 
+const char *const *evaluator_parts(const weft_evaluator *e) {
+    static const char *const alone[] = {"", NULL};
+    if (e->free != measure_free) return NULL;
+    const measure *m = e->self;
+    return m->parts ? m->parts : alone;
+}
+
+weft_evaluator measure_refused(const char *why) {
+    return (weft_evaluator){.name = why};
+}
+
 weft_evaluator measure_new(const measure *with, const char *first, const char *second, weft_evaluator calls) {
     measure *self = kit_new(NULL, sizeof *self);
-    if (!self) return (weft_evaluator){.name = with->name};
+    if (!self) return measure_refused(NULL);
     *self = *with;
     calls.name = self->name;
     calls.reads[0] = first;
@@ -89,7 +100,7 @@ static weft_status report_mean(void *self, weft_tally *tally, weft_error *error)
 
 weft_evaluator weft_evaluator_mean(const char *name, const char *output) {
     measure m = {.name = ""};
-    if (!name || !output) return (weft_evaluator){.name = "mean"};
+    if (!name || !output) return measure_refused("mean: a name and an output are needed");
     snprintf(m.name, sizeof m.name, "%s", name);
     weft_evaluator calls = {.open = open_mean, .batch = batch_mean, .report = report_mean};
     return measure_new(&m, output, NULL, calls);
@@ -126,7 +137,7 @@ static weft_status batch_mse(void *self, int64_t rows, const weft_read *reads, w
 }
 
 weft_evaluator weft_evaluator_mse(const char *output, const char *target) {
-    if (!output || !target) return (weft_evaluator){.name = "mse"};
+    if (!output || !target) return measure_refused("mse: an output and a target are needed");
     weft_evaluator calls = {.open = open_difference, .batch = batch_mse, .report = report_mean};
     return measure_new(&(measure){.name = "mse"}, output, target, calls);
 }
@@ -146,7 +157,8 @@ static weft_status batch_psnr(void *self, int64_t rows, const weft_read *reads, 
 }
 
 weft_evaluator weft_evaluator_psnr(const char *output, const char *target, double range) {
-    if (!output || !target || !(range > 0)) return (weft_evaluator){.name = "psnr"};
+    if (!output || !target) return measure_refused("psnr: an output and a target are needed");
+    if (!(range > 0)) return measure_refused("psnr: the range must be more than 0");
     weft_evaluator calls = {.open = open_difference, .batch = batch_psnr, .report = report_mean};
     return measure_new(&(measure){.name = "psnr", .range = range}, output, target, calls);
 }

@@ -26,7 +26,9 @@ weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *erro
         return kit_fail(error, WEFT_ARGUMENT, "trainer: %d evaluators are said, and none are given", n);
     for (int i = 0; i < n; i++) {
         if (!list[i].open || !list[i].batch || !list[i].report || !list[i].name)
-            return kit_fail(error, WEFT_MEMORY, "trainer: evaluator %d could not be made", i);
+            return kit_fail(error, list[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
+                            "trainer: evaluator %d could not be made: %s", i,
+                            list[i].name ? list[i].name : "out of memory");
         for (int k = 0; k < i; k++)
             if (strcmp(list[i].name, list[k].name) == 0)
                 return kit_fail(error, WEFT_NAME, "trainer: two evaluators are called %.80s", list[i].name);

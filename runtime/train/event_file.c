@@ -148,6 +148,7 @@ weft_status event_file_open(event_file *e, const weft_env *env, weft_error *erro
         return weft_error_io(error, e->folder, "it cannot be written", ENAMETOOLONG);
     if (mkdir(e->folder, 0777) && errno != EEXIST)
         return weft_error_io(error, e->folder, "it cannot be made", errno);
+    log_file_free(&e->file); /* of a call that failed */
     if (!log_file_new(&e->file, path)) return kit_no_memory(error, "tensorboard");
     weft_status status = log_file_open(&e->file, env, error);
     if (status) return status;

@@ -2,8 +2,7 @@
 #ifndef WEFT_RUNTIME_TRAIN_LOG_H
 #define WEFT_RUNTIME_TRAIN_LOG_H
 
-#include "runtime/train/trainer.h"
-#include "weft/hooks.h"
+#include "runtime/train/hooks.h"
 
 /* ---- interval.c ---- */
 

@@ -67,10 +67,11 @@ static void csv_free(void *self) {
 }
 
 weft_hook weft_hook_csv(const char *path, int64_t every) {
-    csv_log *l = path ? kit_new(NULL, sizeof *l) : NULL;
-    if (!l) return (weft_hook){.name = "csv"};
+    if (!path) return hook_refused("csv: a path is needed");
+    csv_log *l = kit_new(NULL, sizeof *l);
+    if (!l) return hook_refused(NULL);
     l->interval.every = every;
     if (log_file_new(&l->file, path)) return (weft_hook){"csv", csv_at, csv_free, csv_check, l};
     csv_free(l);
-    return (weft_hook){.name = "csv"};
+    return hook_refused(NULL);
 }

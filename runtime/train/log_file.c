@@ -19,12 +19,12 @@ static void lose(log_file *l, int64_t step, const char *why, int reason) {
 
 weft_status log_file_open(log_file *l, const weft_env *env, weft_error *error) {
     if (l->is_open) return WEFT_OK;
-    l->is_open = true;
     l->env = env;
     const weft_io *io = weft_files(env);
     int code = io->open_write(io->context, l->path, &l->file);
+    l->is_open = !code;
     if (!code) return WEFT_OK;
-    l->file = NULL;
+    l->file = NULL; /* the next call tries again */
     return weft_error_io(error, l->path, "it cannot be written", code);
 }
 

@@ -66,10 +66,11 @@ static void end(void *self) {
 }
 
 weft_hook weft_hook_json(const char *path, int64_t every) {
-    json_log *l = path ? kit_new(NULL, sizeof *l) : NULL;
-    if (!l) return (weft_hook){.name = "json"};
+    if (!path) return hook_refused("json: a path is needed");
+    json_log *l = kit_new(NULL, sizeof *l);
+    if (!l) return hook_refused(NULL);
     l->interval.every = every;
     if (log_file_new(&l->file, path)) return (weft_hook){"json", at, end, check_log, l};
     end(l);
-    return (weft_hook){.name = "json"};
+    return hook_refused(NULL);
 }

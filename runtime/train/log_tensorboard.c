@@ -31,11 +31,12 @@ static void events_free(void *self) {
 }
 
 weft_hook weft_hook_tensorboard(const char *folder, int64_t every) {
-    events_log *l = folder ? kit_new(NULL, sizeof *l) : NULL;
-    if (!l) return (weft_hook){.name = "tensorboard"};
+    if (!folder) return hook_refused("tensorboard: a folder is needed");
+    events_log *l = kit_new(NULL, sizeof *l);
+    if (!l) return hook_refused(NULL);
     l->interval.every = every;
     if (event_file_new(&l->events, folder))
         return (weft_hook){"tensorboard", events_at, events_free, events_check, l};
     events_free(l);
-    return (weft_hook){.name = "tensorboard"};
+    return hook_refused(NULL);
 }

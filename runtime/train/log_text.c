@@ -153,8 +153,9 @@ static void end(void *self) {
 }
 
 weft_hook weft_hook_text(FILE *file, int64_t every) {
-    text_log *l = file ? kit_new(NULL, sizeof *l) : NULL;
-    if (!l) return (weft_hook){.name = "text"};
+    if (!file) return hook_refused("text: a file is needed");
+    text_log *l = kit_new(NULL, sizeof *l);
+    if (!l) return hook_refused(NULL);
     l->file = file;
     l->every = every > 0 ? every : 0;
     l->interval.every = every;

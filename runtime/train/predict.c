@@ -24,6 +24,14 @@ static bool has_rows(const sweep *s, int which, int64_t rows) {
     return true;
 }
 
+/* All batches have rows by sample, or there is one without. */
+static weft_status check_rows(const sweep *s, weft_error *error) {
+    if (!s->data.loader) return WEFT_OK;
+    int64_t rest = s->data.samples % s->data.batch;
+    if (has_rows(s, 0, s->data.batch) && (!rest || has_rows(s, 1, rest))) return WEFT_OK;
+    return kit_fail(error, WEFT_SHAPE, "predict: output %s has no axis of samples", s->run[0].out[0].name);
+}
+
 /* An array for the rows of all batches. An output without a batch axis (its rows are not those of a batch) is
  * that of the one batch there is. */
 static weft_array *room_for(const sweep *s, weft_env const *env, weft_error *error) {
@@ -31,14 +39,8 @@ static weft_array *room_for(const sweep *s, weft_env const *env, weft_error *err
     int64_t shape[WEFT_MAX_NDIM] = {1};
     int ndim = p->ndim ? p->ndim : 1;
     if (p->ndim) memcpy(shape, p->shape, sizeof shape);
-    if (s->data.loader) {
-        int64_t rest = s->data.samples % s->data.batch;
-        if (!has_rows(s, 0, s->data.batch) || (rest && !has_rows(s, 1, rest))) {
-            kit_fail(error, WEFT_SHAPE, "predict: output %s has no axis of samples", p->name);
-            return NULL;
-        }
-        shape[0] = s->data.samples;
-    }
+    if (check_rows(s, error)) return NULL;
+    if (s->data.loader) shape[0] = s->data.samples;
     return weft_array_of(p->dtype, ndim, shape, NULL, env, error);
 }
 
@@ -55,26 +57,47 @@ static weft_status collect(sweep *s, weft_store *store, char *into, weft_error *
     return status;
 }
 
-/* Plans for the graph are compiled here, as only this call knows the data. */
-weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char *output,
-                                 const weft_dataset *data, weft_error *error) {
-    weft_error own = {0};
+/* Compiles and binds. Plans for the graph are made here, as only this call knows the data. *own: a plan whose
+ * texts the output's name may be. */
+static weft_status open_sweep(sweep *s, const weft_trainer *t, const char *graph, const char *output,
+                              const weft_dataset *data, weft_plan **own, weft_error *error) {
     weft_dataset none = {0};
-    sweep s = {0};
-    error = error ? error : &own;
-    if (!t) return kit_fail(error, WEFT_ARGUMENT, "weft_trainer_predict: the trainer is NULL"), NULL;
+    weft_port port;
     graph = graph ? graph : "predict";
     weft_compile_options how = t->options.compile;
     how.graph = graph;
     how.flow = NULL;
     how.world = how.rank = how.accumulate = 0;
-    weft_port port;
-    weft_plan *own_plan = NULL; /* whose texts `output` may be */
-    if (!output) output = first_output(t, &how, graph, &port, &own_plan, error);
-    weft_array *result = NULL;
-    weft_status status = t->session ? weft_sync(t->session, error) : WEFT_OK;
+    if (!output && !(output = first_output(t, &how, graph, &port, own, error))) return error->status;
     sweep_options of = {.graph = graph, .data = data ? data : &none, .output = output, .env = t->env};
-    if (output && !status && !sweep_open(&s, t->model, &how, &of, error) &&
+    return sweep_open(s, t->model, &how, &of, error);
+}
+
+weft_status predict_check(const weft_trainer *t, const char *graph, const char *output,
+                          const weft_dataset *data, tensor *type, weft_error *error) {
+    sweep s = {0};
+    weft_plan *own = NULL;
+    weft_status status = open_sweep(&s, t, graph, output, data, &own, error);
+    if (!status) status = check_rows(&s, error);
+    if (!status) {
+        *type = (tensor){.dtype = s.run[0].out[0].dtype, .ndim = s.run[0].out[0].ndim};
+        memcpy(type->shape, s.run[0].out[0].shape, sizeof type->shape);
+    }
+    sweep_close(&s);
+    weft_plan_free(own);
+    return status;
+}
+
+weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char *output,
+                                 const weft_dataset *data, weft_error *error) {
+    weft_error own = {0};
+    sweep s = {0};
+    error = error ? error : &own;
+    if (!t) return kit_fail(error, WEFT_ARGUMENT, "weft_trainer_predict: the trainer is NULL"), NULL;
+    weft_array *result = NULL;
+    weft_plan *own_plan = NULL;
+    weft_status status = t->session ? weft_sync(t->session, error) : WEFT_OK;
+    if (!status && !open_sweep(&s, t, graph, output, data, &own_plan, error) &&
         (result = room_for(&s, t->env, error)) && collect(&s, t->store, weft_array_write(result), error)) {
         weft_array_free(result);
         result = NULL;

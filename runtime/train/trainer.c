@@ -24,7 +24,10 @@ static weft_status check_options(const weft_trainer_options *o, weft_error *erro
     if (o->n_hooks < 0 || (o->n_hooks && !o->hooks))
         return kit_fail(error, WEFT_ARGUMENT, "trainer: %d hooks are said, and none are given", o->n_hooks);
     for (int i = 0; i < o->n_hooks; i++)
-        if (!o->hooks[i].at) return kit_fail(error, WEFT_MEMORY, "trainer: hook %d could not be made", i);
+        if (!o->hooks[i].at)
+            return kit_fail(error, o->hooks[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
+                            "trainer: hook %d could not be made: %s", i,
+                            o->hooks[i].name ? o->hooks[i].name : "out of memory");
     weft_status status = evaluators_check(o->n_evaluators, o->evaluators, error);
     if (!status) status = check_dataset(&o->train, "train", error);
     if (!status) status = check_dataset(&o->val, "val", error);
@@ -174,7 +177,8 @@ static weft_status open_all(weft_trainer *t, weft_error *error) {
     weft_status status = open_plan(t, error);
     if (!status && !(t->store = weft_store_new(t->plan, t->options.seed, error))) status = error->status;
     if (!status && !t->options.compile.graph) status = open_training(t, error);
-    return status ? status : open_evaluations(t, error);
+    if (!status) status = open_evaluations(t, error);
+    return status ? status : hooks_open(t, error);
 }
 
 /* ---- the public part ---- */

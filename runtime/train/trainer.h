@@ -160,6 +160,9 @@ typedef struct measures {
 } measures;
 
 weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *error);
+/* What stands behind "NAME/" in the metrics of one of Weft's, or "" for NAME alone, up to a NULL. NULL: it is
+ * one of the user's. */
+const char *const *evaluator_parts(const weft_evaluator *e);
 weft_status measures_open(measures *m, int n, const weft_evaluator *list, const weft_env *env,
                           weft_error *error);
 void measures_close(measures *m);
@@ -260,7 +263,12 @@ weft_status flow_run(weft_trainer *t, weft_error *error);
 /* Calls all hooks (hooks.c). */
 weft_status hooks_call(weft_trainer *t, weft_point point, weft_error *error);
 weft_status hooks_check(const weft_trainer *t, weft_error *error);
+/* Lets Weft's own find wrong names and folders in a trainer that is complete (hooks.c). */
+weft_status hooks_open(const weft_trainer *t, weft_error *error);
 
+/* What weft_trainer_predict() would say of these, and the type of the output, for one batch (predict.c). */
+weft_status predict_check(const weft_trainer *t, const char *graph, const char *output,
+                          const weft_dataset *data, tensor *type, weft_error *error);
 /* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
 const char *model_graph(const weft_model *m, const char *name);
 double trainer_clock(void); /* seconds (fit.c) */
@@ -268,7 +276,7 @@ double trainer_clock(void); /* seconds (fit.c) */
  * (evaluate.c). Collective. */
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error);
 /* Passes an error of this rank to the others, whose collectives fail with its text (hooks.c). */
-weft_status trainer_tell(weft_trainer *t, weft_status status, const weft_error *error);
+weft_status trainer_tell(const weft_trainer *t, weft_status status, const weft_error *error);
 /* WEFT_ORDER within a hook or options.train_step (hooks.c). */
 weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_error *error);
 /* Begins the next epoch; the second one, within an iteration, ends the present one first, with all that the

@@ -4,6 +4,54 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- before the first step ---- */
+
+/* Names so far, with commas, cut where it is full. */
+typedef struct names {
+    char text[400];
+    size_t n;
+} names;
+
+static void add_name(names *to, const char *name, const char *part) {
+    if (to->n + 170 > sizeof to->text) return;
+    to->n += (size_t)snprintf(to->text + to->n, sizeof to->text - to->n, "%s%.80s%s%.70s", to->n ? ", " : "",
+                              name, *part ? "/" : "", part);
+}
+
+/* Whether the evaluator reports the metric; the names that it has for sure. */
+static bool reports(const weft_evaluator *e, const char *metric, names *given) {
+    bool is_there = false;
+    size_t n = strlen(e->name);
+    bool begins = strncmp(metric, e->name, n) == 0 && (!metric[n] || metric[n] == '/');
+    const char *const *parts = evaluator_parts(e);
+    if (!parts) add_name(given, e->name, "");
+    if (!parts) return begins;
+    for (int i = 0; parts[i]; i++) {
+        add_name(given, e->name, parts[i]);
+        is_there = is_there || (begins && strcmp(metric[n] ? metric + n + 1 : "", parts[i]) == 0);
+    }
+    return is_there;
+}
+
+weft_status watch_open(const watch *w, const char *hook, const weft_trainer *t, weft_error *error) {
+    names given = {.n = 0};
+    bool is_there = false;
+    if (!t->has_val)
+        return kit_fail(error, WEFT_ORDER, "hook %s: without options.val no validation gives '%.80s'", hook,
+                        w->name);
+    for (int i = 0; i < t->val.metrics.n; i++) {
+        add_name(&given, t->val.metrics.names[i], "");
+        is_there = is_there || strcmp(t->val.metrics.names[i], w->name) == 0;
+    }
+    for (int i = 0; i < t->options.n_evaluators; i++)
+        is_there = reports(&t->options.evaluators[i], w->name, &given) || is_there;
+    if (is_there) return WEFT_OK;
+    return kit_fail(error, WEFT_NAME, "hook %s: the validation gives no metric '%.80s'; it gives: %s", hook,
+                    w->name, given.n ? given.text : "none");
+}
+
+/* ---- after a validation ---- */
+
 static weft_status no_metric(const watch *w, const weft_metrics *m, weft_error *error) {
     char names[400] = "";
     size_t at = 0;

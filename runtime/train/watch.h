@@ -2,15 +2,17 @@
 #ifndef WEFT_RUNTIME_TRAIN_WATCH_H
 #define WEFT_RUNTIME_TRAIN_WATCH_H
 
-#include "runtime/train/trainer.h"
-#include "weft/hooks.h"
+#include "runtime/train/hooks.h"
 
 typedef struct watch {
-    const char *name;
+    char *name; /* its own copy */
     bool max, has_best;
     double min_delta, best;
 } watch;
 
+/* WEFT_NAME when the trainer's validations will not give the metric, WEFT_ORDER when there are none. What
+ * evaluators of the user report is known only then. */
+weft_status watch_open(const watch *w, const char *hook, const weft_trainer *t, weft_error *error);
 /* *value is the metric of the last validation; *is_better: by more than min_delta than all before it. NaN is
  * never better. WEFT_NAME: the validation gives no such metric. */
 weft_status watch_look(watch *w, const weft_trainer *t, double *value, bool *is_better, weft_error *error);
