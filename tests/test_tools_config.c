@@ -90,6 +90,9 @@ TEST(optimizers_change_one_by_one_or_all) {
     check_bits(MLP DATA " --optimizer :lr=0.01", MLP DATA " --lr 0.01", false);
     refuses(run(MLP DATA " --optimizer :lr_=0.01"), "the nearest is 'lr'");
     refuses(run(MLP DATA " --optimizer net:momentum=1"), "no optimizer 'net'");
+    refuses(run(MLP DATA " --optimizer :schedule=cosine:0-10"),
+            "the value of schedule cannot be read: it stands in quotation marks, as in schedule=\"...\"");
+    refuses(run(MLP DATA " --optimizer ':schedule=\"cosine\"'"), "part 1, cosine: it needs an end");
     refuses(run("graphtool plan mlp.bin --graph val --clip-norm 1"),
             "--clip-norm has no effect where no graph");
 }
@@ -199,6 +202,13 @@ TEST(wrong_files_name_file_key_and_the_nearest_key) {
         {"{\"epochs\": null}", "\"epochs\": a text or a number is needed"},
         {"{\"dtype\": \"f8\"}", "\"dtype\": f8: f32, bf16 or f16 is needed"},
         {"{\"serial\": 1}", "\"serial\": true or false is needed"},
+        {"{\"serial\": \"true\"}", "\"serial\": true or false is needed"},
+        {"{\"epochs\": true}", "\"epochs\": a text or a number is needed"},
+        {"{\"lr\": true}", "\"lr\": a text or a number is needed"},
+        {"{\"csv\": false}", "\"csv\": a text or a number is needed"},
+        {"{\"ema\": {\"all\": true}}", "\"ema\": a text or a number is needed"},
+        {"{\"model\": true}", "\"model\": a text or a number is needed"},
+        {"{\"optimizer\": {\"adam:all\": {\"schedule\": \"cosine\"}}}", "part 1, cosine: it needs an end"},
         {"{\"data\": {\"image\": 3}, \"data\": 1}", "duplicate"},
         {"{\"data\": \"image\"}", "\"data\": image: NAME=FILE is needed"},
         {"{\"optimizer\": {\"a\": {}}}", "NAME:FIELDS is needed"},

@@ -423,9 +423,12 @@ static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a
     return false;
 }
 
-/* Where the values are words, lists them. */
-static void say_unreadable(const weft_op *op, const op_attr *f, char why[200]) {
+/* Where the values are words, lists them; of a text that does not begin as one, says how it does. */
+static void say_unreadable(const weft_op *op, const op_attr *f, char first, char why[200]) {
     int n = snprintf(why, 200, "%s: the value of %s cannot be read", op->name, f->name);
+    bool is_text = f->kind == ATTR_STRING || f->kind == ATTR_SCHEDULES;
+    if (is_text && first != '"')
+        snprintf(why + n, 200 - (size_t)n, ": it stands in quotation marks, as in %s=\"...\"", f->name);
     for (int i = 0; f->words && f->words[i] && n >= 0 && n < 200; i++)
         n += snprintf(why + n, 200 - (size_t)n, i ? " or %s" : ": %s", f->words[i]);
 }
@@ -464,7 +467,7 @@ bool attrs_change(const char **at, const char *between, const weft_op *op, void 
         seen |= bit;
         p += n + 1;
         if (!field_parse(&p, f, attrs, a)) {
-            say_unreadable(op, f, why);
+            say_unreadable(op, f, *p, why);
             return false;
         }
         *at = p;

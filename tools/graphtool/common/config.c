@@ -32,14 +32,14 @@ typedef struct file {
 
 /* ---- values ---- */
 
-/* What a value is on the command line; NULL after printing that it is none. */
+/* What a value of this key is on the command line, of a text or a number; NULL after printing that it is
+ * neither. */
 static const char *text_of(const file *f, const char *key, const json_t *value) {
     text t = {0};
     if (json_is_string(value)) text_add(&t, "%s", json_string_value(value));
     if (json_is_integer(value)) text_add(&t, "%lld", (long long)json_integer_value(value));
     if (json_is_real(value)) real_write(&t, json_real_value(value));
-    if (json_is_boolean(value)) text_add(&t, "%d", json_is_true(value));
-    bool is_scalar = json_is_string(value) || json_is_number(value) || json_is_boolean(value);
+    bool is_scalar = json_is_string(value) || json_is_number(value);
     char *made = text_detach(&t);
     const char *kept = is_scalar && made ? option_keep(f->o, made) : NULL;
     free(made);
@@ -50,14 +50,20 @@ static const char *text_of(const file *f, const char *key, const json_t *value) 
     return kept;
 }
 
-/* "zero=1,shard=flat": what is no number and no word is quoted. */
+/* Settings of optimizers and of weft_ddp may be flags, 0 or 1. */
+static const char *field_of(const file *f, const char *key, const json_t *value) {
+    return json_is_boolean(value) ? json_is_true(value) ? "1" : "0" : text_of(f, key, value);
+}
+
+/* "zero=1,shard=flat": what is no number and no word is quoted, and so is a schedule. */
 static const char *fields_of(const file *f, const char *key, json_t *fields) {
     text t = {0};
     const char *name, *one = "";
     json_t *value;
     json_object_foreach(fields, name, value) {
-        if (!(one = text_of(f, key, value))) break;
-        bool is_word = !json_is_string(value) || (*one && !one[strspn(one, "abcdefghijklmnopqrstuvwxyz_")]);
+        if (!(one = field_of(f, key, value))) break;
+        bool is_word = *one && !one[strspn(one, "abcdefghijklmnopqrstuvwxyz_")] && strcmp(name, "schedule");
+        is_word = is_word || !json_is_string(value);
         text_add(&t, is_word ? "%s%s=%s" : "%s%s=\"%s\"", t.length ? "," : "", name, one);
     }
     char *made = text_detach(&t);
