@@ -86,6 +86,9 @@ TEST(images_are_preprocessed_in_the_graph) {
     ends(run("%s %s --epochs 3 --seed 4 -o c.safetensors", train, data), 0);
     ends(run("cmp -s a.safetensors c.safetensors"), 1);
     refuses(run("%s image=" TEST_DATA "/golden/images:height=24", train), "input label i64[4] is not fed");
+    /* without data, too: draws that are made lie in [0, 1), so no crop is outside of its image */
+    ends(run("graphtool bench pictures.bin --batch 64 --threads 1 --steps 2 --warmup 1"), 0);
+    ends(run("graphtool trace pictures.bin --batch 64 --threads 1 --steps 2 -o t.json"), 0);
 }
 
 /* It would change the weights on its way over the data, and give the loss of no weights at all. */

@@ -68,6 +68,11 @@ static void fill_random(void *into, weft_dtype dtype, size_t count, int64_t belo
     }
 }
 
+/* What weft_preprocess and a loader call draws: uniform in [0, 1). */
+static void fill_draws(float *into, size_t count, uint64_t *state) {
+    for (size_t i = 0; i < count; i++) into[i] = (float)(splitmix(state) >> 40) * 0x1p-24f;
+}
+
 /* Makes the batches of one input, once for all graphs that have it. */
 static int add_input(dataset *d, const weft_port *p, int64_t batch, int64_t below, uint64_t seed) {
     weft_error error = {0};
@@ -87,8 +92,12 @@ static int add_input(dataset *d, const weft_port *p, int64_t batch, int64_t belo
     if (!(d->names[i] = strdup(p->name))) return tool_fail("out of memory");
     if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
     uint64_t state = hash_text(p->name, seed);
-    fill_random(weft_array_write(d->arrays[i]), p->dtype,
-                p->bytes / dtype_bytes(p->dtype) * SYNTHETIC_BATCHES, below, &state);
+    size_t count = p->bytes / dtype_bytes(p->dtype) * SYNTHETIC_BATCHES;
+    void *values = weft_array_write(d->arrays[i]);
+    if (p->dtype == WEFT_F32 && strcmp(p->name, "draws") == 0)
+        fill_draws(values, count, &state);
+    else
+        fill_random(values, p->dtype, count, below, &state);
     d->sources[i] = &d->rows[i];
     d->n_names = ++d->of.n;
     return -1;
