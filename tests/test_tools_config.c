@@ -176,6 +176,13 @@ TEST(what_holds_is_printed_and_read_again) {
     CHECK(json_equal(printed, again));
     json_decref(printed);
     json_decref(again);
+    NEED(ends(
+        run("graphtool train mlp.bin --steps 1 --precision train:bf16 --precision train:f16 --print-config "
+            ">first.json && graphtool train --config first.json --print-config"),
+        0));
+    ends(run("tr -d ' \\n' <first.json | grep -q '\"precision\":..train:bf16.,.train:f16..'"), 0);
+    refuses(run("graphtool train mlp.bin --schedule cosin --print-config"), "schedule part 1");
+    refuses(run("graphtool train mlp.bin --schedule nix=cosine --print-config"), "no optimizer 'nix'");
     NEED(ends(run("graphtool train dcgan28.bin --flow 'd_step*2 g_step' --print-config"), 0));
     printed = json_out("out");
     json_t *models = json_object_get(json_object_get(printed, "not_given"), "model");

@@ -186,25 +186,43 @@ static json_t *text_json(const char *value) {
     return json_string(value);
 }
 
-/* A list as an object by NAME, or as one value without; a NAME that is there already gets more FIELDS. */
+/* NAME of a value of a list, and what follows it. */
+static size_t name_in(const option_row *row, const char *value, const char **rest) {
+    char gap = row->argument[strcspn(row->argument, "=:")];
+    if (row->kind == OPTION_NAMED) return option_name_of(value, rest);
+    if (strstr(row->argument, "FIELDS")) return option_name_before(value, rest);
+    const char *at = row->words ? strrchr(value, gap) : strchr(value, gap);
+    *rest = at + 1;
+    return (size_t)(at - value);
+}
+
+static bool has_twice(const option_row *row, const text_list *list) {
+    const char *rest;
+    for (int i = 0; i < list->n; i++)
+        for (int k = 0; k < i; k++) {
+            size_t n = name_in(row, list->v[i], &rest);
+            if (name_in(row, list->v[k], &rest) == n && memcmp(list->v[i], list->v[k], n) == 0) return true;
+        }
+    return false;
+}
+
+static json_t *texts_json(const text_list *list) {
+    json_t *array = json_array();
+    for (int i = 0; i < list->n; i++) json_array_append_new(array, json_string(list->v[i]));
+    return array;
+}
+
+/* A list as an object by NAME, or as one value without; as texts where a NAME stands twice. */
 static json_t *list_json(const option_row *row, const text_list *list) {
     const char *bare;
     if (row->kind == OPTION_NAMED && list->n == 1 && !option_name_of(list->v[0], &bare))
         return text_json(bare);
+    if (has_twice(row, list)) return texts_json(list);
     json_t *object = json_object();
-    char gap = row->argument[strcspn(row->argument, "=:")];
     for (int i = 0; i < list->n; i++) {
-        const char *value = list->v[i], *rest = row->words ? strrchr(value, gap) : strchr(value, gap);
-        size_t n = row->kind == OPTION_NAMED         ? option_name_of(value, &rest)
-                   : strstr(row->argument, "FIELDS") ? option_name_before(value, &rest)
-                                                     : (size_t)(rest++ - value);
-        text t = {0};
-        char *name = strndup(value, n);
-        const json_t *before = name ? json_object_get(object, name) : NULL;
-        text_add(&t, before ? "%s,%s" : "%s%s", before ? json_string_value(before) : "", rest);
-        char *whole = text_detach(&t);
-        if (name && whole) json_object_set_new(object, name, json_string(whole));
-        free(whole);
+        const char *rest;
+        char *name = strndup(list->v[i], name_in(row, list->v[i], &rest));
+        if (name) json_object_set_new(object, name, json_string(rest));
         free(name);
     }
     return object;

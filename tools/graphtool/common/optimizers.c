@@ -151,8 +151,32 @@ static int check_twice(const weft_model *m, const options *o) {
     return status;
 }
 
+/* Reads [NAME=]PARTS; the caller frees the name. */
+static int read_schedule(weft_model *m, const char *value, weft_schedule parts[WEFT_MAX_SCHEDULES],
+                         char **name) {
+    weft_error error = {0};
+    const char *text;
+    if (!(*name = strndup(value, option_name_of(value, &text)))) return tool_fail("out of memory");
+    if (weft_schedule_text(text, parts, &error))
+        return tool_fail("--schedule=%s: %s", SHOW(value), error.text);
+    /* this changes nothing, and tells what is wrong with a name */
+    return (weft_optimizer_text)(m, *name, "") ? tool_error(weft_model_error(m)) : -1;
+}
+
+static int check_schedules(weft_model *m, const options *o) {
+    weft_schedule parts[WEFT_MAX_SCHEDULES];
+    int status = -1;
+    for (int i = 0; status < 0 && i < o->schedule.n; i++) {
+        char *name;
+        status = read_schedule(m, o->schedule.v[i], parts, &name);
+        free(name);
+    }
+    return status;
+}
+
 int optimizers_apply(weft_model *m, const options *o) {
     int status = check_twice(m, o);
+    if (status < 0) status = check_schedules(m, o);
     if (status >= 0 || apply_all(m, o)) return status;
     return weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
 }
@@ -192,7 +216,7 @@ typedef struct schedule {
     weft_model *m;
     const options *o;
     const weft_trainer_options *how;
-    const char *value, *text; /* as given, and without NAME= */
+    const char *value; /* as given */
     weft_schedule parts[WEFT_MAX_SCHEDULES];
 } schedule;
 
@@ -268,10 +292,8 @@ static int give_one(const schedule *s, const char *name) {
     return good ? -1 : tool_error(weft_model_error(s->m));
 }
 
-/* Each optimizer that NAME means, which is at least one: weft_optimizer_text tells what is wrong with a name
- * when it changes nothing. */
+/* Each optimizer that NAME means, which is at least one. */
 static int give_all(const schedule *s, const char *name) {
-    if ((weft_optimizer_text)(s->m, name, "")) return tool_error(weft_model_error(s->m));
     int status = -1;
     for (const weft_graph *g = s->m->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n && status < 0; n = n->next) {
@@ -285,12 +307,9 @@ static int give_all(const schedule *s, const char *name) {
 }
 
 static int schedule_one(weft_model *m, const options *o, const weft_trainer_options *how, const char *value) {
-    weft_error error = {0};
     schedule s = {.m = m, .o = o, .how = how, .value = value};
-    char *name = strndup(value, option_name_of(value, &s.text));
-    int status = name ? -1 : tool_fail("out of memory");
-    if (status < 0 && weft_schedule_text(s.text, s.parts, &error))
-        status = tool_fail("--schedule=%s: %s", value, error.text);
+    char *name;
+    int status = read_schedule(m, value, s.parts, &name);
     if (status < 0) status = give_all(&s, name);
     free(name);
     return status;
