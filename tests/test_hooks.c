@@ -35,8 +35,9 @@ static const weft_source *const list[] = {&samples};
 #define DATA                                                                                                 \
     { 1, list, NULL }
 
-/* With outputs "constant" of the training and "extra0" to "extraN" of both, if they are wanted. */
-static weft_model *build_with(const double *constant, int extras) {
+/* With outputs "constant" of the training and so many more of both, 0, 1, ..., of these names or "extra0" and
+ * on. */
+static weft_model *build_with(const double *constant, int extras, const char *const *names) {
     weft_model *m = weft_model_new("m");
     weft_optimizer sgd = {.type = "sgd",
                           .name = "slow",
@@ -53,7 +54,10 @@ static weft_model *build_with(const double *constant, int extras) {
         if (i == 0 && constant) weft_output(weft_constant(g, WEFT_F64, 0, NULL, *constant), "constant");
         for (int k = 0; k < extras; k++) {
             char name[20];
-            snprintf(name, sizeof name, "extra%d", k);
+            if (names)
+                snprintf(name, sizeof name, "%s", names[k]);
+            else
+                snprintf(name, sizeof name, "extra%d", k);
             weft_output(weft_constant(g, WEFT_F64, 0, NULL, k), name);
         }
     }
@@ -61,7 +65,7 @@ static weft_model *build_with(const double *constant, int extras) {
 }
 
 static weft_model *build(void) {
-    return build_with(NULL, 0);
+    return build_with(NULL, 0, NULL);
 }
 
 /* ---- a hook that sees every iteration and validation ---- */
@@ -147,8 +151,7 @@ static bool is_near(double a, double b) {
 
 /* ---- logs ---- */
 
-static const char *const json_path = "/tmp/weft_hooks.jsonl", *const csv_path = "/tmp/weft_hooks.csv",
-                         *const text_path = "/tmp/weft_hooks.txt";
+static char json_path[100], csv_path[100], text_path[100];
 
 static double number(const json_t *line, const char *key) {
     return json_number_value(json_object_get(line, key));
@@ -224,6 +227,11 @@ TEST(logs_are_means_of_an_interval_by_samples) {
     seen s = {0};
     weft_model *m = build();
     weft_flow(m, "0-5: train; 6-: train*2");
+    char folder[] = "/tmp/weft_hooksXXXXXX";
+    NEED(mkdtemp(folder));
+    snprintf(json_path, sizeof json_path, "%s/log.jsonl", folder);
+    snprintf(csv_path, sizeof csv_path, "%s/log.csv", folder);
+    snprintf(text_path, sizeof text_path, "%s/log.txt", folder);
     FILE *text = fopen(text_path, "w");
     weft_hook hooks[] = {SEES(&s), weft_hook_json(json_path, 4), weft_hook_csv(csv_path, 0),
                          weft_hook_text(text, 0)};
@@ -236,7 +244,7 @@ TEST(logs_are_means_of_an_interval_by_samples) {
     check_csv(&s);
     check_text(&s);
     weft_model_free(m);
-    unlink(json_path), unlink(csv_path), unlink(text_path);
+    unlink(json_path), unlink(csv_path), unlink(text_path), rmdir(folder);
 }
 
 /* ---- event files, by a reader of its own ---- */
@@ -284,7 +292,7 @@ typedef struct scalars {
         char tag[60];
         int64_t step;
         float value;
-    } list[200];
+    } list[1000];
     char version[20];
 } scalars;
 
@@ -295,7 +303,7 @@ static void read_summary(const uint8_t *at, const uint8_t *end, int64_t step, sc
     while (at < end) {
         at = field(at, &number, &bytes, &data);
         const uint8_t *stop = data + bytes;
-        for (const uint8_t *v = data; number == 1 && v < stop && into->n < 200;) {
+        for (const uint8_t *v = data; number == 1 && v < stop && into->n < 1000;) {
             v = field(v, &number, &bytes, &inner);
             if (number == 1) snprintf(into->list[into->n].tag, 60, "%.*s", (int)bytes, (const char *)inner);
             if (number == 2) memcpy(&into->list[into->n].value, inner, 4);
@@ -371,6 +379,137 @@ TEST(event_files_hold_the_scalars) {
     if (!kept) unlink(path), unlink(csv), rmdir(logs);
     rmdir(folder);
     free(got);
+}
+
+/* ---- names and numbers of metrics ---- */
+
+/* The n-th line of a log of JSON; NULL: it has fewer. */
+static json_t *json_line(const char *path, int n) {
+    FILE *f = fopen(path, "r");
+    json_t *line = NULL;
+    for (int i = 0; f && i <= n; i++) {
+        json_decref(line);
+        line = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL);
+    }
+    if (f) fclose(f);
+    return line;
+}
+
+TEST(metrics_named_as_a_lines_own_numbers_do_not_hide_them) {
+    static const char *const names[] = {"step", "epoch",      "samples",           "seconds",
+                                        "lr",   "memory_mib", "samples_per_second"};
+    char folder[] = "/tmp/weft_namesXXXXXX", path[100];
+    weft_error e = {0};
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/log", folder);
+    weft_model *m = build_with(NULL, 7, names);
+    weft_hook hook = weft_hook_json(path, 12);
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 1, .hooks = &hook});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    json_t *train = json_line(path, 0), *val = json_line(path, 1);
+    CHECK(number(train, "step") == 12 && number(train, "epoch") == 1 && number(train, "samples") == 48);
+    CHECK(is_near(number(train, "lr"), 0.0125) && number(train, "memory_mib") < 1 &&
+          number(val, "step") == 12);
+    for (int k = 0; k < 7; k++) {
+        char key[60];
+        snprintf(key, sizeof key, "metric/%s", names[k]);
+        CHECK_SAYS(json_object_get(train, key) && number(train, key) == k, "%s", key);
+        snprintf(key, sizeof key, "val_metric/%s", names[k]);
+        CHECK_SAYS(json_object_get(val, key) && number(val, key) == k, "%s", key);
+    }
+    json_decref(train), json_decref(val);
+    unlink(path), rmdir(folder);
+}
+
+TEST(logs_have_any_number_of_metrics) {
+    enum { EXTRAS = 150 };
+    char folder[] = "/tmp/weft_manyXXXXXX", json[100], csv[100], logs[100], path[600] = "", row[300];
+    weft_error e = {0};
+    int rows = 0;
+    NEED(mkdtemp(folder));
+    snprintf(json, sizeof json, "%s/json", folder);
+    snprintf(csv, sizeof csv, "%s/csv", folder);
+    snprintf(logs, sizeof logs, "%s/logs", folder);
+    weft_model *m = build_with(NULL, EXTRAS, NULL);
+    weft_hook hooks[] = {weft_hook_json(json, 12), weft_hook_csv(csv, 12), weft_hook_tensorboard(logs, 12)};
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 3, .hooks = hooks});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    DIR *d = opendir(logs);
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (strstr(entry->d_name, ".tfevents.")) snprintf(path, sizeof path, "%s/%s", logs, entry->d_name);
+    if (d) closedir(d);
+    scalars *got = calloc(1, sizeof *got);
+    NEED(got);
+    read_events(path, got);
+    json_t *train = json_line(json, 0), *val = json_line(json, 1);
+    for (int k = 0; k < EXTRAS; k++) {
+        char key[40];
+        snprintf(key, sizeof key, "val_extra%d", k);
+        CHECK_SAYS(json_object_get(train, key + 4) && number(train, key + 4) == k, "%s", key + 4);
+        CHECK_SAYS(json_object_get(val, key) && number(val, key) == k, "%s", key);
+        snprintf(key, sizeof key, "train/extra%d", k);
+        CHECK_SAYS(scalar_at(got, key, 12) == (float)k, "%s", key);
+    }
+    CHECK(json_object_get(train, "lr") && scalar_at(got, "train/lr", 12) == 0.0125F);
+    json_decref(train), json_decref(val);
+    free(got);
+    FILE *f = fopen(csv, "r");
+    while (f && fgets(row, sizeof row, f)) rows += strstr(row, "extra") != NULL;
+    if (f) fclose(f);
+    CHECK(rows == 2 * EXTRAS);
+    unlink(json), unlink(csv), unlink(path), rmdir(logs), rmdir(folder);
+}
+
+/* ---- rates ---- */
+
+static weft_status sleeps(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    (void)self, (void)t, (void)error;
+    return point == WEFT_BEFORE_VAL && usleep(400000) ? WEFT_DATA : WEFT_OK;
+}
+
+/* A validation of 0.4 seconds would leave ten samples a second. */
+TEST(samples_per_second_leave_validations_out) {
+    char folder[] = "/tmp/weft_ratesXXXXXX", path[100], row[300], *at;
+    weft_error e = {0};
+    double rate;
+    int lines = 0;
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/log", folder);
+    FILE *text = tmpfile();
+    NEED(text);
+    weft_model *m = build();
+    weft_hook hooks[] = {weft_hook_json(path, 1), weft_hook_text(text, 1), {.name = "sleeps", .at = sleeps}};
+    weft_trainer *t = trainer_of(
+        m,
+        &(weft_trainer_options){
+            .train = DATA, .val = DATA, .iterations = 5, .val_iterations = 2, .n_hooks = 3, .hooks = hooks});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    CHECK(t && weft_trainer_progress(t)->seconds > 1.1); /* these have all */
+    weft_trainer_free(t);
+    weft_model_free(m);
+    rewind(text);
+    while (fgets(row, sizeof row, text))
+        if ((at = strstr(row, " samples/s"))) {
+            while (at > row && at[-1] != ' ') at--;
+            CHECK_SAYS(sscanf(at, "%lf", &rate) == 1 && rate > 20, "%s", row);
+            lines++;
+        }
+    fclose(text);
+    CHECK(lines == 5);
+    for (int i = 0; i < 8; i++) {
+        json_t *line = json_line(path, i);
+        if (json_object_get(line, "loss"))
+            CHECK_SAYS(number(line, "samples_per_second") > 20, "%d: %g", i,
+                       number(line, "samples_per_second"));
+        json_decref(line);
+    }
+    unlink(path), rmdir(folder);
 }
 
 /* ---- samples ---- */
@@ -492,7 +631,9 @@ static void check_curve(const char *svg, const png_image *png, const uint8_t *pi
 }
 
 TEST(curves_are_where_the_axes_say) {
-    static const char *const paths[] = {"/tmp/weft_curves.svg", "/tmp/weft_curves.png"};
+    char folder[] = "/tmp/weft_curvesXXXXXX", paths[2][100];
+    NEED(mkdtemp(folder));
+    for (int i = 0; i < 2; i++) snprintf(paths[i], sizeof paths[i], "%s/c.%s", folder, i ? "png" : "svg");
     static char svg[1 << 16];
     weft_error e = {0};
     seen s = {0};
@@ -514,10 +655,8 @@ TEST(curves_are_where_the_axes_say) {
     CHECK_HOLDS(svg, ">val</text>");
     free(pixels);
     weft_model_free(m);
-    char folder[] = "/tmp/weft_goneXXXXXX", gone[100];
-    NEED(mkdtemp(folder));
-    snprintf(gone, sizeof gone, "%s/c.svg", folder);
-    weft_hook wrong = weft_hook_curves(gone, 0);
+    unlink(paths[0]), unlink(paths[1]);
+    weft_hook wrong = weft_hook_curves(paths[0], 0);
     m = build();
     t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &wrong});
     rmdir(folder);
@@ -525,7 +664,6 @@ TEST(curves_are_where_the_axes_say) {
     CHECK_HOLDS(e.text, "it cannot be written");
     weft_trainer_free(t);
     weft_model_free(m);
-    unlink(paths[0]), unlink(paths[1]);
 }
 
 /* Means of a constant differ in the last bits; neither those nor numbers as far apart as can be are ticks
@@ -538,7 +676,7 @@ TEST(curves_of_constants_have_few_ticks) {
     snprintf(path, sizeof path, "%s/c.svg", folder);
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         weft_error e = {0};
-        weft_model *m = build_with(&values[i], 0);
+        weft_model *m = build_with(&values[i], 0, NULL);
         weft_hook hook = weft_hook_curves(path, 10);
         weft_trainer *t =
             trainer_of(m, &(weft_trainer_options){.train = DATA, .epochs = 2, .n_hooks = 1, .hooks = &hook});
@@ -684,7 +822,9 @@ TEST(a_metric_that_no_longer_improves_stops_all_ranks_at_once) {
 TEST(the_file_has_the_best_weights) {
     static const double score[] = {5, 3, 4, 2, 2, 6};
     static const int greatest[] = {0, 0, 0, 0, 0, 5}, least[] = {0, 1, 1, 3, 3, 3};
-    const char *const path = "/tmp/weft_best.safetensors";
+    char folder[] = "/tmp/weft_bestXXXXXX", path[100];
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/best.safetensors", folder);
     for (int vals = 1; vals <= 6; vals++)
         for (int max = 0; max < 2; max++) {
             weft_error e = {0};
@@ -709,6 +849,7 @@ TEST(the_file_has_the_best_weights) {
             weft_model_free(m);
             unlink(path);
         }
+    rmdir(folder);
 }
 
 /* A trainer that a hook refuses: its error. */
@@ -948,12 +1089,14 @@ TEST(training_within_a_hook_is_refused) {
     weft_model_free(m);
 }
 
-SUITE("hooks", {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
-                T(samples_are_drawn_into_files_and_events), T(curves_are_where_the_axes_say),
-                T(curves_of_constants_have_few_ticks), T(a_log_that_fails_is_told_and_the_training_goes_on),
-                T(a_log_that_could_not_be_opened_is_tried_again),
-                T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
-                T(wrong_hooks_are_refused), T(names_and_folders_that_are_wrong_are_found_at_once),
-                T(metrics_of_evaluators_are_known_before_the_first_step),
-                T(a_run_that_fails_before_its_first_step_leaves_the_picture),
-                T(an_error_of_one_rank_ends_all_with_its_text), T(training_within_a_hook_is_refused)})
+SUITE("hooks",
+      {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
+       T(metrics_named_as_a_lines_own_numbers_do_not_hide_them), T(logs_have_any_number_of_metrics),
+       T(samples_per_second_leave_validations_out), T(samples_are_drawn_into_files_and_events),
+       T(curves_are_where_the_axes_say), T(curves_of_constants_have_few_ticks),
+       T(a_log_that_fails_is_told_and_the_training_goes_on), T(a_log_that_could_not_be_opened_is_tried_again),
+       T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
+       T(wrong_hooks_are_refused), T(names_and_folders_that_are_wrong_are_found_at_once),
+       T(metrics_of_evaluators_are_known_before_the_first_step),
+       T(a_run_that_fails_before_its_first_step_leaves_the_picture),
+       T(an_error_of_one_rank_ends_all_with_its_text), T(training_within_a_hook_is_refused)})

@@ -3,9 +3,11 @@
  *
  * Logs show means over an interval: of the metrics of all ranks, weighted by the samples of each iteration.
  * With them go "lr" (with several optimizers "lr/NAME": the rate of the last update), "samples_per_second" in
- * the interval, on all ranks, and "memory_mib", what the plan of the training needs. Rank 0 writes. A file
- * that cannot be made is an error before the first step; where one cannot be written later (a full disk), it
- * ends there, the training goes on, and weft_trainer_check() tells. What is written is on the disk when
+ * the interval, on all ranks, without the time of the trainer's validations, and "memory_mib", what the plan
+ * of the training needs. A metric that has the name of one of these, or is called step, epoch, samples or
+ * seconds, is metric/NAME. Rank 0 writes. A log that cannot be opened is an error before the first step, and
+ * the next weft_trainer_fit() tries again; where one cannot be written later (a full disk), it ends there,
+ * the training goes on, and weft_trainer_check() tells. What is written is on the disk when
  * weft_trainer_fit() returns.
  *
  * Each function copies its texts. weft_trainer_new() refuses what cannot be, and says why: arguments, the
@@ -29,8 +31,9 @@ extern "C" {
  *
  *     epoch 1  step 10/125  loss1 0.3021  loss2 0.4410  1520 samples/s  lr 0.01  0:03 left
  *
- * With `every` 0 it is a line every ten iterations, and on a terminal (of one rank) a bar that is as wide.
- * The caller closes the file. */
+ * Time is left for the iterations that are left, at the pace so far, in which validations count. With `every`
+ * 0 it is a line every ten iterations, and on a terminal (of one rank) a bar that is as wide. The caller
+ * closes the file. */
 WEFT_API weft_hook weft_hook_text(FILE *file, int64_t every);
 /** Writes a line of JSON into a new file every so many iterations (0: 10), and one for each validation and
  * test, whose keys begin with "val_" and "test_". */
@@ -44,8 +47,8 @@ WEFT_API weft_hook weft_hook_csv(const char *path, int64_t every);
 WEFT_API weft_hook weft_hook_tensorboard(const char *folder, int64_t every);
 
 /** Draws curves of the metrics over the steps when a run ends, training beside validation, a panel for each
- * name: into an .svg or a .png file. Points are means of `every` iterations (0: 10). A run that
- * fails before its first point writes none. A file that cannot be written then is told by
+ * of the first 24 names: into an .svg or a .png file. Points are means of `every` iterations (0: 10). A run
+ * that fails before its first point writes none. A file that cannot be written then is told by
  * weft_trainer_check(). */
 WEFT_API weft_hook weft_hook_curves(const char *path, int64_t every);
 

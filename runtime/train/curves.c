@@ -225,6 +225,7 @@ static void curves_free(void *self) {
     for (int i = 0; i < c->n; i++)
         for (int k = 0; k < PHASES; k++)
             kit_free_array(NULL, c->panels[i].of[k].points, (size_t)c->panels[i].of[k].room, sizeof(point));
+    interval_free(&c->interval, &c->values);
     hook_free_copy(c->path);
     weft_memory_free(NULL, c, sizeof *c);
 }

@@ -9,13 +9,15 @@
 
 /* ---- bytes ---- */
 
+enum { MOST = 64 /* values of an event */ };
+
 typedef struct bytes {
-    uint8_t data[LOG_MOST * (LOG_NAME + 40) + 64];
+    uint8_t data[MOST * (LOG_NAME + 40) + 64];
     size_t n;
 } bytes;
 
 static void put_bytes(bytes *b, const void *from, size_t n) {
-    if (n > sizeof b->data - b->n) return; /* there is room for LOG_MOST values */
+    if (n > sizeof b->data - b->n) return; /* there is room for MOST values */
     memcpy(b->data + b->n, from, n);
     b->n += n;
 }
@@ -78,10 +80,11 @@ static void begin_event(bytes *b, int64_t step) {
     put_varint(b, (uint64_t)step);
 }
 
-/* Summary.Value: 1 tag text, 2 simple_value float. */
-void event_file_scalars(event_file *e, int64_t step, const char *phase, const log_values *values) {
+/* Values `first` and on, at most MOST. Summary.Value: 1 tag text, 2 simple_value float. */
+static void write_scalars(event_file *e, int64_t step, const char *phase, const log_values *values,
+                          int first) {
     bytes event = {.n = 0}, summary = {.n = 0};
-    for (int i = 0; i < values->n; i++) {
+    for (int i = first; i < values->n && i < first + MOST; i++) {
         bytes value = {.n = 0};
         char tag[LOG_NAME + 8];
         uint32_t bits;
@@ -95,6 +98,12 @@ void event_file_scalars(event_file *e, int64_t step, const char *phase, const lo
     begin_event(&event, step);
     put_field(&event, 5, summary.data, summary.n);
     write_record(e, step, &event, NULL, 0);
+}
+
+void event_file_scalars(event_file *e, int64_t step, const char *phase, const log_values *values) {
+    int first = 0;
+    do write_scalars(e, step, phase, values, first);
+    while ((first += MOST) < values->n);
 }
 
 /* The head of a field whose content follows: `after` bytes more than what is in `b`. */

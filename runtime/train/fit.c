@@ -11,6 +11,10 @@ double trainer_clock(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+double trainer_seconds(const weft_trainer *t) {
+    return t->progress.seconds - t->val_seconds;
+}
+
 /* ---- an iteration ---- */
 
 /* The number of the epoch that a schedule counts, among its optimizer's state; NULL: none does. */
@@ -168,7 +172,10 @@ static weft_status agree_stop(weft_trainer *t, weft_error *error) {
 static weft_status validate(weft_trainer *t, weft_error *error) {
     t->validated = t->progress.iteration;
     if (!t->has_val) return WEFT_OK;
-    weft_status status = weft_trainer_validate(t, NULL, error);
+    weft_status status = weft_sync(t->session, error); /* what is in flight is training */
+    double start = trainer_clock();
+    if (!status) status = weft_trainer_validate(t, NULL, error);
+    t->val_seconds += trainer_clock() - start;
     return status ? status : agree_stop(t, error);
 }
 

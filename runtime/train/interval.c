@@ -4,16 +4,53 @@
 
 #include <string.h>
 
+/* Room for one more element of `width` bytes; false: there is no memory. */
+static bool lengthen(void *list, int n, int *room, size_t width) {
+    void **array = list;
+    if (n < *room) return true;
+    int next = *room ? 2 * *room : 16;
+    void *more = kit_new_array(NULL, (size_t)next, width);
+    if (!more) return false;
+    if (n) memcpy(more, *array, (size_t)n * width);
+    kit_free_array(NULL, *array, (size_t)*room, width);
+    *array = more;
+    *room = next;
+    return true;
+}
+
+/* Names of the line's own numbers: a metric that has one becomes metric/NAME. */
+static bool is_reserved(const char *name) {
+    static const char *const own[] = {"step",       "epoch", "samples", "seconds", "samples_per_second",
+                                      "memory_mib", "lr"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(name, own[i]) == 0) return true;
+    return strncmp(name, "lr/", 3) == 0;
+}
+
+static void put_name(char into[LOG_NAME], const char *metric) {
+    snprintf(into, LOG_NAME, "%s%s", is_reserved(metric) ? "metric/" : "", metric);
+}
+
+/* Metrics come in the same order each time. */
+static interval_sum *sum_of(interval *i, const char *name, int guess) {
+    int at = guess < i->n && strcmp(i->sums[guess].name, name) == 0 ? guess : 0;
+    while (at < i->n && strcmp(i->sums[at].name, name)) at++;
+    if (at < i->n) return &i->sums[at];
+    if (!lengthen(&i->sums, i->n, &i->room, sizeof *i->sums)) return NULL;
+    i->sums[i->n] = (interval_sum){.sum = 0};
+    snprintf(i->sums[i->n].name, LOG_NAME, "%s", name);
+    return &i->sums[i->n++];
+}
+
 void interval_note(interval *i, const weft_progress *p) {
     const weft_metrics *m = &p->train;
     double weight = m->samples > 0 ? (double)m->samples : 1; /* graphs without inputs: iterations count */
     for (int k = 0; k < m->n; k++) {
-        int at = 0;
-        while (at < i->n && strncmp(i->names[at], m->list[k].name, LOG_NAME - 1)) at++;
-        if (at == LOG_MOST / 2) continue;
-        if (at == i->n) snprintf(i->names[i->n++], LOG_NAME, "%s", m->list[k].name);
-        i->sums[at] += weight * m->list[k].value;
-        i->weights[at] += weight;
+        char name[LOG_NAME];
+        put_name(name, m->list[k].name);
+        interval_sum *s = sum_of(i, name, k);
+        i->is_short = i->is_short || !s;
+        if (s) s->sum += weight * m->list[k].value, s->weight += weight;
     }
 }
 
@@ -23,29 +60,32 @@ bool interval_is_due(const interval *i, const weft_progress *p) {
     return is_last || p->iteration - i->iteration >= every;
 }
 
-void interval_restart(interval *i, const weft_progress *p) {
-    memset(i->sums, 0, sizeof i->sums);
-    memset(i->weights, 0, sizeof i->weights);
-    i->iteration = p->iteration;
-    i->samples = p->samples;
-    i->seconds = p->seconds;
+void interval_restart(interval *i, const weft_trainer *t) {
+    for (int k = 0; k < i->n; k++) i->sums[k].sum = i->sums[k].weight = 0;
+    i->iteration = t->progress.iteration;
+    i->samples = t->progress.samples;
+    i->seconds = trainer_seconds(t);
 }
 
 static void add_value(log_values *into, const char *name, double value) {
-    if (into->n == LOG_MOST) return;
+    if (!lengthen(&into->list, into->n, &into->room, sizeof *into->list)) {
+        into->is_short = true;
+        return;
+    }
     snprintf(into->list[into->n].name, LOG_NAME, "%s", name);
     into->list[into->n++].value = value;
 }
 
 void interval_means(const interval *i, log_values *into) {
+    into->is_short = into->is_short || i->is_short;
     for (int k = 0; k < i->n; k++)
-        if (i->weights[k] > 0) add_value(into, i->names[k], i->sums[k] / i->weights[k]);
+        if (i->sums[k].weight > 0) add_value(into, i->sums[k].name, i->sums[k].sum / i->sums[k].weight);
 }
 
 void interval_rates(const interval *i, const weft_trainer *t, log_values *into) {
     const weft_progress *p = &t->progress;
     const char *optimizer, *second;
-    double lr, other, seconds = p->seconds - i->seconds;
+    double lr, other, seconds = trainer_seconds(t) - i->seconds;
     bool is_one = !weft_plan_lr(t->plan, t->store, 1, &second, &other);
     for (int k = 0; weft_plan_lr(t->plan, t->store, k, &optimizer, &lr); k++) {
         char name[LOG_NAME] = "lr";
@@ -58,7 +98,11 @@ void interval_rates(const interval *i, const weft_trainer *t, log_values *into) 
 }
 
 static void add_all(log_values *into, const weft_metrics *m) {
-    for (int k = 0; k < m->n; k++) add_value(into, m->list[k].name, m->list[k].value);
+    for (int k = 0; k < m->n; k++) {
+        char name[LOG_NAME];
+        put_name(name, m->list[k].name);
+        add_value(into, name, m->list[k].value);
+    }
 }
 
 bool interval_line(interval *i, const weft_trainer *t, weft_point point, const char **phase,
@@ -71,11 +115,21 @@ bool interval_line(interval *i, const weft_trainer *t, weft_point point, const c
         *phase = "train";
         interval_means(i, into);
         interval_rates(i, t, into);
-        interval_restart(i, p);
+        interval_restart(i, t);
         return true;
     }
     if (point != WEFT_AFTER_VAL && point != WEFT_AFTER_TEST) return false;
     *phase = point == WEFT_AFTER_VAL ? "val" : "test";
     add_all(into, point == WEFT_AFTER_VAL ? &p->val : &p->test);
     return true;
+}
+
+void interval_free(interval *i, log_values *values) {
+    kit_free_array(NULL, i->sums, (size_t)i->room, sizeof *i->sums);
+    kit_free_array(NULL, values->list, (size_t)values->room, sizeof *values->list);
+}
+
+weft_status log_values_check(const log_values *v, weft_error *error) {
+    return v->is_short ? kit_fail(error, WEFT_MEMORY, "a log lacks metrics: there was no memory for them")
+                       : WEFT_OK;
 }

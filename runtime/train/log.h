@@ -6,33 +6,41 @@
 
 /* ---- interval.c ---- */
 
-enum { LOG_MOST = 96 /* numbers of a line */, LOG_NAME = 80, LOG_EVERY = 10 };
+enum { LOG_NAME = 80, LOG_EVERY = 10 };
 
-/* Sums of the metrics since the last line. */
+/* A sum of a metric since the last line. */
+typedef struct interval_sum {
+    char name[LOG_NAME];
+    double sum, weight;
+} interval_sum;
+
 typedef struct interval {
     int64_t every;     /* iterations between lines */
     int64_t iteration; /* those at the last line */
     int64_t samples;
-    double seconds;
-    int n;
-    char names[LOG_MOST][LOG_NAME];
-    double sums[LOG_MOST], weights[LOG_MOST];
+    double seconds; /* of training, without validations */
+    int n, room;
+    bool is_short; /* there was no memory for a metric */
+    interval_sum *sums;
 } interval;
+
+typedef struct log_value {
+    char name[LOG_NAME];
+    double value;
+} log_value;
 
 /* The numbers of a line. */
 typedef struct log_values {
-    int n;
-    struct {
-        char name[LOG_NAME];
-        double value;
-    } list[LOG_MOST];
+    int n, room;
+    bool is_short;
+    log_value *list;
 } log_values;
 
 /* Adds the last iteration's metrics, with its samples as their weight. */
 void interval_note(interval *i, const weft_progress *p);
 /* Whether `every` iterations have run since the last line, or the run is at its end. */
 bool interval_is_due(const interval *i, const weft_progress *p);
-void interval_restart(interval *i, const weft_progress *p);
+void interval_restart(interval *i, const weft_trainer *t);
 /* Means of the interval. */
 void interval_means(const interval *i, log_values *into);
 /* Adds learning rates, throughput and memory. */
@@ -41,6 +49,9 @@ void interval_rates(const interval *i, const weft_trainer *t, log_values *into);
  * one is due. */
 bool interval_line(interval *i, const weft_trainer *t, weft_point point, const char **phase,
                    log_values *into);
+void interval_free(interval *i, log_values *values);
+/* WEFT_MEMORY when numbers are missing. */
+weft_status log_values_check(const log_values *v, weft_error *error);
 
 /* ---- log_file.c ---- */
 

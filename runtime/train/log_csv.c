@@ -5,12 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+enum { LONGEST = LOG_NAME * 2 + 100 /* row */ };
+
 typedef struct csv_log {
     log_file file;
     interval interval;
     log_values values;
     bool has_head;
-    char rows[LOG_MOST * (LOG_NAME * 2 + 100)];
+    char rows[1 << 14]; /* that are written together */
 } csv_log;
 
 /* A name with a comma or a quote stands in quotes (RFC 4180). */
@@ -47,22 +49,28 @@ static weft_status csv_at(void *self, weft_trainer *t, weft_point point, weft_er
     if (!l->has_head) log_file_write(&l->file, p->iteration, head, sizeof head - 1);
     l->has_head = true;
     if (interval_line(&l->interval, t, point, &phase, &l->values)) {
-        for (int i = 0; i < l->values.n; i++)
+        for (int i = 0; i < l->values.n; i++) {
             n += put_row(l->rows + n, sizeof l->rows - n, p, phase, l->values.list[i].name,
                          l->values.list[i].value);
-        log_file_write(&l->file, p->iteration, l->rows, n);
+            if (i + 1 < l->values.n && n + LONGEST < sizeof l->rows) continue;
+            log_file_write(&l->file, p->iteration, l->rows, n);
+            n = 0;
+        }
     }
     if (point == WEFT_AFTER_RUN || point == WEFT_AFTER_TEST) log_file_sync(&l->file, p->iteration);
     return WEFT_OK;
 }
 
 static weft_status csv_check(void *self, weft_error *error) {
-    return log_file_check(&((csv_log *)self)->file, error);
+    const csv_log *l = self;
+    weft_status status = log_file_check(&l->file, error);
+    return status ? status : log_values_check(&l->values, error);
 }
 
 static void csv_free(void *self) {
     csv_log *l = self;
     log_file_free(&l->file);
+    interval_free(&l->interval, &l->values);
     weft_memory_free(NULL, l, sizeof *l);
 }
 

@@ -56,12 +56,15 @@ static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error 
 }
 
 static weft_status check_log(void *self, weft_error *error) {
-    return log_file_check(&((json_log *)self)->file, error);
+    const json_log *l = self;
+    weft_status status = log_file_check(&l->file, error);
+    return status ? status : log_values_check(&l->values, error);
 }
 
 static void end(void *self) {
     json_log *l = self;
     log_file_free(&l->file);
+    interval_free(&l->interval, &l->values);
     weft_memory_free(NULL, l, sizeof *l);
 }
 

@@ -21,12 +21,15 @@ static weft_status events_at(void *self, weft_trainer *t, weft_point point, weft
 }
 
 static weft_status events_check(void *self, weft_error *error) {
-    return log_file_check(&((events_log *)self)->events.file, error);
+    const events_log *l = self;
+    weft_status status = log_file_check(&l->events.file, error);
+    return status ? status : log_values_check(&l->values, error);
 }
 
 static void events_free(void *self) {
     events_log *l = self;
     event_file_free(&l->events);
+    interval_free(&l->interval, &l->values);
     weft_memory_free(NULL, l, sizeof *l);
 }
 

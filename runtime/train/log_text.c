@@ -76,15 +76,19 @@ static void put_bar(const text_log *l, const line *of, const weft_progress *p) {
 
 /* ---- lines ---- */
 
-/* Learning rates stand in lines alone: a bar has little room. */
+/* Samples per second and, in lines alone, learning rates: a bar has little room. */
 static void add_rates(text_log *l, line *of, const weft_trainer *t) {
     l->values.n = 0;
     interval_rates(&l->interval, t, &l->values);
     for (int k = 0; k < l->values.n; k++)
+        if (strcmp(l->values.list[k].name, "samples_per_second") == 0)
+            add(of, "  %.0f samples/s", l->values.list[k].value);
+    for (int k = 0; !l->is_bar && k < l->values.n; k++)
         if (strncmp(l->values.list[k].name, "lr", 2) == 0)
             add(of, "  %.60s %.4g", l->values.list[k].name, l->values.list[k].value);
 }
 
+/* What is left: at the pace so far, validations with it. */
 static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
     line of = {.length = 0};
     add(&of, "epoch %lld  step %lld", (long long)p->epoch + 1, (long long)p->iteration);
@@ -92,8 +96,7 @@ static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
     l->values.n = 0;
     interval_means(&l->interval, &l->values);
     for (int k = 0; k < l->values.n; k++) add_metric(&of, l->values.list[k].name, l->values.list[k].value);
-    if (p->seconds > 0) add(&of, "  %.0f samples/s", (double)p->samples / p->seconds);
-    if (!l->is_bar) add_rates(l, &of, t);
+    add_rates(l, &of, t);
     if (p->iterations && p->iteration)
         add_left(&of, p->seconds / (double)p->iteration * (double)(p->iterations - p->iteration));
     if (l->is_bar)
@@ -101,7 +104,7 @@ static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
     else
         fprintf(l->file, "%s\n", of.text);
     fflush(l->file); /* errors are ignored: a lost terminal must not stop a training run */
-    interval_restart(&l->interval, p);
+    interval_restart(&l->interval, t);
     l->shown = trainer_clock();
 }
 
@@ -149,7 +152,9 @@ static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error 
 }
 
 static void end(void *self) {
-    weft_memory_free(NULL, self, sizeof(text_log));
+    text_log *l = self;
+    interval_free(&l->interval, &l->values);
+    weft_memory_free(NULL, l, sizeof *l);
 }
 
 weft_hook weft_hook_text(FILE *file, int64_t every) {

@@ -242,6 +242,7 @@ struct weft_trainer {
     bool is_in_fit;
     int64_t validated;      /* iterations that had run at the last validation; -1: none yet */
     double start, seconds;  /* when weft_trainer_fit() began, and what earlier calls took */
+    double val_seconds;     /* of progress.seconds: in the validations of the loop */
     atomic_bool is_stopped; /* on this rank */
     bool stops;             /* on all ranks */
     bool is_common;         /* all ranks have met the last error together */
@@ -275,6 +276,8 @@ double trainer_clock(void); /* seconds (fit.c) */
 /* Saves the weights that validations read, without training state: averages where optimizers keep some
  * (evaluate.c). Collective. */
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error);
+/* Seconds in weft_trainer_fit() without its validations (fit.c). */
+double trainer_seconds(const weft_trainer *t);
 /* Passes an error of this rank to the others, whose collectives fail with its text (hooks.c). */
 weft_status trainer_tell(const weft_trainer *t, weft_status status, const weft_error *error);
 /* WEFT_ORDER within a hook or options.train_step (hooks.c). */
