@@ -46,7 +46,9 @@ static const weft_env quiet; /* the usual memory and files, no log */
         weft_error *error = &p->error;                                                                       \
         weft_metrics metrics = {0};                                                                          \
         static weft_hook hooks[4];                                                                           \
-        (void)m, (void)t, (void)loss, (void)image, (void)error, (void)metrics, (void)hooks, (void)twice;     \
+        static weft_evaluator evaluators[1];                                                                 \
+        (void)m, (void)t, (void)loss, (void)image, (void)error, (void)metrics, (void)hooks,                  \
+            (void)evaluators, (void)twice;                                                                   \
         (void)counts, (void)points, (void)quiet;                                                             \
         __VA_ARGS__;                                                                                         \
         p->how = how;                                                                                        \
