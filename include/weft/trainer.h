@@ -5,7 +5,7 @@
  * It is in a library of its own, libweft_train, which uses nothing but the other headers: all that it does, a
  * program can do, too.
  *
- *     weft_source *data = weft_source_open("photos:height=64", NULL, &error);
+ *     weft_source *data = weft_source_open_text("photos:height=64", NULL, &error);
  *     weft_hook log = weft_hook_text(stdout, 0); // hooks.h
  *     weft_trainer *t = weft_trainer_new(model, &(weft_trainer_options){
  *         .train = {1, (const weft_source *[]){data}}, .epochs = 5, .n_hooks = 1, .hooks = &log}, &error);
