@@ -884,6 +884,19 @@ TEST(ranks_with_averages_step_alone_and_learn_of_each_others_errors) {
     }
 }
 
+/* The averages of what graph b trains are NaN for ever, and no error: what they are of is read instead. */
+TEST(averages_that_never_begin_end_no_training) {
+    weft_error e = {0};
+    weft_metrics of = {0};
+    weft_model *m = build_with(0.95);
+    CHECK(!weft_flow(m, "a"));
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .epochs = 2});
+    CHECK_SAYS(!weft_trainer_fit(t, &e) && !weft_trainer_check(t, &e), "%s", e.text);
+    CHECK(!weft_trainer_validate(t, &of, &e) && isfinite(weft_metrics_get(&of, "loss")));
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
 SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(a_step_of_ones_own_gives_the_same_bits),
                   T(wrong_steps_are_told),
@@ -903,6 +916,7 @@ SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(every_option_of_a_trainer_has_a_default_or_an_error),
                   T(minimized_losses_are_metrics),
                   T(validations_and_tests_read_averages_where_there_are_any),
+                  T(averages_that_never_begin_end_no_training),
                   T(files_of_the_best_weights_give_what_was_measured),
                   T(ranks_with_averages_step_alone_and_learn_of_each_others_errors),
                   T(data_in_order_are_read_in_order),

@@ -9,15 +9,16 @@ static weft_status settle(weft_trainer *t, weft_error *error) {
     return t->session ? weft_sync(t->session, error) : WEFT_OK;
 }
 
-/* "optimizer.adam:all/net/fc/weight/ema" */
-static bool keeps_averages(const weft_store *store) {
+bool path_is_average(const char *path) {
     static const char end[] = "/ema";
+    size_t n = strlen(path);
+    return !strncmp(path, "optimizer.", 10) && n > sizeof end && !strcmp(path + n - (sizeof end - 1), end);
+}
+
+static bool keeps_averages(const weft_store *store) {
     const char *path;
-    for (int i = 0; (path = weft_store_path(store, i)); i++) {
-        size_t n = strlen(path);
-        if (!strncmp(path, "optimizer.", 10) && n > sizeof end && !strcmp(path + n - (sizeof end - 1), end))
-            return true;
-    }
+    for (int i = 0; (path = weft_store_path(store, i)); i++)
+        if (path_is_average(path)) return true;
     return false;
 }
 

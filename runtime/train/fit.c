@@ -122,14 +122,15 @@ weft_status weft_trainer_train_step(weft_trainer *t, weft_metrics *metrics, weft
 
 /* ---- an epoch's end ---- */
 
-/* Whether every element of f32 entry `path` of the store is finite. What another rank holds counts as it. */
+/* Whether every element of f32 entry `path` of the store is finite. What another rank holds counts as it. So
+ * do averages, which are NaN until they begin; what they are of is looked at itself. */
 static weft_status look_at(const weft_trainer *t, const char *path, bool *is_finite, weft_error *error) {
     weft_dtype dtype;
     weft_error own = {0};
     int64_t shape[WEFT_MAX_NDIM], n = 1;
     int ndim = weft_store_shape(t->store, path, &dtype, shape);
     for (int i = 0; i < ndim; i++) n *= shape[i];
-    if (ndim < 0 || dtype != WEFT_F32) return WEFT_OK;
+    if (ndim < 0 || dtype != WEFT_F32 || path_is_average(path)) return WEFT_OK;
     float *values = kit_new_array(t->env, (size_t)n, sizeof *values);
     if (!values) return kit_no_memory(error, "trainer");
     weft_status status = weft_store_get(t->store, path, values, (size_t)n * sizeof *values, &own);

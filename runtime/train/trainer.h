@@ -273,6 +273,8 @@ weft_status predict_check(const weft_trainer *t, const char *graph, const char *
 /* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
 const char *model_graph(const weft_model *m, const char *name);
 double trainer_clock(void); /* seconds (fit.c) */
+/* Whether a tensor of the store is an average: "optimizer.adam:all/net/fc/weight/ema" (evaluate.c). */
+bool path_is_average(const char *path);
 /* Saves the weights that validations read, without training state: averages where optimizers keep some
  * (evaluate.c). Collective. */
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error);
