@@ -903,7 +903,7 @@ TEST(wrong_hooks_are_refused) {
 /* Before the first step, and before a log is opened. */
 TEST(names_and_folders_that_are_wrong_are_found_at_once) {
     script of = {0};
-    weft_evaluator evaluators[] = {SCRIPT(&of), weft_evaluator_mse("loss", "t")};
+    weft_evaluator evaluators[] = {SCRIPT(&of)};
     weft_trainer_options o = {.train = DATA, .val = DATA, .n_evaluators = 1, .evaluators = evaluators};
     weft_dataset data = {1, list, (const char *[]){"x", NULL}};
     const struct {
