@@ -1048,6 +1048,26 @@ TEST(an_error_of_one_rank_ends_all_with_its_text) {
         }
 }
 
+/* Rank 0 writes, and alone finds that a folder is not there. */
+static void run_without_folder(weft_comm *comm, int rank, void *context) {
+    weft_error e = {0};
+    weft_hook hook = weft_hook_best(&(weft_best){"loss", .path = "/tmp/weft_no_folder/best"});
+    weft_model *m = build();
+    weft_trainer_options o = {.comm = comm, .train = DATA, .val = DATA, .n_hooks = 1, .hooks = &hook};
+    weft_trainer *t = weft_trainer_new(m, &o, &e);
+    CHECK((t == NULL) == (rank == 0));
+    if (t) CHECK(weft_trainer_fit(t, &e) == WEFT_PEER);
+    CHECK_HOLDS(e.text, rank ? "rank 0 has given up: hook best: " : "hook best: ");
+    CHECK_HOLDS(e.text, "/tmp/weft_no_folder");
+    weft_trainer_free(t);
+    weft_model_free(m);
+    (void)context;
+}
+
+TEST(a_folder_that_rank_0_lacks_ends_all) {
+    for (int world = 2; world <= WORLDS; world++) ranks_run(world, 30, run_without_folder, NULL);
+}
+
 /* ---- what hooks may call ---- */
 
 static weft_status calls_back(void *self, weft_trainer *t, weft_point point, weft_error *error) {
@@ -1099,4 +1119,5 @@ SUITE("hooks",
        T(wrong_hooks_are_refused), T(names_and_folders_that_are_wrong_are_found_at_once),
        T(metrics_of_evaluators_are_known_before_the_first_step),
        T(a_run_that_fails_before_its_first_step_leaves_the_picture),
-       T(an_error_of_one_rank_ends_all_with_its_text), T(training_within_a_hook_is_refused)})
+       T(an_error_of_one_rank_ends_all_with_its_text), T(a_folder_that_rank_0_lacks_ends_all),
+       T(training_within_a_hook_is_refused)})
