@@ -13,7 +13,7 @@ usage() {
     cat <<'END'
 Usage: bench/compare.sh [OPTION]... [CASE]...
 Times a training step of Weft and of PyTorch, alternating, and prints a Markdown table.
-Cases: mlp dcgan28 dcgan resnet18 gpt (default: all).
+Cases: mlp dcgan28 dcgan resnet18 gpt (these by default), lstm_char, mobilenet_v2 (needs torchvision).
 
   -r, --rounds=R     rounds of one run each (3)
   -t, --threads=T    threads for both (all cores)
@@ -51,7 +51,7 @@ cases=("$@")
 ((${#cases[@]})) || cases=(mlp dcgan28 dcgan resnet18 gpt)
 check_counts "$rounds" "$threads" "${steps:-1}"
 [[ $dtype == f32 || $dtype == bf16 ]] || die 2 "--dtype is f32 or bf16, not '$dtype'"
-check_cases "mlp dcgan28 dcgan resnet18 gpt" "${cases[@]}"
+check_cases "mlp dcgan28 dcgan resnet18 gpt lstm_char mobilenet_v2" "${cases[@]}"
 bench_begin "$build"
 trap 'exit 130' INT
 

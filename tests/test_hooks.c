@@ -915,7 +915,7 @@ TEST(names_and_folders_that_are_wrong_are_found_at_once) {
          "hook early stop: the validation gives no metric 'los'; it gives: loss, score"},
         {weft_hook_best(&(weft_best){"scores", .path = "b"}), WEFT_NAME, "no metric 'scores'"},
         {weft_hook_best(&(weft_best){"score/part", .path = "/tmp/weft_no_folder/b"}), WEFT_IO,
-         "hook best: /tmp/weft_no_folder/b cannot be written: the folder /tmp/weft_no_folder"},
+         "/tmp/weft_no_folder/b: the hook best cannot write there: No such file or directory"},
         {weft_hook_curves("/tmp/weft_no_folder/c.svg", 0), WEFT_IO, "/tmp/weft_no_folder"},
         {weft_hook_samples(&(weft_samples){.graph = "predcit", .data = data, .path = "x.png"}), WEFT_NAME,
          "predcit"},
@@ -1057,7 +1057,8 @@ static void run_without_folder(weft_comm *comm, int rank, void *context) {
     weft_trainer *t = weft_trainer_new(m, &o, &e);
     CHECK((t == NULL) == (rank == 0));
     if (t) CHECK(weft_trainer_fit(t, &e) == WEFT_PEER);
-    CHECK_HOLDS(e.text, rank ? "rank 0 has given up: hook best: " : "hook best: ");
+    CHECK_HOLDS(e.text, rank ? "rank 0 has given up: /tmp/weft_no_folder/best: "
+                             : "the hook best cannot write there");
     CHECK_HOLDS(e.text, "/tmp/weft_no_folder");
     weft_trainer_free(t);
     weft_model_free(m);

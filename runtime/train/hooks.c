@@ -57,7 +57,7 @@ weft_status hooks_open(const weft_trainer *t, weft_error *error) {
 
 weft_status hook_check_folder(const weft_trainer *t, const char *hook, const char *path, weft_error *error) {
     struct stat is;
-    char folder[4096];
+    char folder[4096], what[200];
     size_t n = path ? strlen(path) : 0;
     while (n && path[n - 1] == '/') n--;
     while (n && path[n - 1] != '/') n--;
@@ -65,8 +65,8 @@ weft_status hook_check_folder(const weft_trainer *t, const char *hook, const cha
     snprintf(folder, sizeof folder, "%.*s", (int)(n - 1), path);
     int code = stat(folder, &is) ? errno : S_ISDIR(is.st_mode) ? 0 : ENOTDIR;
     if (!code) return WEFT_OK;
-    kit_fail(error, WEFT_IO, "hook %s: %s cannot be written: the folder %s: %s", hook, path, folder,
-             strerror(code));
+    snprintf(what, sizeof what, "the hook %.80s cannot write there", hook);
+    weft_error_io(error, path, what, code);
     return trainer_tell(t, WEFT_IO, error);
 }
 
