@@ -139,8 +139,7 @@ void event_file_image(event_file *e, int64_t step, const char *name, const void 
 
 bool event_file_new(event_file *e, const char *folder) {
     *e = (event_file){.file.lost = -1};
-    if (!folder || !(e->folder = weft_memory_new(NULL, strlen(folder) + 1))) return false;
-    strcpy(e->folder, folder);
+    if (!folder || !hook_copy(&e->folder, folder)) return false;
     return true;
 }
 
@@ -169,6 +168,6 @@ weft_status event_file_open(event_file *e, const weft_env *env, weft_error *erro
 
 void event_file_free(event_file *e) {
     log_file_free(&e->file);
-    if (e->folder) weft_memory_free(NULL, e->folder, strlen(e->folder) + 1);
+    hook_free_copy(e->folder);
     e->folder = NULL;
 }

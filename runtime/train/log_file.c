@@ -1,13 +1,9 @@
 /* log_file.c - see log.h. */
 #include "runtime/train/log.h"
 
-#include <string.h>
-
 bool log_file_new(log_file *l, const char *path) {
     *l = (log_file){.lost = -1};
-    if (!path || !(l->path = weft_memory_new(NULL, strlen(path) + 1))) return false;
-    strcpy(l->path, path);
-    return true;
+    return path && hook_copy(&l->path, path);
 }
 
 static void lose(log_file *l, int64_t step, const char *why, int reason) {
@@ -52,7 +48,7 @@ weft_status log_file_check(const log_file *l, weft_error *error) {
 void log_file_free(log_file *l) {
     const weft_io *io = weft_files(l->env);
     if (l->file) io->close(io->context, l->file);
-    if (l->path) weft_memory_free(NULL, l->path, strlen(l->path) + 1);
+    hook_free_copy(l->path);
     *l = (log_file){.lost = -1};
 }
 

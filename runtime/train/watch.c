@@ -53,12 +53,10 @@ weft_status watch_open(const watch *w, const char *hook, const weft_trainer *t, 
 /* ---- after a validation ---- */
 
 static weft_status no_metric(const watch *w, const weft_metrics *m, weft_error *error) {
-    char names[400] = "";
-    size_t at = 0;
-    for (int i = 0; i < m->n && at + 90 < sizeof names; i++)
-        at += (size_t)snprintf(names + at, sizeof names - at, "%s%.80s", at ? ", " : "", m->list[i].name);
+    names given = {.n = 0};
+    for (int i = 0; i < m->n; i++) add_name(&given, m->list[i].name, "");
     return kit_fail(error, WEFT_NAME, "the validation gives no metric '%.80s'; it gives: %s", w->name,
-                    names[0] ? names : "none");
+                    given.n ? given.text : "none");
 }
 
 weft_status watch_look(watch *w, const weft_trainer *t, double *value, bool *is_better, weft_error *error) {
