@@ -20,6 +20,8 @@ static void usage(FILE *to) {
             "                           size of gpt (6, 384, 6, 256, 65) and gpt2_124m (12, 768, 12,\n"
             "                           1024, 50304)\n"
             "      --schedule-steps=N   convnet: steps over which the learning rate falls (2340)\n"
+            "      --pictures           resnet18, resnet50, mobilenet_v2, vit_tiny: images and labels as a\n"
+            "                           folder of PNG or JPEG files gives them, u8 and i64\n"
             "  -l, --list               names of the models\n"
             "  -h, --help               this text\n\n"
             "Example: weft-zoo dcgan28 -o dcgan28.bin && graphtool dot dcgan28.bin -T svg -o dcgan28.svg\n");
@@ -74,6 +76,7 @@ static int check_sizes(const zoo_entry *e, const zoo_options *o) {
         return fail("--layers, --d, --heads, --ctx and --vocab have no effect on", e->name);
     if (o->schedule_steps && strcmp(e->name, "convnet"))
         return fail("--schedule-steps has no effect on", e->name);
+    if (o->pictures && !e->takes_pictures) return fail("--pictures has no effect on", e->name);
     return 0;
 }
 
@@ -98,18 +101,13 @@ static int named(const char *name, const char *path, zoo_options *o) {
 }
 
 static int parse(int argc, char **argv) {
-    enum { LAYERS = 256, D, HEADS, CTX, VOCAB, SCHEDULE };
-    static const struct option table[] = {{"output", 1, 0, 'o'},
-                                          {"batch", 1, 0, 'b'},
-                                          {"layers", 1, 0, LAYERS},
-                                          {"d", 1, 0, D},
-                                          {"heads", 1, 0, HEADS},
-                                          {"ctx", 1, 0, CTX},
-                                          {"vocab", 1, 0, VOCAB},
-                                          {"schedule-steps", 1, 0, SCHEDULE},
-                                          {"list", 0, 0, 'l'},
-                                          {"help", 0, 0, 'h'},
-                                          {0}};
+    enum { LAYERS = 256, D, HEADS, CTX, VOCAB, SCHEDULE, PICTURES };
+    static const struct option table[] = {{"output", 1, 0, 'o'},        {"batch", 1, 0, 'b'},
+                                          {"layers", 1, 0, LAYERS},     {"d", 1, 0, D},
+                                          {"heads", 1, 0, HEADS},       {"ctx", 1, 0, CTX},
+                                          {"vocab", 1, 0, VOCAB},       {"schedule-steps", 1, 0, SCHEDULE},
+                                          {"pictures", 0, 0, PICTURES}, {"list", 0, 0, 'l'},
+                                          {"help", 0, 0, 'h'},          {0}};
     zoo_options o = {0};
     const char *path = NULL;
     opterr = 0; /* getopt would print the user's bytes as they are */
@@ -127,6 +125,7 @@ static int parse(int argc, char **argv) {
         if (c == ':') return fail("a value is needed for", argv[optind - 1]);
         if (c == 'h') return usage(stdout), 0;
         if (c == 'l') return list();
+        if (c == PICTURES) o.pictures = true;
         if ((c == 'o' && path) || (into && *into)) return fail("an option is given twice", argv[optind - 1]);
         if (c == 'o' && !*(path = optarg)) return fail("--output must not be empty", NULL);
         if (into && !number(optarg, into)) return fail("a number from 1 to 1000000 is needed, not", optarg);

@@ -9,6 +9,7 @@ typedef struct zoo_options {
     int64_t batch;                        /* 0: the model's default */
     int64_t layers, d, heads, ctx, vocab; /* GPTs only; 0: the model's default */
     int64_t schedule_steps;               /* convnet only: steps of the cosine schedule */
+    bool pictures;                        /* classifiers of colour images: u8 and i64, as files give them */
     /* Set by tests: */
     int64_t narrow;                  /* divides the widths of mlp, convnet, dcgan28 and resnet50 */
     const weft_optimizer *optimizer; /* replaces the model's optimizer; NULL: keep it */
@@ -24,6 +25,7 @@ typedef struct zoo_entry {
     void (*build)(weft_model *m, const zoo_options *o);
     const char *what;
     const zoo_options *own; /* defaults of the sizes that the command line may change; NULL: none */
+    bool takes_pictures;    /* it has inputs of zoo_image and zoo_label */
 } zoo_entry;
 
 enum { ZOO_MODELS = 18 };
@@ -44,7 +46,9 @@ weft_value *zoo_word_loss(weft_value *logits);
 weft_value *zoo_split_heads(weft_value *x, int64_t heads);
 weft_value *zoo_join_heads(weft_value *x);
 
-/* Inputs of ImageNet's classifiers: "image" f32[B,3,224,224], "label" i32[B]. */
+/* Inputs of classifiers of colour images: "image" f32[B,3,side,side], "label" i32[B]. With options.pictures
+ * they are u8 and i64, and pixels become numbers as ImageNet's models take them. */
+weft_value *zoo_image(weft_graph *g, const zoo_options *o, int64_t side);
 weft_value *zoo_image224(weft_graph *g, const zoo_options *o);
 weft_value *zoo_label(weft_graph *g, const zoo_options *o);
 

@@ -22,14 +22,19 @@ weft_value *zoo_accuracy(weft_value *logits, weft_value *target) {
     return weft_mean(weft_cast(right, WEFT_F32), 0, NULL, false);
 }
 
+weft_value *zoo_image(weft_graph *g, const zoo_options *o, int64_t side) {
+    weft_dtype dtype = o->pictures ? WEFT_U8 : WEFT_F32;
+    weft_value *image = weft_input(g, "image", dtype, WEFT_SHAPE(WEFT_BATCH, 3, side, side));
+    const weft_preprocess_options how = {.mean = {123.675, 116.28, 103.53}, .std = {58.395, 57.12, 57.375}};
+    return o->pictures ? weft_preprocess(image, NULL, &how) : image;
+}
+
 weft_value *zoo_image224(weft_graph *g, const zoo_options *o) {
-    (void)o;
-    return weft_input(g, "image", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 3, 224, 224));
+    return zoo_image(g, o, 224);
 }
 
 weft_value *zoo_label(weft_graph *g, const zoo_options *o) {
-    (void)o;
-    return weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
+    return weft_input(g, "label", o->pictures ? WEFT_I64 : WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
 }
 
 weft_value *zoo_to_pixels(weft_value *x) {
@@ -156,14 +161,16 @@ const zoo_entry zoo_models[ZOO_MODELS] = {
     {"dcgan", 32, zoo_dcgan, "DCGAN of 64x64 colour images, the five-layer networks of PyTorch's example"},
     {"gpt", 8, zoo_gpt, "GPT, 6 layers of 384, 256 tokens of 65 characters, AdamW (--layers, --d, ...)",
      &zoo_gpt_own},
-    {"resnet18", 32, zoo_resnet18, "ResNet-18 for 32x32 images, SGD with momentum"},
+    {"resnet18", 32, zoo_resnet18, "ResNet-18 for 32x32 images, SGD with momentum", .takes_pictures = true},
     {"gpt2_124m", 8, zoo_gpt2, "GPT-2 of 124 million parameters, 1024 tokens of 50304, AdamW, clipping",
      &zoo_gpt2_own},
-    {"resnet50", 32, zoo_resnet50, "ResNet-50 for ImageNet, named as torchvision's, SGD with momentum"},
+    {"resnet50", 32, zoo_resnet50, "ResNet-50 for ImageNet, named as torchvision's, SGD with momentum",
+     .takes_pictures = true},
     {"vae", 128, zoo_vae, "variational autoencoder of 28x28 gray images, 784-400-20, Adam"},
     {"wgan_gp", 64, zoo_wgan_gp, "WGAN of 28x28 gray images with a gradient penalty: d_step and g_step"},
-    {"mobilenet_v2", 32, zoo_mobilenet_v2, "MobileNetV2 for ImageNet, named as torchvision's, SGD"},
-    {"vit_tiny", 32, zoo_vit_tiny, "ViT-Ti/16 for ImageNet, named as timm's, AdamW"},
+    {"mobilenet_v2", 32, zoo_mobilenet_v2, "MobileNetV2 for ImageNet, named as torchvision's, SGD",
+     .takes_pictures = true},
+    {"vit_tiny", 32, zoo_vit_tiny, "ViT-Ti/16 for ImageNet, named as timm's, AdamW", .takes_pictures = true},
     {"bert_tiny", 32, zoo_bert_tiny, "BERT-tiny on masked words, named as Hugging Face's, AdamW"},
     {"lstm_char", 32, zoo_lstm_char, "two layers of LSTM, 64 characters of 65, Adam, clipping"},
     {"llama_tiny", 8, zoo_llama_tiny, "Llama of 6 layers of 288, 256 tokens, named as Hugging Face's, AdamW"},

@@ -46,8 +46,7 @@ static weft_value *resnet18_logits(weft_value *x, const zoo_options *o) {
 }
 
 static weft_value *image32(weft_graph *g, const zoo_options *o) {
-    (void)o;
-    return weft_input(g, "image", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 3, 32, 32));
+    return zoo_image(g, o, 32);
 }
 
 void zoo_resnet18(weft_model *m, const zoo_options *o) {

@@ -73,6 +73,7 @@ ELSEWHERE = {
     "weft_parameter_info": "written by the library",
     "weft_memory": "written by the library",
     "weft_node_event": "written by the library",
+    "weft_loader_event": "written by the library",
 }
 FIELDS = {
     ("weft_schedule", "kind"): "by position, first",

@@ -396,13 +396,14 @@ static json_t *json_line(const char *path, int n) {
 }
 
 TEST(metrics_named_as_a_lines_own_numbers_do_not_hide_them) {
-    static const char *const names[] = {"step", "epoch",      "samples",           "seconds",
-                                        "lr",   "memory_mib", "samples_per_second"};
+    static const char *const names[] = {
+        "step", "epoch", "samples", "seconds", "lr", "memory_mib", "samples_per_second", "data_time"};
+    enum { NAMES = sizeof names / sizeof *names };
     char folder[] = "/tmp/weft_namesXXXXXX", path[100];
     weft_error e = {0};
     NEED(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/log", folder);
-    weft_model *m = build_with(NULL, 7, names);
+    weft_model *m = build_with(NULL, NAMES, names);
     weft_hook hook = weft_hook_json(path, 12);
     weft_trainer *t =
         trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .n_hooks = 1, .hooks = &hook});
@@ -413,7 +414,8 @@ TEST(metrics_named_as_a_lines_own_numbers_do_not_hide_them) {
     CHECK(number(train, "step") == 12 && number(train, "epoch") == 1 && number(train, "samples") == 48);
     CHECK(is_near(number(train, "lr"), 0.0125) && number(train, "memory_mib") < 1 &&
           number(val, "step") == 12);
-    for (int k = 0; k < 7; k++) {
+    CHECK(number(train, "data_time") >= 0 && json_object_get(train, "data_time"));
+    for (int k = 0; k < NAMES; k++) {
         char key[60];
         snprintf(key, sizeof key, "metric/%s", names[k]);
         CHECK_SAYS(json_object_get(train, key) && number(train, key) == k, "%s", key);
@@ -471,6 +473,42 @@ TEST(logs_have_any_number_of_metrics) {
 static weft_status sleeps(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     (void)self, (void)t, (void)error;
     return point == WEFT_BEFORE_VAL && usleep(400000) ? WEFT_DATA : WEFT_OK;
+}
+
+static weft_status read_slowly(void *context, int64_t i, void *const *into, weft_error *error) {
+    usleep(2000);
+    return read_sample(context, i, into, error);
+}
+
+/* Four samples of 2 ms each are waited for by the first iteration, whatever is read ahead later. */
+TEST(logs_have_the_seconds_that_an_iteration_waits_for_data) {
+    char folder[] = "/tmp/weft_dataXXXXXX", path[100];
+    weft_error e = {0};
+    weft_source slow = samples;
+    double waited = 0;
+    slow.read = read_slowly;
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/log", folder);
+    weft_model *m = build();
+    weft_hook hook = weft_hook_json(path, 1);
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.train = {1, (const weft_source *[]){&slow}, NULL},
+                                              .iterations = 4,
+                                              .n_hooks = 1,
+                                              .hooks = &hook});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    double all = weft_trainer_progress(t)->data_seconds;
+    CHECK(all == weft_loader_waited(weft_trainer_loader(t)));
+    weft_trainer_free(t);
+    weft_model_free(m);
+    for (int i = 0; i < 4; i++) {
+        json_t *line = json_line(path, i);
+        waited += number(line, "data_time");
+        CHECK_SAYS(number(line, "data_time") > (i ? 0 : 0.0079), "%d: %g", i, number(line, "data_time"));
+        json_decref(line);
+    }
+    CHECK_SAYS(fabs(waited - all) < 1e-6, "%g in lines, %g in all", waited, all);
+    unlink(path), rmdir(folder);
 }
 
 /* A validation of 0.4 seconds would leave ten samples a second. */
@@ -1110,15 +1148,23 @@ TEST(training_within_a_hook_is_refused) {
     weft_model_free(m);
 }
 
-SUITE("hooks",
-      {T(logs_are_means_of_an_interval_by_samples), T(event_files_hold_the_scalars),
-       T(metrics_named_as_a_lines_own_numbers_do_not_hide_them), T(logs_have_any_number_of_metrics),
-       T(samples_per_second_leave_validations_out), T(samples_are_drawn_into_files_and_events),
-       T(curves_are_where_the_axes_say), T(curves_of_constants_have_few_ticks),
-       T(a_log_that_fails_is_told_and_the_training_goes_on), T(a_log_that_could_not_be_opened_is_tried_again),
-       T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
-       T(wrong_hooks_are_refused), T(names_and_folders_that_are_wrong_are_found_at_once),
-       T(metrics_of_evaluators_are_known_before_the_first_step),
-       T(a_run_that_fails_before_its_first_step_leaves_the_picture),
-       T(an_error_of_one_rank_ends_all_with_its_text), T(a_folder_that_rank_0_lacks_ends_all),
-       T(training_within_a_hook_is_refused)})
+SUITE("hooks", {T(logs_are_means_of_an_interval_by_samples),
+                T(event_files_hold_the_scalars),
+                T(metrics_named_as_a_lines_own_numbers_do_not_hide_them),
+                T(logs_have_any_number_of_metrics),
+                T(logs_have_the_seconds_that_an_iteration_waits_for_data),
+                T(samples_per_second_leave_validations_out),
+                T(samples_are_drawn_into_files_and_events),
+                T(curves_are_where_the_axes_say),
+                T(curves_of_constants_have_few_ticks),
+                T(a_log_that_fails_is_told_and_the_training_goes_on),
+                T(a_log_that_could_not_be_opened_is_tried_again),
+                T(a_metric_that_no_longer_improves_stops_all_ranks_at_once),
+                T(the_file_has_the_best_weights),
+                T(wrong_hooks_are_refused),
+                T(names_and_folders_that_are_wrong_are_found_at_once),
+                T(metrics_of_evaluators_are_known_before_the_first_step),
+                T(a_run_that_fails_before_its_first_step_leaves_the_picture),
+                T(an_error_of_one_rank_ends_all_with_its_text),
+                T(a_folder_that_rank_0_lacks_ends_all),
+                T(training_within_a_hook_is_refused)})

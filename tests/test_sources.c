@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- one sample ---- */
 
@@ -338,6 +339,57 @@ static weft_source counting(void *context) {
         .count = COUNT, .n = 1, .arrays = {{"i", WEFT_I64, 0, {0}}}, .read = count_up, .context = context};
 }
 
+/* ---- waits ---- */
+
+enum { PAUSE_NS = 2000000 };
+
+static weft_status read_slowly(void *context, int64_t i, void *const *into, weft_error *error) {
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    return count_up(context, i, into, error);
+}
+
+typedef struct waits {
+    int n;
+    uint64_t ns, last_ns;
+    int64_t batch[8];
+} waits;
+
+static void note_wait(void *context, const weft_loader_event *e) {
+    waits *w = context;
+    CHECK(e->finished_ns >= e->began_ns && e->began_ns >= w->last_ns);
+    w->ns += e->finished_ns - e->began_ns;
+    w->last_ns = e->finished_ns;
+    if (w->n < 8) w->batch[w->n] = e->batch;
+    w->n++;
+}
+
+/* Without a thread all reading is waiting; with one at least the first batch's is. */
+TEST(what_a_caller_waits_for_is_told) {
+    for (int threads = 0; threads <= 1; threads++) {
+        waits w = {0};
+        weft_error error = {0};
+        const void *data;
+        int64_t rows;
+        weft_source s = counting(NULL);
+        s.read = read_slowly;
+        weft_loader_options o = {.batch = 5, .ahead = threads ? 2 : -1, .threads = threads};
+        weft_loader *l = weft_loader_new(1, (const weft_source *[]){&s}, &o, NULL, &error);
+        NEED(l != NULL);
+        CHECK(weft_loader_waited(l) == 0);
+        weft_loader_trace(l, note_wait, &w);
+        for (int i = 0; i < 2; i++) CHECK(weft_loader_next(l, &data, &rows, &error));
+        weft_loader_epoch(l, 1);
+        CHECK(weft_loader_next(l, &data, &rows, &error));
+        CHECK(w.n == 4 && w.batch[0] == 0 && w.batch[1] == 1 && w.batch[2] == -1 && w.batch[3] == 0);
+        double all = weft_loader_waited(l), least = (threads ? 5 : 15) * 1e-9 * PAUSE_NS;
+        CHECK_SAYS(all >= least && all - 1e-9 * (double)w.ns < 1e-9 && 1e-9 * (double)w.ns - all < 1e-9,
+                   "%g s, at least %g; events say %g", all, least, 1e-9 * (double)w.ns);
+        weft_loader_trace(l, NULL, NULL);
+        CHECK(weft_loader_next(l, &data, &rows, &error) && w.n == 4 && weft_loader_waited(l) >= all);
+        weft_loader_free(l);
+    }
+}
+
 /* Two epochs in one order, whoever reads. */
 TEST(batches_do_not_depend_on_who_reads_them) {
     weft_source s = counting(NULL);
@@ -615,6 +667,7 @@ SUITE("sources", {T(arrays_are_read_row_by_row_from_the_file),
                   T(damaged_members_are_told),
                   T(sources_open_from_text),
                   T(failing_memory_and_files_are_errors),
+                  T(what_a_caller_waits_for_is_told),
                   T(batches_do_not_depend_on_who_reads_them),
                   T(seeking_finds_every_batch),
                   T(a_list_says_which_batches_come),

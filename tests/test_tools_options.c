@@ -179,6 +179,7 @@ TEST(options_without_effect_are_refused) {
                0)); /* it decides what the state begins with */
     refuses(run("weft-zoo mlp --layers 3 -o no.bin"), "have no effect on: mlp");
     refuses(run("weft-zoo mlp --schedule-steps 3 -o no.bin"), "--schedule-steps has no effect on: mlp");
+    refuses(run("weft-zoo gpt --pictures -o no.bin"), "--pictures has no effect on: gpt");
     refuses(run("weft-zoo gpt --batch 3 --batch 4 -o no.bin"), "given twice");
     refuses(run("weft-zoo gpt --batch 0 -o no.bin"), "a number from 1");
     refuses(run("weft-zoo gpt -o ''"), "must not be empty");

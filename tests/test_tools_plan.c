@@ -297,20 +297,35 @@ TEST(the_plan_of_the_last_of_4096_ranks_takes_seconds) {
 
 /* ---- traces ---- */
 
-TEST(a_trace_holds_every_node_of_every_step) {
+/* Each row is in order of time. There are 8 synthetic batches: after one step 10 more begin an epoch. */
+TEST(a_trace_holds_every_node_and_every_wait_for_data) {
+    enum { ROWS = 3, STEPS = 10 };
     NEED(make_model("mlp"));
-    ends(run("graphtool trace mlp.bin --batch 4 --steps 3 --warmup 1 -o trace.json"), 0);
+    ends(run("graphtool trace mlp.bin --batch 4 --steps 10 --warmup 1 -o trace.json"), 0);
     json_t *all = json_out("trace.json"), *events = json_object_get(all, "traceEvents"), *one;
-    size_t i, adam = 0;
-    double last = 0;
+    size_t i, adam = 0, of_row[ROWS] = {0}, waits = 0;
+    double last[ROWS] = {0}, waited = 0;
     json_array_foreach(events, i, one) {
         if (strcmp(json_string_value(json_object_get(one, "ph")), "X") != 0) continue;
         double begin = json_number_value(json_object_get(one, "ts"));
-        CHECK(begin >= last);
-        last = begin;
-        adam += strncmp(json_string_value(json_object_get(one, "name")), "adam_update", 11) == 0;
+        size_t row = (size_t)json_integer_value(json_object_get(one, "tid"));
+        const char *name = json_string_value(json_object_get(one, "name"));
+        NEED(row < ROWS);
+        CHECK(begin >= last[row]);
+        last[row] = begin;
+        of_row[row]++;
+        adam += strncmp(name, "adam_update", 11) == 0;
+        waits += strncmp(name, "wait for batch ", 15) == 0;
+        if (row == 2) waited += json_number_value(json_object_get(one, "dur"));
     }
-    CHECK(adam > 0 && adam % 3 == 0);
+    CHECK(adam > 0 && adam % STEPS == 0);
+    CHECK_SAYS(of_row[1] == 0 && of_row[2] == STEPS + 1 && waits == STEPS && waited > 0,
+               "%zu waits among %zu events, %g us", waits, of_row[2], waited);
+    json_decref(all);
+    ends(run("graphtool trace mlp.bin --batch 4 --steps 2 --json -o trace.json"), 0);
+    all = json_out("out");
+    waited = json_number_value(json_object_get(all, "data_ms"));
+    CHECK(waited > 0 && waited < json_number_value(json_object_get(all, "step_ms")));
     json_decref(all);
     ends(run("graphtool trace mlp.bin --batch 4"), 2);
     ends(run("graphtool trace mlp.bin -o no/such.json"), 2);
@@ -350,6 +365,7 @@ SUITE("tools: plans",
        T(plans_of_a_world_list_its_collectives), T(a_summary_tells_buckets_collectives_and_streams),
        T(collectives_in_flight_lead_to_their_first_reader), T(deferred_steps_follow_the_end_of_their_run),
        T(pictures_of_plans_show_subgraphs_and_streams), T(ddp_options_spread_one_subgraph),
-       T(the_plan_of_the_last_of_4096_ranks_takes_seconds), T(a_trace_holds_every_node_of_every_step),
+       T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
+       T(a_trace_holds_every_node_and_every_wait_for_data),
        T(gradients_of_gradients_have_a_budget_that_is_told_with_the_file),
        T(memory_that_is_out_is_told_with_what_needs_it)})

@@ -91,6 +91,18 @@ TEST(images_are_preprocessed_in_the_graph) {
     ends(run("graphtool trace pictures.bin --batch 64 --threads 1 --steps 2 -o t.json"), 0);
 }
 
+/* What the zoo's classifiers take by --pictures is what a folder gives. */
+TEST(the_zoo_s_classifiers_train_on_folders_of_pictures) {
+    static const char *const small[] = {"resnet18 --pictures", "mobilenet_v2 --pictures"};
+    for (int i = 0; i < 2; i++) {
+        ends(run("weft-zoo %s --batch 2 -o folder.bin", small[i]), 0);
+        ends(run("graphtool train folder.bin --data image,label=" TEST_DATA
+                 "/golden/images:height=%d --steps 1 --threads 1",
+                 i ? 224 : 32),
+             0);
+    }
+}
+
 /* It would change the weights on its way over the data, and give the loss of no weights at all. */
 TEST(graphs_that_train_are_not_evaluated) {
     static const char *const commands[] = {"eval", "predict -o x.npy"};
@@ -367,8 +379,8 @@ SUITE("tools: training",
        T(images_are_preprocessed_in_the_graph), T(a_model_of_one_batch_size_says_which),
        T(a_huge_loss_is_shown_in_few_characters), T(weights_are_loaded_in_part_and_under_other_names),
        T(weights_that_are_a_model_and_grids_that_stay_empty_are_refused), T(eval_counts_every_sample_once),
-       T(graphs_that_train_are_not_evaluated), T(gans_train_both_graphs_and_sample),
-       T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
+       T(the_zoo_s_classifiers_train_on_folders_of_pictures), T(graphs_that_train_are_not_evaluated),
+       T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
        T(wrong_feeds_are_told_before_training), T(losses_that_are_not_numbers_stop_training),
        T(weights_that_are_no_numbers_are_not_kept), T(a_profile_by_op_adds_up),
        T(bench_prints_the_keys_of_the_design), T(big_models_train)})

@@ -96,8 +96,20 @@ WEFT_API void weft_loader_seek(weft_loader *loader, int64_t batch);
  * Numbers may repeat. What was read already stays. */
 WEFT_API weft_status weft_loader_follow(weft_loader *loader, int n, const int64_t *batches,
                                         weft_error *error);
-/** Seconds that weft_loader_next() has waited for data since the loader was made. */
+/** Seconds that the caller has spent in weft_loader_next() and weft_loader_epoch() since the loader was made:
+ * what a training waits for its data. */
 WEFT_API double weft_loader_waited(const weft_loader *loader);
+/** When a caller was in weft_loader_next() or weft_loader_epoch(). Times are nanoseconds of the monotonic
+ * clock, as in weft_node_event. */
+typedef struct weft_loader_event {
+    int64_t batch;        /**< number of the batch in this rank's epoch; -1: an epoch begins */
+    uint64_t began_ns;    /**< when it was called */
+    uint64_t finished_ns; /**< when it returned */
+} weft_loader_event;
+/** Calls `event` after each batch that is given and each epoch that is begun, in the caller's thread. NULL
+ * switches it off. */
+WEFT_API void weft_loader_trace(weft_loader *loader,
+                                void (*event)(void *context, const weft_loader_event *event), void *context);
 /** Gives the next batch: data[i] points to the rows of array i, where the arrays of all sources are numbered
  * in their order; `*rows` is their number. False at the epoch's end, where `error` is cleared, and after an
  * error, which it has.

@@ -221,6 +221,7 @@ typedef struct weft_progress {
     int64_t iterations;     /**< those of the whole run; 0: unknown, as train_step takes what it likes */
     int64_t samples;        /**< that iterations took, on all ranks */
     double seconds;         /**< in weft_trainer_fit() */
+    double data_seconds;    /**< that iterations waited for batches on this rank: weft_loader_waited() */
     double compile_seconds; /**< that compiling the plan took */
     int rank;               /**< this one */
     int world;              /**< number of ranks */
@@ -235,6 +236,9 @@ WEFT_API weft_store *weft_trainer_store(const weft_trainer *trainer);
 /** The session that trains. The first call, or the first step, opens it: in a world that is collective. NULL
  * on failure. The trainer owns it. */
 WEFT_API weft_session *weft_trainer_session(weft_trainer *trainer, weft_error *error);
+/** What gives it its batches for training, whose waits can be traced. NULL without data. The trainer owns
+ * it. */
+WEFT_API weft_loader *weft_trainer_loader(const weft_trainer *trainer);
 /** The plan that it runs. The trainer owns it. */
 WEFT_API const weft_plan *weft_trainer_plan(const weft_trainer *trainer);
 /** @} */

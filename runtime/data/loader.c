@@ -44,6 +44,7 @@ static void set_order(weft_loader *l, int64_t epoch) {
 /* What was read ahead is still right where nothing depends on the epoch. */
 void weft_loader_epoch(weft_loader *l, int64_t epoch) {
     if (!l) return;
+    uint64_t began = loader_clock();
     pthread_mutex_lock(&l->mutex);
     bool changes = epoch != l->epoch && (l->order || l->options.draws);
     if (changes) slots_empty(l);
@@ -53,6 +54,7 @@ void weft_loader_epoch(weft_loader *l, int64_t epoch) {
         set_next(l, 0);
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->mutex);
+    loader_note(l, -1, began);
 }
 
 /* ---- a rank's share ---- */
@@ -130,10 +132,6 @@ weft_status weft_loader_follow(weft_loader *l, int n, const int64_t *batches, we
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->mutex);
     return WEFT_OK;
-}
-
-double weft_loader_waited(const weft_loader *l) {
-    return l ? l->waited : 0;
 }
 
 const weft_source_array *weft_loader_array(const weft_loader *l, int i) {

@@ -37,12 +37,16 @@ struct weft_loader {
     /* This rank's next batches, from 0: those of the list from `at` on, then `next`, next + 1 ... */
     int64_t next, *list;
     int n_list, at;
-    double waited;     /* seconds that the caller waited */
     int n_slots, held; /* held: the slot that the caller looks at; -1: none */
     slot *slots;
     int n_threads;     /* that run */
     bool ends, pauses; /* pauses: no thread begins to read */
     pthread_t *threads;
+
+    /* The caller's alone: seconds that it was in calls for data, and who is told of them. */
+    double waited;
+    void (*event)(void *context, const weft_loader_event *event);
+    void *event_context;
 };
 
 /* loader.c: the k-th batch from now on; the sample at `row` of this rank's batch `batch`, and the batch's
@@ -50,6 +54,10 @@ struct weft_loader {
 int64_t loader_coming(const weft_loader *l, int k);
 int64_t loader_sample(const weft_loader *l, int64_t batch, int64_t row);
 int64_t loader_rows(const weft_loader *l, int64_t batch);
+
+/* wait.c: the clock, in ns, and what the caller waited in a call for this batch, or for an epoch (-1). */
+uint64_t loader_clock(void);
+void loader_note(weft_loader *l, int64_t batch, uint64_t began_ns);
 
 /* reader.c */
 weft_status slots_new(weft_loader *l, weft_error *error);

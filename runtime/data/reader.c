@@ -7,7 +7,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- memory ---- */
 
@@ -179,17 +178,10 @@ void slots_empty(weft_loader *l) {
 
 /* ---- the caller ---- */
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Waits for the slot of a batch, the next one. Without threads it is read here. */
 static slot *slot_wait(weft_loader *l, int64_t batch) {
     slot *s = slot_of(l, batch);
     if (s && s->state == SLOT_READY) return s;
-    double start = seconds();
     if (l->threads) {
         pthread_cond_broadcast(&l->work);
         while (!(s = slot_of(l, batch)) || s->state == SLOT_READING) pthread_cond_wait(&l->done, &l->mutex);
@@ -198,7 +190,6 @@ static slot *slot_wait(weft_loader *l, int64_t batch) {
         *s = (slot){.state = SLOT_READY, .batch = batch, .data = s->data};
         read_batch(l, s);
     }
-    l->waited += seconds() - start;
     return s;
 }
 
@@ -207,6 +198,7 @@ bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows, weft_err
     if (error) *error = (weft_error){0};
     if (!l || !data || !rows)
         return kit_fail(error, WEFT_ARGUMENT, "weft_loader_next: an argument is NULL"), false;
+    uint64_t began = loader_clock();
     int64_t batch = loader_coming(l, 0);
     if (batch >= weft_loader_batches(l)) return false;
     if (l->threads && !l->n_threads && threads_start(l, error)) return false;
@@ -228,5 +220,6 @@ bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows, weft_err
     pthread_mutex_unlock(&l->mutex);
     for (int i = 0; i < l->n_arrays; i++) data[i] = s->data[i];
     *rows = s->rows;
+    loader_note(l, batch, began);
     return true;
 }

@@ -62,11 +62,19 @@ static panel *panel_of(curves *c, const char *name) {
     return &c->panels[i];
 }
 
+/* Numbers of the machine, not of the model. */
+static bool is_left_out(const char *name) {
+    static const char *const rates[] = {"samples_per_second", "data_time", "memory_mib"};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (strcmp(name, rates[i]) == 0) return true;
+    return false;
+}
+
 static void note_line(curves *c, const char *phase, int64_t step) {
     int k = strcmp(phase, "train") == 0 ? 0 : strcmp(phase, "val") == 0 ? 1 : PHASES;
     for (int i = 0; k < PHASES && i < c->values.n; i++) {
         const char *name = c->values.list[i].name;
-        if (strcmp(name, "samples_per_second") == 0 || strcmp(name, "memory_mib") == 0) continue;
+        if (is_left_out(name)) continue;
         panel *p = panel_of(c, name);
         if (p) add_point(&p->of[k], (double)step, c->values.list[i].value);
     }

@@ -98,6 +98,7 @@ static weft_status iterate(weft_trainer *t, weft_error *error) {
     weft_status status =
         t->options.train_step ? t->options.train_step(t, t->options.user, error) : flow_run(t, error);
     t->is_in_step = false;
+    t->progress.data_seconds = weft_loader_waited(t->data.loader);
     if (status) return status;
     count_samples(t);
     if (t->fetches) return agree(t, error);

@@ -20,8 +20,8 @@ static bool lengthen(void *list, int n, int *room, size_t width) {
 
 /* Names of the line's own numbers: a metric that has one becomes metric/NAME. */
 static bool is_reserved(const char *name) {
-    static const char *const own[] = {"step",       "epoch", "samples", "seconds", "samples_per_second",
-                                      "memory_mib", "lr"};
+    static const char *const own[] = {"step",      "epoch",      "samples", "seconds", "samples_per_second",
+                                      "data_time", "memory_mib", "lr"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(name, own[i]) == 0) return true;
     return strncmp(name, "lr/", 3) == 0;
@@ -65,6 +65,7 @@ void interval_restart(interval *i, const weft_trainer *t) {
     i->iteration = t->progress.iteration;
     i->samples = t->progress.samples;
     i->seconds = trainer_seconds(t);
+    i->data_seconds = t->progress.data_seconds;
 }
 
 static void add_value(log_values *into, const char *name, double value) {
@@ -94,6 +95,9 @@ void interval_rates(const interval *i, const weft_trainer *t, log_values *into) 
     }
     if (seconds > 0 && p->samples > i->samples)
         add_value(into, "samples_per_second", (double)(p->samples - i->samples) / seconds);
+    if (t->data.loader && p->iteration > i->iteration)
+        add_value(into, "data_time",
+                  (p->data_seconds - i->data_seconds) / (double)(p->iteration - i->iteration));
     add_value(into, "memory_mib", (double)weft_plan_memory(t->plan).total / (1 << 20));
 }
 

@@ -19,6 +19,7 @@ typedef struct interval {
     int64_t iteration; /* those at the last line */
     int64_t samples;
     double seconds; /* of training, without validations */
+    double data_seconds;
     int n, room;
     bool is_short; /* there was no memory for a metric */
     interval_sum *sums;

@@ -296,6 +296,10 @@ weft_store *weft_trainer_store(const weft_trainer *t) {
     return t ? t->store : NULL;
 }
 
+weft_loader *weft_trainer_loader(const weft_trainer *t) {
+    return t ? t->data.loader : NULL;
+}
+
 const weft_plan *weft_trainer_plan(const weft_trainer *t) {
     return t ? t->plan : NULL;
 }

@@ -16,6 +16,7 @@ typedef struct tracing {
     timeline time;
     uint64_t zero_ns; /* start of the picture, on this rank's clock */
     double step_ms;   /* mean over this rank's steps */
+    double data_ms;   /* of it, in which it waited for data */
 } tracing;
 
 static uint64_t clock_ns(void) {
@@ -51,12 +52,15 @@ static int run_steps(tracing *t) {
     for (int64_t i = 0; i < t->o->warmup && status < 0; i++) status = workload_step(&t->work, NULL);
     if (status < 0) status = begin_trace(t);
     weft_session_trace(t->work.session, timeline_on_node, &t->time);
+    weft_loader_trace(weft_trainer_loader(t->work.trainer), timeline_on_data, &t->time);
     uint64_t start = clock_ns();
     for (int64_t i = 0; i < t->o->steps && status < 0; i++) status = workload_step(&t->work, NULL);
     weft_error error = {0}; /* work in flight after the last run belongs to its step */
     if (status < 0 && weft_sync(t->work.session, &error)) status = tool_error(&error);
     t->step_ms = (double)(clock_ns() - start) * 1e-6 / (double)t->o->steps;
     weft_session_trace(t->work.session, NULL, NULL);
+    weft_loader_trace(weft_trainer_loader(t->work.trainer), NULL, NULL);
+    t->data_ms = timeline_data_ms(&t->time) / (double)t->o->steps;
     if (status < 0 && (t->time.is_out_of_memory || !stream_list_make(&t->plan, t->work.plan)))
         return tool_fail("out of memory for the events");
     if (status < 0) timeline_join(&t->time, &t->plan);
@@ -128,6 +132,9 @@ static void print_rows(const tracing *t, const json_t *rows) {
     printf("%lld steps of %.2f ms on %d rank%s; events in %s\n", (long long)t->o->steps, t->step_ms,
            world_size(t->o), world_size(t->o) > 1 ? "s" : ": no collectives",
            t->o->output ? SHOW_PATH(t->o->output) : "-");
+    if (t->time.n_data)
+        printf("waiting for data: %.3f ms a step, %.2f%% of it\n", t->data_ms,
+               t->step_ms > 0 ? 100 * t->data_ms / t->step_ms : 0);
     if (json_array_size(rows))
         printf("%-40s %10s %12s %12s %12s\n", "collective", "size", "on the stream", "exposed", "hidden");
     json_array_foreach(rows, i, row) {
@@ -154,8 +161,9 @@ static int report(const tracing *t) {
         return EXIT_FINE;
     }
     if (status < 0 && t->o->json)
-        return out_json(NULL, json_pack("{s:i, s:I, s:f, s:o}", "world", world_size(t->o), "steps",
-                                        (json_int_t)t->o->steps, "step_ms", t->step_ms, "collectives", rows));
+        return out_json(NULL, json_pack("{s:i, s:I, s:f, s:f, s:o}", "world", world_size(t->o), "steps",
+                                        (json_int_t)t->o->steps, "step_ms", t->step_ms, "data_ms", t->data_ms,
+                                        "collectives", rows));
     if (status < 0) {
         print_rows(t, rows);
         status = EXIT_FINE;

@@ -26,6 +26,21 @@ void timeline_on_node(void *context, const weft_node_event *event) {
         t->is_out_of_memory = true;
 }
 
+void timeline_on_data(void *context, const weft_loader_event *event) {
+    timeline *t = context;
+    if (grow((void **)&t->data, t->n_data, &t->room_data, sizeof *t->data))
+        t->data[t->n_data++] = *event;
+    else
+        t->is_out_of_memory = true;
+}
+
+double timeline_data_ms(const timeline *t) {
+    double ms = 0;
+    for (size_t i = 0; i < t->n_data; i++)
+        ms += 1e-6 * (double)(t->data[i].finished_ns - t->data[i].began_ns);
+    return ms;
+}
+
 void timeline_on_collective(void *context, const weft_comm_event *event) {
     timeline *t = context;
     const weft_collective *c = event->collective;
@@ -50,6 +65,7 @@ void timeline_on_collective(void *context, const weft_comm_event *event) {
 void timeline_free(timeline *t) {
     free(t->nodes);
     free(t->stream);
+    free(t->data);
     *t = (timeline){0};
 }
 

@@ -1,7 +1,8 @@
 /* timeline.h - what ran when on one rank: nodes and collectives of some training steps, and both as Chrome's
  * trace events (the "Trace Event Format", which Perfetto reads too).
  *
- * One process of the picture is one rank, with two rows: 0 is compute, 1 is communication. An arrow leads
+ * One process of the picture is one rank, with three rows: 0 is compute, 1 is communication, 2 is waiting for
+ * data: each batch that a step was given, for as long as it took. An arrow leads
  * from the gradient that makes a bucket ready to the bucket's collective, and on to the node that waits for
  * it. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_TIMELINE_TIMELINE_H
@@ -26,11 +27,14 @@ typedef struct timeline {
     size_t n_nodes, room_nodes;
     stream_event *stream; /* written by the communicator's thread only; read when nothing is under way */
     size_t n_stream, room_stream;
+    weft_loader_event *data;
+    size_t n_data, room_data;
     bool is_out_of_memory;
 } timeline;
 
-/* The callbacks for weft_session_trace and weft_comm_options; context is the timeline. */
+/* The callbacks for weft_session_trace, weft_loader_trace and weft_comm_options; context is the timeline. */
 void timeline_on_node(void *context, const weft_node_event *event);
+void timeline_on_data(void *context, const weft_loader_event *event);
 void timeline_on_collective(void *context, const weft_comm_event *event);
 void timeline_free(timeline *t);
 
@@ -38,6 +42,9 @@ void timeline_free(timeline *t);
  * waited and for how long. A moment of waiting counts for the collective at the head of the stream, as that
  * delays those after it, or, if there is none, for the one that is awaited. */
 void timeline_join(timeline *t, const stream_list *plan);
+
+/* Milliseconds that steps waited for data. */
+double timeline_data_ms(const timeline *t);
 
 /* The events from zero_ns on as JSON objects, each followed by a comma and a newline; the caller frees it.
  * NULL: out of memory. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMPUTE, COMMUNICATION };
+enum { COMPUTE, COMMUNICATION, DATA };
 
 typedef struct writer {
     FILE *stream;
@@ -97,6 +97,12 @@ static void put_collective(writer *w, const stream_event *c) {
     put_arrow(w, c, ends, n);
 }
 
+static void put_data(writer *w, const weft_loader_event *e) {
+    char name[60] = "begin an epoch";
+    if (e->batch >= 0) snprintf(name, sizeof name, "wait for batch %lld", (long long)e->batch);
+    put_bar(w, DATA, "data", name, e->began_ns, e->finished_ns, json_object());
+}
+
 /* Names of rows come first; collectives that began before zero_ns are left out. */
 char *timeline_text(const timeline *t, int rank, uint64_t zero_ns) {
     char *text = NULL, name[40];
@@ -107,7 +113,9 @@ char *timeline_text(const timeline *t, int rank, uint64_t zero_ns) {
     put_row(&w, "process_name", COMPUTE, name);
     put_row(&w, "thread_name", COMPUTE, "compute");
     if (t->n_stream) put_row(&w, "thread_name", COMMUNICATION, "communication");
+    if (t->n_data) put_row(&w, "thread_name", DATA, "data");
     for (size_t i = 0; i < t->n_nodes; i++) put_node(&w, &t->nodes[i]);
+    for (size_t i = 0; i < t->n_data; i++) put_data(&w, &t->data[i]);
     for (size_t i = 0; i < t->n_stream; i++)
         if (t->stream[i].began_ns >= zero_ns) put_collective(&w, &t->stream[i]);
     if (fclose(w.stream) == 0 && w.is_good) return text;
