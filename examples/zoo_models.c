@@ -82,6 +82,7 @@ void zoo_classify(weft_model *m, const zoo_options *o, const zoo_classifier *c) 
     target = c->target(g, o);
     weft_output(weft_cross_entropy(logits, target), "loss");
     weft_output(zoo_accuracy(logits, target), "accuracy");
+    weft_output(logits, "logits"); /* for evaluators */
 
     g = weft_graph_new(m, "predict", WEFT_EVAL);
     logits = c->logits(c->input(g, o), o);

@@ -2,6 +2,7 @@
  * same words give the same bits wherever they stand; schedules end with the run; wrong files name file, key
  * and the nearest key. */
 #include "support/programs.h"
+#include "weft/weft.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,9 +213,14 @@ TEST(wrong_files_name_file_key_and_the_nearest_key) {
         {"{\"serial\": \"true\"}", "\"serial\": true or false is needed"},
         {"{\"epochs\": true}", "\"epochs\": a text or a number is needed"},
         {"{\"lr\": true}", "\"lr\": a text or a number is needed"},
-        {"{\"csv\": false}", "\"csv\": a text or a number is needed"},
+        {"{\"csv\": false}", "\"csv\": a text is needed"},
+        {"{\"csv\": 5}", "\"csv\": a text is needed"},
+        {"{\"dtype\": 16}", "\"dtype\": a text is needed"},
+        {"{\"data\": {\"image\": 5}}", "\"data\": a text is needed"},
+        {"{\"rename\": [5]}", "\"rename\": a text is needed"},
+        {"{\"metric\": {\"accuracy\": {\"top\": 5}}}", "--metric has no effect without --val-data"},
         {"{\"ema\": {\"all\": true}}", "\"ema\": a text or a number is needed"},
-        {"{\"model\": true}", "\"model\": a text or a number is needed"},
+        {"{\"model\": true}", "\"model\": a text is needed"},
         {"{\"optimizer\": {\"adam:all\": {\"schedule\": \"cosine\"}}}", "part 1, cosine: it needs an end"},
         {"{\"data\": {\"image\": 3}, \"data\": 1}", "duplicate"},
         {"{\"data\": \"image\"}", "\"data\": image: NAME=FILE is needed"},
@@ -292,6 +298,89 @@ TEST(weights_of_a_run_with_averages_are_the_averages) {
     ends(run("%s p.safetensors >p && %s s.safetensors >s && cmp p s", eval, eval), 0);
 }
 
+/* Graph "predict" shows its images as they are: so the first four of the validation. */
+static void make_mirror(const char *name) {
+    char path[300];
+    weft_error error = {0};
+    path_of(name, path);
+    weft_model *m = weft_model_new("mirror");
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"train", "val", "predict"};
+        weft_graph *g = weft_graph_new(m, names[i], i ? WEFT_EVAL : WEFT_TRAIN);
+        weft_value *image = weft_input(g, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, 28, 28));
+        weft_value *x = weft_reshape(weft_cast(image, WEFT_F32), WEFT_SHAPE(-1, 784));
+        if (i == 2) {
+            weft_output(weft_cast(weft_cast(image, WEFT_F32), WEFT_U8), "shown");
+            continue;
+        }
+        weft_value *label = weft_input(g, "label", WEFT_U8, WEFT_SHAPE(WEFT_BATCH));
+        x = weft_cross_entropy(weft_linear(x, 10, "fc"), label);
+        if (!i) weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e-6});
+        weft_output(x, "loss");
+    }
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+    weft_model_free(m);
+}
+
+TEST(samples_of_a_graph_with_inputs_are_the_first_of_the_validation) {
+    make_data();
+    make_mirror("mirror.bin");
+    NEED(make_model("dcgan28"));
+    NEED(ends(run("graphtool predict dcgan28.bin --random-weights --batch 70 -o others.npy"), 0));
+    const char *train = "graphtool train mirror.bin --batch 10 --threads 1 --steps 2 " DATA,
+               *predict = "graphtool predict mirror.bin --random-weights --grid 2x2 --data";
+    NEED(ends(run("%s --samples m.png:every=2,rows=2,columns=2 --val-data image=others.npy --val-data "
+                  "label=labels.idx && %s --samples t.png:every=2,rows=2,columns=2",
+                  train, train),
+              0));
+    NEED(
+        ends(run("%s image=others.npy -o four.png && %s image=images.idx -o five.png", predict, predict), 0));
+    ends(run("cmp m-2.png four.png && cmp t-2.png five.png && ! cmp -s m-2.png t-2.png"), 0);
+}
+
+/* A wrong option leaves no folder behind. */
+TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    write_file(
+        "numbers.json",
+        "{\"val-data\": {\"image\": \"images.idx\", \"label\": \"labels.idx\"}, \"best\": \"accuracy_top3\", "
+        "\"metric\": {\"accuracy\": {\"top\": 3}, \"confusion\": {}, "
+        "\"mean\": {\"output\": \"logits\", \"name\": \"l2\"}}}");
+    NEED(ends(run(MLP DATA " --epochs 2 --config numbers.json --work-dir measured"), 0));
+    char *out = read_all("out");
+    CHECK_HOLDS(out, "accuracy_top3 ");
+    CHECK_HOLDS(out, "confusion/f1 ");
+    CHECK_HOLDS(out, "l2 ");
+    free(out);
+    NEED(ends(run(MLP DATA " --epochs 2 --config numbers.json --work-dir m --print-config >holds.json"), 0));
+    CHECK(!exists("m"));
+    NEED(ends(run("graphtool train --config holds.json"), 0)); /* with its own folder */
+    ends(run("tail -n 1 measured/log.jsonl >a; tail -n 1 m/log.jsonl | cmp - a"), 0);
+    CHECK(exists("measured/weights.best.safetensors"));
+
+    NEED(ends(
+        run(GAN "--steps 4 --samples shown.png:every=2,rows=2,columns=2 --curves c.png --tensorboard t/b"),
+        0));
+    CHECK(exists("shown-2.png") && exists("shown-4.png") && !exists("shown-3.png") && exists("c.png"));
+    ends(run("ls t/b/*.weft t/b/samples/*.weft"), 0);
+    refuses(run(GAN "--samples shown.png:evry=2"), "it has no field 'evry': the nearest is 'every'");
+    refuses(run(GAN "--samples shown.png:every=0"), "every: a whole number from 1 to 1000000 is needed");
+    refuses(run(GAN "--samples shown.png:graph=d_step,every"), "NAME=VALUE is needed at 'every'");
+    refuses(run(GAN "--samples no/shown.png"), "no/shown.png: the hook samples cannot write there");
+    refuses(run(MLP DATA " --samples shown.png:output=class"), "a PNG needs [N,H,W] or [N,C,H,W]");
+    refuses(run(GAN "--curves c.jpg"), ".svg");
+    refuses(
+        run(MLP DATA VALIDATED " --metric f1 --work-dir never"),
+        "--metric=f1: there is no metric 'f1'; there are accuracy, confusion, perplexity, mean, mse, psnr");
+    refuses(run(MLP DATA VALIDATED " --metric accuracy:topk=3 --work-dir never"),
+            "it has no field 'topk': the nearest is 'top'; there are top, scores, label");
+    refuses(run(MLP DATA VALIDATED " --metric mse:output=logits --work-dir never"), "target=NAME is needed");
+    refuses(run(MLP DATA VALIDATED " --metric perplexity:losses=a,label=b"),
+            "in the place of scores and label");
+    CHECK(!exists("never"));
+}
+
 /* ---- the folder of a run ---- */
 
 TEST(a_run_has_a_folder) {
@@ -299,6 +388,12 @@ TEST(a_run_has_a_folder) {
     NEED(make_model("mlp"));
     NEED(ends(run(MLP DATA " --work-dir runs/1 --steps 2"), 0));
     CHECK(exists("runs/1/weights.safetensors") && exists("runs/1/log.jsonl") && exists("runs/1/config.json"));
+    ends(run("head -c 4 runs/1/curves.svg | grep '<svg'"), 0);
+    NEED(ends(run("cp -r runs/1 before"), 0));
+    refuses(run(MLP DATA " --work-dir runs/1 --seed 3"),
+            "--work-dir=runs/1: it has a run already (weights.safetensors), which is not overwritten");
+    refuses(run(MLP DATA " --work-dir runs/1 -o w.safetensors --log l.jsonl"), "it has a run already");
+    ends(run("diff -r runs/1 before"), 0);
     NEED(ends(run(MLP DATA " --work-dir runs/2 --steps 2 -o w.safetensors"), 0));
     CHECK(exists("w.safetensors") && !exists("runs/2/weights.safetensors") && exists("runs/2/log.jsonl"));
     ends(run("cmp w.safetensors runs/1/weights.safetensors"), 0);
@@ -316,4 +411,6 @@ SUITE("tools: configuration",
        T(what_is_for_one_optimizer_wins_over_what_is_for_all), T(a_field_is_given_once_for_an_optimizer),
        T(a_file_says_what_the_command_line_does_not), T(what_holds_is_printed_and_read_again),
        T(wrong_files_name_file_key_and_the_nearest_key), T(the_best_weights_are_kept_and_a_run_stops_early),
-       T(weights_of_a_run_with_averages_are_the_averages), T(a_run_has_a_folder)})
+       T(weights_of_a_run_with_averages_are_the_averages),
+       T(samples_of_a_graph_with_inputs_are_the_first_of_the_validation),
+       T(numbers_and_pictures_of_a_run_stand_in_a_file), T(a_run_has_a_folder)})

@@ -215,6 +215,33 @@ TEST(eval_counts_every_sample_once) {
                loss[1]);
 }
 
+/* Of the highest three probabilities, which predict writes in the order of the files. */
+TEST(a_metric_of_eval_is_that_of_the_predictions) {
+    enum { CLASSES = 10, HEAD = 128, TOP = 3 };
+    make_data();
+    NEED(make_model("mlp"));
+    const char *model = "mlp.bin --random-weights --seed 5 --batch 16 --threads 1 --data image=images.idx";
+    NEED(ends(run("graphtool predict %s --fetch probabilities -o scores.npy", model), 0));
+    NEED(ends(run("graphtool eval %s --data label=labels.npy --metric accuracy:top=3 --json", model), 0));
+    char *scores = read_all("scores.npy"), *labels = read_all("labels.npy");
+    json_t *out = json_out("out");
+    int right = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        int above = 0;
+        float row[CLASSES];
+        memcpy(row, scores + HEAD + (size_t)i * sizeof row, sizeof row);
+        float own = row[(unsigned char)labels[HEAD + i]];
+        for (int k = 0; k < CLASSES; k++) above += row[k] > own;
+        right += above < TOP;
+    }
+    double is = json_number_value(json_object_get(out, "accuracy_top3"));
+    CHECK_SAYS(right > 0 && fabs(is - (double)right / SAMPLES) < 1e-9, "%g, but %d of %d", is, right,
+               SAMPLES);
+    json_decref(out);
+    free(scores);
+    free(labels);
+}
+
 TEST(gans_train_both_graphs_and_sample) {
     make_data();
     NEED(make_model("dcgan28"));
@@ -374,13 +401,23 @@ TEST(big_models_train) {
     ends(run("graphtool bench resnet50.bin --batch 1 --steps 1 --warmup 0"), 0);
 }
 
-SUITE("tools: training",
-      {T(training_logs_saves_and_is_repeatable), T(a_source_of_several_arrays_feeds_several_inputs),
-       T(images_are_preprocessed_in_the_graph), T(a_model_of_one_batch_size_says_which),
-       T(a_huge_loss_is_shown_in_few_characters), T(weights_are_loaded_in_part_and_under_other_names),
-       T(weights_that_are_a_model_and_grids_that_stay_empty_are_refused), T(eval_counts_every_sample_once),
-       T(the_zoo_s_classifiers_train_on_folders_of_pictures), T(graphs_that_train_are_not_evaluated),
-       T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
-       T(wrong_feeds_are_told_before_training), T(losses_that_are_not_numbers_stop_training),
-       T(weights_that_are_no_numbers_are_not_kept), T(a_profile_by_op_adds_up),
-       T(bench_prints_the_keys_of_the_design), T(big_models_train)})
+SUITE("tools: training", {T(training_logs_saves_and_is_repeatable),
+                          T(a_source_of_several_arrays_feeds_several_inputs),
+                          T(images_are_preprocessed_in_the_graph),
+                          T(a_model_of_one_batch_size_says_which),
+                          T(a_huge_loss_is_shown_in_few_characters),
+                          T(weights_are_loaded_in_part_and_under_other_names),
+                          T(weights_that_are_a_model_and_grids_that_stay_empty_are_refused),
+                          T(eval_counts_every_sample_once),
+                          T(the_zoo_s_classifiers_train_on_folders_of_pictures),
+                          T(graphs_that_train_are_not_evaluated),
+                          T(a_metric_of_eval_is_that_of_the_predictions),
+                          T(gans_train_both_graphs_and_sample),
+                          T(predictions_cover_all_data),
+                          T(an_interrupt_keeps_the_weights),
+                          T(wrong_feeds_are_told_before_training),
+                          T(losses_that_are_not_numbers_stop_training),
+                          T(weights_that_are_no_numbers_are_not_kept),
+                          T(a_profile_by_op_adds_up),
+                          T(bench_prints_the_keys_of_the_design),
+                          T(big_models_train)})

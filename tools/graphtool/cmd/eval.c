@@ -1,6 +1,7 @@
 /* eval.c - graphtool eval: mean losses and accuracies of the evaluation graph over all samples of some
  * files. */
 #include "tools/graphtool/common/dataset.h"
+#include "tools/graphtool/common/evaluators.h"
 #include "tools/graphtool/common/weights.h"
 
 static int report(const options *o, const weft_model *m, const char *graph, const weft_metrics *means) {
@@ -31,18 +32,22 @@ static int validate(weft_trainer *t, const weft_model *m, const options *o, cons
 /* Opens the data before the weights, so that errors in files come first. */
 static int evaluate(const weft_model *m, const options *o, const char *graph) {
     dataset d = {0};
+    evaluators measured = {0};
     weft_trainer_options how;
     weft_trainer *t = NULL;
-    int status = tool_need_weights(m, o);
+    int status = evaluators_read(&measured, o);
+    if (status < 0) status = tool_need_weights(m, o);
     if (status < 0) status = dataset_load(&d, &o->data);
     if (status < 0) status = tool_trainer_options(m, o, &how);
     if (status < 0) {
         how.compile.graph = how.val_graph = graph;
         how.val = d.of;
+        evaluators_make(&measured, &how);
         if ((t = tool_trainer(m, o, &how, &status))) status = validate(t, m, o, graph);
     }
     weft_trainer_free(t);
     dataset_close(&d);
+    evaluators_free(&measured);
     return status;
 }
 
@@ -60,7 +65,7 @@ const command command_eval = {
     .name = "eval",
     .summary = "Runs the evaluation graph once over all samples and prints the mean losses",
     .takes_model = true,
-    .options = OPTIONS_COMPILE OPTIONS_FEED OPTIONS_TALK "graph random-weights json",
+    .options = OPTIONS_COMPILE OPTIONS_FEED OPTIONS_TALK "graph metric random-weights json",
     .example =
         "graphtool eval convnet.bin --weights weights.safetensors --data image=t10k-images-idx3-ubyte.gz \\\n"
         "             --data label=t10k-labels-idx1-ubyte.gz --json",

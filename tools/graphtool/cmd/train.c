@@ -1,9 +1,10 @@
 /* train.c - graphtool train: the trainer, with a bar, a log, and weights written at the end, completely or
  * not at all. Ctrl-C ends the training after the current step. */
 #include "tools/graphtool/common/config.h"
-#include "tools/graphtool/common/dataset.h"
+#include "tools/graphtool/common/evaluators.h"
 #include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/paths.h"
+#include "tools/graphtool/common/samples.h"
 #include "tools/graphtool/common/weights.h"
 #include "tools/graphtool/common/world.h"
 
@@ -13,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct training {
     const options *o;
@@ -21,9 +23,11 @@ typedef struct training {
     weft_trainer *trainer;
     char best_path[PATHS_ROOM];      /* of --best */
     char *best_metric, *stop_metric; /* METRIC of --best and --early-stop */
+    evaluators measured;             /* by --metric */
+    samples samples;
 } training;
 
-enum { HOOKS = 6 };
+enum { HOOKS = 8 };
 
 static weft_trainer *interrupted; /* what Ctrl-C ends */
 
@@ -37,8 +41,27 @@ static void on_interrupt(int signal) {
 
 /* ---- before the first step: all errors that can be found now are reported now ---- */
 
+/* No run writes over another one: whichever file of a run is there. */
+static int check_fresh(const char *folder) {
+    static const char *const files[] = {"weights.safetensors", "weights.best.safetensors", "log.jsonl",
+                                        "curves.svg", "config.json"};
+    char path[4096];
+    struct stat is;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        if (stat(path, &is) == 0)
+            return tool_fail(
+                "train: --work-dir=%s: it has a run already (%s), which is not overwritten: give "
+                "this run another folder, or remove that one",
+                SHOW_PATH(folder), files[i]);
+    }
+    return out_folder(folder);
+}
+
+/* Only rank 0 writes. */
 static int check_outputs(const options *o) {
-    int status = o->work_dir ? out_folder(o->work_dir) : -1;
+    int status = o->work_dir ? check_fresh(o->work_dir) : -1;
+    if (status < 0 && o->tensorboard && world_rank(o) == 0) status = out_folder(o->tensorboard);
     if (status < 0 && o->output) status = out_check(o->output);
     return status < 0 && o->log ? out_check(o->log) : status;
 }
@@ -62,7 +85,9 @@ static int open_data(training *t) {
             o->model);
     if (status < 0 && o->val_data.n && !graph_find(t->model, "val"))
         status = tool_fail("--val-data: the model has no graph 'val'");
-    return status < 0 ? dataset_load(&t->val, &o->val_data) : status;
+    if (status < 0) status = dataset_load(&t->val, &o->val_data);
+    if (status < 0) samples_feed(&t->samples, t->model, &t->val, &t->data);
+    return status;
 }
 
 /* --val-every: by steps the end is validated all the same. */
@@ -128,6 +153,8 @@ static int make_hooks(training *t, weft_hook *hooks, int *n) {
     if (o->log) hooks[(*n)++] = weft_hook_json(o->log, 1);
     if (o->csv) hooks[(*n)++] = weft_hook_csv(o->csv, 0);
     if (o->tensorboard) hooks[(*n)++] = weft_hook_tensorboard(o->tensorboard, 0);
+    if (o->curves) hooks[(*n)++] = weft_hook_curves(o->curves, 0);
+    if (o->samples) hooks[(*n)++] = weft_hook_samples(&t->samples.how);
     if (o->best)
         hooks[(*n)++] = weft_hook_best(&(weft_best){
             .metric = t->best_metric, .max = best_max, .path = t->best_path, .optimizer_state = o->training});
@@ -152,6 +179,7 @@ static int open_trainer(training *t) {
     weft_hook hooks[HOOKS];
     how.hooks = hooks;
     if ((status = make_hooks(t, hooks, &how.n_hooks)) >= 0) return status;
+    evaluators_make(&t->measured, &how);
     if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
     if ((status = weights_load(weft_trainer_store(t->trainer), o)) >= 0) return status;
     if ((status = optimizers_rate(weft_trainer_store(t->trainer), t->model, o)) >= 0) return status;
@@ -230,7 +258,9 @@ static int finish(training *t) {
 }
 
 static int train(training *t) {
-    int status = check_outputs(t->o);
+    int status = evaluators_read(&t->measured, t->o);
+    if (status < 0) status = samples_read(&t->samples, t->o);
+    if (status < 0) status = check_outputs(t->o);
     if (status < 0) status = open_data(t);
     if (status < 0) status = open_trainer(t);
     if (status < 0) status = note_config(t->o);
@@ -250,6 +280,8 @@ static int train_run(const options *o) {
     free(t.stop_metric);
     dataset_close(&t.data);
     dataset_close(&t.val);
+    evaluators_free(&t.measured);
+    samples_free(&t.samples);
     weft_model_free(t.model);
     return status;
 }
@@ -259,7 +291,8 @@ const command command_train = {
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "val-data val-every epochs steps lr schedule log csv tensorboard best early-stop work-dir "
+    "val-data val-every epochs steps lr schedule metric log csv tensorboard curves samples best early-stop "
+    "work-dir "
     "optimizer-state keep-going output config "
     "print-config",
     .details = "Outputs that are one number are shown and logged. What the command line does not say is as "

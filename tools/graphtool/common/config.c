@@ -50,6 +50,23 @@ static const char *text_of(const file *f, const char *key, const json_t *value) 
     return kept;
 }
 
+/* The same where only a text makes sense: a file whose name is a number is written as one. */
+static const char *word_of(const file *f, const char *key, const json_t *value) {
+    if (json_is_string(value)) return text_of(f, key, value);
+    tool_fail("%s: %s: \"%s\": a text is needed", f->o->command->name, f->path, SHOW(key));
+    return NULL;
+}
+
+/* Whether a value of this option, or what follows NAME in it, is never a number. */
+static bool is_word(const option_row *row) {
+    bool has_words = row->kind == OPTION_TEXT || row->kind == OPTION_WORD;
+    return has_words || (row->kind == OPTION_LIST && !strstr(row->argument, "FIELDS"));
+}
+
+static const char *value_of(const file *f, const option_row *row, const json_t *value) {
+    return is_word(row) ? word_of(f, row->name, value) : text_of(f, row->name, value);
+}
+
 /* Settings of optimizers and of weft_ddp may be flags, 0 or 1. */
 static const char *field_of(const file *f, const char *key, const json_t *value) {
     return json_is_boolean(value) ? json_is_true(value) ? "1" : "0" : text_of(f, key, value);
@@ -94,8 +111,7 @@ static int read_object(const file *f, const option_row *row, json_t *object) {
     json_t *value;
     int status = -1;
     json_object_foreach(object, name, value) {
-        const char *one =
-            json_is_object(value) ? fields_of(f, row->name, value) : text_of(f, row->name, value);
+        const char *one = json_is_object(value) ? fields_of(f, row->name, value) : value_of(f, row, value);
         if (status < 0) status = read_value(f, row, one ? joined(f, row, name, one) : NULL);
     }
     return status;
@@ -104,7 +120,7 @@ static int read_object(const file *f, const option_row *row, json_t *object) {
 static int read_array(const file *f, const option_row *row, json_t *array) {
     int status = -1;
     for (size_t i = 0; status < 0 && i < json_array_size(array); i++)
-        status = read_value(f, row, text_of(f, row->name, json_array_get(array, i)));
+        status = read_value(f, row, value_of(f, row, json_array_get(array, i)));
     return status;
 }
 
@@ -136,14 +152,14 @@ static int read_key(const file *f, const char *key, json_t *value) {
     options *o = f->o;
     const option_row *row = option_find(o->command, key);
     if (is_passed_over(key)) return -1;
-    if (strcmp(key, "model") == 0) return (o->model = text_of(f, key, value)) ? -1 : EXIT_MISUSED;
+    if (strcmp(key, "model") == 0) return (o->model = word_of(f, key, value)) ? -1 : EXIT_MISUSED;
     if (!row || strcmp(key, "help") == 0 || strcmp(key, "config") == 0) return refuse_key(f, key);
     if (option_from(row, o)) return -1; /* the command line wins */
     bool is_list = row->kind == OPTION_LIST || row->kind == OPTION_NAMED;
     int status = row->kind == OPTION_FLAG           ? read_flag(f, row, value)
                  : is_list && json_is_object(value) ? read_object(f, row, value)
                  : is_list && json_is_array(value)  ? read_array(f, row, value)
-                                                    : read_value(f, row, text_of(f, key, value));
+                                                    : read_value(f, row, value_of(f, row, value));
     if (!json_is_false(value)) o->from[row - option_rows] = ORIGIN_FILE;
     return status;
 }
@@ -190,6 +206,7 @@ static json_t *text_json(const char *value) {
 static size_t name_in(const option_row *row, const char *value, const char **rest) {
     char gap = row->argument[strcspn(row->argument, "=:")];
     if (row->kind == OPTION_NAMED) return option_name_of(value, rest);
+    if (strchr(row->argument, '[')) return option_kind_of(value, rest);
     if (strstr(row->argument, "FIELDS")) return option_name_before(value, rest);
     const char *at = row->words ? strrchr(value, gap) : strchr(value, gap);
     *rest = at + 1;

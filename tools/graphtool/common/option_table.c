@@ -50,13 +50,21 @@ const option_row option_rows[] = {
      "use random initial values instead of --weights"},
     {"log", 'l', "FILE", OPTION_TEXT, F(log), 0, 0, "write one line of JSON for each step", .sharing = OWN},
     {"work-dir", 0, "DIR", OPTION_TEXT, F(work_dir), 0, 0,
-     "folder for what the run writes: weights.safetensors, log.jsonl and config.json, unless -o and --log "
-     "say others",
+     "new folder for what the run writes: weights.safetensors, log.jsonl, curves.svg and config.json, unless "
+     "-o, --log and --curves say others",
      .sharing = OWN},
     {"csv", 0, "FILE", OPTION_TEXT, F(csv), 0, 0, "write the numbers of the log as rows of CSV",
      .sharing = OWN},
     {"tensorboard", 0, "DIR", OPTION_TEXT, F(tensorboard), 0, 0,
      "write the numbers of the log as an event file for TensorBoard", .sharing = OWN},
+    {"curves", 0, "FILE", OPTION_TEXT, F(curves), 0, 0,
+     "draw curves of the numbers of the log when the run ends: .svg or .png", .sharing = OWN},
+    {"samples", 0, "FILE[:FIELDS]", OPTION_TEXT, F(samples), 0, 0,
+     "write images that a graph makes as a grid, photo.png as photo-500.png after step 500: "
+     "photo.png:every=500,graph=predict,output=samples,rows=8,columns=8"},
+    {"metric", 0, "METRIC[:FIELDS]", OPTION_LIST, F(metric), 0, 0,
+     "measure evaluations by sample, too: accuracy, confusion, perplexity, mean, mse or psnr, of outputs and "
+     "inputs of the graph: accuracy:top=5,scores=logits,label=label"},
     {"best", 0, "METRIC", OPTION_TEXT, F(best), 0, 0,
      "keep the weights of the best validation, too, beside the others: accuracy, or with a direction "
      "loss:min"},

@@ -143,6 +143,12 @@ size_t option_name_of(const char *value, const char **rest) {
     return is_named ? n : 0;
 }
 
+size_t option_kind_of(const char *value, const char **rest) {
+    size_t n = strcspn(value, ":");
+    *rest = value + n + (value[n] == ':');
+    return n;
+}
+
 /* NAME ends at the last ':' before the first '='. */
 size_t option_name_before(const char *value, const char **fields) {
     size_t n = strcspn(value, "=");
@@ -164,9 +170,9 @@ static int read_list(const said *s, text_list *list) {
     char gap = s->row->argument[strcspn(s->row->argument, "=:")], rule[80];
     const char *right = strchr(s->value, gap), *rest;
     bool is_rename = strcmp(s->row->argument, "FROM:TO") == 0; /* where both may be empty */
-    bool is_named = s->row->kind == OPTION_NAMED;
+    bool is_named = s->row->kind == OPTION_NAMED, is_bare = strchr(s->row->argument, '[') && *s->value;
     snprintf(rule, sizeof rule, "%s is needed", s->row->argument);
-    if (!is_named && (!right || (right == s->value && gap == '=') || (!right[1] && !is_rename)))
+    if (!is_named && !is_bare && (!right || (right == s->value && gap == '=') || (!right[1] && !is_rename)))
         return refuse(s, rule);
     if (s->row->words && !is_one_of(strrchr(s->value, gap) + 1, s->row->words)) {
         words_text(s->row->words, rule);
@@ -363,9 +369,11 @@ static int take_model(const command *c, int left, char **words, options *o) {
 
 /* The files of --work-dir, where no others are said. */
 static int place_files(options *o) {
-    static const char *const files[][2] = {{"output", "weights.safetensors"}, {"log", "log.jsonl"}};
+    static const char *const files[][2] = {
+        {"output", "weights.safetensors"}, {"log", "log.jsonl"}, {"curves", "curves.svg"}};
+    enum { FILES = sizeof files / sizeof *files };
     int status = -1;
-    for (int i = 0; o->work_dir && status < 0 && i < 2; i++) {
+    for (int i = 0; o->work_dir && status < 0 && i < FILES; i++) {
         text path = {0};
         if (option_is_given(o, files[i][0])) continue;
         text_add(&path, "%s/%s", o->work_dir, files[i][1]);

@@ -27,12 +27,12 @@ typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
     const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
-        *config, *csv, *tensorboard, *best, *early_stop;
+        *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop;
     const char *word;              /* the argument of a command that takes no model; NULL: none */
     const struct command *command; /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
     double lr, bucket_cap_mb, timeout;
-    text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule;
+    text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
         no_capture, bytes;
@@ -105,6 +105,8 @@ const char *option_keep(options *o, const char *text);
 
 /* Reads "2" (epochs), "500steps": the number, and whether it is of steps. False: it is neither. */
 bool option_every(const char *text, int64_t *n, bool *is_steps);
+/* Splits "METRIC[:FIELDS]": the length of METRIC, and what follows it, "" where nothing does. */
+size_t option_kind_of(const char *value, const char **rest);
 /* Splits "NAME=REST" of a list whose names may be left out, and "NAME:FIELDS", where NAME may have a ':':
  * the length of NAME, 0 where there is none, and what follows it. */
 size_t option_name_of(const char *value, const char **rest);

@@ -83,5 +83,6 @@ int paths_check(const options *o) {
     if (status < 0) status = check_best(o);
     if (status < 0) status = check_output(o, "--log", o->log);
     if (status < 0) status = check_output(o, "--csv", o->csv);
+    if (status < 0) status = check_output(o, "--curves", o->curves);
     return status < 0 ? check_pair("--log", o->log, "the file of --output", o->output) : status;
 }

@@ -43,7 +43,7 @@ static const struct rule {
     {NULL, "estimate", CUDA, NULL},
     {"train", "optimizer-state", OTHER, "output"},
     {"train", "epochs", OTHER, "data"},
-    {"train", "val-every best early-stop", OTHER, "val-data"},
+    {"train", "val-every metric best early-stop", OTHER, "val-data"},
     {"eval predict", "random-weights", NO_OTHER, "weights"},
     {NULL, "random-weights weights", PARAMETERS, NULL},
     {NULL, "rename partial", OTHER, "weights"},

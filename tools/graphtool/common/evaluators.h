@@ -1,0 +1,29 @@
+/* evaluators.h - what --metric asks for, as evaluators (weft/evaluator.h). */
+#ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_EVALUATORS_H
+#define WEFT_TOOLS_GRAPHTOOL_COMMON_EVALUATORS_H
+
+#include "tools/graphtool/common/tools.h"
+
+/* One --metric. */
+typedef struct metric {
+    int kind;   /* in the table of evaluators.c */
+    char *said; /* a copy of its text, which the fields point into */
+    const char *scores, *label, *losses, *output, *target, *name;
+    int64_t top;
+    double range;
+} metric;
+
+typedef struct evaluators {
+    int n;
+    metric metrics[OPTIONS_MAX_DATA];
+    weft_evaluator list[OPTIONS_MAX_DATA];
+} evaluators;
+
+/* Reads all --metric: -1, or the exit status after printing the error. Call evaluators_free in either case,
+ * after the trainer has been freed. */
+int evaluators_read(evaluators *e, const options *o);
+/* Makes them, for weft_trainer_new(), which frees them. */
+void evaluators_make(evaluators *e, weft_trainer_options *into);
+void evaluators_free(evaluators *e);
+
+#endif

@@ -1,0 +1,72 @@
+/* samples.c - see samples.h. */
+#include "tools/graphtool/common/samples.h"
+
+#include "tools/graphtool/common/fields.h"
+
+#include "graph/core/graph.h"
+#include "graph/core/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 8 /* rows and columns that are not said */ };
+
+/* TensorBoard shows a folder of its own best. */
+static int place_events(samples *s, const options *o) {
+    text t = {0};
+    if (!o->tensorboard) return -1;
+    text_add(&t, "%s/samples", o->tensorboard);
+    s->how.tensorboard = s->tensorboard = text_detach(&t);
+    return s->tensorboard ? -1 : tool_fail("out of memory");
+}
+
+int samples_read(samples *s, const options *o) {
+    *s = (samples){0};
+    if (!o->samples) return -1;
+    const char *rest = o->samples;
+    int64_t every = 0, rows = SIDE, columns = SIDE;
+    size_t n = option_name_before(o->samples, &rest);
+    if (!(s->said = strdup(o->samples))) return tool_fail("out of memory");
+    char *fields = n ? s->said + (rest - o->samples) : NULL;
+    if (n) s->said[n] = 0;
+    const field table[] = {{"every", .whole = &every},
+                           {"graph", .text = &s->how.graph},
+                           {"output", .text = &s->how.output},
+                           {"rows", .whole = &rows},
+                           {"columns", .whole = &columns}};
+    int status = fields_read("samples", o->samples, fields, sizeof table / sizeof *table, table);
+    s->how.path = s->said;
+    s->how.every = every;
+    s->how.rows = (int)rows;
+    s->how.columns = (int)columns;
+    return status < 0 ? place_events(s, o) : status;
+}
+
+static bool has_input(const weft_graph *g, const char *name) {
+    for (const weft_node *n = g->first; name && n; n = n->next)
+        if (n->op == &weft_op_input && strcmp(input_name(n), name) == 0) return true;
+    return false;
+}
+
+void samples_feed(samples *s, const weft_model *m, const dataset *val, const dataset *data) {
+    const dataset *of = val->of.n ? val : data;
+    const weft_graph *g = graph_find(m, s->how.graph ? s->how.graph : "predict");
+    int64_t most = (int64_t)s->how.rows * s->how.columns;
+    bool is_fed = false;
+    for (int i = 0; g && i < of->n_names; i++) {
+        s->names[i] = has_input(g, of->names[i]) ? of->names[i] : NULL; /* others would feed nothing */
+        is_fed |= s->names[i] != NULL;
+    }
+    for (int i = 0; is_fed && i < of->of.n; i++) {
+        s->cut[i] = *of->of.sources[i];
+        if (s->cut[i].count > most) s->cut[i].count = most;
+        s->sources[i] = &s->cut[i];
+    }
+    if (is_fed) s->how.data = (weft_dataset){of->of.n, s->sources, s->names};
+}
+
+void samples_free(samples *s) {
+    free(s->said);
+    free(s->tensorboard);
+    *s = (samples){0};
+}
