@@ -74,7 +74,7 @@ TEST(every_optimizer_has_a_row) {
 
 /* ---- curves in f64 ---- */
 
-enum { PARTS = 3, ELEMENTS = 6, CURVE_STEPS = 100, POINTS = 5 };
+enum { PARTS = 3, LINE = 2 /* the last is of one axis */, ELEMENTS = 6, CURVE_STEPS = 100, POINTS = 5 };
 static const int64_t part_shape[PARTS][2] = {{3, 2}, {2, 3}, {1, 6}};
 static const int points[POINTS] = {1, 2, 5, 50, 100};
 
@@ -108,7 +108,7 @@ typedef struct curve {
     weft_plan *plan;
     weft_store *store;
     weft_session *session;
-    int64_t shape[2];
+    tensor_type type; /* of the parameter */
     double p[ELEMENTS], g[ELEMENTS], slots[OPTIMIZER_SLOTS][ELEMENTS], product;
     weft_error error;
 } curve;
@@ -117,12 +117,20 @@ static weft_value *input(weft_graph *g, const char *name, int ndim, const int64_
     return weft_input(g, name, WEFT_F64, ndim, shape);
 }
 
+/* The type of slot i of the parameter; false: it has none. */
+static bool slot_of(const curve *c, int i, tensor_type *type) {
+    return optimizer_has_slot(&c->a, c->kind, i) &&
+           optimizer_slot_type(c->kind->slots[i].shape, &c->type, type);
+}
+
 /* A graph of the step alone: inputs to outputs. */
 static weft_model *step_model(const curve *c) {
     static const char *const names[] = {"s0", "s1", "s2", "s3"}, *const outs[] = {"o0", "o1", "o2", "o3"};
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_EVAL);
-    weft_update u = {.parameter = input(g, "p", 2, c->shape), .gradient = input(g, "g", 2, c->shape)};
+    tensor_type type = c->type;
+    weft_update u = {.parameter = input(g, "p", type.ndim, type.shape),
+                     .gradient = input(g, "g", type.ndim, type.shape)};
     u.lr = input(g, "lr", 0, NULL);
     u.step = input(g, "t", 0, NULL);
     u.weight_decay = weft_constant(g, WEFT_F64, 0, NULL, c->a.weight_decay);
@@ -131,7 +139,7 @@ static weft_model *step_model(const curve *c) {
         weft_output(u.numbers[0], "product");
     }
     for (int i = 0; i < OPTIMIZER_SLOTS; i++)
-        if (optimizer_has_slot(&c->a, c->kind, i)) u.slots[i] = input(g, names[i], 2, c->shape);
+        if (slot_of(c, i, &type)) u.slots[i] = input(g, names[i], type.ndim, type.shape);
     optimizer_build(c->kind, &u, &c->a);
     weft_output(u.parameter, "p");
     for (int i = 0; i < OPTIMIZER_SLOTS; i++)
@@ -161,10 +169,11 @@ static void built_step(curve *c, double lr, double t) {
         {"p", c->p, sizeof c->p}, {"g", c->g, sizeof c->g}, {"lr", &lr, sizeof lr}, {"t", &t, sizeof t}};
     weft_fetch fetches[2 + OPTIMIZER_SLOTS] = {{"p", c->p, sizeof c->p}};
     int n_feeds = 4, n_fetches = 1;
+    tensor_type type;
     for (int i = 0; i < OPTIMIZER_SLOTS; i++)
-        if (optimizer_has_slot(&c->a, c->kind, i)) {
-            feeds[n_feeds++] = (weft_feed){names[i], c->slots[i], sizeof c->slots[i]};
-            fetches[n_fetches++] = (weft_fetch){outs[i], c->slots[i], sizeof c->slots[i]};
+        if (slot_of(c, i, &type)) {
+            feeds[n_feeds++] = (weft_feed){names[i], c->slots[i], type_bytes(&type)};
+            fetches[n_fetches++] = (weft_fetch){outs[i], c->slots[i], type_bytes(&type)};
         }
     if (c->kind->has_product) {
         feeds[n_feeds++] = (weft_feed){"product", &c->product, sizeof c->product};
@@ -209,7 +218,8 @@ static void check_curve(const row *r, int part) {
     weft_model *m = weft_model_new("settings");
     curve c = {.a = attrs_of(m, &r->optimizer), .product = 1};
     c.kind = optimizer_find(NULL, c.a.type);
-    memcpy(c.shape, part_shape[part], sizeof c.shape);
+    c.type = type_of(WEFT_F64, 2, part_shape[part]);
+    if (part == LINE && !c.kind->is_for_matrices) c.type = type_of(WEFT_F64, 1, &part_shape[part][1]);
     bool is_built = optimizer_is_built(&c.a, c.kind);
     for (int i = 0; i < ELEMENTS; i++) {
         c.p[i] = start_of(part, i);
@@ -252,6 +262,49 @@ static weft_model *net_of(const weft_optimizer *o) {
     weft_output(loss, "loss");
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s: %s", o->type, weft_model_error(m)->text);
     return m;
+}
+
+/* The elements of a state of torch.optim.Adafactor, and how often there is such a state. */
+static int64_t elements_of(const weft_store *s, const char *slot, int *count) {
+    const store_part *p;
+    int64_t sum = 0;
+    *count = 0;
+    for (int i = 0; (p = store_part_at(s, i)); i++) {
+        const char *name = strrchr(p->path, '/');
+        if (strncmp(p->path, "optimizer.", 10) || !name || strcmp(name + 1, slot)) continue;
+        *count += 1;
+        sum += p->end - p->begin;
+    }
+    return sum;
+}
+
+/* The net's weights are [300, 16], [33, 300] and [5, 33]. On each rank the plan's memory is what its store
+ * has: what it keeps of a parameter begins at 64 bytes, and so do the numbers `step` and `lr`. */
+TEST(adafactor_keeps_a_number_for_each_row_and_column) {
+    weft_model *m = net_of(&(weft_optimizer){.type = "adafactor"});
+    int64_t rows_of = 0, columns = 0, lines = 0;
+    int n;
+    for (int rank = 0; rank < 3; rank++) { /* one alone, then two with ZeRO */
+        weft_error e = {0};
+        weft_plan *plan = weft_compile(
+            m,
+            &(weft_compile_options){.world = rank ? 2 : 1, .rank = rank ? rank - 1 : 0, .zero = rank ? 1 : 0},
+            &e);
+        weft_store *s = plan ? weft_store_new(plan, 1, &e) : NULL;
+        CHECK_SAYS(s != NULL, "%s", e.text);
+        int64_t r = elements_of(s, "row_var", &n), c = elements_of(s, "col_var", &n);
+        int64_t v = elements_of(s, "variance", &n);
+        CHECK(n == 3); /* the biases */
+        int64_t least = 4 * (r + c + v), got = (int64_t)weft_plan_memory(plan).optimizer;
+        CHECK_SAYS(got >= least && got <= least + 64 * (9 + 2), "rank %d: %lld bytes of state, not %lld",
+                   rank, (long long)got, (long long)least);
+        if (!rank) CHECK(r == 300 + 33 + 5 && c == 16 + 300 + 33 && v == 300 + 33 + 5);
+        if (rank) rows_of += r, columns += c, lines += v;
+        weft_store_free(s);
+        weft_plan_free(plan);
+    }
+    CHECK(rows_of == 300 + 33 + 5 && columns == 16 + 300 + 33 && lines == 300 + 33 + 5);
+    weft_model_free(m);
 }
 
 /* Whether any range of a bucket can be updated alone. */
@@ -446,7 +499,8 @@ TEST(flat_shards_are_refused_where_an_update_is_not_element_by_element) {
 }
 
 SUITE("optimizers",
-      {T(every_optimizer_has_a_row), T(a_hundred_steps_in_f64_are_those_of_pytorch),
+      {T(every_optimizer_has_a_row), T(adafactor_keeps_a_number_for_each_row_and_column),
+       T(a_hundred_steps_in_f64_are_those_of_pytorch),
        T(ranks_train_to_the_bits_of_one_however_state_is_sharded), T(a_saved_state_goes_on_to_the_bit),
        T(a_step_that_f16_skips_changes_nothing), T(a_group_without_a_rate_does_not_move),
        T(flat_shards_are_refused_where_an_update_is_not_element_by_element)})

@@ -186,6 +186,27 @@ TEST(training_goes_on_in_another_world) {
     weft_model_free(m);
 }
 
+/* State that is shorter than its parameters: it is whole on one rank. */
+TEST(rows_and_columns_of_matrices_are_saved_and_loaded_in_any_world) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 24)), *y = x;
+    for (int i = 0; i < 3; i++)
+        y = weft_tanh(weft_linear(y, 30 - 7 * i, ((const char *[]){"a", "b", "c"})[i]));
+    weft_minimize(weft_mean(weft_square(y), 0, NULL, false), NULL, &(weft_optimizer){.type = "adafactor"});
+    run_variant(m, &variants[0], NULL, 0, 2, file("two"), false);
+    run_variant(m, &variants[0], NULL, 0, 4, file("four"), false);
+    for (int i = 1; i < VARIANTS; i++) {
+        const variant *v = &variants[i];
+        if (v->shard == WEFT_SHARD_FLAT) continue;
+        run_variant(m, v, NULL, 0, 2, file("many"), false);
+        CHECK_SAYS(same_files(file("two"), file("many")), "world %d zero %d", v->world, v->zero);
+        run_variant(m, v, file("two"), 2, 4, file("many"), false);
+        CHECK_SAYS(same_files(file("four"), file("many")), "world %d zero %d", v->world, v->zero);
+    }
+    weft_model_free(m);
+}
+
 /* A tensor of more than one piece, cut between ranks in the middle of pieces. */
 TEST(large_tensors_travel_in_pieces) {
     weft_model *m = weft_model_new("m");
@@ -378,6 +399,7 @@ TEST(a_store_for_another_way_of_sharing_out_is_refused) {
 
 static const test_case cases[] = {T(many_ranks_save_the_file_of_one),
                                   T(training_goes_on_in_another_world),
+                                  T(rows_and_columns_of_matrices_are_saved_and_loaded_in_any_world),
                                   T(large_tensors_travel_in_pieces),
                                   T(of_process_groups_that_of_rank_0_is_saved),
                                   T(a_file_that_fails_at_any_call_is_an_error_on_all_ranks),

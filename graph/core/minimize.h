@@ -30,6 +30,15 @@ typedef struct optimizer_number {
     double value;
 } optimizer_number;
 
+/* What of a parameter's shape a state tensor has. ROWS and COLUMNS keep what is equal along one of the
+ * last two axes; parameters of fewer than two have none. */
+typedef enum slot_shape {
+    SLOT_LIKE_PARAMETER,
+    SLOT_ROWS,      /* [..., n, 1] of [..., n, m] */
+    SLOT_COLUMNS,   /* [..., 1, m] */
+    SLOT_NO_MATRIX, /* the parameter's shape; matrices have none */
+} slot_shape;
+
 /* A state tensor: PyTorch's name of it, and what it begins as. The offsets are in minimize_attrs; 0: none. */
 typedef struct optimizer_slot_kind {
     const char *name;
@@ -37,6 +46,7 @@ typedef struct optimizer_slot_kind {
     size_t flag;         /* a bool that is false where there is none */
     size_t initial_from; /* a double: what it begins as */
     double initial;      /* the same, of a model's own optimizers */
+    slot_shape shape;
 } optimizer_slot_kind;
 
 /* An optimizer. Its step is one op over a flat buffer (`update`), or is built from ops (`build`), over flat
@@ -78,6 +88,8 @@ bool optimizer_reads(const optimizer_kind *kind, const char *field);
 bool optimizer_is_meant(const weft_model *m, const char *own, const char *name);
 /* Whether training with these settings needs the state number `slot`. */
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
+/* The type of the state of a parameter. False: the parameter has none. */
+bool optimizer_slot_type(slot_shape shape, const tensor_type *parameter, tensor_type *type);
 /* Whether the step is built from ops. */
 bool optimizer_is_built(const minimize_attrs *a, const optimizer_kind *kind);
 /* *answer: whether every op of the step is pointwise, so that any range of a flat buffer can be updated
@@ -110,7 +122,7 @@ typedef struct own_optimizer {
 } own_optimizer;
 
 enum {
-    MODEL_MAX_OWN = 64,      /* own optimizers of a model */
+    MODEL_MAX_OWN = 64,           /* own optimizers of a model */
     MODEL_MAX_RECORDS = 1024,     /* recorded updates of one */
     MODEL_MAX_UPDATE_CALLS = 512, /* in one of these, which is repeated for each bucket or parameter */
     UPDATE_NODES = 1 << 21,       /* most nodes of a graph, with its updates */

@@ -6,11 +6,10 @@
  *                                    v = r c / max(eps, mean of r over rows)
  *     others:                        v += d (g^2 - v)
  *     u = g / sqrt(max(v, eps^2)),   p -= a / max(1, rms(u) / update_rms) u
- * Shazeer and Stern, arXiv 1804.04235, algorithms 4 and 5. A slot has the parameter's shape, so r and c are
- * repeated along the axes of their means: it saves no memory here. */
+ * Shazeer and Stern, arXiv 1804.04235, algorithms 4 and 5. r and c keep one number a row and a column. */
 #include "ops/optimizer/build.h"
 
-enum { ROW_VAR, COL_VAR };
+enum { ROW_VAR, COL_VAR, VARIANCE };
 
 static weft_value *rms_of(weft_value *x) {
     return weft_sqrt(weft_mean(weft_square(x), 0, NULL, false));
@@ -21,10 +20,9 @@ static weft_value *drawn(weft_value *old, weft_value *new_one, weft_value *d) {
     return weft_add(old, weft_update_scale(weft_sub(new_one, old), d));
 }
 
-/* The mean of x over one of the last two axes, from the end, in the shape of x. */
+/* The mean of x over one of the last two axes, from the end; its length becomes 1. */
 static weft_value *mean_along(weft_value *x, int64_t axis) {
-    weft_value *mean = weft_mean(x, 1, &axis, true);
-    return x && mean ? weft_broadcast_to(mean, x->type.ndim, x->type.shape) : NULL;
+    return weft_mean(x, 1, &axis, true);
 }
 
 /* The estimate of g^2, from its means over columns and over rows. */
@@ -44,7 +42,7 @@ static void build(weft_update *u, const minimize_attrs *a) {
     if (u->parameter->type.ndim > 1)
         v = factored(u, a, square, d);
     else
-        v = u->slots[ROW_VAR] = drawn(u->slots[ROW_VAR], square, d);
+        v = u->slots[VARIANCE] = drawn(u->slots[VARIANCE], square, d);
     weft_value *move = weft_mul(weft_rsqrt(weft_maximum(v, number_like(v, a->eps * a->eps))), g);
     weft_value *above = weft_scale(rms_of(move), 1 / a->update_rms);
     weft_value *scale = weft_div(size, weft_maximum(above, number_like(above, 1)));
@@ -60,6 +58,8 @@ const optimizer_kind optimizer_adafactor = {
     .build = build,
     .fields = {"beta2_decay", "eps", "eps2", "update_rms"},
     .defaults = {{"lr", 1e-2}, {"eps", 0x1p-23}},
-    .slots = {{"row_var"}, {"col_var"}},
+    .slots = {{"row_var", .shape = SLOT_ROWS},
+              {"col_var", .shape = SLOT_COLUMNS},
+              {"variance", .shape = SLOT_NO_MATRIX}},
     .broken = broken,
 };

@@ -16,9 +16,12 @@ int64_t norm_chunks(int64_t elements) {
 }
 
 bool member_range(const weft_variable *v, int64_t begin, int64_t count, int64_t *first, int64_t *last) {
-    int64_t n = type_elements(&v->type);
-    *first = begin > v->offset ? begin - v->offset : 0;
-    *last = begin + count - v->offset < n ? begin + count - v->offset : n;
+    return flat_range(v->offset, type_elements(&v->type), begin, count, first, last);
+}
+
+bool flat_range(int64_t offset, int64_t n, int64_t begin, int64_t count, int64_t *first, int64_t *last) {
+    *first = begin > offset ? begin - offset : 0;
+    *last = begin + count - offset < n ? begin + count - offset : n;
     return *first < *last;
 }
 

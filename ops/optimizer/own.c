@@ -42,6 +42,7 @@ static weft_value *tensor_input(weft_graph *g, const char *name, const tensor_ty
 /* Inputs for all that an update has. */
 static void inputs_make(weft_graph *g, const optimizer_kind *kind, const tensor_type *type, weft_update *u) {
     const tensor_type number = type_scalar(WEFT_F64);
+    tensor_type of_slot;
     char name[NAME_ROOM];
     u->parameter = tensor_input(g, "parameter", type);
     u->gradient = tensor_input(g, "gradient", type);
@@ -50,7 +51,8 @@ static void inputs_make(weft_graph *g, const optimizer_kind *kind, const tensor_
     u->weight_decay = tensor_input(g, "weight_decay", &number);
     for (int i = 0; i < OPTIMIZER_SLOTS && kind->slots[i].name; i++) {
         snprintf(name, sizeof name, "slot.%s", kind->slots[i].name);
-        u->slots[i] = tensor_input(g, name, type);
+        if (optimizer_slot_type(kind->slots[i].shape, type, &of_slot))
+            u->slots[i] = tensor_input(g, name, &of_slot);
     }
     for (int i = 0; kind->own && i < WEFT_MAX_NUMBERS && kind->fields[i]; i++) {
         snprintf(name, sizeof name, "number.%s", kind->fields[i]);

@@ -1,13 +1,26 @@
 /* renew.c - the end of an update that is built from ops: operand 0, parameters or state of a bucket or of a
  * range of it, gets the values of operand 2, which were computed from it. Operand 1 is the gradient of that
  * range: nothing is read of it, but by it a plan says, and its verifier proves, which gradient an update is
- * made of. */
+ * made of. State may be shorter than the range (slot_shape). */
 #include "ops/optimizer/update.h"
 
 #include <string.h>
 
 static bool infer(op_call *c) {
-    return infer_update(c, 3, 0);
+    for (int i = 0; i < c->n_in; i++)
+        if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
+    const tensor_type *old = op_in(c, 0), *gradient = op_in(c, 1), *values = op_in(c, 2);
+    if (old->dtype != WEFT_F32 && old->dtype != WEFT_F64)
+        return op_fail(c, WEFT_TYPE, "operand 0 is %s: it must be f32 or f64", TYPE(old));
+    if (gradient->ndim != 1 || gradient->dtype != old->dtype)
+        return op_fail(c, WEFT_SHAPE, "operand 1 is %s: it must be flat, of the elements of operand 0, %s",
+                       TYPE(gradient), TYPE(old));
+    if (!type_equal(values, old))
+        return op_fail(c, WEFT_SHAPE, "operand 2 is %s: it must be like operand 0, %s", TYPE(values),
+                       TYPE(old));
+    c->n_out = 1; /* the new values, in the memory of operand 0 */
+    c->out[0] = *old;
+    return true;
 }
 
 static weft_status reference(const kernel_call *c) {
@@ -29,6 +42,8 @@ const weft_op weft_op_renew = {
     .reference = reference,
     .samples = (const op_sample[]){{"f32[7], f32[7], f32[7]", .out = "f32[7]"},
                                    {"f64[5003], f64[5003], f64[5003]"},
+                                   {"f32[5], f32[9], f32[5]"},
+                                   {"f32[7], f64[7], f32[7]", .error = "must be flat, of the elements"},
                                    {"f32[7], f32[7], f32[6]", .error = "must be like operand 0"},
                                    {"f32[7], f32[7]", .error = "2 operands, 3 to 3 are allowed"},
                                    {0}},

@@ -51,6 +51,14 @@ bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int
            (!s->flag || *(const bool *)((const char *)a + s->flag));
 }
 
+bool optimizer_slot_type(slot_shape shape, const tensor_type *parameter, tensor_type *type) {
+    bool is_matrix = parameter->ndim > 1;
+    *type = *parameter;
+    if (shape == SLOT_ROWS && is_matrix) type->shape[parameter->ndim - 1] = 1;
+    if (shape == SLOT_COLUMNS && is_matrix) type->shape[parameter->ndim - 2] = 1;
+    return shape == SLOT_LIKE_PARAMETER || (shape == SLOT_NO_MATRIX) != is_matrix;
+}
+
 bool optimizer_is_built(const minimize_attrs *a, const optimizer_kind *kind) {
     return !kind->update || (kind->build && a->amsgrad);
 }

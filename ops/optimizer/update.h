@@ -65,6 +65,8 @@ typedef struct chunk_squares_attrs {
 /* The part of a member in the range of `count` elements from `begin` of its bucket: elements [*first, *last)
  * of the member. False: there is none. */
 bool member_range(const weft_variable *member, int64_t begin, int64_t count, int64_t *first, int64_t *last);
+/* The same for n elements from `offset` on. */
+bool flat_range(int64_t offset, int64_t n, int64_t begin, int64_t count, int64_t *first, int64_t *last);
 
 /* For infer: operands 0 to n_flat - 1 have the type of operand 0, f32 or f64; the others are f64[]. Only
  * operands with their bit in `optional` may be missing. Result 0 is like operand 0. */

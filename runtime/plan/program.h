@@ -13,6 +13,7 @@
 #include "graph/core/ddp.h"
 #include "graph/core/graph.h"
 #include "graph/core/kernel.h"
+#include "graph/core/minimize.h"
 #include "runtime/plan/launches.h"
 #include "weft/flow.h"
 #include "weft/plan.h"
@@ -52,6 +53,7 @@ typedef struct training {
 typedef struct optimizer_slot {
     const weft_variable *bucket;
     const char *name, *slot; /* "optimizer.adam:generator" and "exp_avg" */
+    slot_shape shape;
     weft_variable *variable; /* NULL: this rank updates no part of the bucket */
 } optimizer_slot;
 
@@ -137,6 +139,11 @@ struct weft_plan {
 const subgraph *subgraph_of(const weft_plan *plan, const char *parameter);
 /* This rank's range of a sharded bucket, in elements: [*begin, *end). */
 void shard_range(const weft_plan *plan, const weft_variable *s, int64_t *begin, int64_t *end);
+
+enum { BUCKET_ALIGN = 16 /* elements: 64 bytes of f32, a cache line, at which each member begins */ };
+/* Where the bucket's element `at`, a border between members, is in a state of that shape over the whole
+ * bucket. The members' state follow one another as they do, each aligned. */
+int64_t slot_place(slot_shape shape, const weft_variable *bucket, int64_t at);
 
 /* The path of the step counter of a graph that draws random numbers. */
 typedef struct counter_path {

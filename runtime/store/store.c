@@ -105,26 +105,42 @@ static bool add_whole(weft_store *s, const weft_variable *v, uint64_t offset) {
     return true;
 }
 
-/* A part "optimizer.NAME/PARAMETER/SLOT" for every member of a bucket. `v` is the state variable over the
- * bucket or this rank's range, whose elements begin at v->offset and whose memory is at `offset` bytes; NULL:
- * this rank has no range. */
-static bool add_members(weft_store *s, const weft_variable *bucket, const char *name, const char *slot,
-                        const weft_variable *v, uint64_t offset) {
+/* *cut: where each rank's range of a state begins; NULL: it is not sharded. False: no memory. */
+static bool cut_of_slot(weft_store *s, const optimizer_slot *o, const store_cut **cut) {
+    const store_cut *of_bucket = *cut = find_entry(s, o->bucket->path)->cut;
+    if (!of_bucket || o->shape == SLOT_LIKE_PARAMETER) return true;
+    size_t n = (size_t)of_bucket->n_ranks;
+    store_cut *own = arena_new(&s->arena, sizeof *own);
+    int64_t *starts = arena_new_array(&s->arena, n + 1, sizeof *starts);
+    if (!own || !starts) return false;
+    for (size_t r = 0; r <= n; r++) starts[r] = slot_place(o->shape, o->bucket, of_bucket->starts[r]);
+    *own = (store_cut){of_bucket->n_ranks, starts};
+    *cut = own;
+    return true;
+}
+
+/* A part "optimizer.NAME/PARAMETER/SLOT" for every member of a bucket that has such state. The variable's
+ * memory is at `offset` bytes. */
+static bool add_members(weft_store *s, const optimizer_slot *o, uint64_t offset) {
     char path[2000];
-    int64_t count = v ? type_elements(&v->type) : 0;
-    const store_cut *cut = find_entry(s, bucket->path)->cut;
+    const weft_variable *bucket = o->bucket, *v = o->variable;
+    int64_t first = v ? slot_place(o->shape, bucket, v->offset) : 0, count = v ? type_elements(&v->type) : 0;
+    const store_cut *cut;
+    if (!cut_of_slot(s, o, &cut)) return false;
     for (int i = 0; i < bucket->n_members; i++) {
         const weft_variable *p = bucket->members[i];
-        snprintf(path, sizeof path, "%s/%s/%s", name, p->path, slot);
-        store_part *e = add_part(s, path, &p->type);
+        tensor_type type;
+        if (!optimizer_slot_type(o->shape, &p->type, &type)) continue;
+        snprintf(path, sizeof path, "%s/%s/%s", o->name, p->path, o->slot);
+        store_part *e = add_part(s, path, &type);
         if (!e || !(e->parameter = arena_copy(&s->arena, p->path))) return false;
         e->cut = cut;
-        e->offset = p->offset;
-        if (!v || !member_range(p, v->offset, count, &e->begin, &e->end)) {
+        e->offset = slot_place(o->shape, bucket, p->offset);
+        if (!flat_range(e->offset, type_elements(&type), first, count, &e->begin, &e->end)) {
             e->begin = e->end = 0;
             continue;
         }
-        e->memory = s->memory + offset + (uint64_t)(p->offset + e->begin - v->offset) * sizeof(float);
+        e->memory = s->memory + offset + (uint64_t)(e->offset + e->begin - first) * sizeof(float);
         e->owner = find_entry(s, v->path)->owner;
     }
     return true;
@@ -134,9 +150,7 @@ static bool add_members(weft_store *s, const weft_variable *bucket, const char *
 static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (int i = 0; i < plan->n_states; i++) {
         const optimizer_slot *o = &plan->states[i];
-        if (!add_members(s, o->bucket, o->name, o->slot, o->variable,
-                         o->variable ? offsets[o->variable->index] : 0))
-            return false;
+        if (!add_members(s, o, o->variable ? offsets[o->variable->index] : 0)) return false;
     }
     return true;
 }

@@ -10,7 +10,8 @@
 /* How the optimizer state of a bucket is divided among its process group (ZeRO). */
 typedef struct store_cut {
     int n_ranks;
-    /* [n_ranks + 1]: rank r has the bucket's elements [starts[r], starts[r + 1]) */
+    /* [n_ranks + 1]: rank r has the bucket's elements [starts[r], starts[r + 1]); of a state that is shorter
+     * than the bucket (slot_shape), the state's */
     const int64_t *starts;
 } store_cut;
 
@@ -39,7 +40,7 @@ typedef struct store_part {
     store_entry *owner; /* counts its changes; NULL likewise */
     /* the parameter that it is or whose optimizer state it is; NULL: a number of an optimizer or graph */
     const char *parameter;
-    /* of its bucket, in which the parameter begins at element `offset`; NULL: not sharded */
+    /* of its bucket, or the state over it, in which the part begins at element `offset`; NULL: not sharded */
     const store_cut *cut;
     int64_t offset;
 } store_part;

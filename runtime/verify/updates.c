@@ -96,6 +96,32 @@ static const char *walk_back(walk *w, const weft_value *v) {
     return why;
 }
 
+/* The elements of a parameter's state, rounded up to a cache line; 0: it has none. */
+static int64_t member_elements(slot_shape shape, const tensor_type *t) {
+    enum { LINE = 16 };
+    bool is_matrix = t->ndim >= 2;
+    int64_t n = type_elements(t);
+    if (is_matrix == (shape == SLOT_NO_MATRIX)) return 0;
+    if (shape == SLOT_ROWS) n /= t->shape[t->ndim - 1];
+    if (shape == SLOT_COLUMNS) n /= t->shape[t->ndim - 2];
+    return (n + LINE - 1) / LINE * LINE;
+}
+
+/* What the state over the range that ends at `end` must have. */
+static int64_t state_elements(const walk *w, const weft_variable *over, int64_t end) {
+    const weft_plan *plan = w->x->p->plan;
+    slot_shape shape = SLOT_LIKE_PARAMETER;
+    int64_t sum = 0;
+    for (int i = 0; i < plan->n_states; i++)
+        if (plan->states[i].variable == over) shape = plan->states[i].shape;
+    if (shape == SLOT_LIKE_PARAMETER) return end - w->begin;
+    for (int i = 0; i < w->bucket->n_members; i++) {
+        const weft_variable *v = w->bucket->members[i];
+        if (v->offset >= w->begin && v->offset < end) sum += member_elements(shape, &v->type);
+    }
+    return sum;
+}
+
 /* times[v]: how often variable v was renewed before. */
 static const char *check_renew(walk *w, const weft_node *n, int *times) {
     const weft_variable *over = n->in[0]->variable;
@@ -108,7 +134,7 @@ static const char *check_renew(walk *w, const weft_node *n, int *times) {
     w->gradient = origin_of(n->in[1]);
     if (times[over->index]++) return "renews for the second time";
     if (over->kind == VARIABLE_OPTIMIZER &&
-        (over->offset != w->begin || type_elements(&over->type) != end - w->begin))
+        (over->offset != w->begin || type_elements(&over->type) != state_elements(w, over, end)))
         return "renews the state of another range";
     if (w->x->counts[w->bucket->index].updates != 1) return "renews state without the bucket's update";
     const weft_node *start = w->gradient->op == &weft_op_wait ? w->gradient->in[0]->node : w->gradient;

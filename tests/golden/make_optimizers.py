@@ -94,11 +94,12 @@ def slope(part, i, step, p):
 
 
 def curve(expression, part):
-    x = torch.tensor(start(part), dtype=torch.float64).reshape(SHAPES[part]).requires_grad_()
+    shape = SHAPES[part] if part < 2 or "Muon" in expression else (6,)  # a line, but for muon
+    x = torch.tensor(start(part), dtype=torch.float64).reshape(shape).requires_grad_()
     optimizer, found = eval(expression, globals(), {"p": [x]}), []
     for t in range(1, POINTS[-1] + 1):
         before = x.detach().flatten().tolist()
-        x.grad = torch.tensor([slope(part, i, t, v) for i, v in enumerate(before)], dtype=torch.float64).reshape(SHAPES[part])
+        x.grad = torch.tensor([slope(part, i, t, v) for i, v in enumerate(before)], dtype=torch.float64).reshape(shape)
         optimizer.step()
         if t in POINTS:
             found.append(x.detach().flatten().tolist())

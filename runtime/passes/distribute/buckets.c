@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 1 << 20 /* bytes */, BUCKET_ALIGN = 16 /* elements: 64 bytes of f32 */ };
+enum { SMALL = 1 << 20 /* bytes */ };
 
 /* first[v] becomes the place of the first node that reads parameter v, or the number of nodes if none does:
  * that node's backward finishes the gradient. Indexed like the source model's variables, whose indices the

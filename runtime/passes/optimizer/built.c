@@ -48,58 +48,78 @@ static void numbers_fill(range *r, const step_values *v) {
 
 /* ---- parameter by parameter ---- */
 
-/* `flat` from element begin on, in the shape of a parameter. */
-static weft_value *part_of(weft_value *flat, const weft_variable *v, int64_t begin) {
-    weft_value *part = weft_slice(flat, 0, begin, begin + type_elements(&v->type));
-    return weft_reshape(part, v->type.ndim, v->type.shape);
+/* What a parameter reads of a flat buffer, and the new values of such a buffer so far: parts[0 .. n), which
+ * reach up to element `end`. */
+typedef struct pieces {
+    weft_value *flat; /* NULL: there is none */
+    slot_shape shape;
+    int64_t first; /* of the buffer, as slot_place says it */
+    int64_t end;
+    weft_value **parts;
+    int n;
+} pieces;
+
+enum { OF_PARAMETER, OF_GRADIENT, OF_SLOTS, BUFFERS = OF_SLOTS + OPTIMIZER_SLOTS };
+
+/* Of a parameter, in its shape; NULL: the buffer has nothing of it. */
+static weft_value *piece_of(const pieces *b, const weft_variable *v) {
+    tensor_type type;
+    if (!b->flat || !optimizer_slot_type(b->shape, &v->type, &type)) return NULL;
+    int64_t begin = slot_place(b->shape, v->bucket, v->offset) - b->first;
+    weft_value *part = weft_slice(b->flat, 0, begin, begin + type_elements(&type));
+    return weft_reshape(part, type.ndim, type.shape);
 }
 
-/* Appends the new values, flat, after what of `flat` comes between the last part and this one. */
-static void append(weft_value **parts, int *n, weft_value *flat, int64_t end, int64_t begin,
-                   weft_value *values) {
-    if (begin > end) parts[(*n)++] = weft_slice(flat, 0, end, begin);
-    if (values) parts[(*n)++] = weft_reshape(values, 1, (int64_t[]){-1});
+/* Appends what of the buffer lies between the last part and `begin`, and new values, which may be NULL. */
+static void append(pieces *b, int64_t begin, weft_value *values) {
+    if (begin > b->end) b->parts[b->n++] = weft_slice(b->flat, 0, b->end, begin);
+    if (!values) return;
+    b->parts[b->n++] = weft_reshape(values, 1, (int64_t[]){-1});
+    b->end = begin + type_elements(&values->type);
 }
 
-/* lists[0] are the parts of the parameters, lists[1 + i] those of slot i. */
-static bool build_part(range *r, const weft_variable *v, int64_t begin, int64_t end,
-                       weft_value **lists[OPTIMIZER_SLOTS + 1], int counts[OPTIMIZER_SLOTS + 1]) {
+static void append_piece(pieces *b, const weft_variable *v, weft_value *values) {
+    if (values) append(b, slot_place(b->shape, v->bucket, v->offset) - b->first, values);
+}
+
+static bool build_part(const range *r, const weft_variable *v, pieces list[BUFFERS]) {
     weft_update u = r->before;
-    u.parameter = part_of(u.parameter, v, begin);
-    u.gradient = part_of(r->u.gradient, v, begin);
-    for (int i = 0; i < OPTIMIZER_SLOTS; i++)
-        if (u.slots[i]) u.slots[i] = part_of(u.slots[i], v, begin);
+    u.parameter = piece_of(&list[OF_PARAMETER], v);
+    u.gradient = piece_of(&list[OF_GRADIENT], v);
+    for (int i = 0; i < OPTIMIZER_SLOTS; i++) u.slots[i] = piece_of(&list[OF_SLOTS + i], v);
     if (!u.parameter || !u.gradient || !optimizer_build(r->kind, &u, r->a)) return false;
-    append(lists[0], &counts[0], r->before.parameter, end, begin, u.parameter);
-    for (int i = 0; i < OPTIMIZER_SLOTS; i++)
-        if (u.slots[i]) append(lists[1 + i], &counts[1 + i], r->before.slots[i], end, begin, u.slots[i]);
+    append_piece(&list[OF_PARAMETER], v, u.parameter);
+    for (int i = 0; i < OPTIMIZER_SLOTS; i++) append_piece(&list[OF_SLOTS + i], v, u.slots[i]);
     return true;
+}
+
+/* The whole buffer from its parts. */
+static weft_value *joined(pieces *b) {
+    append(b, b->flat->type.shape[0], NULL);
+    return values_join(b->parts, b->n);
 }
 
 /* All members in [first, first + the range's length) of the bucket. A range cuts no member: flat shards are
  * refused (trainings.c). */
 static bool build_parts(range *r, const weft_variable *s, int64_t first) {
-    int64_t length = r->before.parameter->type.shape[0], end = 0;
-    weft_value **lists[OPTIMIZER_SLOTS + 1];
-    int counts[OPTIMIZER_SLOTS + 1] = {0};
-    for (int i = 0; i <= OPTIMIZER_SLOTS; i++)
-        if (!(lists[i] =
-                  arena_new_array(&r->p->graph->model->arena, 2 * (size_t)s->n_members + 1, sizeof **lists)))
+    int64_t length = r->before.parameter->type.shape[0];
+    pieces list[BUFFERS] = {{.flat = r->before.parameter}, {.flat = r->u.gradient}};
+    for (int i = 0; i < OPTIMIZER_SLOTS; i++)
+        list[OF_SLOTS + i] = (pieces){.flat = r->before.slots[i], .shape = r->kind->slots[i].shape};
+    for (int i = 0; i < BUFFERS; i++) {
+        list[i].first = slot_place(list[i].shape, s, first);
+        list[i].parts =
+            arena_new_array(&r->p->graph->model->arena, 2 * (size_t)s->n_members + 1, sizeof *list[i].parts);
+        if (!list[i].parts)
             return model_fail(r->p->graph->model, r->p->graph, WEFT_MEMORY, "optimizer: out of memory");
+    }
     for (int m = 0; m < s->n_members; m++) {
-        const weft_variable *v = s->members[m];
-        int64_t begin = v->offset - first;
-        if (begin < 0 || begin >= length) continue;
-        if (!build_part(r, v, begin, end, lists, counts)) return false;
-        end = begin + type_elements(&v->type);
+        int64_t begin = s->members[m]->offset - first;
+        if (begin >= 0 && begin < length && !build_part(r, s->members[m], list)) return false;
     }
-    append(lists[0], &counts[0], r->before.parameter, end, length, NULL);
-    r->u.parameter = values_join(lists[0], counts[0]);
-    for (int i = 0; i < OPTIMIZER_SLOTS; i++) {
-        if (!r->before.slots[i]) continue;
-        append(lists[1 + i], &counts[1 + i], r->before.slots[i], end, length, NULL);
-        r->u.slots[i] = values_join(lists[1 + i], counts[1 + i]);
-    }
+    r->u.parameter = joined(&list[OF_PARAMETER]);
+    for (int i = 0; i < OPTIMIZER_SLOTS; i++)
+        if (r->before.slots[i]) r->u.slots[i] = joined(&list[OF_SLOTS + i]);
     return model_ok(r->p->graph->model);
 }
 
@@ -124,9 +144,10 @@ weft_value *update_built(program *p, const optimizer_entry *o, const weft_variab
     r.u.gradient = v->scale ? weft_update_scale(gradient, v->scale) : gradient;
     r.u.lr = lr_scale != 1 ? weft_scale(v->lr, lr_scale) : v->lr;
     r.u.step = v->step;
-    for (int i = 0; i < OPTIMIZER_SLOTS; i++)
-        if (optimizer_has_slot(a, r.kind, i))
-            r.u.slots[i] = variable_value(g, optimizer_slot_of(p->plan, o, s, i));
+    for (int i = 0; i < OPTIMIZER_SLOTS; i++) {
+        weft_variable *state = optimizer_has_slot(a, r.kind, i) ? optimizer_slot_of(p->plan, o, s, i) : NULL;
+        if (state) r.u.slots[i] = variable_value(g, state);
+    }
     numbers_fill(&r, v);
     if (!model_ok(g->model)) return NULL;
     r.before = r.u;

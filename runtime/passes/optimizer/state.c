@@ -72,22 +72,31 @@ static bool make_room(weft_plan *plan) {
     return true;
 }
 
+/* Of the state over `over`, the bucket or this rank's range of it. */
+static tensor_type slot_type(slot_shape shape, const weft_variable *s, const weft_variable *over) {
+    int64_t end = over->offset + over->type.shape[0];
+    int64_t count = slot_place(shape, s, end) - slot_place(shape, s, over->offset);
+    return type_of(WEFT_F32, 1, &count);
+}
+
 /* State over a bucket, or over this rank's range of it; made once, though several calls may train by one
- * optimizer. A rank without a range has the record but no variable. */
+ * optimizer. A rank without a range, or without a parameter in it that has such state, has the record but no
+ * variable. */
 static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *s,
                       const optimizer_slot_kind *kind, const minimize_attrs *a, int slot) {
     weft_variable *over = s->shards ? s->own : s;
     int *number = slot_number(o, s, slot);
-    if (*number) return true;
+    if (*number || !slot_place(kind->shape, s, s->type.shape[0])) return true;
     if (!make_room(plan)) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
     optimizer_slot *state = &plan->states[plan->n_states++];
-    *state = (optimizer_slot){.bucket = s, .name = o->path, .slot = kind->name};
+    *state = (optimizer_slot){.bucket = s, .name = o->path, .slot = kind->name, .shape = kind->shape};
     *number = plan->n_states;
-    if (!over) return true;
+    tensor_type type = over ? slot_type(kind->shape, s, over) : (tensor_type){0};
+    if (!over || !type.shape[0]) return true;
     double first =
         kind->initial_from ? *(const double *)((const char *)a + kind->initial_from) : kind->initial;
-    weft_variable *v = make(plan->model, VARIABLE_OPTIMIZER, over->type, init_of(first), "%s/%s/%s", o->path,
-                            s->path, kind->name);
+    weft_variable *v =
+        make(plan->model, VARIABLE_OPTIMIZER, type, init_of(first), "%s/%s/%s", o->path, s->path, kind->name);
     if (!v) return false;
     v->bucket = s;
     v->offset = over->offset; /* 0 for a bucket */
