@@ -10,12 +10,14 @@
 
 /* ---- against PyTorch ---- */
 
-/* What make_averages.py evaluates, the average's decay, and the optimizer. */
+/* What make_averages.py evaluates: the optimizer, and how AveragedModel is made; and the same here. */
 /* clang-format off */
 #define ROWS(X) \
-    X("torch.optim.SGD(p, lr=0.05, momentum=0.9)", 0.9, {.type = "sgd", .lr = 0.05, .momentum = 0.9, .ema = 0.9}) \
-    X("torch.optim.AdamW(p, lr=0.1)", 0.5, {.type = "adamw", .lr = 0.1, .ema = 0.5}) \
-    X("torch.optim.RMSprop(p, lr=0.02)", 0.99, {.type = "rmsprop", .lr = 0.02, .ema = 0.99})
+    X("torch.optim.SGD(p, lr=0.05, momentum=0.9)", "avg_fn=get_ema_avg_fn(0.9)", {.type = "sgd", .lr = 0.05, .momentum = 0.9, .ema = 0.9}) \
+    X("torch.optim.AdamW(p, lr=0.1)", "avg_fn=get_ema_avg_fn(0.5)", {.type = "adamw", .lr = 0.1, .ema = 0.5}) \
+    X("torch.optim.RMSprop(p, lr=0.02)", "avg_fn=get_ema_avg_fn(0.99)", {.type = "rmsprop", .lr = 0.02, .ema = 0.99}) \
+    X("torch.optim.SGD(p, lr=0.05)", "multi_avg_fn=get_ema_multi_avg_fn()", {.type = "sgd", .lr = 0.05, .ema = 0.999}) \
+    X("torch.optim.SGD(p, lr=0.05)", "avg_fn=exp_momentum_ema(0.01, 3)", {.type = "sgd", .lr = 0.05, .ema = 0.99, .ema_gamma = 3})
 /* clang-format on */
 
 enum { N = 5, STEPS = 6, PARAMETER = 0, AVERAGE = 1 };
@@ -143,6 +145,138 @@ TEST(averages_are_read_and_never_trained) {
     unlink(path);
     kit_close(&k);
     kit_close(&plain);
+}
+
+/* ---- state of the model ---- */
+
+enum { SAMPLES = 4, MODULES = 2, TENSORS = 3 };
+static const float norm_golden[MODULES * TENSORS][N] = {
+#include "golden/averages_norm.h"
+};
+static const char *const norm_paths[TENSORS] = {"net/bn/weight", "net/bn/running_mean", "net/bn/running_var"};
+
+/* Graph "train" trains a norm, "val" applies it, "count" assigns to a state beside it. */
+static weft_model *norm_model(const weft_optimizer *o) {
+    weft_model *m = weft_model_new("norm");
+    for (int val = 0; val < 2; val++) {
+        weft_graph *g = weft_graph_new(m, val ? "val" : "train", val ? WEFT_EVAL : WEFT_TRAIN);
+        weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(SAMPLES, N)), *y = x;
+        WEFT_SCOPE(x, "net") y = weft_batch_norm(x, "bn");
+        weft_value *off = weft_offset(y, -1), *loss = weft_mean(weft_square(off), 0, NULL, false);
+        if (!val) weft_minimize(loss, "net", o);
+        weft_output(val ? y : loss, "y");
+    }
+    weft_graph *g = weft_graph_new(m, "reset", WEFT_EVAL);
+    weft_assign(weft_value_of(g, norm_paths[1]), weft_scale(weft_value_of(g, norm_paths[1]), 0));
+    CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+static kit norm_open(void) {
+    kit k = {.m = norm_model(&(weft_optimizer){.type = "sgd", .lr = 0.1, .ema = 0.9, .ema_buffers = true})};
+    k.plan = weft_compile(k.m, &(weft_compile_options){.verify = true}, &k.e);
+    k.store = k.plan ? weft_store_new(k.plan, 1, &k.e) : NULL;
+    k.s = k.store ? weft_session_open(k.plan, k.store, &k.e) : NULL;
+    CHECK_SAYS(k.s != NULL, "%s", k.e.text);
+    return k;
+}
+
+static void norm_steps(kit *k, int from, int to) {
+    float x[SAMPLES][N];
+    for (int step = from; step < to; step++) {
+        for (int i = 0; i < SAMPLES * N; i++)
+            x[i / N][i % N] = (float)((step * 3 + i / N * 11 + i % N * 5) % 7) / 3 - 1;
+        CHECK_SAYS(!weft_run(k->s, "train", &(weft_feed){"x", x, sizeof x}, 1, NULL, 0, &k->e), "%s",
+                   k->e.text);
+    }
+}
+
+static void norm_check(kit *k, bool averaged) {
+    CHECK_SAYS(!weft_use_averages(k->s, averaged, &k->e), "%s", k->e.text);
+    for (int t = 0; t < TENSORS; t++) {
+        float got[N];
+        CHECK(!weft_store_get(k->store, norm_paths[t], got, sizeof got, &k->e));
+        for (int i = 0; i < N; i++) {
+            float want = norm_golden[averaged * TENSORS + t][i];
+            CHECK_SAYS(fabsf(got[i] - want) <= 2e-6f, "%s %s[%d] is %.9g, not %.9g",
+                       averaged ? "average" : "", norm_paths[t], i, (double)got[i], (double)want);
+        }
+    }
+}
+
+/* What "val" makes of zeros: (0 - mean) / sqrt(var + eps) weight, as the bias is 0 and stays within 1. */
+static void val_check(kit *k, bool averaged) {
+    float x[SAMPLES][N] = {{0}}, y[SAMPLES][N], bias[N];
+    CHECK(!weft_store_get(k->store, "net/bn/bias", bias, sizeof bias, &k->e));
+    CHECK_SAYS(
+        !weft_run(k->s, "val", &(weft_feed){"x", x, sizeof x}, 1, &(weft_fetch){"y", y, sizeof y}, 1, &k->e),
+        "%s", k->e.text);
+    for (int i = 0; i < N; i++) {
+        const float(*g)[N] = &norm_golden[averaged * TENSORS];
+        float want = bias[i] - g[1][i] / sqrtf(g[2][i] + 1e-5f) * g[0][i];
+        CHECK_SAYS(fabsf(y[0][i] - want) <= 1e-5f, "val %d: %g, not %g", i, (double)y[0][i], (double)want);
+    }
+}
+
+TEST(statistics_are_averaged_as_pytorch_does_with_use_buffers) {
+    char path[] = "/tmp/weft_averages_XXXXXX";
+    float zero[N] = {0};
+    int file = mkstemp(path);
+    if (CHECK(file >= 0)) close(file);
+    kit half = norm_open(), k = norm_open();
+    norm_steps(&half, 0, 3);
+    CHECK_SAYS(!weft_session_save(half.s, path, true, &half.e), "%s", half.e.text);
+    CHECK_SAYS(!weft_weights_load(k.store, path, &k.e), "%s", k.e.text);
+    norm_steps(&k, 3, STEPS);
+    for (int on = 1; on >= 0; on--) {
+        norm_check(&k, on);
+        val_check(&k, on);
+    }
+    CHECK(!weft_use_averages(k.s, true, &k.e));
+    CHECK(weft_store_set(k.store, norm_paths[1], zero, sizeof zero, &k.e) == WEFT_ORDER);
+    CHECK(weft_run(k.s, "reset", NULL, 0, NULL, 0, &k.e) == WEFT_ORDER);
+    CHECK(!weft_use_averages(k.s, false, &k.e));
+    CHECK_SAYS(!weft_run(k.s, "reset", NULL, 0, NULL, 0, &k.e), "%s", k.e.text);
+    unlink(path);
+    kit_close(&half);
+    kit_close(&k);
+}
+
+TEST(averages_of_state_need_some_and_have_one_optimizer) {
+    static const struct {
+        weft_optimizer o;
+        bool is_twice;
+        const char *says;
+    } wrong[] = {
+        {{.type = "sgd", .ema_buffers = true}, false, "settings of averages: set ema, too"},
+        {{.type = "sgd", .ema_gamma = 5}, false, "settings of averages: set ema, too"},
+        {{.type = "sgd", .ema = 0.5, .ema_buffers = true},
+         true,
+         "both keep an average of net/bn/running_mean"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weft_error e = {0};
+        weft_model *m = weft_model_new("m");
+        for (int k = 0; k < 2; k++) {
+            weft_graph *g = weft_graph_new(m, k ? "b" : "a", WEFT_TRAIN);
+            weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(SAMPLES, N)), *y = x;
+            WEFT_SCOPE(x, "net") y = weft_batch_norm(x, "bn");
+            y = weft_linear(y, 2, k ? "fc2" : "fc");
+            weft_optimizer o = wrong[i].o;
+            if (k) o = (weft_optimizer){.type = "adam", .ema = 0.5, .ema_buffers = wrong[i].is_twice};
+            weft_minimize(weft_mean(y, 0, NULL, false), k ? "fc2,net/bn/running*" : "net", &o);
+        }
+        weft_plan *plan = weft_compile(m, NULL, &e);
+        CHECK_HOLDS(e.text, wrong[i].says);
+        weft_plan_free(plan);
+        weft_model_free(m);
+    }
+    weft_error e = {0};
+    weft_model *m = pair(&(weft_optimizer){.type = "sgd", .ema = 0.5, .ema_buffers = true});
+    weft_plan *plan = weft_compile(m, NULL, &e);
+    CHECK_HOLDS(e.text, "sets ema_buffers, but no f32 state is under ''");
+    weft_plan_free(plan);
+    weft_model_free(m);
 }
 
 /* ---- where an average begins ---- */
@@ -313,8 +447,44 @@ TEST(ranks_have_the_averages_of_one) {
     weft_model_free(m);
 }
 
+/* A rank's statistics are its own, and so are their averages, whatever is sharded; with SyncBatchNorm all
+ * ranks have the same. */
+TEST(averages_of_state_are_the_same_however_ranks_share_the_rest) {
+    static const weft_compile_options kinds[] = {{.zero = 1}, {.zero = 2}, {.bucket_cap_mb = 0.0001}};
+    for (int sync = 0; sync < 2; sync++) {
+        weft_optimizer o = {
+            .type = "adamw", .lr = 0.01, .ema = 0.8, .ema_gamma = 4, .ema_buffers = true, .clip_norm = 0.1};
+        weft_model *m = norm_model(&o);
+        if (sync) weft_ddp(m, "net", &(weft_ddp_options){.sync_batch_norm = true});
+        world_job job = {.model = m, .steps = 4, .options = {.world = 2, .accumulate = 2, .verify = true}};
+        world_rank *want = world_run(&job);
+        const world_part *mean = world_find(&want[0], norm_paths[1]);
+        const world_part *average = world_find(&want[0], "optimizer.adamw:net/net/bn/running_mean/ema");
+        CHECK(mean && average && memcmp(mean->data, average->data, N * sizeof(float)));
+        if (sync && average)
+            CHECK(!memcmp(average->data, world_find(&want[1], average->path)->data, N * sizeof(float)));
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+            job.options = kinds[i];
+            job.options.world = 2, job.options.accumulate = 2, job.options.verify = true;
+            world_rank *got = world_run(&job);
+            for (int r = 0; r < 2; r++) {
+                const world_part *p = world_find(&got[r], average->path),
+                                 *q = world_find(&want[r], average->path);
+                CHECK_SAYS(p && q && !memcmp(p->data, q->data, N * sizeof(float)), "sync %d kind %zu rank %d",
+                           sync, i, r);
+            }
+            world_free(got);
+        }
+        world_free(want);
+        weft_model_free(m);
+    }
+}
+
 SUITE("averages",
-      {T(averages_are_those_of_pytorch_and_come_and_go_to_the_bit), T(averages_are_read_and_never_trained),
+      {T(statistics_are_averaged_as_pytorch_does_with_use_buffers),
+       T(averages_of_state_need_some_and_have_one_optimizer),
+       T(averages_of_state_are_the_same_however_ranks_share_the_rest),
+       T(averages_are_those_of_pytorch_and_come_and_go_to_the_bit), T(averages_are_read_and_never_trained),
        T(averages_begin_with_the_first_update_of_their_own_parameter),
        T(a_training_goes_on_with_or_without_the_averages_of_its_file),
        T(no_number_on_the_way_to_an_average_is_nan), T(what_averages_stand_for_is_not_set),

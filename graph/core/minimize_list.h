@@ -29,7 +29,7 @@ TEXT(name)
 REAL(lr,              lr,                     EVERY,         1e-3,    FLT_MAX, true)
 REAL(momentum,        momentum,               OWN,           0,       FLT_MAX, true)
 REAL(dampening,       dampening,              OWN,           0,       1,       true)
-FLAG(nesterov,        nesterov) /* flags are all OWN */
+FLAG(nesterov,        nesterov) /* flags are OWN but for those of averages */
 REAL(beta1,           beta1,                  OWN,           0.9,     1,       true)
 REAL(beta2,           beta2,                  OWN,           0.999,   1,       true)
 REAL(eps,             eps,                    OWN,           1e-8,    FLT_MAX, true)
@@ -55,6 +55,8 @@ FLAG(decoupled_weight_decay, decoupled_weight_decay)
 REAL(clip_norm,       clip_norm,              EVERY,         0,       FLT_MAX, false)
 REAL(clip_value,      clip_value,             EVERY,         0,       FLT_MAX, false)
 REAL(ema,             ema,                    EVERY,         0,       1,       false)
+REAL(ema_gamma,       ema_gamma,              EVERY,         0,       FLT_MAX, false)
+FLAG(ema_buffers,     ema_buffers)
 PARTS(schedule) /* parts of schedules, as schedules_write writes them; NULL: none */
 TEXT(groups) /* parameter groups: as group_write of minimize_settings.c writes them */
 /* 0: MINIMIZE_LOSS_SCALE */

@@ -90,13 +90,13 @@ WEFT_API weft_status weft_cuda_select(int index, weft_error *error);
  * With ZeRO all ranks call it at the same place among their runs. After a failure nothing is in flight. On a
  * GPU it returns when all work is done. */
 WEFT_API weft_status weft_sync(weft_session *session, weft_error *error);
-/** Puts the averages that optimizers keep (weft_optimizer.ema) in the place of their parameters (on), or the
- * parameters back into theirs: so every session on the store evaluates averages, weft_store_get() gives them
- * and a file without training state has them. A parameter whose average has not begun, or which is NaN,
- * stays. Where they are in place already nothing happens. While averages are in place graphs that train or
- * assign to parameters, files with training state, loading, and weft_store_set() of parameters are
- * WEFT_ORDER. WEFT_NAME where no optimizer keeps averages. In a world all ranks call it at the same place
- * among their runs; after another error than these the store is not to be used. */
+/** Puts the averages that optimizers keep (weft_optimizer.ema) in the place of their parameters and, with
+ * ema_buffers, of state (on), or the parameters back into theirs: so every session on the store evaluates
+ * averages, weft_store_get() gives them and a file without training state has them. A parameter whose average
+ * has not begun, or which is NaN, stays. Where they are in place already nothing happens. While averages are
+ * in place graphs that train or assign to what is averaged, files with training state, loading, and
+ * weft_store_set() of it are WEFT_ORDER. WEFT_NAME where no optimizer keeps averages. In a world all ranks
+ * call it at the same place among their runs; after another error than these the store is not to be used. */
 WEFT_API weft_status weft_use_averages(weft_session *session, bool on, weft_error *error);
 /** Whether averages are in the place of parameters. */
 WEFT_API bool weft_uses_averages(const weft_store *store);

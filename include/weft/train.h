@@ -96,6 +96,12 @@ typedef struct weft_optimizer {
      * get_ema_avg_fn(ema); below 1, 0.999 say; 0: none. weft_use_averages() puts averages in the place of
      * parameters. */
     double ema;
+    /** A warm-up of averages: update t takes ema (1 - exp(-t / ema_gamma)) for ema, as MMEngine's
+     * ExpMomentumEMA, whose gamma is 2000; 0: none. */
+    double ema_gamma;
+    /** Averages of state in f32, too, such as running statistics of norms: all that `pattern` matches. As
+     * AveragedModel's use_buffers and MMEngine's update_buffers. */
+    bool ema_buffers;
     /** Parts of schedules of the learning rate, momentum and weight decay, up to a NONE; zeroes: all stay as
      * they are. .schedule = {{WEFT_SCHEDULE_COSINE, .warmup = 100, .end = 10000}} */
     weft_schedule schedule[WEFT_MAX_SCHEDULES];

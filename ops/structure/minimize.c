@@ -42,6 +42,9 @@ static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *ki
     if (a->clip_norm < 0 || a->clip_value < 0)
         return "clip_norm and clip_value must not be negative (0: no clipping)";
     if (!(a->ema >= 0 && a->ema < 1)) return "ema must be in [0, 1) (0: no averages)";
+    if (a->ema_gamma < 0) return "ema_gamma must not be negative (0: averages without a warm-up)";
+    if (a->ema == 0 && (a->ema_gamma != 0 || a->ema_buffers))
+        return "ema_gamma and ema_buffers are settings of averages: set ema, too";
     if (param_groups_broken(a->groups)) return param_groups_broken(a->groups);
     return NULL;
 }
@@ -92,7 +95,7 @@ static bool schedule_holds(op_call *c, const minimize_attrs *a, const optimizer_
 static const char *flag_unread(const minimize_attrs *a, const optimizer_kind *kind) {
     for (const op_attr *f = attrs; f->name; f++)
         if (f->kind == ATTR_BOOL && *(const bool *)((const char *)a + f->offset) &&
-            !optimizer_reads(kind, f->name))
+            f->offset != offsetof(minimize_attrs, ema_buffers) && !optimizer_reads(kind, f->name))
             return f->name;
     return NULL;
 }

@@ -49,10 +49,10 @@ typedef struct training {
     bool *trains;              /* by index of a parameter */
 } training;
 
-/* One piece of an optimizer's state over one bucket. */
+/* One piece of an optimizer's state over one bucket, or the average of a state of the model. */
 typedef struct optimizer_slot {
-    const weft_variable *bucket;
-    const char *name, *slot; /* "optimizer.adam:generator" and "exp_avg" */
+    const weft_variable *bucket; /* or of kind STATE */
+    const char *name, *slot;     /* "optimizer.adam:generator" and "exp_avg" */
     slot_shape shape;
     weft_variable *variable; /* NULL: this rank updates no part of the bucket */
 } optimizer_slot;
@@ -67,7 +67,7 @@ typedef struct optimizer_entry {
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
     weft_variable *product;                 /* f64[]: of update_product over the steps; NULL: it has none */
     bool is_elementwise;                    /* any range of a bucket can be updated alone */
-    /* [n_variables][OPTIMIZER_STATES], by index of a bucket: index + 1 in plan->states; 0: no such slot */
+    /* [n_variables][OPTIMIZER_STATES], by index of a bucket or state: index + 1 in plan->states; 0: none */
     int *slots;
 } optimizer_entry;
 

@@ -343,7 +343,8 @@ static weft_status check_parameters(const weft_session *s, const bound_program *
     bool writes = r->p->trains;
     if (!*store_averages(s->store)) return WEFT_OK;
     for (const weft_node *n = r->p->graph->first; n && !writes; n = n->next)
-        writes = n->op == &weft_op_assign && n->variable->kind == VARIABLE_PARAMETER;
+        writes = n->op == &weft_op_assign &&
+                 (n->variable->kind == VARIABLE_PARAMETER || store_has_average(s->store, n->variable->path));
     return writes ? store_check_parameters(s->store, r->p->name, error) : WEFT_OK;
 }
 

@@ -146,11 +146,22 @@ static bool add_members(weft_store *s, const optimizer_slot *o, uint64_t offset)
     return true;
 }
 
+/* The average of a state of the model. */
+static bool add_average(weft_store *s, const optimizer_slot *o, uint64_t offset) {
+    store_part *e = add_part(s, o->variable->path, &o->variable->type);
+    if (!e || !(e->parameter = arena_copy(&s->arena, o->bucket->path))) return false;
+    e->memory = s->memory + offset;
+    e->owner = find_entry(s, o->variable->path)->owner;
+    return true;
+}
+
 /* State of optimizers. All ranks list the same paths, also of sharded state. */
 static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (int i = 0; i < plan->n_states; i++) {
         const optimizer_slot *o = &plan->states[i];
-        if (!add_members(s, o, o->variable ? offsets[o->variable->index] : 0)) return false;
+        uint64_t offset = o->variable ? offsets[o->variable->index] : 0;
+        bool is_of_state = o->bucket->kind == VARIABLE_STATE;
+        if (is_of_state ? !add_average(s, o, offset) : !add_members(s, o, offset)) return false;
     }
     return true;
 }
@@ -161,15 +172,15 @@ static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offset
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         /* Buckets, shards and gradients have no names for users. */
         bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
-        bool is_scalar = v->kind == VARIABLE_OPTIMIZER && !v->bucket;
-        if ((plain || is_scalar) && !add_whole(s, v, offsets[v->index])) return false;
+        bool is_number = v->kind == VARIABLE_OPTIMIZER && !v->bucket && v->type.dtype == WEFT_F64;
+        if ((plain || is_number) && !add_whole(s, v, offsets[v->index])) return false;
     }
     return add_states(s, plan, offsets);
 }
 
 static size_t count_parts(const weft_plan *plan) {
     size_t n = (size_t)plan->model->n_variables;
-    for (int i = 0; i < plan->n_states; i++) n += (size_t)plan->states[i].bucket->n_members;
+    for (int i = 0; i < plan->n_states; i++) n += (size_t)plan->states[i].bucket->n_members + 1;
     return n;
 }
 
@@ -366,8 +377,9 @@ weft_status weft_store_set(weft_store *s, const char *path, const void *from, si
         return error_set(error, WEFT_ARGUMENT, "store: %s: there is nothing to copy (NULL)", SHOW(path));
     const store_part *e = expect(s, path, bytes, error ? error : &own);
     if (!e) return error ? error->status : own.status;
-    if (e->parameter && store_has_parameter(s, e->parameter) && store_check_parameters(s, e->path, error))
-        return WEFT_ORDER;
+    bool may_be_average =
+        e->parameter && (store_has_parameter(s, e->parameter) || store_has_average(s, e->parameter));
+    if (may_be_average && store_check_parameters(s, e->path, error)) return WEFT_ORDER;
     if (is_number(e)) {
         double value;
         memcpy(&value, from, sizeof value);
@@ -495,6 +507,12 @@ weft_status store_check_settled(const weft_store *s, const char *what, weft_erro
     return error_set(
         error, WEFT_ORDER,
         "%.400s: updates of earlier runs are still in flight between ranks: call weft_sync first", what);
+}
+
+bool store_has_average(const weft_store *s, const char *path) {
+    for (int i = 0; i < s->n_public; i++)
+        if (part_is_average(&s->parts[i]) && strcmp(s->parts[i].parameter, path) == 0) return true;
+    return false;
 }
 
 bool *store_averages(weft_store *s) {

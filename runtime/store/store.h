@@ -38,7 +38,7 @@ typedef struct store_part {
     int64_t begin, end;
     char *memory;       /* of element `begin`, on the store's device; NULL: this rank holds none */
     store_entry *owner; /* counts its changes; NULL likewise */
-    /* the parameter that it is or whose optimizer state it is; NULL: a number of an optimizer or graph */
+    /* the parameter or state that it is, or whose optimizer state it is; NULL: a number of an optimizer */
     const char *parameter;
     /* of its bucket, or the state over it, in which the part begins at element `offset`; NULL: not sharded */
     const store_cut *cut;
@@ -48,8 +48,9 @@ typedef struct store_part {
 const store_part *store_part_at(const weft_store *store, int index);
 /* The part of this path; NULL: there is none. */
 const store_part *store_part_of(const weft_store *store, const char *path);
-/* Whether it is the average of a parameter (weft_optimizer.ema). */
+/* Whether it is the average of a parameter or state (weft_optimizer.ema); whether that path has one. */
 bool part_is_average(const store_part *part);
+bool store_has_average(const weft_store *store, const char *path);
 /* Whether averages are in the place of parameters; and WEFT_ORDER while they are. */
 bool *store_averages(weft_store *store);
 weft_status store_check_parameters(const weft_store *store, const char *what, weft_error *error);

@@ -160,12 +160,43 @@ weft_value *update_built(program *p, const optimizer_entry *o, const weft_variab
     return renewed(g, r.before.parameter, gradient, r.u.parameter, v);
 }
 
+/* ema old + (1 - ema) now; with a warm-up, by ema (1 - exp(-step / gamma)) for ema. */
+static weft_value *averaged(weft_value *old, weft_value *now, const minimize_attrs *a, const step_values *v) {
+    if (a->ema_gamma == 0) return moved(old, now, a->ema);
+    weft_value *lost = weft_scale(weft_exp(weft_scale(v->step, -1 / a->ema_gamma)), -1);
+    weft_value *keep = weft_scale(weft_offset(lost, 1), a->ema);
+    weft_value *share = weft_offset(weft_scale(keep, -1), 1), *kept = weft_update_scale(old, keep);
+    return weft_add(kept, weft_update_scale(now, share));
+}
+
+/* The average's next value: `now` where it begins. */
+static weft_value *next_average(weft_value *old, weft_value *now, const minimize_attrs *a,
+                                const step_values *v) {
+    weft_value *is_first = weft_isnan(old);
+    weft_value *next = averaged(weft_where(is_first, now, old), now, a, v); /* never NaN by itself */
+    return weft_where(is_first, now, next);
+}
+
 bool update_average(program *p, const optimizer_entry *o, const weft_variable *s, weft_value *gradient,
-                    weft_value *updated, double ema, const step_values *v) {
+                    weft_value *updated, const minimize_attrs *a, const step_values *v) {
+    weft_variable *average = optimizer_slot_of(p->plan, o, s, SLOT_AVERAGE);
+    if (!average) return true;
+    weft_value *old = variable_value(p->graph, average);
+    return renewed(p->graph, old, gradient, next_average(old, updated, a, v), v) != NULL;
+}
+
+bool update_state_averages(program *p, const optimizer_entry *o, const minimize_attrs *a,
+                           const step_values *v) {
     weft_graph *g = p->graph;
-    weft_variable *state = optimizer_slot_of(p->plan, o, s, SLOT_AVERAGE);
-    if (!state) return true;
-    weft_value *old = variable_value(g, state), *is_first = weft_isnan(old);
-    weft_value *next = moved(weft_where(is_first, updated, old), updated, ema); /* never NaN by itself */
-    return renewed(g, old, gradient, weft_where(is_first, updated, next), v) != NULL;
+    for (weft_variable *s = g->model->variables; s; s = s->next) {
+        weft_variable *average =
+            training_averages(a, s) ? optimizer_slot_of(p->plan, o, s, SLOT_AVERAGE) : NULL;
+        if (!average) continue;
+        weft_value *old = variable_value(g, average);
+        weft_value *next = next_average(old, variable_value(g, s), a, v);
+        if (v->done) next = weft_where(weft_cast(v->done, WEFT_BOOL), next, old);
+        if (!next || !node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){average->path}))
+            return false;
+    }
+    return true;
 }

@@ -6,6 +6,7 @@
  *      scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
  *      adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)      or a step of ops (built.c)
  *      renew(average, g, where(average is NaN, p, ema average + (1 - ema) p))       where averages are kept
+ *      assign(average, ...)      the same of the model's state, where ema_buffers is asked for
  * Where a group has a range of updates, its updates are skipped outside of it, by a scale of -1 or a `where`.
  * Where clip_value is asked for, gradients are clamped before that norm is taken.
  * In f16, loss_scale replaces clip_scale, and step grows by the number of steps that loss_scale did, 0 or 1.
@@ -269,8 +270,7 @@ static bool apply(expansion *e, weft_variable *s) {
     if (!e->v.scale && !finish_sum(e, s)) return false; /* a scale needed all of them */
     weft_value *own = e->own[s->index], *done = e->flat[s->index];
     weft_variable *over = s->shards ? s->own : s;
-    if (own &&
-        (!(done = update(e, s, over, own)) || !update_average(p, e->o, s, own, done, e->a->ema, &e->v)))
+    if (own && (!(done = update(e, s, over, own)) || !update_average(p, e->o, s, own, done, e->a, &e->v)))
         return false;
     return !s->shards || reduction_return(p, s, done, e->v.scale);
 }
@@ -330,7 +330,8 @@ static bool expand_in(expansion *e) {
     if (!for_buckets(e, gather)) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
     if (!for_buckets(e, find_range)) return false;
-    return clip_begin(e) && step_begin(p, e->a, e->o, &e->v) && apply_all(e);
+    return clip_begin(e) && step_begin(p, e->a, e->o, &e->v) && apply_all(e) &&
+           update_state_averages(p, e->o, e->a, &e->v);
 }
 
 /* Arrays live for one call; freed in any case. */

@@ -38,7 +38,13 @@ weft_value *update_built(program *p, const optimizer_entry *o, const weft_variab
 /* The average of the updated values of a range, where the optimizer keeps one (weft_optimizer.ema). It is
  * NaN until it begins, with a copy. False after an error. */
 bool update_average(program *p, const optimizer_entry *o, const weft_variable *s, weft_value *gradient,
-                    weft_value *updated, double ema, const step_values *v);
+                    weft_value *updated, const minimize_attrs *a, const step_values *v);
+/* Those of the model's states, as the run leaves them. */
+bool update_state_averages(program *p, const optimizer_entry *o, const minimize_attrs *a,
+                           const step_values *v);
+
+/* Whether a minimize call keeps an average of a variable that is state of the model (trainings.c). */
+bool training_averages(const minimize_attrs *a, const weft_variable *v);
 
 /* ---- reduction.c: NULL or false after an error ---- */
 

@@ -106,6 +106,19 @@ static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *
     return true;
 }
 
+/* The average of a state of the model, in a variable of its own. */
+static bool make_state_average(weft_plan *plan, const optimizer_entry *o, const weft_variable *state) {
+    int *number = slot_number(o, state, SLOT_AVERAGE);
+    if (*number) return true;
+    if (!make_room(plan)) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
+    weft_variable *v = make(plan->model, VARIABLE_OPTIMIZER, state->type, init_of((double)NAN), "%s/%s/%s",
+                            o->path, state->path, AVERAGE_NAME);
+    plan->states[plan->n_states++] =
+        (optimizer_slot){.bucket = state, .name = o->path, .slot = AVERAGE_NAME, .variable = v};
+    *number = plan->n_states;
+    return v != NULL;
+}
+
 /* One buffer a level of the tree of the graph's micro-batches, each as large as the bucket, whole even with
  * ZeRO. Graphs that train the bucket share them. */
 static bool make_gradients(weft_plan *plan, const weft_variable *s, const char *graph) {
@@ -175,6 +188,7 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
                  "%s/lr", o->path);
     if (!o->step || !o->lr || !make_epoch(plan, a, o) || !make_loss_scale(plan, t, o)) return false;
     for (weft_variable *s = m->variables; s; s = s->next) {
+        if (training_averages(a, s) && !make_state_average(plan, o, s)) return false;
         if (s->kind != VARIABLE_BUCKET || !t->trains[s->members[0]->index]) continue;
         for (int i = 0; i < OPTIMIZER_SLOTS; i++)
             if (optimizer_has_slot(a, kind, i) && !make_slot(plan, o, s, &kind->slots[i], a, i)) return false;

@@ -138,19 +138,39 @@ static bool check_same(weft_plan *plan, const training *t) {
     return true;
 }
 
-/* Two averages of one parameter could not both be in its place. */
+bool training_averages(const minimize_attrs *a, const weft_variable *v) {
+    return a->ema_buffers && v->kind == VARIABLE_STATE && v->type.dtype == WEFT_F32 &&
+           path_matches(a->pattern ? a->pattern : "", v->path);
+}
+
+static bool keeps_average(const training *t, const weft_variable *v) {
+    const minimize_attrs *a = t->minimize->attrs;
+    if (v->kind == VARIABLE_PARAMETER) return a->ema > 0 && t->trains[v->index];
+    return training_averages(a, v);
+}
+
+/* Two averages of one variable could not both be in its place; and ema_buffers must have an effect. */
 static bool check_averages(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
+    bool has_states = false;
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        has_states |= training_averages(a, v);
+    if (a->ema_buffers && !has_states)
+        return node_fail(
+            plan->model, t->minimize, WEFT_ARGUMENT,
+            "minimize: optimizer '%s' sets ema_buffers, but no f32 state is under '%s': leave it "
+            "false",
+            SHOW(a->name), SHOW(a->pattern));
     for (const training *other = plan->trainings; other != t; other++) {
         const minimize_attrs *b = other->minimize->attrs;
-        if (a->ema == 0 || b->ema == 0 || !strcmp(a->name, b->name)) continue;
+        if (!strcmp(a->name, b->name)) continue;
         for (const weft_variable *v = plan->model->variables; v; v = v->next)
-            if (v->kind == VARIABLE_PARAMETER && t->trains[v->index] && other->trains[v->index])
-                return node_fail(
-                    plan->model, t->minimize, WEFT_ARGUMENT,
-                    "minimize: optimizers '%s' and '%s' both keep an average of %s: leave ema 0 in "
-                    "one of them",
-                    SHOW(b->name), SHOW(a->name), v->path);
+            if (keeps_average(t, v) && keeps_average(other, v))
+                return node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
+                                 "minimize: optimizers '%s' and '%s' both keep an average of %s: leave %s in "
+                                 "one of them",
+                                 SHOW(b->name), SHOW(a->name), v->path,
+                                 v->kind == VARIABLE_STATE ? "ema_buffers false" : "ema 0");
     }
     return true;
 }
