@@ -251,13 +251,16 @@ TEST(a_single_step_gives_the_numbers_of_its_batch) {
     weft_error e = {0};
     weft_metrics m;
     double right = 0, counted = 0;
+    char texts[2][12] = {"brightness", "drawn"};
     weft_evaluator one[] = {weft_evaluator_accuracy("logits", "label", 1),
-                            weft_evaluator_mean("brightness", "drawn")};
+                            weft_evaluator_mean("another", texts[1])};
+    one[1].name = texts[0];
     weft_model *model = build();
     weft_trainer_options how = {
         .compile.graph = "val", .val = {1, list, NULL}, .n_evaluators = 2, .evaluators = one};
     weft_trainer *t = weft_trainer_new(model, &how, &e);
     NEED(t != NULL);
+    memset(texts, 0, sizeof texts); /* they were copied */
     double mean = 0;
     for (int64_t at = 0; at < N; at += 4) {
         CHECK_SAYS(weft_trainer_val_step(t, &m, &e) == WEFT_OK, "%s", e.text);

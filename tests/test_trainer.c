@@ -868,7 +868,8 @@ static void validate_averages(weft_comm *comm, int rank, void *context) {
         r->status[rank] = weft_trainer_validate(t, NULL, &e);
     snprintf(r->text[rank], sizeof r->text[rank], "%.399s", e.text);
     weft_store_get(weft_trainer_store(t), "left/fc/weight", after, sizeof after, &e);
-    if (!r->zero) CHECK(before[0] != 0 && memcmp(before, after, sizeof before) == 0);
+    CHECK(!weft_uses_averages(weft_trainer_store(t)));
+    CHECK(before[0] != 0 && memcmp(before, after, sizeof before) == 0);
     weft_trainer_free(t);
     weft_model_free(m);
 }
@@ -881,6 +882,43 @@ TEST(ranks_with_averages_step_alone_and_learn_of_each_others_errors) {
         CHECK(r.status[0] == WEFT_PEER && r.status[1] == WEFT_FILE);
         CHECK_HOLDS(r.text[0], "rank 1 has given up: photos/7.png: it is damaged");
         CHECK_HOLDS(r.text[1], "photos/7.png: it is damaged");
+    }
+}
+
+/* ---- errors before the first step ---- */
+
+typedef struct short_of {
+    bool counts; /* weft_trainer_count, too */
+    weft_status status[3];
+    char text[3][400];
+} short_of;
+
+/* Rank 1's file is shorter than a batch. */
+static void make_without_data(weft_comm *comm, int rank, void *context) {
+    short_of *r = context;
+    int64_t runs;
+    weft_error e = {0};
+    weft_source mine = samples;
+    mine.count = rank == 1 ? BATCH - 1 : samples.count;
+    weft_model *m = build();
+    weft_trainer_options o = {.comm = comm, .train = {1, (const weft_source *[]){&mine}, NULL}};
+    weft_status status = r->counts ? weft_trainer_count(m, &o, NULL, &runs, &e) : WEFT_OK;
+    weft_trainer *t = status ? NULL : weft_trainer_new(m, &o, &e);
+    r->status[rank] = t ? weft_trainer_fit(t, &e) : e.status;
+    snprintf(r->text[rank], sizeof r->text[rank], "%.399s", e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+TEST(an_error_of_one_rank_before_the_first_step_ends_all) {
+    for (int counts = 0; counts < 2; counts++) {
+        short_of r = {.counts = counts};
+        ranks_run(3, 20, make_without_data, &r);
+        for (int k = 0; k < 3; k++) {
+            CHECK_SAYS(r.status[k] == (k == 1 ? WEFT_ARGUMENT : WEFT_PEER), "rank %d: %s", k, r.text[k]);
+            CHECK_HOLDS(r.text[k], "samples are fewer than a batch");
+            if (k != 1) CHECK_HOLDS(r.text[k], "rank 1 has given up: ");
+        }
     }
 }
 
@@ -919,6 +957,7 @@ SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(averages_that_never_begin_end_no_training),
                   T(files_of_the_best_weights_give_what_was_measured),
                   T(ranks_with_averages_step_alone_and_learn_of_each_others_errors),
+                  T(an_error_of_one_rank_before_the_first_step_ends_all),
                   T(data_in_order_are_read_in_order),
                   T(validations_come_when_they_are_due),
                   T(metrics_are_taken_after_every_so_many_iterations),

@@ -53,7 +53,7 @@ enum { WEFT_MAX_READS = 8 /**< tensors that an evaluator reads */ };
 /** Functions, and what they work on. */
 typedef struct weft_evaluator {
     /** Of its metric; no other evaluator or output of one number has it. Without functions it is why there is
-     * no evaluator. */
+     * no evaluator. weft_trainer_new() copies it and `reads`. */
     const char *name;
     /** What it reads, up to a NULL: an output of the graph, or else one of its inputs. */
     const char *reads[WEFT_MAX_READS];
@@ -75,8 +75,7 @@ typedef struct weft_evaluator {
 /** @name Evaluators that Weft brings
  * Scores are f32 or f64 [N,C] or [N,C,...], as weft_cross_entropy() takes them; labels are u8, i32 or i64 of
  * the same shape without C. An element whose label is negative (-100, say) does not count; a label of C or
- * more is WEFT_DATA. An element with a score that is NaN has no class: it counts, and is wrong. Names must
- * outlive the trainer.
+ * more is WEFT_DATA. An element with a score that is NaN has no class: it counts, and is wrong.
  * @{ */
 
 /** "accuracy", or for k > 1 "accuracy_topK": how many of the labels have one of the k highest scores. Of

@@ -100,6 +100,9 @@ WEFT_API weft_status weft_sync(weft_session *session, weft_error *error);
 WEFT_API weft_status weft_use_averages(weft_session *session, bool on, weft_error *error);
 /** Whether averages are in the place of parameters. */
 WEFT_API bool weft_uses_averages(const weft_store *store);
+/** Whether a tensor of the store is an average: "optimizer.adam:all/net/fc/weight/ema". It is NaN until it
+ * begins. */
+WEFT_API bool weft_store_is_average(const weft_store *store, const char *path);
 /** @} */
 
 /** @name Runs

@@ -101,7 +101,7 @@ typedef struct weft_hook {
  * @{ */
 
 /** What weft_trainer_new() is given; zeroes mean the defaults. The structure is copied; all that it points to
- * must outlive the trainer. Hooks become the trainer's. */
+ * must outlive the trainer, but for the lists of hooks and evaluators, which become the trainer's. */
 typedef struct weft_trainer_options {
     /** Of the plan that trains; world and rank are those of `comm`. With `graph`, that of an evaluation, the
      * trainer validates, tests and predicts, and does not train. */
@@ -144,8 +144,11 @@ typedef struct weft_trainer_options {
     const weft_hook *hooks; /**< in the order in which they are called */
 } weft_trainer_options;
 
-/** Compiles the model, makes a store, and binds inputs to data by their names. In a world it is collective.
- * All mistakes in names, shapes and sizes are found here. NULL on failure; the hooks are freed then, too. */
+/** Compiles the model, makes a store, and binds inputs to data by their names. All mistakes in names, shapes
+ * and sizes are found here. NULL on failure; the hooks are freed then, too. In a world it is collective: an
+ * error of one rank ends this call, or the next collective one, on all ranks with its text, and their
+ * communicator is of no use then. A rank that has an error before it, such as a file that cannot be opened,
+ * passes it on by weft_comm_fail(). */
 WEFT_API weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_options *options,
                                         weft_error *error);
 /** How often `graph` runs (NULL: how many iterations there are) in a training of these options, which is how

@@ -345,6 +345,11 @@ bool part_is_average(const store_part *p) {
     return p->parameter && p->parameter != p->path && ends_in(p->path, "/" AVERAGE_NAME);
 }
 
+bool weft_store_is_average(const weft_store *s, const char *path) {
+    const store_part *p = find_part(s, path);
+    return p && part_is_average(p);
+}
+
 /* Steps are counted in f64, which is exact up to 2^53; rates and scales are used as f32. */
 const char *store_number_rule(const store_part *e, double value) {
     bool counts = ends_in(e->path, "/step") || ends_in(e->path, "/epoch") || ends_in(e->path, "/good_steps");

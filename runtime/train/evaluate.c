@@ -2,23 +2,15 @@
  * parameters where optimizers keep some. */
 #include "runtime/train/trainer.h"
 
-#include <string.h>
-
 /* The session that trains must have finished what others read. */
 static weft_status settle(weft_trainer *t, weft_error *error) {
     return t->session ? weft_sync(t->session, error) : WEFT_OK;
 }
 
-bool path_is_average(const char *path) {
-    static const char end[] = "/ema";
-    size_t n = strlen(path);
-    return !strncmp(path, "optimizer.", 10) && n > sizeof end && !strcmp(path + n - (sizeof end - 1), end);
-}
-
 static bool keeps_averages(const weft_store *store) {
     const char *path;
     for (int i = 0; (path = weft_store_path(store, i)); i++)
-        if (path_is_average(path)) return true;
+        if (weft_store_is_average(store, path)) return true;
     return false;
 }
 
@@ -36,20 +28,25 @@ static weft_status averages_on(weft_trainer *t, sweep *s, bool *done, weft_error
     return status;
 }
 
-/* Parameters come back, after the other ranks know of an error: with ZeRO they take part, if they can. */
+/* Parameters come back, also after an error of this rank. With ZeRO the other ranks take part: so it comes
+ * before they are told, and before their next collective. */
 static weft_status averages_off(weft_trainer *t, sweep *s, weft_status before, weft_error *error) {
     weft_error second = {0};
     weft_session *session = t->options.compile.graph ? s->session[0] : t->session;
-    trainer_tell(t, before, error);
     weft_status status = weft_use_averages(session, false, before ? &second : error);
     return before ? before : status;
 }
 
+/* Hooks, which may fail on one rank, are called while parameters are in their place. */
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error) {
-    bool averaged;
-    weft_status status = averages_on(t, &t->val, &averaged, error);
-    if (!status) status = weft_trainer_save(t, path, false, error);
-    return averaged ? averages_off(t, &t->val, status, error) : status;
+    bool averaged = false;
+    if (!weft_trainer_session(t, error)) return error->status;
+    weft_status status = hooks_call(t, WEFT_BEFORE_SAVE, error);
+    if (!status) status = averages_on(t, &t->val, &averaged, error);
+    if (!status) status = weft_sync(t->session, error);
+    if (!status) status = weft_session_save(t->session, path, false, error);
+    if (averaged) status = averages_off(t, &t->val, status, error);
+    return status ? status : hooks_call(t, WEFT_AFTER_SAVE, error);
 }
 
 static weft_status check_has(const weft_trainer *t, bool has, const char *call, const char *field,
@@ -88,8 +85,9 @@ static weft_status all(weft_trainer *t, sweep *s, weft_point before, weft_metric
     weft_status status = hooks_call(t, before, error);
     if (!status) status = settle(t, error);
     if (!status) status = averages_on(t, s, &averaged, error);
-    if (!status) status = sweep_means(s, t->store, progress, error);
+    if (!status) status = sweep_run(s, t->store, error);
     if (averaged) status = averages_off(t, s, status, error);
+    if (!status) status = sweep_means(s, progress, error);
     if (!status && metrics) *metrics = *progress;
     if (!status) status = hooks_call(t, (weft_point)(before + 1), error);
     return trainer_tell(t, status, error);

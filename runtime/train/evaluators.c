@@ -36,6 +36,30 @@ weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *erro
     return WEFT_OK;
 }
 
+static bool copy_name(const char **into, const char *name, const weft_env *env) {
+    char *copy = name ? kit_new_array(env, strlen(name) + 1, 1) : NULL;
+    if (copy) strcpy(copy, name);
+    *into = copy;
+    return copy || !name;
+}
+
+bool evaluator_copy(weft_evaluator *into, const weft_evaluator *from, const weft_env *env) {
+    *into = *from;
+    memset(into->reads, 0, sizeof into->reads);
+    bool good = copy_name(&into->name, from->name, env);
+    for (int i = 0; i < reads_of(from); i++) good = copy_name(&into->reads[i], from->reads[i], env) && good;
+    return good;
+}
+
+static void free_name(const char *name, const weft_env *env) {
+    if (name) kit_free_array(env, (char *)(uintptr_t)name, strlen(name) + 1, 1);
+}
+
+void evaluator_free_names(const weft_evaluator *e, const weft_env *env) {
+    free_name(e->name, env);
+    for (int i = 0; i < WEFT_MAX_READS; i++) free_name(e->reads[i], env);
+}
+
 weft_status measures_open(measures *m, int n, const weft_evaluator *list, const weft_env *env,
                           weft_error *error) {
     *m = (measures){.env = env, .n = n, .list = list};

@@ -131,7 +131,7 @@ static weft_status look_at(const weft_trainer *t, const char *path, bool *is_fin
     int64_t shape[WEFT_MAX_NDIM], n = 1;
     int ndim = weft_store_shape(t->store, path, &dtype, shape);
     for (int i = 0; i < ndim; i++) n *= shape[i];
-    if (ndim < 0 || dtype != WEFT_F32 || path_is_average(path)) return WEFT_OK;
+    if (ndim < 0 || dtype != WEFT_F32 || weft_store_is_average(t->store, path)) return WEFT_OK;
     float *values = kit_new_array(t->env, (size_t)n, sizeof *values);
     if (!values) return kit_no_memory(error, "trainer");
     weft_status status = weft_store_get(t->store, path, values, (size_t)n * sizeof *values, &own);

@@ -66,8 +66,7 @@ weft_status hook_check_folder(const weft_trainer *t, const char *hook, const cha
     int code = stat(folder, &is) ? errno : S_ISDIR(is.st_mode) ? 0 : ENOTDIR;
     if (!code) return WEFT_OK;
     snprintf(what, sizeof what, "the hook %.80s cannot write there", hook);
-    weft_error_io(error, path, what, code);
-    return trainer_tell(t, WEFT_IO, error);
+    return weft_error_io(error, path, what, code);
 }
 
 weft_hook hook_refused(const char *why) {

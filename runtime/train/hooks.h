@@ -13,8 +13,7 @@ weft_hook hook_refused(const char *why);
 /* A copy of a text that need not be there: false when there is no memory for it. */
 bool hook_copy(char **into, const char *text);
 void hook_free_copy(char *text);
-/* WEFT_IO when rank 0 could not make the file `path` (NULL: fine), as its folder is not there. The other
- * ranks learn of it. */
+/* WEFT_IO when rank 0 could not make the file `path` (NULL: fine), as its folder is not there. */
 weft_status hook_check_folder(const weft_trainer *t, const char *hook, const char *path, weft_error *error);
 
 /* Each hook's function, and what it looks at when the trainer is made. */

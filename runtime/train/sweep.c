@@ -89,18 +89,23 @@ weft_status sweep_next(sweep *s, weft_store *store, int *which, weft_error *erro
     return bound_run(&s->run[*which], s->session[*which], &s->data, true, error);
 }
 
-weft_status sweep_means(sweep *s, weft_store *store, weft_metrics *out, weft_error *error) {
+weft_status sweep_run(sweep *s, weft_store *store, weft_error *error) {
     int which = 0;
-    double samples = 0;
     weft_status status = WEFT_OK;
     sweep_restart(s);
+    s->samples = 0;
     while (!status && !(status = sweep_next(s, store, &which, error)) && which >= 0) {
         metrics_note(&s->metrics, &s->run[which], (double)s->data.rows);
         status = measures_batch(&s->measures, which, &s->data, error);
-        samples += (double)s->data.rows;
+        s->samples += (double)s->data.rows;
     }
     s->is_begun = false;
-    if (!status) status = metrics_means(&s->metrics, s->comm, &samples, 1, out, error);
+    return status;
+}
+
+weft_status sweep_means(sweep *s, weft_metrics *out, weft_error *error) {
+    double samples = s->samples;
+    weft_status status = metrics_means(&s->metrics, s->comm, &samples, 1, out, error);
     if (!status) status = measures_report(&s->measures, s->comm, out, error);
     out->samples = (int64_t)samples;
     return status;

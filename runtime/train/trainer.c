@@ -43,15 +43,17 @@ const char *model_graph(const weft_model *m, const char *name) {
 
 /* ---- parts ---- */
 
-/* The lists are copied, since what is in them is the trainer's from here on. */
+/* The lists are copied with the evaluators' names, since what is in them is the trainer's from here on. */
 static weft_status copy_lists(weft_trainer *t, const weft_trainer_options *o, weft_error *error) {
     weft_hook *hooks = kit_new_array(t->env, (size_t)o->n_hooks + 1, sizeof *hooks);
     weft_evaluator *evaluators = kit_new_array(t->env, (size_t)o->n_evaluators + 1, sizeof *evaluators);
     for (int i = 0; hooks && i < o->n_hooks; i++) hooks[i] = o->hooks[i];
-    for (int i = 0; evaluators && i < o->n_evaluators; i++) evaluators[i] = o->evaluators[i];
     t->options.hooks = hooks;
     t->options.evaluators = evaluators;
     if (!hooks || !evaluators) return kit_no_memory(error, "trainer");
+    for (int i = 0; i < o->n_evaluators; i++)
+        if (!evaluator_copy(&evaluators[i], &o->evaluators[i], t->env))
+            return kit_no_memory(error, "trainer");
     t->owns = true;
     t->options.n_hooks = o->n_hooks;
     t->options.n_evaluators = o->n_evaluators;
@@ -197,6 +199,12 @@ static weft_trainer *begin(const weft_model *model, const weft_trainer_options *
     return t;
 }
 
+/* Passes an error of this rank to the others, which may wait for it. */
+static weft_status told(const weft_trainer_options *o, weft_status status, const weft_error *error) {
+    if (status && status != WEFT_PEER && o->comm && o->comm->world > 1) weft_comm_fail(o->comm, error->text);
+    return status;
+}
+
 weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_options *options,
                                weft_error *error) {
     weft_error own = {0};
@@ -209,7 +217,7 @@ weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_optio
     if (!status) status = copy_lists(t, options, error);
     if (status && (!t || !t->owns)) free_lists(options);
     if (!status) status = open_all(t, error);
-    if (!status) return t;
+    if (!told(options, status, error)) return t;
     weft_trainer_free(t);
     return NULL;
 }
@@ -223,7 +231,7 @@ weft_status weft_trainer_count(const weft_model *model, const weft_trainer_optio
     if (!options || !runs)
         return kit_fail(error, WEFT_ARGUMENT, "trainer: options and room for the count are needed");
     weft_trainer *t = begin(model, options, error);
-    if (!t) return error->status;
+    if (!t) return told(options, error->status, error);
     t->options.compile.stop_after = "programs";
     weft_status status = check_options(options, error);
     if (!status) status = trainer_check_trains(t, error);
@@ -237,7 +245,7 @@ weft_status weft_trainer_count(const weft_model *model, const weft_trainer_optio
                           "trainer: with options.train_step only options.iterations say how many there are");
     if (!status) *runs = graph ? flow_runs(t, graph) : t->progress.iterations;
     weft_trainer_free(t);
-    return status;
+    return told(options, status, error);
 }
 
 void weft_trainer_free(weft_trainer *t) {
@@ -252,6 +260,8 @@ void weft_trainer_free(weft_trainer *t) {
     weft_plan_free(t->plan);
     batches_close(&t->data);
     if (t->owns) free_lists(&t->options);
+    for (int i = 0; t->options.evaluators && i < t->options.n_evaluators; i++)
+        evaluator_free_names(&t->options.evaluators[i], t->env);
     kit_free_array(t->env, (weft_hook *)t->options.hooks, (size_t)t->options.n_hooks + 1, sizeof(weft_hook));
     kit_free_array(t->env, (weft_evaluator *)t->options.evaluators, (size_t)t->options.n_evaluators + 1,
                    sizeof(weft_evaluator));

@@ -160,6 +160,9 @@ typedef struct measures {
 } measures;
 
 weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *error);
+/* Copies with names; false: out of memory, and what was copied is there. */
+bool evaluator_copy(weft_evaluator *into, const weft_evaluator *from, const weft_env *env);
+void evaluator_free_names(const weft_evaluator *e, const weft_env *env);
 /* What stands behind "NAME/" in the metrics of one of Weft's, or "" for NAME alone, up to a NULL. NULL: it is
  * one of the user's. */
 const char *const *evaluator_parts(const weft_evaluator *e);
@@ -186,6 +189,7 @@ typedef struct sweep {
     bound run[2];
     metrics metrics;
     measures measures;
+    double samples; /* that sweep_run ran on this rank */
     bool is_begun;
 } sweep;
 
@@ -209,8 +213,10 @@ void sweep_restart(sweep *s);
 weft_status sweep_sessions(sweep *s, weft_store *store, weft_error *error);
 /* Runs the next batch of this rank: *which is the index of the run, -1 when none is left. */
 weft_status sweep_next(sweep *s, weft_store *store, int *which, weft_error *error);
-/* All batches: means over samples. */
-weft_status sweep_means(sweep *s, weft_store *store, weft_metrics *out, weft_error *error);
+/* Runs all batches of this rank. */
+weft_status sweep_run(sweep *s, weft_store *store, weft_error *error);
+/* What they gave, as means over samples of all ranks. */
+weft_status sweep_means(sweep *s, weft_metrics *out, weft_error *error);
 
 /* ---- the trainer ---- */
 
@@ -273,8 +279,6 @@ weft_status predict_check(const weft_trainer *t, const char *graph, const char *
 /* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
 const char *model_graph(const weft_model *m, const char *name);
 double trainer_clock(void); /* seconds (fit.c) */
-/* Whether a tensor of the store is an average: "optimizer.adam:all/net/fc/weight/ema" (evaluate.c). */
-bool path_is_average(const char *path);
 /* Saves the weights that validations read, without training state: averages where optimizers keep some
  * (evaluate.c). Collective. */
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error);
