@@ -618,6 +618,7 @@ TEST(samples_are_drawn_into_files_and_events) {
     memset(path, 0, sizeof path); /* it was copied */
     t = trainer_of(m, &(weft_trainer_options){.train = DATA, .n_hooks = 1, .hooks = &hook});
     rmdir(folder);
+    weft_flow(m, "no flow"); /* the model is not compiled again: it cannot be */
     CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_IO);
     CHECK_HOLDS(e.text, "/photo-5.png: it cannot be written");
     weft_trainer_free(t);

@@ -6,11 +6,11 @@
 #include "weft/flow.h"
 
 enum {
-    FLOW_MAX_STEPS = 256,
+    FLOW_MAX_STEPS = WEFT_MAX_FLOW_STEPS,
     FLOW_MAX_REPEAT = 1 << 20,
     FLOW_MAX_TEXT_BYTES = 96 << 10, /* more than the longest flow that can be written */
 };
-#define FLOW_LAST 999999999999999999 /* the last iteration that a range can name, of 18 digits */
+#define FLOW_LAST    999999999999999999 /* the last iteration that a range can name, of 18 digits */
 #define FLOW_DEFAULT "train"
 
 /* A model lists its flows in the order of the first call on each name. */

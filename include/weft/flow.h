@@ -59,8 +59,10 @@ typedef struct weft_flow_step {
 /** Writes step 0, 1, ... of the flow that a plan is for to `*step`; false past the end. */
 WEFT_API bool weft_plan_flow(const weft_plan *plan, int index, weft_flow_step *step);
 
-/** Writes step 0, 1, ... of an iteration to `*step`, whose batch is NEXT or SAME; false past its end. */
-WEFT_API bool weft_plan_iteration(const weft_plan *plan, int64_t iteration, int index, weft_flow_step *step);
+enum { WEFT_MAX_FLOW_STEPS = 256 /**< steps of a flow */ };
+/** Writes the steps of an iteration, up to WEFT_MAX_FLOW_STEPS, to `steps`, with NEXT or SAME as their batch.
+ * Returns how many. */
+WEFT_API int weft_plan_iteration(const weft_plan *plan, int64_t iteration, weft_flow_step *steps);
 
 #ifdef __cplusplus
 }

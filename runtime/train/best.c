@@ -18,7 +18,7 @@ weft_status best_at(void *self, weft_trainer *t, weft_point point, weft_error *e
                               : trainer_save_validated(t, b->path, error);
 }
 
-weft_status best_open(const void *self, const weft_trainer *t, weft_error *error) {
+weft_status best_open(void *self, const weft_trainer *t, weft_error *error) {
     const best_weights *b = self;
     weft_status status = watch_open(&b->watch, "best", t, error);
     return status ? status : hook_check_folder(t, "best", b->path, error);

@@ -219,7 +219,7 @@ weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error 
     return WEFT_OK;
 }
 
-weft_status curves_open(const void *self, const weft_trainer *t, weft_error *error) {
+weft_status curves_open(void *self, const weft_trainer *t, weft_error *error) {
     return hook_check_folder(t, "curves", ((const curves *)self)->path, error);
 }
 

@@ -21,7 +21,7 @@ weft_status early_stop_at(void *self, weft_trainer *t, weft_point point, weft_er
     return WEFT_OK;
 }
 
-weft_status early_stop_open(const void *self, const weft_trainer *t, weft_error *error) {
+weft_status early_stop_open(void *self, const weft_trainer *t, weft_error *error) {
     return watch_open(&((const early_stop *)self)->watch, "early stop", t, error);
 }
 

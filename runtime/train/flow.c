@@ -53,10 +53,11 @@ weft_status flow_bind(weft_trainer *t, weft_error *error) {
 
 int64_t flow_takes(const weft_trainer *t, int64_t iteration) {
     int64_t takes = 0;
-    weft_flow_step s;
+    weft_flow_step s[WEFT_MAX_FLOW_STEPS];
     if (t->options.train_step) return t->most_taken;
-    for (int i = 0; weft_plan_iteration(t->plan, iteration, i, &s); i++)
-        if (s.batch == WEFT_FLOW_NEXT) takes += (int64_t)s.repeat * s.accumulate;
+    int n = weft_plan_iteration(t->plan, iteration, s);
+    for (int i = 0; i < n; i++)
+        if (s[i].batch == WEFT_FLOW_NEXT) takes += (int64_t)s[i].repeat * s[i].accumulate;
     return takes * t->progress.world;
 }
 
@@ -108,11 +109,12 @@ weft_status flow_count(const weft_trainer *t, int64_t epochs, int64_t *iteration
 int64_t flow_runs(const weft_trainer *t, const char *graph) {
     int64_t runs = 0, next, last = t->progress.iterations;
     for (int64_t now = 0; now < last; now = next) {
-        weft_flow_step s;
+        weft_flow_step s[WEFT_MAX_FLOW_STEPS];
         next = next_change(t, now);
         if (next > last) next = last;
-        for (int i = 0; weft_plan_iteration(t->plan, now, i, &s); i++)
-            if (strcmp(s.graph, graph) == 0) runs += (next - now) * s.repeat;
+        int n = weft_plan_iteration(t->plan, now, s);
+        for (int i = 0; i < n; i++)
+            if (strcmp(s[i].graph, graph) == 0) runs += (next - now) * s[i].repeat;
     }
     return runs;
 }
@@ -147,19 +149,20 @@ static void take(weft_trainer *t, const bound *r) {
  * into list; returns how many, and moves *begin behind those of all ranks. */
 static int iteration_batches(const weft_trainer *t, int64_t iteration, int64_t *begin, int64_t *list,
                              int most) {
-    weft_flow_step s;
+    weft_flow_step steps[WEFT_MAX_FLOW_STEPS];
     int64_t first = *begin, each = 0;
-    int n = 0;
-    for (int i = 0; weft_plan_iteration(t->plan, iteration, i, &s); i++)
-        for (int k = 0; k < s.repeat; k++) {
-            if (s.batch == WEFT_FLOW_NEXT) {
-                first = *begin, each = s.accumulate;
-                *begin += (int64_t)s.accumulate * t->progress.world;
+    int n = 0, n_steps = weft_plan_iteration(t->plan, iteration, steps);
+    for (const weft_flow_step *s = steps; s < steps + n_steps; s++) {
+        bool reads = t->graphs[graph_index(t, s->graph)].n_in > 0;
+        for (int k = 0; k < s->repeat; k++) {
+            if (s->batch == WEFT_FLOW_NEXT) {
+                first = *begin, each = s->accumulate;
+                *begin += (int64_t)s->accumulate * t->progress.world;
             }
-            bool reads = t->graphs[graph_index(t, s.graph)].n_in > 0;
-            for (int m = 0; reads && m < s.accumulate && n < most; m++)
-                list[n++] = first + t->progress.rank * each + m * (each / s.accumulate);
+            for (int m = 0; reads && m < s->accumulate && n < most; m++)
+                list[n++] = first + t->progress.rank * each + m * (each / s->accumulate);
         }
+    }
     return n;
 }
 
@@ -176,12 +179,13 @@ static weft_status follow(weft_trainer *t, weft_error *error) {
 }
 
 weft_status flow_run(weft_trainer *t, weft_error *error) {
-    weft_flow_step s;
+    weft_flow_step s[WEFT_MAX_FLOW_STEPS];
+    int n = weft_plan_iteration(t->plan, t->progress.iteration, s);
     weft_status status = follow(t, error);
-    for (int i = 0; !status && weft_plan_iteration(t->plan, t->progress.iteration, i, &s); i++) {
-        bound *r = &t->graphs[graph_index(t, s.graph)];
-        for (int k = 0; !status && k < s.repeat; k++) {
-            if (s.batch == WEFT_FLOW_NEXT) take(t, r);
+    for (int i = 0; !status && i < n; i++) {
+        bound *r = &t->graphs[graph_index(t, s[i].graph)];
+        for (int k = 0; !status && k < s[i].repeat; k++) {
+            if (s[i].batch == WEFT_FLOW_NEXT) take(t, r);
             status = run_graph(t, r, error);
         }
     }

@@ -40,7 +40,7 @@ weft_status hooks_call(weft_trainer *t, weft_point point, weft_error *error) {
 
 static const struct {
     weft_status (*at)(void *self, weft_trainer *t, weft_point point, weft_error *error);
-    weft_status (*open)(const void *self, const weft_trainer *t, weft_error *error);
+    weft_status (*open)(void *self, const weft_trainer *t, weft_error *error);
 } openers[] = {{early_stop_at, early_stop_open},
                {best_at, best_open},
                {curves_at, curves_open},

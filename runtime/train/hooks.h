@@ -18,12 +18,12 @@ weft_status hook_check_folder(const weft_trainer *t, const char *hook, const cha
 
 /* Each hook's function, and what it looks at when the trainer is made. */
 weft_status early_stop_at(void *self, weft_trainer *t, weft_point point, weft_error *error);
-weft_status early_stop_open(const void *self, const weft_trainer *t, weft_error *error);
+weft_status early_stop_open(void *self, const weft_trainer *t, weft_error *error);
 weft_status best_at(void *self, weft_trainer *t, weft_point point, weft_error *error);
-weft_status best_open(const void *self, const weft_trainer *t, weft_error *error);
+weft_status best_open(void *self, const weft_trainer *t, weft_error *error);
 weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error *error);
-weft_status curves_open(const void *self, const weft_trainer *t, weft_error *error);
+weft_status curves_open(void *self, const weft_trainer *t, weft_error *error);
 weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error *error);
-weft_status samples_open(const void *self, const weft_trainer *t, weft_error *error);
+weft_status samples_open(void *self, const weft_trainer *t, weft_error *error);
 
 #endif

@@ -73,36 +73,47 @@ static weft_status open_sweep(sweep *s, const weft_trainer *t, const char *graph
     return sweep_open(s, t->model, &how, &of, error);
 }
 
-weft_status predict_check(const weft_trainer *t, const char *graph, const char *output,
-                          const weft_dataset *data, tensor *type, weft_error *error) {
-    sweep s = {0};
-    weft_plan *own = NULL;
-    weft_status status = open_sweep(&s, t, graph, output, data, &own, error);
-    if (!status) status = check_rows(&s, error);
-    if (!status) {
-        *type = (tensor){.dtype = s.run[0].out[0].dtype, .ndim = s.run[0].out[0].ndim};
-        memcpy(type->shape, s.run[0].out[0].shape, sizeof type->shape);
-    }
-    sweep_close(&s);
-    weft_plan_free(own);
+weft_status prediction_open(prediction *p, const weft_trainer *t, const char *graph, const char *output,
+                            const weft_dataset *data, weft_error *error) {
+    return open_sweep(&p->sweep, t, graph, output, data, &p->names, error);
+}
+
+weft_status prediction_type(const prediction *p, tensor *type, weft_error *error) {
+    const weft_port *out = &p->sweep.run[0].out[0];
+    weft_status status = check_rows(&p->sweep, error);
+    *type = (tensor){.dtype = out->dtype, .ndim = out->ndim};
+    memcpy(type->shape, out->shape, sizeof type->shape);
     return status;
+}
+
+weft_array *prediction_run(prediction *p, const weft_trainer *t, weft_error *error) {
+    weft_array *result = NULL;
+    weft_status status = t->session ? weft_sync(t->session, error) : WEFT_OK;
+    if (!status && (result = room_for(&p->sweep, t->env, error)) &&
+        collect(&p->sweep, t->store, weft_array_write(result), error)) {
+        weft_array_free(result);
+        result = NULL;
+    }
+    for (int i = 0; i < 2; i++) { /* they are of the store, which may end first */
+        weft_session_close(p->sweep.session[i]);
+        p->sweep.session[i] = NULL;
+    }
+    return result;
+}
+
+void prediction_close(prediction *p) {
+    sweep_close(&p->sweep);
+    weft_plan_free(p->names);
 }
 
 weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char *output,
                                  const weft_dataset *data, weft_error *error) {
     weft_error own = {0};
-    sweep s = {0};
+    prediction p = {0};
+    weft_array *result = NULL;
     error = error ? error : &own;
     if (!t) return kit_fail(error, WEFT_ARGUMENT, "weft_trainer_predict: the trainer is NULL"), NULL;
-    weft_array *result = NULL;
-    weft_plan *own_plan = NULL;
-    weft_status status = t->session ? weft_sync(t->session, error) : WEFT_OK;
-    if (!status && !open_sweep(&s, t, graph, output, data, &own_plan, error) &&
-        (result = room_for(&s, t->env, error)) && collect(&s, t->store, weft_array_write(result), error)) {
-        weft_array_free(result);
-        result = NULL;
-    }
-    sweep_close(&s);
-    weft_plan_free(own_plan);
+    if (!prediction_open(&p, t, graph, output, data, error)) result = prediction_run(&p, t, error);
+    prediction_close(&p);
     return result;
 }

@@ -9,6 +9,7 @@
 typedef struct samples {
     weft_samples how; /* but for the texts */
     char *graph, *output, *path;
+    prediction made_by;
     event_file events;
     int64_t lost; /* the step at which a picture could not be written; -1: none */
     weft_error why;
@@ -51,7 +52,7 @@ static tensor type_of(const weft_array *a) {
 static weft_status draw_samples(samples *s, weft_trainer *t, weft_error *error) {
     grid_file file = {0};
     const weft_progress *p = weft_trainer_progress(t);
-    weft_array *rows = weft_trainer_predict(t, s->graph, s->output, &s->how.data, error);
+    weft_array *rows = prediction_run(&s->made_by, t, error);
     if (!rows) return error->status;
     tensor type = type_of(rows);
     weft_status status = WEFT_OK;
@@ -73,11 +74,12 @@ weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error
 }
 
 /* What the pictures are made of, and where they go. */
-weft_status samples_open(const void *self, const weft_trainer *t, weft_error *error) {
-    const samples *s = self;
+weft_status samples_open(void *self, const weft_trainer *t, weft_error *error) {
+    samples *s = self;
     tensor type;
     weft_error own = {0};
-    weft_status status = predict_check(t, s->graph, s->output, &s->how.data, &type, &own);
+    weft_status status = prediction_open(&s->made_by, t, s->graph, s->output, &s->how.data, &own);
+    if (!status) status = prediction_type(&s->made_by, &type, &own);
     if (status) return kit_fail(error, status, "hook samples: %s", own.text);
     const char *why = grid_refuses(&type, s->how.rows, s->how.columns);
     if (why)
@@ -95,6 +97,7 @@ static weft_status samples_check(void *self, weft_error *error) {
 
 static void samples_free(void *self) {
     samples *s = self;
+    prediction_close(&s->made_by);
     event_file_free(&s->events);
     hook_free_copy(s->graph);
     hook_free_copy(s->output);

@@ -273,9 +273,17 @@ weft_status hooks_check(const weft_trainer *t, weft_error *error);
 /* Lets Weft's own find wrong names and folders in a trainer that is complete (hooks.c). */
 weft_status hooks_open(const weft_trainer *t, weft_error *error);
 
-/* What weft_trainer_predict() would say of these, and the type of the output, for one batch (predict.c). */
-weft_status predict_check(const weft_trainer *t, const char *graph, const char *output,
-                          const weft_dataset *data, tensor *type, weft_error *error);
+/* What weft_trainer_predict() does, compiled once for many runs (predict.c). Texts and data must outlive it;
+ * it may outlive the trainer. Close it in any case. */
+typedef struct prediction {
+    sweep sweep;
+    weft_plan *names; /* whose texts the output's name may be; NULL: another's */
+} prediction;
+weft_status prediction_open(prediction *p, const weft_trainer *t, const char *graph, const char *output,
+                            const weft_dataset *data, weft_error *error);
+weft_status prediction_type(const prediction *p, tensor *type, weft_error *error); /* of one batch */
+weft_array *prediction_run(prediction *p, const weft_trainer *t, weft_error *error);
+void prediction_close(prediction *p);
 /* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
 const char *model_graph(const weft_model *m, const char *name);
 double trainer_clock(void); /* seconds (fit.c) */
