@@ -71,6 +71,81 @@ TEST(signum_does_what_its_formula_says) {
     weft_model_free(m);
 }
 
+/* ---- what the builder sees ---- */
+
+enum { SEEN = 4 };
+
+/* Its slot is the gradient that it was given. */
+static void echo(weft_update *u) {
+    u->slots[0] = u->gradient;
+    u->parameter = weft_sub(u->parameter, weft_update_scale(u->gradient, u->lr));
+}
+
+/* The loss is the sum of w x, so each micro-batch's gradient of w is its x. */
+static weft_model *echo_model(bool is_f16) {
+    weft_model *m = weft_model_new("m");
+    weft_define_optimizer(m, &(weft_optimizer_definition){"echo", .slots = {{"seen", 0}}, .build = echo});
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(1, SEEN));
+    weft_value *w = weft_parameter(x, "w", WEFT_SHAPE(SEEN, 1), (weft_init){WEFT_INIT_ZEROS});
+    weft_minimize(
+        weft_sum(weft_matmul(x, w, false, false), 0, NULL, false), NULL,
+        &(weft_optimizer){
+            .type = "echo", .lr = 0.5, .clip_value = 1, .clip_norm = 1.25, .loss_scale = is_f16 ? 256 : 0});
+    return m;
+}
+
+/* One step on four micro-batches, of this rank's share. Where is_bad, the last rank's last one overflows. */
+static void echo_step(world_rank *r, bool is_bad) {
+    static const float xs[4][SEEN] = {{8, 3, 0.5f, -2}, {-8, 3, 0.25f, -2}, {7, 3, 0, -2}, {-6, 3, 0.25f, 2}};
+    int each = 4 / r->world;
+    for (int i = 0; i < each; i++) {
+        float x[SEEN];
+        memcpy(x, xs[r->rank * each + i], sizeof x);
+        if (is_bad && r->rank == r->world - 1 && i == each - 1) x[2] = 1e6f;
+        weft_run(r->session, "step", (weft_feed[]){{"x", x, sizeof x}}, 1, NULL, 0, &r->error);
+    }
+    if (!r->error.status) weft_sync(r->session, &r->error);
+}
+
+/* Means 0.25, 3, 0.25, -1; by value 0.25, 1, 0.25, -1; their norm is 1.4577. */
+static void check_seen(world_rank *r) {
+    static const double means[SEEN] = {0.25, 1, 0.25, -1};
+    float seen[SEEN], w[SEEN];
+    weft_store_get(r->store, "optimizer.echo:all/w/seen", seen, sizeof seen, &r->error);
+    weft_store_get(r->store, "w", w, sizeof w, &r->error);
+    for (int i = 0; i < SEEN && !r->error.status; i++) {
+        double want = means[i] * 1.25 / sqrt(2.125);
+        CHECK_SAYS(fabs(seen[i] - want) < 1e-5 && fabs(w[i] + 0.5 * want) < 1e-5,
+                   "rank %d of %d: element %d of the gradient is %g, not %g; w is %g", r->rank, r->world, i,
+                   (double)seen[i], want, (double)w[i]);
+    }
+}
+
+static void echo_run(world_rank *r) {
+    bool is_f16 = r->job->options.precision == WEFT_F16;
+    echo_step(r, false);
+    check_seen(r);
+    if (is_f16) echo_step(r, true);
+    if (is_f16) check_seen(r);
+}
+
+/* Summed over micro-batches and ranks, unscaled, clipped by value, then by norm. In f16 a step that overflows
+ * changes nothing. */
+TEST(the_builder_sees_the_finished_gradient_and_no_step_that_overflows) {
+    for (int f16 = 0; f16 < 2; f16++)
+        for (int world = 1; world <= 4; world *= 2) {
+            weft_model *m = echo_model(f16);
+            world_job job = {.model = m, .run = echo_run};
+            job.options = (weft_compile_options){.world = world,
+                                                 .accumulate = 4 / world,
+                                                 .precision = f16 ? WEFT_F16 : WEFT_F32,
+                                                 .verify = true};
+            world_free(world_run(&job));
+            weft_model_free(m);
+        }
+}
+
 /* ---- the same bits ---- */
 
 static world_rank *trained(const weft_model *m, int world, int accumulate, int zero, weft_shard shard) {
@@ -359,7 +434,9 @@ TEST(texts_that_define_what_no_builder_can_are_refused) {
 
 SUITE("own optimizers",
       {T(an_update_element_by_element_is_recorded_once_another_for_each_shape),
-       T(signum_does_what_its_formula_says), T(any_world_trains_to_the_bits_of_one_rank),
+       T(signum_does_what_its_formula_says),
+       T(the_builder_sees_the_finished_gradient_and_no_step_that_overflows),
+       T(any_world_trains_to_the_bits_of_one_rank),
        T(a_model_that_was_read_trains_to_the_same_bits_without_the_builder),
        T(dumps_of_all_passes_are_read_back), T(an_update_is_fused_into_one_node_a_bucket),
        T(updates_element_by_element_are_written_in_place),
