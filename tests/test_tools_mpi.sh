@@ -136,6 +136,30 @@ flow_of wgan_gp "d_step{accumulate=2}*5 g_step{accumulate=2}" "d_step*5 g_step"
 flow_of dcgan28 "d_step{accumulate=8} g_step{accumulate=2}" "d_step{accumulate=4} g_step" --precision d_step:bf16
 flow_of convnet_twice "plain{accumulate=2} augmented{accumulate=2}" "plain augmented"
 
+# All that docs/training.md gives to one command: the same weights, best weights and validations.
+long=("${data[@]}" --val-data image=image --val-data label=label --val-every 1 --epochs 2 --dtype bf16 --clip-norm 1
+    --schedule cosine,warmup=2 --ema 0.9 --best accuracy --threads 1 --seed 3)
+"$tool" train mlp.bin "${long[@]}" --accumulate 4 --tensorboard alone.logs --work-dir alone.run >/dev/null || fail "long: alone"
+ranks 2 train mlp.bin "${long[@]}" --accumulate 2 --tensorboard many.logs --work-dir many.run || fail "long: $(cat err)"
+for file in weights weights.best; do
+    cmp {alone,many}.run/$file.safetensors || fail "long: $file"
+done
+sed -n 's/.*"val_loss"/"val_loss"/p' alone.run/log.jsonl >alone.val
+sed -n 's/.*"val_loss"/"val_loss"/p' many.run/log.jsonl | cmp - alone.val || fail "long: validations"
+[[ $(wc -l <alone.val) == 2 && $(ls many.logs | wc -l) == 1 ]] || fail "long: $(wc -l <alone.val) validations, $(ls many.logs)"
+echo "all options on 2 ranks: done"
+
+# Ctrl-C goes to mpirun, which ends its ranks by SIGTERM; Open MPI kills those that take more than a second, here twenty.
+if [[ ${#flags[@]} != 0 ]]; then
+    mpirun "${flags[@]}" --mca odls_base_sigkill_timeout 20 -np 2 "$tool" train mlp.bin "${data[@]}" --threads 1 \
+        --epochs 1000000 --timeout 30 -o cut.weights >out 2>err &
+    for i in {1..300}; do grep -q "step 10/" out && break; sleep 0.1; done
+    kill -INT $!
+    wait $! && fail "an interrupt of mpirun: exit 0"
+    [[ -s cut.weights ]] && grep -q "^interrupted after" out || fail "an interrupt of mpirun: $(tail -3 out) $(cat err)"
+fi
+echo "an interrupt of mpirun: done"
+
 # The whole state of a training: the file of one rank, to the byte, and any world goes on from it.
 state=("${data[@]}" --threads 1 --optimizer-state --steps 2)
 "$tool" train mlp.bin "${state[@]}" --accumulate 2 -o state.1 >/dev/null || fail "state: alone"

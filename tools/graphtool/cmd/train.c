@@ -195,6 +195,7 @@ static int fit(training *t) {
     weft_error error = {0};
     interrupted = t->trainer;
     signal(SIGINT, on_interrupt);
+    signal(SIGTERM, on_interrupt); /* of mpirun at Ctrl-C, of schedulers at the time limit */
     weft_status status = weft_trainer_fit(t->trainer, &error);
     signal(SIGINT, SIG_DFL);
     interrupted = NULL;
