@@ -891,6 +891,67 @@ TEST(the_file_has_the_best_weights) {
     rmdir(folder);
 }
 
+/* ---- a plateau ---- */
+
+enum { EVALUATIONS = 60 };
+
+typedef struct plateau_run {
+    weft_plateau rules;
+    const double *rates; /* [EVALUATIONS]: PyTorch's */
+} plateau_run;
+
+/* Checks the base rate after each validation. */
+static weft_status check_rate(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    const double **next = self;
+    double lr = -1;
+    if (point != WEFT_AFTER_VAL) return WEFT_OK;
+    weft_status status = weft_store_get(weft_trainer_store(t), "optimizer.slow/lr", &lr, sizeof lr, error);
+    CHECK_SAYS(fabs(lr - **next) <= 1e-12 * **next, "iteration %d: %g, not %g",
+               (int)weft_trainer_progress(t)->iteration, lr, **next);
+    ++*next;
+    return status;
+}
+
+static void run_plateau(weft_comm *comm, int rank, void *context) {
+    const plateau_run *r = context;
+    const double *next = r->rates;
+    double scores[EVALUATIONS];
+    weft_error e = {0};
+    for (int i = 0; i < EVALUATIONS; i++) /* as golden/make_schedules.py */
+        scores[i] = 1 + ((i * 7) % 5) / 4.0 - (i < 12 ? i : 12) / 16.0;
+    script s = {.values = scores};
+    weft_evaluator evaluator = SCRIPT(&s);
+    weft_hook hooks[] = {weft_hook_plateau("score", "slow", &r->rules),
+                         {"rate", check_rate, NULL, NULL, &next}};
+    weft_model *m = build();
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.comm = comm,
+                                                            .train = DATA,
+                                                            .val = DATA,
+                                                            .iterations = EVALUATIONS,
+                                                            .val_epochs = -1,
+                                                            .val_iterations = 1,
+                                                            .n_evaluators = 1,
+                                                            .evaluators = &evaluator,
+                                                            .n_hooks = 2,
+                                                            .hooks = hooks});
+    (void)rank;
+    NEED(t && !weft_store_set_lr(weft_trainer_store(t), NULL, 0.5, &e));
+    CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    CHECK(next == r->rates + EVALUATIONS);
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+static void check_plateau(weft_plateau rules, const double *rates) {
+    for (int world = 1; world <= 2; world++) ranks_run(world, 60, run_plateau, &(plateau_run){rules, rates});
+}
+
+TEST(rates_fall_on_a_plateau_as_in_pytorch) {
+#define UNPACKED(...)   __VA_ARGS__
+#define PLATEAU(p, ...) check_plateau(UNPACKED p, (const double[EVALUATIONS]){__VA_ARGS__});
+#include "golden/schedules.h"
+}
+
 /* A trainer that a hook refuses: its error. */
 static weft_error refused(weft_model *m, weft_trainer_options o, weft_hook hook) {
     weft_error e = {0};
@@ -926,6 +987,7 @@ TEST(wrong_hooks_are_refused) {
         {weft_hook_early_stop(&(weft_early_stop){"loss", .min_delta = NAN}), "min_delta must be 0 or more"},
         {weft_hook_best(&(weft_best){"loss"}), "best: a metric and a path are needed"},
         {weft_hook_best(&(weft_best){.path = "x"}), "best: a metric and a path are needed"},
+        {weft_hook_plateau(NULL, NULL, NULL), "plateau: a metric is needed"},
         {{.name = "mine"}, "hook 0 could not be made: mine"},
     };
     weft_model *m = build();
@@ -955,6 +1017,11 @@ TEST(names_and_folders_that_are_wrong_are_found_at_once) {
         {weft_hook_best(&(weft_best){"scores", .path = "b"}), WEFT_NAME, "no metric 'scores'"},
         {weft_hook_best(&(weft_best){"score/part", .path = "/tmp/weft_no_folder/b"}), WEFT_IO,
          "/tmp/weft_no_folder/b: the hook best cannot write there: No such file or directory"},
+        {weft_hook_plateau("sore", NULL, NULL), WEFT_NAME,
+         "hook plateau: the validation gives no metric 'sore'"},
+        {weft_hook_plateau("loss", "slwo", NULL), WEFT_NAME, "'slwo'"},
+        {weft_hook_plateau("loss", NULL, &(weft_plateau){.factor = 2, .has_best = true}), WEFT_ARGUMENT,
+         "factor must be"},
         {weft_hook_curves("/tmp/weft_no_folder/c.svg", 0), WEFT_IO, "/tmp/weft_no_folder"},
         {weft_hook_samples(&(weft_samples){.graph = "predcit", .data = data, .path = "x.png"}), WEFT_NAME,
          "predcit"},
@@ -1162,6 +1229,7 @@ SUITE("hooks", {T(logs_are_means_of_an_interval_by_samples),
                 T(a_log_that_fails_is_told_and_the_training_goes_on),
                 T(a_log_that_could_not_be_opened_is_tried_again),
                 T(a_metric_that_no_longer_improves_stops_all_ranks_at_once),
+                T(rates_fall_on_a_plateau_as_in_pytorch),
                 T(the_file_has_the_best_weights),
                 T(wrong_hooks_are_refused),
                 T(names_and_folders_that_are_wrong_are_found_at_once),

@@ -599,10 +599,17 @@ TEST(what_cannot_be_counted_is_told) {
 
 /* ---- options ---- */
 
+/* The samples of every second number, from the epoch's on, the last first. */
+static void thin_out(void *context, int64_t epoch, int64_t *order, int64_t n) {
+    ++*(int *)context;
+    for (int64_t i = 0; i < n; i++) order[i] = (2 * (n - 1 - i) + epoch) % SAMPLES;
+}
+
 TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
     static const weft_hook broken = {.name = "broken"};
     const weft_source *const none[] = {NULL};
     const char *const twice[] = {"x", "x"}, *const wrong[] = {"x", "z"};
+    int asked = 0;
     const struct {
         const char *error;
         weft_trainer_options options;
@@ -614,6 +621,14 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
         {NULL, {.train = DATA, .val = DATA, .val_graph = "val", .test = DATA, .test_graph = "val"}},
         {NULL, {.train = DATA, .train_step = two_and_one, .user = (void *)none, .keep_going = true}},
         {NULL, {.train = DATA, .val = DATA, .without_averages = true}},
+        {NULL, {.train = DATA, .sampler = thin_out, .sampler_context = &asked, .sampler_count = 2 * SAMPLES}},
+        {"a sampler gives the order", {.train = DATA, .in_order = true, .sampler = thin_out}},
+        {"a sampler needs data", {.iterations = 3, .sampler = thin_out}},
+        {"sampler_count=8: there is no such sampler", {.train = DATA, .sampler_count = 8}},
+        {"sampler_count=-1",
+         {.train = DATA, .sampler = thin_out, .sampler_count = -1, .sampler_context = &asked}},
+        {"3 samples are fewer than a batch of 4",
+         {.train = DATA, .sampler = thin_out, .sampler_count = 3, .sampler_context = &asked}},
         {"is not fed: no data have its name", {.epochs = 1}},
         {"must not be negative", {.train = DATA, .epochs = -1}},
         {"must not be negative", {.train = DATA, .iterations = -1}},
@@ -645,6 +660,39 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
 }
 
 /* ---- options that change what runs when ---- */
+
+TEST(a_sampler_gives_the_order_of_each_epoch) {
+    enum { COUNT = 18, EACH = COUNT / BATCH };
+    weft_error e = {0};
+    weft_metrics metrics;
+    int asked[2] = {0}; /* by the loop's loader, by the trainer's */
+    weft_model *m = build();
+    hand h = hand_new(m, 0);
+    weft_loader_free(h.loader);
+    h.loader = weft_loader_new(1, list,
+                               &(weft_loader_options){.batch = BATCH,
+                                                      .drop_last = true,
+                                                      .sampler = thin_out,
+                                                      .sampler_context = &asked[0],
+                                                      .sampler_count = COUNT},
+                               NULL, &h.e);
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA,
+                                                            .sampler = thin_out,
+                                                            .sampler_context = &asked[1],
+                                                            .sampler_count = COUNT,
+                                                            .epochs = 3});
+    CHECK(weft_trainer_progress(t)->iterations == 3 * EACH);
+    for (int i = 0; i < 3 * EACH; i++) {
+        if (i % EACH == 0) weft_loader_epoch(h.loader, i / EACH);
+        CHECK_SAYS(weft_trainer_train_step(t, &metrics, &e) == WEFT_OK, "%s", e.text);
+        CHECK_SAYS(weft_metrics_get(&metrics, "loss") == hand_run(&h, "a", i % EACH), "iteration %d", i);
+        CHECK(weft_metrics_get(&metrics, "b/loss") == hand_run(&h, "b", i % EACH));
+    }
+    CHECK(asked[1] == asked[0] && asked[0] == 3);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    hand_free(&h);
+}
 
 TEST(data_in_order_are_read_in_order) {
     weft_error e = {0};
@@ -959,6 +1007,7 @@ SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(ranks_with_averages_step_alone_and_learn_of_each_others_errors),
                   T(an_error_of_one_rank_before_the_first_step_ends_all),
                   T(data_in_order_are_read_in_order),
+                  T(a_sampler_gives_the_order_of_each_epoch),
                   T(validations_come_when_they_are_due),
                   T(metrics_are_taken_after_every_so_many_iterations),
                   T(a_world_trains_to_the_bits_of_one_rank)})

@@ -1,5 +1,5 @@
 /** @file
- * hooks.h - hooks that Weft brings: progress, logs and pictures, early stop, the best weights.
+ * hooks.h - hooks that Weft brings: progress, logs and pictures, early stop, the best weights, a plateau.
  *
  * Logs show means over an interval: of the metrics of all ranks, weighted by the samples of each iteration.
  * With them go "lr" (with several optimizers "lr/NAME": the rate of the last update), "samples_per_second" in
@@ -16,6 +16,7 @@
 #ifndef WEFT_HOOKS_H
 #define WEFT_HOOKS_H
 
+#include "weft/plateau.h"
 #include "weft/trainer.h"
 
 #include <stdio.h>
@@ -98,6 +99,12 @@ typedef struct weft_best {
  * parameters where optimizers keep some. With it, it has parameters, and their averages beside them. Saving
  * is collective. */
 WEFT_API weft_hook weft_hook_best(const weft_best *options);
+
+/** Lowers the base learning rate of an optimizer (its name as in weft_optimizer; NULL: of all) when a metric
+ * no longer improves: weft_plateau_step() after each validation, as ReduceLROnPlateau. `*rules` is copied,
+ * with what it holds of evaluations so far; NULL: PyTorch's defaults. Evaluations are counted in the hook: a
+ * training that goes on from a file counts anew. */
+WEFT_API weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const weft_plateau *rules);
 /** @} */
 
 #ifdef __cplusplus

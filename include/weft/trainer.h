@@ -112,7 +112,13 @@ typedef struct weft_trainer_options {
     /** What the flow runs on, in a new random order each epoch. An input "draws" that nothing feeds gets
      * random numbers by sample (preprocess.h). */
     weft_dataset train;
-    bool in_order;          /**< training takes its samples in their order */
+    bool in_order; /**< training takes its samples in their order */
+    /** The order of training's samples, in place of a random one: fills order[0] to order[n - 1] with numbers
+     * of samples, any of them, also twice, the same on all ranks. As weft_loader_options.sampler; NULL:
+     * none. */
+    void (*sampler)(void *context, int64_t epoch, int64_t *order, int64_t n);
+    void *sampler_context;  /**< the first argument of sampler */
+    int64_t sampler_count;  /**< samples of an epoch of the sampler's; 0: as many as the data have */
     weft_dataset val;       /**< what validations run on; without it there are none */
     weft_dataset test;      /**< what weft_trainer_test() runs on */
     const char *val_graph;  /**< NULL: "val" */

@@ -43,6 +43,7 @@ static const struct {
     weft_status (*open)(void *self, const weft_trainer *t, weft_error *error);
 } openers[] = {{early_stop_at, early_stop_open},
                {best_at, best_open},
+               {plateau_at, plateau_open},
                {curves_at, curves_open},
                {samples_at, samples_open}};
 

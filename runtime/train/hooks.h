@@ -21,6 +21,8 @@ weft_status early_stop_at(void *self, weft_trainer *t, weft_point point, weft_er
 weft_status early_stop_open(void *self, const weft_trainer *t, weft_error *error);
 weft_status best_at(void *self, weft_trainer *t, weft_point point, weft_error *error);
 weft_status best_open(void *self, const weft_trainer *t, weft_error *error);
+weft_status plateau_at(void *self, weft_trainer *t, weft_point point, weft_error *error);
+weft_status plateau_open(void *self, const weft_trainer *t, weft_error *error);
 weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error *error);
 weft_status curves_open(void *self, const weft_trainer *t, weft_error *error);
 weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error *error);

@@ -113,14 +113,21 @@ static int flow_draws(const weft_trainer *t) {
 static weft_status open_data(weft_trainer *t, weft_error *error) {
     const weft_trainer_options *o = &t->options;
     weft_loader_options how = {.batch = flow_rows(t->plan),
-                               .shuffle = !o->in_order,
+                               .shuffle = !o->in_order && !o->sampler,
                                .drop_last = true,
                                .seed = o->seed,
                                .rank = t->progress.rank,
                                .num_replicas = t->progress.world,
+                               .sampler = o->sampler,
+                               .sampler_context = o->sampler_context,
+                               .sampler_count = o->sampler_count,
                                .draws = flow_draws(t),
                                .all = true};
-    int64_t samples = dataset_samples(&o->train);
+    int64_t samples = o->sampler_count > 0 ? o->sampler_count : dataset_samples(&o->train);
+    if (o->in_order && o->sampler)
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: a sampler gives the order: leave in_order out");
+    if (!o->train.n && (o->sampler || o->sampler_count))
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: a sampler needs data to train on");
     if (o->train.n && samples < how.batch)
         return kit_fail(error, WEFT_ARGUMENT,
                         "trainer: %lld samples are fewer than a batch of %lld: use a smaller batch",

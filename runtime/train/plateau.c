@@ -1,0 +1,46 @@
+/* plateau.c - lowers learning rates when a metric of the validation no longer improves: weft_plateau_step()
+ * after each validation. */
+#include "runtime/train/watch.h"
+#include "weft/plateau.h"
+
+typedef struct plateau {
+    watch watch;
+    weft_plateau rules;
+    char *optimizer; /* NULL: all */
+} plateau;
+
+weft_status plateau_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    plateau *p = self;
+    double value;
+    bool is_better;
+    if (point != WEFT_AFTER_VAL) return WEFT_OK;
+    weft_status status = watch_look(&p->watch, t, &value, &is_better, error);
+    return status ? status : weft_plateau_step(&p->rules, t->store, p->optimizer, value, error);
+}
+
+/* A step of rules without a state lowers nothing: its metric is the best so far. */
+weft_status plateau_open(void *self, const weft_trainer *t, weft_error *error) {
+    const plateau *p = self;
+    weft_plateau first = p->rules;
+    first.has_best = false, first.bad = 0;
+    weft_status status = watch_open(&p->watch, "plateau", t, error);
+    return status ? status : weft_plateau_step(&first, t->store, p->optimizer, 0, error);
+}
+
+static void plateau_free(void *self) {
+    plateau *p = self;
+    hook_free_copy(p->watch.name);
+    hook_free_copy(p->optimizer);
+    weft_memory_free(NULL, p, sizeof *p);
+}
+
+weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const weft_plateau *rules) {
+    if (!metric) return hook_refused("plateau: a metric is needed");
+    plateau *p = kit_new(NULL, sizeof *p);
+    if (!p) return hook_refused(NULL);
+    if (rules) p->rules = *rules;
+    if (hook_copy(&p->watch.name, metric) && hook_copy(&p->optimizer, optimizer))
+        return (weft_hook){"plateau", plateau_at, plateau_free, NULL, p};
+    plateau_free(p);
+    return hook_refused(NULL);
+}
