@@ -33,7 +33,14 @@ static weft_status counts(void *self, weft_trainer *t, weft_point point, weft_er
     return WEFT_OK;
 }
 
+/* A sampler of every second sample. */
+static void every_second(void *context, int64_t epoch, int64_t *order, int64_t n) {
+    (void)context, (void)epoch;
+    for (int64_t i = 0; i < n; i++) order[i] = 2 * i;
+}
+
 static int points;
+static int64_t updates;
 static const weft_env quiet; /* the usual memory and files, no log */
 
 /* The names that lines use. */
@@ -49,7 +56,7 @@ static const weft_env quiet; /* the usual memory and files, no log */
         static weft_evaluator evaluators[1];                                                                 \
         (void)m, (void)t, (void)loss, (void)image, (void)error, (void)metrics, (void)hooks,                  \
             (void)evaluators, (void)twice;                                                                   \
-        (void)counts, (void)points, (void)quiet;                                                             \
+        (void)counts, (void)points, (void)quiet, (void)every_second, (void)updates;                          \
         __VA_ARGS__;                                                                                         \
         p->how = how;                                                                                        \
     }

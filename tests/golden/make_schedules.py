@@ -6,6 +6,7 @@ at each step, as factors; and the rates of ReduceLROnPlateau.
 
 A row is a schedule in Weft's text, and the same one in PyTorch. `o` is an SGD with momentum or an Adam of the base numbers.
 """
+import math
 from pathlib import Path
 
 import torch
@@ -48,6 +49,14 @@ lr | exponential:0-8,from=0.001 | LambdaLR(o, lambda t: 0.001 ** (1 - min(t, 8) 
 lr | linear,length=4,from=0.1 step,period=5,gamma=0.5 constant:30-,from=0.25 | LambdaLR(o, lambda t: min(1, 0.1 + 0.9 * t / 4) * 0.5 ** (t // 5) * (0.25 if t >= 30 else 1))
 lr | cosine:10-30,warmup=5,to=0.1 | LambdaLR(o, lambda t: 1 if t < 10 else (t - 9) / 5 if t < 15 else 0.1 + 0.45 * (1 + math.cos(math.pi * min(t - 15, 15) / 15)))
 lr | multi_step,by_epoch,milestones=2+5 | MultiStepLR(o, [2, 5])
+lr | constant:0-5,from=0.1 step,period=8 | LambdaLR(o, lambda t: (0.1 if t < 5 else 1) * 0.1 ** (t // 8))
+lr | linear:0-5,from=0.01 step,period=8 | LambdaLR(o, lambda t: (1 - (1 - min(t, 5) / 5) * (1 - 0.01)) * 0.1 ** (t // 8))
+lr | exponential:0-5,from=0.01 step,period=8 | LambdaLR(o, lambda t: 0.01 ** (1 - min(t, 5) / 5) * 0.1 ** (t // 8))
+lr | polynomial:0-12,power=0.7,to=0.1 | LambdaLR(o, lambda t: (1 - 0.1) * (1 - min(t, 12) / 12) ** 0.7 + 0.1)
+lr | cosine:9-12,to=0.1 | LambdaLR(o, lambda t: annealing_cos(1, 0.1, max(0, min(t, 12) - 9) / 3))
+lr | cosine:0-5,to=0.1 cosine:5-15,replaces,from=0.73,to=0.1 cosine:15-30,replaces,from=0.37,to=0.1 | LambdaLR(o, lambda t: cosine_restart(min(t, 29), [5, 10, 15], [1, 0.7, 0.3], 0.1))[:30]
+lr | cosine:0-16,from=1,to=10 cosine:16-40,replaces,from=10,to=0.0001 | LambdaLR(o, lambda t: annealing_cos(1, 10, t / 16) if t < 16 else annealing_cos(10, 1e-4, (t - 16) / 24))
+lr | linear:0-12,from=1,to=0.01 | LambdaLR(o, lambda t: 1 + (0.01 - 1) * min(t, 12) / 12)
 weight_decay | cosine:0-40,of=weight_decay,to=10 | LambdaLR(o, lambda t: 10 - 9 * 0.5 * (1 + math.cos(math.pi * t / 40)))
 """
 PLATEAUS = """
@@ -59,6 +68,19 @@ PLATEAUS = """
 {.max = true, .absolute = true, .threshold = 0.05, .patience = -1, .eps = 0.02} | mode="max", threshold_mode="abs", threshold=0.05, patience=0, eps=0.02
 {.threshold = 0.2, .patience = 3, .factor = 0.9} | threshold=0.2, patience=3, factor=0.9
 """
+
+
+def annealing_cos(start, end, factor, weight=1):
+    """MMCV's, as the curves of LambdaLR above are of its policies."""
+    return end + 0.5 * weight * (start - end) * (math.cos(math.pi * factor) + 1)
+
+
+def cosine_restart(t, periods, weights, to):
+    """MMCV's policy CosineRestart."""
+    i = 0
+    while t >= sum(periods[:i + 1]):
+        i += 1
+    return annealing_cos(1, to, (t - sum(periods[:i])) / periods[i], weights[i])
 
 
 def metric(i):
@@ -77,10 +99,9 @@ def number(o, of):
 
 
 def curve(of, code):
-    import math
     o = optimizer(of)
     code, _, most = code.partition("[:") if code.endswith("]") and "[:" in code else (code, "", "")
-    s = eval(code, {**globals(), "o": o, "math": math})
+    s = eval(code, {**globals(), "o": o})
     factors = []
     for _ in range(int(most[:-1]) if most else STEPS):
         factors.append(number(o, of))
