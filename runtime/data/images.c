@@ -26,15 +26,9 @@ typedef struct name_list {
 
 static bool names_add(const weft_env *env, name_list *l, const char *name) {
     size_t bytes = strlen(name) + 1;
-    if (bytes > l->room - l->used) {
-        size_t room = l->room ? 2 * l->room : PATH_BYTES; /* a name is part of a path */
-        char *text = weft_memory_new(env, room);
-        if (!text) return false;
-        if (l->used) memcpy(text, l->text, l->used);
-        weft_memory_free(env, l->text, l->room);
-        l->text = text;
-        l->room = room;
-    }
+    char *text = kit_grow(env, l->text, &l->room, l->used + bytes, 1);
+    if (!text) return false;
+    l->text = text;
     memcpy(l->text + l->used, name, bytes);
     l->used += bytes;
     l->n++;

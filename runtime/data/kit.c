@@ -53,6 +53,19 @@ void kit_free_array(const weft_env *env, void *array, size_t count, size_t width
     weft_memory_free(env, array, count * width);
 }
 
+void *kit_grow(const weft_env *env, void *array, size_t *room, size_t least, size_t width) {
+    size_t more = *room ? *room : 16;
+    if (array && least <= *room) return array;
+    while (more < least && kit_mul(&more, more, 2)) {
+    }
+    void *to = more < least ? NULL : kit_new_array(env, more, width);
+    if (!to) return NULL;
+    if (*room) memcpy(to, array, *room * width);
+    kit_free_array(env, array, *room, width);
+    *room = more;
+    return to;
+}
+
 bool kit_mul(size_t *into, size_t a, size_t b) {
     return !__builtin_mul_overflow(a, b, into);
 }

@@ -24,7 +24,10 @@ kit_shown kit_show(const char *bytes, size_t length);
 void *kit_new(const weft_env *env, size_t bytes);                     /* zeroed; NULL: out of memory */
 void *kit_new_array(const weft_env *env, size_t count, size_t width); /* NULL on overflow too */
 void kit_free_array(const weft_env *env, void *array, size_t count, size_t width);
-bool kit_mul(size_t *into, size_t a, size_t b);                       /* false on overflow */
+/* An array of *room elements as one of at least `least`, what is new zeroed: *room doubles. NULL: out of
+ * memory, and all is as it was. `array` may be NULL with *room 0. */
+void *kit_grow(const weft_env *env, void *array, size_t *room, size_t least, size_t width);
+bool kit_mul(size_t *into, size_t a, size_t b); /* false on overflow */
 
 /* ---- tensors ---- */
 

@@ -11,26 +11,19 @@
 
 /* ---- SVG ---- */
 
-static bool svg_room(canvas *c, size_t more) {
-    if (c->n + more <= c->room) return true;
-    size_t room = 2 * c->room + more + 4096;
-    char *next = weft_memory_new(c->env, room);
-    if (!next) return c->is_out = true, false;
-    if (c->n) memcpy(next, c->svg, c->n);
-    weft_memory_free(c->env, c->svg, c->room);
-    c->svg = next;
-    c->room = room;
-    return true;
-}
+enum { LONGEST = 600 /* bytes of a call */ };
 
 static void print(canvas *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void print(canvas *c, const char *format, ...) {
     va_list args;
-    if (c->is_out || !svg_room(c, 600)) return;
+    char *svg = c->is_out ? NULL : kit_grow(c->env, c->svg, &c->room, c->n + LONGEST, 1);
+    c->is_out = !svg;
+    if (!svg) return;
+    c->svg = svg;
     va_start(args, format);
-    int n = vsnprintf(c->svg + c->n, 600, format, args);
+    int n = vsnprintf(svg + c->n, LONGEST, format, args);
     va_end(args);
-    c->n += n < 0 ? 0 : n < 600 ? (size_t)n : 599;
+    c->n += n < 0 ? 0 : n < LONGEST ? (size_t)n : LONGEST - 1;
 }
 
 static void print_escaped(canvas *c, const char *text) {

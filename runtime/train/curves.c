@@ -16,7 +16,8 @@ static const char *const phases[PHASES] = {"train", "val"};
 
 /* Steps and values. */
 typedef struct series {
-    int n, room;
+    int n;
+    size_t room;
     point *points;
 } series;
 
@@ -42,15 +43,9 @@ typedef struct curves {
 /* A number that is none, or for which there is no memory, is left out. */
 static void add_point(series *s, double step, double value) {
     if (!isfinite(value)) return;
-    if (s->n == s->room) {
-        int room = s->room ? 2 * s->room : 64;
-        point *more = kit_new_array(NULL, (size_t)room, sizeof *more);
-        if (!more) return;
-        if (s->n) memcpy(more, s->points, (size_t)s->n * sizeof *more);
-        kit_free_array(NULL, s->points, (size_t)s->room, sizeof *more);
-        s->points = more;
-        s->room = room;
-    }
+    point *points = kit_grow(NULL, s->points, &s->room, (size_t)s->n + 1, sizeof *points);
+    if (!points) return;
+    s->points = points;
     s->points[s->n++] = (point){step, value};
 }
 
@@ -232,7 +227,7 @@ static void curves_free(void *self) {
     curves *c = self;
     for (int i = 0; i < c->n; i++)
         for (int k = 0; k < PHASES; k++)
-            kit_free_array(NULL, c->panels[i].of[k].points, (size_t)c->panels[i].of[k].room, sizeof(point));
+            kit_free_array(NULL, c->panels[i].of[k].points, c->panels[i].of[k].room, sizeof(point));
     interval_free(&c->interval, &c->values);
     hook_free_copy(c->path);
     weft_memory_free(NULL, c, sizeof *c);

@@ -73,7 +73,7 @@ void measures_close(measures *m) {
     for (int i = 0; m->tallies && i < m->n; i++) tally_close(&m->tallies[i]);
     kit_free_array(m->env, m->tallies, room, sizeof *m->tallies);
     for (int i = 0; i < 2; i++) kit_free_array(m->env, m->reads[i], room, sizeof *m->reads[i]);
-    kit_free_array(m->env, m->given, (size_t)m->room, sizeof *m->given);
+    kit_free_array(m->env, m->given, m->room, sizeof *m->given);
     *m = (measures){.env = m->env};
 }
 
@@ -153,14 +153,11 @@ weft_status measures_batch(measures *m, int which, const batches *b, weft_error 
 
 /* Room for the graph's own metrics and all that is reported. */
 static weft_status append(measures *m, weft_metrics *out, weft_error *error) {
-    int room = out->n, n = out->n;
-    for (int i = 0; i < m->n; i++) room += m->tallies[i].n_reports;
-    if (room > m->room) {
-        kit_free_array(m->env, m->given, (size_t)m->room, sizeof *m->given);
-        m->given = kit_new_array(m->env, (size_t)room, sizeof *m->given);
-        m->room = m->given ? room : 0;
-    }
-    if (room && !m->given) return kit_no_memory(error, "trainer");
+    int all = out->n, n = out->n;
+    for (int i = 0; i < m->n; i++) all += m->tallies[i].n_reports;
+    weft_metric *given = kit_grow(m->env, m->given, &m->room, (size_t)all, sizeof *given);
+    if (!given) return kit_no_memory(error, "trainer");
+    m->given = given;
     for (int i = 0; i < n; i++) m->given[i] = out->list[i];
     for (int i = 0; i < m->n; i++)
         for (int k = 0; k < m->tallies[i].n_reports; k++) {

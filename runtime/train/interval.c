@@ -4,20 +4,6 @@
 
 #include <string.h>
 
-/* Room for one more element of `width` bytes; false: there is no memory. */
-static bool lengthen(void *list, int n, int *room, size_t width) {
-    void **array = list;
-    if (n < *room) return true;
-    int next = *room ? 2 * *room : 16;
-    void *more = kit_new_array(NULL, (size_t)next, width);
-    if (!more) return false;
-    if (n) memcpy(more, *array, (size_t)n * width);
-    kit_free_array(NULL, *array, (size_t)*room, width);
-    *array = more;
-    *room = next;
-    return true;
-}
-
 /* Names of the line's own numbers: a metric that has one becomes metric/NAME. */
 static bool is_reserved(const char *name) {
     static const char *const own[] = {"step",      "epoch",      "samples", "seconds", "samples_per_second",
@@ -36,7 +22,9 @@ static interval_sum *sum_of(interval *i, const char *name, int guess) {
     int at = guess < i->n && strcmp(i->sums[guess].name, name) == 0 ? guess : 0;
     while (at < i->n && strcmp(i->sums[at].name, name)) at++;
     if (at < i->n) return &i->sums[at];
-    if (!lengthen(&i->sums, i->n, &i->room, sizeof *i->sums)) return NULL;
+    interval_sum *sums = kit_grow(NULL, i->sums, &i->room, (size_t)i->n + 1, sizeof *sums);
+    if (!sums) return NULL;
+    i->sums = sums;
     i->sums[i->n] = (interval_sum){.sum = 0};
     snprintf(i->sums[i->n].name, LOG_NAME, "%s", name);
     return &i->sums[i->n++];
@@ -69,10 +57,10 @@ void interval_restart(interval *i, const weft_trainer *t) {
 }
 
 static void add_value(log_values *into, const char *name, double value) {
-    if (!lengthen(&into->list, into->n, &into->room, sizeof *into->list)) {
-        into->is_short = true;
-        return;
-    }
+    log_value *list = kit_grow(NULL, into->list, &into->room, (size_t)into->n + 1, sizeof *list);
+    into->is_short = into->is_short || !list;
+    if (!list) return;
+    into->list = list;
     snprintf(into->list[into->n].name, LOG_NAME, "%s", name);
     into->list[into->n++].value = value;
 }
@@ -129,8 +117,8 @@ bool interval_line(interval *i, const weft_trainer *t, weft_point point, const c
 }
 
 void interval_free(interval *i, log_values *values) {
-    kit_free_array(NULL, i->sums, (size_t)i->room, sizeof *i->sums);
-    kit_free_array(NULL, values->list, (size_t)values->room, sizeof *values->list);
+    kit_free_array(NULL, i->sums, i->room, sizeof *i->sums);
+    kit_free_array(NULL, values->list, values->room, sizeof *values->list);
 }
 
 weft_status log_values_check(const log_values *v, weft_error *error) {

@@ -20,8 +20,9 @@ typedef struct interval {
     int64_t samples;
     double seconds; /* of training, without validations */
     double data_seconds;
-    int n, room;
+    int n;
     bool is_short; /* there was no memory for a metric */
+    size_t room;
     interval_sum *sums;
 } interval;
 
@@ -32,8 +33,9 @@ typedef struct log_value {
 
 /* The numbers of a line. */
 typedef struct log_values {
-    int n, room;
+    int n;
     bool is_short;
+    size_t room;
     log_value *list;
 } log_values;
 

@@ -13,35 +13,22 @@ double weft_metrics_get(const weft_metrics *metrics, const char *name) {
 }
 
 void metrics_close(metrics *m) {
-    size_t room = (size_t)m->room;
-    for (int i = 0; i < m->n; i++) weft_memory_free(m->env, m->names[i], strlen(m->names[i]) + 1);
-    kit_free_array(m->env, m->names, room, sizeof *m->names);
-    kit_free_array(m->env, m->given, room, sizeof *m->given);
-    kit_free_array(m->env, m->sum, room, sizeof *m->sum);
-    kit_free_array(m->env, m->weight, room, sizeof *m->weight);
+    for (int i = 0; i < m->n; i++) weft_memory_free(m->env, m->list[i].name, strlen(m->list[i].name) + 1);
+    kit_free_array(m->env, m->list, m->room, sizeof *m->list);
+    kit_free_array(m->env, m->given, m->room_given, sizeof *m->given);
     *m = (metrics){.env = m->env};
 }
 
-/* Room for so many more. Where one array fails, those before it are longer than `room` says; so they are all
- * made first. */
+/* Room for so many more, and never none. */
 static bool grow(metrics *m, int more) {
-    metrics next = {.env = m->env, .room = m->n + more + 1, .n = m->n};
-    size_t room = (size_t)next.room, n = (size_t)m->n;
-    next.names = kit_new_array(m->env, room, sizeof *next.names);
-    next.given = kit_new_array(m->env, room, sizeof *next.given);
-    next.sum = kit_new_array(m->env, room, sizeof *next.sum);
-    next.weight = kit_new_array(m->env, room, sizeof *next.weight);
-    bool is_good = next.names && next.given && next.sum && next.weight;
-    if (is_good && n) {
-        memcpy(next.names, m->names, n * sizeof *next.names);
-        memcpy(next.sum, m->sum, n * sizeof *next.sum);
-        memcpy(next.weight, m->weight, n * sizeof *next.weight);
-    }
-    metrics *old = is_good ? m : &next; /* names stay: they belong to one of the two */
-    old->n = 0;
-    metrics_close(old);
-    if (is_good) *m = next;
-    return is_good;
+    size_t least = (size_t)(m->n + more) + 1;
+    metric_sum *list = kit_grow(m->env, m->list, &m->room, least, sizeof *list);
+    if (!list) return false;
+    m->list = list;
+    weft_metric *given = kit_grow(m->env, m->given, &m->room_given, least, sizeof *given);
+    if (!given) return false;
+    m->given = given;
+    return true;
 }
 
 /* "loss" or, joined, "d_step/loss". */
@@ -57,8 +44,9 @@ weft_status metrics_add(metrics *m, bound *r, weft_error *error) {
     if (!grow(m, r->n_out)) return kit_no_memory(error, "trainer");
     for (int i = 0; i < r->n_out; i++) {
         bool is_taken = false;
-        for (int k = 0; k < r->first; k++) is_taken = is_taken || strcmp(m->names[k], r->out[i].name) == 0;
-        if (!(m->names[m->n] = named(m->env, r->graph, r->out[i].name, is_taken)))
+        for (int k = 0; k < r->first; k++)
+            is_taken = is_taken || strcmp(m->list[k].name, r->out[i].name) == 0;
+        if (!(m->list[m->n].name = named(m->env, r->graph, r->out[i].name, is_taken)))
             return kit_no_memory(error, "trainer");
         m->n++;
     }
@@ -66,13 +54,13 @@ weft_status metrics_add(metrics *m, bound *r, weft_error *error) {
 }
 
 void metrics_clear(metrics *m) {
-    for (int i = 0; i < m->n; i++) m->sum[i] = m->weight[i] = 0;
+    for (int i = 0; i < m->n; i++) m->list[i].sum = m->list[i].weight = 0;
 }
 
 void metrics_note(metrics *m, const bound *r, double weight) {
     for (int i = 0; i < r->n_out; i++) {
-        m->sum[r->first + i] += weight * bound_number(r, i);
-        m->weight[r->first + i] += weight;
+        m->list[r->first + i].sum += weight * bound_number(r, i);
+        m->list[r->first + i].weight += weight;
     }
 }
 
@@ -102,15 +90,11 @@ static weft_status over_ranks(metrics *m, weft_comm *comm, double *extra, size_t
     size_t n = (size_t)m->n, all = 2 * n + n_extra;
     double *numbers = kit_new_array(m->env, all + 1, sizeof *numbers);
     if (!numbers) return kit_no_memory(error, "trainer");
-    copy(numbers, m->sum, n);
-    copy(numbers + n, m->weight, n);
+    for (size_t i = 0; i < n; i++) numbers[i] = m->list[i].sum, numbers[n + i] = m->list[i].weight;
     copy(numbers + 2 * n, extra, n_extra);
     weft_status status = ranks_sum(m->env, comm, all, numbers, error);
-    if (!status) {
-        copy(m->sum, numbers, n);
-        copy(m->weight, numbers + n, n);
-        copy(extra, numbers + 2 * n, n_extra);
-    }
+    for (size_t i = 0; !status && i < n; i++) m->list[i].sum = numbers[i], m->list[i].weight = numbers[n + i];
+    if (!status) copy(extra, numbers + 2 * n, n_extra);
     kit_free_array(m->env, numbers, all + 1, sizeof *numbers);
     return status;
 }
@@ -119,7 +103,7 @@ weft_status metrics_means(metrics *m, weft_comm *comm, double *extra, size_t n_e
                           weft_error *error) {
     weft_status status = comm && comm->world > 1 ? over_ranks(m, comm, extra, n_extra, error) : WEFT_OK;
     *out = (weft_metrics){.list = m->given};
-    for (int i = 0; !status && i < m->n; i++)
-        if (m->weight[i] > 0) m->given[out->n++] = (weft_metric){m->names[i], m->sum[i] / m->weight[i]};
+    for (const metric_sum *s = m->list; !status && s < m->list + m->n; s++)
+        if (s->weight > 0) m->given[out->n++] = (weft_metric){s->name, s->sum / s->weight};
     return status;
 }

@@ -96,18 +96,12 @@ double weft_tally_sum(const weft_tally *t, int64_t index) {
 
 void weft_tally_report(weft_tally *t, const char *part, double value) {
     if (!t) return;
-    int room = t->room ? 2 * t->room : 8;
-    if (t->n_reports == t->room) {
-        report *more = kit_new_array(t->env, (size_t)room, sizeof *more);
-        if (!more) {
-            kit_no_memory(&t->error, "report");
-            return;
-        }
-        if (t->n_reports) memcpy(more, t->reports, (size_t)t->n_reports * sizeof *more);
-        kit_free_array(t->env, t->reports, (size_t)t->room, sizeof *more);
-        t->reports = more;
-        t->room = room;
+    report *reports = kit_grow(t->env, t->reports, &t->room, (size_t)t->n_reports + 1, sizeof *reports);
+    if (!reports) {
+        kit_no_memory(&t->error, "report");
+        return;
     }
+    t->reports = reports;
     report *r = &t->reports[t->n_reports++];
     snprintf(r->name, sizeof r->name, "%.79s%s%.79s", t->name, part ? "/" : "", part ? part : "");
     r->value = value;
@@ -131,7 +125,7 @@ weft_status tally_open(weft_tally *t, const char *name, int64_t counts, int64_t 
 void tally_close(weft_tally *t) {
     kit_free_array(t->env, t->counts, t->room_counts, sizeof *t->counts);
     kit_free_array(t->env, t->sums, t->room_sums, sizeof *t->sums);
-    kit_free_array(t->env, t->reports, (size_t)t->room, sizeof *t->reports);
+    kit_free_array(t->env, t->reports, t->room, sizeof *t->reports);
     *t = (weft_tally){.env = t->env};
 }
 

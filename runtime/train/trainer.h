@@ -83,12 +83,16 @@ weft_status batches_all_used(const batches *b, int n, const bound *graphs, weft_
 /* ---- metrics.c ---- */
 
 /* Sums of numbers by name; then their means. */
+typedef struct metric_sum {
+    char *name;
+    double sum, weight;
+} metric_sum;
 typedef struct metrics {
     const weft_env *env;
-    int n, room;
-    char **names;         /* [n] */
-    double *sum, *weight; /* [n] */
-    weft_metric *given;   /* those with a weight */
+    int n;
+    size_t room, room_given;
+    metric_sum *list;   /* [n] */
+    weft_metric *given; /* means of those with a weight */
 } metrics;
 
 void metrics_close(metrics *m);
@@ -128,7 +132,8 @@ struct weft_tally {
     double *counts; /* [n_counts]: whole numbers */
     exact *sums;    /* [n_sums] */
     size_t room_counts, room_sums;
-    int n_reports, room;
+    int n_reports;
+    size_t room;
     report *reports;  /* [n_reports] */
     weft_error error; /* what a call could not do */
 };
@@ -155,7 +160,7 @@ typedef struct measures {
     const weft_evaluator *list; /* [n]: the trainer's */
     weft_tally *tallies;        /* [n] */
     measure_reads *reads[2];    /* [n], for whole batches and for the rest */
-    int room;
+    size_t room;
     weft_metric *given; /* [room]: the graph's metrics, and what was reported */
 } measures;
 

@@ -40,8 +40,8 @@ weft_status watch_open(const watch *w, const char *hook, const weft_trainer *t, 
         return kit_fail(error, WEFT_ORDER, "hook %s: without options.val no validation gives '%.80s'", hook,
                         w->name);
     for (int i = 0; i < t->val.metrics.n; i++) {
-        add_name(&given, t->val.metrics.names[i], "");
-        is_there = is_there || strcmp(t->val.metrics.names[i], w->name) == 0;
+        add_name(&given, t->val.metrics.list[i].name, "");
+        is_there = is_there || strcmp(t->val.metrics.list[i].name, w->name) == 0;
     }
     for (int i = 0; i < t->options.n_evaluators; i++)
         is_there = reports(&t->options.evaluators[i], w->name, &given) || is_there;
