@@ -56,15 +56,15 @@ static void put_check(bytes *b, uint32_t crc) {
 }
 
 /* length (8 bytes), its check, the event, its check. The event ends with `n` bytes of `tail`. */
-static void write_record(event_file *e, int64_t step, const bytes *event, const void *tail, size_t n) {
+static void write_record(log_file *l, int64_t step, const bytes *event, const void *tail, size_t n) {
     bytes head = {.n = 0}, end = {.n = 0};
     put_number(&head, event->n + n, 8);
     put_check(&head, crc_add(0xffffffff, head.data, 8));
     put_bytes(&head, event->data, event->n);
     put_check(&end, crc_add(crc_add(0xffffffff, event->data, event->n), tail, n));
-    log_file_write(&e->file, step, head.data, head.n);
-    if (n) log_file_write(&e->file, step, tail, n);
-    log_file_write(&e->file, step, end.data, end.n);
+    log_file_write(l, step, head.data, head.n);
+    if (n) log_file_write(l, step, tail, n);
+    log_file_write(l, step, end.data, end.n);
 }
 
 /* Event: 1 wall_time double, 2 step int64, 3 file_version text, 5 summary. */
@@ -81,8 +81,7 @@ static void begin_event(bytes *b, int64_t step) {
 }
 
 /* Values `first` and on, at most MOST. Summary.Value: 1 tag text, 2 simple_value float. */
-static void write_scalars(event_file *e, int64_t step, const char *phase, const log_values *values,
-                          int first) {
+static void write_scalars(log_file *l, int64_t step, const char *phase, const log_values *values, int first) {
     bytes event = {.n = 0}, summary = {.n = 0};
     for (int i = first; i < values->n && i < first + MOST; i++) {
         bytes value = {.n = 0};
@@ -97,12 +96,12 @@ static void write_scalars(event_file *e, int64_t step, const char *phase, const 
     }
     begin_event(&event, step);
     put_field(&event, 5, summary.data, summary.n);
-    write_record(e, step, &event, NULL, 0);
+    write_record(l, step, &event, NULL, 0);
 }
 
-void event_file_scalars(event_file *e, int64_t step, const char *phase, const log_values *values) {
+void event_file_scalars(log_file *l, int64_t step, const char *phase, const log_values *values) {
     int first = 0;
-    do write_scalars(e, step, phase, values, first);
+    do write_scalars(l, step, phase, values, first);
     while ((first += MOST) < values->n);
 }
 
@@ -117,7 +116,7 @@ static void wrap(bytes *b, int number, size_t after) {
 
 /* Image: 1 height, 2 width, 3 channels, 4 encoded bytes; Value: 1 tag, 4 image; Summary: 1 value. The bytes
  * come last in each. */
-void event_file_image(event_file *e, int64_t step, const char *name, const void *png, size_t n, int width,
+void event_file_image(log_file *l, int64_t step, const char *name, const void *png, size_t n, int width,
                       int height, int channels) {
     const int sizes[] = {height, width, channels};
     bytes image = {.n = 0}, value = {.n = 0}, event = {.n = 0};
@@ -132,42 +131,36 @@ void event_file_image(event_file *e, int64_t step, const char *name, const void 
     wrap(&value, 5, n);
     begin_event(&event, step);
     put_bytes(&event, value.data, value.n);
-    write_record(e, step, &event, png, n);
+    write_record(l, step, &event, png, n);
 }
 
 /* ---- the file ---- */
 
-bool event_file_new(event_file *e, const char *folder) {
-    *e = (event_file){.file.lost = -1};
-    if (!folder || !hook_copy(&e->folder, folder)) return false;
-    return true;
+bool event_file_new(log_file *l, const char *folder) {
+    *l = (log_file){.lost = -1};
+    return hook_copy(&l->folder, folder);
 }
 
-weft_status event_file_open(event_file *e, const weft_env *env, weft_error *error) {
+weft_status event_file_open(log_file *l, const weft_env *env, weft_error *error) {
     static const char version[] = "brain.Event:2";
     bytes event = {.n = 0};
     char path[4096];
     struct timespec now;
-    if (e->file.is_open) return WEFT_OK;
+    if (l->is_open) return WEFT_OK;
     clock_gettime(CLOCK_REALTIME, &now);
-    int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%09ld.weft", e->folder,
+    int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%09ld.weft", l->folder,
                      (long long)now.tv_sec, now.tv_nsec);
     if (n < 0 || (size_t)n >= sizeof path)
-        return weft_error_io(error, e->folder, "it cannot be written", ENAMETOOLONG);
-    if (mkdir(e->folder, 0777) && errno != EEXIST)
-        return weft_error_io(error, e->folder, "it cannot be made", errno);
-    log_file_free(&e->file); /* of a call that failed */
-    if (!log_file_new(&e->file, path)) return kit_no_memory(error, "tensorboard");
-    weft_status status = log_file_open(&e->file, env, error);
+        return weft_error_io(error, l->folder, "it cannot be written", ENAMETOOLONG);
+    if (mkdir(l->folder, 0777) && errno != EEXIST)
+        return weft_error_io(error, l->folder, "it cannot be made", errno);
+    hook_free_copy(l->path); /* of a call that failed */
+    l->path = NULL;
+    if (!hook_copy(&l->path, path)) return kit_no_memory(error, "tensorboard");
+    weft_status status = log_file_open(l, env, error);
     if (status) return status;
     begin_event(&event, 0);
     put_field(&event, 3, version, sizeof version - 1);
-    write_record(e, 0, &event, NULL, 0);
+    write_record(l, 0, &event, NULL, 0);
     return WEFT_OK;
-}
-
-void event_file_free(event_file *e) {
-    log_file_free(&e->file);
-    hook_free_copy(e->folder);
-    e->folder = NULL;
 }

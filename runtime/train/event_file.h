@@ -5,19 +5,13 @@
 
 #include "runtime/train/log.h"
 
-typedef struct event_file {
-    log_file file;
-    char *folder;
-} event_file;
-
-bool event_file_new(event_file *e, const char *folder); /* false: no memory */
+bool event_file_new(log_file *l, const char *folder); /* copies the path; false: no memory */
 /* Makes the folder and a file of a new name in it, at the first call. */
-weft_status event_file_open(event_file *e, const weft_env *env, weft_error *error);
+weft_status event_file_open(log_file *l, const weft_env *env, weft_error *error);
 /* "PHASE/NAME" at a step, a summary of all values. */
-void event_file_scalars(event_file *e, int64_t step, const char *phase, const log_values *values);
+void event_file_scalars(log_file *l, int64_t step, const char *phase, const log_values *values);
 /* A PNG file as "NAME" at a step. */
-void event_file_image(event_file *e, int64_t step, const char *name, const void *png, size_t bytes, int width,
+void event_file_image(log_file *l, int64_t step, const char *name, const void *png, size_t bytes, int width,
                       int height, int channels);
-void event_file_free(event_file *e);
 
 #endif

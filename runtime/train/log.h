@@ -61,8 +61,9 @@ weft_status log_values_check(const log_values *v, weft_error *error);
 /* A file that is written while the training runs. The first failure ends it, and is told by its check. */
 typedef struct log_file {
     const weft_env *env;
-    char *path;
-    void *file; /* NULL: not open yet, or lost */
+    char *path;   /* of an event file: made when it is opened */
+    char *folder; /* of an event file */
+    void *file;   /* NULL: not open yet, or lost */
     bool is_open;
     int64_t lost; /* the step at which writing failed; -1: none */
     const char *why;
@@ -78,5 +79,24 @@ void log_file_free(log_file *l);
 /* Writes a whole file at once. */
 weft_status file_write_whole(const char *path, const void *bytes, size_t n, const weft_env *env,
                              weft_error *error);
+
+/* ---- log_lines.c ---- */
+
+/* A hook that writes its lines into a file, in one of several forms. */
+typedef struct log_lines {
+    const struct log_form *form;
+    log_file file;
+    interval interval;
+    log_values values; /* of the line that is written */
+} log_lines;
+
+typedef struct log_form {
+    const char *name, *without; /* of the hook, and why there is none without a path */
+    bool is_events;             /* an event file in a folder, not a file of this path */
+    const char *head;           /* what a file begins with; NULL: nothing */
+    void (*write)(log_lines *l, const weft_progress *p, const char *phase);
+} log_form;
+
+weft_hook log_lines_hook(const log_form *form, const char *path, int64_t every);
 
 #endif

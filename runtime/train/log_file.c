@@ -49,6 +49,7 @@ void log_file_free(log_file *l) {
     const weft_io *io = weft_files(l->env);
     if (l->file) io->close(io->context, l->file);
     hook_free_copy(l->path);
+    hook_free_copy(l->folder);
     *l = (log_file){.lost = -1};
 }
 

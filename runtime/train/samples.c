@@ -10,7 +10,7 @@ typedef struct samples {
     weft_samples how; /* but for the texts */
     char *graph, *output, *path;
     prediction made_by;
-    event_file events;
+    log_file events;
     int64_t lost; /* the step at which a picture could not be written; -1: none */
     weft_error why;
 } samples;
@@ -92,13 +92,13 @@ weft_status samples_open(void *self, const weft_trainer *t, weft_error *error) {
 static weft_status samples_check(void *self, weft_error *error) {
     const samples *s = self;
     if (s->lost >= 0) return kit_fail(error, s->why.status, "%s", s->why.text);
-    return log_file_check(&s->events.file, error);
+    return log_file_check(&s->events, error);
 }
 
 static void samples_free(void *self) {
     samples *s = self;
     prediction_close(&s->made_by);
-    event_file_free(&s->events);
+    log_file_free(&s->events);
     hook_free_copy(s->graph);
     hook_free_copy(s->output);
     hook_free_copy(s->path);
@@ -113,7 +113,7 @@ weft_hook weft_hook_samples(const weft_samples *o) {
     samples *s = kit_new(NULL, sizeof *s);
     if (!s) return hook_refused(NULL);
     s->how = *o;
-    s->lost = s->events.file.lost = -1;
+    s->lost = s->events.lost = -1;
     if (!s->how.every) s->how.every = 500;
     if (!s->how.rows) s->how.rows = 8;
     if (!s->how.columns) s->how.columns = 8;

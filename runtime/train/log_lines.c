@@ -1,0 +1,51 @@
+/* log_lines.c - what logs of lines do, whatever their form: a file at the first call, a line when one is due,
+ * and all of it on the disk at the end. */
+#include "runtime/train/event_file.h"
+
+#include <string.h>
+
+static weft_status open_file(log_lines *l, const weft_trainer *t, weft_error *error) {
+    if (l->file.is_open) return WEFT_OK;
+    weft_status status = l->form->is_events ? event_file_open(&l->file, t->env, error)
+                                            : log_file_open(&l->file, t->env, error);
+    const char *head = l->form->head;
+    if (!status && head) log_file_write(&l->file, t->progress.iteration, head, strlen(head));
+    return status;
+}
+
+static weft_status lines_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    log_lines *l = self;
+    const char *phase;
+    const weft_progress *p = &t->progress;
+    if (p->rank) return WEFT_OK;
+    weft_status status = open_file(l, t, error);
+    if (status) return status;
+    if (interval_line(&l->interval, t, point, &phase, &l->values)) l->form->write(l, p, phase);
+    if (point == WEFT_AFTER_RUN || point == WEFT_AFTER_TEST) log_file_sync(&l->file, p->iteration);
+    return WEFT_OK;
+}
+
+static weft_status lines_check(void *self, weft_error *error) {
+    const log_lines *l = self;
+    weft_status status = log_file_check(&l->file, error);
+    return status ? status : log_values_check(&l->values, error);
+}
+
+static void lines_free(void *self) {
+    log_lines *l = self;
+    log_file_free(&l->file);
+    interval_free(&l->interval, &l->values);
+    weft_memory_free(NULL, l, sizeof *l);
+}
+
+weft_hook log_lines_hook(const log_form *form, const char *path, int64_t every) {
+    if (!path) return hook_refused(form->without);
+    log_lines *l = kit_new(NULL, sizeof *l);
+    if (!l) return hook_refused(NULL);
+    l->form = form;
+    l->interval.every = every;
+    if (form->is_events ? event_file_new(&l->file, path) : log_file_new(&l->file, path))
+        return (weft_hook){form->name, lines_at, lines_free, lines_check, l};
+    lines_free(l);
+    return hook_refused(NULL);
+}
