@@ -29,15 +29,16 @@ done < <(awk '$2 == "release" || $2 == "asan" { print $1, $3 }' tools/nightly.sh
     [[ $program != test_* || -e tools/scripts/nightly/$part.sh ]] || echo "$program"
 done)
 
-# part NAME SEEDS CHUNK COMMAND...: a part that is this command, in a shell of its own; what it says is left in $said.
+# part NAME SEEDS CHUNK COMMAND...: a part that is this command, in a shell of its own; what it says is left in $said. The command
+# `cases FUNCTION` is a part of cases.
 part() {
     said=$(
         set -euo pipefail
-        part=$1 seeds=$2 chunk=$3 minutes=1 seed='' is_fresh='' folder=$folder/$1 preset=release
+        part=$1 seeds=$2 chunk=$3 minutes=1 seed='' is_fresh='' folder=$folder/$1 preset=release program=played
         shift 3
         source tools/scripts/nightly/common.sh
         nightly_begin
-        nightly_suite "$@"
+        if [[ $1 == cases ]]; then while nightly_goes_on; do nightly_case "$2"; done; else nightly_suite "$@"; fi
         nightly_end
     )
 }
@@ -65,6 +66,7 @@ crash() {
     echo "cases: nine run, 0 skipped, 0 failed"
     bash -c 'kill -9 $$'
 }
+reads() { [[ -d $folder && $preset/$program == release/played && $next_seed == [12] && -z $python ]]; }
 seeds() {
     echo "$WEFT_TEST_SEED $WEFT_TEST_CASES" >>"$folder/seen"
     good
@@ -77,6 +79,7 @@ part beside 25 10 beside; says beside $? 1 ": 25 run, 0 skipped, 3 failed; next 
 part silent 25 10 silent; says silent $? 1 ": 0 run, 0 skipped, 0 failed; next seed 1; stopped"
 part lazy 25 10 lazy;     says lazy $? 1 "9 of 10 cases"
 part crash 25 10 crash;   says crash $? 1 ": 25 run, 0 skipped, 3 failed; next seed 26"
+part reads 2 1 cases reads; says reads $? 0 ": 2 run, 0 skipped, 0 failed; next seed 3"
 part seeds 15 10 seeds;   says seeds $? 0 "next seed 16"
 part seeds 25 10 seeds;   says seeds $? 0 ": 25 run, 0 skipped, 0 failed; next seed 26"
 [[ $(paste -sd, "$folder/seeds/seen") == "1 10,11 5,16 10" ]] || fail "seeds: $(cat "$folder/seeds/seen")"

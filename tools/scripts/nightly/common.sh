@@ -57,9 +57,10 @@ nightly_count() { # next seed, run, skipped, failed
     mv "$folder/state.new" "$folder/state"
 }
 
-# A function in a shell of its own, where the first command that fails ends it: in a condition bash forgets `set -e`.
+# A function in a shell of its own, where the first command that fails ends it: in a condition bash forgets `set -e`. Of
+# variables it has these alone, and what is exported.
 nightly_do() { # log, function
-    folder=$folder bash -euo pipefail -c "$(declare -f); $2" >"$1" 2>&1 || { tail -20 "$1"; return 1; }
+    folder=$folder preset=$preset program=$program next_seed=$next_seed python=${python-} bash -euo pipefail -c "$(declare -f); $2" >"$1" 2>&1 || { tail -20 "$1"; return 1; }
 }
 
 # The next seed as a case that is such a function.
