@@ -54,7 +54,7 @@ ELSEWHERE = {
     "weft_evaluator": "functions, all needed: test_evaluators.c: what_does_not_fit_is_refused",
     "weft_read": "written by the library",
     "weft_early_stop": "test_hooks.c: a_metric_that_no_longer_improves_stops_all_ranks_at_once, wrong_hooks_are_refused",
-    "weft_samples": "test_hooks.c: samples_are_drawn_into_files_and_events, wrong_hooks_are_refused",
+    "weft_samples": "test_hook_pictures.c: samples_are_drawn_into_files_and_events; test_hooks.c: wrong_hooks_are_refused",
     "weft_best": "test_hooks.c: the_file_has_the_best_weights, wrong_hooks_are_refused",
     "weft_metric": "written by the library",
     "weft_metrics": "written by the library",

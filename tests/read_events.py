@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""read_events.py FOLDER - what tests/test_hooks.c left in a folder (WEFT_TEST_EVENTS), read by the tensorboard package: the scalars of
-FOLDER/logs are those of FOLDER/log.csv, and FOLDER/samples has pictures."""
+"""read_events.py FOLDER - what test_logs.c and test_hook_pictures.c left in a folder (WEFT_TEST_EVENTS), read by the tensorboard
+package: the scalars of FOLDER/logs are those of FOLDER/log.csv, and FOLDER/samples has pictures."""
 import csv
 import io
 import sys

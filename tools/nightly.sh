@@ -27,7 +27,7 @@ models       release  model_cases         200000  4000     random trainings of e
 aarch64      release  graphtool           3       1        compiled for arm64 and run by qemu: the consumer, a training beside this processor's, the suites
 gpu_ops      release  test_cuda_ops       2         1        the emulated GPU's kernels in each layout and at all sizes; then others than tools/test.sh draws
 losses       release  weft-zoo            20      1         losses of the four models of bench/gpu_compare.py beside PyTorch's from the same weights; what is made wrong is found
-events       release  test_hooks          1       1        the event files of the trainer's hooks, read by the tensorboard package
+events       release  test_logs           1       1        the event files of the trainer's hooks, read by the tensorboard package
 runs         release  graphtool           2       1        whole trainings on real data: 93% of Fashion-MNIST, a GPT on a text within 1% of PyTorch
 install      release  weft-zoo            3         1        as part of another project all is built; Debian packages are used unpacked, and in a clean Debian
 guides       release  weft-zoo            6         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches

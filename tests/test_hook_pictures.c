@@ -1,0 +1,194 @@
+/* test_hook_pictures.c - grids of samples and pictures of curves: their bytes, and the points of curves by
+ * the axes that the pictures show. */
+#include "support/hooked.h"
+
+#include <math.h>
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- samples ---- */
+
+/* The bytes of the image in an event file, by their place behind a tag. */
+static const uint8_t *find_bytes(const uint8_t *in, size_t n, const uint8_t *what, size_t length) {
+    for (size_t i = 0; i + length <= n; i++)
+        if (memcmp(in + i, what, length) == 0) return in + i;
+    return NULL;
+}
+
+static void check_picture(const char *folder, int step, const uint8_t *events, size_t n_events) {
+    static const uint8_t head[] = {0, 0, 0, 18, 0, 0, 0, 6};
+    uint8_t png[1000];
+    char path[100];
+    snprintf(path, sizeof path, "%s/photo-%d.png", folder, step);
+    size_t n = bytes_of_file(path, png, sizeof png);
+    NEED(n > 40 && memcmp(png + 1, "PNG", 3) == 0);
+    CHECK(memcmp(png + 16, head, 8) == 0 && png[24] == 8 && png[25] == 0); /* 18 x 6, 8 bits, gray */
+    CHECK(find_bytes(events, n_events, png, n) != NULL);
+    unlink(path);
+}
+
+TEST(samples_are_drawn_into_files_and_events) {
+    static uint8_t events[1 << 14];
+    const char *kept = getenv("WEFT_TEST_EVENTS");
+    char folder[] = "/tmp/weft_samplesXXXXXX", path[100], logs[300], name[600];
+    weft_error e = {0};
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/photo.png", folder);
+    snprintf(logs, sizeof logs, "%s/samples", kept ? kept : folder);
+    weft_dataset data = {1, hooked_list, (const char *[]){"x", NULL}};
+    weft_hook hook = weft_hook_samples(&(weft_samples){
+        .data = data, .path = path, .tensorboard = logs, .every = 5, .rows = 2, .columns = 4});
+    weft_model *m = hooked_painter();
+    weft_trainer *t =
+        hooked_trainer(m, &(weft_trainer_options){.train = HOOKED_DATA, .n_hooks = 1, .hooks = &hook});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    scalars *got = events_read(logs, name); /* the records have right lengths and checks, too */
+    size_t n = bytes_of_file(name, events, sizeof events);
+    check_picture(folder, 5, events, n);
+    check_picture(folder, 10, events, n);
+    CHECK(got && got->records == 3 && strcmp(got->list[0].tag, "samples") == 0 && got->list[1].step == 10);
+    free(got);
+    if (!kept) unlink(name), rmdir(logs);
+    hook = weft_hook_samples(&(weft_samples){.data = data, .path = path, .every = 5});
+    memset(path, 0, sizeof path); /* it was copied */
+    t = hooked_trainer(m, &(weft_trainer_options){.train = HOOKED_DATA, .n_hooks = 1, .hooks = &hook});
+    rmdir(folder);
+    weft_flow(m, "no flow"); /* the model is not compiled again: it cannot be */
+    CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_IO);
+    CHECK_HOLDS(e.text, "/photo-5.png: it cannot be written");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* ---- curves ---- */
+
+/* Text between `from` and `to` of the n-th line that has `mark`. */
+static const char *line_with(const char *text, const char *mark, int n) {
+    const char *at = text;
+    for (int i = 0; at && (at = strstr(at, mark)) && i < n; i++) at++;
+    while (at && at > text && at[-1] != '\n') at--;
+    return at;
+}
+
+/* The axis of y by two of its numbers, as the picture shows them. */
+static bool find_axis(const char *svg, double *value, double *per_pixel) {
+    double y[2], v[2];
+    for (int i = 0; i < 2; i++) {
+        const char *at = line_with(svg, "text-anchor=\"end\"", i), *y_at = at ? strstr(at, " y=\"") : NULL,
+                   *v_at = at ? strchr(at, '>') : NULL;
+        if (!y_at || !v_at) return false;
+        y[i] = atof(y_at + 4), v[i] = atof(v_at + 1);
+    }
+    *per_pixel = (v[1] - v[0]) / (y[1] - y[0]);
+    *value = v[0] - (y[0] - 4) * *per_pixel; /* letters stand 4 pixels below their line */
+    return true;
+}
+
+/* The curve of the loss: each point where the axis says, in the SVG and as a pixel of the PNG. */
+static void check_curve(const char *svg, const png_image *png, const uint8_t *pixels, const seen *s) {
+    double value = 0, per_pixel = 1, x, y;
+    const char *at = line_with(svg, "stroke=\"#1f6fb4\" stroke-width=\"1.8\"", 0);
+    NEED(at && find_axis(svg, &value, &per_pixel) && (at = strstr(at, "points=\"")));
+    at += 8;
+    for (int begin = 0; begin < s->n; begin += 4) {
+        int end = begin + 4 < s->n ? begin + 4 : s->n, used = 0;
+        NEED(sscanf(at, "%lf,%lf%n", &x, &y, &used) == 2);
+        CHECK_SAYS(fabs(value + y * per_pixel - seen_mean(s, begin, end)) < fabs(per_pixel) * 0.02,
+                   "step %d: %g, not %g", end, value + y * per_pixel, seen_mean(s, begin, end));
+        const uint8_t *pixel = pixels + ((size_t)(2 * y) * png->width + (size_t)(2 * x)) * 3;
+        bool is_free = end != s->val_iteration[0] && end != s->val_iteration[1]; /* of marks */
+        CHECK(!is_free ||
+              (abs(pixel[0] - 0x1f) < 90 && abs(pixel[1] - 0x6f) < 90 && abs(pixel[2] - 0xb4) < 60));
+        at += used + (at[used] == ' ');
+    }
+    CHECK(*at == '"');
+}
+
+TEST(curves_are_where_the_axes_say) {
+    char folder[] = "/tmp/weft_curvesXXXXXX", paths[2][100];
+    NEED(mkdtemp(folder));
+    for (int i = 0; i < 2; i++) snprintf(paths[i], sizeof paths[i], "%s/c.%s", folder, i ? "png" : "svg");
+    static char svg[1 << 16];
+    weft_error e = {0};
+    seen s = {0};
+    weft_model *m = hooked_model();
+    weft_hook hooks[] = {SEES(&s), weft_hook_curves(paths[0], 4), weft_hook_curves(paths[1], 4)};
+    weft_trainer *t = hooked_trainer(
+        m, &(weft_trainer_options){
+               .train = HOOKED_DATA, .val = HOOKED_DATA, .epochs = 2, .n_hooks = 3, .hooks = hooks});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    CHECK(bytes_of_file(paths[0], svg, sizeof svg - 1) > 1000);
+    png_image png = {.version = PNG_IMAGE_VERSION};
+    CHECK(png_image_begin_read_from_file(&png, paths[1]) && png.width == 2 * 920 && png.height == 2 * 280);
+    png.format = PNG_FORMAT_RGB;
+    uint8_t *pixels = test_memory(PNG_IMAGE_SIZE(png));
+    CHECK(png_image_finish_read(&png, NULL, pixels, 0, NULL));
+    check_curve(svg, &png, pixels, &s);
+    CHECK_HOLDS(svg, ">loss</text>");
+    CHECK_HOLDS(svg, ">lr</text>");
+    CHECK_HOLDS(svg, ">val</text>");
+    free(pixels);
+    weft_model_free(m);
+    unlink(paths[0]), unlink(paths[1]);
+    weft_hook wrong = weft_hook_curves(paths[0], 0);
+    m = hooked_model();
+    t = hooked_trainer(m, &(weft_trainer_options){.train = HOOKED_DATA, .n_hooks = 1, .hooks = &wrong});
+    rmdir(folder);
+    CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_IO);
+    CHECK_HOLDS(e.text, "it cannot be written");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+/* Means of a constant differ in the last bits; neither those nor numbers as far apart as can be are ticks
+ * without end. */
+TEST(curves_of_constants_have_few_ticks) {
+    static const double values[] = {0.1, 1e300, -0.1, 0, 5e-324, 1e16 + 2};
+    char folder[] = "/tmp/weft_ticksXXXXXX", path[100];
+    static char svg[1 << 16];
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/c.svg", folder);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        weft_error e = {0};
+        weft_model *m = hooked_model_with(&values[i], 0, NULL);
+        weft_hook hook = weft_hook_curves(path, 10);
+        weft_trainer *t = hooked_trainer(
+            m, &(weft_trainer_options){.train = HOOKED_DATA, .epochs = 2, .n_hooks = 1, .hooks = &hook});
+        CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s",
+                   e.text);
+        weft_trainer_free(t);
+        weft_model_free(m);
+        memset(svg, 0, sizeof svg);
+        int ticks = 0;
+        CHECK(bytes_of_file(path, svg, sizeof svg - 1) > 1000);
+        for (const char *at = svg; (at = strstr(at, "text-anchor=\"middle\"")); at++) ticks++;
+        for (const char *at = svg; (at = strstr(at, "text-anchor=\"end\"")); at++) ticks++;
+        CHECK_SAYS(ticks > 10 && ticks < 60, "%g: %d", values[i], ticks);
+    }
+    unlink(path), rmdir(folder);
+}
+
+TEST(a_run_that_fails_before_its_first_step_leaves_the_picture) {
+    char path[] = "/tmp/weft_curvesXXXXXX.svg", text[20] = "";
+    weft_error e = {0};
+    int file = mkstemps(path, 4);
+    NEED(file >= 0 && write(file, "an earlier one", 14) == 14 && close(file) == 0);
+    weft_model *m = hooked_model();
+    weft_hook hooks[] = {weft_hook_curves(path, 1), weft_hook_csv("/tmp/weft_no_folder/log.csv", 1)};
+    weft_trainer *t =
+        hooked_trainer(m, &(weft_trainer_options){.train = HOOKED_DATA, .n_hooks = 2, .hooks = hooks});
+    CHECK(weft_trainer_fit(t, &e) == WEFT_IO);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    CHECK(bytes_of_file(path, text, sizeof text - 1) == 14 && strcmp(text, "an earlier one") == 0);
+    unlink(path);
+}
+
+SUITE("hook pictures",
+      {T(samples_are_drawn_into_files_and_events), T(curves_are_where_the_axes_say),
+       T(curves_of_constants_have_few_ticks), T(a_run_that_fails_before_its_first_step_leaves_the_picture)})
