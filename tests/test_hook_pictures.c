@@ -145,6 +145,50 @@ TEST(curves_are_where_the_axes_say) {
     weft_model_free(m);
 }
 
+static double number_at(const char *text, const char *mark) {
+    const char *at = strstr(text, mark);
+    return at ? atof(at + strlen(mark)) : NAN;
+}
+
+/* 42 names: 24 panels in rows of four. Names end before the legend begins, and are still different. */
+TEST(curves_of_many_metrics_fit_their_panels) {
+    enum { NAMES = 40 };
+    char texts[NAMES][60], folder[] = "/tmp/weft_panelsXXXXXX", path[100];
+    const char *names[NAMES];
+    static char svg[1 << 18];
+    weft_error e = {0};
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(texts[i], sizeof texts[i], i % 2 ? "m%d" : "the_%d_metric_of_a_decoder_head_%d", i, i);
+        names[i] = texts[i];
+    }
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/c.svg", folder);
+    weft_model *m = hooked_model_with(NULL, NAMES, names);
+    weft_hook hook = weft_hook_curves(path, 4);
+    weft_trainer *t = hooked_trainer(
+        m, &(weft_trainer_options){.train = HOOKED_DATA, .val = HOOKED_DATA, .n_hooks = 1, .hooks = &hook});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    CHECK(bytes_of_file(path, svg, sizeof svg - 1) > 1000);
+    CHECK(number_at(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"") == 4 * 460);
+    CHECK(number_at(svg, "height=\"") == 6 * 280 + 28);
+    CHECK_HOLDS(svg, ">and 18 more</text>");
+    CHECK_HOLDS(svg, ">loss</text>");
+    CHECK_HOLDS(svg, ">the_2_metric_...ecoder_head_2</text>");
+    CHECK_HOLDS(svg, ">the_4_metric_...ecoder_head_4</text>");
+    int heads = 0;
+    for (const char *at = svg; (at = strstr(at, "font-size=\"14\"")); at++) {
+        const char *line = at, *name = strchr(at, '>') + 1;
+        while (strncmp(line, "<text", 5)) line--;
+        double left = number_at(line, "x=\""), end = left + 8 * (double)strcspn(name, "<");
+        CHECK_SAYS(end <= left + 460 - 64 - 18 - 2 * 44 - 7 * 8, "%.40s ends at %g", name, end - left);
+        heads++;
+    }
+    CHECK_SAYS(heads == 24 + 1, "%d", heads);
+    unlink(path), rmdir(folder);
+}
+
 /* Means of a constant differ in the last bits; neither those nor numbers as far apart as can be are ticks
  * without end. */
 TEST(curves_of_constants_have_few_ticks) {
@@ -189,6 +233,6 @@ TEST(a_run_that_fails_before_its_first_step_leaves_the_picture) {
     unlink(path);
 }
 
-SUITE("hook pictures",
-      {T(samples_are_drawn_into_files_and_events), T(curves_are_where_the_axes_say),
-       T(curves_of_constants_have_few_ticks), T(a_run_that_fails_before_its_first_step_leaves_the_picture)})
+SUITE("hook pictures", {T(samples_are_drawn_into_files_and_events), T(curves_are_where_the_axes_say),
+                        T(curves_of_many_metrics_fit_their_panels), T(curves_of_constants_have_few_ticks),
+                        T(a_run_that_fails_before_its_first_step_leaves_the_picture)})

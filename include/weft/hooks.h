@@ -47,10 +47,10 @@ WEFT_API weft_hook weft_hook_csv(const char *path, int64_t every);
  * test. */
 WEFT_API weft_hook weft_hook_tensorboard(const char *folder, int64_t every);
 
-/** Draws curves of the metrics over the steps when a run ends, training beside validation, a panel for each
- * of the first 24 names: into an .svg or a .png file. Points are means of `every` iterations (0: 10). A run
- * that fails before its first point writes none. A file that cannot be written then is told by
- * weft_trainer_check(). */
+/** Draws curves of the metrics over the steps when a run ends, training beside validation: a panel for each
+ * of the first 24 names, and how many names are left out. The file is an .svg or a .png. Points are means of
+ * `every` iterations (0: 10). A run that fails before its first point writes none. A file that cannot be
+ * written then is told by weft_trainer_check(). */
 WEFT_API weft_hook weft_hook_curves(const char *path, int64_t every);
 
 /** What weft_hook_samples() draws; what `data` points to must outlive the trainer. */

@@ -9,6 +9,8 @@
 
 enum { PHASES = 2 /* train, val */, PANELS = 24, WIDTH = 460, HEIGHT = 280, MARKED = 60, TICKS = 12 };
 enum { LEFT = 64, RIGHT = 18, TOP = 34, BOTTOM = 34 }; /* around the axes of a panel */
+enum { FOOT = 28 };                                    /* below all panels, where some are missing */
+enum { LETTER = 8 };                                   /* of a name: no wider in a PNG, and in most fonts */
 enum { INK = 0x333333, FAINT = 0xe4e4e4, FRAME = 0x9a9a9a };
 
 static const int colors[PHASES] = {0x1f6fb4, 0xd9541e};
@@ -33,7 +35,7 @@ typedef struct curves {
     bool is_png;
     interval interval;
     log_values values;
-    int n;
+    int n, left_out; /* names with a panel, and without one */
     panel panels[PANELS];
     weft_error lost; /* the picture that could not be written */
 } curves;
@@ -67,12 +69,15 @@ static bool is_left_out(const char *name) {
 
 static void note_line(curves *c, const char *phase, int64_t step) {
     int k = strcmp(phase, "train") == 0 ? 0 : strcmp(phase, "val") == 0 ? 1 : PHASES;
+    int left_out = 0;
     for (int i = 0; k < PHASES && i < c->values.n; i++) {
         const char *name = c->values.list[i].name;
         if (is_left_out(name)) continue;
         panel *p = panel_of(c, name);
+        left_out += !p;
         if (p) add_point(&p->of[k], (double)step, c->values.list[i].value);
     }
+    if (left_out > c->left_out) c->left_out = left_out;
 }
 
 /* ---- a panel ---- */
@@ -154,10 +159,17 @@ static void draw_series(canvas *c, const panel *p, int k) {
     kit_free_array(c->env, points, (size_t)s->n + 1, sizeof *points);
 }
 
-/* Name above, and what the lines are, at the right. */
+/* A name of at most n letters: of a longer one the middle is left out, as ends tell names apart. */
+static void shorten(const char *name, int n, char into[LOG_NAME + 4]) {
+    int length = (int)strlen(name), end = (n - 3) / 2;
+    bool is_long = length > n;
+    snprintf(into, LOG_NAME + 4, "%.*s%s%s", is_long ? n - 3 - end : n, name, is_long ? "..." : "",
+             is_long ? name + length - end : "");
+}
+
+/* What the lines are, at the right, and the name above, as far as it goes. */
 static void draw_head(canvas *c, const panel *p) {
-    double right = p->corner.x + WIDTH - RIGHT, y = p->corner.y + 20;
-    canvas_text(c, (point){p->corner.x + LEFT, y}, FROM, 14, INK, p->name);
+    double left = p->corner.x + LEFT, right = p->corner.x + WIDTH - RIGHT, y = p->corner.y + 20;
     for (int k = PHASES - 1; k >= 0; k--) {
         if (!p->of[k].n) continue;
         double width = 7 * (double)strlen(phases[k]);
@@ -166,13 +178,18 @@ static void draw_head(canvas *c, const panel *p) {
         canvas_line(c, ends, 2, 2.4, colors[k]);
         right -= width + 44;
     }
+    char name[LOG_NAME + 4];
+    shorten(p->name, (int)((right - left) / LETTER), name);
+    canvas_text(c, (point){left, y}, FROM, 14, INK, name);
 }
 
 /* ---- the picture ---- */
 
 static void draw_curves(const curves *of, canvas *c, const weft_env *env) {
-    int columns = of->n > 1 ? 2 : 1, rows = (of->n + columns - 1) / columns;
-    canvas_open(c, of->is_png, columns * WIDTH, (rows > 0 ? rows : 1) * HEIGHT, env);
+    int columns = of->n < 2 ? 1 : of->n < 9 ? 2 : of->n < 16 ? 3 : 4; /* no long strip */
+    int rows = (of->n + columns - 1) / columns;
+    int height = (rows > 0 ? rows : 1) * HEIGHT;
+    canvas_open(c, of->is_png, columns * WIDTH, height + (of->left_out ? FOOT : 0), env);
     for (int i = 0; i < of->n; i++) {
         panel p = of->panels[i];
         if (p.of[0].n + p.of[1].n == 0) continue;
@@ -182,6 +199,9 @@ static void draw_curves(const curves *of, canvas *c, const weft_env *env) {
         for (int k = 0; k < PHASES; k++) draw_series(c, &p, k);
         draw_head(c, &p);
     }
+    char more[40];
+    snprintf(more, sizeof more, "and %d more", of->left_out);
+    if (of->left_out) canvas_text(c, (point){LEFT, height + FOOT / 2}, FROM, 14, INK, more);
 }
 
 static weft_status write_picture(const curves *of, const weft_env *env, weft_error *error) {

@@ -38,7 +38,7 @@ weft_model *hooked_model_with(const double *constant, int extras, const char *co
         weft_output(loss, "loss");
         if (i == 0 && constant) weft_output(weft_constant(g, WEFT_F64, 0, NULL, *constant), "constant");
         for (int k = 0; k < extras; k++) {
-            char name[20];
+            char name[60];
             if (names)
                 snprintf(name, sizeof name, "%s", names[k]);
             else
