@@ -21,7 +21,8 @@ The words after the opening fence of a block decide:
 
 A table whose last column is headed "a line that runs" has one in each row, as code; several are run one after the
 other. One that begins with graphtool or mpirun goes to the shell, with the page's sh blocks; the others are C:
-tests/docs/PAGE_lines.c includes them as "lines.h", LINE(its number, the code) each.
+tests/docs/PAGE_lines.c includes them as "lines.h": LINE(its number, the code) each, which makes a function of a `place`, and
+behind them the table `lines` of their texts and functions.
 
 A table headed "called by, file, function" is a road through the sources: the function is in the file, and the caller, a
 file of an earlier row or "your program", calls it ("by a table": not by its name).
@@ -175,8 +176,10 @@ def check_lines(page, compiler):
     sh = [(n, text) for n, text in lines if text.startswith(SHELL)]
     sh += [(n, text) for n, words, text in blocks(page) if words == ["sh"]]
     if c:
-        made = (f'#line {n} "{name}"\nLINE({n}{k:03}, {text})\n' for k, (n, text) in enumerate(c))
-        (compiler.folder / "lines.h").write_text("".join(made))
+        made = "".join(f'#line {n} "{name}"\nLINE({n}{k:03}, {text})\n' for k, (n, text) in enumerate(c))
+        made += "static const struct {\n    const char *text;\n    void (*run)(place *p);\n} lines[] = {\n"
+        made += "".join(f"    {{{json.dumps(text)}, line_{n}{k:03}}},\n" for k, (n, text) in enumerate(c)) + "};\n"
+        (compiler.folder / "lines.h").write_text(made)
         compiler.compile(name, frame.read_text(), is_cpp=False)
     if start.is_file() and compiler.o.graphtool:
         made = "".join(f"echo '{name}:{n}'\n{text}\n" for n, text in sorted(sh))

@@ -26,7 +26,7 @@ typedef struct place {
     weft_error error;
 } place;
 
-/* The names that lines use. */
+/* The names that lines use. lines.h has a table of them, too. */
 #define LINE(number, ...)                                                                                    \
     static void line_##number(place *p) {                                                                    \
         weft_model *m = p->model;                                                                            \
@@ -49,15 +49,6 @@ typedef struct place {
         p->sampler = how;                                                                                    \
     }
 #include "lines.h"
-#undef LINE
-
-static const struct {
-    const char *text;
-    void (*run)(place *p);
-} lines[] = {
-#define LINE(number, ...) {#__VA_ARGS__, line_##number},
-#include "lines.h"
-};
 
 /* ---- a GAN ---- */
 

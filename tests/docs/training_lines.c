@@ -43,7 +43,7 @@ static int points;
 static int64_t updates;
 static const weft_env quiet; /* the usual memory and files, no log */
 
-/* The names that lines use. */
+/* The names that lines use. lines.h has a table of them, too. */
 #define LINE(number, ...)                                                                                    \
     static void line_##number(place *p) {                                                                    \
         weft_model *m = p->model;                                                                            \
@@ -61,15 +61,6 @@ static const weft_env quiet; /* the usual memory and files, no log */
         p->how = how;                                                                                        \
     }
 #include "lines.h"
-#undef LINE
-
-static const struct {
-    const char *text;
-    void (*run)(place *p);
-} lines[] = {
-#define LINE(number, ...) {#__VA_ARGS__, line_##number},
-#include "lines.h"
-};
 
 /* ---- a GAN and a classifier of images ---- */
 
