@@ -3,11 +3,13 @@
 
 #include "tools/graphtool/common/weights.h"
 
-/* Synthetic batches are made for the plan's inputs, so a plan comes first. */
+/* Synthetic batches are made for a plan's inputs, which are known after the first passes. */
 static int open_data(workload *w, const weft_model *m) {
     int status;
+    options first = *w->o;
+    first.after = "programs";
     if (w->o->data.n) return dataset_load(&w->data, &w->o->data);
-    weft_plan *plan = tool_compile(m, w->o, NULL, &status);
+    weft_plan *plan = tool_compile(m, &first, NULL, &status);
     if (plan) status = dataset_synthetic(&w->data, m, plan, w->o);
     weft_plan_free(plan);
     return status;
