@@ -236,8 +236,7 @@ weft_status compile_options_check(const weft_model *m, const weft_compile_option
     return status;
 }
 
-/* Cores that this process may use, not those of the machine: containers and taskset limit them. */
-static int usable_cores(void) {
+int usable_cores(void) {
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return n > 0 ? n : 1;

@@ -7,6 +7,8 @@
 
 /* WEFT_OK, or sets *error: an option is out of range, or no plan can be made from this model. */
 weft_status compile_options_check(const weft_model *m, const weft_compile_options *o, weft_error *error);
+/* Cores that this process may use, not those of the machine: containers and taskset limit them. */
+int usable_cores(void);
 /* A copy in which the defaults of this machine and this model replace zeros. */
 weft_compile_options compile_options_filled(const weft_model *m, const weft_compile_options *o);
 

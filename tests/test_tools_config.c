@@ -91,6 +91,9 @@ TEST(optimizers_change_one_by_one_or_all) {
     check_bits(MLP DATA " --optimizer :lr=0.01", MLP DATA " --lr 0.01", false);
     refuses(run(MLP DATA " --optimizer :lr_=0.01"), "the nearest is 'lr'");
     refuses(run(MLP DATA " --optimizer net:momentum=1"), "no optimizer 'net'");
+    refuses(run(MLP DATA " --optimizer :learning_rate=0.01"), "adam:all: learning_rate: its name is lr");
+    refuses(run(MLP DATA " --optimizer ':schedule=\"linear:0-9,from=0,to=1\",wd=0.01'"),
+            "adam:all: wd: its name is weight_decay");
     refuses(run(MLP DATA " --optimizer :schedule=cosine:0-10"),
             "the value of schedule cannot be read: it stands in quotation marks, as in schedule=\"...\"");
     refuses(run(MLP DATA " --optimizer ':schedule=\"cosine\"'"), "part 1, cosine: it needs an end");
@@ -381,6 +384,85 @@ TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
     CHECK(!exists("never"));
 }
 
+/* ---- a run that goes on ---- */
+
+static double last_number(const char *file, const char *key) {
+    return ends(run("tail -n 1 %s >last", file), 0) ? number_of("last", key) : -1;
+}
+
+/* Seven updates an epoch; of the GAN the discriminator has three in each iteration. */
+TEST(logs_of_a_run_that_goes_on_count_on) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    NEED(ends(
+        run(MLP DATA " --epochs 2 --schedule step,period=9,by_epoch --optimizer-state -o s.safetensors"), 0));
+    NEED(ends(run(MLP DATA
+                  " --epochs 1 --schedule step,period=9,by_epoch --weights s.safetensors --log l.jsonl "
+                  "--csv l.csv"),
+              0));
+    char *out = read_all("out");
+    CHECK_HOLDS(out, "epoch 3  step 21/21 ");
+    free(out);
+    ends(run("grep '^21,3,train,loss,' l.csv"), 0);
+    CHECK(last_number("l.jsonl", "step") == 21 && last_number("l.jsonl", "epoch") == 3 &&
+          last_number("l.jsonl", "samples") == 70);
+    NEED(ends(run(GAN "--flow 'd_step*3 g_step' --steps 4 --optimizer-state -o g.safetensors"), 0));
+    NEED(ends(run(GAN "--flow 'd_step*3 g_step' --steps 2 --weights g.safetensors --log l.jsonl --samples "
+                      "on.png:every=3"),
+              0));
+    CHECK(last_number("l.jsonl", "step") == 6 && exists("on-6.png") && !exists("on-3.png"));
+    NEED(ends(run(GAN "--steps 1 --weights g.safetensors --flow 'd_step*4 g_step' --log l.jsonl"), 0));
+    CHECK(last_number("l.jsonl", "step") == 12 / 4 + 1);
+    NEED(ends(run(MLP DATA " --steps 2 -o w.safetensors"), 0));
+    NEED(ends(run(MLP DATA " --steps 2 --weights w.safetensors --log l.jsonl"), 0)); /* it has no state */
+    CHECK(last_number("l.jsonl", "step") == 2);
+}
+
+/* The rate in the state is 0.001. */
+TEST(a_rate_that_is_given_wins_over_the_states) {
+    make_data();
+    NEED(make_model("mlp"));
+    NEED(ends(run(MLP DATA " --steps 2 --optimizer-state -o s.safetensors"), 0));
+    static const char *const given[] = {"--optimizer :lr=0.25", "--optimizer adam:all:lr=0.25 --lr 0.5",
+                                        "--lr 0.25"};
+    for (int i = 0; i < 3; i++) {
+        NEED(ends(run(MLP DATA " --steps 1 --weights s.safetensors --log l.jsonl %s", given[i]), 0));
+        CHECK_SAYS(last_number("l.jsonl", "lr") == 0.25, "%s", given[i]);
+    }
+    NEED(ends(run(MLP DATA " --steps 1 --weights s.safetensors --log l.jsonl --optimizer :beta1=0.5"), 0));
+    CHECK(last_number("l.jsonl", "lr") == 0.001);
+}
+
+TEST(what_is_left_aside_or_slow_is_told) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    NEED(ends(run(MLP DATA " --steps 2 --ema 0.5 --optimizer-state -o s.safetensors"), 0));
+    NEED(ends(run("graphtool eval mlp.bin " DATA " --threads 1 --weights s.safetensors 2>told"), 0));
+    ends(run("grep 's.safetensors: it has averages of the parameters.*the parameters are read' told"), 0);
+    NEED(ends(run(MLP DATA " --steps 2 --weights s.safetensors 2>told"), 0));
+    ends(run("grep 'averages.*--ema goes on with them' told"), 0);
+    NEED(ends(run(MLP DATA " --steps 2 --ema 0.5 --weights s.safetensors 2>told"), 0));
+    ends(run("grep averages told"), 1);
+    NEED(ends(run(GAN "--steps 1 -o g.safetensors"), 0));
+    refuses(run("graphtool eval mlp.bin " DATA " --weights g.safetensors"),
+            "it has discriminator.bn2.bias (and ");
+    NEED(ends(run("graphtool train mlp.bin " DATA " --batch 10 --steps 1 --threads 300 2>told"), 0));
+    ends(run("grep -- '--threads=300: this process may use [0-9]* core' told"), 0);
+    NEED(ends(run(MLP DATA " --steps 1 2>told && ! test -s told"), 0));
+}
+
+/* What an option gives is not what the model says. */
+TEST(settings_that_are_given_are_not_among_those_that_are_not) {
+    make_data();
+    NEED(make_model("mlp"));
+    NEED(ends(run(MLP DATA " --lr 0.3 --clip-norm 2 --optimizer adam:all:beta1=0.8 --print-config >c.json"),
+              0));
+    json_t *all = json_out("c.json"), *model = json_object_get(json_object_get(all, "not_given"), "model");
+    const char *is = json_string_value(json_object_get(json_object_get(model, "optimizer"), "adam:all"));
+    CHECK_TEXT(is ? is : "none", "beta2=0.999 eps=1e-08");
+    json_decref(all);
+}
+
 /* ---- the folder of a run ---- */
 
 TEST(a_run_has_a_folder) {
@@ -413,4 +495,6 @@ SUITE("tools: configuration",
        T(wrong_files_name_file_key_and_the_nearest_key), T(the_best_weights_are_kept_and_a_run_stops_early),
        T(weights_of_a_run_with_averages_are_the_averages),
        T(samples_of_a_graph_with_inputs_are_the_first_of_the_validation),
-       T(numbers_and_pictures_of_a_run_stand_in_a_file), T(a_run_has_a_folder)})
+       T(numbers_and_pictures_of_a_run_stand_in_a_file), T(a_run_has_a_folder),
+       T(logs_of_a_run_that_goes_on_count_on), T(a_rate_that_is_given_wins_over_the_states),
+       T(what_is_left_aside_or_slow_is_told), T(settings_that_are_given_are_not_among_those_that_are_not)})

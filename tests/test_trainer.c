@@ -632,6 +632,7 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
         {"is not fed: no data have its name", {.epochs = 1}},
         {"must not be negative", {.train = DATA, .epochs = -1}},
         {"must not be negative", {.train = DATA, .iterations = -1}},
+        {"must not be negative", {.train = DATA, .first_iteration = -1}},
         {"must not be negative", {.train = DATA, .val_epochs = -2}},
         {"must not be negative", {.train = DATA, .val_iterations = -1}},
         {"must not be negative", {.train = DATA, .metrics_every = -1}},

@@ -332,7 +332,10 @@ TEST(weights_load_in_part_and_by_other_names) {
         const char *lacks, *more, *says;
     } cases[] = {
         {false, 0, WEFT_NAME, 0, 2, 3, "fc.bias\nfc.weight\n", "fc.gain\nhead.bias\nmodule.fc.weight\n",
-         "the model has no fc.gain (and 2 more): rename it, or load in part"},
+         "no name in it is one of the model's: it has fc.gain (and 2 more), and the model fc.bias (and 1 "
+         "more): these are weights of another model, or by other names: rename those"},
+        {false, 1, WEFT_NAME, 0, 1, 2, "fc.bias\n", "fc.gain\nhead.bias\n",
+         "the model has no fc.gain (and 1 more): rename it, or load in part"},
         {true, 0, WEFT_OK, 0, 2, 3, "fc.bias\nfc.weight\n", "fc.gain\nhead.bias\nmodule.fc.weight\n", ""},
         {true, 1, WEFT_OK, 1, 1, 2, "fc.bias\n", "fc.gain\nhead.bias\n", ""},
         {true, 3, WEFT_OK, 1, 1, 2, "fc.bias\n", "other.bias\ntop.fc.gain\n", ""},

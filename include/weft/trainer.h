@@ -130,7 +130,10 @@ typedef struct weft_trainer_options {
     /** 0: as many as `iterations` need, or 1. Where the store has the training state of an earlier run and a
      * schedule counts epochs, these come after that run's: schedules and the order of samples go on. */
     int64_t epochs;
-    int64_t iterations;     /**< most iterations; 0: those of the epochs */
+    int64_t iterations; /**< most iterations; 0: those of the epochs */
+    /** Iterations of earlier trainings, from whose state this one goes on: the steps of logs and the names of
+     * pictures count on from them. It changes nothing else. */
+    int64_t first_iteration;
     int64_t val_epochs;     /**< validates after every so many epochs and the last; 0: 1; -1: never */
     int64_t val_iterations; /**< validates after every so many iterations, too; 0: not */
     /** Metrics of iterations are taken after every so many (0: 1), which may wait for a GPU: then also ranks

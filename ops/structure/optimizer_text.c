@@ -124,12 +124,45 @@ static bool schedule_fill(weft_node *n, minimize_attrs *changed) {
     return good || model_fail(n->graph->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
 }
 
+/* Names that other libraries have for a setting, none of which is near to ours. */
+static const char *const elsewhere[][2] = {
+    {"learning_rate", "lr"},
+    {"rate", "lr"},
+    {"wd", "weight_decay"},
+    {"decay", "weight_decay"},
+    {"epsilon", "eps"},
+    {"betas", "beta1 and beta2"},
+    {"grad_clip", "clip_norm"},
+    {"max_norm", "clip_norm"},
+    {"max_grad_norm", "clip_norm"},
+    {"ema_decay", "ema"},
+    {"scheduler", "schedule"},
+    {"lr_scheduler", "schedule"},
+};
+
+/* Whether a field of the settings is one of these: *known is ours. A ',' in quotation marks divides none. */
+static bool is_elsewhere(const char *at, const char *const **known) {
+    enum { NAMES = sizeof elsewhere / sizeof *elsewhere };
+    while (*(at += strspn(at, " ,\t\n"))) {
+        size_t n = strcspn(at, "=, \t\n");
+        for (*known = elsewhere[0]; *known < elsewhere[0] + 2 * NAMES; *known += 2)
+            if (strlen(**known) == n && memcmp(**known, at, n) == 0) return true;
+        bool is_quoted = false;
+        for (; *at && (is_quoted || *at != ','); at++) is_quoted ^= *at == '"';
+    }
+    return false;
+}
+
 /* Reads the text over the node's settings, and keeps them where all rules hold. */
 static bool change(weft_node *n, const char *settings) {
     static const char between[] = " ,\t\n";
     minimize_attrs *a = n->attrs, old = *a, changed = *a;
     char why[200];
-    const char *at = settings;
+    const char *at = settings, *const * known;
+    if (is_elsewhere(settings, &known)) {
+        snprintf(why, sizeof why, "its name is %s", known[1]);
+        return fail(n, known[0], why);
+    }
     if (!attrs_change(&at, between, &weft_op_minimize, &changed, &n->graph->model->arena, why))
         return fail(n, "", why);
     at += strspn(at, between);

@@ -166,7 +166,7 @@ static weft_status check_one(const weights *w, const safetensors *file, const sa
 typedef struct unmatched {
     text all;
     const char *first;
-    int count;
+    int count, matched; /* matched: those that the other side has */
 } unmatched;
 
 static void note_unmatched(unmatched *u, const char *name) {
@@ -185,7 +185,9 @@ static const char *compare_names(const weights *w, const safetensors *file, unma
     }
     for (int i = 0; i < w->n; i++) {
         const char *path = w->list[i].part->path, *name = w->list[i].name;
-        if (is_training(path) || safetensors_find(file, name)) continue;
+        if (is_training(path)) continue;
+        missing->matched += safetensors_find(file, name) != NULL;
+        if (safetensors_find(file, name)) continue;
         note_unmatched(missing, name);
         if (!parameter && store_has_parameter(w->store, path)) parameter = name;
     }
@@ -199,10 +201,25 @@ static const char *and_more(int others, char into[40]) {
     return into;
 }
 
+/* No parameter of the model is in the file, and what is there is none of it. */
+static weft_status another_model(const safetensors *file, const unmatched *missing,
+                                 const unmatched *unexpected, weft_error *error) {
+    char more[2][40];
+    return error_set(
+        error, WEFT_NAME,
+        "%.400s: no name in it is one of the model's: it has %s%s, and the model %s%s: these are "
+        "weights of another model, or by other names: rename those (weft_weights_load_with, "
+        "graphtool's --rename)",
+        file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more[0]), SHOW(missing->first),
+        and_more(missing->count - 1, more[1]));
+}
+
 /* The error of a strict load. */
 static weft_status check_names(const safetensors *file, const char *parameter, const unmatched *missing,
                                const unmatched *unexpected, weft_error *error) {
     char more[40];
+    if (unexpected->count && missing->count && !missing->matched)
+        return another_model(file, missing, unexpected, error);
     if (unexpected->count)
         return error_set(error, WEFT_NAME,
                          "%.400s: the model has no %s%s: rename it, or load in part (weft_weights_load_with, "

@@ -227,7 +227,7 @@ weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error 
     const char *phase;
     (void)error;
     if (t->progress.rank) return WEFT_OK;
-    if (interval_line(&c->interval, t, point, &phase, &c->values)) note_line(c, phase, t->progress.iteration);
+    if (interval_line(&c->interval, t, point, &phase, &c->values)) note_line(c, phase, log_step(t));
     if (point != WEFT_AFTER_RUN || !has_points(c)) return WEFT_OK;
     c->lost = (weft_error){0};
     write_picture(c, t->env, &c->lost);

@@ -30,6 +30,14 @@ static interval_sum *sum_of(interval *i, const char *name, int guess) {
     return &i->sums[i->n++];
 }
 
+int64_t log_step(const weft_trainer *t) {
+    return t->options.first_iteration + t->progress.iteration;
+}
+
+int64_t log_epoch(const weft_trainer *t) {
+    return t->first_epoch + t->progress.epoch + 1;
+}
+
 void interval_note(interval *i, const weft_progress *p) {
     const weft_metrics *m = &p->train;
     double weight = m->samples > 0 ? (double)m->samples : 1; /* graphs without inputs: iterations count */

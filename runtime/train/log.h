@@ -39,6 +39,10 @@ typedef struct log_values {
     log_value *list;
 } log_values;
 
+/* What a line calls the present iteration and epoch, which count on from those of earlier trainings. */
+int64_t log_step(const weft_trainer *t);
+int64_t log_epoch(const weft_trainer *t);
+
 /* Adds the last iteration's metrics, with its samples as their weight. */
 void interval_note(interval *i, const weft_progress *p);
 /* Whether `every` iterations have run since the last line, or the run is at its end. */
@@ -94,7 +98,7 @@ typedef struct log_form {
     const char *name, *without; /* of the hook, and why there is none without a path */
     bool is_events;             /* an event file in a folder, not a file of this path */
     const char *head;           /* what a file begins with; NULL: nothing */
-    void (*write)(log_lines *l, const weft_progress *p, const char *phase);
+    void (*write)(log_lines *l, const weft_trainer *t, const char *phase);
 } log_form;
 
 weft_hook log_lines_hook(const log_form *form, const char *path, int64_t every);

@@ -20,23 +20,23 @@ static size_t put_name(char *into, const char *name) {
     return n;
 }
 
-static size_t put_row(char *into, size_t room, const weft_progress *p, const char *phase, const char *name,
+static size_t put_row(char *into, size_t room, const weft_trainer *t, const char *phase, const char *name,
                       double value) {
-    size_t n = (size_t)snprintf(into, room, "%lld,%lld,%s,", (long long)p->iteration, (long long)p->epoch + 1,
-                                phase);
+    size_t n =
+        (size_t)snprintf(into, room, "%lld,%lld,%s,", (long long)log_step(t), (long long)log_epoch(t), phase);
     n += put_name(into + n, name);
     n += (size_t)snprintf(into + n, room - n, isnan(value) ? ",nan\n" : ",%.9g\n", value);
     return n;
 }
 
-static void write_rows(log_lines *l, const weft_progress *p, const char *phase) {
+static void write_rows(log_lines *l, const weft_trainer *t, const char *phase) {
     char rows[1 << 12]; /* that are written together */
     size_t n = 0;
     for (int i = 0; i < l->values.n; i++) {
         const log_value *v = &l->values.list[i];
-        n += put_row(rows + n, sizeof rows - n, p, phase, v->name, v->value);
+        n += put_row(rows + n, sizeof rows - n, t, phase, v->name, v->value);
         if (i + 1 < l->values.n && n + LONGEST < sizeof rows) continue;
-        log_file_write(&l->file, p->iteration, rows, n);
+        log_file_write(&l->file, log_step(t), rows, n);
         n = 0;
     }
 }

@@ -9,19 +9,18 @@ static weft_status open_file(log_lines *l, const weft_trainer *t, weft_error *er
     weft_status status = l->form->is_events ? event_file_open(&l->file, t->env, error)
                                             : log_file_open(&l->file, t->env, error);
     const char *head = l->form->head;
-    if (!status && head) log_file_write(&l->file, t->progress.iteration, head, strlen(head));
+    if (!status && head) log_file_write(&l->file, log_step(t), head, strlen(head));
     return status;
 }
 
 static weft_status lines_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     log_lines *l = self;
     const char *phase;
-    const weft_progress *p = &t->progress;
-    if (p->rank) return WEFT_OK;
+    if (t->progress.rank) return WEFT_OK;
     weft_status status = open_file(l, t, error);
     if (status) return status;
-    if (interval_line(&l->interval, t, point, &phase, &l->values)) l->form->write(l, p, phase);
-    if (point == WEFT_AFTER_RUN || point == WEFT_AFTER_TEST) log_file_sync(&l->file, p->iteration);
+    if (interval_line(&l->interval, t, point, &phase, &l->values)) l->form->write(l, t, phase);
+    if (point == WEFT_AFTER_RUN || point == WEFT_AFTER_TEST) log_file_sync(&l->file, log_step(t));
     return WEFT_OK;
 }
 

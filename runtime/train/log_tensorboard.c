@@ -1,8 +1,8 @@
 /* log_tensorboard.c - every interval, validation and test as scalars of an event file. */
 #include "runtime/train/event_file.h"
 
-static void write_scalars(log_lines *l, const weft_progress *p, const char *phase) {
-    event_file_scalars(&l->file, p->iteration, phase, &l->values);
+static void write_scalars(log_lines *l, const weft_trainer *t, const char *phase) {
+    event_file_scalars(&l->file, log_step(t), phase, &l->values);
 }
 
 weft_hook weft_hook_tensorboard(const char *folder, int64_t every) {

@@ -91,8 +91,8 @@ static void add_rates(text_log *l, line *of, const weft_trainer *t) {
 /* What is left: at the pace so far, validations with it. */
 static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
     line of = {.length = 0};
-    add(&of, "epoch %lld  step %lld", (long long)p->epoch + 1, (long long)p->iteration);
-    if (p->iterations) add(&of, "/%lld", (long long)p->iterations);
+    add(&of, "epoch %lld  step %lld", (long long)log_epoch(t), (long long)log_step(t));
+    if (p->iterations) add(&of, "/%lld", (long long)(t->options.first_iteration + p->iterations));
     l->values.n = 0;
     interval_means(&l->interval, &l->values);
     for (int k = 0; k < l->values.n; k++) add_metric(&of, l->values.list[k].name, l->values.list[k].value);
@@ -108,9 +108,9 @@ static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
     l->shown = trainer_clock();
 }
 
-static void show_metrics(text_log *l, const weft_progress *p, const char *what, const weft_metrics *m) {
+static void show_metrics(text_log *l, const weft_trainer *t, const char *what, const weft_metrics *m) {
     line of = {.length = 0};
-    add(&of, "epoch %lld  %s", (long long)p->epoch + 1, what);
+    add(&of, "epoch %lld  %s", (long long)log_epoch(t), what);
     for (int i = 0; i < m->n; i++) add_metric(&of, m->list[i].name, m->list[i].value);
     fprintf(l->file, "%s%s\n", l->is_bar ? "\r\033[K" : "", of.text);
     fflush(l->file);
@@ -146,8 +146,8 @@ static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error 
     }
     if (point == WEFT_AFTER_RUN && p->iteration > l->interval.iteration) show(l, t, p);
     if (point == WEFT_AFTER_RUN && l->is_bar && p->iteration) fprintf(l->file, "\n");
-    if (point == WEFT_AFTER_VAL) show_metrics(l, p, "validation", &p->val);
-    if (point == WEFT_AFTER_TEST) show_metrics(l, p, "test", &p->test);
+    if (point == WEFT_AFTER_VAL) show_metrics(l, t, "validation", &p->val);
+    if (point == WEFT_AFTER_TEST) show_metrics(l, t, "test", &p->test);
     return WEFT_OK;
 }
 

@@ -58,7 +58,7 @@ static weft_status draw_samples(samples *s, weft_trainer *t, weft_error *error) 
     weft_status status = WEFT_OK;
     if (p->rank == 0)
         status = grid_encode(&file, &type, weft_array_data(rows), s->how.rows, s->how.columns, t->env, error);
-    if (!status && p->rank == 0) write_all(s, t->env, p->iteration, &file);
+    if (!status && p->rank == 0) write_all(s, t->env, log_step(t), &file);
     grid_free(&file);
     weft_array_free(rows);
     return status;
@@ -69,7 +69,7 @@ weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error
     const weft_progress *p = weft_trainer_progress(t);
     if (point == WEFT_BEFORE_RUN && s->how.tensorboard && p->rank == 0)
         return event_file_open(&s->events, t->env, error);
-    bool is_due = point == WEFT_AFTER_ITERATION && p->iteration % s->how.every == 0;
+    bool is_due = point == WEFT_AFTER_ITERATION && log_step(t) % s->how.every == 0;
     return is_due ? draw_samples(s, t, error) : WEFT_OK;
 }
 

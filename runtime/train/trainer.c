@@ -17,8 +17,8 @@ static weft_status check_dataset(const weft_dataset *d, const char *field, weft_
 }
 
 static weft_status check_options(const weft_trainer_options *o, weft_error *error) {
-    if (o->epochs < 0 || o->iterations < 0 || o->val_iterations < 0 || o->metrics_every < 0 ||
-        o->val_epochs < -1)
+    if (o->epochs < 0 || o->iterations < 0 || o->first_iteration < 0 || o->val_iterations < 0 ||
+        o->metrics_every < 0 || o->val_epochs < -1)
         return kit_fail(error, WEFT_ARGUMENT,
                         "trainer: epochs, iterations and intervals must not be negative");
     if (o->n_hooks < 0 || (o->n_hooks && !o->hooks))

@@ -176,6 +176,7 @@ static int open_trainer(training *t) {
     how.keep_going = o->keep_going;
     set_validation(o, &how);
     if ((status = optimizers_schedule(t->model, o, &how)) >= 0) return status;
+    if ((status = optimizers_behind(t->model, o, &how)) >= 0) return status;
     weft_hook hooks[HOOKS];
     how.hooks = hooks;
     if ((status = make_hooks(t, hooks, &how.n_hooks)) >= 0) return status;

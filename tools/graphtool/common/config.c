@@ -7,6 +7,7 @@
  * What --print-config prints beside options ("schema", "command", "from", "not_given") is passed over. */
 #include "tools/graphtool/common/config.h"
 
+#include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/option_table.h"
 #include "tools/graphtool/common/output.h"
 
@@ -266,14 +267,14 @@ static json_t *value_json(const option_row *row, const options *o) {
 
 /* ---- what the model says ---- */
 
-/* The settings of an optimizer as weft_optimizer_text reads them. */
-static json_t *settings_json(const minimize_attrs *a) {
+/* The settings of an optimizer as weft_optimizer_text reads them, but for those that options give. */
+static json_t *settings_json(const options *o, const weft_model *m, const minimize_attrs *a) {
     static const char *const names[] = {"pattern", "type", "name", "groups"};
     text t = {0};
     for (const op_attr *f = weft_op_minimize.attrs; f->name; f++) {
-        bool is_name = false;
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) is_name |= strcmp(names[i], f->name) == 0;
-        if (!is_name) attr_write(&t, f, a);
+        bool is_given = optimizers_give(m, o, a->name, f->name);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) is_given |= strcmp(names[i], f->name) == 0;
+        if (!is_given) attr_write(&t, f, a);
     }
     char *all = text_detach(&t);
     json_t *json = json_string(all ? all + strspn(all, " ") : "");
@@ -281,12 +282,13 @@ static json_t *settings_json(const minimize_attrs *a) {
     return json;
 }
 
-static json_t *optimizers_json(const weft_model *m) {
+static json_t *optimizers_json(const options *o, const weft_model *m) {
     json_t *all = json_object();
     for (const weft_graph *g = m->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next)
             if (n->op == &weft_op_minimize)
-                json_object_set_new(all, ((const minimize_attrs *)n->attrs)->name, settings_json(n->attrs));
+                json_object_set_new(all, ((const minimize_attrs *)n->attrs)->name,
+                                    settings_json(o, m, n->attrs));
     return all;
 }
 
@@ -334,7 +336,9 @@ static json_t *models_json(const options *o, const weft_model *m) {
     json_t *all = json_object();
     put_new(all, o, "batch", json_integer((json_int_t)m->batch));
     put_new(all, o, "flow", flow_json(m));
-    put_new(all, o, "optimizer", optimizers_json(m));
+    json_t *optimizers = optimizers_json(o, m);
+    if (json_object_size(optimizers)) json_object_set(all, "optimizer", optimizers);
+    json_decref(optimizers);
     put_new(all, o, "ddp", ddp_json(m));
     put_new(all, o, "precision", precisions_json(m));
     return all;

@@ -181,31 +181,53 @@ int optimizers_apply(weft_model *m, const options *o) {
     return weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
 }
 
-/* Whether an option gives this field for the optimizer alone. */
-static int has_own(const weft_model *m, const options *o, const char *optimizer, const char *field,
-                   bool *has) {
+/* Which options give a field of an optimizer; bits. */
+enum { GIVEN_TO_ALL = 1, GIVEN_TO_IT = 2, GIVEN_BY_LR = 4 /* of --lr, which is for all */ };
+
+static int givers(const weft_model *m, const options *o, const char *optimizer, const char *field,
+                  unsigned *by) {
     settings all;
     int status = gather_settings(&all, o);
-    *has = false;
+    *by = 0;
     for (int i = 0; i < all.n; i++) {
         const setting *s = &all.list[i];
-        *has |= *s->name && s->length == strlen(field) && strncmp(s->field, field, s->length) == 0 &&
-                optimizer_is_meant(m, optimizer, s->name);
+        bool is_field = s->length == strlen(field) && strncmp(s->field, field, s->length) == 0;
+        if (!is_field || !optimizer_is_meant(m, optimizer, s->name)) continue;
+        *by |= *s->name ? GIVEN_TO_IT : s->value ? GIVEN_TO_ALL : GIVEN_BY_LR;
     }
     settings_free(&all);
     return status;
 }
 
-int optimizers_rate(weft_store *store, const weft_model *m, const options *o) {
+bool optimizers_give(const weft_model *m, const options *o, const char *optimizer, const char *field) {
+    unsigned by;
+    return givers(m, o, optimizer, field, &by) < 0 && by;
+}
+
+/* Whether an option gives this field for the optimizer alone. */
+static int has_own(const weft_model *m, const options *o, const char *optimizer, const char *field,
+                   bool *has) {
+    unsigned by;
+    int status = givers(m, o, optimizer, field, &by);
+    *has = by & GIVEN_TO_IT;
+    return status;
+}
+
+/* What --optimizer gives is the model's by now. */
+static int set_rate(weft_store *store, const weft_model *m, const options *o, const minimize_attrs *a) {
     weft_error error = {0};
+    unsigned by;
+    int status = givers(m, o, a->name, "lr", &by);
+    double rate = by & GIVEN_TO_IT || !(by & GIVEN_BY_LR) ? a->lr : o->lr;
+    if (status >= 0 || !by) return status;
+    return weft_store_set_lr(store, a->name, rate, &error) ? tool_error(&error) : -1;
+}
+
+int optimizers_rate(weft_store *store, const weft_model *m, const options *o) {
     int status = -1;
-    for (const weft_graph *g = m->graphs; o->lr > 0 && g; g = g->next)
-        for (const weft_node *n = g->first; n && status < 0; n = n->next) {
-            const minimize_attrs *a = n->attrs;
-            bool has = true;
-            if (n->op == &weft_op_minimize) status = has_own(m, o, a->name, "lr", &has);
-            if (!has && weft_store_set_lr(store, a->name, o->lr, &error)) status = tool_error(&error);
-        }
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n && status < 0; n = n->next)
+            if (n->op == &weft_op_minimize) status = set_rate(store, m, o, n->attrs);
     return status;
 }
 
@@ -302,6 +324,24 @@ static int give_all(const schedule *s, const char *name) {
             if (n->op != &weft_op_minimize || !optimizer_is_meant(s->m, a->name, name)) continue;
             if (!*name) status = has_own(s->m, s->o, a->name, "schedule", &has);
             if (status < 0 && !has) status = give_one(s, a->name);
+        }
+    return status;
+}
+
+/* By the first optimizer that updates in the flow's first iteration. */
+int optimizers_behind(weft_model *m, const options *o, weft_trainer_options *how) {
+    weft_trainer_options one = *how;
+    schedule s = {.m = m, .o = o, .how = &one};
+    int64_t updates = 0, before = 0;
+    int status = -1;
+    one.epochs = 0, one.iterations = 1;
+    for (const weft_graph *g = o->weights ? m->graphs : NULL; g; g = g->next)
+        for (const weft_node *n = g->first; n && status < 0 && !how->first_iteration; n = n->next) {
+            const minimize_attrs *a = n->attrs;
+            if (n->op != &weft_op_minimize) continue;
+            status = weights_counter(o, a->name, "step", &before);
+            if (status < 0 && before) status = count_updates(&s, a->name, &updates);
+            if (status < 0 && before && updates) how->first_iteration = before / updates;
         }
     return status;
 }

@@ -8,8 +8,14 @@
 /* All but --schedule and --lr: -1, or the exit status after printing the error. A field that two options give
  * for one optimizer, or for all, is an error; what is for one wins over what is for all. */
 int optimizers_apply(weft_model *m, const options *o);
-/* --lr, for optimizers whose rate no --optimizer gives: -1, or the exit status. */
+/* Whether an option gives this field of an optimizer, for it alone or for all. */
+bool optimizers_give(const weft_model *m, const options *o, const char *optimizer, const char *field);
+/* Rates that --lr and --optimizer give, which win over those of the state in --weights: -1, or the exit
+ * status. */
 int optimizers_rate(weft_store *store, const weft_model *m, const options *o);
+/* Iterations that the state in --weights has behind it, by the updates of an optimizer and how many of them
+ * the flow has in its first iteration: into how->first_iteration. -1, or the exit status. */
+int optimizers_behind(weft_model *m, const options *o, weft_trainer_options *how);
 /* --schedule: parts without an end end with the run that `how` is of, which goes on with the counts of the
  * state in --weights. -1, or the exit status after printing
  * the error. */

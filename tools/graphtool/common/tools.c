@@ -5,11 +5,13 @@
 #include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/rules.h"
 #include "tools/graphtool/common/weights.h"
+#include "tools/graphtool/common/world.h"
 
 #include "graph/core/ddp.h"
 #include "graph/core/flow.h"
 #include "graph/core/graph.h"
 #include "graph/core/minimize.h"
+#include "runtime/options.h"
 #include "runtime/plan/program.h"
 
 #include <stdlib.h>
@@ -186,9 +188,18 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
     return plan;
 }
 
+/* More threads are slower, by far where they wait for each other in every node. */
+static void warn_of_threads(const options *o) {
+    int cores = usable_cores();
+    if (o->threads > cores && world_rank(o) == 0)
+        tool_warn("%s: --threads=%lld: this process may use %d core%s: more threads than cores are slower",
+                  o->command->name, (long long)o->threads, cores, cores > 1 ? "s" : "");
+}
+
 weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how,
                            int *status) {
     weft_error error = {0};
+    warn_of_threads(o);
     weft_trainer *t = weft_trainer_new(m, how, &error);
     bool is_models = error.status != WEFT_PEER && error.status != WEFT_IO && error.status != WEFT_FILE;
     if (!t) *status = is_models ? tool_error_in(o->model, &error) : tool_error(&error);

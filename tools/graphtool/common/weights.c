@@ -71,6 +71,39 @@ static void tell_left(const char *path, const weft_weights_report *report) {
               report->n_unexpected ? show_name(unexpected, strcspn(unexpected, "\n")).text : "none");
 }
 
+/* "optimizer.adam:all.net.fc.weight.ema", with '/' in a store. */
+static bool is_average(const char *name) {
+    static const char head[] = "optimizer", tail[] = "ema";
+    size_t n = strlen(name), t = sizeof tail - 1;
+    return n > sizeof head + t && strncmp(name, head, sizeof head - 1) == 0 &&
+           strcmp(name + n - t, tail) == 0 && strchr("./", name[n - t - 1]);
+}
+
+/* Averages in the file that nothing keeps are left aside, and what reads weights reads others than the
+ * validations of the training that wrote it. */
+static int tell_averages(const weft_store *store, const options *o) {
+    weft_error error;
+    weft_port port;
+    const char *path;
+    bool has = false;
+    for (int i = 0; (path = weft_store_path(store, i)); i++)
+        if (is_average(path)) return -1;
+    weft_tensors *file = weft_tensors_open(o->weights, NULL, &error);
+    if (!file) return tool_error(&error);
+    for (int i = 0; weft_tensors_at(file, i, &port); i++) has |= is_average(port.name);
+    weft_tensors_close(file);
+    bool is_first = !o->comm || o->comm->rank == 0, trains = command_has_option(o->command, "ema");
+    if (has && is_first)
+        tool_warn(
+            "%s: it has averages of the parameters, as --ema keeps them, and the model keeps none: they "
+            "are left aside, and the parameters %s",
+            SHOW_PATH(o->weights),
+            trains ? "go on without; --ema goes on with them"
+                   : "are read; a file that was saved without --optimizer-state has averages in their "
+                     "place");
+    return -1;
+}
+
 static int load(weft_store *store, const options *o, const renames *r) {
     weft_error error;
     weft_weights_report report = {0};
@@ -86,6 +119,7 @@ static int load(weft_store *store, const options *o, const renames *r) {
                           : "none");
     else if (o->partial && (!o->comm || o->comm->rank == 0))
         tell_left(o->weights, &report);
+    if (status < 0) status = tell_averages(store, o);
     free(report.missing);
     free(report.unexpected);
     return status;
