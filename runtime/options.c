@@ -117,8 +117,7 @@ static weft_status check_flow(const weft_model *m, const weft_compile_options *o
 }
 
 static weft_status check_graph(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    if (o->graph && !graph_find(m, o->graph))
-        return error_set(error, WEFT_NAME, "compile: the model has no graph '%s'", SHOW(o->graph));
+    if (o->graph && !graph_find(m, o->graph)) return missing(m, "", "graph", o->graph, error);
     const weft_graph *idle = find_idle(m, o->graph);
     if (idle)
         return error_set(

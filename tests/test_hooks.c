@@ -221,7 +221,8 @@ TEST(names_and_folders_that_are_wrong_are_found_at_once) {
         const char *says;
     } wrong[] = {
         {weft_hook_early_stop(&(weft_early_stop){"los"}), WEFT_NAME,
-         "hook early stop: the validation gives no metric 'los'; it gives: loss, score"},
+         "hook early stop: the validation gives no metric 'los': the nearest is 'loss'; it gives: loss, "
+         "score"},
         {weft_hook_best(&(weft_best){"scores", .path = "b"}), WEFT_NAME, "no metric 'scores'"},
         {weft_hook_best(&(weft_best){"score/part", .path = "/tmp/weft_no_folder/b"}), WEFT_IO,
          "/tmp/weft_no_folder/b: the hook best cannot write there: No such file or directory"},

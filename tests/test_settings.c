@@ -708,7 +708,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_of_a_gpu,    COMPILE(.deterministic = true, .tf32 = true), NULL)                                         \
     X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
     X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no reduce mode number 3")            \
-    X(compile_graph,     COMPILE(.graph = "trian"),                 "the model has no graph 'trian'")                  \
+    X(compile_graph,     COMPILE(.graph = "trian"),                 "no graph 'trian'; it has train")                  \
     X(compile_flow,      COMPILE(.flow = "trian"),                  "the model has no flow 'trian'")                   \
     X(compile_stop,      COMPILE(.stop_after = "fuze"),             "there is no pass 'fuze'")                         \
     X(compile_calibration, COMPILE(.calibration = "x"),             "a calibration is for a GPU")

@@ -277,12 +277,13 @@ TEST(sources_open_from_text) {
     CHECK_SAYS(s && s->n == 2 && s->count == 2 && strcmp(s->arrays[1].name, "target") == 0, "%s", error.text);
     CHECK(s && sample(s, 1, got, sizeof got, &error) && got[0] == 'c' && got[5] == 'f');
     weft_source_free(s);
-    const char *const wrong[][2] = {{"c:/a b.txt:window=3,strid=2", "there is no option 'strid'"},
-                                    {"c:/a b.txt:window=x", "window=x: a number"},
-                                    {"c:/a b.txt:window=", "window=: a number"},
-                                    {"c:/a b.txt:window=3,pairs=2", "a number from 0 to 1"},
-                                    {"c:/a b.txt:window=3,", "option=value is needed"},
-                                    {"none.txt:window=3", "none.txt: cannot be opened"}};
+    const char *const wrong[][2] = {
+        {"c:/a b.txt:window=3,strid=2", "there is no option 'strid': the nearest is 'stride'"},
+        {"c:/a b.txt:window=x", "window=x: a number"},
+        {"c:/a b.txt:window=", "window=: a number"},
+        {"c:/a b.txt:window=3,pairs=2", "a number from 0 to 1"},
+        {"c:/a b.txt:window=3,", "option=value is needed"},
+        {"none.txt:window=3", "none.txt: cannot be opened"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         CHECK(!weft_source_open_text(wrong[i][0], &f.env, &error));
         CHECK_HOLDS(error.text, wrong[i][1]);
@@ -337,6 +338,20 @@ static weft_status count_up(void *context, int64_t i, void *const *into, weft_er
 static weft_source counting(void *context) {
     return (weft_source){
         .count = COUNT, .n = 1, .arrays = {{"i", WEFT_I64, 0, {0}}}, .read = count_up, .context = context};
+}
+
+/* ---- names ---- */
+
+TEST(the_nearest_of_some_names_is_found) {
+    static const char *const names[] = {"d_step", "g_step", "val"};
+    static const char *const rows[][2] = {
+        {"d_stpe", "d_step"}, {"G-step", "g_step"}, {"vall", "val"}, {"photographs", NULL}, {"", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *near = NULL;
+        for (int k = 0; k < 3; k++) near = weft_nearest(rows[i][0], near, names[k]);
+        CHECK_TEXT(near ? near : "none", rows[i][1] ? rows[i][1] : "none");
+    }
+    CHECK(!weft_nearest(NULL, NULL, "val") && !weft_nearest("val", NULL, NULL));
 }
 
 /* ---- waits ---- */
@@ -667,6 +682,7 @@ SUITE("sources", {T(arrays_are_read_row_by_row_from_the_file),
                   T(damaged_members_are_told),
                   T(sources_open_from_text),
                   T(failing_memory_and_files_are_errors),
+                  T(the_nearest_of_some_names_is_found),
                   T(what_a_caller_waits_for_is_told),
                   T(batches_do_not_depend_on_who_reads_them),
                   T(seeking_finds_every_batch),

@@ -94,6 +94,13 @@ TEST(big_models_have_as_many_parameters_as_in_pytorch) {
     ends(run("graphtool plan resnet50.bin --world 2 | grep -q 'model: 161 parameters, 25557032 numbers'"), 0);
 }
 
+/* Four in each graph: of an eval graph they are expressions. */
+TEST(a_batch_norm_is_called_so_in_every_graph) {
+    NEED(make_model("convnet"));
+    ends(run("test $(graphtool info convnet.bin | grep -cE '^ +bn +batch_norm ') = 12"), 0);
+    ends(run("test $(graphtool info convnet.bin | grep -cE '^ +conv +conv2d ') = 12"), 0);
+}
+
 static int64_t number_of(const json_t *row, const char *key) {
     return json_integer_value(json_object_get(row, key));
 }
@@ -278,9 +285,9 @@ TEST(ops_are_listed_for_people_and_machines) {
 SUITE("tools",
       {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
        T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
-       T(a_model_file_without_a_seal_is_known_for_it), T(big_models_have_as_many_parameters_as_in_pytorch),
-       T(unknown_names_are_told_with_the_nearest), T(a_file_of_pytorch_says_what_it_is),
-       T(errors_are_json_where_output_is), T(colours_are_for_terminals_that_want_them),
-       T(dashes_and_names_say_where_and_what), T(plans_show_their_flow),
-       T(layers_count_what_a_forward_computes), T(subgraphs_are_those_of_weft_ddp),
+       T(a_model_file_without_a_seal_is_known_for_it), T(a_batch_norm_is_called_so_in_every_graph),
+       T(big_models_have_as_many_parameters_as_in_pytorch), T(unknown_names_are_told_with_the_nearest),
+       T(a_file_of_pytorch_says_what_it_is), T(errors_are_json_where_output_is),
+       T(colours_are_for_terminals_that_want_them), T(dashes_and_names_say_where_and_what),
+       T(plans_show_their_flow), T(layers_count_what_a_forward_computes), T(subgraphs_are_those_of_weft_ddp),
        T(ops_are_listed_for_people_and_machines)})

@@ -288,6 +288,8 @@ TEST(wrong_feeds_are_told_before_training) {
     refuses(run("%s --data image=images.idx --data lable=labels.idx", train),
             "these inputs are fed: image, lable");
     refuses(run("%s " DATA " --data more=labels.idx", train), "more: no graph");
+    refuses(run("%s " DATA " --data imaeg=labels.idx", train),
+            "data imaeg: no graph that runs has an input of this name: the nearest is 'image'");
     refuses(run("%s --data image=labels.idx --data label=labels.idx", train), "takes u8[10,28,28]");
     refuses(run("%s " DATA " --data image=images.idx", train), "a file already");
     refuses(run("%s --data image=images.idx --data label=none.npy", train), "none.npy");

@@ -2,8 +2,11 @@
 #include "weft/support.h"
 
 #include "graph/core/graph.h"
+#include "graph/core/nearest.h"
 #include "graph/core/type.h"
 #include "graph/file/io.h"
+
+#include <string.h>
 
 weft_status weft_error_set(weft_error *error, weft_status status, const char *text) {
     return error_set(error, status, "%s", text ? text : weft_status_text(status));
@@ -11,6 +14,13 @@ weft_status weft_error_set(weft_error *error, weft_status status, const char *te
 
 weft_status weft_error_io(weft_error *error, const char *path, const char *what, int code) {
     return io_fail(error, path ? path : "?", what ? what : "cannot be used", code);
+}
+
+const char *weft_nearest(const char *word, const char *best, const char *name) {
+    nearest near = nearest_to(word ? word : "", word ? strlen(word) : 0);
+    if (best) nearest_try(&near, best);
+    if (name) nearest_try(&near, name);
+    return near.name;
 }
 
 void *weft_memory_new(const weft_env *env, size_t bytes) {

@@ -19,6 +19,10 @@ WEFT_API weft_status weft_error_set(weft_error *error, weft_status status, const
  * directory", where `what` is the part in the middle. Returns WEFT_IO. */
 WEFT_API weft_status weft_error_io(weft_error *error, const char *path, const char *what, int code);
 
+/** Of `best` and `name`, each of which may be NULL, the one that a misspelt word is nearer to; NULL: neither
+ * is near. For errors about a name that is none: begin with NULL, and go through the valid names. */
+WEFT_API const char *weft_nearest(const char *word, const char *best, const char *name);
+
 /** Memory from the env's allocator, not zeroed, at a multiple of 64. `env` may be NULL. NULL when there is
  * none. */
 WEFT_API void *weft_memory_new(const weft_env *env, size_t bytes);

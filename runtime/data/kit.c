@@ -36,6 +36,12 @@ kit_shown kit_show(const char *bytes, size_t length) {
     return s;
 }
 
+kit_near kit_show_near(const char *name) {
+    kit_near n = {{0}};
+    if (name) snprintf(n.text, sizeof n.text, ": the nearest is '%.90s'", name);
+    return n;
+}
+
 /* ---- memory ---- */
 
 void *kit_new(const weft_env *env, size_t bytes) {

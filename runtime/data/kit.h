@@ -19,6 +19,13 @@ typedef struct kit_shown {
 } kit_shown;
 kit_shown kit_show(const char *bytes, size_t length);
 
+/* ": the nearest is 'd_step'", by value; nothing where no name is near (weft_nearest). */
+typedef struct kit_near {
+    char text[120];
+} kit_near;
+kit_near kit_show_near(const char *name);
+#define NEAR(name) (kit_show_near(name).text)
+
 /* ---- memory ---- */
 
 void *kit_new(const weft_env *env, size_t bytes);                     /* zeroed; NULL: out of memory */

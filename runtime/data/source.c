@@ -135,9 +135,11 @@ static weft_status check_fields(const form_request *r, const char *form, weft_er
 /* Sets one option from text, which must outlive the options. */
 static weft_status set_field(weft_source_options *o, const char *name, char *value, weft_error *error) {
     int i = 0;
-    while (i < FIELDS && strcmp(fields[i].name, name) != 0) i++;
+    const char *near = NULL;
+    while (i < FIELDS && strcmp(fields[i].name, name) != 0) near = weft_nearest(name, near, fields[i++].name);
     if (i == FIELDS)
-        return kit_fail(error, WEFT_NAME, "data: there is no option '%s'", kit_show(name, strlen(name)).text);
+        return kit_fail(error, WEFT_NAME, "data: there is no option '%s'%s",
+                        kit_show(name, strlen(name)).text, NEAR(near));
     char *end = value, *at = (char *)o + fields[i].offset;
     long long number = strtoll(value, &end, 10);
     if (fields[i].kind == FIELD_TEXT) {

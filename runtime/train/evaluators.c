@@ -83,14 +83,19 @@ static weft_status find_read(measure_reads *into, int k, const weft_plan *plan, 
     weft_port p;
     weft_read *read = &into->reads[k];
     bool is_output = false, is_input = false;
+    const char *near = NULL;
     into->source[k] = -1;
-    for (int i = 0; !is_output && weft_plan_output(plan, r->graph, i, &p); i++)
+    for (int i = 0; !is_output && weft_plan_output(plan, r->graph, i, &p); i++) {
         is_output = strcmp(p.name, name) == 0;
-    for (int i = 0; !is_output && !is_input && weft_plan_input(plan, r->graph, i, &p); i++)
+        near = weft_nearest(name, near, p.name);
+    }
+    for (int i = 0; !is_output && !is_input && weft_plan_input(plan, r->graph, i, &p); i++) {
         if ((is_input = strcmp(p.name, name) == 0)) into->source[k] = r->source[i];
+        near = weft_nearest(name, near, p.name);
+    }
     if (!is_output && !is_input)
-        return kit_fail(error, WEFT_NAME, "graph %s has neither an output nor an input '%.80s'", r->graph,
-                        name);
+        return kit_fail(error, WEFT_NAME, "graph %s has neither an output nor an input '%.80s'%s", r->graph,
+                        name, NEAR(near));
     *read = (weft_read){.name = p.name, .dtype = p.dtype, .ndim = p.ndim};
     memcpy(read->shape, p.shape, sizeof read->shape);
     return is_output ? bound_fetch(r, &p, &read->data, error) : WEFT_OK;

@@ -178,7 +178,10 @@ static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *out
     }
     r->n_fetch = r->n_out;
     if (!output || r->n_out) return WEFT_OK;
-    return kit_fail(error, WEFT_NAME, "graph %s has no output '%.80s'", r->graph, output);
+    const char *near = NULL;
+    weft_port p;
+    for (int i = 0; weft_plan_output(plan, r->graph, i, &p); i++) near = weft_nearest(output, near, p.name);
+    return kit_fail(error, WEFT_NAME, "graph %s has no output '%.80s'%s", r->graph, output, NEAR(near));
 }
 
 weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
@@ -246,11 +249,15 @@ double bound_number(const bound *r, int i) {
 weft_status batches_all_used(const batches *b, int n, const bound *graphs, weft_error *error) {
     for (int i = 0; i < b->n; i++) {
         bool is_used = !b->names[i];
+        const char *near = NULL;
         for (int g = 0; g < n; g++)
-            for (int k = 0; k < graphs[g].n_in; k++) is_used = is_used || graphs[g].source[k] == i;
+            for (int k = 0; k < graphs[g].n_in; k++) {
+                is_used = is_used || graphs[g].source[k] == i;
+                near = is_used ? NULL : weft_nearest(b->names[i], near, graphs[g].feeds[k].name);
+            }
         if (!is_used)
-            return kit_fail(error, WEFT_NAME, "data %.80s: no graph that runs has an input of this name",
-                            b->names[i]);
+            return kit_fail(error, WEFT_NAME, "data %.80s: no graph that runs has an input of this name%s",
+                            b->names[i], NEAR(near));
     }
     return WEFT_OK;
 }

@@ -25,7 +25,7 @@ static int accumulate_of(const weft_trainer *t, const char *graph) {
 
 static weft_status bind(weft_trainer *t, const char *name, weft_error *error) {
     const char *own = model_graph(t->model, name);
-    if (!own) return kit_fail(error, WEFT_NAME, "trainer: the model has no graph '%.80s'", name);
+    if (!own) return no_graph(t->model, "trainer: the model", name, error);
     if (t->n_graphs == t->room_graphs)
         return kit_fail(error, WEFT_INTERNAL, "trainer: more graphs than the model has");
     bound *r = &t->graphs[t->n_graphs];

@@ -41,6 +41,12 @@ const char *model_graph(const weft_model *m, const char *name) {
     return own;
 }
 
+weft_status no_graph(const weft_model *m, const char *head, const char *name, weft_error *error) {
+    const char *own, *near = NULL;
+    for (int i = 0; (own = weft_graph_name(m, i)); i++) near = weft_nearest(name, near, own);
+    return kit_fail(error, WEFT_NAME, "%s has no graph '%.80s'%s", head, name, NEAR(near));
+}
+
 /* ---- parts ---- */
 
 /* The lists are copied with the evaluators' names, since what is in them is the trainer's from here on. */
@@ -160,8 +166,7 @@ static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *dat
                               bool *has, weft_error *error) {
     *has = true;
     if (!model_graph(t->model, graph))
-        return kit_fail(error, WEFT_NAME,
-                        "trainer: data for an evaluation, but the model has no graph '%.80s'", graph);
+        return no_graph(t->model, "trainer: data for an evaluation, but the model", graph, error);
     sweep_options of = {.graph = graph,
                         .data = data,
                         .comm = t->options.comm,
@@ -243,7 +248,7 @@ weft_status weft_trainer_count(const weft_model *model, const weft_trainer_optio
     weft_status status = check_options(options, error);
     if (!status) status = trainer_check_trains(t, error);
     if (!status && graph && !model_graph(model, graph))
-        status = kit_fail(error, WEFT_NAME, "trainer: the model has no graph '%.80s'", graph);
+        status = no_graph(model, "trainer: the model", graph, error);
     if (!status) status = open_plan(t, error);
     if (!status) status = open_data(t, error);
     if (!status) status = count(t, error);

@@ -291,6 +291,8 @@ weft_array *prediction_run(prediction *p, const weft_trainer *t, weft_error *err
 void prediction_close(prediction *p);
 /* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
 const char *model_graph(const weft_model *m, const char *name);
+/* WEFT_NAME: it has no graph of this name, with the nearest; `head` begins the text (trainer.c). */
+weft_status no_graph(const weft_model *m, const char *head, const char *name, weft_error *error);
 double trainer_clock(void); /* seconds (fit.c) */
 /* Saves the weights that validations read, without training state: averages where optimizers keep some
  * (evaluate.c). Collective. */

@@ -8,11 +8,16 @@
 
 /* Names so far, with commas, cut where it is full. */
 typedef struct names {
-    char text[400];
+    const char *wanted;
+    char text[400], near[160]; /* near: of all names the one that `wanted` is nearest to; "": none is */
     size_t n;
 } names;
 
 static void add_name(names *to, const char *name, const char *part) {
+    char whole[sizeof to->near];
+    snprintf(whole, sizeof whole, "%.80s%s%.70s", name, *part ? "/" : "", part);
+    if (weft_nearest(to->wanted, *to->near ? to->near : NULL, whole) == whole)
+        memcpy(to->near, whole, sizeof whole);
     if (to->n + 170 > sizeof to->text) return;
     to->n += (size_t)snprintf(to->text + to->n, sizeof to->text - to->n, "%s%.80s%s%.70s", to->n ? ", " : "",
                               name, *part ? "/" : "", part);
@@ -34,7 +39,7 @@ static bool reports(const weft_evaluator *e, const char *metric, names *given) {
 }
 
 weft_status watch_open(const watch *w, const char *hook, const weft_trainer *t, weft_error *error) {
-    names given = {.n = 0};
+    names given = {.wanted = w->name};
     bool is_there = false;
     if (!t->has_val)
         return kit_fail(error, WEFT_ORDER, "hook %s: without options.val no validation gives '%.80s'", hook,
@@ -46,17 +51,17 @@ weft_status watch_open(const watch *w, const char *hook, const weft_trainer *t, 
     for (int i = 0; i < t->options.n_evaluators; i++)
         is_there = reports(&t->options.evaluators[i], w->name, &given) || is_there;
     if (is_there) return WEFT_OK;
-    return kit_fail(error, WEFT_NAME, "hook %s: the validation gives no metric '%.80s'; it gives: %s", hook,
-                    w->name, given.n ? given.text : "none");
+    return kit_fail(error, WEFT_NAME, "hook %s: the validation gives no metric '%.80s'%s; it gives: %s", hook,
+                    w->name, NEAR(*given.near ? given.near : NULL), given.n ? given.text : "none");
 }
 
 /* ---- after a validation ---- */
 
 static weft_status no_metric(const watch *w, const weft_metrics *m, weft_error *error) {
-    names given = {.n = 0};
+    names given = {.wanted = w->name};
     for (int i = 0; i < m->n; i++) add_name(&given, m->list[i].name, "");
-    return kit_fail(error, WEFT_NAME, "the validation gives no metric '%.80s'; it gives: %s", w->name,
-                    given.n ? given.text : "none");
+    return kit_fail(error, WEFT_NAME, "the validation gives no metric '%.80s'%s; it gives: %s", w->name,
+                    NEAR(*given.near ? given.near : NULL), given.n ? given.text : "none");
 }
 
 weft_status watch_look(watch *w, const weft_trainer *t, double *value, bool *is_better, weft_error *error) {

@@ -1,6 +1,7 @@
 /* layers.c - see layers.h. */
 #include "tools/graphtool/common/layers.h"
 
+#include "ops/kit/ops.h"
 #include "ops/work.h"
 
 #include <stdio.h>
@@ -58,8 +59,23 @@ static bool open_rows(layers *l, weft_model *m, const char *path, int depth) {
     return true;
 }
 
+/* Whether it reads the running variance, by which batch_norm of an eval graph, an expression of other ops,
+ * scales. */
+static bool is_eval_norm(const weft_node *n) {
+    static const char name[] = "/running_var";
+    for (int i = 0; i < n->n_in; i++) {
+        const weft_variable *v = n->in[i] ? n->in[i]->node->variable : NULL;
+        size_t length = v ? strlen(v->path) : 0;
+        if (v && v->kind == VARIABLE_STATE && length >= sizeof name - 1 &&
+            strcmp(v->path + length - (sizeof name - 1), name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int weight_of(const weft_node *n) {
     bool reads = false;
+    if (is_eval_norm(n)) return 3;
     for (int i = 0; i < n->n_in; i++)
         reads |= n->in[i] && n->in[i]->node->variable && n->in[i]->node->variable->kind == VARIABLE_PARAMETER;
     return node_flops(n) > 0 ? 2 : reads;
@@ -89,7 +105,7 @@ static void count(layers *l, const weft_node *n, int depth, double *best) {
         double weight = weight_of(n) + node_flops(n);
         bool is_outer = i + 1 < l->n && l->v[i + 1].depth > row->depth;
         if (strlen(row->path) != length || weight < best[i] || (is_outer && weight == 0)) continue;
-        row->op = n->op;
+        row->op = is_eval_norm(n) ? &weft_op_batch_norm : n->op;
         best[i] = weight;
     }
 }
