@@ -23,7 +23,8 @@ typedef struct adam_update_attrs {
     bool decoupled;
 } adam_update_attrs;
 
-/* accumulate(top level, ..., level 0, gradient): see ops/optimizer/accumulate.c */
+/* accumulate(top level, ..., level 0, gradient or, where `last` has none, nothing): see
+ * ops/optimizer/accumulate.c */
 typedef struct accumulate_attrs {
     int64_t of; /* most micro-batches in a step on this rank */
     bool last;  /* this run ends the step */

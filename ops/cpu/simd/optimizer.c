@@ -171,8 +171,7 @@ static void combine_chunk(const kernel_call *c, int levels, int64_t count, int64
  * levels. */
 static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, int64_t begin, int64_t end) {
     enum { CHUNK = 1024 };
-    const accumulate_attrs *a = c->attrs;
-    float carry[CHUNK], *top = (float *)c->in[0].data + begin, *out = (float *)c->out[0].data + begin;
+    float carry[CHUNK];
     int64_t n = end - begin;
     int l = 0;
     memcpy(carry, (const float *)c->in[levels].data + begin, (size_t)n * sizeof *carry);
@@ -182,13 +181,10 @@ static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, in
         for (int64_t i = 0; i < n; i++) carry[i] = before[i] + carry[i];
     }
     memcpy((float *)c->in[levels - 1 - l].data + begin, carry, (size_t)n * sizeof *carry);
-    if (a->last) combine_chunk(c, levels, local + 1, begin, n);
-    /* the same memory in a session */
-    if (out != top) memcpy(out, top, (size_t)n * sizeof *out);
 }
 
-/* Operands: the levels of the tree from the top down, then the new gradient. c->run->local counts the
- * micro-batches of this rank in the step. */
+/* Operands: the levels of the tree from the top down, then the new gradient, if there is one. c->run->local
+ * counts the micro-batches of this rank in the step. */
 static weft_status accumulate_run(void *state, const kernel_call *c) {
     (void)state;
     enum { CHUNK = 1024 };
@@ -196,8 +192,14 @@ static weft_status accumulate_run(void *state, const kernel_call *c) {
     int levels = accumulate_levels(a->of);
     int64_t n = type_elements(&c->in[0].type), local = c->run->local < a->of ? c->run->local : a->of - 1;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t begin = 0; begin < n; begin += CHUNK)
-        accumulate_chunk(c, levels, local, begin, begin + CHUNK < n ? begin + CHUNK : n);
+    for (int64_t begin = 0; begin < n; begin += CHUNK) {
+        int64_t end = begin + CHUNK < n ? begin + CHUNK : n;
+        float *top = (float *)c->in[0].data + begin, *out = (float *)c->out[0].data + begin;
+        if (c->n_in > levels) accumulate_chunk(c, levels, local, begin, end);
+        if (a->last) combine_chunk(c, levels, local + 1, begin, end - begin);
+        /* the same memory in a session */
+        if (out != top) memcpy(out, top, (size_t)(end - begin) * sizeof *out);
+    }
     return WEFT_OK;
 }
 
@@ -224,11 +226,8 @@ static weft_status renew_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(renew) = {.name = SIMD_NAME,
-                                 .op = &weft_op_renew,
-                                 .min_isa = SIMD_LEVEL,
-                                 .declines = declines,
-                                 .run = renew_run};
+const weft_kernel SIMD(renew) = {
+    .name = SIMD_NAME, .op = &weft_op_renew, .min_isa = SIMD_LEVEL, .declines = declines, .run = renew_run};
 
 /* ---- chunk_squares ---- */
 

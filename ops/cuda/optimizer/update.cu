@@ -212,7 +212,7 @@ template <class R> struct accumulate_step {
         int top;       /* the highest level in use after this run */
     };
     R *level[LEVELS], *out; /* level[l]: a sum of 2^l micro-batches that waits for its neighbour */
-    const R *g;
+    const R *g;             /* nullptr: the last micro-batch has been added before */
     const run_state *run_numbers;
     int64_t of;
     int levels;
@@ -231,10 +231,12 @@ template <class R> struct accumulate_step {
     /* Full levels are added to the new gradient, as in binary counting; the last micro-batch also adds all
      * levels that are in use, the highest first. */
     template <int N> __device__ void run(const numbers &s, int64_t i) const {
-        vector_of<R, N> carry = load<N>(g + i);
-        int l = 0;
-        for (; s.local >> l & 1; l++) add<N>(carry, load<N>(level[l] + i));
-        store<N>(level[l] + i, carry);
+        if (g) {
+            vector_of<R, N> carry = load<N>(g + i);
+            int l = 0;
+            for (; s.local >> l & 1; l++) add<N>(carry, load<N>(level[l] + i));
+            store<N>(level[l] + i, carry);
+        }
         vector_of<R, N> total = load<N>(level[levels - 1] + i);
         if (last) {
             total = load<N>(level[s.top] + i);
@@ -246,7 +248,7 @@ template <class R> struct accumulate_step {
     }
 };
 
-/* Operands: the levels from the top down, then the new gradient. */
+/* Operands: the levels from the top down, then the new gradient, if there is one. */
 template <class R> static weft_status accumulate_launch(const kernel_call *c) {
     const accumulate_attrs *a = static_cast<const accumulate_attrs *>(c->attrs);
     accumulate_step<R> s = {};
@@ -258,14 +260,14 @@ template <class R> static weft_status accumulate_launch(const kernel_call *c) {
         s.level[l] = flat<R>(&c->in[s.levels - 1 - l]);
         buffers[l] = s.level[l];
     }
-    s.g = flat<R>(&c->in[s.levels]);
+    s.g = c->n_in > s.levels ? flat<R>(&c->in[s.levels]) : nullptr;
     s.out = flat<R>(&c->out[0]);
     s.run_numbers = c->run;
     s.of = a->of;
     s.last = a->last;
-    buffers[s.levels] = s.g;
-    buffers[s.levels + 1] = s.out;
-    return update_launch(c, s, buffers, s.levels + 2);
+    buffers[s.levels] = s.out;
+    buffers[s.levels + 1] = s.g;
+    return update_launch(c, s, buffers, s.levels + (s.g ? 2 : 1));
 }
 
 extern "C" weft_status cuda_accumulate_run(void *, const kernel_call *c) {
