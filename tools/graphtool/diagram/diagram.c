@@ -69,10 +69,10 @@ static int box_child(diagram *s, int parent, const char *name, const char *path)
 }
 
 diagram_phase diagram_phase_of(const diagram_item *i) {
-    return !i->node               ? PHASE_FORWARD
-           : i->node->is_update   ? PHASE_UPDATE
-           : i->node->is_backward ? PHASE_BACKWARD
-                                  : PHASE_FORWARD;
+    return !i->node               ? DIAGRAM_FORWARD
+           : i->node->is_update   ? DIAGRAM_UPDATE
+           : i->node->is_backward ? DIAGRAM_BACKWARD
+                                  : DIAGRAM_FORWARD;
 }
 
 /* The box of a scope path. Backward and update nodes have top-level boxes of their own, and updates without a
@@ -81,7 +81,7 @@ static int box_of(diagram *s, const char *path, diagram_phase phase) {
     static const char *const names[] = {"", "backward", "update"};
     const char *what = names[phase];
     int b = 0;
-    if (!*path && phase == PHASE_UPDATE) b = box_child(s, 0, what, what);
+    if (!*path && phase == DIAGRAM_UPDATE) b = box_child(s, 0, what, what);
     for (const char *p = path; *p;) {
         size_t n = strcspn(p, "/");
         const char *tail = b == 0 ? what : "", *gap = *tail ? ", " : "";

@@ -41,7 +41,7 @@ typedef struct diagram_item {
 } diagram_item;
 
 /* The three parts of a training step. */
-typedef enum diagram_phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } diagram_phase;
+typedef enum diagram_phase { DIAGRAM_FORWARD, DIAGRAM_BACKWARD, DIAGRAM_UPDATE } diagram_phase;
 
 typedef struct diagram_box {
     const char *name;                  /* last part of the path, "discriminator" */

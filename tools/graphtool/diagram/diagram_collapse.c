@@ -187,7 +187,7 @@ static void collapse_box(diagram *s, int b) {
 
 bool diagram_collapses_by_op(const diagram *s, const diagram_item *i) {
     return s->how.collapsing > COLLAPSE_EQUAL && i->node &&
-           (diagram_phase_of(i) == PHASE_UPDATE || i->node->op->flags & OP_COMMUNICATES);
+           (diagram_phase_of(i) == DIAGRAM_UPDATE || i->node->op->flags & OP_COMMUNICATES);
 }
 
 /* The exception of I2, within one box. */

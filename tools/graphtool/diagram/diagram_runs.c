@@ -178,6 +178,6 @@ bool diagram_find_runs(diagram *s) {
     part *p = arena_new_array(&s->arena, (size_t)s->n_items + (size_t)s->n_boxes + 1, sizeof *p);
     if (!p) return false;
     for (int b = 0; b < scopes; b++)
-        if (s->boxes[b].phase != PHASE_UPDATE && !find_in(s, b, p, &number)) return false;
+        if (s->boxes[b].phase != DIAGRAM_UPDATE && !find_in(s, b, p, &number)) return false;
     return true;
 }

@@ -451,18 +451,18 @@ static void note_order(drawing *d, int above, int below, bool up) {
 static void draw_edge(drawing *d, const diagram_edge *e) {
     diagram_phase from = unit_phase(d->s, &d->s->units[e->from]), to = unit_phase(d->s, &d->s->units[e->to]);
     if (e->repeats) return; /* each member of a collapse reads the one before it */
-    if (from != to && to == PHASE_UPDATE && is_told(d, e)) return;
-    bool up = from == PHASE_BACKWARD && to == PHASE_BACKWARD;
+    if (from != to && to == DIAGRAM_UPDATE && is_told(d, e)) return;
+    bool up = from == DIAGRAM_BACKWARD && to == DIAGRAM_BACKWARD;
     Agnode_t *a = unit_node(d, e->from), *b = unit_node(d, e->to);
     Agedge_t *edge = agedge(d->g, up ? b : a, up ? a : b, NULL, 1);
     if (from != to) {
-        draw_aside(edge, e, from == PHASE_FORWARD && to == PHASE_BACKWARD);
+        draw_aside(edge, e, from == DIAGRAM_FORWARD && to == DIAGRAM_BACKWARD);
         return;
     }
     if (up) paint_set(edge, "dir", "back");
     note_order(d, up ? e->to : e->from, up ? e->from : e->to, up);
     text label = {0};
-    if (e->value && from != PHASE_UPDATE) value_label(&label, d->s, e->value);
+    if (e->value && from != DIAGRAM_UPDATE) value_label(&label, d->s, e->value);
     if (e->more) text_add(&label, " +%d", e->more);
     paint_text(edge, "label", &label);
 }
@@ -501,7 +501,7 @@ static void draw_legend(drawing *d) {
     paint_set(n, "shape", "none");
     paint_set(n, "style", "");
     int last = d->s->n_units - 1;
-    while (last >= 0 && unit_phase(d->s, &d->s->units[last]) != PHASE_UPDATE) last--;
+    while (last >= 0 && unit_phase(d->s, &d->s->units[last]) != DIAGRAM_UPDATE) last--;
     if (last >= 0) draw_below(d, unit_node(d, last), n); /* there is free space */
 }
 
