@@ -57,7 +57,16 @@ static weft_value *loss_factor(const weft_node *n, const void *plan) {
     return o && o->loss_scale ? variable_value(n->graph, o->loss_scale) : NULL;
 }
 
+/* The loss alone needs no gradients but those that the model itself asks for. */
+static void forget_minimizes(weft_graph *g) {
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (n->op == &weft_op_minimize) node_remove(n);
+    }
+}
+
 static bool autodiff(program *p) {
+    if (p->phase == PHASE_LOSS) forget_minimizes(p->graph);
     /* Gradients are means over all micro-batches of a step, on all ranks. */
     double parts = (double)p->accumulate * p->plan->options.world;
     return pass_autodiff(p->graph, 1 / parts, loss_factor, p->plan);

@@ -13,7 +13,7 @@ enum { WORLD = 6, RUNS = 40 };
 
 /* What the plans of the test had, so that none of it goes untested. */
 typedef struct census {
-    int plans, in_flight, groups, sync, buffers, clipped, accumulated, flat, empty, deferred, beside;
+    int plans, in_flight, groups, sync, buffers, clipped, accumulated, manual, flat, empty, deferred, beside;
 } census;
 
 static int wanted_plans(void) {
@@ -36,6 +36,7 @@ static void count_nodes(const program *p, census *c) {
     c->buffers += buffers;
     c->clipped += clipped;
     c->accumulated += p->phase == PHASE_ADD;
+    c->manual += p->phase == PHASE_UPDATE;
     c->deferred += p->deferred <= p->graph->last->order;
     for (const weft_variable *s = p->plan->model->variables; s && is_indexed; s = s->next) {
         int64_t begin, end;
@@ -102,13 +103,14 @@ TEST(good_plans_give_no_alarm_in_any_order) {
     }
     int least = wanted_plans() / 20;
     if (wanted_plans() < 100) return; /* a few plans need not have everything */
-    CHECK_SAYS(c.in_flight > least && c.groups > least && c.sync > least && c.buffers > least &&
-                   c.clipped > least && c.accumulated > least && c.flat > least && c.empty > least &&
-                   c.deferred > least && c.beside > wanted_plans(),
-               "of %d plans: in flight %d, groups %d, sync %d, buffers %d, clipped %d, accumulated %d, flat "
-               "%d, empty %d, deferred %d, nodes beside one %d",
-               c.plans, c.in_flight, c.groups, c.sync, c.buffers, c.clipped, c.accumulated, c.flat, c.empty,
-               c.deferred, c.beside);
+    CHECK_SAYS(
+        c.in_flight > least && c.groups > least && c.sync > least && c.buffers > least && c.clipped > least &&
+            c.accumulated > least && c.manual > least && c.flat > least && c.empty > least &&
+            c.deferred > least && c.beside > wanted_plans(),
+        "of %d plans: in flight %d, groups %d, sync %d, buffers %d, clipped %d, accumulated %d, manual "
+        "%d, flat %d, empty %d, deferred %d, nodes beside one %d",
+        c.plans, c.in_flight, c.groups, c.sync, c.buffers, c.clipped, c.accumulated, c.manual, c.flat,
+        c.empty, c.deferred, c.beside);
 }
 
 /* Norms of two subgraphs are summed in one order by ranks that have shares of both, of one, of none. */

@@ -46,13 +46,16 @@ static void run_once(weft_session *s, const weft_plan *plan, test_random *r, res
     for (size_t i = 0; i < port.bytes / 4; i++) x[i] = (float)random_in(r, -1, 1);
     weft_feed feed = {port.name, x, port.bytes};
     bool no_sync = plan->options.accumulate > 1 && random_below(r, 4) == 0, wanted = random_below(r, 2);
+    bool is_manual = plan->options.manual;
     for (int i = 0; wanted && n < FETCHES && weft_plan_output(plan, graph, i, &port); i++)
         if (random_below(r, 2) && CHECK(port.bytes <= MOST)) {
             fetches[n] = (weft_fetch){port.name, memory[n], port.bytes};
             n++;
         }
-    weft_status status = no_sync ? weft_run_no_sync(s, graph, &feed, 1, fetches, n, &out->error)
-                                 : weft_run(s, graph, &feed, 1, fetches, n, &out->error);
+    weft_status status = is_manual && no_sync ? weft_run_loss(s, graph, &feed, 1, fetches, n, &out->error)
+                         : no_sync            ? weft_run_no_sync(s, graph, &feed, 1, fetches, n, &out->error)
+                                              : weft_run(s, graph, &feed, 1, fetches, n, &out->error);
+    if (is_manual && !status && random_below(r, 2)) status = weft_run_update(s, graph, &out->error);
     out->refused += status == WEFT_ORDER;
     add_bytes(out, &status, sizeof status);
     for (int i = 0; i < n && !status; i++) add_bytes(out, fetches[i].data, fetches[i].bytes);
@@ -240,6 +243,7 @@ static bool is_from_shards(const program *p, const char *output) {
 
 static bool forget_fetch(weft_session *s, bound_program *p, test_random *r) {
     (void)s;
+    if (!p->n_outputs) return false; /* an update alone */
     fetched *o = &p->outputs[random_below(r, p->n_outputs)];
     o->owner = NULL;
     return is_from_shards(p->p, o->name);
@@ -247,7 +251,7 @@ static bool forget_fetch(weft_session *s, bound_program *p, test_random *r) {
 
 static bool forget_version(weft_session *s, bound_program *p, test_random *r) {
     (void)s, (void)r;
-    bool is_real = p->p->trains && (p->p->phase == PHASE_WHOLE || p->p->phase == PHASE_LAST);
+    bool is_real = p->p->trains && program_ends_step(p->p);
     if (is_real) p->n_written = 0;
     return is_real;
 }

@@ -55,6 +55,10 @@ typedef struct weft_compile_options {
     weft_dtype precision;
     /** Micro-batches per step, for training graphs whose flow does not say it; 0 and 1: no accumulation. */
     int accumulate;
+    /** Manual optimization: the steps of a training, the loss, its gradients, the update and forgetting
+     * gradients, are calls of their own for every training graph (docs/training.md). weft_run() then adds the
+     * gradients of a micro-batch, `accumulate` of them at most, and weft_run_update() updates by them. */
+    bool manual;
 
     /** @name Many ranks
      * ddp.h has the same for one subgraph.

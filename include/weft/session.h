@@ -130,7 +130,7 @@ typedef struct weft_fetch {
  *
  * With accumulation (options.accumulate = k) the k-th run of a training graph applies the update; the others
  * only add gradients. Graphs that train the same parameters alternate by whole steps, in one session (else
- * WEFT_ORDER).
+ * WEFT_ORDER). With options.manual no run of a training graph updates: weft_run_update() does.
  *
  * A run that fails in the middle may have written state and parameters. The gradients of the step's earlier
  * runs are kept, and it may be repeated (in a world: when none of its collectives had begun), unless it was
@@ -148,6 +148,43 @@ WEFT_API weft_status weft_run(weft_session *session, const char *graph, const we
 WEFT_API weft_status weft_run_no_sync(weft_session *session, const char *graph, const weft_feed *feeds,
                                       int n_feeds, const weft_fetch *fetches, int n_fetches,
                                       weft_error *error);
+/** @} */
+
+/** @name Steps alone
+ * Manual optimization, for plans with options.manual: each step of a training is a call. weft_run() of a
+ * training graph runs forward and backward and adds the gradients, of up to options.accumulate micro-batches
+ * (here k); one more is WEFT_ORDER. The others are below. As with weft_run_no_sync(), gradients are divided
+ * by k * world, however many micro-batches an update has: k runs and an update have the bits of a step of k
+ * micro-batches. Other graphs run as ever. All are WEFT_ORDER for a plan without options.manual and for a
+ * graph that trains nothing.
+ *
+ *     weft_run(s, "step", feeds, n, NULL, 0, &error);      // loss.backward()
+ *     weft_run_update(s, "step", &error);                  // optimizer.step(), optimizer.zero_grad()
+ * @{ */
+/** The loss of a training graph: its forward alone, in training mode, with the random numbers of the next
+ * micro-batch. It writes state (running statistics) as a training run does; gradients and parameters stay. It
+ * communicates only where the forward does (norms over all ranks, sums over ranks). */
+WEFT_API weft_status weft_run_loss(weft_session *session, const char *graph, const weft_feed *feeds,
+                                   int n_feeds, const weft_fetch *fetches, int n_fetches, weft_error *error);
+/** Updates by the gradients that weft_run() has added since the last update, as the graph's weft_minimize()
+ * calls say: their sum over ranks, clipping, the optimizers' steps. Then there are no gradients. Collective
+ * in a world. WEFT_ORDER where there are none; WEFT_PEER where ranks have added different numbers of
+ * micro-batches or one has an error: then gradients and parameters stay. */
+WEFT_API weft_status weft_run_update(weft_session *session, const char *graph, weft_error *error);
+/** Forgets the gradients that weft_run() has added since the last update, which does so by itself. In a world
+ * every rank calls it. */
+WEFT_API weft_status weft_zero_gradients(weft_session *session, const char *graph, weft_error *error);
+/** Copies the gradient of a parameter, as added so far, row-major; `bytes` must be exact. It is this rank's
+ * part: in a world these add up over ranks to the gradient by which the update begins (where weft_ddp() sets
+ * a process group, their sum over the group, times world / its ranks, does). Neither f16's loss scale nor
+ * clipping is in it; what overflowed is infinite or NaN. WEFT_NAME where the graph does not train the
+ * parameter, WEFT_ORDER where nothing was added. */
+WEFT_API weft_status weft_gradient_get(weft_session *session, const char *graph, const char *parameter,
+                                       float *into, size_t bytes, weft_error *error);
+/** @} */
+
+/** @name What runs take and give
+ * @{ */
 
 /** An input or output of a graph, or a tensor in a file (weft_tensors_at()). */
 typedef struct weft_port {

@@ -7,14 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* list[3] receives the phases of a graph; returns how many. */
+enum { MOST_PHASES = 4 /* of a graph */ };
+
+/* list[MOST_PHASES] receives the phases of a graph; returns how many. */
 static int phases_of(const weft_plan *plan, const weft_graph *g, program_phase *list) {
+    bool adds = accumulate_of(plan, g->name) > 1, is_manual = plan->options.manual;
+    int n = 0;
     list[0] = PHASE_WHOLE;
-    if (accumulate_of(plan, g->name) <= 1 || !graph_trains(g)) return 1;
-    list[0] = PHASE_FIRST;
-    list[1] = PHASE_ADD;
-    list[2] = PHASE_LAST;
-    return 3;
+    if ((!adds && !is_manual) || !graph_trains(g)) return 1;
+    list[n++] = PHASE_FIRST;
+    if (adds) list[n++] = PHASE_ADD;
+    list[n++] = is_manual ? PHASE_UPDATE : PHASE_LAST;
+    if (is_manual) list[n++] = PHASE_LOSS;
+    return n;
 }
 
 static bool is_output(const weft_value *v) {
@@ -38,7 +43,7 @@ static void show_losses(weft_graph *g) {
 /* Replays the builder calls of the source at the plan's batch size; phases are told apart by the graph's
  * suffix. */
 static bool make(weft_plan *plan, const weft_graph *source, program_phase phase) {
-    static const char *const suffix[] = {"", ".first", ".add", ".last"};
+    static const char *const suffix[] = {"", ".first", ".add", ".last", ".update", ".loss"};
     char name[240];
     program *p = &plan->programs[plan->n_programs++];
     snprintf(name, sizeof name, "%.200s%s", source->name, suffix[phase]);
@@ -56,15 +61,14 @@ static bool is_compiled(const weft_plan *plan, const weft_graph *g) {
     return !plan->options.flow || flow_has(plan, g->name);
 }
 
-/* Three programs a graph at most. */
 bool programs_make(weft_plan *plan) {
     weft_model *m = plan->model;
     int count = 0;
-    for (const weft_graph *g = plan->source->graphs; g; g = g->next) count += 3;
+    for (const weft_graph *g = plan->source->graphs; g; g = g->next) count += MOST_PHASES;
     plan->programs = arena_new_array(&m->arena, (size_t)count + 1, sizeof *plan->programs);
     if (!plan->programs) return model_fail(m, NULL, WEFT_MEMORY, "compile: out of memory");
     for (const weft_graph *g = plan->source->graphs; g; g = g->next) {
-        program_phase phases[3];
+        program_phase phases[MOST_PHASES];
         if (!is_compiled(plan, g)) continue;
         int n = phases_of(plan, g, phases);
         for (int i = 0; i < n; i++)

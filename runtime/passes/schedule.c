@@ -47,7 +47,7 @@ static bool hoist(weft_graph *g, int count) {
          * ranks. */
         if (!after && n->variable && n->variable->kind == VARIABLE_GRADIENT)
             latest = (after = g->first)->mark;
-        if (!after) continue;
+        if (!after || after == n) continue;
         /* the last of those that moved to after one node of the list */
         weft_node **last = &behind[latest / SPACING];
         n->mark = latest / SPACING * SPACING + ++moved;

@@ -152,22 +152,23 @@ static bool fill_port(weft_port *port, const char *name, const weft_value *v) {
     return true;
 }
 
-/* Any of the graph's programs: all phases have the same inputs and outputs. */
-static const weft_graph *any_program(const weft_plan *plan, const char *graph) {
+/* The graph's first program: all phases but UPDATE, which is never the first, have the same inputs and
+ * outputs. */
+static const weft_graph *first_program(const weft_plan *plan, const char *graph) {
     for (int i = 0; plan && graph && i < plan->n_programs; i++)
         if (strcmp(plan->programs[i].name, graph) == 0) return plan->programs[i].graph;
     return NULL;
 }
 
 bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port) {
-    const weft_graph *g = any_program(plan, graph);
+    const weft_graph *g = first_program(plan, graph);
     for (const weft_node *n = g ? g->first : NULL; n; n = n->next)
         if (n->op == &weft_op_input && index-- == 0) return fill_port(port, input_name(n), &n->out[0]);
     return false;
 }
 
 bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port) {
-    const weft_graph *g = any_program(plan, graph);
+    const weft_graph *g = first_program(plan, graph);
     for (const graph_output *o = g ? g->outputs : NULL; o; o = o->next)
         if (index-- == 0) return fill_port(port, o->name, o->value);
     return false;
@@ -182,7 +183,7 @@ static void options_write(text *t, const weft_plan *plan) {
     text_add(t, "version=%s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s",
              weft_version(), device_name(o->device), o->deterministic, o->tf32, o->world, (long long)o->batch,
              o->threads, isa_name(o->isa));
-    text_add(t, " flow=%s accumulate=%d bucket_cap_mb=", plan->flow_name, o->accumulate);
+    text_add(t, " flow=%s accumulate=%d manual=%d bucket_cap_mb=", plan->flow_name, o->accumulate, o->manual);
     real_write(t, o->bucket_cap_mb);
     text_add(t, " zero=%d shard=%s serial=%d reduce=%s check_equal=%d precision=%s", o->zero,
              o->shard == WEFT_SHARD_FLAT ? "flat" : "greedy", o->serial,
@@ -234,6 +235,10 @@ bool plan_identify(weft_plan *plan, const weft_model *source) {
     free(model);
     free(rest);
     return good || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+}
+
+bool program_ends_step(const program *p) {
+    return p->phase == PHASE_WHOLE || p->phase == PHASE_LAST || p->phase == PHASE_UPDATE;
 }
 
 double program_flops(const program *p) {

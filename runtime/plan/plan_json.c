@@ -89,7 +89,7 @@ static void option_add(json_t *to, const subgraph *g, const op_attr *f) {
 static json_t *subgraph_json(const weft_plan *plan, const subgraph *g, const contents *c) {
     bool is_shared = plan->options.world > 1 && json_array_size(c->buckets);
     /* the gradients of many micro-batches are kept whole */
-    bool holds_all = g->ddp.zero == 2 && plan->options.accumulate > 1;
+    bool holds_all = g->ddp.zero == 2 && (plan->accumulate_most > 1 || plan->options.manual);
     json_t *all = json_pack("{s:s, s:I, s:I, s:b, s:b}", "name", g->name, "parameters", c->parameters,
                             "bytes", c->bytes, "ddp", is_shared, "holds_full_gradients",
                             is_shared && (g->ddp.zero < 2 || holds_all));
@@ -179,7 +179,7 @@ static int deferred_nodes(const program *p) {
 
 /* The key "lanes" means the streams; it keeps the name that readers know. */
 static json_t *graph_json(const program *p) {
-    static const char *const phases[] = {"whole", "first", "add", "last"};
+    static const char *const phases[] = {"whole", "first", "add", "last", "update", "loss"};
     json_t *collectives = json_array();
     timeline t;
     bool has_timeline = timeline_open(&t, p);

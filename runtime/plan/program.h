@@ -19,13 +19,16 @@
 #include "weft/plan.h"
 #include "weft/session.h"
 
-/* A training graph that accumulates k > 1 micro-batches a step has the programs FIRST, ADD and LAST; any
- * other graph has WHOLE. */
+/* A training graph that accumulates k > 1 micro-batches a step has the programs FIRST, ADD and LAST; with
+ * options.manual it has FIRST, for k > 1 ADD, then UPDATE and LOSS. Any other graph has WHOLE. */
 typedef enum program_phase {
     PHASE_WHOLE, /* assigns gradients in the arena, then updates */
     PHASE_FIRST, /* assigns gradients in the store, does not update */
     PHASE_ADD,   /* adds to the gradients in the store, does not update */
     PHASE_LAST,  /* adds, then updates */
+    /* updates by the gradients in the store; it has no other nodes, inputs or outputs */
+    PHASE_UPDATE,
+    PHASE_LOSS, /* has no gradients and does not update */
 } program_phase;
 
 /* Parameters that one DDP trains (include/weft/ddp.h), and the ranks that sum their gradients. Each parameter
@@ -46,6 +49,7 @@ typedef struct training {
     const weft_graph *graph;   /* of the source model; NULL once compiled */
     const weft_node *minimize; /* likewise */
     const char *name;          /* of that graph */
+    const char *optimizer;     /* its name: that of an optimizer_entry */
     bool *trains;              /* by index of a parameter */
 } training;
 
@@ -123,7 +127,7 @@ struct weft_plan {
     optimizer_slot *states;
     optimizer_entry *optimizers;
     /* [n_variables][accumulate_levels(accumulate_most)], by index of a bucket: the variables of its gradients
-     * over micro-batches; NULL without accumulation */
+     * over micro-batches; NULL where no run leaves gradients to another */
     weft_variable **gradients;
     int n_programs;
     program *programs;
@@ -133,6 +137,9 @@ struct weft_plan {
     weft_memory memory;
     uint64_t in_flight_bytes; /* the most that any program has; they start at offset 0 of every arena */
 };
+
+/* Whether runs of the program end a step: they update. */
+bool program_ends_step(const program *p);
 
 /* ---- subgraphs and their buckets (subgraph.c) ---- */
 /* The subgraph of a parameter: the one with the longest path that the parameter's path begins with. */
@@ -150,6 +157,13 @@ typedef struct counter_path {
     char text[300];
 } counter_path;
 counter_path counter_path_of(const char *graph);
+
+/* ---- optimizers (optimizers.c) ---- */
+/* The optimizer of that name; NULL: no minimize call names it. */
+optimizer_entry *optimizer_named(const weft_plan *plan, const char *name);
+/* The bucket's gradient variables, [accumulate_levels(accumulate_most)]: the levels of the tree in which
+ * micro-batches are added (ops/optimizer/accumulate.c). Only where runs leave gradients to others. */
+weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *bucket);
 
 /* ---- figures (plan.c) ---- */
 /* Lays out the variables that a store holds, each aligned, and returns their total bytes. Fills in

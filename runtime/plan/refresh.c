@@ -4,9 +4,11 @@
 
 #include "runtime/plan/value.h"
 
-/* Whole if there is one micro-batch, else first, k - 2 times add, last. */
+/* Whole if there is one micro-batch, else first, k - 2 times add, last; with options.manual first, k - 1
+ * times add, update. */
 int program_runs_in_step(const program *p) {
-    return p->phase == PHASE_ADD ? p->accumulate - 2 : 1;
+    if (p->phase == PHASE_LOSS) return 0;
+    return p->phase == PHASE_ADD ? p->accumulate - (p->plan->options.manual ? 1 : 2) : 1;
 }
 
 /* The variable whose versions the store counts: the bucket of a parameter that is in one. */

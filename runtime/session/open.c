@@ -3,6 +3,8 @@
  * into their root's memory. */
 #include "runtime/session/state.h"
 
+#include "ops/kit/ops.h"
+#include "ops/optimizer/update.h"
 #include "ops/work.h"
 
 #include <omp.h>
@@ -116,6 +118,8 @@ static bool prepare_step(weft_session *s, bound_program *r, weft_node *n, weft_e
         st->packed = &s->packed[made->index];
     }
     const weft_variable *written = node_written(n);
+    if (n->op == &weft_op_accumulate)
+        written = n->in[accumulate_levels(((const accumulate_attrs *)n->attrs)->of) - 1]->variable;
     if (written) r->written[r->n_written++] = store_version(s->store, written);
     if (written && written->kind == VARIABLE_GRADIENT) r->sums[r->n_sums++] = r->written[r->n_written - 1];
     r->n_steps++; /* closing the session closes it from here on */

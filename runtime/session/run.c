@@ -1,112 +1,10 @@
-/* run.c - one run: binds feeds, walks an array of prepared calls, copies outputs. It chooses the program by
- * the graph's place in its step. Once open, a session makes no heap allocation of its own while it runs. */
+/* run.c - one run: binds feeds, walks an array of prepared calls, copies outputs. Once open, a session makes
+ * no heap allocation of its own while it runs. */
 #include "runtime/session/state.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The bound program of a graph in a phase; NULL: none. */
-static bound_program *find_bound(const weft_session *s, const char *graph, program_phase phase) {
-    for (int i = 0; i < s->plan->n_programs; i++)
-        if (s->programs[i].p->phase == phase && strcmp(s->programs[i].p->name, graph) == 0)
-            return &s->programs[i];
-    return NULL;
-}
-
-/* ---- which program, and where in its step a graph is ---- */
-
-/* The programs of a graph. With accumulation, `head` is the first one, which keeps the count, and `add` the
- * middle one; `now` is the one to run. */
-typedef struct chosen {
-    bound_program *head, *add, *now;
-} chosen;
-
-/* A number that changes whenever one of the graph's gradient buffers does: versions only grow, so their sum
- * does. */
-static uint64_t sums_version(const bound_program *add) {
-    uint64_t sum = 0;
-    for (int i = 0; i < add->n_sums; i++) sum += *add->sums[i];
-    return sum;
-}
-
-/* Whether both programs add to one gradient buffer. */
-static bool shares_sums(const bound_program *a, const bound_program *b) {
-    for (int i = 0; i < a->n_sums; i++)
-        for (int k = 0; k < b->n_sums; k++)
-            if (a->sums[i] == b->sums[k]) return true;
-    return false;
-}
-
-/* Makes the next run of this graph the first of a step. */
-static void forget_step(bound_program *head) {
-    head->micro = 0;
-    head->ends_next = false;
-}
-
-/* Graphs that train the same parameters add to the same buffers, so two open steps would lose gradients. And
- * another session may have used the buffers since. */
-static weft_status check_sums(weft_session *s, const chosen *c, weft_error *error) {
-    const char *graph = c->head->p->name;
-    for (int i = 0; c->head->micro == 0 && i < s->plan->n_programs; i++) {
-        const bound_program *other = &s->programs[i];
-        if (other->p->phase != PHASE_FIRST || other->micro == 0 ||
-            !shares_sums(c->add, find_bound(s, other->p->name, PHASE_ADD)))
-            continue;
-        return error_set(
-            error, WEFT_ORDER,
-            "run: graph %s cannot begin a step: graph %s trains the same parameters and has added "
-            "%lld micro-batches of a step that must end first",
-            graph, other->p->name, (long long)other->micro);
-    }
-    if (c->head->micro == 0 || sums_version(c->add) == c->head->sums_version) return WEFT_OK;
-    forget_step(c->head);
-    return error_set(error, WEFT_ORDER,
-                     "run: the gradients that graph %s has accumulated are lost, because another session "
-                     "used the store in the middle of its step: the step begins again",
-                     graph);
-}
-
-/* WEFT_OK, or why the graph cannot run without sync now. */
-static weft_status check_no_sync(const chosen *c, weft_error *error) {
-    const char *graph = c->head->p->name;
-    int of = c->head->p->accumulate;
-    if (!c->head->p->trains)
-        return error_set(error, WEFT_ORDER, "run: graph %s adds no gradients: use weft_run", graph);
-    if (of == 1)
-        return error_set(
-            error, WEFT_ORDER,
-            "run: graph %s cannot run without sync: its plan has one micro-batch a step; compile "
-            "with options.accumulate",
-            graph);
-    if (c->head->micro < of - 1) return WEFT_OK;
-    return error_set(
-        error, WEFT_ORDER,
-        "run: graph %s cannot run without sync: micro-batch %d of %d ends the step (use weft_run, or "
-        "compile with a larger options.accumulate)",
-        graph, of, of);
-}
-
-/* Selects the program of this run: with accumulation first, middle or last, by the micro-batches so far. */
-static weft_status choose(weft_session *s, const char *graph, bool no_sync, chosen *c, weft_error *error) {
-    bound_program *whole = find_bound(s, graph, PHASE_WHOLE);
-    *c = (chosen){.head = whole ? whole : find_bound(s, graph, PHASE_FIRST)};
-    c->now = c->head;
-    if (!c->head) return error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
-    weft_status status = no_sync ? check_no_sync(c, error) : WEFT_OK;
-    if (status || whole) return status;
-    c->add = find_bound(s, graph, PHASE_ADD);
-    if ((status = check_sums(s, c, error))) return status;
-    int64_t micro = c->head->micro;
-    /* The step ends at the last micro-batch, or at the first weft_run after a weft_run_no_sync. */
-    bool is_last = !no_sync && (c->head->ends_next || micro == c->head->p->accumulate - 1);
-    if (micro) c->now = is_last ? find_bound(s, graph, PHASE_LAST) : c->add;
-    return WEFT_OK;
-}
-
-static bool ends_step(const bound_program *r) {
-    return r->p->phase == PHASE_WHOLE || r->p->phase == PHASE_LAST;
-}
 
 /* Reads the random counter again if it was loaded, or another session changed it. */
 static weft_status read_counter(weft_session *s, bound_program *head, weft_error *error) {
@@ -117,12 +15,14 @@ static weft_status read_counter(weft_session *s, bound_program *head, weft_error
     return status;
 }
 
-/* After a successful run: counts the micro-batch, and at the end of a step the random counter. */
-static weft_status count(weft_session *s, chosen *c, bool no_sync, weft_error *error) {
-    bool is_done = ends_step(c->now);
+/* After a successful run: counts the micro-batch, and at the end of a step the random counter. A loss alone
+ * belongs to no step. */
+static weft_status count(weft_session *s, chosen *c, run_kind kind, weft_error *error) {
+    bool is_done = program_ends_step(c->now->p);
     bound_program *head = c->head;
+    if (kind == RUN_LOSS) return WEFT_OK;
     head->micro = is_done ? 0 : head->micro + 1;
-    head->ends_next = !is_done && (head->ends_next || no_sync);
+    head->ends_next = !is_done && (head->ends_next || kind == RUN_NO_SYNC);
     if (!head->counter || !is_done) return WEFT_OK;
     head->random_step += 1;
     head->random_version = ++*head->counter_version;
@@ -139,7 +39,7 @@ static void discount(weft_session *s, chosen *c, int reached) {
         has_written |= n->op->writes && n->in[0]->variable;
         has_started |= node_starts_collective(n);
     }
-    if (c->now->p->phase == PHASE_LAST && has_written) forget_step(c->head);
+    if (program_ends_step(c->now->p) && has_written) session_forget_step(c->head);
     /* the other ranks have not seen this run, so its repetition is the one that they wait for */
     if (c->now->p->n_collectives && !has_started) s->runs--;
 }
@@ -319,7 +219,8 @@ const executor executor_cpu = {open_nothing, open_nothing,    walk,         fetc
 static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     bound_program *r = c->now;
     int reached, threads = omp_get_max_threads();
-    int64_t micro = c->head->micro, rank = s->comm ? s->comm->rank : 0;
+    /* an update alone follows the last micro-batch, and has its number */
+    int64_t micro = c->head->micro - (r->p->phase == PHASE_UPDATE), rank = s->comm ? s->comm->rank : 0;
     weft_status status = read_counter(s, c->head, error);
     if (status) return status;
     /* Kernels draw random numbers by these: the same on any number of ranks, as micro-batches are numbered
@@ -333,7 +234,7 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     omp_set_num_threads(threads);
     /* the first program assigns the buffers that the others add to, so it changes them too */
     for (int i = 0; r->p->phase == PHASE_FIRST && i < c->add->n_sums; i++) ++*c->add->sums[i];
-    if (c->add) c->head->sums_version = sums_version(c->add);
+    if (c->add) c->head->sums_version = session_sums_version(c->add);
     if (status) discount(s, c, reached);
     return status;
 }
@@ -348,8 +249,14 @@ static weft_status check_parameters(const weft_session *s, const bound_program *
     return writes ? store_check_parameters(s->store, r->p->name, error) : WEFT_OK;
 }
 
+/* What arrives in the store must be this session's own. */
+static weft_status check_arriving(const weft_session *s, weft_error *error) {
+    bool is_own = store_arriving(s->store) == s->n_in_flight + (s->deferred.r ? s->deferred.r->n_owners : 0);
+    return is_own ? WEFT_OK : store_check_settled(s->store, "run: another session on the store", error);
+}
+
 /* Everything is checked before the first step runs, so most errors change nothing. */
-static weft_status run_graph(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds,
+static weft_status run_graph(weft_session *s, const char *graph, run_kind kind, const weft_feed *feeds,
                              int n_feeds, const weft_fetch *fetches, int n_fetches, weft_error *error) {
     if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
     if (n_feeds < 0 || n_fetches < 0 || (n_feeds && !feeds) || (n_fetches && !fetches))
@@ -357,27 +264,35 @@ static weft_status run_graph(weft_session *s, const char *graph, bool no_sync, c
                          "run: %d feeds and %d fetches, but %s NULL or the count is negative", n_feeds,
                          n_fetches, n_feeds && !feeds ? "feeds is" : "fetches is");
     weft_error own = {0};
-    chosen c;
-    /* What arrives in the store must be this session's own. */
-    if (store_arriving(s->store) != s->n_in_flight + (s->deferred.r ? s->deferred.r->n_owners : 0))
-        return store_check_settled(s->store, "run: another session on the store", error);
-    weft_status status = choose(s, graph, no_sync, &c, error);
+    chosen c = {0};
+    weft_status status = check_arriving(s, error);
+    if (!status) status = session_choose(s, graph, kind, &c, error);
     if (!status) status = check_parameters(s, c.now, error);
+    if (kind == RUN_UPDATE) status = session_agree_on_update(s, graph, &c, status, error);
     if (!status) status = feed(c.now, feeds, n_feeds, error);
     if (!status) status = check_fetches(c.now, fetches, n_fetches, error);
     if (!status) status = run_chosen(s, &c, error ? error : &own);
     if (status) return status;
-    status = count(s, &c, no_sync, error);
+    status = count(s, &c, kind, error);
     if (!status) status = arrive_for_fetch(s, c.now, fetches, n_fetches, error);
     return status ? status : fetch(s, c.now, fetches, n_fetches, error);
 }
 
 weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
                      const weft_fetch *fetches, int n_fetches, weft_error *error) {
-    return run_graph(s, graph, false, feeds, n_feeds, fetches, n_fetches, error);
+    return run_graph(s, graph, RUN_WHOLE, feeds, n_feeds, fetches, n_fetches, error);
 }
 
 weft_status weft_run_no_sync(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
                              const weft_fetch *fetches, int n_fetches, weft_error *error) {
-    return run_graph(s, graph, true, feeds, n_feeds, fetches, n_fetches, error);
+    return run_graph(s, graph, RUN_NO_SYNC, feeds, n_feeds, fetches, n_fetches, error);
+}
+
+weft_status weft_run_loss(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
+                          const weft_fetch *fetches, int n_fetches, weft_error *error) {
+    return run_graph(s, graph, RUN_LOSS, feeds, n_feeds, fetches, n_fetches, error);
+}
+
+weft_status weft_run_update(weft_session *s, const char *graph, weft_error *error) {
+    return run_graph(s, graph, RUN_UPDATE, NULL, 0, NULL, 0, error);
 }

@@ -70,7 +70,9 @@ typedef struct bound_program {
     fetched *outputs;
     uint64_t **written; /* versions in the store of what its updates change */
     int n_written;
-    uint64_t **sums; /* versions of the store's gradient buffers that it adds to; at most n_written */
+    /* Versions of the gradients in the store that it adds to, of each bucket's lowest level, which all graphs
+     * have that train it; at most n_written. */
+    uint64_t **sums;
     int n_sums;
     int deferred; /* index of the first step of the deferred part (passes/deferred.c); n_steps: it has none */
     bool deferred_sends; /* the deferred part starts collectives */
@@ -172,6 +174,32 @@ weft_status collective_run(weft_session *s, bound_program *r, const step *st, we
 /* After a failure: waits for the collectives that the first `reached` steps started, since they still use the
  * arena. */
 void collectives_drain(weft_session *s, bound_program *r, int reached);
+
+/* ---- session/choose.c ---- */
+/* What a caller asks for: weft_run, weft_run_no_sync, and for a plan with options.manual weft_run_loss and
+ * weft_run_update. */
+typedef enum run_kind { RUN_WHOLE, RUN_NO_SYNC, RUN_LOSS, RUN_UPDATE } run_kind;
+/* The programs of a graph. Where runs leave gradients to others, `head` is the first one, which keeps the
+ * count, and `add` one that adds to them; else it is NULL. `now` is the one to run. */
+typedef struct chosen {
+    bound_program *head, *add, *now;
+} chosen;
+/* Finds a graph; WEFT_NAME: the plan has none of that name. */
+weft_status session_find(weft_session *s, const char *graph, chosen *c, weft_error *error);
+/* Also selects the program of this run, or says why the graph cannot run so now. */
+weft_status session_choose(weft_session *s, const char *graph, run_kind kind, chosen *c, weft_error *error);
+/* A number that changes whenever one of the gradient buffers does to which `add` adds. */
+uint64_t session_sums_version(const bound_program *add);
+/* WEFT_ORDER when the graph's gradients are lost, or those of another graph are where they would be. */
+weft_status session_check_sums(weft_session *s, const chosen *c, weft_error *error);
+/* Makes the next run of this graph the first of a step. */
+void session_forget_step(bound_program *head);
+
+/* ---- session/gradients.c ---- */
+/* Before an update alone, on every rank; `own` is the error of this one so far. WEFT_OK when all have added
+ * as many micro-batches, and at least one. */
+weft_status session_agree_on_update(weft_session *s, const char *graph, const chosen *c, weft_status own,
+                                    weft_error *error);
 
 /* ---- session/run.c ---- */
 /* Runs one step, after waiting for gathers in flight that it touches. Ignores pending deferred parts. */

@@ -39,7 +39,7 @@ static void find_members(const program *p, membership *of) {
     const weft_plan *plan = p->plan;
     for (int i = 0; i < plan->n_trainings; i++) {
         const training *t = &plan->trainings[i];
-        if (strcmp(t->name, p->name)) continue;
+        if (strcmp(t->name, p->name) || p->phase == PHASE_LOSS) continue;
         for (const weft_variable *v = plan->model->variables; v; v = v->next)
             of[v->index].is_trained |= v->kind == VARIABLE_PARAMETER && t->trains[v->index];
     }
@@ -91,12 +91,6 @@ static weft_status check_bucket(verify_index *x, weft_error *error, const weft_n
 
 /* ---- L5 ---- */
 
-/* Whether n is the bucket s, or the sum of its micro-batches. */
-static bool is_whole_bucket(const weft_node *n, const weft_variable *s) {
-    if (n->op == &weft_op_accumulate) n = n->in[n->n_in - 1]->node;
-    return n->op == &weft_op_bucket && n->variable == s;
-}
-
 const weft_value *verify_only_operand(const weft_node *n) {
     const weft_value *only = NULL;
     for (int i = 0; i < n->n_in; i++) {
@@ -127,7 +121,7 @@ static weft_status check_gradient(verify_index *x, weft_error *error, const weft
     const weft_node *from = source_of(v, &first),
                     *start = from->op == &weft_op_wait ? from->in[0]->node : NULL;
     bool is_summed = start && start->variable == s && verify_sums_gradients(start);
-    if (x->p->plan->options.world > 1 ? !is_summed : !is_whole_bucket(from, s))
+    if (x->p->plan->options.world > 1 ? !is_summed : verify_gradients_in(from) != s)
         return verify_broken(x->p, error, "L5", n, "does not wait for the sum of its own gradients");
     verify_own(x, s, &begin, &end);
     if (first == begin && type_elements(&v->type) == end - begin) return WEFT_OK;
@@ -136,10 +130,10 @@ static weft_status check_gradient(verify_index *x, weft_error *error, const weft
 
 /* L5: sums, updates and gathers of a bucket happen exactly as often as they must. */
 static weft_status check_counts(verify_index *x, weft_error *error, const weft_node *b) {
-    const weft_variable *s = b->variable;
+    const weft_variable *s = verify_filled_by(b);
     const verify_counts *counts = &x->counts[s->index];
     int64_t begin, end;
-    bool ends_step = x->p->phase == PHASE_WHOLE || x->p->phase == PHASE_LAST;
+    bool ends_step = program_ends_step(x->p);
     verify_own(x, s, &begin, &end);
     if (counts->sums != (ends_step && x->p->plan->options.world > 1) ||
         counts->updates != (ends_step && begin != end) || counts->gathers != (ends_step && s->shards))
@@ -150,7 +144,7 @@ static weft_status check_counts(verify_index *x, weft_error *error, const weft_n
 
 /* L5: what is summed is the bucket itself, by the op that fits its sharding. */
 static weft_status check_sum(verify_index *x, weft_error *error, const weft_node *n) {
-    if (x->counts[n->variable->index].buckets == 1 && is_whole_bucket(n->in[0]->node, n->variable) &&
+    if (x->counts[n->variable->index].buckets == 1 && verify_gradients_in(n->in[0]->node) == n->variable &&
         (n->op == &weft_op_reduce_scatter) == (n->variable->shards != NULL))
         return WEFT_OK;
     return verify_broken(x->p, error, "L5", n,
@@ -215,7 +209,8 @@ static weft_status check_shards(verify_index *x, weft_error *error, const weft_n
 
 static weft_status check_bucket_node(verify_index *x, weft_error *error, const weft_node *n) {
     weft_status status = WEFT_OK;
-    if (n->op == &weft_op_bucket && !(status = check_bucket(x, error, n))) status = check_counts(x, error, n);
+    if (n->op == &weft_op_bucket) status = check_bucket(x, error, n);
+    if (!status && verify_filled_by(n)) status = check_counts(x, error, n);
     if (n->op == &weft_op_reduce_scatter || n->op == &weft_op_all_gather) status = check_shards(x, error, n);
     if (!status && verify_sums_gradients(n)) status = check_sum(x, error, n);
     if (verify_updated_by(n)) status = check_update(x, error, n);

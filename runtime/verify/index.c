@@ -4,6 +4,7 @@
 #include "runtime/verify/verify.h"
 
 #include "ops/structure/collective.h"
+#include "ops/optimizer/update.h"
 #include "ops/kit/ops.h"
 
 #include <stdlib.h>
@@ -40,13 +41,27 @@ const weft_variable *verify_updated_by(const weft_node *n) {
     return v->kind == VARIABLE_BUCKET ? v : NULL;
 }
 
+/* A sum of stored micro-batches alone has the levels as its operands, without a new gradient. */
+const weft_variable *verify_filled_by(const weft_node *n) {
+    if (n->op == &weft_op_bucket) return n->variable;
+    if (n->op != &weft_op_accumulate) return NULL;
+    const weft_variable *level = n->in[0]->variable;
+    bool is_alone = n->n_in == accumulate_levels(((const accumulate_attrs *)n->attrs)->of);
+    return is_alone && level && level->n_members ? level->members[0]->bucket : NULL;
+}
+
+const weft_variable *verify_gradients_in(const weft_node *n) {
+    const weft_variable *s = verify_filled_by(n);
+    return s || n->op != &weft_op_accumulate ? s : verify_filled_by(n->in[n->n_in - 1]->node);
+}
+
 /* Counts what node n does to a bucket. */
 static void count_bucket_use(verify_index *x, const weft_node *n) {
-    const weft_variable *updated = verify_updated_by(n);
+    const weft_variable *updated = verify_updated_by(n), *filled = verify_filled_by(n);
     if (updated) x->counts[updated->index].updates++;
+    if (filled) x->counts[filled->index].buckets++;
     if (!n->variable) return;
     verify_counts *counts = &x->counts[n->variable->index];
-    counts->buckets += n->op == &weft_op_bucket;
     counts->sums += verify_sums_gradients(n);
     counts->gathers += n->op == &weft_op_all_gather;
 }

@@ -8,7 +8,7 @@
  *        operand or assigns to it, for which sessions wait, or is on the communication stream itself; derived
  *        values have memory of their own
  *   L11  the programs of a step fill the same buckets: the first assigns the bucket's gradients in the store,
- *        the others add to all levels of these
+ *        the others add to all levels of these; an update alone adds up these levels
  *   L20  a subgraph has the options that weft_ddp gave it, and the ranks of its process group
  */
 #include "runtime/verify/verify.h"
@@ -161,17 +161,24 @@ static bool is_level(const weft_variable *v, const weft_variable *s, int level) 
     return v && v->kind == VARIABLE_GRADIENT && strcmp(v->path, path) == 0 && type_equal(&v->type, &s->type);
 }
 
+/* Whether `add` has all levels of bucket s, the highest first, then `more` operands. */
+static bool has_levels(const program *p, const weft_node *add, const weft_variable *s, int more) {
+    int levels = accumulate_levels(p->accumulate);
+    if (add->n_in != levels + more || ((accumulate_attrs *)add->attrs)->last != program_ends_step(p))
+        return false;
+    for (int i = 0; i < levels; i++)
+        if (!is_level(add->in[i]->variable, s, levels - 1 - i)) return false;
+    return true;
+}
+
 /* Whether bucket b is assigned or added up as the program's phase requires; `add` is the node that adds it,
  * or NULL. */
 static bool adds_up(const program *p, const weft_node *b, const weft_node *add) {
     if (p->phase == PHASE_WHOLE) return !b->out[0].variable;
     if (p->phase == PHASE_FIRST) return is_level(b->out[0].variable, b->variable, 0);
-    int levels = accumulate_levels(p->accumulate);
-    if (!add || add->n_in != levels + 1 || ((accumulate_attrs *)add->attrs)->last != (p->phase == PHASE_LAST))
-        return false;
-    for (int i = 0; i < levels; i++)
-        if (!is_level(add->in[i]->variable, b->variable, levels - 1 - i)) return false;
-    return true;
+    if (p->phase == PHASE_UPDATE)
+        return b->op == &weft_op_accumulate && has_levels(p, b, verify_filled_by(b), 0);
+    return add && b->op == &weft_op_bucket && has_levels(p, add, b->variable, 1);
 }
 
 static const weft_value *added_by(const weft_node *n) {
@@ -187,7 +194,7 @@ static weft_status check_sums(const program *p, weft_error *error) {
     for (const weft_node *n = p->graph->last; n && !status; n = n->prev) {
         const weft_value *v = added_by(n);
         if (v && !adds[v->id]) adds[v->id] = n;
-        if (n->op == &weft_op_bucket && !adds_up(p, n, adds[n->id]))
+        if (verify_filled_by(n) && !adds_up(p, n, adds[n->id]))
             status = verify_broken(p, error, "L11", n, "is not added to its own gradients");
     }
     mem_free(&p->plan->env, adds, ids * sizeof *adds);
@@ -200,22 +207,28 @@ static int by_name(const void *pa, const void *pb) {
     return order ? order : (*a > *b) - (*a < *b);
 }
 
-/* list[0 .. n) are the programs of one graph. filled[s] counts those that fill bucket s; it is 0 again
- * afterwards. */
+/* list[0 .. n) are the programs of one graph that have gradients. filled[s] counts those that fill bucket s;
+ * it is 0 again afterwards. */
 static weft_status check_step(const program *const *list, int n, int *filled, weft_error *error) {
     const weft_node *wrong = NULL;
     const program *of = NULL;
     for (int i = 0; i < n; i++)
-        for (const weft_node *b = list[i]->graph->first; b; b = b->next)
-            if (b->op == &weft_op_bucket) filled[b->variable->index] += filled[b->variable->index] == i;
+        for (const weft_node *b = list[i]->graph->first; b; b = b->next) {
+            const weft_variable *s = verify_filled_by(b);
+            if (s) filled[s->index] += filled[s->index] == i;
+        }
     for (int i = 0; i < n && !wrong; i++)
-        for (const weft_node *b = list[i]->graph->first; b && !wrong; b = b->next)
-            if (b->op == &weft_op_bucket && filled[b->variable->index] != n) wrong = b, of = list[i];
+        for (const weft_node *b = list[i]->graph->first; b && !wrong; b = b->next) {
+            const weft_variable *s = verify_filled_by(b);
+            if (s && filled[s->index] != n) wrong = b, of = list[i];
+        }
     if (wrong)
         return verify_broken(of, error, "L11", wrong, "has no counterpart in another program of its step");
     for (int i = 0; i < n; i++)
-        for (const weft_node *b = list[i]->graph->first; b; b = b->next)
-            if (b->op == &weft_op_bucket) filled[b->variable->index] = 0;
+        for (const weft_node *b = list[i]->graph->first; b; b = b->next) {
+            const weft_variable *s = verify_filled_by(b);
+            if (s) filled[s->index] = 0;
+        }
     return WEFT_OK;
 }
 
@@ -229,7 +242,8 @@ static weft_status check_steps(const weft_plan *plan, weft_error *error) {
     if (list && count) qsort(list, count, sizeof *list, by_name);
     for (size_t i = 0, end; i < count && !status; i = end) {
         for (end = i; end < count && strcmp(list[end]->name, list[i]->name) == 0;) end++;
-        status = check_step(list + i, (int)(end - i), filled, error);
+        bool has_loss = list[end - 1]->phase == PHASE_LOSS; /* the last one in the plan */
+        status = check_step(list + i, (int)(end - i) - has_loss, filled, error);
     }
     mem_free(&plan->env, list, count * sizeof *list);
     mem_free(&plan->env, filled, variables * sizeof *filled);

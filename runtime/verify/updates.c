@@ -138,9 +138,8 @@ static const char *check_renew(walk *w, const weft_node *n, int *times) {
         return "renews the state of another range";
     if (w->x->counts[w->bucket->index].updates != 1) return "renews state without the bucket's update";
     const weft_node *start = w->gradient->op == &weft_op_wait ? w->gradient->in[0]->node : w->gradient;
-    const weft_variable *of =
-        start->op == &weft_op_accumulate ? start->in[start->n_in - 1]->node->variable : start->variable;
-    if (of != w->bucket) return "has the gradients of another bucket";
+    const weft_variable *of = verify_gradients_in(start);
+    if ((of ? of : start->variable) != w->bucket) return "has the gradients of another bucket";
     return walk_back(w, n->in[2]);
 }
 

@@ -78,6 +78,11 @@ const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, i
 bool verify_outlasts_run(const verify_index *x, const weft_node *n);
 /* Whether n sums a bucket's gradients over ranks. */
 bool verify_sums_gradients(const weft_node *n);
+/* The bucket whose gradients n gathers: where they are made, or in a program of the update alone where what
+ * is stored is added up. NULL: none. */
+const weft_variable *verify_filled_by(const weft_node *n);
+/* The bucket whose whole gradients n has, over all micro-batches so far; NULL: none. */
+const weft_variable *verify_gradients_in(const weft_node *n);
 /* The bucket that an update changes, whole or in a rank's range; NULL: n is no update. */
 const weft_variable *verify_updated_by(const weft_node *n);
 /* The subgraph of a parameter's path or of a scope, from what weft_ddp said; NULL: none. The second one

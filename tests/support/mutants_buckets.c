@@ -14,6 +14,10 @@ static int below(const victim *v, int n) {
 
 /* ---- buckets ---- */
 
+static bool adds(const weft_node *n) {
+    return n->op == &weft_op_accumulate;
+}
+
 static bool lose_bucket(const victim *v) {
     weft_node *b = v->p->phase == PHASE_FIRST ? mutant_pick(v, is_bucket) : NULL;
     if (!b) return false;
@@ -258,8 +262,13 @@ static bool other_options(const victim *v) {
 
 /* ---- steps of several programs ---- */
 
-static bool adds(const weft_node *n) {
-    return n->op == &weft_op_accumulate;
+/* An update alone by the sum of another bucket's gradients. */
+static bool other_levels(const victim *v) {
+    weft_node *n = v->p->phase == PHASE_UPDATE ? mutant_pick(v, adds) : NULL;
+    weft_node *other = n ? mutant_pick(v, adds) : NULL;
+    if (!n || other == n) return false;
+    for (int i = 0; i < n->n_in; i++) n->in[i] = other->in[i];
+    return true;
 }
 
 static bool swap_levels(const victim *v) {
@@ -427,6 +436,7 @@ const mutant mutants_of_buckets[] = {
     {"a rank takes another's place", other_place, "L10 L7 L6 L5 L20"},
     {"a subgraph has options that nobody gave", other_options, "L10 L20"},
     {"two levels of a tree of sums are swapped", swap_levels, "L11"},
+    {"an update alone has the gradients of another bucket", other_levels, "L4 L5 L11 V1 V2"},
     {"a step ends too early", end_too_early, "L11"},
     {"two buckets are assigned to one buffer", forget_first, "L11 V2"},
     {"one rank leaves out a collective", skip_collective, "L12 L16"},

@@ -248,6 +248,7 @@ weft_model *random_model(test_random *r, int world) {
 }
 
 weft_compile_options random_options(test_random *r, int world) {
+    bool manual = r->state % 5 == 0; /* no draw: other plans stay as they are */
     return (weft_compile_options){.world = world,
                                   .threads = 1,
                                   .isa = one_in(r, 4) ? WEFT_ISA_REFERENCE : WEFT_ISA_AUTO,
@@ -257,5 +258,6 @@ weft_compile_options random_options(test_random *r, int world) {
                                   .shard = one_in(r, 2) ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY,
                                   .serial = one_in(r, 6),
                                   .reduce = one_in(r, 6) ? WEFT_REDUCE_FAST : WEFT_REDUCE_AUTO,
+                                  .manual = manual,
                                   .verify = true};
 }

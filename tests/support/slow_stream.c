@@ -82,6 +82,10 @@ static void end(job *j) {
             ((float *)j->c.buffer)[e] = (float)changed(j, e, ((float *)j->c.buffer)[e]);
         if (j->c.dtype == WEFT_F64) ((double *)j->c.buffer)[e] = changed(j, e, ((double *)j->c.buffer)[e]);
     }
+    /* where ranks compare numbers, all say what this one does */
+    int32_t *votes = j->c.buffer;
+    for (size_t e = 0; j->c.dtype == WEFT_I32 && j->c.kind == WEFT_ALL_GATHER && e < j->c.count; e++)
+        votes[e] = ((const int32_t *)j->kept)[j->rank];
     free(j->kept);
 }
 

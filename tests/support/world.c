@@ -78,6 +78,7 @@ void world_train(world_rank *r) {
             if (!is_training(r->plan, graph)) continue;
             for (int i = 0; i < a && !r->error.status; i++)
                 world_micro(r, graph, number_of(r, step, i), &loss);
+            if (r->job->options.manual && !r->error.status) weft_run_update(r->session, graph, &r->error);
             keep_loss(r, loss);
         }
 }

@@ -57,7 +57,8 @@ world_rank *world_run_any(const world_job *job, bool may_fail);
 world_rank *world_run(const world_job *job);
 void world_free(world_rank *ranks);
 
-/* Runs every training graph in the model's order, by whole steps. */
+/* Runs every training graph in the model's order, by whole steps; with options.manual these end with an
+ * update alone. */
 void world_train(world_rank *r);
 /* One run of a graph on micro-batch `number`; `loss` (or NULL) receives its first output. */
 weft_status world_micro(world_rank *r, const char *graph, int64_t number, float *loss);

@@ -11,9 +11,10 @@
  * Where clip_value is asked for, gradients are clamped before that norm is taken.
  * In f16, loss_scale replaces clip_scale, and step grows by the number of steps that loss_scale did, 0 or 1.
  * With accumulation, the first micro-batch writes its buckets to the store's gradient buffers, later ones are
- * added to them, and only the last program updates. In a world of several ranks the bucket (the accumulated
- * one) is summed over ranks first; with ZeRO each rank updates its own range and sends it to all
- * (reduction.c). */
+ * added to them, and only the last program updates. A program of the update alone has the sum of these
+ * buffers as its buckets, and nothing that was in the graph before. In a world of several ranks the bucket
+ * (the accumulated one) is summed over ranks first; with ZeRO each rank updates its own range and sends it to
+ * all (reduction.c). */
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 
@@ -56,7 +57,8 @@ static bool member_gradients(const weft_node *n, const weft_variable *s, weft_va
     return true;
 }
 
-/* Adds the bucket to the earlier micro-batches of the step; in the last phase the result is the whole sum. */
+/* Adds the bucket to the earlier micro-batches of the step; where the program ends it the result is the whole
+ * sum. NULL as bucket: all have been added. */
 static weft_value *accumulated(program *p, const weft_variable *s, weft_value *bucket) {
     enum { MOST = 24 }; /* levels and the bucket: accumulate is at most 2^20 */
     weft_graph *g = p->graph;
@@ -64,14 +66,15 @@ static weft_value *accumulated(program *p, const weft_variable *s, weft_value *b
     int of = p->accumulate, levels = accumulate_levels(of);
     for (int l = 0; l < levels; l++) in[l] = variable_value(g, gradient_levels(p->plan, s)[levels - 1 - l]);
     in[levels] = bucket;
-    return node_value(g, &weft_op_accumulate, levels + 1, in,
-                      &(accumulate_attrs){.of = of, .last = p->phase == PHASE_LAST});
+    return node_value(g, &weft_op_accumulate, bucket ? levels + 1 : levels, in,
+                      &(accumulate_attrs){.of = of, .last = program_ends_step(p)});
 }
 
 /* The bucket's gradients in one buffer: in the arena, or in the first phase of a step the store's level 0.
  * NULL after an error. */
 static weft_value *bucket(program *p, const weft_node *n, weft_variable *s, weft_value *const *gradient) {
     weft_graph *g = p->graph;
+    if (p->phase == PHASE_UPDATE) return accumulated(p, s, NULL);
     weft_value **list = arena_new_array(&g->model->arena, (size_t)s->n_members, sizeof *list);
     if (!list || !member_gradients(n, s, gradient, list)) return NULL;
     weft_node *b = node_new(g, &weft_op_bucket, s->n_members, list, &(variable_attrs){s->path});
@@ -239,8 +242,7 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
 static bool gather(expansion *e, weft_variable *s) {
     program *p = e->p;
     weft_value *flat = bucket(p, e->n, s, e->gradient);
-    bool is_last = p->phase == PHASE_WHOLE || p->phase == PHASE_LAST;
-    if (flat && is_last && reduction_is_needed(p, s)) flat = reduction_start(p, s, flat);
+    if (flat && program_ends_step(p) && reduction_is_needed(p, s)) flat = reduction_start(p, s, flat);
     return (e->flat[s->index] = flat) != NULL;
 }
 
@@ -328,7 +330,7 @@ static bool expand_in(expansion *e) {
     program *p = e->p;
     if (!find_trained(e)) return true;
     if (!for_buckets(e, gather)) return false;
-    if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
+    if (!program_ends_step(p)) return true;
     if (!for_buckets(e, find_range)) return false;
     return clip_begin(e) && step_begin(p, e->a, e->o, &e->v) && apply_all(e) &&
            update_state_averages(p, e->o, e->a, &e->v);
@@ -362,6 +364,19 @@ static bool expand(program *p, weft_node *n) {
     return good;
 }
 
+/* For a program of the update alone: removes all that no update needs. Operands come before their readers. */
+static void keep_updates(weft_graph *g) {
+    g->outputs = NULL;
+    g->outputs_end = &g->outputs;
+    for (weft_node *n = g->first; n; n = n->next) n->mark = n->is_update;
+    for (weft_node *n = g->last, *before; n; n = before) {
+        before = n->prev;
+        for (int i = 0; n->mark && i < n->n_in; i++)
+            if (n->in[i]) n->in[i]->node->mark = true;
+        if (!n->mark) node_remove(n);
+    }
+}
+
 /* The pass. Two calls of one graph must not use one optimizer: its step would count twice in a run. */
 bool pass_optimizer(program *p) {
     weft_graph *g = p->graph;
@@ -385,5 +400,6 @@ bool pass_optimizer(program *p) {
         node_remove(n);
     }
     g->building_update = false;
+    if (good && p->phase == PHASE_UPDATE) keep_updates(g);
     return good; /* the pass `clean` orders the new nodes by edges */
 }

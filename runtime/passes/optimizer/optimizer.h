@@ -10,14 +10,9 @@
 
 /* ---- optimizer/state.c ---- */
 
-/* The optimizer of that name; NULL: no minimize call names it. */
-optimizer_entry *optimizer_named(const weft_plan *plan, const char *name);
 /* The variable of state number `slot` over a bucket, or over this rank's range of it; NULL: there is none. */
 weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o, const weft_variable *bucket,
                                  int slot);
-/* The bucket's gradient variables, [accumulate_levels(accumulate_most)]: the levels of the tree in which
- * micro-batches are added (ops/optimizer/accumulate.c). Only for a plan that accumulates. */
-weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *bucket);
 
 /* ---- built.c ---- */
 

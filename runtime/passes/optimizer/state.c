@@ -15,12 +15,6 @@
 
 /* ---- finding them ---- */
 
-optimizer_entry *optimizer_named(const weft_plan *plan, const char *name) {
-    for (int i = 0; i < plan->n_optimizers; i++)
-        if (strcmp(plan->optimizers[i].name, name) == 0) return &plan->optimizers[i];
-    return NULL;
-}
-
 /* Where the number of a slot is kept: index + 1 in plan->states, 0 until the slot is made. */
 static int *slot_number(const optimizer_entry *o, const weft_variable *bucket, int slot) {
     return &o->slots[bucket->index * OPTIMIZER_STATES + slot];
@@ -30,10 +24,6 @@ weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o
                                  int slot) {
     int number = *slot_number(o, bucket, slot);
     return number ? plan->states[number - 1].variable : NULL;
-}
-
-weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *bucket) {
-    return &plan->gradients[bucket->index * accumulate_levels(plan->accumulate_most)];
 }
 
 /* ---- making them ---- */
@@ -124,7 +114,8 @@ static bool make_state_average(weft_plan *plan, const optimizer_entry *o, const 
 static bool make_gradients(weft_plan *plan, const weft_variable *s, const char *graph) {
     bool is_run = !plan->options.flow || flow_has(plan, graph);
     int of = is_run ? accumulate_of(plan, graph) : 1;
-    for (int l = 0; of > 1 && l < accumulate_levels(of); l++) {
+    bool are_kept = is_run && (of > 1 || plan->options.manual);
+    for (int l = 0; are_kept && l < accumulate_levels(of); l++) {
         weft_variable *g =
             make(plan->model, VARIABLE_GRADIENT, s->type, (weft_init){0}, "gradient.%s/%d", s->path, l);
         if (!g) return false;
@@ -203,7 +194,7 @@ bool optimizer_variables(weft_plan *plan) {
     weft_model *m = plan->model;
     size_t variables = (size_t)m->n_variables; /* counts buckets, but not what is made here */
     size_t levels = (size_t)accumulate_levels(plan->accumulate_most);
-    bool adds_up = plan->accumulate_most > 1;
+    bool adds_up = plan->accumulate_most > 1 || plan->options.manual;
     plan->optimizers = arena_new_array(&m->arena, (size_t)plan->n_trainings + 1, sizeof *plan->optimizers);
     if (adds_up)
         plan->gradients = arena_new_array(&m->arena, variables * levels + 1, sizeof *plan->gradients);

@@ -303,8 +303,12 @@ bool trainings_find(weft_plan *plan) {
         for (const weft_node *n = g->first; n; n = n->next) {
             if (n->op != &weft_op_minimize) continue;
             training *t = &plan->trainings[plan->n_trainings++];
-            *t = (training){.graph = g, .minimize = n, .name = arena_copy(&m->arena, g->name)};
-            if (!t->name) return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
+            *t = (training){.graph = g,
+                            .minimize = n,
+                            .name = arena_copy(&m->arena, g->name),
+                            .optimizer = arena_copy(&m->arena, ((const minimize_attrs *)n->attrs)->name)};
+            if (!t->name || !t->optimizer)
+                return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
             if (!check_assigns(plan, t) || !find_targets(plan, t) || !check_once(plan, t) ||
                 !check_same(plan, t) || !check_averages(plan, t) || !check_scale(plan, t) ||
                 !check_clip(plan, t) || !check_parameters(plan, t))

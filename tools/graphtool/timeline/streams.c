@@ -191,7 +191,7 @@ const stream_move *stream_in_flight(const stream_list *l, const weft_variable *b
 /* ---- all of them ---- */
 
 static bool is_shown(const program *p) {
-    return p->phase == PHASE_WHOLE || p->phase == PHASE_LAST || p->n_collectives;
+    return program_ends_step(p) || p->n_collectives;
 }
 
 /* Marks the buckets that a deferred part updates, and those whose collective no node of its program waits
@@ -281,7 +281,9 @@ void stream_row_text(text *t, const streams *l, const stream_row *row) {
 
 void stream_phase_text(text *t, const program *p) {
     int of = p->accumulate;
-    if (p->phase == PHASE_FIRST) text_add(t, ", the first of %d runs", of);
+    if (p->phase == PHASE_FIRST && of > 1) text_add(t, ", the first of %d runs", of);
     if (p->phase == PHASE_ADD) text_add(t, ", a middle one of %d runs", of);
     if (p->phase == PHASE_LAST) text_add(t, ", the last of %d runs", of);
+    if (p->phase == PHASE_UPDATE) text_add(t, ", the update alone");
+    if (p->phase == PHASE_LOSS) text_add(t, ", the loss alone");
 }
