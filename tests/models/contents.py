@@ -11,7 +11,7 @@ from draft import differentiable
 NOT_DRAWN = {
     # (none today)
 }
-OPTIONS = ("precision", "world", "zero", "shard", "cap", "serial", "reduce", "via", "unoptimized")
+OPTIONS = ("precision", "world", "zero", "shard", "cap", "serial", "reduce", "via", "unoptimized", "manual")
 
 
 def results(node):

@@ -414,6 +414,9 @@ def generate(seed, cell=None, quick=False):
             "micro": micro, "graphs": [strip(d) for d in drafts],
             "runs": runs(rng, drafts, micro, steps, has_state),
             "configs": configurations(rng, drafts, micro, has_state, quick)}
+    alone = random.Random("manual %d" % seed)  # likewise
+    if any(d.mins for d in drafts) and alone.random() < 0.12:
+        alone.choice(case["configs"])["manual"] = 1
     if model.is_batched:
         case["batch"], case["bind"] = apart.choice([b for b in (1, 2, 4, 7) if b != model.batch]), model.batch
     return case, covered(drafts, model, micro)

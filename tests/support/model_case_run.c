@@ -158,19 +158,45 @@ static void close_ports(ports *p) {
     for (int i = 0; i < p->n_fetches; i++) free(p->fetches[i].data);
 }
 
+typedef weft_status run_function(weft_session *session, const char *graph, const weft_feed *feeds,
+                                 int n_feeds, const weft_fetch *fetches, int n_fetches, weft_error *error);
+
 /* One micro-batch, and its outputs: "step.micro/name", micro numbered over all ranks. */
 static void run_micro(rank *r, const char *graph, size_t step, size_t micro, const json_t *feeds,
-                      bool no_sync) {
+                      run_function *how) {
     ports p;
     char key[300];
     open_ports(r, graph, feeds, &p);
-    (no_sync ? weft_run_no_sync : weft_run)(r->session, graph, p.feeds, p.n_feeds, p.fetches, p.n_fetches,
-                                            &r->error);
+    how(r->session, graph, p.feeds, p.n_feeds, p.fetches, p.n_fetches, &r->error);
     for (int i = 0; !r->error.status && i < p.n_fetches; i++) {
         snprintf(key, sizeof key, "%zu.%zu/%s", step, micro, p.fetches[i].name);
         check(r, key, p.outputs[i].dtype, p.fetches[i].data, p.fetches[i].bytes / width_of(&p.outputs[i]));
     }
     close_ports(&p);
+}
+
+static bool is_training(const rank *r, const char *graph) {
+    for (int i = 0; i < r->plan->n_programs; i++)
+        if (r->plan->programs[i].trains && strcmp(r->plan->programs[i].name, graph) == 0) return true;
+    return false;
+}
+
+static bool has_state(const weft_plan *plan) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        if (v->kind == VARIABLE_STATE) return true;
+    return false;
+}
+
+/* A step of calls: for each micro-batch the loss alone, where it writes no state, and the gradients; then the
+ * update. */
+static void run_manual(rank *r, size_t step, const char *graph, const json_t *micros, size_t per) {
+    for (size_t i = 0; i < per && !r->error.status; i++) {
+        size_t micro = (size_t)r->number * per + i;
+        const json_t *feeds = json_array_get(micros, micro);
+        if (!has_state(r->plan)) run_micro(r, graph, step, micro, feeds, weft_run_loss);
+        if (!r->error.status) run_micro(r, graph, step, micro, feeds, weft_run);
+    }
+    if (!r->error.status) weft_run_update(r->session, graph, &r->error);
 }
 
 /* A step of a training graph, each rank with its part of the micro-batches. With fewer than the plan has, all
@@ -180,11 +206,16 @@ static void run_step(rank *r, size_t step, const json_t *run) {
     size_t all = json_array_size(micros), per = all / (size_t)r->world;
     if (per == 0 && r->number > 0) return;
     if (per == 0) per = 1;
+    if (whole(r->config, "manual") && is_training(r, word(run, "graph"))) {
+        run_manual(r, step, word(run, "graph"), micros, per);
+        return;
+    }
     bool is_short =
         r->accumulate > 1 && (per < (size_t)r->accumulate || json_is_true(json_object_get(run, "no_sync")));
     for (size_t i = 0; i < per && !r->error.status; i++) {
         size_t micro = (size_t)r->number * per + i;
-        run_micro(r, word(run, "graph"), step, micro, json_array_get(micros, micro), is_short && i + 1 < per);
+        run_micro(r, word(run, "graph"), step, micro, json_array_get(micros, micro),
+                  is_short && i + 1 < per ? weft_run_no_sync : weft_run);
     }
 }
 
@@ -241,6 +272,7 @@ static void *run_rank(void *argument) {
         .reduce = (weft_reduce)whole(o, "reduce"),
         .verify = whole(o, "verify") != 0,
         .unoptimized = whole(o, "unoptimized") != 0,
+        .manual = whole(o, "manual") != 0,
     };
     r->plan = weft_compile(r->model, &options, &r->error);
     if (r->plan) weft_plan_verify(r->plan, &r->error);
