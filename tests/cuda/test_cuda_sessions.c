@@ -135,6 +135,63 @@ TEST(worlds_on_gpus_train_to_the_same_bits) {
     }
 }
 
+/* All gradients that the graph has added can be read. */
+static void read_gradients(world_rank *r, const char *graph) {
+    static _Thread_local float gradient[1 << 16];
+    const char *path;
+    int found = 0;
+    for (int i = 0; (path = weft_store_path(r->store, i)); i++) {
+        int64_t shape[WEFT_MAX_NDIM];
+        size_t n = 1;
+        int ndim = weft_store_shape(r->store, path, NULL, shape);
+        for (int k = 0; k < ndim; k++) n *= (size_t)shape[k];
+        if (n > sizeof gradient / sizeof *gradient ||
+            weft_gradient_get(r->session, graph, path, gradient, n * sizeof *gradient, NULL))
+            continue;
+        for (size_t k = 0; k < n; k++) CHECK(isfinite(gradient[k]));
+        found++;
+    }
+    CHECK(found > 0);
+}
+
+/* Steps as calls (options.manual), with gradients read between them. */
+static void train_by_hand(world_rank *r) {
+    int most = r->job->options.accumulate > 1 ? r->job->options.accumulate : 1;
+    for (int64_t step = 0; step < r->job->steps; step++)
+        for (int g = 0; g < weft_graph_count(r->job->model); g++) {
+            const char *graph = weft_graph_name(r->job->model, g);
+            if (weft_zero_gradients(r->session, graph, NULL)) continue; /* it trains nothing */
+            for (int i = 0; i < most; i++)
+                world_micro(r, graph, (step * r->world + r->rank) * most + i, NULL);
+            read_gradients(r, graph);
+            CHECK(weft_run_update(r->session, graph, &r->error) == WEFT_OK);
+        }
+}
+
+TEST(steps_alone_have_the_bits_of_whole_runs) {
+    static const weft_compile_options settings[] = {{.accumulate = 1},
+                                                    {.accumulate = 3},
+                                                    {.world = 2, .zero = 1},
+                                                    {.world = 2, .accumulate = 2, .zero = 2}};
+    for (int i = 0; i < NARROW_MODELS; i++) {
+        weft_model *m = narrow_build(&narrow_models[i], &narrow_clipped);
+        weft_compile_options whole = settings[i % 4];
+        whole.device = WEFT_DEVICE_CUDA;
+        whole.deterministic = whole.verify = true;
+        weft_compile_options alone = whole;
+        alone.manual = true;
+        world_rank *want = narrow_train(m, whole, NULL), *got = narrow_train(m, alone, train_by_hand);
+        for (int r = 0; r < (whole.world ? whole.world : 1); r++) {
+            char where[300];
+            CHECK_SAYS(world_agrees(&want[r], &got[r], world_all, where), "%s: %s", narrow_models[i].name,
+                       where);
+        }
+        world_free(want);
+        world_free(got);
+        weft_model_free(m);
+    }
+}
+
 /* ---- memory ---- */
 
 #ifdef WEFT_CUDA_HOST
@@ -413,7 +470,7 @@ TEST(the_preprocessor_gives_the_cpus_bits) {
 GPU_SUITE("sessions on a GPU",
           {T(constant_tensors_are_on_the_gpu_from_the_opening_on), T(training_goes_as_on_the_cpu),
            T(training_in_bf16_goes_about_as_on_the_cpu), T(captured_launches_give_the_same_bits),
-           T(worlds_on_gpus_train_to_the_same_bits),
+           T(worlds_on_gpus_train_to_the_same_bits), T(steps_alone_have_the_bits_of_whole_runs),
 #ifdef WEFT_CUDA_HOST
            T(training_goes_the_same_way_where_cublaslt_lacks_epilogues), T(memory_on_the_gpu_is_the_plans),
            T(nothing_is_lost_when_memory_is_out),
