@@ -181,6 +181,36 @@ TEST(a_step_of_ones_own_gives_the_same_bits) {
     weft_model_free(with_flow);
 }
 
+/* The same with updates as calls of their own. */
+static weft_status by_hand(weft_trainer *t, void *user, weft_error *error) {
+    static const char *const graphs[] = {"a", "a", "b"};
+    weft_status status = WEFT_OK;
+    (void)user;
+    for (int i = 0; i < 3 && !status; i++) {
+        status = weft_trainer_run(t, graphs[i], i < 2 ? WEFT_FLOW_NEXT : WEFT_FLOW_SAME, error);
+        if (!status) status = weft_run_update(weft_trainer_session(t, NULL), graphs[i], error);
+    }
+    return status;
+}
+
+TEST(a_step_of_ones_own_may_update_by_itself) {
+    weft_error e = {0};
+    int calls = 0;
+    weft_model *m = build();
+    weft_trainer *t[2];
+    for (int i = 0; i < 2; i++) {
+        weft_trainer_options how = {.train = DATA, .val = DATA, .epochs = 1, .compile = {.accumulate = 2}};
+        how.train_step = i ? by_hand : two_and_one;
+        how.user = &calls;
+        how.compile.manual = i;
+        t[i] = trainer_of(m, &how);
+        CHECK_SAYS(weft_trainer_fit(t[i], &e) == WEFT_OK, "%s", e.text);
+    }
+    CHECK(calls == 2 && stores_equal(weft_trainer_store(t[0]), weft_trainer_store(t[1])));
+    for (int i = 0; i < 2; i++) weft_trainer_free(t[i]);
+    weft_model_free(m);
+}
+
 static weft_status same_first(weft_trainer *t, void *user, weft_error *error) {
     (void)user;
     return weft_trainer_run(t, "a", WEFT_FLOW_SAME, error);
@@ -648,6 +678,7 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
         {"46 samples are fewer than a batch of 64", {.train = DATA, .compile.batch = 64}},
         {"no graph 'c'", {.train = DATA, .compile.graph = "c"}},
         {"takes 16 batches on all ranks, and the data have 11", {.train = DATA, .compile.accumulate = 16}},
+        {"with compile.manual a flow would never update", {.train = DATA, .compile.manual = true}},
     };
     weft_model *m = build();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -987,6 +1018,7 @@ TEST(averages_that_never_begin_end_no_training) {
 
 SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(a_step_of_ones_own_gives_the_same_bits),
+                  T(a_step_of_ones_own_may_update_by_itself),
                   T(wrong_steps_are_told),
                   T(hooks_are_called_at_every_point_in_order),
                   T(a_stopped_training_goes_on_to_the_same_bits),

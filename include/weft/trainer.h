@@ -192,7 +192,9 @@ WEFT_API void weft_trainer_stop(weft_trainer *trainer);
  * all ranks. Where an epoch has too few batches left the next one begins. */
 WEFT_API weft_status weft_trainer_train_step(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
 /** For options.train_step: runs a graph once, micro-batch by micro-batch, on new batches (NEXT) or those of
- * the run before it in this iteration (SAME; AUTO: NEXT for the first run that has inputs). */
+ * the run before it in this iteration (SAME; AUTO: NEXT for the first run that has inputs). With
+ * options.compile.manual it adds their gradients, and train_step calls weft_run_update() with the trainer's
+ * session. */
 WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, const char *graph, weft_flow_batch batch,
                                       weft_error *error);
 

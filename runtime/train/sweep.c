@@ -9,6 +9,7 @@ static weft_status compile(sweep *s, int which, const weft_model *m, const weft_
     alone.graph = graph;
     alone.flow = NULL;
     alone.accumulate = 0;
+    alone.manual = false;
     alone.world = alone.rank = 0; /* ranks share the batches, not the steps */
     if (rows) alone.batch = rows;
     weft_plan_free(s->plan[which]);

@@ -156,8 +156,17 @@ static weft_status count(weft_trainer *t, weft_error *error) {
     return o->train_step || !o->train.n || all ? WEFT_OK : flow_count(t, 1, &all, error);
 }
 
+/* A flow runs graphs, and nobody would update after them. */
+static weft_status check_manual(const weft_trainer_options *o, weft_error *error) {
+    if (!o->compile.manual || o->train_step) return WEFT_OK;
+    return kit_fail(error, WEFT_ARGUMENT,
+                    "trainer: with compile.manual a flow would never update: set options.train_step, which "
+                    "calls weft_run_update, or leave compile.manual out");
+}
+
 static weft_status open_training(weft_trainer *t, weft_error *error) {
-    weft_status status = open_data(t, error);
+    weft_status status = check_manual(&t->options, error);
+    if (!status) status = open_data(t, error);
     if (!status) status = flow_bind(t, error);
     return status ? status : count(t, error);
 }

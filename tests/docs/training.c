@@ -70,6 +70,25 @@ static int own(weft_error *error) {
     return wrong;
 }
 
+/* Ten iterations with updates as calls, in a trainer and by hand. */
+static int manual(weft_error *error) {
+    static float image[BATCH * WIDTH];
+    weft_feed batches[] = {{"image", image, sizeof image}, {"image", image, sizeof image}};
+    weft_model *m = build();
+    weft_source *s = weft_source_open("train.npy", NULL, NULL, error);
+    weft_trainer_options how = {.train = {1, (const weft_source *[]){s}, (const char *[]){"image"}},
+                                .iterations = 10,
+                                .train_step = manual_step,
+                                .compile = {.manual = true, .accumulate = 2}};
+    weft_trainer *t = s ? weft_trainer_new(m, &how, error) : NULL;
+    int wrong = check(t && weft_trainer_fit(t, error) == WEFT_OK, "manual", error);
+    if (t) wrong += check(!step_by_hand(weft_trainer_session(t, error), batches, 2, error), "by hand", error);
+    weft_trainer_free(t);
+    weft_source_free(s);
+    weft_model_free(m);
+    return wrong;
+}
+
 static int stopping(weft_error *error) {
     weft_model *m = build();
     double below = 1e9;
@@ -139,7 +158,7 @@ int main(void) {
     choose_flow(m);
     wrong += check(weft_model_error(m)->status == WEFT_OK, "flow", weft_model_error(m));
     wrong += check(train(m, NULL, &error) == WEFT_OK, "train", &error);
-    wrong += own(&error) + stopping(&error) + measuring(&error);
+    wrong += own(&error) + manual(&error) + stopping(&error) + measuring(&error);
     weft_model_free(m);
     return wrong != 0;
 }

@@ -26,6 +26,13 @@ static weft_status twice(weft_trainer *t, void *user, weft_error *error) {
     return status ? status : weft_trainer_run(t, "d_step", WEFT_FLOW_SAME, error);
 }
 
+/* A step whose update is a call. */
+static weft_status by_hand(weft_trainer *t, void *user, weft_error *error) {
+    (void)user;
+    weft_status status = weft_trainer_run(t, "d_step", WEFT_FLOW_NEXT, error);
+    return status ? status : weft_run_update(weft_trainer_session(t, error), "d_step", error);
+}
+
 /* A hook that counts the points. */
 static weft_status counts(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     (void)t, (void)point, (void)error;
@@ -55,7 +62,7 @@ static const weft_env quiet; /* the usual memory and files, no log */
         static weft_hook hooks[4];                                                                           \
         static weft_evaluator evaluators[1];                                                                 \
         (void)m, (void)t, (void)loss, (void)image, (void)error, (void)metrics, (void)hooks,                  \
-            (void)evaluators, (void)twice;                                                                   \
+            (void)evaluators, (void)twice, (void)by_hand;                                                    \
         (void)counts, (void)points, (void)quiet, (void)every_second, (void)updates;                          \
         __VA_ARGS__;                                                                                         \
         p->how = how;                                                                                        \
