@@ -371,6 +371,12 @@ TEST(graphs_without_steps_of_their_own_say_so) {
         CHECK_HOLDS(r.error.text, "compile with options.manual");
         CHECK(weft_zero_gradients(r.session, "step", &r.error) == WEFT_ORDER);
         CHECK_HOLDS(r.error.text, "keeps no gradients: compile with options.manual");
+        weft_plan *plan = weft_compile(r.model, &(weft_compile_options){.manual = true}, &r.error);
+        weft_session *on_its_store = weft_session_open(plan, r.store, &r.error);
+        CHECK(!on_its_store == (accumulate == 1)); /* the store has gradients where the plan accumulates */
+        if (!on_its_store) CHECK_HOLDS(r.error.text, "for a plan without accumulation or options.manual");
+        weft_session_close(on_its_store);
+        weft_plan_free(plan);
         rig_close(&r);
     }
 }

@@ -54,6 +54,7 @@ static weft_compile_options any_options(test_random *r) {
     c.accumulate = 1 + (int)(random_bits(r) % 3);
     c.precision = precisions[random_bits(r) % 3];
     c.bucket_cap_mb = random_bits(r) & 1 ? 0.01 : 0;
+    c.manual = random_bits(r) % 3 == 0;
     return c;
 }
 

@@ -116,7 +116,8 @@ static weft_status check_alone(const chosen *c, bool is_manual, run_kind kind, w
 
 weft_status session_find(weft_session *s, const char *graph, chosen *c, weft_error *error) {
     bound_program *whole = find_bound(s, graph, PHASE_WHOLE);
-    *c = (chosen){.head = whole ? whole : find_bound(s, graph, PHASE_FIRST), .add = find_adding(s, graph)};
+    *c = (chosen){.head = whole ? whole : find_bound(s, graph, PHASE_FIRST)};
+    if (!whole) c->add = find_adding(s, graph);
     c->now = c->head;
     return c->head ? WEFT_OK : error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
 }

@@ -50,7 +50,7 @@ static bool bind(weft_session *s, bound_program *r, const weft_value *v, tensor 
             return !error_set(
                 error, WEFT_ORDER,
                 "session: the store has no %s %s: it was made from another model, or for a plan without "
-                "accumulation",
+                "accumulation or options.manual",
                 root->variable->path, TYPE(&root->variable->type));
         t->data = memory + value_offset(v);
         return true;
