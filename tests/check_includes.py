@@ -41,7 +41,7 @@ ROOMS = {
     "ops/cpu": [".", "simd", "onednn"],
     "ops/cuda": [".", "kit", "dnn", CUDA_FAMILIES, "recurrent"],
     "dist": ["core", "shm", "engine", "mpi nccl"],
-    "runtime": ["plan", "store passes verify", "session passes/optimizer", "session/cuda passes/distribute", "."],
+    "runtime": ["plan", "store passes verify", "session passes/optimizer", "session/cuda passes/distribute checkpoint", "."],
     "tools": ["graphtool/common", "graphtool/timeline", "graphtool/diagram", "graphtool/cmd", "graphtool"],
 }
 
@@ -63,7 +63,7 @@ LIBRARIES = {
     "oneapi/": r"ops/cpu/onednn/.*",
     "protobuf-c": r"graph/file/model_(file\.h|read\.c|write\.c)",
     "zlib.h": r"runtime/data/stream\.[ch]|tests/.*",
-    "jansson.h": r"runtime/plan/plan_json\.c|runtime/train/log_json\.c|tools/.*|tests/.*",
+    "jansson.h": r"runtime/plan/plan_json\.c|runtime/checkpoint/manifest\.c|runtime/train/log_json\.c|tools/.*|tests/.*",
     "graphviz/": r"tools/.*",
     "png.h": r"runtime/data/image_png\.c|runtime/train/grid\.c|tools/.*|tests/.*",
     "jpeglib.h": r"runtime/data/image_jpeg\.c",

@@ -16,6 +16,21 @@ uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed) {
     return XXH3_64bits_withSeed(data, bytes, seed);
 }
 
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(byte_hash), "a byte_hash has room for xxHash's state");
+_Static_assert(_Alignof(XXH3_state_t) <= _Alignof(byte_hash), "and its alignment");
+
+void byte_hash_begin(byte_hash *h) {
+    XXH3_64bits_reset((XXH3_state_t *)(void *)h->state);
+}
+
+void byte_hash_add(byte_hash *h, const void *data, size_t bytes) {
+    XXH3_64bits_update((XXH3_state_t *)(void *)h->state, data, bytes);
+}
+
+uint64_t byte_hash_value(const byte_hash *h) {
+    return XXH3_64bits_digest((const XXH3_state_t *)(const void *)h->state);
+}
+
 /* The slot that holds the name, or the empty one where it belongs. The table must have slots. */
 static name_slot *slot_of(const name_table *t, const char *name, uint64_t hash) {
     size_t at = (size_t)hash & (t->room - 1);

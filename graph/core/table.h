@@ -26,4 +26,13 @@ bool table_add(name_table *t, arena *a, const char *name, void *item);
 uint64_t hash_text(const char *string, uint64_t seed); /* XXH3 of xxHash, the same on all machines */
 uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed);
 
+/* hash_bytes with seed 0, of bytes that come piece by piece. It is 64-byte aligned and as large as xxHash's
+ * own state (table.c asserts it). */
+typedef struct byte_hash {
+    _Alignas(64) unsigned char state[576];
+} byte_hash;
+void byte_hash_begin(byte_hash *h);
+void byte_hash_add(byte_hash *h, const void *data, size_t bytes);
+uint64_t byte_hash_value(const byte_hash *h); /* of all so far */
+
 #endif

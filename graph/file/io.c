@@ -101,8 +101,10 @@ weft_status file_begin(file_writer *w, const weft_env *env, const char *path, we
 weft_status file_append(file_writer *w, const void *data, size_t bytes) {
     if (w->status) return w->status;
     int code = bytes ? w->io->write(w->io->context, w->file, data, bytes) : 0;
-    if (code) w->status = io_fail(w->error, w->path, "cannot be written", code);
-    return w->status;
+    if (code) return w->status = io_fail(w->error, w->path, "cannot be written", code);
+    if (w->hash) byte_hash_add(w->hash, data, bytes);
+    w->bytes += bytes;
+    return WEFT_OK;
 }
 
 weft_status file_finish(file_writer *w, weft_status give_up) {

@@ -11,6 +11,7 @@
 
 #include "graph/core/error.h"
 #include "graph/core/mem.h"
+#include "graph/core/table.h"
 
 /* The env's table, or the operating system's files. */
 const weft_io *io_of(const weft_env *env);
@@ -36,7 +37,9 @@ typedef struct file_writer {
     bool is_stream; /* written directly, without a part */
     int lock;       /* descriptor whose lock keeps others from removing the part; -1: none */
     weft_error *error;
-    weft_status status; /* the first failure */
+    weft_status status;   /* the first failure */
+    byte_hash *hash;      /* of what was appended; NULL: nobody asks. The caller's */
+    uint64_t bytes;       /* that were appended */
 } file_writer;
 weft_status file_begin(file_writer *w, const weft_env *env, const char *path, weft_error *error);
 weft_status file_append(file_writer *w, const void *data, size_t bytes);

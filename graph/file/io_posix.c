@@ -105,7 +105,25 @@ static int posix_rename(void *context, const char *from, const char *to) {
 
 static int posix_remove(void *context, const char *path) {
     (void)context;
-    return unlink(path) ? errno : 0;
+    return remove(path) ? errno : 0;
+}
+
+static int posix_make_folder(void *context, const char *path) {
+    (void)context;
+    if (mkdir(path, 0777)) return errno;
+    return sync_folder_of(path);
+}
+
+static int posix_list(void *context, const char *path, void (*each)(void *to, const char *name), void *to) {
+    (void)context;
+    struct dirent *e;
+    DIR *d = opendir(path);
+    if (!d) return errno;
+    for (errno = 0; (e = readdir(d)); errno = 0)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) each(to, e->d_name);
+    int code = errno;
+    closedir(d);
+    return code;
 }
 
 const weft_io posix_io = {
@@ -117,6 +135,8 @@ const weft_io posix_io = {
     .close = posix_close,
     .rename = posix_rename,
     .remove = posix_remove,
+    .make_folder = posix_make_folder,
+    .list = posix_list,
 };
 
 /* ---- where a path leads ---- */

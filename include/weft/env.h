@@ -37,10 +37,14 @@ typedef struct weft_io {
     int (*sync)(void *context, void *file);
     /** Closes the file; frees the handle on an error too. */
     int (*close)(void *context, void *file);
-    /** Renames atomically, replaces what `to` was, and syncs the folder. */
+    /** Renames a file, or a folder, atomically, replaces the file that `to` was, and syncs the folder. */
     int (*rename)(void *context, const char *from, const char *to);
-    /** Removes a file. */
+    /** Removes a file, or an empty folder. */
     int (*remove)(void *context, const char *path);
+    /** Makes a folder and syncs its parent; EEXIST where the name is taken. NULL: there are no folders. */
+    int (*make_folder)(void *context, const char *path);
+    /** Calls `each` with the name of all that is in a folder, in any order. NULL: there are no folders. */
+    int (*list)(void *context, const char *path, void (*each)(void *to, const char *name), void *to);
     void *context; /**< The first argument of each call. */
 } weft_io;
 

@@ -83,6 +83,13 @@ typedef enum weft_point {
 /** The name of a point, "before_run"; "?" outside the list. The text is static. */
 WEFT_API const char *weft_point_name(weft_point point);
 
+/** A number of a hook's that goes on where a training does: checkpoints have it, and a resumed training
+ * writes it back before it begins. */
+typedef struct weft_kept {
+    const char *name; /**< "best" */
+    double *value;    /**< one that is not finite is not kept */
+} weft_kept;
+
 /** A function and what it works on. */
 typedef struct weft_hook {
     const char *name; /**< for messages; static. Without `at` it is why there is no hook */
@@ -93,12 +100,31 @@ typedef struct weft_hook {
     void (*free)(void *self); /**< called once, by weft_trainer_free(); NULL: nothing to free */
     /** For weft_trainer_check(): what it failed at without ending the loop. NULL: it never does. */
     weft_status (*check)(void *self, weft_error *error);
-    void *self; /**< the first argument of all three */
+    void *self;            /**< the first argument of all three */
+    int n_kept;            /**< numbers that checkpoints keep; the hook needs a name then */
+    const weft_kept *kept; /**< n_kept of them, which live as long as the hook */
 } weft_hook;
 /** @} */
 
 /** @name A trainer
  * @{ */
+
+/** Checkpoints of a training (checkpoint.h): all that it needs to go on, saved while it goes on. Resumed in
+ * any world, with any plan, it ends with the bits of a training that was not stopped, where an iteration
+ * takes the same micro-batches. */
+typedef struct weft_trainer_checkpoints {
+    const char *folder; /**< each one is FOLDER/step-N, N iterations; NULL: none are written */
+    int64_t every;      /**< iterations between two; 0: not by iterations. The end of a run is saved anyway */
+    double minutes;     /**< minutes between two, by rank 0's clock; 0: not by time */
+    int keep;           /**< how many stay, the newest; 0: 3 */
+    const char *best;   /**< metric of the validation: each best one so far is saved, and the best stays */
+    bool max;           /**< that metric shall grow; else it shall fall */
+    /** Go on from a checkpoint ("run/step-00000100"), from the newest one of a folder that is whole ("run"),
+     * or, where it has none, begin anew ("auto": the newest of `folder`). NULL: begin anew; WEFT_ORDER where
+     * `folder` has checkpoints. */
+    const char *resume;
+    bool no_snapshot; /**< no memory for a copy: iterations wait until a checkpoint is written */
+} weft_trainer_checkpoints;
 
 /** What weft_trainer_new() is given; zeroes mean the defaults. The structure is copied; all that it points to
  * must outlive the trainer, but for the lists of hooks and evaluators, which become the trainer's. */
@@ -148,7 +174,8 @@ typedef struct weft_trainer_options {
      * say. NULL: the flow. Where it takes more batches than the epoch has left, the epoch ends within it,
      * with validation and hooks, and the next one begins. */
     weft_status (*train_step)(weft_trainer *trainer, void *user, weft_error *error);
-    void *user;             /**< the second argument of train_step */
+    void *user; /**< the second argument of train_step */
+    weft_trainer_checkpoints checkpoints;
     int n_hooks;            /**< number of hooks */
     const weft_hook *hooks; /**< in the order in which they are called */
 } weft_trainer_options;
@@ -181,8 +208,8 @@ WEFT_API void weft_trainer_free(weft_trainer *trainer);
  * finite are all ranks' error, which leaves it as it is. */
 WEFT_API weft_status weft_trainer_fit(weft_trainer *trainer, weft_error *error);
 /** What is wrong now: weights or last metrics that are not finite (WEFT_DATA), which end weft_trainer_fit()
- * unless options.keep_going is set; or what a hook could not do without ending it, such as a log on a full
- * disk. */
+ * unless options.keep_going is set; that the last checkpoint could not be written; or what a hook could not
+ * do without ending it, such as a log on a full disk. */
 WEFT_API weft_status weft_trainer_check(const weft_trainer *trainer, weft_error *error);
 /** Ends weft_trainer_fit() after the present iteration; in a world after one that all ranks then have begun.
  * It may be called from a hook, another thread, or a signal handler. */

@@ -20,6 +20,7 @@
 #include "weft/comm.h"       /* communicators: how ranks exchange tensors */
 #include "weft/support.h"    /* errors, memory and files for code around the library */
 #include "weft/file.h"       /* model.bin and safetensors */
+#include "weft/checkpoint.h" /* all that a training needs to go on, saved while it goes on */
 #include "weft/source.h"     /* sources of data: files, folders, functions of your own */
 #include "weft/preprocess.h" /* images cropped, flipped and normalized in the graph */
 #include "weft/data.h"       /* arrays, and shuffled batches of sources */

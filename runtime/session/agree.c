@@ -16,7 +16,7 @@ enum { PIECE = 4 << 20 /* bytes that travel at once */ };
 /* ---- whether all succeeded ---- */
 
 /* Sends the error of rank `from` to all; on return *told is that error, or why it could not be sent. */
-static weft_status pass_on(weft_session *s, int from, const char *name, weft_error *told) {
+static weft_status pass_on(weft_comm *comm, int from, const char *name, weft_error *told) {
     weft_collective text = {.kind = WEFT_BROADCAST,
                             .dtype = WEFT_U8,
                             .root = from,
@@ -24,27 +24,45 @@ static weft_status pass_on(weft_session *s, int from, const char *name, weft_err
                             .buffer = told,
                             .count = sizeof *told};
     weft_error error = {0};
-    weft_status status = weft_comm_run(s->comm, &text, &error);
+    weft_status status = weft_comm_run(comm, &text, &error);
     if (status) *told = error;
     return status;
 }
 
 /* Two collectives at most: the statuses of all, then the first error's text. WEFT_PEER stands for another
  * rank's error. */
-weft_status ranks_settle(weft_session *s, const char *name, weft_status own, weft_error *error) {
-    int from = 0, world = s->comm->world;
-    weft_collective votes = {
-        .kind = WEFT_ALL_GATHER, .dtype = WEFT_I32, .name = name, .buffer = s->votes, .count = (size_t)world};
-    s->votes[s->comm->rank] = (int32_t)own;
-    weft_status status = weft_comm_run(s->comm, &votes, own ? NULL : error);
+static weft_status settle_votes(weft_comm *comm, int32_t *votes, const char *name, weft_status own,
+                          weft_error *error) {
+    int from = 0, world = comm->world;
+    weft_collective all = {
+        .kind = WEFT_ALL_GATHER, .dtype = WEFT_I32, .name = name, .buffer = votes, .count = (size_t)world};
+    votes[comm->rank] = (int32_t)own;
+    weft_status status = weft_comm_run(comm, &all, own ? NULL : error);
     if (status) return own ? own : status;
-    while (from < world && !s->votes[from]) from++;
+    while (from < world && !votes[from]) from++;
     if (from == world) return WEFT_OK;
     weft_error told = *error;
-    status = pass_on(s, from, name, &told);
+    status = pass_on(comm, from, name, &told);
     if (own && own != WEFT_PEER) return own;
     if (status || told.status == WEFT_PEER) return error_set(error, WEFT_PEER, "%s", told.text);
     return error_set(error, WEFT_PEER, "rank %d: %s", from, told.text);
+}
+
+weft_status ranks_settle(weft_session *s, const char *name, weft_status own, weft_error *error) {
+    return settle_votes(s->comm, s->votes, name, own, error);
+}
+
+weft_status comm_settle(weft_comm *comm, const weft_env *env, const char *name, weft_status own,
+                        weft_error *error) {
+    if (!comm || comm->world == 1) return own;
+    int32_t *votes = mem_new_array(env, (size_t)comm->world, sizeof *votes);
+    if (!votes) { /* the others are waiting */
+        weft_comm_fail(comm, "out of memory");
+        return error_memory(error, name);
+    }
+    weft_status status = settle_votes(comm, votes, name, own, error);
+    mem_free(env, votes, (size_t)comm->world * sizeof *votes);
+    return status;
 }
 
 /* ---- the parts of a process group ---- */

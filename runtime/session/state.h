@@ -236,6 +236,9 @@ weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int 
 /* Every rank of the world calls it with its own status. WEFT_OK when all succeeded, else an error on all: the
  * rank's own, or that of the first rank that has one. `error` holds this rank's own and is not NULL. */
 weft_status ranks_settle(weft_session *s, const char *name, weft_status own, weft_error *error);
+/* The same without a session. `comm` NULL, or of one rank: own. */
+weft_status comm_settle(weft_comm *comm, const weft_env *env, const char *name, weft_status own,
+                        weft_error *error);
 /* The communicator of the ranks that share a part's gradients; the world for a part of no subgraph. */
 weft_comm *part_group(const weft_session *s, const store_part *p);
 

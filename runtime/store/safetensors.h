@@ -64,6 +64,7 @@ typedef struct safetensors_writer {
     char *piece;
     size_t piece_bytes;
     file_writer file;
+    byte_hash *hash; /* of the whole file; NULL: nobody asks */
     weft_error *error;
 } safetensors_writer;
 
@@ -82,5 +83,12 @@ weft_status safetensors_finish(safetensors_writer *w, weft_status status);
 /* The three calls above. */
 weft_status safetensors_write(const char *path, const weft_env *env, int n, safetensors_tensor *tensors,
                               safetensors_fill fill, void *context, weft_error *error);
+/* safetensors_write, which also tells the file's bytes and their XXH3. */
+typedef struct safetensors_seal {
+    uint64_t bytes, hash;
+} safetensors_seal;
+weft_status safetensors_write_sealed(const char *path, const weft_env *env, int n,
+                                     safetensors_tensor *tensors, safetensors_fill fill, void *context,
+                                     safetensors_seal *seal, weft_error *error);
 
 #endif

@@ -96,6 +96,7 @@ static weft_status header_put(safetensors_writer *w) {
     unsigned char length[8];
     weft_status status = file_begin(&w->file, w->env, w->path, w->error);
     if (status) return file_finish(&w->file, status);
+    w->file.hash = w->hash;
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)w->header.length >> (8 * i));
     file_append(&w->file, length, sizeof length);
     if ((status = file_append(&w->file, w->header.data, w->header.length)))
@@ -103,15 +104,21 @@ static weft_status header_put(safetensors_writer *w) {
     return WEFT_OK;
 }
 
-weft_status safetensors_begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
-                              safetensors_tensor *tensors, weft_error *error) {
-    *w = (safetensors_writer){.env = env, .path = path, .n = n, .tensors = tensors, .error = error};
+static weft_status begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
+                         safetensors_tensor *tensors, byte_hash *hash, weft_error *error) {
+    *w = (safetensors_writer){
+        .env = env, .path = path, .n = n, .tensors = tensors, .hash = hash, .error = error};
     w->order = mem_new_array(env, (size_t)n + 1, sizeof *w->order);
     if (!w->order) return error_memory(error, path ? path : "weights");
     weft_status status = put_in_order(w);
     if (!status && path) status = header_put(w);
     if (status) release(w);
     return status;
+}
+
+weft_status safetensors_begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
+                              safetensors_tensor *tensors, weft_error *error) {
+    return begin(w, path, env, n, tensors, NULL, error);
 }
 
 /* Pieces of a tensor in order. A failed write does not stop it: see safetensors_data. */
@@ -141,10 +148,21 @@ weft_status safetensors_finish(safetensors_writer *w, weft_status status) {
     return status;
 }
 
-weft_status safetensors_write(const char *path, const weft_env *env, int n, safetensors_tensor *tensors,
-                              safetensors_fill fill, void *context, weft_error *error) {
+weft_status safetensors_write_sealed(const char *path, const weft_env *env, int n,
+                                     safetensors_tensor *tensors, safetensors_fill fill, void *context,
+                                     safetensors_seal *seal, weft_error *error) {
+    byte_hash hash;
     safetensors_writer w;
     if (!path) return error_set(error, WEFT_ARGUMENT, "a path is needed");
-    weft_status status = safetensors_begin(&w, path, env, n, tensors, error);
-    return status ? status : safetensors_finish(&w, safetensors_data(&w, fill, context));
+    byte_hash_begin(&hash);
+    weft_status status = begin(&w, path, env, n, tensors, &hash, error);
+    if (!status) status = safetensors_finish(&w, safetensors_data(&w, fill, context));
+    if (!status) *seal = (safetensors_seal){w.file.bytes, byte_hash_value(&hash)};
+    return status;
+}
+
+weft_status safetensors_write(const char *path, const weft_env *env, int n, safetensors_tensor *tensors,
+                              safetensors_fill fill, void *context, weft_error *error) {
+    safetensors_seal ignored;
+    return safetensors_write_sealed(path, env, n, tensors, fill, context, &ignored, error);
 }

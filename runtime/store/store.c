@@ -166,6 +166,11 @@ static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *off
     return true;
 }
 
+static void note_first_rank(store_part *p, const weft_plan *plan) {
+    const subgraph *g = p->parameter ? subgraph_of(plan, p->parameter) : NULL;
+    p->first_rank = g ? g->ranks[0] : 0;
+}
+
 /* Makes the parts in an order that is the same on all ranks: variables in their order, then optimizer state.
  */
 static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
@@ -175,7 +180,9 @@ static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offset
         bool is_number = v->kind == VARIABLE_OPTIMIZER && !v->bucket && v->type.dtype == WEFT_F64;
         if ((plain || is_number) && !add_whole(s, v, offsets[v->index])) return false;
     }
-    return add_states(s, plan, offsets);
+    if (!add_states(s, plan, offsets)) return false;
+    for (int i = 0; i < s->n_public; i++) note_first_rank(&s->parts[i], plan);
+    return true;
 }
 
 static size_t count_parts(const weft_plan *plan) {
@@ -480,6 +487,10 @@ uint64_t *store_version(const weft_store *s, const weft_variable *v) {
 
 uint64_t store_seed(const weft_store *s) {
     return s->seed;
+}
+
+void store_set_seed(weft_store *s, uint64_t seed) {
+    s->seed = seed;
 }
 
 const weft_env *store_env(const weft_store *s) {

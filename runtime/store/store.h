@@ -43,6 +43,8 @@ typedef struct store_part {
     /* of its bucket, or the state over it, in which the part begins at element `offset`; NULL: not sharded */
     const store_cut *cut;
     int64_t offset;
+    /* the first rank of the process group that has these values; 0 also for what all ranks have */
+    int first_rank;
 } store_part;
 /* Parts in a fixed order, the same on all ranks; NULL past the end. */
 const store_part *store_part_at(const weft_store *store, int index);
@@ -75,6 +77,7 @@ weft_status store_fetch(const weft_store *store, void *into, const void *from, s
 /* The memory of a variable; NULL: the store has none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);
 uint64_t store_seed(const weft_store *store);
+void store_set_seed(weft_store *store, uint64_t seed); /* before a session opens on it */
 /* The number of changes of a variable's memory (for a parameter: of its bucket), from 1. Whoever writes the
  * memory increments it. */
 uint64_t *store_version(const weft_store *store, const weft_variable *v);

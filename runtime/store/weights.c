@@ -103,8 +103,8 @@ static bool can_convert(weft_dtype to, weft_dtype from) {
     return to == from || ((to == WEFT_F32 || to == WEFT_F64) && dtype_is_float(from));
 }
 
-/* Binary search; NULL: the store has no such name. */
-static const weight *weight_named(const weights *w, const char *name) {
+/* Binary search. */
+const weight *weights_find(const weights *w, const char *name) {
     weight key = {.name = (char *)name};
     return w->n ? bsearch(&key, w->list, (size_t)w->n, sizeof key, by_name) : NULL;
 }
@@ -148,7 +148,7 @@ static weft_status check_number(const safetensors *file, const safetensors_tenso
 /* Whether one tensor of the file, which the model may not have, fits the store. */
 static weft_status check_one(const weights *w, const safetensors *file, const safetensors_tensor *t,
                              weft_error *error) {
-    const weight *to = weight_named(w, t->name);
+    const weight *to = weights_find(w, t->name);
     if (!to) return WEFT_OK;
     const tensor_type *type = &to->part->type;
     if (!shape_equal(type, &t->type))
@@ -181,7 +181,7 @@ static const char *compare_names(const weights *w, const safetensors *file, unma
     const char *parameter = NULL;
     for (int i = 0; i < file->n; i++) {
         const char *name = file->tensors[i].name;
-        if (!weight_named(w, name) && !is_left_aside(w, name)) note_unmatched(unexpected, name);
+        if (!weights_find(w, name) && !is_left_aside(w, name)) note_unmatched(unexpected, name);
     }
     for (int i = 0; i < w->n; i++) {
         const char *path = w->list[i].part->path, *name = w->list[i].name;
@@ -313,7 +313,7 @@ static weft_status load_all(weft_store *store, const weights *w, const safetenso
                             weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; !status && i < file->n; i++) {
-        const weight *to = weight_named(w, file->tensors[i].name);
+        const weight *to = weights_find(w, file->tensors[i].name);
         if (!to) continue;
         status = load_one(store, file, &file->tensors[i], to->part, error);
         if (!status) ++*n_loaded;

@@ -23,5 +23,7 @@ typedef struct weights {
  * w->arena, after a failure too. */
 weft_status weights_collect(weights *w, const weft_store *store, bool training, const char *file,
                             weft_error *error);
+/* The value of that name in files; NULL: there is none. */
+const weight *weights_find(const weights *w, const char *name);
 
 #endif

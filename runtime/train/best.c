@@ -1,10 +1,13 @@
 /* best.c - keeps the weights of the best validation so far. */
 #include "runtime/train/watch.h"
 
+#include <math.h>
+
 typedef struct best_weights {
     watch watch;
     char *path;
     bool optimizer_state;
+    weft_kept kept;
 } best_weights;
 
 weft_status best_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
@@ -35,10 +38,12 @@ weft_hook weft_hook_best(const weft_best *o) {
     if (!o || !o->metric || !o->path) return hook_refused("best: a metric and a path are needed");
     best_weights *b = kit_new(NULL, sizeof *b);
     if (!b) return hook_refused(NULL);
-    b->watch = (watch){.max = o->max};
+    b->watch = (watch){.max = o->max, .best = NAN};
+    b->kept = (weft_kept){"best", &b->watch.best};
     b->optimizer_state = o->optimizer_state;
     if (hook_copy(&b->watch.name, o->metric) && hook_copy(&b->path, o->path))
-        return (weft_hook){"best", best_at, best_free, NULL, b};
+        return (weft_hook){
+            .name = "best", .at = best_at, .free = best_free, .self = b, .n_kept = 1, .kept = &b->kept};
     best_free(b);
     return hook_refused(NULL);
 }

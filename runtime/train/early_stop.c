@@ -6,7 +6,9 @@
 
 typedef struct early_stop {
     watch watch;
-    int patience, waited; /* validations in a row without improvement */
+    int patience;
+    double waited; /* validations in a row without improvement: a whole number */
+    weft_kept kept[2];
 } early_stop;
 
 weft_status early_stop_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
@@ -37,10 +39,17 @@ weft_hook weft_hook_early_stop(const weft_early_stop *o) {
     if (!(o->min_delta >= 0)) return hook_refused("early stop: min_delta must be 0 or more");
     early_stop *s = kit_new(NULL, sizeof *s);
     if (!s) return hook_refused(NULL);
-    s->watch = (watch){.max = o->max, .min_delta = o->min_delta};
+    s->watch = (watch){.max = o->max, .min_delta = o->min_delta, .best = NAN};
+    s->kept[0] = (weft_kept){"best", &s->watch.best};
+    s->kept[1] = (weft_kept){"waited", &s->waited};
     s->patience = o->patience ? o->patience : 3;
     if (hook_copy(&s->watch.name, o->metric))
-        return (weft_hook){"early stop", early_stop_at, stop_free, NULL, s};
+        return (weft_hook){.name = "early stop",
+                           .at = early_stop_at,
+                           .free = stop_free,
+                           .self = s,
+                           .n_kept = 2,
+                           .kept = s->kept};
     stop_free(s);
     return hook_refused(NULL);
 }

@@ -218,6 +218,7 @@ weft_status trainer_cross_epoch(weft_trainer *t, weft_error *error) {
 
 /* ---- the loop ---- */
 
+/* An iteration and what follows it: hooks, a validation, the end of an epoch. */
 static weft_status one(weft_trainer *t, weft_error *error) {
     weft_status status = WEFT_OK;
     int64_t every = t->options.val_iterations;
@@ -251,10 +252,15 @@ weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {
     t->stops = false;
     t->start = trainer_clock();
     t->seconds = t->progress.seconds;
-    status = hooks_call(t, WEFT_BEFORE_RUN, error);
+    status = checkpoints_begin(t, error);
+    if (!status) status = hooks_call(t, WEFT_BEFORE_RUN, error);
     t->is_in_fit = true;
-    while (!status && !t->stops && !is_done(t)) status = one(t, error);
+    while (!status && !t->stops && !is_done(t)) {
+        status = one(t, error);
+        if (!status) status = checkpoints_turn(t, error);
+    }
     t->is_in_fit = false;
+    if (!status) checkpoints_end(t);
     trainer_tell(t, status, error);
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
     weft_status after = hooks_call(t, WEFT_AFTER_RUN, status ? &last : error);
@@ -267,6 +273,8 @@ weft_status weft_trainer_check(const weft_trainer *t, weft_error *error) {
     if (!t) return kit_fail(error, WEFT_ARGUMENT, "trainer: it is NULL");
     if (t->is_broken) return kit_fail(error, WEFT_DATA, "the weights are not finite");
     weft_status status = check_metrics(t, error);
+    const weft_error *failure = &t->checkpoints.failure;
+    if (!status && failure->status) status = kit_fail(error, failure->status, "%s", failure->text);
     return status ? status : hooks_check(t, error);
 }
 

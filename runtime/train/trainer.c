@@ -201,6 +201,7 @@ static weft_status open_all(weft_trainer *t, weft_error *error) {
     if (!status && !(t->store = weft_store_new(t->plan, t->options.seed, error))) status = error->status;
     if (!status && !t->options.compile.graph) status = open_training(t, error);
     if (!status) status = open_evaluations(t, error);
+    if (!status) status = checkpoints_open(t, error);
     return status ? status : hooks_open(t, error);
 }
 
@@ -213,6 +214,7 @@ static weft_trainer *begin(const weft_model *model, const weft_trainer_options *
     if (model && !t) kit_no_memory(error, "trainer");
     if (!t) return NULL;
     *t = (weft_trainer){.env = options->env, .model = model, .options = *options, .validated = -1};
+    t->checkpoints = (checkpoints){.saved = -1, .looked = -1};
     t->options.hooks = NULL, t->options.evaluators = NULL; /* until they are the trainer's */
     t->metrics.env = t->env;
     t->progress.world = options->comm ? options->comm->world : 1;
@@ -271,6 +273,7 @@ weft_status weft_trainer_count(const weft_model *model, const weft_trainer_optio
 
 void weft_trainer_free(weft_trainer *t) {
     if (!t) return;
+    checkpoints_close(t);
     weft_session_close(t->session);
     if (t->has_val) sweep_close(&t->val);
     if (t->has_test) sweep_close(&t->test);

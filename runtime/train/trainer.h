@@ -223,6 +223,39 @@ weft_status sweep_run(sweep *s, weft_store *store, weft_error *error);
 /* What they gave, as means over samples of all ranks. */
 weft_status sweep_means(sweep *s, weft_metrics *out, weft_error *error);
 
+/* ---- watch.c ---- */
+
+/* A metric of validations, and whether the last one is the best so far. */
+typedef struct watch {
+    char *name; /* its own copy */
+    bool max;
+    double min_delta, best; /* best: NaN until there is one */
+} watch;
+
+/* ---- checkpoints.c ---- */
+
+typedef struct checkpoints {
+    struct weft_checkpoint_writer *writer; /* NULL: none are written */
+    bool is_begun;                         /* one is under way */
+    int64_t saved;                         /* iteration of the last one; -1: none */
+    int64_t best_step;                     /* iteration of the best one; 0: none */
+    int64_t looked;                        /* iteration whose validation was looked at last */
+    int64_t in_epoch;                      /* trainer.is_in_epoch, as a note */
+    double saved_at;                       /* by trainer_clock() */
+    watch best;
+    weft_error failure; /* why the last one was not written */
+} checkpoints;
+
+/* Checks the options, and goes on from where they say. Before hooks are looked at. */
+weft_status checkpoints_open(weft_trainer *t, weft_error *error);
+/* With the session, before the first iteration. Collective. */
+weft_status checkpoints_begin(weft_trainer *t, weft_error *error);
+/* Behind each iteration and what follows it. An error is one of metrics or of ranks, not of a file. */
+weft_status checkpoints_turn(weft_trainer *t, weft_error *error);
+/* When a run ends without an error. Collective. */
+void checkpoints_end(weft_trainer *t);
+void checkpoints_close(weft_trainer *t);
+
 /* ---- the trainer ---- */
 
 struct weft_trainer {
@@ -258,7 +291,8 @@ struct weft_trainer {
     bool stops;             /* on all ranks */
     bool is_common;         /* all ranks have met the last error together */
     int hook_depth;         /* calls of hooks that have not returned */
-    bool is_broken;         /* weights were not finite when they were looked at last (keep_going) */
+    checkpoints checkpoints;
+    bool is_broken; /* weights were not finite when they were looked at last (keep_going) */
 };
 
 /* Batches that the iteration takes, on all ranks (flow.c). */

@@ -70,8 +70,8 @@ weft_status watch_look(watch *w, const weft_trainer *t, double *value, bool *is_
     while (at < m->n && strcmp(m->list[at].name, w->name)) at++;
     if (at == m->n) return no_metric(w, m, error);
     *value = m->list[at].value;
-    double best = w->has_best ? w->best : w->max ? -(double)INFINITY : (double)INFINITY;
+    double best = !isnan(w->best) ? w->best : w->max ? -(double)INFINITY : (double)INFINITY;
     *is_better = w->max ? *value - w->min_delta > best : *value + w->min_delta < best;
-    if (*is_better) w->best = *value, w->has_best = true;
+    if (*is_better) w->best = *value;
     return WEFT_OK;
 }

@@ -1,14 +1,8 @@
-/* watch.h - a metric of validations, and whether the last one is the best so far. */
+/* watch.h - a metric of validations, and whether the last one is the best so far (struct watch). */
 #ifndef WEFT_RUNTIME_TRAIN_WATCH_H
 #define WEFT_RUNTIME_TRAIN_WATCH_H
 
 #include "runtime/train/hooks.h"
-
-typedef struct watch {
-    char *name; /* its own copy */
-    bool max, has_best;
-    double min_delta, best;
-} watch;
 
 /* WEFT_NAME when the trainer's validations will not give the metric, WEFT_ORDER when there are none. What
  * evaluators of the user report is known only then. */

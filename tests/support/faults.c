@@ -4,6 +4,7 @@
 #include "support/test.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,15 +115,62 @@ static void drop(faults *f, const char *name) {
         }
 }
 
+/* What stands behind "FOLDER/" in a name; NULL: it is not in the folder. */
+static const char *inside(const char *name, const char *folder) {
+    size_t n = strlen(folder);
+    return strncmp(name, folder, n) == 0 && name[n] == '/' ? name + n + 1 : NULL;
+}
+
+static void rename_one(fake_file *file, const char *to, const char *rest) {
+    char name[4096];
+    snprintf(name, sizeof name, "%s%s%s", to, rest ? "/" : "", rest ? rest : "");
+    free(file->name);
+    file->name = strdup(name);
+}
+
+/* A folder is a name with files in it. */
 static int fake_rename(void *context, const char *from, const char *to) {
     faults *f = context;
+    bool found = false;
     if (fails(f)) return EIO;
-    fake_file *file = find(f, from);
-    if (!file) return ENOENT;
-    drop(f, to);
-    free(file->name);
-    file->name = strdup(to);
+    if (find(f, from)) drop(f, to);
+    for (fake_file *file = f->files; file; file = file->next) {
+        const char *rest = inside(file->name, from);
+        if (!rest && strcmp(file->name, from) != 0) continue;
+        rename_one(file, to, rest);
+        found = true;
+    }
+    return found ? 0 : ENOENT;
+}
+
+/* Folders are those that files are in, and cannot be empty. */
+static int fake_make_folder(void *context, const char *path) {
+    faults *f = context;
+    if (fails(f)) return EROFS;
+    for (fake_file *file = f->files; file; file = file->next)
+        if (inside(file->name, path)) return EEXIST;
     return 0;
+}
+
+static int fake_list(void *context, const char *path, void (*each)(void *to, const char *name), void *to) {
+    faults *f = context;
+    if (fails(f)) return EIO;
+    bool found = false;
+    for (fake_file *file = f->files; file; file = file->next) {
+        const char *rest = inside(file->name, path);
+        if (!rest) continue;
+        char name[4096];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(rest, "/"), rest);
+        bool is_new = true;
+        for (fake_file *before = f->files; before != file; before = before->next) {
+            const char *other = inside(before->name, path);
+            is_new &=
+                !other || strcspn(other, "/") != strlen(name) || strncmp(other, name, strlen(name)) != 0;
+        }
+        if (is_new) each(to, name);
+        found = true;
+    }
+    return found ? 0 : ENOENT;
 }
 
 static int fake_remove(void *context, const char *path) {
@@ -137,7 +185,7 @@ static int fake_remove(void *context, const char *path) {
 void faults_init(faults *f) {
     *f = (faults){.allocator = {counted_alloc, counted_free, f},
                   .io = {fake_open_read, fake_open_write, fake_read, fake_write, fake_sync, fake_close,
-                         fake_rename, fake_remove, f}};
+                         fake_rename, fake_remove, fake_make_folder, fake_list, f}};
     f->env = (weft_env){.allocator = &f->allocator, .io = &f->io};
 }
 

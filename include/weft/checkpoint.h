@@ -1,0 +1,110 @@
+/** @file
+ * checkpoint.h - checkpoints: all that a training needs to go on to the same bits, saved by all ranks while
+ * it goes on.
+ *
+ * A checkpoint is a folder, FOLDER/step-00000100. Each rank writes one safetensors file of what it holds of
+ * sharded values and of its share of the values that all hold, so each value is written once. Rank 0 writes
+ * the manifest: sizes and checksums (XXH3) of all files, and the notes. All is written in
+ * FOLDER/step-00000100.tmp, flushed to the disk, and renamed: a folder without .tmp is complete. A file that
+ * changed later is found by its checksum.
+ *
+ * Values do not depend on how a plan lays them out: another world, ZeRO stage, bucket cap or device loads
+ * them. The ranks must see the same folder.
+ */
+#ifndef WEFT_CHECKPOINT_H
+#define WEFT_CHECKPOINT_H
+
+#include "weft/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @name Writing
+ * @{ */
+
+/** A number that goes with a checkpoint: where the training is. */
+typedef struct weft_note {
+    const char *name; /**< "trainer/iteration" */
+    double value;     /**< kept exactly; a number that is not finite is left out */
+} weft_note;
+
+/** Writes checkpoints of a session, one at a time. Close it before the session. */
+typedef struct weft_checkpoint_writer weft_checkpoint_writer;
+/** What weft_checkpoint_writer_open() is given. */
+typedef struct weft_checkpoint_options {
+    const char *folder; /**< where checkpoints are; made if it is not there, its parent is not. Copied */
+    int keep;         /**< how many complete ones stay, the newest; 0: all. The best one stays beside them */
+    int64_t best;     /**< step of the best one so far, which a run that goes on knows; 0: none */
+    bool no_snapshot; /**< no memory for a copy: each checkpoint is written before begin returns */
+} weft_checkpoint_options;
+/** Allocates the copy of what this rank writes (weft_checkpoint_bytes()), so that later steps need no memory.
+ * Where there is none, begin writes before it returns, and env.log tells. In a world it is collective. NULL
+ * on failure. */
+WEFT_API weft_checkpoint_writer *
+weft_checkpoint_writer_open(weft_session *session, const weft_checkpoint_options *options, weft_error *error);
+/** Waits for what is being written, which does not become complete, and frees the writer. NULL is fine. */
+WEFT_API void weft_checkpoint_writer_close(weft_checkpoint_writer *writer);
+/** Bytes of values that this rank writes in each checkpoint; of all ranks when `all`. */
+WEFT_API uint64_t weft_checkpoint_bytes(const weft_checkpoint_writer *writer, bool all);
+
+/** Copies the session's values and begins to write them as checkpoint `step`, on a thread of the writer's
+ * own: training may go on at once. `notes` are the same on all ranks. With `is_best` it stays until a later
+ * one is best. In a world it is collective. WEFT_ORDER between two micro-batches of a step, and where the
+ * last one has not been ended. */
+WEFT_API weft_status weft_checkpoint_begin(weft_checkpoint_writer *writer, int64_t step, bool is_best,
+                                           const weft_note *notes, int n_notes, weft_error *error);
+/** Whether this rank's file is written, or none is under way. Never waits. */
+WEFT_API bool weft_checkpoint_is_written(const weft_checkpoint_writer *writer);
+/** Waits for this rank's file and then for all ranks', completes the checkpoint, and removes what
+ * options.keep leaves out. In a world it is collective. When any rank fails, all get an error, older
+ * checkpoints stay as they are, and the next one can be begun. WEFT_ORDER when none was begun. */
+WEFT_API weft_status weft_checkpoint_end(weft_checkpoint_writer *writer, weft_error *error);
+/** @} */
+
+/** @name Reading
+ * @{ */
+
+/** A checkpoint on disk whose manifest has been read and is whole. */
+typedef struct weft_checkpoint weft_checkpoint;
+/** Opens FOLDER/step-N. `env` may be NULL. NULL on failure. Close it with weft_checkpoint_close(). */
+WEFT_API weft_checkpoint *weft_checkpoint_open(const char *path, const weft_env *env, weft_error *error);
+/** Closes it. NULL is fine. */
+WEFT_API void weft_checkpoint_close(weft_checkpoint *checkpoint);
+/** Opens the newest checkpoint of a folder that verifies; env.log tells why newer ones do not. With `comm`
+ * (NULL: alone) all ranks call it: they share the work and open the same one. NULL on failure, and
+ * WEFT_NAME where the folder has none. */
+WEFT_API weft_checkpoint *weft_checkpoint_newest(const char *folder, weft_comm *comm, const weft_env *env,
+                                                 weft_error *error);
+/** The numbers of the steps that a folder has complete checkpoints of, ascending, in *steps, which the caller
+ * frees with free(). A folder that is not there has none. */
+WEFT_API weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64_t **steps, int *n,
+                                           weft_error *error);
+
+/** The seed of the training's store. */
+WEFT_API uint64_t weft_checkpoint_seed(const weft_checkpoint *checkpoint);
+/** Its path; the checkpoint owns the text. */
+WEFT_API const char *weft_checkpoint_path(const weft_checkpoint *checkpoint);
+/** The number that it was begun with. */
+WEFT_API int64_t weft_checkpoint_step(const weft_checkpoint *checkpoint);
+/** The value of a note; NaN when there is none of this name. */
+WEFT_API double weft_checkpoint_note(const weft_checkpoint *checkpoint, const char *name);
+/** Note 0, 1, ... in the order in which they were given; false past the end. */
+WEFT_API bool weft_checkpoint_note_at(const weft_checkpoint *checkpoint, int index, weft_note *note);
+/** Name and bytes of file 0, 1, ...; false past the end. */
+WEFT_API bool weft_checkpoint_file_at(const weft_checkpoint *checkpoint, int index, const char **name,
+                                      uint64_t *bytes);
+
+/** Reads every byte of its files: WEFT_FILE names the first that differs from the manifest. */
+WEFT_API weft_status weft_checkpoint_verify(const weft_checkpoint *checkpoint, weft_error *error);
+/** Loads it into a store of the same model, whatever the plan: of sharded values the store's part. Names,
+ * types and shapes are checked before the first value changes. The store's seed becomes that of the training
+ * that was saved. Every rank loads before its session opens. */
+WEFT_API weft_status weft_checkpoint_load(const weft_checkpoint *checkpoint, weft_store *store,
+                                          weft_error *error);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,96 @@
+/* checkpoint.h - what the files of this folder share: the manifest, and the names of folders, files and
+ * tensors.
+ *
+ *     FOLDER/step-00000100/manifest.json       written last (manifest.c)
+ *     FOLDER/step-00000100/rank-0.safetensors  a rank's share (share.c says which)
+ *
+ * write.c writes, read.c reads; folder.c knows which checkpoints a folder has. */
+#ifndef WEFT_RUNTIME_CHECKPOINT_CHECKPOINT_H
+#define WEFT_RUNTIME_CHECKPOINT_CHECKPOINT_H
+
+#include "runtime/session/state.h"
+#include "runtime/store/weights.h"
+#include "weft/checkpoint.h"
+
+#define MANIFEST_NAME "manifest.json"
+
+enum { CHECKPOINT_ROOM = 4096 /* bytes of a path */ };
+
+/* ---- manifest.c ---- */
+
+typedef struct manifest_file {
+    const char *name;
+    uint64_t bytes, hash; /* XXH3, 64 bits */
+} manifest_file;
+
+typedef struct manifest {
+    arena arena; /* has the texts; of one that was read */
+    int64_t step;
+    uint64_t seed;     /* of the store */
+    const char *model; /* its name */
+    int n_files, n_notes;
+    const manifest_file *files;
+    const weft_note *notes;
+} manifest;
+
+weft_status manifest_write(const manifest *m, const char *path, const weft_env *env, weft_error *error);
+/* Frees nothing but m->arena, which the caller does, after a failure too. */
+weft_status manifest_read(manifest *m, const char *path, const weft_env *env, weft_error *error);
+
+/* ---- folder.c ---- */
+
+/* "FOLDER/step-00000100" and then `end`: "" for one that is complete. False when it is too long. */
+bool checkpoint_path(char into[CHECKPOINT_ROOM], const char *folder, int64_t step, const char *end);
+bool checkpoint_file_path(char into[CHECKPOINT_ROOM], const char *path, const char *name);
+/* Makes FOLDER, if it is not there. */
+weft_status folder_make(const char *folder, const weft_env *env, weft_error *error);
+/* Makes an empty FOLDER/step-N.tmp: what a killed process left there is removed first. */
+weft_status folder_make_tmp(const char *folder, int64_t step, const weft_env *env, weft_error *error);
+/* Renames step-N.tmp to step-N. One of that name makes room: a run that resumed from an earlier one comes by
+ * again. */
+weft_status folder_complete(const char *folder, int64_t step, const weft_env *env, weft_error *error);
+/* Removes complete ones but the newest `keep` (0: all stay) and the steps `best` and `newest`, and all that
+ * was not completed. Best effort. */
+void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, const weft_env *env);
+
+/* ---- share.c ---- */
+
+/* The elements [begin, end) of a tensor of the model, as a rank's file has them. */
+typedef struct piece {
+    const store_part *part;
+    const char *name; /* in the file */
+    int64_t begin, end;
+    size_t at; /* bytes before it in the snapshot */
+} piece;
+
+/* What this rank writes. */
+typedef struct share {
+    weights w; /* all tensors of the model */
+    int n;
+    piece *pieces;
+    safetensors_tensor *tensors; /* [n] */
+    size_t bytes;
+    uint64_t all_bytes; /* of all ranks */
+} share;
+
+/* Chooses it, the same way on all ranks. The caller frees s->w.arena, after a failure too. */
+weft_status share_collect(share *s, weft_session *session, const char *what, weft_error *error);
+
+/* The name of a piece in a file: "NAME" for a whole tensor, "NAME@4096:f32[768,3072]" for elements from 4096
+ * on of such a one. Behind either stands "@rank2" where the first rank of its process group is 2, not 0.
+ * NULL: no memory. */
+const char *piece_name(arena *a, const char *name, const tensor_type *type, int64_t begin, int64_t end,
+                       int first_rank);
+
+/* The other way, for a tensor of a file. */
+typedef struct piece_key {
+    const char *name; /* that of the model's tensor; in the arena */
+    tensor_type type; /* of the whole tensor */
+    int64_t begin, end;
+    int first_rank;
+} piece_key;
+/* False when it cannot be: the name ends in no such words, or the numbers do not fit. key->name is NULL where
+ * memory is out. */
+bool piece_parse(piece_key *key, arena *a, const safetensors_tensor *t);
+
+#endif

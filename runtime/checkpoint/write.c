@@ -1,0 +1,308 @@
+/* write.c - writes checkpoints while training goes on.
+ *
+ *     begin   rank 0 makes FOLDER/step-N.tmp; each rank copies its share (the snapshot) and starts a thread
+ *     thread  writes rank-R.safetensors and flushes it
+ *     end     all ranks tell size and checksum; rank 0 writes the manifest and renames the folder
+ *
+ * Without memory for the snapshot, begin writes the file itself from the store, and the step waits. */
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+struct weft_checkpoint_writer {
+    weft_env env;
+    weft_session *session;
+    char folder[CHECKPOINT_ROOM];
+    int keep;
+    int64_t best; /* step of the best one; 0: none */
+    share share;
+    char *snapshot; /* share.bytes; NULL: none */
+    /* of the one under way: */
+    bool is_begun, has_thread;
+    bool is_best;
+    int64_t step;
+    char path[CHECKPOINT_ROOM]; /* this rank's file */
+    arena notes_arena;
+    int n_notes;
+    weft_note *notes; /* copies */
+    pthread_t thread;
+    atomic_bool is_written;
+    /* of the thread, to be read when it has ended: */
+    weft_status status;
+    weft_error error;
+    safetensors_seal seal;
+};
+
+static int rank_of(const weft_checkpoint_writer *w) {
+    return w->session->comm ? w->session->comm->rank : 0;
+}
+
+static int world_of(const weft_checkpoint_writer *w) {
+    return w->session->comm ? w->session->comm->world : 1;
+}
+
+/* Whether all ranks succeeded; alone, this one. */
+static weft_status settle_all(weft_checkpoint_writer *w, const char *name, weft_status own, weft_error *error) {
+    return world_of(w) > 1 ? ranks_settle(w->session, name, own, error) : own;
+}
+
+static void log_line(const weft_checkpoint_writer *w, const char *line) {
+    if (w->env.log) w->env.log(w->env.log_context, line);
+}
+
+/* ---- opening ---- */
+
+static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_options *o,
+                              weft_error *error) {
+    if (!o || !o->folder || !*o->folder || o->keep < 0)
+        return error_set(error, WEFT_ARGUMENT,
+                         "checkpoints: a folder is needed, and keep must not be negative");
+    if (strlen(o->folder) >= CHECKPOINT_ROOM - 200)
+        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", o->folder);
+    snprintf(w->folder, sizeof w->folder, "%s", o->folder);
+    for (size_t n = strlen(w->folder); n > 1 && w->folder[n - 1] == '/';) w->folder[--n] = 0;
+    w->keep = o->keep;
+    w->best = o->best;
+    weft_status status = share_collect(&w->share, w->session, w->folder, error);
+    if (!status && rank_of(w) == 0) status = folder_make(w->folder, &w->env, error);
+    if (!status && rank_of(w) == 0) folder_prune(w->folder, 0, 0, 0, &w->env); /* what a kill left */
+    if (!status && !o->no_snapshot) w->snapshot = mem_raw(&w->env, w->share.bytes + 1);
+    if (!status && !o->no_snapshot && !w->snapshot)
+        log_line(w,
+             "checkpoints: there is no memory for a copy of what is saved: steps wait until it is written");
+    return status;
+}
+
+weft_checkpoint_writer *weft_checkpoint_writer_open(weft_session *session,
+                                                    const weft_checkpoint_options *options,
+                                                    weft_error *error) {
+    weft_error own = {0};
+    error = error ? error : &own;
+    *error = (weft_error){0};
+    if (!session) {
+        error_set(error, WEFT_ARGUMENT, "checkpoints: there is no session");
+        return NULL;
+    }
+    weft_checkpoint_writer *w = mem_new(&session->env, sizeof *w);
+    if (!w) {
+        weft_status status = error_memory(error, "checkpoints");
+        if (session->comm && session->comm->world > 1) ranks_settle(session, "checkpoints", status, error);
+        return NULL;
+    }
+    w->env = session->env;
+    w->session = session;
+    arena_init(&w->notes_arena, &w->env);
+    if (!settle_all(w, "checkpoints", open_parts(w, options, error), error)) return w;
+    weft_checkpoint_writer_close(w);
+    return NULL;
+}
+
+static void end_thread(weft_checkpoint_writer *w) {
+    if (w->has_thread) pthread_join(w->thread, NULL);
+    w->has_thread = false;
+}
+
+void weft_checkpoint_writer_close(weft_checkpoint_writer *w) {
+    if (!w) return;
+    weft_env env = w->env;
+    end_thread(w);
+    mem_free(&env, w->snapshot, w->share.bytes + 1);
+    arena_free(&w->notes_arena);
+    arena_free(&w->share.w.arena);
+    mem_free(&env, w, sizeof *w);
+}
+
+uint64_t weft_checkpoint_bytes(const weft_checkpoint_writer *w, bool all) {
+    return !w ? 0 : all ? w->share.all_bytes : w->share.bytes;
+}
+
+/* ---- this rank's file ---- */
+
+/* From the snapshot. */
+static weft_status give_copy(void *context, int index, uint64_t at, void *into, size_t bytes,
+                             weft_error *error) {
+    const weft_checkpoint_writer *w = context;
+    (void)error;
+    memcpy(into, w->snapshot + w->share.pieces[index].at + at, bytes);
+    return WEFT_OK;
+}
+
+static weft_status read_piece(const weft_checkpoint_writer *w, const piece *p, uint64_t at, void *into,
+                              size_t bytes, weft_error *error) {
+    size_t before = (size_t)(p->begin - p->part->begin) * dtype_bytes(p->part->type.dtype);
+    return store_read(w->session->store, p->part, before + at, into, bytes, error);
+}
+
+/* From the store. */
+static weft_status give_value(void *context, int index, uint64_t at, void *into, size_t bytes,
+                              weft_error *error) {
+    const weft_checkpoint_writer *w = context;
+    return read_piece(w, &w->share.pieces[index], at, into, bytes, error);
+}
+
+static void *write_file(void *context) {
+    weft_checkpoint_writer *w = context;
+    w->status = safetensors_write_sealed(w->path, &w->env, w->share.n, w->share.tensors,
+                                         w->snapshot ? give_copy : give_value, w, &w->seal, &w->error);
+    atomic_store(&w->is_written, true);
+    return NULL;
+}
+
+/* ---- begin ---- */
+
+/* All micro-batches of a step, or none, have run. */
+static weft_status check_boundary(const weft_checkpoint_writer *w, weft_error *error) {
+    const weft_session *s = w->session;
+    for (int i = 0; i < s->plan->n_programs; i++)
+        if (s->programs[i].micro)
+            return error_set(error, WEFT_ORDER,
+                             "checkpoints: graph %s has run %lld micro-batches of a step: end the step first",
+                             s->plan->programs[i].name, (long long)s->programs[i].micro);
+    return store_check_parameters(s->store, w->folder, error);
+}
+
+static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes, int n, weft_error *error) {
+    if (n < 0 || (n && !notes))
+        return error_set(error, WEFT_ARGUMENT, "checkpoints: %d notes, and no list", n);
+    arena_free(&w->notes_arena);
+    arena_init(&w->notes_arena, &w->env);
+    w->notes = arena_new_array(&w->notes_arena, (size_t)n + 1, sizeof *w->notes);
+    w->n_notes = 0;
+    for (int i = 0; w->notes && i < n; i++) {
+        const char *name = notes[i].name ? arena_copy(&w->notes_arena, notes[i].name) : NULL;
+        if (!notes[i].name) return error_set(error, WEFT_ARGUMENT, "checkpoints: note %d has no name", i);
+        if (!name) return error_memory(error, "checkpoints");
+        w->notes[w->n_notes++] = (weft_note){name, notes[i].value};
+    }
+    return w->notes ? WEFT_OK : error_memory(error, "checkpoints");
+}
+
+static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_note *notes, int n,
+                           weft_error *error) {
+    char tmp[CHECKPOINT_ROOM], name[64];
+    if (step < 0 || step > 999999999999999999)
+        return error_set(error, WEFT_ARGUMENT, "checkpoints: step %lld is not from 0 to 10^18 - 1",
+                         (long long)step);
+    snprintf(name, sizeof name, "rank-%d.safetensors", rank_of(w));
+    if (!checkpoint_path(tmp, w->folder, step, ".tmp") || !checkpoint_file_path(w->path, tmp, name))
+        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", w->folder);
+    weft_status status = check_boundary(w, error);
+    if (!status) status = copy_notes(w, notes, n, error);
+    if (!status && rank_of(w) == 0) status = folder_make_tmp(w->folder, step, &w->env, error);
+    return status;
+}
+
+static weft_status take_snapshot(weft_checkpoint_writer *w, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; !status && w->snapshot && i < w->share.n; i++) {
+        const piece *p = &w->share.pieces[i];
+        size_t bytes = (size_t)(p->end - p->begin) * dtype_bytes(p->part->type.dtype);
+        status = read_piece(w, p, 0, w->snapshot + p->at, bytes, error);
+    }
+    return status;
+}
+
+/* A thread that cannot be started is no failure: the file is written here. */
+static void start(weft_checkpoint_writer *w) {
+    w->status = WEFT_OK;
+    w->error = (weft_error){0};
+    atomic_store(&w->is_written, false);
+    w->has_thread = w->snapshot && pthread_create(&w->thread, NULL, write_file, w) == 0;
+    if (!w->has_thread) write_file(w);
+}
+
+weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool is_best,
+                                  const weft_note *notes, int n_notes, weft_error *error) {
+    weft_error own = {0};
+    error = error ? error : &own;
+    *error = (weft_error){0};
+    if (!w) return error_set(error, WEFT_ARGUMENT, "checkpoints: there is no writer");
+    if (w->is_begun)
+        return error_set(error, WEFT_ORDER,
+                         "checkpoints: step %lld is under way: call weft_checkpoint_end first",
+                         (long long)w->step);
+    weft_status status = weft_sync(w->session, error);
+    if (status) return status;
+    status = settle_all(w, "checkpoint", prepare(w, step, notes, n_notes, error), error);
+    if (status) return status;
+    w->step = step;
+    w->is_best = is_best;
+    w->is_begun = true;
+    if (!(status = take_snapshot(w, error))) {
+        start(w);
+        return WEFT_OK;
+    }
+    w->status = status; /* the others learn of it at the end */
+    w->error = *error;
+    atomic_store(&w->is_written, true);
+    return WEFT_OK;
+}
+
+/* ---- end ---- */
+
+bool weft_checkpoint_is_written(const weft_checkpoint_writer *w) {
+    return !w || !w->is_begun || atomic_load(&w->is_written);
+}
+
+/* Every rank's size and checksum, in the arena of the notes. */
+static weft_status gather_seals(weft_checkpoint_writer *w, uint64_t **seals, weft_error *error) {
+    int world = world_of(w), rank = rank_of(w);
+    *seals = arena_new_array(&w->notes_arena, 2 * (size_t)world, sizeof **seals);
+    if (!*seals) return error_memory(error, "checkpoints");
+    (*seals)[2 * rank] = w->seal.bytes;
+    (*seals)[2 * rank + 1] = w->seal.hash;
+    weft_collective all = {.kind = WEFT_ALL_GATHER,
+                           .dtype = WEFT_I64,
+                           .name = "checkpoint",
+                           .buffer = *seals,
+                           .count = 2 * (size_t)world};
+    return world > 1 ? weft_comm_run(w->session->comm, &all, error) : WEFT_OK;
+}
+
+/* Rank 0: from here on the checkpoint is complete. */
+static weft_status complete(weft_checkpoint_writer *w, const uint64_t *seals, weft_error *error) {
+    arena *a = &w->notes_arena;
+    int world = world_of(w);
+    char tmp[CHECKPOINT_ROOM], path[CHECKPOINT_ROOM];
+    manifest_file *files = arena_new_array(a, (size_t)world, sizeof *files);
+    for (int i = 0; files && i < world; i++) {
+        files[i] = (manifest_file){arena_printf(a, "rank-%d.safetensors", i), seals[2 * i], seals[2 * i + 1]};
+        if (!files[i].name) files = NULL;
+    }
+    if (!files) return error_memory(error, w->folder);
+    manifest m = {.step = w->step,
+                  .seed = store_seed(w->session->store),
+                  .model = weft_model_name(w->session->plan->model),
+                  .n_files = world,
+                  .files = files,
+                  .n_notes = w->n_notes,
+                  .notes = w->notes};
+    if (!checkpoint_path(tmp, w->folder, w->step, ".tmp") || !checkpoint_file_path(path, tmp, MANIFEST_NAME))
+        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", w->folder);
+    weft_status status = manifest_write(&m, path, &w->env, error);
+    return status ? status : folder_complete(w->folder, w->step, &w->env, error);
+}
+
+weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
+    weft_error own = {0};
+    uint64_t *seals = NULL;
+    error = error ? error : &own;
+    *error = (weft_error){0};
+    if (!w || !w->is_begun)
+        return error_set(error, w ? WEFT_ORDER : WEFT_ARGUMENT, "checkpoints: none was begun");
+    end_thread(w);
+    w->is_begun = false;
+    if (w->status) *error = w->error;
+    weft_status status = settle_all(w, "checkpoint written", w->status, error);
+    if (!status) status = gather_seals(w, &seals, error);
+    if (!status) {
+        status = rank_of(w) == 0 ? complete(w, seals, error) : WEFT_OK;
+        status = settle_all(w, "checkpoint complete", status, error);
+    }
+    if (!status && w->is_best) w->best = w->step;
+    if (rank_of(w) == 0) folder_prune(w->folder, status ? 0 : w->keep, w->best, w->step, &w->env);
+    return status;
+}

@@ -1,0 +1,323 @@
+/* checkpoints.c - the trainer's checkpoints: when they are due, the numbers that say where it is, and going
+ * on from one.
+ *
+ * A checkpoint is taken behind an iteration and all that follows it: validation, the end of an epoch. Its
+ * file is written while iterations go on; ranks agree at the next metrics that all have written, and complete
+ * it. One that fails does not end the training: weft_trainer_check() tells, and the next one is tried. */
+#include "runtime/train/trainer.h"
+
+#include "runtime/train/watch.h"
+#include "weft/checkpoint.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- where the trainer is, as notes ---- */
+
+enum { POSITIONS = 9, MORE = 5 };
+
+typedef struct position {
+    const char *name;
+    int64_t *value;
+} position;
+
+static void positions_of(weft_trainer *t, position list[POSITIONS]) {
+    const position all[POSITIONS] = {{"trainer/iteration", &t->progress.iteration},
+                                     {"trainer/epoch", &t->progress.epoch},
+                                     {"trainer/samples", &t->progress.samples},
+                                     {"trainer/first_epoch", &t->first_epoch},
+                                     {"trainer/begin", &t->begin},
+                                     {"trainer/most_taken", &t->most_taken},
+                                     {"trainer/validated", &t->validated},
+                                     {"trainer/in_epoch", &t->checkpoints.in_epoch},
+                                     {"trainer/best_step", &t->checkpoints.best_step}};
+    memcpy(list, all, sizeof all);
+}
+
+/* "early stop.0/best": the hook's name, and which of that name it is. */
+static void hook_note(const weft_trainer *t, int hook, const char *kept, char into[200]) {
+    int same = 0;
+    const weft_hook *list = t->options.hooks;
+    for (int i = 0; i < hook; i++) same += list[i].n_kept && strcmp(list[i].name, list[hook].name) == 0;
+    snprintf(into, 200, "%.80s.%d/%.80s", list[hook].name, same, kept);
+}
+
+static int count_kept(const weft_trainer *t) {
+    int n = 0;
+    for (int i = 0; i < t->options.n_hooks; i++) n += t->options.hooks[i].n_kept;
+    return n;
+}
+
+/* Notes and the texts of their names. */
+typedef struct notes {
+    int n, room;
+    weft_note *list;
+    char (*names)[200];
+} notes;
+
+static bool notes_new(notes *k, const weft_trainer *t) {
+    *k = (notes){.room = POSITIONS + MORE + count_kept(t)};
+    k->list = kit_new_array(t->env, (size_t)k->room, sizeof *k->list);
+    k->names = kit_new_array(t->env, (size_t)k->room, sizeof *k->names);
+    return k->list && k->names;
+}
+
+static void notes_free(notes *k, const weft_trainer *t) {
+    kit_free_array(t->env, k->list, (size_t)k->room, sizeof *k->list);
+    kit_free_array(t->env, k->names, (size_t)k->room, sizeof *k->names);
+}
+
+static void note(notes *k, const char *name, double value) {
+    snprintf(k->names[k->n], sizeof k->names[k->n], "%s", name);
+    k->list[k->n] = (weft_note){k->names[k->n], value};
+    k->n++;
+}
+
+static void fill_notes(weft_trainer *t, notes *k) {
+    position list[POSITIONS];
+    char name[200];
+    positions_of(t, list);
+    t->checkpoints.in_epoch = t->is_in_epoch;
+    for (int i = 0; i < POSITIONS; i++) note(k, list[i].name, (double)*list[i].value);
+    note(k, "trainer/seconds", t->progress.seconds);
+    note(k, "trainer/val_seconds", t->val_seconds);
+    note(k, "trainer/rows", (double)t->data.batch);
+    note(k, "trainer/takes", (double)flow_takes(t, t->progress.iteration));
+    note(k, "trainer/best", t->checkpoints.best.best);
+    for (int i = 0; i < t->options.n_hooks; i++)
+        for (int j = 0; j < t->options.hooks[i].n_kept; j++) {
+            hook_note(t, i, t->options.hooks[i].kept[j].name, name);
+            note(k, name, *t->options.hooks[i].kept[j].value);
+        }
+}
+
+/* ---- going on ---- */
+
+static void log_line(const weft_trainer *t, const char *line) {
+    if (t->env && t->env->log && !t->progress.rank) t->env->log(t->env->log_context, line);
+}
+
+/* A whole number from 0 to 2^53, or -1: of a file that was made by something else. */
+static int64_t count_of(const weft_checkpoint *c, const char *name) {
+    double v = weft_checkpoint_note(c, name);
+    return v >= 0 && v <= 0x1p53 && v == floor(v) ? (int64_t)v : -1;
+}
+
+/* Another batch, or another number of them in a step: the same samples follow, in other portions. */
+static void fit_batches(weft_trainer *t, const weft_checkpoint *c) {
+    char line[300];
+    int64_t rows = count_of(c, "trainer/rows"), takes = count_of(c, "trainer/takes");
+    int64_t now = flow_takes(t, t->progress.iteration);
+    if (rows > 0 && rows != t->data.batch)
+        t->begin = (int64_t)((double)t->begin * (double)rows / (double)t->data.batch);
+    if (rows * takes == t->data.batch * now && rows == t->data.batch) return;
+    snprintf(
+        line, sizeof line,
+        "resumed with %lld batches of %lld samples an iteration, before %lld of %lld: numbers differ from "
+        "those of a training that was not stopped",
+        (long long)now, (long long)t->data.batch, (long long)takes, (long long)rows);
+    log_line(t, line);
+}
+
+static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
+    position list[POSITIONS];
+    char name[200];
+    positions_of(t, list);
+    for (int i = 0; i < POSITIONS; i++) {
+        int64_t value = count_of(c, list[i].name);
+        bool may_be_none = list[i].value == &t->validated; /* -1: there was no validation */
+        if (value < 0 && !may_be_none)
+            return kit_fail(error, WEFT_FILE, "%.400s: it has no %s: a trainer did not make it",
+                            weft_checkpoint_path(c), list[i].name);
+        *list[i].value = value;
+    }
+    t->is_in_epoch = t->checkpoints.in_epoch;
+    t->has_begun = true;
+    t->progress.seconds = weft_checkpoint_note(c, "trainer/seconds");
+    t->val_seconds = weft_checkpoint_note(c, "trainer/val_seconds");
+    t->checkpoints.best.best = weft_checkpoint_note(c, "trainer/best");
+    for (int i = 0; i < t->options.n_hooks; i++)
+        for (int j = 0; j < t->options.hooks[i].n_kept; j++) {
+            hook_note(t, i, t->options.hooks[i].kept[j].name, name);
+            double value = weft_checkpoint_note(c, name);
+            if (!isnan(value)) *t->options.hooks[i].kept[j].value = value;
+        }
+    fit_batches(t, c);
+    if (t->is_in_epoch) batches_epoch(&t->data, t->first_epoch + t->progress.epoch);
+    return WEFT_OK;
+}
+
+static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
+    char line[600];
+    if (weft_checkpoint_seed(c) != t->options.seed)
+        return kit_fail(error, WEFT_ORDER, "%.400s: it was made with seed %llu, this training has %llu",
+                        weft_checkpoint_path(c), (unsigned long long)weft_checkpoint_seed(c),
+                        (unsigned long long)t->options.seed);
+    weft_status status = weft_checkpoint_load(c, t->store, error);
+    if (!status) status = take_notes(t, c, error);
+    if (status) return status;
+    t->checkpoints.saved = t->progress.iteration;
+    snprintf(line, sizeof line, "resumed from %.400s: iteration %lld", weft_checkpoint_path(c),
+             (long long)t->progress.iteration);
+    log_line(t, line);
+    return WEFT_OK;
+}
+
+/* "runs/step-00000100" is one checkpoint; else it is a folder of them. */
+static bool names_a_step(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash ? slash + 1 : path, "step-", 5) == 0;
+}
+
+static weft_checkpoint *find_checkpoint(const weft_trainer *t, weft_error *error) {
+    const weft_trainer_checkpoints *o = &t->options.checkpoints;
+    bool is_auto = strcmp(o->resume, "auto") == 0;
+    const char *path = is_auto ? o->folder : o->resume;
+    if (!names_a_step(path)) return weft_checkpoint_newest(path, t->options.comm, t->env, error);
+    weft_checkpoint *c = weft_checkpoint_open(path, t->env, error);
+    if (!c || !weft_checkpoint_verify(c, error)) return c;
+    weft_checkpoint_close(c);
+    return NULL;
+}
+
+static weft_status resume(weft_trainer *t, weft_error *error) {
+    weft_error why = {0};
+    weft_checkpoint *c = find_checkpoint(t, &why);
+    bool may_begin = strcmp(t->options.checkpoints.resume, "auto") == 0 && why.status == WEFT_NAME;
+    if (!c && may_begin) return WEFT_OK; /* the first start of a job that goes on by itself */
+    weft_status status = c ? go_on(t, c, error) : kit_fail(error, why.status, "%s", why.text);
+    weft_checkpoint_close(c);
+    return status;
+}
+
+/* A new training does not mix its checkpoints with those of another. */
+static weft_status check_empty(const weft_trainer *t, weft_error *error) {
+    int n = 0;
+    int64_t *steps = NULL;
+    const char *folder = t->options.checkpoints.folder;
+    weft_status status = weft_checkpoint_steps(folder, t->env, &steps, &n, error);
+    if (!status && n)
+        status = kit_fail(error, WEFT_ORDER,
+                          "%.400s: it has a checkpoint of step %lld: resume, or choose another folder",
+                          folder, (long long)steps[n - 1]);
+    free(steps);
+    return status;
+}
+
+weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
+    const weft_trainer_checkpoints *o = &t->options.checkpoints;
+    t->checkpoints.best = (watch){.name = (char *)(uintptr_t)o->best, .max = o->max, .best = NAN};
+    if (!o->folder && !o->resume) return WEFT_OK;
+    weft_status status = trainer_check_trains(t, error);
+    if (!status && (o->every < 0 || !(o->minutes >= 0) || o->keep < 0))
+        status = kit_fail(error, WEFT_ARGUMENT,
+                          "trainer: checkpoints: every, minutes and keep must not be negative");
+    if (!status && !o->folder && strcmp(o->resume, "auto") == 0)
+        status = kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: resume \"auto\" needs a folder");
+    if (!status && o->best) status = watch_open(&t->checkpoints.best, "checkpoints", t, error);
+    if (!status && o->resume) status = resume(t, error);
+    if (!status && !o->resume && t->progress.rank == 0) status = check_empty(t, error);
+    return status;
+}
+
+/* ---- saving ---- */
+
+/* The training goes on without it. */
+static void note_failure(weft_trainer *t, weft_error *error) {
+    char line[sizeof error->text + 60];
+    t->checkpoints.failure = *error;
+    snprintf(line, sizeof line, "no checkpoint of iteration %lld: %s", (long long)t->progress.iteration,
+             error->text);
+    log_line(t, line);
+}
+
+static void complete(weft_trainer *t) {
+    weft_error error = {0};
+    t->checkpoints.is_begun = false;
+    if (weft_checkpoint_end(t->checkpoints.writer, &error))
+        note_failure(t, &error);
+    else
+        t->checkpoints.failure = (weft_error){0};
+}
+
+static void save(weft_trainer *t, bool is_best) {
+    notes k;
+    weft_error error = {0};
+    if (t->checkpoints.is_begun) complete(t);
+    if (is_best) t->checkpoints.best_step = t->progress.iteration;
+    t->checkpoints.saved = t->progress.iteration;
+    t->checkpoints.saved_at = trainer_clock();
+    bool has_room = notes_new(&k, t);
+    if (has_room) fill_notes(t, &k);
+    weft_status status = has_room ? weft_checkpoint_begin(t->checkpoints.writer, t->progress.iteration,
+                                                          is_best, k.list, k.n, &error)
+                                  : trainer_tell(t, kit_no_memory(&error, "trainer"), &error);
+    notes_free(&k, t);
+    t->checkpoints.is_begun = !status;
+    if (status) note_failure(t, &error);
+}
+
+/* Whether the last validation was this iteration's and the best so far. */
+static weft_status look_at_best(weft_trainer *t, bool *is_best, weft_error *error) {
+    double value;
+    *is_best = false;
+    if (!t->options.checkpoints.best || t->validated != t->progress.iteration ||
+        t->checkpoints.looked == t->validated)
+        return WEFT_OK;
+    t->checkpoints.looked = t->validated;
+    return watch_look(&t->checkpoints.best, t, &value, is_best, error);
+}
+
+/* What ranks can only know together: that all have written, and that rank 0's clock says it is time. */
+static weft_status agree(weft_trainer *t, bool *is_written, bool *is_time, weft_error *error) {
+    const weft_trainer_checkpoints *o = &t->options.checkpoints;
+    bool asks = t->checkpoints.is_begun || o->minutes > 0;
+    double sums[2] = {weft_checkpoint_is_written(t->checkpoints.writer),
+                      !t->progress.rank && o->minutes > 0 &&
+                          trainer_clock() - t->checkpoints.saved_at >= 60 * o->minutes};
+    weft_status status = WEFT_OK;
+    if (t->progress.world > 1 && asks && t->fetches)
+        status = ranks_sum(t->env, t->options.comm, 2, sums, error);
+    bool is_known = t->fetches || t->progress.world == 1;
+    *is_written = is_known && sums[0] >= t->progress.world;
+    *is_time = is_known && sums[1] > 0;
+    return status;
+}
+
+weft_status checkpoints_turn(weft_trainer *t, weft_error *error) {
+    int64_t every = t->options.checkpoints.every;
+    bool is_written, is_time, is_best;
+    if (!t->checkpoints.writer) return WEFT_OK;
+    weft_status status = look_at_best(t, &is_best, error);
+    if (!status) status = agree(t, &is_written, &is_time, error);
+    if (status) return status;
+    if (t->checkpoints.is_begun && is_written) complete(t);
+    bool is_due = is_best || is_time || (every > 0 && t->progress.iteration % every == 0);
+    if (is_due && t->checkpoints.saved != t->progress.iteration) save(t, is_best);
+    return WEFT_OK;
+}
+
+weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {
+    const weft_trainer_checkpoints *o = &t->options.checkpoints;
+    t->checkpoints.saved_at = trainer_clock();
+    if (!o->folder || t->checkpoints.writer) return WEFT_OK;
+    weft_checkpoint_options how = {.folder = o->folder,
+                                   .keep = o->keep ? o->keep : 3,
+                                   .best = t->checkpoints.best_step,
+                                   .no_snapshot = o->no_snapshot};
+    t->checkpoints.writer = weft_checkpoint_writer_open(t->session, &how, error);
+    return t->checkpoints.writer ? WEFT_OK : error->status;
+}
+
+void checkpoints_end(weft_trainer *t) {
+    if (!t->checkpoints.writer) return;
+    if (t->checkpoints.saved != t->progress.iteration) save(t, false);
+    if (t->checkpoints.is_begun) complete(t);
+}
+
+void checkpoints_close(weft_trainer *t) {
+    weft_checkpoint_writer_close(t->checkpoints.writer);
+    t->checkpoints.writer = NULL;
+}

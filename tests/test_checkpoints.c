@@ -1,0 +1,560 @@
+/* test_checkpoints.c - checkpoints: training goes on to the same bits in any other world; whatever is damaged
+ * is found and an older one is used; a failed or killed save leaves the older ones as they were. Ranks are
+ * threads; processes that are killed are forks. */
+#include "support/faults.h"
+#include "support/test.h"
+#include "support/world.h"
+
+#include "graph/file/io_posix.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BATCH = 4, MICROS = 4 /* a step, over all ranks */ };
+
+/* Two subgraphs with optimizers of their own: random numbers, clipping, averages, a schedule by epochs. */
+static weft_model *small_model(const weft_env *env, int width) {
+    weft_model *m = weft_model_new_in("m", env);
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){BATCH, 24});
+    weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){BATCH});
+    WEFT_SCOPE(x, "net") {
+        x = weft_dropout(weft_relu(weft_linear(x, width, "fc1")), 0.2);
+        x = weft_batch_norm(x, "bn");
+    }
+    WEFT_SCOPE(x, "head") x = weft_linear(x, 3, "fc");
+    weft_value *loss = weft_cross_entropy(x, y);
+    weft_minimize(loss, "net",
+                  &(weft_optimizer){.type = "adam", .name = "a", .lr = 1e-2, .clip_norm = 0.5, .ema = 0.9});
+    weft_minimize(loss, "head",
+                  &(weft_optimizer){.type = "sgd",
+                                    .name = "b",
+                                    .lr = 0.1,
+                                    .momentum = 0.9,
+                                    .schedule = {{WEFT_SCHEDULE_STEP, .period = 3, .gamma = 0.5}}});
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+/* ---- what ranks do ---- */
+
+typedef struct checkpoint_job {
+    world_job job; /* whose context is this */
+    const char *load, *save;
+    int64_t from, to; /* steps */
+    bool no_snapshot;
+    int keep;
+} checkpoint_job;
+
+/* Checks do not belong in a rank's thread: what is wrong becomes its error. */
+static bool expect(world_rank *r, bool good, const char *what) {
+    if (!good && !r->error.status) {
+        r->error.status = WEFT_INTERNAL;
+        snprintf(r->error.text, sizeof r->error.text, "the test wants: %s", what);
+    }
+    return good;
+}
+
+static void train(world_rank *r, int64_t from, int64_t to) {
+    const weft_compile_options *o = &r->job->options;
+    int64_t world = o->world > 1 ? o->world : 1, a = o->accumulate > 1 ? o->accumulate : 1;
+    for (int64_t step = from; step < to; step++)
+        for (int64_t i = 0; i < a && !r->error.status; i++)
+            world_micro(r, "step", (step * world + r->rank) * a + i, NULL);
+}
+
+static void load(world_rank *r, const char *folder) {
+    weft_checkpoint *c = weft_checkpoint_newest(folder, r->comm, NULL, &r->error);
+    if (c) {
+        expect(r, weft_checkpoint_note(c, "test/step") == (double)weft_checkpoint_step(c), "the note");
+        weft_checkpoint_load(c, r->store, &r->error);
+    }
+    weft_checkpoint_close(c);
+}
+
+/* Trains two steps more while the file is written, which must not change it. */
+static void save(world_rank *r, const checkpoint_job *j) {
+    weft_note notes[] = {{"test/step", (double)j->to}, {"test/never", INFINITY}};
+    weft_checkpoint_writer *w = weft_checkpoint_writer_open(
+        r->session,
+        &(weft_checkpoint_options){.folder = j->save, .keep = j->keep, .no_snapshot = j->no_snapshot},
+        &r->error);
+    if (w) weft_checkpoint_begin(w, j->to, false, notes, 2, &r->error);
+    if (w && !r->error.status) train(r, j->to, j->to + 2);
+    if (w && !r->error.status) weft_checkpoint_end(w, &r->error);
+    weft_checkpoint_writer_close(w);
+}
+
+static void load_train_save(world_rank *r) {
+    const checkpoint_job *j = r->job->context;
+    if (j->load) load(r, j->load);
+    if (!r->error.status) train(r, j->from, j->to);
+    if (j->save && !r->error.status) save(r, j);
+}
+
+static world_rank *run_job(checkpoint_job *j) {
+    j->job.context = j;
+    j->job.seed = 5;
+    j->job.classes = 3;
+    if (!j->job.run) j->job.run = load_train_save;
+    return world_run(&j->job);
+}
+
+/* ---- folders of a folder of its own ---- */
+
+static char top[] = "/tmp/weft_checkpoints_XXXXXX";
+
+static const char *in_top(const char *name) {
+    static _Thread_local char paths[8][128];
+    static _Thread_local int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", top, name);
+    return path;
+}
+
+static void remove_tree(const char *path) {
+    DIR *d = opendir(path);
+    char name[600];
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(name, sizeof name, "%s/%s", path, e->d_name);
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) remove_tree(name);
+    }
+    if (d) closedir(d);
+    remove(path);
+}
+
+static int count_in(const char *path) {
+    int n = 0;
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+    if (d) closedir(d);
+    return n;
+}
+
+/* ---- worlds ---- */
+
+typedef struct variant {
+    int world, zero;
+    weft_shard shard;
+    double cap;
+} variant;
+static const variant variants[] = {{1, 0, 0, 2e-3},
+                                   {2, 0, 0, 25},
+                                   {2, 1, WEFT_SHARD_GREEDY, 2e-3},
+                                   {4, 2, WEFT_SHARD_FLAT, 1e-3},
+                                   {2, 2, WEFT_SHARD_FLAT, 2e-3},
+                                   {4, 1, WEFT_SHARD_GREEDY, 2e-3}};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static world_rank *run_variant(const weft_model *m, const variant *v, checkpoint_job j) {
+    j.job.model = m;
+    j.job.options = (weft_compile_options){.world = v->world,
+                                           .accumulate = MICROS / v->world,
+                                           .zero = v->zero,
+                                           .shard = v->shard,
+                                           .bucket_cap_mb = v->cap};
+    return run_job(&j);
+}
+
+TEST(training_goes_on_in_any_world_to_the_same_bits) {
+    weft_model *m = small_model(NULL, 40);
+    world_rank *want = run_variant(m, &variants[0], (checkpoint_job){.to = 8});
+    for (int i = 0; i < VARIANTS; i++) {
+        const char *folder = in_top("worlds");
+        world_free(run_variant(m, &variants[i],
+                               (checkpoint_job){.to = 4, .save = folder, .no_snapshot = i % 2 == 1}));
+        for (int k = 0; k < VARIANTS; k++) {
+            char what[100];
+            if (test_is_quick() && k != (i + 1) % VARIANTS) continue;
+            snprintf(what, sizeof what, "variant %d, then %d", i, k);
+            world_rank *got =
+                run_variant(m, &variants[k], (checkpoint_job){.load = folder, .from = 4, .to = 8});
+            world_check(want, got, variants[k].world, world_trained, what);
+            world_free(got);
+        }
+        remove_tree(folder);
+    }
+    world_free(want);
+    weft_model_free(m);
+}
+
+/* Each process group has values of its own, and all of them come back. */
+TEST(every_process_group_is_saved) {
+    weft_model *m = small_model(NULL, 40);
+    weft_ddp(m, "net", &(weft_ddp_options){.process_group = "2-3;1,0", .zero = 1, .shard = WEFT_SHARD_FLAT});
+    const variant four = {4, 1, WEFT_SHARD_FLAT, 2e-3};
+    world_rank *want = run_variant(m, &four, (checkpoint_job){.to = 6});
+    world_free(run_variant(m, &four, (checkpoint_job){.to = 3, .save = in_top("groups")}));
+    world_rank *got = run_variant(m, &four, (checkpoint_job){.load = in_top("groups"), .from = 3, .to = 6});
+    char where[300];
+    for (int i = 0; i < 4; i++)
+        CHECK_SAYS(world_agrees(&want[i], &got[i], world_trained, where), "rank %d: %s", i, where);
+    CHECK(!world_agrees(&want[0], &got[2], world_trained, where));
+    world_free(want);
+    world_free(got);
+    remove_tree(in_top("groups"));
+    weft_model_free(m);
+}
+
+/* ---- what is on the disk ---- */
+
+static weft_status open_newest(const char *folder, const weft_env *env, int64_t *step, weft_error *error) {
+    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, env, error);
+    *step = weft_checkpoint_step(c);
+    weft_checkpoint_close(c);
+    return c ? WEFT_OK : error->status;
+}
+
+/* One rank that saves at steps 1, 2, ... */
+static weft_checkpoint_writer *writer_of(weft_session *s, const char *folder, int keep) {
+    weft_error error = {0};
+    weft_checkpoint_writer *w =
+        weft_checkpoint_writer_open(s, &(weft_checkpoint_options){.folder = folder, .keep = keep}, &error);
+    CHECK_SAYS(w != NULL, "%s", error.text);
+    return w;
+}
+
+typedef struct lone {
+    weft_model *model;
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *session;
+} lone;
+
+static lone lone_open(const weft_env *env, int width) {
+    lone l = {.model = small_model(env, width)};
+    weft_error error = {0};
+    l.plan = weft_compile(l.model, &(weft_compile_options){.threads = 1}, &error);
+    l.store = weft_store_new(l.plan, 5, &error);
+    l.session = weft_session_open(l.plan, l.store, &error);
+    CHECK_SAYS(l.session != NULL, "%s", error.text);
+    return l;
+}
+
+static void lone_close(lone *l) {
+    weft_session_close(l->session);
+    weft_store_free(l->store);
+    weft_plan_free(l->plan);
+    weft_model_free(l->model);
+}
+
+static void lone_step(lone *l, int64_t number) {
+    float x[BATCH * 24];
+    uint8_t y[BATCH];
+    weft_error error = {0};
+    test_random random = {(uint64_t)number + 1};
+    for (int i = 0; i < BATCH * 24; i++) x[i] = (float)random_in(&random, -1, 1);
+    for (int i = 0; i < BATCH; i++) y[i] = (uint8_t)(random_bits(&random) % 3);
+    weft_feed feeds[] = {{"x", x, sizeof x}, {"y", y, sizeof y}};
+    CHECK_SAYS(weft_run(l->session, "step", feeds, 2, NULL, 0, &error) == WEFT_OK, "%s", error.text);
+}
+
+static weft_status lone_save(weft_checkpoint_writer *w, int64_t step, bool is_best, weft_error *error) {
+    weft_note note = {"test/step", (double)step};
+    weft_status status = weft_checkpoint_begin(w, step, is_best, &note, 1, error);
+    return status ? status : weft_checkpoint_end(w, error);
+}
+
+TEST(the_newest_and_the_best_are_kept) {
+    lone l = lone_open(NULL, 8);
+    weft_error error = {0};
+    int64_t *steps = NULL;
+    int n = 0;
+    const char *folder = in_top("kept");
+    weft_checkpoint_writer *w = writer_of(l.session, folder, 2);
+    NEED(w != NULL);
+    CHECK(weft_checkpoint_bytes(w, true) == weft_checkpoint_bytes(w, false));
+    for (int64_t i = 1; i <= 6; i++) CHECK(lone_save(w, 10 * i, i == 2, &error) == WEFT_OK);
+    CHECK(weft_checkpoint_steps(folder, NULL, &steps, &n, &error) == WEFT_OK);
+    CHECK_SAYS(n == 3 && steps[0] == 20 && steps[1] == 50 && steps[2] == 60, "%d are kept", n);
+    CHECK(count_in(folder) == 3);
+    free(steps);
+    /* the same step again takes its place */
+    CHECK(lone_save(w, 60, false, &error) == WEFT_OK && count_in(folder) == 3);
+    CHECK(weft_checkpoint_steps(in_top("nowhere"), NULL, &steps, &n, &error) == WEFT_OK && n == 0);
+    free(steps);
+    weft_checkpoint_writer_close(w);
+    lone_close(&l);
+    remove_tree(folder);
+}
+
+/* All files of a small checkpoint, each byte of them. */
+TEST(a_changed_byte_is_found_wherever_it_is) {
+    faults f;
+    faults_init(&f);
+    lone l = lone_open(&f.env, 2);
+    weft_error error = {0};
+    int64_t step;
+    weft_checkpoint_writer *w = writer_of(l.session, "c", 0);
+    NEED(w != NULL);
+    CHECK(lone_save(w, 1, false, &error) == WEFT_OK && lone_save(w, 2, false, &error) == WEFT_OK);
+    CHECK(open_newest("c", &f.env, &step, &error) == WEFT_OK && step == 2);
+    static const char *const names[] = {"c/step-00000002/manifest.json",
+                                        "c/step-00000002/rank-0.safetensors"};
+    for (int k = 0; k < 2; k++) {
+        const fake_file *file = fake_get(&f, names[k]);
+        NEED(file != NULL);
+        size_t stride = k && test_is_quick() ? 97 : 1;
+        for (size_t i = 0; i < file->bytes; i += stride) {
+            file->data[i] ^= (char)(1 << i % 8);
+            bool is_older = open_newest("c", &f.env, &step, &error) == WEFT_OK && step == 1;
+            file->data[i] ^= (char)(1 << i % 8);
+            if (!CHECK_SAYS(is_older, "%s, byte %zu", names[k], i)) break;
+        }
+        for (size_t i = 0; i < file->bytes; i += 1 + file->bytes / 200) { /* cut short */
+            size_t bytes = file->bytes;
+            ((fake_file *)(uintptr_t)file)->bytes = i;
+            bool is_older = open_newest("c", &f.env, &step, &error) == WEFT_OK && step == 1;
+            ((fake_file *)(uintptr_t)file)->bytes = bytes;
+            if (!CHECK_SAYS(is_older, "%s, cut at %zu", names[k], i)) break;
+        }
+    }
+    weft_checkpoint_writer_close(w);
+    lone_close(&l);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
+static char told[1000];
+
+static void keep_line(void *context, const char *line) {
+    (void)context;
+    snprintf(told, sizeof told, "%s", line);
+}
+
+TEST(files_of_two_steps_another_model_and_a_lost_file_are_named) {
+    faults f;
+    faults_init(&f);
+    f.env.log = keep_line;
+    lone l = lone_open(&f.env, 2), other = lone_open(&f.env, 3);
+    weft_error error = {0};
+    int64_t step;
+    weft_checkpoint_writer *w = writer_of(l.session, "c", 0);
+    NEED(w != NULL);
+    for (int64_t i = 1; i <= 3; i++) {
+        CHECK(lone_save(w, i, false, &error) == WEFT_OK);
+        lone_step(&l, i);
+    }
+    const fake_file *second = fake_get(&f, "c/step-00000002/rank-0.safetensors");
+    fake_put(&f, "c/step-00000003/rank-0.safetensors", second->data, second->bytes);
+    CHECK(open_newest("c", &f.env, &step, &error) == WEFT_OK && step == 2);
+    CHECK_HOLDS(told, "c/step-00000003/rank-0.safetensors: its checksum is");
+    f.io.remove(&f, "c/step-00000002/rank-0.safetensors");
+    CHECK(open_newest("c", &f.env, &step, &error) == WEFT_OK && step == 1);
+    CHECK_HOLDS(told, "c/step-00000002/rank-0.safetensors: cannot be opened");
+    weft_checkpoint *c = weft_checkpoint_open("c/step-00000001", &f.env, &error);
+    NEED(c != NULL);
+    CHECK(weft_checkpoint_load(c, other.store, &error) == WEFT_SHAPE);
+    CHECK_HOLDS(error.text, "it is a checkpoint of another model");
+    CHECK(weft_checkpoint_load(c, l.store, &error) == WEFT_OK);
+    weft_checkpoint_close(c);
+    f.io.remove(&f, "c/step-00000001/manifest.json");
+    CHECK(open_newest("c", &f.env, &step, &error) == WEFT_NAME);
+    CHECK_HOLDS(error.text, "c: it has no complete checkpoint");
+    weft_checkpoint_writer_close(w);
+    lone_close(&l);
+    lone_close(&other);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
+TEST(a_step_is_saved_whole_and_one_at_a_time) {
+    faults f;
+    faults_init(&f);
+    weft_error error = {0};
+    lone l = {.model = small_model(&f.env, 8)};
+    l.plan = weft_compile(l.model, &(weft_compile_options){.threads = 1, .accumulate = 2}, &error);
+    l.store = weft_store_new(l.plan, 5, &error);
+    l.session = weft_session_open(l.plan, l.store, &error);
+    weft_checkpoint_writer *w = writer_of(l.session, "c", 0);
+    NEED(w != NULL);
+    lone_step(&l, 0);
+    CHECK(weft_checkpoint_begin(w, 0, false, NULL, 0, &error) == WEFT_ORDER);
+    CHECK_HOLDS(error.text, "graph step has run 1 micro-batches of a step");
+    CHECK(weft_checkpoint_end(w, &error) == WEFT_ORDER);
+    lone_step(&l, 1);
+    CHECK(weft_checkpoint_begin(w, 1, false, NULL, 0, &error) == WEFT_OK);
+    CHECK(weft_checkpoint_begin(w, 2, false, NULL, 0, &error) == WEFT_ORDER);
+    CHECK(weft_checkpoint_end(w, &error) == WEFT_OK && weft_checkpoint_is_written(w));
+    CHECK(weft_checkpoint_begin(w, -1, false, NULL, 0, &error) == WEFT_ARGUMENT);
+    CHECK(weft_checkpoint_begin(w, 1, false, NULL, 1, &error) == WEFT_ARGUMENT);
+    weft_checkpoint_writer_close(w);
+    CHECK(weft_checkpoint_writer_open(l.session, NULL, &error) == NULL);
+    CHECK(weft_checkpoint_open("c/step-00000009", &f.env, &error) == NULL && error.status == WEFT_IO);
+    lone_close(&l);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
+/* ---- failures ---- */
+
+static lone *saved;
+
+/* One file's thread at a time: an allocation that fails is always the same one. */
+static weft_status save_once(faults *f, weft_error *error) {
+    (void)f;
+    weft_checkpoint_writer *w =
+        weft_checkpoint_writer_open(saved->session, &(weft_checkpoint_options){.folder = "c"}, error);
+    weft_status status = w ? lone_save(w, 7, false, error) : error->status;
+    weft_checkpoint_writer_close(w);
+    return status;
+}
+
+static weft_status load_once(faults *f, weft_error *error) {
+    weft_checkpoint *c = weft_checkpoint_newest("c", NULL, &f->env, error);
+    weft_status status = c ? weft_checkpoint_load(c, saved->store, error) : error->status;
+    weft_checkpoint_close(c);
+    return status;
+}
+
+/* Step 1 can be loaded, whatever became of step 7. */
+static void first_is_whole(faults *f) {
+    weft_error error = {0};
+    weft_checkpoint *c = weft_checkpoint_open("c/step-00000001", &f->env, &error);
+    CHECK_SAYS(c && weft_checkpoint_verify(c, &error) == WEFT_OK, "%s", error.text);
+    weft_checkpoint_close(c);
+    c = weft_checkpoint_newest("c", NULL, &f->env, &error);
+    CHECK_SAYS(c != NULL, "%s", error.text);
+    weft_checkpoint_close(c);
+}
+
+TEST(saving_and_loading_survive_any_failure) {
+    faults f;
+    faults_init(&f);
+    lone l = lone_open(&f.env, 8);
+    weft_error error = {0};
+    saved = &l;
+    weft_checkpoint_writer *w = writer_of(l.session, "c", 0);
+    NEED(w != NULL);
+    CHECK(lone_save(w, 1, false, &error) == WEFT_OK);
+    weft_checkpoint_writer_close(w);
+    faults_inject(&f, false, save_once, first_is_whole);
+    faults_inject(&f, true, save_once, first_is_whole);
+    faults_inject(&f, false, load_once, first_is_whole);
+    faults_inject(&f, true, load_once, first_is_whole);
+    lone_close(&l);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
+/* ---- kills ---- */
+
+/* posix_io that kills this process before its n-th call; after half of a write. */
+static long calls_left;
+
+static bool dies(void) {
+    return --calls_left == 0;
+}
+
+#define KILL_BEFORE(name, parameters, arguments)                                                             \
+    static int kill_##name parameters {                                                                      \
+        if (dies()) raise(SIGKILL);                                                                          \
+        return posix_io.name arguments;                                                                      \
+    }
+KILL_BEFORE(open_write, (void *c, const char *path, void **file), (c, path, file))
+KILL_BEFORE(sync, (void *c, void *file), (c, file))
+KILL_BEFORE(close, (void *c, void *file), (c, file))
+KILL_BEFORE(rename, (void *c, const char *from, const char *to), (c, from, to))
+KILL_BEFORE(remove, (void *c, const char *path), (c, path))
+KILL_BEFORE(make_folder, (void *c, const char *path), (c, path))
+
+static int kill_write(void *c, void *file, const void *from, size_t bytes) {
+    if (dies()) {
+        posix_io.write(c, file, from, bytes / 2);
+        raise(SIGKILL);
+    }
+    return posix_io.write(c, file, from, bytes);
+}
+
+enum { KILL_STEPS = 6 };
+
+/* A training of six steps that saves each, and goes on from the newest. With `calls` it is killed. Exits with
+ * 0 and writes its weights when it is done. */
+static void child(const char *folder, const char *weights, long calls) {
+    static weft_io io;
+    weft_error error = {0};
+    io = posix_io;
+    io.open_write = kill_open_write, io.write = kill_write, io.sync = kill_sync, io.close = kill_close;
+    io.rename = kill_rename, io.remove = kill_remove, io.make_folder = kill_make_folder;
+    weft_env env = {.io = &io};
+    lone l = lone_open(&env, 8);
+    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, NULL, &error);
+    int64_t step = c ? weft_checkpoint_step(c) : 0;
+    if (c && weft_checkpoint_load(c, l.store, &error)) _exit(3);
+    if (!c && error.status != WEFT_NAME) _exit(4);
+    weft_checkpoint_close(c);
+    calls_left = calls;
+    weft_checkpoint_writer *w = weft_checkpoint_writer_open(
+        l.session, &(weft_checkpoint_options){.folder = folder, .keep = 2}, &error);
+    for (; w && step < KILL_STEPS; step++) {
+        lone_step(&l, step);
+        if (lone_save(w, step + 1, false, &error)) _exit(5);
+    }
+    calls_left = 0;
+    if (!w || weft_session_save(l.session, weights, true, &error)) _exit(6);
+    _exit(0);
+}
+
+static int run_child(const char *folder, const char *weights, long calls) {
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) child(folder, weights, calls);
+    waitpid(pid, &status, 0);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static bool same_files(const char *a, const char *b) {
+    char x[1 << 16], y[1 << 16];
+    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
+    size_t n = f ? fread(x, 1, sizeof x, f) : 0, m = g ? fread(y, 1, sizeof y, g) : 0;
+    if (f) fclose(f);
+    if (g) fclose(g);
+    return n && n == m && n < sizeof x && memcmp(x, y, n) == 0;
+}
+
+TEST(a_training_that_is_killed_at_any_call_goes_on_to_the_same_bits) {
+    const char *want = in_top("want"), *got = in_top("got"), *folder = in_top("killed");
+    CHECK(run_child(in_top("undisturbed"), want, 0) == 0);
+    long n = 1;
+    for (int status = -SIGKILL; status == -SIGKILL; n += test_is_quick() ? 7 : 1) {
+        remove_tree(folder);
+        remove(got);
+        status = run_child(folder, got, n);
+        if (!CHECK_SAYS(status == 0 || status == -SIGKILL, "call %ld: exit %d", n, status)) break;
+        if (status) CHECK_SAYS(run_child(folder, got, 0) == 0, "after a kill at call %ld", n);
+        if (!CHECK_SAYS(same_files(want, got), "killed at call %ld", n)) break;
+        /* a kill at the very end leaves one more, as the next run has nothing to save */
+        CHECK_SAYS(count_in(folder) <= 3, "killed at call %ld: %d are left", n, count_in(folder));
+    }
+    CHECK_SAYS(n > 60, "%ld calls", n);
+    remove_tree(folder);
+    remove_tree(in_top("undisturbed"));
+    remove(want);
+    remove(got);
+}
+
+static void make_top(void) {
+    if (!mkdtemp(top)) abort();
+}
+
+int main(int argc, char **argv) {
+    static const test_case cases[] = {T(training_goes_on_in_any_world_to_the_same_bits),
+                                      T(every_process_group_is_saved),
+                                      T(the_newest_and_the_best_are_kept),
+                                      T(a_changed_byte_is_found_wherever_it_is),
+                                      T(files_of_two_steps_another_model_and_a_lost_file_are_named),
+                                      T(a_step_is_saved_whole_and_one_at_a_time),
+                                      T(saving_and_loading_survive_any_failure),
+                                      T(a_training_that_is_killed_at_any_call_goes_on_to_the_same_bits)};
+    make_top();
+    int status = test_main("checkpoints", cases, sizeof cases / sizeof *cases, argc, argv);
+    remove_tree(top);
+    return status;
+}

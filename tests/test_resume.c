@@ -1,0 +1,268 @@
+/* test_resume.c - a training that was stopped and goes on from a checkpoint ends as one that was not: the
+ * bits of its weights and optimizers, the decisions of its hooks, in any world and wherever it stopped. */
+#include "support/ranks.h"
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BATCH = 4, SAMPLES = 94, WIDTH = 3, EPOCHS = 4 };
+
+/* ---- data and model ---- */
+
+static weft_status read_sample(void *context, int64_t i, void *const *into, weft_error *error) {
+    float *x = into[0], *t = into[1];
+    (void)context, (void)error;
+    x[0] = (float)i / 40, x[1] = (float)i / 80, x[2] = 1 / (float)(i + 1);
+    *t = (float)sin((double)i);
+    return WEFT_OK;
+}
+
+static const weft_source samples = {.count = SAMPLES,
+                                    .n = 2,
+                                    .arrays = {{"x", WEFT_F32, 1, {WIDTH}}, {"t", WEFT_F32, 1, {1}}},
+                                    .read = read_sample};
+static const weft_source *const list[] = {&samples};
+static const weft_dataset data = {1, list, NULL};
+
+static weft_value *network(weft_value *x) {
+    WEFT_SCOPE(x, "left") x = weft_dropout(weft_tanh(weft_linear(x, 8, "fc")), 0.1);
+    WEFT_SCOPE(x, "right") x = weft_linear(x, 1, "fc");
+    return x;
+}
+
+static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern) {
+    weft_graph *g = weft_graph_new(m, name, mode);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH));
+    weft_value *loss = weft_mse(network(x), weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1)));
+    if (mode == WEFT_TRAIN)
+        weft_minimize(loss, pattern,
+                      &(weft_optimizer){
+                          .type = "adam",
+                          .lr = 1e-2,
+                          .ema = 0.9,
+                          .schedule = {{WEFT_SCHEDULE_STEP, .period = 1, .gamma = 0.7, .by_epoch = true}}});
+    weft_output(loss, "loss");
+}
+
+static weft_model *build(const char *flow) {
+    weft_model *m = weft_model_new("m");
+    weft_model_batch(m, BATCH);
+    add_graph(m, "a", WEFT_TRAIN, "left");
+    add_graph(m, "b", WEFT_TRAIN, "right");
+    add_graph(m, "val", WEFT_EVAL, NULL);
+    weft_flow(m, flow);
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+/* ---- folders ---- */
+
+static char top[] = "/tmp/weft_resume_XXXXXX";
+
+static const char *in_top(const char *name) {
+    static _Thread_local char paths[8][128];
+    static _Thread_local int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", top, name);
+    return path;
+}
+
+static void remove_tree(const char *path) {
+    DIR *d = opendir(path);
+    char name[600];
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(name, sizeof name, "%s/%s", path, e->d_name);
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) remove_tree(name);
+    }
+    if (d) closedir(d);
+    remove(path);
+}
+
+static bool same_files(const char *a, const char *b) {
+    static char x[1 << 16], y[1 << 16];
+    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
+    size_t n = f ? fread(x, 1, sizeof x, f) : 0, m = g ? fread(y, 1, sizeof y, g) : 0;
+    if (f) fclose(f);
+    if (g) fclose(g);
+    return n && n == m && n < sizeof x && memcmp(x, y, n) == 0;
+}
+
+/* ---- runs ---- */
+
+typedef struct run {
+    const weft_model *model;
+    const char *folder, *resume, *weights;
+    int world;
+    int64_t stop; /* after this iteration; 0: not */
+    bool stops_early;
+    int64_t every, iteration;
+    double early_best;
+    weft_error error;
+} run;
+
+typedef struct stopper {
+    int64_t at;
+} stopper;
+
+static weft_status stop_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    const stopper *s = self;
+    (void)error;
+    if (point == WEFT_AFTER_ITERATION && weft_trainer_progress(t)->iteration == s->at) weft_trainer_stop(t);
+    return WEFT_OK;
+}
+
+static void run_rank(weft_comm *comm, int rank, void *context) {
+    run *r = context;
+    weft_error error = {0};
+    stopper s = {r->stop};
+    weft_hook hooks[] = {
+        {.name = "stop", .at = stop_at, .self = &s},
+        weft_hook_early_stop(&(weft_early_stop){.metric = "loss", .patience = 2, .min_delta = 10})};
+    weft_trainer *t = weft_trainer_new(
+        r->model,
+        &(weft_trainer_options){.compile = {.threads = 1, .accumulate = 2 / (r->world ? r->world : 1)},
+                                .comm = comm,
+                                .seed = 3,
+                                .train = data,
+                                .val = data,
+                                .epochs = EPOCHS,
+                                .checkpoints = {.folder = r->folder,
+                                                .every = r->every,
+                                                .resume = r->resume,
+                                                .best = r->folder ? "loss" : NULL},
+                                .n_hooks = r->stops_early ? 2 : 1,
+                                .hooks = hooks},
+        &error);
+    if (!r->stops_early && hooks[1].free) hooks[1].free(hooks[1].self);
+    if (t && !weft_trainer_fit(t, &error) && !weft_trainer_check(t, &error) && r->weights)
+        weft_trainer_save(t, rank ? NULL : r->weights, true, &error);
+    if (rank == 0) {
+        r->error = error;
+        r->iteration = t ? weft_trainer_progress(t)->iteration : -1;
+    }
+    weft_trainer_free(t);
+}
+
+static bool run_it(run *r) {
+    ranks_run(r->world ? r->world : 1, 20, run_rank, r);
+    return CHECK_SAYS(!r->error.status, "%s", r->error.text);
+}
+
+/* Two batches an iteration and rank, one of them twice; another order from iteration 15 on. */
+static const char *const flows[] = {"a b", "a*2 b", "0-15: a*2 b{batch=same}; 15-: b a"};
+
+TEST(a_training_that_was_stopped_anywhere_ends_with_the_same_bits) {
+    const char *want = in_top("want"), *got = in_top("got"), *folder = in_top("run");
+    for (size_t f = 0; f < sizeof flows / sizeof *flows; f++) {
+        weft_model *m = build(flows[f]);
+        run whole = {.model = m, .weights = want};
+        if (!run_it(&whole)) return;
+        for (int64_t stop = 1; stop < whole.iteration; stop += test_is_quick() ? 5 : 1) {
+            int first = 1 + (int)(stop % 2), second = 1 + (int)(stop / 2 % 2);
+            run begin = {.model = m, .folder = folder, .world = first, .stop = stop, .resume = "auto"};
+            run end = {
+                .model = m, .folder = folder, .world = second, .resume = "auto", .weights = got, .every = 4};
+            remove(got);
+            if (!run_it(&begin) || !run_it(&end)) return;
+            /* two ranks agree to stop an iteration later */
+            CHECK_SAYS((begin.iteration == stop || begin.iteration == stop + first - 1) &&
+                           end.iteration == whole.iteration,
+                       "%lld, %lld", (long long)begin.iteration, (long long)end.iteration);
+            if (!CHECK_SAYS(same_files(want, got), "flow %s, %d ranks to iteration %lld, then %d", flows[f],
+                            first, (long long)stop, second))
+                break;
+            remove_tree(folder);
+        }
+        weft_model_free(m);
+        remove_tree(folder);
+        remove(want);
+    }
+}
+
+/* Patience is counted across the stop. */
+TEST(hooks_go_on_where_they_were) {
+    weft_model *m = build("a b");
+    run whole = {.model = m, .stops_early = true};
+    NEED(run_it(&whole));
+    run begin = {.model = m, .stops_early = true, .folder = in_top("hooks"), .stop = whole.iteration - 3};
+    run end = {.model = m, .stops_early = true, .folder = in_top("hooks"), .resume = "auto"};
+    NEED(run_it(&begin) && run_it(&end));
+    CHECK_SAYS(end.iteration == whole.iteration, "%lld, and at once %lld", (long long)end.iteration,
+               (long long)whole.iteration);
+    remove_tree(in_top("hooks"));
+    weft_model_free(m);
+}
+
+static void refuse(run *r, const char *says) {
+    ranks_run(r->world ? r->world : 1, 20, run_rank, r);
+    CHECK_HOLDS(r->error.text, says);
+}
+
+TEST(what_cannot_be_gone_on_from_is_refused) {
+    weft_model *m = build("a b"), *other = build("b a");
+    const char *folder = in_top("refused");
+    run begin = {.model = m, .folder = folder, .stop = 3};
+    NEED(run_it(&begin));
+    refuse(&(run){.model = m, .folder = folder},
+           "it has a checkpoint of step 3: resume, or choose another folder");
+    refuse(&(run){.model = m, .resume = "auto"}, "resume \"auto\" needs a folder");
+    refuse(&(run){.model = m, .resume = in_top("nowhere")}, "it has no complete checkpoint that is whole");
+    refuse(&(run){.model = m, .resume = in_top("refused/step-00000004")},
+           "step-00000004/manifest.json: cannot be opened");
+    refuse(&(run){.model = m, .folder = folder, .resume = "auto", .every = -1}, "must not be negative");
+    run again = {.model = other, .resume = in_top("refused/step-00000003")}; /* the values fit */
+    CHECK(run_it(&again));
+    remove_tree(folder);
+    weft_model_free(m);
+    weft_model_free(other);
+}
+
+/* A folder that vanishes costs the checkpoints, not the training. */
+static weft_status take_away(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    (void)self, (void)error;
+    if (point == WEFT_AFTER_ITERATION && weft_trainer_progress(t)->iteration == 5) {
+        remove_tree(in_top("gone"));
+        fclose(fopen(in_top("gone"), "w")); /* a file of that name: it cannot be made again */
+    }
+    return WEFT_OK;
+}
+
+TEST(a_checkpoint_that_fails_does_not_end_the_training) {
+    weft_error e = {0};
+    weft_model *m = build("a b");
+    weft_hook hook = {.name = "gone", .at = take_away};
+    weft_trainer *t =
+        weft_trainer_new(m,
+                         &(weft_trainer_options){.compile = {.threads = 1},
+                                                 .train = data,
+                                                 .iterations = 9,
+                                                 .checkpoints = {.folder = in_top("gone"), .every = 2},
+                                                 .n_hooks = 1,
+                                                 .hooks = &hook},
+                         &e);
+    NEED(t != NULL);
+    CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    CHECK(weft_trainer_progress(t)->iteration == 9);
+    CHECK(weft_trainer_check(t, &e) == WEFT_IO);
+    CHECK_HOLDS(e.text, "gone");
+    weft_trainer_free(t);
+    remove(in_top("gone"));
+    weft_model_free(m);
+}
+
+int main(int argc, char **argv) {
+    static const test_case cases[] = {
+        T(a_training_that_was_stopped_anywhere_ends_with_the_same_bits), T(hooks_go_on_where_they_were),
+        T(what_cannot_be_gone_on_from_is_refused), T(a_checkpoint_that_fails_does_not_end_the_training)};
+    if (!mkdtemp(top)) return 1;
+    int status = test_main("resume", cases, sizeof cases / sizeof *cases, argc, argv);
+    remove_tree(top);
+    return status;
+}
