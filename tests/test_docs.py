@@ -104,9 +104,9 @@ class Compiler:
                      WEFT_FLAGS=self.o.flags, PKG_CONFIG_PATH=self.packages)
         folder = folder or self.folder
         try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=paths)
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, env=paths)
         except subprocess.TimeoutExpired:
-            return tell(place, "runs longer than two minutes")
+            return tell(place, "runs longer than ten minutes")
         if done.returncode:
             return tell(place, f"ends with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr}")
         return done.stdout

@@ -5,6 +5,7 @@
 
 #include "graph/core/mem.h"
 
+#include <stdalign.h>
 #include <stdint.h>
 
 typedef struct name_slot {
@@ -29,7 +30,7 @@ uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed);
 /* hash_bytes with seed 0, of bytes that come piece by piece. It is 64-byte aligned and as large as xxHash's
  * own state (table.c asserts it). */
 typedef struct byte_hash {
-    _Alignas(64) unsigned char state[576];
+    alignas(64) unsigned char state[576];
 } byte_hash;
 void byte_hash_begin(byte_hash *h);
 void byte_hash_add(byte_hash *h, const void *data, size_t bytes);

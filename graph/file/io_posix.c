@@ -43,6 +43,19 @@ static int posix_open_write(void *context, const char *path, void **file) {
     return 0;
 }
 
+/* A file that is shorter stays as it is. */
+static int posix_open_append(void *context, const char *path, uint64_t bytes, void **file) {
+    (void)context;
+    struct stat st;
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0) return errno;
+    int code = fstat(fd, &st) ? errno : 0;
+    if (!code && S_ISREG(st.st_mode) && (uint64_t)st.st_size > bytes && ftruncate(fd, (off_t)bytes)) code = errno;
+    if (code) close(fd);
+    if (!code) *file = (void *)((intptr_t)fd + 1);
+    return code;
+}
+
 static int posix_read(void *context, void *file, uint64_t offset, void *into, size_t bytes) {
     (void)context;
     for (size_t done = 0; done < bytes;) {
@@ -129,6 +142,7 @@ static int posix_list(void *context, const char *path, void (*each)(void *to, co
 const weft_io posix_io = {
     .open_read = posix_open_read,
     .open_write = posix_open_write,
+    .open_append = posix_open_append,
     .read = posix_read,
     .write = posix_write,
     .sync = posix_sync,

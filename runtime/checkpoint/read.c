@@ -147,9 +147,10 @@ static weft_status share_choice(weft_comm *comm, choice *c, weft_error *error) {
     return comm && comm->world > 1 ? weft_comm_run(comm, &send, error) : WEFT_OK;
 }
 
-static void tell_passed_over(const weft_env *env, const weft_error *why) {
+/* Once in a world. */
+static void tell_passed_over(const weft_comm *comm, const weft_env *env, const weft_error *why) {
     char line[sizeof why->text + 80];
-    if (!env || !env->log) return;
+    if (!env || !env->log || (comm && comm->rank)) return;
     snprintf(line, sizeof line, "this checkpoint is passed over: %s", why->text);
     env->log(env->log_context, line);
 }
@@ -183,7 +184,7 @@ static weft_status next(const char *folder, weft_comm *comm, const weft_env *env
     if (!fits) return WEFT_OK;
     weft_checkpoint_close(*c);
     *c = NULL;
-    tell_passed_over(env, &why);
+    tell_passed_over(comm, env, &why);
     return WEFT_OK;
 }
 

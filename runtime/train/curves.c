@@ -38,6 +38,7 @@ typedef struct curves {
     int n, left_out; /* names with a panel, and without one */
     panel panels[PANELS];
     weft_error lost; /* the picture that could not be written */
+    weft_kept kept[INTERVAL_KEPT];
 } curves;
 
 /* ---- what is shown ---- */
@@ -266,7 +267,15 @@ weft_hook weft_hook_curves(const char *path, int64_t every) {
     if (!c) return hook_refused(NULL);
     c->is_png = is_png;
     c->interval.every = every;
-    if (hook_copy(&c->path, path)) return (weft_hook){"curves", curves_at, curves_free, curves_check, c};
+    interval_keep(&c->interval, c->kept);
+    if (hook_copy(&c->path, path))
+        return (weft_hook){.name = "curves",
+                           .at = curves_at,
+                           .free = curves_free,
+                           .check = curves_check,
+                           .self = c,
+                           .n_kept = INTERVAL_KEPT,
+                           .kept = c->kept};
     curves_free(c);
     return hook_refused(NULL);
 }

@@ -53,13 +53,20 @@ void interval_note(interval *i, const weft_progress *p) {
 bool interval_is_due(const interval *i, const weft_progress *p) {
     int64_t every = i->every > 0 ? i->every : LOG_EVERY;
     bool is_last = p->iterations && p->iteration == p->iterations;
-    return is_last || p->iteration - i->iteration >= every;
+    return is_last || (double)p->iteration - i->iteration >= (double)every;
+}
+
+void interval_keep(interval *i, weft_kept kept[INTERVAL_KEPT]) {
+    kept[0] = (weft_kept){"iteration", &i->iteration};
+    kept[1] = (weft_kept){"samples", &i->samples};
+    kept[2] = (weft_kept){"seconds", &i->seconds};
+    kept[3] = (weft_kept){"data_seconds", &i->data_seconds};
 }
 
 void interval_restart(interval *i, const weft_trainer *t) {
     for (int k = 0; k < i->n; k++) i->sums[k].sum = i->sums[k].weight = 0;
-    i->iteration = t->progress.iteration;
-    i->samples = t->progress.samples;
+    i->iteration = (double)t->progress.iteration;
+    i->samples = (double)t->progress.samples;
     i->seconds = trainer_seconds(t);
     i->data_seconds = t->progress.data_seconds;
 }
@@ -89,11 +96,10 @@ void interval_rates(const interval *i, const weft_trainer *t, log_values *into) 
         if (!is_one) snprintf(name, sizeof name, "lr/%s", optimizer);
         add_value(into, name, lr);
     }
-    if (seconds > 0 && p->samples > i->samples)
-        add_value(into, "samples_per_second", (double)(p->samples - i->samples) / seconds);
-    if (t->data.loader && p->iteration > i->iteration)
-        add_value(into, "data_time",
-                  (p->data_seconds - i->data_seconds) / (double)(p->iteration - i->iteration));
+    double samples = (double)p->samples - i->samples, iterations = (double)p->iteration - i->iteration;
+    if (seconds > 0 && samples > 0) add_value(into, "samples_per_second", samples / seconds);
+    if (t->data.loader && iterations > 0)
+        add_value(into, "data_time", (p->data_seconds - i->data_seconds) / iterations);
     add_value(into, "memory_mib", (double)weft_plan_memory(t->plan).total / (1 << 20));
 }
 
@@ -110,7 +116,7 @@ bool interval_line(interval *i, const weft_trainer *t, weft_point point, const c
     const weft_progress *p = &t->progress;
     into->n = 0;
     if (point == WEFT_AFTER_ITERATION) interval_note(i, p);
-    bool is_left = point == WEFT_AFTER_RUN && p->iteration > i->iteration;
+    bool is_left = point == WEFT_AFTER_RUN && (double)p->iteration > i->iteration;
     if (is_left || (point == WEFT_AFTER_ITERATION && interval_is_due(i, p))) {
         *phase = "train";
         interval_means(i, into);

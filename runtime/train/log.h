@@ -15,9 +15,10 @@ typedef struct interval_sum {
 } interval_sum;
 
 typedef struct interval {
-    int64_t every;     /* iterations between lines */
-    int64_t iteration; /* those at the last line */
-    int64_t samples;
+    int64_t every; /* iterations between lines */
+    /* At the last line; checkpoints keep them, so a resumed training has its lines at the same iterations, with
+     * means of those that it ran. The first two are whole numbers. */
+    double iteration, samples;
     double seconds; /* of training, without validations */
     double data_seconds;
     int n;
@@ -56,6 +57,9 @@ void interval_rates(const interval *i, const weft_trainer *t, log_values *into);
  * one is due. */
 bool interval_line(interval *i, const weft_trainer *t, weft_point point, const char **phase,
                    log_values *into);
+/* What checkpoints keep of it. */
+enum { INTERVAL_KEPT = 4 };
+void interval_keep(interval *i, weft_kept kept[INTERVAL_KEPT]);
 void interval_free(interval *i, log_values *values);
 /* WEFT_MEMORY when numbers are missing. */
 weft_status log_values_check(const log_values *v, weft_error *error);
@@ -68,6 +72,7 @@ typedef struct log_file {
     char *path;   /* of an event file: made when it is opened */
     char *folder; /* of an event file */
     void *file;   /* NULL: not open yet, or lost */
+    double bytes; /* written so far, a whole number; more than 0 before it is open: append behind them */
     bool is_open;
     int64_t lost; /* the step at which writing failed; -1: none */
     const char *why;
@@ -92,6 +97,7 @@ typedef struct log_lines {
     log_file file;
     interval interval;
     log_values values; /* of the line that is written */
+    weft_kept kept[INTERVAL_KEPT + 1];
 } log_lines;
 
 typedef struct log_form {

@@ -1,6 +1,8 @@
 /* log_file.c - see log.h. */
 #include "runtime/train/log.h"
 
+#include <errno.h>
+
 bool log_file_new(log_file *l, const char *path) {
     *l = (log_file){.lost = -1};
     return path && hook_copy(&l->path, path);
@@ -17,7 +19,12 @@ weft_status log_file_open(log_file *l, const weft_env *env, weft_error *error) {
     if (l->is_open) return WEFT_OK;
     l->env = env;
     const weft_io *io = weft_files(env);
-    int code = io->open_write(io->context, l->path, &l->file);
+    bool appends = l->bytes > 0 && io->open_append;
+    int code = appends ? io->open_append(io->context, l->path, (uint64_t)l->bytes, &l->file) : ENOENT;
+    if (code == ENOENT) {
+        l->bytes = 0; /* a new file, also where the old one is gone */
+        code = io->open_write(io->context, l->path, &l->file);
+    }
     l->is_open = !code;
     if (!code) return WEFT_OK;
     l->file = NULL; /* the next call tries again */
@@ -28,6 +35,7 @@ void log_file_write(log_file *l, int64_t step, const void *bytes, size_t n) {
     if (!l->file) return;
     const weft_io *io = weft_files(l->env);
     int code = io->write(io->context, l->file, bytes, n);
+    l->bytes += code ? 0 : (double)n;
     if (code) lose(l, step, "writing failed at step %lld, and the log ends there", code);
 }
 

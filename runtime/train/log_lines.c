@@ -9,7 +9,7 @@ static weft_status open_file(log_lines *l, const weft_trainer *t, weft_error *er
     weft_status status = l->form->is_events ? event_file_open(&l->file, t->env, error)
                                             : log_file_open(&l->file, t->env, error);
     const char *head = l->form->head;
-    if (!status && head) log_file_write(&l->file, log_step(t), head, strlen(head));
+    if (!status && head && l->file.bytes == 0) log_file_write(&l->file, log_step(t), head, strlen(head));
     return status;
 }
 
@@ -43,8 +43,16 @@ weft_hook log_lines_hook(const log_form *form, const char *path, int64_t every) 
     if (!l) return hook_refused(NULL);
     l->form = form;
     l->interval.every = every;
+    interval_keep(&l->interval, l->kept);
+    l->kept[INTERVAL_KEPT] = (weft_kept){"bytes", &l->file.bytes};
     if (form->is_events ? event_file_new(&l->file, path) : log_file_new(&l->file, path))
-        return (weft_hook){form->name, lines_at, lines_free, lines_check, l};
+        return (weft_hook){.name = form->name,
+                           .at = lines_at,
+                           .free = lines_free,
+                           .check = lines_check,
+                           .self = l,
+                           .n_kept = INTERVAL_KEPT + !form->is_events, /* a resumed run has an event file of its own */
+                           .kept = l->kept};
     lines_free(l);
     return hook_refused(NULL);
 }

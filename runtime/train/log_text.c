@@ -19,6 +19,7 @@ typedef struct text_log {
     double shown;  /* when the last line was */
     interval interval;
     log_values values;
+    weft_kept kept[INTERVAL_KEPT];
 } text_log;
 
 /* A line that is put together, cut where it is full. */
@@ -144,7 +145,7 @@ static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error 
         interval_note(&l->interval, p);
         if (is_due(l, p)) show(l, t, p);
     }
-    if (point == WEFT_AFTER_RUN && p->iteration > l->interval.iteration) show(l, t, p);
+    if (point == WEFT_AFTER_RUN && (double)p->iteration > l->interval.iteration) show(l, t, p);
     if (point == WEFT_AFTER_RUN && l->is_bar && p->iteration) fprintf(l->file, "\n");
     if (point == WEFT_AFTER_VAL) show_metrics(l, t, "validation", &p->val);
     if (point == WEFT_AFTER_TEST) show_metrics(l, t, "test", &p->test);
@@ -165,5 +166,7 @@ weft_hook weft_hook_text(FILE *file, int64_t every) {
     l->every = every > 0 ? every : 0;
     l->interval.every = every;
     l->shown = -bar_seconds; /* so that the first step shows at once */
-    return (weft_hook){"text", at, end, NULL, l};
+    interval_keep(&l->interval, l->kept);
+    return (weft_hook){
+        .name = "text", .at = at, .free = end, .self = l, .n_kept = INTERVAL_KEPT, .kept = l->kept};
 }

@@ -66,6 +66,17 @@ static int fake_open_write(void *context, const char *path, void **file) {
     return 0;
 }
 
+static int fake_open_append(void *context, const char *path, uint64_t bytes, void **file) {
+    faults *f = context;
+    if (fails(f)) return EROFS;
+    fake_file *found = find(f, path);
+    if (!found) return ENOENT;
+    if (found->bytes > bytes) found->bytes = bytes;
+    f->handles++;
+    *file = found;
+    return 0;
+}
+
 static int fake_read(void *context, void *file, uint64_t offset, void *into, size_t bytes) {
     faults *f = context;
     fake_file *from = file;
@@ -184,7 +195,7 @@ static int fake_remove(void *context, const char *path) {
 
 void faults_init(faults *f) {
     *f = (faults){.allocator = {counted_alloc, counted_free, f},
-                  .io = {fake_open_read, fake_open_write, fake_read, fake_write, fake_sync, fake_close,
+                  .io = {fake_open_read, fake_open_write, fake_open_append, fake_read, fake_write, fake_sync, fake_close,
                          fake_rename, fake_remove, fake_make_folder, fake_list, f}};
     f->env = (weft_env){.allocator = &f->allocator, .io = &f->io};
 }

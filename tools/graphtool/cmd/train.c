@@ -1,5 +1,6 @@
 /* train.c - graphtool train: the trainer, with a bar, a log, and weights written at the end, completely or
  * not at all. Ctrl-C ends the training after the current step. */
+#include "tools/graphtool/common/checkpoints.h"
 #include "tools/graphtool/common/config.h"
 #include "tools/graphtool/common/evaluators.h"
 #include "tools/graphtool/common/optimizers.h"
@@ -22,7 +23,7 @@ typedef struct training {
     dataset data, val;
     weft_trainer *trainer;
     char best_path[PATHS_ROOM];      /* of --best */
-    char *best_metric, *stop_metric; /* METRIC of --best and --early-stop */
+    char *best_metric, *stop_metric, *keep_metric; /* METRIC of --best, --early-stop and --keep-best */
     evaluators measured;             /* by --metric */
     samples samples;
 } training;
@@ -32,6 +33,10 @@ enum { HOOKS = 8 };
 static weft_trainer *interrupted; /* what Ctrl-C ends */
 
 static volatile sig_atomic_t was_interrupted;
+
+/* Ctrl-C; mpirun at Ctrl-C, and schedulers at the time limit; a lost terminal; Slurm's --signal. */
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+enum { SIGNALS = sizeof signals / sizeof *signals };
 
 static void on_interrupt(int signal) {
     (void)signal;
@@ -60,7 +65,8 @@ static int check_fresh(const char *folder) {
 
 /* Only rank 0 writes. */
 static int check_outputs(const options *o) {
-    int status = o->work_dir ? check_fresh(o->work_dir) : -1;
+    bool goes_on = o->resume != NULL; /* then what it wrote before is there */
+    int status = !o->work_dir ? -1 : goes_on ? out_folder(o->work_dir) : check_fresh(o->work_dir);
     if (status < 0 && o->tensorboard && world_rank(o) == 0) status = out_folder(o->tensorboard);
     if (status < 0 && o->output) status = out_check(o->output);
     return status < 0 && o->log ? out_check(o->log) : status;
@@ -124,7 +130,8 @@ static size_t metric_of(const char *option, const char *said, bool *max) {
 static int check_metrics(const options *o) {
     bool max;
     bool good = (!o->best || metric_of("best", o->best, &max)) &&
-                (!o->early_stop || metric_of("early-stop", o->early_stop, &max));
+                (!o->early_stop || metric_of("early-stop", o->early_stop, &max)) &&
+                (!o->keep_best || metric_of("keep-best", o->keep_best, &max));
     return good ? -1 : EXIT_MISUSED;
 }
 
@@ -163,6 +170,14 @@ static int make_hooks(training *t, weft_hook *hooks, int *n) {
     return -1;
 }
 
+static void set_checkpoints(training *t, weft_trainer_options *how) {
+    const char *said = t->o->keep_best;
+    checkpoints_read(t->o, &how->checkpoints);
+    if (said) t->keep_metric = strndup(said, metric_of("keep-best", said, &how->checkpoints.max));
+    how->checkpoints.best = t->keep_metric;
+    how->env = &checkpoints_env;
+}
+
 static int open_trainer(training *t) {
     const options *o = t->o;
     weft_error error = {0};
@@ -181,9 +196,11 @@ static int open_trainer(training *t) {
     how.hooks = hooks;
     if ((status = make_hooks(t, hooks, &how.n_hooks)) >= 0) return status;
     evaluators_make(&t->measured, &how);
+    set_checkpoints(t, &how);
     if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
-    if ((status = weights_load(weft_trainer_store(t->trainer), o)) >= 0) return status;
-    if ((status = optimizers_rate(weft_trainer_store(t->trainer), t->model, o)) >= 0) return status;
+    bool goes_on = checkpoints_resumed(t->trainer);
+    if (!goes_on && (status = weights_load(weft_trainer_store(t->trainer), o)) >= 0) return status;
+    if (!goes_on && (status = optimizers_rate(weft_trainer_store(t->trainer), t->model, o)) >= 0) return status;
     weft_session *session = weft_trainer_session(t->trainer, &error);
     if (!session) return tool_error(&error);
     tool_watch(session, o);
@@ -195,10 +212,9 @@ static int open_trainer(training *t) {
 static int fit(training *t) {
     weft_error error = {0};
     interrupted = t->trainer;
-    signal(SIGINT, on_interrupt);
-    signal(SIGTERM, on_interrupt); /* of mpirun at Ctrl-C, of schedulers at the time limit */
+    for (size_t i = 0; i < SIGNALS; i++) signal(signals[i], on_interrupt);
     weft_status status = weft_trainer_fit(t->trainer, &error);
-    signal(SIGINT, SIG_DFL);
+    for (size_t i = 0; i < SIGNALS; i++) signal(signals[i], SIG_DFL);
     interrupted = NULL;
     bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, NULL) != WEFT_DATA;
     if (status != WEFT_DATA || is_finite) return status ? tool_error(&error) : -1;
@@ -250,6 +266,8 @@ static int finish(training *t) {
            p->samples == 1 ? "" : "s", p->seconds,
            t->o->output ? "weights in " : "weights not saved (-o FILE saves them)",
            t->o->output ? SHOW_PATH(t->o->output) : "");
+    if (is_cut && !is_early && t->o->checkpoint_dir)
+        printf("--resume=auto with the same options goes on from %s\n", SHOW_PATH(t->o->checkpoint_dir));
     if (weft_trainer_check(t->trainer, &error)) {
         tool_fail("%s%s", error.text,
                   error.status == WEFT_DATA && t->o->output ? "; they are written because of --keep-going"
@@ -280,6 +298,7 @@ static int train_run(const options *o) {
     weft_trainer_free(t.trainer);
     free(t.best_metric);
     free(t.stop_metric);
+    free(t.keep_metric);
     dataset_close(&t.data);
     dataset_close(&t.val);
     evaluators_free(&t.measured);
@@ -294,8 +313,7 @@ const command command_train = {
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "val-data val-every epochs steps lr schedule metric log csv tensorboard curves samples best early-stop "
-    "work-dir "
-    "optimizer-state keep-going output config "
+    "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state keep-going output config "
     "print-config",
     .details = "Outputs that are one number are shown and logged. What the command line does not say is as "
                "the file of\n"

@@ -259,6 +259,7 @@ static json_t *value_json(const option_row *row, const options *o) {
     case OPTION_NAMED:
         return list_json(row, at);
     case OPTION_EVERY:
+    case OPTION_INTERVAL:
         return text_json(*(const char *const *)at);
     default:
         return json_string(*(const char *const *)at);

@@ -15,7 +15,8 @@ typedef enum option_kind {
     OPTION_WORD,
     OPTION_LIST,  /* its values have a '=' or ':' as the argument has one */
     OPTION_NAMED, /* a list whose values may begin with NAME= */
-    OPTION_EVERY, /* see option_every */
+    OPTION_EVERY,    /* see option_every */
+    OPTION_INTERVAL, /* see checkpoints_every */
 } option_kind;
 
 /* How ranks that work together share an option. A new option is compared unless its row says otherwise. */

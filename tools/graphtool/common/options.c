@@ -1,5 +1,6 @@
 /* options.c - what is made from the option table: parsing (by getopt_long), --help, JSON, and the settings
  * that ranks compare. */
+#include "tools/graphtool/common/checkpoints.h"
 #include "tools/graphtool/common/config.h"
 #include "tools/graphtool/common/option_table.h"
 #include "tools/graphtool/common/output.h"
@@ -200,6 +201,9 @@ static int read_text(const said *s, const char **into) {
     if (!*s->value) return refuse(s, "it must not be empty");
     if (s->row->kind == OPTION_EVERY && !option_every(s->value, &n, &is_steps))
         return refuse(s, "a number of epochs, or of steps as in 500steps, is needed");
+    double minutes;
+    if (s->row->kind == OPTION_INTERVAL && !checkpoints_every(s->value, &n, &minutes))
+        return refuse(s, "a number of steps, or of minutes as in 30m, is needed");
     bool is_stream = strcmp(s->value, "-") == 0 && strcmp(s->row->name, "output") == 0 && s->c->writes_text;
     if (is_stream) *into = "/dev/stdout";
     if (s->row->kind == OPTION_TEXT && strcmp(s->row->argument, "FILE") == 0 && strcmp(s->value, "-") == 0 &&
@@ -226,6 +230,7 @@ int option_read(const command *c, const option_row *row, const char *value, cons
         return -1;
     case OPTION_TEXT:
     case OPTION_EVERY:
+    case OPTION_INTERVAL:
         return read_text(&s, at);
     case OPTION_WORD:
         return read_word(&s, at);
@@ -451,6 +456,7 @@ static char *option_value(const option_row *row, const options *o) {
     case OPTION_TEXT:
     case OPTION_WORD:
     case OPTION_EVERY:
+    case OPTION_INTERVAL:
         if (*(const char *const *)at && row->sharing == CONTENT) return file_value(*(const char *const *)at);
         text_add(&t, "%s", *(const char *const *)at ? *(const char *const *)at : "not given");
         break;

@@ -27,10 +27,11 @@ typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
     const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
-        *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop;
+        *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop, *checkpoint_dir, *checkpoint_every,
+        *keep_best, *resume;
     const char *word;              /* the argument of a command that takes no model; NULL: none */
     const struct command *command; /* the subcommand */
-    int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
+    int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed, keep;
     double lr, bucket_cap_mb, timeout;
     text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */

@@ -91,6 +91,15 @@ int tool_fail(const char *format, ...) {
     return EXIT_MISUSED;
 }
 
+void tool_note(const char *format, ...) {
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    format_line(line, format, args);
+    va_end(args);
+    speak("note", speaker.rank, line);
+}
+
 void tool_warn(const char *format, ...) {
     char line[LINE_BYTES];
     va_list args;

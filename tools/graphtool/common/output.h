@@ -14,7 +14,9 @@
 int tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a warning at once, also when errors are held; the command goes on. */
 void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* From here on errors and warnings are lines of JSON: {"error": "...", "rank": 0, "schema": 1}. */
+/* The same for what is no reason to worry. */
+void tool_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* From here on errors, warnings and notes are lines of JSON: {"error": "...", "rank": 0, "schema": 1}. */
 void tool_speak_json(void);
 /* Whether colours may be written there: it is a terminal, and NO_COLOR is not set. */
 bool out_is_coloured(FILE *f);

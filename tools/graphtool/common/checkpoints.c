@@ -1,0 +1,33 @@
+/* checkpoints.c - see checkpoints.h. */
+#include "tools/graphtool/common/checkpoints.h"
+
+#include "tools/graphtool/common/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool checkpoints_every(const char *text, int64_t *iterations, double *minutes) {
+    size_t digits = strspn(text, "0123456789");
+    int64_t n = digits && digits <= 15 ? strtoll(text, NULL, 10) : 0;
+    bool is_time = strcmp(text + digits, "m") == 0;
+    *iterations = is_time ? 0 : n;
+    *minutes = is_time ? (double)n : 0;
+    return n > 0 && (is_time || !text[digits]);
+}
+
+void checkpoints_read(const options *o, weft_trainer_checkpoints *into) {
+    *into = (weft_trainer_checkpoints){
+        .folder = o->checkpoint_dir, .resume = o->resume, .keep = (int)o->keep, .minutes = o->checkpoint_dir ? 10 : 0};
+    if (o->checkpoint_every) checkpoints_every(o->checkpoint_every, &into->every, &into->minutes);
+}
+
+bool checkpoints_resumed(const weft_trainer *trainer) {
+    return weft_trainer_progress(trainer)->iteration > 0;
+}
+
+static void tell_line(void *context, const char *line) {
+    (void)context;
+    tool_note("%s", line);
+}
+
+const weft_env checkpoints_env = {.log = tell_line};

@@ -1,0 +1,18 @@
+/* checkpoints.h - the options of a training that is saved while it runs, and goes on. */
+#ifndef WEFT_TOOLS_CHECKPOINTS_H
+#define WEFT_TOOLS_CHECKPOINTS_H
+
+#include "tools/graphtool/common/options.h"
+#include "weft/weft.h"
+
+/* "1000" are iterations, "10m" are minutes. False for anything else. */
+bool checkpoints_every(const char *text, int64_t *iterations, double *minutes);
+/* Fills `into` as --checkpoint-dir, --checkpoint-every, --keep and --resume say; ten minutes where nothing
+ * does. */
+void checkpoints_read(const options *o, weft_trainer_checkpoints *into);
+/* Whether the training goes on from a checkpoint, so that what begins one (--weights, --lr) is behind it. */
+bool checkpoints_resumed(const weft_trainer *trainer);
+/* The library's lines, on stderr. */
+extern const weft_env checkpoints_env;
+
+#endif
