@@ -183,7 +183,7 @@ grep -q '"world": 2' out && [[ $(grep -c median_ms out) == 1 ]] || fail "bench: 
 ranks 2 predict gpt.bin --random-weights --threads 1 --data tokens=tokens -o out.npy || fail "predict: exit $?: $(cat err)"
 [[ -s out.npy ]] || fail "predict: no file"
 
-# A trace: a row a rank and stream, and every collective's bar has its arrow from a gradient to a wait; of sharded ones
+# A trace: a row a rank and stream and one for data, and every collective's bar has its arrow from a gradient to a wait; of sharded ones
 # what is in flight into the next run too, but for the last run's.
 for options in "" "--zero 1" "--zero 2 --shard flat --bucket-cap-mb 1" "--serial --reduce fast"; do
     ranks 2 trace mlp.bin --threads 1 --steps 2 $options -o trace.json || fail "trace $options: exit $?: $(cat err)"
@@ -194,7 +194,8 @@ events = json.load(open("trace.json"))["traceEvents"]
 of = lambda *phases: [e for e in events if e["ph"] in phases]
 inside = lambda a, e: any(b["pid"] == a["pid"] and b["tid"] == a["tid"] and b["ts"] <= a["ts"] <= b["ts"] + b["dur"] and
                           b["cat"] == e for b in of("X"))
-assert {(e["pid"], e["tid"]) for e in of("X")} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+assert {(e["pid"], e["tid"]) for e in of("X")} == {(rank, row) for rank in (0, 1) for row in (0, 1, 2)}
+assert [sum(e["tid"] == 2 and e["pid"] == rank and e["name"].startswith("wait for batch") for e in of("X")) for rank in (0, 1)] == [2, 2]
 bars = [e for e in of("X") if e["tid"] == 1]
 steps = sorted({b["args"]["run"] for b in bars})[-2:] # before them: what the warm-up left behind
 bars = [b for b in bars if b["args"]["run"] in steps]
