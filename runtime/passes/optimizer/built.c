@@ -188,7 +188,7 @@ bool update_average(program *p, const optimizer_entry *o, const weft_variable *s
 bool update_state_averages(program *p, const optimizer_entry *o, const minimize_attrs *a,
                            const step_values *v) {
     weft_graph *g = p->graph;
-    for (weft_variable *s = g->model->variables; s; s = s->next) {
+    for (weft_variable *s = a->ema_buffers ? g->model->variables : NULL; s; s = s->next) {
         weft_variable *average =
             training_averages(a, s) ? optimizer_slot_of(p->plan, o, s, SLOT_AVERAGE) : NULL;
         if (!average) continue;

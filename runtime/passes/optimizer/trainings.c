@@ -153,7 +153,7 @@ static bool keeps_average(const training *t, const weft_variable *v) {
 static bool check_averages(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
     bool has_states = false;
-    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+    for (const weft_variable *v = a->ema_buffers ? plan->model->variables : NULL; v; v = v->next)
         has_states |= training_averages(a, v);
     if (a->ema_buffers && !has_states)
         return node_fail(
@@ -163,7 +163,7 @@ static bool check_averages(weft_plan *plan, const training *t) {
             SHOW(a->name), SHOW(a->pattern));
     for (const training *other = plan->trainings; other != t; other++) {
         const minimize_attrs *b = other->minimize->attrs;
-        if (!strcmp(a->name, b->name)) continue;
+        if (a->ema == 0 || b->ema == 0 || !strcmp(a->name, b->name)) continue;
         for (const weft_variable *v = plan->model->variables; v; v = v->next)
             if (keeps_average(t, v) && keeps_average(other, v))
                 return node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
