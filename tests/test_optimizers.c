@@ -307,6 +307,29 @@ TEST(adafactor_keeps_a_number_for_each_row_and_column) {
     weft_model_free(m);
 }
 
+/* Each buffer of a bucket is read once: what an update makes of them is one node. */
+TEST(an_update_is_one_fused_node) {
+    static const char *const types[] = {"rmsprop", "nadam", "rprop", "adadelta",
+                                        "adamax",  "radam", "asgd",  "adagrad"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        weft_error e = {0};
+        weft_model *m = weft_model_new("m");
+        weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+        weft_value *p = weft_parameter_in(g, "p", 1, (int64_t[]){777}, (weft_init){WEFT_INIT_ONES});
+        weft_minimize(weft_sum(weft_square(p), 0, NULL, false), "",
+                      &(weft_optimizer){.type = types[i], .momentum = i ? 0 : 0.9});
+        weft_plan *plan = weft_compile(m, &(weft_compile_options){.verify = true}, &e);
+        int nodes = 0;
+        for (const weft_node *n = plan ? plan->programs[0].graph->first : NULL; n; n = n->next) {
+            bool computes = n->op == &weft_op_fused || n->op->flags & OP_POINTWISE;
+            nodes += n->is_update && computes && n->out[0].type.ndim == 1;
+        }
+        CHECK_SAYS(nodes == 1, "%s: %d nodes: %s", types[i], nodes, e.text);
+        weft_plan_free(plan);
+        weft_model_free(m);
+    }
+}
+
 /* Whether any range of a bucket can be updated alone. */
 static bool is_flat(const row *r) {
     weft_model *m = weft_model_new("settings");
@@ -499,8 +522,8 @@ TEST(flat_shards_are_refused_where_an_update_is_not_element_by_element) {
 }
 
 SUITE("optimizers",
-      {T(every_optimizer_has_a_row), T(adafactor_keeps_a_number_for_each_row_and_column),
-       T(a_hundred_steps_in_f64_are_those_of_pytorch),
+      {T(every_optimizer_has_a_row), T(an_update_is_one_fused_node),
+       T(adafactor_keeps_a_number_for_each_row_and_column), T(a_hundred_steps_in_f64_are_those_of_pytorch),
        T(ranks_train_to_the_bits_of_one_however_state_is_sharded), T(a_saved_state_goes_on_to_the_bit),
        T(a_step_that_f16_skips_changes_nothing), T(a_group_without_a_rate_does_not_move),
        T(flat_shards_are_refused_where_an_update_is_not_element_by_element)})

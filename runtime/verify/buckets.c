@@ -91,14 +91,34 @@ static weft_status check_bucket(verify_index *x, weft_error *error, const weft_n
 
 /* ---- L5 ---- */
 
+/* Whether n is the bucket s, or the sum of its micro-batches. */
+static bool is_whole_bucket(const weft_node *n, const weft_variable *s) {
+    if (n->op == &weft_op_accumulate) n = n->in[n->n_in - 1]->node;
+    return n->op == &weft_op_bucket && n->variable == s;
+}
+
 const weft_value *verify_only_operand(const weft_node *n) {
     const weft_value *only = NULL;
     for (int i = 0; i < n->n_in; i++) {
-        if (!n->in[i] || (n->n_in > 1 && n->in[i]->type.ndim == 0)) continue;
+        if (!n->in[i] || n->in[i] == only || (n->n_in > 1 && n->in[i]->type.ndim == 0)) continue;
         if (only) return NULL;
         only = n->in[i];
     }
     return only;
+}
+
+static bool is_in_body(const weft_node *fused, const weft_node *n) {
+    for (int i = 0; i < fused->n_body; i++)
+        if (fused->body[i] == n) return true;
+    return false;
+}
+
+/* Of a fused node's result, through the body. */
+const weft_value *verify_only_operand(const weft_value *v) {
+    if (v->node->op != &weft_op_fused) return verify_only_operand(v->node);
+    const weft_value *at = v->node->body_out[v->index];
+    while (at && is_in_body(v->node, at->node)) at = verify_only_operand(at->node);
+    return at;
 }
 
 /* The bucket or wait that gradients are a part, a copy or a multiple of, or clipped from. *first: their first
@@ -107,7 +127,7 @@ static const weft_node *source_of(const weft_value *v, int64_t *first) {
     *first = 0;
     const weft_value *from;
     while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket &&
-           v->node->op != &weft_op_accumulate && (from = verify_only_operand(v->node))) {
+           v->node->op != &weft_op_accumulate && (from = verify_only_operand(v))) {
         if (v->base == from) *first += v->base_offset;
         v = from;
     }

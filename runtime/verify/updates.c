@@ -26,7 +26,7 @@ typedef struct walk {
 static const weft_node *origin_of(const weft_value *v) {
     const weft_value *from;
     while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket &&
-           v->node->op != &weft_op_accumulate && (from = verify_only_operand(v->node)))
+           v->node->op != &weft_op_accumulate && (from = verify_only_operand(v)))
         v = from;
     return v->node;
 }

@@ -89,8 +89,9 @@ const weft_variable *verify_updated_by(const weft_node *n);
  * remembers it. */
 const subgraph *verify_subgraph(const verify_index *x, const char *path);
 const subgraph *verify_subgraph_of(verify_index *x, const weft_variable *parameter);
-/* The operand of a node that is no number, where there is one alone; NULL: none, or several. */
-const weft_value *verify_only_operand(const weft_node *n);
+/* The operand that a result is computed from, apart from numbers, where there is one alone; NULL: none, or
+ * several. Within a fused node it is looked for in the body. */
+const weft_value *verify_only_operand(const weft_value *v);
 /* The elements [*begin, *end) of a bucket that this plan's rank updates. */
 void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end);
 
