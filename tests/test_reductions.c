@@ -76,6 +76,8 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
     X(2, plain,    weft_prod(x, 0, NULL, false),                        "x.prod()")                          \
     X(2, zeros,    weft_prod(weft_slice(x, 2, 1, 4), 2, AXES(0, 2), false), "x[:, :, 1:].prod(2).prod(0)")   \
     X(0, special,  weft_prod(x, 1, AXES(2), false),                     "x.prod(2)")                         \
+    X(1, steep,    weft_prod(x, 1, AXES(2), false),                     "x.prod(2)")                         \
+    X(1, steep,    weft_prod(weft_slice(x, 1, 0, 1), 2, AXES(1, 2), false), "x[:, :1].prod(2).prod(1)")      \
     X(0, ties,     weft_prod(weft_cast(x, WEFT_I32), 1, AXES(0), true), "x.int().prod(0, keepdim=True)")     \
     X(0, special,  weft_prod(weft_cast(weft_isnan(x), WEFT_BOOL), 1, AXES(-1), false), "x.isnan().prod(-1)") \
     X(0, zeros,    weft_prod(weft_cast(weft_offset(x, 9), WEFT_U8), 2, AXES(1, -1), false), "(x + 9).byte().prod(1).prod(1)") \
@@ -283,9 +285,8 @@ static void check_deviations(int64_t n, float number, weft_isa isa) {
         const float *y = fetches[i].data;
         size_t k = 0, count = fetches[i].bytes / sizeof *y;
         while (ran && k < count && y[k] == 0) k++;
-        CHECK_SAYS(!ran || k == count,
-                   "%s of %d rows of %g, isa %d: element %zu is %g", fetches[i].name, (int)n, (double)number,
-                   (int)isa, k, k < count ? (double)y[k] : 0.0);
+        CHECK_SAYS(!ran || k == count, "%s of %d rows of %g, isa %d: element %zu is %g", fetches[i].name,
+                   (int)n, (double)number, (int)isa, k, k < count ? (double)y[k] : 0.0);
         free(fetches[i].data);
     }
     free(x);

@@ -1,5 +1,6 @@
 /* prod.c - the product over some axes; torch.prod. dx[i] = dy times the product of all other elements: that
- * of those before times that of those after, without a division, so zeros are no exception. */
+ * of those before times that of those after, without a division, so zeros are no exception. Where a part of
+ * that overflows (1e30, 1e30, 1e-30, 1e-30) it is the whole product by x[i], as PyTorch has it. */
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/scan.h"
 
@@ -35,8 +36,18 @@ static weft_value *others_of_axes(weft_value *x, unsigned mask) {
     return weft_permute(weft_reshape(others(rows, kept), n, moved), back);
 }
 
+/* `others` of x where it is finite or x is 0, else y / x. */
+static weft_value *finite_others(weft_value *others, weft_value *x, weft_value *y) {
+    weft_value *is_nan = weft_isnan(others), *is_inf = weft_isinf(others);
+    weft_value *is_none = weft_logical_or(is_nan, is_inf), *is_there = weft_cast(x, WEFT_BOOL);
+    weft_value *is_lost = weft_logical_and(is_none, is_there);
+    weft_value *one = weft_constant(x->node->graph, x->type.dtype, 0, NULL, 1);
+    weft_value *whole = weft_div(y, weft_where(is_lost, x, one));
+    return weft_where(is_lost, whole, others);
+}
+
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    weft_value *x = n->in[0], *dy = reduce_kept(n, dout[0]);
+    weft_value *x = n->in[0], *dy = reduce_kept(n, dout[0]), *y = reduce_kept(n, &n->out[0]);
     unsigned mask = sum_axes(n->attrs, x->type.ndim);
     (void)wanted;
     int axis = 0;
@@ -44,9 +55,9 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (!mask)
         din[0] = dy; /* x is a single number */
     else if (mask == 1u << axis)
-        din[0] = weft_mul(dy, others(x, axis));
+        din[0] = weft_mul(dy, finite_others(others(x, axis), x, y));
     else
-        din[0] = weft_mul(dy, others_of_axes(x, mask));
+        din[0] = weft_mul(dy, finite_others(others_of_axes(x, mask), x, y));
 }
 
 const weft_op weft_op_prod = {
