@@ -108,6 +108,8 @@ TEST(steps_alone_have_the_bits_of_whole_runs) {
         {.type = "adamw", .lr = 0.01, .ema = 0.9},
         {.type = "rmsprop", .lr = 0.01},
         {.type = "lamb", .lr = 0.01},
+        {.type = "adafactor", .lr = 0.01, .ema = 0.9, .ema_buffers = true},
+        {.type = "sgd", .lr = 0.1, .ema = 0.9, .ema_gamma = 10},
     };
     static const weft_compile_options worlds[] = {
         {.accumulate = 1},

@@ -364,16 +364,14 @@ static bool expand(program *p, weft_node *n) {
     return good;
 }
 
-/* For a program of the update alone: removes all that no update needs. Operands come before their readers. */
-static void keep_updates(weft_graph *g) {
+/* For a program of the update alone: leaves nothing but `minimize`, whose operands still name the parameters.
+ * Updates then read all variables anew, as earlier runs left them. */
+static void keep_minimizes(weft_graph *g) {
     g->outputs = NULL;
     g->outputs_end = &g->outputs;
-    for (weft_node *n = g->first; n; n = n->next) n->mark = n->is_update;
     for (weft_node *n = g->last, *before; n; n = before) {
         before = n->prev;
-        for (int i = 0; n->mark && i < n->n_in; i++)
-            if (n->in[i]) n->in[i]->node->mark = true;
-        if (!n->mark) node_remove(n);
+        if (n->op != &weft_op_minimize) node_remove(n);
     }
 }
 
@@ -382,6 +380,7 @@ bool pass_optimizer(program *p) {
     weft_graph *g = p->graph;
     g->building_update = true;
     bool good = true;
+    if (p->phase == PHASE_UPDATE) keep_minimizes(g);
     for (weft_node *n = g->first, *next; n && good; n = next) {
         next = n->next;
         if (n->op != &weft_op_minimize) continue;
@@ -400,6 +399,5 @@ bool pass_optimizer(program *p) {
         node_remove(n);
     }
     g->building_update = false;
-    if (good && p->phase == PHASE_UPDATE) keep_updates(g);
     return good; /* the pass `clean` orders the new nodes by edges */
 }
