@@ -50,7 +50,8 @@ static int posix_open_append(void *context, const char *path, uint64_t bytes, vo
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0) return errno;
     int code = fstat(fd, &st) ? errno : 0;
-    if (!code && S_ISREG(st.st_mode) && (uint64_t)st.st_size > bytes && ftruncate(fd, (off_t)bytes)) code = errno;
+    if (!code && S_ISREG(st.st_mode) && (uint64_t)st.st_size > bytes && ftruncate(fd, (off_t)bytes))
+        code = errno;
     if (code) close(fd);
     if (!code) *file = (void *)((intptr_t)fd + 1);
     return code;

@@ -29,8 +29,8 @@ typedef struct weft_io {
     int (*open_read)(void *context, const char *path, void **file, uint64_t *bytes);
     /** Creates a file, or empties the one that is there. */
     int (*open_write)(void *context, const char *path, void **file);
-    /** Opens a file that is there to append; what is behind its first `bytes` bytes is cut off. NULL: there is no
-     * appending. */
+    /** Opens a file that is there to append, and cuts off what is behind its first `bytes` bytes. NULL: there
+     * is no appending. */
     int (*open_append)(void *context, const char *path, uint64_t bytes, void **file);
     /** Reads exactly `bytes` from `offset` on; less is an error. */
     int (*read)(void *context, void *file, uint64_t offset, void *into, size_t bytes);

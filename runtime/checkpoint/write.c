@@ -45,7 +45,8 @@ static int world_of(const weft_checkpoint_writer *w) {
 }
 
 /* Whether all ranks succeeded; alone, this one. */
-static weft_status settle_all(weft_checkpoint_writer *w, const char *name, weft_status own, weft_error *error) {
+static weft_status settle_all(weft_checkpoint_writer *w, const char *name, weft_status own,
+                              weft_error *error) {
     return world_of(w) > 1 ? ranks_settle(w->session, name, own, error) : own;
 }
 
@@ -71,8 +72,8 @@ static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_o
     if (!status && rank_of(w) == 0) folder_prune(w->folder, 0, 0, 0, &w->env); /* what a kill left */
     if (!status && !o->no_snapshot) w->snapshot = mem_raw(&w->env, w->share.bytes + 1);
     if (!status && !o->no_snapshot && !w->snapshot)
-        log_line(w,
-             "checkpoints: there is no memory for a copy of what is saved: steps wait until it is written");
+        log_line(
+            w, "checkpoints: there is no memory for a copy of what is saved: steps wait until it is written");
     return status;
 }
 

@@ -16,8 +16,8 @@ typedef struct interval_sum {
 
 typedef struct interval {
     int64_t every; /* iterations between lines */
-    /* At the last line; checkpoints keep them, so a resumed training has its lines at the same iterations, with
-     * means of those that it ran. The first two are whole numbers. */
+    /* At the last line; checkpoints keep them, so a resumed training has its lines at the same iterations,
+     * with means of those that it ran. The first two are whole numbers. */
     double iteration, samples;
     double seconds; /* of training, without validations */
     double data_seconds;

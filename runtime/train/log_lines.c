@@ -51,7 +51,8 @@ weft_hook log_lines_hook(const log_form *form, const char *path, int64_t every) 
                            .free = lines_free,
                            .check = lines_check,
                            .self = l,
-                           .n_kept = INTERVAL_KEPT + !form->is_events, /* a resumed run has an event file of its own */
+                           /* a resumed run has an event file of its own */
+                           .n_kept = INTERVAL_KEPT + !form->is_events,
                            .kept = l->kept};
     lines_free(l);
     return hook_refused(NULL);

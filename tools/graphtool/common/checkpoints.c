@@ -16,8 +16,10 @@ bool checkpoints_every(const char *text, int64_t *iterations, double *minutes) {
 }
 
 void checkpoints_read(const options *o, weft_trainer_checkpoints *into) {
-    *into = (weft_trainer_checkpoints){
-        .folder = o->checkpoint_dir, .resume = o->resume, .keep = (int)o->keep, .minutes = o->checkpoint_dir ? 10 : 0};
+    *into = (weft_trainer_checkpoints){.folder = o->checkpoint_dir,
+                                       .resume = o->resume,
+                                       .keep = (int)o->keep,
+                                       .minutes = o->checkpoint_dir ? 10 : 0};
     if (o->checkpoint_every) checkpoints_every(o->checkpoint_every, &into->every, &into->minutes);
 }
 

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# test_tools_checkpoints.sh BUILD - graphtool train with --checkpoint-dir and --resume: signals end it with a checkpoint and status 130, runs that are
+# killed again and again end with the weights and the log of one that was not, alone and under mpirun, and a damaged checkpoint is passed over.
+set -uo pipefail
+tool=$1/graphtool zoo=$1/weft-zoo
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
+failures=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+python3 - <<'END'
+import random, struct
+r = random.Random(1)
+n = 400
+open("image", "wb").write(struct.pack(">4i", 0x803, n, 28, 28) + bytes(r.randrange(256) for _ in range(n * 784)))
+open("label", "wb").write(struct.pack(">2i", 0x801, n) + bytes(r.randrange(10) for _ in range(n)))
+END
+"$zoo" mlp -b 10 -o mlp.bin || fail "the model"
+run="train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --epochs 5 --optimizer-state"
+
+# same NAME: NAME.st is want.st to the byte, NAME.jsonl has want.jsonl's lines but for what is measured.
+same() {
+    cmp want.st "$1.st" || fail "$1: other weights"
+    python3 - "$1" <<'END' || fail "$1: another log"
+import json, sys
+def lines(name):
+    measured = "seconds", "samples_per_second", "data_time", "memory_mib"
+    return [{k: v for k, v in json.loads(x).items() if k not in measured} for x in open(name + ".jsonl")]
+want, got = lines("want"), lines(sys.argv[1])
+if want != got:
+    sys.exit(f"{len(want)} and {len(got)} lines; the first that differs: {next((a, b) for a, b in zip(want, got) if a != b)}")
+END
+}
+
+"$tool" $run --accumulate 2 -o want.st --log want.jsonl >out || fail "a run without a stop"
+
+# Each signal ends the step, saves, and says how to go on.
+first=
+for signal in INT TERM HUP USR1; do
+    rm -rf c
+    "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --resume auto >out 2>err &
+    pid=$!
+    until [[ -s got.jsonl ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    kill -$signal $pid
+    wait $pid
+    status=$?
+    if [[ $status == 130 ]]; then
+        grep -q -- "--resume=auto with the same options goes on from c" out || fail "SIG$signal does not say how to go on"
+        "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --resume auto >out 2>err || fail "after SIG$signal"
+        same got
+        first=done
+    elif [[ $status != 0 ]]; then # 0: it was faster than the signal
+        fail "SIG$signal: status $status"
+    fi
+    rm -f got.*
+done
+[[ $first ]] || fail "no signal came in time"
+
+# --resume needs checkpoints that fit, and a new run an empty folder.
+"$tool" $run -o got.st --checkpoint-dir c >out 2>err && fail "a folder with checkpoints was taken"
+grep -q "it has a checkpoint of step" err || fail "$(cat err)"
+"$tool" $run -o got.st --resume none >out 2>err && fail "resumed from nothing"
+grep -q "none: it has no complete checkpoint" err || fail "$(cat err)"
+"$tool" $run -o got.st --keep 3 >out 2>err && fail "--keep without --checkpoint-dir"
+grep -q -- "--keep has no effect without --checkpoint-dir" err || fail "$(cat err)"
+"$tool" $run -o got.st --checkpoint-dir d --checkpoint-every 5h >out 2>err && fail "--checkpoint-every=5h"
+grep -q "of minutes as in 30m" err || fail "$(cat err)"
+"$tool" ${run/--seed 3/--seed 4} -o got.st --checkpoint-dir c --resume auto >out 2>err && fail "another seed"
+grep -q "it was made with seed 3, this training has 4" err || fail "$(cat err)"
+
+# A damaged one is passed over, and named.
+last=$(ls -d c/step-* | tail -1)
+printf x | dd of="$last/rank-0.safetensors" bs=1 seek=100000 conv=notrunc status=none
+rm -f got.*
+"$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 7 --keep 2 --steps 30 >out 2>err && fail "a folder with checkpoints"
+rm -rf c got.*
+"$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 7 --keep 2 --steps 30 >out 2>err || fail "30 steps"
+[[ $(ls c | tr '\n' ' ') == "step-00000028 step-00000030 " ]] || fail "--keep 2 leaves $(ls c)"
+printf x | dd of=c/step-00000030/rank-0.safetensors bs=1 seek=100000 conv=notrunc status=none
+"$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --resume auto >out 2>err || fail "past a damaged one"
+grep -q "passed over: c/step-00000030/rank-0.safetensors: its checksum is" err || fail "$(cat err)"
+grep -q "resumed from c/step-00000028: iteration 28" err || fail "$(cat err)"
+same got
+
+# killed NAME RANKS COMMAND...: kills it with SIGKILL after random times until it ends by itself.
+killed() {
+    local name=$1 n
+    shift
+    rm -rf "$name" "$name".*
+    for n in 1 2 3 4 5 6 7 8; do
+        "$@" --accumulate $((2 / ${ranks[n % ${#ranks[@]}]})) -o "$name.st" --log "$name.jsonl" --checkpoint-dir "$name" --checkpoint-every 3 --resume auto >out 2>err &
+        local pid=$!
+        sleep "0.$((RANDOM % 9))"
+        kill -9 $pid 2>/dev/null
+        wait $pid 2>/dev/null && break
+    done
+}
+RANDOM=7
+ranks=(1)
+killed alone "$tool" $run
+"$tool" $run --accumulate 2 -o alone.st --log alone.jsonl --checkpoint-dir alone --resume auto >out 2>err || fail "after kills: $(cat err)"
+same alone
+
+if command -v mpirun >/dev/null && ! "$tool" eval mlp.bin --data image=image --data label=label --random-weights --launcher mpi 2>&1 | grep -q "this build has no MPI"; then
+    flags=()
+    mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none)
+    two=(timeout 60 mpirun "${flags[@]}" -np 2 "$tool" $run --accumulate 1 --zero 2 -o many.st --log many.jsonl --checkpoint-dir many)
+    "${two[@]}" --steps 11 >out 2>err || fail "two ranks: $(cat err)"
+    for n in 1 2 3; do # one rank of two is killed: the job ends, and the next one goes on
+        "${two[@]}" --checkpoint-every 3 --resume auto >out 2>err &
+        pid=$!
+        sleep "1.$((RANDOM % 9))"
+        pkill -9 -n -f "graphtool $run --accumulate 1 --zero 2" 2>/dev/null
+        wait $pid && break
+    done
+    "$tool" $run --accumulate 2 -o many.st --log many.jsonl --checkpoint-dir many --resume auto >out 2>err || fail "two ranks, then one: $(cat err)"
+    cmp <("$tool" eval mlp.bin --data image=image --data label=label -w want.st) <("$tool" eval mlp.bin --data image=image --data label=label -w many.st) ||
+        fail "two ranks, then one: other weights"
+    same many
+fi
+
+[[ $failures == 0 ]] && echo "all passed"
+exit $((failures > 0))
