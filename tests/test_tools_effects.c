@@ -105,6 +105,12 @@ static const struct effect {
     {"train", "--config=c", TRAINS KEPT, NULL},
     {"train", "--print-config", STEPS, NULL},
     {"train", "--work-dir=d", STEPS ">/dev/null; ls d/*; rm -rf d", NULL},
+    {"train", "--checkpoint-dir=c.d", STEPS ">/dev/null; ls c.d; rm -rf c.d", NULL},
+    {"train", "--checkpoint-every=1", STEPS "--checkpoint-dir c.d >/dev/null; ls c.d; rm -rf c.d", NULL},
+    {"train", "--keep=1", STEPS "--checkpoint-dir c.d --checkpoint-every 1 >/dev/null; ls c.d; rm -rf c.d",
+     NULL},
+    {"train", "--resume=resumable", STEPS "2>&1 | grep -c resumed", NULL},
+    {"train", "--keep-best=accuracy", NULL, "test_resume: the best one stays"},
     {"train", "--keep-going", DIVERGES "; md5sum <o", NULL},
     {"train", "--check", DIVERGES "; true", NULL},
     {"train", "--threads", NULL, time_alone},
@@ -246,7 +252,7 @@ TEST(every_option_of_help_has_its_row) {
 TEST(every_option_changes_something) {
     make_data();
     NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin && weft-zoo dcgan28 -b 4 -o dcgan28.bin"), 0));
-    NEED(ends(run("graphtool train " STEPS "-o w && echo '# nothing' >table && "
+    NEED(ends(run("graphtool train " STEPS "-o w --checkpoint-dir resumable && echo '# nothing' >table && "
                   "echo '{\"epochs\": 3}' >c"),
               0));
     for (const struct effect *e = effects; e < effects + EFFECTS; e++) {

@@ -91,13 +91,7 @@ static weft_status check_bucket(verify_index *x, weft_error *error, const weft_n
 
 /* ---- L5 ---- */
 
-/* Whether n is the bucket s, or the sum of its micro-batches. */
-static bool is_whole_bucket(const weft_node *n, const weft_variable *s) {
-    if (n->op == &weft_op_accumulate) n = n->in[n->n_in - 1]->node;
-    return n->op == &weft_op_bucket && n->variable == s;
-}
-
-const weft_value *verify_only_operand(const weft_node *n) {
+static const weft_value *only_of(const weft_node *n) {
     const weft_value *only = NULL;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i] || n->in[i] == only || (n->n_in > 1 && n->in[i]->type.ndim == 0)) continue;
@@ -115,9 +109,9 @@ static bool is_in_body(const weft_node *fused, const weft_node *n) {
 
 /* Of a fused node's result, through the body. */
 const weft_value *verify_only_operand(const weft_value *v) {
-    if (v->node->op != &weft_op_fused) return verify_only_operand(v->node);
+    if (v->node->op != &weft_op_fused) return only_of(v->node);
     const weft_value *at = v->node->body_out[v->index];
-    while (at && is_in_body(v->node, at->node)) at = verify_only_operand(at->node);
+    while (at && is_in_body(v->node, at->node)) at = only_of(at->node);
     return at;
 }
 
