@@ -101,7 +101,7 @@ typedef struct run {
     const char *folder, *resume, *weights;
     int world;
     int64_t stop; /* after this iteration; 0: not */
-    bool stops_early;
+    bool has_hooks;
     int64_t every, iteration;
     double early_best;
     weft_error error;
@@ -124,7 +124,8 @@ static void run_rank(weft_comm *comm, int rank, void *context) {
     stopper s = {r->stop};
     weft_hook hooks[] = {
         {.name = "stop", .at = stop_at, .self = &s},
-        weft_hook_early_stop(&(weft_early_stop){.metric = "loss", .patience = 2, .min_delta = 10})};
+        weft_hook_early_stop(&(weft_early_stop){.metric = "loss", .patience = 3, .min_delta = 10}),
+        weft_hook_plateau("loss", NULL, &(weft_plateau){.patience = 1, .threshold = 10})};
     weft_trainer *t = weft_trainer_new(
         r->model,
         &(weft_trainer_options){.compile = {.threads = 1, .accumulate = 2 / (r->world ? r->world : 1)},
@@ -137,10 +138,10 @@ static void run_rank(weft_comm *comm, int rank, void *context) {
                                                 .every = r->every,
                                                 .resume = r->resume,
                                                 .best = r->folder ? "loss" : NULL},
-                                .n_hooks = r->stops_early ? 2 : 1,
+                                .n_hooks = r->has_hooks ? 3 : 1,
                                 .hooks = hooks},
         &error);
-    if (!r->stops_early && hooks[1].free) hooks[1].free(hooks[1].self);
+    for (int i = 1; i < 3 && !r->has_hooks; i++) hooks[i].free(hooks[i].self);
     if (t && !weft_trainer_fit(t, &error) && !weft_trainer_check(t, &error) && r->weights)
         weft_trainer_save(t, rank ? NULL : r->weights, true, &error);
     if (rank == 0) {
@@ -186,17 +187,24 @@ TEST(a_training_that_was_stopped_anywhere_ends_with_the_same_bits) {
     }
 }
 
-/* Patience is counted across the stop. */
+/* Patience is counted across the stop: that of the early stop, and of a plateau that lowers rates at every
+ * second validation. */
 TEST(hooks_go_on_where_they_were) {
     weft_model *m = build("a b");
-    run whole = {.model = m, .stops_early = true};
+    run whole = {.model = m, .has_hooks = true, .weights = in_top("want")};
     NEED(run_it(&whole));
-    run begin = {.model = m, .stops_early = true, .folder = in_top("hooks"), .stop = whole.iteration - 3};
-    run end = {.model = m, .stops_early = true, .folder = in_top("hooks"), .resume = "auto"};
-    NEED(run_it(&begin) && run_it(&end));
-    CHECK_SAYS(end.iteration == whole.iteration, "%lld, and at once %lld", (long long)end.iteration,
-               (long long)whole.iteration);
-    remove_tree(in_top("hooks"));
+    for (int64_t left = 3; left < whole.iteration; left += 11) {
+        int64_t stop = whole.iteration - left;
+        const char *folder = in_top("hooks");
+        run begin = {.model = m, .has_hooks = true, .folder = folder, .stop = stop};
+        run end = {
+            .model = m, .has_hooks = true, .folder = folder, .resume = "auto", .weights = in_top("got")};
+        NEED(run_it(&begin) && run_it(&end));
+        CHECK_SAYS(end.iteration == whole.iteration, "%lld, and at once %lld", (long long)end.iteration,
+                   (long long)whole.iteration);
+        CHECK_SAYS(same_files(in_top("want"), in_top("got")), "stopped after %lld", (long long)stop);
+        remove_tree(folder);
+    }
     weft_model_free(m);
 }
 

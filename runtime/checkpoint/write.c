@@ -28,6 +28,7 @@ struct weft_checkpoint_writer {
     arena notes_arena;
     int n_notes;
     weft_note *notes; /* copies */
+    uint64_t *seals;  /* [2 * world]: size and checksum of each rank's file */
     pthread_t thread;
     atomic_bool is_written;
     /* of the thread, to be read when it has ended: */
@@ -171,6 +172,7 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
     arena_free(&w->notes_arena);
     arena_init(&w->notes_arena, &w->env);
     w->notes = arena_new_array(&w->notes_arena, (size_t)n + 1, sizeof *w->notes);
+    w->seals = arena_new_array(&w->notes_arena, 2 * (size_t)world_of(w), sizeof *w->seals);
     w->n_notes = 0;
     for (int i = 0; w->notes && i < n; i++) {
         const char *name = notes[i].name ? arena_copy(&w->notes_arena, notes[i].name) : NULL;
@@ -178,7 +180,7 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
         if (!name) return error_memory(error, "checkpoints");
         w->notes[w->n_notes++] = (weft_note){name, notes[i].value};
     }
-    return w->notes ? WEFT_OK : error_memory(error, "checkpoints");
+    return w->notes && w->seals ? WEFT_OK : error_memory(error, "checkpoints");
 }
 
 static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_note *notes, int n,
@@ -248,29 +250,27 @@ bool weft_checkpoint_is_written(const weft_checkpoint_writer *w) {
     return !w || !w->is_begun || atomic_load(&w->is_written);
 }
 
-/* Every rank's size and checksum, in the arena of the notes. */
-static weft_status gather_seals(weft_checkpoint_writer *w, uint64_t **seals, weft_error *error) {
-    int world = world_of(w), rank = rank_of(w);
-    *seals = arena_new_array(&w->notes_arena, 2 * (size_t)world, sizeof **seals);
-    if (!*seals) return error_memory(error, "checkpoints");
-    (*seals)[2 * rank] = w->seal.bytes;
-    (*seals)[2 * rank + 1] = w->seal.hash;
+static weft_status gather_seals(weft_checkpoint_writer *w, weft_error *error) {
+    int rank = rank_of(w);
+    w->seals[2 * rank] = w->seal.bytes;
+    w->seals[2 * rank + 1] = w->seal.hash;
     weft_collective all = {.kind = WEFT_ALL_GATHER,
                            .dtype = WEFT_I64,
                            .name = "checkpoint",
-                           .buffer = *seals,
-                           .count = 2 * (size_t)world};
-    return world > 1 ? weft_comm_run(w->session->comm, &all, error) : WEFT_OK;
+                           .buffer = w->seals,
+                           .count = 2 * (size_t)world_of(w)};
+    return world_of(w) > 1 ? weft_comm_run(w->session->comm, &all, error) : WEFT_OK;
 }
 
 /* Rank 0: from here on the checkpoint is complete. */
-static weft_status complete(weft_checkpoint_writer *w, const uint64_t *seals, weft_error *error) {
+static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
     arena *a = &w->notes_arena;
     int world = world_of(w);
     char tmp[CHECKPOINT_ROOM], path[CHECKPOINT_ROOM];
     manifest_file *files = arena_new_array(a, (size_t)world, sizeof *files);
     for (int i = 0; files && i < world; i++) {
-        files[i] = (manifest_file){arena_printf(a, "rank-%d.safetensors", i), seals[2 * i], seals[2 * i + 1]};
+        files[i] =
+            (manifest_file){arena_printf(a, "rank-%d.safetensors", i), w->seals[2 * i], w->seals[2 * i + 1]};
         if (!files[i].name) files = NULL;
     }
     if (!files) return error_memory(error, w->folder);
@@ -289,7 +289,6 @@ static weft_status complete(weft_checkpoint_writer *w, const uint64_t *seals, we
 
 weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
     weft_error own = {0};
-    uint64_t *seals = NULL;
     error = error ? error : &own;
     *error = (weft_error){0};
     if (!w || !w->is_begun)
@@ -298,9 +297,9 @@ weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
     w->is_begun = false;
     if (w->status) *error = w->error;
     weft_status status = settle_all(w, "checkpoint written", w->status, error);
-    if (!status) status = gather_seals(w, &seals, error);
+    if (!status) status = gather_seals(w, error);
     if (!status) {
-        status = rank_of(w) == 0 ? complete(w, seals, error) : WEFT_OK;
+        status = rank_of(w) == 0 ? complete(w, error) : WEFT_OK;
         status = settle_all(w, "checkpoint complete", status, error);
     }
     if (!status && w->is_best) w->best = w->step;

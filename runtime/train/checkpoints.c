@@ -295,8 +295,10 @@ weft_status checkpoints_turn(weft_trainer *t, weft_error *error) {
     if (status) return status;
     if (t->checkpoints.is_begun && is_written) complete(t);
     bool is_due = is_best || is_time || (every > 0 && t->progress.iteration % every == 0);
-    if (is_due && t->checkpoints.saved != t->progress.iteration) save(t, is_best);
-    return WEFT_OK;
+    if (!is_due || t->checkpoints.saved == t->progress.iteration) return WEFT_OK;
+    status = trainer_check_weights(t, error);
+    if (!status) save(t, is_best);
+    return status;
 }
 
 weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {

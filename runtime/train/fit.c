@@ -142,7 +142,7 @@ static weft_status look_at(const weft_trainer *t, const char *path, bool *is_fin
 }
 
 /* A loss that is not among the outputs is not watched, but what it does to weights is seen here. */
-static weft_status check_weights(weft_trainer *t, weft_error *error) {
+weft_status trainer_check_weights(weft_trainer *t, weft_error *error) {
     double broken = 0;
     const char *first = NULL, *path;
     metrics none = {.env = t->env};
@@ -196,7 +196,7 @@ static bool is_last(const weft_trainer *t) {
 static weft_status end_epoch(weft_trainer *t, bool is_whole, weft_error *error) {
     int64_t every = t->options.val_epochs ? t->options.val_epochs : 1;
     bool is_due = every > 0 && ((t->progress.epoch + 1) % every == 0 || is_last(t));
-    weft_status status = check_weights(t, error);
+    weft_status status = trainer_check_weights(t, error);
     if (!status && is_due && t->validated != t->progress.iteration) status = validate(t, error);
     if (!status && is_whole) status = show_epoch(t, t->progress.epoch + 1, error);
     if (!status) status = hooks_call(t, WEFT_AFTER_EPOCH, error);
@@ -237,7 +237,7 @@ static weft_status one(weft_trainer *t, weft_error *error) {
     if (!status && every > 0 && t->progress.iteration % every == 0) status = validate(t, error);
     if (!status && !has_room(t)) return end_epoch(t, true, error);
     if (!status && is_done(t)) return end_epoch(t, false, error);
-    return !status && t->stops ? check_weights(t, error) : status; /* the epoch stays open */
+    return !status && t->stops ? trainer_check_weights(t, error) : status; /* the epoch stays open */
 }
 
 weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {

@@ -3,11 +3,32 @@
 #include "runtime/train/watch.h"
 #include "weft/plateau.h"
 
+#include <math.h>
+
+enum { BEST, BAD, COOLING, STATES };
+
 typedef struct plateau {
     watch watch;
     weft_plateau rules;
-    char *optimizer; /* NULL: all */
+    char *optimizer;      /* NULL: all */
+    double state[STATES]; /* that of the rules, as checkpoints keep it; best is NaN until there is one */
+    weft_kept kept[STATES];
 } plateau;
+
+static void state_get(plateau *p) {
+    const weft_plateau *r = &p->rules;
+    p->state[BEST] = r->has_best ? r->best : (double)NAN;
+    p->state[BAD] = r->bad;
+    p->state[COOLING] = r->cooling;
+}
+
+static void state_put(plateau *p) {
+    weft_plateau *r = &p->rules;
+    r->has_best = !isnan(p->state[BEST]);
+    r->best = r->has_best ? p->state[BEST] : 0;
+    r->bad = (int)p->state[BAD];
+    r->cooling = (int)p->state[COOLING];
+}
 
 weft_status plateau_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     plateau *p = self;
@@ -15,7 +36,10 @@ weft_status plateau_at(void *self, weft_trainer *t, weft_point point, weft_error
     bool is_better;
     if (point != WEFT_AFTER_VAL) return WEFT_OK;
     weft_status status = watch_look(&p->watch, t, &value, &is_better, error);
-    return status ? status : weft_plateau_step(&p->rules, t->store, p->optimizer, value, error);
+    state_put(p);
+    if (!status) status = weft_plateau_step(&p->rules, t->store, p->optimizer, value, error);
+    state_get(p);
+    return status;
 }
 
 /* A step of rules without a state lowers nothing: its metric is the best so far. */
@@ -39,8 +63,17 @@ weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const wef
     plateau *p = kit_new(NULL, sizeof *p);
     if (!p) return hook_refused(NULL);
     if (rules) p->rules = *rules;
+    state_get(p);
+    p->kept[BEST] = (weft_kept){"best", &p->state[BEST]};
+    p->kept[BAD] = (weft_kept){"bad", &p->state[BAD]};
+    p->kept[COOLING] = (weft_kept){"cooling", &p->state[COOLING]};
     if (hook_copy(&p->watch.name, metric) && hook_copy(&p->optimizer, optimizer))
-        return (weft_hook){"plateau", plateau_at, plateau_free, NULL, p};
+        return (weft_hook){.name = "plateau",
+                           .at = plateau_at,
+                           .free = plateau_free,
+                           .self = p,
+                           .n_kept = STATES,
+                           .kept = p->kept};
     plateau_free(p);
     return hook_refused(NULL);
 }

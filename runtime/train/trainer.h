@@ -341,6 +341,9 @@ weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_
  * loop does then (fit.c). */
 weft_status trainer_next_epoch(weft_trainer *t, weft_error *error);
 weft_status trainer_cross_epoch(weft_trainer *t, weft_error *error);
+/* WEFT_DATA on all ranks when weights are not finite, unless options.keep_going is set (fit.c).
+ * Collective. */
+weft_status trainer_check_weights(weft_trainer *t, weft_error *error);
 /* WEFT_ORDER when the trainer is for an evaluation (trainer.c). */
 weft_status trainer_check_trains(const weft_trainer *t, weft_error *error);
 
