@@ -185,6 +185,23 @@ TEST(training_goes_on_in_any_world_to_the_same_bits) {
     weft_model_free(m);
 }
 
+/* Running statistics are each rank's own: those that are saved are of one rank, all of them. */
+TEST(state_is_that_of_the_first_rank) {
+    char where[300];
+    weft_model *m = small_model(NULL, 40);
+    const variant two = {2, 1, WEFT_SHARD_GREEDY, 2e-3};
+    world_rank *want = run_variant(m, &two, (checkpoint_job){.to = 4});
+    world_free(run_variant(m, &two, (checkpoint_job){.to = 4, .save = in_top("state")}));
+    world_rank *got =
+        run_variant(m, &variants[0], (checkpoint_job){.load = in_top("state"), .from = 4, .to = 4});
+    CHECK(!world_agrees(&want[0], &want[1], world_all, where));
+    CHECK_SAYS(world_agrees(got, &want[0], world_all, where), "%s", where);
+    world_free(want);
+    world_free(got);
+    remove_tree(in_top("state"));
+    weft_model_free(m);
+}
+
 /* Each process group has values of its own, and all of them come back. */
 TEST(every_process_group_is_saved) {
     weft_model *m = small_model(NULL, 40);
@@ -265,7 +282,7 @@ static weft_status lone_save(weft_checkpoint_writer *w, int64_t step, bool is_be
 TEST(the_newest_and_the_best_are_kept) {
     lone l = lone_open(NULL, 8);
     weft_error error = {0};
-    int64_t *steps = NULL;
+    int64_t *steps = NULL, newest;
     int n = 0;
     const char *folder = in_top("kept");
     weft_checkpoint_writer *w = writer_of(l.session, folder, 2);
@@ -276,10 +293,23 @@ TEST(the_newest_and_the_best_are_kept) {
     CHECK_SAYS(n == 3 && steps[0] == 20 && steps[1] == 50 && steps[2] == 60, "%d are kept", n);
     CHECK(count_in(folder) == 3);
     free(steps);
+    /* a second writer would mix two trainings */
+    weft_checkpoint_options again = {.folder = folder};
+    CHECK(!weft_checkpoint_writer_open(l.session, &again, &error) && error.status == WEFT_ORDER);
+    CHECK_HOLDS(error.text, "another training writes its checkpoints there");
+    /* one that goes back counts those up to its own */
+    CHECK(lone_save(w, 55, false, &error) == WEFT_OK && count_in(folder) == 4);
+    CHECK(lone_save(w, 57, false, &error) == WEFT_OK && count_in(folder) == 4);
+    CHECK(access(in_top("kept/step-00000060"), F_OK) == 0 && access(in_top("kept/step-00000050"), F_OK) != 0);
     /* the same step again takes its place */
     CHECK(lone_save(w, 60, false, &error) == WEFT_OK && count_in(folder) == 3);
     CHECK(weft_checkpoint_steps(in_top("nowhere"), NULL, &steps, &n, &error) == WEFT_OK && n == 0);
     free(steps);
+    weft_checkpoint_writer_close(w);
+    /* a kill while a step takes the place of another leaves the old one under this name alone */
+    CHECK(rename(in_top("kept/step-00000060"), in_top("kept/step-00000060.old.tmp")) == 0);
+    w = writer_of(l.session, folder, 2);
+    CHECK(open_newest(folder, NULL, &newest, &error) == WEFT_OK && newest == 60);
     weft_checkpoint_writer_close(w);
     lone_close(&l);
     remove_tree(folder);
@@ -356,8 +386,10 @@ TEST(files_of_two_steps_another_model_and_a_lost_file_are_named) {
     CHECK(weft_checkpoint_load(c, l.store, &error) == WEFT_OK);
     weft_checkpoint_close(c);
     f.io.remove(&f, "c/step-00000001/manifest.json");
-    CHECK(open_newest("c", &f.env, &step, &error) == WEFT_NAME);
-    CHECK_HOLDS(error.text, "c: it has no complete checkpoint");
+    CHECK(open_newest("c", &f.env, &step, &error) == WEFT_FILE);
+    CHECK_HOLDS(error.text, "c: it has no checkpoint that is whole: each was passed over");
+    CHECK(open_newest("d", &f.env, &step, &error) == WEFT_NAME);
+    CHECK_HOLDS(error.text, "d: it has no checkpoint, a folder step-N");
     weft_checkpoint_writer_close(w);
     lone_close(&l);
     lone_close(&other);
@@ -546,6 +578,7 @@ static void make_top(void) {
 
 int main(int argc, char **argv) {
     static const test_case cases[] = {T(training_goes_on_in_any_world_to_the_same_bits),
+                                      T(state_is_that_of_the_first_rank),
                                       T(every_process_group_is_saved),
                                       T(the_newest_and_the_best_are_kept),
                                       T(a_changed_byte_is_found_wherever_it_is),

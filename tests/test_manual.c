@@ -410,6 +410,7 @@ TEST(a_graph_cannot_add_amid_anothers_over_the_same_parameters) {
     rig other = r; /* another session on the store takes the buffers */
     other.session = weft_session_open(r.plan, r.store, &r.error);
     CHECK(run(&other, weft_run, "a") == WEFT_OK);
+    CHECK(run(&r, weft_run_loss, "a") == WEFT_OK); /* which hides nothing of that */
     CHECK(weft_run_update(r.session, "a", &r.error) == WEFT_ORDER);
     CHECK_HOLDS(r.error.text, "are lost, because another session");
     CHECK(weft_run_update(other.session, "a", &r.error) == WEFT_OK);

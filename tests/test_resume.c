@@ -203,6 +203,11 @@ TEST(hooks_go_on_where_they_were) {
         CHECK_SAYS(end.iteration == whole.iteration, "%lld, and at once %lld", (long long)end.iteration,
                    (long long)whole.iteration);
         CHECK_SAYS(same_files(in_top("want"), in_top("got")), "stopped after %lld", (long long)stop);
+        /* what had stopped early stays so */
+        run again = {
+            .model = m, .has_hooks = true, .folder = folder, .resume = "auto", .weights = in_top("got")};
+        NEED(run_it(&again));
+        CHECK(again.iteration == whole.iteration && same_files(in_top("want"), in_top("got")));
         remove_tree(folder);
     }
     weft_model_free(m);
@@ -221,15 +226,58 @@ TEST(what_cannot_be_gone_on_from_is_refused) {
     refuse(&(run){.model = m, .folder = folder},
            "it has a checkpoint of step 3: resume, or choose another folder");
     refuse(&(run){.model = m, .resume = "auto"}, "resume \"auto\" needs a folder");
-    refuse(&(run){.model = m, .resume = in_top("nowhere")}, "it has no complete checkpoint that is whole");
+    refuse(&(run){.model = m, .resume = in_top("nowhere")}, "nowhere: it has no checkpoint, a folder step-N");
     refuse(&(run){.model = m, .resume = in_top("refused/step-00000004")},
            "step-00000004/manifest.json: cannot be opened");
     refuse(&(run){.model = m, .folder = folder, .resume = "auto", .every = -1}, "must not be negative");
     run again = {.model = other, .resume = in_top("refused/step-00000003")}; /* the values fit */
     CHECK(run_it(&again));
+    /* back to an earlier one, and all of them damaged */
+    run later = {.model = m, .folder = folder, .resume = "auto", .stop = 6};
+    NEED(run_it(&later));
+    refuse(&(run){.model = m, .folder = folder, .resume = in_top("refused/step-00000003/")},
+           "it has a later checkpoint, of step 6: to go on from step 3, choose another folder");
+    CHECK(truncate(in_top("refused/step-00000003/manifest.json"), 40) == 0);
+    CHECK(truncate(in_top("refused/step-00000006/manifest.json"), 40) == 0);
+    refuse(&(run){.model = m, .folder = folder, .resume = "auto"}, "each was passed over");
+    CHECK(access(in_top("refused/step-00000006"), F_OK) == 0);
     remove_tree(folder);
     weft_model_free(m);
     weft_model_free(other);
+}
+
+/* Weights that are lost replace no good ones, even where the training is to go on with them. */
+static weft_status spoil(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    const float nan[8 * WIDTH] = {(float)NAN};
+    (void)self;
+    if (point != WEFT_AFTER_ITERATION || weft_trainer_progress(t)->iteration != 5) return WEFT_OK;
+    weft_status status = weft_sync(weft_trainer_session(t, error), error);
+    return status ? status : weft_store_set(weft_trainer_store(t), "left/fc/weight", nan, sizeof nan, error);
+}
+
+TEST(weights_that_are_not_finite_are_not_saved) {
+    weft_error e = {0};
+    int64_t *steps = NULL;
+    int n = 0;
+    weft_model *m = build("a b");
+    weft_hook hook = {.name = "spoil", .at = spoil};
+    weft_trainer_options how = {.compile = {.threads = 1},
+                                .train = data,
+                                .iterations = 9,
+                                .keep_going = true,
+                                .checkpoints = {.folder = in_top("nan"), .every = 1, .keep = 2},
+                                .n_hooks = 1,
+                                .hooks = &hook};
+    weft_trainer *t = weft_trainer_new(m, &how, &e);
+    NEED(t != NULL);
+    CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    CHECK(weft_trainer_check(t, &e) == WEFT_DATA && weft_trainer_progress(t)->iteration == 9);
+    CHECK(!weft_checkpoint_steps(in_top("nan"), NULL, &steps, &n, &e) && n == 2 && steps[0] == 3 &&
+          steps[1] == 4);
+    free(steps);
+    weft_trainer_free(t);
+    remove_tree(in_top("nan"));
+    weft_model_free(m);
 }
 
 /* A folder that vanishes costs the checkpoints, not the training. */
@@ -268,7 +316,8 @@ TEST(a_checkpoint_that_fails_does_not_end_the_training) {
 int main(int argc, char **argv) {
     static const test_case cases[] = {
         T(a_training_that_was_stopped_anywhere_ends_with_the_same_bits), T(hooks_go_on_where_they_were),
-        T(what_cannot_be_gone_on_from_is_refused), T(a_checkpoint_that_fails_does_not_end_the_training)};
+        T(what_cannot_be_gone_on_from_is_refused), T(weights_that_are_not_finite_are_not_saved),
+        T(a_checkpoint_that_fails_does_not_end_the_training)};
     if (!mkdtemp(top)) return 1;
     int status = test_main("resume", cases, sizeof cases / sizeof *cases, argc, argv);
     remove_tree(top);

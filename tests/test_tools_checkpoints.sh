@@ -67,7 +67,7 @@ done
 "$tool" $run -o got.st --checkpoint-dir c >out 2>err && fail "a folder with checkpoints was taken"
 grep -q "it has a checkpoint of step" err || fail "$(cat err)"
 "$tool" $run -o got.st --resume none >out 2>err && fail "resumed from nothing"
-grep -q "none: it has no complete checkpoint" err || fail "$(cat err)"
+grep -q "none: it has no checkpoint, a folder step-N" err || fail "$(cat err)"
 "$tool" $run -o got.st --keep 3 >out 2>err && fail "--keep without --checkpoint-dir"
 grep -q -- "--keep has no effect without --checkpoint-dir" err || fail "$(cat err)"
 "$tool" $run -o got.st --checkpoint-dir d --checkpoint-every 5h >out 2>err && fail "--checkpoint-every=5h"

@@ -154,6 +154,15 @@ const weft_io posix_io = {
     .list = posix_list,
 };
 
+/* Where flock fails for another reason (some network file systems) there is no lock, and no error. */
+int posix_lock_folder(const char *path, int *lock) {
+    *lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return 0;
+    close(*lock);
+    *lock = -1;
+    return EWOULDBLOCK;
+}
+
 /* ---- where a path leads ---- */
 
 /* The descriptor N of /dev/fd/N and /proc/self/fd/N (/dev/stdout is a link to them), whose links lead to no

@@ -30,5 +30,8 @@ int posix_try_stream(const file_place *place);
  * name, place->path and at most 55 more characters, goes to part[room]. *lock: a descriptor to close when all
  * is done; -1 where there are no locks. */
 int posix_open_part(const file_place *place, char *part, size_t room, void **file, int *lock);
+/* Takes a folder for this process: EWOULDBLOCK where another one has it, else 0. *lock: a descriptor, which
+ * gives it back when it is closed; -1: there are no locks. */
+int posix_lock_folder(const char *path, int *lock);
 
 #endif

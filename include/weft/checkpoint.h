@@ -34,13 +34,14 @@ typedef struct weft_checkpoint_writer weft_checkpoint_writer;
 /** What weft_checkpoint_writer_open() is given. */
 typedef struct weft_checkpoint_options {
     const char *folder; /**< where checkpoints are; made if it is not there, its parent is not. Copied */
-    int keep;         /**< how many complete ones stay, the newest; 0: all. The best one stays beside them */
-    int64_t best;     /**< step of the best one so far, which a run that goes on knows; 0: none */
-    bool no_snapshot; /**< no memory for a copy: each checkpoint is written before begin returns */
+    int keep;     /**< how many complete ones stay, the newest; 0: all. The best one stays beside them */
+    int64_t best; /**< step of the best one so far, which a run that goes on knows; 0: none */
+    const weft_env *env; /**< memory, files and log of the writer; NULL: the session's */
+    bool no_snapshot;    /**< no memory for a copy: each checkpoint is written before begin returns */
 } weft_checkpoint_options;
 /** Allocates the copy of what this rank writes (weft_checkpoint_bytes()), so that later steps need no memory.
  * Where there is none, begin writes before it returns, and env.log tells. In a world it is collective. NULL
- * on failure. */
+ * on failure: WEFT_ORDER where another process has a writer for this folder. */
 WEFT_API weft_checkpoint_writer *
 weft_checkpoint_writer_open(weft_session *session, const weft_checkpoint_options *options, weft_error *error);
 /** Waits for what is being written, which does not become complete, and frees the writer. NULL is fine. */
@@ -49,7 +50,7 @@ WEFT_API void weft_checkpoint_writer_close(weft_checkpoint_writer *writer);
 WEFT_API uint64_t weft_checkpoint_bytes(const weft_checkpoint_writer *writer, bool all);
 
 /** Copies the session's values and begins to write them as checkpoint `step`, on a thread of the writer's
- * own: training may go on at once. `notes` are the same on all ranks. With `is_best` it stays until a later
+ * own: training may go on at once. Of `notes` rank 0's are written. With `is_best` it stays until a later
  * one is best. In a world it is collective. WEFT_ORDER between two micro-batches of a step, and where the
  * last one has not been ended. */
 WEFT_API weft_status weft_checkpoint_begin(weft_checkpoint_writer *writer, int64_t step, bool is_best,
@@ -72,12 +73,12 @@ WEFT_API weft_checkpoint *weft_checkpoint_open(const char *path, const weft_env 
 /** Closes it. NULL is fine. */
 WEFT_API void weft_checkpoint_close(weft_checkpoint *checkpoint);
 /** Opens the newest checkpoint of a folder that verifies; env.log tells why newer ones do not. With `comm`
- * (NULL: alone) all ranks call it: they share the work and open the same one. NULL on failure, and
- * WEFT_NAME where the folder has none. */
+ * (NULL: alone) all ranks call it: they share the work and open the same one. NULL on failure: WEFT_NAME
+ * where the folder has none, WEFT_FILE where none of them is whole. */
 WEFT_API weft_checkpoint *weft_checkpoint_newest(const char *folder, weft_comm *comm, const weft_env *env,
                                                  weft_error *error);
 /** The numbers of the steps that a folder has complete checkpoints of, ascending, in *steps, which the caller
- * frees with free(). A folder that is not there has none. */
+ * frees with free(), also after an error. A folder that is not there has none. */
 WEFT_API weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64_t **steps, int *n,
                                            weft_error *error);
 

@@ -121,7 +121,8 @@ typedef struct weft_trainer_checkpoints {
     bool max;           /**< that metric shall grow; else it shall fall */
     /** Go on from a checkpoint ("run/step-00000100"), from the newest one of a folder that is whole ("run"),
      * or, where it has none, begin anew ("auto": the newest of `folder`). NULL: begin anew; WEFT_ORDER where
-     * `folder` has checkpoints. */
+     * `folder` has checkpoints. The seed must be the same. Metrics are not kept: a train_step that decides by
+     * those of the last iteration keeps what it needs in a hook (weft_kept). */
     const char *resume;
     bool no_snapshot; /**< no memory for a copy: iterations wait until a checkpoint is written */
 } weft_trainer_checkpoints;
@@ -174,10 +175,10 @@ typedef struct weft_trainer_options {
      * say. NULL: the flow. Where it takes more batches than the epoch has left, the epoch ends within it,
      * with validation and hooks, and the next one begins. */
     weft_status (*train_step)(weft_trainer *trainer, void *user, weft_error *error);
-    void *user; /**< the second argument of train_step */
-    weft_trainer_checkpoints checkpoints;
-    int n_hooks;            /**< number of hooks */
-    const weft_hook *hooks; /**< in the order in which they are called */
+    void *user;                           /**< the second argument of train_step */
+    weft_trainer_checkpoints checkpoints; /**< what is saved while it runs, and where it goes on */
+    int n_hooks;                          /**< number of hooks */
+    const weft_hook *hooks;               /**< in the order in which they are called */
 } weft_trainer_options;
 
 /** Compiles the model, makes a store, and binds inputs to data by their names. All mistakes in names, shapes

@@ -44,13 +44,15 @@ bool checkpoint_path(char into[CHECKPOINT_ROOM], const char *folder, int64_t ste
 bool checkpoint_file_path(char into[CHECKPOINT_ROOM], const char *path, const char *name);
 /* Makes FOLDER, if it is not there. */
 weft_status folder_make(const char *folder, const weft_env *env, weft_error *error);
+/* WEFT_ORDER where another process has it. *lock: a descriptor to close at the end; -1: none. */
+weft_status folder_lock(const char *folder, const weft_env *env, int *lock, weft_error *error);
 /* Makes an empty FOLDER/step-N.tmp: what a killed process left there is removed first. */
 weft_status folder_make_tmp(const char *folder, int64_t step, const weft_env *env, weft_error *error);
 /* Renames step-N.tmp to step-N. One of that name makes room: a run that resumed from an earlier one comes by
  * again. */
 weft_status folder_complete(const char *folder, int64_t step, const weft_env *env, weft_error *error);
-/* Removes complete ones but the newest `keep` (0: all stay) and the steps `best` and `newest`, and all that
- * was not completed. Best effort. */
+/* Of the complete ones up to step `newest`, removes all but the last `keep` (0: all stay) and step `best`;
+ * and all that was not completed. Best effort. */
 void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, const weft_env *env);
 
 /* ---- share.c ---- */

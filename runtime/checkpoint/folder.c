@@ -2,6 +2,8 @@
  * behind it is under way, or was left by a process that ended: nobody reads it. */
 #include "runtime/checkpoint/checkpoint.h"
 
+#include "graph/file/io_posix.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,22 +77,18 @@ static int list_steps(step_list *l, const char *folder, const weft_env *env) {
 weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64_t **steps, int *n,
                                   weft_error *error) {
     step_list l;
+    text all = {0}; /* of malloc, as the caller frees it */
     if (error) *error = (weft_error){0};
     if (!folder || !steps || !n)
         return error_set(error, WEFT_ARGUMENT, "weft_checkpoint_steps: a folder and room are needed");
     int code = list_steps(&l, folder, env);
-    *n = 0;
-    *steps = malloc((l.n + 1) * sizeof **steps);
-    if (!*steps || code == ENOMEM) {
-        free(*steps);
-        *steps = NULL;
-        list_free(&l);
-        return error_memory(error, folder);
-    }
-    for (size_t i = 0; i < l.n; i++) (*steps)[i] = l.steps[i];
-    *n = (int)l.n;
+    for (size_t i = 0; !code && i < l.n; i++) text_bytes(&all, (const char *)&l.steps[i], sizeof *l.steps);
+    *n = code ? 0 : (int)l.n;
+    *steps = (int64_t *)(void *)text_detach(&all);
     list_free(&l);
-    return code ? io_fail(error, folder, "cannot be listed", code) : WEFT_OK;
+    if (!*steps) *n = 0;
+    if (code && code != ENOMEM) return io_fail(error, folder, "cannot be listed", code);
+    return code || !*steps ? error_memory(error, folder) : WEFT_OK;
 }
 
 /* ---- removing ---- */
@@ -114,20 +112,35 @@ static void empty_and_remove(const char *path, const weft_io *io) {
 /* Renamed first, so that a half removed one never looks complete. */
 static void remove_step(const char *folder, int64_t step, const weft_io *io) {
     char whole[CHECKPOINT_ROOM], tmp[CHECKPOINT_ROOM];
-    if (checkpoint_path(whole, folder, step, "") && checkpoint_path(tmp, folder, step, ".old.tmp") &&
+    if (checkpoint_path(whole, folder, step, "") && checkpoint_path(tmp, folder, step, ".tmp") &&
         io->rename(io->context, whole, tmp) == 0)
         empty_and_remove(tmp, io);
 }
 
-/* Whatever its name is in, "step-00000100.tmp" and "step-00000100.old.tmp" among them. */
+/* A kill in folder_complete may leave a step under this name alone: it gets its own back. */
+static bool put_back(const char *folder, int64_t step, const char *old, const weft_io *io) {
+    char whole[CHECKPOINT_ROOM], manifest[CHECKPOINT_ROOM];
+    void *file;
+    uint64_t bytes;
+    if (!checkpoint_path(whole, folder, step, "") || !checkpoint_file_path(manifest, whole, MANIFEST_NAME))
+        return false;
+    int code = io->open_read(io->context, manifest, &file, &bytes);
+    if (!code) io->close(io->context, file);
+    return code == ENOENT && io->rename(io->context, old, whole) == 0;
+}
+
+/* What no process completes: "step-00000100.tmp" and "step-00000100.old.tmp". */
 static void remove_left(const char *folder, const weft_io *io) {
     text names = {0};
     char path[CHECKPOINT_ROOM];
     if (io->list && io->list(io->context, folder, note_name, &names) == 0 && !names.failed)
         for (size_t at = 0; at < names.length; at += strlen(names.data + at) + 1) {
             const char *name = names.data + at, *rest;
-            bool is_left = step_of(name, &rest) >= 0 && (!strcmp(rest, ".tmp") || !strcmp(rest, ".old.tmp"));
-            if (is_left && checkpoint_file_path(path, folder, name)) empty_and_remove(path, io);
+            int64_t step = step_of(name, &rest);
+            bool is_old = step >= 0 && strcmp(rest, ".old.tmp") == 0;
+            bool is_left = is_old || (step >= 0 && strcmp(rest, ".tmp") == 0);
+            if (!is_left || !checkpoint_file_path(path, folder, name)) continue;
+            if (!is_old || !put_back(folder, step, path, io)) empty_and_remove(path, io);
         }
     free(names.data);
 }
@@ -137,9 +150,11 @@ void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, co
     const weft_io *io = io_of(env);
     remove_left(folder, io);
     if (!keep) return;
+    size_t n = 0; /* those up to the newest: later ones are another training's, or damaged */
     if (list_steps(&l, folder, env) == 0)
-        for (size_t i = 0; i + (size_t)keep < l.n; i++)
-            if (l.steps[i] != best && l.steps[i] != newest) remove_step(folder, l.steps[i], io);
+        while (n < l.n && l.steps[n] <= newest) n++;
+    for (size_t i = 0; i + (size_t)keep < n; i++)
+        if (l.steps[i] != best) remove_step(folder, l.steps[i], io);
     list_free(&l);
 }
 
@@ -162,6 +177,12 @@ weft_status folder_make(const char *folder, const weft_env *env, weft_error *err
     const weft_io *io = io_of(env);
     int code = io->make_folder ? io->make_folder(io->context, folder) : ENOTSUP;
     return code && code != EEXIST ? io_fail(error, folder, "the folder cannot be made", code) : WEFT_OK;
+}
+
+weft_status folder_lock(const char *folder, const weft_env *env, int *lock, weft_error *error) {
+    *lock = -1;
+    if (io_of(env) != &posix_io || !posix_lock_folder(folder, lock)) return WEFT_OK;
+    return error_set(error, WEFT_ORDER, "%.600s: another training writes its checkpoints there", folder);
 }
 
 weft_status folder_make_tmp(const char *folder, int64_t step, const weft_env *env, weft_error *error) {

@@ -48,13 +48,16 @@ static json_t *files_json(const manifest *m) {
     return list;
 }
 
-/* JSON has no infinities and no NaN. */
+/* JSON has no infinities and no NaN. NULL: no memory, or a name that is not UTF-8. */
 static json_t *notes_json(const manifest *m) {
+    bool is_good = true;
     json_t *notes = json_object();
     for (int i = 0; i < m->n_notes; i++)
         if (isfinite(m->notes[i].value))
-            json_object_set_new(notes, m->notes[i].name, json_real(m->notes[i].value));
-    return notes;
+            is_good =
+                json_object_set_new(notes, m->notes[i].name, json_real(m->notes[i].value)) == 0 && is_good;
+    if (!is_good) json_decref(notes);
+    return is_good ? notes : NULL;
 }
 
 /* Without the seal; the caller frees it with free(). NULL: no memory, or a text that is not UTF-8. */

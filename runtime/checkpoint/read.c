@@ -132,10 +132,10 @@ weft_status weft_checkpoint_verify(const weft_checkpoint *c, weft_error *error) 
 
 /* ---- the newest one ---- */
 
-/* What rank 0 decides at each turn. */
+/* What rank 0 decides at each turn: the step to try next. */
+enum { NONE = -1, NO_MORE = -2 };
 typedef struct choice {
-    int64_t step; /* -1: there is none */
-    weft_error why;
+    int64_t step;
 } choice;
 
 static weft_status share_choice(weft_comm *comm, choice *c, weft_error *error) {
@@ -170,13 +170,16 @@ static weft_status try_step(const char *folder, int64_t step, weft_comm *comm, c
 }
 
 /* From the newest on: *which is the index of the next one to try. */
-static weft_status next(const char *folder, weft_comm *comm, const weft_env *env, const int64_t *steps,
+static weft_status next(const char *folder, weft_comm *comm, const weft_env *env, const int64_t *steps, int n,
                         int *which, weft_checkpoint **c, weft_error *error) {
-    choice own = {.step = steps && *which >= 0 ? steps[*which] : -1};
+    choice own = {.step = !n ? NONE : *which < 0 ? NO_MORE : steps[*which]};
     --*which;
     weft_status status = share_choice(comm, &own, error);
-    if (!status && own.step < 0)
-        status = error_set(error, WEFT_NAME, "%.600s: it has no complete checkpoint that is whole", folder);
+    if (!status && own.step == NONE)
+        status = error_set(error, WEFT_NAME, "%.600s: it has no checkpoint, a folder step-N", folder);
+    if (!status && own.step == NO_MORE)
+        status = error_set(error, WEFT_FILE,
+                           "%.600s: it has no checkpoint that is whole: each was passed over", folder);
     if (status) return status;
     weft_error why = {0};
     weft_status fits =
@@ -201,7 +204,7 @@ weft_checkpoint *weft_checkpoint_newest(const char *folder, weft_comm *comm, con
         folder ? WEFT_OK : error_set(error, WEFT_ARGUMENT, "checkpoints: a folder is needed");
     if (!status && is_first) status = weft_checkpoint_steps(folder, env, &steps, &n, error);
     status = comm_settle(comm, env, "newest checkpoint", status, error);
-    for (int which = n - 1; !status && !c;) status = next(folder, comm, env, steps, &which, &c, error);
+    for (int which = n - 1; !status && !c;) status = next(folder, comm, env, steps, n, &which, &c, error);
     free(steps);
     return status ? NULL : c;
 }
@@ -244,6 +247,7 @@ static weft_status open_files(loading *l, weft_error *error) {
         if (!path) return error_memory(error, l->c->path);
         weft_status status = safetensors_open(&l->files[i], path, &l->c->env, error);
         if (status) return status;
+        safetensors_rest(&l->files[i]); /* a world may have more files than a process may open */
         l->n_open++;
         room += (size_t)l->files[i].n;
     }
@@ -344,8 +348,13 @@ static weft_status load_entry(loading *l, const entry *e, char *piece, weft_erro
 static weft_status load_all(loading *l, weft_error *error) {
     char *piece = mem_raw(&l->c->env, SAFETENSORS_PIECE);
     weft_status status = piece ? WEFT_OK : error_memory(error, l->c->path);
-    for (int i = 0; !status && i < l->n; i++)
-        if (l->entries[i].to) status = load_entry(l, &l->entries[i], piece, error);
+    for (int f = 0; !status && f < l->n_open; f++) {
+        status = safetensors_wake(&l->files[f], error);
+        for (int i = 0; !status && i < l->n; i++)
+            if (l->entries[i].to && l->entries[i].file == f)
+                status = load_entry(l, &l->entries[i], piece, error);
+        safetensors_rest(&l->files[f]);
+    }
     mem_free(&l->c->env, piece, SAFETENSORS_PIECE);
     store_set_seed(l->store, l->c->m.seed);
     *store_loaded(l->store) |= LOADED_STATE | LOADED_VALUES;

@@ -1,7 +1,7 @@
 /* share.c - which values a rank writes, and under which names. What is sharded each rank has alone; of the
  * tensors that a process group holds alike, the largest first, each goes to the rank that has the fewest
- * bytes so far (sorted greedy packing). All ranks work it out from the same lists, so nothing is
- * exchanged. */
+ * bytes so far (sorted greedy packing); state is the first rank's. All ranks work it out from the same lists,
+ * so nothing is exchanged. */
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <stdio.h>
@@ -112,6 +112,12 @@ static bool add_piece(share *s, const weight *from, int64_t begin, int64_t end) 
     return to->name != NULL;
 }
 
+/* State, and averages of it, may differ from rank to rank (running statistics of norms): as in PyTorch the
+ * first rank's is saved, all of it together. What is trained is alike. */
+static bool is_alike(const share *s, const store_part *p) {
+    return !p->parameter || store_has_parameter(s->w.store, p->parameter);
+}
+
 /* Bytes of all ranks: each group that is first of its kind here counts once. */
 static bool give_out(share *s, const weft_session *session, const weight **order) {
     arena *a = &s->w.arena;
@@ -128,7 +134,7 @@ static bool give_out(share *s, const weft_session *session, const weight **order
         }
         group_load *l = load_of(loads, &n_loads, group, a);
         if (!l) return false;
-        int writer = least(l);
+        int writer = is_alike(s, p) ? least(l) : 0;
         l->bytes[writer] += bytes;
         if (writer == (group ? group->rank : 0) && !add_piece(s, order[i], 0, type_elements(&p->type)))
             return false;

@@ -11,12 +11,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct weft_checkpoint_writer {
     weft_env env;
     weft_session *session;
     char folder[CHECKPOINT_ROOM];
     int keep;
+    int lock;     /* of the folder; -1: none */
     int64_t best; /* step of the best one; 0: none */
     share share;
     char *snapshot; /* share.bytes; NULL: none */
@@ -70,6 +72,7 @@ static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_o
     w->best = o->best;
     weft_status status = share_collect(&w->share, w->session, w->folder, error);
     if (!status && rank_of(w) == 0) status = folder_make(w->folder, &w->env, error);
+    if (!status && rank_of(w) == 0) status = folder_lock(w->folder, &w->env, &w->lock, error);
     if (!status && rank_of(w) == 0) folder_prune(w->folder, 0, 0, 0, &w->env); /* what a kill left */
     if (!status && !o->no_snapshot) w->snapshot = mem_raw(&w->env, w->share.bytes + 1);
     if (!status && !o->no_snapshot && !w->snapshot)
@@ -88,14 +91,16 @@ weft_checkpoint_writer *weft_checkpoint_writer_open(weft_session *session,
         error_set(error, WEFT_ARGUMENT, "checkpoints: there is no session");
         return NULL;
     }
-    weft_checkpoint_writer *w = mem_new(&session->env, sizeof *w);
+    const weft_env *env = options && options->env ? options->env : &session->env;
+    weft_checkpoint_writer *w = mem_new(env, sizeof *w);
     if (!w) {
         weft_status status = error_memory(error, "checkpoints");
         if (session->comm && session->comm->world > 1) ranks_settle(session, "checkpoints", status, error);
         return NULL;
     }
-    w->env = session->env;
+    w->env = *env;
     w->session = session;
+    w->lock = -1;
     arena_init(&w->notes_arena, &w->env);
     if (!settle_all(w, "checkpoints", open_parts(w, options, error), error)) return w;
     weft_checkpoint_writer_close(w);
@@ -111,6 +116,7 @@ void weft_checkpoint_writer_close(weft_checkpoint_writer *w) {
     if (!w) return;
     weft_env env = w->env;
     end_thread(w);
+    if (w->lock >= 0) close(w->lock);
     mem_free(&env, w->snapshot, w->share.bytes + 1);
     arena_free(&w->notes_arena);
     arena_free(&w->share.w.arena);
@@ -228,8 +234,8 @@ weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool 
                          "checkpoints: step %lld is under way: call weft_checkpoint_end first",
                          (long long)w->step);
     weft_status status = weft_sync(w->session, error);
-    if (status) return status;
-    status = settle_all(w, "checkpoint", prepare(w, step, notes, n_notes, error), error);
+    if (!status) status = prepare(w, step, notes, n_notes, error);
+    status = settle_all(w, "checkpoint", status, error);
     if (status) return status;
     w->step = step;
     w->is_best = is_best;

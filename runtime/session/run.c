@@ -234,7 +234,8 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     omp_set_num_threads(threads);
     /* the first program assigns the buffers that the others add to, so it changes them too */
     for (int i = 0; r->p->phase == PHASE_FIRST && i < c->add->n_sums; i++) ++*c->add->sums[i];
-    if (c->add) c->head->sums_version = session_sums_version(c->add);
+    /* a loss alone adds nothing, and must not hide what another session did to the buffers */
+    if (c->add && r->p->phase != PHASE_LOSS) c->head->sums_version = session_sums_version(c->add);
     if (status) discount(s, c, reached);
     return status;
 }

@@ -35,6 +35,9 @@ typedef struct safetensors {
 /* On failure nothing stays open. `path` and `env` must outlive the file. */
 weft_status safetensors_open(safetensors *s, const char *path, const weft_env *env, weft_error *error);
 void safetensors_close(safetensors *s);
+/* Between them the file is not open, and what is known of it stays. */
+void safetensors_rest(safetensors *s);
+weft_status safetensors_wake(safetensors *s, weft_error *error);
 /* NULL when there is no tensor of that name. */
 const safetensors_tensor *safetensors_find(const safetensors *s, const char *name);
 /* Reads `bytes` bytes of a tensor, from its byte `at` on. safetensors_read reads all of it: end - begin

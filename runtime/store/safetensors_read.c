@@ -396,10 +396,24 @@ weft_status safetensors_open(safetensors *s, const char *path, const weft_env *e
     return status;
 }
 
-void safetensors_close(safetensors *s) {
+void safetensors_rest(safetensors *s) {
     const weft_io *io = io_of(&s->env);
     if (s->file) io->close(io->context, s->file); /* closing a file that was only read cannot lose data */
     s->file = NULL;
+}
+
+weft_status safetensors_wake(safetensors *s, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    uint64_t bytes = 0;
+    int code = io->open_read(io->context, s->path, &s->file, &bytes);
+    if (!code && bytes == s->data_at + s->data_bytes) return WEFT_OK;
+    if (code) s->file = NULL;
+    return code ? io_fail(error, s->path, "cannot be opened", code)
+                : error_set(error, WEFT_FILE, "%.400s: it has changed", s->path);
+}
+
+void safetensors_close(safetensors *s) {
+    safetensors_rest(s);
     arena_free(&s->arena);
     s->n = 0;
 }

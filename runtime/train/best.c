@@ -39,9 +39,11 @@ weft_hook weft_hook_best(const weft_best *o) {
     best_weights *b = kit_new(NULL, sizeof *b);
     if (!b) return hook_refused(NULL);
     b->watch = (watch){.max = o->max, .best = NAN};
-    b->kept = (weft_kept){"best", &b->watch.best};
+
     b->optimizer_state = o->optimizer_state;
-    if (hook_copy(&b->watch.name, o->metric) && hook_copy(&b->path, o->path))
+    bool is_complete = hook_copy(&b->watch.name, o->metric) && hook_copy(&b->path, o->path);
+    b->kept = (weft_kept){b->watch.name, &b->watch.best}; /* of this metric: another one begins anew */
+    if (is_complete)
         return (weft_hook){
             .name = "best", .at = best_at, .free = best_free, .self = b, .n_kept = 1, .kept = &b->kept};
     best_free(b);

@@ -16,7 +16,7 @@
 
 /* ---- where the trainer is, as notes ---- */
 
-enum { POSITIONS = 9, MORE = 5 };
+enum { POSITIONS = 9, MORE = 7 };
 
 typedef struct position {
     const char *name;
@@ -42,6 +42,13 @@ static void hook_note(const weft_trainer *t, int hook, const char *kept, char in
     const weft_hook *list = t->options.hooks;
     for (int i = 0; i < hook; i++) same += list[i].n_kept && strcmp(list[i].name, list[hook].name) == 0;
     snprintf(into, 200, "%.80s.%d/%.80s", list[hook].name, same, kept);
+}
+
+/* Of another metric it says nothing. */
+static const char *best_note(const weft_trainer *t, char into[200]) {
+    snprintf(into, 200, "trainer/best %s/%.80s", t->options.checkpoints.max ? "max" : "min",
+             t->options.checkpoints.best);
+    return into;
 }
 
 static int count_kept(const weft_trainer *t) {
@@ -80,12 +87,15 @@ static void fill_notes(weft_trainer *t, notes *k) {
     char name[200];
     positions_of(t, list);
     t->checkpoints.in_epoch = t->is_in_epoch;
+    t->progress.seconds = t->seconds + (trainer_clock() - t->start);
     for (int i = 0; i < POSITIONS; i++) note(k, list[i].name, (double)*list[i].value);
     note(k, "trainer/seconds", t->progress.seconds);
     note(k, "trainer/val_seconds", t->val_seconds);
     note(k, "trainer/rows", (double)t->data.batch);
     note(k, "trainer/takes", (double)flow_takes(t, t->progress.iteration));
-    note(k, "trainer/best", t->checkpoints.best.best);
+    note(k, "trainer/data_seconds", t->progress.data_seconds);
+    note(k, "trainer/data", (double)t->data.samples);
+    if (t->options.checkpoints.best) note(k, best_note(t, name), t->checkpoints.best.best);
     for (int i = 0; i < t->options.n_hooks; i++)
         for (int j = 0; j < t->options.hooks[i].n_kept; j++) {
             hook_note(t, i, t->options.hooks[i].kept[j].name, name);
@@ -108,11 +118,17 @@ static int64_t count_of(const weft_checkpoint *c, const char *name) {
 /* Another batch, or another number of them in a step: the same samples follow, in other portions. */
 static void fit_batches(weft_trainer *t, const weft_checkpoint *c) {
     char line[300];
+    int64_t samples = count_of(c, "trainer/data");
+    if (samples >= 0 && samples != t->data.samples) {
+        snprintf(line, sizeof line, "resumed with %lld samples, before %lld: they come in another order",
+                 (long long)t->data.samples, (long long)samples);
+        log_line(t, line);
+    }
     int64_t rows = count_of(c, "trainer/rows"), takes = count_of(c, "trainer/takes");
     int64_t now = flow_takes(t, t->progress.iteration);
     if (rows > 0 && rows != t->data.batch)
         t->begin = (int64_t)((double)t->begin * (double)rows / (double)t->data.batch);
-    if (rows * takes == t->data.batch * now && rows == t->data.batch) return;
+    if (rows == t->data.batch && takes == now) return;
     snprintf(
         line, sizeof line,
         "resumed with %lld batches of %lld samples an iteration, before %lld of %lld: numbers differ from "
@@ -133,11 +149,16 @@ static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_er
                             weft_checkpoint_path(c), list[i].name);
         *list[i].value = value;
     }
+    if (t->progress.iteration != weft_checkpoint_step(c) || t->checkpoints.in_epoch > 1)
+        return kit_fail(error, WEFT_FILE, "%.400s: its notes are not those of a trainer",
+                        weft_checkpoint_path(c));
     t->is_in_epoch = t->checkpoints.in_epoch;
     t->has_begun = true;
     t->progress.seconds = weft_checkpoint_note(c, "trainer/seconds");
     t->val_seconds = weft_checkpoint_note(c, "trainer/val_seconds");
-    t->checkpoints.best.best = weft_checkpoint_note(c, "trainer/best");
+    t->data_seconds = t->progress.data_seconds = weft_checkpoint_note(c, "trainer/data_seconds");
+    if (t->options.checkpoints.best) t->checkpoints.best.best = weft_checkpoint_note(c, best_note(t, name));
+    if (isnan(t->checkpoints.best.best)) t->checkpoints.best_step = 0;
     for (int i = 0; i < t->options.n_hooks; i++)
         for (int j = 0; j < t->options.hooks[i].n_kept; j++) {
             hook_note(t, i, t->options.hooks[i].kept[j].name, name);
@@ -159,16 +180,20 @@ static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *
     if (!status) status = take_notes(t, c, error);
     if (status) return status;
     t->checkpoints.saved = t->progress.iteration;
+    t->checkpoints.is_resumed = true;
     snprintf(line, sizeof line, "resumed from %.400s: iteration %lld", weft_checkpoint_path(c),
              (long long)t->progress.iteration);
     log_line(t, line);
     return WEFT_OK;
 }
 
-/* "runs/step-00000100" is one checkpoint; else it is a folder of them. */
+/* "runs/step-00000100" is one checkpoint, also with a slash behind it; else it is a folder of them. */
 static bool names_a_step(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return strncmp(slash ? slash + 1 : path, "step-", 5) == 0;
+    size_t n = strlen(path);
+    while (n && path[n - 1] == '/') n--;
+    size_t end = n;
+    while (n && path[n - 1] != '/') n--;
+    return end - n > 5 && strncmp(path + n, "step-", 5) == 0;
 }
 
 static weft_checkpoint *find_checkpoint(const weft_trainer *t, weft_error *error) {
@@ -182,27 +207,49 @@ static weft_checkpoint *find_checkpoint(const weft_trainer *t, weft_error *error
     return NULL;
 }
 
-static weft_status resume(weft_trainer *t, weft_error *error) {
-    weft_error why = {0};
-    weft_checkpoint *c = find_checkpoint(t, &why);
-    bool may_begin = strcmp(t->options.checkpoints.resume, "auto") == 0 && why.status == WEFT_NAME;
-    if (!c && may_begin) return WEFT_OK; /* the first start of a job that goes on by itself */
-    weft_status status = c ? go_on(t, c, error) : kit_fail(error, why.status, "%s", why.text);
-    weft_checkpoint_close(c);
+/* The last step that the folder has; -1: none. */
+static weft_status last_step(const weft_trainer *t, int64_t *step, weft_error *error) {
+    int n = 0;
+    int64_t *steps = NULL;
+    weft_status status = weft_checkpoint_steps(t->options.checkpoints.folder, t->env, &steps, &n, error);
+    *step = n ? steps[n - 1] : -1;
+    free(steps);
     return status;
 }
 
 /* A new training does not mix its checkpoints with those of another. */
 static weft_status check_empty(const weft_trainer *t, weft_error *error) {
-    int n = 0;
-    int64_t *steps = NULL;
-    const char *folder = t->options.checkpoints.folder;
-    weft_status status = weft_checkpoint_steps(folder, t->env, &steps, &n, error);
-    if (!status && n)
-        status = kit_fail(error, WEFT_ORDER,
-                          "%.400s: it has a checkpoint of step %lld: resume, or choose another folder",
-                          folder, (long long)steps[n - 1]);
-    free(steps);
+    int64_t last;
+    weft_status status = last_step(t, &last, error);
+    if (status || last < 0) return status;
+    return kit_fail(error, WEFT_ORDER,
+                    "%.400s: it has a checkpoint of step %lld: resume, or choose another folder",
+                    t->options.checkpoints.folder, (long long)last);
+}
+
+/* One who goes back keeps what came after: it would be taken for the newest. With "auto" what came after is
+ * damaged. */
+static weft_status check_last(const weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
+    int64_t last;
+    const weft_trainer_checkpoints *o = &t->options.checkpoints;
+    if (!o->folder || strcmp(o->resume, "auto") == 0) return WEFT_OK;
+    weft_status status = last_step(t, &last, error);
+    if (status || last <= weft_checkpoint_step(c)) return status;
+    return kit_fail(
+        error, WEFT_ORDER,
+        "%.400s: it has a later checkpoint, of step %lld: to go on from step %lld, choose another "
+        "folder for new ones, or remove the later ones",
+        o->folder, (long long)last, (long long)weft_checkpoint_step(c));
+}
+
+static weft_status resume(weft_trainer *t, weft_error *error) {
+    weft_error why = {0};
+    weft_checkpoint *c = find_checkpoint(t, &why);
+    bool may_begin = strcmp(t->options.checkpoints.resume, "auto") == 0 && why.status == WEFT_NAME;
+    if (!c && may_begin) return WEFT_OK; /* the first start of a job that goes on by itself */
+    weft_status status = c ? check_last(t, c, error) : kit_fail(error, why.status, "%s", why.text);
+    if (!status) status = go_on(t, c, error);
+    weft_checkpoint_close(c);
     return status;
 }
 
@@ -228,24 +275,36 @@ weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
 static void note_failure(weft_trainer *t, weft_error *error) {
     char line[sizeof error->text + 60];
     t->checkpoints.failure = *error;
-    snprintf(line, sizeof line, "no checkpoint of iteration %lld: %s", (long long)t->progress.iteration,
+    snprintf(line, sizeof line, "no checkpoint of iteration %lld: %s", (long long)t->checkpoints.saved,
              error->text);
     log_line(t, line);
+}
+
+/* A best one that is not on the disk is none. */
+static void lose(weft_trainer *t, weft_error *error) {
+    note_failure(t, error);
+    if (!t->checkpoints.is_best) return;
+    t->checkpoints.best.best = t->checkpoints.best_before;
+    t->checkpoints.best_step = t->checkpoints.step_before;
+    t->checkpoints.is_best = false;
 }
 
 static void complete(weft_trainer *t) {
     weft_error error = {0};
     t->checkpoints.is_begun = false;
     if (weft_checkpoint_end(t->checkpoints.writer, &error))
-        note_failure(t, &error);
+        lose(t, &error);
     else
         t->checkpoints.failure = (weft_error){0};
 }
 
-static void save(weft_trainer *t, bool is_best) {
+static void save(weft_trainer *t, bool is_best, double best_before) {
     notes k;
     weft_error error = {0};
     if (t->checkpoints.is_begun) complete(t);
+    t->checkpoints.is_best = is_best;
+    t->checkpoints.best_before = best_before;
+    t->checkpoints.step_before = t->checkpoints.best_step;
     if (is_best) t->checkpoints.best_step = t->progress.iteration;
     t->checkpoints.saved = t->progress.iteration;
     t->checkpoints.saved_at = trainer_clock();
@@ -256,7 +315,17 @@ static void save(weft_trainer *t, bool is_best) {
                                   : trainer_tell(t, kit_no_memory(&error, "trainer"), &error);
     notes_free(&k, t);
     t->checkpoints.is_begun = !status;
-    if (status) note_failure(t, &error);
+    if (status) lose(t, &error);
+}
+
+/* With options.keep_going a training goes on with weights that are not finite: they replace no good ones. */
+static bool is_worth_it(weft_trainer *t) {
+    weft_error error = {0};
+    if (t->is_broken) kit_fail(&error, WEFT_DATA, "the weights are not finite");
+    if (!t->is_broken || t->checkpoints.saved == t->progress.iteration) return !t->is_broken;
+    t->checkpoints.saved = t->progress.iteration;
+    note_failure(t, &error);
+    return false;
 }
 
 /* Whether the last validation was this iteration's and the best so far. */
@@ -289,6 +358,7 @@ static weft_status agree(weft_trainer *t, bool *is_written, bool *is_time, weft_
 weft_status checkpoints_turn(weft_trainer *t, weft_error *error) {
     int64_t every = t->options.checkpoints.every;
     bool is_written, is_time, is_best;
+    double before = t->checkpoints.best.best;
     if (!t->checkpoints.writer) return WEFT_OK;
     weft_status status = look_at_best(t, &is_best, error);
     if (!status) status = agree(t, &is_written, &is_time, error);
@@ -297,7 +367,7 @@ weft_status checkpoints_turn(weft_trainer *t, weft_error *error) {
     bool is_due = is_best || is_time || (every > 0 && t->progress.iteration % every == 0);
     if (!is_due || t->checkpoints.saved == t->progress.iteration) return WEFT_OK;
     status = trainer_check_weights(t, error);
-    if (!status) save(t, is_best);
+    if (!status && is_worth_it(t)) save(t, is_best, before);
     return status;
 }
 
@@ -308,6 +378,7 @@ weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {
     weft_checkpoint_options how = {.folder = o->folder,
                                    .keep = o->keep ? o->keep : 3,
                                    .best = t->checkpoints.best_step,
+                                   .env = t->env,
                                    .no_snapshot = o->no_snapshot};
     t->checkpoints.writer = weft_checkpoint_writer_open(t->session, &how, error);
     return t->checkpoints.writer ? WEFT_OK : error->status;
@@ -315,7 +386,8 @@ weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {
 
 void checkpoints_end(weft_trainer *t) {
     if (!t->checkpoints.writer) return;
-    if (t->checkpoints.saved != t->progress.iteration) save(t, false);
+    if (t->checkpoints.saved != t->progress.iteration && is_worth_it(t))
+        save(t, false, t->checkpoints.best.best);
     if (t->checkpoints.is_begun) complete(t);
 }
 

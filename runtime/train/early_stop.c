@@ -15,6 +15,8 @@ weft_status early_stop_at(void *self, weft_trainer *t, weft_point point, weft_er
     early_stop *s = self;
     double value;
     bool is_better;
+    bool has_stopped = point == WEFT_BEFORE_RUN && t->checkpoints.is_resumed && s->waited >= s->patience;
+    if (has_stopped) weft_trainer_stop(t);
     if (point != WEFT_AFTER_VAL) return WEFT_OK;
     weft_status status = watch_look(&s->watch, t, &value, &is_better, error);
     if (status) return status;
@@ -40,10 +42,11 @@ weft_hook weft_hook_early_stop(const weft_early_stop *o) {
     early_stop *s = kit_new(NULL, sizeof *s);
     if (!s) return hook_refused(NULL);
     s->watch = (watch){.max = o->max, .min_delta = o->min_delta, .best = NAN};
-    s->kept[0] = (weft_kept){"best", &s->watch.best};
     s->kept[1] = (weft_kept){"waited", &s->waited};
     s->patience = o->patience ? o->patience : 3;
-    if (hook_copy(&s->watch.name, o->metric))
+    bool is_complete = hook_copy(&s->watch.name, o->metric);
+    s->kept[0] = (weft_kept){s->watch.name, &s->watch.best}; /* of this metric: another one begins anew */
+    if (is_complete)
         return (weft_hook){.name = "early stop",
                            .at = early_stop_at,
                            .free = stop_free,

@@ -98,7 +98,7 @@ static weft_status iterate(weft_trainer *t, weft_error *error) {
     weft_status status =
         t->options.train_step ? t->options.train_step(t, t->options.user, error) : flow_run(t, error);
     t->is_in_step = false;
-    t->progress.data_seconds = weft_loader_waited(t->data.loader);
+    t->progress.data_seconds = t->data_seconds + weft_loader_waited(t->data.loader);
     if (status) return status;
     count_samples(t);
     if (t->fetches) return agree(t, error);
@@ -254,6 +254,8 @@ weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {
     t->seconds = t->progress.seconds;
     status = checkpoints_begin(t, error);
     if (!status) status = hooks_call(t, WEFT_BEFORE_RUN, error);
+    if (!status && t->checkpoints.is_resumed) status = agree_stop(t, error); /* what had stopped stays so */
+    t->checkpoints.is_resumed = false;
     t->is_in_fit = true;
     while (!status && !t->stops && !is_done(t)) {
         status = one(t, error);

@@ -15,11 +15,24 @@ static void lose(log_file *l, int64_t step, const char *why, int reason) {
     l->file = NULL;
 }
 
+/* Bytes of a checkpoint that a power cut took from the file may have left half a line: whole lines stay. */
+static void cut_at_line(log_file *l, const weft_io *io) {
+    void *file;
+    uint64_t bytes;
+    char last = 0;
+    if (io->open_read(io->context, l->path, &file, &bytes)) return;
+    if (l->bytes > (double)bytes) l->bytes = (double)bytes;
+    while (l->bytes > 0 && !io->read(io->context, file, (uint64_t)l->bytes - 1, &last, 1) && last != '\n')
+        l->bytes--;
+    io->close(io->context, file);
+}
+
 weft_status log_file_open(log_file *l, const weft_env *env, weft_error *error) {
     if (l->is_open) return WEFT_OK;
     l->env = env;
     const weft_io *io = weft_files(env);
     bool appends = l->bytes > 0 && io->open_append;
+    if (appends) cut_at_line(l, io);
     int code = appends ? io->open_append(io->context, l->path, (uint64_t)l->bytes, &l->file) : ENOENT;
     if (code == ENOENT) {
         l->bytes = 0; /* a new file, also where the old one is gone */

@@ -44,8 +44,9 @@ weft_hook log_lines_hook(const log_form *form, const char *path, int64_t every) 
     l->form = form;
     l->interval.every = every;
     interval_keep(&l->interval, l->kept);
-    l->kept[INTERVAL_KEPT] = (weft_kept){"bytes", &l->file.bytes};
-    if (form->is_events ? event_file_new(&l->file, path) : log_file_new(&l->file, path))
+    bool is_complete = form->is_events ? event_file_new(&l->file, path) : log_file_new(&l->file, path);
+    l->kept[INTERVAL_KEPT] = (weft_kept){l->file.path, &l->file.bytes}; /* of this file: another one is new */
+    if (is_complete)
         return (weft_hook){.name = form->name,
                            .at = lines_at,
                            .free = lines_free,

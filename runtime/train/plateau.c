@@ -22,12 +22,17 @@ static void state_get(plateau *p) {
     p->state[COOLING] = r->cooling;
 }
 
+/* A note of a checkpoint may be any number. */
+static int count_of(double value) {
+    return value >= 0 && value <= 1e9 ? (int)value : 0;
+}
+
 static void state_put(plateau *p) {
     weft_plateau *r = &p->rules;
     r->has_best = !isnan(p->state[BEST]);
     r->best = r->has_best ? p->state[BEST] : 0;
-    r->bad = (int)p->state[BAD];
-    r->cooling = (int)p->state[COOLING];
+    r->bad = count_of(p->state[BAD]);
+    r->cooling = count_of(p->state[COOLING]);
 }
 
 weft_status plateau_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
@@ -64,10 +69,11 @@ weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const wef
     if (!p) return hook_refused(NULL);
     if (rules) p->rules = *rules;
     state_get(p);
-    p->kept[BEST] = (weft_kept){"best", &p->state[BEST]};
     p->kept[BAD] = (weft_kept){"bad", &p->state[BAD]};
     p->kept[COOLING] = (weft_kept){"cooling", &p->state[COOLING]};
-    if (hook_copy(&p->watch.name, metric) && hook_copy(&p->optimizer, optimizer))
+    bool is_complete = hook_copy(&p->watch.name, metric) && hook_copy(&p->optimizer, optimizer);
+    p->kept[BEST] = (weft_kept){p->watch.name, &p->state[BEST]}; /* of this metric: another one begins anew */
+    if (is_complete)
         return (weft_hook){.name = "plateau",
                            .at = plateau_at,
                            .free = plateau_free,

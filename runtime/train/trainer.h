@@ -237,11 +237,15 @@ typedef struct watch {
 typedef struct checkpoints {
     struct weft_checkpoint_writer *writer; /* NULL: none are written */
     bool is_begun;                         /* one is under way */
+    bool is_resumed;                       /* the training goes on from one; until its first run has begun */
     int64_t saved;                         /* iteration of the last one; -1: none */
     int64_t best_step;                     /* iteration of the best one; 0: none */
-    int64_t looked;                        /* iteration whose validation was looked at last */
-    int64_t in_epoch;                      /* trainer.is_in_epoch, as a note */
-    double saved_at;                       /* by trainer_clock() */
+    bool is_best;                          /* the one under way is the best; before it, the best were: */
+    double best_before;
+    int64_t step_before;
+    int64_t looked;   /* iteration whose validation was looked at last */
+    int64_t in_epoch; /* trainer.is_in_epoch, as a note */
+    double saved_at;  /* by trainer_clock() */
     watch best;
     weft_error failure; /* why the last one was not written */
 } checkpoints;
@@ -286,6 +290,7 @@ struct weft_trainer {
     bool is_in_fit;
     int64_t validated;      /* iterations that had run at the last validation; -1: none yet */
     double start, seconds;  /* when weft_trainer_fit() began, and what earlier calls took */
+    double data_seconds;    /* of progress.data_seconds: before this trainer */
     double val_seconds;     /* of progress.seconds: in the validations of the loop */
     atomic_bool is_stopped; /* on this rank */
     bool stops;             /* on all ranks */

@@ -89,6 +89,17 @@ static int manual(weft_error *error) {
     return wrong;
 }
 
+/* Twice: the second one finds the first one's last checkpoint, and has nothing left to do. */
+static int resuming(weft_error *error) {
+    weft_model *m = build();
+    weft_source *s = weft_source_open("train.npy", NULL, NULL, error);
+    weft_trainer_options how = {.train = {1, (const weft_source *[]){s}, (const char *[]){"image"}}};
+    int wrong = check(s && !train_on(m, how, error) && !train_on(m, how, error), "resume", error);
+    weft_source_free(s);
+    weft_model_free(m);
+    return wrong;
+}
+
 static int stopping(weft_error *error) {
     weft_model *m = build();
     double below = 1e9;
@@ -158,7 +169,7 @@ int main(void) {
     choose_flow(m);
     wrong += check(weft_model_error(m)->status == WEFT_OK, "flow", weft_model_error(m));
     wrong += check(train(m, NULL, &error) == WEFT_OK, "train", &error);
-    wrong += own(&error) + manual(&error) + stopping(&error) + measuring(&error);
+    wrong += own(&error) + manual(&error) + stopping(&error) + resuming(&error) + measuring(&error);
     weft_model_free(m);
     return wrong != 0;
 }

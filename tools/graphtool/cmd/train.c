@@ -22,9 +22,9 @@ typedef struct training {
     weft_model *model;
     dataset data, val;
     weft_trainer *trainer;
-    char best_path[PATHS_ROOM];      /* of --best */
+    char best_path[PATHS_ROOM];                    /* of --best */
     char *best_metric, *stop_metric, *keep_metric; /* METRIC of --best, --early-stop and --keep-best */
-    evaluators measured;             /* by --metric */
+    evaluators measured;                           /* by --metric */
     samples samples;
 } training;
 
@@ -63,11 +63,19 @@ static int check_fresh(const char *folder) {
     return out_folder(folder);
 }
 
+/* Whether the folder was made by a run of the same options, which was stopped before its first checkpoint. */
+static bool is_same_run(const options *o) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/config.json", o->work_dir);
+    return config_is_in(o, path);
+}
+
 /* Only rank 0 writes. */
 static int check_outputs(const options *o) {
-    bool goes_on = o->resume != NULL; /* then what it wrote before is there */
+    bool goes_on = o->resume && (checkpoints_there(o) || is_same_run(o)); /* what it wrote before is there */
     int status = !o->work_dir ? -1 : goes_on ? out_folder(o->work_dir) : check_fresh(o->work_dir);
     if (status < 0 && o->tensorboard && world_rank(o) == 0) status = out_folder(o->tensorboard);
+    if (status < 0 && o->checkpoint_dir && world_rank(o) == 0) status = out_folder(o->checkpoint_dir);
     if (status < 0 && o->output) status = out_check(o->output);
     return status < 0 && o->log ? out_check(o->log) : status;
 }
@@ -199,8 +207,11 @@ static int open_trainer(training *t) {
     set_checkpoints(t, &how);
     if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
     bool goes_on = checkpoints_resumed(t->trainer);
+    if (goes_on && o->lr > 0)
+        tool_note("--lr begins a training: this one goes on with its own learning rates");
     if (!goes_on && (status = weights_load(weft_trainer_store(t->trainer), o)) >= 0) return status;
-    if (!goes_on && (status = optimizers_rate(weft_trainer_store(t->trainer), t->model, o)) >= 0) return status;
+    if (!goes_on && (status = optimizers_rate(weft_trainer_store(t->trainer), t->model, o)) >= 0)
+        return status;
     weft_session *session = weft_trainer_session(t->trainer, &error);
     if (!session) return tool_error(&error);
     tool_watch(session, o);
@@ -256,7 +267,8 @@ static int save(training *t) {
 static int finish(training *t) {
     weft_error error = {0};
     const weft_progress *p = weft_trainer_progress(t->trainer);
-    bool is_cut = p->iterations && p->iteration < p->iterations;
+    int64_t epochs = t->o->epochs || t->o->steps ? t->o->epochs : 1;
+    bool is_cut = p->iterations && p->iteration < p->iterations && !(epochs && p->epoch >= epochs);
     bool is_early = is_cut && t->o->early_stop && !was_interrupted;
     printf("%s %lld step%s, %lld sample%s, %.1f s; %s%s\n",
            is_early ? "stopped early after"
@@ -289,8 +301,14 @@ static int train(training *t) {
     return status < 0 ? finish(t) : status;
 }
 
+static int check_resume(const options *o) {
+    if (!o->resume || strcmp(o->resume, "auto") != 0 || o->checkpoint_dir) return -1;
+    return tool_fail("train: --resume=auto goes on from the newest checkpoint of --checkpoint-dir: give it");
+}
+
 static int train_run(const options *o) {
     int status = check_metrics(o);
+    if (status < 0) status = check_resume(o);
     if (status >= 0) return status;
     training t = {.o = o, .model = tool_load(o, &status)};
     if (!t.model) return status;

@@ -23,6 +23,16 @@ void checkpoints_read(const options *o, weft_trainer_checkpoints *into) {
     if (o->checkpoint_every) checkpoints_every(o->checkpoint_every, &into->every, &into->minutes);
 }
 
+bool checkpoints_there(const options *o) {
+    int n = 0;
+    int64_t *steps = NULL;
+    bool is_auto = strcmp(o->resume, "auto") == 0;
+    if (!is_auto || !o->checkpoint_dir) return !is_auto; /* else the trainer says what is wrong */
+    weft_checkpoint_steps(o->checkpoint_dir, NULL, &steps, &n, NULL);
+    free(steps);
+    return n > 0;
+}
+
 bool checkpoints_resumed(const weft_trainer *trainer) {
     return weft_trainer_progress(trainer)->iteration > 0;
 }

@@ -10,6 +10,8 @@ bool checkpoints_every(const char *text, int64_t *iterations, double *minutes);
 /* Fills `into` as --checkpoint-dir, --checkpoint-every, --keep and --resume say; ten minutes where nothing
  * does. */
 void checkpoints_read(const options *o, weft_trainer_checkpoints *into);
+/* Whether there is a checkpoint that --resume may go on from. */
+bool checkpoints_there(const options *o);
 /* Whether the training goes on from a checkpoint, so that what begins one (--weights, --lr) is behind it. */
 bool checkpoints_resumed(const weft_trainer *trainer);
 /* The library's lines, on stderr. */

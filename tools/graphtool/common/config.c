@@ -358,12 +358,13 @@ static json_t *defaults_json(const options *o) {
 
 /* Written with 15 digits, which keep what people write. The model is loaded again: options have not changed
  * this one. */
-int config_print(const options *o, const char *path) {
+/* NULL after printing the error, with *status. */
+static json_t *all_json(const options *o, int *status) {
     static const char *const origins[] = {
         [ORIGIN_LINE] = "command line", [ORIGIN_FILE] = "file", [ORIGIN_DIR] = "work-dir"};
     weft_error error = {0};
     weft_model *m = weft_load(o->model, NULL, &error);
-    if (!m) return tool_error(&error);
+    if (!m) return *status = tool_error(&error), NULL;
     json_t *all = json_object(), *from = json_object();
     json_object_set_new(all, "command", json_string(o->command->name));
     json_object_set_new(all, "model", json_string(o->model));
@@ -380,5 +381,29 @@ int config_print(const options *o, const char *path) {
     json_object_set_new(all, "not_given",
                         json_pack("{s:o, s:o}", "model", models_json(o, m), "default", defaults_json(o)));
     weft_model_free(m);
-    return out_json_digits(path, all, 15);
+    return all;
+}
+
+enum { DIGITS = 15 };
+
+int config_print(const options *o, const char *path) {
+    int status = EXIT_FINE;
+    json_t *all = all_json(o, &status);
+    return all ? out_json_digits(path, all, DIGITS) : status;
+}
+
+/* As they are written: numbers with so many digits. */
+bool config_is_in(const options *o, const char *path) {
+    enum { HOW = JSON_SORT_KEYS | JSON_REAL_PRECISION(DIGITS) };
+    int status;
+    json_t *there = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    json_t *all = there ? all_json(o, &status) : NULL;
+    if (all) json_object_set_new(all, "schema", json_integer(OUT_SCHEMA));
+    char *a = there ? json_dumps(there, HOW) : NULL, *b = all ? json_dumps(all, HOW) : NULL;
+    bool is_same = a && b && strcmp(a, b) == 0;
+    free(a);
+    free(b);
+    json_decref(there);
+    json_decref(all);
+    return is_same;
 }

@@ -9,5 +9,7 @@
 int config_read(options *o);
 /* Prints what holds, or writes it to `path`: EXIT_FINE, or the status after printing the error. */
 int config_print(const options *o, const char *path);
+/* Whether that file is there and says the same. */
+bool config_is_in(const options *o, const char *path);
 
 #endif
