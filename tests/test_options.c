@@ -28,6 +28,8 @@ static const char *value_for(const char *name, const char *argument) {
                                            {"--val-every", "2"},
                                            {"--best", "loss"},
                                            {"--early-stop", "loss"},
+                                           {"--keep-best", "loss"},
+                                           {"--checkpoint-every", "2"},
                                            {"--optimizer", "adam:beta1=0.5"}};
     static const char *const numbers[] = {"N", "K", "T", "R", "STAGE", "SECONDS", "RATE", "MIB"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -46,11 +48,12 @@ static const char *value_for(const char *name, const char *argument) {
 static bool parse(const command *c, char *word, bool needs_weights, options *o) {
     static char model[] = "options.model", cuda[] = "--device=cuda", output[] = "--output=out",
                 data[] = "--data=i=f", val[] = "--val-data=i=f", weights[] = "--weights=options.file";
-    static char *const beside[] = {cuda, output, data, val};
-    char *argv[9] = {(char *)(uintptr_t)c->name, model, word};
+    static char checkpoints[] = "--checkpoint-dir=folder";
+    static char *const beside[] = {cuda, output, data, val, checkpoints};
+    char *argv[10] = {(char *)(uintptr_t)c->name, model, word};
     int n = word ? 3 : 2;
     if (needs_weights) argv[n++] = weights;
-    for (int i = 0; i < (c == &command_train ? 4 : 1); i++) {
+    for (int i = 0; i < (c == &command_train ? 5 : 1); i++) {
         bool is_list = beside[i] == data || beside[i] == val; /* others may be given once */
         size_t name = strcspn(beside[i], "=");
         if (is_list || !word || strncmp(word, beside[i], name + 1)) argv[n++] = beside[i];
