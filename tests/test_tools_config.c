@@ -270,11 +270,30 @@ TEST(the_best_weights_are_kept_and_a_run_stops_early) {
             "the file of --log");
     ends(run("cmp k.best.safetensors kept"), 0);
     refuses(run(MLP DATA VALIDATED " --best loss"), "--best has no effect without -o FILE or --work-dir");
-    refuses(run(MLP DATA VALIDATED " --best ssim -o k.safetensors"),
+    refuses(run(MLP DATA VALIDATED " --metric mean:output=loss,name=ssim --best ssim -o k.safetensors"),
             "--best=ssim: whether it shall grow or fall is not known: write ssim:max or ssim:min");
-    refuses(run(MLP DATA VALIDATED " --early-stop auc"), "--early-stop=auc: whether it shall grow or fall");
-    refuses(run(MLP DATA VALIDATED " --best accuracy_loss -o k.safetensors --print-config"), "not known");
-    refuses(run(MLP DATA VALIDATED " --best :max -o k.safetensors"), "--best=:max");
+    refuses(run(MLP DATA VALIDATED " --metric mean:output=loss --best accuracy_loss -o k --print-config"),
+            "not known");
+}
+
+/* Before the first step, and before a direction is asked for. */
+TEST(wrong_names_and_directions_of_metrics_are_told) {
+    static const struct {
+        const char *given, *says;
+    } rows[] = {
+        {"--best acuracy -o k", "train: --best=acuracy: graph val gives no metric 'acuracy': the nearest is "
+                                "'accuracy'; there are loss, accuracy"},
+        {"--best acuracy:max -o k", "--best=acuracy: graph val gives no metric 'acuracy': the nearest is"},
+        {"--early-stop auc", "--early-stop=auc: graph val gives no metric 'auc'; there are loss, accuracy"},
+        {"--keep-best val_loss --checkpoint-dir k", "--keep-best=val_loss: graph val gives no metric"},
+        {"--best acc:maxi -o k", "train: --best=acc:maxi: METRIC:max or METRIC:min is needed"},
+        {"--early-stop loss:", "--early-stop=loss:: METRIC:max or METRIC:min is needed"},
+        {"--best :max -o k", "--best=:max: METRIC:max or METRIC:min is needed"},
+    };
+    make_data();
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        refuses(run(MLP DATA VALIDATED " %s", rows[i].given), rows[i].says);
 }
 
 static double number_of(const char *file, const char *key) {
@@ -493,7 +512,7 @@ SUITE("tools: configuration",
        T(what_is_for_one_optimizer_wins_over_what_is_for_all), T(a_field_is_given_once_for_an_optimizer),
        T(a_file_says_what_the_command_line_does_not), T(what_holds_is_printed_and_read_again),
        T(wrong_files_name_file_key_and_the_nearest_key), T(the_best_weights_are_kept_and_a_run_stops_early),
-       T(weights_of_a_run_with_averages_are_the_averages),
+       T(wrong_names_and_directions_of_metrics_are_told), T(weights_of_a_run_with_averages_are_the_averages),
        T(samples_of_a_graph_with_inputs_are_the_first_of_the_validation),
        T(numbers_and_pictures_of_a_run_stand_in_a_file), T(a_run_has_a_folder),
        T(logs_of_a_run_that_goes_on_count_on), T(a_rate_that_is_given_wins_over_the_states),

@@ -6,6 +6,7 @@
 #include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/paths.h"
 #include "tools/graphtool/common/samples.h"
+#include "tools/graphtool/common/watched.h"
 #include "tools/graphtool/common/weights.h"
 #include "tools/graphtool/common/world.h"
 
@@ -113,36 +114,6 @@ static void set_validation(const options *o, weft_trainer_options *how) {
     how->val_iterations = is_steps ? n : 0;
 }
 
-static bool has_one(const char *said, const char *const *words) {
-    bool has = false;
-    for (int i = 0; words[i]; i++) has |= strstr(said, words[i]) != NULL;
-    return has;
-}
-
-/* METRIC[:max|:min] of an option: the length of METRIC, and whether it shall grow, as its name tells where no
- * direction is said. 0 after printing that its name does not. */
-static size_t metric_of(const char *option, const char *said, bool *max) {
-    static const char *const growing[] = {"accuracy", "psnr", "precision", "recall", "f1", "iou", NULL},
-                             *const falling[] = {"loss", "error", "perplexity", "mse", "mae", NULL};
-    const char *end = strrchr(said, ':');
-    *max = end && strcmp(end, ":max") == 0;
-    if (end && end > said && (*max || strcmp(end, ":min") == 0)) return (size_t)(end - said);
-    *max = has_one(said, growing);
-    if (*max != has_one(said, falling)) return strlen(said);
-    tool_fail("train: --%s=%s: whether it shall grow or fall is not known: write %s:max or %s:min", option,
-              SHOW(said), SHOW(said), SHOW(said));
-    return 0;
-}
-
-/* -1, or the exit status after printing which option names no metric with a direction. */
-static int check_metrics(const options *o) {
-    bool max;
-    bool good = (!o->best || metric_of("best", o->best, &max)) &&
-                (!o->early_stop || metric_of("early-stop", o->early_stop, &max)) &&
-                (!o->keep_best || metric_of("keep-best", o->keep_best, &max));
-    return good ? -1 : EXIT_MISUSED;
-}
-
 /* Only rank 0 has the name and writes. */
 static int place_best(training *t) {
     const char *output = t->o->output;
@@ -160,9 +131,8 @@ static int make_hooks(training *t, weft_hook *hooks, int *n) {
     bool best_max, stop_max;
     int status = o->best ? place_best(t) : -1;
     if (status >= 0) return status;
-    if (o->best) t->best_metric = strndup(o->best, metric_of("best", o->best, &best_max));
-    if (o->early_stop)
-        t->stop_metric = strndup(o->early_stop, metric_of("early-stop", o->early_stop, &stop_max));
+    if (o->best) t->best_metric = watched_metric(o->best, &best_max);
+    if (o->early_stop) t->stop_metric = watched_metric(o->early_stop, &stop_max);
     *n = 0;
     hooks[(*n)++] = weft_hook_text(stdout, 0);
     if (o->log) hooks[(*n)++] = weft_hook_json(o->log, 1);
@@ -181,7 +151,7 @@ static int make_hooks(training *t, weft_hook *hooks, int *n) {
 static void set_checkpoints(training *t, weft_trainer_options *how) {
     const char *said = t->o->keep_best;
     checkpoints_read(t->o, &how->checkpoints);
-    if (said) t->keep_metric = strndup(said, metric_of("keep-best", said, &how->checkpoints.max));
+    if (said) t->keep_metric = watched_metric(said, &how->checkpoints.max);
     how->checkpoints.best = t->keep_metric;
     how->env = &checkpoints_env;
 }
@@ -307,12 +277,12 @@ static int check_resume(const options *o) {
 }
 
 static int train_run(const options *o) {
-    int status = check_metrics(o);
-    if (status < 0) status = check_resume(o);
+    int status = check_resume(o);
     if (status >= 0) return status;
     training t = {.o = o, .model = tool_load(o, &status)};
     if (!t.model) return status;
-    status = o->print_config ? config_print(o, NULL) : train(&t);
+    status = watched_check(o, t.model);
+    if (status < 0) status = o->print_config ? config_print(o, NULL) : train(&t);
     weft_trainer_free(t.trainer);
     free(t.best_metric);
     free(t.stop_metric);
