@@ -482,6 +482,31 @@ TEST(settings_that_are_given_are_not_among_those_that_are_not) {
     json_decref(all);
 }
 
+/* Where nothing is validated or saved nothing is said of how often. */
+TEST(defaults_without_an_effect_are_not_printed) {
+    static const struct {
+        const char *given;
+        bool data, validates, saves;
+    } rows[] = {{"--steps 1", false, false, false},
+                {DATA, true, false, false},
+                {DATA VALIDATED, true, true, false},
+                {DATA " --checkpoint-dir k", true, false, true}};
+    make_data();
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        NEED(ends(run(MLP "%s --print-config", rows[i].given), 0));
+        json_t *all = json_out("out"), *holds = json_object_get(json_object_get(all, "not_given"), "default");
+        const json_t *every = json_object_get(holds, "checkpoint-every");
+        CHECK((json_object_get(holds, "epochs") != NULL) == rows[i].data);
+        CHECK((json_object_get(holds, "val-every") != NULL) == rows[i].validates);
+        CHECK((json_object_get(holds, "keep") != NULL) == rows[i].saves);
+        CHECK((every != NULL) == rows[i].saves);
+        if (every) CHECK_TEXT(json_string_value(every), "10m");
+        CHECK(json_object_get(holds, "seed") != NULL);
+        json_decref(all);
+    }
+}
+
 /* ---- the folder of a run ---- */
 
 TEST(a_run_has_a_folder) {
@@ -506,14 +531,23 @@ TEST(a_run_has_a_folder) {
     refuses(run(MLP DATA " --config runs/1/config.json --log runs/1/config.json"), "is the file of --config");
 }
 
-SUITE("tools: configuration",
-      {T(a_schedule_without_an_end_ends_with_the_run), T(an_open_schedule_counts_the_epochs_of_the_steps),
-       T(an_open_schedule_ends_with_the_run_that_goes_on), T(optimizers_change_one_by_one_or_all),
-       T(what_is_for_one_optimizer_wins_over_what_is_for_all), T(a_field_is_given_once_for_an_optimizer),
-       T(a_file_says_what_the_command_line_does_not), T(what_holds_is_printed_and_read_again),
-       T(wrong_files_name_file_key_and_the_nearest_key), T(the_best_weights_are_kept_and_a_run_stops_early),
-       T(wrong_names_and_directions_of_metrics_are_told), T(weights_of_a_run_with_averages_are_the_averages),
-       T(samples_of_a_graph_with_inputs_are_the_first_of_the_validation),
-       T(numbers_and_pictures_of_a_run_stand_in_a_file), T(a_run_has_a_folder),
-       T(logs_of_a_run_that_goes_on_count_on), T(a_rate_that_is_given_wins_over_the_states),
-       T(what_is_left_aside_or_slow_is_told), T(settings_that_are_given_are_not_among_those_that_are_not)})
+SUITE("tools: configuration", {T(a_schedule_without_an_end_ends_with_the_run),
+                               T(an_open_schedule_counts_the_epochs_of_the_steps),
+                               T(an_open_schedule_ends_with_the_run_that_goes_on),
+                               T(optimizers_change_one_by_one_or_all),
+                               T(what_is_for_one_optimizer_wins_over_what_is_for_all),
+                               T(a_field_is_given_once_for_an_optimizer),
+                               T(a_file_says_what_the_command_line_does_not),
+                               T(what_holds_is_printed_and_read_again),
+                               T(wrong_files_name_file_key_and_the_nearest_key),
+                               T(the_best_weights_are_kept_and_a_run_stops_early),
+                               T(wrong_names_and_directions_of_metrics_are_told),
+                               T(weights_of_a_run_with_averages_are_the_averages),
+                               T(samples_of_a_graph_with_inputs_are_the_first_of_the_validation),
+                               T(numbers_and_pictures_of_a_run_stand_in_a_file),
+                               T(a_run_has_a_folder),
+                               T(logs_of_a_run_that_goes_on_count_on),
+                               T(a_rate_that_is_given_wins_over_the_states),
+                               T(what_is_left_aside_or_slow_is_told),
+                               T(settings_that_are_given_are_not_among_those_that_are_not),
+                               T(defaults_without_an_effect_are_not_printed)})

@@ -10,6 +10,7 @@
 #include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/option_table.h"
 #include "tools/graphtool/common/output.h"
+#include "tools/graphtool/common/rules.h"
 
 #include "graph/core/ddp.h"
 #include "graph/core/flow.h"
@@ -345,13 +346,14 @@ static json_t *models_json(const options *o, const weft_model *m) {
     return all;
 }
 
-/* What holds where nothing is said: first words, and what a row says. */
+/* What holds where nothing is said: first words, and what a row says; not of an option that would have no
+ * effect, as the number of checkpoints where none are written. */
 static json_t *defaults_json(const options *o) {
     json_t *all = json_object();
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
         const char *value = row->kind == OPTION_WORD ? row->words[0] : row->otherwise;
         if (!command_has_option(o->command, row->name) || option_from(row, o) || !value) continue;
-        json_object_set_new(all, row->name, text_json(value));
+        if (rules_allow(o, row->name)) json_object_set_new(all, row->name, text_json(value));
     }
     return all;
 }

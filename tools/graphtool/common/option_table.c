@@ -73,7 +73,7 @@ const option_row option_rows[] = {
     {"checkpoint-dir", 0, "DIR", OPTION_TEXT, F(checkpoint_dir), 0, 0,
      "save all that the training needs to go on, while it runs and at its end, as DIR/step-N"},
     {"checkpoint-every", 0, "N[m]", OPTION_INTERVAL, F(checkpoint_every), 0, 0,
-     "save after every N steps, or with \"30m\" after every 30 minutes", .otherwise = "10m"},
+     "save after every N steps, or with \"30m\" after every 30 minutes (10m)", .otherwise = "10m"},
     {"keep", 0, "K", OPTION_INT, F(keep), 1, MILLION, "checkpoints that stay, the newest (3)", .otherwise = "3"},
     {"keep-best", 0, "METRIC", OPTION_TEXT, F(keep_best), 0, 0,
      "save each best validation so far, and keep the best, as --best says METRIC"},

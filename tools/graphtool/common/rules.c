@@ -113,6 +113,23 @@ static int check(const options *o, unsigned known, unsigned facts) {
     return -1;
 }
 
+static bool has_word(const char *words, const char *word) {
+    size_t n = strlen(word);
+    for (; *words; words += strcspn(words, " "), words += *words == ' ')
+        if (strncmp(words, word, n) == 0 && (words[n] == ' ' || !words[n])) return true;
+    return false;
+}
+
+bool rules_allow(const options *o, const char *option) {
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const struct rule *r = &rules[i];
+        bool needs = is_of(r, o->command) && (r->need == OTHER || r->need == NO_OTHER);
+        if (needs && has_word(r->options, option) && option_is_given(o, r->other) != (r->need == OTHER))
+            return false;
+    }
+    return true;
+}
+
 /* On one rank a --ddp must have a field that acts there: buckets, or what a training may leave out. */
 static int check_ddp_alone(const options *o) {
     for (int i = 0; i < o->ddp.n; i++) {

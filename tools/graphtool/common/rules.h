@@ -13,4 +13,7 @@ int rules_alone(const options *o);                      /* this process is alone
 int rules_model(const options *o, const weft_model *m); /* after --ddp has been applied to it */
 int rules_graph(const options *o, const weft_graph *g); /* the graph that eval or predict runs */
 
+/* Whether the other options leave this one with an effect, as far as the command line tells. */
+bool rules_allow(const options *o, const char *option);
+
 #endif
