@@ -161,9 +161,10 @@ WEFT_API weft_status weft_run_no_sync(weft_session *session, const char *graph, 
  *     weft_run(s, "step", feeds, n, NULL, 0, &error);      // loss.backward()
  *     weft_run_update(s, "step", &error);                  // optimizer.step(), optimizer.zero_grad()
  * @{ */
-/** The loss of a training graph: its forward alone, in training mode, with the random numbers of the next
- * micro-batch. It writes state (running statistics) as a training run does; gradients and parameters stay. It
- * communicates only where the forward does (norms over all ranks, sums over ranks). */
+/** The loss of a training graph: its forward alone, in training mode, with the random numbers of the step's
+ * next micro-batch (behind the last one: numbers that no micro-batch of this rank has). It writes state
+ * (running statistics) as a training run does; gradients and parameters stay. It communicates only where the
+ * forward does (norms over all ranks, sums over ranks). */
 WEFT_API weft_status weft_run_loss(weft_session *session, const char *graph, const weft_feed *feeds,
                                    int n_feeds, const weft_fetch *fetches, int n_fetches, weft_error *error);
 /** Updates by the gradients that weft_run() has added since the last update, as the graph's weft_minimize()
