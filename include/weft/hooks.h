@@ -8,7 +8,8 @@
  * seconds, is metric/NAME. Rank 0 writes. A log that cannot be opened is an error before the first step, and
  * the next weft_trainer_fit() tries again; where one cannot be written later (a full disk), it ends there,
  * the training goes on, and weft_trainer_check() tells. What is written is on the disk when
- * weft_trainer_fit() returns.
+ * weft_trainer_fit() returns. A training that resumes from a checkpoint goes on with its JSON and CSV files
+ * where they were then; what was written later is cut off. Other trainings begin them anew.
  *
  * Each function copies its texts. weft_trainer_new() refuses what cannot be, and says why: arguments, the
  * metric of a hook that the validation will not give, a graph or an output, a folder that is not there.
@@ -36,10 +37,10 @@ extern "C" {
  * 0 it is a line every ten iterations, and on a terminal (of one rank) a bar that is as wide. The caller
  * closes the file. */
 WEFT_API weft_hook weft_hook_text(FILE *file, int64_t every);
-/** Writes a line of JSON into a new file every so many iterations (0: 10), and one for each validation and
+/** Writes a line of JSON into a file every so many iterations (0: 10), and one for each validation and
  * test, whose keys begin with "val_" and "test_". */
 WEFT_API weft_hook weft_hook_json(const char *path, int64_t every);
-/** Writes rows "step,epoch,phase,name,value" into a new file every so many iterations (0: 10), a row for each
+/** Writes rows "step,epoch,phase,name,value" into a file every so many iterations (0: 10), a row for each
  * number, and after each validation and test. The phase is train, val or test. */
 WEFT_API weft_hook weft_hook_csv(const char *path, int64_t every);
 /** Writes a new event file for TensorBoard into a folder, which is made if it is not there: scalars
@@ -48,9 +49,9 @@ WEFT_API weft_hook weft_hook_csv(const char *path, int64_t every);
 WEFT_API weft_hook weft_hook_tensorboard(const char *folder, int64_t every);
 
 /** Draws curves of the metrics over the steps when a run ends, training beside validation: a panel for each
- * of the first 24 names, and how many names are left out. The file is an .svg or a .png. Points are means of
- * `every` iterations (0: 10). A run that fails before its first point writes none. A file that cannot be
- * written then is told by weft_trainer_check(). */
+ * of the first 24 names, and how many names are left out. A run that was resumed has the steps since then.
+ * The file is an .svg or a .png. Points are means of `every` iterations (0: 10). A run that fails before its
+ * first point writes none. A file that cannot be written then is told by weft_trainer_check(). */
 WEFT_API weft_hook weft_hook_curves(const char *path, int64_t every);
 
 /** What weft_hook_samples() draws; what `data` points to must outlive the trainer. */
@@ -102,8 +103,8 @@ WEFT_API weft_hook weft_hook_best(const weft_best *options);
 
 /** Lowers the base learning rate of an optimizer (its name as in weft_optimizer; NULL: of all) when a metric
  * no longer improves: weft_plateau_step() after each validation, as ReduceLROnPlateau. `*rules` is copied,
- * with what it holds of evaluations so far; NULL: PyTorch's defaults. Evaluations are counted in the hook: a
- * training that goes on from a file counts anew. */
+ * with what it holds of evaluations so far; NULL: PyTorch's defaults. Evaluations are counted in the hook:
+ * checkpoints keep the counts, and a training that goes on from a file of weights counts anew. */
 WEFT_API weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const weft_plateau *rules);
 /** @} */
 

@@ -159,7 +159,8 @@ typedef struct weft_trainer_options {
     int64_t epochs;
     int64_t iterations; /**< most iterations; 0: those of the epochs */
     /** Iterations of earlier trainings, from whose state this one goes on: the steps of logs and the names of
-     * pictures count on from them. It changes nothing else. */
+     * pictures count on from them. It changes nothing else. A training that resumes from a checkpoint counts
+     * on by itself. */
     int64_t first_iteration;
     int64_t val_epochs;     /**< validates after every so many epochs and the last; 0: 1; -1: never */
     int64_t val_iterations; /**< validates after every so many iterations, too; 0: not */
@@ -248,7 +249,9 @@ WEFT_API void weft_trainer_metrics_every(weft_trainer *trainer, int64_t every);
 WEFT_API weft_array *weft_trainer_predict(weft_trainer *trainer, const char *graph, const char *output,
                                           const weft_dataset *data, weft_error *error);
 
-/** Saves the weights, as weft_session_save(). In a world it is collective, and rank 0 writes. */
+/** Saves the weights, as weft_session_save(): parameters, or averages while weft_use_averages() has put them
+ * in place, as graphtool train does before it writes weights without training state. In a world it is
+ * collective, and rank 0 writes. */
 WEFT_API weft_status weft_trainer_save(weft_trainer *trainer, const char *path, bool training,
                                        weft_error *error);
 /** @} */

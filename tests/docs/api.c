@@ -126,9 +126,43 @@ static int run_preprocess(void) {
     return wrong;
 }
 
+static weft_status square_step(weft_session *s, int64_t step, weft_error *error) {
+    float x[12];
+    for (int i = 0; i < 12; i++) x[i] = (float)((step * 7 + i * 5) % 11) / 11;
+    return weft_run(s, "train", &(weft_feed){"x", x, sizeof x}, 1, NULL, 0, error);
+}
+
+/* Trains in as many runs as there are ends, each with a store of its own; the weights of the last one. */
+static weft_status train_in_parts(const weft_plan *plan, const char *folder, int n, const int64_t *ends,
+                                  float weights[6], weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n && !status; i++) {
+        weft_store *store = weft_store_new(plan, 1, error);
+        status = store ? train_to(ends[i], plan, store, square_step, folder, error) : error->status;
+        if (!status) status = weft_store_get(store, "fc/weight", weights, 6 * sizeof *weights, error);
+        weft_store_free(store);
+    }
+    return status;
+}
+
+/* A training in three runs has the bits of one run. */
+static int run_checkpoints(void) {
+    weft_error error = {0};
+    float one[6], parts[6];
+    weft_model *m = weft_model_new("m");
+    weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 3));
+    weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc")), 0, NULL, false);
+    weft_minimize(loss, NULL, &(weft_optimizer){.type = "adam", .lr = 1e-3});
+    weft_plan *plan = weft_compile(m, NULL, &error);
+    bool is_done = plan && !train_in_parts(plan, "at_once", 1, (int64_t[]){170}, one, &error) &&
+                   !train_in_parts(plan, "in_parts", 3, (int64_t[]){50, 120, 170}, parts, &error);
+    if (!is_done) fprintf(stderr, "%s\n", error.text);
+    weft_plan_free(plan);
+    weft_model_free(m);
+    return !is_done || memcmp(one, parts, sizeof one) != 0;
+}
+
 int main(void) {
-    return run_flows() || run_followers() || run_classifier() || run_spread() || run_layers() || run_budget() ||
-           run_preprocess();
     return run_flows() || run_followers() || run_classifier() || run_spread() || run_layers() ||
-           run_signs() || run_budget();
+           run_signs() || run_budget() || run_preprocess() || run_checkpoints();
 }
