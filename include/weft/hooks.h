@@ -9,7 +9,7 @@
  * the next weft_trainer_fit() tries again; where one cannot be written later (a full disk), it ends there,
  * the training goes on, and weft_trainer_check() tells. What is written is on the disk when
  * weft_trainer_fit() returns. A training that resumes from a checkpoint goes on with its JSON and CSV files
- * where they were then; what was written later is cut off. Other trainings begin them anew.
+ * where they were then, and what was written later is cut off; all others begin their files anew.
  *
  * Each function copies its texts. weft_trainer_new() refuses what cannot be, and says why: arguments, the
  * metric of a hook that the validation will not give, a graph or an output, a folder that is not there.
