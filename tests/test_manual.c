@@ -339,6 +339,11 @@ TEST(calls_out_of_order_say_what_to_do) {
     CHECK(weft_gradient_get(r.session, "step", "net/v", g, sizeof g, &r.error) == WEFT_NAME);
     CHECK_HOLDS(r.error.text, "graph step trains no parameter 'net/v'");
     CHECK(weft_gradient_get(r.session, "step", NULL, g, sizeof g, &r.error) == WEFT_NAME);
+    const char *path; /* of all that the store has and that is no parameter of the graph */
+    for (int i = 0; (path = weft_store_path(r.store, i)); i++)
+        if (strncmp(path, "net/", 4) != 0)
+            CHECK_SAYS(weft_gradient_get(r.session, "step", path, g, sizeof g, &r.error) == WEFT_NAME, "%s",
+                       path);
     CHECK(weft_gradient_get(r.session, "step", "net/w", g, sizeof g - 4, &r.error) == WEFT_SHAPE);
     CHECK(weft_gradient_get(r.session, "step", "net/w", NULL, sizeof g, &r.error) == WEFT_SHAPE);
     CHECK(weft_gradient_get(r.session, "step", "net/w", g, sizeof g, &r.error) == WEFT_OK);

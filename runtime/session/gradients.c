@@ -55,9 +55,11 @@ static weft_status find_manual(weft_session *s, const char *call, const char *gr
                      c->head->p->trains ? "compile with options.manual" : "it trains nothing");
 }
 
-/* The minimize call of the graph that trains the parameter; NULL: none. */
+/* The minimize call of the graph that trains the parameter; NULL: none. Variables that were made after it, as
+ * buckets and optimizers' state, are not in its list. */
 static const training *training_of(const weft_plan *plan, const char *graph, const weft_variable *v) {
-    for (int i = 0; v && i < plan->n_trainings; i++)
+    bool is_parameter = v && v->kind == VARIABLE_PARAMETER;
+    for (int i = 0; is_parameter && i < plan->n_trainings; i++)
         if (strcmp(plan->trainings[i].name, graph) == 0 && plan->trainings[i].trains[v->index])
             return &plan->trainings[i];
     return NULL;
