@@ -2,6 +2,7 @@
  * is found and an older one is used; a failed or killed save leaves the older ones as they were. Ranks are
  * threads; processes that are killed are forks. */
 #include "support/faults.h"
+#include "support/folder.h"
 #include "support/test.h"
 #include "support/world.h"
 
@@ -117,17 +118,6 @@ static const char *in_top(const char *name) {
     char *path = paths[next++ % 8];
     snprintf(path, sizeof paths[0], "%s/%s", top, name);
     return path;
-}
-
-static void remove_tree(const char *path) {
-    DIR *d = opendir(path);
-    char name[600];
-    for (struct dirent *e; d && (e = readdir(d));) {
-        snprintf(name, sizeof name, "%s/%s", path, e->d_name);
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) remove_tree(name);
-    }
-    if (d) closedir(d);
-    remove(path);
 }
 
 static int count_in(const char *path) {
@@ -540,15 +530,6 @@ static int run_child(const char *folder, const char *weights, long calls) {
     if (pid == 0) child(folder, weights, calls);
     waitpid(pid, &status, 0);
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static bool same_files(const char *a, const char *b) {
-    char x[1 << 16], y[1 << 16];
-    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
-    size_t n = f ? fread(x, 1, sizeof x, f) : 0, m = g ? fread(y, 1, sizeof y, g) : 0;
-    if (f) fclose(f);
-    if (g) fclose(g);
-    return n && n == m && n < sizeof x && memcmp(x, y, n) == 0;
 }
 
 TEST(a_training_that_is_killed_at_any_call_goes_on_to_the_same_bits) {

@@ -1,10 +1,10 @@
 /* test_resume.c - a training that was stopped and goes on from a checkpoint ends as one that was not: the
  * bits of its weights and optimizers, the decisions of its hooks, in any world and wherever it stopped. */
+#include "support/folder.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "weft/weft.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,26 +72,6 @@ static const char *in_top(const char *name) {
     char *path = paths[next++ % 8];
     snprintf(path, sizeof paths[0], "%s/%s", top, name);
     return path;
-}
-
-static void remove_tree(const char *path) {
-    DIR *d = opendir(path);
-    char name[600];
-    for (struct dirent *e; d && (e = readdir(d));) {
-        snprintf(name, sizeof name, "%s/%s", path, e->d_name);
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) remove_tree(name);
-    }
-    if (d) closedir(d);
-    remove(path);
-}
-
-static bool same_files(const char *a, const char *b) {
-    static char x[1 << 16], y[1 << 16];
-    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
-    size_t n = f ? fread(x, 1, sizeof x, f) : 0, m = g ? fread(y, 1, sizeof y, g) : 0;
-    if (f) fclose(f);
-    if (g) fclose(g);
-    return n && n == m && n < sizeof x && memcmp(x, y, n) == 0;
 }
 
 /* ---- runs ---- */
