@@ -29,6 +29,9 @@ file of an earlier row or "your program", calls it ("by a table": not by its nam
 
     test_docs.py --prefix FOLDER [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."]
 
+A table headed "message" has in its first column what the sources print: each piece between "…" is in a string of theirs. One
+headed "promise, shown by" names suites and parts of tools/nightly.sh that exist.
+
 Programs are compiled against what is installed in FOLDER, as a user's are.
 """
 import argparse
@@ -346,6 +349,47 @@ def check_options(graphtool):
             tell("docs/graphtool.md", f"--{name} is not as graphtool --table has it: run tools/dev.sh docs")
 
 
+def source_texts():
+    """All strings of the sources, those that stand side by side as one; "…" for what printf fills in."""
+    found = []
+    for folder in "graph", "ops", "runtime", "dist", "tools":
+        for file in sorted((ROOT / folder).rglob("*.[ch]")):
+            for run in re.findall(r'(?:"(?:[^"\\\n]|\\.)*"\s*(?:PRI\w+\s*)?)+', file.read_text()):
+                text = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', run))
+                found.append(re.sub(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]", "…", text))
+    return "\n".join(found)
+
+
+def rows_under(page, head):
+    """(line, cells) of each row of the tables with this head."""
+    inside = False
+    for number, line in enumerate(page.read_text().split("\n"), 1):
+        cells = [c.strip() for c in line.split("|")[1:-1]]
+        inside = bool(cells) and (inside or cells[:len(head)] == head)
+        if inside and cells[:len(head)] != head and not set(line) <= set("|-: "):
+            yield number, cells
+
+
+def check_messages(page, texts):
+    for number, cells in rows_under(page, ["message"]):
+        for piece in cells[0].strip("`").split("…"):
+            if len(piece.strip(" :,")) > 3 and piece.strip(" :,") not in texts:
+                tell(f"{page.relative_to(ROOT)}:{number}", f"the sources print no '{piece.strip()}'")
+
+
+def check_promises(page):
+    suites = {p.stem for p in (ROOT / "tests").rglob("test_*.*")}
+    parts = set(re.findall(r"^(\w+) +\w+ +\w+ +\d+ ", (ROOT / "tools/nightly.sh").read_text(), re.M))
+    for number, cells in rows_under(page, ["promise", "shown by"]):
+        names = re.findall(r"`([^`]*)`", cells[1])
+        for name in names:
+            known = name.split()[-1] in parts | suites or (ROOT / name.split()[0]).exists()
+            if not known:
+                tell(f"{page.relative_to(ROOT)}:{number}", f"there is no {name}")
+        if not names:
+            tell(f"{page.relative_to(ROOT)}:{number}", "a promise that nothing shows")
+
+
 def check_moved():
     """Where docs/moved.md says that a file is now, it is."""
     for number, line in enumerate((ROOT / "docs/moved.md").read_text().splitlines(), 1):
@@ -427,8 +471,11 @@ def main():
     check_measured()
     check_moved()
     check_contents()
+    texts = source_texts()
     for page in pages():
         check_roads(page)
+        check_messages(page, texts)
+        check_promises(page)
     check_suites()
     if o.graphtool:
         check_ops(o.graphtool)
