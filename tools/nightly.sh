@@ -29,6 +29,7 @@ gpu_ops      release  test_cuda_ops       2         1        the emulated GPU's 
 losses       release  weft-zoo            20      1         losses of the four models of bench/gpu_compare.py beside PyTorch's from the same weights; what is made wrong is found
 events       release  test_logs           1       1        the event files of the trainer's hooks, read by the tensorboard package
 runs         release  graphtool           2       1        whole trainings on real data: 93% of Fashion-MNIST, a GPT on a text within 1% of PyTorch
+soak         release  soak_loop           30      30      a training of two ranks and a loop of sessions and worlds, for 30 minutes: nothing grows
 install      release  weft-zoo            3         1        as part of another project all is built; Debian packages are used unpacked, and in a clean Debian
 guides       release  weft-zoo            6         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches
 mutants      release  test_ops            400     2       a sign or an index flipped in a kernel or a gradient: the suites of ops find it
