@@ -97,6 +97,11 @@ FORBIDDEN = {
         "localtime gmtime ctime strerror".split(),
         "state of the whole process: two sessions in two threads would meet there",
     ),
+    **dict.fromkeys(
+        "time gettimeofday localtime_r mktime strftime tzset ftime timespec_get pthread_mutex_timedlock "
+        "sem_timedwait".split(),
+        "a clock that a person sets, or a time zone: intervals are of CLOCK_MONOTONIC",
+    ),
 }
 
 # (object, symbol) that may, with the reason.
@@ -274,6 +279,14 @@ def check_texts(names):
                 tell(f"{name}:{number}", "a tab")
 
 
+def check_clocks(names):
+    """The clock of the day may jump: only event files, which tell when a line was written, may ask for it."""
+    for name in names:
+        if layer_of(name) in ("graph", "ops", "dist", "runtime") and name.endswith(SOURCES) and name != "runtime/train/event_file.c":
+            if "CLOCK_REALTIME" in (ROOT / name).read_text():
+                tell(name, "CLOCK_REALTIME may jump: CLOCK_MONOTONIC measures times")
+
+
 # ---- the library ----
 
 
@@ -351,6 +364,7 @@ def main():
     check_headers(names, o.cc, o.cxx)
     check_texts(names)
     check_order(names)
+    check_clocks(names)
     for library in o.library:
         check_library(library)
     print("\n".join(wrong) if wrong else f"{len(names)} files keep the rules")

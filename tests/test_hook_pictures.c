@@ -1,6 +1,7 @@
 /* test_hook_pictures.c - grids of samples and pictures of curves: their bytes, and the points of curves by
  * the axes that the pictures show. */
 #include "support/hooked.h"
+#include "support/locale.h"
 
 #include <math.h>
 #include <png.h>
@@ -120,8 +121,10 @@ TEST(curves_are_where_the_axes_say) {
     weft_trainer *t = hooked_trainer(
         m, &(weft_trainer_options){
                .train = HOOKED_DATA, .val = HOOKED_DATA, .epochs = 2, .n_hooks = 3, .hooks = hooks});
+    locale_comma(); /* which changes nothing */
     CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
     weft_trainer_free(t);
+    locale_back();
     CHECK(bytes_of_file(paths[0], svg, sizeof svg - 1) > 1000);
     png_image png = {.version = PNG_IMAGE_VERSION};
     CHECK(png_image_begin_read_from_file(&png, paths[1]) && png.width == 2 * 920 && png.height == 2 * 280);

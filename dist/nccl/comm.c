@@ -134,10 +134,9 @@ weft_status nccl_give_up(nccl_comm *n, const weft_error *why, weft_error *error)
 
 /* If the lock stays held, a call of NCCL hangs, and nothing is ended here. */
 void nccl_end_here(nccl_comm *n, const weft_error *why) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until); /* the clock of pthread_mutex_timedlock */
-    until.tv_sec += ABORT_SECONDS;
-    if (pthread_mutex_timedlock(&n->world->lock, &until)) return;
+    const struct timespec nap = {.tv_nsec = 1000000}; /* pthread_mutex_timedlock's clock may jump */
+    for (int i = 0; pthread_mutex_trylock(&n->world->lock); nanosleep(&nap, NULL))
+        if (i++ == ABORT_SECONDS * 1000) return;
     end_all(n->world, why);
     pthread_mutex_unlock(&n->world->lock);
 }

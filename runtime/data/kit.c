@@ -110,6 +110,14 @@ tensor_text tensor_show(const tensor *t) {
 
 /* ---- numbers ---- */
 
+kit_number kit_show_number(const char *format, double value) {
+    kit_number n;
+    snprintf(n.text, sizeof n.text, format, value);
+    for (char *c = n.text; *c; c++)
+        if (*c == ',') *c = '.';
+    return n;
+}
+
 uint64_t kit_splitmix(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -57,6 +57,12 @@ tensor_text tensor_show(const tensor *t);
 
 /* ---- numbers ---- */
 
+/* A number as text for files, by value: with a point, whatever the host's locale has. */
+typedef struct kit_number {
+    char text[48];
+} kit_number;
+kit_number kit_show_number(const char *format, double value); /* "%.9g" */
+#define NUMBER(format, value) (kit_show_number(format, value).text)
 /* The next number of Steele, Lea and Flood's splitmix64. */
 uint64_t kit_splitmix(uint64_t *state);
 /* A hash of bytes for comparing ranks; not for tables that a hostile user fills. */

@@ -206,10 +206,11 @@ void canvas_line(canvas *c, const point *points, int n, double width, int color)
         }
         return;
     }
-    print(c, "<polyline fill=\"none\" stroke=\"#%06x\" stroke-width=\"%g\" stroke-linejoin=\"round\" ", color,
-          width);
+    print(c, "<polyline fill=\"none\" stroke=\"#%06x\" stroke-width=\"%s\" stroke-linejoin=\"round\" ", color,
+          NUMBER("%g", width));
     print(c, "stroke-linecap=\"round\" points=\"");
-    for (int i = 0; i < n; i++) print(c, "%s%.2f,%.2f", i ? " " : "", points[i].x, points[i].y);
+    for (int i = 0; i < n; i++)
+        print(c, "%s%s,%s", i ? " " : "", NUMBER("%.2f", points[i].x), NUMBER("%.2f", points[i].y));
     print(c, "\"/>\n");
 }
 
@@ -220,8 +221,8 @@ void canvas_text(canvas *c, point at, anchor anchor, double size, int color, con
         letters_of(c, at, anchor, size, color, text);
         return;
     }
-    print(c, "<text x=\"%.2f\" y=\"%.2f\" font-size=\"%g\" fill=\"#%06x\" text-anchor=\"%s\">", at.x, at.y,
-          size, color, names[anchor]);
+    print(c, "<text x=\"%s\" y=\"%s\" font-size=\"%s\" fill=\"#%06x\" text-anchor=\"%s\">",
+          NUMBER("%.2f", at.x), NUMBER("%.2f", at.y), NUMBER("%g", size), color, names[anchor]);
     print_escaped(c, text);
     print(c, "</text>\n");
 }

@@ -121,6 +121,8 @@ static void show_tick(double value, double tick, char text[32]) {
         snprintf(text, 32, "%.3g", fabs(value) < tick / 2 ? 0 : value);
     else
         snprintf(text, 32, "%.*f", digits, fabs(value) < tick / 2 ? 0 : value);
+    for (char *c = text; *c; c++) /* the host's locale may have another point */
+        if (*c == ',') *c = '.';
 }
 
 /* Ticks are counted: a sum may stay where it is. */

@@ -25,7 +25,7 @@ static size_t put_row(char *into, size_t room, const weft_trainer *t, const char
     size_t n =
         (size_t)snprintf(into, room, "%lld,%lld,%s,", (long long)log_step(t), (long long)log_epoch(t), phase);
     n += put_name(into + n, name);
-    n += (size_t)snprintf(into + n, room - n, isnan(value) ? ",nan\n" : ",%.9g\n", value);
+    n += (size_t)snprintf(into + n, room - n, ",%s\n", isnan(value) ? "nan" : NUMBER("%.9g", value));
     return n;
 }
 
