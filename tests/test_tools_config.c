@@ -389,7 +389,7 @@ TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
     refuses(run(GAN "--samples shown.png:evry=2"), "it has no field 'evry': the nearest is 'every'");
     refuses(run(GAN "--samples shown.png:every=0"), "every: a whole number from 1 to 1000000 is needed");
     refuses(run(GAN "--samples shown.png:graph=d_step,every"), "NAME=VALUE is needed at 'every'");
-    refuses(run(GAN "--samples no/shown.png"), "no/shown.png: the hook samples cannot write there");
+    refuses(run(GAN "--samples no/shown.png"), "no/shown-100000000.png: cannot be written");
     refuses(run(MLP DATA " --samples shown.png:output=class"), "a PNG needs [N,H,W] or [N,C,H,W]");
     refuses(run(GAN "--curves c.jpg"), ".svg");
     refuses(

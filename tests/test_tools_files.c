@@ -61,6 +61,18 @@ TEST(outputs_are_tried_before_the_training) {
     refuses(run("%s --log /dev/full", train), "/dev/full: cannot be written: No space left");
     refuses(run("%s -o %s", train, name), "File name too long");
     refuses(run("%s -o .", train), "Is a directory");
+    refuses(run("%s --csv /dev/full", train), "/dev/full: cannot be written: No space left");
+    refuses(run("%s --csv no/log.csv", train), "no/log.csv: cannot be written");
+    refuses(run("%s --curves %s.svg", train, name), "File name too long");
+    refuses(run("%s --samples %s.png:every=500", train, name), "File name too long");
+    refuses(run("%s --samples no/photo.png:every=500", train), "no/photo-100000000.png: cannot be written");
+    refuses(run("mkdir w.best.st && %s --val-data image=images.idx --val-data label=labels.npy --best loss "
+                "-o w.st",
+                train),
+            "w.best.st: cannot be written: Is a directory");
+    refuses(run("%s --tensorboard /proc/self", train), "/proc/self/.weft: cannot be written");
+    refuses(run("%s --checkpoint-dir /proc/self", train), "/proc/self/.weft: cannot be written");
+    refuses(run("%s --work-dir /proc/self/x", train), "/proc/self/x: the folder cannot be made");
     refuses(run("graphtool trace mlp.bin --batch 4 --steps 1000000 -o /dev/full"), "No space left");
     refuses(run("graphtool calibrate mlp.bin -o no/such.table"), "no/such.table: cannot be written");
     refuses(run("graphtool predict mlp.bin --random-weights --data image=images.idx -o no/such.npy"),
@@ -68,11 +80,39 @@ TEST(outputs_are_tried_before_the_training) {
     ends(run("! ls -A | grep -q part"), 0);
 }
 
-/* A reader that leaves after one line; without SIGPIPE each further line fails. */
+/* Who reads the lines of a training may leave: it goes on, writes its weights, and tells at its end. */
+TEST(a_reader_that_leaves_ends_no_training) {
+    make_data();
+    NEED(make_model("mlp"));
+    ends(run("{ graphtool train mlp.bin " DATA
+             " --batch 10 --epochs 20 --log all -o kept.st; echo $? >status; } "
+             "| head -1; cat status; test $(cat status) = 2 && test $(wc -l <all) = 140"),
+         0);
+    char *err = read_all("err");
+    CHECK_TEXT(err, "graphtool: standard output: writing failed: Broken pipe\n");
+    free(err);
+    CHECK(exists("kept.st"));
+}
+
+/* The status by which a scheduler starts a training again does not depend on who reads its lines. */
+TEST(an_interrupted_training_has_its_status_without_a_reader) {
+    make_data();
+    NEED(make_model("mlp"));
+    ends(run("rm -f kept.st; { graphtool train mlp.bin " DATA
+             " --batch 10 --epochs 100000 --log all -o kept.st & "
+             "echo $! >pid; wait $!; echo $? >status; } | head -1 & "
+             "until test -s all && test $(wc -l <all) -gt 200; do sleep 0.05; done; "
+             "kill -TERM $(cat pid); kill -HUP $(cat pid); kill -TERM $(cat pid); wait; test $(cat status) = "
+             "130"),
+         0);
+    CHECK(exists("kept.st"));
+}
+
+/* A reader that leaves after one line of the log. */
 TEST(a_log_that_fails_costs_no_weights) {
     make_data();
     NEED(make_model("mlp"));
-    ends(run("mkfifo log; { head -1 log >first & }; trap '' PIPE; graphtool train mlp.bin " DATA
+    ends(run("mkfifo log; { head -1 log >first & }; graphtool train mlp.bin " DATA
              " --batch 10 --epochs 20 --log log -o kept.st; status=$?; wait; exit $status"),
          1);
     char *err = read_all("err"), *out = read_all("out");
@@ -221,6 +261,7 @@ TEST(no_terminal_obeys_a_name_or_a_file) {
 
 SUITE("tools: files",
       {T(links_and_pipes_are_written_through), T(inputs_are_never_overwritten),
-       T(outputs_are_tried_before_the_training), T(a_log_that_fails_costs_no_weights),
+       T(outputs_are_tried_before_the_training), T(a_reader_that_leaves_ends_no_training),
+       T(an_interrupted_training_has_its_status_without_a_reader), T(a_log_that_fails_costs_no_weights),
        T(files_past_their_limit_are_errors_of_writing),
        T(a_full_standard_output_is_an_error_of_every_command), T(no_terminal_obeys_a_name_or_a_file)})

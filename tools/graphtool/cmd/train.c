@@ -45,6 +45,19 @@ static void on_interrupt(int signal) {
     weft_trainer_stop(interrupted);
 }
 
+/* From the first step until the weights are written: a second signal does not end what the first one began.
+ * Whoever reads standard output may leave (`| head`); that ends no training. */
+static void watch_signals(weft_trainer *t) {
+    interrupted = t;
+    for (size_t i = 0; i < SIGNALS; i++) signal(signals[i], on_interrupt);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void leave_signals(void) {
+    for (size_t i = 0; i < SIGNALS; i++) signal(signals[i], SIG_DFL);
+    interrupted = NULL;
+}
+
 /* ---- before the first step: all errors that can be found now are reported now ---- */
 
 /* No run writes over another one: whichever file of a run is there. */
@@ -71,14 +84,30 @@ static bool is_same_run(const options *o) {
     return config_is_in(o, path);
 }
 
-/* Only rank 0 writes. */
-static int check_outputs(const options *o) {
+/* Only rank 0 has the name and writes. */
+static int place_best(training *t) {
+    const char *output = t->o->output;
+    if (world_rank(t->o) == 0 && !output)
+        return tool_fail(
+            "train: --best has no effect without -o FILE or --work-dir: its file is beside that one");
+    if (!paths_best(output ? output : "", t->best_path))
+        return tool_fail("train: -o %s: the name is too long", output);
+    return -1;
+}
+
+/* Folders are made, and files tried, each by what it will be called. */
+static int check_outputs(training *t) {
+    const options *o = t->o;
+    if (world_rank(o)) return -1;                                         /* only rank 0 writes */
     bool goes_on = o->resume && (checkpoints_there(o) || is_same_run(o)); /* what it wrote before is there */
     int status = !o->work_dir ? -1 : goes_on ? out_folder(o->work_dir) : check_fresh(o->work_dir);
-    if (status < 0 && o->tensorboard && world_rank(o) == 0) status = out_folder(o->tensorboard);
-    if (status < 0 && o->checkpoint_dir && world_rank(o) == 0) status = out_folder(o->checkpoint_dir);
-    if (status < 0 && o->output) status = out_check(o->output);
-    return status < 0 && o->log ? out_check(o->log) : status;
+    const char *const folders[] = {o->tensorboard, o->checkpoint_dir};
+    const char *const files[] = {o->output, o->log, o->csv, o->curves, o->best ? t->best_path : NULL};
+    for (size_t i = 0; status < 0 && i < sizeof folders / sizeof *folders; i++)
+        if (folders[i]) status = out_folder(folders[i]);
+    for (size_t i = 0; status < 0 && i < sizeof files / sizeof *files; i++)
+        if (files[i]) status = out_check(files[i]);
+    return status < 0 ? samples_check(&t->samples) : status;
 }
 
 /* What holds, for those who find the folder later. */
@@ -114,23 +143,10 @@ static void set_validation(const options *o, weft_trainer_options *how) {
     how->val_iterations = is_steps ? n : 0;
 }
 
-/* Only rank 0 has the name and writes. */
-static int place_best(training *t) {
-    const char *output = t->o->output;
-    if (world_rank(t->o) == 0 && !output)
-        return tool_fail(
-            "train: --best has no effect without -o FILE or --work-dir: its file is beside that one");
-    if (!paths_best(output ? output : "", t->best_path))
-        return tool_fail("train: -o %s: the name is too long", output);
-    return -1;
-}
-
 /* Those that the options ask for, in the order in which they are called. */
-static int make_hooks(training *t, weft_hook *hooks, int *n) {
+static void make_hooks(training *t, weft_hook *hooks, int *n) {
     const options *o = t->o;
     bool best_max, stop_max;
-    int status = o->best ? place_best(t) : -1;
-    if (status >= 0) return status;
     if (o->best) t->best_metric = watched_metric(o->best, &best_max);
     if (o->early_stop) t->stop_metric = watched_metric(o->early_stop, &stop_max);
     *n = 0;
@@ -145,7 +161,6 @@ static int make_hooks(training *t, weft_hook *hooks, int *n) {
             .metric = t->best_metric, .max = best_max, .path = t->best_path, .optimizer_state = o->training});
     if (o->early_stop)
         hooks[(*n)++] = weft_hook_early_stop(&(weft_early_stop){.metric = t->stop_metric, .max = stop_max});
-    return -1;
 }
 
 static void set_checkpoints(training *t, weft_trainer_options *how) {
@@ -172,7 +187,7 @@ static int open_trainer(training *t) {
     if ((status = optimizers_behind(t->model, o, &how)) >= 0) return status;
     weft_hook hooks[HOOKS];
     how.hooks = hooks;
-    if ((status = make_hooks(t, hooks, &how.n_hooks)) >= 0) return status;
+    make_hooks(t, hooks, &how.n_hooks);
     evaluators_make(&t->measured, &how);
     set_checkpoints(t, &how);
     if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
@@ -192,11 +207,7 @@ static int open_trainer(training *t) {
 
 static int fit(training *t) {
     weft_error error = {0};
-    interrupted = t->trainer;
-    for (size_t i = 0; i < SIGNALS; i++) signal(signals[i], on_interrupt);
     weft_status status = weft_trainer_fit(t->trainer, &error);
-    for (size_t i = 0; i < SIGNALS; i++) signal(signals[i], SIG_DFL);
-    interrupted = NULL;
     bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, NULL) != WEFT_DATA;
     if (status != WEFT_DATA || is_finite) return status ? tool_error(&error) : -1;
     tool_fail("%s: training stops, no weights are written (--keep-going continues)", error.text);
@@ -262,12 +273,15 @@ static int finish(training *t) {
 static int train(training *t) {
     int status = evaluators_read(&t->measured, t->o);
     if (status < 0) status = samples_read(&t->samples, t->o);
-    if (status < 0) status = check_outputs(t->o);
+    if (status < 0 && t->o->best) status = place_best(t);
+    if (status < 0) status = check_outputs(t);
     if (status < 0) status = open_data(t);
     if (status < 0) status = open_trainer(t);
     if (status < 0) status = note_config(t->o);
+    if (status < 0) watch_signals(t->trainer);
     if (status < 0) status = fit(t);
     if (status < 0) status = save(t);
+    leave_signals();
     return status < 0 ? finish(t) : status;
 }
 

@@ -6,6 +6,7 @@
 #include "graph/file/io.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -140,6 +141,14 @@ int out_check(const char *path) {
     return file_try(NULL, path, &error) ? tool_error(&error) : -1;
 }
 
+/* A folder that is there may be full, read-only, or another user's. */
+static int try_in(const char *folder) {
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/.weft", folder) >= (int)sizeof path)
+        return tool_fail("%s: the path is too long", folder);
+    return out_check(path);
+}
+
 int out_folder(const char *path) {
     char *whole = strdup(path);
     if (!whole) return tool_fail("out of memory");
@@ -155,14 +164,15 @@ int out_folder(const char *path) {
     free(whole);
     struct stat made;
     if (!wrong && (stat(path, &made) || !S_ISDIR(made.st_mode))) wrong = ENOTDIR;
-    return wrong ? tool_fail("%s: the folder cannot be made: %s", path, strerror(wrong)) : -1;
+    return wrong ? tool_fail("%s: the folder cannot be made: %s", path, strerror(wrong)) : try_in(path);
 }
 
 int out_end(int status) {
     bool failed = fflush(stdout) != 0;
     int why = failed ? errno : EIO;
     if ((!failed && !ferror(stdout)) || status == EXIT_MISUSED) return status;
-    return tool_fail("standard output: writing failed: %s", strerror(why));
+    tool_fail("standard output: writing failed: %s", strerror(why));
+    return status == EXIT_INTERRUPTED ? status : EXIT_MISUSED;
 }
 
 shown_path show_path(const char *path) {

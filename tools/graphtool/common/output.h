@@ -43,10 +43,12 @@ int out_json_digits(const char *path, json_t *json, int digits);
 /* Checks before hours of work that `path` can be written: -1, or the exit status after printing the error. */
 int out_check(const char *path);
 
-/* Makes a folder and those that it is in, where they are not there: -1, or the exit status likewise. */
+/* Makes a folder and those that it is in, where they are not there, and tries a file in it: -1, or the exit
+ * status likewise. */
 int out_folder(const char *path);
 
-/* The end of every command: flushes standard output, and reports an error if any write to it failed. */
+/* The end of every command: flushes standard output, and reports an error if any write to it failed. A
+ * training that was interrupted keeps its status, by which schedulers start it again. */
 int out_end(int status);
 
 /* A path that is safe for a terminal, see show_line. */

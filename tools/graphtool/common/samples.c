@@ -42,6 +42,19 @@ int samples_read(samples *s, const options *o) {
     return status < 0 ? place_events(s, o) : status;
 }
 
+/* By the longest name that a training of less than 10^9 steps will give one. */
+int samples_check(const samples *s) {
+    text t = {0};
+    if (!s->how.path) return -1;
+    const char *dot = strrchr(s->how.path, '.');
+    size_t stem = dot && !strchr(dot, '/') ? (size_t)(dot - s->how.path) : strlen(s->how.path);
+    text_add(&t, "%.*s-100000000%s", (int)stem, s->how.path, s->how.path + stem);
+    char *longest = text_detach(&t);
+    int status = longest ? out_check(longest) : tool_fail("out of memory");
+    free(longest);
+    return status;
+}
+
 static bool has_input(const weft_graph *g, const char *name) {
     for (const weft_node *n = g->first; name && n; n = n->next)
         if (n->op == &weft_op_input && strcmp(input_name(n), name) == 0) return true;

@@ -16,6 +16,8 @@ typedef struct samples {
 /* Reads --samples: -1, or the exit status after printing the error. Call samples_free in either case, after
  * the trainer has been freed. It points into itself, so it stays where it is. */
 int samples_read(samples *s, const options *o);
+/* Whether a picture can be written, tried before the training: -1, or the exit status likewise. */
+int samples_check(const samples *s);
 /* Feeds a graph that has inputs with the first samples of --val-data, or of --data. */
 void samples_feed(samples *s, const weft_model *m, const dataset *val, const dataset *data);
 void samples_free(samples *s);
