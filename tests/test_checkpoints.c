@@ -7,6 +7,7 @@
 #include "support/world.h"
 
 #include "graph/file/io_posix.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -49,7 +50,8 @@ static weft_model *small_model(const weft_env *env, int width) {
 typedef struct checkpoint_job {
     world_job job; /* whose context is this */
     const char *load, *save;
-    int64_t from, to; /* steps */
+    const char *weights; /* a file of what is saved, written by weft_session_save */
+    int64_t from, to;    /* steps */
     bool no_snapshot;
     int keep;
 } checkpoint_job;
@@ -87,7 +89,8 @@ static void save(world_rank *r, const checkpoint_job *j) {
         r->session,
         &(weft_checkpoint_options){.folder = j->save, .keep = j->keep, .no_snapshot = j->no_snapshot},
         &r->error);
-    if (w) weft_checkpoint_begin(w, j->to, false, notes, 2, &r->error);
+    if (w && j->weights) weft_session_save(r->session, j->weights, true, &r->error);
+    if (w && !r->error.status) weft_checkpoint_begin(w, j->to, false, notes, 2, &r->error);
     if (w && !r->error.status) train(r, j->to, j->to + 2);
     if (w && !r->error.status) weft_checkpoint_end(w, &r->error);
     weft_checkpoint_writer_close(w);
@@ -153,13 +156,38 @@ static world_rank *run_variant(const weft_model *m, const variant *v, checkpoint
     return run_job(&j);
 }
 
+/* A checkpoint in other files: all ranks' in one, and those of `world` ranks, which stand in its place. */
+static void rewrite(const char *folder, const char *weights, int world) {
+    weft_error error = {0};
+    const char *other = in_top("resharded");
+    weft_checkpoint *c = weft_checkpoint_find(folder, NULL, NULL, &error);
+    if (!CHECK_SAYS(c != NULL, "%s", error.text)) return;
+    CHECK_SAYS(!weft_checkpoint_export(c, in_top("one"), WEFT_CHECKPOINT_ALL, &error), "%s", error.text);
+    CHECK(same_files(in_top("one"), weights));
+    CHECK_SAYS(!weft_checkpoint_reshard(c, other, world, &error), "%s", error.text);
+    CHECK(weft_checkpoint_reshard(c, other, world, &error) == WEFT_ORDER);
+    CHECK_HOLDS(error.text, "it has step 4: choose another folder");
+    weft_checkpoint_close(c);
+    remove_tree(folder);
+    CHECK(rename(other, folder) == 0);
+    c = weft_checkpoint_find(folder, NULL, NULL, &error);
+    CHECK(weft_checkpoint_file_at(c, world - 1, NULL, NULL) &&
+          !weft_checkpoint_file_at(c, world, NULL, NULL));
+    weft_checkpoint_close(c);
+    remove(in_top("one"));
+    remove(weights);
+}
+
 TEST(training_goes_on_in_any_world_to_the_same_bits) {
     weft_model *m = small_model(NULL, 40);
     world_rank *want = run_variant(m, &variants[0], (checkpoint_job){.to = 8});
     for (int i = 0; i < VARIANTS; i++) {
         const char *folder = in_top("worlds");
-        world_free(run_variant(m, &variants[i],
-                               (checkpoint_job){.to = 4, .save = folder, .no_snapshot = i % 2 == 1}));
+        world_free(run_variant(
+            m, &variants[i],
+            (checkpoint_job){
+                .to = 4, .save = folder, .weights = in_top("weights"), .no_snapshot = i % 2 == 1}));
+        if (i) rewrite(folder, in_top("weights"), i);
         for (int k = 0; k < VARIANTS; k++) {
             char what[100];
             if (test_is_quick() && k != (i + 1) % VARIANTS) continue;
@@ -342,6 +370,121 @@ TEST(a_changed_byte_is_found_wherever_it_is) {
     faults_end(&f);
 }
 
+/* Two thousand places of one that is read in many pieces. */
+TEST(a_changed_bit_of_a_large_one_is_found) {
+    faults f;
+    faults_init(&f);
+    lone l = lone_open(&f.env, 60000);
+    weft_error error = {0};
+    test_random random = {7};
+    int n = test_is_quick() ? 50 : 2000;
+    weft_checkpoint_writer *w = writer_of(l.session, "c", 0);
+    NEED(w != NULL);
+    CHECK(lone_save(w, 1, false, &error) == WEFT_OK);
+    weft_checkpoint *c = weft_checkpoint_open("c/step-00000001", &f.env, &error);
+    const fake_file *file = fake_get(&f, "c/step-00000001/rank-0.safetensors");
+    NEED(c && file);
+    CHECK(file->bytes > 5 * 4 << 20 && weft_checkpoint_verify(c, &error) == WEFT_OK);
+    for (int i = 0; i < n; i++) {
+        size_t at = i ? (size_t)(random_bits(&random) % file->bytes) : file->bytes - 1;
+        char bit = (char)(1 << i % 8);
+        file->data[at] ^= bit;
+        bool is_found = weft_checkpoint_verify(c, &error) == WEFT_FILE;
+        file->data[at] ^= bit;
+        if (!CHECK_SAYS(is_found, "byte %zu", at)) break;
+    }
+    weft_checkpoint_close(c);
+    weft_checkpoint_writer_close(w);
+    lone_close(&l);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
+/* Writes a number of an optimizer into a file, and a manifest whose checksums are right. */
+static void forge(faults *f, const char *name, double value) {
+    weft_error error = {0};
+    manifest m;
+    safetensors s;
+    CHECK(manifest_read(&m, "c/step-00000001/manifest.json", &f->env, &error) == WEFT_OK);
+    fake_file *file = (fake_file *)(uintptr_t)fake_get(f, "c/step-00000001/rank-0.safetensors");
+    CHECK(safetensors_open(&s, "c/step-00000001/rank-0.safetensors", &f->env, &error) == WEFT_OK);
+    const safetensors_tensor *t = safetensors_find(&s, name);
+    if (CHECK(t != NULL)) memcpy(file->data + s.data_at + t->begin, &value, sizeof value);
+    safetensors_close(&s);
+    ((manifest_file *)(uintptr_t)m.files)[0].hash = hash_bytes(file->data, file->bytes, 0);
+    CHECK(manifest_write(&m, "c/step-00000001/manifest.json", &f->env, &error) == WEFT_OK);
+    arena_free(&m.arena);
+}
+
+TEST(a_number_that_breaks_its_rule_is_refused_by_name) {
+    static const struct {
+        const char *name;
+        double bad, good;
+        const char *says;
+    } cases[] = {{"optimizer.a.step", 1e300, 1,
+                  "optimizer.a.step is 1e+300: it must be a whole number from 0 to 2^53"},
+                 {"optimizer.a.step", 0.5, 1, "optimizer.a.step is 0.5: it must be a whole number"},
+                 {"optimizer.b.lr", -1, 0.1, "optimizer.b.lr is -1: a learning rate is a finite number"},
+                 {"optimizer.b.lr", NAN, 0.1, "optimizer.b.lr is nan: a learning rate"},
+                 {"optimizer.b.step", -3, 1, "optimizer.b.step is -3: it must be a whole number"}};
+    faults f;
+    faults_init(&f);
+    lone l = lone_open(&f.env, 4);
+    weft_error error = {0};
+    weft_checkpoint_writer *w = writer_of(l.session, "c", 0);
+    NEED(w != NULL);
+    CHECK(lone_save(w, 1, false, &error) == WEFT_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        forge(&f, cases[i].name, cases[i].bad);
+        weft_checkpoint *c = weft_checkpoint_newest("c", NULL, &f.env, &error);
+        CHECK_SAYS(c && weft_checkpoint_load(c, l.store, &error) == WEFT_FILE, "%s", error.text);
+        CHECK_HOLDS(error.text, cases[i].says);
+        weft_checkpoint_close(c);
+        forge(&f, cases[i].name, cases[i].good);
+        c = weft_checkpoint_newest("c", NULL, &f.env, &error);
+        CHECK_SAYS(c && weft_checkpoint_load(c, l.store, &error) == WEFT_OK, "%s", error.text);
+        weft_checkpoint_close(c);
+    }
+    weft_checkpoint_writer_close(w);
+    lone_close(&l);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
+/* What a training writes at its end, without a training. */
+TEST(values_and_averages_alone_are_a_file_of_weights) {
+    weft_error error = {0};
+    lone l = lone_open(NULL, 4);
+    const char *folder = in_top("alone"), *want = in_top("want"), *got = in_top("got");
+    weft_checkpoint_writer *w = writer_of(l.session, folder, 0);
+    for (int64_t i = 0; i < 3; i++) lone_step(&l, i);
+    NEED(w && lone_save(w, 3, false, &error) == WEFT_OK);
+    weft_checkpoint *c = weft_checkpoint_find(in_top("alone/step-00000003"), NULL, NULL, &error);
+    NEED(c != NULL);
+    for (int averages = 0; averages < 2; averages++) {
+        CHECK(weft_use_averages(l.session, averages, &error) == WEFT_OK);
+        CHECK_SAYS(!weft_session_save(l.session, want, false, &error), "%s", error.text);
+        CHECK(!weft_use_averages(l.session, false, &error));
+        CHECK_SAYS(!weft_checkpoint_export(
+                       c, got, averages ? WEFT_CHECKPOINT_AVERAGES : WEFT_CHECKPOINT_VALUES, &error),
+                   "%s", error.text);
+        CHECK(same_files(want, got));
+    }
+    CHECK(weft_checkpoint_export(c, in_top("no/such/folder"), WEFT_CHECKPOINT_ALL, &error) == WEFT_IO);
+    CHECK(weft_checkpoint_export(NULL, got, WEFT_CHECKPOINT_ALL, &error) == WEFT_ARGUMENT);
+    CHECK(weft_checkpoint_export(c, got, (weft_checkpoint_content)3, &error) == WEFT_ARGUMENT);
+    CHECK(weft_checkpoint_reshard(c, folder, 0, &error) == WEFT_ARGUMENT);
+    CHECK(weft_checkpoint_reshard(c, in_top("other"), (1 << 20) + 1, &error) == WEFT_ARGUMENT);
+    CHECK(!weft_checkpoint_find(in_top("alone/step-00000004"), NULL, NULL, &error) &&
+          error.status == WEFT_IO);
+    weft_checkpoint_close(c);
+    weft_checkpoint_writer_close(w);
+    lone_close(&l);
+    remove_tree(folder);
+    remove(want);
+    remove(got);
+}
+
 static char told[1000];
 
 static void keep_line(void *context, const char *line) {
@@ -436,6 +579,23 @@ static weft_status load_once(faults *f, weft_error *error) {
     return status;
 }
 
+static weft_status export_once(faults *f, weft_error *error) {
+    weft_checkpoint *c = weft_checkpoint_find("c", NULL, &f->env, error);
+    weft_status status =
+        c ? weft_checkpoint_export(c, "weights", WEFT_CHECKPOINT_AVERAGES, error) : error->status;
+    weft_checkpoint_close(c);
+    return status;
+}
+
+/* Into a folder of one's own, which is empty each time. */
+static weft_status reshard_once(faults *f, weft_error *error) {
+    f->io.rename(f, "d/step-00000007", "gone");
+    weft_checkpoint *c = weft_checkpoint_find("c", NULL, &f->env, error);
+    weft_status status = c ? weft_checkpoint_reshard(c, "d", 2, error) : error->status;
+    weft_checkpoint_close(c);
+    return status;
+}
+
 /* Step 1 can be loaded, whatever became of step 7. */
 static void first_is_whole(faults *f) {
     weft_error error = {0};
@@ -461,6 +621,10 @@ TEST(saving_and_loading_survive_any_failure) {
     faults_inject(&f, true, save_once, first_is_whole);
     faults_inject(&f, false, load_once, first_is_whole);
     faults_inject(&f, true, load_once, first_is_whole);
+    faults_inject(&f, false, export_once, first_is_whole);
+    faults_inject(&f, true, export_once, first_is_whole);
+    faults_inject(&f, false, reshard_once, first_is_whole);
+    faults_inject(&f, true, reshard_once, first_is_whole);
     lone_close(&l);
     CHECK(f.live == 0 && f.handles == 0);
     faults_end(&f);
@@ -563,6 +727,9 @@ int main(int argc, char **argv) {
                                       T(every_process_group_is_saved),
                                       T(the_newest_and_the_best_are_kept),
                                       T(a_changed_byte_is_found_wherever_it_is),
+                                      T(a_changed_bit_of_a_large_one_is_found),
+                                      T(a_number_that_breaks_its_rule_is_refused_by_name),
+                                      T(values_and_averages_alone_are_a_file_of_weights),
                                       T(files_of_two_steps_another_model_and_a_lost_file_are_named),
                                       T(a_step_is_saved_whole_and_one_at_a_time),
                                       T(saving_and_loading_survive_any_failure),

@@ -77,6 +77,10 @@ WEFT_API void weft_checkpoint_close(weft_checkpoint *checkpoint);
  * where the folder has none, WEFT_FILE where none of them is whole. */
 WEFT_API weft_checkpoint *weft_checkpoint_newest(const char *folder, weft_comm *comm, const weft_env *env,
                                                  weft_error *error);
+/** Opens what a person names: FOLDER/step-N, which must verify, or the newest one of a folder, as
+ * weft_checkpoint_newest() does; `comm` and failures likewise. */
+WEFT_API weft_checkpoint *weft_checkpoint_find(const char *path, weft_comm *comm, const weft_env *env,
+                                               weft_error *error);
 /** The numbers of the steps that a folder has complete checkpoints of, ascending, in *steps, which the caller
  * frees with free(), also after an error. A folder that is not there has none. */
 WEFT_API weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64_t **steps, int *n,
@@ -103,6 +107,29 @@ WEFT_API weft_status weft_checkpoint_verify(const weft_checkpoint *checkpoint, w
  * that was saved. Every rank loads before its session opens. */
 WEFT_API weft_status weft_checkpoint_load(const weft_checkpoint *checkpoint, weft_store *store,
                                           weft_error *error);
+/** @} */
+
+/** @name Other files
+ * They need no model. Neither asks whether the checkpoint is whole: weft_checkpoint_verify() does.
+ * @{ */
+
+/** Which of a checkpoint's tensors weft_checkpoint_export() writes. */
+typedef enum weft_checkpoint_content {
+    WEFT_CHECKPOINT_ALL,     /**< as weft_session_save() with training: a training can begin with them */
+    WEFT_CHECKPOINT_VALUES,  /**< parameters and state alone */
+    WEFT_CHECKPOINT_AVERAGES /**< the same with averages in their place, where there are some */
+} weft_checkpoint_content;
+/** Writes what all ranks hold together as one safetensors file, which weft_weights_load() reads: byte for
+ * byte the one that weft_session_save() writes at this step. Where a subgraph has process groups, the values
+ * of the one whose first rank is the lowest are written. WEFT_NAME where averages are wanted and there are
+ * none. */
+WEFT_API weft_status weft_checkpoint_export(const weft_checkpoint *checkpoint, const char *path,
+                                            weft_checkpoint_content content, weft_error *error);
+/** Writes FOLDER/step-N with `world` files, from 1 to 2^20, whole tensors in each, as even as they can be.
+ * Any world resumes from either to the same bits. The folder is made if it is not there, its parent is not.
+ * WEFT_ORDER where it has this step, or another process writes there. */
+WEFT_API weft_status weft_checkpoint_reshard(const weft_checkpoint *checkpoint, const char *folder, int world,
+                                             weft_error *error);
 /** @} */
 
 #ifdef __cplusplus

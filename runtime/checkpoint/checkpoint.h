@@ -4,7 +4,8 @@
  *     FOLDER/step-00000100/manifest.json       written last (manifest.c)
  *     FOLDER/step-00000100/rank-0.safetensors  a rank's share (share.c says which)
  *
- * write.c writes, read.c reads; folder.c knows which checkpoints a folder has. */
+ * write.c writes; read.c finds the one to read and proves it whole, entries.c has its tensors, load.c loads
+ * them into a store, rewrite.c writes them to other files; folder.c knows which checkpoints a folder has. */
 #ifndef WEFT_RUNTIME_CHECKPOINT_CHECKPOINT_H
 #define WEFT_RUNTIME_CHECKPOINT_CHECKPOINT_H
 
@@ -36,6 +37,14 @@ typedef struct manifest {
 weft_status manifest_write(const manifest *m, const char *path, const weft_env *env, weft_error *error);
 /* Frees nothing but m->arena, which the caller does, after a failure too. */
 weft_status manifest_read(manifest *m, const char *path, const weft_env *env, weft_error *error);
+
+/* ---- read.c ---- */
+
+struct weft_checkpoint {
+    weft_env env;
+    char path[CHECKPOINT_ROOM];
+    manifest m;
+};
 
 /* ---- folder.c ---- */
 
@@ -94,5 +103,48 @@ typedef struct piece_key {
 /* False when it cannot be: the name ends in no such words, or the numbers do not fit. key->name is NULL where
  * memory is out. */
 bool piece_parse(piece_key *key, arena *a, const safetensors_tensor *t);
+
+/* ---- entries.c: the tensors of a checkpoint, whatever files they are spread over ---- */
+
+/* A tensor of a file: all of one of the training's, or a piece. */
+typedef struct entry {
+    int file;
+    const safetensors_tensor *tensor;
+    piece_key key;
+    int whole; /* which one it is a piece of */
+} entry;
+
+/* A tensor of the training: list[first, first + n) follow one another from its first element to its last. */
+typedef struct whole {
+    const char *name;
+    tensor_type type;
+    int first_rank; /* of the process group that has it */
+    int first, n;
+} whole;
+
+typedef struct entries {
+    const weft_checkpoint *c;
+    arena arena;
+    safetensors *files; /* [n_files of the manifest] */
+    int n_open;
+    int awake; /* the one file that is open, as a world may have more than a process may open; -1: none */
+    int n, n_wholes;
+    entry *list;   /* sorted by name, first rank and begin */
+    whole *wholes; /* sorted by name and first rank */
+} entries;
+
+/* Opens all files and reads their headers. Each tensor is there from its first element to its last. Call
+ * entries_close after a failure too; `c` must outlive it. */
+weft_status entries_open(entries *all, const weft_checkpoint *c, weft_error *error);
+void entries_close(entries *all);
+/* The one of that name and process group; NULL: there is none. */
+const whole *entries_find(const entries *all, const char *name, int first_rank);
+/* Opens a file, and closes the one that was open. */
+weft_status entries_wake(entries *all, int file, weft_error *error);
+/* Copies bytes [at, at + bytes) of a tensor; whole elements. */
+weft_status entries_read(entries *all, const whole *from, uint64_t at, void *into, size_t bytes,
+                         weft_error *error);
+/* Whether it is the average of a parameter or of state. */
+bool whole_is_average(const whole *w);
 
 #endif

@@ -1,16 +1,10 @@
-/* read.c - opens checkpoints, proves that they are whole, and loads them. */
+/* read.c - opens checkpoints, and proves that they are whole. */
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct weft_checkpoint {
-    weft_env env;
-    char path[CHECKPOINT_ROOM];
-    manifest m;
-};
 
 /* ---- opening ---- */
 
@@ -209,170 +203,25 @@ weft_checkpoint *weft_checkpoint_newest(const char *folder, weft_comm *comm, con
     return status ? NULL : c;
 }
 
-/* ---- loading ---- */
-
-/* A tensor of a file, and what it is in the model. */
-typedef struct entry {
-    int file;
-    const safetensors_tensor *tensor;
-    piece_key key;
-    const weight *to; /* NULL: the model has no such value, and need not */
-} entry;
-
-typedef struct loading {
-    const weft_checkpoint *c;
-    weft_store *store;
-    weights w;
-    safetensors *files; /* [n_files] */
-    int n_open, n;
-    entry *entries; /* sorted by name and begin, but for those of other process groups */
-} loading;
-
-static int by_key(const void *pa, const void *pb) {
-    const entry *a = pa, *b = pb;
-    int order = strcmp(a->key.name, b->key.name);
-    if (order) return order;
-    if (a->key.first_rank != b->key.first_rank) return a->key.first_rank < b->key.first_rank ? -1 : 1;
-    return (a->key.begin > b->key.begin) - (a->key.begin < b->key.begin);
+/* "runs/step-00000100" is one checkpoint, also with a slash behind it; else it is a folder of them. */
+static bool names_a_step(const char *path) {
+    size_t n = strlen(path);
+    while (n && path[n - 1] == '/') n--;
+    size_t end = n;
+    while (n && path[n - 1] != '/') n--;
+    return end - n > 5 && strncmp(path + n, "step-", 5) == 0;
 }
 
-static weft_status open_files(loading *l, weft_error *error) {
-    const manifest *m = &l->c->m;
-    arena *a = &l->w.arena;
-    size_t room = 1;
-    l->files = arena_new_array(a, (size_t)m->n_files, sizeof *l->files);
-    if (!l->files) return error_memory(error, l->c->path);
-    for (int i = 0; i < m->n_files; i++) {
-        char *path = arena_printf(a, "%s/%s", l->c->path, m->files[i].name);
-        if (!path) return error_memory(error, l->c->path);
-        weft_status status = safetensors_open(&l->files[i], path, &l->c->env, error);
-        if (status) return status;
-        safetensors_rest(&l->files[i]); /* a world may have more files than a process may open */
-        l->n_open++;
-        room += (size_t)l->files[i].n;
-    }
-    l->entries = arena_new_array(a, room, sizeof *l->entries);
-    return l->entries ? WEFT_OK : error_memory(error, l->c->path);
-}
-
-/* Values of optimizers that a model may have or not, by its types and options. */
-static bool is_optional(const char *name) {
-    static const char *const ends[] = {".epoch", ".loss_scale", ".good_steps", "." AVERAGE_NAME};
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (strncmp(name, "optimizer.", 10) == 0 && n > strlen(ends[i]) &&
-            strcmp(name + n - strlen(ends[i]), ends[i]) == 0)
-            return true;
-    return false;
-}
-
-static weft_status add_entry(loading *l, int file, const safetensors_tensor *t, weft_error *error) {
-    entry *e = &l->entries[l->n];
-    const char *path = l->files[file].path;
-    *e = (entry){.file = file, .tensor = t};
-    if (!piece_parse(&e->key, &l->w.arena, t))
-        return error_set(error, WEFT_FILE, "%.400s: %s: no tensor is called so", path, SHOW(t->name));
-    if (!e->key.name) return error_memory(error, path);
-    e->to = weights_find(&l->w, e->key.name);
-    if (!e->to && is_optional(e->key.name)) return WEFT_OK;
-    if (!e->to)
-        return error_set(error, WEFT_NAME, "%.400s: the model has no %s: it is a checkpoint of another model",
-                         path, SHOW(e->key.name));
-    if (!type_equal(&e->key.type, &e->to->part->type))
-        return error_set(error, WEFT_SHAPE,
-                         "%.400s: %s is %s, the model's is %s: it is a checkpoint of another model", path,
-                         SHOW(e->key.name), TYPE(&e->key.type), TYPE(&e->to->part->type));
-    l->n += e->key.first_rank == e->to->part->first_rank; /* else it is another process group's */
-    return WEFT_OK;
-}
-
-/* Pieces of a tensor follow one another from its first element to its last. */
-static weft_status check_cover(const loading *l, weft_error *error) {
-    for (int i = 0, k; i < l->n; i = k) {
-        int64_t reached = 0;
-        const entry *e = &l->entries[i];
-        for (k = i; k < l->n && l->entries[k].to == e->to && l->entries[k].key.begin == reached; k++)
-            reached = l->entries[k].key.end;
-        if (reached != type_elements(&e->key.type) || (k < l->n && l->entries[k].to == e->to))
-            return error_set(error, WEFT_FILE,
-                             "%.400s: the elements of %s from %lld on are missing or there twice", l->c->path,
-                             SHOW(e->key.name), (long long)reached);
-    }
-    return WEFT_OK;
-}
-
-static bool has_entry(const loading *l, const weight *to) {
-    entry key = {.key = {.name = to->name, .first_rank = to->part->first_rank}};
-    return l->n && bsearch(&key, l->entries, (size_t)l->n, sizeof key, by_key);
-}
-
-static weft_status check_complete(const loading *l, weft_error *error) {
-    for (int i = 0; i < l->w.n; i++)
-        if (!has_entry(l, &l->w.list[i]) && !is_optional(l->w.list[i].name))
-            return error_set(
-                error, WEFT_NAME,
-                "%.400s: %s is missing: it is a checkpoint of another model, or of other process groups",
-                l->c->path, SHOW(l->w.list[i].name));
-    return WEFT_OK;
-}
-
-/* Before the first value changes. */
-static weft_status check_fit(loading *l, weft_error *error) {
-    weft_status status = open_files(l, error);
-    for (int f = 0; !status && f < l->n_open; f++)
-        for (int i = 0; !status && i < l->files[f].n; i++)
-            status = add_entry(l, f, &l->files[f].tensors[i], error);
-    if (status) return status;
-    if (l->n) qsort(l->entries, (size_t)l->n, sizeof *l->entries, by_key);
-    status = check_cover(l, error);
-    return status ? status : check_complete(l, error);
-}
-
-/* The elements of an entry that this rank holds, piece by piece. */
-static weft_status load_entry(loading *l, const entry *e, char *piece, weft_error *error) {
-    const store_part *p = e->to->part;
-    int64_t begin = e->key.begin > p->begin ? e->key.begin : p->begin;
-    int64_t end = e->key.end < p->end ? e->key.end : p->end;
-    int64_t width = (int64_t)dtype_bytes(p->type.dtype), most = SAFETENSORS_PIECE / width;
-    weft_status status = WEFT_OK;
-    for (int64_t at = begin; !status && at < end; at += most) {
-        size_t bytes = (size_t)((end - at < most ? end - at : most) * width);
-        status = safetensors_read_range(&l->files[e->file], e->tensor,
-                                        (uint64_t)((at - e->key.begin) * width), piece, bytes, error);
-        if (!status)
-            status = store_write(l->store, p, (size_t)((at - p->begin) * width), piece, bytes, error);
-    }
-    return status;
-}
-
-static weft_status load_all(loading *l, weft_error *error) {
-    char *piece = mem_raw(&l->c->env, SAFETENSORS_PIECE);
-    weft_status status = piece ? WEFT_OK : error_memory(error, l->c->path);
-    for (int f = 0; !status && f < l->n_open; f++) {
-        status = safetensors_wake(&l->files[f], error);
-        for (int i = 0; !status && i < l->n; i++)
-            if (l->entries[i].to && l->entries[i].file == f)
-                status = load_entry(l, &l->entries[i], piece, error);
-        safetensors_rest(&l->files[f]);
-    }
-    mem_free(&l->c->env, piece, SAFETENSORS_PIECE);
-    store_set_seed(l->store, l->c->m.seed);
-    *store_loaded(l->store) |= LOADED_STATE | LOADED_VALUES;
-    return status;
-}
-
-weft_status weft_checkpoint_load(const weft_checkpoint *c, weft_store *store, weft_error *error) {
-    if (error) *error = (weft_error){0};
-    if (!c || !store)
-        return error_set(error, WEFT_ARGUMENT, "weft_checkpoint_load: a checkpoint and a store are needed");
-    loading l = {.c = c, .store = store};
-    weft_status status = store_check_settled(store, c->path, error);
-    if (!status) status = store_check_parameters(store, c->path, error);
-    if (status) return status;
-    status = weights_collect(&l.w, store, true, c->path, error);
-    if (!status) status = check_fit(&l, error);
-    if (!status) status = load_all(&l, error);
-    for (int i = 0; i < l.n_open; i++) safetensors_close(&l.files[i]);
-    arena_free(&l.w.arena);
-    return status;
+/* Each rank proves its share of the files. */
+weft_checkpoint *weft_checkpoint_find(const char *path, weft_comm *comm, const weft_env *env,
+                                      weft_error *error) {
+    weft_error own = {0};
+    error = error ? error : &own;
+    if (!path || !names_a_step(path)) return weft_checkpoint_newest(path, comm, env, error);
+    weft_checkpoint *c = weft_checkpoint_open(path, env, error);
+    weft_status status =
+        c ? verify_some(c, comm ? comm->rank : 0, comm ? comm->world : 1, error) : error->status;
+    if (!comm_settle(comm, env, "checkpoint", status, error)) return c;
+    weft_checkpoint_close(c);
+    return NULL;
 }

@@ -187,24 +187,10 @@ static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *
     return WEFT_OK;
 }
 
-/* "runs/step-00000100" is one checkpoint, also with a slash behind it; else it is a folder of them. */
-static bool names_a_step(const char *path) {
-    size_t n = strlen(path);
-    while (n && path[n - 1] == '/') n--;
-    size_t end = n;
-    while (n && path[n - 1] != '/') n--;
-    return end - n > 5 && strncmp(path + n, "step-", 5) == 0;
-}
-
 static weft_checkpoint *find_checkpoint(const weft_trainer *t, weft_error *error) {
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
     bool is_auto = strcmp(o->resume, "auto") == 0;
-    const char *path = is_auto ? o->folder : o->resume;
-    if (!names_a_step(path)) return weft_checkpoint_newest(path, t->options.comm, t->env, error);
-    weft_checkpoint *c = weft_checkpoint_open(path, t->env, error);
-    if (!c || !weft_checkpoint_verify(c, error)) return c;
-    weft_checkpoint_close(c);
-    return NULL;
+    return weft_checkpoint_find(is_auto ? o->folder : o->resume, t->options.comm, t->env, error);
 }
 
 /* The last step that the folder has; -1: none. */

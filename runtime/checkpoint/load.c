@@ -1,0 +1,129 @@
+/* load.c - loads a checkpoint into a store of the same model, whatever plan either was made for. All is
+ * checked before the first value changes. */
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct loading {
+    const weft_checkpoint *c;
+    weft_store *store;
+    weights w;
+    entries from;
+    const weight **to;     /* [from.n_wholes]; NULL: this store has no such value, and need not */
+    const entry **by_file; /* [from.n] */
+} loading;
+
+/* Values of optimizers that a model may have or not, by its types and options. */
+static bool is_optional(const char *name) {
+    static const char *const ends[] = {".epoch", ".loss_scale", ".good_steps", "." AVERAGE_NAME};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (strncmp(name, "optimizer.", 10) == 0 && n > strlen(ends[i]) &&
+            strcmp(name + n - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A step of 1e300 or a negative lr would show only in the results of training. */
+static weft_status check_number(loading *l, const whole *from, const store_part *to, weft_error *error) {
+    double value;
+    if (to->type.ndim || to->type.dtype != WEFT_F64) return WEFT_OK;
+    weft_status status = entries_read(&l->from, from, 0, &value, sizeof value, error);
+    const char *why = status ? NULL : store_number_rule(to, value);
+    return why ? error_set(error, WEFT_FILE, "%.400s: %s is %g: %s", l->c->path, SHOW(from->name), value, why)
+               : status;
+}
+
+/* Finds the value that a tensor is of. */
+static weft_status match(loading *l, int i, weft_error *error) {
+    const whole *from = &l->from.wholes[i];
+    const weight *to = weights_find(&l->w, from->name);
+    if (!to && is_optional(from->name)) return WEFT_OK;
+    if (!to)
+        return error_set(error, WEFT_NAME, "%.400s: the model has no %s: it is a checkpoint of another model",
+                         l->c->path, SHOW(from->name));
+    if (!type_equal(&from->type, &to->part->type))
+        return error_set(error, WEFT_SHAPE,
+                         "%.400s: %s is %s, the model's is %s: it is a checkpoint of another model",
+                         l->c->path, SHOW(from->name), TYPE(&from->type), TYPE(&to->part->type));
+    if (from->first_rank != to->part->first_rank) return WEFT_OK; /* another process group's */
+    l->to[i] = to;
+    return check_number(l, from, to->part, error);
+}
+
+static weft_status check_complete(const loading *l, weft_error *error) {
+    for (int i = 0; i < l->w.n; i++)
+        if (!entries_find(&l->from, l->w.list[i].name, l->w.list[i].part->first_rank) &&
+            !is_optional(l->w.list[i].name))
+            return error_set(
+                error, WEFT_NAME,
+                "%.400s: %s is missing: it is a checkpoint of another model, or of other process groups",
+                l->c->path, SHOW(l->w.list[i].name));
+    return WEFT_OK;
+}
+
+static int by_file(const void *a, const void *b) {
+    const entry *x = *(const entry *const *)a, *y = *(const entry *const *)b;
+    if (x->file != y->file) return x->file - y->file;
+    return (x->tensor->begin > y->tensor->begin) - (x->tensor->begin < y->tensor->begin);
+}
+
+/* Before the first value changes. */
+static weft_status check_fit(loading *l, weft_error *error) {
+    weft_status status = entries_open(&l->from, l->c, error);
+    if (status) return status;
+    l->to = arena_new_array(&l->from.arena, (size_t)l->from.n_wholes + 1, sizeof *l->to);
+    l->by_file = arena_new_array(&l->from.arena, (size_t)l->from.n + 1, sizeof *l->by_file);
+    if (!l->to || !l->by_file) return error_memory(error, l->c->path);
+    for (int i = 0; !status && i < l->from.n_wholes; i++) status = match(l, i, error);
+    for (int i = 0; i < l->from.n; i++) l->by_file[i] = &l->from.list[i];
+    if (l->from.n) qsort(l->by_file, (size_t)l->from.n, sizeof *l->by_file, by_file);
+    return status ? status : check_complete(l, error);
+}
+
+/* The elements of an entry that this rank holds, piece by piece. */
+static weft_status load_entry(loading *l, const entry *e, const store_part *p, char *piece,
+                              weft_error *error) {
+    int64_t begin = e->key.begin > p->begin ? e->key.begin : p->begin;
+    int64_t end = e->key.end < p->end ? e->key.end : p->end;
+    int64_t width = (int64_t)dtype_bytes(p->type.dtype), most = SAFETENSORS_PIECE / width;
+    weft_status status = begin < end ? entries_wake(&l->from, e->file, error) : WEFT_OK;
+    for (int64_t at = begin; !status && at < end; at += most) {
+        size_t bytes = (size_t)((end - at < most ? end - at : most) * width);
+        status = safetensors_read_range(&l->from.files[e->file], e->tensor,
+                                        (uint64_t)((at - e->key.begin) * width), piece, bytes, error);
+        if (!status)
+            status = store_write(l->store, p, (size_t)((at - p->begin) * width), piece, bytes, error);
+    }
+    return status;
+}
+
+static weft_status load_all(loading *l, weft_error *error) {
+    char *piece = mem_raw(&l->c->env, SAFETENSORS_PIECE);
+    weft_status status = piece ? WEFT_OK : error_memory(error, l->c->path);
+    for (int i = 0; !status && i < l->from.n; i++) {
+        const entry *e = l->by_file[i];
+        if (l->to[e->whole]) status = load_entry(l, e, l->to[e->whole]->part, piece, error);
+    }
+    mem_free(&l->c->env, piece, SAFETENSORS_PIECE);
+    store_set_seed(l->store, l->c->m.seed);
+    *store_loaded(l->store) |= LOADED_STATE | LOADED_VALUES;
+    return status;
+}
+
+weft_status weft_checkpoint_load(const weft_checkpoint *c, weft_store *store, weft_error *error) {
+    if (error) *error = (weft_error){0};
+    if (!c || !store)
+        return error_set(error, WEFT_ARGUMENT, "weft_checkpoint_load: a checkpoint and a store are needed");
+    loading l = {.c = c, .store = store};
+    weft_status status = store_check_settled(store, c->path, error);
+    if (!status) status = store_check_parameters(store, c->path, error);
+    if (status) return status;
+    status = weights_collect(&l.w, store, true, c->path, error);
+    if (!status) status = check_fit(&l, error);
+    if (!status) status = load_all(&l, error);
+    entries_close(&l.from);
+    arena_free(&l.w.arena);
+    return status;
+}

@@ -1,0 +1,201 @@
+/* rewrite.c - writes the tensors of a checkpoint to other files: one of what all ranks hold together, or a
+ * checkpoint of another number of files. Tensors go from file to file in pieces, so that none is in memory
+ * whole. */
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_WORLD = 1 << 20 };
+
+/* The tensors of one file. */
+typedef struct output {
+    entries *from;
+    int n;
+    uint64_t bytes;
+    const whole **sources;       /* [n]: where each is from */
+    safetensors_tensor *tensors; /* [n] */
+} output;
+
+/* Room for all tensors. */
+static bool output_new(output *o, entries *from) {
+    *o = (output){.from = from,
+                  .sources = arena_new_array(&from->arena, (size_t)from->n_wholes + 1, sizeof *o->sources),
+                  .tensors = arena_new_array(&from->arena, (size_t)from->n_wholes + 1, sizeof *o->tensors)};
+    return o->sources && o->tensors;
+}
+
+static void output_add(output *o, const char *name, const whole *source) {
+    o->sources[o->n] = source;
+    o->tensors[o->n++] = (safetensors_tensor){.name = name, .type = source->type};
+    o->bytes += type_bytes(&source->type);
+}
+
+static weft_status give_part(void *context, int index, uint64_t at, void *into, size_t bytes,
+                             weft_error *error) {
+    output *o = context;
+    return entries_read(o->from, o->sources[index], at, into, bytes, error);
+}
+
+/* ---- one file ---- */
+
+/* The value that an average is of: "optimizer.NAME.VALUE.ema", where NAME may have points, too, or be empty.
+ * NULL: it is no average. */
+static const whole *averaged(entries *all, const whole *average) {
+    size_t head = strlen("optimizer."), tail = strlen("." AVERAGE_NAME);
+    if (!whole_is_average(average)) return NULL;
+    char *name =
+        arena_printf(&all->arena, "%.*s", (int)(strlen(average->name) - head - tail), average->name + head);
+    for (char *at = name; at; at = strchr(at, '.') ? strchr(at, '.') + 1 : NULL) {
+        const whole *value = entries_find(all, at, average->first_rank);
+        if (value) return value;
+    }
+    return NULL;
+}
+
+/* sources[n_wholes]: the average in the place of each value, else itself; how many those are. */
+static int put_averages(entries *all, const whole **sources) {
+    int n = 0;
+    for (int i = 0; i < all->n_wholes; i++) sources[i] = &all->wholes[i];
+    for (int i = 0; i < all->n_wholes; i++) {
+        const whole *value = averaged(all, &all->wholes[i]);
+        if (value) sources[value - all->wholes] = &all->wholes[i], n++;
+    }
+    return n;
+}
+
+static weft_status choose(entries *all, weft_checkpoint_content content, output *o, weft_error *error) {
+    const whole **sources = arena_new_array(&all->arena, (size_t)all->n_wholes + 1, sizeof *sources);
+    if (!sources || !output_new(o, all)) return error_memory(error, all->c->path);
+    bool is_averaged = content == WEFT_CHECKPOINT_AVERAGES;
+    if (put_averages(all, sources) == 0 && is_averaged)
+        return error_set(error, WEFT_NAME, "%.400s: it has no averages of parameters", all->c->path);
+    for (int i = 0; i < all->n_wholes; i++) {
+        const whole *w = &all->wholes[i];
+        bool is_other_group = i && strcmp(w->name, all->wholes[i - 1].name) == 0;
+        bool is_value = strncmp(w->name, "optimizer.", 10) != 0;
+        if (!is_other_group && (is_value || content == WEFT_CHECKPOINT_ALL))
+            output_add(o, w->name, is_averaged ? sources[i] : w);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_checkpoint_export(const weft_checkpoint *c, const char *path,
+                                   weft_checkpoint_content content, weft_error *error) {
+    entries all;
+    output o;
+    if (error) *error = (weft_error){0};
+    if (!c || !path || content < WEFT_CHECKPOINT_ALL || content > WEFT_CHECKPOINT_AVERAGES)
+        return error_set(error, WEFT_ARGUMENT,
+                         "weft_checkpoint_export: a checkpoint, a path and what to write are needed");
+    weft_status status = entries_open(&all, c, error);
+    if (!status) status = choose(&all, content, &o, error);
+    if (!status) status = safetensors_write(path, &c->env, o.n, o.tensors, give_part, &o, error);
+    entries_close(&all);
+    return status;
+}
+
+/* ---- another number of files ---- */
+
+static int larger_first(const void *a, const void *b) {
+    const whole *x = *(const whole *const *)a, *y = *(const whole *const *)b;
+    size_t nx = type_bytes(&x->type), ny = type_bytes(&y->type);
+    if (nx != ny) return nx > ny ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* Each tensor goes to the file that has the fewest bytes so far; the largest first. */
+static weft_status give_out(entries *all, int world, int *file_of, weft_error *error) {
+    arena *a = &all->arena;
+    const whole **order = arena_new_array(a, (size_t)all->n_wholes + 1, sizeof *order);
+    uint64_t *bytes = arena_new_array(a, (size_t)world, sizeof *bytes);
+    if (!order || !bytes) return error_memory(error, all->c->path);
+    for (int i = 0; i < all->n_wholes; i++) order[i] = &all->wholes[i];
+    if (all->n_wholes) qsort(order, (size_t)all->n_wholes, sizeof *order, larger_first);
+    for (int i = 0; i < all->n_wholes; i++) {
+        int least = 0;
+        for (int f = 1; f < world; f++)
+            if (bytes[f] < bytes[least]) least = f;
+        bytes[least] += type_bytes(&order[i]->type);
+        file_of[order[i] - all->wholes] = least;
+    }
+    return WEFT_OK;
+}
+
+static weft_status write_file(entries *all, output *o, const int *file_of, int file, const char *tmp,
+                              manifest_file *to, weft_error *error) {
+    char path[CHECKPOINT_ROOM];
+    safetensors_seal seal = {0};
+    o->n = 0;
+    for (int i = 0; i < all->n_wholes; i++) {
+        const whole *w = &all->wholes[i];
+        if (file_of[i] != file) continue;
+        int64_t end = type_elements(&w->type);
+        output_add(o, piece_name(&all->arena, w->name, &w->type, 0, end, w->first_rank), w);
+        if (!o->tensors[o->n - 1].name) return error_memory(error, tmp);
+    }
+    to->name = arena_printf(&all->arena, "rank-%d.safetensors", file);
+    if (!to->name) return error_memory(error, tmp);
+    if (!checkpoint_file_path(path, tmp, to->name))
+        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", tmp);
+    weft_status status =
+        safetensors_write_sealed(path, &all->c->env, o->n, o->tensors, give_part, o, &seal, error);
+    to->bytes = seal.bytes;
+    to->hash = seal.hash;
+    return status;
+}
+
+/* Files, manifest, rename: as a training writes them. */
+static weft_status write_all(entries *all, const char *folder, int world, weft_error *error) {
+    char tmp[CHECKPOINT_ROOM], path[CHECKPOINT_ROOM];
+    output o;
+    const weft_env *env = &all->c->env;
+    manifest m = all->c->m;
+    manifest_file *files = arena_new_array(&all->arena, (size_t)world, sizeof *files);
+    int *file_of = arena_new_array(&all->arena, (size_t)all->n_wholes + 1, sizeof *file_of);
+    if (!files || !file_of || !output_new(&o, all)) return error_memory(error, folder);
+    m.files = files;
+    m.n_files = world;
+    if (!checkpoint_path(tmp, folder, m.step, ".tmp") || !checkpoint_file_path(path, tmp, MANIFEST_NAME))
+        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", folder);
+    weft_status status = give_out(all, world, file_of, error);
+    if (!status) status = folder_make_tmp(folder, m.step, env, error);
+    for (int f = 0; !status && f < world; f++)
+        status = write_file(all, &o, file_of, f, tmp, &files[f], error);
+    if (!status) status = manifest_write(&m, path, env, error);
+    if (!status) status = folder_complete(folder, m.step, env, error);
+    if (status) folder_prune(folder, 0, 0, 0, env);
+    return status;
+}
+
+static weft_status check_new(const weft_checkpoint *c, const char *folder, weft_error *error) {
+    int n = 0;
+    int64_t *steps = NULL;
+    weft_status status = weft_checkpoint_steps(folder, &c->env, &steps, &n, error);
+    for (int i = 0; !status && i < n; i++)
+        if (steps[i] == c->m.step)
+            status = error_set(error, WEFT_ORDER, "%.600s: it has step %lld: choose another folder", folder,
+                               (long long)c->m.step);
+    free(steps);
+    return status;
+}
+
+weft_status weft_checkpoint_reshard(const weft_checkpoint *c, const char *folder, int world,
+                                    weft_error *error) {
+    entries all;
+    int lock = -1;
+    if (error) *error = (weft_error){0};
+    if (!c || !folder || !*folder || world < 1 || world > MOST_WORLD)
+        return error_set(error, WEFT_ARGUMENT,
+                         "weft_checkpoint_reshard: a checkpoint, a folder and from 1 to %d files are needed",
+                         MOST_WORLD);
+    weft_status status = entries_open(&all, c, error);
+    if (!status) status = folder_make(folder, &c->env, error);
+    if (!status) status = folder_lock(folder, &c->env, &lock, error);
+    if (!status) status = check_new(c, folder, error);
+    if (!status) status = write_all(&all, folder, world, error);
+    if (lock >= 0) close(lock);
+    entries_close(&all);
+    return status;
+}
