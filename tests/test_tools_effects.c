@@ -115,6 +115,11 @@ static const struct effect {
     {"train", "--check", DIVERGES "; true", NULL},
     {"train", "--threads", NULL, time_alone},
     {"train", "--bucket-cap-mb", NULL, by_plan},
+    /* ckpt; c.e is a checkpoint with averages */
+    {"ckpt", "--json", "list resumable | grep -v written", NULL},
+    {"ckpt", "--averages", "export c.e -o o; md5sum <o", NULL},
+    {"ckpt", "--output=o", "export c.e", NULL},
+    {"ckpt", "--world=2", "reshard c.e -o c.r; ls c.r/*; rm -rf c.r", NULL},
     /* eval and predict */
     {"eval", "--weights=w --random-weights", "mlp.bin " DATA " --threads 1", NULL},
     {"eval", "--seed=1 --dtype=bf16 --precision=val:bf16 --graph=train! --json",
@@ -252,7 +257,8 @@ TEST(every_option_of_help_has_its_row) {
 TEST(every_option_changes_something) {
     make_data();
     NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin && weft-zoo dcgan28 -b 4 -o dcgan28.bin"), 0));
-    NEED(ends(run("graphtool train " STEPS "-o w --checkpoint-dir resumable && echo '# nothing' >table && "
+    NEED(ends(run("graphtool train " STEPS "-o w --checkpoint-dir resumable && graphtool train " STEPS
+                  "--ema 0.5 --checkpoint-dir c.e && echo '# nothing' >table && "
                   "echo '{\"epochs\": 3}' >c"),
               0));
     for (const struct effect *e = effects; e < effects + EFFECTS; e++) {

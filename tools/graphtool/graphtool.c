@@ -33,16 +33,26 @@ static int help(void) {
     return EXIT_FINE;
 }
 
+/* The actions of a command: name, arguments, summary and options of each. */
+static json_t *actions_json(const command *c) {
+    json_t *list = json_array();
+    for (const command_action *a = c->actions; a && a->name; a++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", a->name, "arguments",
+                                              action_arguments(a), "summary", a->summary));
+    return list;
+}
+
 /* Prints all commands and their options for tools/scripts/manual.py, which makes manual pages and completions
  * from them. */
 static int table(void) {
     json_t *list = json_array();
     for (int i = 0; i < COMMANDS; i++) {
+        char room[40];
         const command *c = commands[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:b, s:o}", "name", c->name, "summary",
-                                              c->summary, "details", c->details ? c->details : "", "example",
-                                              c->example, "takes_model", c->takes_model, "options",
-                                              options_json(c)));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", c->name,
+                                              "summary", c->summary, "details", c->details ? c->details : "",
+                                              "example", c->example, "arguments", command_arguments(c, room),
+                                              "actions", actions_json(c), "options", options_json(c)));
     }
     return out_json(NULL, json_pack("{s:s, s:o}", "version", weft_version(), "commands", list));
 }
@@ -84,9 +94,9 @@ static void guard_process(void) {
 
 /* Joins the other ranks as the command's row says, and runs it. */
 static int run_joined(const command *c, options *o) {
-    if (c->ranks == COMMAND_ALONE || c->ranks == COMMAND_JOINS_LATER) return c->run(o);
+    if (c->ranks == COMMAND_ALONE || c->ranks == COMMAND_JOINS_LATER) return command_run(c, o);
     int status = world_open(o, c->ranks == COMMAND_LEADS ? WORLD_LEADS : WORLD_JOINS, NULL);
-    return world_close(o, status >= 0 ? status : c->run(o));
+    return world_close(o, status >= 0 ? status : command_run(c, o));
 }
 
 /* Errors of parsing are JSON, too. */

@@ -39,16 +39,21 @@ def option_roff(option):
     return f".TP\n{short}{long}\n{roff(option['help'])}\n"
 
 
+def action_roff(action):
+    return f".TP\n\\fB{roff(action['name'])}\\fR \\fI{roff(action['arguments'])}\\fR\n{roff(action['summary'])}\n"
+
+
 def example_roff(text):
     return f".nf\n{roff(text)}\n.fi\n"
 
 
 def command_page(command, version):
     name = f"graphtool-{command['name']}"
-    synopsis = f".B graphtool {command['name']}\n" + (".I MODEL\n" if command["takes_model"] else "") + "[\\fIOPTION\\fR]...\n"
+    arguments = f".I {roff(command['arguments'])}\n" if command["arguments"] else ""
+    synopsis = f".B graphtool {command['name']}\n{arguments}[\\fIOPTION\\fR]...\n"
     details = f"{roff(command['summary'])}.\n" + (f".PP\n{roff(command['details'])}\n" if command["details"] else "")
     return page(name, first_lower(command["summary"]), [
-        ("SYNOPSIS", synopsis), ("DESCRIPTION", details),
+        ("SYNOPSIS", synopsis), ("DESCRIPTION", details), ("ACTIONS", "".join(map(action_roff, command["actions"]))),
         ("OPTIONS", "".join(map(option_roff, command["options"]))), ("EXIT STATUS", roff(STATUS) + "\n"),
         ("EXAMPLE", example_roff(command["example"])), ("SEE ALSO", ".BR graphtool (1)\n"),
     ], version)
@@ -91,6 +96,8 @@ _graphtool() {
     fi
     case ${COMP_WORDS[1]} in
 @OPTIONS@    esac
+    case $n:${COMP_WORDS[1]} in
+@ACTIONS@    esac
     case ${COMP_WORDS[1]}:$option in
 @WORDS@    esac
     if [[ $words ]]; then
@@ -117,7 +124,8 @@ def bash(table):
                 cases = f"{command['name']}:--{option['name']}"
                 cases += f" | {command['name']}:-{option['letter']}" if option["letter"] else ""
                 words += f"    {cases}) words='{' '.join(option['words'])}' ;;\n"
-    text = BASH.replace("@COMMANDS@", " ".join(c["name"] for c in table["commands"]))
+    actions = "".join(f"    2:{c['name']}) words='{' '.join(a['name'] for a in c['actions'])}' ;;\n" for c in table["commands"] if c["actions"])
+    text = BASH.replace("@ACTIONS@", actions).replace("@COMMANDS@", " ".join(c["name"] for c in table["commands"]))
     return text.replace("@OPTIONS@", options).replace("@WORDS@", words)
 
 
@@ -126,6 +134,10 @@ def bash(table):
 
 def zsh_text(text):
     return re.sub(r"([\[\]:\\])", r"\\\1", text).replace("'", "'\\''")
+
+
+def quoted(text):
+    return '"' + text.replace('"', '\\"') + '"'
 
 
 def zsh_option(option):
@@ -145,7 +157,10 @@ def zsh(table):
     commands = "".join(f"    '{c['name']}:{zsh_text(c['summary'])}'\n" for c in table["commands"])
     cases = ""
     for c in table["commands"]:
-        model = " \\\n            '1:model:_files'" if c["takes_model"] else ""
+        model = " \\\n            '1:model:_files'" if c["arguments"] == "MODEL" else ""
+        if c["actions"]:
+            told = " ".join(f"{a['name']}\\:{quoted(zsh_text(a['summary']))}" for a in c["actions"])
+            model = f" \\\n            '1:action:(({told}))' \\\n            '*:folder:_files -/'"
         cases += f"    {c['name']})\n        _arguments{model}{''.join(map(zsh_option, c['options']))}\n        ;;\n"
     return ("#compdef graphtool\n# Completion of graphtool for zsh. Made by manual.py.\n"
             f"local -a commands=(\n{commands})\n"

@@ -2,6 +2,7 @@
  * that ranks compare. */
 #include "tools/graphtool/common/checkpoints.h"
 #include "tools/graphtool/common/config.h"
+#include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/option_table.h"
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/rules.h"
@@ -19,22 +20,52 @@
 
 enum { FIRST_VALUE = 256 /* of getopt_long, for the first row */ };
 
-bool command_has_option(const command *c, const char *name) {
+static bool has_word(const char *words, const char *name) {
     size_t n = strlen(name);
-    for (const char *word = c->options; *word; word += strcspn(word, " "), word += *word == ' ')
+    for (const char *word = words; *word; word += strcspn(word, " "), word += *word == ' ')
         if (strncmp(word, name, n) == 0 && (word[n] == ' ' || !word[n])) return true;
-    return strcmp(name, "help") == 0;
+    return false;
+}
+
+bool command_has_option(const command *c, const char *name) {
+    return has_word(c->options, name) || strcmp(name, "help") == 0;
+}
+
+const char *command_arguments(const command *c, char into[40]) {
+    if (c->actions) return "ACTION DIR [DIR]";
+    if (c->takes_model) return "MODEL";
+    if (!c->word) return "";
+    snprintf(into, 40, "[%s]", c->word);
+    return into;
+}
+
+const char *action_arguments(const command_action *a) {
+    return a->n_words == 2 ? "DIR DIR" : "DIR";
+}
+
+int command_run(const command *c, const options *o) {
+    return o->action ? o->action->run(o) : c->run(o);
+}
+
+/* The lines of a command's actions. */
+static void help_actions(const command *c) {
+    char left[40];
+    for (const command_action *a = c->actions; a && a->name; a++) {
+        snprintf(left, sizeof left, "%s %s", a->name, action_arguments(a));
+        printf("  %-24s %s\n", left, a->summary);
+    }
+    if (c->actions) printf("\n");
 }
 
 /* Options are in the order of the table. */
 void options_help(const command *c) {
-    printf("Usage: graphtool %s%s%s%s [OPTION]...\n%s.\n", c->name,
-           c->takes_model ? " MODEL"
-           : c->word      ? " ["
-                          : "",
-           c->word ? c->word : "", c->word ? "]" : "", c->summary);
+    char room[40];
+    const char *arguments = command_arguments(c, room);
+    printf("Usage: graphtool %s%s%s [OPTION]...\n%s.\n", c->name, *arguments ? " " : "", arguments,
+           c->summary);
     if (c->details) printf("%s\n", c->details);
     printf("\n");
+    help_actions(c);
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
         if (!command_has_option(c, row->name)) continue;
         char left[64];
@@ -355,9 +386,37 @@ static int parse_line(const command *c, int argc, char **argv, options *o) {
     return -1;
 }
 
+static int refuse_action(const command *c, const char *name) {
+    names known = names_for(name);
+    for (const command_action *a = c->actions; a->name; a++) names_add(&known, a->name);
+    return names_refuse(&known, "%s: no action '%.60s'", c->name, name);
+}
+
+/* An option that another action takes. */
+static int check_action_options(const command *c, const options *o) {
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
+        if (option_from(row, o) && !has_word(o->action->options, row->name))
+            return tool_fail("%s %s: --%s has no effect", c->name, o->action->name, row->name);
+    return -1;
+}
+
+/* An action, and the folders that it takes. */
+static int take_action(const command *c, int left, char **words, options *o) {
+    if (!left) return tool_fail("%s: an action is needed; see graphtool %s --help", c->name, c->name);
+    for (const command_action *a = c->actions; a->name && !o->action; a++)
+        if (strcmp(a->name, words[0]) == 0) o->action = a;
+    if (!o->action) return refuse_action(c, words[0]);
+    if (left - 1 != o->action->n_words)
+        return tool_fail("%s %s: it takes %s; see graphtool %s --help", c->name, o->action->name,
+                         o->action->n_words == 1 ? "one folder" : "two folders", c->name);
+    for (int i = 0; i < o->action->n_words; i++) o->words[i] = words[i + 1];
+    return check_action_options(c, o);
+}
+
 /* The model: the one argument, or that of the file of --config. */
 static int take_model(const command *c, int left, char **words, options *o) {
     bool has_one = o->model != NULL;
+    if (c->actions) return take_action(c, left, words, o);
     if (c->word && left == 1) o->word = words[0];
     if (c->word && left <= 1) return -1;
     if (left == c->takes_model || (!left && has_one)) {

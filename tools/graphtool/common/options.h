@@ -12,7 +12,7 @@
 
 enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2, EXIT_INTERRUPTED = 130 };
 
-enum { OPTIONS_MAX_DATA = 16, OPTIONS_MOST = 96 /* rows of the table */ };
+enum { OPTIONS_MAX_DATA = 16, OPTIONS_MOST = 96 /* rows of the table */, ACTION_WORDS = 2 };
 
 /* The values of an option that may be given several times: --data NAME=FILE, --ddp PATH:FIELDS, and
  * --schedule [NAME=]PARTS, whose name may be left out. */
@@ -30,6 +30,8 @@ typedef struct options {
         *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop, *checkpoint_dir, *checkpoint_every,
         *keep_best, *resume;
     const char *word;              /* the argument of a command that takes no model; NULL: none */
+    const struct command_action *action; /* of a command with actions */
+    const char *words[ACTION_WORDS];     /* the action's: folders */
     const struct command *command; /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed, keep;
     double lr, bucket_cap_mb, timeout;
@@ -37,7 +39,7 @@ typedef struct options {
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
         no_capture, bytes;
-    bool random_weights, partial, print_config;
+    bool random_weights, partial, print_config, averages;
     unsigned char from[OPTIONS_MOST]; /* by row of the table: option_origin, where its value is from */
     struct json_t *owned;             /* texts that are not the command line's */
 } options;
@@ -67,6 +69,15 @@ typedef enum command_ranks {
     COMMAND_JOINS_LATER, /* it calls world_open itself */
 } command_ranks;
 
+/* A thing that a command can do, by its first word: "ckpt list DIR". */
+typedef struct command_action {
+    const char *name;
+    int n_words;         /* how many words follow it, each the name of a folder */
+    const char *options; /* those of the command's that it takes */
+    const char *summary; /* the end of its line in --help */
+    int (*run)(const options *o);
+} command_action;
+
 /* A subcommand: command_NAME of cmd/NAME.c. */
 typedef struct command {
     const char *name;
@@ -76,12 +87,19 @@ typedef struct command {
     const char *options; /* names with a space between: "json output"; --help is always there */
     const char *details; /* a paragraph for --help; NULL: none */
     const char *example;
-    int (*run)(const options *o); /* returns the exit status */
+    int (*run)(const options *o); /* returns the exit status; NULL: each of `actions` has its own */
+    const command_action *actions; /* ends with one without a name; NULL: the command does one thing */
     command_ranks ranks;
     bool writes_text; /* its --output may be "-", standard output */
     options defaults;
 } command;
 bool command_has_option(const command *c, const char *option);
+/* What stands between its name and its options: "MODEL", "[OP]", "ACTION DIR [DIR]"; "" for nothing. */
+const char *command_arguments(const command *c, char into[40]);
+/* "DIR DIR" */
+const char *action_arguments(const command_action *a);
+/* Runs it, or its action. */
+int command_run(const command *c, const options *o);
 
 /* The allowed words of an option, ending with NULL; the first is the default. */
 extern const char *const option_devices[],

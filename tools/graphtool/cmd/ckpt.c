@@ -1,0 +1,79 @@
+/* ckpt.c - graphtool ckpt: looks at the checkpoints of trainings, and writes them to other files. No action
+ * needs the model, or changes the checkpoint that it reads. */
+#include "tools/graphtool/common/ckpt.h"
+#include "tools/graphtool/common/output.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int ended(weft_status status, const weft_error *error) {
+    if (!status) return EXIT_FINE;
+    tool_error(error);
+    return EXIT_WRONG;
+}
+
+/* The files of a checkpoint are those of its manifest, and never change. */
+static int check_outside(const char *output) {
+    struct stat s;
+    char manifest[4096];
+    const char *slash = strrchr(output, '/');
+    int n = snprintf(manifest, sizeof manifest, "%.*smanifest.json", slash ? (int)(slash - output) + 1 : 0,
+                     output);
+    if (n >= (int)sizeof manifest || stat(manifest, &s)) return -1;
+    return tool_fail("%s: it would be inside a checkpoint: choose another folder", SHOW_PATH(output));
+}
+
+static int export(const options *o, weft_checkpoint_content content) {
+    int status = EXIT_FINE;
+    weft_error error = {0};
+    if (!o->output)
+        return tool_fail("ckpt %s: --output=FILE is needed, a safetensors file to write", o->action->name);
+    if (check_outside(o->output) >= 0 || out_check(o->output) >= 0) return EXIT_MISUSED;
+    weft_checkpoint *c = ckpt_find(o, 0, &status);
+    if (!c) return status;
+    status = ended(weft_checkpoint_export(c, o->output, content, &error), &error);
+    weft_checkpoint_close(c);
+    return status;
+}
+
+static int ckpt_consolidate(const options *o) {
+    return export(o, WEFT_CHECKPOINT_ALL);
+}
+
+static int ckpt_export(const options *o) {
+    return export(o, o->averages ? WEFT_CHECKPOINT_AVERAGES : WEFT_CHECKPOINT_VALUES);
+}
+
+static int ckpt_reshard(const options *o) {
+    int status = EXIT_FINE;
+    weft_error error = {0};
+    if (!o->output || !o->world)
+        return tool_fail("ckpt reshard: --%s is needed",
+                         o->output ? "world=N" : "output=DIR, a folder for the new checkpoint");
+    weft_checkpoint *c = ckpt_find(o, 0, &status);
+    if (!c) return status;
+    status = ended(weft_checkpoint_reshard(c, o->output, (int)o->world, &error), &error);
+    weft_checkpoint_close(c);
+    return status;
+}
+
+static const command_action actions[] = {
+    {"list", 1, "json", "all checkpoints of a folder: ranks, bytes, date, whole or why not", ckpt_list},
+    {"show", 1, "json", "one checkpoint: position, rates, numbers, tensors, who wrote them", ckpt_show},
+    {"verify", 1, "json", "read every byte again; exit status 1 where one is not whole", ckpt_verify},
+    {"consolidate", 1, "output", "one file with optimizer state, which --weights takes", ckpt_consolidate},
+    {"export", 1, "output averages", "parameters and state alone, for other tools", ckpt_export},
+    {"reshard", 1, "output world", "the same checkpoint in N files, in a new folder", ckpt_reshard},
+    {"diff", 2, "json", "tensors and numbers that differ; exit status 1 where any does", ckpt_diff},
+    {0},
+};
+
+const command command_ckpt = {
+    .name = "ckpt",
+    .summary = "Looks at checkpoints of trainings, and writes them to other files",
+    .actions = actions,
+    .options = "averages world json output",
+    .details = "DIR is a checkpoint, FOLDER/step-N, or a folder of them: then the newest that is whole.",
+    .example = "graphtool ckpt consolidate run/checkpoints -o all.safetensors",
+};
