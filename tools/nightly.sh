@@ -13,7 +13,8 @@ cd "$(dirname "$0")/.."
 parts="
 verify       release  test_verify         60000   500      plans at random, of all ranks of worlds of 1 to 6: no false alarm
 pace         release  test_verify_runs    6000    100      plans at random beside a communication stream of any pace: the same bits
-hostile      asan     test_hostile        200000  1000     broken files, a mutation of each format a seed, under the sanitizers
+hostile      asan     test_hostile        100000  1000     broken files, a mutation of each format a seed, under the sanitizers
+configs      asan     test_hostile_tools  100000  5000     so are graphtool's files of options
 threads      release  weft_internal       1000    1         the loader's threads under ThreadSanitizer: jumps, errors, closing while they read
 contents     asan     test_hostile_model  100000  2000     well-formed models with hostile contents, under the sanitizers
 poison       release  test_poison         20000   100      random models whose unwritten and dead memory holds rubbish: the same bits

@@ -14,6 +14,8 @@ static bool is_due(long now, long armed, bool from_then_on) {
 
 /* ---- memory ---- */
 
+enum { FILLED = 256 << 10 /* bytes of rubbish: in buffers of files it would take most of the time */ };
+
 static void *counted_alloc(void *context, size_t bytes, size_t alignment) {
     faults *f = context;
     if (is_due(++f->allocations, f->fail_allocation, f->fail_from_then_on)) return NULL;
@@ -21,7 +23,7 @@ static void *counted_alloc(void *context, size_t bytes, size_t alignment) {
     /* Exactly as long as asked for, so that the sanitizer sees one byte too many. */
     void *memory = NULL;
     if (posix_memalign(&memory, alignment, bytes)) return NULL;
-    memset(memory, 0xa5, bytes);
+    memset(memory, 0xa5, bytes < FILLED ? bytes : FILLED);
     f->live += bytes;
     if (f->live > f->peak) f->peak = f->live;
     if (bytes > f->largest) f->largest = bytes;
