@@ -74,6 +74,7 @@ check_manual() {
     check_offer "bench" graphtool be
     check_offer "avx2 avx512" graphtool plan model.bin --isa = av
     check_offer "svg" graphtool dot model.bin -T s
+    check_offer "consolidate" graphtool ckpt con
     check_offer "--json" graphtool info model.bin --j
     if command -v groff >/dev/null; then
         [[ -z $(groff -man -ww -z -Tutf8 "$pages"/*.1 2>&1) ]] || { groff -man -ww -z -Tutf8 "$pages"/*.1; exit 1; }

@@ -100,7 +100,7 @@ _graphtool() {
 @ACTIONS@    esac
     case ${COMP_WORDS[1]}:$option in
 @WORDS@    esac
-    if [[ $words ]]; then
+    if [[ $words && $word != -* ]]; then
         COMPREPLY=($(compgen -W "$words" -- "$word"))
     elif [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$options" -- "$word"))
