@@ -492,6 +492,52 @@ static void keep_line(void *context, const char *line) {
     snprintf(told, sizeof told, "%s", line);
 }
 
+/* Before the first one is written. */
+TEST(a_disk_without_room_is_told_at_the_start) {
+    faults f;
+    faults_init(&f);
+    f.env.log = keep_line;
+    lone l = lone_open(&f.env, 40);
+    weft_error error = {0};
+    weft_checkpoint_options o = {.folder = "c", .keep = 2};
+    *told = 0;
+    weft_checkpoint_writer *w = weft_checkpoint_writer_open(l.session, &o, &error);
+    NEED(w != NULL);
+    uint64_t bytes = weft_checkpoint_bytes(w, true);
+    CHECK_TEXT(told, "");
+    weft_checkpoint_writer_close(w);
+    f.disk = bytes - 1;
+    CHECK(!weft_checkpoint_writer_open(l.session, &o, &error) && error.status == WEFT_IO);
+    CHECK_HOLDS(error.text, "c: a checkpoint has 0.0 MiB, and the disk has room for 0.0 MiB: make room");
+    f.disk = 3 * bytes - 1;
+    w = weft_checkpoint_writer_open(l.session, &o, &error);
+    NEED(w != NULL);
+    CHECK_HOLDS(told, "c: 3 more of 0.0 MiB each will be there at once");
+    CHECK_HOLDS(told, "or keep fewer than 2");
+    *told = 0;
+    CHECK(lone_save(w, 1, false, &error) == WEFT_OK && lone_save(w, 2, false, &error) == WEFT_OK);
+    weft_checkpoint_writer_close(w);
+    f.disk = bytes; /* two are there, and one of them makes room */
+    w = weft_checkpoint_writer_open(l.session, &o, &error);
+    CHECK(w != NULL);
+    CHECK_TEXT(told, "");
+    weft_checkpoint_writer_close(w);
+    /* without memory for the copy the step waits, and it is told how long */
+    w = weft_checkpoint_writer_open(l.session, &(weft_checkpoint_options){.folder = "c", .no_snapshot = true},
+                                    &error);
+    NEED(w != NULL);
+    CHECK(lone_save(w, 3, false, &error) == WEFT_OK);
+    double seconds = -1;
+    long long step = 0;
+    CHECK(sscanf(told, "checkpoints: training waited %lf s until step %lld was written", &seconds, &step) ==
+          2);
+    CHECK(seconds >= 0 && seconds < 60 && step == 3);
+    weft_checkpoint_writer_close(w);
+    lone_close(&l);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
 TEST(files_of_two_steps_another_model_and_a_lost_file_are_named) {
     faults f;
     faults_init(&f);
@@ -730,6 +776,7 @@ int main(int argc, char **argv) {
                                       T(a_changed_bit_of_a_large_one_is_found),
                                       T(a_number_that_breaks_its_rule_is_refused_by_name),
                                       T(values_and_averages_alone_are_a_file_of_weights),
+                                      T(a_disk_without_room_is_told_at_the_start),
                                       T(files_of_two_steps_another_model_and_a_lost_file_are_named),
                                       T(a_step_is_saved_whole_and_one_at_a_time),
                                       T(saving_and_loading_survive_any_failure),

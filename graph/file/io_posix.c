@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ---- the operating system's files; a handle is the descriptor + 1, so that it is never NULL ---- */
@@ -140,6 +141,14 @@ static int posix_list(void *context, const char *path, void (*each)(void *to, co
     return code;
 }
 
+static int posix_free_bytes(void *context, const char *path, uint64_t *bytes) {
+    (void)context;
+    struct statvfs s;
+    if (statvfs(path, &s)) return errno;
+    *bytes = (uint64_t)s.f_bavail * s.f_frsize;
+    return 0;
+}
+
 const weft_io posix_io = {
     .open_read = posix_open_read,
     .open_write = posix_open_write,
@@ -152,6 +161,7 @@ const weft_io posix_io = {
     .remove = posix_remove,
     .make_folder = posix_make_folder,
     .list = posix_list,
+    .free_bytes = posix_free_bytes,
 };
 
 /* Where flock fails for another reason (some network file systems) there is no lock, and no error. */

@@ -40,8 +40,9 @@ typedef struct weft_checkpoint_options {
     bool no_snapshot;    /**< no memory for a copy: each checkpoint is written before begin returns */
 } weft_checkpoint_options;
 /** Allocates the copy of what this rank writes (weft_checkpoint_bytes()), so that later steps need no memory.
- * Where there is none, begin writes before it returns, and env.log tells. In a world it is collective. NULL
- * on failure: WEFT_ORDER where another process has a writer for this folder. */
+ * Where there is none, begin writes before it returns, and env.log tells how long. It tells, too, where the
+ * disk has no room for `keep` checkpoints and one more. In a world it is collective. NULL on failure:
+ * WEFT_ORDER where another process has a writer for this folder, WEFT_IO where not even one has room. */
 WEFT_API weft_checkpoint_writer *
 weft_checkpoint_writer_open(weft_session *session, const weft_checkpoint_options *options, weft_error *error);
 /** Waits for what is being written, which does not become complete, and frees the writer. NULL is fine. */

@@ -48,6 +48,8 @@ typedef struct weft_io {
     int (*make_folder)(void *context, const char *path);
     /** Calls `each` with the name of all that is in a folder, in any order. NULL: there are no folders. */
     int (*list)(void *context, const char *path, void (*each)(void *to, const char *name), void *to);
+    /** How many bytes this process may still write into a folder. NULL: nobody knows. */
+    int (*free_bytes)(void *context, const char *path, uint64_t *bytes);
     void *context; /**< The first argument of each call. */
 } weft_io;
 

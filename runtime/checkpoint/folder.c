@@ -74,6 +74,13 @@ static int list_steps(step_list *l, const char *folder, const weft_env *env) {
     return l->failed ? ENOMEM : code;
 }
 
+int folder_count(const char *folder, const weft_env *env) {
+    step_list l;
+    int n = list_steps(&l, folder, env) ? 0 : (int)l.n;
+    list_free(&l);
+    return n;
+}
+
 weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64_t **steps, int *n,
                                   weft_error *error) {
     step_list l;

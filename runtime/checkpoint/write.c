@@ -4,13 +4,15 @@
  *     thread  writes rank-R.safetensors and flushes it
  *     end     all ranks tell size and checksum; rank 0 writes the manifest and renames the folder
  *
- * Without memory for the snapshot, begin writes the file itself from the store, and the step waits. */
+ * Without memory for the snapshot, begin writes the file itself from the store, and the step waits; env.log
+ * tells how long. */
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct weft_checkpoint_writer {
@@ -57,7 +59,46 @@ static void log_line(const weft_checkpoint_writer *w, const char *line) {
     if (w->env.log) w->env.log(w->env.log_context, line);
 }
 
+static double mib(uint64_t bytes) {
+    return (double)bytes / (1 << 20);
+}
+
 /* ---- opening ---- */
+
+/* Before the first step: the disk has room for those that stay and the one that is written. Those of an
+ * earlier run make room. */
+static weft_status check_disk(const weft_checkpoint_writer *w, weft_error *error) {
+    char line[CHECKPOINT_ROOM + 300];
+    const weft_io *io = io_of(&w->env);
+    uint64_t bytes = w->share.all_bytes, has = 0;
+    if (!io->free_bytes || io->free_bytes(io->context, w->folder, &has)) return WEFT_OK;
+    if (has < bytes)
+        return error_set(
+            error, WEFT_IO,
+            "%.400s: a checkpoint has %.1f MiB, and the disk has room for %.1f MiB: make room, or "
+            "choose another folder",
+            w->folder, mib(bytes), mib(has));
+    int there = folder_count(w->folder, &w->env), more = w->keep + 1 > there ? w->keep + 1 - there : 1;
+    if (!w->keep || has / (uint64_t)more >= bytes) return WEFT_OK;
+    snprintf(line, sizeof line,
+             "checkpoints: %.400s: %d more of %.1f MiB each will be there at once, and the disk has room for "
+             "%.1f MiB: make room, or keep fewer than %d",
+             w->folder, more, mib(bytes), mib(has), w->keep);
+    log_line(w, line);
+    return WEFT_OK;
+}
+
+/* The copy that a checkpoint is taken of: from here on a step needs no memory. */
+static void make_snapshot(weft_checkpoint_writer *w) {
+    char line[200];
+    w->snapshot = mem_raw(&w->env, w->share.bytes + 1);
+    if (w->snapshot) return;
+    snprintf(line, sizeof line,
+             "checkpoints: there is no memory for a copy of what is saved, %.1f MiB: steps wait until it is "
+             "written",
+             mib(w->share.bytes));
+    log_line(w, line);
+}
 
 static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_options *o,
                               weft_error *error) {
@@ -74,10 +115,8 @@ static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_o
     if (!status && rank_of(w) == 0) status = folder_make(w->folder, &w->env, error);
     if (!status && rank_of(w) == 0) status = folder_lock(w->folder, &w->env, &w->lock, error);
     if (!status && rank_of(w) == 0) folder_prune(w->folder, 0, 0, 0, &w->env); /* what a kill left */
-    if (!status && !o->no_snapshot) w->snapshot = mem_raw(&w->env, w->share.bytes + 1);
-    if (!status && !o->no_snapshot && !w->snapshot)
-        log_line(
-            w, "checkpoints: there is no memory for a copy of what is saved: steps wait until it is written");
+    if (!status && rank_of(w) == 0) status = check_disk(w, error);
+    if (!status && !o->no_snapshot) make_snapshot(w);
     return status;
 }
 
@@ -214,13 +253,25 @@ static weft_status take_snapshot(weft_checkpoint_writer *w, weft_error *error) {
     return status;
 }
 
-/* A thread that cannot be started is no failure: the file is written here. */
+static double clock_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A thread that cannot be started is no failure: the file is written here, and the step waits. */
 static void start(weft_checkpoint_writer *w) {
+    char line[200];
     w->status = WEFT_OK;
     w->error = (weft_error){0};
     atomic_store(&w->is_written, false);
     w->has_thread = w->snapshot && pthread_create(&w->thread, NULL, write_file, w) == 0;
-    if (!w->has_thread) write_file(w);
+    if (w->has_thread) return;
+    double begin = clock_now();
+    write_file(w);
+    snprintf(line, sizeof line, "checkpoints: training waited %.3f s until step %lld was written",
+             clock_now() - begin, (long long)w->step);
+    log_line(w, line);
 }
 
 weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool is_best,

@@ -193,12 +193,20 @@ static int fake_remove(void *context, const char *path) {
     return 0;
 }
 
+static int fake_free_bytes(void *context, const char *path, uint64_t *bytes) {
+    faults *f = context;
+    (void)path;
+    if (fails(f)) return EIO;
+    *bytes = f->disk ? f->disk : UINT64_MAX;
+    return 0;
+}
+
 /* ---- the table ---- */
 
 void faults_init(faults *f) {
     *f = (faults){.allocator = {counted_alloc, counted_free, f},
                   .io = {fake_open_read, fake_open_write, fake_open_append, fake_read, fake_write, fake_sync, fake_close,
-                         fake_rename, fake_remove, fake_make_folder, fake_list, f}};
+                         fake_rename, fake_remove, fake_make_folder, fake_list, fake_free_bytes, f}};
     f->env = (weft_env){.allocator = &f->allocator, .io = &f->io};
 }
 

@@ -23,6 +23,7 @@ typedef struct faults {
     /* Files. */
     fake_file *files;
     long calls, fail_call, handles;
+    uint64_t disk; /* bytes that weft_io.free_bytes tells; 0: no end of them */
     bool fail_from_then_on;
 } faults;
 
