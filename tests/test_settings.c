@@ -705,6 +705,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_zero,      COMPILE(.zero = 3),                        "zero=3")                                          \
     X(compile_shard,       COMPILE(.shard = (weft_shard)2),           "there is no shard mode number 2")          \
     X(compile_flags,       COMPILE(.serial = true, .check_equal = true, .verify = true, .unoptimized = true), NULL)    \
+    X(compile_unasked,     COMPILE(.no_memory_check = true),          NULL)                                            \
     X(compile_manual,      COMPILE(.manual = true),                   NULL)                                            \
     X(compile_of_a_gpu,    COMPILE(.deterministic = true, .tf32 = true), NULL)                                         \
     X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \

@@ -164,6 +164,7 @@ static const struct effect {
     {"trace", "--launcher=env", TRACE "-o o 2>&1 | grep launcher", NULL},
     {"train eval bench trace predict", "--device --deterministic --tf32 --calibration --no-capture", NULL,
      gpu},
+    {"train eval bench trace predict", "--no-memory-check", NULL, "test_tools_files shows it under ulimit -v"},
     {"train eval bench trace", "--comm", NULL, gpu},
     {"train eval bench trace", "--timeout", NULL, ranks},
     {"train bench trace", "--ddp --zero --shard --reduce --serial", NULL, ranks},

@@ -136,6 +136,40 @@ TEST(files_past_their_limit_are_errors_of_writing) {
     CHECK(!exists("big.bin"));
 }
 
+/* Address space counts libraries and stacks of threads too. */
+TEST(every_command_tells_that_memory_is_too_small) {
+#ifndef __SANITIZE_ADDRESS__ /* which needs terabytes of addresses */
+    static const char *const commands[] = {
+        "info mlp.bin",
+        "plan mlp.bin",
+        "verify mlp.bin",
+        "dot mlp.bin -o o.dot",
+        "ops",
+        "train mlp.bin " DATA " --batch 10 -t 1",
+        "eval mlp.bin " DATA " --random-weights -t 1",
+        "predict mlp.bin --data image=images.idx --random-weights -o o.npy -t 1",
+        "bench mlp.bin --batch 4 --steps 1 --warmup 0 -t 1",
+        "trace mlp.bin --batch 4 --steps 1 --warmup 0 -o o.json -t 1"};
+    make_data();
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        for (int mib = 60; mib <= 240; mib += 30) {
+            int status = run("ulimit -v %d; graphtool %s", mib << 10, commands[i]);
+            char *err = read_all("err");
+            CHECK_SAYS(status == 0 ||
+                           (status == 2 && strstr(err, "graphtool: ") == err && strstr(err, "memory")),
+                       "%s with %d MiB: %d, %s", commands[i], mib, status, err);
+            free(err);
+        }
+    refuses(run("ulimit -v 130000; graphtool train mlp.bin " DATA " --batch 10 -t 1"),
+            "mlp.bin: model mlp with batch 10 needs ");
+    ends(run("ulimit -v 260000; graphtool train mlp.bin " DATA " --batch 10 -t 1"), 0);
+    ends(
+        run("ulimit -v 130000; graphtool train mlp.bin " DATA " --batch 10 -t 1 --steps 2 --no-memory-check"),
+        0);
+#endif
+}
+
 TEST(a_full_standard_output_is_an_error_of_every_command) {
     static const char *const commands[] = {
         "graphtool --version",
@@ -263,5 +297,5 @@ SUITE("tools: files",
       {T(links_and_pipes_are_written_through), T(inputs_are_never_overwritten),
        T(outputs_are_tried_before_the_training), T(a_reader_that_leaves_ends_no_training),
        T(an_interrupted_training_has_its_status_without_a_reader), T(a_log_that_fails_costs_no_weights),
-       T(files_past_their_limit_are_errors_of_writing),
+       T(files_past_their_limit_are_errors_of_writing), T(every_command_tells_that_memory_is_too_small),
        T(a_full_standard_output_is_an_error_of_every_command), T(no_terminal_obeys_a_name_or_a_file)})

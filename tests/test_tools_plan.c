@@ -354,6 +354,8 @@ TEST(memory_that_is_out_is_told_with_what_needs_it) {
     }
     CHECK_SAYS(told > 5, "memory was out %d times: the test tests little", told);
     refuses(run("ulimit -v 600000; graphtool bench gpt2_124m.bin --threads 1 --batch 1"),
+            "gpt2_124m.bin: model gpt2_124m with batch 1 needs ");
+    refuses(run("ulimit -v 600000; graphtool bench gpt2_124m.bin --threads 1 --batch 1 --no-memory-check"),
             "store of model gpt2_124m: 1493710976 bytes could not be allocated");
 #endif
 }

@@ -21,6 +21,9 @@ typedef struct weft_allocator {
     /** Frees `memory`; `bytes` is the number that was asked for. */
     void (*free)(void *context, void *memory, size_t bytes);
     void *context; /**< The first argument of each call. */
+    /** Bytes that may still be taken, or UINT64_MAX: stores and sessions ask before they allocate (memory.h).
+     * NULL: nobody asks. Without an allocator the machine, its control groups and limits are asked. */
+    uint64_t (*room)(void *context);
 } weft_allocator;
 
 /** File access. A `file` is a handle of the table's own; every function returns 0 or an errno value. */

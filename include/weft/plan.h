@@ -95,6 +95,9 @@ typedef struct weft_compile_options {
     const char *flow;
     const char *stop_after; /**< stop after this pass (weft_pass_name()), for dumps; such a plan cannot run */
     bool verify;            /**< run the verifier after every pass, not only at the end */
+    /** Stores, sessions and trainers of the plan do not ask whether their memory is there (memory.h): for
+     * machines that can give more than they say, by swapping for instance. */
+    bool no_memory_check;
     /** Nodes run as they were built and derived: the passes simplify, epilogue and fuse do nothing, and clean
      * removes nothing. For tests, and to find out whether one of these passes is to blame. */
     bool unoptimized;

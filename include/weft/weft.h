@@ -14,6 +14,7 @@
 #include "weft/train.h"      /* gradients, optimizers, schedules, minimize, freezing */
 #include "weft/ddp.h"        /* which parameters share gradients between ranks, and how */
 #include "weft/plan.h"       /* compile: model -> plan; dumps, verification, memory figures */
+#include "weft/memory.h"     /* whether what a plan needs is there, and what would fit */
 #include "weft/flow.h"       /* which graphs a training runs, in which order, on which batches */
 #include "weft/session.h"    /* store and session: where values live and how graphs run */
 #include "weft/plateau.h"    /* a learning rate that falls when a metric no longer improves */

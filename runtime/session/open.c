@@ -2,6 +2,7 @@
  * the kernels, so that a run only walks an array of prepared calls. Views cost nothing: they are pointers
  * into their root's memory. */
 #include "runtime/session/state.h"
+#include "runtime/store/room.h"
 
 #include "ops/kit/ops.h"
 #include "ops/optimizer/update.h"
@@ -220,6 +221,8 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
                   device_name(plan->options.device), store_device(store)->name);
         return NULL;
     }
+    if (room_check(plan, "a session", session_bytes(plan), 0, comm ? comm->local_world : 1, NULL, error))
+        return NULL;
     weft_session *s = mem_new(&plan->env, sizeof *s);
     if (!s) {
         error_memory(error, "session");

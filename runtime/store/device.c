@@ -39,8 +39,8 @@ static weft_status clear(void *to, size_t bytes, weft_error *error) {
 }
 
 extern const struct executor executor_cpu; /* session/run.c */
-const device device_cpu = {WEFT_DEVICE_CPU, "cpu", cpu_alloc,    cpu_free, copy, copy,
-                           clear,           NULL,  &executor_cpu};
+const device device_cpu = {WEFT_DEVICE_CPU, "cpu", cpu_alloc, cpu_free,     copy, copy,
+                           clear,           NULL,  NULL,      &executor_cpu};
 
 void *device_alloc(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
                    weft_error *error) {

@@ -30,6 +30,8 @@ typedef struct device {
     weft_status (*clear)(void *to, size_t bytes, weft_error *error);
     /* Bytes in use on the device, by all processes; NULL: the device cannot report it. */
     weft_status (*in_use)(uint64_t *bytes, weft_error *error);
+    /* Bytes that are free there; NULL: it is the host's memory. */
+    weft_status (*left)(uint64_t *bytes, weft_error *error);
     const struct executor *executor; /* runs programs there: session/state.h */
 } device;
 

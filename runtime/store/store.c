@@ -8,7 +8,7 @@
 
 #include "ops/optimizer/update.h"
 #include "runtime/store/init.h"
-#include "runtime/store/device.h"
+#include "runtime/store/room.h"
 #include "runtime/store/store.h"
 
 #include <float.h>
@@ -223,6 +223,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     if (error) *error = (weft_error){0};
     uint64_t kinds[VARIABLE_KINDS];
     const device *d = device_of(plan->options.device, error);
+    if (d && room_check(plan, "a store and a session", plan->memory.total, 0, 1, NULL, error)) return NULL;
     weft_store *s = d ? mem_new(&plan->env, sizeof *s) : NULL;
     if (!s) {
         if (d) error_memory(error, "store");

@@ -63,6 +63,15 @@ void sweep_close(sweep *s) {
     batches_close(&s->data);
 }
 
+uint64_t sweep_bytes(const sweep *s) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        weft_memory m = weft_plan_memory(s->plan[i]);
+        bytes += m.activations + m.derived + m.inputs;
+    }
+    return bytes;
+}
+
 void sweep_restart(sweep *s) {
     batches_epoch(&s->data, 0);
     /* without data there is one batch, which rank 0 runs */

@@ -196,11 +196,35 @@ static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
     return status;
 }
 
+/* Bytes that this trainer will take beside its plan's: sessions of the evaluations (an evaluation alone runs
+ * what the plan counts), and the copy of a checkpoint, at most. */
+static uint64_t bytes_beside(const weft_trainer *t) {
+    weft_memory m = weft_plan_memory(t->plan);
+    bool is_copied = t->options.checkpoints.folder && !t->options.checkpoints.no_snapshot;
+    uint64_t copied = is_copied ? (m.parameters + m.optimizer) / (uint64_t)t->progress.world : 0;
+    if (t->options.compile.graph) return 0;
+    return copied + (t->has_val ? sweep_bytes(&t->val) : 0) + (t->has_test ? sweep_bytes(&t->test) : 0);
+}
+
+/* Before anything large is allocated, on any rank of this machine: they share what is free. */
+static weft_status check_memory(weft_trainer *t, weft_error *error) {
+    double none = 0;
+    const weft_comm *comm = t->options.comm;
+    weft_fit_options how = {.more = bytes_beside(t),
+                            .local_world = comm ? comm->local_world : 1,
+                            .model = t->model,
+                            .compile = &t->options.compile};
+    weft_status status = weft_plan_fits(t->plan, &how, error);
+    bool waits = !status && t->progress.world > 1 && !t->options.compile.graph;
+    return waits ? ranks_sum(t->env, t->options.comm, 1, &none, error) : status;
+}
+
 static weft_status open_all(weft_trainer *t, weft_error *error) {
     weft_status status = open_plan(t, error);
-    if (!status && !(t->store = weft_store_new(t->plan, t->options.seed, error))) status = error->status;
     if (!status && !t->options.compile.graph) status = open_training(t, error);
     if (!status) status = open_evaluations(t, error);
+    if (!status) status = check_memory(t, error);
+    if (!status && !(t->store = weft_store_new(t->plan, t->options.seed, error))) status = error->status;
     if (!status) status = checkpoints_open(t, error);
     return status ? status : hooks_open(t, error);
 }

@@ -14,6 +14,7 @@
 #define WEFT_RUNTIME_TRAIN_TRAINER_H
 
 #include "runtime/data/kit.h"
+#include "weft/memory.h"
 #include "weft/trainer.h"
 
 #include <stdatomic.h>
@@ -213,6 +214,7 @@ typedef struct sweep_options {
 weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options *how,
                        const sweep_options *of, weft_error *error);
 void sweep_close(sweep *s);
+uint64_t sweep_bytes(const sweep *s); /* that its sessions take */
 void sweep_restart(sweep *s);
 /* Opens its sessions on `store`, where they are not. */
 weft_status sweep_sessions(sweep *s, weft_store *store, weft_error *error);

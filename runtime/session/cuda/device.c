@@ -73,9 +73,17 @@ static weft_status in_use(uint64_t *bytes, weft_error *error) {
     return WEFT_OK;
 }
 
+/* Bytes that are free on the GPU. */
+static weft_status left(uint64_t *bytes, weft_error *error) {
+    size_t free, all;
+    CUDA_TRY(cudaMemGetInfo(&free, &all), "asking for its memory");
+    *bytes = free;
+    return WEFT_OK;
+}
+
 extern const executor executor_cuda; /* cuda/session.c */
-const device device_cuda = {WEFT_DEVICE_CUDA, "cuda",        cuda_alloc, cuda_free, read, write, clear,
-                            in_use,           &executor_cuda};
+const device device_cuda = {WEFT_DEVICE_CUDA, "cuda", cuda_alloc,    cuda_free, read, write, clear,
+                            in_use,           left,   &executor_cuda};
 
 /* For the calling thread, as cudaSetDevice: before stores and sessions are made. */
 weft_status weft_cuda_select(int index, weft_error *error) {

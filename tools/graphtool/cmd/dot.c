@@ -4,6 +4,7 @@
 #include "tools/graphtool/common/tools.h"
 
 #include "runtime/plan/program.h"
+#include "runtime/store/room.h"
 
 #include <graphviz/gvc.h>
 #include <stdlib.h>
@@ -238,6 +239,15 @@ static const char *format_of(const char *output) {
 }
 
 /* Chooses the view: plan, program, graph with the backward pass, or graph as written. */
+/* Graphviz's libraries end the process where they get no memory. */
+static int check_memory(void) {
+    enum { LEAST = 512 << 20 };
+    room free = room_at("", 1, 0);
+    if (free.bytes >= LEAST) return -1;
+    return tool_fail("dot: Graphviz needs up to %s of memory to draw, and %s are free (%s)",
+                     show_bytes(LEAST).text, show_bytes(free.bytes).text, free.by);
+}
+
 static int dot_run(const options *given) {
     int status = EXIT_FINE;
     options own = *given;
@@ -246,8 +256,9 @@ static int dot_run(const options *given) {
     const char *view = o->view ? o->view : "graph";
     if (o->format && strcmp(o->format, "png") == 0 && is_standard_output(o) && isatty(STDOUT_FILENO))
         return tool_fail("dot: a PNG cannot be written to a terminal: use -o FILE");
-    weft_model *m = tool_load(o, &status);
-    if (!m) return status;
+    int wrong = check_memory();
+    weft_model *m = wrong < 0 ? tool_load(o, &status) : NULL;
+    if (!m) return wrong < 0 ? status : wrong;
     if (!m->graphs)
         status = tool_fail("%s: the model has no graph", o->model);
     else if (strcmp(view, "plan") == 0)

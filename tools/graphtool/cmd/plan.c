@@ -15,11 +15,23 @@ static char *written(const weft_plan *plan, const options *o) {
     return o->dump || o->after ? weft_plan_text(plan) : plan_summary(plan);
 }
 
+/* Whether this machine could run it, which need not be the one that will. */
+static void note_memory(const weft_plan *plan, const weft_model *m, const options *o) {
+    weft_compile_options how;
+    weft_error error = {0};
+    if (o->after || tool_compile_options(o, &how) >= 0) return;
+    how.graph = o->graph;
+    how.flow = tool_flow(m, o);
+    if (weft_plan_fits(plan, &(weft_fit_options){.model = m, .compile = &how}, &error) == WEFT_MEMORY)
+        tool_note("%s", error.text);
+}
+
 static int plan_run(const options *o) {
     int status = EXIT_FINE;
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
     weft_plan *plan = tool_compile(m, o, o->graph, &status);
+    if (plan) note_memory(plan, m, o);
     weft_model_free(m);
     if (!plan) return status;
     if (o->json && (o->bytes || o->estimate)) {

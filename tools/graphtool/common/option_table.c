@@ -101,6 +101,8 @@ const option_row option_rows[] = {
      "check every node's results: the first that is not finite ends the run (slow)"},
     {"no-capture", 0, NULL, OPTION_FLAG, F(no_capture), 0, 0,
      "on a GPU: launch node by node instead of replaying captured graphs"},
+    {"no-memory-check", 0, NULL, OPTION_FLAG, F(no_memory_check), 0, 0,
+     "run although the memory that is free looks too small"},
     {"dtype", 0, "NAME", OPTION_WORD, F(dtype), 0, 0,
      "type of matrix products, convolutions and attention: f32, bf16 or f16 (f32)", option_dtypes},
     {"precision", 0, "PATH:TYPE", OPTION_LIST, F(precision), 0, 0,

@@ -38,7 +38,7 @@ typedef struct options {
     text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
-        no_capture, bytes;
+        no_capture, no_memory_check, bytes;
     bool random_weights, partial, print_config, averages;
     unsigned char from[OPTIONS_MOST]; /* by row of the table: option_origin, where its value is from */
     struct json_t *owned;             /* texts that are not the command line's */
@@ -56,7 +56,7 @@ typedef enum option_origin {
 #define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype precision "
 /* distribution over ranks, and what a step is made of */
 #define OPTIONS_SPREAD  "flow accumulate optimizer clip-norm ema ddp zero shard bucket-cap-mb reduce serial "
-#define OPTIONS_FEED    "data weights rename partial check no-capture seed launcher "
+#define OPTIONS_FEED    "data weights rename partial check no-capture no-memory-check seed launcher "
 #define OPTIONS_TALK    "timeout comm " /* communication between ranks */
 #define OPTIONS_IMAGINE "world rank "   /* compile as one rank of a world that need not run */
 

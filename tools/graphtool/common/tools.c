@@ -141,6 +141,7 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
                                    .deterministic = o->deterministic,
                                    .tf32 = o->tf32,
                                    .calibration = o->calibration,
+                                   .no_memory_check = o->no_memory_check,
                                    .stop_after = o->after};
     weft_error error;
     words_of(o, into);

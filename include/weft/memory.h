@@ -1,0 +1,39 @@
+/** @file
+ * memory.h - whether the memory that a plan needs is there, asked before any of it is allocated.
+ *
+ * A plan states its bytes (weft_plan_memory()). What is free is the least of what the machine has available
+ * without swapping, what each control group of the process leaves (a container's limit; caches that can be
+ * dropped count as free), and `ulimit -v`; on a GPU, what is free there. weft_store_new(),
+ * weft_session_open() and weft_trainer_new() ask by themselves. A host with an allocator of its own answers
+ * by weft_allocator.room.
+ */
+#ifndef WEFT_MEMORY_H
+#define WEFT_MEMORY_H
+
+#include "weft/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What weft_plan_fits() counts beside the plan, and what it may try. NULL or zeroes: the plan alone. */
+typedef struct weft_fit_options {
+    uint64_t more;   /**< bytes that are needed beside the plan's: of other sessions, of copies */
+    int local_world; /**< ranks on this machine, which share its memory (weft_comm.local_world); 0: 1 */
+    /** The plan's model and what it was compiled with, to find out what would fit. NULL: nothing is tried. */
+    const weft_model *model;
+    const weft_compile_options *compile; /**< needed with `model` */
+} weft_fit_options;
+
+/** Whether a store and a session of the plan fit into what is free now. WEFT_MEMORY tells what is needed and
+ * what is free, the three that take most, and, with a model, with which options it would fit: each of a
+ * smaller batch, the same with as many micro-batches, a ZeRO stage, and bf16 is compiled, and its bytes are
+ * told. With options.no_memory_check everything fits. Below 16 MiB nobody is asked, unless an allocator
+ * answers. */
+WEFT_API weft_status weft_plan_fits(const weft_plan *plan, const weft_fit_options *options,
+                                    weft_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,99 @@
+/* fits.c - whether a plan fits into memory, and what would: each way is compiled, so its bytes are true. */
+#include "runtime/store/room.h"
+#include "weft/memory.h"
+
+#include "runtime/plan/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What is tried: the options of the plan with one thing changed. */
+typedef struct attempt {
+    const weft_plan *plan;
+    const weft_fit_options *of;
+    uint64_t room;
+    char ways[400]; /* those that fit: "batch=32 (5.1 GiB), bf16 (6.0 GiB)" */
+    uint64_t least; /* bytes of the smallest batch that was tried; 0: none */
+    int64_t batch;  /* which that was */
+} attempt;
+
+/* The bytes of another plan; 0: there is none such. */
+static uint64_t bytes_of(const attempt *a, const weft_compile_options *how) {
+    weft_error none = {0};
+    weft_plan *plan = weft_compile(a->of->model, how, &none);
+    uint64_t bytes = plan ? plan->memory.total + a->of->more : 0;
+    weft_plan_free(plan);
+    return bytes;
+}
+
+static bool try_way(attempt *a, const weft_compile_options *how, const char *name, uint64_t *bytes) {
+    size_t n = strlen(a->ways);
+    *bytes = bytes_of(a, how);
+    if (!*bytes || *bytes > a->room) return false;
+    snprintf(a->ways + n, sizeof a->ways - n, "%s%s (%s)", n ? ", " : "", name, BYTES(*bytes));
+    return true;
+}
+
+/* The largest of the halves, quarters ... that fits; with `accumulates`, in as many more micro-batches that a
+ * step has as many samples. */
+static void try_batches(attempt *a, const weft_compile_options *how, bool accumulates) {
+    char name[80];
+    uint64_t bytes;
+    int64_t batch = a->plan->options.batch, times = 1;
+    for (bool fits = false; !fits && batch > 1 && (!accumulates || batch % 2 == 0);) {
+        weft_compile_options other = *how;
+        other.batch = batch /= 2;
+        times *= 2;
+        if (accumulates) other.accumulate = (int)((how->accumulate > 1 ? how->accumulate : 1) * times);
+        snprintf(name, sizeof name, accumulates ? "batch=%lld accumulate=%d" : "batch=%lld", (long long)batch,
+                 other.accumulate);
+        fits = try_way(a, &other, name, &bytes);
+        if (!accumulates && bytes) a->least = bytes, a->batch = batch;
+    }
+}
+
+static bool trains(const weft_plan *plan) {
+    for (int i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].trains) return true;
+    return false;
+}
+
+static void try_all(attempt *a) {
+    uint64_t bytes;
+    weft_compile_options how = *a->of->compile;
+    how.verify = false;
+    try_batches(a, &how, false);
+    if (trains(a->plan)) try_batches(a, &how, true);
+    for (int stage = how.zero + 1; how.world > 1 && stage <= 2; stage++) {
+        weft_compile_options other = how;
+        other.zero = stage;
+        if (try_way(a, &other, stage == 1 ? "zero=1" : "zero=2", &bytes)) break;
+    }
+    how.precision = WEFT_BF16;
+    if (!a->of->compile->precision) try_way(a, &how, "bf16", &bytes);
+}
+
+weft_status weft_plan_fits(const weft_plan *plan, const weft_fit_options *options, weft_error *error) {
+    weft_error why = {0};
+    weft_fit_options none = {0};
+    room free = {0};
+    if (!plan || (options && options->model && !options->compile))
+        return error_set(error, WEFT_ARGUMENT,
+                         "weft_plan_fits: a plan is needed, and with a model its options");
+    if (!options) options = &none;
+    char what[120];
+    snprintf(what, sizeof what, "model %.80s", weft_model_name(plan->model));
+    weft_status status =
+        room_check(plan, what, plan->memory.total, options->more, options->local_world, &free, &why);
+    if (!status) return WEFT_OK;
+    attempt a = {.plan = plan, .of = options, .room = free.bytes};
+    if (options->model) try_all(&a);
+    char least[80] = "";
+    if (a.least) snprintf(least, sizeof least, " (batch=%lld needs %s)", (long long)a.batch, BYTES(a.least));
+    bool found = *a.ways != 0;
+    return error_set(error, status, "%s%s%s%s; no_memory_check runs all the same", why.text,
+                     found            ? "; it would fit with "
+                     : options->model ? "; no smaller batch, ZeRO stage or bf16 alone makes it fit"
+                                      : "",
+                     a.ways, found ? "" : least);
+}
