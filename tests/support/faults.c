@@ -51,10 +51,10 @@ static fake_file *find(const faults *f, const char *name) {
 static int fake_open_read(void *context, const char *path, void **file, uint64_t *bytes) {
     faults *f = context;
     if (fails(f)) return EACCES;
-    fake_file *found = find(f, path);
+    const fake_file *found = fake_get(f, path);
     if (!found) return ENOENT;
     f->handles++;
-    *file = found;
+    *file = (void *)(uintptr_t)found;
     *bytes = found->bytes;
     return 0;
 }
@@ -64,14 +64,14 @@ static int fake_open_write(void *context, const char *path, void **file) {
     if (fails(f)) return EROFS;
     fake_put(f, path, "", 0);
     f->handles++;
-    *file = find(f, path);
+    *file = (void *)(uintptr_t)fake_get(f, path);
     return 0;
 }
 
 static int fake_open_append(void *context, const char *path, uint64_t bytes, void **file) {
     faults *f = context;
     if (fails(f)) return EROFS;
-    fake_file *found = find(f, path);
+    fake_file *found = (fake_file *)(uintptr_t)fake_get(f, path);
     if (!found) return ENOENT;
     if (found->bytes > bytes) found->bytes = bytes;
     f->handles++;
@@ -146,6 +146,7 @@ static int fake_rename(void *context, const char *from, const char *to) {
     faults *f = context;
     bool found = false;
     if (fails(f)) return EIO;
+    pthread_mutex_lock(&f->lock);
     if (find(f, from)) drop(f, to);
     for (fake_file *file = f->files; file; file = file->next) {
         const char *rest = inside(file->name, from);
@@ -153,6 +154,7 @@ static int fake_rename(void *context, const char *from, const char *to) {
         rename_one(file, to, rest);
         found = true;
     }
+    pthread_mutex_unlock(&f->lock);
     return found ? 0 : ENOENT;
 }
 
@@ -160,15 +162,18 @@ static int fake_rename(void *context, const char *from, const char *to) {
 static int fake_make_folder(void *context, const char *path) {
     faults *f = context;
     if (fails(f)) return EROFS;
-    for (fake_file *file = f->files; file; file = file->next)
-        if (inside(file->name, path)) return EEXIST;
-    return 0;
+    bool found = false;
+    pthread_mutex_lock(&f->lock);
+    for (fake_file *file = f->files; file; file = file->next) found |= inside(file->name, path) != NULL;
+    pthread_mutex_unlock(&f->lock);
+    return found ? EEXIST : 0;
 }
 
 static int fake_list(void *context, const char *path, void (*each)(void *to, const char *name), void *to) {
     faults *f = context;
     if (fails(f)) return EIO;
     bool found = false;
+    pthread_mutex_lock(&f->lock);
     for (fake_file *file = f->files; file; file = file->next) {
         const char *rest = inside(file->name, path);
         if (!rest) continue;
@@ -183,13 +188,16 @@ static int fake_list(void *context, const char *path, void (*each)(void *to, con
         if (is_new) each(to, name);
         found = true;
     }
+    pthread_mutex_unlock(&f->lock);
     return found ? 0 : ENOENT;
 }
 
 static int fake_remove(void *context, const char *path) {
     faults *f = context;
     if (fails(f)) return EACCES;
+    pthread_mutex_lock(&f->lock);
     drop(f, path);
+    pthread_mutex_unlock(&f->lock);
     return 0;
 }
 
@@ -205,13 +213,15 @@ static int fake_free_bytes(void *context, const char *path, uint64_t *bytes) {
 
 void faults_init(faults *f) {
     *f = (faults){.allocator = {counted_alloc, counted_free, f},
-                  .io = {fake_open_read, fake_open_write, fake_open_append, fake_read, fake_write, fake_sync, fake_close,
-                         fake_rename, fake_remove, fake_make_folder, fake_list, fake_free_bytes, f}};
+                  .io = {fake_open_read, fake_open_write, fake_open_append, fake_read, fake_write, fake_sync,
+                         fake_close, fake_rename, fake_remove, fake_make_folder, fake_list, fake_free_bytes, f}};
+    pthread_mutex_init(&f->lock, NULL);
     f->env = (weft_env){.allocator = &f->allocator, .io = &f->io};
 }
 
 void faults_end(faults *f) {
     while (f->files) drop(f, f->files->name);
+    pthread_mutex_destroy(&f->lock);
 }
 
 void faults_arm(faults *f, long allocation, long call, bool from_then_on) {
@@ -229,18 +239,24 @@ bool faults_hit(const faults *f) {
 }
 
 void fake_put(faults *f, const char *name, const void *data, size_t bytes) {
-    drop(f, name);
     fake_file *file = calloc(1, sizeof *file);
     file->name = strdup(name);
     file->data = malloc(bytes + 1);
     memcpy(file->data, data, bytes);
     file->bytes = bytes;
+    pthread_mutex_lock(&f->lock);
+    drop(f, name);
     file->next = f->files;
     f->files = file;
+    pthread_mutex_unlock(&f->lock);
 }
 
 const fake_file *fake_get(const faults *f, const char *name) {
-    return find(f, name);
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&f->lock;
+    pthread_mutex_lock(lock);
+    const fake_file *found = find(f, name);
+    pthread_mutex_unlock(lock);
+    return found;
 }
 
 int fake_count(const faults *f) {

@@ -1,9 +1,13 @@
 /* faults.h - files in memory, and counted memory, both of which can fail on demand: at the n-th call, once or
- * from then on. So every path through a failure runs without a full disk or a small machine. */
+ * from then on. So every path through a failure runs without a full disk or a small machine. Any thread may
+ * allocate, and use files of its own. */
 #ifndef WEFT_TEST_FAULTS_H
 #define WEFT_TEST_FAULTS_H
 
 #include "weft/env.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 typedef struct fake_file {
     struct fake_file *next;
@@ -17,12 +21,15 @@ typedef struct faults {
     weft_allocator allocator;
     weft_io io;
     /* Memory. */
-    size_t live, peak, largest; /* bytes: now, at most at once, in one piece */
-    size_t cap;                 /* allocations beyond this many live bytes fail; 0: no limit */
-    long allocations, fail_allocation;
+    _Atomic size_t live, peak, largest; /* bytes: now, at most at once, in one piece */
+    size_t cap;                         /* allocations beyond this many live bytes fail; 0: no limit */
+    atomic_long allocations;
+    long fail_allocation;
     /* Files. */
     fake_file *files;
-    long calls, fail_call, handles;
+    pthread_mutex_t lock; /* of the list of files */
+    atomic_long calls, handles;
+    long fail_call;
     uint64_t disk; /* bytes that weft_io.free_bytes tells; 0: no end of them */
     bool fail_from_then_on;
 } faults;
