@@ -207,6 +207,7 @@ TEST(wrong_files_name_file_key_and_the_nearest_key) {
         {"{\"modle\": \"x\"}", "the nearest is \"model\""},
         {"{\"warmup\": 3}", "\"warmup\": there is no option of this name"}, /* bench has it */
         {"{\"config\": \"x\"}", "\"config\": there is no option of this name"},
+        {"{\"data\": {\"image\": null, \"label\": null}}", "\"data\": a text is needed"}, /* said once */
         {"{\"epochs\": 0}", "wrong.json: \"epochs\": 0: a whole number from 1"},
         {"{\"epochs\": 1.5}", "\"epochs\": 1.5: a whole number"},
         {"{\"epochs\": [1]}", "\"epochs\": a text or a number is needed"},

@@ -114,7 +114,8 @@ static int read_object(const file *f, const option_row *row, json_t *object) {
     int status = -1;
     json_object_foreach(object, name, value) {
         const char *one = json_is_object(value) ? fields_of(f, row->name, value) : value_of(f, row, value);
-        if (status < 0) status = read_value(f, row, one ? joined(f, row, name, one) : NULL);
+        status = read_value(f, row, one ? joined(f, row, name, one) : NULL);
+        if (status >= 0) break;
     }
     return status;
 }
