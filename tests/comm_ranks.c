@@ -5,6 +5,7 @@
  *     comm_ranks endless      all_reduces until it is killed
  *     comm_ranks differ       rank 1 starts another kind; every rank prints its error, then aborts
  *     comm_ranks missing      rank 1 stays away; likewise
+ *     comm_ranks early        rank 1 leaves the process without a word
  *     comm_ranks stopped      rank 1 stops itself (SIGSTOP): not even its communication thread answers
  *     comm_ranks time         how long collectives take, by kind and size
  *     comm_ranks starved      rank 1 gets no memory to join with, and stays where it is
@@ -124,6 +125,7 @@ static int fail(weft_comm *c, const char *mode) {
     if (c->rank == 1 && strcmp(mode, "stopped") == 0) raise(SIGSTOP);
     if (c->rank == 1 && strcmp(mode, "missing") == 0) sleep(30);
     sleep(1); /* heartbeats carry the places */
+    if (c->rank == 1 && strcmp(mode, "early") == 0) _exit(0);
     meet(c, 17, mode, &error);
     tell(c, error.text);
     sleep(1); /* so that the others' words get out before the launcher ends them */

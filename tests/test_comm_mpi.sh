@@ -61,6 +61,10 @@ done
     exit $failures
 ) & waiting+=($!)
 (
+    ranks 3 early 0 ', 1 of 3 ranks dead; rank 1 IS DEAD: its process has ended, HAS NOT ENTERED, last entered all_reduce #16 (generator.1), at "data loader wait"'
+    exit $failures
+) & waiting+=($!)
+(
     ranks 2 stopped -1 'rank 1 HAS NOT ENTERED, last entered all_reduce #16 (generator.1)'
     exit $failures
 ) & waiting+=($!)

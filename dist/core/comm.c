@@ -61,6 +61,10 @@ void weft_comm_fail(weft_comm *comm, const char *reason) {
     if (comm && comm->calls->fail) comm->calls->fail(comm, reason);
 }
 
+bool weft_comm_write_ring(weft_comm *comm, int fd, uint64_t job, uint64_t job_ns) {
+    return comm && comm->calls->write_ring && comm->calls->write_ring(comm, fd, job, job_ns);
+}
+
 /* Every table has abort and free. */
 void weft_comm_abort(weft_comm *comm, const char *reason) {
     if (comm) comm->calls->abort(comm, reason);

@@ -18,11 +18,14 @@ typedef enum control_kind {
     CONTROL_FAIL = 3,  /* the sender's communicator has failed; text: the reason */
 } control_kind;
 
+enum { EXIT_CODE_LOST = 7, EXIT_CODE_WRONG = 1 }; /* of a job that is stopped */
+
 /* A message of fixed size besides the data. Messages from one sender arrive in the order in which they
  * were sent. */
 typedef struct control {
     int32_t kind, from; /* control_kind; the sender's rank in the world */
-    uint32_t group, padding;
+    uint32_t group;
+    uint32_t is_loss;      /* FAIL: a rank was lost (weft_comm_options.lost) */
     uint64_t sequence;     /* ENTER: number of the collective within its group, from 1 */
     uint64_t window_at;    /* ENTER: rounds in the sender's window before this collective */
     descriptor descriptor; /* ENTER: of that collective */
@@ -65,8 +68,10 @@ typedef struct transport_calls {
     bool (*control_receive)(transport *t, control *message);
     /* Waits until something may have happened, at most `seconds`. */
     void (*nap)(transport *t, double seconds);
-    /* Ends the whole job (MPI_Abort), where there is one. */
-    void (*stop)(transport *t);
+    /* Whether the process of a rank has ended. NULL, and false of other machines: not known. Never waits. */
+    bool (*has_ended)(transport *t, int rank);
+    /* Ends the whole job (MPI_Abort) with this exit code, where there is one. */
+    void (*stop)(transport *t, int code);
     /* Called after a failure, before the caller sees the error and may free its buffers: no transfer reads
      * or writes them from here on. NULL where that is impossible (MPI: what a failed collective uses must
      * stay in memory). */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #define CLOSE_SECONDS 10.0 /* for the thread to end: MPI_Finalize was seen to hang */
+#define OPEN_SECONDS  30.0 /* for all ranks to start, at least */
 
 /* What the caller holds for the world and for each group; all share one engine. */
 typedef struct engine_handle {
@@ -42,11 +43,15 @@ static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine
     *op = (stream_op){.c = *c, .group = g, .founded = founded, .started_ns = engine_now()};
     snprintf(op->program, sizeof op->program, "%s", c->program ? c->program : "");
     snprintf(op->name, sizeof op->name, "%s", c->name ? c->name : "");
+    text_cut(op->contents, c->contents, sizeof op->contents);
     op->c.program = op->program;
     op->c.name = op->name;
+    op->c.contents = op->contents;
+    op->number = e->issued + 1;
     op->sequence = ++g->sequence;
     op->descriptor = descriptor_of(&op->c, g->n);
     shared_plan(e, op);
+    ring_begin(e, op);
     e->issued++;
 }
 
@@ -115,10 +120,11 @@ static weft_status engine_wait(weft_comm *comm, uint64_t ticket, weft_error *err
 
 /* Sent with the next heartbeat. */
 static void engine_place(weft_comm *comm, const char *place) {
-    engine *e = engine_of(comm);
-    pthread_mutex_lock(&e->lock);
-    snprintf(e->place, sizeof e->place, "%s", place ? place : "");
-    pthread_mutex_unlock(&e->lock);
+    place_write(&engine_of(comm)->place, place);
+}
+
+static bool engine_write_ring(weft_comm *comm, int fd, uint64_t job, uint64_t job_ns) {
+    return ring_write(engine_of(comm), fd, job, job_ns);
 }
 
 /* Reports the own failure, else the first failure of another rank. */
@@ -256,6 +262,7 @@ static void engine_release(engine *e) {
     mem_free(&e->env, e->work, w * sizeof *e->work);
     mem_free(&e->env, e->dest, w * sizeof *e->dest);
     mem_free(&e->env, e->from, w * sizeof *e->from);
+    mem_free(&e->env, e->ring, RING_RECORDS * sizeof *e->ring);
     mem_free(&e->env, e->window_since, w * sizeof *e->window_since);
     mem_free(&e->env, e->window_until, w * sizeof *e->window_until);
     e->t->calls->free(e->t);
@@ -263,6 +270,11 @@ static void engine_release(engine *e) {
     pthread_mutex_destroy(&e->lock);
     weft_env env = e->env;
     mem_free(&env, e, sizeof *e);
+}
+
+/* The thread may touch all of this until the process ends. */
+static void engine_abandon(engine *e) {
+    pthread_detach(e->thread);
 }
 
 /* Ends the thread, after all started collectives. A thread that hangs is abandoned with all memory that it
@@ -282,7 +294,7 @@ static void engine_end(engine *e) {
     bool is_ended = e->is_ended;
     pthread_mutex_unlock(&e->lock);
     if (!is_ended) {
-        pthread_detach(e->thread);
+        engine_abandon(e);
         return;
     }
     pthread_join(e->thread, NULL);
@@ -309,6 +321,7 @@ static const weft_comm_calls engine_calls = {
     .free = engine_free,
     .poll = engine_poll,
     .fail = engine_fail,
+    .write_ring = engine_write_ring,
 };
 
 /* The lock, and a condition variable on the monotonic clock, which changes of the date do not affect. */
@@ -345,14 +358,26 @@ static engine *engine_new(transport *t, const weft_comm_options *options, weft_e
     return NULL;
 }
 
-/* Waits until the thread has opened the transport, which has its own deadline. */
+/* Waits until the thread has opened the transport. MPI_Init waits for all ranks without a limit of its own,
+ * and takes seconds on a busy machine, so short deadlines do not hold for it. */
 weft_comm *engine_comm(transport *t, const weft_comm_options *options, weft_error *error) {
     engine *e = engine_new(t, options, error);
     if (!e) return NULL;
+    double limit = comm_deadline(options) > OPEN_SECONDS ? comm_deadline(options) : OPEN_SECONDS;
+    uint64_t begin = engine_now();
     pthread_mutex_lock(&e->lock);
-    while (!e->is_open) engine_wait_changed(e, 1);
+    while (!e->is_open && (double)(engine_now() - begin) * 1e-9 <= limit) engine_wait_changed(e, 0.1);
+    bool is_open = e->is_open;
     weft_status status = e->failure.status ? failed(e, error) : WEFT_OK;
     pthread_mutex_unlock(&e->lock);
+    if (!is_open) {
+        error_set(error, WEFT_PEER,
+                  "the ranks have not met in %.0f s (%s): one of them was not started, has stopped, or "
+                  "its machine cannot be reached",
+                  limit, t->calls->kind);
+        engine_abandon(e);
+        return NULL;
+    }
     weft_comm *comm = NULL;
     if (!status) {
         engine_group *world = e->groups;

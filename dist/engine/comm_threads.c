@@ -171,8 +171,8 @@ static void threads_nap(transport *t, double seconds) {
 }
 
 /* The process continues; the other ranks have been sent the failure by control messages. */
-static void threads_stop(transport *t) {
-    (void)t;
+static void threads_stop(transport *t, int code) {
+    (void)t, (void)code;
 }
 
 /* Removes this rank's notices and wants. A notice that is being copied is waited for, a matter of

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 /* A wait yields this long before its first nap: most rendezvous take microseconds. */
@@ -33,13 +33,17 @@ void engine_wait_changed(engine *e, double seconds) {
 
 /* ---- the engine's thread ---- */
 
-/* Fails with the reason that the given rank has sent. */
+/* Fails with the reason that the given rank has sent. If that has lost a rank that is missing here too, the
+ * report is this rank's own. */
 static weft_status fail_with(engine *e, const stream_op *op, int rank, weft_error *error) {
+    if (e->peers[rank].has_lost && watch_is_missing(e, op))
+        return watch_stalled(e, op, (double)(engine_now() - op->began_ns) * 1e-9, error);
+    e->is_passed_on = true;
     return error_set(error, WEFT_PEER, "collective #%llu (%s): rank %d has given up: %s",
                      (unsigned long long)op->c.order, SHOW(op->name), rank, e->peers[rank].reason);
 }
 
-/* Fails if a member differs, has given up, or the caller has aborted. */
+/* Fails if a member differs, has given up or ended, or the caller has aborted. */
 static weft_status check_alive(engine *e, const stream_op *op, weft_error *error) {
     bool all;
     weft_status status = watch_members(e, op, &all, error);
@@ -48,9 +52,13 @@ static weft_status check_alive(engine *e, const stream_op *op, weft_error *error
     pthread_mutex_lock(&e->lock);
     if (!status && e->failure.status) { /* abort or fail was called */
         status = e->failure.status;
+        e->is_passed_on = true;
         if (error) *error = e->failure;
     }
     pthread_mutex_unlock(&e->lock);
+    for (int i = 0; !status && i < op->group->n; i++)
+        if (e->peers[op->group->ranks[i]].ended_ns)
+            status = watch_stalled(e, op, (double)(engine_now() - op->began_ns) * 1e-9, error);
     return status;
 }
 
@@ -107,14 +115,20 @@ static weft_status move_data(engine *e, stream_op *op, weft_error *error) {
 /* Runs one collective and reports its times to the `event` option. */
 static weft_status run_op(engine *e, stream_op *op, weft_error *error) {
     op->began_ns = engine_now();
+    ring_note(e, op, 0);
     if (op->way == BY_WINDOW) shared_begin(e, op);
     weft_status status = engine_until(e, op, have_met, error);
-    op->met_ns = engine_now();
-    if (!status) status = move_data(e, op, error);
-    if (!status) watch_finished(e, op);
-    if (!status && e->options.event) {
-        weft_comm_event event = {&op->c,       op->group->name, op->started_ns,
-                                 op->began_ns, op->met_ns,      engine_now()};
+    if (!status) {
+        op->met_ns = engine_now();
+        ring_note(e, op, 0);
+        status = move_data(e, op, error);
+    }
+    if (status) return status;
+    uint64_t finished = engine_now();
+    ring_note(e, op, finished);
+    watch_finished(e, op);
+    if (e->options.event) {
+        weft_comm_event event = {&op->c, op->group->name, op->started_ns, op->began_ns, op->met_ns, finished};
         e->options.event(e->options.event_context, &event);
     }
     return status;
@@ -135,6 +149,30 @@ static void hear_failures(engine *e) {
             error_set(&e->heard, WEFT_PEER, "rank %d has given up: %s", i, e->peers[i].reason);
 }
 
+/* Calls the `lost` option, once, before any call returns the error. Not under the lock. */
+static void tell_lost(engine *e, const weft_error *error, bool is_found_here) {
+    pthread_mutex_lock(&e->lock);
+    bool is_first = !e->lost.status;
+    if (is_first) e->lost = *error;
+    pthread_mutex_unlock(&e->lock);
+    if (is_first && e->options.lost) e->options.lost(e->options.event_context, error, is_found_here);
+}
+
+/* While no collective is under way here: has a process ended, or has another rank lost one? */
+static void look_for_lost(engine *e) {
+    weft_error error = {0};
+    for (int i = 0; i < e->t->world; i++)
+        if (e->peers[i].has_lost && !e->lost.status) {
+            error_set(&error, WEFT_PEER, "rank %d has given up: %s", i, e->peers[i].reason);
+            tell_lost(e, &error, false);
+        }
+    if (e->lost.status || !watch_ended(e, &error)) return;
+    tell_lost(e, &error, true);
+    pthread_mutex_lock(&e->lock);
+    if (!e->heard.status) e->heard = error;
+    pthread_mutex_unlock(&e->lock);
+}
+
 /* Exchanges messages once and returns the next collective. NULL when there is none, after a wait of
  * IDLE_SECONDS. */
 static stream_op *next_op(engine *e) {
@@ -145,7 +183,9 @@ static stream_op *next_op(engine *e) {
     if (is_idle && !e->is_closing && !e->is_stopping) engine_wait_changed(e, IDLE_SECONDS);
     is_idle = e->finished == e->issued || e->failure.status;
     stream_op *op = is_idle ? NULL : &e->queue[e->finished % QUEUE];
+    bool looks = is_idle && !e->failure.status && !e->is_closing;
     pthread_mutex_unlock(&e->lock);
+    if (looks) look_for_lost(e);
     return op;
 }
 
@@ -159,13 +199,15 @@ static void work_off(engine *e) {
         bool is_over = is_stopping || (e->is_closing && (has_failed || e->finished == e->issued));
         weft_error error = e->failure;
         pthread_mutex_unlock(&e->lock);
-        if (has_failed && !has_told) watch_tell_failure(e, error.text);
+        if (has_failed && !has_told) watch_tell_failure(e, error.text, e->lost.status != WEFT_OK);
         has_told = has_failed;
         if (is_over) return;
         stream_op *op = next_op(e);
         if (!op) continue;
         weft_status status = run_op(e, op, &error);
         if (status && e->t->calls->withdraw) e->t->calls->withdraw(e->t);
+        if (status && !e->is_passed_on) tell_lost(e, &error, true);
+        if (status && e->is_passed_on) look_for_lost(e);
         pthread_mutex_lock(&e->lock);
         if (status)
             engine_fail_locked(e, &error);
@@ -186,11 +228,14 @@ static weft_status make_tables(engine *e, weft_error *error) {
     e->work = mem_new_array(&e->env, w, sizeof *e->work);
     e->dest = mem_new_array(&e->env, w, sizeof *e->dest);
     e->from = mem_new_array(&e->env, w, sizeof *e->from);
+    e->ring = mem_raw(&e->env, RING_RECORDS * sizeof *e->ring); /* begun one by one */
     e->window_since = mem_new_array(&e->env, w, sizeof *e->window_since);
     e->window_until = mem_new_array(&e->env, w, sizeof *e->window_until);
     e->beat_to = e->t->world;
-    if (!g || !e->peers || !e->work || !e->dest || !e->from || !e->window_since || !e->window_until)
+    if (!g || !e->peers || !e->work || !e->dest || !e->from || !e->ring || !e->window_since ||
+        !e->window_until)
         return error_memory(error, "a communicator");
+    if (gethostname(e->host, sizeof e->host - 1)) *e->host = 0;
     g->n = e->t->world;
     g->own = e->t->rank;
     g->is_local = e->t->window && e->t->window->n == g->n;
@@ -240,7 +285,7 @@ void *engine_main(void *context) {
     pthread_mutex_lock(&e->lock);
     bool is_stopping = e->is_stopping, has_failed = e->failure.status != WEFT_OK;
     pthread_mutex_unlock(&e->lock);
-    if (is_open && is_stopping) e->t->calls->stop(e->t);
+    if (is_open && is_stopping) e->t->calls->stop(e->t, e->lost.status ? EXIT_CODE_LOST : EXIT_CODE_WRONG);
     if (is_open) e->t->calls->close(e->t, has_failed);
     pthread_mutex_lock(&e->lock);
     e->is_ended = true;

@@ -13,9 +13,11 @@
 #define WEFT_DIST_ENGINE_ENGINE_H
 
 #include "dist/core/collective.h"
+#include "dist/core/ring.h"
 #include "dist/shm/window.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* QUEUE: collectives started and not finished. AHEAD: of them, those whose descriptors are sent early.
  * ARRIVALS: descriptors kept per member. PAST: finished collectives in a report. */
@@ -45,8 +47,9 @@ typedef enum stream_way { BY_MESSAGES, BY_WINDOW, BY_TRANSPORT } stream_way;
 /* A started collective in the queue. Names are copied, so the caller's texts may go. */
 typedef struct stream_op {
     weft_collective c;
-    char program[NAME_BYTES], name[NAME_BYTES];
+    char program[NAME_BYTES], name[NAME_BYTES], contents[CONTENTS_BYTES];
     engine_group *group;
+    uint64_t number;   /* among all that were started here, from 1: its ticket */
     uint64_t sequence; /* number in its group, from 1 */
     descriptor descriptor;
     int announced; /* members 0 ... announced - 1 have been sent the descriptor */
@@ -63,8 +66,17 @@ typedef struct peer {
     char last_name[NAME_BYTES], last_kind[20], place[PLACE_BYTES];
     bool has_entered; /* at least one collective */
     bool has_failed;
+    bool has_lost;     /* it has failed because a rank was lost */
+    uint64_t ended_ns; /* when its process was seen to have ended; 0: it has not */
     char reason[REASON_BYTES];
 } peer;
+
+/* Where the caller's thread is: written by that thread and read by others without a lock, as every node of a
+ * plan writes it. `version` is odd during a change. */
+typedef struct place_text {
+    atomic_uint version;
+    atomic_uint_least64_t words[PLACE_BYTES / 8];
+} place_text;
 
 /* A finished collective, for the report of a stall. */
 typedef struct past {
@@ -93,13 +105,18 @@ typedef struct engine {
     weft_error failure; /* the communicator's first failure, sticky; WEFT_OK while there is none */
     /* the failure of another rank: poll reports it, and the next collective with that rank fails with it */
     weft_error heard;
+    weft_error lost;           /* what the `lost` option was called with */
     uint64_t issued, finished; /* collectives started and finished; tickets count from 1 */
     stream_op queue[QUEUE];
     engine_group *groups; /* linked, newest first; the world is last */
     uint32_t n_groups;
     uint64_t window_rounds; /* rounds of all collectives BY_WINDOW started here */
-    char place[PLACE_BYTES];
+    /* ---- without it ---- */
+    place_text place;
+    ring_record *ring; /* [RING_RECORDS], by number; see ring.c for who writes what */
+    char host[RING_HOST];
     /* ---- the engine's thread's alone ---- */
+    bool is_passed_on;  /* the failure was told by another rank or the caller, not found here */
     peer *peers;        /* [world] */
     range *work, *dest; /* [world] each: of the current round, see cut_round */
     const void **from;  /* [world]: the contributions for ordered_add */
@@ -109,8 +126,9 @@ typedef struct engine {
     window_move moving;
     past past[PAST];
     uint64_t n_past;
-    uint64_t next_beat_ns, deadline_ns;
-    int beat_to; /* next rank to send the current heartbeat to; world: no heartbeat is being sent */
+    uint64_t next_beat_ns, next_look_ns;
+    uint64_t pumped_ns; /* when messages were read last */
+    int beat_to;        /* next rank to send the current heartbeat to; world: no heartbeat is being sent */
 } engine;
 
 uint64_t engine_now(void); /* ns, monotonic */
@@ -120,15 +138,32 @@ uint64_t engine_now(void); /* ns, monotonic */
 void watch_pump(engine *e);
 /* Have all members entered? Fails when a member's descriptor differs. */
 weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, weft_error *error);
-/* The deadline has passed: fails with the state of every member. */
+/* The deadline has passed, a process has ended, or another rank found one of these: fails with the state of
+ * every member. `seconds`: how long this rank has waited. */
 weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error);
-/* Sends all ranks the reason why this one gives up. */
-void watch_tell_failure(engine *e, const char *reason);
+/* Is a member missing that has not said why? */
+bool watch_is_missing(const engine *e, const stream_op *op);
+/* Has a member's process ended, or has nothing been heard of it for two heartbeats? */
+bool watch_is_gone(const engine *e, const stream_op *op, int member);
+/* The ranks whose processes have ended, while no collective is under way. */
+weft_status watch_ended(engine *e, weft_error *error);
+/* Sends all ranks the reason why this one gives up; is_loss: because a rank was lost. */
+void watch_tell_failure(engine *e, const char *reason, bool is_loss);
+
+/* Sets and reads the text; a read during a change may be half old, and is ended by a 0. */
+void place_write(place_text *p, const char *text);
+void place_read(const place_text *p, char text[PLACE_BYTES]);
 
 /* Notes a finished collective for the report of a stall. */
 void watch_finished(engine *e, const stream_op *op);
 /* A member's descriptor of this collective; NULL: the member has not entered. */
 const arrival *watch_arrival(const stream_op *op, int member);
+
+/* ---- engine/ring.c: the ring of the last collectives ---- */
+void ring_begin(engine *e, const stream_op *op);                      /* it was started; the lock is held */
+void ring_note(engine *e, const stream_op *op, uint64_t finished_ns); /* its times; 0: not finished */
+/* weft_comm_write_ring */
+bool ring_write(const engine *e, int fd, uint64_t job, uint64_t job_ns);
 
 /* ---- engine/move.c: the data, by messages ---- */
 /* Runs all rounds of a collective. */

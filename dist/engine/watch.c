@@ -9,6 +9,11 @@
 #include <string.h>
 
 #define BEAT_NS 500000000u /* between two heartbeats of a rank in a world of up to 64; in proportion above */
+#define LOOK_NS                                                                                              \
+    1000000u /* between two looks at the processes of 8 ranks of this machine; in proportion above */
+/* A process has ended while nothing is under way here: so long the next collective may come, which is missed
+ * then. mpirun leaves 1 s before it kills the others. */
+#define ENDED_NS 100000000u
 
 /* Slots are reused every ARRIVALS collectives, so the sequence decides (E3). */
 const arrival *watch_arrival(const stream_op *op, int member) {
@@ -34,7 +39,7 @@ weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, we
 /* ---- the report of a stall ---- */
 
 /* A member's state in a report, in the order in which they are listed. */
-typedef enum presence { ABSENT, SILENT, PRESENT, PRESENCES } presence;
+typedef enum presence { ENDED, ABSENT, SILENT, PRESENT, PRESENCES } presence;
 
 /* Nanoseconds between heartbeats: a rank sends `world` of them, so large worlds send them less often. */
 static uint64_t beat_ns(const engine *e) {
@@ -45,22 +50,30 @@ static uint64_t beat_ns(const engine *e) {
 static presence presence_of(const engine *e, const stream_op *op, int member, uint64_t now) {
     const peer *p = &e->peers[op->group->ranks[member]];
     if (member == op->group->own) return PRESENT;
+    if (p->ended_ns) return ENDED;
     if (!watch_arrival(op, member)) return ABSENT;
     return now > p->heard_ns + 2 * beat_ns(e) ? SILENT : PRESENT;
 }
 
-/* Adds one member's state to the report. */
-static void tell_peer(const engine *e, const stream_op *op, int member, presence is, text *t) {
-    const peer *p = &e->peers[op->group->ranks[member]];
-    text_add(t, "; rank %d ", op->group->ranks[member]);
-    if (is != ABSENT)
-        text_add(t, "has entered%s", is == SILENT ? " but HAS FALLEN SILENT" : "");
-    else if (p->has_entered)
-        text_add(t, "HAS NOT ENTERED, last entered %s #%llu%s%s%s", p->last_kind,
-                 (unsigned long long)p->last_order, *p->last_name ? " (" : "",
-                 *p->last_name ? SHOW(p->last_name) : "", *p->last_name ? ")" : "");
+/* What a rank entered last. */
+static void tell_last(const peer *p, text *t) {
+    if (p->has_entered)
+        text_add(t, ", last entered %s #%llu%s%s%s", p->last_kind, (unsigned long long)p->last_order,
+                 *p->last_name ? " (" : "", *p->last_name ? SHOW(p->last_name) : "",
+                 *p->last_name ? ")" : "");
     else
-        text_add(t, "HAS NOT ENTERED, nor any before");
+        text_add(t, ", nor any before");
+}
+
+/* Adds one rank's state to the report; it has entered the collective in question, or not. */
+static void tell_rank(const peer *p, int rank, presence is, bool has_entered, text *t) {
+    text_add(t, "; rank %d ", rank);
+    if (is == ENDED) text_add(t, "IS DEAD: its process has ended, ");
+    if (has_entered)
+        text_add(t, "has entered%s", is == SILENT ? " but HAS FALLEN SILENT" : "");
+    else
+        text_add(t, "HAS NOT ENTERED");
+    if (!has_entered) tell_last(p, t);
     if (*p->place) text_add(t, ", at \"%s\"", SHOW(p->place));
     if (p->heard_ns)
         text_add(t, ", heard %.1f s ago", (double)(engine_now() - p->heard_ns) * 1e-9);
@@ -84,29 +97,94 @@ static void tell_past(const engine *e, text *t) {
     }
 }
 
-/* Lists at most TOLD members, the absent ones first. */
+/* Lists at most TOLD members: those whose processes have ended, alone, else all, the absent ones first. */
 weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error) {
     enum { TOLD = 4 };
     text t = {0};
     uint64_t now = engine_now(); /* one time for counting and listing, so that both agree */
-    int n = op->group->n, missing = 0, told = 0;
-    for (int i = 0; i < n; i++) missing += presence_of(e, op, i, now) != PRESENT;
-    if (missing)
+    int n = op->group->n, missing = 0, ended = 0, told = 0;
+    for (int i = 0; i < n; i++) {
+        missing += presence_of(e, op, i, now) != PRESENT;
+        ended += presence_of(e, op, i, now) == ENDED;
+    }
+    if (ended)
+        text_add(&t, "%d of %d ranks dead", ended, n);
+    else if (missing)
         text_add(&t, "%d of %d ranks missing", missing, n);
     else
         text_add(&t, "though all %d ranks are there: too slow for this deadline", n);
-    for (int is = ABSENT; is < PRESENCES; is++)
+    for (int is = ENDED; is < (ended ? ABSENT : PRESENCES); is++)
         for (int i = 0; i < n; i++) {
             if (i == op->group->own || presence_of(e, op, i, now) != (presence)is || ++told > TOLD) continue;
-            tell_peer(e, op, i, (presence)is, &t);
+            tell_rank(&e->peers[op->group->ranks[i]], op->group->ranks[i], (presence)is,
+                      watch_arrival(op, i) != NULL, &t);
         }
     if (told > TOLD) text_add(&t, "; and %d more", told - TOLD);
+    if (*op->contents) text_add(&t, "; its parameters: %s", op->contents);
     tell_past(e, &t);
     weft_status status = error_set(error, WEFT_PEER, "%s of %s on rank %d: not finished after %.1f s, %s",
                                    descriptor_title(&op->descriptor).text, op->group->name, e->t->rank,
                                    seconds, t.data ? t.data : "");
     free(text_detach(&t));
     return status;
+}
+
+bool watch_is_gone(const engine *e, const stream_op *op, int member) {
+    presence is = presence_of(e, op, member, engine_now());
+    const peer *p = &e->peers[op->group->ranks[member]];
+    return is == ENDED || is == SILENT || (is == ABSENT && engine_now() > p->heard_ns + 2 * beat_ns(e));
+}
+
+bool watch_is_missing(const engine *e, const stream_op *op) {
+    uint64_t now = engine_now();
+    for (int i = 0; i < op->group->n; i++)
+        if (presence_of(e, op, i, now) != PRESENT && !e->peers[op->group->ranks[i]].has_failed) return true;
+    return false;
+}
+
+weft_status watch_ended(engine *e, weft_error *error) {
+    uint64_t now = engine_now();
+    for (int i = 0; i < e->t->world; i++) {
+        const peer *p = &e->peers[i];
+        if (!p->ended_ns || p->has_failed || now < p->ended_ns + ENDED_NS) continue;
+        text t = {0};
+        tell_last(p, &t);
+        if (*p->place) text_add(&t, ", at \"%s\"", SHOW(p->place));
+        weft_status status =
+            error_set(error, WEFT_PEER,
+                      "rank %d IS DEAD: its process has ended%s; rank %d waits for it in no collective yet",
+                      i, t.data ? t.data : "", e->t->rank);
+        free(text_detach(&t));
+        return status;
+    }
+    return WEFT_OK;
+}
+
+/* ---- where the caller's thread is ---- */
+
+void place_write(place_text *p, const char *text) {
+    uint64_t words[PLACE_BYTES / 8] = {0};
+    text_cut((char *)words, text, sizeof words);
+    unsigned version = atomic_load_explicit(&p->version, memory_order_relaxed);
+    atomic_store_explicit(&p->version, version + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    for (int i = 0; i < PLACE_BYTES / 8; i++)
+        atomic_store_explicit(&p->words[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&p->version, version + 2, memory_order_release);
+}
+
+/* Some tries, then as it is: a handler may have interrupted the change itself. */
+void place_read(const place_text *p, char text[PLACE_BYTES]) {
+    uint64_t words[PLACE_BYTES / 8];
+    for (int tries = 0; tries < 8; tries++) {
+        unsigned before = atomic_load_explicit(&p->version, memory_order_acquire);
+        for (int i = 0; i < PLACE_BYTES / 8; i++)
+            words[i] = atomic_load_explicit(&p->words[i], memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        if (before % 2 == 0 && atomic_load_explicit(&p->version, memory_order_relaxed) == before) break;
+    }
+    memcpy(text, words, PLACE_BYTES);
+    text[PLACE_BYTES - 1] = 0;
 }
 
 /* ---- sending ---- */
@@ -167,18 +245,17 @@ static void beat(engine *e) {
     memset(&m, 0, sizeof m);
     m.kind = CONTROL_BEAT;
     m.from = e->t->rank;
-    pthread_mutex_lock(&e->lock);
-    text_cut(m.text, e->place, sizeof m.text);
-    pthread_mutex_unlock(&e->lock);
+    place_read(&e->place, m.text);
     for (; e->beat_to < e->t->world; e->beat_to++)
         if (e->beat_to != e->t->rank && !control_put(e, e->beat_to, &m)) return;
 }
 
-void watch_tell_failure(engine *e, const char *reason) {
+void watch_tell_failure(engine *e, const char *reason, bool is_loss) {
     control m;
     memset(&m, 0, sizeof m);
     m.kind = CONTROL_FAIL;
     m.from = e->t->rank;
+    m.is_loss = is_loss;
     text_cut(m.text, reason, sizeof m.text);
     /* Best effort, at most 100 naps of 1 ms: a peer that takes no messages fails at its own deadline. */
     for (int i = 0, tries = 0; i < e->t->world; i++)
@@ -211,9 +288,20 @@ static void note_entered(engine *e, const control *m) {
                 (arrival){m->sequence, m->window_at, m->descriptor};
 }
 
+/* Notes processes that have ended. What they had sent is read after this, in the same call. */
+static void look_at_processes(engine *e) {
+    uint64_t now = e->t->calls->has_ended ? engine_now() : 0;
+    if (now < e->next_look_ns || !now) return;
+    e->next_look_ns = now + LOOK_NS * (uint64_t)(e->t->local_world / 8 + 1);
+    for (int i = 0; i < e->t->world; i++)
+        if (i != e->t->rank && !e->peers[i].ended_ns && e->t->calls->has_ended(e->t, i))
+            e->peers[i].ended_ns = now;
+}
+
 void watch_pump(engine *e) {
     tell_started(e);
     beat(e);
+    look_at_processes(e);
     control m;
     while (control_get(e, &m)) {
         if (m.from < 0 || m.from >= e->t->world) continue;
@@ -226,7 +314,9 @@ void watch_pump(engine *e) {
         if (m.kind == CONTROL_BEAT) text_cut(p->place, m.text, sizeof p->place);
         if (m.kind == CONTROL_FAIL && !p->has_failed) {
             p->has_failed = true;
+            p->has_lost = m.is_loss;
             text_cut(p->reason, m.text, sizeof p->reason);
         }
     }
+    e->pumped_ns = engine_now();
 }

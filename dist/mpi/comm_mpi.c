@@ -227,14 +227,14 @@ static void mpi_nap(transport *t, double seconds) {
 /* ---- leaving ---- */
 
 /* Aborts the job after 0.2 s, in which the reason that was just sent to all ranks can leave. */
-static void mpi_stop(transport *t) {
+static void mpi_stop(transport *t, int code) {
     control unread;
     for (int i = 0; i < 200; i++) {
         while (mpi_control_receive(t, &unread)) {
         }
         mpi_nap(t, 1e-3);
     }
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Abort(MPI_COMM_WORLD, code);
 }
 
 /* After a barrier, in which all ranks have stopped sending, takes in the messages still on their way, so that
@@ -281,6 +281,7 @@ static void mpi_free(transport *t) {
     mem_free(&m->env, m->finished, 2 * w * PIECES * sizeof *m->finished);
     mem_free(&m->env, m->counts, w * sizeof *m->counts);
     mem_free(&m->env, m->keys, (size_t)m->t.local_world * sizeof *m->keys);
+    mpi_window_forget(m);
     window_free(m->t.window);
     mem_free(&m->env, m->sends, (size_t)m->n_sends * sizeof *m->sends);
     mem_free(&m->env, m->outgoing, (size_t)m->n_sends * sizeof *m->outgoing);
@@ -299,6 +300,7 @@ static const transport_calls mpi_calls = {
     .control_send = mpi_control_send,
     .control_receive = mpi_control_receive,
     .nap = mpi_nap,
+    .has_ended = mpi_has_ended,
     .stop = mpi_stop,
     .close = mpi_close,
     .free = mpi_free,

@@ -55,6 +55,7 @@ typedef struct mpi_transport {
     int first;              /* result of mpi_settle: the first rank that failed, -1: none */
     char why[REASON_BYTES]; /* its reason */
     segment_key *keys;      /* [local_world], gathered by mpi/window.c */
+    int *processes; /* [local_world]: pidfds of this machine's ranks, -1: none; NULL without a window */
 } mpi_transport;
 
 weft_status mpi_fail(weft_error *error, const char *what, int code);
@@ -79,5 +80,8 @@ weft_status mpi_settle(mpi_transport *m, MPI_Comm comm, const char *what, const 
 /* Makes t.window. Having none is fine too: then t.window is NULL on all ranks of the machine. */
 weft_status mpi_window_open(mpi_transport *m, weft_error *error);
 void mpi_window_close(mpi_transport *m);
+/* Ranks that share a window know each other's processes. */
+bool mpi_has_ended(transport *t, int rank);
+void mpi_window_forget(mpi_transport *m); /* frees what that takes */
 
 #endif

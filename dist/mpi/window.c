@@ -4,9 +4,15 @@
  * each step all ranks decide together whether there will be a window; without one they use messages. */
 #include "dist/mpi/transport.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 /* What a rank needs until all have mapped all pieces. */
 typedef struct maker {
@@ -83,6 +89,41 @@ static void say_window(const maker *k) {
     say(k->m, line);
 }
 
+/* ---- the processes of this machine's ranks ---- */
+
+/* A pidfd names one process, also after its number has been given to another; -1: the system has none. */
+static int process_open(int32_t pid) {
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+#else
+    (void)pid;
+    return -1;
+#endif
+}
+
+/* Their memory could be opened by these numbers, so they are of this PID namespace. Without memory nothing is
+ * known, and deadlines remain. */
+static void know_processes(mpi_transport *m) {
+    m->processes = mem_new_array(&m->env, (size_t)m->t.local_world, sizeof *m->processes);
+    for (int i = 0; m->processes && i < m->t.local_world; i++) m->processes[i] = process_open(m->keys[i].pid);
+}
+
+bool mpi_has_ended(transport *t, int rank) {
+    const mpi_transport *m = (mpi_transport *)t;
+    int place = t->window ? t->window->place_of[rank] : -1;
+    if (place < 0 || !m->processes) return false;
+    struct pollfd process = {.fd = m->processes[place], .events = POLLIN};
+    if (process.fd >= 0) return poll(&process, 1, 0) == 1;
+    return kill((pid_t)m->keys[place].pid, 0) && errno == ESRCH;
+}
+
+void mpi_window_forget(mpi_transport *m) {
+    for (int i = 0; m->processes && i < m->t.local_world; i++)
+        if (m->processes[i] >= 0) close(m->processes[i]);
+    mem_free(&m->env, m->processes, (size_t)m->t.local_world * sizeof *m->processes);
+    m->processes = NULL;
+}
+
 /* Installs the window, or logs why there is none. Only a failure of MPI is an error. */
 static weft_status share_segments(maker *k, weft_error *error) {
     char reason[REASON_BYTES];
@@ -92,6 +133,7 @@ static weft_status share_segments(maker *k, weft_error *error) {
     if (m->first < 0) {
         say_window(k);
         m->t.window = k->w;
+        know_processes(m);
         return WEFT_OK;
     }
     snprintf(reason, sizeof reason, "rank %d could not share memory (%.200s)", k->ranks[m->first], m->why);

@@ -59,6 +59,11 @@ static void set_place(weft_comm *comm, const char *where) {
     weft_comm_place(((nccl_comm *)comm)->control, where);
 }
 
+/* Of what goes through the host. */
+static bool write_ring(weft_comm *comm, int fd, uint64_t job, uint64_t job_ns) {
+    return weft_comm_write_ring(((nccl_comm *)comm)->control, fd, job, job_ns);
+}
+
 /* Sends the reason to all ranks by the control communicator. */
 static void fail(weft_comm *comm, const char *reason) {
     weft_error why;
@@ -101,7 +106,8 @@ static const weft_comm_calls calls = {.start = start,
                                       .free = nccl_free,
                                       .enqueue = enqueue,
                                       .poll = nccl_poll,
-                                      .fail = fail};
+                                      .fail = fail,
+                                      .write_ring = write_ring};
 
 /* The memory of a communicator like `like`; NULL with *error. It is taken before ranks meet: calls of NCCL in
  * which all take part have no deadline, so a rank that has failed must tell the others before these calls. */

@@ -77,6 +77,9 @@ typedef struct weft_collective {
     uint64_t run;        /**< the run of a session that it belongs to; 0: none */
     const char *program; /**< "d_step"; copied, up to 39 bytes; NULL: none */
     const char *name;    /**< "bucket generator.2"; copied, up to 39 bytes; NULL: none */
+    /** What the buffer holds, for messages alone: "net/fc/weight, net/fc/bias and 12 more"; copied, up to 159
+     * bytes; NULL: nothing is said. */
+    const char *contents;
 } weft_collective;
 
 /** Bytes of scratch that a collective needs in a world of this size. It does not grow beyond 2 Mi elements of
@@ -112,7 +115,8 @@ typedef struct weft_comm_calls {
      * bytes, copied. */
     void (*place)(weft_comm *comm, const char *place);
     /** Gives up: the collectives of every rank fail with this reason, and a launcher's job is ended
-     * (MPI_Abort). Any thread may call it; it returns within 2 s, or not at all. */
+     * (MPI_Abort, with code 7 when a rank was lost before, see weft_comm_options.lost, else 1). Any thread
+     * may call it; it returns within 2 s, or not at all. */
     void (*abort)(weft_comm *comm, const char *reason);
     /** Finishes what is in flight, then frees. All ranks of a world free it (MPI_Finalize is a collective).
      * After a failure it returns at once, and over MPI what a failed collective uses must stay in memory:
@@ -131,6 +135,9 @@ typedef struct weft_comm_calls {
     /** The collectives of every rank fail with this reason; unlike with abort, the job goes on. NULL: the
      * others find out by their deadlines. */
     void (*fail)(weft_comm *comm, const char *reason);
+    /** Writes the ring of the last collectives to an open file; see weft_comm_write_ring(). NULL: it keeps
+     * none. */
+    bool (*write_ring)(weft_comm *comm, int fd, uint64_t job, uint64_t job_ns);
 } weft_comm_calls;
 
 /** The head of every communicator: a user's own communicator has it first in its structure. */
@@ -165,6 +172,19 @@ WEFT_API void weft_comm_place(weft_comm *comm, const char *place);
 WEFT_API weft_status weft_comm_poll(weft_comm *comm, weft_error *error);
 /** fail of weft_comm_calls; does nothing where it is NULL */
 WEFT_API void weft_comm_fail(weft_comm *comm, const char *reason);
+/** Writes the last 2,000 collectives that this rank has started, over all groups, to an open file (write):
+ * order, kind, names, types, elements and times of each, of the newest also which members have not entered
+ * it, then the error of the communicator, if it has one. docs/formats.md has the format; `graphtool blame`
+ * reads the files of all ranks. `job` is a number that all ranks of a job share and that is larger in later
+ * jobs (the time of its start), and `job_ns` the time on this rank's monotonic clock, in nanoseconds, at
+ * which it got it: so files of two jobs, and times of two machines, are not mixed up. What a GPU's stream
+ * does is not in it. False: writing failed (errno), it keeps no ring, or a rank has given up for a reason of
+ * its own, so that none is lost.
+ *
+ * Async-signal-safe: it takes no lock, allocates nothing and may be called from a handler of any signal on
+ * any thread, while other calls of this communicator are under way, but not after weft_comm_free(). A record
+ * that changes meanwhile may be half old. */
+WEFT_API bool weft_comm_write_ring(weft_comm *comm, int fd, uint64_t job, uint64_t job_ns);
 /** abort of weft_comm_calls */
 WEFT_API void weft_comm_abort(weft_comm *comm, const char *reason);
 /** free of weft_comm_calls; a NULL communicator is fine */
@@ -204,7 +224,8 @@ typedef struct weft_comm_event {
 typedef struct weft_comm_options {
     /** Its log gets one line on how the ranks of this machine exchange data, and why not through memory. */
     const weft_env *env;
-    /** For each step of a collective (to meet, to move a piece); 0: WEFT_COMM_DEADLINE. */
+    /** For each step of a collective (to meet, to move a piece), and for the start of all ranks, which gets
+     * 30 s at least; 0: WEFT_COMM_DEADLINE. */
     double deadline_seconds;
     /** Between two looks for progress; 0: 50 us on one machine, 500 us on several. */
     double nap_seconds;
@@ -213,7 +234,12 @@ typedef struct weft_comm_options {
     int64_t window_bytes;
     /** Called on the communicator's thread after each collective. NULL: not. */
     void (*event)(void *context, const weft_comm_event *event);
-    /** The first argument of `event`. */
+    /** Called once, on the communicator's thread, when a rank is lost: it has not come before the deadline,
+     * its process has ended, or it entered another collective. That is before any call returns the error.
+     * `is_found_here`: this rank found it out, and the error is its own report; else another rank did. It
+     * must not call the communicator but for weft_comm_write_ring(). NULL: not. */
+    void (*lost)(void *context, const weft_error *error, bool is_found_here);
+    /** The first argument of `event` and `lost`. */
     void *event_context;
 } weft_comm_options;
 

@@ -109,7 +109,8 @@ weft_collective session_collective(const weft_session *s, const bound_program *r
                              .order = (uint64_t)a->order,
                              .run = s->run,
                              .program = r->p->name,
-                             .name = a->path};
+                             .name = a->path,
+                             .contents = st->contents};
 }
 
 /* Starts a collective, or waits for one. A wait finds its ticket by the number of the collective that it

@@ -258,7 +258,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
         good = prepare_program(s, &s->programs[i], &plan->programs[i], error);
     omp_set_num_threads(threads);
     good = good && !s->device->executor->prepare(s, error);
-    good = good && deferred_open(s, error);
+    good = good && deferred_open(s, error) && places_open(s, error);
     if (good && comm && comm->world > 1) good = !store_check_parameters(store, "session", error);
     /* Only on request: it compares addresses of all steps. */
     if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;

@@ -147,6 +147,7 @@ static const bool checks_calls = false;
 weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
     bool is_timed = s->profiles || s->event;
     if (st->version && *st->version == *st->packed) return WEFT_OK;
+    if (st->place) weft_comm_place(s->comm, st->place);
     /* Gathers of earlier runs that this step touches must have arrived; a tracer sees the wait. */
     if (s->n_in_flight) {
         int before = s->n_in_flight;
@@ -232,6 +233,7 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     omp_set_num_threads(s->plan->kernels.threads);
     status = s->device->executor->walk(s, r, &reached, error);
     omp_set_num_threads(threads);
+    if (r->left) weft_comm_place(s->comm, r->left);
     /* the first program assigns the buffers that the others add to, so it changes them too */
     for (int i = 0; r->p->phase == PHASE_FIRST && i < c->add->n_sums; i++) ++*c->add->sums[i];
     /* a loss alone adds nothing, and must not hide what another session did to the buffers */

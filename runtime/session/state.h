@@ -28,6 +28,9 @@ typedef struct step {
     uint64_t *packed;
     double nanoseconds; /* summed over the runs that were timed */
     int64_t runs;       /* how many of these */
+    /* among ranks: where this rank is while it runs, and what its collective holds; NULL: alone, or nothing
+     * to say */
+    const char *place, *contents;
 } step;
 
 /* An input of a graph, and where the caller's data for it are in the present run. */
@@ -91,6 +94,7 @@ typedef struct bound_program {
     uint64_t sums_version; /* sum of the gradient buffers' versions after the last run */
     /* What kernels read about the run: seed, step, micro-batch. */
     run_state run;
+    const char *left; /* where this rank is after a run; NULL: alone */
 } bound_program;
 
 /* The program whose deferred part has not ended; r NULL: none. */
@@ -174,6 +178,10 @@ weft_status collective_run(weft_session *s, bound_program *r, const step *st, we
 /* After a failure: waits for the collectives that the first `reached` steps started, since they still use the
  * arena. */
 void collectives_drain(weft_session *s, bound_program *r, int reached);
+
+/* ---- session/places.c ---- */
+/* Among ranks, fills in where each step is and what each collective holds, for messages of other ranks. */
+bool places_open(weft_session *s, weft_error *error);
 
 /* ---- session/choose.c ---- */
 /* What a caller asks for: weft_run, weft_run_no_sync, and for a plan with options.manual weft_run_loss and

@@ -128,6 +128,7 @@ static weft_status run_graph(weft_trainer *t, bound *r, weft_error *error) {
     for (int k = 0; !status && k < r->accumulate; k++) {
         bool is_there = true;
         if (r->n_in) batches_seek(&t->data, own + k * step);
+        if (r->n_in) weft_comm_place(t->options.comm, "wait for data");
         if (r->n_in) status = batches_next(&t->data, &is_there, error);
         if (!status && !is_there)
             status = kit_fail(error, WEFT_DATA, "trainer: the epoch has no batch %lld",

@@ -2,6 +2,7 @@
 #include "runtime/train/hooks.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,9 +17,17 @@ const char *weft_point_name(weft_point point) {
     return "?";
 }
 
+/* What the other ranks say of this one if it does not come. */
+static void tell_place(const weft_trainer *t, const weft_hook *hook) {
+    char place[64];
+    snprintf(place, sizeof place, "the hook %.40s", hook->name ? hook->name : "without a name");
+    weft_comm_place(t->options.comm, place);
+}
+
 /* A hook may fail without a text of its own. */
 static weft_status call(const weft_hook *hook, weft_trainer *t, weft_point point, weft_error *error) {
     weft_error own = {0};
+    if (t->progress.world > 1 && hook->at) tell_place(t, hook);
     weft_status status = hook->at ? hook->at(hook->self, t, point, &own) : WEFT_OK;
     if (!status) return WEFT_OK;
     if (own.text[0]) return kit_fail(error, status, "%s", own.text);
