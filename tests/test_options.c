@@ -13,8 +13,9 @@
 #include "tools/graphtool/cmd/list.h"
 #undef X
 
-static const char *const own[] = {"--output",   "--log",  "--csv",     "--tensorboard", "--curves",
-                                  "--work-dir", "--json", "--profile", "--launcher",    "--help"};
+static const char *const own[] = {"--output",   "--log",      "--csv",  "--tensorboard",
+                                  "--curves",   "--work-dir", "--json", "--profile",
+                                  "--launcher", "--rings",    "--help"};
 
 /* A value that the option takes; none is a default. */
 static const char *value_for(const char *name, const char *argument) {

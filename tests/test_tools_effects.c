@@ -17,6 +17,7 @@
 #define PLAN_DRAWN "mlp.bin --view=plan "
 
 static const char gpu[] = "needs a GPU: tests/cuda";
+static const char failing[] = "needs ranks that fail: test_tools_ranks.sh";
 static const char ranks[] = "needs ranks: test_tools_mpi.sh; on one rank alone it is refused";
 static const char by_plan[] = "it changes the plan, as plan shows, and not the bits of a training";
 static const char time_alone[] = "it changes how long that takes; plan tells the threads";
@@ -166,7 +167,8 @@ static const struct effect {
      gpu},
     {"train eval bench trace predict", "--no-memory-check", NULL, "test_tools_files shows it under ulimit -v"},
     {"train eval bench trace", "--comm", NULL, gpu},
-    {"train eval bench trace", "--timeout", NULL, ranks},
+    {"train eval bench trace", "--timeout --rings", NULL, failing},
+    {"blame", "--json", NULL, failing},
     {"train bench trace", "--ddp --zero --shard --reduce --serial", NULL, ranks},
     {"calibrate",
      "--device --deterministic --tf32 --graph --batch --threads --isa --dtype --precision --output", NULL,

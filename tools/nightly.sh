@@ -24,6 +24,7 @@ order        release  test_order          1000000 100000   reads of states see w
 onednn       release  test_onednn_sweep   300000  5000     every kernel that calls oneDNN on small random shapes, a seed on each instruction set, against plain loops
 simd         release  test_simd_sweep     100000  5000     our own kernels on small random shapes, on each instruction set, against plain loops
 kills        release  comm_ranks          500     10       ranks that share memory, killed all at once at random moments: nothing of theirs is left
+ranks        release  graphtool           200     20       a rank of two is killed, stopped, its main thread held or its link cut at a random moment: it is named, status 7, no hang, the right numbers
 models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
 aarch64      release  graphtool           3       1        compiled for arm64 and run by qemu: the consumer, a training beside this processor's, the suites
 gpu_ops      release  test_cuda_ops       2         1        the emulated GPU's kernels in each layout and at all sizes; then others than tools/test.sh draws

@@ -3,6 +3,7 @@
 #include "tools/graphtool/common/checkpoints.h"
 #include "tools/graphtool/common/config.h"
 #include "tools/graphtool/common/evaluators.h"
+#include "tools/graphtool/common/lost.h"
 #include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/paths.h"
 #include "tools/graphtool/common/samples.h"
@@ -40,7 +41,7 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
 static void on_interrupt(int signal) {
-    (void)signal;
+    if (signal == SIGTERM) lost_write_ring(); /* mpirun kills after 1 s, also where the step does not end */
     was_interrupted = 1;
     weft_trainer_stop(interrupted);
 }
@@ -55,6 +56,7 @@ static void watch_signals(weft_trainer *t) {
 
 static void leave_signals(void) {
     for (size_t i = 0; i < SIGNALS; i++) signal(signals[i], SIG_DFL);
+    lost_take_signals();
     interrupted = NULL;
 }
 

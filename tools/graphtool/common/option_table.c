@@ -74,11 +74,13 @@ const option_row option_rows[] = {
      "save all that the training needs to go on, while it runs and at its end, as DIR/step-N"},
     {"checkpoint-every", 0, "N[m]", OPTION_INTERVAL, F(checkpoint_every), 0, 0,
      "save after every N steps, or with \"30m\" after every 30 minutes (10m)", .otherwise = "10m"},
-    {"keep", 0, "K", OPTION_INT, F(keep), 1, MILLION, "checkpoints that stay, the newest (3)", .otherwise = "3"},
+    {"keep", 0, "K", OPTION_INT, F(keep), 1, MILLION, "checkpoints that stay, the newest (3)",
+     .otherwise = "3"},
     {"keep-best", 0, "METRIC", OPTION_TEXT, F(keep_best), 0, 0,
      "save each best validation so far, and keep the best, as --best says METRIC"},
     {"resume", 0, "auto|DIR", OPTION_TEXT, F(resume), 0, 0,
-     "go on from the newest checkpoint of DIR that is whole, or from DIR/step-N; auto: of --checkpoint-dir, or "
+     "go on from the newest checkpoint of DIR that is whole, or from DIR/step-N; auto: of --checkpoint-dir, "
+     "or "
      "begin where it has none"},
     {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), 0, 0,
      "save optimizer state and step counters with the weights"},
@@ -131,8 +133,13 @@ const option_row option_rows[] = {
     {"launcher", 0, "NAME", OPTION_WORD, F(launcher), 0, 0,
      "launcher whose variables give rank and world: auto, mpi, slurm or env (auto)", launchers, OWN},
     {"timeout", 0, "SECONDS", OPTION_REAL, F(timeout), 0, 1000 * MILLION,
-     "end with an error when a rank waits this long for others, and name the missing ones (300)",
+     "end with status 7 when a rank waits this long for others, and name the missing ones (300)",
      .otherwise = "300"},
+    {"rings", 0, "DIR", OPTION_TEXT, F(rings), 0, 0,
+     "where each rank writes its last 2,000 collectives when a rank is lost, for graphtool blame "
+     "(weft-rings, in "
+     "--work-dir or --checkpoint-dir if given)",
+     .sharing = OWN},
     {"comm", 0, "WAY", OPTION_WORD, F(way), 0, 0,
      "communication with --device cuda: nccl; mpi, through the host; auto, nccl with MPI, or alone under "
      "torchrun (auto)",

@@ -74,7 +74,9 @@ void options_help(const command *c) {
         if (row->argument) snprintf(left + n, sizeof left - (size_t)n, "=%s", row->argument);
         printf("%-26s %s\n", left, row->help);
     }
-    printf("\nExit status: 0 success, 1 failure, 2 wrong usage.\nExample: %s\n", c->example);
+    printf("\nExit status: 0 success, 1 failure, 2 wrong usage%s.\nExample: %s\n",
+           command_has_option(c, "timeout") ? ", 7 another rank is missing, dead or differs" : "",
+           c->example);
 }
 
 /* The allowed words of an option, as an array. */

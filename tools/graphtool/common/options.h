@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2, EXIT_INTERRUPTED = 130 };
+enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2, EXIT_PEER = 7, EXIT_INTERRUPTED = 130 };
 
 enum { OPTIONS_MAX_DATA = 16, OPTIONS_MOST = 96 /* rows of the table */, ACTION_WORDS = 2 };
 
@@ -27,13 +27,14 @@ typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
     const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
-        *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop, *checkpoint_dir, *checkpoint_every,
-        *keep_best, *resume;
+        *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop, *checkpoint_dir,
+        *checkpoint_every, *keep_best, *resume, *rings;
     const char *word;              /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
     const struct command *command; /* the subcommand */
-    int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed, keep;
+    int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed,
+        keep;
     double lr, bucket_cap_mb, timeout;
     text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
@@ -57,8 +58,8 @@ typedef enum option_origin {
 /* distribution over ranks, and what a step is made of */
 #define OPTIONS_SPREAD  "flow accumulate optimizer clip-norm ema ddp zero shard bucket-cap-mb reduce serial "
 #define OPTIONS_FEED    "data weights rename partial check no-capture no-memory-check seed launcher "
-#define OPTIONS_TALK    "timeout comm " /* communication between ranks */
-#define OPTIONS_IMAGINE "world rank "   /* compile as one rank of a world that need not run */
+#define OPTIONS_TALK    "timeout rings comm " /* communication between ranks */
+#define OPTIONS_IMAGINE "world rank "         /* compile as one rank of a world that need not run */
 
 /* What a command that mpirun, srun or torchrun starts does about the other ranks. All but the first run
  * graphs. */

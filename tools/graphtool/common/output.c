@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +21,7 @@ enum { LINE_BYTES = 1400 };
 static struct speaker {
     bool holds, is_from_peer; /* holds: errors are held; is_from_peer: another rank caused the held one */
     bool is_json;             /* errors are JSON, too */
+    atomic_bool is_over;      /* a lost rank was reported: what follows from it is not told */
     int rank;
     char line[LINE_BYTES]; /* the held error; empty: none */
 } speaker;
@@ -54,7 +56,8 @@ static void speak(const char *kind, int rank, const char *line) {
 }
 
 void tool_speak_as(int rank) {
-    speaker = (struct speaker){.holds = true, .rank = rank, .is_json = speaker.is_json};
+    speaker.holds = true;
+    speaker.rank = rank;
 }
 
 /* The waits order the ranks: rank 0 prints before the others, an error's origin before ranks that only
@@ -62,7 +65,7 @@ void tool_speak_as(int rank) {
  * seconds. */
 void tool_tell_held(weft_comm *comm) {
     enum { JOB_ENDS_SECONDS = 10 };
-    if (!*speaker.line) return;
+    if (!*speaker.line || atomic_load(&speaker.is_over)) return;
     sleep(speaker.rank > 0);
     bool has_ended = !speaker.is_from_peer && comm && weft_comm_poll(comm, NULL);
     if (has_ended || (speaker.is_from_peer && speaker.rank)) sleep(JOB_ENDS_SECONDS);
@@ -90,6 +93,16 @@ int tool_fail(const char *format, ...) {
     else if (!*speaker.line)
         memcpy(speaker.line, line, sizeof line);
     return EXIT_MISUSED;
+}
+
+void tool_report(const char *text, const char *rings) {
+    char line[LINE_BYTES], all[LINE_BYTES];
+    atomic_store(&speaker.is_over, true);
+    if (!text) return;
+    snprintf(all, sizeof all, "%s%s%.200s%s", text, rings ? "; graphtool blame " : "", rings ? rings : "",
+             rings ? " tells what each rank was at" : "");
+    show_line(line, sizeof line, all);
+    speak("error", speaker.rank, line);
 }
 
 void tool_note(const char *format, ...) {

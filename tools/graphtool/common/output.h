@@ -16,6 +16,9 @@ int tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for what is no reason to worry. */
 void tool_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* An error at once, from any thread, also when errors are held; what comes after it is not told. `rings`: the
+ * folder that has more; NULL: there is none. `text` NULL: nothing is told from here on. */
+void tool_report(const char *text, const char *rings);
 /* From here on errors, warnings and notes are lines of JSON: {"error": "...", "rank": 0, "schema": 1}. */
 void tool_speak_json(void);
 /* Whether colours may be written there: it is a terminal, and NO_COLOR is not set. */

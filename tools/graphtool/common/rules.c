@@ -56,7 +56,7 @@ static const struct rule {
     {"dot", "depth", NO_OTHER, "view=plan"},
     {"dot", "all", NO_OTHER, "view=program"},
     {"dot", "all", NO_OTHER, "view=plan"},
-    {NULL, "zero reduce serial timeout comm", RANKS, NULL},
+    {NULL, "zero reduce serial timeout rings comm", RANKS, NULL},
     {NULL, "shard", SHARDS, NULL},
     {NULL, "zero", SHARING, NULL},
     {NULL, "accumulate reduce serial lr optimizer clip-norm ema schedule optimizer-state", TRAINS, NULL},

@@ -2,6 +2,7 @@
  * on. */
 #include "tools/graphtool/common/world.h"
 
+#include "tools/graphtool/common/lost.h"
 #include "tools/graphtool/common/rules.h"
 
 #include <string.h>
@@ -97,6 +98,18 @@ static void tell_log(void *context, const char *line) {
         fprintf(stderr, "%s\n", line);
 }
 
+/* Ranks that did not come are told by each that waited for them. MPI may hang when the process ends. */
+static int fail_to_join(const options *o, const weft_error *error) {
+    if (!o->comm && error->status == WEFT_PEER) {
+        tool_report(error->text, NULL);
+        lost_end_in(3);
+        return EXIT_PEER;
+    }
+    int status = tool_error(error);
+    if (!o->comm) tool_tell_held(NULL);
+    return status;
+}
+
 int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_error error = {0};
     if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
@@ -108,15 +121,14 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_comm_options with = how ? *how : (weft_comm_options){0};
     with.deadline_seconds = o->timeout;
     with.env = &env;
+    with.lost = lost_tell;
     const char *output = o->output, *log = o->log;
-    int status = launch.rank ? be_silent(o) : -1;
+    int status = lost_prepare(o, launch.rank);
+    if (status < 0 && launch.rank) status = be_silent(o);
     if (status >= 0) return status;
-    if (join_launcher(o, choose_joining(o), &with, &error)) {
-        status = tool_error(&error);
-        if (!o->comm) tool_tell_held(NULL);
-        return status;
-    }
-    status = compare_ranks(o);
+    if (join_launcher(o, choose_joining(o), &with, &error)) return fail_to_join(o, &error);
+    status = lost_watch(o->comm);
+    if (status < 0) status = compare_ranks(o);
     if (status < 0) status = compare_file(o, "output", output);
     return status < 0 ? compare_file(o, "log", log) : status;
 }
@@ -126,7 +138,9 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
 /* An error is printed once, by the rank that met it, before it ends the others. Ranks that only learned of it
  * wait before they print; if all ranks met the same error, rank 0 prints first. */
 int world_close(options *o, int status) {
+    if (lost_is_told()) status = EXIT_PEER;
     if (o->comm && (status == EXIT_FINE || status == EXIT_INTERRUPTED)) {
+        lost_leave();
         weft_comm_free(o->comm);
     } else if (o->comm) {
         tool_tell_held(o->comm);

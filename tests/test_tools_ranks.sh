@@ -1,0 +1,281 @@
+#!/usr/bin/env bash
+# test_tools_ranks.sh BUILD [moments] - graphtool with a rank that is killed, stopped, whose main thread sleeps, or whose link is
+# down: the others name it, write their rings and end with status 7, and what they had trained is right. Ranks that were
+# started differently are told before the start. `moments`: WEFT_TEST_CASES failures at random moments, by seed. Skipped (77) without MPI.
+set -uo pipefail
+build=$(realpath "$1") part=${2-all} here=$(realpath "$(dirname "$0")")
+tool=$build/graphtool zoo=$build/weft-zoo
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
+export OMP_NUM_THREADS=1
+failures=0 timeout=3
+command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmpi-bin)"; exit 77; }
+flags=() has_open_mpi=
+mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none) has_open_mpi=1
+folder=$(mktemp -d)
+spaces=()
+leave() {
+    for s in "${spaces[@]}"; do ip netns del "$s" 2>/dev/null; done
+    rm -rf "$folder"
+}
+trap leave EXIT
+cd "$folder" || exit 1
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+python3 - <<'END_DATA'
+import random, struct
+r = random.Random(1)
+n = 400
+open("image", "wb").write(struct.pack(">4i", 0x803, n, 28, 28) + bytes(r.randrange(256) for _ in range(n * 784)))
+open("label", "wb").write(struct.pack(">2i", 0x801, n) + bytes(r.randrange(10) for _ in range(n)))
+END_DATA
+"$zoo" mlp -b 10 -o mlp.bin && "$zoo" mlp -b 8 -o other.bin || fail "the models"
+run=(train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --bucket-cap-mb 0.5 --timeout $timeout)
+mpirun "${flags[@]}" -np 2 "$tool" "${run[@]}" --steps 1 >out 2>err
+grep -q "this build has no MPI" err && { echo "skipped: built without MPI"; exit 77; }
+
+# What a rank is started by: its process and what it said stay known, also when the launcher's pipes are gone.
+cat >rank.sh <<'END_RANK'
+me=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+echo $$ >"$WHERE/pid.$me.tmp" && mv "$WHERE/pid.$me.tmp" "$WHERE/pid.$me"
+exec "$@" 2> >(exec tee "$WHERE/said.$me" >&2)
+END_RANK
+
+now() { read -r up _ </proc/uptime && echo "$up"; } # no clock that somebody sets
+less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
+since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.2f", b - a }'; }
+
+# begin N ARGUMENT...: starts graphtool on N ranks with a log; $job is mpirun.
+begin() {
+    local n=$1
+    shift
+    rm -rf pid.* said.* rings log.jsonl out err
+    WHERE=$folder "${launch[@]}" -np "$n" "${launch_env[@]}" bash "$folder/rank.sh" "$tool" "$@" --rings rings >out 2>err &
+    job=$!
+}
+launch=(timeout 120 mpirun "${flags[@]}") launch_env=()
+alive() { [[ $(awk '/^State/ { print $2 }' "/proc/$1/status" 2>/dev/null) == [^ZX]* ]]; }
+
+# await N STEPS: until N ranks have a process and the log has so many lines.
+await() {
+    for _ in {1..600}; do
+        (($(ls pid.* 2>/dev/null | grep -vc tmp) == $1)) && (($({ wc -l <log.jsonl; } 2>/dev/null || echo 0) >= $2)) && return
+        kill -0 $job 2>/dev/null || return
+        sleep 0.1
+    done
+}
+
+# finish SECONDS RANK...: these ranks must be gone after so many seconds; $took is how long the last one took.
+finish() {
+    local limit=$1 from=$2 r
+    shift 2
+    [[ $1 == 0 ]] && said=
+    for r in "$@"; do
+        while alive "$(cat "pid.$r")"; do
+            less "$limit" "$(since "$from")" && { fail "$what: rank $r still runs after $limit s"; kill -9 "$(cat "pid.$r")"; hangs=$((hangs + 1)); }
+            [[ -z $said ]] && grep -q "^graphtool:" said.0 && said=$(since "$from")
+            sleep 0.02
+        done
+    done
+    took=$(since "$from")
+    said=${said:-$took}
+}
+
+# told RANK BY...: each of BY has named this rank as lost, and no other one; blame does too.
+told() {
+    local lost=$1 r named
+    shift
+    for r in "$@"; do
+        named=$(grep -oE "rank [0-9]+ (IS DEAD|HAS NOT ENTERED|has entered but HAS FALLEN SILENT)" "said.$r" | awk '{ print $2 }' | sort -u | tr '\n' ' ')
+        [[ $named == "$lost " ]] && continue
+        if grep -q "the ranks have not met in" "said.$r"; then met=; continue; fi # there is no name before they meet
+        [[ $named ]] && wrong=$((wrong + 1))
+        fail "$what: rank $r names '$named', not $lost: $(cat "said.$r")"
+    done
+    [[ $met ]] || return
+    "$tool" blame rings --json >blame.json 2>blame.err && python3 -c '
+import json, sys
+b = json.load(open("blame.json"))["blamed"] # a link has two ends: each misses the other
+sys.exit(not (b == [int(sys.argv[1])] or sys.argv[2].startswith("link") and b))' "$lost" "$what" ||
+        fail "$what: blame says $(grep -A3 blamed blame.json) $(cat blame.err), not $lost"
+}
+
+# Losses of the log are those of an undisturbed run, as far as it went.
+numbers() {
+    python3 - <<'END_LOG' || { fail "$what: other numbers"; others=$((others + 1)); }
+import json, os, sys
+def losses(name):
+    lines = []
+    if not os.path.exists(name): return {} # it had not begun
+    for x in open(name):
+        try: lines.append(json.loads(x))
+        except ValueError: pass # the line that was being written
+    return {x["step"]: x["loss"] for x in lines if "loss" in x}
+want, got = losses("want.jsonl"), losses("log.jsonl")
+wrong = [s for s in got if s in want and got[s] != want[s]]
+sys.exit(f"steps {wrong[:5]}" if wrong else 0)
+END_LOG
+}
+[[ $part == moments ]] && many=200 || many=40
+"${launch[@]}" -np 2 "$tool" "${run[@]}" --steps $many --log want.jsonl >out 2>err || fail "undisturbed: $(cat err)"
+
+# Two machines, as far as ranks can see: a link that can be taken away.
+link_up() {
+    [[ $has_open_mpi ]] && ((EUID == 0)) || return
+    spaces=("wr0.$$" "wr1.$$")
+    ip netns add "${spaces[0]}" 2>/dev/null && ip netns add "${spaces[1]}" &&
+        ip link add "wv0.$$" netns "${spaces[0]}" type veth peer name "wv1.$$" netns "${spaces[1]}" || return
+    for i in 0 1; do
+        ip -n "${spaces[i]}" addr add 10.77.0.$((i + 1))/24 dev "wv$i.$$" && ip -n "${spaces[i]}" link set lo up &&
+            ip -n "${spaces[i]}" link set "wv$i.$$" up || return
+    done
+    cat >agent.sh <<END_AGENT
+host=\$1; shift
+[[ \$host == wr0 ]] && space=${spaces[0]} || space=${spaces[1]}
+exec ip netns exec \$space unshare -u bash -c "hostname \$host; \$*"
+END_AGENT
+    chmod +x agent.sh
+    sed -i '1i #!/usr/bin/env bash' agent.sh
+    by_link=(timeout 120 ip netns exec "${spaces[0]}" unshare -u bash -c 'hostname wr0; exec "$@"' x mpirun --mca plm_rsh_agent "$folder/agent.sh"
+        --host wr0:1,wr1:1 --map-by node --bind-to none --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24
+        --mca oob_tcp_if_include 10.77.0.0/24)
+}
+by_link=()
+has_link=
+link_up && has_link=1
+
+# kind MOMENT: one failure of rank 1 of two after so many seconds and log lines; the other one tells.
+hangs=0 wrong=0 others=0 unmet=0 slowest=0 report=0
+lose() {
+    local kind=$1 moment=$2 lines=$3 from pid ending=${launch[*]} limit before=$failures
+    what="$kind after $moment s" met=1
+    [[ $kind == link ]] && launch=("${by_link[@]}") launch_env=(-x WHERE -x OMP_NUM_THREADS -x ASAN_OPTIONS)
+    begin 2 "${run[@]}" --epochs 1000000 --log log.jsonl
+    await 2 "$lines"
+    sleep "$moment"
+    pid=$(cat pid.1 2>/dev/null)
+    from=$(now)
+    limit=$((timeout + 10))
+    ((lines)) || limit=45 # ranks that have not met wait 30 s at least
+    case $kind in
+    kill) kill -9 "$pid" ;;
+    stop) kill -STOP "$pid" ;;
+    asleep)
+        rm -f held
+        python3 "$here/hold_thread.py" "$pid" 60 >held 2>&1 & holder=$!
+        until [[ -s held ]]; do sleep 0.02; done
+        from=$(now)
+        ;;
+    link) ip -n "${spaces[1]}" link set "wv1.$$" down ;;
+    esac
+    finish $limit "$from" 0
+    first=$took
+    case $kind in
+    link) finish $((limit + 5)) "$from" 1 ;;
+    asleep) kill -9 $holder 2>/dev/null ;;
+    stop) kill -CONT "$pid" 2>/dev/null ;;
+    esac
+    [[ $kind == link ]] && ip -n "${spaces[1]}" link set "wv1.$$" up
+    if [[ $kind == link ]]; then (sleep 3; kill -9 $job 2>/dev/null) & fi # mpirun itself may wait for the link
+    wait $job 2>/dev/null
+    status=$?
+    launch=($ending) launch_env=()
+    if [[ $kind == asleep ]] && grep -q "not allowed" held; then echo "left out: a thread may not be held: $(cat held)"; return 0; fi
+    case $kind in
+    kill) [[ $status == 137 ]] || fail "$what: mpirun's status $status" ;;
+    stop | asleep) [[ $status == 7 ]] || fail "$what: mpirun's status $status" ;;
+    esac
+    if [[ $kind == kill ]] && ((!lines)) && ! grep -q "ranks of this machine" said.0; then met=; fi # mpirun alone sees it
+    if [[ $kind == kill && $met ]]; then
+        awk '/IS DEAD/ && !told { told = NR } /mpirun noticed/ { exit !(told && told < NR) }' err || fail "$what: mpirun tells first: $(cat err)"
+    fi
+    [[ $kind == kill && ! $met ]] || told 1 0
+    [[ $met ]] || unmet=$((unmet + 1))
+    took=$first
+    if [[ $kind != kill && $met ]] && less "$slowest" "$took"; then slowest=$took; fi
+    if [[ $kind == kill && $met ]] && less "$report" "$said"; then report=$said; fi
+    numbers
+    echo "$what: rank 0 had told it after $said s, ended after $took s$([[ $met ]] || echo ', before the ranks had met')"
+    ((failures == before)) || { cat err said.*; return 1; }
+}
+
+if [[ $part == moments ]]; then
+    seed=${WEFT_TEST_SEED:-1}
+    kinds=(kill stop asleep link)
+    [[ $has_link ]] || echo "left out: network namespaces are not allowed"
+    ran=0 left=0 bad=0
+    for ((i = 0; i < ${WEFT_TEST_CASES:-4}; i++)); do
+        RANDOM=$(((seed + i) % 32768))
+        kind=${kinds[(seed + i) % 4]}
+        moment=$((RANDOM % 2)).$(printf %03d $((RANDOM % 1000)))
+        if [[ $kind == link && ! $has_link ]]; then left=$((left + 1)); continue; fi
+        # one in ten while the ranks start, the link only when they have met: mpirun needs it
+        lines=$((RANDOM % 10 ? 1 + RANDOM % 20 : 0))
+        [[ $kind == link && $lines == 0 ]] && lines=1
+        ran=$((ran + 1))
+        lose $kind "$moment" $lines || bad=$((bad + 1))
+    done
+    echo "moments: $hangs hangs, $wrong wrong names, $others with other numbers, $unmet before the ranks had met; the slowest report of a dead rank came after $report s; others, with --timeout $timeout, had ended after $slowest s at most"
+    echo "cases: $ran run, $left skipped, $bad failed" # tools/nightly.sh reads this
+    exit $((failures > 0))
+fi
+
+for kind in kill stop asleep; do lose $kind 0.3 3; done
+if [[ $has_link ]]; then lose link 0.3 3; else echo "left out: network namespaces are not allowed"; fi
+
+# SIGTERM leaves a ring, saves and ends with 130: both hold.
+begin 2 "${run[@]}" --epochs 1000000 --log log.jsonl --checkpoint-dir saved
+await 2 3
+kill -TERM "$(cat pid.0)" "$(cat pid.1)"
+wait $job
+status=$?
+[[ $status == 130 && -s rings/rank-0.ring && -s rings/rank-1.ring && -d $(ls -d saved/step-* | tail -1) ]] ||
+    fail "SIGTERM: status $status, $(ls rings saved), $(cat err)"
+"$tool" blame rings | grep -q "no rank had an error: the files were written at a signal" || fail "SIGTERM: $("$tool" blame rings)"
+
+# Where all goes well nothing is written.
+begin 2 "${run[@]}" --steps 5
+wait $job || fail "five steps: $(cat err)"
+[[ ! -e rings ]] || fail "a good run has written $(ls rings)"
+
+# Another bucket cap, model, instruction set or version on one rank: before the start, with both values, status 2.
+python3 - "$tool" <<'END_VERSION' || fail "no version to change"
+import re, sys
+data = open(sys.argv[1], "rb").read()
+other, n = re.subn(rb"(?<=\0)0\.1\.0(?=\0)", b"0.1.9", data)
+open("other.tool", "wb").write(other)
+sys.exit(n == 0)
+END_VERSION
+chmod +x other.tool
+plain=(--data image=image --data label=label --threads 1 --steps 3 --timeout $timeout)
+differ() { # what it says, then the command of rank 1
+    local says=$1
+    shift
+    timeout 60 mpirun "${flags[@]}" -np 1 "$tool" train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1 : -np 1 "$@" >out 2>err
+    status=$?
+    grep -qE "$says" err && ((status != 0 && status != 7 && status != 124)) || fail "$says: status $status: $(cat err)"
+    [[ ! -e weft-rings ]] || fail "$says: rings were written"
+}
+differ "the ranks do not agree: --bucket-cap-mb 1 on rank 0, 2 on rank 1" "$tool" train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 2
+differ "the ranks do not agree: MODEL of .* on rank 0, of .* on rank 1" "$tool" train other.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1
+differ "the ranks do not agree: --isa sse2 on rank 0, reference on rank 1" "$tool" train mlp.bin "${plain[@]}" --isa reference --bucket-cap-mb 1
+differ "the ranks do not agree: .*0\.1\.0 on rank 0, .*0\.1\.9 on rank 1" ./other.tool train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1
+echo "ranks that differ: done"
+
+# After a failure the next start goes on by itself, in another number of ranks too.
+rm -rf saved
+steps=(--epochs 3 --checkpoint-dir saved --checkpoint-every 2 --resume auto -o all.st --optimizer-state)
+begin 2 "${run[@]}" "${steps[@]}" --log log.jsonl --accumulate 1
+await 2 6
+kill -9 "$(cat pid.1)"
+wait $job && fail "killed: exit 0"
+"$tool" train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --bucket-cap-mb 0.5 "${steps[@]}" --accumulate 2 >out 2>err ||
+    fail "going on: $(cat err)"
+"$tool" train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --bucket-cap-mb 0.5 --epochs 3 -o want.st --optimizer-state \
+    --accumulate 2 >out 2>err || fail "undisturbed: $(cat err)"
+cmp all.st want.st || fail "what goes on ends with other weights"
+exit $((failures > 0))

@@ -1,0 +1,30 @@
+/* lost.h - what this rank does when another rank is lost: missing at the deadline, dead, or at another
+ * collective. It tells so at once, writes its ring of collectives, and ends within seconds with EXIT_PEER,
+ * whatever its own threads are doing. The ring is also written at SIGTERM and SIGABRT. */
+#ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_LOST_H
+#define WEFT_TOOLS_GRAPHTOOL_COMMON_LOST_H
+
+#include "tools/graphtool/common/options.h"
+
+#include "weft/comm.h"
+
+/* Before the ranks meet: chooses the folder of --rings, and starts the thread that ends the process. -1, or
+ * the exit status. */
+int lost_prepare(const options *o, int rank);
+/* weft_comm_options.lost */
+void lost_tell(void *context, const weft_error *error, bool is_found_here);
+/* The ranks have met: from here on signals write the ring of `comm`. All ranks call it. -1, or the exit
+ * status. */
+int lost_watch(weft_comm *comm);
+/* Takes the signals again after a command had handlers of its own. */
+void lost_take_signals(void);
+/* For such a handler: what SIGTERM does here, but the process goes on. */
+void lost_write_ring(void);
+/* Ends this process with EXIT_PEER after so many seconds, unless it has ended. */
+void lost_end_in(double seconds);
+/* Has lost_tell been called? */
+bool lost_is_told(void);
+/* All went well: before the communicator is freed. */
+void lost_leave(void);
+
+#endif
