@@ -89,6 +89,57 @@ grep -q "passed over: c/step-00000030/rank-0.safetensors: its checksum is" err |
 grep -q "resumed from c/step-00000028: iteration 28" err || fail "$(cat err)"
 same got
 
+# A full disk (files end at 9 MiB): older ones stay, the training goes on, and its end says that the last one failed.
+rm -rf c got.*
+"$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 7 --steps 14 >out 2>err || fail "14 steps"
+cp got.jsonl kept.jsonl
+(ulimit -f 9216; exec "$tool" ${run/--optimizer-state/} --accumulate 2 -o no.st --log got.jsonl --checkpoint-dir c --checkpoint-every 3 --resume auto --steps 20) >out 2>err
+status=$?
+[[ $status == 1 ]] || fail "a full disk: status $status"
+grep -q "no checkpoint of iteration 15: c/step-00000015.tmp/rank-0.safetensors: .*File too large" err || fail "a full disk: $(cat err)"
+grep -q "no checkpoint of iteration 20: " err || fail "a full disk at the end: $(cat err)"
+[[ $(ls c | tr '\n' ' ') == "step-00000007 step-00000014 " ]] || fail "a full disk leaves $(ls c)"
+"$tool" ckpt verify c >out 2>err || fail "a full disk: $(cat err)"
+cp kept.jsonl got.jsonl
+"$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 7 --resume auto >out 2>err || fail "after a full disk: $(cat err)"
+same got
+
+# A folder where nothing can be written is told before the first step; one that vanishes is made anew.
+"$tool" $run -o no.st --checkpoint-dir /proc/checkpoints >out 2>err && fail "a folder in /proc"
+grep -q "/proc/checkpoints: the folder cannot be made" err || fail "$(cat err)"
+[[ ! -s out ]] || fail "steps ran before a folder in /proc was told: $(cat out)"
+rm -rf c got.*
+"$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 1 >out 2>err &
+pid=$!
+until [[ -e c/step-00000003 ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+rm -rf c 2>/dev/null
+wait $pid || fail "a folder that vanished: $(cat err)"
+same got
+"$tool" ckpt verify c >out 2>err || fail "a folder that vanished: $(cat err)"
+
+# A job of a queue: the same lines each time. SIGUSR1 comes before the time limit, the status 130 queues it anew, until one ends by itself.
+rm -rf c got.*
+cat >job.sh <<END
+"$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 1000 --keep 1 --resume auto
+status=\$?
+[[ \$status == 130 ]] && touch queued_anew
+exit \$status
+END
+for turn in $(seq 1 60); do
+    before=$(cat got.jsonl 2>/dev/null | wc -l)
+    rm -f queued_anew
+    bash job.sh >out 2>err &
+    job=$!
+    until (($(cat got.jsonl 2>/dev/null | wc -l) > before + 12)) || ! kill -0 $job 2>/dev/null; do sleep 0.01; done
+    pkill -USR1 -P $job 2>/dev/null
+    wait $job
+    status=$?
+    [[ -e queued_anew ]] || break
+done
+[[ $status == 0 ]] || fail "a job that was queued anew: status $status: $(cat err)"
+((turn > 2)) || fail "a job was queued anew $((turn - 1)) times"
+same got
+
 # killed NAME RANKS COMMAND...: kills it with SIGKILL after random times until it ends by itself.
 killed() {
     local name=$1 n
