@@ -24,8 +24,8 @@ weft_status image_decode(const image_file *f, int channels, image *into, weft_er
 void image_free(const weft_env *env, image *i);
 
 /* Takes memory for width x height x channels, after checking that the numbers are sensible and that the
- * file is long enough for them; for the decoders. `best` is the most pixel bytes that a byte of the file
- * can hold. */
+ * file is long enough for them; for the decoders. `best` is the most pixels that a byte of the file can
+ * hold. */
 weft_status image_new(const image_file *f, int64_t width, int64_t height, int channels, int64_t best,
                       image *into, weft_error *error);
 weft_status image_decode_png(const image_file *f, image *into, weft_error *error);

@@ -11,8 +11,9 @@
 
 #include <jerror.h>
 
-/* Progressive files say how many scans they have; each is a walk over all pixels. */
-enum { MOST_SCANS = 200, BEST_RATIO = 1 << 16 };
+/* Progressive files say how many scans they have; each is a walk over all pixels. Huffman codes have at least
+ * a bit for each block of 64 pixels; arithmetic ones have less only where an image has nearly one colour. */
+enum { MOST_SCANS = 200, BEST_RATIO = 8 * 64 };
 
 typedef struct jpeg_job {
     struct jpeg_decompress_struct jpeg;
