@@ -44,13 +44,16 @@ fuzz_stat() { # format, name: a number of afl++'s, over all calls
 }
 
 fuzz_found() { # format
-    find "$folder/$1/default"/{crashes,hangs} -type f -name 'id*' 2>/dev/null | wc -l
+    { find "$folder/$1/default"/{crashes,hangs} -type f -name 'id*' 2>/dev/null || true; } | wc -l # before the first run there are none
 }
 
+# Its limit of time counts the calls before.
 fuzz_format() { # format, seconds
+    local before
+    before=$(fuzz_stat "$1" run_time)
     AFL_NO_UI=1 AFL_AUTORESUME=1 AFL_SKIP_CPUFREQ=1 AFL_NO_AFFINITY=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 OMP_NUM_THREADS=1 \
         ASAN_OPTIONS=abort_on_error=1:symbolize=0:detect_leaks=0:allocator_may_return_null=1 \
-        afl-fuzz -V "$2" -i "$folder/good/$1" -o "$folder/$1" -m none -t 5000 -- "$folder/fuzz" "$1" >"$folder/chunk.txt" 2>&1
+        afl-fuzz -V $((${before:-0} + $2)) -i "$folder/good/$1" -o "$folder/$1" -m none -t 5000 -- "$folder/fuzz" "$1" >"$folder/chunk.txt" 2>&1
 }
 
 if ((seeds)) && nightly_goes_on; then
