@@ -197,6 +197,21 @@ static weft_status check_sharing(const weft_model *m, const weft_compile_options
     return WEFT_OK;
 }
 
+/* ---- bad steps ---- */
+
+static weft_status check_guard(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    (void)m;
+    if ((unsigned)o->guard > WEFT_GUARD_GRAD)
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no guard number %d", (int)o->guard);
+    if (o->guard_factor && !(o->guard_factor > 1 && o->guard_factor <= 1e9))
+        return error_set(error, WEFT_ARGUMENT, "compile: guard_factor=%g: it must be above 1 and at most 1e9",
+                         o->guard_factor);
+    if (o->guard && o->device != WEFT_DEVICE_CPU)
+        return error_set(error, WEFT_UNSUPPORTED,
+                         "compile: a guard is for the CPU, and the plan is for a GPU: leave it out");
+    return WEFT_OK;
+}
+
 /* ---- the pipeline ---- */
 
 /* The error lists all passes, so that the right name is at hand. */
@@ -227,8 +242,8 @@ static weft_status check_pass(const weft_model *m, const weft_compile_options *o
 weft_status compile_options_check(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     static weft_status (*const checks[])(const weft_model *m, const weft_compile_options *o,
                                          weft_error *error) = {
-        check_model, check_device,  check_batch, check_processor, check_precision,
-        check_world, check_sharing, check_flow,  check_graph,     check_pass,
+        check_model,   check_device, check_batch, check_processor, check_precision, check_world,
+        check_sharing, check_guard,  check_flow,  check_graph,     check_pass,
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++) status = checks[i](m, o, error);
@@ -249,6 +264,8 @@ weft_compile_options compile_options_filled(const weft_model *m, const weft_comp
     if (!o->world) all.world = 1;
     if (!o->threads) all.threads = usable_cores();
     if (!o->isa) all.isa = isa_best();
+    if (o->guard == WEFT_GUARD_SPIKE && !o->guard_factor) all.guard_factor = 10;
+    if (o->guard != WEFT_GUARD_SPIKE) all.guard_factor = 0;
     if (!o->reduce) all.reduce = o->device == WEFT_DEVICE_CPU ? WEFT_REDUCE_ORDERED : WEFT_REDUCE_FAST;
     return all;
 }

@@ -708,6 +708,9 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_unasked,     COMPILE(.no_memory_check = true),          NULL)                                            \
     X(compile_manual,      COMPILE(.manual = true),                   NULL)                                            \
     X(compile_of_a_gpu,    COMPILE(.deterministic = true, .tf32 = true), NULL)                                         \
+    X(compile_guard,       COMPILE(.guard = WEFT_GUARD_GRAD),         NULL)                                            \
+    X(compile_guard_9,     COMPILE(.guard = 9),                       "there is no guard number 9")                    \
+    X(compile_factor,      COMPILE(.guard = WEFT_GUARD_SPIKE, .guard_factor = 1), "must be above 1")                   \
     X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
     X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no reduce mode number 3")            \
     X(compile_graph,     COMPILE(.graph = "trian"),                 "no graph 'trian'; it has train")                  \

@@ -550,10 +550,18 @@ TEST(numbers_that_are_none_end_the_training) {
     weft_model *m = build();
     weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA});
     poison(t);
+    CHECK(weft_trainer_fit(t, &e) == WEFT_DATA && weft_trainer_progress(t)->iteration == 0);
+    CHECK_HOLDS(e.text,
+                "graph a, step 1: loss loss is NaN on rank 0 in micro-batch 0; nothing was updated; ");
+    CHECK_HOLDS(e.text, "the value of left/fc/weight");
+    weft_trainer_free(t);
+    t = trainer_of(m, &(weft_trainer_options){.train = DATA, .own_guard = true});
+    poison(t);
     CHECK(weft_trainer_fit(t, &e) == WEFT_DATA && weft_trainer_progress(t)->iteration == 1);
     CHECK_HOLDS(e.text, "step 1: loss is nan");
     weft_trainer_free(t);
-    t = trainer_of(m, &(weft_trainer_options){.train = DATA, .epochs = 2, .metrics_every = 1000});
+    t = trainer_of(
+        m, &(weft_trainer_options){.train = DATA, .epochs = 2, .metrics_every = 1000, .own_guard = true});
     poison(t);
     CHECK(weft_trainer_fit(t, &e) == WEFT_DATA && weft_trainer_progress(t)->iteration == PER_EPOCH);
     CHECK_HOLDS(e.text, "step 11: left/fc/");

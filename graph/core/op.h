@@ -95,9 +95,10 @@ typedef struct tensor {
 /* Numbers of one run of a graph that all its nodes share. Random ops draw by seed, step and micro. */
 typedef struct run_state {
     uint64_t seed;
-    int64_t step;  /* the graph's saved step counter */
-    int64_t micro; /* number of the micro-batch in the step, counted over all ranks */
-    int64_t local; /* its number among this rank's micro-batches of the step */
+    int64_t step;          /* the graph's saved step counter */
+    int64_t micro;         /* number of the micro-batch in the step, counted over all ranks */
+    int64_t local;         /* its number among this rank's micro-batches of the step */
+    const double *carried; /* what `guard` made of the step's earlier micro-batches; NULL: nothing */
 } run_state;
 
 /* What a kernel gets for one run of one node. */
@@ -236,9 +237,9 @@ const weft_op *op_at(int index);
 const weft_op *op_find(const char *name, size_t length); /* NULL when there is none */
 
 /* Ops that the graph layer itself makes or looks for; ops/kit/ops.h has all. */
-extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_assign, weft_op_gradients,
-    weft_op_minimize, weft_op_add, weft_op_mul, weft_op_constant, weft_op_constant_tensor, weft_op_cast,
-    weft_op_fused, weft_op_reorder;
+extern const weft_op weft_op_gate, weft_op_input, weft_op_parameter, weft_op_state, weft_op_assign,
+    weft_op_gradients, weft_op_minimize, weft_op_add, weft_op_mul, weft_op_constant, weft_op_constant_tensor,
+    weft_op_cast, weft_op_fused, weft_op_reorder;
 
 /* ---- attribute helpers (graph/core/attrs.c) ---- */
 typedef struct text text;

@@ -12,6 +12,7 @@
 #include "graph/file/io.h"
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
+#include "graph/file/packed.h"
 #include "graph/core/flow.h"
 #include "graph/core/minimize.h"
 #include "graph/core/precision.h"
@@ -541,19 +542,25 @@ static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking 
 }
 
 /* The unpacked message lives until the model is built; nodes copy what they keep. */
-weft_model *weft_load(const char *path, const weft_env *env, weft_error *error) {
-    if (error) *error = (weft_error){0};
+weft_model *model_unpack(const char *path, const char *data, size_t bytes, const weft_env *env,
+                         weft_error *error) {
     loader l = {.path = path, .error = error};
     unpacking u = {0};
-    char *data;
-    size_t bytes;
-    if (file_read_all(env, path, MODEL_MAX_FILE_BYTES, &data, &bytes, error)) return NULL;
     arena_init(&u.pieces, env);
     Weft__Model *file = unpack(&l, data, bytes, &u);
     bool good = file && model_load(&l, file, env);
     arena_free(&u.pieces);
-    mem_free(env, data, bytes + 1);
     if (good) return l.m;
     weft_model_free(l.m);
     return NULL;
+}
+
+weft_model *weft_load(const char *path, const weft_env *env, weft_error *error) {
+    char *data;
+    size_t bytes;
+    if (error) *error = (weft_error){0};
+    if (file_read_all(env, path, MODEL_MAX_FILE_BYTES, &data, &bytes, error)) return NULL;
+    weft_model *m = model_unpack(path, data, bytes, env, error);
+    mem_free(env, data, bytes + 1);
+    return m;
 }

@@ -7,6 +7,7 @@
 #include "graph/file/io.h"
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
+#include "graph/file/packed.h"
 #include "graph/core/flow.h"
 #include "graph/core/minimize.h"
 #include "graph/core/schedule.h"
@@ -346,35 +347,48 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
 
 /* ---- saving ---- */
 
-weft_status weft_save(const weft_model *m, const char *path, weft_error *error) {
-    if (error) *error = (weft_error){0};
-    if (!m || !path) return error_set(error, WEFT_ARGUMENT, "weft_save: a model and a path are needed");
+static weft_status check_model(const weft_model *m, const char *path, weft_error *error) {
     /* The first error of building, so that a caller need not ask for it apart. */
     if (!model_ok(m)) {
         if (error) *error = m->error;
         return m->error.status;
     }
     if (scopes_check(m, error)) return WEFT_ORDER;
-    if (!model_is_as_built(m))
-        return error_set(error, WEFT_ARGUMENT,
-                         "%.600s: only a model as it was built can be saved, not the graphs of a plan", path);
+    if (model_is_as_built(m)) return WEFT_OK;
+    return error_set(error, WEFT_ARGUMENT,
+                     "%.600s: only a model as it was built can be saved, not the graphs of a plan", path);
+}
+
+weft_status model_pack(const weft_model *m, const char *path, uint8_t **packed, size_t *bytes,
+                       weft_error *error) {
     arena a;
+    weft_status status = check_model(m, path, error);
+    *packed = NULL;
+    if (status) return status;
     arena_init(&a, &m->env);
     Weft__Model *model = model_save(m, &a);
-    size_t bytes = model ? SEAL_BYTES + weft__model__get_packed_size(model) : 0;
-    uint8_t *packed = model && bytes <= MODEL_MAX_FILE_BYTES ? mem_raw(&m->env, bytes) : NULL;
-    weft_status status;
-    if (bytes > MODEL_MAX_FILE_BYTES) {
+    *bytes = model ? SEAL_BYTES + weft__model__get_packed_size(model) : 0;
+    if (model && *bytes <= MODEL_MAX_FILE_BYTES) *packed = mem_raw(&m->env, *bytes);
+    if (*bytes > MODEL_MAX_FILE_BYTES) {
         status = error_set(error, WEFT_FILE, "%.600s: the model takes %zu bytes, a file at most %d", path,
-                           bytes, MODEL_MAX_FILE_BYTES);
-    } else if (!packed) {
+                           *bytes, MODEL_MAX_FILE_BYTES);
+    } else if (!*packed) {
         status = error_memory(error, path);
     } else {
-        weft__model__pack(model, packed + SEAL_BYTES);
-        seal_write(packed, packed + SEAL_BYTES, bytes - SEAL_BYTES);
-        status = file_write_atomic(&m->env, path, packed, bytes, error);
+        weft__model__pack(model, *packed + SEAL_BYTES);
+        seal_write(*packed, *packed + SEAL_BYTES, *bytes - SEAL_BYTES);
     }
-    mem_free(&m->env, packed, bytes);
     arena_free(&a);
+    return status;
+}
+
+weft_status weft_save(const weft_model *m, const char *path, weft_error *error) {
+    uint8_t *packed;
+    size_t bytes;
+    if (error) *error = (weft_error){0};
+    if (!m || !path) return error_set(error, WEFT_ARGUMENT, "weft_save: a model and a path are needed");
+    weft_status status = model_pack(m, path, &packed, &bytes, error);
+    if (!status) status = file_write_atomic(&m->env, path, packed, bytes, error);
+    mem_free(&m->env, packed, bytes);
     return status;
 }

@@ -8,7 +8,9 @@
  * Where a reader of the old value also depends on the write (y = old + new, or an output), it reads a copy
  * made before the write instead. It may depend on the write through readers and writers of other variables
  * too (a = b, b = a): where edges form a cycle, all readers that come after such a write get copies; then the
- * list as it was built is an order that respects all edges. */
+ * list as it was built is an order that respects all edges.
+ *
+ * Updates wait for the `gate`, where there is one: it says whether the step is bad. */
 #include "graph/core/graph.h"
 
 #include "graph/core/limits.h"
@@ -58,6 +60,7 @@ typedef struct output_entry {
  * index. */
 typedef struct orderer {
     weft_graph *g;
+    weft_node *gate;         /* before all updates; NULL: none */
     const weft_value **root; /* by value id: the value below its views */
     int n_ids, n_variables;
     reader *readers; /* numbered from 1; writers are added once they have their edges */
@@ -460,6 +463,16 @@ static bool sort_readers(orderer *o) {
     return true;
 }
 
+/* Whether n updates something that outlasts the step: gradients do not. */
+static bool is_gated(const weft_node *n) {
+    bool is_kept = false;
+    for (int i = -1; i < n->n_in; i++) {
+        const weft_variable *v = written_by(n, i);
+        is_kept |= v && v->kind != VARIABLE_GRADIENT;
+    }
+    return n->is_update && is_kept;
+}
+
 static bool must_precede(const reader *r, const weft_node *writer) {
     return r->root ? is_old(r->root, writer) : r->node != writer && writes(writer, r->variable);
 }
@@ -494,6 +507,7 @@ static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
     const weft_variable *owners[33];
     int count = owners_of(n, owners), edges = 0, kept = 0;
     for (int h = 0; h < count; h++) edges = waited_for(o, n, owners[h]->index, found, edges);
+    if (o->gate && is_gated(n)) found[edges++] = o->gate;
     qsort(found, (size_t)edges, sizeof *found, by_place);
     for (int i = 0; i < edges; i++)
         if (!i || found[i] != found[i - 1]) found[kept++] = found[i];
@@ -520,7 +534,7 @@ static bool make_copies(orderer *o) {
 static bool set_all_edges(orderer *o) {
     weft_graph *g = o->g;
     const weft_env *env = &g->model->env;
-    size_t room = (size_t)o->count + 1, count = 0, n_writers = 0;
+    size_t room = (size_t)o->count + 2, count = 0, n_writers = 0;
     for (const weft_node *n = g->first; n; n = n->next) n_writers += is_writer(n);
     for (const weft_node *n = g->first; n; n = n->next)
         for (int i = -1; i < n->n_in && is_writer(n); i++) room += written_by(n, i) != NULL;
@@ -540,14 +554,17 @@ static bool set_all_edges(orderer *o) {
 static bool order_edges(weft_graph *g, int64_t steps, bool *is_unsorted) {
     orderer o;
     bool any = false;
+    weft_node *gate = NULL;
     for (weft_node *n = g->first; n; n = n->next) {
         any |= is_writer(n);
         n->n_after = 0;
+        if (n->op == &weft_op_gate) gate = n;
     }
     *is_unsorted = false;
     if (!any) return true; /* no writer: operands are the only order */
     bool good = orderer_open(&o, g);
     o.steps = steps;
+    o.gate = gate;
     good = good && make_copies(&o) && set_all_edges(&o);
     *is_unsorted = o.is_unsorted;
     orderer_close(&o);

@@ -44,6 +44,16 @@ typedef enum weft_reduce {
     WEFT_REDUCE_FAST = 2,    /**< in the order in which the communicator is fastest (MPI's, NCCL's own) */
 } weft_reduce;
 
+/** What makes a step bad, so that it changes nothing: weft_compile_options.guard. */
+typedef enum weft_guard {
+    WEFT_GUARD_OFF = 0,   /**< nothing: the steps are as they come */
+    WEFT_GUARD_NAN = 1,   /**< a minimized loss that is NaN or infinite */
+    WEFT_GUARD_SPIKE = 2, /**< also one whose size is above guard_factor times its running mean */
+    /** Also a gradient that is NaN or infinite: no update starts before the norm of all gradients is known.
+     * f16's loss scale judges gradients itself, by the same norm. */
+    WEFT_GUARD_GRAD = 3,
+} weft_guard;
+
 /** Options of weft_compile(); zeroes mean the defaults. */
 typedef struct weft_compile_options {
     weft_device device; /**< where the plan runs */
@@ -59,6 +69,10 @@ typedef struct weft_compile_options {
      * gradients, are calls of their own for every training graph (docs/training.md). weft_run() then adds the
      * gradients of a micro-batch, `accumulate` of them at most, and weft_run_update() updates by them. */
     bool manual;
+    /** What makes a step bad. All ranks agree on it before any update of the step, none of which then
+     * happens: the run that ends the step is WEFT_DATA (session.h, "Bad steps"). Not on a GPU. */
+    weft_guard guard;
+    double guard_factor; /**< of WEFT_GUARD_SPIKE, above 1; 0: 10 */
 
     /** @name Many ranks
      * ddp.h has the same for one subgraph.
@@ -127,6 +141,8 @@ typedef struct weft_memory {
     uint64_t inputs;
     /** Part of the arena: what is in flight across runs, gradients whose sum a later run hides. */
     uint64_t in_flight;
+    /** With a guard: copies of a step's inputs and of the state that its forward changes. */
+    uint64_t guard;
     /** Exactly what a store and a session allocate together for tensors, a block each. Beside it, lists of
      * paths and steps and what kernels prepare take up to 3 KiB of the host's memory a node. */
     uint64_t total;

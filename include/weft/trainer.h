@@ -172,6 +172,9 @@ typedef struct weft_trainer_options {
      * weft_use_averages(). */
     bool without_averages;
     bool keep_going; /**< NaN and infinities do not end the training */
+    /** compile.guard is what it says, where it is 0, too. Else 0 is WEFT_GUARD_NAN, on the CPU and without
+     * keep_going: a step whose loss is not finite changes nothing and ends the training (guard.h). */
+    bool own_guard;
     /** Runs instead of the flow in each iteration, by calls of weft_trainer_run(): for what a flow cannot
      * say. NULL: the flow. Where it takes more batches than the epoch has left, the epoch ends within it,
      * with validation and hooks, and the next one begins. */

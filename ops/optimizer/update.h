@@ -43,6 +43,21 @@ typedef struct loss_scale_attrs {
     int64_t growth_interval;
 } loss_scale_attrs;
 
+/* guard(losses..., means f64[]...) and gate(flags, norms f64[]...): see ops/optimizer/guard.c. gate has no
+ * losses and no factor. */
+typedef struct guard_attrs {
+    int64_t count;  /* losses that the graph minimizes */
+    int64_t losses; /* of them, those that are operands: all, or none in a program of the update alone */
+    double factor;  /* of a spike; 0: finite losses are good */
+} guard_attrs;
+
+#define GUARD_PATH "guard" /* names the sum of the flags over ranks in reports */
+
+/* guard_mean(sums f64[n], mean f64[]) -> f64[]: parts: micro-batches of a step on all ranks */
+typedef struct guard_mean_attrs {
+    int64_t index, parts;
+} guard_mean_attrs;
+
 /* schedule(count f64[], number or NULL, base or NULL) -> f64[]: fields as in weft_schedule, with defaults */
 typedef struct schedule_attrs {
     int64_t kind, begin, end, warmup, length, period, period_mult;

@@ -56,6 +56,7 @@ static bool reads_number(const weft_value *v) {
 static bool may_outlast(const weft_node *n) {
     if (!n->is_update || n->op->flags & OP_RANDOM || n->op == &weft_op_accumulate || makes_output(n))
         return false;
+    if (n->op == &weft_op_gate) return false;       /* the run ends with an error, or not */
     if (n->op == &weft_op_loss_scale) return false; /* the next backward starts from its result */
     if (n->op->flags & OP_WRITES && is_number(n->variable)) return false;
     for (int i = 0; i < n->n_in; i++)

@@ -194,10 +194,11 @@ static bool renews_itself(const weft_node *n, int k, const weft_node *renew) {
     return reads_old && !body_reads_later(n, k, old) && is_quiet(n, renew, value_owner(old));
 }
 
-/* Rule 3: an update writes straight into the parameters or the state, and `renew` finds them there. */
-static void renew_in_place(const weft_node *renew) {
+/* Rule 3: an update writes straight into the parameters or the state, and `renew` finds them there. One that
+ * comes before the gate must not. */
+static void renew_in_place(const weft_node *renew, const weft_node *gate) {
     weft_value *v = renew->in[2];
-    if (!renews_itself(v->node, v->index, renew)) return;
+    if ((gate && v->node->order < gate->order) || !renews_itself(v->node, v->index, renew)) return;
     v->base = renew->in[0];
     v->base_offset = 0;
 }
@@ -310,14 +311,16 @@ static bool find_workspaces(program *p) {
 
 /* Puts values into other values' buffers (rules 1 to 3); last reads change between the two. */
 static void share_buffers(weft_graph *g, int nodes) {
+    const weft_node *gate = NULL;
     find_last_reads(g, nodes);
     find_overwritten(g);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_bucket) place_in_bucket(n);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_bucket) place_viewed(n);
+    for (weft_node *n = g->first; n; n = n->next) gate = n->op == &weft_op_gate ? n : gate;
     for (weft_node *n = g->first; n; n = n->next)
-        if (n->op == &weft_op_renew) renew_in_place(n);
+        if (n->op == &weft_op_renew) renew_in_place(n, gate);
     find_last_reads(g, nodes);
     for (weft_node *n = g->first; n; n = n->next) take_over(n);
 }

@@ -199,11 +199,14 @@ static bool foreign_last(const program *p) {
 }
 
 /* Numbers that depend on no wait, such as the step and its rate, move to before the waits and views at the
- * end of the list. So a deferred part (deferred.c) may begin at the first of these waits. */
+ * end of the list, or behind the gate. So a deferred part (deferred.c) may begin at the first of these
+ * waits. */
 static void numbers_first(weft_graph *g) {
     weft_node *first = NULL;
-    for (weft_node *n = g->last; n && (n->is_update || node_is_silent(n)); n = n->prev)
+    for (weft_node *n = g->last; n && (n->is_update || node_is_silent(n)); n = n->prev) {
+        if (n->op == &weft_op_gate) break;
         if (n->op == &weft_op_wait) first = n;
+    }
     for (weft_node *n = g->first; n && n != first; n = n->next) n->mark = 0;
     for (weft_node *n = first, *next; n; n = next) {
         next = n->next;

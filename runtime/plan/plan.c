@@ -1,5 +1,6 @@
 /* plan.c - figures of a compiled plan: memory, text, ports, fingerprint, flops. plan_json.c writes it as
  * JSON. */
+#include "runtime/plan/kept.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 
@@ -74,9 +75,10 @@ bool plan_measure(weft_plan *plan) {
         if (communication > m->communication) m->communication = communication;
         uint64_t inputs = plan->options.device == WEFT_DEVICE_CPU ? 0 : CUDA_RUN_BYTES + 2 * fed_bytes(p);
         if (inputs > m->inputs) m->inputs = inputs;
+        m->guard += kept_bytes(p);
     }
     m->in_flight = plan->in_flight_bytes;
-    m->total = store + m->derived + m->activations + m->inputs;
+    m->total = store + m->derived + m->activations + m->inputs + m->guard;
     return true;
 }
 
@@ -188,6 +190,8 @@ static void options_write(text *t, const weft_plan *plan) {
     text_add(t, " zero=%d shard=%s serial=%d reduce=%s check_equal=%d precision=%s", o->zero,
              o->shard == WEFT_SHARD_FLAT ? "flat" : "greedy", o->serial,
              o->reduce == WEFT_REDUCE_FAST ? "fast" : "ordered", o->check_equal, dtype_name(o->precision));
+    text_add(t, " guard=%d guard_factor=", (int)o->guard);
+    real_write(t, o->guard_factor);
     text_add(t, " unoptimized=%d calibration=%016llx\n", o->unoptimized,
              plan->kernels.calibration ? (unsigned long long)calibration_hash(plan->kernels.calibration) : 0);
 }

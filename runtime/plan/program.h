@@ -69,8 +69,9 @@ typedef struct optimizer_entry {
     weft_variable *step, *lr;               /* f64[] */
     weft_variable *epoch;                   /* f64[]; NULL unless a part of a schedule counts epochs */
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
-    weft_variable *product;                 /* f64[]: of update_product over the steps; NULL: it has none */
-    bool is_elementwise;                    /* any range of a bucket can be updated alone */
+    weft_variable *loss_mean; /* f64[]: of the loss's size, below 0: none yet; NULL: no spikes */
+    weft_variable *product;   /* f64[]: of update_product over the steps; NULL: it has none */
+    bool is_elementwise;      /* any range of a bucket can be updated alone */
     /* [n_variables][OPTIMIZER_STATES], by index of a bucket or state: index + 1 in plan->states; 0: none */
     int *slots;
 } optimizer_entry;
@@ -119,8 +120,8 @@ struct weft_plan {
     int n_flow, accumulate_most; /* accumulate_most: micro-batches in a step of any graph */
     weft_flow_step *flow;        /* the flow that the plan is for; accumulate is at least 1 */
     int n_subgraphs, n_trainings, n_unused;
-    subgraph *subgraphs;
-    name_table by_path; /* subgraphs by path */
+    subgraph *subgraphs; /* [n_subgraphs], and one more: all ranks of the world */
+    name_table by_path;  /* subgraphs by path */
     training *trainings;
     unused_parameter *unused;
     int n_states, n_optimizers;

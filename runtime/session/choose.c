@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* The bound program of a graph in a phase; NULL: none. */
-static bound_program *find_bound(const weft_session *s, const char *graph, program_phase phase) {
+bound_program *session_program(const weft_session *s, const char *graph, program_phase phase) {
     for (int i = 0; i < s->plan->n_programs; i++)
         if (s->programs[i].p->phase == phase && strcmp(s->programs[i].p->name, graph) == 0)
             return &s->programs[i];
@@ -14,8 +13,8 @@ static bound_program *find_bound(const weft_session *s, const char *graph, progr
 
 /* A program of the graph that adds to its gradient buffers; a step of one micro-batch has only the update. */
 static bound_program *find_adding(const weft_session *s, const char *graph) {
-    bound_program *add = find_bound(s, graph, PHASE_ADD);
-    return add ? add : find_bound(s, graph, PHASE_UPDATE);
+    bound_program *add = session_program(s, graph, PHASE_ADD);
+    return add ? add : session_program(s, graph, PHASE_UPDATE);
 }
 
 /* ---- gradients that runs leave to others ---- */
@@ -115,8 +114,8 @@ static weft_status check_alone(const chosen *c, bool is_manual, run_kind kind, w
 }
 
 weft_status session_find(weft_session *s, const char *graph, chosen *c, weft_error *error) {
-    bound_program *whole = find_bound(s, graph, PHASE_WHOLE);
-    *c = (chosen){.head = whole ? whole : find_bound(s, graph, PHASE_FIRST)};
+    bound_program *whole = session_program(s, graph, PHASE_WHOLE);
+    *c = (chosen){.head = whole ? whole : session_program(s, graph, PHASE_FIRST)};
     if (!whole) c->add = find_adding(s, graph);
     c->now = c->head;
     return c->head ? WEFT_OK : error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
@@ -127,7 +126,7 @@ weft_status session_find(weft_session *s, const char *graph, chosen *c, weft_err
 /* With options.manual, every run adds. */
 static bound_program *choose_manual(const weft_session *s, const chosen *c, run_kind kind) {
     if (kind == RUN_WHOLE) return c->head->micro ? c->add : c->head;
-    return find_bound(s, c->head->p->name, kind == RUN_LOSS ? PHASE_LOSS : PHASE_UPDATE);
+    return session_program(s, c->head->p->name, kind == RUN_LOSS ? PHASE_LOSS : PHASE_UPDATE);
 }
 
 /* By the micro-batches so far: the step ends at the last one, or at the first weft_run after a
@@ -136,7 +135,7 @@ static bound_program *choose_counted(const weft_session *s, const chosen *c, run
     int64_t micro = c->head->micro;
     bool is_last = kind != RUN_NO_SYNC && (c->head->ends_next || micro == c->head->p->accumulate - 1);
     if (!micro) return c->head;
-    return is_last ? find_bound(s, c->head->p->name, PHASE_LAST) : c->add;
+    return is_last ? session_program(s, c->head->p->name, PHASE_LAST) : c->add;
 }
 
 weft_status session_choose(weft_session *s, const char *graph, run_kind kind, chosen *c, weft_error *error) {

@@ -50,6 +50,7 @@ bool groups_open(weft_session *s, weft_error *error) {
             if (strcmp(text, group_text(&s->plan->subgraphs[k])) == 0) s->groups[i] = s->groups[k];
         if (!s->groups[i] && !make_groups(s, text, ranks, &s->groups[i], error)) return false;
     }
+    s->groups[s->plan->n_subgraphs] = s->comm;
     return true;
 }
 

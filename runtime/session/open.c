@@ -195,7 +195,7 @@ static bool prepare_program(weft_session *s, bound_program *r, const program *p,
 }
 
 size_t session_bytes(const weft_plan *plan) {
-    return arena_bytes(plan) + plan->memory.derived + plan->memory.inputs;
+    return arena_bytes(plan) + plan->memory.derived + plan->memory.inputs + plan->memory.guard;
 }
 
 weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error) {
@@ -258,7 +258,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
         good = prepare_program(s, &s->programs[i], &plan->programs[i], error);
     omp_set_num_threads(threads);
     good = good && !s->device->executor->prepare(s, error);
-    good = good && deferred_open(s, error) && places_open(s, error);
+    good = good && deferred_open(s, error) && places_open(s, error) && guard_open(s, error);
     if (good && comm && comm->world > 1) good = !store_check_parameters(store, "session", error);
     /* Only on request: it compares addresses of all steps. */
     if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;
@@ -278,6 +278,7 @@ void weft_session_close(weft_session *s) {
             step *st = &s->programs[i].steps[k];
             if (st->kernel && st->kernel->close && st->state) st->kernel->close(st->state);
         }
+    guard_close(s);
     s->device->executor->close(s);
     groups_close(s); /* after it: captured collectives hold on to their communicators */
     s->device->free(&env, s->memory, session_bytes(s->plan));

@@ -61,6 +61,13 @@ static weft_status wrong_size(const bound_program *r, const input_binding *in, s
                      in->name, TYPE(t), in->bytes, bytes, batch);
 }
 
+void session_relocate(bound_program *r) {
+    for (int i = 0; i < r->n_relocations; i++) {
+        const relocation *p = &r->relocations[i];
+        p->operand->data = (char *)(uintptr_t)r->inputs[p->input].data + p->offset;
+    }
+}
+
 /* Checks all feeds before any pointer is set: each input is fed once, with its size, aligned to its elements.
  */
 static weft_status feed(bound_program *r, const weft_feed *feeds, int n_feeds, weft_error *error) {
@@ -84,10 +91,7 @@ static weft_status feed(bound_program *r, const weft_feed *feeds, int n_feeds, w
         if (!r->inputs[i].data)
             return error_set(error, WEFT_NAME, "graph %s: input '%s' (%s) is not fed", r->p->name,
                              r->inputs[i].name, TYPE(&r->inputs[i].value->type));
-    for (int i = 0; i < r->n_relocations; i++) {
-        const relocation *p = &r->relocations[i];
-        p->operand->data = (char *)(uintptr_t)r->inputs[p->input].data + p->offset;
-    }
+    session_relocate(r);
     return WEFT_OK;
 }
 
@@ -147,6 +151,7 @@ static const bool checks_calls = false;
 weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
     bool is_timed = s->profiles || s->event;
     if (st->version && *st->version == *st->packed) return WEFT_OK;
+    if (st->is_gated && r->skips) return WEFT_OK;
     if (st->place) weft_comm_place(s->comm, st->place);
     /* Gathers of earlier runs that this step touches must have arrived; a tracer sees the wait. */
     if (s->n_in_flight) {
@@ -158,10 +163,13 @@ weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error
     }
     uint64_t began = is_timed ? clock_ns() : 0;
     st->call.error = error;
+    if (s->examines) examine_before(s->examines, r, st);
     weft_status status =
         checks_calls && st->kernel ? kernel_check_call(st->kernel, &st->call, error) : WEFT_OK;
     if (!status)
         status = st->kernel ? st->kernel->run(st->state, &st->call) : collective_run(s, r, st, error);
+    if (!status && s->examines) examine_after(s->examines, r, st);
+    if (!status && (st == r->guard || st == r->gate)) guard_note(s, r, st);
     if (!status && s->checks) status = session_check_results(s, r, st, error);
     if (is_timed) note_time(s, r, st, began, clock_ns());
     if (st->version && !status) *st->packed = *st->version;
@@ -216,20 +224,25 @@ const executor executor_cpu = {open_nothing, open_nothing,    walk,         fetc
 
 /* ---- a run, on any device ---- */
 
+/* Kernels draw random numbers by these: the same on any number of ranks, as micro-batches are numbered over
+ * all ranks. */
+void session_number(weft_session *s, bound_program *head, bound_program *r, int64_t micro) {
+    int64_t rank = s->comm ? s->comm->rank : 0;
+    r->run.step = r->counter ? (int64_t)head->random_step : 0;
+    r->run.local = micro;
+    r->run.micro = micro + rank * head->p->accumulate;
+    if (r->p->n_collectives) s->run = ++s->runs;
+}
+
 /* Runs the chosen program on the session's device, with its number of threads. */
 static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     bound_program *r = c->now;
     int reached, threads = omp_get_max_threads();
-    /* an update alone follows the last micro-batch, and has its number */
-    int64_t micro = c->head->micro - (r->p->phase == PHASE_UPDATE), rank = s->comm ? s->comm->rank : 0;
     weft_status status = read_counter(s, c->head, error);
     if (status) return status;
-    /* Kernels draw random numbers by these: the same on any number of ranks, as micro-batches are numbered
-     * over all ranks. */
-    r->run.step = r->counter ? (int64_t)c->head->random_step : 0;
-    r->run.local = micro;
-    r->run.micro = micro + rank * c->head->p->accumulate;
-    if (r->p->n_collectives) s->run = ++s->runs;
+    /* an update alone follows the last micro-batch, and has its number */
+    session_number(s, c->head, r, c->head->micro - (r->p->phase == PHASE_UPDATE));
+    if (c->head->kept) guard_before(s, c);
     omp_set_num_threads(s->plan->kernels.threads);
     status = s->device->executor->walk(s, r, &reached, error);
     omp_set_num_threads(threads);
@@ -275,6 +288,7 @@ static weft_status run_graph(weft_session *s, const char *graph, run_kind kind, 
     if (!status) status = feed(c.now, feeds, n_feeds, error);
     if (!status) status = check_fetches(c.now, fetches, n_fetches, error);
     if (!status) status = run_chosen(s, &c, error ? error : &own);
+    if (!status && c.head->kept) status = guard_after(s, &c, error);
     if (status) return status;
     status = count(s, &c, kind, error);
     if (!status) status = arrive_for_fetch(s, c.now, fetches, n_fetches, error);

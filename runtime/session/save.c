@@ -14,8 +14,14 @@ typedef struct saving {
     weft_session *session;
     weights w;
     safetensors_writer file;
+    safetensors_tensor *tensors; /* those of w, then those of more */
+    const save_more *more;
     size_t *counts; /* [world]: elements of each rank in a gather */
 } saving;
+
+static bool is_alone(const weft_session *s) {
+    return !s->comm || s->comm->world == 1;
+}
 
 /* Elements [begin, end) of a tensor. */
 typedef struct span {
@@ -68,10 +74,12 @@ static weft_status gather(saving *v, const store_part *p, span wanted, void *int
 /* safetensors_data asks for bytes [at, at + bytes) of a tensor; see there. */
 static weft_status give(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
     saving *v = context;
+    if (index >= v->w.n) return v->more->fill(v->more->context, index - v->w.n, at, into, bytes, error);
     const store_part *p = v->w.list[index].part;
     int64_t width = (int64_t)dtype_bytes(p->type.dtype), first = (int64_t)at / width;
-    if (p->cut) return gather(v, p, (span){first, first + (int64_t)bytes / width}, into, error);
-    if (v->session->comm->rank) return WEFT_OK;
+    if (p->cut && !is_alone(v->session))
+        return gather(v, p, (span){first, first + (int64_t)bytes / width}, into, error);
+    if (!is_alone(v->session) && v->session->comm->rank) return WEFT_OK;
     return store_read(v->session->store, p, at, into, bytes, error);
 }
 
@@ -79,7 +87,7 @@ static weft_status give(void *context, int index, uint64_t at, void *into, size_
 static weft_status check_groups(const saving *v, const char *path, weft_error *error) {
     for (int i = 0; i < v->w.n; i++) {
         const store_part *p = v->w.list[i].part;
-        if (p->cut && part_group(v->session, p)->world != p->cut->n_ranks)
+        if (p->cut && !is_alone(v->session) && part_group(v->session, p)->world != p->cut->n_ranks)
             return error_set(error, WEFT_ORDER,
                              "%.400s: the store shards %s over %d ranks, but the session's group has %d",
                              path, SHOW(p->path), p->cut->n_ranks, part_group(v->session, p)->world);
@@ -87,26 +95,54 @@ static weft_status check_groups(const saving *v, const char *path, weft_error *e
     return WEFT_OK;
 }
 
+/* The tensors of the file: those of the store, then what is more. */
+static bool list_tensors(saving *v) {
+    int n = v->w.n, more = v->more ? v->more->n : 0;
+    v->tensors = arena_new_array(&v->w.arena, (size_t)(n + more) + 1, sizeof *v->tensors);
+    for (int i = 0; v->tensors && i < n; i++) {
+        v->tensors[i] = v->w.tensors[i];
+        if (!v->more) continue;
+        v->tensors[i].name = arena_printf(&v->w.arena, "%s%s", v->more->prefix, v->w.tensors[i].name);
+        if (!v->tensors[i].name) return false;
+    }
+    for (int i = 0; v->tensors && i < more; i++) v->tensors[n + i] = v->more->tensors[i];
+    return v->tensors != NULL;
+}
+
 /* Collects the tensors and, on rank 0, opens the file. The other ranks walk through the same list without
  * one. */
 static weft_status begin_file(saving *v, const char *path, bool training, weft_error *error) {
     weft_session *s = v->session;
-    bool writes = s->comm->rank == 0;
+    bool writes = is_alone(s) || s->comm->rank == 0;
     const char *name = path ? path : "weights";
     weft_status status = weights_collect(&v->w, s->store, training, name, error);
     if (!status && writes && !path)
         status = error_set(error, WEFT_ARGUMENT, "weft_session_save: a path is needed");
     if (!status) status = check_groups(v, name, error);
     if (!status && training) status = store_check_parameters(s->store, name, error);
-    v->counts = arena_new_array(&v->w.arena, (size_t)s->comm->world, sizeof *v->counts);
-    if (!status && !v->counts) status = error_memory(error, name);
+    v->counts = arena_new_array(&v->w.arena, s->comm ? (size_t)s->comm->world : 1, sizeof *v->counts);
+    if (!status && (!v->counts || !list_tensors(v))) status = error_memory(error, name);
     if (status) return status;
-    return safetensors_begin(&v->file, writes ? path : NULL, store_env(s->store), v->w.n, v->w.tensors,
-                             error);
+    return safetensors_begin(&v->file, writes ? path : NULL, store_env(s->store),
+                             v->w.n + (v->more ? v->more->n : 0), v->tensors, error);
 }
 
-/* Called by every rank of the world. After each stage the ranks settle, so that all return an error if one
- * fails. */
+/* The file's stages; after each the ranks settle, so that all return an error if one fails. */
+weft_status session_save_with(weft_session *s, const char *path, bool training, const save_more *more,
+                              weft_error *error) {
+    saving v = {.session = s, .more = more};
+    weft_status status = begin_file(&v, path, training, error);
+    bool has_begun = !status, is_agreed;
+    if (!is_alone(s)) status = ranks_settle(s, training ? "save training" : "save", status, error);
+    is_agreed = !status;
+    if (is_agreed) status = safetensors_data(&v.file, give, &v);
+    if (has_begun) status = safetensors_finish(&v.file, status);
+    if (is_agreed && !is_alone(s)) status = ranks_settle(s, "saved", status, error);
+    arena_free(&v.w.arena);
+    return status;
+}
+
+/* Called by every rank of the world. */
 weft_status weft_session_save(weft_session *s, const char *path, bool training, weft_error *error) {
     weft_error nobody_asks;
     if (!error) error = &nobody_asks;
@@ -114,13 +150,6 @@ weft_status weft_session_save(weft_session *s, const char *path, bool training, 
     if (!s) return error_set(error, WEFT_ARGUMENT, "weft_session_save: there is no session");
     weft_status status = weft_sync(s, error); /* its failure ends the communicator on all ranks */
     if (status) return status;
-    if (!s->comm || s->comm->world == 1) return weft_weights_save(s->store, path, training, error);
-    saving v = {.session = s};
-    bool has_begun = !(status = begin_file(&v, path, training, error));
-    bool is_agreed = !(status = ranks_settle(s, training ? "save training" : "save", status, error));
-    if (is_agreed) status = safetensors_data(&v.file, give, &v);
-    if (has_begun) status = safetensors_finish(&v.file, status);
-    if (is_agreed) status = ranks_settle(s, "saved", status, error);
-    arena_free(&v.w.arena);
-    return status;
+    if (is_alone(s)) return weft_weights_save(s->store, path, training, error);
+    return session_save_with(s, path, training, NULL, error);
 }

@@ -6,6 +6,7 @@
 
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
+#include "runtime/store/safetensors.h"
 #include "runtime/store/store.h"
 
 /* One node, ready to run: its tensors point to their memory. */
@@ -22,6 +23,7 @@ typedef struct step {
     const weft_variable **touched;
     /* runs after any pending deferred part: it starts a collective, or touches the in-flight region */
     bool ends_deferred;
+    bool is_gated; /* it updates what outlasts the step, which a bad step must not */
     /* A pack or cast of a parameter runs only when the parameter's *version differs from *packed, which it
      * was made from last. NULL for other nodes. */
     const uint64_t *version;
@@ -62,6 +64,29 @@ typedef struct fetched {
     size_t bytes;
 } fetched;
 
+/* What a session keeps of a graph's step, to run it again (bad_step.c, plan/kept.h). */
+typedef struct kept_variable {
+    char *memory, *copy;
+    size_t bytes;
+    uint64_t *version;
+} kept_variable;
+typedef struct kept_step {
+    char *inputs; /* of micro-batch m from m * input_bytes on */
+    size_t input_bytes;
+    int n_variables;
+    kept_variable *variables;
+    double *carried; /* the flags of this rank's micro-batches so far, as the guard makes them */
+    double *flags;   /* of the gate of the last step; as many or fewer */
+    size_t carried_bytes;
+} kept_step;
+
+/* The last step, if it was bad; head NULL: it was not. */
+typedef struct bad_step {
+    struct bound_program *head, *last; /* of its graph; the program that ended it */
+    int runs;                          /* runs that it had */
+    char *report;                      /* malloc'd */
+} bad_step;
+
 /* A program of the plan, bound to this session's memory. Arrays are the session's arena's. */
 typedef struct bound_program {
     const program *p;
@@ -95,6 +120,10 @@ typedef struct bound_program {
     /* What kernels read about the run: seed, step, micro-batch. */
     run_state run;
     const char *left; /* where this rank is after a run; NULL: alone */
+    const step *guard, *gate; /* its steps of these ops; NULL: it has none */
+    bool skips;               /* the step is bad: gated steps do nothing */
+    kept_step *of;            /* that of its graph, while it runs */
+    kept_step *kept;          /* of a graph's first program only; NULL: its steps are not guarded */
 } bound_program;
 
 /* The program whose deferred part has not ended; r NULL: none. */
@@ -136,16 +165,19 @@ struct weft_session {
     struct cuda_session *cuda; /* session/cuda; NULL on the CPU */
     run_state *cuda_run;       /* a copy of the present run's run_state in GPU memory */
     weft_store *store;
-    weft_comm *comm;    /* the world; NULL: this rank is alone */
-    weft_comm **groups; /* by index of a subgraph: its process group, which is comm or made by this session */
+    weft_comm *comm; /* the world; NULL: this rank is alone */
+    /* By index of a subgraph: its process group, which is comm or made by this session; then comm. */
+    weft_comm **groups;
     uint64_t *in_flight; /* by index of a bucket: ticket + 1 of a gather that outlasts its run; 0: none */
     int n_in_flight;
     int32_t *votes; /* [world]: one number of each rank, when all exchange one */
     uint64_t runs;  /* number of runs with collectives so far */
     uint64_t run;   /* number of the run whose steps are running: the last one, or the deferred part's */
     pending deferred;
-    char *memory;      /* the arena, then derived values and constants, on a GPU then the inputs */
-    uint64_t *offsets; /* by index of a variable: where derived values and constants are */
+    bad_step bad;
+    struct examination *examines; /* while a bad step runs again */
+    char *memory;                 /* the arena, then derived values and constants, on a GPU then the inputs */
+    uint64_t *offsets;            /* by index of a variable: where derived values and constants are */
     /* By index of a variable: of a derived one the version of the parameter that it was made from, of a
      * constant 1 once it has been written. */
     uint64_t *packed;
@@ -164,6 +196,27 @@ size_t session_bytes(const weft_plan *plan);
 /* ---- session/check.c ---- */
 /* WEFT_DATA when a floating-point result of the step is not finite. */
 weft_status session_check_results(weft_session *s, const bound_program *r, const step *st, weft_error *error);
+
+/* ---- session/bad_step.c ---- */
+/* Finds what a program's steps do about bad ones, once all are prepared. False without memory. */
+bool guard_open(weft_session *s, weft_error *error);
+void guard_close(weft_session *s);
+struct chosen;
+/* Before a run of a graph whose steps are guarded: keeps what it needs to be run again. */
+void guard_before(weft_session *s, struct chosen *c);
+/* A step of the ops guard and gate has run. */
+void guard_note(weft_session *s, bound_program *r, const step *st);
+/* After a run: WEFT_DATA if it has ended a bad step, which has been run again by then, on all ranks. */
+weft_status guard_after(weft_session *s, struct chosen *c, weft_error *error);
+/* Numbers the run of a program for its micro-batch, and walks. */
+void session_number(weft_session *s, bound_program *head, bound_program *r, int64_t micro);
+/* Sets a program's inputs: r->inputs[].data are set. */
+void session_relocate(bound_program *r);
+
+/* ---- session/examine.c ---- */
+/* While a bad step runs again: looks at the operands and results of a step, around its kernel. */
+void examine_before(struct examination *e, const bound_program *r, const step *st);
+void examine_after(struct examination *e, const bound_program *r, const step *st);
 
 /* ---- session/collectives.c ---- */
 /* Describes the collective that a step starts, on the step's own buffers. */
@@ -192,6 +245,8 @@ typedef enum run_kind { RUN_WHOLE, RUN_NO_SYNC, RUN_LOSS, RUN_UPDATE } run_kind;
 typedef struct chosen {
     bound_program *head, *add, *now;
 } chosen;
+/* The bound program of a graph in a phase; NULL: none. */
+bound_program *session_program(const weft_session *s, const char *graph, program_phase phase);
 /* Finds a graph; WEFT_NAME: the plan has none of that name. */
 weft_status session_find(weft_session *s, const char *graph, chosen *c, weft_error *error);
 /* Also selects the program of this run, or says why the graph cannot run so now. */
@@ -249,6 +304,21 @@ weft_status comm_settle(weft_comm *comm, const weft_env *env, const char *name, 
                         weft_error *error);
 /* The communicator of the ranks that share a part's gradients; the world for a part of no subgraph. */
 weft_comm *part_group(const weft_session *s, const store_part *p);
+
+/* ---- session/save.c ---- */
+/* What a file has beside the store's values, whose names then begin with `prefix`. All ranks give the same
+ * tensors, and `fill` is called on all of them, for the same pieces in the same order. */
+typedef struct save_more {
+    const char *prefix;
+    int n;
+    safetensors_tensor *tensors;
+    safetensors_fill fill;
+    void *context;
+} save_more;
+/* One file of what all ranks hold, and more (NULL: no more). Nothing is in flight; every rank calls it, and
+ * `error` is not NULL. */
+weft_status session_save_with(weft_session *s, const char *path, bool training, const save_more *more,
+                              weft_error *error);
 
 /* ---- session/profile.c ---- */
 uint64_t clock_ns(void);

@@ -368,6 +368,8 @@ const char *store_number_rule(const store_part *e, double value) {
         return "a learning rate is a finite number that is not negative";
     if (ends_in(e->path, "/loss_scale") && !(value > 0 && value <= FLT_MAX))
         return "a loss scale is a finite number above 0";
+    if (ends_in(e->path, "/loss_mean") && !(value >= -1 && value <= 0x1p24))
+        return "a mean of losses' sizes is -1 (none yet) or from 0 to 2^24";
     return NULL;
 }
 

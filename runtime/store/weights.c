@@ -122,7 +122,7 @@ static bool ends_in(const char *name, const char *part) {
 static bool is_left_aside(const weights *w, const char *name) {
     if (ends_in(name, "num_batches_tracked")) return true;
     if (!is_training(name)) return false;
-    static const char *const optional[] = {"epoch", "loss_scale", "good_steps", AVERAGE_NAME};
+    static const char *const optional[] = {"epoch", "loss_scale", "good_steps", "loss_mean", AVERAGE_NAME};
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
         if (ends_in(name, optional[i])) return true;
     for (int i = 0; i < w->n; i++)

@@ -1,5 +1,6 @@
 /* fit.c - the loop: epochs, iterations, validations when they are due, hooks at each point. */
 #include "runtime/train/trainer.h"
+#include "weft/guard.h"
 
 #include <math.h>
 #include <string.h>
@@ -227,6 +228,7 @@ static weft_status one(weft_trainer *t, weft_error *error) {
     if (!t->is_in_epoch) status = begin_epoch(t, error);
     if (!status) status = hooks_call(t, WEFT_BEFORE_ITERATION, error);
     if (!status) status = iterate(t, error);
+    t->is_common = status && weft_bad_step(t->session); /* which all ranks have found, together */
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
     if (!status) status = hooks_call(t, WEFT_AFTER_ITERATION, error);
     t->stops = t->stops || (t->progress.world == 1 && atomic_load(&t->is_stopped)); /* by a hook */

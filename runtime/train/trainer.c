@@ -79,6 +79,8 @@ static weft_status open_plan(weft_trainer *t, weft_error *error) {
     how->world = how->rank = 0;
     if (t->options.comm && !how->graph)
         how->world = t->options.comm->world, how->rank = t->options.comm->rank;
+    bool by_default = !t->options.own_guard && !t->options.keep_going && !how->graph;
+    if (by_default && !how->guard && how->device == WEFT_DEVICE_CPU) how->guard = WEFT_GUARD_NAN;
     double start = trainer_clock();
     t->plan = weft_compile(t->model, how, error);
     t->progress.compile_seconds = trainer_clock() - start;

@@ -117,7 +117,8 @@ static void note_writer(collectives *l, const weft_node *n) {
 /* A bucket's collective is over the bucket's subgraph; another one over the subgraph that its path names. */
 static bool goes_over_group(const collectives *l, const weft_node *n) {
     const collective_attrs *a = n->attrs;
-    if (a->group >= l->p->plan->n_subgraphs) return false;
+    if (a->group == l->p->plan->n_subgraphs) return n->in[0]->node->op == &weft_op_guard;
+    if (a->group > l->p->plan->n_subgraphs) return false;
     const subgraph *g = &l->p->plan->subgraphs[a->group];
     bool is_bucket = n->op == &weft_op_all_gather || verify_sums_gradients(n);
     const char *owner = is_bucket ? n->variable->members[0]->path : a->path;

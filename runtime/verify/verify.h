@@ -6,6 +6,7 @@
  *     collectives.c     L1-L3, L6, L10  collectives beside the program's other nodes
  *     buckets.c         L4, L5, L7  gradients, their sums, and the updates that use them
  *     updates.c         L21  updates that are built from ops
+ *     guard.c           L22  what a bad step changes
  *     plan.c            L8, L9, L11, L20  any program after any other
  *     world.c           L12, L13  the plans of all ranks
  *     deferred.c        L16, L17  deferred parts that outlast their runs
@@ -103,6 +104,7 @@ weft_status verify_derived(const weft_plan *plan, weft_error *error);
 weft_status verify_collectives(verify_index *x, weft_error *error);
 weft_status verify_buckets(verify_index *x, weft_error *error);
 weft_status verify_updates(verify_index *x, weft_error *error);
+weft_status verify_guard(const program *p, weft_error *error);
 weft_status verify_deferred(const program *p, weft_error *error);
 
 #endif

@@ -368,7 +368,7 @@ const mutant mutants_of_collectives[] = {
     {"a gather starts before the update", gather_before_update, "L6 V1 V2 V4"},
     {"a gather that outlasts its run works in the arena", gather_into_arena, "L6 L8 V2 V3 V5"},
     {"a gather that outlasts its run has a workspace", gather_with_workspace, "L8 V2 V3 V5"},
-    {"a result is put where a gather may be at work", write_in_flight, "L6 L9 L21 V2 V4", true},
+    {"a result is put where a gather may be at work", write_in_flight, "L6 L9 L21 L22 V2 V4", true},
     {"a deferred part begins before its first wait", deferred_too_early, "L16 L17"},
     {"a deferred part outlasts a run of a plan without overlap", deferred_for_nothing, "L16"},
     {"an output is made by a deferred part", output_deferred, "L16 V5"},

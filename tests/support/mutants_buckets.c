@@ -406,7 +406,50 @@ static bool renew_elsewhere(const victim *v) {
     return true;
 }
 
+static bool is_gate(const weft_node *n) {
+    return n->op == &weft_op_gate;
+}
+
+/* The first update of a program goes before its gate. */
+static bool update_before_gate(const victim *v) {
+    weft_node *gate = mutant_pick(v, is_gate), *n = gate ? gate->next : NULL;
+    while (n && !(n->is_update && n->op == &weft_op_assign)) n = n->next;
+    if (!n) return false;
+    node_move_after(n, gate->prev);
+    mutant_renumber(v->g);
+    return true;
+}
+
+/* A rank judges by its own losses alone. */
+static bool judge_alone(const victim *v) {
+    weft_node *gate = mutant_pick(v, is_gate);
+    if (!gate || gate->in[0]->node->op != &weft_op_wait) return false;
+    gate->in[0] = gate->in[0]->node->in[0]->node->in[0];
+    return true;
+}
+
+static bool lose_gate(const victim *v) {
+    weft_node *gate = mutant_pick(v, is_gate);
+    if (!gate) return false;
+    node_remove(gate);
+    mutant_renumber(v->g);
+    return true;
+}
+
+static bool forget_loss(const victim *v) {
+    weft_node *gate = mutant_pick(v, is_gate);
+    weft_node *n = gate ? v->g->first : NULL;
+    while (n && n->op != &weft_op_guard) n = n->next;
+    if (!n) return false;
+    ((guard_attrs *)n->attrs)->count++;
+    return true;
+}
+
 const mutant mutants_of_buckets[] = {
+    {"an update comes before the gate", update_before_gate, "L22 V1 V2 V4 L9"},
+    {"a rank judges by its own losses", judge_alone, "L22 L3 L6 V2 V4"},
+    {"a gate is lost", lose_gate, "L22"},
+    {"a guard counts another loss", forget_loss, "L22"},
     {"a bucket is lost", lose_bucket, "L4"},
     {"a bucket is another bucket's", other_bucket, "L4"},
     {"a parameter moves to another bucket", member_leaves, "L4 V2 V4"},
@@ -439,8 +482,8 @@ const mutant mutants_of_buckets[] = {
     {"an update alone has the gradients of another bucket", other_levels, "L4 L5 L11 V1 V2"},
     {"a step ends too early", end_too_early, "L11"},
     {"two buckets are assigned to one buffer", forget_first, "L11 V2"},
-    {"one rank leaves out a collective", skip_collective, "L12 L16"},
-    {"one rank swaps two collectives", swap_collectives, "L12 L16 V1 V2 V3 L1 L3 L6"},
+    {"one rank leaves out a collective", skip_collective, "L12 L16 L22"},
+    {"one rank swaps two collectives", swap_collectives, "L12 L16 V1 V2 V3 L1 L3 L6 L22"},
     {"one rank has another root", other_root, "L12"},
     {"parameters lie in another order on one rank", lie_otherwise, "L13"},
     {0}};

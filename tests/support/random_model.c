@@ -249,6 +249,8 @@ weft_model *random_model(test_random *r, int world) {
 
 weft_compile_options random_options(test_random *r, int world) {
     bool manual = r->state % 5 == 0; /* no draw: other plans stay as they are */
+    weft_guard guard = r->state % 3 ? WEFT_GUARD_NAN : WEFT_GUARD_OFF;
+    if (world == 1 && r->state % 7 == 0) guard = WEFT_GUARD_GRAD;
     return (weft_compile_options){.world = world,
                                   .threads = 1,
                                   .isa = one_in(r, 4) ? WEFT_ISA_REFERENCE : WEFT_ISA_AUTO,
@@ -259,5 +261,6 @@ weft_compile_options random_options(test_random *r, int world) {
                                   .serial = one_in(r, 6),
                                   .reduce = one_in(r, 6) ? WEFT_REDUCE_FAST : WEFT_REDUCE_AUTO,
                                   .manual = manual,
+                                  .guard = guard,
                                   .verify = true};
 }

@@ -125,6 +125,22 @@ static void tell_idle(const weft_plan *plan, bool takes_zero) {
     if (o->shard && !shards) say(plan, "compile: shard=flat has no effect without ZeRO: set zero to 1 or 2");
 }
 
+/* Behind the last subgraph: the whole world, for what all ranks agree on. */
+static bool add_world(weft_plan *plan) {
+    subgraph *all = &plan->subgraphs[plan->n_subgraphs];
+    int world = plan->options.world,
+        *ranks = arena_new_array(&plan->model->arena, (size_t)world, sizeof *ranks);
+    if (!ranks) return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: out of memory");
+    for (int i = 0; i < world; i++) ranks[i] = i;
+    *all = (subgraph){.path = "",
+                      .name = "world",
+                      .n_ranks = world,
+                      .rank = plan->options.rank,
+                      .ranks = ranks,
+                      .largest = world};
+    return true;
+}
+
 /* Subgraphs are made in the order in which their first parameters were built. v->subgraph is their index. */
 bool subgraphs_find(weft_plan *plan) {
     weft_model *m = plan->model;
@@ -143,5 +159,5 @@ bool subgraphs_find(weft_plan *plan) {
         v->subgraph = (int)(own - plan->subgraphs);
     }
     tell_idle(plan, takes_zero);
-    return set_caps(plan);
+    return add_world(plan) && set_caps(plan);
 }

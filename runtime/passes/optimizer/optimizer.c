@@ -180,6 +180,9 @@ typedef struct expansion {
     /* by bucket, bool[]: whether this update is one in which its group trains; NULL: it always is */
     weft_value **trains;
     step_values v;
+    guarding *guard;
+    bool has_groups;
+    bool is_summed; /* all sums over ranks have been awaited, for the norm */
 } expansion;
 
 /* Whether this update, number `before`, is in the range of the bucket's group. */
@@ -269,7 +272,7 @@ static bool clip_unscaled(expansion *e, weft_variable *s) {
 
 static bool apply(expansion *e, weft_variable *s) {
     program *p = e->p;
-    if (!e->v.scale && !finish_sum(e, s)) return false; /* a scale needed all of them */
+    if (!e->is_summed && !finish_sum(e, s)) return false;
     weft_value *own = e->own[s->index], *done = e->flat[s->index];
     weft_variable *over = s->shards ? s->own : s;
     if (own && (!(done = update(e, s, over, own)) || !update_average(p, e->o, s, own, done, e->a, &e->v)))
@@ -312,11 +315,21 @@ static weft_value *norm_of(const expansion *e) {
     return reduction_norm(e->p, e->buckets, e->n_buckets, e->own, e->trains);
 }
 
+/* Whether the guard judges gradients, too. f16's loss scale does so itself. */
+static bool is_judged(const expansion *e) {
+    return e->p->plan->options.guard == WEFT_GUARD_GRAD && !e->o->loss_scale;
+}
+
 /* The factor that all updates wait for, where there is one. */
 static bool clip_begin(expansion *e) {
     weft_graph *g = e->p->graph;
-    if (e->a->clip_norm <= 0 && !e->o->loss_scale) return true;
-    if (!for_buckets(e, finish_sum) || !scale_begin(e->p, e->a, e->o, norm_of(e), &e->v)) return false;
+    bool scales = e->a->clip_norm > 0 || e->o->loss_scale;
+    if (!scales && !is_judged(e)) return true;
+    weft_value *norm = for_buckets(e, finish_sum) ? norm_of(e) : NULL;
+    e->is_summed = true;
+    if (is_judged(e) && !guard_norm(e->guard, norm)) return false;
+    if (!scales) return true;
+    if (!scale_begin(e->p, e->a, e->o, norm, &e->v)) return false;
     if (e->a->clip_value <= 0 || !e->o->loss_scale) return true;
     if (!for_buckets(e, clip_unscaled)) return false;
     weft_value *factor =
@@ -325,43 +338,54 @@ static bool clip_begin(expansion *e) {
     return (e->v.scale = weft_where(weft_cast(e->v.done, WEFT_BOOL), factor, skip)) != NULL;
 }
 
-/* All nodes of one minimize call. Programs that do not end the step only fill and add up buckets. */
-static bool expand_in(expansion *e) {
-    program *p = e->p;
+/* The nodes of one minimize call before its updates. Programs that do not end the step only fill and add up
+ * buckets. */
+static bool expand_sums(expansion *e) {
     if (!find_trained(e)) return true;
     if (!for_buckets(e, gather)) return false;
-    if (!program_ends_step(p)) return true;
-    if (!for_buckets(e, find_range)) return false;
-    return clip_begin(e) && step_begin(p, e->a, e->o, &e->v) && apply_all(e) &&
-           update_state_averages(p, e->o, e->a, &e->v);
+    return !program_ends_step(e->p) || (for_buckets(e, find_range) && clip_begin(e));
 }
 
-/* Arrays live for one call; freed in any case. */
-static bool expand(program *p, weft_node *n) {
+/* And its updates. */
+static bool expand_updates(expansion *e) {
+    program *p = e->p;
+    if (!e->n_buckets || !program_ends_step(p)) return true;
+    return step_begin(p, e->a, e->o, &e->v) && apply_all(e) && update_state_averages(p, e->o, e->a, &e->v);
+}
+
+/* expansion_close frees the arrays in any case. */
+static bool expansion_open(expansion *e, program *p, weft_node *n, guarding *guard) {
     weft_model *m = p->graph->model;
     const weft_env *env = &m->env;
     const minimize_attrs *a = n->attrs;
-    expansion e = {
-        .p = p, .n = n, .a = a, .o = optimizer_named(p->plan, a->name), .room = (size_t)m->n_variables + 1};
-    if (!e.o) return node_fail(m, n, WEFT_INTERNAL, "optimizer %s has no variables", SHOW(a->name));
-    e.gradient = mem_new_array(env, e.room, sizeof *e.gradient);
-    e.is_trained = mem_new_array(env, e.room, sizeof *e.is_trained);
-    e.flat = mem_new_array(env, e.room, sizeof *e.flat);
-    e.own = mem_new_array(env, e.room, sizeof *e.own);
-    e.trains = mem_new_array(env, e.room, sizeof *e.trains);
-    e.buckets = mem_new_array(env, e.room, sizeof *e.buckets);
-    bool has_groups = param_groups_open(&e.groups, env, e.a->groups);
-    bool has_memory = has_groups && e.gradient && e.is_trained && e.flat && e.own && e.trains && e.buckets;
-    if (!has_memory) model_fail(m, p->graph, WEFT_MEMORY, "optimizer: out of memory");
-    bool good = has_memory && expand_in(&e);
-    if (has_groups) param_groups_close(&e.groups);
-    mem_free(env, e.gradient, e.room * sizeof *e.gradient);
-    mem_free(env, e.is_trained, e.room * sizeof *e.is_trained);
-    mem_free(env, e.flat, e.room * sizeof *e.flat);
-    mem_free(env, e.own, e.room * sizeof *e.own);
-    mem_free(env, e.trains, e.room * sizeof *e.trains);
-    mem_free(env, e.buckets, e.room * sizeof *e.buckets);
-    return good;
+    *e = (expansion){.p = p,
+                     .n = n,
+                     .a = a,
+                     .o = optimizer_named(p->plan, a->name),
+                     .room = (size_t)m->n_variables + 1,
+                     .guard = guard};
+    if (!e->o) return node_fail(m, n, WEFT_INTERNAL, "optimizer %s has no variables", SHOW(a->name));
+    e->gradient = mem_new_array(env, e->room, sizeof *e->gradient);
+    e->is_trained = mem_new_array(env, e->room, sizeof *e->is_trained);
+    e->flat = mem_new_array(env, e->room, sizeof *e->flat);
+    e->own = mem_new_array(env, e->room, sizeof *e->own);
+    e->trains = mem_new_array(env, e->room, sizeof *e->trains);
+    e->buckets = mem_new_array(env, e->room, sizeof *e->buckets);
+    e->has_groups = param_groups_open(&e->groups, env, a->groups);
+    bool has_memory =
+        e->has_groups && e->gradient && e->is_trained && e->flat && e->own && e->trains && e->buckets;
+    return has_memory || model_fail(m, p->graph, WEFT_MEMORY, "optimizer: out of memory");
+}
+
+static void expansion_close(expansion *e) {
+    const weft_env *env = &e->p->graph->model->env;
+    if (e->has_groups) param_groups_close(&e->groups);
+    mem_free(env, e->gradient, e->room * sizeof *e->gradient);
+    mem_free(env, e->is_trained, e->room * sizeof *e->is_trained);
+    mem_free(env, e->flat, e->room * sizeof *e->flat);
+    mem_free(env, e->own, e->room * sizeof *e->own);
+    mem_free(env, e->trains, e->room * sizeof *e->trains);
+    mem_free(env, e->buckets, e->room * sizeof *e->buckets);
 }
 
 /* For a program of the update alone: leaves nothing but `minimize`, whose operands still name the parameters.
@@ -375,29 +399,74 @@ static void keep_minimizes(weft_graph *g) {
     }
 }
 
-/* The pass. Two calls of one graph must not use one optimizer: its step would count twice in a run. */
-bool pass_optimizer(program *p) {
-    weft_graph *g = p->graph;
-    g->building_update = true;
+/* Two calls of one graph must not use one optimizer: its step would count twice in a run. */
+static bool check_other_names(const weft_node *n) {
+    weft_graph *g = n->graph;
+    const char *name = ((const minimize_attrs *)n->attrs)->name;
+    for (const weft_node *other = n->next; other; other = other->next)
+        if (other->op == &weft_op_minimize && strcmp(((const minimize_attrs *)other->attrs)->name, name) == 0)
+            return node_fail(g->model, other, WEFT_NAME,
+                             "minimize: graph %s: two minimize calls use the optimizer '%s': give each a "
+                             "name of its own (weft_optimizer.name)",
+                             g->name, SHOW(name));
+    return true;
+}
+
+static weft_node *next_minimize(weft_node *n) {
+    while (n && n->op != &weft_op_minimize) n = n->next;
+    return n;
+}
+
+/* Each stage of the pass is for all calls list[0 .. count) in turn. */
+static bool for_calls(expansion *list, int count, bool (*act)(expansion *e)) {
+    weft_graph *g = list->p->graph;
     bool good = true;
-    if (p->phase == PHASE_UPDATE) keep_minimizes(g);
-    for (weft_node *n = g->first, *next; n && good; n = next) {
-        next = n->next;
-        if (n->op != &weft_op_minimize) continue;
-        for (weft_node *other = n->next; other; other = other->next)
-            if (other->op == &weft_op_minimize &&
-                strcmp(((minimize_attrs *)other->attrs)->name, ((minimize_attrs *)n->attrs)->name) == 0)
-                return node_fail(g->model, other, WEFT_NAME,
-                                 "minimize: graph %s: two minimize calls use the optimizer '%s': give each a "
-                                 "name of its own (weft_optimizer.name)",
-                                 g->name, SHOW(((minimize_attrs *)n->attrs)->name));
+    for (int i = 0; i < count && good; i++) {
         build_place at;
         build_begin(&at, g, scope_intern(g->model, ""), g->cursor);
-        good = expand(p, n);
+        good = act(&list[i]);
         build_end(&at);
-        p->trains = true;
-        node_remove(n);
     }
+    return good;
+}
+
+/* Where a gate waits for norms of gradients, all of them come before the first update. */
+static bool expand_judged(expansion *list, int count, guarding *guard) {
+    return for_calls(list, count, expand_sums) && guard_end(list->p, guard) &&
+           for_calls(list, count, expand_updates);
+}
+
+static bool expand(expansion *e) {
+    return expand_sums(e) && expand_updates(e);
+}
+
+static bool expand_all(program *p, expansion *list, int *count) {
+    guarding guard;
+    bool good = guard_begin(p, &guard);
+    for (weft_node *n = next_minimize(p->graph->first); n && good; n = next_minimize(n->next))
+        good = check_other_names(n) && expansion_open(&list[(*count)++], p, n, &guard);
+    if (!good) return false;
+    return p->plan->options.guard == WEFT_GUARD_GRAD ? expand_judged(list, *count, &guard)
+                                                     : for_calls(list, *count, expand);
+}
+
+/* The pass. */
+bool pass_optimizer(program *p) {
+    weft_graph *g = p->graph;
+    int calls = 0, opened = 0;
+    if (p->phase == PHASE_UPDATE) keep_minimizes(g);
+    for (weft_node *n = next_minimize(g->first); n; n = next_minimize(n->next)) calls++;
+    if (!calls) return true;
+    expansion *list = mem_new_array(&g->model->env, (size_t)calls, sizeof *list);
+    if (!list) return model_fail(g->model, g, WEFT_MEMORY, "optimizer: out of memory");
+    g->building_update = true;
+    bool good = expand_all(p, list, &opened);
     g->building_update = false;
+    for (int i = 0; i < opened; i++) {
+        if (list[i].n) node_remove(list[i].n);
+        if (list[i].p) expansion_close(&list[i]);
+    }
+    mem_free(&g->model->env, list, (size_t)calls * sizeof *list);
+    p->trains = true;
     return good; /* the pass `clean` orders the new nodes by edges */
 }

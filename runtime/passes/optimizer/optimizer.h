@@ -7,12 +7,29 @@
 #include "runtime/plan/program.h"
 
 #include "graph/core/minimize.h"
+#include "ops/optimizer/update.h"
 
 /* ---- optimizer/state.c ---- */
 
 /* The variable of state number `slot` over a bucket, or over this rank's range of it; NULL: there is none. */
 weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o, const weft_variable *bucket,
                                  int slot);
+
+/* ---- distribute/guard.c: false after an error ---- */
+
+/* What the guard of one program is made of: norms[0] are the flags, then a norm for each of the first
+ * minimize calls that has one. norms NULL: no guard. */
+typedef struct guarding {
+    guard_attrs attrs;
+    weft_value **norms;
+    int n_norms;
+} guarding;
+/* Before minimize calls are expanded: the flags of the losses, and the gate, unless it waits for norms. */
+bool guard_begin(program *p, guarding *into);
+/* A norm of gradients by which the step is judged, too; NULL: an error. */
+bool guard_norm(guarding *guard, weft_value *norm);
+/* The gate; before the first update. */
+bool guard_end(program *p, guarding *guard);
 
 /* ---- built.c ---- */
 

@@ -174,6 +174,8 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     if (a->schedule && !(o->schedule = arena_copy(&m->arena, a->schedule)))
         return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
     if (kind->has_product && !(o->product = make_number(plan, o, "product", 1))) return false;
+    if (plan->options.guard == WEFT_GUARD_SPIKE && !(o->loss_mean = make_number(plan, o, "loss_mean", -1)))
+        return false;
     o->step = make_number(plan, o, "step", 0);
     o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},
                  "%s/lr", o->path);

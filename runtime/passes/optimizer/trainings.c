@@ -256,6 +256,22 @@ static bool share_groups(weft_plan *plan, const subgraph *a, const subgraph *b, 
     return true;
 }
 
+/* Ranks of other process groups would judge other gradients, and some would end a step that others make. */
+static bool check_guard(weft_plan *plan, const training *t) {
+    const weft_compile_options *o = &plan->options;
+    for (const weft_variable *v = plan->model->variables; v && o->guard == WEFT_GUARD_GRAD; v = v->next) {
+        const subgraph *s =
+            v->kind == VARIABLE_PARAMETER && t->trains[v->index] ? &plan->subgraphs[v->subgraph] : NULL;
+        if (s && s->n_ranks < o->world)
+            return node_fail(
+                plan->model, t->minimize, WEFT_UNSUPPORTED,
+                "minimize: graph %s: guard=grad judges gradients on all ranks, but %s has process "
+                "groups: use guard=nan or spike",
+                t->graph->name, s->name);
+    }
+    return true;
+}
+
 /* A norm over subgraphs of different process groups would differ between ranks, and so would the updates of
  * ranks that must stay equal. */
 static bool check_clip(weft_plan *plan, const training *t) {
@@ -311,7 +327,7 @@ bool trainings_find(weft_plan *plan) {
                 return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
             if (!check_assigns(plan, t) || !find_targets(plan, t) || !check_once(plan, t) ||
                 !check_same(plan, t) || !check_averages(plan, t) || !check_scale(plan, t) ||
-                !check_clip(plan, t) || !check_parameters(plan, t))
+                !check_clip(plan, t) || !check_guard(plan, t) || !check_parameters(plan, t))
                 return false;
         }
     return true;

@@ -1,0 +1,39 @@
+/** @file
+ * guard.h - bad steps: what is known of one, its file, and running it again.
+ *
+ * With weft_compile_options.guard, a run that would update by a loss that is not finite (or spikes, or has
+ * gradients that are not finite) updates nothing, on any rank: it is WEFT_DATA, and parameters, state and
+ * optimizers are to the bit what they were before the step. The step has been run again from copies of
+ * its inputs, node by node, on all ranks. The error names the loss, the step, the rank and the micro-batch,
+ * and the first node that made a NaN of operands without NaN, or an infinity of finite operands.
+ *
+ * The training may go on with the next batch: the bad step was not counted. f16's loss scale judges gradients
+ * by itself: where they overflow the step is skipped and is not bad.
+ */
+#ifndef WEFT_GUARD_H
+#define WEFT_GUARD_H
+
+#include "weft/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Whether the last run of a training graph whose steps are guarded was a bad step; the same on all ranks. */
+WEFT_API bool weft_bad_step(const weft_session *session);
+/** The report of the last run, if it was a bad step: losses with their bits, and the nodes found, with types,
+ * scopes, source lines and numbers of their operands and results; the same on all ranks. The caller frees it
+ * with free(). NULL: the last run of a training graph was no bad step, or memory is out. */
+WEFT_API char *weft_bad_step_text(const weft_session *session);
+
+/** Saves the last run, if it was a bad step, as one file (docs/formats.md): the model, the plan's settings,
+ * the values of before the step, and the inputs of all ranks; `graphtool replay` runs it again. `model` is
+ * the one that the plan was compiled from. All ranks call it; rank 0 writes `path`, the others' may be NULL.
+ * WEFT_ORDER when the last run was no bad step. */
+WEFT_API weft_status weft_bad_step_save(weft_session *session, const weft_model *model, const char *path,
+                                        weft_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,300 @@
+/* bad_step.c - a session whose plan has a guard. A step whose gate says that it is bad goes on to its end, so
+ * that all ranks do all its collectives, but its updates are skipped. Then, still in the call that ended it:
+ *
+ *   1. what is in flight arrives, and the state that the step's forward has changed is put back;
+ *   2. every rank runs the step's micro-batches again, from copies of their inputs, with the same random
+ *      numbers, and looks at each node on the way (examine.c);
+ *   3. the state is put back once more, and the ranks tell each other what they found.
+ *
+ * So afterwards parameters, state and optimizers are to the bit what they were before the step, and every
+ * rank has the same report. The copies are in the session's memory (plan/kept.h). */
+#include "runtime/session/examine.h"
+#include "runtime/plan/kept.h"
+
+#include "ops/kit/ops.h"
+#include "ops/optimizer/update.h"
+#include "ops/structure/collective.h"
+#include "weft/guard.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+/* Whether a step changes what outlasts a training step: as the verifier's rule L22 has it. */
+static bool is_gated(const weft_node *n) {
+    const weft_variable *v = node_written(n);
+    bool writes = v && v->kind != VARIABLE_GRADIENT;
+    if (!n->is_update || node_starts_collective(n) || n->op == &weft_op_wait) return false;
+    for (int k = 0; k < n->n_out; k++) {
+        v = value_root(&n->out[k])->variable;
+        writes |= v && v->kind != VARIABLE_GRADIENT && !variable_is_sessions(v);
+    }
+    return writes;
+}
+
+static bool open_kept(weft_session *s, bound_program *head, char *memory) {
+    kept_step *k = head->kept = arena_new(&s->arena, sizeof *k);
+    const weft_node *at = NULL;
+    const weft_variable *v;
+    int n = 0;
+    while (kept_next(head->p, &at)) n++;
+    if (!k || !(k->variables = arena_new_array(&s->arena, (size_t)n + 1, sizeof *k->variables))) return false;
+    k->inputs = memory;
+    k->input_bytes = kept_input_bytes(head->p);
+    memory += (size_t)head->p->accumulate * k->input_bytes;
+    for (at = NULL; (v = kept_next(head->p, &at)); k->n_variables++) {
+        size_t bytes = type_bytes(&v->type);
+        k->variables[k->n_variables] = (kept_variable){.memory = store_memory(s->store, v->path, &v->type),
+                                                       .copy = memory,
+                                                       .bytes = bytes,
+                                                       .version = store_version(s->store, v)};
+        memory += size_align(bytes, MEM_ALIGN);
+    }
+    k->carried_bytes = type_bytes(&head->guard->node->out[0].type);
+    k->carried = arena_new(&s->arena, k->carried_bytes);
+    k->flags = arena_new(&s->arena, k->carried_bytes);
+    return k->carried && k->flags;
+}
+
+bool guard_open(weft_session *s, weft_error *error) {
+    char *memory = s->memory + session_bytes(s->plan) - s->plan->memory.guard;
+    if (!s->plan->options.guard) return true;
+    for (int i = 0; i < s->plan->n_programs; i++) {
+        bound_program *r = &s->programs[i];
+        for (int k = 0; k < r->n_steps; k++) {
+            step *st = &r->steps[k];
+            st->is_gated = is_gated(st->node);
+            if (st->node->op == &weft_op_guard) r->guard = st;
+            if (st->node->op == &weft_op_gate) r->gate = st;
+        }
+        uint64_t bytes = kept_bytes(r->p);
+        if (bytes && r->guard && !open_kept(s, r, memory)) return !error_memory(error, "session");
+        memory += bytes;
+    }
+    return true;
+}
+
+static void forget_bad(weft_session *s) {
+    free(s->bad.report);
+    s->bad = (bad_step){0};
+}
+
+void guard_close(weft_session *s) {
+    forget_bad(s);
+}
+
+/* ---- keeping ---- */
+
+static void keep_inputs(const bound_program *head, const bound_program *r, int64_t micro) {
+    char *to = head->kept->inputs + (size_t)micro * head->kept->input_bytes;
+    for (int i = 0; i < r->n_inputs; i++) {
+        memcpy(to, r->inputs[i].data, r->inputs[i].bytes);
+        to += size_align(r->inputs[i].bytes, MEM_ALIGN);
+    }
+}
+
+static void use_inputs(const bound_program *head, bound_program *r, int64_t micro) {
+    char *from = head->kept->inputs + (size_t)micro * head->kept->input_bytes;
+    for (int i = 0; i < r->n_inputs; i++) {
+        r->inputs[i].data = from;
+        from += size_align(r->inputs[i].bytes, MEM_ALIGN);
+    }
+    session_relocate(r);
+}
+
+static void keep_state(const kept_step *k) {
+    for (int i = 0; i < k->n_variables; i++)
+        memcpy(k->variables[i].copy, k->variables[i].memory, k->variables[i].bytes);
+}
+
+static void restore_state(const kept_step *k) {
+    for (int i = 0; i < k->n_variables; i++) {
+        memcpy(k->variables[i].memory, k->variables[i].copy, k->variables[i].bytes);
+        ++*k->variables[i].version;
+    }
+}
+
+/* The inputs of the run that may end a step are copied only if it is bad. A loss alone is no part of a
+ * step. */
+void guard_before(weft_session *s, chosen *c) {
+    bound_program *head = c->head, *r = c->now;
+    forget_bad(s);
+    if (r->p->phase == PHASE_LOSS) return;
+    if (head->micro == 0) {
+        keep_state(head->kept);
+        memset(head->kept->carried, 0, head->kept->carried_bytes);
+    }
+    r->of = head->kept;
+    r->run.carried = head->kept->carried;
+    r->skips = false;
+    if (!program_ends_step(r->p)) keep_inputs(head, r, head->micro);
+}
+
+/* Both results are copied at once: their memory is soon another value's. */
+void guard_note(weft_session *s, bound_program *r, const step *st) {
+    const double *now = st->out[0].data;
+    size_t bytes = type_bytes(&st->out[0].type);
+    if (!r->of) return;
+    if (st == r->guard && !program_ends_step(r->p)) memcpy(r->of->carried, now, bytes);
+    if (st != r->gate || s->examines) return;
+    memcpy(r->of->flags, now, bytes);
+    for (size_t i = 0; i < bytes / sizeof *now; i++) r->skips |= now[i] != 0;
+}
+
+/* ---- again ---- */
+
+static weft_status walk_again(weft_session *s, bound_program *r, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < r->n_steps && !status; i++) {
+        status = session_step(s, r, &r->steps[i], error);
+        if (status && r->p->n_collectives) collectives_drain(s, r, i);
+    }
+    return status;
+}
+
+/* All runs of the step, the last by the program that ended it. Updates are skipped whatever is found. */
+static weft_status run_again(weft_session *s, const chosen *c, int64_t runs, examination *e,
+                             weft_error *error) {
+    bound_program *head = c->head;
+    weft_status status = WEFT_OK;
+    s->examines = e;
+    memset(head->kept->carried, 0, head->kept->carried_bytes);
+    for (int64_t m = 0; m < runs && !status; m++) {
+        bound_program *r = m + 1 == runs ? c->now : m ? c->add : head;
+        session_number(s, head, r, m - (r->p->phase == PHASE_UPDATE));
+        e->micro = r->run.local;
+        r->of = head->kept;
+        r->run.carried = head->kept->carried;
+        r->skips = true;
+        if (r->p->phase != PHASE_UPDATE) use_inputs(head, r, m);
+        examine_program(e, r);
+        status = walk_again(s, r, error);
+    }
+    weft_status settled = weft_sync(s, status ? NULL : error);
+    s->examines = NULL;
+    return status ? status : settled;
+}
+
+/* ---- telling ---- */
+
+/* Of the optimizers that the graph steps: how many steps they had done. */
+static long long steps_done(const weft_session *s, const char *graph) {
+    tensor_type number = type_scalar(WEFT_F64);
+    double most = 0;
+    for (int i = 0; i < s->plan->n_trainings; i++) {
+        const training *t = &s->plan->trainings[i];
+        const optimizer_entry *o = strcmp(t->name, graph) ? NULL : optimizer_named(s->plan, t->optimizer);
+        const double *step = o ? store_memory(s->store, o->step->path, &number) : NULL;
+        if (step && *step > most) most = *step;
+    }
+    return (long long)most;
+}
+
+enum { PART = 6000 /* bytes of a rank's report */ };
+
+/* What this rank has found: a line, then the losses and the two nodes. */
+static void write_part(char part[PART], const examination *e) {
+    const char *texts[] = {e->losses.data, e->nan.is_there ? e->nan.text.data : NULL,
+                           e->infinity.is_there ? e->infinity.text.data : NULL};
+    int at = snprintf(part, PART, "%s\n", e->headline);
+    for (int i = 0; i < 3; i++)
+        if (texts[i] && at < PART) at += snprintf(part + at, (size_t)(PART - at), "%s", texts[i]);
+}
+
+/* Adds the parts of the ranks that have found something, in their order; headline: that of the first. */
+static weft_status gather_parts(weft_session *s, text *report, char *headline, size_t room, char part[PART],
+                                bool is_found, weft_error *error) {
+    int world = s->comm ? s->comm->world : 1, told = 0, own = s->comm ? s->comm->rank : 0;
+    int32_t alone = is_found, *found = world > 1 ? s->votes : &alone;
+    weft_collective votes = {.kind = WEFT_ALL_GATHER,
+                             .dtype = WEFT_I32,
+                             .name = "bad step",
+                             .buffer = found,
+                             .count = (size_t)world};
+    char *theirs = mem_raw(&s->env, PART);
+    weft_status status = theirs ? WEFT_OK : error_memory(error, "session");
+    found[own] = is_found;
+    if (!status && world > 1) status = weft_comm_run(s->comm, &votes, error);
+    for (int r = 0; r < world && !status && told < 8; r++) {
+        if (!found[r]) continue;
+        weft_collective one = {.kind = WEFT_BROADCAST,
+                               .dtype = WEFT_U8,
+                               .root = r,
+                               .name = "bad step",
+                               .buffer = theirs,
+                               .count = PART};
+        memcpy(theirs, part, PART);
+        if (world > 1) status = weft_comm_run(s->comm, &one, error);
+        char *rest = strchr(theirs, '\n');
+        if (status || !rest) continue;
+        *rest = 0;
+        told++;
+        if (!*headline) snprintf(headline, room, "%s", theirs);
+        text_add(report, "%s", rest + 1);
+    }
+    mem_free(&s->env, theirs, PART);
+    return status;
+}
+
+/* Keeps the report, which all ranks have alike, and fails by its first line and the node that it names. */
+static weft_status tell_all(weft_session *s, const chosen *c, const examination *e, weft_error *error) {
+    char headline[300] = "", *part = mem_new(&s->env, PART);
+    const char *graph = c->head->p->name;
+    long long number = steps_done(s, graph) + 1;
+    text report = {0};
+    if (!part) return error_memory(error, "session");
+    bool is_found = *e->headline || e->nan.is_there || e->infinity.is_there;
+    write_part(part, e);
+    weft_status status = gather_parts(s, &report, headline, sizeof headline, part, is_found, error);
+    mem_free(&s->env, part, PART);
+    char *found = text_detach(&report);
+    if (!*headline) snprintf(headline, sizeof headline, "gradients are not finite");
+    const char *first = found ? strstr(found, "first ") : NULL;
+    text whole = {0};
+    text_add(&whole, "bad step: graph %s, step %lld: %s\n%s", graph, number, headline, found ? found : "");
+    s->bad.report = text_detach(&whole);
+    if (!status)
+        status = error_set(error, WEFT_DATA, "graph %s, step %lld: %s; nothing was updated; %.*s", graph,
+                           number, headline, first ? (int)strcspn(first, "\n") : 22,
+                           first ? first : "no node made it itself");
+    free(found);
+    return status;
+}
+
+weft_status guard_after(weft_session *s, chosen *c, weft_error *error) {
+    bound_program *head = c->head, *r = c->now;
+    int64_t runs = head->micro + 1;
+    examination e;
+    if (!r->skips) return WEFT_OK;
+    int threads = omp_get_max_threads();
+    weft_status status = weft_sync(s, error);
+    if (r->p->phase != PHASE_UPDATE) keep_inputs(head, r, head->micro);
+    restore_state(head->kept);
+    omp_set_num_threads(s->plan->kernels.threads);
+    if (!status && !examine_open(&e, s, head->kept->flags, error))
+        status = error ? error->status : WEFT_MEMORY;
+    if (!status) {
+        status = run_again(s, c, runs, &e, error);
+        restore_state(head->kept);
+        if (!status) status = tell_all(s, c, &e, error);
+        examine_close(&e);
+    }
+    omp_set_num_threads(threads);
+    if (status == WEFT_DATA) s->bad = (bad_step){head, r, (int)runs, s->bad.report};
+    session_forget_step(head);
+    return status;
+}
+
+bool weft_bad_step(const weft_session *s) {
+    return s && s->bad.head;
+}
+
+char *weft_bad_step_text(const weft_session *s) {
+    text t = {0};
+    if (!s || !s->bad.report) return NULL;
+    text_add(&t, "%s", s->bad.report);
+    return text_detach(&t);
+}

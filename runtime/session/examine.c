@@ -1,0 +1,218 @@
+/* examine.c - looks at a bad step while it runs again: which node first made a NaN of operands that have
+ * none, and which first made an infinity of finite operands, among the nodes that a bad loss (or a norm of
+ * gradients that is not finite) is computed from. An infinite operand alone is no finding: masks of attention
+ * have them. Slow, and only done for a step that is bad. */
+#include "runtime/session/examine.h"
+
+#include "ops/kit/op_kit.h"
+#include "ops/kit/ops.h"
+#include "ops/optimizer/update.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers of a tensor ---- */
+
+static void add_element(tally *y, double x) {
+    y->nans += isnan(x) != 0;
+    y->infinities += isinf(x) != 0;
+    if (!isfinite(x)) return;
+    if (!y->n || x < y->min) y->min = x;
+    if (!y->n || x > y->max) y->max = x;
+    y->mean += x;
+    y->n++;
+}
+
+/* The next index in row-major order; false behind the last. */
+static bool next_index(const tensor_type *t, int64_t *at) {
+    for (int i = t->ndim; i--;) {
+        if (++at[i] < t->shape[i]) return true;
+        at[i] = 0;
+    }
+    return false;
+}
+
+/* Packed bytes have no numbers to show. */
+static tally count(const tensor *t) {
+    tally y = {0};
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    if (!t->data || t->type.dtype == WEFT_U8 || !type_elements(&t->type)) return y;
+    do add_element(&y, element_get(t, at));
+    while (next_index(&t->type, at));
+    if (y.n) y.mean /= (double)y.n;
+    return y;
+}
+
+/* ---- the report of one node ---- */
+
+static void write_tally(text *t, const char *what, int i, const weft_value *v, const tally *y) {
+    if (!v) return;
+    text_add(t, "  %s %d  %%%d %s%s%s", what, i, v->id, TYPE(&v->type), v->variable ? " " : "",
+             v->variable ? v->variable->path : "");
+    if (y->n) text_add(t, ": min %.9g, max %.9g, mean %.9g", y->min, y->max, y->mean);
+    if (y->n + y->nans + y->infinities)
+        text_add(t, "%s %lld NaN, %lld infinite", y->n ? ";" : ":", (long long)y->nans,
+                 (long long)y->infinities);
+    text_add(t, "\n");
+}
+
+static void write_node(text *t, const weft_node *n) {
+    shown_place at = show_place(n->file, n->line);
+    text_add(t, "%%%d = %s(", n->id, n->op->name);
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]) text_add(t, "%s%%%d", i ? ", " : "", n->in[i]->id);
+    text_add(t, ")");
+    for (int i = 0; i < n->n_body; i++)
+        text_add(t, "%s%s%s", i ? ", " : " {", n->body[i]->op->name, i + 1 == n->n_body ? "}" : "");
+    text_add(t, " in %s%s", *n->scope ? n->scope : "the top scope", n->is_backward ? ", backward" : "");
+    if (*at.text) text_add(t, ", %s", at.text);
+}
+
+static void begin(examination *e, finding *f, const char *what) {
+    const weft_comm *comm = e->session->comm;
+    f->is_there = true;
+    text_add(&f->text, "first %s, on rank %d in micro-batch %lld: ", what, comm ? comm->rank : 0,
+             (long long)e->micro);
+}
+
+static void tell_node(examination *e, finding *f, const char *what, const step *st) {
+    const weft_node *n = st->node;
+    begin(e, f, what);
+    write_node(&f->text, n);
+    text_add(&f->text, "\n");
+    for (int i = 0; i < n->n_in; i++) write_tally(&f->text, "operand", i, n->in[i], &e->before[i]);
+    for (int k = 0; k < n->n_out; k++) {
+        tally y = count(&st->out[k]);
+        write_tally(&f->text, "result ", k, &n->out[k], &y);
+    }
+}
+
+/* ---- around a kernel ---- */
+
+static bool is_looked_at(const examination *e, const step *st) {
+    return st->kernel && e->on_way[st->node->order] && !(e->nan.is_there && e->infinity.is_there);
+}
+
+/* A NaN that no node made: of the data, or of a parameter or state as the step found it. Gradients of earlier
+ * micro-batches were made by nodes. */
+static void find_given(examination *e, const step *st, int i) {
+    const weft_node *from = value_root(st->node->in[i])->node;
+    bool is_input = from->op == &weft_op_input;
+    if (from->variable && from->variable->kind == VARIABLE_GRADIENT) return;
+    if (e->nan.is_there || !e->before[i].nans || !(is_input || node_is_silent(from))) return;
+    begin(e, &e->nan, "NaN");
+    text_add(&e->nan.text, "%s %s, read by ", is_input ? "input" : "the value of",
+             is_input         ? input_name(from)
+             : from->variable ? from->variable->path
+                              : "a constant");
+    write_node(&e->nan.text, st->node);
+    text_add(&e->nan.text, "\n");
+    write_tally(&e->nan.text, "operand", i, st->node->in[i], &e->before[i]);
+}
+
+void examine_before(examination *e, const bound_program *r, const step *st) {
+    (void)r;
+    for (int i = 0; is_looked_at(e, st) && i < st->node->n_in; i++) {
+        e->before[i] = st->node->in[i] ? count(&st->in[i]) : (tally){0};
+        if (st->node->in[i]) find_given(e, st, i);
+    }
+}
+
+/* "NaN" whatever its sign, which is no number's. */
+static const char *show_number(char text[32], double x) {
+    snprintf(text, 32, isnan(x) ? "NaN" : "%.9g", x);
+    return text;
+}
+
+/* The losses of a micro-batch, as its guard reads them. */
+static void note_losses(examination *e, const bound_program *r, const step *st) {
+    const weft_node *n = st->node;
+    const guard_attrs *a = n->attrs;
+    const double *carried = r->run.carried, *flags = st->out[0].data;
+    int rank = e->session->comm ? e->session->comm->rank : 0;
+    for (int i = 0; i < a->losses; i++) {
+        const char *name = "loss";
+        uint64_t bits = 0;
+        size_t width = dtype_bytes(st->in[i].type.dtype);
+        double value = element_get(&st->in[i], NULL);
+        for (const graph_output *o = r->p->graph->outputs; o; o = o->next)
+            if (o->value == n->in[i]) name = o->name;
+        memcpy(&bits, st->in[i].data, width < sizeof bits ? width : sizeof bits);
+        char shown[32];
+        text_add(&e->losses, "loss %s on rank %d in micro-batch %lld: %s (0x%0*llx)\n", name, rank,
+                 (long long)e->micro, show_number(shown, value), (int)(2 * width), (unsigned long long)bits);
+        if (flags[i] == carried[i] || *e->headline) continue;
+        snprintf(e->headline, sizeof e->headline, "loss %.80s is %s on rank %d in micro-batch %lld", name,
+                 show_number(shown, value), rank, (long long)e->micro);
+    }
+}
+
+void examine_after(examination *e, const bound_program *r, const step *st) {
+    bool nan_in = false, infinite_in = false, nan_out = false, infinite_out = false;
+    if (st == r->guard) note_losses(e, r, st);
+    if (!is_looked_at(e, st)) return;
+    for (int i = 0; i < st->node->n_in; i++) {
+        nan_in |= e->before[i].nans > 0;
+        infinite_in |= e->before[i].infinities > 0;
+    }
+    for (int k = 0; k < st->node->n_out && !nan_in; k++) {
+        tally y = count(&st->out[k]);
+        nan_out |= y.nans > 0;
+        infinite_out |= y.infinities > 0;
+    }
+    if (nan_out && !e->nan.is_there) tell_node(e, &e->nan, "NaN", st);
+    if (infinite_out && !infinite_in && !nan_out && !e->infinity.is_there)
+        tell_node(e, &e->infinity, "infinity", st);
+}
+
+/* ---- the way to a bad loss ---- */
+
+/* Gradients that n leaves to the last program of the step. */
+static bool leaves_gradients(const weft_node *n) {
+    const weft_variable *v = n->op == &weft_op_accumulate ? n->in[0]->variable : n->out[0].variable;
+    return (n->op == &weft_op_bucket || n->op == &weft_op_accumulate) && v && v->kind == VARIABLE_GRADIENT;
+}
+
+/* The nodes that lead to what the flags are of: operands come earlier in the schedule, so one walk backwards
+ * does. */
+void examine_program(examination *e, const bound_program *r) {
+    memset(e->on_way, 0, e->room * sizeof *e->on_way);
+    const weft_node *guard = r->guard ? r->guard->node : NULL, *gate = r->gate ? r->gate->node : NULL;
+    const guard_attrs *a = guard ? guard->attrs : NULL;
+    for (int i = 0; a && i < a->count; i++) {
+        if (e->flags[i] == 0) continue;
+        if (i < a->losses) e->on_way[guard->in[i]->node->order] = true;
+        if (gate && i + 1 < gate->n_in) e->on_way[gate->in[i + 1]->node->order] = true;
+    }
+    bool with_gradients = e->session->plan->options.guard == WEFT_GUARD_GRAD && !program_ends_step(r->p);
+    for (const weft_node *n = r->p->graph->last; n && with_gradients; n = n->prev)
+        if (n->n_out) e->on_way[n->order] |= leaves_gradients(n);
+    for (const weft_node *n = r->p->graph->last; n; n = n->prev)
+        for (int i = 0; e->on_way[n->order] && i < n->n_in; i++)
+            if (n->in[i]) e->on_way[n->in[i]->node->order] = true;
+}
+
+bool examine_open(examination *e, weft_session *s, const double *flags, weft_error *error) {
+    *e = (examination){.session = s, .flags = flags};
+    for (int i = 0; i < s->plan->n_programs; i++) {
+        const weft_graph *g = s->programs[i].p->graph;
+        if (g->last && (size_t)g->last->order >= e->room) e->room = (size_t)g->last->order + 1;
+        for (const weft_node *n = g->first; n; n = n->next)
+            if ((size_t)n->n_in > e->n_before) e->n_before = (size_t)n->n_in;
+    }
+    e->on_way = mem_new_array(&s->env, e->room, sizeof *e->on_way);
+    e->before = mem_new_array(&s->env, e->n_before, sizeof *e->before);
+    if (e->on_way && e->before) return true;
+    examine_close(e);
+    return !error_memory(error, "session");
+}
+
+void examine_close(examination *e) {
+    mem_free(&e->session->env, e->on_way, e->room * sizeof *e->on_way);
+    mem_free(&e->session->env, e->before, e->n_before * sizeof *e->before);
+    free(text_detach(&e->losses));
+    free(text_detach(&e->nan.text));
+    free(text_detach(&e->infinity.text));
+}

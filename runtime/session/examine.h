@@ -1,0 +1,40 @@
+/* examine.h - what is found while a bad step runs again. */
+#ifndef WEFT_RUNTIME_SESSION_EXAMINE_H
+#define WEFT_RUNTIME_SESSION_EXAMINE_H
+
+#include "runtime/session/state.h"
+
+/* Numbers of one tensor. min, max and mean are of its finite elements. */
+typedef struct tally {
+    int64_t n, nans, infinities;
+    double min, max, mean;
+} tally;
+
+/* A step's place in the report: NULL text: none was found. */
+typedef struct finding {
+    text text;
+    bool is_there;
+} finding;
+
+typedef struct examination {
+    weft_session *session;
+    const double *flags; /* of the step's gate: which losses are bad */
+    bool *on_way;        /* by order of a node: a bad loss is computed from it */
+    size_t room;         /* length of on_way */
+    tally *before;       /* of the operands of the step that runs */
+    size_t n_before;
+    int64_t micro; /* of this rank */
+    /* the losses, a line each; the first result that is NaN of operands that are not; the first infinite one
+     * of finite operands */
+    text losses;
+    finding nan, infinity;
+    char headline[300]; /* of the first bad loss; "": none on this rank */
+} examination;
+
+/* flags: of the gate that ended the step. */
+bool examine_open(examination *e, weft_session *s, const double *flags, weft_error *error);
+void examine_close(examination *e);
+/* Before a program runs again: which of its nodes lead to a bad loss. */
+void examine_program(examination *e, const bound_program *r);
+
+#endif

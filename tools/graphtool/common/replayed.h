@@ -1,0 +1,27 @@
+/* replayed.h - a bad.step (docs/formats.md), read as a hostile file: what it says is checked before anything
+ * is allocated by it; the plan, the store and the session check the rest. */
+#ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_REPLAYED_H
+#define WEFT_TOOLS_GRAPHTOOL_COMMON_REPLAYED_H
+
+#include "weft/weft.h"
+
+enum { REPLAYED_NAME = 256, REPLAYED_RANKS = 256 };
+
+typedef struct replayed {
+    const char *path;
+    weft_model *model;
+    weft_compile_options options; /* but for rank and flow */
+    char flow[REPLAYED_NAME], graph[REPLAYED_NAME], version[REPLAYED_NAME];
+    int64_t runs; /* of the step */
+    uint64_t seed, fingerprint;
+} replayed;
+
+/* False with *error set. replayed_close in any case. */
+bool replayed_open(replayed *r, const char *path, weft_error *error);
+void replayed_close(replayed *r);
+
+/* Runs the step again, each rank in a thread, and returns rank 0's report, which the caller frees; NULL with
+ * *error set: WEFT_OK when the step is a good one here. */
+char *replayed_run(const replayed *r, weft_error *error);
+
+#endif
