@@ -30,6 +30,7 @@ static const char *value_for(const char *name, const char *argument) {
                                            {"--best", "loss"},
                                            {"--early-stop", "loss"},
                                            {"--keep-best", "loss"},
+                                           {"--guard", "spike=10"},
                                            {"--checkpoint-every", "2"},
                                            {"--optimizer", "adam:beta1=0.5"}};
     static const char *const numbers[] = {"N", "K", "T", "R", "STAGE", "SECONDS", "RATE", "MIB"};

@@ -333,10 +333,17 @@ TEST(weights_that_are_no_numbers_are_not_kept) {
     NEED(ends(run("%s --lr 1e-9 && cp u.st good", train), 0));
     ends(run("%s --epochs 3", train), 1);
     char *err = read_all("err");
+    CHECK_HOLDS(err, "graphtool: graphtool replay bad.step runs the bad step again\ngraphtool: graph train, "
+                     "step 2: loss loss is -inf on rank 0 in micro-batch 0; nothing was updated; first ");
+    CHECK_HOLDS(err, ": training stops, no weights are written\n");
+    free(err);
+    ends(run("cmp u.st good"), 0);
+    ends(run("graphtool replay bad.step | grep -q '^bad step: graph train, step 2: loss loss is -inf'"), 0);
+    ends(run("%s --epochs 3 --guard off", train), 1);
+    err = read_all("err");
     CHECK_HOLDS(err, "graphtool: step 2: loss is -inf: training stops, no weights are written (--keep-going "
                      "continues)\n");
     free(err);
-    ends(run("cmp u.st good"), 0);
     ends(run("%s --epochs 3 --keep-going", train), 1);
     err = read_all("err");
     CHECK_HOLDS(err, "the weights are not finite; they are written because of --keep-going");

@@ -184,6 +184,7 @@ static int open_trainer(training *t) {
     how.epochs = o->epochs;
     how.iterations = o->steps;
     how.keep_going = o->keep_going;
+    how.own_guard = o->guard != NULL;
     set_validation(o, &how);
     if ((status = optimizers_schedule(t->model, o, &how)) >= 0) return status;
     if ((status = optimizers_behind(t->model, o, &how)) >= 0) return status;
@@ -207,9 +208,41 @@ static int open_trainer(training *t) {
 
 /* ---- steps ---- */
 
+/* In the folder of the run, of its checkpoints or of its weights; else in the present one. */
+static void place_bad_step(const options *o, char path[PATHS_ROOM]) {
+    const char *folder = o->work_dir ? o->work_dir : o->checkpoint_dir;
+    const char *end = !folder && o->output ? strrchr(o->output, '/') : NULL;
+    if (folder)
+        snprintf(path, PATHS_ROOM, "%s/bad.step", folder);
+    else
+        snprintf(path, PATHS_ROOM, "%.*sbad.step", end ? (int)(end + 1 - o->output) : 0,
+                 end ? o->output : "");
+}
+
+/* All ranks give what they hold, rank 0 writes it. */
+static void save_bad_step(training *t, weft_session *session) {
+    char path[PATHS_ROOM];
+    weft_error error = {0};
+    place_bad_step(t->o, path);
+    char *report = weft_bad_step_text(session);
+    bool tells = world_rank(t->o) == 0;
+    if (report && tells) printf("%s", report);
+    free(report);
+    if (weft_bad_step_save(session, t->model, tells ? path : NULL, &error))
+        tool_note("the bad step could not be saved: %s", error.text);
+    else if (tells)
+        tool_note("graphtool replay %s runs the bad step again", SHOW_PATH(path));
+}
+
 static int fit(training *t) {
     weft_error error = {0};
     weft_status status = weft_trainer_fit(t->trainer, &error);
+    weft_session *session = weft_trainer_session(t->trainer, NULL);
+    if (status == WEFT_DATA && weft_bad_step(session)) {
+        save_bad_step(t, session);
+        tool_fail("%s: training stops, no weights are written", error.text);
+        return EXIT_WRONG;
+    }
     bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, NULL) != WEFT_DATA;
     if (status != WEFT_DATA || is_finite) return status ? tool_error(&error) : -1;
     tool_fail("%s: training stops, no weights are written (--keep-going continues)", error.text);
@@ -317,7 +350,8 @@ const command command_train = {
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "val-data val-every epochs steps lr schedule metric log csv tensorboard curves samples best early-stop "
-    "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state keep-going output config "
+    "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state guard keep-going output "
+    "config "
     "print-config",
     .details = "Outputs that are one number are shown and logged. What the command line does not say is as "
                "the file of\n"

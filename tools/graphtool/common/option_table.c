@@ -84,6 +84,10 @@ const option_row option_rows[] = {
      "begin where it has none"},
     {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), 0, 0,
      "save optimizer state and step counters with the weights"},
+    {"guard", 0, "WHAT", OPTION_TEXT, F(guard), 0, 0,
+     "what makes a step bad, which then changes nothing and ends the training: nan, a loss that is not "
+     "finite; "
+     "spike=F, also one above F times its mean; grad, also gradients that are not finite; off (train: nan)"},
     {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), 0, 0,
      "continue when a loss is not finite, and write weights that are not finite"},
     {"fetch", 'f', "NAME", OPTION_TEXT, F(port), 0, 0, "the output to write (the graph's first)"},

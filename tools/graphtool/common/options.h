@@ -28,7 +28,7 @@ typedef struct options {
     const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
         *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop, *checkpoint_dir,
-        *checkpoint_every, *keep_best, *resume, *rings;
+        *checkpoint_every, *keep_best, *resume, *rings, *guard;
     const char *word;              /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */

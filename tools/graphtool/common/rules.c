@@ -42,6 +42,7 @@ static const struct rule {
     {"plan", "bytes estimate", NO_OTHER, "dump"},
     {NULL, "estimate", CUDA, NULL},
     {"train", "optimizer-state", OTHER, "output"},
+    {"train", "guard", NO_OTHER, "keep-going"},
     {"train", "epochs", OTHER, "data"},
     {"train", "val-every metric best early-stop keep-best", OTHER, "val-data"},
     {"train", "checkpoint-every keep keep-best", OTHER, "checkpoint-dir"},
@@ -59,7 +60,8 @@ static const struct rule {
     {NULL, "zero reduce serial timeout rings comm", RANKS, NULL},
     {NULL, "shard", SHARDS, NULL},
     {NULL, "zero", SHARING, NULL},
-    {NULL, "accumulate reduce serial lr optimizer clip-norm ema schedule optimizer-state", TRAINS, NULL},
+    {NULL, "accumulate guard reduce serial lr optimizer clip-norm ema schedule optimizer-state", TRAINS,
+     NULL},
     {NULL, "zero bucket-cap-mb ddp world", TRAINABLE, NULL},
     {NULL, "accumulate", UNSAID, NULL},
 };

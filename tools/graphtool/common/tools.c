@@ -128,6 +128,23 @@ static void words_of(const options *o, weft_compile_options *into) {
     if (into->reduce == WEFT_REDUCE_AUTO && by_host) into->reduce = WEFT_REDUCE_ORDERED;
 }
 
+/* --guard: -1, or the exit status after telling why not. */
+static int guard_read(const options *o, weft_compile_options *into) {
+    static const char *const words[] = {"off", "nan", "spike", "grad"};
+    const char *said = o->guard ? o->guard : "off", *factor = strchr(said, '=');
+    size_t length = factor ? (size_t)(factor - said) : strlen(said);
+    char *end = NULL;
+    int i = 3;
+    while (i >= 0 && (strlen(words[i]) != length || strncmp(words[i], said, length))) i--;
+    if (factor) into->guard_factor = strtod(factor + 1, &end);
+    bool good =
+        i >= 0 && (!factor || (i == WEFT_GUARD_SPIKE && factor[1] && !*end && into->guard_factor > 1));
+    into->guard = good ? (weft_guard)i : WEFT_GUARD_OFF;
+    if (good) return -1;
+    return tool_fail("%s: --guard=%s: it must be nan, spike, spike=F with F above 1, grad or off",
+                     o->command->name, SHOW(said));
+}
+
 /* World and rank are those of the communicator if there is one, else those of the command line. */
 int tool_compile_options(const options *o, weft_compile_options *into) {
     *into = (weft_compile_options){.batch = o->batch,
@@ -145,6 +162,8 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
                                    .stop_after = o->after};
     weft_error error;
     words_of(o, into);
+    int status = guard_read(o, into);
+    if (status >= 0) return status;
     if (into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error)) return tool_error(&error);
     return -1;
 }
