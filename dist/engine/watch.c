@@ -132,6 +132,7 @@ weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_e
 bool watch_is_gone(const engine *e, const stream_op *op, int member) {
     presence is = presence_of(e, op, member, engine_now());
     const peer *p = &e->peers[op->group->ranks[member]];
+    if (p->has_failed) return false; /* it has said why it goes */
     return is == ENDED || is == SILENT || (is == ABSENT && engine_now() > p->heard_ns + 2 * beat_ns(e));
 }
 
