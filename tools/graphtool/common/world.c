@@ -143,6 +143,7 @@ int world_close(options *o, int status) {
         lost_leave();
         weft_comm_free(o->comm);
     } else if (o->comm) {
+        if (!lost_is_told()) lost_leave(); /* SIGTERM ends those that wait behind the rank that tells it */
         tool_tell_held(o->comm);
         fflush(stdout);
         weft_comm_abort(o->comm, "graphtool ended with an error");
