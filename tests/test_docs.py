@@ -29,7 +29,7 @@ file of an earlier row or "your program", calls it ("by a table": not by its nam
 
     test_docs.py --prefix FOLDER [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."]
 
-A table headed "message" has in its first column what the sources print: each piece between "…" is in a string of theirs. One
+A table headed "message" has in its first column what the sources print, as code: each piece between "…" is in a string of theirs. One
 headed "promise, shown by" names suites and parts of tools/nightly.sh that exist.
 
 Programs are compiled against what is installed in FOLDER, as a user's are.
@@ -307,7 +307,7 @@ def check_suites():
     rows = re.findall(r"^\| (`.*?) \|", (ROOT / "tests/README.md").read_text(), re.M)
     named = {name.rstrip("/") for row in rows for name in re.findall(r"`([^`]+)`", row)}
     tests = ROOT / "tests"
-    there = {p.name for p in [*tests.iterdir(), *(tests / "cuda").iterdir()] if p.is_dir() or re.match("test_|check_|kernel_mutants.py", p.name)}
+    there = {p.name for p in [*tests.iterdir(), *(tests / "cuda").iterdir()] if p.is_dir() or re.match("test_|check_|soak|kernel_mutants.py", p.name)}
     for name in sorted(there - named - {"__pycache__"}):
         tell("tests/README.md", f"has no row for {name}")
     for name in sorted(named - there):
@@ -372,13 +372,14 @@ def rows_under(page, head):
 
 def check_messages(page, texts):
     for number, cells in rows_under(page, ["message"]):
-        for piece in cells[0].strip("`").split("…"):
+        for piece in re.findall(r"[^…]+", "…".join(re.findall(r"`([^`]*)`", cells[0]))):
             if len(piece.strip(" :,")) > 3 and piece.strip(" :,") not in texts:
                 tell(f"{page.relative_to(ROOT)}:{number}", f"the sources print no '{piece.strip()}'")
 
 
 def check_promises(page):
-    suites = {p.stem for p in (ROOT / "tests").rglob("test_*.*")}
+    suites = {p.stem for p in (ROOT / "tests").rglob("*_*.*")}
+    suites |= set(re.findall(r"add_test\(NAME (\w+)", (ROOT / "CMakeLists.txt").read_text()))
     parts = set(re.findall(r"^(\w+) +\w+ +\w+ +\d+ ", (ROOT / "tools/nightly.sh").read_text(), re.M))
     for number, cells in rows_under(page, ["promise", "shown by"]):
         names = re.findall(r"`([^`]*)`", cells[1])
