@@ -274,7 +274,7 @@ weft_status guard_after(weft_session *s, chosen *c, weft_error *error) {
     if (r->p->phase != PHASE_UPDATE) keep_inputs(head, r, head->micro);
     restore_state(head->kept);
     omp_set_num_threads(s->plan->kernels.threads);
-    if (!status && !examine_open(&e, s, head->kept->flags, error))
+    if (!status && !examine_open(&e, s, r, head->kept->flags, error))
         status = error ? error->status : WEFT_MEMORY;
     if (!status) {
         status = run_again(s, c, runs, &e, error);

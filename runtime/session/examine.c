@@ -186,7 +186,7 @@ void examine_program(examination *e, const bound_program *r) {
         if (i < a->losses) e->on_way[guard->in[i]->node->order] = true;
         if (gate && i + 1 < gate->n_in) e->on_way[gate->in[i + 1]->node->order] = true;
     }
-    bool with_gradients = e->session->plan->options.guard == WEFT_GUARD_GRAD && !program_ends_step(r->p);
+    bool with_gradients = e->judges_gradients && !program_ends_step(r->p);
     for (const weft_node *n = r->p->graph->last; n && with_gradients; n = n->prev)
         if (n->n_out) e->on_way[n->order] |= leaves_gradients(n);
     for (const weft_node *n = r->p->graph->last; n; n = n->prev)
@@ -194,8 +194,9 @@ void examine_program(examination *e, const bound_program *r) {
             if (n->in[i]) e->on_way[n->in[i]->node->order] = true;
 }
 
-bool examine_open(examination *e, weft_session *s, const double *flags, weft_error *error) {
-    *e = (examination){.session = s, .flags = flags};
+bool examine_open(examination *e, weft_session *s, const bound_program *last, const double *flags,
+                  weft_error *error) {
+    *e = (examination){.session = s, .flags = flags, .judges_gradients = last->gate->node->n_in > 1};
     for (int i = 0; i < s->plan->n_programs; i++) {
         const weft_graph *g = s->programs[i].p->graph;
         if (g->last && (size_t)g->last->order >= e->room) e->room = (size_t)g->last->order + 1;

@@ -18,10 +18,11 @@ typedef struct finding {
 
 typedef struct examination {
     weft_session *session;
-    const double *flags; /* of the step's gate: which losses are bad */
-    bool *on_way;        /* by order of a node: a bad loss is computed from it */
-    size_t room;         /* length of on_way */
-    tally *before;       /* of the operands of the step that runs */
+    const double *flags;   /* of the step's gate: which losses are bad */
+    bool judges_gradients; /* the gate reads norms; in f16 it does not, as gradients may overflow */
+    bool *on_way;          /* by order of a node: a bad loss is computed from it */
+    size_t room;           /* length of on_way */
+    tally *before;         /* of the operands of the step that runs */
     size_t n_before;
     int64_t micro; /* of this rank */
     /* the losses, a line each; the first result that is NaN of operands that are not; the first infinite one
@@ -31,8 +32,9 @@ typedef struct examination {
     char headline[300]; /* of the first bad loss; "": none on this rank */
 } examination;
 
-/* flags: of the gate that ended the step. */
-bool examine_open(examination *e, weft_session *s, const double *flags, weft_error *error);
+/* last: the program that ended the step; flags: of its gate. */
+bool examine_open(examination *e, weft_session *s, const bound_program *last, const double *flags,
+                  weft_error *error);
 void examine_close(examination *e);
 /* Before a program runs again: which of its nodes lead to a bad loss. */
 void examine_program(examination *e, const bound_program *r);
