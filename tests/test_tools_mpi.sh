@@ -291,4 +291,19 @@ stall() {
 wait_for=log.jsonl stall train mlp.bin "${data[@]}" --epochs 100000 --log log.jsonl
 wait_for=pid.1 stall bench mlp.bin --steps 1000000
 echo "stalls: done"
+
+# A bad step of two ranks, each with two micro-batches: one machine replays it with the same report. The four losses of a spike
+# are numbers that differ, told with their bits; after that of 1e30 the report names the node.
+for bad in "--lr 1 --guard spike=2" "--lr 1e30"; do
+    ranks 2 train mlp.bin "${data[@]}" --threads 1 --seed 3 --steps 4 --accumulate 2 --zero 2 $bad -o bad
+    [[ $? == 1 && ! -e bad ]] || fail "bad step of $bad: exit or weights: $(cat err)"
+    sed -n '/^bad step: /,$p' out >bad.told
+    [[ $(grep -c "^loss loss on rank [01] in micro-batch [01]: " bad.told) == 4 ]] || fail "bad step of $bad: $(cat bad.told)"
+    [[ $bad != *spike* || $(sed -n 's/^loss .*(\(0x.*\))$/\1/p' bad.told | sort -u | wc -l) == 4 ]] ||
+        fail "bad step of $bad: losses are alike: $(cat bad.told)"
+    "$tool" replay bad.step >bad.again || fail "bad step of $bad: replay: exit $?"
+    cmp bad.told bad.again || fail "bad step of $bad: replay differs: $(cat bad.again)"
+done
+grep -q "^first NaN, on rank 1 in micro-batch 0: .* in net/fc" bad.again || fail "bad step: $(cat bad.again)"
+echo "bad steps of 2 ranks: done"
 exit $((failures > 0))
