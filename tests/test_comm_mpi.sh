@@ -22,6 +22,10 @@ ranks() {
         echo "FAILED: $n ranks, $mode: exit $status"
         failures=$((failures + 1))
     fi
+    if [[ $mode =~ ^(group|hook|starved)$ ]] && ((status == 7)); then
+        echo "FAILED: $n ranks, $mode: exit 7, though no rank was lost"
+        failures=$((failures + 1))
+    fi
     for want in "$@"; do
         grep -qF -- "$want" <<<"$output" && continue
         echo "FAILED: $n ranks, $mode: nobody said: $want"

@@ -206,7 +206,7 @@ static void work_off(engine *e) {
         if (!op) continue;
         weft_status status = run_op(e, op, &error);
         if (status && e->t->calls->withdraw) e->t->calls->withdraw(e->t);
-        if (status && !e->is_passed_on) tell_lost(e, &error, true);
+        if (status == WEFT_PEER && !e->is_passed_on) tell_lost(e, &error, true); /* no memory is no loss */
         if (status && e->is_passed_on) look_for_lost(e);
         pthread_mutex_lock(&e->lock);
         if (status)
