@@ -63,6 +63,15 @@ for signal in INT TERM HUP USR1; do
 done
 [[ $first ]] || fail "no signal came in time"
 
+# Under nohup the terminal may go.
+nohup "$tool" $run --accumulate 2 -o got.st --log got.jsonl >out 2>err </dev/null &
+pid=$!
+until [[ -s got.jsonl ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+kill -HUP $pid
+wait $pid || fail "under nohup SIGHUP ends a training with status $?"
+same got
+rm -f got.*
+
 # --resume needs checkpoints that fit, and a new run an empty folder.
 "$tool" $run -o got.st --checkpoint-dir c >out 2>err && fail "a folder with checkpoints was taken"
 grep -q "it has a checkpoint of step" err || fail "$(cat err)"

@@ -46,16 +46,21 @@ static void on_interrupt(int signal) {
     weft_trainer_stop(interrupted);
 }
 
+/* Under nohup(1) the terminal may go: SIGHUP stays ignored. */
+static void handle(int number, void (*by)(int)) {
+    if (signal(number, by) == SIG_IGN && number == SIGHUP) signal(number, SIG_IGN);
+}
+
 /* From the first step until the weights are written: a second signal does not end what the first one began.
  * Whoever reads standard output may leave (`| head`); that ends no training. */
 static void watch_signals(weft_trainer *t) {
     interrupted = t;
-    for (size_t i = 0; i < SIGNALS; i++) signal(signals[i], on_interrupt);
+    for (size_t i = 0; i < SIGNALS; i++) handle(signals[i], on_interrupt);
     signal(SIGPIPE, SIG_IGN);
 }
 
 static void leave_signals(void) {
-    for (size_t i = 0; i < SIGNALS; i++) signal(signals[i], SIG_DFL);
+    for (size_t i = 0; i < SIGNALS; i++) handle(signals[i], SIG_DFL);
     lost_take_signals();
     interrupted = NULL;
 }
@@ -271,12 +276,13 @@ static int write_weights(training *t) {
 }
 
 /* All ranks contribute what they hold. Only rank 0 has the name of the file, so they first learn whether
- * there is one. */
+ * there is one. A file that cannot be written any more is no misuse: there was a training. */
 static int save(training *t) {
     double files = t->o->output != NULL;
     int status = world_sum(t->o, 1, &files);
     if (status >= 0 || files == 0) return status;
-    return write_weights(t);
+    status = write_weights(t);
+    return status == EXIT_MISUSED ? EXIT_WRONG : status;
 }
 
 /* Prints the summary, and chooses the exit status. */
