@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test_tools_ranks.sh BUILD [moments] - graphtool with a rank that is killed, stopped, whose main thread sleeps, or whose link is
+# test_tools_ranks.sh BUILD [moments] - graphtool with a rank that is killed, ends early, is stopped, whose main thread sleeps, or whose link is
 # down: the others name it, write their rings and end with status 7, and what they had trained is right. Ranks that were
 # started differently are told before the start. `moments`: WEFT_TEST_CASES failures at random moments, by seed. Skipped (77) without MPI.
 set -uo pipefail
@@ -34,7 +34,8 @@ open("image", "wb").write(struct.pack(">4i", 0x803, n, 28, 28) + bytes(r.randran
 open("label", "wb").write(struct.pack(">2i", 0x801, n) + bytes(r.randrange(10) for _ in range(n)))
 END_DATA
 "$zoo" mlp -b 10 -o mlp.bin && "$zoo" mlp -b 8 -o other.bin || fail "the models"
-run=(train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --bucket-cap-mb 0.5 --timeout $timeout)
+alone=(train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --bucket-cap-mb 0.5)
+run=("${alone[@]}" --timeout $timeout)
 mpirun "${flags[@]}" -np 2 "$tool" "${run[@]}" --steps 1 >out 2>err
 grep -q "this build has no MPI" err && { echo "skipped: built without MPI"; exit 77; }
 
@@ -101,7 +102,7 @@ told() {
 import json, sys
 b = json.load(open("blame.json"))["blamed"] # a link has two ends: each misses the other
 sys.exit(not (b == [int(sys.argv[1])] or sys.argv[2].startswith("link") and b))' "$lost" "$what" ||
-        fail "$what: blame says $(grep -A3 blamed blame.json) $(cat blame.err), not $lost"
+        { blames=$((blames + 1)); fail "$what: blame says $(grep -A3 blamed blame.json) $(cat blame.err), not $lost"; }
 }
 
 # Losses of the log are those of an undisturbed run, as far as it went.
@@ -148,15 +149,30 @@ by_link=()
 has_link=
 link_up && has_link=1
 
-# kind MOMENT: one failure of rank 1 of two after so many seconds and log lines; the other one tells.
-hangs=0 wrong=0 others=0 unmet=0 slowest=0 report=0
+# reach MOMENT LINES: starts two ranks and waits for so many log lines, then so many seconds. Ranks that a busy machine
+# holds up for longer than the time-out give up before anything was done to them: they start anew.
+reach() {
+    local try
+    for try in 1 2 3; do
+        begin 2 "${run[@]}" --epochs 1000000 --log log.jsonl
+        await 2 "$2"
+        sleep "$1"
+        (($({ wc -l <log.jsonl; } 2>/dev/null || echo 0) >= $2)) && kill -0 $job 2>/dev/null && ! grep -q "^graphtool:" said.* && return
+        anew=$((anew + 1))
+        kill $job 2>/dev/null
+        wait $job
+        echo "$what: begun anew, as before that: $(cat err)"
+    done
+    return 1
+}
+
+# kind MOMENT LINES: one failure of rank 1 of two after so many seconds and log lines; the other one tells.
+hangs=0 wrong=0 others=0 blames=0 unmet=0 slowest=0 report=0 anew=0
 lose() {
     local kind=$1 moment=$2 lines=$3 from pid ending=${launch[*]} limit before=$failures
     what="$kind after $moment s" met=1
     [[ $kind == link ]] && launch=("${by_link[@]}") launch_env=(-x WHERE -x OMP_NUM_THREADS -x ASAN_OPTIONS)
-    begin 2 "${run[@]}" --epochs 1000000 --log log.jsonl
-    await 2 "$lines"
-    sleep "$moment"
+    reach "$moment" "$lines" || { launch=($ending) launch_env=(); fail "$what: three starts have ended too soon"; return 1; }
     pid=$(cat pid.1 2>/dev/null)
     from=$(now)
     limit=$((timeout + 10))
@@ -171,6 +187,10 @@ lose() {
         from=$(now)
         ;;
     link) ip -n "${spaces[1]}" link set "wv1.$$" down ;;
+    early)
+        python3 "$here/end_process.py" "$pid" 0 >held 2>&1 || kill -9 "$pid"
+        from=$(now)
+        ;;
     esac
     finish $limit "$from" 0
     first=$took
@@ -184,9 +204,10 @@ lose() {
     wait $job 2>/dev/null
     status=$?
     launch=($ending) launch_env=()
-    if [[ $kind == asleep ]] && grep -q "not allowed" held; then echo "left out: a thread may not be held: $(cat held)"; return 0; fi
+    if [[ $kind == asleep || $kind == early ]] && grep -q "not allowed" held; then echo "left out: no process may be held: $(cat held)"; return 0; fi
     case $kind in
     kill) [[ $status == 137 ]] || fail "$what: mpirun's status $status" ;;
+    early) ((status)) || fail "$what: mpirun's status 0" ;;
     stop | asleep) [[ $status == 7 ]] || fail "$what: mpirun's status $status" ;;
     esac
     if [[ $kind == kill ]] && ((!lines)) && ! grep -q "ranks of this machine" said.0; then met=; fi # mpirun alone sees it
@@ -208,23 +229,23 @@ if [[ $part == moments ]]; then
     kinds=(kill stop asleep link)
     [[ $has_link ]] || echo "left out: network namespaces are not allowed"
     ran=0 left=0 bad=0
+    declare -A tried
     for ((i = 0; i < ${WEFT_TEST_CASES:-4}; i++)); do
         RANDOM=$(((seed + i) % 32768))
         kind=${kinds[(seed + i) % 4]}
         moment=$((RANDOM % 2)).$(printf %03d $((RANDOM % 1000)))
         if [[ $kind == link && ! $has_link ]]; then left=$((left + 1)); continue; fi
-        # one in ten while the ranks start, the link only when they have met: mpirun needs it
-        lines=$((RANDOM % 10 ? 1 + RANDOM % 20 : 0))
-        [[ $kind == link && $lines == 0 ]] && lines=1
-        ran=$((ran + 1))
+        lines=$((1 + RANDOM % 20))
+        [[ $kind == kill ]] && ((RANDOM % 10 == 0)) && lines=0 # while the ranks start
+        ran=$((ran + 1)) tried[$kind]=$((${tried[$kind]:-0} + 1))
         lose $kind "$moment" $lines || bad=$((bad + 1))
     done
-    echo "moments: $hangs hangs, $wrong wrong names, $others with other numbers, $unmet before the ranks had met; the slowest report of a dead rank came after $report s; others, with --timeout $timeout, had ended after $slowest s at most"
+    echo "moments: kill ${tried[kill]:-0}, stop ${tried[stop]:-0}, asleep ${tried[asleep]:-0}, link ${tried[link]:-0}: $hangs hangs, $wrong wrong names, $blames wrong blames, $others with other numbers, $anew begun anew, $unmet before the ranks had met; the slowest report of a dead rank came after $report s; others, with --timeout $timeout, had ended after $slowest s at most"
     echo "cases: $ran run, $left skipped, $bad failed" # tools/nightly.sh reads this
     exit $((failures > 0))
 fi
 
-for kind in kill stop asleep; do lose $kind 0.3 3; done
+for kind in kill early stop asleep; do lose $kind 0.3 3; done
 if [[ $has_link ]]; then lose link 0.3 3; else echo "left out: network namespaces are not allowed"; fi
 
 # SIGTERM leaves a ring, saves and ends with 130: both hold.
@@ -266,16 +287,24 @@ differ "the ranks do not agree: --isa sse2 on rank 0, reference on rank 1" "$too
 differ "the ranks do not agree: .*0\.1\.0 on rank 0, .*0\.1\.9 on rank 1" ./other.tool train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1
 echo "ranks that differ: done"
 
-# After a failure the next start goes on by itself, in another number of ranks too.
-rm -rf saved
+# After a failure the same command goes on by itself, to the bits of one rank that nothing happened to; with three of four
+# ranks it says how the batch changes.
+rm -rf saved saved.3
 steps=(--epochs 3 --checkpoint-dir saved --checkpoint-every 2 --resume auto -o all.st --optimizer-state)
-begin 2 "${run[@]}" "${steps[@]}" --log log.jsonl --accumulate 1
-await 2 6
-kill -9 "$(cat pid.1)"
+begin 4 "${alone[@]}" --timeout 60 "${steps[@]}" --log log.jsonl
+await 4 6
+from=$(now)
+kill -9 "$(cat pid.2)"
 wait $job && fail "killed: exit 0"
-"$tool" train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --bucket-cap-mb 0.5 "${steps[@]}" --accumulate 2 >out 2>err ||
-    fail "going on: $(cat err)"
-"$tool" train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --bucket-cap-mb 0.5 --epochs 3 -o want.st --optimizer-state \
-    --accumulate 2 >out 2>err || fail "undisturbed: $(cat err)"
-cmp all.st want.st || fail "what goes on ends with other weights"
+what="kill of one in four" met=1
+told 2 0
+cp -r saved saved.3
+begin 4 "${alone[@]}" --timeout 60 "${steps[@]}"
+wait $job || fail "going on in four ranks: $(cat err)"
+grep -q "resumed from saved/step-" err || fail "four ranks have not resumed: $(cat err)"
+"$tool" "${alone[@]}" --epochs 3 -o want.st --optimizer-state --accumulate 4 >out 2>err || fail "undisturbed: $(cat err)"
+cmp all.st want.st || fail "what goes on in four ranks ends with other weights"
+begin 3 "${alone[@]}" --timeout 60 "${steps[@]/saved/saved.3}"
+wait $job || fail "going on in three ranks: $(cat err)"
+grep -q "resumed with 3 batches of 10 samples an iteration, before 4 of 10: numbers differ" err || fail "three ranks: $(cat err)"
 exit $((failures > 0))
