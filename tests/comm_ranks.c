@@ -7,7 +7,7 @@
  *     comm_ranks missing      rank 1 stays away; likewise
  *     comm_ranks early        rank 1 leaves the process without a word
  *     comm_ranks stopped      rank 1 stops itself (SIGSTOP): not even its communication thread answers
- *     comm_ranks time         how long collectives take, by kind and size
+ *     comm_ranks time         how long collectives take, by kind and size, and the note of a place
  *     comm_ranks starved      rank 1 gets no memory to join with, and stays where it is
  *     comm_ranks group        rank 1 runs out of memory while a group is made
  *     comm_ranks hook         all train, and a hook of rank 1 fails after two iterations
@@ -220,6 +220,15 @@ static int measure_kind(weft_comm *c, weft_collective a, const char *how) {
     return code;
 }
 
+/* Each node of a plan tells its place. */
+static void measure_place(weft_comm *c) {
+    enum { RUNS = 1000000 };
+    double begin = now();
+    for (int i = 0; i < RUNS; i++)
+        weft_comm_place(c, i % 2 ? "d_step: conv2d in discriminator/conv2" : "d_step: wait for all_reduce");
+    if (c->rank == 0) printf("%-36s mean %35.4f us\n", "a place", (now() - begin) / RUNS * 1e6);
+}
+
 static int measure(weft_comm *c) {
     enum { N = 25000000 / 4 };
     size_t room = 12 << 20;
@@ -244,6 +253,7 @@ static int measure(weft_comm *c) {
     if (!code) code = measure_one(c, "all_reduce 256 B, 0.5 ms of work", a, 1000, 5e-4);
     a.count = 250000;
     if (!code) code = measure_one(c, "all_reduce 1 MB, 2 ms of work", a, 300, 2e-3);
+    measure_place(c);
     free(a.buffer);
     free(a.scratch);
     return code;
