@@ -292,6 +292,24 @@ TEST(gradients_that_overflow_in_f16_are_no_bad_step) {
     }
 }
 
+/* Ranks of two groups would judge other gradients. */
+TEST(guarded_gradients_of_process_groups_are_refused) {
+    weft_model *m = gan(&(weft_optimizer){.type = "sgd", .lr = 0.1});
+    weft_compile_options options = {.world = 2, .guard = WEFT_GUARD_GRAD};
+    weft_error error = {0};
+    CHECK(weft_ddp(m, "judge", &(weft_ddp_options){.process_group = "0;1"}) == WEFT_OK);
+    weft_plan *plan = weft_compile(m, &options, &error);
+    CHECK_SAYS(!plan && error.status == WEFT_UNSUPPORTED &&
+                   strstr(error.text, "but judge has process groups"),
+               "%s", error.text);
+    weft_plan_free(plan);
+    options.guard = WEFT_GUARD_SPIKE;
+    plan = weft_compile(m, &options, &error);
+    CHECK_SAYS(plan != NULL, "%s", error.text);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
 TEST(a_spike_is_bad_once_there_is_a_mean) {
     weft_optimizer sgd = {.type = "sgd", .lr = 1e-4};
     single s = single_open(of_exp, sgd, (weft_compile_options){.guard = WEFT_GUARD_SPIKE, .guard_factor = 4});
@@ -450,5 +468,6 @@ TEST(damaged_files_are_refused_or_replayed) {
 SUITE("guard",
       {T(a_training_ends_with_the_bits_of_one_that_never_saw_its_bad_steps),
        T(the_node_that_made_it_is_named), T(gradients_that_overflow_in_f16_are_no_bad_step),
-       T(a_spike_is_bad_once_there_is_a_mean), T(spikes_are_the_same_in_every_world),
-       T(a_saved_step_is_bad_with_the_same_bits_on_one_machine), T(damaged_files_are_refused_or_replayed)})
+       T(guarded_gradients_of_process_groups_are_refused), T(a_spike_is_bad_once_there_is_a_mean),
+       T(spikes_are_the_same_in_every_world), T(a_saved_step_is_bad_with_the_same_bits_on_one_machine),
+       T(damaged_files_are_refused_or_replayed)})

@@ -207,6 +207,26 @@ TEST(collectives_in_flight_lead_to_their_first_reader) {
     free(text);
 }
 
+/* No plan for a GPU has a guard: the text says so, where something trains. */
+TEST(plans_say_what_guards_their_steps) {
+    static const struct {
+        const char *options, *want;
+    } cases[] = {{"--guard nan", "\nguard: nan\n"},
+                 {"--guard spike=2.5", "\nguard: spike=2.5\n"},
+                 {"--guard off", NULL},
+                 {"--device cuda", "\nguard: none, as on every GPU\n"},
+                 {"--device cuda --graph val", NULL}};
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        NEED(ends(run("graphtool plan mlp.bin --batch 4 %s", cases[i].options), 0));
+        char *text = read_all("out");
+        CHECK_SAYS(cases[i].want ? strstr(text, cases[i].want) != NULL : !strstr(text, "\nguard: "), "%s: %s",
+                   cases[i].options, text);
+        free(text);
+    }
+    refuses(run("graphtool plan mlp.bin --device cuda --guard nan"), "a guard is for the CPU");
+}
+
 /* What a run does not wait for is after its end. */
 TEST(deferred_steps_follow_the_end_of_their_run) {
     NEED(make_model("dcgan28"));
@@ -365,9 +385,9 @@ SUITE("tools: plans",
        T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
        T(plans_are_text_json_and_verified), T(tables_of_work_add_up),
        T(plans_of_a_world_list_its_collectives), T(a_summary_tells_buckets_collectives_and_streams),
-       T(collectives_in_flight_lead_to_their_first_reader), T(deferred_steps_follow_the_end_of_their_run),
-       T(pictures_of_plans_show_subgraphs_and_streams), T(ddp_options_spread_one_subgraph),
-       T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
+       T(collectives_in_flight_lead_to_their_first_reader), T(plans_say_what_guards_their_steps),
+       T(deferred_steps_follow_the_end_of_their_run), T(pictures_of_plans_show_subgraphs_and_streams),
+       T(ddp_options_spread_one_subgraph), T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
        T(a_trace_holds_every_node_and_every_wait_for_data),
        T(gradients_of_gradients_have_a_budget_that_is_told_with_the_file),
        T(memory_that_is_out_is_told_with_what_needs_it)})

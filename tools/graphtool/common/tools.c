@@ -128,9 +128,11 @@ static void words_of(const options *o, weft_compile_options *into) {
     if (into->reduce == WEFT_REDUCE_AUTO && by_host) into->reduce = WEFT_REDUCE_ORDERED;
 }
 
+const char *const guard_words[] = {"off", "nan", "spike", "grad"};
+
 /* --guard: -1, or the exit status after telling why not. */
 static int guard_read(const options *o, weft_compile_options *into) {
-    static const char *const words[] = {"off", "nan", "spike", "grad"};
+    const char *const *words = guard_words;
     const char *said = o->guard ? o->guard : "off", *factor = strchr(said, '=');
     size_t length = factor ? (size_t)(factor - said) : strlen(said);
     char *end = NULL;

@@ -221,6 +221,7 @@ static void memory_text(text *t, const weft_plan *plan) {
                  {"  of which kernels' workspace", m.workspace},
                  {"  of which communication", m.communication},
                  {"input buffers", m.inputs},
+                 {"the guard's copies of a step", m.guard},
                  {"  of which in flight across runs", m.in_flight},
                  {"total", m.total}};
     table rows = {.columns = 2, .is_right = {[1] = true}};
@@ -269,6 +270,17 @@ static void flow_text(text *t, const weft_plan *plan) {
     if (weft_plan_flow(plan, 0, &s)) text_add(t, "\n");
 }
 
+/* What makes a step bad. A plan for a GPU that trains says that there is no guard: a trainer adds none. */
+static void guard_text(text *t, const weft_plan *plan) {
+    const weft_compile_options *o = &plan->options;
+    bool trains = false;
+    for (int i = 0; i < plan->n_programs; i++) trains |= plan->programs[i].trains;
+    if (trains && o->device == WEFT_DEVICE_CUDA) text_add(t, "guard: none, as on every GPU\n");
+    if (o->guard) text_add(t, "guard: %s", guard_words[o->guard]);
+    if (o->guard == WEFT_GUARD_SPIKE) text_add(t, "=%g", o->guard_factor);
+    if (o->guard) text_end_line(t);
+}
+
 /* Errors of memory are collected in t.failed; text_detach then returns NULL. */
 char *plan_summary(const weft_plan *plan) {
     text t = {0};
@@ -278,6 +290,7 @@ char *plan_summary(const weft_plan *plan) {
     good &= stream_list_make(&all, plan);
     plan_head(&t, plan);
     flow_text(&t, plan);
+    guard_text(&t, plan);
     for (int i = 0; i < buckets.n && good; i++) subgraph_text(&t, plan, &buckets.v[i]);
     for (int i = 0; i < all.n && good; i++) graph_text(&t, &all, &all.v[i]);
     unused_text(&t, plan);
