@@ -5,4 +5,8 @@ TEST(configurations_survive_mutation) {
     hostile_attack(hostile_configs, 5000, 1000);
 }
 
-SUITE("hostile: tools", {T(configurations_survive_mutation)})
+TEST(rings_and_bad_steps_survive_mutation) {
+    hostile_attack(hostile_lost, 5000, 1000);
+}
+
+SUITE("hostile: tools", {T(configurations_survive_mutation), T(rings_and_bad_steps_survive_mutation)})

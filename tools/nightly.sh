@@ -14,7 +14,7 @@ parts="
 verify       release  test_verify         60000   500      plans at random, of all ranks of worlds of 1 to 6: no false alarm
 pace         release  test_verify_runs    6000    100      plans at random beside a communication stream of any pace: the same bits
 hostile      asan     test_hostile        100000  1000     broken files, a mutation of each format a seed, under the sanitizers
-configs      asan     test_hostile_tools  100000  5000     so are graphtool's files of options
+configs      asan     test_hostile_tools  100000  5000     so are graphtool's files: options, rings, bad steps
 threads      release  weft_internal       1000    1         ThreadSanitizer: the loader's threads, sessions in parallel, ranks as threads, writers of checkpoints
 fuzz         release  fuzz                300     1        files changed by what runs (afl++), a format a seed, each for its share of the minutes
 contents     asan     test_hostile_model  100000  2000     well-formed models with hostile contents, under the sanitizers

@@ -41,6 +41,8 @@ static const hostile_format *format_at(int index) {
             if (!index--) return format;
     for (const hostile_format *format = hostile_configs; format->name; format++)
         if (!index--) return format;
+    for (const hostile_format *format = hostile_lost; format->name; format++)
+        if (!index--) return format;
     return NULL;
 }
 

@@ -1,10 +1,10 @@
-/* hostile_config.h - graphtool's files of options as a format of support/hostile.h. It stands apart, as it
- * needs graphtool's sources. */
+/* hostile_config.h - files that graphtool reads as formats of support/hostile.h: options, and what a training
+ * leaves when something went wrong. They stand apart, as they need graphtool's sources. */
 #ifndef WEFT_TEST_HOSTILE_CONFIG_H
 #define WEFT_TEST_HOSTILE_CONFIG_H
 
 #include "support/hostile.h"
 
-extern const hostile_format hostile_configs[]; /* ends with a row without a name */
+extern const hostile_format hostile_configs[], hostile_lost[]; /* each ends with a row without a name */
 
 #endif
