@@ -253,7 +253,7 @@ TEST(a_trainer_counts_what_it_will_open) {
     f.allocator.room = tell_left;
     weft_error e = {0};
     weft_model *m = build("convnet", &f.env);
-    left = total(m, &(weft_compile_options){.threads = 1, .flow = "train"}) + 1000;
+    left = total(m, &(weft_compile_options){.threads = 1, .flow = "train", .guard = WEFT_GUARD_NAN}) + 1000;
     weft_trainer_options how = {
         .compile = {.threads = 1}, .train = {1, (const weft_source *[]){&nothing}}, .iterations = 1};
     weft_trainer *t = weft_trainer_new(m, &how, &e);
