@@ -8,6 +8,7 @@
 #include "graph/core/minimize.h"
 #include "graph/core/precision.h"
 #include "ops/calibration.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
@@ -256,7 +257,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
                                  .tf32 = o->tf32};
     plan->model = model_clone_variables(model, plan->options.batch);
     if (!plan->model || !load_calibration(plan, o->calibration) || !run_pipeline(plan) ||
-        !plan_measure(plan) || !plan_identify(plan, model)) {
+        !plan_measure(plan) || !plan_identify(plan, model) || (!o->stop_after && !share_measure(plan))) {
         if (plan->model)
             error_set(error, plan->model->error.status, "%s", plan->model->error.text);
         else

@@ -17,11 +17,16 @@ typedef struct attempt {
     int64_t batch;  /* which that was */
 } attempt;
 
+/* What is needed beside a plan's total. */
+static uint64_t bytes_more(const weft_plan *plan, const weft_fit_options *of) {
+    return of->more + (of->checkpoints ? plan->memory.checkpoint : 0);
+}
+
 /* The bytes of another plan; 0: there is none such. */
 static uint64_t bytes_of(const attempt *a, const weft_compile_options *how) {
     weft_error none = {0};
     weft_plan *plan = weft_compile(a->of->model, how, &none);
-    uint64_t bytes = plan ? plan->memory.total + a->of->more : 0;
+    uint64_t bytes = plan ? plan->memory.total + bytes_more(plan, a->of) : 0;
     weft_plan_free(plan);
     return bytes;
 }
@@ -83,8 +88,8 @@ weft_status weft_plan_fits(const weft_plan *plan, const weft_fit_options *option
     if (!options) options = &none;
     char what[120];
     snprintf(what, sizeof what, "model %.80s", weft_model_name(plan->model));
-    weft_status status =
-        room_check(plan, what, plan->memory.total, options->more, options->local_world, &free, &why);
+    weft_status status = room_check(plan, what, plan->memory.total, bytes_more(plan, options),
+                                    options->local_world, &free, &why);
     if (!status) return WEFT_OK;
     attempt a = {.plan = plan, .of = options, .room = free.bytes};
     if (options->model) try_all(&a);

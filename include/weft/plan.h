@@ -146,6 +146,9 @@ typedef struct weft_memory {
     /** Exactly what a store and a session allocate together for tensors, a block each. Beside it, lists of
      * paths and steps and what kernels prepare take up to 3 KiB of the host's memory a node. */
     uint64_t total;
+    /** Not in the total: the copy of what this rank writes of a checkpoint, which
+     * weft_checkpoint_writer_open() takes of the host for a session on a store of this plan. */
+    uint64_t checkpoint;
 } weft_memory;
 /** What a plan needs. */
 WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);

@@ -86,8 +86,12 @@ typedef struct share {
     uint64_t all_bytes; /* of all ranks */
 } share;
 
-/* Chooses it, the same way on all ranks. The caller frees s->w.arena, after a failure too. */
-weft_status share_collect(share *s, weft_session *session, const char *what, weft_error *error);
+/* Chooses it, the same way on all ranks, by the groups of the plan. The caller frees s->w.arena, after a
+ * failure too. */
+weft_status share_collect(share *s, const weft_plan *plan, const weft_store *store, const char *what,
+                          weft_error *error);
+/* Fills plan->memory.checkpoint. False: no memory, which is the model's error. */
+bool share_measure(weft_plan *plan);
 
 /* The name of a piece in a file: "NAME" for a whole tensor, "NAME@4096:f32[768,3072]" for elements from 4096
  * on of such a one. Behind either stands "@rank2" where the first rank of its process group is 2, not 0.

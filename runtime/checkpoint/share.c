@@ -1,7 +1,7 @@
 /* share.c - which values a rank writes, and under which names. What is sharded each rank has alone; of the
  * tensors that a process group holds alike, the largest first, each goes to the rank that has the fewest
  * bytes so far (sorted greedy packing); state is the first rank's. All ranks work it out from the same lists,
- * so nothing is exchanged. */
+ * so nothing is exchanged, and a plan alone tells how much it will be. */
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <stdio.h>
@@ -64,31 +64,33 @@ bool piece_parse(piece_key *key, arena *a, const safetensors_tensor *t) {
 
 /* Bytes that each member of a process group writes so far of what the group holds alike. */
 typedef struct group_load {
-    const weft_comm *group; /* NULL: this rank alone */
-    size_t *bytes;          /* [world of the group] */
+    const subgraph *group; /* the first of its ranks */
+    size_t *bytes;         /* [n_ranks of the group] */
 } group_load;
 
-static int world_of(const weft_comm *group) {
-    return group ? group->world : 1;
+static bool same_ranks(const subgraph *a, const subgraph *b) {
+    return a->n_ranks == b->n_ranks && memcmp(a->ranks, b->ranks, (size_t)a->n_ranks * sizeof *a->ranks) == 0;
 }
 
 /* The load of a group, in a list that has room for all groups. NULL: no memory. */
-static group_load *load_of(group_load *list, int *n, const weft_comm *group, arena *a) {
+static group_load *load_of(group_load *list, int *n, const subgraph *group, arena *a) {
     for (int i = 0; i < *n; i++)
-        if (list[i].group == group) return &list[i];
-    list[*n] = (group_load){group, arena_new_array(a, (size_t)world_of(group), sizeof(size_t))};
+        if (same_ranks(list[i].group, group)) return &list[i];
+    list[*n] = (group_load){group, arena_new_array(a, (size_t)group->n_ranks, sizeof(size_t))};
     return list[*n].bytes ? &list[(*n)++] : NULL;
 }
 
 static int least(const group_load *l) {
     int best = 0;
-    for (int i = 1; i < world_of(l->group); i++)
+    for (int i = 1; i < l->group->n_ranks; i++)
         if (l->bytes[i] < l->bytes[best]) best = i;
     return best;
 }
 
-static const weft_comm *group_of(const weft_session *s, const store_part *p) {
-    return s->comm ? part_group(s, p) : NULL;
+/* Numbers of optimizers are all ranks'. */
+static const subgraph *group_of(const weft_plan *plan, const store_part *p) {
+    const subgraph *g = p->parameter ? subgraph_of(plan, p->parameter) : NULL;
+    return g ? g : &plan->subgraphs[plan->n_subgraphs];
 }
 
 /* The list is sorted by name, which breaks ties. */
@@ -119,13 +121,13 @@ static bool is_alike(const share *s, const store_part *p) {
 }
 
 /* Bytes of all ranks: each group that is first of its kind here counts once. */
-static bool give_out(share *s, const weft_session *session, const weight **order) {
+static bool give_out(share *s, const weft_plan *plan, const weight **order) {
     arena *a = &s->w.arena;
     int n_loads = 0;
-    group_load *loads = arena_new_array(a, (size_t)session->plan->n_subgraphs + 2, sizeof *loads);
+    group_load *loads = arena_new_array(a, (size_t)plan->n_subgraphs + 2, sizeof *loads);
     for (int i = 0; loads && i < s->w.n; i++) {
         const store_part *p = order[i]->part;
-        const weft_comm *group = group_of(session, p);
+        const subgraph *group = group_of(plan, p);
         size_t bytes = type_bytes(&p->type);
         s->all_bytes += bytes;
         if (p->cut && p->cut->n_ranks > 1) {
@@ -136,8 +138,7 @@ static bool give_out(share *s, const weft_session *session, const weight **order
         if (!l) return false;
         int writer = is_alike(s, p) ? least(l) : 0;
         l->bytes[writer] += bytes;
-        if (writer == (group ? group->rank : 0) && !add_piece(s, order[i], 0, type_elements(&p->type)))
-            return false;
+        if (writer == group->rank && !add_piece(s, order[i], 0, type_elements(&p->type))) return false;
     }
     return loads != NULL;
 }
@@ -156,9 +157,10 @@ static weft_status check_names(share *s, const char *what, weft_error *error) {
     return WEFT_OK;
 }
 
-weft_status share_collect(share *s, weft_session *session, const char *what, weft_error *error) {
+weft_status share_collect(share *s, const weft_plan *plan, const weft_store *store, const char *what,
+                          weft_error *error) {
     *s = (share){0};
-    weft_status status = weights_collect(&s->w, session->store, true, what, error);
+    weft_status status = weights_collect(&s->w, store, true, what, error);
     if (!status) status = check_names(s, what, error);
     if (status) return status;
     size_t n = (size_t)s->w.n + 1;
@@ -168,5 +170,17 @@ weft_status share_collect(share *s, weft_session *session, const char *what, wef
     if (!order || !s->pieces || !s->tensors) return error_memory(error, what);
     for (int i = 0; i < s->w.n; i++) order[i] = &s->w.list[i];
     qsort(order, (size_t)s->w.n, sizeof *order, larger_first);
-    return give_out(s, session, order) ? WEFT_OK : error_memory(error, what);
+    return give_out(s, plan, order) ? WEFT_OK : error_memory(error, what);
+}
+
+/* A model of which no checkpoint can be made, for its names, has none. */
+bool share_measure(weft_plan *plan) {
+    share s = {0};
+    weft_error error = {0};
+    weft_store *store = store_outline(plan);
+    weft_status status = store ? share_collect(&s, plan, store, "compile", &error) : WEFT_MEMORY;
+    plan->memory.checkpoint = status ? 0 : s.bytes;
+    if (store) arena_free(&s.w.arena);
+    weft_store_free(store);
+    return status != WEFT_MEMORY || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
 }

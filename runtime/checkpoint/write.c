@@ -88,10 +88,15 @@ static weft_status check_disk(const weft_checkpoint_writer *w, weft_error *error
     return WEFT_OK;
 }
 
+/* What weft_plan_memory() says; a rank may have nothing to write. */
+static size_t snapshot_bytes(const weft_checkpoint_writer *w) {
+    return w->share.bytes ? w->share.bytes : 1;
+}
+
 /* The copy that a checkpoint is taken of: from here on a step needs no memory. */
 static void make_snapshot(weft_checkpoint_writer *w) {
     char line[200];
-    w->snapshot = mem_raw(&w->env, w->share.bytes + 1);
+    w->snapshot = mem_raw(&w->env, snapshot_bytes(w));
     if (w->snapshot) return;
     snprintf(line, sizeof line,
              "checkpoints: there is no memory for a copy of what is saved, %.1f MiB: steps wait until it is "
@@ -111,7 +116,7 @@ static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_o
     for (size_t n = strlen(w->folder); n > 1 && w->folder[n - 1] == '/';) w->folder[--n] = 0;
     w->keep = o->keep;
     w->best = o->best;
-    weft_status status = share_collect(&w->share, w->session, w->folder, error);
+    weft_status status = share_collect(&w->share, w->session->plan, w->session->store, w->folder, error);
     if (!status && rank_of(w) == 0) status = folder_make(w->folder, &w->env, error);
     if (!status && rank_of(w) == 0) status = folder_lock(w->folder, &w->env, &w->lock, error);
     if (!status && rank_of(w) == 0) folder_prune(w->folder, 0, 0, 0, &w->env); /* what a kill left */
@@ -156,7 +161,7 @@ void weft_checkpoint_writer_close(weft_checkpoint_writer *w) {
     weft_env env = w->env;
     end_thread(w);
     if (w->lock >= 0) close(w->lock);
-    mem_free(&env, w->snapshot, w->share.bytes + 1);
+    mem_free(&env, w->snapshot, snapshot_bytes(w));
     arena_free(&w->notes_arena);
     arena_free(&w->share.w.arena);
     mem_free(&env, w, sizeof *w);

@@ -10,12 +10,13 @@
 #include <string.h>
 
 static json_t *memory_json(const weft_memory *m) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters",
                      (json_int_t)m->parameters, "gradients", (json_int_t)m->gradients, "optimizer",
                      (json_int_t)m->optimizer, "derived", (json_int_t)m->derived, "activations",
                      (json_int_t)m->activations, "workspace", (json_int_t)m->workspace, "communication",
                      (json_int_t)m->communication, "inputs", (json_int_t)m->inputs, "in_flight",
-                     (json_int_t)m->in_flight, "total", (json_int_t)m->total);
+                     (json_int_t)m->in_flight, "total", (json_int_t)m->total, "checkpoint",
+                     (json_int_t)m->checkpoint);
 }
 
 static json_t *ranks_json(const subgraph *g) {

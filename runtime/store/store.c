@@ -95,11 +95,16 @@ static store_part *add_part(weft_store *s, const char *path, const tensor_type *
     return e->path && table_add(&s->named, &s->arena, e->path, e) ? e : NULL;
 }
 
+/* A place in the store's memory; NULL in an outline. */
+static char *memory_at(const weft_store *s, uint64_t offset) {
+    return s->memory ? s->memory + offset : NULL;
+}
+
 /* A part that is a whole variable. */
 static bool add_whole(weft_store *s, const weft_variable *v, uint64_t offset) {
     store_part *e = add_part(s, v->path, &v->type);
     if (!e) return false;
-    e->memory = s->memory + offset;
+    e->memory = memory_at(s, offset);
     e->owner = find_entry(s, v->path)->owner;
     if (v->kind != VARIABLE_OPTIMIZER) e->parameter = e->path;
     return true;
@@ -140,7 +145,7 @@ static bool add_members(weft_store *s, const optimizer_slot *o, uint64_t offset)
             e->begin = e->end = 0;
             continue;
         }
-        e->memory = s->memory + offset + (uint64_t)(e->offset + e->begin - first) * sizeof(float);
+        e->memory = memory_at(s, offset + (uint64_t)(e->offset + e->begin - first) * sizeof(float));
         e->owner = find_entry(s, v->path)->owner;
     }
     return true;
@@ -150,7 +155,7 @@ static bool add_members(weft_store *s, const optimizer_slot *o, uint64_t offset)
 static bool add_average(weft_store *s, const optimizer_slot *o, uint64_t offset) {
     store_part *e = add_part(s, o->variable->path, &o->variable->type);
     if (!e || !(e->parameter = arena_copy(&s->arena, o->bucket->path))) return false;
-    e->memory = s->memory + offset;
+    e->memory = memory_at(s, offset);
     e->owner = find_entry(s, o->variable->path)->owner;
     return true;
 }
@@ -213,35 +218,56 @@ static weft_status fill_store(weft_store *s, weft_error *error) {
     return status;
 }
 
+/* A store without lists and memory, and where each variable will be; NULL: no memory. */
+static weft_store *begin_store(const weft_plan *plan, uint64_t **offsets) {
+    const weft_model *m = plan->model;
+    uint64_t kinds[VARIABLE_KINDS];
+    weft_store *s = mem_new(&plan->env, sizeof *s);
+    if (!s) return NULL;
+    s->env = plan->env;
+    arena_init(&s->arena, &s->env);
+    s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
+    *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof **offsets);
+    s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
+    s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
+    if (*offsets) s->bytes = store_layout(plan, *offsets, kinds);
+    return s;
+}
+
+/* Its entries and parts. */
+static bool list_all(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
+    if (!s->has_lock || !offsets || !s->entries || !s->parts || !copy_entries(s, plan, offsets)) return false;
+    find_owners(s, plan);
+    return note_cuts(s, plan) && publish(s, plan, offsets);
+}
+
+weft_store *store_outline(const weft_plan *plan) {
+    uint64_t *offsets;
+    weft_store *s = begin_store(plan, &offsets);
+    if (s && list_all(s, plan, offsets)) return s;
+    weft_store_free(s);
+    return NULL;
+}
+
 /* NULL after an error. The caller frees it with weft_store_free, after the sessions that use it. */
 weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error) {
     if (!plan) {
         if (!error || !error->status) error_set(error, WEFT_ARGUMENT, "store: there is no plan");
         return NULL;
     }
-    const weft_model *m = plan->model;
     if (error) *error = (weft_error){0};
-    uint64_t kinds[VARIABLE_KINDS];
+    uint64_t *offsets;
     const device *d = device_of(plan->options.device, error);
     if (d && room_check(plan, "a store and a session", plan->memory.total, 0, 1, NULL, error)) return NULL;
-    weft_store *s = d ? mem_new(&plan->env, sizeof *s) : NULL;
+    weft_store *s = d ? begin_store(plan, &offsets) : NULL;
     if (!s) {
         if (d) error_memory(error, "store");
         return NULL;
     }
-    s->env = plan->env;
     s->device = d;
     s->seed = seed;
-    arena_init(&s->arena, &s->env);
-    s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
-    uint64_t *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *offsets);
-    s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
-    s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
-    if (offsets) s->bytes = store_layout(plan, offsets, kinds);
-    s->memory = offsets ? device_alloc(d, &s->env, s->bytes, "store", weft_model_name(m), error) : NULL;
-    bool good = s->has_lock && s->memory && s->entries && s->parts && copy_entries(s, plan, offsets);
-    if (good) find_owners(s, plan);
-    if (!good || !note_cuts(s, plan) || !publish(s, plan, offsets)) {
+    if (offsets) s->memory = device_alloc(d, &s->env, s->bytes, "store", weft_model_name(plan->model), error);
+    if (!s->memory || !list_all(s, plan, offsets)) {
         if (!error || !error->status)
             error_set(error, WEFT_MEMORY, "store: %llu bytes could not be allocated",
                       (unsigned long long)s->bytes);
@@ -256,7 +282,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
 void weft_store_free(weft_store *s) {
     if (!s) return;
     weft_env env = s->env;
-    s->device->free(&env, s->memory, s->bytes);
+    if (s->memory) s->device->free(&env, s->memory, s->bytes);
     arena_free(&s->arena);
     if (s->has_lock) pthread_mutex_destroy(&s->lock);
     mem_free(&env, s, sizeof *s);

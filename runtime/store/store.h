@@ -46,6 +46,9 @@ typedef struct store_part {
     /* the first rank of the process group that has these values; 0 also for what all ranks have */
     int first_rank;
 } store_part;
+/* The parts of a store of the plan, without their memory: nothing can be read, and no session opens on it.
+ * NULL: no memory. The caller frees it with weft_store_free. */
+weft_store *store_outline(const weft_plan *plan);
 /* Parts in a fixed order, the same on all ranks; NULL past the end. */
 const store_part *store_part_at(const weft_store *store, int index);
 /* The part of this path; NULL: there is none. */

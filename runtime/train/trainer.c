@@ -199,20 +199,19 @@ static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
 }
 
 /* Bytes that this trainer will take beside its plan's: sessions of the evaluations (an evaluation alone runs
- * what the plan counts), and the copy of a checkpoint, at most. */
+ * what the plan counts). */
 static uint64_t bytes_beside(const weft_trainer *t) {
-    weft_memory m = weft_plan_memory(t->plan);
-    bool is_copied = t->options.checkpoints.folder && !t->options.checkpoints.no_snapshot;
-    uint64_t copied = is_copied ? (m.parameters + m.optimizer) / (uint64_t)t->progress.world : 0;
     if (t->options.compile.graph) return 0;
-    return copied + (t->has_val ? sweep_bytes(&t->val) : 0) + (t->has_test ? sweep_bytes(&t->test) : 0);
+    return (t->has_val ? sweep_bytes(&t->val) : 0) + (t->has_test ? sweep_bytes(&t->test) : 0);
 }
 
 /* Before anything large is allocated, on any rank of this machine: they share what is free. */
 static weft_status check_memory(weft_trainer *t, weft_error *error) {
     double none = 0;
     const weft_comm *comm = t->options.comm;
+    bool is_copied = t->options.checkpoints.folder && !t->options.checkpoints.no_snapshot;
     weft_fit_options how = {.more = bytes_beside(t),
+                            .checkpoints = is_copied && !t->options.compile.graph,
                             .local_world = comm ? comm->local_world : 1,
                             .model = t->model,
                             .compile = &t->options.compile};

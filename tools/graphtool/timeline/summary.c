@@ -207,6 +207,12 @@ static void unused_text(text *t, const weft_plan *plan) {
                  plan->unused[i].graph, plan->unused[i].path);
 }
 
+static bool plan_trains(const weft_plan *plan) {
+    for (int i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].trains) return true;
+    return false;
+}
+
 /* Rows of 0 bytes are left out. */
 static void memory_text(text *t, const weft_plan *plan) {
     weft_memory m = weft_plan_memory(plan);
@@ -223,7 +229,8 @@ static void memory_text(text *t, const weft_plan *plan) {
                  {"input buffers", m.inputs},
                  {"the guard's copies of a step", m.guard},
                  {"  of which in flight across runs", m.in_flight},
-                 {"total", m.total}};
+                 {"total", m.total},
+                 {"beside it, to copy a checkpoint", plan_trains(plan) ? m.checkpoint : 0}};
     table rows = {.columns = 2, .is_right = {[1] = true}};
     text_add(t, "\nmemory of %s\n", plan->options.world > 1 ? "this rank" : "the process");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
