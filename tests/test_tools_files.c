@@ -170,6 +170,34 @@ TEST(every_command_tells_that_memory_is_too_small) {
 #endif
 }
 
+/* Any one allocation fails: all of the output, or an error. (Graphviz crashes for want of memory.) */
+TEST(no_output_lacks_a_part_for_want_of_memory) {
+#ifdef FAIL_MALLOC
+    static const struct {
+        const char *command;
+        bool may_crash;
+    } cases[] = {{"info --json mlp.bin", false}, {"dot mlp.bin", true}};
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int refused = 0;
+        ends(run("graphtool %s", cases[i].command), 0);
+        char *whole = read_all("out");
+        for (int n = 1; n < 800; n += i ? 2 : 7) {
+            int status = run("FAIL_AT=%d LD_PRELOAD=%s graphtool %s", n, FAIL_MALLOC, cases[i].command);
+            char *out = read_all("out");
+            CHECK_SAYS(status || strcmp(out, whole) == 0, "%s without allocation %d lacks a part",
+                       cases[i].command, n);
+            CHECK_SAYS(status == 0 || status == 2 || cases[i].may_crash, "%s: %d", cases[i].command, status);
+            refused += status == 2;
+            free(out);
+            if (i && n > 300) break;
+        }
+        CHECK_SAYS(refused > 3, "%s: %d refused", cases[i].command, refused);
+        free(whole);
+    }
+#endif
+}
+
 TEST(a_full_standard_output_is_an_error_of_every_command) {
     static const char *const commands[] = {
         "graphtool --version",
@@ -298,4 +326,5 @@ SUITE("tools: files",
        T(outputs_are_tried_before_the_training), T(a_reader_that_leaves_ends_no_training),
        T(an_interrupted_training_has_its_status_without_a_reader), T(a_log_that_fails_costs_no_weights),
        T(files_past_their_limit_are_errors_of_writing), T(every_command_tells_that_memory_is_too_small),
-       T(a_full_standard_output_is_an_error_of_every_command), T(no_terminal_obeys_a_name_or_a_file)})
+       T(no_output_lacks_a_part_for_want_of_memory), T(a_full_standard_output_is_an_error_of_every_command),
+       T(no_terminal_obeys_a_name_or_a_file)})

@@ -121,6 +121,7 @@ int main(int argc, char **argv) {
     /* after the restart by tool_calm_threads the name would be "exe" */
     prctl(PR_SET_NAME, "graphtool", 0, 0, 0);
     guard_process();
+    out_watch_json();
     if (argc < 2) return tool_fail("a command is needed; see graphtool --help");
     const char *name = argv[1];
     if (strcmp(name, "help") == 0 && argc > 2) return out_end(help_of(argv[2]));

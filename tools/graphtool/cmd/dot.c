@@ -25,7 +25,7 @@ static int write_dot(Agraph_t *g, const char *path) {
     char *data = NULL;
     size_t length = 0;
     FILE *memory = open_memstream(&data, &length);
-    bool good = memory && agwrite(g, memory) == 0;
+    bool good = memory && agwrite(g, memory) == 0 && !fflush(memory) && !ferror(memory);
     if (memory && fclose(memory)) good = false;
     int status = good ? out_write(path, data, length) : tool_fail("out of memory");
     free(data);
@@ -67,10 +67,11 @@ typedef struct artist {
 } artist;
 
 /* Lays the picture out. Messages of Graphviz about a layout that it gave up are dropped: another attempt
- * follows, or the picture is refused. */
-static bool lay_out(GVC_t *gvc, Agraph_t *picture) {
+ * follows, or the picture is refused. *has_engine: it could begin; else no attempt can. */
+static bool lay_out(GVC_t *gvc, Agraph_t *picture, bool *has_engine) {
     agreseterrors();
-    return gvLayout(gvc, picture, "dot") == 0 && agerrors() < AGERR;
+    *has_engine = gvLayout(gvc, picture, "dot") == 0;
+    return *has_engine && agerrors() < AGERR;
 }
 
 static bool is_text(const options *o) {
@@ -90,14 +91,14 @@ static int write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *lai
 /* One attempt; *is_done: it was written, or failed for good. The last attempt's text needs no layout, which
  * takes minutes for a large graph. */
 static int attempt_one(GVC_t *gvc, const artist *a, int attempt, bool *is_done) {
-    bool is_last = attempt == a->attempts - 1, is_cut = false, good = true;
+    bool is_last = attempt == a->attempts - 1, is_cut = false, good = true, has_engine = true;
     int status = EXIT_FINE;
     Agraph_t *picture = a->draw(a, attempt, &is_cut);
     *is_done = is_last || !picture;
     if (!picture) return tool_fail("out of memory");
     if (is_last ? !is_text(a->o) : !is_cut) {
-        good = lay_out(gvc, picture);
-        *is_done |= good && is_on_page(picture);
+        good = lay_out(gvc, picture, &has_engine);
+        *is_done |= !has_engine || (good && is_on_page(picture));
     }
     if (*is_done)
         status = good ? write_picture(gvc, a, attempt, picture)

@@ -97,13 +97,17 @@ static json_t *parameters_json(const weft_model *m) {
     return list;
 }
 
+/* NULL: no memory. */
 static json_t *flows_json(const weft_model *m) {
     json_t *flows = json_object();
-    for (const flow_entry *e = m->flows; e; e = e->next) {
+    for (const flow_entry *e = m->flows; flows && e; e = e->next) {
         text t = {0};
         flow_steps_write(&t, e->n, e->steps);
         char *steps = text_detach(&t);
-        json_object_set_new(flows, e->name, json_string(steps ? steps : ""));
+        if (!steps || json_object_set_new(flows, e->name, json_string(steps))) {
+            json_decref(flows);
+            flows = NULL;
+        }
         free(steps);
     }
     return flows;
@@ -112,22 +116,25 @@ static json_t *flows_json(const weft_model *m) {
 /* Keys are stable: what the text shows, and each parameter and state. */
 static int info_json(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     json_t *graphs = json_array(), *groups = json_array();
+    int wrong = 0;
     for (const weft_graph *g = m->graphs; g; g = g->next)
-        json_array_append_new(graphs, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", g->name,
-                                                "mode", g->mode == WEFT_TRAIN ? "train" : "eval", "nodes",
-                                                graph_node_count(g), "inputs", ports_json(g, false),
-                                                "outputs", ports_json(g, true), "minimize", trains_json(g),
-                                                "layers", layers_json(g, (int)o->depth)));
+        wrong |= json_array_append_new(
+            graphs, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", g->name, "mode",
+                              g->mode == WEFT_TRAIN ? "train" : "eval", "nodes", graph_node_count(g),
+                              "inputs", ports_json(g, false), "outputs", ports_json(g, true), "minimize",
+                              trains_json(g), "layers", layers_json(g, (int)o->depth)));
     for (int i = 0; i < n_subs; i++)
         json_array_append_new(
             groups, json_pack("{s:s, s:i, s:I, s:I, s:I, s:I}", "name", subs[i].name, "parameters",
                               subs[i].parameters, "elements", (json_int_t)subs[i].elements, "frozen",
                               (json_int_t)subs[i].frozen, "bytes", (json_int_t)subs[i].bytes, "state_bytes",
                               (json_int_t)subs[i].state_bytes));
-    return out_json(o->output,
-                    json_pack("{s:s, s:I, s:b, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
-                              (json_int_t)m->batch, "checksum", !m->is_unsealed, "flows", flows_json(m),
-                              "graphs", graphs, "subgraphs", groups, "parameters", parameters_json(m)));
+    json_t *all = json_pack("{s:s, s:I, s:b, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
+                            (json_int_t)m->batch, "checksum", !m->is_unsealed, "flows", flows_json(m),
+                            "graphs", graphs, "subgraphs", groups, "parameters", parameters_json(m));
+    if (!wrong) return out_json(o->output, all);
+    json_decref(all);
+    return tool_fail("out of memory");
 }
 
 /* ---- text ---- */

@@ -7,11 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+static char *plan_json(const weft_plan *plan) {
+    char *text = weft_plan_json(plan);
+    if (out_json_is_whole()) return text;
+    free(text);
+    return NULL;
+}
+
 /* The summary needs streams, which a plan that was stopped early has not. */
 static char *written(const weft_plan *plan, const options *o) {
     const roof *gpu = o->estimate ? roof_find(o->estimate) : NULL;
     if (o->bytes || gpu) return work_table_text(plan, gpu);
-    if (o->json) return weft_plan_json(plan);
+    if (o->json) return plan_json(plan);
     return o->dump || o->after ? weft_plan_text(plan) : plan_summary(plan);
 }
 

@@ -196,6 +196,22 @@ shown_path show_path(const char *path) {
 
 /* ---- JSON ---- */
 
+static atomic_bool json_lacks_memory;
+
+static void *json_memory(size_t bytes) {
+    void *memory = malloc(bytes);
+    if (!memory) atomic_store(&json_lacks_memory, true);
+    return memory;
+}
+
+void out_watch_json(void) {
+    json_set_alloc_funcs(json_memory, free);
+}
+
+bool out_json_is_whole(void) {
+    return !atomic_load(&json_lacks_memory);
+}
+
 int out_json(const char *path, json_t *json) {
     return out_json_digits(path, json, 9);
 }
@@ -205,7 +221,10 @@ int out_json_digits(const char *path, json_t *json, int digits) {
     char *text =
         json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION((size_t)digits)) : NULL;
     json_decref(json);
-    if (!text) return tool_fail("out of memory");
+    if (!text || !out_json_is_whole()) {
+        free(text);
+        return tool_fail("out of memory");
+    }
     size_t length = strlen(text);
     text[length] = '\n'; /* replaces the final 0; the length is known */
     int status = out_write(path, text, length + 1);

@@ -38,7 +38,12 @@ void tool_tell_held(weft_comm *comm); /* comm may be NULL */
 int out_write(const char *path, const void *data, size_t bytes);
 /* "schema" of all JSON that graphtool prints: it grows when a key is gone or means something else. */
 enum { OUT_SCHEMA = 1 };
-/* Writes `json` with "schema" and sorted keys, and frees the reference; NULL means out of memory. */
+/* Called first: notes when JSON is made without memory. jansson leaves out what it has none for. */
+void out_watch_json(void);
+/* Whether all JSON so far has all that was put into it. */
+bool out_json_is_whole(void);
+/* Writes `json` with "schema" and sorted keys, and frees the reference; NULL means out of memory, and so does
+ * JSON that is not whole. */
 int out_json(const char *path, json_t *json);
 /* The same, with so many digits of each number instead of 9. */
 int out_json_digits(const char *path, json_t *json, int digits);
