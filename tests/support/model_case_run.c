@@ -257,6 +257,8 @@ static void *run_rank(void *argument) {
     rank *r = argument;
     const json_t *o = r->config, *run;
     size_t step;
+    /* a good step is the same whatever guards it, so each case draws a guard, or none, by its seed */
+    weft_guard guard = (weft_guard)(whole(r->c, "seed") % (WEFT_GUARD_GRAD + 1));
     weft_compile_options options = {
         .isa = (weft_isa)whole(o, "isa"),
         .threads = (int)whole(o, "threads"),
@@ -273,6 +275,8 @@ static void *run_rank(void *argument) {
         .verify = whole(o, "verify") != 0,
         .unoptimized = whole(o, "unoptimized") != 0,
         .manual = whole(o, "manual") != 0,
+        .guard = guard,
+        .guard_factor = guard == WEFT_GUARD_SPIKE ? 1e9 : 0,
     };
     r->plan = weft_compile(r->model, &options, &r->error);
     if (r->plan) weft_plan_verify(r->plan, &r->error);
