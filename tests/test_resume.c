@@ -24,10 +24,21 @@ static weft_status read_sample(void *context, int64_t i, void *const *into, weft
     return WEFT_OK;
 }
 
+/* What is wrong with the samples, where a test sets it: a number that is none, or one that cannot be read. */
+static struct { int64_t nan, unread; } flaw = {-1, -1};
+
+static weft_status read_flawed(void *context, int64_t i, void *const *into, weft_error *error) {
+    read_sample(context, i, into, error);
+    if (i == flaw.nan) ((float *)into[0])[1] = (float)NAN;
+    if (i != flaw.unread) return WEFT_OK;
+    *error = (weft_error){WEFT_IO, "a sample cannot be read"};
+    return WEFT_IO;
+}
+
 static const weft_source samples = {.count = SAMPLES,
                                     .n = 2,
                                     .arrays = {{"x", WEFT_F32, 1, {WIDTH}}, {"t", WEFT_F32, 1, {1}}},
-                                    .read = read_sample};
+                                    .read = read_flawed};
 static const weft_source *const list[] = {&samples};
 static const weft_dataset data = {1, list, NULL};
 
@@ -82,6 +93,7 @@ typedef struct run {
     int world;
     int64_t stop; /* after this iteration; 0: not */
     bool has_hooks;
+    weft_guard guard;
     int64_t every, iteration;
     double early_best;
     weft_error error;
@@ -108,18 +120,19 @@ static void run_rank(weft_comm *comm, int rank, void *context) {
         weft_hook_plateau("loss", NULL, &(weft_plateau){.patience = 1, .threshold = 10})};
     weft_trainer *t = weft_trainer_new(
         r->model,
-        &(weft_trainer_options){.compile = {.threads = 1, .accumulate = 2 / (r->world ? r->world : 1)},
-                                .comm = comm,
-                                .seed = 3,
-                                .train = data,
-                                .val = data,
-                                .epochs = EPOCHS,
-                                .checkpoints = {.folder = r->folder,
-                                                .every = r->every,
-                                                .resume = r->resume,
-                                                .best = r->folder ? "loss" : NULL},
-                                .n_hooks = r->has_hooks ? 3 : 1,
-                                .hooks = hooks},
+        &(weft_trainer_options){
+            .compile = {.threads = 1, .accumulate = 2 / (r->world ? r->world : 1), .guard = r->guard},
+            .comm = comm,
+            .seed = 3,
+            .train = data,
+            .val = data,
+            .epochs = EPOCHS,
+            .checkpoints = {.folder = r->folder,
+                            .every = r->every,
+                            .resume = r->resume,
+                            .best = r->folder ? "loss" : NULL},
+            .n_hooks = r->has_hooks ? 3 : 1,
+            .hooks = hooks},
         &error);
     for (int i = 1; i < 3 && !r->has_hooks; i++) hooks[i].free(hooks[i].self);
     if (t && !weft_trainer_fit(t, &error) && !weft_trainer_check(t, &error) && r->weights)
@@ -293,11 +306,72 @@ TEST(a_checkpoint_that_fails_does_not_end_the_training) {
     weft_model_free(m);
 }
 
+/* ---- errors of a step ---- */
+
+/* The last step that the folder has, whole; -1: none. */
+static int64_t newest(const char *folder) {
+    weft_error e = {0};
+    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, NULL, &e);
+    int64_t step = c ? weft_checkpoint_step(c) : -1;
+    weft_checkpoint_close(c);
+    return step;
+}
+
+/* A run with the flaw ends with an error; one without it goes on from what the first has left. */
+static void check_flawed(run begin, int64_t *saved) {
+    const char *want = in_top("want"), *got = in_top("got");
+    begin.folder = in_top("flawed");
+    ranks_run(begin.world, 20, run_rank, &begin);
+    flaw.nan = flaw.unread = -1;
+    CHECK(begin.error.status != WEFT_OK);
+    *saved = newest(begin.folder);
+    if (begin.every == 1 && begin.iteration)
+        CHECK_SAYS(*saved == begin.iteration, "%s: saved %lld of %lld", begin.error.text, (long long)*saved,
+                   (long long)begin.iteration);
+    run end = begin;
+    end.error = (weft_error){0};
+    end.world = 3 - begin.world, end.resume = "auto", end.weights = got, end.guard = WEFT_GUARD_NAN;
+    remove(got);
+    if (run_it(&end))
+        CHECK_SAYS(same_files(want, got), "%d ranks, an error after %lld", begin.world,
+                   (long long)begin.iteration);
+    *saved = begin.iteration - *saved;
+    remove_tree(begin.folder);
+}
+
+TEST(an_error_of_a_step_costs_no_checkpoint) {
+    weft_model *m = build("a b");
+    int n_before = 0, n_within = 0;
+    run whole = {.model = m, .weights = in_top("want")};
+    NEED(run_it(&whole));
+    for (int64_t i = 2; i < SAMPLES; i += 13)
+        for (int way = 0; way < 4; way++) { /* saved at each step, or at none: then that before a bad step */
+            int64_t lost;
+            flaw.nan = i;
+            check_flawed(
+                (run){.model = m, .world = 1 + way % 2, .guard = WEFT_GUARD_NAN, .every = way / 2 ? 1 : 1000},
+                &lost);
+            if (way / 2) continue;
+            n_before += lost == 0;
+            n_within += lost != 0; /* graph a had trained: values are not those of an iteration's end */
+        }
+    CHECK_SAYS(n_before > 2 && n_within > 2, "%d, %d", n_before, n_within);
+    for (int64_t i = 2; i < SAMPLES; i += 31) {
+        int64_t lost;
+        flaw.unread = i;
+        check_flawed((run){.model = m, .world = 1, .every = 1}, &lost);
+    }
+    remove(in_top("want"));
+    weft_model_free(m);
+}
+
 int main(int argc, char **argv) {
-    static const test_case cases[] = {
-        T(a_training_that_was_stopped_anywhere_ends_with_the_same_bits), T(hooks_go_on_where_they_were),
-        T(what_cannot_be_gone_on_from_is_refused), T(weights_that_are_not_finite_are_not_saved),
-        T(a_checkpoint_that_fails_does_not_end_the_training)};
+    static const test_case cases[] = {T(a_training_that_was_stopped_anywhere_ends_with_the_same_bits),
+                                      T(hooks_go_on_where_they_were),
+                                      T(what_cannot_be_gone_on_from_is_refused),
+                                      T(weights_that_are_not_finite_are_not_saved),
+                                      T(a_checkpoint_that_fails_does_not_end_the_training),
+                                      T(an_error_of_a_step_costs_no_checkpoint)};
     if (!mkdtemp(top)) return 1;
     int status = test_main("resume", cases, sizeof cases / sizeof *cases, argc, argv);
     remove_tree(top);

@@ -8,6 +8,7 @@
 
 #include "runtime/train/watch.h"
 #include "weft/checkpoint.h"
+#include "weft/guard.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -374,6 +375,24 @@ void checkpoints_end(weft_trainer *t) {
     if (!t->checkpoints.writer) return;
     if (t->checkpoints.saved != t->progress.iteration && is_worth_it(t))
         save(t, false, t->checkpoints.best.best);
+    if (t->checkpoints.is_begun) complete(t);
+}
+
+/* Whether all values are those of before the iteration: its first step was a bad one. Before the first
+ * iteration there is nothing to keep. A train_step may have changed what the trainer does not see. */
+static bool is_before_iteration(const weft_trainer *t) {
+    return t->is_common && weft_bad_step(t->session) && !t->has_run && !t->options.train_step &&
+           t->progress.iteration > 0;
+}
+
+void checkpoints_fail(weft_trainer *t) {
+    if (!t->checkpoints.writer || (t->progress.world > 1 && !t->is_common)) return;
+    if (t->checkpoints.is_begun) complete(t);
+    if (!is_before_iteration(t) || t->checkpoints.saved == t->progress.iteration) return;
+    int64_t begin = t->begin;
+    t->begin = t->began; /* who goes on meets the bad step again */
+    if (is_worth_it(t)) save(t, false, t->checkpoints.best.best);
+    t->begin = begin;
     if (t->checkpoints.is_begun) complete(t);
 }
 

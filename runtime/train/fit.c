@@ -94,6 +94,8 @@ static weft_status iterate(weft_trainer *t, weft_error *error) {
     t->fetches = (t->progress.iteration + 1) % every == 0;
     t->micro_each = 0;
     t->taken = 0;
+    t->began = t->begin;
+    t->has_run = false;
     t->is_in_step = true;
     metrics_clear(&t->metrics);
     weft_status status =
@@ -264,8 +266,11 @@ weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {
         if (!status) status = checkpoints_turn(t, error);
     }
     t->is_in_fit = false;
-    if (!status) checkpoints_end(t);
     trainer_tell(t, status, error);
+    if (status)
+        checkpoints_fail(t);
+    else
+        checkpoints_end(t);
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
     weft_status after = hooks_call(t, WEFT_AFTER_RUN, status ? &last : error);
     return status ? status : trainer_tell(t, after, error);

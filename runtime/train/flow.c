@@ -136,6 +136,7 @@ static weft_status run_graph(weft_trainer *t, bound *r, weft_error *error) {
         if (!status) status = bound_run(r, t->session, &t->data, t->fetches, error);
         if (!status && t->fetches) metrics_note(&t->metrics, r, 1);
     }
+    t->has_run = t->has_run || !status;
     return status;
 }
 

@@ -260,6 +260,8 @@ weft_status checkpoints_begin(weft_trainer *t, weft_error *error);
 weft_status checkpoints_turn(weft_trainer *t, weft_error *error);
 /* When a run ends without an error. Collective. */
 void checkpoints_end(weft_trainer *t);
+/* When a run ends with an error: completes the one under way if all ranks have met it. Collective, then. */
+void checkpoints_fail(weft_trainer *t);
 void checkpoints_close(weft_trainer *t);
 
 /* ---- the trainer ---- */
@@ -282,6 +284,8 @@ struct weft_trainer {
     /* of the present epoch and iteration */
     bool is_in_epoch, is_in_step;
     int64_t begin;                   /* batches of the epoch that were taken, on all ranks */
+    int64_t began;                   /* begin at the start of the present iteration */
+    bool has_run;                    /* a graph has run in it to the end of its step */
     int64_t micro_begin, micro_each; /* those that the last step took: the first, and how many on each rank */
     int64_t taken;                   /* by the present iteration, on all ranks */
     int64_t most_taken;              /* by any iteration: the guess for the next one of train_step's */
