@@ -568,7 +568,7 @@ TEST(files_of_two_steps_another_model_and_a_lost_file_are_named) {
     CHECK(open_newest("c", &f.env, &step, &error) == WEFT_FILE);
     CHECK_HOLDS(error.text, "c: it has no checkpoint that is whole: each was passed over");
     CHECK(open_newest("d", &f.env, &step, &error) == WEFT_NAME);
-    CHECK_HOLDS(error.text, "d: it has no checkpoint, a folder step-N");
+    CHECK_HOLDS(error.text, "d: there is no such folder");
     weft_checkpoint_writer_close(w);
     lone_close(&l);
     lone_close(&other);

@@ -219,7 +219,7 @@ TEST(what_cannot_be_gone_on_from_is_refused) {
     refuse(&(run){.model = m, .folder = folder},
            "it has a checkpoint of step 3: resume, or choose another folder");
     refuse(&(run){.model = m, .resume = "auto"}, "resume \"auto\" needs a folder");
-    refuse(&(run){.model = m, .resume = in_top("nowhere")}, "nowhere: it has no checkpoint, a folder step-N");
+    refuse(&(run){.model = m, .resume = in_top("nowhere")}, "nowhere: there is no such folder");
     refuse(&(run){.model = m, .resume = in_top("refused/step-00000004")},
            "step-00000004/manifest.json: cannot be opened");
     refuse(&(run){.model = m, .folder = folder, .resume = "auto", .every = -1}, "must not be negative");

@@ -76,7 +76,10 @@ rm -f got.*
 "$tool" $run -o got.st --checkpoint-dir c >out 2>err && fail "a folder with checkpoints was taken"
 grep -q "it has a checkpoint of step" err || fail "$(cat err)"
 "$tool" $run -o got.st --resume none >out 2>err && fail "resumed from nothing"
-grep -q "none: it has no checkpoint, a folder step-N" err || fail "$(cat err)"
+grep -q "none: there is no such folder" err || fail "$(cat err)"
+mkdir empty
+"$tool" $run -o got.st --resume empty >out 2>err && fail "resumed from an empty folder"
+grep -q "empty: it has no checkpoint, a folder step-N" err || fail "$(cat err)"
 "$tool" $run -o got.st --keep 3 >out 2>err && fail "--keep without --checkpoint-dir"
 grep -q -- "--keep has no effect without --checkpoint-dir" err || fail "$(cat err)"
 "$tool" $run -o got.st --checkpoint-dir d --checkpoint-every 5h >out 2>err && fail "--checkpoint-every=5h"
@@ -112,6 +115,16 @@ grep -q "no checkpoint of iteration 20: " err || fail "a full disk at the end: $
 cp kept.jsonl got.jsonl
 "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 7 --resume auto >out 2>err || fail "after a full disk: $(cat err)"
 same got
+
+# What --resume did is told: that it began, that nothing was left to do, that nothing will be saved.
+rm -rf c got.*
+"$tool" ${run/--optimizer-state/} --steps 4 --checkpoint-dir c --resume auto >out 2>err || fail "a first start: $(cat err)"
+grep -q "c has no checkpoint: the training begins" err && grep -q "^trained 4 steps" out || fail "a first start says $(cat out err)"
+"$tool" ${run/--optimizer-state/} --steps 4 --checkpoint-dir c --resume auto >out 2>err || fail "a start at the end: $(cat err)"
+grep -q "already at iteration 4: nothing is left to train" out && ! grep -q "trained" out || fail "a start at the end says $(cat out)"
+grep -q "training begins\|no checkpoints will be written" err && fail "a start at the end says $(cat err)"
+"$tool" ${run/--optimizer-state/} --steps 5 --resume c/step-00000004 >out 2>err || fail "from one step: $(cat err)"
+grep -q -- "--resume without --checkpoint-dir: no checkpoints will be written" err && grep -q "^trained 5 steps" out || fail "from one step says $(cat out err)"
 
 # A folder where nothing can be written is told before the first step; one that vanishes is made anew.
 "$tool" $run -o no.st --checkpoint-dir /proc/checkpoints >out 2>err && fail "a folder in /proc"

@@ -77,7 +77,11 @@ grep -q "not whole: manifest.json: cannot be opened" out || fail "no manifest: $
 says 1 "hurt/step-00000008/rank-0.safetensors: its checksum is" ckpt verify hurt
 says 1 "it has no checkpoint that is whole: each was passed over" ckpt show hurt
 says 1 "1000 bytes, the manifest says" ckpt show hurt/step-00000012
-says 1 "nowhere: it has no checkpoint, a folder step-N" ckpt verify nowhere
+mkdir empty
+for action in "list" "verify" "show"; do
+    says 1 "nowhere: there is no such folder" ckpt $action nowhere
+    says 1 "empty: it has no checkpoint, a folder step-N" ckpt $action empty
+done
 
 # show: numbers, and all tensors with their types
 says 0 "model mlp, step 12, seed 3, $ranks rank" ckpt show $many

@@ -62,6 +62,8 @@ weft_status folder_make_tmp(const char *folder, int64_t step, const weft_env *en
 weft_status folder_complete(const char *folder, int64_t step, const weft_env *env, weft_error *error);
 /* How many complete ones it has; 0 also where it cannot be listed. */
 int folder_count(const char *folder, const weft_env *env);
+/* Whether there is something of this name. */
+bool folder_is_there(const char *folder, const weft_env *env);
 /* Of the complete ones up to step `newest`, removes all but the last `keep` (0: all stay) and step `best`;
  * and all that was not completed. Best effort. */
 void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, const weft_env *env);

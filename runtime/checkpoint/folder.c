@@ -74,6 +74,15 @@ static int list_steps(step_list *l, const char *folder, const weft_env *env) {
     return l->failed ? ENOMEM : code;
 }
 
+static void ignore_name(void *to, const char *name) {
+    (void)to, (void)name;
+}
+
+bool folder_is_there(const char *folder, const weft_env *env) {
+    const weft_io *io = io_of(env);
+    return !io->list || io->list(io->context, folder, ignore_name, NULL) != ENOENT;
+}
+
 int folder_count(const char *folder, const weft_env *env) {
     step_list l;
     int n = list_steps(&l, folder, env) ? 0 : (int)l.n;

@@ -127,7 +127,7 @@ weft_status weft_checkpoint_verify(const weft_checkpoint *c, weft_error *error) 
 /* ---- the newest one ---- */
 
 /* What rank 0 decides at each turn: the step to try next. */
-enum { NONE = -1, NO_MORE = -2 };
+enum { NONE = -1, NO_MORE = -2, NO_FOLDER = -3 };
 typedef struct choice {
     int64_t step;
 } choice;
@@ -166,11 +166,14 @@ static weft_status try_step(const char *folder, int64_t step, weft_comm *comm, c
 /* From the newest on: *which is the index of the next one to try. */
 static weft_status next(const char *folder, weft_comm *comm, const weft_env *env, const int64_t *steps, int n,
                         int *which, weft_checkpoint **c, weft_error *error) {
-    choice own = {.step = !n ? NONE : *which < 0 ? NO_MORE : steps[*which]};
+    choice own = {.step = *which >= 0 ? steps[*which] : n ? NO_MORE : NONE};
+    if (!n && (!comm || !comm->rank) && !folder_is_there(folder, env)) own.step = NO_FOLDER;
     --*which;
     weft_status status = share_choice(comm, &own, error);
     if (!status && own.step == NONE)
         status = error_set(error, WEFT_NAME, "%.600s: it has no checkpoint, a folder step-N", folder);
+    if (!status && own.step == NO_FOLDER)
+        status = error_set(error, WEFT_NAME, "%.600s: there is no such folder", folder);
     if (!status && own.step == NO_MORE)
         status = error_set(error, WEFT_FILE,
                            "%.600s: it has no checkpoint that is whole: each was passed over", folder);

@@ -229,11 +229,19 @@ static weft_status check_last(const weft_trainer *t, const weft_checkpoint *c, w
         o->folder, (long long)last, (long long)weft_checkpoint_step(c));
 }
 
+static weft_status tell_begin(const weft_trainer *t) {
+    char line[500];
+    snprintf(line, sizeof line, "%.400s has no checkpoint: the training begins",
+             t->options.checkpoints.folder);
+    log_line(t, line);
+    return WEFT_OK;
+}
+
 static weft_status resume(weft_trainer *t, weft_error *error) {
     weft_error why = {0};
     weft_checkpoint *c = find_checkpoint(t, &why);
     bool may_begin = strcmp(t->options.checkpoints.resume, "auto") == 0 && why.status == WEFT_NAME;
-    if (!c && may_begin) return WEFT_OK; /* the first start of a job that goes on by itself */
+    if (!c && may_begin) return tell_begin(t); /* the first start of a job that goes on by itself */
     weft_status status = c ? check_last(t, c, error) : kit_fail(error, why.status, "%s", why.text);
     if (!status) status = go_on(t, c, error);
     weft_checkpoint_close(c);

@@ -27,6 +27,7 @@ typedef struct training {
     char best_path[PATHS_ROOM];                    /* of --best */
     char *best_metric, *stop_metric, *keep_metric; /* METRIC of --best, --early-stop and --keep-best */
     evaluators measured;                           /* by --metric */
+    int64_t resumed;                               /* the iteration of --resume; 0: the training begins */
     samples samples;
 } training;
 
@@ -200,6 +201,9 @@ static int open_trainer(training *t) {
     set_checkpoints(t, &how);
     if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
     bool goes_on = checkpoints_resumed(t->trainer);
+    t->resumed = weft_trainer_progress(t->trainer)->iteration;
+    if (o->resume && !o->checkpoint_dir && world_rank(o) == 0)
+        tool_note("--resume without --checkpoint-dir: no checkpoints will be written");
     if (goes_on && o->lr > 0)
         tool_note("--lr begins a training: this one goes on with its own learning rates");
     if (!goes_on && (status = weights_load(weft_trainer_store(t->trainer), o)) >= 0) return status;
@@ -285,6 +289,19 @@ static int save(training *t) {
     return status == EXIT_MISUSED ? EXIT_WRONG : status;
 }
 
+/* One line: what was done, and where the weights are. */
+static void print_summary(const training *t, const char *done) {
+    const weft_progress *p = weft_trainer_progress(t->trainer);
+    const char *output = t->o->output;
+    if (t->resumed && t->resumed == p->iteration && !was_interrupted)
+        printf("already at iteration %lld: nothing is left to train; ", (long long)p->iteration);
+    else
+        printf("%s %lld step%s, %lld sample%s, %.1f s; ", done, (long long)p->iteration,
+               p->iteration == 1 ? "" : "s", (long long)p->samples, p->samples == 1 ? "" : "s", p->seconds);
+    printf("%s%s\n", output ? "weights in " : "weights not saved (-o FILE saves them)",
+           output ? SHOW_PATH(output) : "");
+}
+
 /* Prints the summary, and chooses the exit status. */
 static int finish(training *t) {
     weft_error error = {0};
@@ -292,14 +309,7 @@ static int finish(training *t) {
     int64_t epochs = t->o->epochs || t->o->steps ? t->o->epochs : 1;
     bool is_cut = p->iterations && p->iteration < p->iterations && !(epochs && p->epoch >= epochs);
     bool is_early = is_cut && t->o->early_stop && !was_interrupted;
-    printf("%s %lld step%s, %lld sample%s, %.1f s; %s%s\n",
-           is_early ? "stopped early after"
-           : is_cut ? "interrupted after"
-                    : "trained",
-           (long long)p->iteration, p->iteration == 1 ? "" : "s", (long long)p->samples,
-           p->samples == 1 ? "" : "s", p->seconds,
-           t->o->output ? "weights in " : "weights not saved (-o FILE saves them)",
-           t->o->output ? SHOW_PATH(t->o->output) : "");
+    print_summary(t, is_early ? "stopped early after" : is_cut ? "interrupted after" : "trained");
     if (is_cut && !is_early && t->o->checkpoint_dir)
         printf("--resume=auto with the same options goes on from %s\n", SHOW_PATH(t->o->checkpoint_dir));
     if (weft_trainer_check(t->trainer, &error)) {

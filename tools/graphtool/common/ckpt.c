@@ -154,6 +154,8 @@ static row *rows_open(const char *folder, int *n, int *status) {
     *status = EXIT_WRONG;
     if (listed)
         tool_error(&error);
+    else if (rows && stat(folder, &s))
+        tool_fail("%s: there is no such folder", SHOW_PATH(folder));
     else if (rows)
         tool_fail("%s: it has no checkpoint, a folder step-N", SHOW_PATH(folder));
     else
