@@ -162,6 +162,13 @@ done
 ((turn > 2)) || fail "a job was queued anew $((turn - 1)) times"
 same got
 
+# kill_rank R: the process of rank R of this test, and no other one of the machine.
+kill_rank() {
+    local process
+    process=$(cat "pid.$1" 2>/dev/null) || return
+    [[ $(readlink "/proc/$process/cwd") == "$folder" ]] && kill -9 "$process"
+}
+
 # killed NAME RANKS COMMAND...: kills it with SIGKILL after random times until it ends by itself.
 killed() {
     local name=$1 n
@@ -184,13 +191,19 @@ same alone
 if command -v mpirun >/dev/null && ! "$tool" eval mlp.bin --data image=image --data label=label --random-weights --launcher mpi 2>&1 | grep -q "this build has no MPI"; then
     flags=()
     mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none)
-    two=(timeout 60 mpirun "${flags[@]}" -np 2 "$tool" $run --accumulate 1 --zero 2 -o many.st --log many.jsonl --checkpoint-dir many)
+    cat >rank.sh <<'END_RANK'
+me=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+echo $$ >pid.$me.tmp && mv pid.$me.tmp pid.$me
+exec "$@"
+END_RANK
+    two=(timeout 60 mpirun "${flags[@]}" -np 2 bash rank.sh "$tool" $run --accumulate 1 --zero 2 -o many.st --log many.jsonl --checkpoint-dir many)
     "${two[@]}" --steps 11 >out 2>err || fail "two ranks: $(cat err)"
     for n in 1 2 3; do # one rank of two is killed: the job ends, and the next one goes on
+        rm -f pid.*
         "${two[@]}" --checkpoint-every 3 --resume auto >out 2>err &
         pid=$!
         sleep "1.$((RANDOM % 9))"
-        pkill -9 -n -f "graphtool $run --accumulate 1 --zero 2" 2>/dev/null
+        kill_rank 1
         wait $pid && break
     done
     "$tool" $run --accumulate 2 -o many.st --log many.jsonl --checkpoint-dir many --resume auto >out 2>err || fail "two ranks, then one: $(cat err)"
