@@ -108,6 +108,29 @@ TEST(ranks_at_different_collectives_are_told_with_the_first_difference) {
     remove_rings();
 }
 
+/* Two of three files are whole: what they say of the third rank is told. */
+TEST(a_damaged_file_is_passed_over_and_a_folder_within_is_found) {
+    rank_run ranks[MOST];
+    ring_set s;
+    last = "missed";
+    window_run(3, 4096, 0.6, 0, part, ranks);
+    CHECK(truncate(FOLDER "/rank-1.ring", 700) == 0);
+    read_rings(&s);
+    ring_blame b = ring_set_blame(&s);
+    NEED(b.of != NULL);
+    CHECK(s.n == 2 && s.n_damaged == 1 && b.record->descriptor.order == 4 &&
+          ring_stand_of(&s, &b, 1) == STAND_GONE);
+    ring_set_free(&s);
+    CHECK(mkdir("run.test", 0777) == 0 && rename(FOLDER, "run.test/weft-rings") == 0);
+    CHECK(ring_set_read("run.test", &s) < 0 && s.n == 2);
+    ring_set_free(&s);
+    CHECK(rename("run.test/weft-rings", FOLDER) == 0 && rmdir("run.test") == 0);
+    CHECK(truncate(FOLDER "/rank-0.ring", 700) == 0 && truncate(FOLDER "/rank-2.ring", 700) == 0);
+    CHECK(ring_set_read(FOLDER, &s) > 0 && s.n == 0 && s.n_damaged == 3);
+    ring_set_free(&s);
+    remove_rings();
+}
+
 TEST(a_rank_without_a_file_is_known_from_those_who_waited_and_other_jobs_are_passed_over) {
     rank_run ranks[MOST];
     ring_set s;
@@ -293,6 +316,7 @@ TEST(hostile_files_are_refused_or_read_and_no_more) {
 SUITE("rings of collectives",
       {T(a_rank_that_did_not_come_is_blamed_for_the_collective_with_its_parameters),
        T(ranks_at_different_collectives_are_told_with_the_first_difference),
+       T(a_damaged_file_is_passed_over_and_a_folder_within_is_found),
        T(a_rank_without_a_file_is_known_from_those_who_waited_and_other_jobs_are_passed_over),
        T(the_last_2000_are_kept_and_nothing_is_blamed_where_all_went_well),
        T(a_rank_that_gives_up_by_itself_is_not_lost_and_leaves_no_ring),

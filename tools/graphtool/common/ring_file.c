@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { FILES_MOST = 1 << 16 };
 
@@ -114,7 +115,13 @@ static int add_file(ring_set *s, const char *name) {
     if (!more) return tool_fail("out of memory");
     s->files = more;
     snprintf(path, sizeof path, "%s/%s", s->folder, name);
-    return ring_file_read(path, &s->files[s->n++], &error) ? tool_error(&error) : -1;
+    weft_status status = ring_file_read(path, &s->files[s->n++], &error);
+    if (!status) return -1;
+    ring_file_free(&s->files[--s->n]);
+    if (status == WEFT_MEMORY) return tool_error(&error);
+    s->n_damaged++;
+    tool_note("this file is passed over: %s", error.text);
+    return -1;
 }
 
 static int by_rank(const void *a, const void *b) {
@@ -127,7 +134,9 @@ static int keep_newest(ring_set *s) {
     const ring_header *newest = s->n ? &s->files[0].head : NULL;
     for (int i = 1; i < s->n; i++)
         if (s->files[i].head.job > newest->job) newest = &s->files[i].head;
-    if (!newest) return tool_fail("%s: it has no file rank-N.ring", SHOW_PATH(s->folder));
+    if (!newest)
+        return tool_fail("%s: it has no file rank-N.ring%s", SHOW_PATH(s->folder),
+                         s->n_damaged ? " that is whole" : "");
     uint64_t job = newest->job;
     s->world = (int)newest->world;
     int kept = 0;
@@ -150,17 +159,35 @@ static int keep_newest(ring_set *s) {
     return -1;
 }
 
-int ring_set_read(const char *folder, ring_set *into) {
+static int read_folder(ring_set *s) {
     int status = -1;
+    DIR *d = opendir(s->folder);
+    if (!d) return tool_fail("%s: the folder cannot be read: %s", SHOW_PATH(s->folder), strerror(errno));
+    for (struct dirent *e; status < 0 && (e = readdir(d));)
+        if (is_ring(e->d_name)) status = add_file(s, e->d_name);
+    closedir(d);
+    return status;
+}
+
+/* A folder of a run has them in its weft-rings. */
+static int read_inner(ring_set *s) {
+    static const char inner[] = "/weft-rings";
+    size_t n = strlen(s->folder);
+    struct stat is;
+    if (s->n || s->n_damaged || n + sizeof inner > sizeof s->folder) return -1;
+    strcpy(s->folder + n, inner);
+    if (stat(s->folder, &is) == 0) return read_folder(s);
+    s->folder[n] = 0;
+    return -1;
+}
+
+int ring_set_read(const char *folder, ring_set *into) {
     *into = (ring_set){0};
     if (strlen(folder) >= sizeof into->folder)
         return tool_fail("%s: the name is too long", SHOW_PATH(folder));
     strcpy(into->folder, folder);
-    DIR *d = opendir(folder);
-    if (!d) return tool_fail("%s: the folder cannot be read: %s", SHOW_PATH(folder), strerror(errno));
-    for (struct dirent *e; status < 0 && (e = readdir(d));)
-        if (is_ring(e->d_name)) status = add_file(into, e->d_name);
-    closedir(d);
+    int status = read_folder(into);
+    if (status < 0) status = read_inner(into);
     return status < 0 ? keep_newest(into) : status;
 }
 

@@ -25,6 +25,7 @@ typedef struct ring_file {
 typedef struct ring_set {
     char folder[1024];
     int n, n_earlier; /* files of the job; files of other jobs */
+    int n_damaged;    /* files that were passed over, each of them told */
     int world;
     ring_file *files; /* [n], by rank */
 } ring_set;
@@ -33,8 +34,8 @@ typedef struct ring_set {
 weft_status ring_file_read(const char *path, ring_file *into, weft_error *error);
 void ring_file_free(ring_file *f);
 
-/* All files of a folder. -1, or the exit status after printing what is wrong. Call ring_set_free in either
- * case. */
+/* All files of a folder, or of weft-rings in it where it has none itself; damaged ones are told. -1, or the
+ * exit status after printing what is wrong. Call ring_set_free in either case. */
 int ring_set_read(const char *folder, ring_set *into);
 void ring_set_free(ring_set *s);
 
