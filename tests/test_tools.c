@@ -30,6 +30,7 @@ TEST(wrong_use_is_one_line_and_exit_2) {
     refuses(run("graphtool"), "a command is needed");
     refuses(run("graphtool fly"), "no command 'fly'");
     refuses(run("graphtool info"), "a model file is needed");
+    refuses(run("graphtool replay"), "replay: it takes one file, the bad.step of a training");
     refuses(run("graphtool info mlp.bin mlp.bin"), "one model is enough");
     refuses(run("graphtool info mlp.bin --colour"), "no option --colour");
     refuses(run("graphtool info mlp.bin -z"), "no option -z");

@@ -27,6 +27,7 @@ const command command_replay = {
     .summary =
         "Runs a bad step again from its bad.step, with its ranks as threads, and says what made it bad",
     .takes_model = true,
+    .file = "the bad.step of a training",
     .options = "",
     .details = "The file stands in the place of MODEL. Exits with status 0 when the step is bad here, too.",
     .example = "graphtool replay bad.step",

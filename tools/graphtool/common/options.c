@@ -425,6 +425,8 @@ static int take_model(const command *c, int left, char **words, options *o) {
         if (left) o->model = words[0];
         return -1;
     }
+    if (c->file)
+        return tool_fail("%s: it takes one file, %s; see graphtool %s --help", c->name, c->file, c->name);
     return tool_fail("%s: %s; see graphtool %s --help", c->name,
                      c->word           ? "one name is enough"
                      : !c->takes_model ? "it takes no file"

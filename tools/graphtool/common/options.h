@@ -29,10 +29,10 @@ typedef struct options {
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
         *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop, *checkpoint_dir,
         *checkpoint_every, *keep_best, *resume, *rings, *guard;
-    const char *word;              /* the argument of a command that takes no model; NULL: none */
+    const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
-    const struct command *command; /* the subcommand */
+    const struct command *command;       /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed,
         keep;
     double lr, bucket_cap_mb, timeout;
@@ -84,11 +84,12 @@ typedef struct command {
     const char *name;
     const char *summary; /* one line for the list of commands */
     bool takes_model;
+    const char *file;    /* what it takes for MODEL where that is no model: "a bad.step" */
     const char *word;    /* the name of an optional argument that is no model; NULL: none */
     const char *options; /* names with a space between: "json output"; --help is always there */
     const char *details; /* a paragraph for --help; NULL: none */
     const char *example;
-    int (*run)(const options *o); /* returns the exit status; NULL: each of `actions` has its own */
+    int (*run)(const options *o);  /* returns the exit status; NULL: each of `actions` has its own */
     const command_action *actions; /* ends with one without a name; NULL: the command does one thing */
     command_ranks ranks;
     bool writes_text; /* its --output may be "-", standard output */
