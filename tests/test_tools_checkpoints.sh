@@ -3,25 +3,9 @@
 # killed again and again end with the weights and the log of one that was not, alone and under mpirun, and a damaged checkpoint is passed over.
 set -uo pipefail
 tool=$1/graphtool zoo=$1/weft-zoo
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
-failures=0
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
+source "$(dirname "$0")/support/suite.sh"
 
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-
-python3 - <<'END'
-import random, struct
-r = random.Random(1)
-n = 400
-open("image", "wb").write(struct.pack(">4i", 0x803, n, 28, 28) + bytes(r.randrange(256) for _ in range(n * 784)))
-open("label", "wb").write(struct.pack(">2i", 0x801, n) + bytes(r.randrange(10) for _ in range(n)))
-END
+digits 400
 "$zoo" mlp -b 10 -o mlp.bin || fail "the model"
 run="train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --epochs 5 --optimizer-state"
 

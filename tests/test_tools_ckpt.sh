@@ -3,17 +3,7 @@
 # the few lines of Python below.
 set -uo pipefail
 tool=$1/graphtool zoo=$1/weft-zoo
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
-failures=0
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
+source "$(dirname "$0")/support/suite.sh"
 
 # says STATUS TEXT COMMAND...: its exit status, and what its two outputs hold.
 says() {
@@ -35,13 +25,7 @@ def tensors(path):
     head.pop("__metadata__", None)
     return {k: (v["dtype"], v["shape"], data[8 + n :][slice(*v["data_offsets"])]) for k, v in head.items()}
 END
-python3 - <<'END'
-import random, struct
-r = random.Random(1)
-n = 400
-open("image", "wb").write(struct.pack(">4i", 0x803, n, 28, 28) + bytes(r.randrange(256) for _ in range(n * 784)))
-open("label", "wb").write(struct.pack(">2i", 0x801, n) + bytes(r.randrange(10) for _ in range(n)))
-END
+digits 400
 "$zoo" mlp -b 10 -o mlp.bin || fail "the model"
 data="--data image=image --data label=label"
 run="train mlp.bin $data --threads 1 --seed 3 --steps 12 --ema 0.9"

@@ -3,21 +3,11 @@
 # alone writes. Skipped (77) where MPI or mpirun is missing.
 set -uo pipefail
 tool=$1/graphtool zoo=$1/weft-zoo
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
-failures=0
+source "$(dirname "$0")/support/suite.sh"
 
 command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmpi-bin)"; exit 77; }
 flags=()
 mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
 
 # ranks N ARGUMENT...: graphtool on N ranks; stdout in the file out, stderr in err.
 ranks() {

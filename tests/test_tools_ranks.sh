@@ -5,34 +5,20 @@
 set -uo pipefail
 build=$(realpath "$1") part=${2-all} here=$(realpath "$(dirname "$0")")
 tool=$build/graphtool zoo=$build/weft-zoo
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
+source "$here/support/suite.sh"
 export OMP_NUM_THREADS=1
-failures=0 timeout=3
+timeout=3
 command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmpi-bin)"; exit 77; }
 flags=() has_open_mpi=
 mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none) has_open_mpi=1
-folder=$(mktemp -d)
 spaces=()
 leave() {
     for s in "${spaces[@]}"; do ip netns del "$s" 2>/dev/null; done
     rm -rf "$folder"
 }
 trap leave EXIT
-cd "$folder" || exit 1
 
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-
-python3 - <<'END_DATA'
-import random, struct
-r = random.Random(1)
-n = 400
-open("image", "wb").write(struct.pack(">4i", 0x803, n, 28, 28) + bytes(r.randrange(256) for _ in range(n * 784)))
-open("label", "wb").write(struct.pack(">2i", 0x801, n) + bytes(r.randrange(10) for _ in range(n)))
-END_DATA
+digits 400
 "$zoo" mlp -b 10 -o mlp.bin && "$zoo" mlp -b 8 -o other.bin || fail "the models"
 alone=(train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --bucket-cap-mb 0.5)
 run=("${alone[@]}" --timeout $timeout)
