@@ -153,16 +153,6 @@ static room room_of(const weft_plan *plan, const device *d, int local_world) {
 
 /* ---- what takes most ---- */
 
-bytes_text bytes_show(uint64_t bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int unit = 0;
-    bytes_text t;
-    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
-    snprintf(t.text, sizeof t.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-    return t;
-}
-
 /* The largest value of the arena of the program that needs most; NULL: nothing is in it. */
 static const weft_value *largest_value(const weft_plan *plan) {
     const program *most = NULL;

@@ -2,6 +2,7 @@
 #ifndef WEFT_RUNTIME_STORE_ROOM_H
 #define WEFT_RUNTIME_STORE_ROOM_H
 
+#include "graph/core/byte_count.h"
 #include "runtime/store/device.h"
 
 /* What each of the ranks on this machine may still take. */
@@ -14,13 +15,6 @@ room room_at(const char *root, int local_world, int threads);
 
 /* Below it nobody is asked: many small sessions are opened fast. */
 enum { ROOM_LEAST = 16 << 20 };
-
-/* "1.2 GiB", by value. */
-typedef struct bytes_text {
-    char text[32];
-} bytes_text;
-bytes_text bytes_show(uint64_t bytes);
-#define BYTES(bytes) (bytes_show(bytes).text)
 
 /* WEFT_MEMORY unless `bytes` are there: "WHAT needs 2.0 GiB ...", with what takes most of the plan and
  * `more`. Writes to `*free` (or NULL) what there is. */

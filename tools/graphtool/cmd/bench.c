@@ -147,9 +147,9 @@ static int print_report(const timing *t, json_t *all) {
            json_string_value(json_object_get(all, "model")),
            json_real_value(json_object_get(all, "median_ms")), t->ms[0], t->first_ms, t->work.compile_ms,
            json_real_value(json_object_get(all, "peak_rss_mib")),
-           show_bytes(weft_plan_memory(t->work.plan).total).text,
+           bytes_show(weft_plan_memory(t->work.plan).total).text,
            json_is_integer(beyond) ? ", beyond it on the GPU " : "",
-           json_is_integer(beyond) ? show_bytes((uint64_t)json_integer_value(beyond)).text : "",
+           json_is_integer(beyond) ? bytes_show((uint64_t)json_integer_value(beyond)).text : "",
            json_number_value(json_object_get(all, "gflops")));
     json_decref(all);
     return EXIT_FINE;

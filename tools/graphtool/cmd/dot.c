@@ -246,7 +246,7 @@ static int check_memory(void) {
     room free = room_at("", 1, 0);
     if (free.bytes >= LEAST) return -1;
     return tool_fail("dot: Graphviz needs up to %s of memory to draw, and %s are free (%s)",
-                     show_bytes(LEAST).text, show_bytes(free.bytes).text, free.by);
+                     bytes_show(LEAST).text, bytes_show(free.bytes).text, free.by);
 }
 
 static int dot_run(const options *given) {

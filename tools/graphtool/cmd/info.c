@@ -153,7 +153,7 @@ static void layer_cells(table *to, const layer *row, const char *name, double al
     table_word(to, row->output ? TYPE(row->output) : "");
     count_print(to, (double)row->parameters);
     count_print(to, row->flops);
-    table_word(to, show_bytes((uint64_t)row->bytes).text);
+    table_word(to, bytes_show((uint64_t)row->bytes).text);
     if (all_flops > 0)
         table_print(to, "%.1f%%", 100 * row->flops / all_flops);
     else
@@ -207,8 +207,8 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
                  *subs[i].name   ? subs[i].name
                  : ddp_at(m, "") ? "(whole model)"
                                  : "(no scope)",
-                 subs[i].parameters, subs[i].elements, show_bytes(subs[i].bytes).text);
-        if (subs[i].state_bytes) text_add(&t, ", state %s", show_bytes(subs[i].state_bytes).text);
+                 subs[i].parameters, subs[i].elements, bytes_show(subs[i].bytes).text);
+        if (subs[i].state_bytes) text_add(&t, ", state %s", bytes_show(subs[i].state_bytes).text);
         text_add(&t, subs[i].frozen ? ", %" PRId64 " frozen\n" : "\n", subs[i].frozen);
     }
     if (m->flows) text_add(&t, "\n");

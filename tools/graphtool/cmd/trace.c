@@ -143,7 +143,7 @@ static void print_rows(const tracing *t, const json_t *rows) {
                  json_string_value(json_object_get(row, "op")),
                  json_string_value(json_object_get(row, "bucket")));
         printf("%-40s %10s %9.3f ms %9.3f ms %9.3f ms\n", name,
-               show_bytes((uint64_t)number(row, "bytes")).text, number(row, "stream_ms"),
+               bytes_show((uint64_t)number(row, "bytes")).text, number(row, "stream_ms"),
                number(row, "exposed_ms"), number(row, "hidden_ms"));
         exposed += number(row, "exposed_ms");
         hidden += number(row, "hidden_ms");

@@ -79,7 +79,7 @@ static int show_text(const weft_checkpoint *c, entries *all) {
     text_add(&t, "%s: model %s, step %lld, seed %llu, %d rank%s, %s, written %s UTC\n",
              SHOW_PATH(weft_checkpoint_path(c)), SHOW(c->m.model), (long long)weft_checkpoint_step(c),
              (unsigned long long)weft_checkpoint_seed(c), world, world == 1 ? "" : "s",
-             show_bytes(ckpt_bytes(c)).text, ckpt_written(weft_checkpoint_path(c)).text);
+             bytes_show(ckpt_bytes(c)).text, ckpt_written(weft_checkpoint_path(c)).text);
     notes_write(&t, c);
     numbers_write(&t, all);
     tensors_write(&t, all);

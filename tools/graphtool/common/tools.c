@@ -297,16 +297,6 @@ void tool_calm_threads(char **argv) {
     if (setenv("GOMP_SPINCOUNT", "500", 1) == 0) execv(self, argv);
 }
 
-byte_text show_bytes(uint64_t bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int unit = 0;
-    byte_text t;
-    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
-    snprintf(t.text, sizeof t.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-    return t;
-}
-
 double clock_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

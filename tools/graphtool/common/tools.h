@@ -2,6 +2,7 @@
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_TOOLS_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_TOOLS_H
 
+#include "graph/core/byte_count.h"
 #include "tools/graphtool/common/options.h"
 #include "tools/graphtool/common/output.h"
 #include "weft/weft.h"
@@ -39,12 +40,6 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
  * which libgomp reads before main. Returns if it is set already or the restart fails; then nothing has
  * changed. */
 void tool_calm_threads(char **argv);
-
-/* "2.4 MiB" */
-typedef struct byte_text {
-    char text[32];
-} byte_text;
-byte_text show_bytes(uint64_t bytes);
 
 /* Seconds of the monotonic clock. */
 double clock_seconds(void);

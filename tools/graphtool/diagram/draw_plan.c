@@ -34,7 +34,7 @@ static void table_row(text *t, const drawing *d, const subgraph_view *v, int i) 
     text_add(t,
              "<tr><td align=\"left\"><b>%s</b></td><td align=\"right\">%s</td><td align=\"right\">%d</td>"
              "<td align=\"left\">",
-             b->path, show_bytes(type_bytes(&b->type)).text, b->n_members);
+             b->path, bytes_show(type_bytes(&b->type)).text, b->n_members);
     bucket_members_text(t, v, b);
     text_add(t, "</td>");
     if (v->is_sharded) {
@@ -57,7 +57,7 @@ static void table_text(text *t, const drawing *d, const subgraph_view *v) {
              subgraph_look_at(v->index)->line, v->name);
     text_add(t, "%d parameters, ", v->n_parameters);
     number_text(t, (double)v->numbers);
-    text_add(t, " numbers, %s</b></font></td></tr>", show_bytes(v->bytes).text);
+    text_add(t, " numbers, %s</b></font></td></tr>", bytes_show(v->bytes).text);
     if (*v->options) text_add(t, "<tr><td colspan=\"5\" align=\"left\">%s</td></tr>", v->options);
     table_head(t, v->is_sharded);
     for (int i = 0; i < v->n_buckets; i++) {
@@ -96,7 +96,7 @@ static void draw_title(const drawing *d) {
     text_add(&t, "%s, batch %lld", d->plan->model->name, (long long)o->batch);
     if (o->world > 1) text_add(&t, ", rank %d of %d", o->rank, o->world);
     if (o->accumulate > 1) text_add(&t, ", %d micro-batches a step", o->accumulate);
-    text_add(&t, ": %s in all\\l", show_bytes(weft_plan_memory(d->plan).total).text);
+    text_add(&t, ": %s in all\\l", bytes_show(weft_plan_memory(d->plan).total).text);
     if (o->world > 1)
         text_add(&t, "arrows: gradient ready \xe2\x86\x92 collective \xe2\x86\x92 waiting node; dashed: into "
                      "the next run\\l");

@@ -315,7 +315,7 @@ static void move_label(text *t, const like *k) {
     if (end != m) text_add(t, "   \xc3\x97%d", k->d->collapse.steps[k->step].rounds);
     text_add(t, "\n");
     names_text(t, k);
-    text_add(t, end != m ? "\n%s in all\n" : ", %s\n", show_bytes(bytes_of(k)).text);
+    text_add(t, end != m ? "\n%s in all\n" : ", %s\n", bytes_show(bytes_of(k)).text);
     if (row_of_wait(k->d->l, like_row(k, k->step)->move) < 0) {
         text_add(t, "goes on into the next run");
         return;
@@ -398,7 +398,7 @@ static void draw_frame(drawing *d) {
     d->cluster = agsubg(d->g, name, 1);
     text_add(&label, "graph %s", p->name);
     stream_phase_text(&label, p);
-    text_add(&label, "  \xc2\xb7  arena %s", show_bytes(p->arena_bytes).text);
+    text_add(&label, "  \xc2\xb7  arena %s", bytes_show(p->arena_bytes).text);
     paint_text(d->cluster, "label", &label);
     paint_set(d->cluster, "style", "rounded");
     paint_set(d->cluster, "color", "#999999");

@@ -5,7 +5,7 @@
 #include "tools/graphtool/common/tools.h"
 
 void tip_value(text *t, const weft_value *v) {
-    text_add(t, "\n%%%d %s, %s", v->id, TYPE(&v->type), show_bytes(type_bytes(&v->type)).text);
+    text_add(t, "\n%%%d %s, %s", v->id, TYPE(&v->type), bytes_show(type_bytes(&v->type)).text);
 }
 
 void tip_node(text *t, const weft_node *n, int count) {

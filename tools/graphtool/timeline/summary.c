@@ -21,7 +21,7 @@ enum { TRACKS = 10, LEFT = 64 };
 static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v) {
     table rows = {.columns = 5, .is_right = {[1] = true, [2] = true}};
     text_add(t, "\nsubgraph %s: %d parameters, %lld numbers, %s%s%s\n", v->name, v->n_parameters,
-             (long long)v->numbers, show_bytes(v->bytes).text, *v->options ? "; " : "", v->options);
+             (long long)v->numbers, bytes_show(v->bytes).text, *v->options ? "; " : "", v->options);
     table_word(&rows, "bucket");
     table_word(&rows, "size");
     table_word(&rows, "parameters");
@@ -31,7 +31,7 @@ static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v
         const weft_variable *b = v->buckets[i];
         text names = {0}, owners = {0}, count = {0};
         table_word(&rows, b->path);
-        table_word(&rows, show_bytes(type_bytes(&b->type)).text);
+        table_word(&rows, bytes_show(type_bytes(&b->type)).text);
         text_add(&count, "%d", b->n_members);
         table_cell(&rows, &count);
         bucket_members_text(&names, v, b);
@@ -76,7 +76,7 @@ static void moves_text(text *t, const stream_list *all, const streams *l) {
         table_cell(&rows, &word);
         text_add(&word, "%s %s", m->start->op->name, m->name);
         table_cell(&rows, &word);
-        table_word(&rows, show_bytes(m->bytes).text);
+        table_word(&rows, bytes_show(m->bytes).text);
         stream_node_text(&word, m->ready);
         table_cell(&rows, &word);
         if (m->reader) stream_node_text(&word, m->reader);
@@ -131,7 +131,7 @@ static void streams_walk(text *t, const streams *l, tracks *k, int left) {
             if (starts)
                 text_add(t, " %lld %s %s, %s", (long long)l->moves[row->move].order,
                          l->moves[row->move].start->op->name, l->moves[row->move].name,
-                         show_bytes(l->moves[row->move].bytes).text);
+                         bytes_show(l->moves[row->move].bytes).text);
             if (waits && row->move >= 0) text_add(t, " %lld done", (long long)l->moves[row->move].order);
             text_end_line(t);
             t->failed |= words.failed;
@@ -195,7 +195,7 @@ static void graph_text(text *t, const stream_list *all, const streams *l) {
     text_add(t, "\ngraph %s (%s)", p->name, p->graph->mode == WEFT_TRAIN ? "train" : "eval");
     stream_phase_text(t, p);
     text_add(t, ": %d nodes, %.1f GFLOP, arena %s\n", count_running(p->graph), program_flops(p) * 1e-9,
-             show_bytes(p->arena_bytes).text);
+             bytes_show(p->arena_bytes).text);
     launches_text(t, p);
     if (l->n_moves) moves_text(t, all, l);
     if (p->trains || l->n_rows > 1) streams_text(t, l);
@@ -236,7 +236,7 @@ static void memory_text(text *t, const weft_plan *plan) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!kinds[i].bytes) continue;
         table_word(&rows, kinds[i].what);
-        table_word(&rows, show_bytes(kinds[i].bytes).text);
+        table_word(&rows, bytes_show(kinds[i].bytes).text);
     }
     table_write(t, &rows);
 }
