@@ -1,4 +1,11 @@
-/* fail_malloc.c - for LD_PRELOAD: the FAIL_AT-th call of malloc, calloc or realloc in the process fails. */
+/*
+ * fail_malloc.c - for LD_PRELOAD: the FAIL_AT-th malloc, calloc or realloc after the entry of main fails.
+ *
+ * What runs before main belongs to libraries: the CUDA runtime registers its kernels there, and crashes for
+ * want of memory.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,9 +21,26 @@ static int fails(void) {
     return 1;
 }
 
-__attribute__((constructor)) static void begin(void) {
+typedef int entry(int argc, char **argv, char **environment);
+typedef int starter(entry *program, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                    void (*unload)(void), void *stack_end);
+
+static entry *real_main;
+
+static int counted_main(int argc, char **argv, char **environment) {
     const char *n = getenv("FAIL_AT");
     left = n ? atol(n) : 0;
+    return real_main(argc, argv, environment);
+}
+
+/* The C library's function that calls main. */
+extern starter __libc_start_main;
+
+int __libc_start_main(entry *program, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                      void (*unload)(void), void *stack_end) {
+    starter *next = (starter *)dlsym(RTLD_NEXT, "__libc_start_main");
+    real_main = program;
+    return next(counted_main, argc, argv, init, fini, unload, stack_end);
 }
 
 void *malloc(size_t bytes) {
