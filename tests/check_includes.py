@@ -29,6 +29,7 @@ TRAIN = ["runtime/data", "runtime/train"]
 BENEATH = {"runtime/data": ["include/weft", "runtime/data"], "runtime/train": ["include/weft", *TRAIN], **BENEATH}
 BENEATH["tools"] = BENEATH["tools"] + TRAIN
 BENEATH["examples"] = ["include/weft", "examples"]
+BENEATH["bench"] = ["include/weft"]  # a user's program
 BENEATH["tests"] = LAYERS + TRAIN + ["examples", "tests"]
 
 # Within a layer, from the lowest level up: a folder may include itself and those of lower levels. The README of the layer
