@@ -152,6 +152,8 @@ weft_status entries_wake(entries *all, int file, weft_error *error);
 /* Copies bytes [at, at + bytes) of a tensor; whole elements. */
 weft_status entries_read(entries *all, const whole *from, uint64_t at, void *into, size_t bytes,
                          weft_error *error);
+/* "optimizer.NAME" and then `end`, as ".epoch": is it a value of an optimizer of that kind? */
+bool optimizer_has(const char *name, const char *end);
 /* Whether it is the average of a parameter or of state. */
 bool whole_is_average(const whole *w);
 

@@ -128,7 +128,11 @@ weft_status entries_read(entries *all, const whole *from, uint64_t at, void *int
     return status;
 }
 
+bool optimizer_has(const char *name, const char *end) {
+    size_t n = strlen(name), k = strlen(end);
+    return strncmp(name, "optimizer.", 10) == 0 && n > k && strcmp(name + n - k, end) == 0;
+}
+
 bool whole_is_average(const whole *w) {
-    size_t n = strlen(w->name), k = strlen("." AVERAGE_NAME);
-    return strncmp(w->name, "optimizer.", 10) == 0 && n > k && strcmp(w->name + n - k, "." AVERAGE_NAME) == 0;
+    return optimizer_has(w->name, "." AVERAGE_NAME);
 }

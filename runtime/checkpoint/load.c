@@ -17,12 +17,9 @@ typedef struct loading {
 /* Values of optimizers that a model may have or not, by its types and options. */
 static bool is_optional(const char *name) {
     static const char *const ends[] = {".epoch", ".loss_scale", ".good_steps", "." AVERAGE_NAME};
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (strncmp(name, "optimizer.", 10) == 0 && n > strlen(ends[i]) &&
-            strcmp(name + n - strlen(ends[i]), ends[i]) == 0)
-            return true;
-    return false;
+    bool is_one = false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) is_one |= optimizer_has(name, ends[i]);
+    return is_one;
 }
 
 /* A step of 1e300 or a negative lr would show only in the results of training. */

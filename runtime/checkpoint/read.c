@@ -126,20 +126,8 @@ weft_status weft_checkpoint_verify(const weft_checkpoint *c, weft_error *error) 
 
 /* ---- the newest one ---- */
 
-/* What rank 0 decides at each turn: the step to try next. */
+/* What rank 0 decides at each turn is the step to try next, or one of these. */
 enum { NONE = -1, NO_MORE = -2, NO_FOLDER = -3 };
-typedef struct choice {
-    int64_t step;
-} choice;
-
-static weft_status share_choice(weft_comm *comm, choice *c, weft_error *error) {
-    weft_collective send = {.kind = WEFT_BROADCAST,
-                            .dtype = WEFT_U8,
-                            .name = "newest checkpoint",
-                            .buffer = c,
-                            .count = sizeof *c};
-    return comm && comm->world > 1 ? weft_comm_run(comm, &send, error) : WEFT_OK;
-}
 
 /* Once in a world. */
 static void tell_passed_over(const weft_comm *comm, const weft_env *env, const weft_error *why) {
@@ -166,21 +154,21 @@ static weft_status try_step(const char *folder, int64_t step, weft_comm *comm, c
 /* From the newest on: *which is the index of the next one to try. */
 static weft_status next(const char *folder, weft_comm *comm, const weft_env *env, const int64_t *steps, int n,
                         int *which, weft_checkpoint **c, weft_error *error) {
-    choice own = {.step = *which >= 0 ? steps[*which] : n ? NO_MORE : NONE};
-    if (!n && (!comm || !comm->rank) && !folder_is_there(folder, env)) own.step = NO_FOLDER;
+    int64_t step = *which >= 0 ? steps[*which] : n ? NO_MORE : NONE;
+    if (!n && (!comm || !comm->rank) && !folder_is_there(folder, env)) step = NO_FOLDER;
     --*which;
-    weft_status status = share_choice(comm, &own, error);
-    if (!status && own.step == NONE)
+    weft_status status = comm_send(comm, 0, "newest checkpoint", &step, sizeof step, error);
+    if (!status && step == NONE)
         status = error_set(error, WEFT_NAME, "%.600s: it has no checkpoint, a folder step-N", folder);
-    if (!status && own.step == NO_FOLDER)
+    if (!status && step == NO_FOLDER)
         status = error_set(error, WEFT_NAME, "%.600s: there is no such folder", folder);
-    if (!status && own.step == NO_MORE)
+    if (!status && step == NO_MORE)
         status = error_set(error, WEFT_FILE,
                            "%.600s: it has no checkpoint that is whole: each was passed over", folder);
     if (status) return status;
     weft_error why = {0};
     weft_status fits =
-        comm_settle(comm, env, "newest checkpoint", try_step(folder, own.step, comm, env, c, &why), &why);
+        comm_settle(comm, env, "newest checkpoint", try_step(folder, step, comm, env, c, &why), &why);
     if (!fits) return WEFT_OK;
     weft_checkpoint_close(*c);
     *c = NULL;

@@ -15,24 +15,16 @@ enum { PIECE = 4 << 20 /* bytes that travel at once */ };
 
 /* ---- whether all succeeded ---- */
 
-/* Sends the error of rank `from` to all; on return *told is that error, or why it could not be sent. */
-static weft_status pass_on(weft_comm *comm, int from, const char *name, weft_error *told) {
-    weft_collective text = {.kind = WEFT_BROADCAST,
-                            .dtype = WEFT_U8,
-                            .root = from,
-                            .name = name,
-                            .buffer = told,
-                            .count = sizeof *told};
-    weft_error error = {0};
-    weft_status status = weft_comm_run(comm, &text, &error);
-    if (status) *told = error;
-    return status;
+weft_status comm_send(weft_comm *comm, int from, const char *name, void *bytes, size_t n, weft_error *error) {
+    weft_collective c = {
+        .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .root = from, .name = name, .buffer = bytes, .count = n};
+    return comm && comm->world > 1 ? weft_comm_run(comm, &c, error) : WEFT_OK;
 }
 
 /* Two collectives at most: the statuses of all, then the first error's text. WEFT_PEER stands for another
  * rank's error. */
 static weft_status settle_votes(weft_comm *comm, int32_t *votes, const char *name, weft_status own,
-                          weft_error *error) {
+                                weft_error *error) {
     int from = 0, world = comm->world;
     weft_collective all = {
         .kind = WEFT_ALL_GATHER, .dtype = WEFT_I32, .name = name, .buffer = votes, .count = (size_t)world};
@@ -41,10 +33,11 @@ static weft_status settle_votes(weft_comm *comm, int32_t *votes, const char *nam
     if (status) return own ? own : status;
     while (from < world && !votes[from]) from++;
     if (from == world) return WEFT_OK;
-    weft_error told = *error;
-    status = pass_on(comm, from, name, &told);
+    weft_error told = *error, lost = {0};
+    status = comm_send(comm, from, name, &told, sizeof told, &lost);
     if (own && own != WEFT_PEER) return own;
-    if (status || told.status == WEFT_PEER) return error_set(error, WEFT_PEER, "%s", told.text);
+    if (status) return error_set(error, WEFT_PEER, "%s", lost.text);
+    if (told.status == WEFT_PEER) return error_set(error, WEFT_PEER, "%s", told.text);
     return error_set(error, WEFT_PEER, "rank %d: %s", from, told.text);
 }
 
@@ -138,12 +131,11 @@ static bool share_values(weft_session *s, weft_comm *group, void *context) {
     sharing *h = context;
     place begin = {0}, end = {0};
     for (;; begin = end) {
-        weft_collective values = {
-            .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "store", .buffer = h->piece};
-        if (move_values(s, group, &end, false, h, &values.count)) return false;
-        if (!values.count) return true;
-        if (weft_comm_run(group, &values, h->error)) return false;
-        if (group->rank && move_values(s, group, &begin, true, h, &values.count)) return false;
+        size_t bytes;
+        if (move_values(s, group, &end, false, h, &bytes)) return false;
+        if (!bytes) return true;
+        if (comm_send(group, 0, "store", h->piece, bytes, h->error)) return false;
+        if (group->rank && move_values(s, group, &begin, true, h, &bytes)) return false;
     }
 }
 
@@ -158,9 +150,7 @@ static bool make_equal(weft_session *s, weft_error *error) {
 /* Random nodes draw by micro-batch, not by rank, so all ranks must have one seed. */
 static bool share_seed(weft_session *s, weft_error *error) {
     uint64_t seed = store_seed(s->store);
-    weft_collective c = {
-        .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "seed", .buffer = &seed, .count = sizeof seed};
-    if (weft_comm_run(s->comm, &c, error)) return false;
+    if (comm_send(s->comm, 0, "seed", &seed, sizeof seed, error)) return false;
     for (int i = 0; i < s->plan->n_programs; i++) s->programs[i].run.seed = seed;
     return true;
 }
@@ -195,12 +185,7 @@ static bool compare(weft_session *s, weft_comm *group, void *context) {
     for (int i = 0; (p = next_part(s, group, &i)); i++)
         if (hash_part(s, p, c, &c->own[n++])) return false;
     memcpy(c->theirs, c->own, n * sizeof *c->own);
-    weft_collective hashes = {.kind = WEFT_BROADCAST,
-                              .dtype = WEFT_I64,
-                              .name = "check of the store",
-                              .buffer = c->theirs,
-                              .count = n};
-    if (weft_comm_run(group, &hashes, c->error)) return false;
+    if (comm_send(group, 0, "check of the store", c->theirs, n * sizeof *c->theirs, c->error)) return false;
     n = 0;
     for (int i = 0; next_part(s, group, &i); i++, n++)
         if (c->own[n] != c->theirs[n] && i < c->first) c->first = i;

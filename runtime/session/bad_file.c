@@ -45,14 +45,7 @@ static weft_status fill_feed(bad_file *f, int index, uint64_t at, void *into, si
     int rank = index / f->n_feeds, run = index % f->n_feeds / b->head->n_inputs;
     const weft_comm *comm = f->s->comm;
     if (!comm || comm->rank == rank) memcpy(into, input_at(b, run, index % b->head->n_inputs) + at, bytes);
-    if (!comm || comm->world == 1 || rank == 0) return WEFT_OK;
-    weft_collective piece = {.kind = WEFT_BROADCAST,
-                             .dtype = WEFT_U8,
-                             .root = rank,
-                             .name = "bad.step",
-                             .buffer = into,
-                             .count = bytes};
-    return weft_comm_run(f->s->comm, &piece, error);
+    return rank ? comm_send(f->s->comm, rank, "bad.step", into, bytes, error) : WEFT_OK;
 }
 
 static weft_status fill(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {

@@ -220,14 +220,8 @@ static weft_status gather_parts(weft_session *s, text *report, char *headline, s
     if (!status && world > 1) status = weft_comm_run(s->comm, &votes, error);
     for (int r = 0; r < world && !status && told < 8; r++) {
         if (!found[r]) continue;
-        weft_collective one = {.kind = WEFT_BROADCAST,
-                               .dtype = WEFT_U8,
-                               .root = r,
-                               .name = "bad step",
-                               .buffer = theirs,
-                               .count = PART};
         memcpy(theirs, part, PART);
-        if (world > 1) status = weft_comm_run(s->comm, &one, error);
+        status = comm_send(s->comm, r, "bad step", theirs, PART, error);
         char *rest = strchr(theirs, '\n');
         if (status || !rest) continue;
         *rest = 0;

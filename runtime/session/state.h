@@ -119,7 +119,7 @@ typedef struct bound_program {
     uint64_t sums_version; /* sum of the gradient buffers' versions after the last run */
     /* What kernels read about the run: seed, step, micro-batch. */
     run_state run;
-    const char *left; /* where this rank is after a run; NULL: alone */
+    const char *left;         /* where this rank is after a run; NULL: alone */
     const step *guard, *gate; /* its steps of these ops; NULL: it has none */
     bool skips;               /* the step is bad: gated steps do nothing */
     kept_step *of;            /* that of its graph, while it runs */
@@ -302,6 +302,8 @@ weft_status ranks_settle(weft_session *s, const char *name, weft_status own, wef
 /* The same without a session. `comm` NULL, or of one rank: own. */
 weft_status comm_settle(weft_comm *comm, const weft_env *env, const char *name, weft_status own,
                         weft_error *error);
+/* All ranks have the bytes of rank `from` when it returns. `comm` NULL, or of one rank: nothing is sent. */
+weft_status comm_send(weft_comm *comm, int from, const char *name, void *bytes, size_t n, weft_error *error);
 /* The communicator of the ranks that share a part's gradients; the world for a part of no subgraph. */
 weft_comm *part_group(const weft_session *s, const store_part *p);
 

@@ -172,6 +172,7 @@ static const weft_value *largest_value(const weft_plan *plan) {
 typedef struct taker {
     const char *name;
     uint64_t bytes;
+    const weft_value *largest; /* of it; NULL: not told */
 } taker;
 
 static int by_bytes(const void *a, const void *b) {
@@ -182,20 +183,20 @@ static int by_bytes(const void *a, const void *b) {
 /* "activations 6.1 GiB (the largest: conv2d in net/conv2, 1.2 GiB), parameters 1.0 GiB, ..." */
 static void tell_takers(const weft_plan *plan, uint64_t more, char *into, size_t room) {
     const weft_memory *m = &plan->memory;
-    const weft_value *v = largest_value(plan);
     enum { KINDS = 7, MOST = 3 };
-    taker all[KINDS] = {{"activations", m->activations},
-                        {"optimizer state", m->optimizer},
-                        {"parameters", m->parameters},
-                        {"gradients of micro-batches", m->gradients},
-                        {"copies of parameters in other layouts", m->derived},
-                        {"inputs", m->inputs},
-                        {"other sessions and a checkpoint's copy", more}};
+    taker all[KINDS] = {{"activations", m->activations, largest_value(plan)},
+                        {"optimizer state", m->optimizer, NULL},
+                        {"parameters", m->parameters, NULL},
+                        {"gradients of micro-batches", m->gradients, NULL},
+                        {"copies of parameters in other layouts", m->derived, NULL},
+                        {"inputs", m->inputs, NULL},
+                        {"other sessions and a checkpoint's copy", more, NULL}};
     size_t n = 0;
     qsort(all, KINDS, sizeof *all, by_bytes);
     for (int i = 0; i < MOST && all[i].bytes && n < room; i++) {
+        const weft_value *v = all[i].largest;
         n += (size_t)snprintf(into + n, room - n, "%s%s %s", i ? ", " : "", all[i].name, BYTES(all[i].bytes));
-        if (n < room && all[i].name[0] == 'a' && v)
+        if (n < room && v)
             n += (size_t)snprintf(into + n, room - n, " (the largest: %s in %.100s, %s)", v->node->op->name,
                                   v->node->scope && *v->node->scope ? v->node->scope : "no scope",
                                   BYTES(type_bytes(&v->type)));

@@ -114,33 +114,26 @@ static double tick_of(double range) {
 }
 
 /* "0.25", "12000", "1e-05": as many digits as the ticks differ in. */
-static void show_tick(double value, double tick, char text[32]) {
-    double size = fmax(fabs(value), tick);
+static kit_number show_tick(double value, double tick) {
+    char format[16] = "%.3g";
     int digits = tick < 1 ? (int)ceil(-log10(tick) - 1e-9) : 0;
-    if (size >= 1e6 || tick < 1e-4)
-        snprintf(text, 32, "%.3g", fabs(value) < tick / 2 ? 0 : value);
-    else
-        snprintf(text, 32, "%.*f", digits, fabs(value) < tick / 2 ? 0 : value);
-    for (char *c = text; *c; c++) /* the host's locale may have another point */
-        if (*c == ',') *c = '.';
+    if (fmax(fabs(value), tick) < 1e6 && tick >= 1e-4) snprintf(format, sizeof format, "%%.%df", digits);
+    return kit_show_number(format, fabs(value) < tick / 2 ? 0 : value);
 }
 
 /* Ticks are counted: a sum may stay where it is. */
 static void draw_axes(canvas *c, const panel *p) {
-    char text[32];
     double tick = tick_of(p->high - p->low), y = 0, x = 0;
     for (int k = 0; k < TICKS && (y = (ceil(p->low / tick) + k) * tick) <= p->high; k++) {
         point ends[] = {place(p, (point){p->left, y}), place(p, (point){p->right, y})};
         canvas_line(c, ends, 2, 1, FAINT);
-        show_tick(y, tick, text);
-        canvas_text(c, (point){ends[0].x - 8, ends[0].y + 4}, TO, 11, INK, text);
+        canvas_text(c, (point){ends[0].x - 8, ends[0].y + 4}, TO, 11, INK, show_tick(y, tick).text);
     }
     tick = fmax(tick_of(p->right - p->left), 1);
     for (int k = 0; k < TICKS && (x = p->left + k * tick) <= p->right; k++) {
         point ends[] = {place(p, (point){x, p->low}), place(p, (point){x, p->high})};
         canvas_line(c, ends, 2, 1, FAINT);
-        show_tick(x, tick, text);
-        canvas_text(c, (point){ends[0].x, ends[0].y + 17}, MIDDLE, 11, INK, text);
+        canvas_text(c, (point){ends[0].x, ends[0].y + 17}, MIDDLE, 11, INK, show_tick(x, tick).text);
     }
     point frame[] = {place(p, (point){p->left, p->high}), place(p, (point){p->left, p->low}),
                      place(p, (point){p->right, p->low})};
