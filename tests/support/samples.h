@@ -27,8 +27,9 @@ void sample_check_reduced(const weft_op *op, const op_sample *spec, weft_dtype r
                           node_check *check);
 /* Checks all samples that have no error. */
 void samples_check(node_check *check);
-/* Checks what the precision pass makes of them, for both reduced types, and the results' types. */
-void samples_check_reduced(node_check *check);
+/* Checks what the precision pass makes of them, for both reduced types, and the results' types. With
+ * `in_turn`, where a case costs much, each sample meets one of the two, by the seed of the run. */
+void samples_check_reduced(node_check *check, bool in_turn);
 /* Checks pointwise ops at more sizes than their samples have: lengths around the vector and the tile, and all
  * kinds of broadcasting, in f32 and bf16. With `in_turn`, where a case costs a compilation, an op meets two
  * of the eight in each. */
