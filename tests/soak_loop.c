@@ -55,7 +55,7 @@ static void save(rank *r, weft_session *s) {
 
 static void load(rank *r, weft_store *store) {
     weft_error none = {0}; /* the first turn has no checkpoint yet */
-    weft_checkpoint *c = weft_checkpoint_newest(r->folder, NULL, NULL, &none);
+    weft_checkpoint *c = weft_checkpoint_newest(r->folder, NULL, NULL, NULL, &none);
     if (c) weft_checkpoint_load(c, store, &r->error);
     weft_checkpoint_close(c);
 }

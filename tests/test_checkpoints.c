@@ -74,7 +74,7 @@ static void train(world_rank *r, int64_t from, int64_t to) {
 }
 
 static void load(world_rank *r, const char *folder) {
-    weft_checkpoint *c = weft_checkpoint_newest(folder, r->comm, NULL, &r->error);
+    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, r->comm, NULL, &r->error);
     if (c) {
         expect(r, weft_checkpoint_note(c, "test/step") == (double)weft_checkpoint_step(c), "the note");
         weft_checkpoint_load(c, r->store, &r->error);
@@ -160,7 +160,7 @@ static world_rank *run_variant(const weft_model *m, const variant *v, checkpoint
 static void rewrite(const char *folder, const char *weights, int world) {
     weft_error error = {0};
     const char *other = in_top("resharded");
-    weft_checkpoint *c = weft_checkpoint_find(folder, NULL, NULL, &error);
+    weft_checkpoint *c = weft_checkpoint_find(folder, NULL, NULL, NULL, &error);
     if (!CHECK_SAYS(c != NULL, "%s", error.text)) return;
     CHECK_SAYS(!weft_checkpoint_export(c, in_top("one"), WEFT_CHECKPOINT_ALL, &error), "%s", error.text);
     CHECK(same_files(in_top("one"), weights));
@@ -170,7 +170,7 @@ static void rewrite(const char *folder, const char *weights, int world) {
     weft_checkpoint_close(c);
     remove_tree(folder);
     CHECK(rename(other, folder) == 0);
-    c = weft_checkpoint_find(folder, NULL, NULL, &error);
+    c = weft_checkpoint_find(folder, NULL, NULL, NULL, &error);
     CHECK(weft_checkpoint_file_at(c, world - 1, NULL, NULL) &&
           !weft_checkpoint_file_at(c, world, NULL, NULL));
     weft_checkpoint_close(c);
@@ -241,7 +241,7 @@ TEST(every_process_group_is_saved) {
 /* ---- what is on the disk ---- */
 
 static weft_status open_newest(const char *folder, const weft_env *env, int64_t *step, weft_error *error) {
-    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, env, error);
+    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, NULL, env, error);
     *step = weft_checkpoint_step(c);
     weft_checkpoint_close(c);
     return c ? WEFT_OK : error->status;
@@ -436,12 +436,12 @@ TEST(a_number_that_breaks_its_rule_is_refused_by_name) {
     CHECK(lone_save(w, 1, false, &error) == WEFT_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         forge(&f, cases[i].name, cases[i].bad);
-        weft_checkpoint *c = weft_checkpoint_newest("c", NULL, &f.env, &error);
+        weft_checkpoint *c = weft_checkpoint_newest("c", NULL, NULL, &f.env, &error);
         CHECK_SAYS(c && weft_checkpoint_load(c, l.store, &error) == WEFT_FILE, "%s", error.text);
         CHECK_HOLDS(error.text, cases[i].says);
         weft_checkpoint_close(c);
         forge(&f, cases[i].name, cases[i].good);
-        c = weft_checkpoint_newest("c", NULL, &f.env, &error);
+        c = weft_checkpoint_newest("c", NULL, NULL, &f.env, &error);
         CHECK_SAYS(c && weft_checkpoint_load(c, l.store, &error) == WEFT_OK, "%s", error.text);
         weft_checkpoint_close(c);
     }
@@ -459,7 +459,7 @@ TEST(values_and_averages_alone_are_a_file_of_weights) {
     weft_checkpoint_writer *w = writer_of(l.session, folder, 0);
     for (int64_t i = 0; i < 3; i++) lone_step(&l, i);
     NEED(w && lone_save(w, 3, false, &error) == WEFT_OK);
-    weft_checkpoint *c = weft_checkpoint_find(in_top("alone/step-00000003"), NULL, NULL, &error);
+    weft_checkpoint *c = weft_checkpoint_find(in_top("alone/step-00000003"), NULL, NULL, NULL, &error);
     NEED(c != NULL);
     for (int averages = 0; averages < 2; averages++) {
         CHECK(weft_use_averages(l.session, averages, &error) == WEFT_OK);
@@ -475,7 +475,7 @@ TEST(values_and_averages_alone_are_a_file_of_weights) {
     CHECK(weft_checkpoint_export(c, got, (weft_checkpoint_content)3, &error) == WEFT_ARGUMENT);
     CHECK(weft_checkpoint_reshard(c, folder, 0, &error) == WEFT_ARGUMENT);
     CHECK(weft_checkpoint_reshard(c, in_top("other"), (1 << 20) + 1, &error) == WEFT_ARGUMENT);
-    CHECK(!weft_checkpoint_find(in_top("alone/step-00000004"), NULL, NULL, &error) &&
+    CHECK(!weft_checkpoint_find(in_top("alone/step-00000004"), NULL, NULL, NULL, &error) &&
           error.status == WEFT_IO);
     weft_checkpoint_close(c);
     weft_checkpoint_writer_close(w);
@@ -619,14 +619,14 @@ static weft_status save_once(faults *f, weft_error *error) {
 }
 
 static weft_status load_once(faults *f, weft_error *error) {
-    weft_checkpoint *c = weft_checkpoint_newest("c", NULL, &f->env, error);
+    weft_checkpoint *c = weft_checkpoint_newest("c", NULL, NULL, &f->env, error);
     weft_status status = c ? weft_checkpoint_load(c, saved->store, error) : error->status;
     weft_checkpoint_close(c);
     return status;
 }
 
 static weft_status export_once(faults *f, weft_error *error) {
-    weft_checkpoint *c = weft_checkpoint_find("c", NULL, &f->env, error);
+    weft_checkpoint *c = weft_checkpoint_find("c", NULL, NULL, &f->env, error);
     weft_status status =
         c ? weft_checkpoint_export(c, "weights", WEFT_CHECKPOINT_AVERAGES, error) : error->status;
     weft_checkpoint_close(c);
@@ -636,7 +636,7 @@ static weft_status export_once(faults *f, weft_error *error) {
 /* Into a folder of one's own, which is empty each time. */
 static weft_status reshard_once(faults *f, weft_error *error) {
     f->io.rename(f, "d/step-00000007", "gone");
-    weft_checkpoint *c = weft_checkpoint_find("c", NULL, &f->env, error);
+    weft_checkpoint *c = weft_checkpoint_find("c", NULL, NULL, &f->env, error);
     weft_status status = c ? weft_checkpoint_reshard(c, "d", 2, error) : error->status;
     weft_checkpoint_close(c);
     return status;
@@ -648,7 +648,7 @@ static void first_is_whole(faults *f) {
     weft_checkpoint *c = weft_checkpoint_open("c/step-00000001", &f->env, &error);
     CHECK_SAYS(c && weft_checkpoint_verify(c, &error) == WEFT_OK, "%s", error.text);
     weft_checkpoint_close(c);
-    c = weft_checkpoint_newest("c", NULL, &f->env, &error);
+    c = weft_checkpoint_newest("c", NULL, NULL, &f->env, &error);
     CHECK_SAYS(c != NULL, "%s", error.text);
     weft_checkpoint_close(c);
 }
@@ -717,7 +717,7 @@ static void child(const char *folder, const char *weights, long calls) {
     io.rename = kill_rename, io.remove = kill_remove, io.make_folder = kill_make_folder;
     weft_env env = {.io = &io};
     lone l = lone_open(&env, 8);
-    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, NULL, &error);
+    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, NULL, NULL, &error);
     int64_t step = c ? weft_checkpoint_step(c) : 0;
     if (c && weft_checkpoint_load(c, l.store, &error)) _exit(3);
     if (!c && error.status != WEFT_NAME) _exit(4);

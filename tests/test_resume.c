@@ -42,35 +42,49 @@ static const weft_source samples = {.count = SAMPLES,
 static const weft_source *const list[] = {&samples};
 static const weft_dataset data = {1, list, NULL};
 
-static weft_value *network(weft_value *x) {
-    WEFT_SCOPE(x, "left") x = weft_dropout(weft_tanh(weft_linear(x, 8, "fc")), 0.1);
+static weft_value *network(weft_value *x, bool is_other) {
+    WEFT_SCOPE(x, "left") {
+        x = weft_linear(x, 8, "fc");
+        x = weft_dropout(is_other ? weft_sigmoid(x) : weft_tanh(x), 0.1);
+    }
     WEFT_SCOPE(x, "right") x = weft_linear(x, 1, "fc");
     return x;
 }
 
-static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern) {
+/* What a model may be another one in. */
+typedef struct other {
+    bool trains, looks; /* another activation, in the graphs that train and in that of validations */
+    double lr;
+} other;
+
+static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern, const other *o) {
     weft_graph *g = weft_graph_new(m, name, mode);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH));
-    weft_value *loss = weft_mse(network(x), weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1)));
+    weft_value *loss = weft_mse(network(x, pattern ? o->trains : o->looks),
+                                weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1)));
     if (mode == WEFT_TRAIN)
         weft_minimize(loss, pattern,
                       &(weft_optimizer){
                           .type = "adam",
-                          .lr = 1e-2,
+                          .lr = o->lr,
                           .ema = 0.9,
                           .schedule = {{WEFT_SCHEDULE_STEP, .period = 1, .gamma = 0.7, .by_epoch = true}}});
     weft_output(loss, "loss");
 }
 
-static weft_model *build(const char *flow) {
+static weft_model *build_other(const char *flow, int batch, const other *o) {
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, BATCH);
-    add_graph(m, "a", WEFT_TRAIN, "left");
-    add_graph(m, "b", WEFT_TRAIN, "right");
-    add_graph(m, "val", WEFT_EVAL, NULL);
+    weft_model_batch(m, batch);
+    add_graph(m, "a", WEFT_TRAIN, "left", o);
+    add_graph(m, "b", WEFT_TRAIN, "right", o);
+    add_graph(m, "val", WEFT_EVAL, NULL, o);
     weft_flow(m, flow);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
+}
+
+static weft_model *build(const char *flow) {
+    return build_other(flow, BATCH, &(other){.lr = 1e-2});
 }
 
 /* ---- folders ---- */
@@ -212,7 +226,7 @@ static void refuse(run *r, const char *says) {
 }
 
 TEST(what_cannot_be_gone_on_from_is_refused) {
-    weft_model *m = build("a b"), *other = build("b a");
+    weft_model *m = build("a b");
     const char *folder = in_top("refused");
     run begin = {.model = m, .folder = folder, .stop = 3};
     NEED(run_it(&begin));
@@ -223,8 +237,6 @@ TEST(what_cannot_be_gone_on_from_is_refused) {
     refuse(&(run){.model = m, .resume = in_top("refused/step-00000004")},
            "step-00000004/manifest.json: cannot be opened");
     refuse(&(run){.model = m, .folder = folder, .resume = "auto", .every = -1}, "must not be negative");
-    run again = {.model = other, .resume = in_top("refused/step-00000003")}; /* the values fit */
-    CHECK(run_it(&again));
     /* back to an earlier one, and all of them damaged */
     run later = {.model = m, .folder = folder, .resume = "auto", .stop = 6};
     NEED(run_it(&later));
@@ -236,7 +248,42 @@ TEST(what_cannot_be_gone_on_from_is_refused) {
     CHECK(access(in_top("refused/step-00000006"), F_OK) == 0);
     remove_tree(folder);
     weft_model_free(m);
-    weft_model_free(other);
+}
+
+/* One whose values have the same names, types and shapes. */
+TEST(another_model_is_not_gone_on_with) {
+    char folder[128], newer[128];
+    snprintf(folder, sizeof folder, "%s", in_top("models"));
+    snprintf(newer, sizeof newer, "%s", in_top("models/step-00000009"));
+    weft_model *m = build("a b"), *wrong = build_other("a b", BATCH, &(other){.lr = 1e-2, .trains = true});
+    weft_model *fine[] = {build("b a"), build_other("a b", BATCH, &(other){.lr = 0.5}),
+                          build_other("a b", BATCH, &(other){.lr = 1e-2, .looks = true}),
+                          build_other("a b", 2 * BATCH, &(other){.lr = 1e-2})};
+    run begin = {.model = m, .folder = folder, .stop = 3};
+    NEED(run_it(&begin));
+    for (int i = 0; i < 4; i++) {
+        run again = {.model = fine[i], .resume = in_top("models/step-00000003"), .stop = 4};
+        CHECK_SAYS(run_it(&again), "model %d", i);
+        weft_model_free(fine[i]);
+    }
+    for (int world = 1; world < 3; world++) {
+        refuse(&(run){.model = wrong, .world = world, .resume = in_top("models/step-00000003")},
+               "step-00000003: it is a checkpoint of another model (its fingerprint is ");
+        refuse(
+            &(run){.model = wrong, .world = world, .folder = folder, .resume = "auto"},
+            "models: it has no checkpoint of this model: each was passed over: resume with the model that");
+        /* a newer one of another model is passed over, and stays */
+        run other = {.model = wrong, .folder = in_top("others"), .stop = 9};
+        NEED(run_it(&other) && rename(in_top("others/step-00000009"), newer) == 0);
+        run older = {.model = m, .world = world, .folder = folder, .resume = "auto", .stop = 3 + world};
+        CHECK(run_it(&older) && older.iteration >= 3 + world && older.iteration < 7);
+        CHECK(access(newer, F_OK) == 0);
+        remove_tree(newer);
+        remove_tree(in_top("others"));
+    }
+    remove_tree(folder);
+    weft_model_free(m);
+    weft_model_free(wrong);
 }
 
 /* Weights that are lost replace no good ones, even where the training is to go on with them. */
@@ -311,7 +358,7 @@ TEST(a_checkpoint_that_fails_does_not_end_the_training) {
 /* The last step that the folder has, whole; -1: none. */
 static int64_t newest(const char *folder) {
     weft_error e = {0};
-    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, NULL, &e);
+    weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, NULL, NULL, &e);
     int64_t step = c ? weft_checkpoint_step(c) : -1;
     weft_checkpoint_close(c);
     return step;
@@ -369,6 +416,7 @@ int main(int argc, char **argv) {
     static const test_case cases[] = {T(a_training_that_was_stopped_anywhere_ends_with_the_same_bits),
                                       T(hooks_go_on_where_they_were),
                                       T(what_cannot_be_gone_on_from_is_refused),
+                                      T(another_model_is_not_gone_on_with),
                                       T(weights_that_are_not_finite_are_not_saved),
                                       T(a_checkpoint_that_fails_does_not_end_the_training),
                                       T(an_error_of_a_step_costs_no_checkpoint)};

@@ -68,7 +68,8 @@ for action in "list" "verify" "show"; do
 done
 
 # show: numbers, and all tensors with their types
-says 0 "model mlp, step 12, seed 3, $ranks rank" ckpt show $many
+form=$(grep -o '"fingerprint": "[0-9a-f]*"' one/step-00000012/manifest.json | grep -o '[0-9a-f]\{16\}')
+says 0 "model mlp (fingerprint $form), step 12, seed 3, $ranks rank" ckpt show $many
 "$tool" ckpt show one --json >shown.json || fail "show as JSON"
 python3 - <<'END' || fail "show is not what the files hold"
 import json, struct
@@ -78,6 +79,7 @@ have = tensors("one/step-00000012/rank-0.safetensors")
 manifest = json.load(open("one/step-00000012/manifest.json"))
 numbers = {k: struct.unpack("<d", v[2])[0] for k, v in have.items() if v[:2] == ("F64", [])}
 assert shown["numbers"] == numbers and numbers, (shown["numbers"], numbers)
+assert shown["fingerprint"] == manifest["fingerprint"]
 assert shown["position"] == manifest["notes"] and shown["position"]["trainer/iteration"] == 12
 got = {t["name"]: (t["type"].upper(), t["shape"], t["bytes"]) for t in shown["tensors"]}
 assert got == {k: (v[0], v[1], len(v[2])) for k, v in have.items() if k not in numbers}, got
@@ -134,6 +136,22 @@ END
 "$tool" train mlp.bin $data --threads 1 --seed 3 --steps 4 --checkpoint-dir plain >out 2>err || fail "without averages"
 says 1 "the second one has it not" ckpt diff one/step-00000004 plain
 says 1 "it has no averages of parameters" ckpt export --averages plain -o x.st
+
+# another model: heads of attention are an attribute alone, so names, types and shapes are the same
+python3 -c "print('a stitch in time saves nine. ' * 40)" >text.txt
+for heads in 2 4; do
+    "$zoo" gpt --layers 1 --d 32 --heads $heads --ctx 16 --vocab 128 -b 4 -o heads$heads.bin || fail "a model of $heads heads"
+done
+gpt="--data tokens,target=text.txt:window=16,pairs=1,dtype=i32 --threads 1 --steps 4 --checkpoint-every 2 --resume auto"
+"$tool" train heads2.bin $gpt --checkpoint-dir heads >out 2>err || fail "a gpt: $(cat err)"
+says 2 "heads/step-00000004: it is a checkpoint of another model (its fingerprint is" train heads4.bin $gpt --checkpoint-dir heads
+grep -qF "heads: it has no checkpoint of this model: each was passed over: resume with the model that it is of" err || fail "another model: $(cat err)"
+"$tool" train heads4.bin $gpt --checkpoint-dir others >out 2>err || fail "another gpt: $(cat err)"
+rm -r heads/step-00000004 && mv others/step-00000004 heads
+says 0 "resumed from heads/step-00000002: iteration 2" train heads2.bin ${gpt/steps 4/steps 3} --batch 2 --checkpoint-dir heads
+grep -q "passed over: heads/step-00000004: it is a checkpoint of another model" err || fail "the newest is of another model: $(cat err)"
+says 0 "whole" ckpt list heads
+[[ $(grep -c whole out) == 3 ]] || fail "nothing is removed: $(cat out)"
 
 # wrong words
 says 2 "no action 'lst': the nearest is 'list'" ckpt lst one

@@ -38,6 +38,8 @@
 #include "graph/core/precision.h"
 #include "graph/text/read.h"
 
+#include <stdlib.h>
+
 /* By weft_init_kind. */
 static const char *const init_names[] = {
     "zeros",          "ones",          "constant",        "uniform",       "normal",
@@ -171,6 +173,44 @@ static void node_write(text *t, const weft_node *n) {
     if (n->is_update) text_add(t, " upd");
     plan_write(t, n);
     text_add(t, "\n");
+}
+
+/* What a node does, whatever batch and types it has: a minimize says what it trains by which optimizer. */
+static void form_write(text *t, const weft_node *n) {
+    const minimize_attrs *a = n->attrs;
+    text_add(t, "%s", n->op->name);
+    for (int i = 0; i < n->n_in; i++) {
+        text_add(t, i ? ", " : "(");
+        operand_write(t, n->in[i]);
+    }
+    if (n->op == &weft_op_minimize)
+        text_add(t, " %s %s %s", a->pattern ? a->pattern : "", a->type, a->name);
+    else
+        attrs_write(t, n->op, n->attrs);
+    text_add(t, " in %s\n", n->scope);
+}
+
+static bool changes_values(const weft_graph *g) {
+    bool changes = false;
+    for (const weft_node *n = g->first; n; n = n->next)
+        changes |= n->op == &weft_op_minimize || n->op == &weft_op_assign;
+    return changes;
+}
+
+bool model_form(const weft_model *m, uint64_t *fingerprint) {
+    text t = {0};
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        text_add(&t, "%s %s %s%s\n", variable_kind_name(v->kind), v->path, TYPE(&v->type),
+                 v->is_frozen ? " frozen" : "");
+    for (const weft_graph *g = m->graphs; g; g = g->next) {
+        if (!changes_values(g)) continue;
+        text_add(&t, "graph %s %s\n", g->name, g->mode == WEFT_TRAIN ? "train" : "eval");
+        for (const weft_node *n = g->first; n; n = n->next) form_write(&t, n);
+    }
+    char *all = text_detach(&t);
+    if (all) *fingerprint = hash_text(all, 0);
+    free(all);
+    return all != NULL;
 }
 
 static void body_write(text *t, const weft_graph *g) {

@@ -73,15 +73,17 @@ typedef struct weft_checkpoint weft_checkpoint;
 WEFT_API weft_checkpoint *weft_checkpoint_open(const char *path, const weft_env *env, weft_error *error);
 /** Closes it. NULL is fine. */
 WEFT_API void weft_checkpoint_close(weft_checkpoint *checkpoint);
-/** Opens the newest checkpoint of a folder that verifies; env.log tells why newer ones do not. With `comm`
- * (NULL: alone) all ranks call it: they share the work and open the same one. NULL on failure: WEFT_NAME
- * where the folder has none, WEFT_FILE where none of them is whole. */
-WEFT_API weft_checkpoint *weft_checkpoint_newest(const char *folder, weft_comm *comm, const weft_env *env,
-                                                 weft_error *error);
+/** Opens the newest checkpoint of a folder that verifies and is of the model of `plan` (NULL: of any);
+ * env.log tells why newer ones are not. A model is another one if the graphs that change values have other
+ * ops, attributes, wiring or names; its batch, optimizers' settings, precision, subgraphs and flows may
+ * change. With `comm` (NULL: alone) all ranks call it: they share the work and open the same one. NULL on
+ * failure: WEFT_NAME where the folder has none, WEFT_FILE where none of them will do. */
+WEFT_API weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *plan, weft_comm *comm,
+                                                 const weft_env *env, weft_error *error);
 /** Opens what a person names: FOLDER/step-N, which must verify, or the newest one of a folder, as
  * weft_checkpoint_newest() does; `comm` and failures likewise. */
-WEFT_API weft_checkpoint *weft_checkpoint_find(const char *path, weft_comm *comm, const weft_env *env,
-                                               weft_error *error);
+WEFT_API weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, weft_comm *comm,
+                                               const weft_env *env, weft_error *error);
 /** The numbers of the steps that a folder has complete checkpoints of, ascending, in *steps, which the caller
  * frees with free(), also after an error. A folder that is not there has none. */
 WEFT_API weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64_t **steps, int *n,
@@ -104,8 +106,8 @@ WEFT_API bool weft_checkpoint_file_at(const weft_checkpoint *checkpoint, int ind
 /** Reads every byte of its files: WEFT_FILE names the first that differs from the manifest. */
 WEFT_API weft_status weft_checkpoint_verify(const weft_checkpoint *checkpoint, weft_error *error);
 /** Loads it into a store of the same model, whatever the plan: of sharded values the store's part. Names,
- * types and shapes are checked before the first value changes. The store's seed becomes that of the training
- * that was saved. Every rank loads before its session opens. */
+ * types, shapes and the model's fingerprint are checked before the first value changes. The store's seed
+ * becomes that of the training that was saved. Every rank loads before its session opens. */
 WEFT_API weft_status weft_checkpoint_load(const weft_checkpoint *checkpoint, weft_store *store,
                                           weft_error *error);
 /** @} */

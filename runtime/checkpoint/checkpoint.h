@@ -29,6 +29,7 @@ typedef struct manifest {
     int64_t step;
     uint64_t seed;     /* of the store */
     const char *model; /* its name */
+    uint64_t form;     /* of what it computes (model_form) */
     int n_files, n_notes;
     const manifest_file *files;
     const weft_note *notes;
@@ -45,6 +46,16 @@ struct weft_checkpoint {
     char path[CHECKPOINT_ROOM];
     manifest m;
 };
+
+/* ---- load.c ---- */
+
+/* What to do with one of another model. */
+#define ANOTHER_MODEL                                                                                        \
+    "resume with the model that it is of, or begin a training from its weights (graphtool ckpt "             \
+    "consolidate, train --weights; weft_checkpoint_export)"
+/* WEFT_FILE where it is of a model that computes something else; `advice` ends the text. */
+weft_status checkpoint_check_form(const weft_checkpoint *c, uint64_t form, const char *advice,
+                                  weft_error *error);
 
 /* ---- folder.c ---- */
 

@@ -60,6 +60,15 @@ static weft_status check_complete(const loading *l, weft_error *error) {
     return WEFT_OK;
 }
 
+weft_status checkpoint_check_form(const weft_checkpoint *c, uint64_t form, const char *advice,
+                                  weft_error *error) {
+    if (c->m.form == form) return WEFT_OK;
+    return error_set(error, WEFT_FILE,
+                     "%.400s: it is a checkpoint of another model (its fingerprint is %016llx, this model's "
+                     "%016llx)%s",
+                     c->path, (unsigned long long)c->m.form, (unsigned long long)form, advice);
+}
+
 static int by_file(const void *a, const void *b) {
     const entry *x = *(const entry *const *)a, *y = *(const entry *const *)b;
     if (x->file != y->file) return x->file - y->file;
@@ -76,7 +85,8 @@ static weft_status check_fit(loading *l, weft_error *error) {
     for (int i = 0; !status && i < l->from.n_wholes; i++) status = match(l, i, error);
     for (int i = 0; i < l->from.n; i++) l->by_file[i] = &l->from.list[i];
     if (l->from.n) qsort(l->by_file, (size_t)l->from.n, sizeof *l->by_file, by_file);
-    return status ? status : check_complete(l, error);
+    if (!status) status = check_complete(l, error);
+    return status ? status : checkpoint_check_form(l->c, store_form(l->store), ": " ANOTHER_MODEL, error);
 }
 
 /* The elements of an entry that this rank holds, piece by piece. */

@@ -5,6 +5,7 @@
  *      "format": "weft checkpoint 1",
  *      "step": 100,
  *      "model": "gpt",
+ *      "fingerprint": "0123456789abcdef",
  *      "seed": "0",
  *      "files": [{"name": "rank-0.safetensors", "bytes": 1024, "xxh3": "0123456789abcdef"}],
  *      "notes": {"trainer/iteration": 100.0},
@@ -64,8 +65,9 @@ static json_t *notes_json(const manifest *m) {
 static char *manifest_text(const manifest *m) {
     char seed[24];
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)m->seed);
-    json_t *root = json_pack("{s:s, s:I, s:s, s:s, s:o, s:o}", "format", FORMAT, "step", (json_int_t)m->step,
-                             "model", m->model, "seed", seed, "files", files_json(m), "notes", notes_json(m));
+    json_t *root = json_pack("{s:s, s:I, s:s, s:o, s:s, s:o, s:o}", "format", FORMAT, "step",
+                             (json_int_t)m->step, "model", m->model, "fingerprint", hash_json(m->form),
+                             "seed", seed, "files", files_json(m), "notes", notes_json(m));
     char *all =
         root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
@@ -161,7 +163,8 @@ static bool read_root(manifest *m, json_t *root) {
     const json_t *step = json_object_get(root, "step");
     m->model = model ? arena_copy(&m->arena, model) : NULL;
     m->step = json_integer_value(step);
-    return json_object_size(root) == 7 && m->model && json_is_integer(step) && m->step >= 0 &&
+    return json_object_size(root) == 8 && m->model && json_is_integer(step) && m->step >= 0 &&
+           read_hash(json_object_get(root, "fingerprint"), &m->form) &&
            read_seed(json_object_get(root, "seed"), &m->seed) &&
            read_files(m, json_object_get(root, "files")) && read_notes(m, json_object_get(root, "notes"));
 }

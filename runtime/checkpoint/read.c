@@ -137,59 +137,77 @@ static void tell_passed_over(const weft_comm *comm, const weft_env *env, const w
     env->log(env->log_context, line);
 }
 
+/* What all ranks look for: in which folder, of which model (plan NULL: of any). */
+typedef struct search {
+    const char *folder;
+    const weft_plan *plan;
+    weft_comm *comm;
+    const weft_env *env;
+    int n, which;         /* rank 0: of steps, and the one to try next */
+    const int64_t *steps; /* ascending */
+    bool met_other;       /* one of another model was passed over */
+} search;
+
 /* Each rank proves its share of the files. */
-static weft_status try_step(const char *folder, int64_t step, weft_comm *comm, const weft_env *env,
-                            weft_checkpoint **c, weft_error *error) {
+static weft_status try_step(const search *s, int64_t step, weft_checkpoint **c, weft_error *error) {
     char path[CHECKPOINT_ROOM];
-    int rank = comm ? comm->rank : 0, world = comm ? comm->world : 1;
-    if (!checkpoint_path(path, folder, step, ""))
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", folder);
-    *c = weft_checkpoint_open(path, env, error);
+    int rank = s->comm ? s->comm->rank : 0, world = s->comm ? s->comm->world : 1;
+    if (!checkpoint_path(path, s->folder, step, ""))
+        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", s->folder);
+    *c = weft_checkpoint_open(path, s->env, error);
     weft_status status = *c ? verify_some(*c, rank, world, error) : error->status;
     if (!status && (*c)->m.step != step)
         status = error_set(error, WEFT_FILE, "%.600s: it is step %lld", path, (long long)(*c)->m.step);
-    return status;
+    return status || !s->plan ? status : checkpoint_check_form(*c, s->plan->form, "", error);
 }
 
-/* From the newest on: *which is the index of the next one to try. */
-static weft_status next(const char *folder, weft_comm *comm, const weft_env *env, const int64_t *steps, int n,
-                        int *which, weft_checkpoint **c, weft_error *error) {
-    int64_t step = *which >= 0 ? steps[*which] : n ? NO_MORE : NONE;
-    if (!n && (!comm || !comm->rank) && !folder_is_there(folder, env)) step = NO_FOLDER;
-    --*which;
-    weft_status status = comm_send(comm, 0, "newest checkpoint", &step, sizeof step, error);
-    if (!status && step == NONE)
-        status = error_set(error, WEFT_NAME, "%.600s: it has no checkpoint, a folder step-N", folder);
-    if (!status && step == NO_FOLDER)
-        status = error_set(error, WEFT_NAME, "%.600s: there is no such folder", folder);
-    if (!status && step == NO_MORE)
-        status = error_set(error, WEFT_FILE,
-                           "%.600s: it has no checkpoint that is whole: each was passed over", folder);
+static weft_status none_left(const search *s, int64_t why, weft_error *error) {
+    if (why == NONE)
+        return error_set(error, WEFT_NAME, "%.600s: it has no checkpoint, a folder step-N", s->folder);
+    if (why == NO_FOLDER) return error_set(error, WEFT_NAME, "%.600s: there is no such folder", s->folder);
+    if (s->met_other)
+        return error_set(error, WEFT_FILE,
+                         "%.400s: it has no checkpoint of this model: each was passed over: " ANOTHER_MODEL,
+                         s->folder);
+    return error_set(error, WEFT_FILE, "%.600s: it has no checkpoint that is whole: each was passed over",
+                     s->folder);
+}
+
+/* From the newest on. */
+static weft_status next(search *s, weft_checkpoint **c, weft_error *error) {
+    int64_t step = s->which >= 0 ? s->steps[s->which] : s->n ? NO_MORE : NONE;
+    if (!s->n && (!s->comm || !s->comm->rank) && !folder_is_there(s->folder, s->env)) step = NO_FOLDER;
+    s->which--;
+    weft_status status = comm_send(s->comm, 0, "newest checkpoint", &step, sizeof step, error);
     if (status) return status;
+    if (step < 0) return none_left(s, step, error);
     weft_error why = {0};
     weft_status fits =
-        comm_settle(comm, env, "newest checkpoint", try_step(folder, step, comm, env, c, &why), &why);
+        comm_settle(s->comm, s->env, "newest checkpoint", try_step(s, step, c, &why), &why);
     if (!fits) return WEFT_OK;
+    s->met_other = s->met_other || (*c && s->plan && (*c)->m.form != s->plan->form);
     weft_checkpoint_close(*c);
     *c = NULL;
-    tell_passed_over(comm, env, &why);
+    tell_passed_over(s->comm, s->env, &why);
     return WEFT_OK;
 }
 
-weft_checkpoint *weft_checkpoint_newest(const char *folder, weft_comm *comm, const weft_env *env,
-                                        weft_error *error) {
+weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *plan, weft_comm *comm,
+                                        const weft_env *env, weft_error *error) {
     weft_error own = {0};
     weft_checkpoint *c = NULL;
     int64_t *steps = NULL;
-    int n = 0;
+    search s = {.folder = folder, .plan = plan, .comm = comm, .env = env};
     error = error ? error : &own;
     *error = (weft_error){0};
     bool is_first = !comm || comm->rank == 0;
     weft_status status =
         folder ? WEFT_OK : error_set(error, WEFT_ARGUMENT, "checkpoints: a folder is needed");
-    if (!status && is_first) status = weft_checkpoint_steps(folder, env, &steps, &n, error);
+    if (!status && is_first) status = weft_checkpoint_steps(folder, env, &steps, &s.n, error);
     status = comm_settle(comm, env, "newest checkpoint", status, error);
-    for (int which = n - 1; !status && !c;) status = next(folder, comm, env, steps, n, &which, &c, error);
+    s.steps = steps;
+    s.which = s.n - 1;
+    while (!status && !c) status = next(&s, &c, error);
     free(steps);
     return status ? NULL : c;
 }
@@ -204,11 +222,11 @@ static bool names_a_step(const char *path) {
 }
 
 /* Each rank proves its share of the files. */
-weft_checkpoint *weft_checkpoint_find(const char *path, weft_comm *comm, const weft_env *env,
-                                      weft_error *error) {
+weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, weft_comm *comm,
+                                      const weft_env *env, weft_error *error) {
     weft_error own = {0};
     error = error ? error : &own;
-    if (!path || !names_a_step(path)) return weft_checkpoint_newest(path, comm, env, error);
+    if (!path || !names_a_step(path)) return weft_checkpoint_newest(path, plan, comm, env, error);
     weft_checkpoint *c = weft_checkpoint_open(path, env, error);
     weft_status status =
         c ? verify_some(c, comm ? comm->rank : 0, comm ? comm->world : 1, error) : error->status;

@@ -339,6 +339,7 @@ static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
     manifest m = {.step = w->step,
                   .seed = store_seed(w->session->store),
                   .model = weft_model_name(w->session->plan->model),
+                  .form = w->session->plan->form,
                   .n_files = world,
                   .files = files,
                   .n_notes = w->n_notes,

@@ -235,7 +235,7 @@ bool plan_identify(weft_plan *plan, const weft_model *source) {
     for (int i = 0; i < plan->n_programs; i++) collectives_write(&t, &plan->programs[i]);
     char *rest = text_detach(&t);
     if (model && rest) plan->fingerprint = hash_text(rest, hash_text(model, 0));
-    bool good = model && rest;
+    bool good = model && rest && model_form(source, &plan->form);
     free(model);
     free(rest);
     return good || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");

@@ -135,6 +135,7 @@ struct weft_plan {
     bool can_run; /* false after stop_after: such a plan can be printed, not run */
     double compile_ms;
     uint64_t fingerprint; /* equal on all ranks that may train together (plan_identify) */
+    uint64_t form;        /* equal where a training may go on (model_form) */
     weft_memory memory;
     uint64_t in_flight_bytes; /* the most that any program has; they start at offset 0 of every arena */
 };
@@ -178,7 +179,7 @@ bool plan_measure(weft_plan *plan); /* fills plan->memory */
 /* The compile options as text, NAME=VALUE with a space or a newline after each. The caller frees it; NULL: no
  * memory. */
 char *plan_settings(const weft_plan *plan);
-bool plan_identify(weft_plan *plan, const weft_model *source); /* fills plan->fingerprint */
+bool plan_identify(weft_plan *plan, const weft_model *source); /* fills fingerprint, form */
 /* Floating-point operations of one run. */
 double program_flops(const program *p);
 

@@ -21,6 +21,7 @@ struct weft_store {
     weft_env env;
     arena arena;
     const device *device;
+    uint64_t form; /* of the model */
     uint64_t seed;
     char *memory; /* on the device */
     uint64_t bytes;
@@ -225,6 +226,7 @@ static weft_store *begin_store(const weft_plan *plan, uint64_t **offsets) {
     weft_store *s = mem_new(&plan->env, sizeof *s);
     if (!s) return NULL;
     s->env = plan->env;
+    s->form = plan->form;
     arena_init(&s->arena, &s->env);
     s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
     *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof **offsets);
@@ -512,6 +514,10 @@ void *store_memory(const weft_store *s, const char *path, const tensor_type *typ
 uint64_t *store_version(const weft_store *s, const weft_variable *v) {
     store_entry *e = find_entry(s, v->path);
     return e ? &e->owner->version : NULL;
+}
+
+uint64_t store_form(const weft_store *s) {
+    return s->form;
 }
 
 uint64_t store_seed(const weft_store *s) {

@@ -79,6 +79,7 @@ weft_status store_fetch(const weft_store *store, void *into, const void *from, s
 
 /* The memory of a variable; NULL: the store has none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);
+uint64_t store_form(const weft_store *store); /* plan->form */
 uint64_t store_seed(const weft_store *store);
 void store_set_seed(weft_store *store, uint64_t seed); /* before a session opens on it */
 /* The number of changes of a variable's memory (for a parameter: of its bucket), from 1. Whoever writes the

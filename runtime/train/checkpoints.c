@@ -191,7 +191,7 @@ static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *
 static weft_checkpoint *find_checkpoint(const weft_trainer *t, weft_error *error) {
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
     bool is_auto = strcmp(o->resume, "auto") == 0;
-    return weft_checkpoint_find(is_auto ? o->folder : o->resume, t->options.comm, t->env, error);
+    return weft_checkpoint_find(is_auto ? o->folder : o->resume, t->plan, t->options.comm, t->env, error);
 }
 
 /* The last step that the folder has; -1: none. */

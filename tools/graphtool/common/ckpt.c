@@ -14,7 +14,7 @@
 
 weft_checkpoint *ckpt_find(const options *o, int word, int *status) {
     weft_error error = {0};
-    weft_checkpoint *c = weft_checkpoint_find(o->words[word], NULL, &checkpoints_env, &error);
+    weft_checkpoint *c = weft_checkpoint_find(o->words[word], NULL, NULL, &checkpoints_env, &error);
     if (c) return c;
     tool_error(&error);
     *status = EXIT_WRONG;

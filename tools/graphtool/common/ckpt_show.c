@@ -76,10 +76,11 @@ static void tensors_write(text *t, const entries *all) {
 static int show_text(const weft_checkpoint *c, entries *all) {
     text t = {0};
     int world = ckpt_world(c);
-    text_add(&t, "%s: model %s, step %lld, seed %llu, %d rank%s, %s, written %s UTC\n",
-             SHOW_PATH(weft_checkpoint_path(c)), SHOW(c->m.model), (long long)weft_checkpoint_step(c),
-             (unsigned long long)weft_checkpoint_seed(c), world, world == 1 ? "" : "s",
-             bytes_show(ckpt_bytes(c)).text, ckpt_written(weft_checkpoint_path(c)).text);
+    text_add(&t, "%s: model %s (fingerprint %016llx), step %lld, seed %llu, %d rank%s, %s, written %s UTC\n",
+             SHOW_PATH(weft_checkpoint_path(c)), SHOW(c->m.model), (unsigned long long)c->m.form,
+             (long long)weft_checkpoint_step(c), (unsigned long long)weft_checkpoint_seed(c), world,
+             world == 1 ? "" : "s", bytes_show(ckpt_bytes(c)).text,
+             ckpt_written(weft_checkpoint_path(c)).text);
     notes_write(&t, c);
     numbers_write(&t, all);
     tensors_write(&t, all);
@@ -115,8 +116,9 @@ static int show_json(const weft_checkpoint *c, entries *all) {
             json_object_set_new(numbers, w->name, json_number(value));
     }
     json_t *root =
-        json_pack("{s:s, s:s, s:I, s:o, s:i, s:I, s:s, s:o, s:o, s:o}", "path", weft_checkpoint_path(c),
-                  "model", c->m.model, "step", (json_int_t)weft_checkpoint_step(c), "seed",
+        json_pack("{s:s, s:s, s:o, s:I, s:o, s:i, s:I, s:s, s:o, s:o, s:o}", "path", weft_checkpoint_path(c),
+                  "model", c->m.model, "fingerprint", json_sprintf("%016llx", (unsigned long long)c->m.form),
+                  "step", (json_int_t)weft_checkpoint_step(c), "seed",
                   json_sprintf("%llu", (unsigned long long)weft_checkpoint_seed(c)), "world", ckpt_world(c),
                   "bytes", (json_int_t)ckpt_bytes(c), "written", ckpt_written(weft_checkpoint_path(c)).text,
                   "position", position, "numbers", numbers, "tensors", tensors);
