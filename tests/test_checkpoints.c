@@ -333,6 +333,57 @@ TEST(the_newest_and_the_best_are_kept) {
     remove_tree(folder);
 }
 
+static void check_steps(const char *folder, const weft_env *env, int n_want, const int64_t *want) {
+    weft_error error = {0};
+    int64_t *steps = NULL;
+    int n = 0;
+    CHECK(weft_checkpoint_steps(folder, env, &steps, &n, &error) == WEFT_OK);
+    if (CHECK_SAYS(n == n_want, "%d steps, not %d", n, n_want))
+        for (int i = 0; i < n; i++)
+            CHECK_SAYS(steps[i] == want[i], "step %lld, not %lld", (long long)steps[i], (long long)want[i]);
+    free(steps);
+}
+
+/* A good one never goes for a damaged one, whether an earlier run has written it or this one. */
+TEST(damaged_ones_do_not_count_among_those_that_are_kept) {
+    faults f;
+    faults_init(&f);
+    lone l = lone_open(&f.env, 2), other = lone_open(&f.env, 3);
+    weft_error error = {0};
+    weft_checkpoint_writer *w = writer_of(l.session, "c", 2);
+    NEED(w != NULL);
+    for (int64_t i = 1; i <= 3; i++) CHECK(lone_save(w, i, false, &error) == WEFT_OK);
+    check_steps("c", &f.env, 2, (int64_t[]){2, 3});
+    weft_checkpoint_writer_close(w);
+    fake_get(&f, "c/step-00000003/rank-0.safetensors")->data[500] ^= 1;
+    w = writer_of(l.session, "c", 2);
+    CHECK(lone_save(w, 4, false, &error) == WEFT_OK);
+    check_steps("c", &f.env, 3, (int64_t[]){2, 3, 4});
+    CHECK(lone_save(w, 5, false, &error) == WEFT_OK);
+    check_steps("c", &f.env, 2, (int64_t[]){4, 5});
+    /* of those that this run has written, a file that was cut or is gone */
+    ((fake_file *)(uintptr_t)fake_get(&f, "c/step-00000005/rank-0.safetensors"))->bytes -= 1;
+    CHECK(lone_save(w, 6, false, &error) == WEFT_OK);
+    check_steps("c", &f.env, 3, (int64_t[]){4, 5, 6});
+    f.io.remove(&f, "c/step-00000006/manifest.json");
+    CHECK(lone_save(w, 7, false, &error) == WEFT_OK);
+    check_steps("c", &f.env, 4, (int64_t[]){4, 5, 6, 7});
+    CHECK(lone_save(w, 8, false, &error) == WEFT_OK);
+    check_steps("c", &f.env, 2, (int64_t[]){7, 8});
+    weft_checkpoint_writer_close(w);
+    /* those of another model are not this training's to remove, or to replace */
+    w = writer_of(other.session, "c", 1);
+    CHECK(lone_save(w, 9, false, &error) == WEFT_OK && lone_save(w, 10, false, &error) == WEFT_OK);
+    check_steps("c", &f.env, 3, (int64_t[]){7, 8, 10});
+    CHECK(lone_save(w, 8, false, &error) == WEFT_ORDER);
+    CHECK_HOLDS(error.text, "c/step-00000008: it is a checkpoint of another model: choose another folder");
+    weft_checkpoint_writer_close(w);
+    lone_close(&l);
+    lone_close(&other);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
 /* All files of a small checkpoint, each byte of them. */
 TEST(a_changed_byte_is_found_wherever_it_is) {
     faults f;
@@ -772,6 +823,7 @@ int main(int argc, char **argv) {
                                       T(state_is_that_of_the_first_rank),
                                       T(every_process_group_is_saved),
                                       T(the_newest_and_the_best_are_kept),
+                                      T(damaged_ones_do_not_count_among_those_that_are_kept),
                                       T(a_changed_byte_is_found_wherever_it_is),
                                       T(a_changed_bit_of_a_large_one_is_found),
                                       T(a_number_that_breaks_its_rule_is_refused_by_name),

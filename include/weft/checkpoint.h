@@ -34,7 +34,8 @@ typedef struct weft_checkpoint_writer weft_checkpoint_writer;
 /** What weft_checkpoint_writer_open() is given. */
 typedef struct weft_checkpoint_options {
     const char *folder; /**< where checkpoints are; made if it is not there, its parent is not. Copied */
-    int keep;     /**< how many complete ones stay, the newest; 0: all. The best one stays beside them */
+    int keep;     /**< how many stay, the newest that are whole; 0: all. The best stays beside them, and what
+               * is newer than the oldest of them though it is damaged. Those of other models stay, too */
     int64_t best; /**< step of the best one so far, which a run that goes on knows; 0: none */
     const weft_env *env; /**< memory, files and log of the writer; NULL: the session's */
     bool no_snapshot;    /**< no memory for a copy: each checkpoint is written before begin returns */

@@ -5,7 +5,8 @@
  *     FOLDER/step-00000100/rank-0.safetensors  a rank's share (share.c says which)
  *
  * write.c writes; read.c finds the one to read and proves it whole, entries.c has its tensors, load.c loads
- * them into a store, rewrite.c writes them to other files; folder.c knows which checkpoints a folder has. */
+ * them into a store, rewrite.c writes them to other files; folder.c knows which checkpoints a folder has,
+ * kept.c which of them count. */
 #ifndef WEFT_RUNTIME_CHECKPOINT_CHECKPOINT_H
 #define WEFT_RUNTIME_CHECKPOINT_CHECKPOINT_H
 
@@ -57,6 +58,26 @@ struct weft_checkpoint {
 weft_status checkpoint_check_form(const weft_checkpoint *c, uint64_t form, const char *advice,
                                   weft_error *error);
 
+/* ---- kept.c ---- */
+
+/* The steps of a folder that are known to be whole. */
+typedef struct kept {
+    const weft_env *env;
+    uint64_t form; /* of the model */
+    size_t n, room;
+    int64_t *steps;
+} kept;
+
+void kept_free(kept *k);
+bool kept_has(const kept *k, int64_t step);
+/* One that is not noted, for want of memory, is proven again. */
+void kept_add(kept *k, int64_t step);
+void kept_drop(kept *k, int64_t step);
+/* Whether it can be read, and is of another model. */
+bool kept_is_others(const kept *k, const char *folder, int64_t step);
+/* Looks at the steps below `below`, from the newest on, until `most` are whole: none that cannot be read. */
+void kept_prove(kept *k, const char *folder, int most, int64_t below);
+
 /* ---- folder.c ---- */
 
 /* "FOLDER/step-00000100" and then `end`: "" for one that is complete. False when it is too long. */
@@ -75,9 +96,11 @@ weft_status folder_complete(const char *folder, int64_t step, const weft_env *en
 int folder_count(const char *folder, const weft_env *env);
 /* Whether there is something of this name. */
 bool folder_is_there(const char *folder, const weft_env *env);
-/* Of the complete ones up to step `newest`, removes all but the last `keep` (0: all stay) and step `best`;
- * and all that was not completed. Best effort. */
-void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, const weft_env *env);
+/* Removes all that was not completed. Best effort. */
+void folder_clean(const char *folder, const weft_env *env);
+/* Of the complete ones up to step `newest`, removes all but the last `keep` that are known to be whole, what
+ * is newer than these, step `best`, and those of other models. Best effort. */
+void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, kept *known);
 
 /* ---- share.c ---- */
 

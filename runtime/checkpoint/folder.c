@@ -161,16 +161,26 @@ static void remove_left(const char *folder, const weft_io *io) {
     free(names.data);
 }
 
-void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, const weft_env *env) {
+void folder_clean(const char *folder, const weft_env *env) {
+    remove_left(folder, io_of(env));
+}
+
+/* Later ones than the newest are another training's, or damaged. */
+void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, kept *known) {
     step_list l;
-    const weft_io *io = io_of(env);
-    remove_left(folder, io);
-    if (!keep) return;
-    size_t n = 0; /* those up to the newest: later ones are another training's, or damaged */
-    if (list_steps(&l, folder, env) == 0)
-        while (n < l.n && l.steps[n] <= newest) n++;
-    for (size_t i = 0; i + (size_t)keep < n; i++)
-        if (l.steps[i] != best) remove_step(folder, l.steps[i], io);
+    int found = 0;
+    size_t n = 0;
+    if (list_steps(&l, folder, known->env) == 0) n = l.n;
+    while (n-- > 0) {
+        int64_t step = l.steps[n];
+        if (step > newest) continue;
+        if (found < keep) {
+            found += kept_has(known, step);
+        } else if (step != best && !kept_is_others(known, folder, step)) {
+            remove_step(folder, step, io_of(known->env));
+            kept_drop(known, step);
+        }
+    }
     list_free(&l);
 }
 

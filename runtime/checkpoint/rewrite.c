@@ -165,7 +165,7 @@ static weft_status write_all(entries *all, const char *folder, int world, weft_e
         status = write_file(all, &o, file_of, f, tmp, &files[f], error);
     if (!status) status = manifest_write(&m, path, env, error);
     if (!status) status = folder_complete(folder, m.step, env, error);
-    if (status) folder_prune(folder, 0, 0, 0, env);
+    if (status) folder_clean(folder, env);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* write.c - writes checkpoints while training goes on.
  *
  *     begin   rank 0 makes FOLDER/step-N.tmp; each rank copies its share (the snapshot) and starts a thread
- *     thread  writes rank-R.safetensors and flushes it
+ *     thread  writes rank-R.safetensors and flushes it; rank 0's proves those of before that are to stay
  *     end     all ranks tell size and checksum; rank 0 writes the manifest and renames the folder
  *
  * Without memory for the snapshot, begin writes the file itself from the store, and the step waits; env.log
@@ -22,6 +22,7 @@ struct weft_checkpoint_writer {
     int keep;
     int lock;     /* of the folder; -1: none */
     int64_t best; /* step of the best one; 0: none */
+    kept known;   /* of rank 0 */
     share share;
     char *snapshot; /* share.bytes; NULL: none */
     /* of the one under way: */
@@ -119,7 +120,7 @@ static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_o
     weft_status status = share_collect(&w->share, w->session->plan, w->session->store, w->folder, error);
     if (!status && rank_of(w) == 0) status = folder_make(w->folder, &w->env, error);
     if (!status && rank_of(w) == 0) status = folder_lock(w->folder, &w->env, &w->lock, error);
-    if (!status && rank_of(w) == 0) folder_prune(w->folder, 0, 0, 0, &w->env); /* what a kill left */
+    if (!status && rank_of(w) == 0) folder_clean(w->folder, &w->env); /* what a kill left */
     if (!status && rank_of(w) == 0) status = check_disk(w, error);
     if (!status && !o->no_snapshot) make_snapshot(w);
     return status;
@@ -145,6 +146,7 @@ weft_checkpoint_writer *weft_checkpoint_writer_open(weft_session *session,
     w->env = *env;
     w->session = session;
     w->lock = -1;
+    w->known = (kept){.env = &w->env, .form = session->plan->form};
     arena_init(&w->notes_arena, &w->env);
     if (!settle_all(w, "checkpoints", open_parts(w, options, error), error)) return w;
     weft_checkpoint_writer_close(w);
@@ -163,6 +165,7 @@ void weft_checkpoint_writer_close(weft_checkpoint_writer *w) {
     if (w->lock >= 0) close(w->lock);
     mem_free(&env, w->snapshot, snapshot_bytes(w));
     arena_free(&w->notes_arena);
+    kept_free(&w->known);
     arena_free(&w->share.w.arena);
     mem_free(&env, w, sizeof *w);
 }
@@ -199,6 +202,7 @@ static void *write_file(void *context) {
     weft_checkpoint_writer *w = context;
     w->status = safetensors_write_sealed(w->path, &w->env, w->share.n, w->share.tensors,
                                          w->snapshot ? give_copy : give_value, w, &w->seal, &w->error);
+    if (!w->status && w->keep && rank_of(w) == 0) kept_prove(&w->known, w->folder, w->keep - 1, w->step);
     atomic_store(&w->is_written, true);
     return NULL;
 }
@@ -243,6 +247,10 @@ static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_n
     if (!checkpoint_path(tmp, w->folder, step, ".tmp") || !checkpoint_file_path(w->path, tmp, name))
         return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", w->folder);
     weft_status status = check_boundary(w, error);
+    if (!status && rank_of(w) == 0 && kept_is_others(&w->known, w->folder, step))
+        status = error_set(error, WEFT_ORDER,
+                           "%.400s/step-%08lld: it is a checkpoint of another model: choose another folder",
+                           w->folder, (long long)step);
     if (!status) status = copy_notes(w, notes, n, error);
     if (!status && rank_of(w) == 0) status = folder_make_tmp(w->folder, step, &w->env, error);
     return status;
@@ -350,6 +358,13 @@ static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
     return status ? status : folder_complete(w->folder, w->step, &w->env, error);
 }
 
+static void tidy(weft_checkpoint_writer *w, weft_status status) {
+    folder_clean(w->folder, &w->env);
+    if (status) return;
+    kept_add(&w->known, w->step);
+    if (w->keep) folder_prune(w->folder, w->keep, w->best, w->step, &w->known);
+}
+
 weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
     weft_error own = {0};
     error = error ? error : &own;
@@ -366,6 +381,6 @@ weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
         status = settle_all(w, "checkpoint complete", status, error);
     }
     if (!status && w->is_best) w->best = w->step;
-    if (rank_of(w) == 0) folder_prune(w->folder, status ? 0 : w->keep, w->best, w->step, &w->env);
+    if (rank_of(w) == 0) tidy(w, status);
     return status;
 }

@@ -1,0 +1,83 @@
+/* kept.c - which checkpoints of a folder count among those that stay: the ones of this model that are whole.
+ * A training knows those that it has written, and asks each time whether their files are there, with their
+ * sizes. One of an earlier run is read once, every byte of it. */
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <stdlib.h>
+
+void kept_free(kept *k) {
+    mem_free(k->env, k->steps, k->room * sizeof *k->steps);
+}
+
+static size_t place_of(const kept *k, int64_t step) {
+    size_t i = 0;
+    while (i < k->n && k->steps[i] != step) i++;
+    return i;
+}
+
+bool kept_has(const kept *k, int64_t step) {
+    return place_of(k, step) < k->n;
+}
+
+void kept_add(kept *k, int64_t step) {
+    if (kept_has(k, step)) return;
+    int64_t *more = mem_grow(k->env, k->steps, &k->room, k->n + 1, sizeof *more);
+    if (more) k->steps = more, k->steps[k->n++] = step;
+}
+
+void kept_drop(kept *k, int64_t step) {
+    size_t i = place_of(k, step);
+    if (i < k->n) k->steps[i] = k->steps[--k->n];
+}
+
+static weft_checkpoint *open_step(const kept *k, const char *folder, int64_t step) {
+    char path[CHECKPOINT_ROOM];
+    return checkpoint_path(path, folder, step, "") ? weft_checkpoint_open(path, k->env, NULL) : NULL;
+}
+
+bool kept_is_others(const kept *k, const char *folder, int64_t step) {
+    weft_checkpoint *c = open_step(k, folder, step);
+    bool is_others = c && c->m.form != k->form;
+    weft_checkpoint_close(c);
+    return is_others;
+}
+
+static bool has_sizes(const weft_checkpoint *c) {
+    const weft_io *io = io_of(&c->env);
+    bool has = true;
+    for (int i = 0; has && i < c->m.n_files; i++) {
+        char path[CHECKPOINT_ROOM];
+        void *file;
+        uint64_t bytes = 0;
+        has = checkpoint_file_path(path, c->path, c->m.files[i].name) &&
+              io->open_read(io->context, path, &file, &bytes) == 0;
+        if (!has) break;
+        io->close(io->context, file);
+        has = bytes == c->m.files[i].bytes;
+    }
+    return has;
+}
+
+static bool is_whole(const kept *k, const char *folder, int64_t step) {
+    weft_checkpoint *c = open_step(k, folder, step);
+    bool is_good = c && c->m.step == step && c->m.form == k->form;
+    if (is_good) is_good = kept_has(k, step) ? has_sizes(c) : !weft_checkpoint_verify(c, NULL);
+    weft_checkpoint_close(c);
+    return is_good;
+}
+
+void kept_prove(kept *k, const char *folder, int most, int64_t below) {
+    int n = 0, found = 0;
+    int64_t *steps = NULL;
+    weft_checkpoint_steps(folder, k->env, &steps, &n, NULL);
+    for (int i = n; i-- > 0 && found < most;) {
+        if (steps[i] >= below) continue;
+        bool is_good = is_whole(k, folder, steps[i]);
+        found += is_good;
+        if (is_good)
+            kept_add(k, steps[i]);
+        else
+            kept_drop(k, steps[i]);
+    }
+    free(steps);
+}
