@@ -64,6 +64,7 @@ ELSEWHERE = {
     "weft_metric": "written by the library",
     "weft_metrics": "written by the library",
     "weft_progress": "written by the library",
+    "weft_failed_step": "written by the library",
     "weft_error": "written by the library",
     "weft_optimizer_definition": "test_own_optimizers.c",
     "weft_slot": "by position: test_own_optimizers.c",

@@ -21,6 +21,12 @@ extern "C" {
 
 /** Whether the last run of a training graph whose steps are guarded was a bad step; the same on all ranks. */
 WEFT_API bool weft_bad_step(const weft_session *session);
+/** How many bad steps the session has met; the same on all ranks. */
+WEFT_API int64_t weft_bad_steps(const weft_session *session);
+/** Of the last run, if it was a bad step: the rank of the first bad loss (or, without one, of the first node
+ * that was found), and which of that rank's micro-batches of the step it was, from 0; the same on all ranks.
+ * `rank` and `micro_batch` may be NULL. False: it was none, or no rank has found where it came from. */
+WEFT_API bool weft_bad_step_at(const weft_session *session, int *rank, int64_t *micro_batch);
 /** The report of the last run, if it was a bad step: losses with their bits, and the nodes found, with types,
  * scopes, source lines and numbers of their operands and results; the same on all ranks. The caller frees it
  * with free(). NULL: the last run of a training graph was no bad step, or memory is out. */

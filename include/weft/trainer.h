@@ -175,6 +175,10 @@ typedef struct weft_trainer_options {
     /** compile.guard is what it says, where it is 0, too. Else 0 is WEFT_GUARD_NAN, on the CPU and without
      * keep_going: a step whose loss is not finite changes nothing and ends the training (guard.h). */
     bool own_guard;
+    /** Bad steps that are passed over: such a step updates nothing, the rest of its iteration runs, and the
+     * training goes on; env->log gets a line with its samples. They are counted since the last iteration
+     * without one, and one more ends the training. 0: the first one does. It needs a guard. */
+    int64_t skip_bad_steps;
     /** Runs instead of the flow in each iteration, by calls of weft_trainer_run(): for what a flow cannot
      * say. NULL: the flow. Where it takes more batches than the epoch has left, the epoch ends within it,
      * with validation and hooks, and the next one begins. */
@@ -216,6 +220,21 @@ WEFT_API weft_status weft_trainer_fit(weft_trainer *trainer, weft_error *error);
  * unless options.keep_going is set; that the last checkpoint could not be written; or what a hook could not
  * do without ending it, such as a log on a full disk. */
 WEFT_API weft_status weft_trainer_check(const weft_trainer *trainer, weft_error *error);
+/** A step that could not be done: a bad one (guard.h), or one whose data its graph does not take, such as a
+ * label outside the classes. */
+typedef struct weft_failed_step {
+    bool is_bad;         /**< a bad step: all ranks have met it together, and it changed nothing */
+    int64_t epoch;       /**< from 1, as logs count it */
+    int64_t iteration;   /**< from 1, as logs count it */
+    int rank;            /**< whose data they were */
+    int64_t micro_batch; /**< which of that rank's in the step, from 0; -1: not known */
+    int64_t samples;     /**< of that micro-batch; 0: not known, or the graph takes no data */
+} weft_failed_step;
+/** The step that ended the last weft_trainer_fit() or weft_trainer_train_step(), into `*step` (or NULL).
+ * False: none did. */
+WEFT_API bool weft_trainer_failed(const weft_trainer *trainer, weft_failed_step *step);
+/** Sample `row` of that step's micro-batch: its place in the data, from 0. -1: there is none. */
+WEFT_API int64_t weft_trainer_failed_sample(const weft_trainer *trainer, int64_t row);
 /** Ends weft_trainer_fit() after the present iteration; in a world after one that all ranks then have begun.
  * It may be called from a hook, another thread, or a signal handler. */
 WEFT_API void weft_trainer_stop(weft_trainer *trainer);
@@ -268,6 +287,7 @@ typedef struct weft_progress {
     int64_t iteration;      /**< iterations that have run */
     int64_t iterations;     /**< those of the whole run; 0: unknown, as train_step takes what it likes */
     int64_t samples;        /**< that iterations took, on all ranks */
+    int64_t skipped;        /**< bad steps that this trainer has passed over (skip_bad_steps) */
     double seconds;         /**< in weft_trainer_fit() */
     double data_seconds;    /**< that iterations waited for batches on this rank: weft_loader_waited() */
     double compile_seconds; /**< that compiling the plan took */

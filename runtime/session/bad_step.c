@@ -195,18 +195,33 @@ static long long steps_done(const weft_session *s, const char *graph) {
 
 enum { PART = 6000 /* bytes of a rank's report */ };
 
-/* What this rank has found: a line, then the losses and the two nodes. */
+/* What this rank has found: the micro-batch, a line, then the losses and the two nodes. */
 static void write_part(char part[PART], const examination *e) {
     const char *texts[] = {e->losses.data, e->nan.is_there ? e->nan.text.data : NULL,
                            e->infinity.is_there ? e->infinity.text.data : NULL};
-    int at = snprintf(part, PART, "%s\n", e->headline);
+    int at = snprintf(part, PART, "%lld %s\n", (long long)e->first, e->headline);
     for (int i = 0; i < 3; i++)
         if (texts[i] && at < PART) at += snprintf(part + at, (size_t)(PART - at), "%s", texts[i]);
 }
 
-/* Adds the parts of the ranks that have found something, in their order; headline: that of the first. */
-static weft_status gather_parts(weft_session *s, text *report, char *headline, size_t room, char part[PART],
-                                bool is_found, weft_error *error) {
+enum { HEADLINE = 300 };
+
+/* What the part of a rank says: its report, and the first headline there is; where: of that, or of the first
+ * part. */
+static void take_part(char *part, int rank, bad_step *where, char headline[HEADLINE], text *report) {
+    char *line, *rest = strchr(part, '\n');
+    if (!rest) return;
+    *rest = 0;
+    long long micro = strtoll(part, &line, 10);
+    bool is_first = !*headline && line[0] && line[1];
+    if (micro >= 0 && (is_first || where->rank < 0)) where->rank = rank, where->micro = micro;
+    if (is_first) snprintf(headline, HEADLINE, "%s", line + 1);
+    text_add(report, "%s", rest + 1);
+}
+
+/* Adds the parts of the ranks that have found something, in their order. */
+static weft_status gather_parts(weft_session *s, text *report, char headline[HEADLINE], char part[PART],
+                                bool is_found, bad_step *where, weft_error *error) {
     int world = s->comm ? s->comm->world : 1, told = 0, own = s->comm ? s->comm->rank : 0;
     int32_t alone = is_found, *found = world > 1 ? s->votes : &alone;
     weft_collective votes = {.kind = WEFT_ALL_GATHER,
@@ -222,34 +237,31 @@ static weft_status gather_parts(weft_session *s, text *report, char *headline, s
         if (!found[r]) continue;
         memcpy(theirs, part, PART);
         status = comm_send(s->comm, r, "bad step", theirs, PART, error);
-        char *rest = strchr(theirs, '\n');
-        if (status || !rest) continue;
-        *rest = 0;
+        if (!status) take_part(theirs, r, where, headline, report);
         told++;
-        if (!*headline) snprintf(headline, room, "%s", theirs);
-        text_add(report, "%s", rest + 1);
     }
     mem_free(&s->env, theirs, PART);
     return status;
 }
 
 /* Keeps the report, which all ranks have alike, and fails by its first line and the node that it names. */
-static weft_status tell_all(weft_session *s, const chosen *c, const examination *e, weft_error *error) {
-    char headline[300] = "", *part = mem_new(&s->env, PART);
+static weft_status tell_all(weft_session *s, const chosen *c, const examination *e, bad_step *where,
+                            weft_error *error) {
+    char headline[HEADLINE] = "", *part = mem_new(&s->env, PART);
     const char *graph = c->head->p->name;
     long long number = steps_done(s, graph) + 1;
     text report = {0};
     if (!part) return error_memory(error, "session");
     bool is_found = *e->headline || e->nan.is_there || e->infinity.is_there;
     write_part(part, e);
-    weft_status status = gather_parts(s, &report, headline, sizeof headline, part, is_found, error);
+    weft_status status = gather_parts(s, &report, headline, part, is_found, where, error);
     mem_free(&s->env, part, PART);
     char *found = text_detach(&report);
-    if (!*headline) snprintf(headline, sizeof headline, "gradients are not finite");
+    if (!*headline) snprintf(headline, HEADLINE, "gradients are not finite");
     const char *first = found ? strstr(found, "first ") : NULL;
     text whole = {0};
     text_add(&whole, "bad step: graph %s, step %lld: %s\n%s", graph, number, headline, found ? found : "");
-    s->bad.report = text_detach(&whole);
+    where->report = text_detach(&whole);
     if (!status)
         status = error_set(error, WEFT_DATA, "graph %s, step %lld: %s; nothing was updated; %.*s", graph,
                            number, headline, first ? (int)strcspn(first, "\n") : 22,
@@ -262,6 +274,7 @@ weft_status guard_after(weft_session *s, chosen *c, weft_error *error) {
     bound_program *head = c->head, *r = c->now;
     int64_t runs = head->micro + 1;
     examination e;
+    bad_step found = {.head = head, .last = r, .runs = (int)runs, .rank = -1};
     if (!r->skips) return WEFT_OK;
     int threads = omp_get_max_threads();
     weft_status status = weft_sync(s, error);
@@ -273,17 +286,31 @@ weft_status guard_after(weft_session *s, chosen *c, weft_error *error) {
     if (!status) {
         status = run_again(s, c, runs, &e, error);
         restore_state(head->kept);
-        if (!status) status = tell_all(s, c, &e, error);
+        if (!status) status = tell_all(s, c, &e, &found, error);
         examine_close(&e);
     }
     omp_set_num_threads(threads);
-    if (status == WEFT_DATA) s->bad = (bad_step){head, r, (int)runs, s->bad.report};
+    if (status == WEFT_DATA)
+        s->bad = found, s->n_bad++;
+    else
+        free(found.report);
     session_forget_step(head);
     return status;
 }
 
 bool weft_bad_step(const weft_session *s) {
     return s && s->bad.head;
+}
+
+int64_t weft_bad_steps(const weft_session *s) {
+    return s ? s->n_bad : 0;
+}
+
+bool weft_bad_step_at(const weft_session *s, int *rank, int64_t *micro) {
+    if (!weft_bad_step(s) || s->bad.rank < 0) return false;
+    if (rank) *rank = s->bad.rank;
+    if (micro) *micro = s->bad.micro;
+    return true;
 }
 
 char *weft_bad_step_text(const weft_session *s) {

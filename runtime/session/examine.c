@@ -73,6 +73,7 @@ static void write_node(text *t, const weft_node *n) {
 static void begin(examination *e, finding *f, const char *what) {
     const weft_comm *comm = e->session->comm;
     f->is_there = true;
+    if (e->first < 0) e->first = e->micro;
     text_add(&f->text, "first %s, on rank %d in micro-batch %lld: ", what, comm ? comm->rank : 0,
              (long long)e->micro);
 }
@@ -146,6 +147,7 @@ static void note_losses(examination *e, const bound_program *r, const step *st) 
         if (flags[i] == carried[i] || *e->headline) continue;
         snprintf(e->headline, sizeof e->headline, "loss %.80s is %s on rank %d in micro-batch %lld", name,
                  show_number(shown, value), rank, (long long)e->micro);
+        e->first = e->micro;
     }
 }
 
@@ -196,7 +198,8 @@ void examine_program(examination *e, const bound_program *r) {
 
 bool examine_open(examination *e, weft_session *s, const bound_program *last, const double *flags,
                   weft_error *error) {
-    *e = (examination){.session = s, .flags = flags, .judges_gradients = last->gate->node->n_in > 1};
+    *e = (examination){
+        .session = s, .flags = flags, .judges_gradients = last->gate->node->n_in > 1, .first = -1};
     for (int i = 0; i < s->plan->n_programs; i++) {
         const weft_graph *g = s->programs[i].p->graph;
         if (g->last && (size_t)g->last->order >= e->room) e->room = (size_t)g->last->order + 1;

@@ -25,6 +25,7 @@ typedef struct examination {
     tally *before;         /* of the operands of the step that runs */
     size_t n_before;
     int64_t micro; /* of this rank */
+    int64_t first; /* that of the headline, or of the first finding; -1: there is neither */
     /* the losses, a line each; the first result that is NaN of operands that are not; the first infinite one
      * of finite operands */
     text losses;

@@ -84,6 +84,8 @@ typedef struct kept_step {
 typedef struct bad_step {
     struct bound_program *head, *last; /* of its graph; the program that ended it */
     int runs;                          /* runs that it had */
+    int rank;                          /* of the first bad loss, or of the first node found; -1: unknown */
+    int64_t micro;                     /* its micro-batch there */
     char *report;                      /* malloc'd */
 } bad_step;
 
@@ -175,6 +177,7 @@ struct weft_session {
     uint64_t run;   /* number of the run whose steps are running: the last one, or the deferred part's */
     pending deferred;
     bad_step bad;
+    int64_t n_bad;                /* bad steps so far */
     struct examination *examines; /* while a bad step runs again */
     char *memory;                 /* the arena, then derived values and constants, on a GPU then the inputs */
     uint64_t *offsets;            /* by index of a variable: where derived values and constants are */

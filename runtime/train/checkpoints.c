@@ -8,7 +8,6 @@
 
 #include "runtime/train/watch.h"
 #include "weft/checkpoint.h"
-#include "weft/guard.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -106,10 +105,6 @@ static void fill_notes(weft_trainer *t, notes *k) {
 
 /* ---- going on ---- */
 
-static void log_line(const weft_trainer *t, const char *line) {
-    if (t->env && t->env->log && !t->progress.rank) t->env->log(t->env->log_context, line);
-}
-
 /* A whole number from 0 to 2^53, or -1: of a file that was made by something else. */
 static int64_t count_of(const weft_checkpoint *c, const char *name) {
     double v = weft_checkpoint_note(c, name);
@@ -123,7 +118,7 @@ static void fit_batches(weft_trainer *t, const weft_checkpoint *c) {
     if (samples >= 0 && samples != t->data.samples) {
         snprintf(line, sizeof line, "resumed with %lld samples, before %lld: they come in another order",
                  (long long)t->data.samples, (long long)samples);
-        log_line(t, line);
+        trainer_log(t, line);
     }
     int64_t rows = count_of(c, "trainer/rows"), takes = count_of(c, "trainer/takes");
     int64_t now = flow_takes(t, t->progress.iteration);
@@ -135,7 +130,7 @@ static void fit_batches(weft_trainer *t, const weft_checkpoint *c) {
         "resumed with %lld batches of %lld samples an iteration, before %lld of %lld: numbers differ from "
         "those of a training that was not stopped",
         (long long)now, (long long)t->data.batch, (long long)takes, (long long)rows);
-    log_line(t, line);
+    trainer_log(t, line);
 }
 
 static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
@@ -184,7 +179,7 @@ static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *
     t->checkpoints.is_resumed = true;
     snprintf(line, sizeof line, "resumed from %.400s: iteration %lld", weft_checkpoint_path(c),
              (long long)t->progress.iteration);
-    log_line(t, line);
+    trainer_log(t, line);
     return WEFT_OK;
 }
 
@@ -233,7 +228,7 @@ static weft_status tell_begin(const weft_trainer *t) {
     char line[500];
     snprintf(line, sizeof line, "%.400s has no checkpoint: the training begins",
              t->options.checkpoints.folder);
-    log_line(t, line);
+    trainer_log(t, line);
     return WEFT_OK;
 }
 
@@ -272,7 +267,7 @@ static void note_failure(weft_trainer *t, weft_error *error) {
     t->checkpoints.failure = *error;
     snprintf(line, sizeof line, "no checkpoint of iteration %lld: %s", (long long)t->checkpoints.saved,
              error->text);
-    log_line(t, line);
+    trainer_log(t, line);
 }
 
 /* A best one that is not on the disk is none. */
@@ -389,8 +384,7 @@ void checkpoints_end(weft_trainer *t) {
 /* Whether all values are those of before the iteration: its first step was a bad one. Before the first
  * iteration there is nothing to keep. A train_step may have changed what the trainer does not see. */
 static bool is_before_iteration(const weft_trainer *t) {
-    return t->is_common && weft_bad_step(t->session) && !t->has_run && !t->options.train_step &&
-           t->progress.iteration > 0;
+    return t->failure.step.is_bad && !t->has_run && !t->options.train_step && t->progress.iteration > 0;
 }
 
 void checkpoints_fail(weft_trainer *t) {

@@ -89,18 +89,32 @@ static weft_status agree(weft_trainer *t, weft_error *error) {
     return status;
 }
 
+/* Where it calls weft_run_update() by itself, a bad step is the error of that call. */
+static weft_status run_own(weft_trainer *t, weft_error *error) {
+    int64_t bad = weft_bad_steps(t->session);
+    weft_status status = t->options.train_step(t, t->options.user, error);
+    bool is_bad = weft_bad_steps(t->session) > bad;
+    if (status != WEFT_DATA || !is_bad || t->failure.is_there) return status;
+    status = step_failed(t, t->last_run, 0, true, error);
+    if (!status) metrics_clear(&t->metrics);
+    return status;
+}
+
 static weft_status iterate(weft_trainer *t, weft_error *error) {
-    int64_t every = t->options.metrics_every > 1 ? t->options.metrics_every : 1;
+    int64_t every = t->options.metrics_every > 1 ? t->options.metrics_every : 1,
+            skipped = t->progress.skipped;
     t->fetches = (t->progress.iteration + 1) % every == 0;
     t->micro_each = 0;
     t->taken = 0;
     t->began = t->begin;
     t->has_run = false;
+    t->last_run = NULL;
     t->is_in_step = true;
     metrics_clear(&t->metrics);
-    weft_status status =
-        t->options.train_step ? t->options.train_step(t, t->options.user, error) : flow_run(t, error);
+    weft_status status = t->options.train_step ? run_own(t, error) : flow_run(t, error);
     t->is_in_step = false;
+    if (!status && t->progress.skipped == skipped) t->bad_in_row = 0;
+    if (!status) t->failure = (failure){.batch = -1};
     t->progress.data_seconds = t->data_seconds + weft_loader_waited(t->data.loader);
     if (status) return status;
     count_samples(t);
@@ -109,13 +123,19 @@ static weft_status iterate(weft_trainer *t, weft_error *error) {
     return WEFT_OK;
 }
 
+/* Of an earlier call. */
+static void forget_error(weft_trainer *t) {
+    t->is_common = false;
+    t->failure = (failure){.batch = -1};
+}
+
 weft_status weft_trainer_train_step(weft_trainer *t, weft_metrics *metrics, weft_error *error) {
     weft_error own = {0};
     error = error ? error : &own;
     weft_status status = trainer_check_trains(t, error);
     if (!status) status = trainer_check_outside(t, "weft_trainer_train_step", error);
     if (status) return status;
-    t->is_common = false;
+    forget_error(t);
     if (!weft_trainer_session(t, error)) status = error->status;
     if (!status && !has_room(t)) status = trainer_next_epoch(t, error);
     if (!status) status = iterate(t, error);
@@ -230,7 +250,6 @@ static weft_status one(weft_trainer *t, weft_error *error) {
     if (!t->is_in_epoch) status = begin_epoch(t, error);
     if (!status) status = hooks_call(t, WEFT_BEFORE_ITERATION, error);
     if (!status) status = iterate(t, error);
-    t->is_common = status && weft_bad_step(t->session); /* which all ranks have found, together */
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
     if (!status) status = hooks_call(t, WEFT_AFTER_ITERATION, error);
     t->stops = t->stops || (t->progress.world == 1 && atomic_load(&t->is_stopped)); /* by a hook */
@@ -250,10 +269,11 @@ weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {
     weft_status status = trainer_check_trains(t, error);
     if (!status) status = trainer_check_outside(t, "weft_trainer_fit", error);
     if (status) return status;
-    t->is_common = false;
+    forget_error(t);
     if (!weft_trainer_session(t, error)) return trainer_tell(t, error->status, error);
     atomic_store(&t->is_stopped, false);
     t->stops = false;
+    t->bad_in_row = 0;
     t->start = trainer_clock();
     t->seconds = t->progress.seconds;
     status = checkpoints_begin(t, error);

@@ -4,6 +4,7 @@
  * with w k does. A step that runs on batches which another took has k of its K, every (K / k)-th, which are
  * the same ones in any world, too. */
 #include "runtime/train/trainer.h"
+#include "weft/guard.h"
 
 #include <string.h>
 
@@ -121,19 +122,31 @@ int64_t flow_runs(const weft_trainer *t, const char *graph) {
 
 /* ---- running ---- */
 
+int64_t flow_micro_batch(const weft_trainer *t, const bound *r, int rank, int64_t k) {
+    return t->micro_begin + rank * t->micro_each + k * (t->micro_each / r->accumulate);
+}
+
+static weft_status next_micro_batch(weft_trainer *t, const bound *r, int k, weft_error *error) {
+    int64_t number = flow_micro_batch(t, r, t->progress.rank, k);
+    bool is_there = true;
+    batches_seek(&t->data, number);
+    weft_comm_place(t->options.comm, "wait for data");
+    weft_status status = batches_next(&t->data, &is_there, error);
+    if (status || is_there) return status;
+    return kit_fail(error, WEFT_DATA, "trainer: the epoch has no batch %lld", (long long)number);
+}
+
 /* One run of a graph: its micro-batches, after the last of which it updates. */
 static weft_status run_graph(weft_trainer *t, bound *r, weft_error *error) {
-    int64_t own = t->micro_begin + t->progress.rank * t->micro_each, step = t->micro_each / r->accumulate;
     weft_status status = WEFT_OK;
+    t->last_run = r;
+    metrics_mark(&t->metrics);
     for (int k = 0; !status && k < r->accumulate; k++) {
-        bool is_there = true;
-        if (r->n_in) batches_seek(&t->data, own + k * step);
-        if (r->n_in) weft_comm_place(t->options.comm, "wait for data");
-        if (r->n_in) status = batches_next(&t->data, &is_there, error);
-        if (!status && !is_there)
-            status = kit_fail(error, WEFT_DATA, "trainer: the epoch has no batch %lld",
-                              (long long)(own + k * step));
-        if (!status) status = bound_run(r, t->session, &t->data, t->fetches, error);
+        int64_t bad = weft_bad_steps(t->session);
+        if (r->n_in) status = next_micro_batch(t, r, k, error);
+        if (status) break;
+        status = bound_run(r, t->session, &t->data, t->fetches, error);
+        if (status == WEFT_DATA) return step_failed(t, r, k, weft_bad_steps(t->session) > bad, error);
         if (!status && t->fetches) metrics_note(&t->metrics, r, 1);
     }
     t->has_run = t->has_run || !status;

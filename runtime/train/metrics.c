@@ -57,6 +57,16 @@ void metrics_clear(metrics *m) {
     for (int i = 0; i < m->n; i++) m->list[i].sum = m->list[i].weight = 0;
 }
 
+void metrics_mark(metrics *m) {
+    for (metric_sum *s = m->list; s < m->list + m->n; s++)
+        s->sum_before = s->sum, s->weight_before = s->weight;
+}
+
+void metrics_rewind(metrics *m) {
+    for (metric_sum *s = m->list; s < m->list + m->n; s++)
+        s->sum = s->sum_before, s->weight = s->weight_before;
+}
+
 void metrics_note(metrics *m, const bound *r, double weight) {
     for (int i = 0; i < r->n_out; i++) {
         m->list[r->first + i].sum += weight * bound_number(r, i);

@@ -18,9 +18,9 @@ static weft_status check_dataset(const weft_dataset *d, const char *field, weft_
 
 static weft_status check_options(const weft_trainer_options *o, weft_error *error) {
     if (o->epochs < 0 || o->iterations < 0 || o->first_iteration < 0 || o->val_iterations < 0 ||
-        o->metrics_every < 0 || o->val_epochs < -1)
+        o->metrics_every < 0 || o->skip_bad_steps < 0 || o->val_epochs < -1)
         return kit_fail(error, WEFT_ARGUMENT,
-                        "trainer: epochs, iterations and intervals must not be negative");
+                        "trainer: epochs, iterations, intervals and skip_bad_steps must not be negative");
     if (o->n_hooks < 0 || (o->n_hooks && !o->hooks))
         return kit_fail(error, WEFT_ARGUMENT, "trainer: %d hooks are said, and none are given", o->n_hooks);
     for (int i = 0; i < o->n_hooks; i++)
@@ -84,7 +84,11 @@ static weft_status open_plan(weft_trainer *t, weft_error *error) {
     double start = trainer_clock();
     t->plan = weft_compile(t->model, how, error);
     t->progress.compile_seconds = trainer_clock() - start;
-    return t->plan ? WEFT_OK : error->status;
+    if (!t->plan) return error->status;
+    if (!t->options.skip_bad_steps || how->guard) return WEFT_OK;
+    return kit_fail(error, WEFT_ARGUMENT,
+                    "trainer: skip_bad_steps needs a guard, which finds bad steps before they update: "
+                    "compile.guard, on the CPU, without keep_going");
 }
 
 /* The batch of the flow's graphs. */

@@ -8,6 +8,7 @@
  *     sweep.c     every sample of a data set once through an evaluation graph
  *     evaluate.c  validation and test; predict.c  one output for every sample
  *     fit.c       the loop
+ *     bad_steps.c a step that fails on its data: whose samples they were, and whether the training goes on
  *     hooks.c     calls hooks; log_text.c, log_json.c  are some
  *     trainer.c   making, freeing, what is held */
 #ifndef WEFT_RUNTIME_TRAIN_TRAINER_H
@@ -87,6 +88,7 @@ weft_status batches_all_used(const batches *b, int n, const bound *graphs, weft_
 typedef struct metric_sum {
     char *name;
     double sum, weight;
+    double sum_before, weight_before; /* at metrics_mark */
 } metric_sum;
 typedef struct metrics {
     const weft_env *env;
@@ -100,6 +102,9 @@ void metrics_close(metrics *m);
 /* Appends the outputs of a graph; a name that another graph has, too, becomes graph/name. */
 weft_status metrics_add(metrics *m, bound *r, weft_error *error);
 void metrics_clear(metrics *m);
+/* Takes back what is noted from the one call to the other. */
+void metrics_mark(metrics *m);
+void metrics_rewind(metrics *m);
 /* Adds what a run gave, with a weight. */
 void metrics_note(metrics *m, const bound *r, double weight);
 /* Means of what was noted since metrics_clear, over all ranks of `comm` (NULL: this one), and `extra` summed
@@ -264,6 +269,21 @@ void checkpoints_end(weft_trainer *t);
 void checkpoints_fail(weft_trainer *t);
 void checkpoints_close(weft_trainer *t);
 
+/* ---- bad_steps.c ---- */
+
+/* The last step that failed on its data. */
+typedef struct failure {
+    weft_failed_step step;
+    int64_t batch; /* its micro-batch's number in the epoch */
+    bool is_there;
+} failure;
+
+/* Of a run of r that ended with WEFT_DATA, in this rank's micro-batch `micro`: names its samples in *error. A
+ * bad one that may be passed over is no error any more, and its metrics are taken back. */
+weft_status step_failed(weft_trainer *t, const bound *r, int64_t micro, bool is_bad, weft_error *error);
+/* A line for the log, by rank 0. */
+void trainer_log(const weft_trainer *t, const char *line);
+
 /* ---- the trainer ---- */
 
 struct weft_trainer {
@@ -288,6 +308,9 @@ struct weft_trainer {
     bool has_run;                    /* a graph has run in it to the end of its step */
     int64_t micro_begin, micro_each; /* those that the last step took: the first, and how many on each rank */
     int64_t taken;                   /* by the present iteration, on all ranks */
+    const bound *last_run;           /* the graph that ran last in it; NULL: none */
+    failure failure;                 /* what has ended it */
+    int64_t bad_in_row;              /* bad steps since the last iteration without one */
     int64_t most_taken;              /* by any iteration: the guess for the next one of train_step's */
     bool fetches;                    /* its metrics are due */
     int64_t first_epoch; /* epochs that an earlier training had ended: added for schedules and data */
@@ -306,7 +329,9 @@ struct weft_trainer {
     bool is_broken; /* weights were not finite when they were looked at last (keep_going) */
 };
 
-/* Batches that the iteration takes, on all ranks (flow.c). */
+/* The number in the epoch of micro-batch k of `rank`, of the run of r that is the present one (flow.c). */
+int64_t flow_micro_batch(const weft_trainer *t, const bound *r, int rank, int64_t k);
+/* Batches that the iteration takes, on all ranks. */
 int64_t flow_takes(const weft_trainer *t, int64_t iteration);
 /* Iterations of so many epochs of the flow. */
 weft_status flow_count(const weft_trainer *t, int64_t epochs, int64_t *iterations, weft_error *error);

@@ -1,0 +1,89 @@
+/* bad_steps.c - a step that failed on its data: the samples of its micro-batch, which every rank knows as all
+ * see the same order, and whether a bad one (guard.h) is passed over. */
+#include "runtime/train/trainer.h"
+
+#include "runtime/data/loader.h"
+#include "runtime/train/log.h"
+#include "weft/guard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void trainer_log(const weft_trainer *t, const char *line) {
+    if (t->env && t->env->log && !t->progress.rank) t->env->log(t->env->log_context, line);
+}
+
+/* ---- where it was ---- */
+
+/* r: the graph that ran, NULL: unknown; micro: of this rank, where the session does not tell another one. A
+ * micro-batch that an earlier run of the step had is not known any more. */
+static failure find_place(const weft_trainer *t, const bound *r, int64_t micro, bool is_bad) {
+    failure f = {.is_there = true, .batch = -1};
+    weft_failed_step *s = &f.step;
+    *s = (weft_failed_step){.is_bad = is_bad,
+                            .epoch = log_epoch(t),
+                            .iteration = log_step(t) + 1,
+                            .rank = t->progress.rank,
+                            .micro_batch = micro};
+    if (is_bad && !weft_bad_step_at(t->session, &s->rank, &s->micro_batch)) s->micro_batch = -1;
+    if (!r || !r->n_in || s->micro_batch < 0 || s->micro_batch >= r->accumulate) return f;
+    f.batch = flow_micro_batch(t, r, s->rank, s->micro_batch);
+    s->samples = t->data.rows;
+    return f;
+}
+
+bool weft_trainer_failed(const weft_trainer *t, weft_failed_step *step) {
+    bool is_there = t && t->failure.is_there;
+    if (is_there && step) *step = t->failure.step;
+    return is_there;
+}
+
+int64_t weft_trainer_failed_sample(const weft_trainer *t, int64_t row) {
+    bool is_there = t && t->failure.is_there && row >= 0 && row < t->failure.step.samples;
+    return is_there ? loader_sample(t->data.loader, t->failure.batch, row) : -1;
+}
+
+/* ---- telling ---- */
+
+/* Appends " [epoch 2, iteration 128, samples 17, 3942, 5]" to the error: as many samples as have room, or 16
+ * where the report has them all. A label's row is named by the error, so they stand in the order of rows. */
+static void name_samples(const weft_trainer *t, weft_error *error) {
+    enum { LINE = sizeof error->text, SHORT = 16, NUMBER = 40 };
+    const weft_failed_step *s = &t->failure.step;
+    char *text = error->text;
+    size_t at = strlen(text);
+    int64_t most = s->is_bad && s->samples > SHORT ? SHORT : s->samples, i = 0;
+    if (at + 4 * NUMBER > LINE) return;
+    at += (size_t)snprintf(text + at, LINE - at, " [epoch %lld, iteration %lld", (long long)s->epoch,
+                           (long long)s->iteration);
+    if (t->progress.world > 1) at += (size_t)snprintf(text + at, LINE - at, ", rank %d", s->rank);
+    for (; i < most && at + 2 * NUMBER < LINE; i++)
+        at += (size_t)snprintf(text + at, LINE - at, "%s%lld", i ? ", " : ", samples ",
+                               (long long)weft_trainer_failed_sample(t, i));
+    snprintf(text + at, LINE - at, i < s->samples ? ", ... (%lld)]" : "]", (long long)s->samples);
+}
+
+/* ---- passing over ---- */
+
+static weft_status pass_over(weft_trainer *t, weft_error *error) {
+    char line[sizeof error->text + 100];
+    snprintf(line, sizeof line, "%s: passed over, %lld of at most %lld in a row", error->text,
+             (long long)t->bad_in_row, (long long)t->options.skip_bad_steps);
+    trainer_log(t, line);
+    t->progress.skipped++;
+    t->failure = (failure){.batch = -1};
+    *error = (weft_error){0};
+    metrics_rewind(&t->metrics);
+    return WEFT_OK;
+}
+
+weft_status step_failed(weft_trainer *t, const bound *r, int64_t micro, bool is_bad, weft_error *error) {
+    t->failure = find_place(t, r, micro, is_bad);
+    name_samples(t, error);
+    if (is_bad && t->bad_in_row < t->options.skip_bad_steps) {
+        t->bad_in_row++;
+        return pass_over(t, error);
+    }
+    t->is_common = is_bad;
+    return WEFT_DATA;
+}
