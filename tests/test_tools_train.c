@@ -302,13 +302,45 @@ TEST(losses_that_are_not_numbers_stop_training) {
     make_data();
     NEED(make_model("mlp"));
     const char *train = "graphtool train mlp.bin " DATA " --batch 10 --epochs 3 --lr 1e30 -o nan.safetensors";
-    ends(run("%s", train), 1);
+    ends(run("%s", train), 8);
     char *err = read_all("err");
     CHECK_HOLDS(err, "training stops");
     free(err);
     CHECK(!exists("nan.safetensors"));
     ends(run("%s --keep-going", train), 1);
     CHECK(exists("nan.safetensors"));
+}
+
+/* Sample 17 has the class 200 of 10: its place in the batch and in the list of samples is the same. */
+TEST(a_wrong_label_is_told_with_its_samples) {
+    make_data();
+    NEED(make_model("mlp"));
+    NEED(ends(run("cp labels.npy wrong.npy && printf '\\310' | dd of=wrong.npy bs=1 seek=145 conv=notrunc"),
+              0));
+    ends(run("graphtool train mlp.bin --data image=images.idx --data label=wrong.npy --batch 10 --seed 3 "
+             "--on-bad-step skip -o never.safetensors"),
+         1);
+    char *err = read_all("err"), *row = strstr(err, ": row "), *list = strstr(err, ", samples ");
+    CHECK_HOLDS(err, ": target 200 is outside the classes 0 to 9");
+    CHECK_HOLDS(err, " [epoch 1, iteration ");
+    if (CHECK_SAYS(row && list, "%s", err)) {
+        long n = strtol(row + 6, NULL, 10);
+        for (list += 9; n-- && list;) list = strchr(list + 1, ',');
+        CHECK_SAYS(list && strtol(list + 1, NULL, 10) == 17, "%s", err);
+    }
+    free(err);
+    CHECK(!exists("never.safetensors"));
+}
+
+TEST(wrong_words_for_bad_steps_are_told) {
+    make_data();
+    NEED(make_model("mlp"));
+    const char *const wrong[] = {"skip=0", "skip=", "skip=1x", "skip=99999999", "sk", "skip2"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        refuses(run("graphtool train mlp.bin " DATA " --batch 10 --on-bad-step '%s'", wrong[i]),
+                "it must be stop, skip or skip=N, with N from 1 to 1000000");
+    refuses(run("graphtool train mlp.bin " DATA " --batch 10 --on-bad-step skip --guard off"),
+            "--on-bad-step has no effect with --guard=off");
 }
 
 /* y = w x, whose mean decreases without end; its loss is no output. */
@@ -331,15 +363,23 @@ TEST(weights_that_are_no_numbers_are_not_kept) {
     make_unnamed("unnamed.bin");
     const char *train = "graphtool train unnamed.bin --data label=labels.npy --batch 10 -o u.st";
     NEED(ends(run("%s --lr 1e-9 && cp u.st good", train), 0));
-    ends(run("%s --epochs 3", train), 1);
-    char *err = read_all("err");
-    CHECK_HOLDS(err, "graphtool: graphtool replay bad.step runs the bad step again\ngraphtool: graph train, "
-                     "step 2: loss loss is -inf on rank 0 in micro-batch 0; nothing was updated; first ");
-    CHECK_HOLDS(err, ": training stops, no weights are written\n");
+    ends(run("%s --epochs 3 >out", train), 8);
+    char *err = read_all("err"), *out = read_all("out");
+    CHECK(strncmp(err, "bad step: graph train, step 2: ", 31) == 0 && !strstr(out, "bad step"));
+    CHECK_HOLDS(err, "\nsamples of micro-batch 0 on rank 0, epoch 1, iteration 2: ");
+    CHECK_HOLDS(err,
+                "\ngraphtool: to run the bad step again: graphtool replay bad.step\ngraphtool: graph train, "
+                "step 2: loss loss is -inf on rank 0 in micro-batch 0; nothing was updated; first ");
+    CHECK_HOLDS(err, "]: training stops, no weights are written (--on-bad-step=skip passes over it)\n");
     free(err);
+    free(out);
     ends(run("cmp u.st good"), 0);
     ends(run("graphtool replay bad.step | grep -q '^bad step: graph train, step 2: loss loss is -inf'"), 0);
-    ends(run("%s --epochs 3 --guard off", train), 1);
+    ends(run("%s --epochs 3 --on-bad-step skip=2", train), 8); /* each later step is bad */
+    err = read_all("err");
+    CHECK_HOLDS(err, "]: passed over, 2 of at most 2 in a row\nbad step: graph train, step 2: ");
+    free(err);
+    ends(run("%s --epochs 3 --guard off", train), 8);
     err = read_all("err");
     CHECK_HOLDS(err, "graphtool: step 2: loss is -inf: training stops, no weights are written (--keep-going "
                      "continues)\n");
@@ -428,6 +468,8 @@ SUITE("tools: training", {T(training_logs_saves_and_is_repeatable),
                           T(predictions_cover_all_data),
                           T(an_interrupt_keeps_the_weights),
                           T(wrong_feeds_are_told_before_training),
+                          T(a_wrong_label_is_told_with_its_samples),
+                          T(wrong_words_for_bad_steps_are_told),
                           T(losses_that_are_not_numbers_stop_training),
                           T(weights_that_are_no_numbers_are_not_kept),
                           T(a_profile_by_op_adds_up),

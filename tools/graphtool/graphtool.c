@@ -28,7 +28,9 @@ static int help(void) {
     const char *bold = out_is_coloured(stdout) ? "\033[1m" : "", *plain = *bold ? "\033[0m" : "";
     for (int i = 0; i < COMMANDS; i++)
         printf("  %s%-9s%s %s\n", bold, commands[i]->name, plain, commands[i]->summary);
-    printf("\ngraphtool help COMMAND lists its options. Exit status: 0 success, 1 failure, 2 wrong usage.\n"
+    printf("\ngraphtool help COMMAND lists its options. Exit status: 0 success, 1 failure, 2 wrong usage, 7 "
+           "another\n"
+           "rank is lost, 8 a bad step or numbers that are none, 130 stopped and saved.\n"
            "Example: graphtool dot model.bin -T svg -o model.svg\n");
     return EXIT_FINE;
 }

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-STATUS = "0 success, 1 failure, 2 wrong usage, 7 when another rank is missing, dead or differs; 130 when Ctrl-C ended a training run, whose weights are saved."
+STATUS = "0 success, 1 failure, 2 wrong usage, 7 when another rank is missing, dead or differs, 8 when a training met a bad step or numbers that are none; 130 when Ctrl-C ended a training run, whose weights are saved."
 
 
 # ---- manual pages ----

@@ -171,6 +171,25 @@ static void make_hooks(training *t, weft_hook *hooks, int *n) {
         hooks[(*n)++] = weft_hook_early_stop(&(weft_early_stop){.metric = t->stop_metric, .max = stop_max});
 }
 
+/* --on-bad-step: -1, or the exit status after telling why not. */
+static int set_bad_steps(const options *o, weft_trainer_options *how) {
+    enum { IN_A_ROW = 3, MOST = 1000000 };
+    const char *said = o->on_bad_step ? o->on_bad_step : "stop";
+    if (strcmp(said, "stop") == 0) return -1;
+    int64_t n = IN_A_ROW;
+    size_t digits = 0;
+    bool has_number = strncmp(said, "skip=", 5) == 0;
+    if (has_number) digits = strspn(said + 5, "0123456789");
+    if (has_number) n = digits && digits < 8 && !said[5 + digits] ? strtoll(said + 5, NULL, 10) : 0;
+    how->skip_bad_steps = n;
+    if (tool_device(o) == WEFT_DEVICE_CUDA)
+        return tool_fail("train: --on-bad-step=%s: a plan for a GPU has no guard, which finds bad steps",
+                         SHOW(said));
+    if ((has_number || strcmp(said, "skip") == 0) && n > 0 && n <= MOST) return -1;
+    return tool_fail("train: --on-bad-step=%s: it must be stop, skip or skip=N, with N from 1 to %d",
+                     SHOW(said), MOST);
+}
+
 static void set_checkpoints(training *t, weft_trainer_options *how) {
     const char *said = t->o->keep_best;
     checkpoints_read(t->o, &how->checkpoints);
@@ -192,6 +211,7 @@ static int open_trainer(training *t) {
     how.keep_going = o->keep_going;
     how.own_guard = o->guard != NULL;
     set_validation(o, &how);
+    if ((status = set_bad_steps(o, &how)) >= 0) return status;
     if ((status = optimizers_schedule(t->model, o, &how)) >= 0) return status;
     if ((status = optimizers_behind(t->model, o, &how)) >= 0) return status;
     weft_hook hooks[HOOKS];
@@ -228,34 +248,47 @@ static void place_bad_step(const options *o, char path[PATHS_ROOM]) {
                  end ? o->output : "");
 }
 
+/* The report, and all samples of the micro-batch, by their places in the data. */
+static void print_bad_step(const training *t, const weft_failed_step *step) {
+    char *report = weft_bad_step_text(weft_trainer_session(t->trainer, NULL));
+    fprintf(stderr, "%s", report ? report : "");
+    free(report);
+    if (!step->samples) return;
+    fprintf(stderr, "samples of micro-batch %lld on rank %d, epoch %lld, iteration %lld:",
+            (long long)step->micro_batch, step->rank, (long long)step->epoch, (long long)step->iteration);
+    for (int64_t i = 0; i < step->samples; i++)
+        fprintf(stderr, "%s%lld", i ? ", " : " ", (long long)weft_trainer_failed_sample(t->trainer, i));
+    fprintf(stderr, "\n");
+}
+
 /* All ranks give what they hold, rank 0 writes it. */
-static void save_bad_step(training *t, weft_session *session) {
+static void save_bad_step(training *t) {
     char path[PATHS_ROOM];
     weft_error error = {0};
-    place_bad_step(t->o, path);
-    char *report = weft_bad_step_text(session);
+    weft_session *session = weft_trainer_session(t->trainer, NULL);
     bool tells = world_rank(t->o) == 0;
-    if (report && tells) printf("%s", report);
-    free(report);
+    place_bad_step(t->o, path);
     if (weft_bad_step_save(session, t->model, tells ? path : NULL, &error))
         tool_note("the bad step could not be saved: %s", error.text);
     else if (tells)
-        tool_note("graphtool replay %s runs the bad step again", SHOW_PATH(path));
+        tool_note("to run the bad step again: graphtool replay %s", SHOW_PATH(path));
 }
 
 static int fit(training *t) {
     weft_error error = {0};
+    weft_failed_step step = {0};
     weft_status status = weft_trainer_fit(t->trainer, &error);
-    weft_session *session = weft_trainer_session(t->trainer, NULL);
-    if (status == WEFT_DATA && weft_bad_step(session)) {
-        save_bad_step(t, session);
-        tool_fail("%s: training stops, no weights are written", error.text);
-        return EXIT_WRONG;
+    if (status && weft_trainer_failed(t->trainer, &step) && step.is_bad) {
+        if (world_rank(t->o) == 0) print_bad_step(t, &step);
+        save_bad_step(t);
+        tool_fail("%s: training stops, no weights are written%s", error.text,
+                  t->o->on_bad_step ? "" : " (--on-bad-step=skip passes over it)");
+        return EXIT_NUMBERS;
     }
     bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, NULL) != WEFT_DATA;
     if (status != WEFT_DATA || is_finite) return status ? tool_error(&error) : -1;
     tool_fail("%s: training stops, no weights are written (--keep-going continues)", error.text);
-    return EXIT_WRONG;
+    return EXIT_NUMBERS;
 }
 
 static bool keeps_averages(const weft_model *m) {
@@ -298,6 +331,8 @@ static void print_summary(const training *t, const char *done) {
     else
         printf("%s %lld step%s, %lld sample%s, %.1f s; ", done, (long long)p->iteration,
                p->iteration == 1 ? "" : "s", (long long)p->samples, p->samples == 1 ? "" : "s", p->seconds);
+    if (p->skipped)
+        printf("%lld bad step%s passed over; ", (long long)p->skipped, p->skipped == 1 ? "" : "s");
     printf("%s%s\n", output ? "weights in " : "weights not saved (-o FILE saves them)",
            output ? SHOW_PATH(output) : "");
 }
@@ -366,7 +401,8 @@ const command command_train = {
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "val-data val-every epochs steps lr schedule metric log csv tensorboard curves samples best early-stop "
-    "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state guard keep-going output "
+    "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state guard on-bad-step "
+    "keep-going output "
     "config "
     "print-config",
     .details = "Outputs that are one number are shown and logged. What the command line does not say is as "

@@ -85,9 +85,13 @@ const option_row option_rows[] = {
     {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), 0, 0,
      "save optimizer state and step counters with the weights"},
     {"guard", 0, "WHAT", OPTION_TEXT, F(guard), 0, 0,
-     "what makes a step bad, which then changes nothing and ends the training: nan, a loss that is not "
-     "finite; "
+     "what makes a step bad, which then changes nothing: nan, a loss that is not finite; "
      "spike=F, also one above F times its mean; grad, also gradients that are not finite; off (train: nan)"},
+    {"on-bad-step", 0, "WHAT", OPTION_TEXT, F(on_bad_step), 0, 0,
+     "stop: a bad step ends the training with status 8; skip=N: up to N in a row (3) are passed over, each "
+     "with "
+     "a line that names its samples, and one more ends it (stop)",
+     .otherwise = "stop"},
     {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), 0, 0,
      "continue when a loss is not finite, and write weights that are not finite"},
     {"fetch", 'f', "NAME", OPTION_TEXT, F(port), 0, 0, "the output to write (the graph's first)"},
@@ -119,7 +123,8 @@ const option_row option_rows[] = {
      "micro-batches a step, for graphs whose flow does not say it (1)", .otherwise = "1"},
     {"seed", 's', "N", OPTION_INT, F(seed), 0, INT64_MAX,
      "seed of initial values, data order and random numbers (0)", .otherwise = "0"},
-    {"world", 0, "N", OPTION_INT, F(world), 1, 1 << 20, "compile for N ranks that train together (1); ckpt reshard: files to write"},
+    {"world", 0, "N", OPTION_INT, F(world), 1, 1 << 20,
+     "compile for N ranks that train together (1); ckpt reshard: files to write"},
     {"rank", 0, "R", OPTION_INT, F(rank), 0, 1 << 20, "compile for this rank, from 0 (0)"},
     {"ddp", 0, "PATH:FIELDS", OPTION_LIST, F(ddp), 0, 0,
      "options of weft_ddp for the parameters under PATH (empty: all): generator:zero=1,bucket_cap_mb=4"},

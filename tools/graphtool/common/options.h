@@ -10,7 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2, EXIT_PEER = 7, EXIT_INTERRUPTED = 130 };
+enum {
+    EXIT_FINE = 0,
+    EXIT_WRONG = 1,
+    EXIT_MISUSED = 2,
+    EXIT_PEER = 7,
+    EXIT_NUMBERS = 8, /* all ranks have met numbers that are none: a bad step, a loss, a weight */
+    EXIT_INTERRUPTED = 130
+};
 
 enum { OPTIONS_MAX_DATA = 16, OPTIONS_MOST = 96 /* rows of the table */, ACTION_WORDS = 2 };
 
@@ -28,7 +35,7 @@ typedef struct options {
     const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
         *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop, *checkpoint_dir,
-        *checkpoint_every, *keep_best, *resume, *rings, *guard;
+        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */

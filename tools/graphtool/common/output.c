@@ -74,6 +74,11 @@ void tool_tell_held(weft_comm *comm) {
     *speaker.line = 0;
 }
 
+void tool_tell_once(void) {
+    if (*speaker.line && !speaker.rank) speak("error", 0, speaker.line);
+    *speaker.line = 0;
+}
+
 /* Formats a message as one line that is safe for a terminal. */
 static void format_line(char line[LINE_BYTES], const char *format, va_list args) {
     char text[LINE_BYTES];
@@ -185,7 +190,7 @@ int out_end(int status) {
     int why = failed ? errno : EIO;
     if ((!failed && !ferror(stdout)) || status == EXIT_MISUSED) return status;
     tool_fail("standard output: writing failed: %s", strerror(why));
-    return status == EXIT_INTERRUPTED ? status : EXIT_MISUSED;
+    return status == EXIT_INTERRUPTED || status == EXIT_NUMBERS ? status : EXIT_MISUSED;
 }
 
 shown_path show_path(const char *path) {

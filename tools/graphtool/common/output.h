@@ -32,6 +32,8 @@ int tool_error_in(const char *file, const weft_error *error);
  * Ranks that are not the first to print wait for the job's end before they do: only one error is shown. */
 void tool_speak_as(int rank);
 void tool_tell_held(weft_comm *comm); /* comm may be NULL */
+/* For an error that all ranks have met together: rank 0 prints it. */
+void tool_tell_once(void);
 
 /* Writes `data` to path as graph/file/io.h writes files (NULL: standard output). Returns EXIT_FINE, or the
  * status after printing the error. */

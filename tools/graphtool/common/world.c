@@ -136,10 +136,13 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
 /* ---- leaving ---- */
 
 /* An error is printed once, by the rank that met it, before it ends the others. Ranks that only learned of it
- * wait before they print; if all ranks met the same error, rank 0 prints first. */
+ * wait before they print; if all ranks met the same error, rank 0 prints first.
+ * Numbers that all ranks have found to be none need no abort: the status of each is the launcher's. */
 int world_close(options *o, int status) {
     if (lost_is_told()) status = EXIT_PEER;
-    if (o->comm && (status == EXIT_FINE || status == EXIT_INTERRUPTED)) {
+    bool is_common = status == EXIT_FINE || status == EXIT_INTERRUPTED || status == EXIT_NUMBERS;
+    if (o->comm && is_common) {
+        tool_tell_once();
         lost_leave();
         weft_comm_free(o->comm);
     } else if (o->comm) {
