@@ -18,7 +18,7 @@
 
 static const char gpu[] = "needs a GPU: tests/cuda";
 static const char failing[] = "needs ranks that fail: test_tools_ranks.sh";
-static const char ranks[] = "needs ranks: test_tools_mpi.sh; on one rank alone it is refused";
+static const char ranks[] = "needs ranks: test_tools_mpi.sh; on one rank alone it is told to have none";
 static const char by_plan[] = "it changes the plan, as plan shows, and not the bits of a training";
 static const char time_alone[] = "it changes how long that takes; plan tells the threads";
 static const char as_bench[] = "workload.c opens the model of bench and of trace; bench shows it";

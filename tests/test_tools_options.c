@@ -131,18 +131,10 @@ TEST(options_without_effect_are_refused) {
         {"plan mlp.bin --zero 1", "--zero has no effect on one rank alone: --world=N is needed"},
         {"plan mlp.bin --world 1 --zero 1", "--zero has no effect on one rank alone"},
         {"verify mlp.bin --serial", "--serial has no effect on one rank alone: --world=N is needed"},
-        {"bench mlp.bin --rings=here", "--rings has no effect on one rank alone"},
         {"blame nowhere", "nowhere: the folder cannot be read: No such file or directory"},
         {"blame .", ".: it has no file rank-N.ring"},
         {"plan mlp.bin --reduce=fast", "--reduce has no effect on one rank alone"},
         {"plan mlp.bin --ddp net:zero=1", "--ddp=net:zero=1 has no effect on one rank alone"},
-        {"train mlp.bin " DATA " --zero 1",
-         "--zero has no effect on one rank alone: start several, by mpirun"},
-        {"train mlp.bin " DATA " --serial", "--serial has no effect on one rank alone"},
-        {"trace mlp.bin --reduce=fast -o p.npy", "--reduce has no effect on one rank alone"},
-        {"bench mlp.bin --ddp net:zero=1", "--ddp=net:zero=1 has no effect on one rank alone"},
-        {"bench mlp.bin --timeout 5", "--timeout has no effect on one rank alone"},
-        {"eval mlp.bin " DATA " --random-weights --timeout 5", "--timeout has no effect on one rank alone"},
         {"predict mlp.bin --random-weights --timeout 5 -o p.npy", "no option --timeout"},
         {"train mlp.bin " DATA " --flow train{accumulate=2} --accumulate 3",
          "--accumulate has no effect with a flow that says it for each graph"},
@@ -191,15 +183,31 @@ TEST(options_without_effect_are_refused) {
 }
 
 /* A job's script names the same options for any number of ranks. */
-TEST(one_rank_of_a_launcher_takes_the_options_of_many) {
+TEST(one_rank_takes_the_options_of_many) {
+    static const char many[] = " --timeout 60 --zero 1 --shard flat --reduce=fast --serial --rings here "
+                               "--ddp net:bucket_cap_mb=1";
+    static const char said[] =
+        "graphtool: train: one rank alone, without effect: --zero, --reduce, --serial, "
+        "--timeout, --rings\n";
     make_data();
     NEED(make_model("mlp"));
-    CHECK(ends(run("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 graphtool train mlp.bin " DATA
-                   " --batch 16 --steps 1 --timeout 60 --zero 1 --shard flat --reduce=fast --serial"),
+    CHECK(ends(
+        run("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 graphtool train mlp.bin " DATA
+            " --batch 16 --steps 3 --threads 1 -o by.mpi --timeout 60 --zero 1 --shard flat --reduce=fast"),
+        0));
+    CHECK(ends(run("graphtool train mlp.bin " DATA " --batch 16 --steps 3 --threads 1 -o plain"), 0));
+    CHECK(ends(run("graphtool train mlp.bin " DATA " --batch 16 --steps 3 --threads 1 -o alone%s", many), 0));
+    char *err = read_all("err");
+    CHECK_TEXT(err, said);
+    free(err);
+    CHECK(ends(run("cmp plain alone && cmp plain by.mpi"), 0) && !exists("here"));
+    CHECK(ends(run("graphtool bench mlp.bin --batch 4 --steps 1 --warmup 0 --serial --ddp net:zero=1 2>&1 | "
+                   "grep -q 'effect: --serial, --ddp=net:zero=1$'"),
                0));
+    CHECK(ends(run("graphtool eval mlp.bin " DATA " --random-weights --timeout 5 --json"), 0));
     make_only_forward("only.bin", ONLY_RANDOM);
     CHECK(ends(run("graphtool predict only.bin --seed 1 -o p.npy"), 0));
 }
 
 SUITE("tools: options", {T(every_option_refuses_what_makes_no_sense), T(options_without_effect_are_refused),
-                         T(one_rank_of_a_launcher_takes_the_options_of_many)})
+                         T(one_rank_takes_the_options_of_many)})

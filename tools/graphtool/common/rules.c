@@ -10,6 +10,7 @@
 #include "graph/core/flow.h"
 #include "graph/core/minimize.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What an option may need. */
@@ -78,15 +79,9 @@ static const char *const told[NEEDS] = {
     [TRAINABLE] = "on a model without a graph that trains",
     [DRAWS] = "on a graph that draws no random numbers, with weights from a file or none",
     [PARAMETERS] = "on a model without parameters",
+    [RANKS] =
+        "on one rank alone: --world=N is needed", /* of those that compile for a world; see rules_alone */
 };
-
-/* RANKS has another way out for commands that take --world. */
-static const char *why(const options *o, need n) {
-    if (n != RANKS) return told[n];
-    return command_has_option(o->command, "world")
-               ? "on one rank alone: --world=N is needed"
-               : "on one rank alone: start several, by mpirun, srun or torchrun";
-}
 
 static bool is_of(const struct rule *r, const command *c) {
     /* no command's name is part of another's */
@@ -102,7 +97,7 @@ static int check(const options *o, unsigned known, unsigned facts) {
         if (!is_of(r, o->command) || !(known >> r->need & 1)) continue;
         bool other = r->other && option_is_given(o, r->other);
         bool met = r->need == OTHER ? other : r->need == NO_OTHER ? !other : facts >> r->need & 1;
-        const char *reason = r->other ? r->other : why(o, r->need);
+        const char *reason = r->other ? r->other : told[r->need];
         for (const char *name = met ? "" : r->options; *name;
              name += strcspn(name, " "), name += *name == ' ')
             if (option_is_given(o, name))
@@ -133,16 +128,21 @@ bool rules_allow(const options *o, const char *option) {
     return true;
 }
 
-/* On one rank a --ddp must have a field that acts there: buckets, or what a training may leave out. */
-static int check_ddp_alone(const options *o) {
-    for (int i = 0; i < o->ddp.n; i++) {
-        bool acts = false;
-        for (int k = 0; ddp_attr_table[k].name; k++)
-            acts |= ddp_acts_alone[k] && strstr(o->ddp.v[i], ddp_attr_table[k].name);
-        if (!acts)
-            return tool_fail("%s: --ddp=%s has no effect %s", o->command->name, o->ddp.v[i], why(o, RANKS));
-    }
-    return -1;
+/* On one rank a --ddp acts that has a field of buckets, or of what a training may leave out. */
+static bool acts_alone(const char *ddp) {
+    bool acts = false;
+    for (int k = 0; ddp_attr_table[k].name; k++)
+        acts |= ddp_acts_alone[k] && strstr(ddp, ddp_attr_table[k].name);
+    return acts;
+}
+
+/* A command that compiles for --world, and has none. */
+static int check_alone(const options *o) {
+    int status = check(o, 1u << RANKS, 0);
+    for (int i = 0; status < 0 && i < o->ddp.n; i++)
+        if (!acts_alone(o->ddp.v[i]))
+            status = tool_fail("%s: --ddp=%s has no effect %s", o->command->name, o->ddp.v[i], told[RANKS]);
+    return status;
 }
 
 /* Does PATH:FIELDS name `field` of the same path? */
@@ -177,12 +177,21 @@ int rules_together(const options *o) {
     int status = check(o, known, facts);
     if (status < 0) status = check_ddp_twice(&o->ddp);
     bool is_alone = command_has_option(o->command, "world") && o->world < 2;
-    return status < 0 && is_alone ? rules_alone(o) : status;
+    return status < 0 && is_alone ? check_alone(o) : status;
 }
 
-int rules_alone(const options *o) {
-    int status = check(o, 1u << RANKS, 0);
-    return status < 0 ? check_ddp_alone(o) : status;
+void rules_alone(const options *o) {
+    text t = {0};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        for (const char *name = rules[i].need == RANKS ? rules[i].options : ""; *name;
+             name += strcspn(name, " "), name += *name == ' ')
+            if (option_is_given(o, name))
+                text_add(&t, "%s--%.*s", t.length ? ", " : "", (int)strcspn(name, " "), name);
+    for (int i = 0; i < o->ddp.n; i++)
+        if (!acts_alone(o->ddp.v[i])) text_add(&t, "%s--ddp=%s", t.length ? ", " : "", o->ddp.v[i]);
+    char *given = text_detach(&t);
+    if (given && *given) tool_note("%s: one rank alone, without effect: %s", o->command->name, given);
+    free(given);
 }
 
 /* ---- the model ---- */

@@ -9,9 +9,12 @@
 
 /* Each returns -1 to go on, else the exit status after printing which option has no effect and why. */
 int rules_together(const options *o);                   /* the command line alone */
-int rules_alone(const options *o);                      /* this process is alone: no launcher started it */
 int rules_model(const options *o, const weft_model *m); /* after --ddp has been applied to it */
 int rules_graph(const options *o, const weft_graph *g); /* the graph that eval or predict runs */
+
+/* Of a command that ranks run together, where no launcher has started it: names the options that act between
+ * ranks, so that one command line is right in any number of them. */
+void rules_alone(const options *o);
 
 /* Whether the other options leave this one with an effect, as far as the command line tells. */
 bool rules_allow(const options *o, const char *option);
