@@ -5,6 +5,8 @@ all, go on by the same command, are killed again, and go on in 1, 2, 4 or 3 rank
 With as many micro-batches a step (not in 3 ranks) the weights and optimizers' state at the end are those of a run that nobody disturbed, to the
 bit; in 3 it says how the batch changes, and ends. Each resumes from the newest complete checkpoint. WEFT_TEST_CASES cases (3) from seed
 WEFT_TEST_SEED (1) on; tools/nightly.sh resume runs 60, with 200 kills.
+
+After its case each seed kills one rank of two at chosen file calls of a save (preload/kill_at.c): 60 seeds go through all calls of both ranks.
 """
 import glob
 import os
@@ -23,6 +25,7 @@ BUILD = Path(sys.argv[1]).resolve()
 STEPS, MICROS = 24, 4  # a step
 LIMIT = 900  # seconds of one run, on a machine that others use
 FIRST = [4, 2, 2]  # ranks of the case `seed` as long as it is killed: FIRST[seed % 3]
+ALL = 60  # seeds that go through all file calls
 WORLDS = [2, 4, 1, 3]  # and to the end: WORLDS[seed % 4]
 ENV = os.environ | {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "ASAN_OPTIONS": "detect_leaks=0", "OMP_WAIT_POLICY": "passive"
@@ -181,6 +184,44 @@ def case(seed, told):
     return None
 
 
+CHOSEN = "train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --steps 2 --optimizer-state --zero 1".split()
+
+
+def chosen(name, world, env, more):
+    """A training of two steps, each of two micro-batches, which saves each: its exit status and what it said."""
+    mpi = command(name, 2, 0, [])
+    mpi = mpi[:mpi.index(f"{BUILD}/graphtool") + 1]
+    words = mpi + CHOSEN if world > 1 else mpi[-1:] + CHOSEN[:-2] + ["--accumulate", "2"]
+    job = subprocess.run(words + ["-o", f"{name}.st"] + more, capture_output=True, text=True, env=ENV | env, timeout=LIMIT)
+    return job.returncode, job.stderr
+
+
+def die_at(rank, call, shim, world):
+    """What is wrong, or None."""
+    shutil.rmtree("chosen", ignore_errors=True)
+    Path("chosen.st").unlink(missing_ok=True)
+    more = ["--checkpoint-dir", "chosen", "--checkpoint-every", "1", "--keep", "1", "--resume", "auto"]
+    status, said = chosen("chosen", 2, {"LD_PRELOAD": shim, "KILL_RANK": str(rank), "KILL_AT": str(call)}, more)
+    if status == 0:
+        return "it has not died"
+    end_all(strays())
+    status, said = chosen("chosen", world, {}, more)
+    return f"exit status {status}: {said}" if status else None if same("chosen.want.st", "chosen.st") else f"other bits: {said}"
+
+
+def calls_of_saves(shim):
+    """(rank, number) of each file call of two saves; also writes what a run that nobody disturbs ends with."""
+    folder = ["--checkpoint-dir", "none", "--checkpoint-every", "1", "--keep", "1"]
+    status, said = chosen("chosen.want", 2, {"LD_PRELOAD": shim, "KILL_COUNT": "calls"}, folder)
+    if status:
+        sys.exit(f"a run that nobody disturbs: {said}")
+    counts = [int(Path(f"calls.{rank}").read_text()) for rank in range(2)]
+    print(f"file calls of two saves: {counts[0]} of rank 0, {counts[1]} of rank 1", flush=True)
+    if min(counts) < 8:  # each opens, writes, flushes and closes two files
+        sys.exit("FAILED: that is too few: the shim does not see them")
+    return [(rank, call) for rank in range(2) for call in range(1, counts[rank] + 1)]
+
+
 def main():
     first, n = int(os.environ.get("WEFT_TEST_SEED", 1)), int(os.environ.get("WEFT_TEST_CASES", 3))
     if shutil.which("mpirun") is None:
@@ -197,18 +238,25 @@ def main():
         if "this build has no MPI" in try_two.stderr:
             print(f"cases: 0 run, {n} skipped, 0 failed")
             return
-        failed, told = 0, {"kills": 0, "from zero": 0}
+        failed, told = 0, {"kills": 0, "calls": 0, "from zero": 0}
+        shim = str(BUILD / "libkill_at.so")
+        calls = calls_of_saves(shim) if os.path.exists(shim) else []  # sanitizers have no such library
         for seed in range(first, first + n):
+            wrong = []
             try:
-                wrong = case(seed, told)
+                wrong = [case(seed, told)]
+                for rank, call in calls[(seed - 1) % ALL::ALL]:
+                    told["calls"] += 1
+                    if why := die_at(rank, call, shim, 1 + seed % 2):
+                        wrong.append(f"rank {rank} dies at call {call}: {why}")
             except (RuntimeError, OSError) as e:
-                wrong = str(e)
+                wrong += [str(e)]
             print(f"seed {seed}: {told['kills']} kills so far", flush=True)
-            if wrong:
-                print(f"FAILED: seed {seed}: {wrong}", flush=True)
-                failed += 1
+            for text in filter(None, wrong):
+                print(f"FAILED: seed {seed}: {text}", flush=True)
+            failed += any(wrong)
         os.chdir("/")
-    print(f"{told['kills']} kills before the end, {told['from zero']} cases without a checkpoint yet")
+    print(f"{told['kills']} kills before the end, {told['calls']} of a rank at a chosen file call, {told['from zero']} cases without a checkpoint yet")
     print(f"cases: {n} run, 0 skipped, {failed} failed")
     sys.exit(failed > 0)
 
