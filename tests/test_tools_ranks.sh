@@ -32,6 +32,18 @@ echo $$ >"$WHERE/pid.$me.tmp" && mv "$WHERE/pid.$me.tmp" "$WHERE/pid.$me"
 exec "$@" 2> >(exec tee "$WHERE/said.$me" >&2)
 END_RANK
 
+# The same where mpirun cannot tell how a rank ended, as its machine is out of reach.
+cat >far_rank.sh <<'END_RANK'
+me=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+trap : TERM
+"$@" 2> >(exec tee "$WHERE/said.$me" >&2) &
+pid=$!
+echo $pid >"$WHERE/pid.$me.tmp" && mv "$WHERE/pid.$me.tmp" "$WHERE/pid.$me"
+while wait $pid; status=$?; kill -0 $pid 2>/dev/null; do :; done
+echo $status >"$WHERE/status.$me"
+exit $status
+END_RANK
+
 now() { read -r up _ </proc/uptime && echo "$up"; } # no clock that somebody sets
 less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.2f", b - a }'; }
@@ -40,11 +52,11 @@ since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.2f", b - a }'; }
 begin() {
     local n=$1
     shift
-    rm -rf pid.* said.* rings log.jsonl out err
-    WHERE=$folder "${launch[@]}" -np "$n" "${launch_env[@]}" bash "$folder/rank.sh" "$tool" "$@" --rings rings >out 2>err &
+    rm -rf pid.* said.* status.* rings log.jsonl out err
+    WHERE=$folder "${launch[@]}" -np "$n" "${launch_env[@]}" bash "$folder/$rank_script" "$tool" "$@" --rings rings >out 2>err &
     job=$!
 }
-launch=(timeout 120 mpirun "${flags[@]}") launch_env=()
+launch=(timeout 120 mpirun "${flags[@]}") launch_env=() rank_script=rank.sh
 alive() { [[ $(awk '/^State/ { print $2 }' "/proc/$1/status" 2>/dev/null) == [^ZX]* ]]; }
 
 # await N STEPS: until N ranks have a process and the log has so many lines.
@@ -72,7 +84,7 @@ finish() {
     said=${said:-$took}
 }
 
-# told RANK BY...: each of BY has named this rank as lost, and no other one; blame does too.
+# told RANK BY...: each of BY has named this rank as lost, and no other one; blame does too (of a link both ends).
 told() {
     local lost=$1 r named
     shift
@@ -157,8 +169,8 @@ hangs=0 wrong=0 others=0 blames=0 unmet=0 slowest=0 report=0 anew=0
 lose() {
     local kind=$1 moment=$2 lines=$3 from pid ending=${launch[*]} limit before=$failures
     what="$kind after $moment s" met=1
-    [[ $kind == link ]] && launch=("${by_link[@]}") launch_env=(-x WHERE -x OMP_NUM_THREADS -x ASAN_OPTIONS)
-    reach "$moment" "$lines" || { launch=($ending) launch_env=(); fail "$what: three starts have ended too soon"; return 1; }
+    [[ $kind == link ]] && launch=("${by_link[@]}") launch_env=(-x WHERE -x OMP_NUM_THREADS -x ASAN_OPTIONS) rank_script=far_rank.sh
+    reach "$moment" "$lines" || { launch=($ending) launch_env=() rank_script=rank.sh; fail "$what: three starts have ended too soon"; return 1; }
     pid=$(cat pid.1 2>/dev/null)
     from=$(now)
     limit=$((timeout + 10))
@@ -189,12 +201,16 @@ lose() {
     if [[ $kind == link ]]; then (sleep 3; kill -9 $job 2>/dev/null) & fi # mpirun itself may wait for the link
     wait $job 2>/dev/null
     status=$?
-    launch=($ending) launch_env=()
+    launch=($ending) launch_env=() rank_script=rank.sh
     if [[ $kind == asleep || $kind == early ]] && grep -q "not allowed" held; then echo "left out: no process may be held: $(cat held)"; return 0; fi
     case $kind in
     kill) [[ $status == 137 ]] || fail "$what: mpirun's status $status" ;;
     early) ((status)) || fail "$what: mpirun's status 0" ;;
     stop | asleep) [[ $status == 7 ]] || fail "$what: mpirun's status $status" ;;
+    link) # each end misses the other one
+        [[ $(cat status.0) == 7 && $(cat status.1) == 7 ]] || fail "$what: ranks ended with $(cat status.0 status.1 2>&1)"
+        [[ $met ]] && told 0 1
+        ;;
     esac
     if [[ $kind == kill ]] && ((!lines)) && ! grep -q "ranks of this machine" said.0; then met=; fi # mpirun alone sees it
     if [[ $kind == kill && $met ]]; then
@@ -242,7 +258,16 @@ wait $job
 status=$?
 [[ $status == 130 && -s rings/rank-0.ring && -s rings/rank-1.ring && -d $(ls -d saved/step-* | tail -1) ]] ||
     fail "SIGTERM: status $status, $(ls rings saved), $(cat err)"
-"$tool" blame rings | grep -q "no rank had an error: the files were written at a signal" || fail "SIGTERM: $("$tool" blame rings)"
+"$tool" blame rings | head -1 | grep -q "^no rank had an error: the job was ended by a signal" || fail "SIGTERM: $("$tool" blame rings)"
+
+# A rank whose file was damaged is not one that left none.
+printf x | dd of=rings/rank-1.ring bs=1 seek=40 conv=notrunc status=none
+"$tool" blame rings >out 2>err && grep -q "^rank 1 .*; its file is damaged$" out && ! grep -q "it was killed" out || fail "a damaged ring: $(cat out err)"
+
+# Variables of a launcher that did not start this process are wrong usage, no lost rank.
+RANK=1 WORLD_SIZE=2 timeout 60 "$tool" "${run[@]}" --steps 1 >out 2>err
+status=$?
+[[ $status == 2 ]] && grep -q "the launcher (env) says rank 1 of 2, MPI says rank 0 of 1" err || fail "a wrong launcher: status $status: $(cat err)"
 
 # Where all goes well nothing is written.
 begin 2 "${run[@]}" --steps 5

@@ -55,7 +55,7 @@ static weft_status init_mpi(mpi_transport *m, weft_error *error) {
 static weft_status check_launch(const mpi_transport *m, weft_error *error) {
     if (!m->has_launch || (m->launch.rank == m->t.rank && m->launch.world == m->t.world)) return WEFT_OK;
     return error_set(
-        error, WEFT_PEER,
+        error, WEFT_ARGUMENT,
         "the launcher (%s) says rank %d of %d, MPI says rank %d of %d: start the program with the mpirun of "
         "the MPI that it is linked with, or srun --mpi=pmix",
         m->launch.launcher, m->launch.rank, m->launch.world, m->t.rank, m->t.world);

@@ -17,6 +17,12 @@ static const char *const stands[] = {[STAND_OUTSIDE] = "is no member, or not kno
                                      [STAND_ABSENT] = "HAS NOT ENTERED IT",
                                      [STAND_DIFFERS] = "ENTERED ANOTHER",
                                      [STAND_GONE] = "IS GONE"};
+/* A rank that is gone, or one whose file was passed over. */
+static const char *why_no_file(const ring_set *s, int rank) {
+    return ring_set_is_damaged(s, rank) ? "its file is damaged"
+                                        : "no file: it was killed, or its file lies elsewhere";
+}
+
 /* Of those that the first line names. */
 static const char *const verdicts[] = {[STAND_LATE] = "entered it late",
                                        [STAND_ABSENT] = "has not entered it",
@@ -68,7 +74,7 @@ static void say_rank(const ring_set *s, const ring_blame *b, int rank) {
     text_add(&t, "rank %d", rank);
     if (b->of) text_add(&t, " %s", stands[ring_stand_of(s, b, rank)]);
     if (!f) {
-        text_add(&t, "; no file: it was killed, or its file lies elsewhere");
+        text_add(&t, "; %s", why_no_file(s, rank));
         say(&t);
         return;
     }
@@ -105,7 +111,9 @@ static void say_first(const ring_set *s, const ring_blame *b) {
     if (!b->of) {
         text_add(&t, "no difference: the ranks with a file have entered the same collectives");
         for (int r = 0; has_error(s) && r < s->world; r++)
-            if (!ring_set_of(s, r)) text_add(&t, "; rank %d has left none", r);
+            if (!ring_set_of(s, r))
+                text_add(&t, "; rank %d has left %s", r,
+                         ring_set_is_damaged(s, r) ? "a damaged one" : "none");
         say(&t);
         return;
     }
@@ -128,6 +136,9 @@ static void say_first(const ring_set *s, const ring_blame *b) {
 }
 
 static int say_all(const ring_set *s, const ring_blame *b) {
+    if (!has_error(s))
+        printf("no rank had an error: the job was ended by a signal, and what follows is where the ranks "
+               "were then\n");
     say_first(s, b);
     for (int r = 0; r < s->world && r < SHOWN; r++) say_rank(s, b, r);
     if (s->world > SHOWN) printf("and %d ranks more: --json has all\n", s->world - SHOWN);
@@ -137,7 +148,6 @@ static int say_all(const ring_set *s, const ring_blame *b) {
             text_add(&t, "rank %u said: %s", s->files[i].head.rank, s->files[i].head.text);
             say(&t);
         }
-    if (!has_error(s)) printf("no rank had an error: the files were written at a signal\n");
     if (s->n_earlier) printf("%d files of an earlier job are passed over\n", s->n_earlier);
     return EXIT_FINE;
 }
@@ -166,7 +176,8 @@ static json_t *rank_json(const ring_set *s, const ring_blame *b, int rank) {
         [STAND_OUTSIDE] = "unknown", [STAND_ENTERED] = "entered", [STAND_LATE] = "late",
         [STAND_ABSENT] = "absent",   [STAND_DIFFERS] = "differs", [STAND_GONE] = "gone"};
     const ring_file *f = ring_set_of(s, rank);
-    json_t *one = json_pack("{s:i, s:b}", "rank", rank, "has_file", f != NULL);
+    json_t *one = json_pack("{s:i, s:b, s:b}", "rank", rank, "has_file", f != NULL, "is_damaged",
+                            !f && ring_set_is_damaged(s, rank));
     if (b->of) json_object_set_new(one, "first", json_string(words[ring_stand_of(s, b, rank)]));
     if (!f) return one;
     const ring_record *newest = newest_of(f);
@@ -181,14 +192,15 @@ static json_t *rank_json(const ring_set *s, const ring_blame *b, int rank) {
 static int print_json(const ring_set *s, const ring_blame *b) {
     json_t *ranks = json_array();
     for (int r = 0; r < s->world; r++) json_array_append_new(ranks, rank_json(s, b, r));
-    json_t *all = json_pack("{s:i, s:i, s:o}", "world", s->world, "files_of_earlier_jobs", s->n_earlier,
-                            "ranks", ranks);
+    json_t *all = json_pack("{s:i, s:i, s:b, s:o}", "world", s->world, "files_of_earlier_jobs", s->n_earlier,
+                            "has_error", has_error(s), "ranks", ranks);
     json_object_set_new(all, "first", b->of ? record_json(b->record) : json_null());
     json_t *blamed = json_array();
     ring_stand worst = b->of ? worst_stand(s, b) : STAND_OUTSIDE;
     for (int r = 0; r < s->world; r++) {
         bool is_worst = b->of && worst > STAND_ENTERED && ring_stand_of(s, b, r) == worst;
-        bool is_dead = !b->of && has_error(s) && !ring_set_of(s, r); /* while the others computed */
+        bool is_silent = !ring_set_of(s, r) && !ring_set_is_damaged(s, r);
+        bool is_dead = !b->of && has_error(s) && is_silent; /* while the others computed */
         if (is_worst || is_dead) json_array_append_new(blamed, json_integer(r));
     }
     json_object_set_new(all, "blamed", blamed);

@@ -119,7 +119,10 @@ static int add_file(ring_set *s, const char *name) {
     if (!status) return -1;
     ring_file_free(&s->files[--s->n]);
     if (status == WEFT_MEMORY) return tool_error(&error);
-    s->n_damaged++;
+    int *damaged = realloc(s->damaged, (size_t)(s->n_damaged + 1) * sizeof *damaged);
+    if (!damaged) return tool_fail("out of memory");
+    s->damaged = damaged;
+    s->damaged[s->n_damaged++] = atoi(name + 5); /* "rank-12.ring" */
     tool_note("this file is passed over: %s", error.text);
     return -1;
 }
@@ -194,10 +197,17 @@ int ring_set_read(const char *folder, ring_set *into) {
 void ring_set_free(ring_set *s) {
     for (int i = 0; i < s->n; i++) ring_file_free(&s->files[i]);
     free(s->files);
+    free(s->damaged);
     *s = (ring_set){0};
 }
 
 /* ---- looking up ---- */
+
+bool ring_set_is_damaged(const ring_set *s, int rank) {
+    bool is_damaged = false;
+    for (int i = 0; i < s->n_damaged; i++) is_damaged |= s->damaged[i] == rank;
+    return is_damaged;
+}
 
 const ring_file *ring_set_of(const ring_set *s, int rank) {
     for (int i = 0; i < s->n; i++)

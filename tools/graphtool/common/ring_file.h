@@ -26,6 +26,7 @@ typedef struct ring_set {
     char folder[1024];
     int n, n_earlier; /* files of the job; files of other jobs */
     int n_damaged;    /* files that were passed over, each of them told */
+    int *damaged;     /* [n_damaged]: their ranks, by their names */
     int world;
     ring_file *files; /* [n], by rank */
 } ring_set;
@@ -39,6 +40,8 @@ void ring_file_free(ring_file *f);
 int ring_set_read(const char *folder, ring_set *into);
 void ring_set_free(ring_set *s);
 
+/* Whether a file of this rank was passed over. */
+bool ring_set_is_damaged(const ring_set *s, int rank);
 /* The file of a rank; NULL: there is none. */
 const ring_file *ring_set_of(const ring_set *s, int rank);
 /* What a file has of a group; its record with this number in the group; NULL: nothing. */
