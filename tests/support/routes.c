@@ -144,19 +144,22 @@ static uint32_t bits_of(float f) {
     return bits;
 }
 
-static bool has_before(const float *v, int64_t n, float f) {
-    for (int64_t i = 0; i < n; i++)
-        if (v[i] == f) return true;
-    return false;
+/* Numbers of bf16 by their upper 16 bits: which of them a tensor has; the two zeros are one. */
+typedef struct numbers {
+    bool has[1 << 16];
+} numbers;
+
+static bool *number_of(numbers *n, uint32_t bits) {
+    return &n->has[bits << 1 ? bits >> 16 : 0];
 }
 
-/* The first number of bf16 in the range, from `bits` on in steps, that is not one of v; -1: none. */
-static int64_t free_bits(const float *v, int64_t n, sample_range range, uint32_t bits, uint32_t step) {
+/* The first number of bf16 in the range, from `bits` on in steps, that is free; -1: none. */
+static int64_t free_bits(numbers *n, sample_range range, uint32_t bits, uint32_t step) {
     for (;; bits += step) {
         float f;
         memcpy(&f, &bits, sizeof f);
         if (!(f >= range.low && f < range.high)) return -1; /* beyond zero it is NaN */
-        if (!has_before(v, n, f)) return bits;
+        if (!*number_of(n, bits)) return bits;
     }
 }
 
@@ -166,15 +169,17 @@ static int64_t free_bits(const float *v, int64_t n, sample_range range, uint32_t
 static void coarse(const tensor *t, const op_sample *spec) {
     const uint32_t one = 0x10000u; /* in the last place, away from zero */
     sample_range range = sample_range_of(spec);
+    numbers n = {{0}};
     float *v = t->data;
     for (int64_t i = 0; t->type.dtype == WEFT_F32 && i < type_elements(&t->type); i++) {
         uint32_t bits = bits_of(v[i]) & ~(one - 1);
         float f;
         memcpy(&f, &bits, sizeof f);
         if (f < range.low || f >= range.high) bits += one;
-        int64_t found = free_bits(v, i, range, bits, one);
-        if (found < 0) found = free_bits(v, i, range, bits, 0 - one);
+        int64_t found = free_bits(&n, range, bits, one);
+        if (found < 0) found = free_bits(&n, range, bits, 0 - one);
         if (found >= 0) bits = (uint32_t)found;
+        *number_of(&n, bits) = true;
         memcpy(&v[i], &bits, sizeof bits);
     }
 }
