@@ -60,8 +60,9 @@ static void watch_signals(weft_trainer *t) {
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* What comes late, when all is saved, ends nothing. */
 static void leave_signals(void) {
-    for (size_t i = 0; i < SIGNALS; i++) handle(signals[i], SIG_DFL);
+    for (size_t i = 0; i < SIGNALS; i++) handle(signals[i], was_interrupted ? SIG_IGN : SIG_DFL);
     lost_take_signals();
     interrupted = NULL;
 }
