@@ -19,7 +19,8 @@ typedef struct attempt {
 
 /* What is needed beside a plan's total. */
 static uint64_t bytes_more(const weft_plan *plan, const weft_fit_options *of) {
-    return of->more + (of->checkpoints ? plan->memory.checkpoint : 0);
+    uint64_t samples = (uint64_t)(plan->options.batch > 0 ? plan->options.batch : 0);
+    return of->more + of->more_per_sample * samples + (of->checkpoints ? plan->memory.checkpoint : 0);
 }
 
 /* The bytes of another plan; 0: there is none such. */

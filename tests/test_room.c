@@ -174,6 +174,15 @@ TEST(what_would_fit_is_compiled) {
     e = fits(m, how, (weft_fit_options){0});
     CHECK(!strstr(e.text, "batch=32 "));
     is_way(m, e.text, "batch=16", (weft_compile_options){.threads = 1, .batch = 16});
+    weft_fit_options data = {.more_per_sample = 1 << 20}; /* 64 MiB, and 32 MiB of half a batch */
+    left = whole + (64 << 20);
+    CHECK_TEXT(fits(m, how, data).text, "");
+    left = total(m, &half) + (32 << 20);
+    e = fits(m, how, data);
+    CHECK_HOLDS(e.text, "batch=32 (");
+    left--;
+    e = fits(m, how, data);
+    CHECK(!strstr(e.text, "batch=32 "));
     left = 1000;
     e = fits(m, how, (weft_fit_options){0});
     CHECK_HOLDS(e.text, "no smaller batch, ZeRO stage or bf16 alone makes it fit (batch=1 needs ");

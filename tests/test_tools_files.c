@@ -175,6 +175,33 @@ TEST(every_command_tells_that_memory_is_too_small) {
 #endif
 }
 
+/* What would fit is said in options, and does; batches are made after the question. */
+TEST(what_does_not_fit_is_told_in_options) {
+#ifndef __SANITIZE_ADDRESS__
+    NEED(make_model("mlp"));
+    for (int i = 0; i < 2; i++) {
+        const char *command = i ? "trace mlp.bin --steps 1 --warmup 0 -t 1 -o o.json"
+                                : "bench mlp.bin --steps 1 --warmup 0 -t 1";
+        refuses(run("ulimit -v 440000; graphtool %s --batch 60000", command),
+                "graphtool: mlp.bin: model mlp with batch 60000 needs ");
+        char *err = read_all("err"), *way = strstr(err, ", --batch "), options[80] = "";
+        CHECK_HOLDS(err, "; it would fit with --batch ");
+        CHECK_HOLDS(err, "; --no-memory-check runs all the same\n");
+        if (CHECK(way != NULL))
+            snprintf(options, sizeof options, "%.*s", (int)strcspn(way + 2, "("), way + 2);
+        CHECK_HOLDS(options, " --accumulate ");
+        ends(run("ulimit -v 440000; graphtool %s %s", command, options), 0);
+        free(err);
+        refuses(run("ulimit -v 1250000; graphtool %s --batch 60000", command),
+                "synthetic batches 359.3 MiB, ");
+    }
+    make_data();
+    ends(run("ulimit -v 260000; graphtool train mlp.bin " DATA " --batch 10 -t 1 --steps 2"), 0);
+    refuses(run("ulimit -v 130000; graphtool train mlp.bin " DATA " --batch 10 -t 1"),
+            "--no-memory-check runs");
+#endif
+}
+
 /* Any one allocation fails: all of the output, or an error. (Graphviz crashes for want of memory.) */
 TEST(no_output_lacks_a_part_for_want_of_memory) {
 #ifdef FAIL_MALLOC
@@ -330,6 +357,6 @@ SUITE("tools: files",
       {T(links_and_pipes_are_written_through), T(inputs_are_never_overwritten),
        T(outputs_are_tried_before_the_training), T(a_reader_that_leaves_ends_no_training),
        T(an_interrupted_training_has_its_status_without_a_reader), T(a_log_that_fails_costs_no_weights),
-       T(files_past_their_limit_are_errors_of_writing), T(every_command_tells_that_memory_is_too_small),
-       T(no_output_lacks_a_part_for_want_of_memory), T(a_full_standard_output_is_an_error_of_every_command),
-       T(no_terminal_obeys_a_name_or_a_file)})
+       T(files_past_their_limit_are_errors_of_writing), T(what_does_not_fit_is_told_in_options),
+       T(every_command_tells_that_memory_is_too_small), T(no_output_lacks_a_part_for_want_of_memory),
+       T(a_full_standard_output_is_an_error_of_every_command), T(no_terminal_obeys_a_name_or_a_file)})

@@ -18,9 +18,10 @@ extern "C" {
 
 /** What weft_plan_fits() counts beside the plan, and what it may try. NULL or zeroes: the plan alone. */
 typedef struct weft_fit_options {
-    bool checkpoints; /**< a writer of checkpoints is opened, which takes weft_memory.checkpoint */
-    uint64_t more;    /**< bytes that are needed beside the plan's: of other sessions, of copies */
-    int local_world;  /**< ranks on this machine, which share its memory (weft_comm.local_world); 0: 1 */
+    bool checkpoints;         /**< a writer of checkpoints is opened, which takes weft_memory.checkpoint */
+    uint64_t more;            /**< bytes that are needed beside the plan's: of other sessions, of copies */
+    uint64_t more_per_sample; /**< more for each sample of the batch: of data in memory */
+    int local_world; /**< ranks on this machine, which share its memory (weft_comm.local_world); 0: 1 */
     /** The plan's model and what it was compiled with, to find out what would fit. NULL: nothing is tried. */
     const weft_model *model;
     const weft_compile_options *compile; /**< needed with `model` */

@@ -15,6 +15,8 @@
 
 enum { PATH_ROOM = 1024, FILE_ROOM = 16 << 10 };
 
+const char room_more[] = "other sessions and a checkpoint's copy";
+
 /* ---- files of numbers ---- */
 
 /* The text of a small file; false: it cannot be read. */
@@ -190,7 +192,7 @@ static void tell_takers(const weft_plan *plan, uint64_t more, char *into, size_t
                         {"gradients of micro-batches", m->gradients, NULL},
                         {"copies of parameters in other layouts", m->derived, NULL},
                         {"inputs", m->inputs, NULL},
-                        {"other sessions and a checkpoint's copy", more, NULL}};
+                        {room_more, more, NULL}};
     size_t n = 0;
     qsort(all, KINDS, sizeof *all, by_bytes);
     for (int i = 0; i < MOST && all[i].bytes && n < room; i++) {

@@ -15,6 +15,8 @@ room room_at(const char *root, int local_world, int threads);
 
 /* Below it nobody is asked: many small sessions are opened fast. */
 enum { ROOM_LEAST = 16 << 20 };
+/* What an error calls bytes beside the plan's. */
+extern const char room_more[];
 
 /* WEFT_MEMORY unless `bytes` are there: "WHAT needs 2.0 GiB ...", with what takes most of the plan and
  * `more`. Writes to `*free` (or NULL) what there is. */

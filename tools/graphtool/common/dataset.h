@@ -23,6 +23,8 @@ int dataset_load(dataset *d, const text_list *files);
  * normal ones for floating point, and integers below the limit that the graph implies (classes of a loss,
  * rows of an embedding, otherwise 256 for u8). */
 int dataset_synthetic(dataset *d, const weft_model *m, const weft_plan *plan, const options *o);
+/* The bytes that these are. */
+uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan);
 /* Empties a structure; it points into itself, so it stays where it is. */
 void dataset_begin(dataset *d);
 void dataset_close(dataset *d);

@@ -118,6 +118,24 @@ static int add_graph(dataset *d, const weft_graph *g, const weft_plan *plan, uin
     return status;
 }
 
+/* Whether a graph before this one has an input of this name, whose batches it shares. */
+static bool is_shared(const weft_model *m, const weft_plan *plan, const weft_graph *g, const char *name) {
+    weft_port p;
+    for (const weft_graph *before = m->graphs; before != g; before = before->next)
+        for (int i = 0; before->mode == WEFT_TRAIN && weft_plan_input(plan, before->name, i, &p); i++)
+            if (strcmp(p.name, name) == 0) return true;
+    return false;
+}
+
+uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan) {
+    uint64_t bytes = 0;
+    weft_port p;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (int i = 0; g->mode == WEFT_TRAIN && weft_plan_input(plan, g->name, i, &p); i++)
+            if (!is_shared(m, plan, g, p.name)) bytes += (uint64_t)p.bytes * SYNTHETIC_BATCHES;
+    return bytes;
+}
+
 /* The seed differs from that of initial values. Two graphs with an input of one name share its batches. */
 int dataset_synthetic(dataset *d, const weft_model *m, const weft_plan *plan, const options *o) {
     int status = -1;

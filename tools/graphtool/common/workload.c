@@ -3,14 +3,28 @@
 
 #include "tools/graphtool/common/weights.h"
 
-/* Synthetic batches are made for a plan's inputs, which are known after the first passes. */
-static int open_data(workload *w, const weft_model *m) {
-    int status;
-    options first = *w->o;
-    first.after = "programs";
+/* Before any batch is made: they are needed beside the plan. */
+static int check_memory(const workload *w, const weft_model *m, const weft_plan *plan,
+                        const weft_compile_options *compile) {
+    weft_error error = {0};
+    int64_t batch = weft_plan_batch(plan);
+    weft_fit_options how = {.local_world = w->o->comm ? w->o->comm->local_world : 1,
+                            .model = m,
+                            .compile = compile,
+                            .more_per_sample =
+                                batch ? dataset_synthetic_bytes(m, plan) / (uint64_t)batch : 0};
+    weft_status status = weft_plan_fits(plan, &how, &error);
+    return status ? tool_room_error(w->o->model, "synthetic batches", &error) : -1;
+}
+
+/* Synthetic batches are made for a plan's inputs. */
+static int open_data(workload *w, const weft_model *m, const weft_compile_options *compile) {
+    weft_error error = {0};
     if (w->o->data.n) return dataset_load(&w->data, &w->o->data);
-    weft_plan *plan = tool_compile(m, &first, NULL, &status);
-    if (plan) status = dataset_synthetic(&w->data, m, plan, w->o);
+    weft_plan *plan = weft_compile(m, compile, &error);
+    if (!plan) return tool_error_in(w->o->model, &error);
+    int status = check_memory(w, m, plan, compile);
+    if (status < 0) status = dataset_synthetic(&w->data, m, plan, w->o);
     weft_plan_free(plan);
     return status;
 }
@@ -19,8 +33,8 @@ int workload_open(workload *w, weft_model *m, const options *o) {
     *w = (workload){.o = o};
     weft_trainer_options how;
     weft_error error = {0};
-    int status = open_data(w, m);
-    if (status < 0) status = tool_trainer_options(m, o, &how);
+    int status = tool_trainer_options(m, o, &how);
+    if (status < 0) status = open_data(w, m, &how.compile);
     if (status >= 0) return status;
     how.train = w->data.of;
     how.in_order = true;
