@@ -53,6 +53,7 @@ ELSEWHERE = {
     "weft_kept": "by position: test_resume.c: hooks_go_on_where_they_were",
     "weft_checkpoint_options": "test_checkpoints.c",
     "weft_trainer_checkpoints": "test_resume.c",
+    "weft_rate": "by position: test_resume.c: another_rate_is_taken_where_it_is_asked_for",
     "weft_trainer_options": "test_trainer.c: every_option_of_a_trainer_has_a_default_or_an_error",
     "weft_dataset": "by position there",
     "weft_hook": "by position there",

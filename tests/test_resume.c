@@ -52,12 +52,13 @@ static weft_value *network(weft_value *x, bool is_other) {
 }
 
 /* What a model may be another one in. */
-typedef struct other {
+typedef struct other_model {
     bool trains, looks; /* another activation, in the graphs that train and in that of validations */
     double lr;
-} other;
+} other_model;
 
-static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern, const other *o) {
+static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern,
+                      const other_model *o) {
     weft_graph *g = weft_graph_new(m, name, mode);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH));
     weft_value *loss = weft_mse(network(x, pattern ? o->trains : o->looks),
@@ -72,7 +73,7 @@ static void add_graph(weft_model *m, const char *name, weft_mode mode, const cha
     weft_output(loss, "loss");
 }
 
-static weft_model *build_other(const char *flow, int batch, const other *o) {
+static weft_model *build_other(const char *flow, int batch, const other_model *o) {
     weft_model *m = weft_model_new("m");
     weft_model_batch(m, batch);
     add_graph(m, "a", WEFT_TRAIN, "left", o);
@@ -84,7 +85,7 @@ static weft_model *build_other(const char *flow, int batch, const other *o) {
 }
 
 static weft_model *build(const char *flow) {
-    return build_other(flow, BATCH, &(other){.lr = 1e-2});
+    return build_other(flow, BATCH, &(other_model){.lr = 1e-2});
 }
 
 /* ---- folders ---- */
@@ -108,6 +109,8 @@ typedef struct run {
     int64_t stop; /* after this iteration; 0: not */
     bool has_hooks;
     weft_guard guard;
+    int n_rates;
+    const weft_rate *rates;
     int64_t every, iteration;
     double early_best;
     weft_error error;
@@ -122,6 +125,23 @@ static weft_status stop_at(void *self, weft_trainer *t, weft_point point, weft_e
     (void)error;
     if (point == WEFT_AFTER_ITERATION && weft_trainer_progress(t)->iteration == s->at) weft_trainer_stop(t);
     return WEFT_OK;
+}
+
+static char told[8][300]; /* the last lines of the log */
+static int n_told;
+
+static void keep_line(void *context, const char *line) {
+    (void)context;
+    snprintf(told[n_told++ % 8], sizeof told[0], "%s", line);
+}
+
+static const weft_env told_env = {.log = keep_line};
+
+static bool was_told(const char *text) {
+    bool was = false;
+    for (int i = 0; i < 8; i++) was |= strstr(told[i], text) != NULL;
+    memset(told, 0, sizeof told);
+    return was;
 }
 
 static void run_rank(weft_comm *comm, int rank, void *context) {
@@ -144,7 +164,10 @@ static void run_rank(weft_comm *comm, int rank, void *context) {
             .checkpoints = {.folder = r->folder,
                             .every = r->every,
                             .resume = r->resume,
-                            .best = r->folder ? "loss" : NULL},
+                            .best = r->folder ? "loss" : NULL,
+                            .n_rates = r->n_rates,
+                            .rates = r->rates},
+            .env = &told_env,
             .n_hooks = r->has_hooks ? 3 : 1,
             .hooks = hooks},
         &error);
@@ -255,10 +278,11 @@ TEST(another_model_is_not_gone_on_with) {
     char folder[128], newer[128];
     snprintf(folder, sizeof folder, "%s", in_top("models"));
     snprintf(newer, sizeof newer, "%s", in_top("models/step-00000009"));
-    weft_model *m = build("a b"), *wrong = build_other("a b", BATCH, &(other){.lr = 1e-2, .trains = true});
-    weft_model *fine[] = {build("b a"), build_other("a b", BATCH, &(other){.lr = 0.5}),
-                          build_other("a b", BATCH, &(other){.lr = 1e-2, .looks = true}),
-                          build_other("a b", 2 * BATCH, &(other){.lr = 1e-2})};
+    weft_model *m = build("a b"),
+               *wrong = build_other("a b", BATCH, &(other_model){.lr = 1e-2, .trains = true});
+    weft_model *fine[] = {build("b a"), build_other("a b", BATCH, &(other_model){.lr = 0.5}),
+                          build_other("a b", BATCH, &(other_model){.lr = 1e-2, .looks = true}),
+                          build_other("a b", 2 * BATCH, &(other_model){.lr = 1e-2})};
     run begin = {.model = m, .folder = folder, .stop = 3};
     NEED(run_it(&begin));
     for (int i = 0; i < 4; i++) {
@@ -284,6 +308,94 @@ TEST(another_model_is_not_gone_on_with) {
     remove_tree(folder);
     weft_model_free(m);
     weft_model_free(wrong);
+}
+
+/* The same as setting the rate between two iterations of a training that is not stopped. */
+static weft_status set_rate(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    const weft_rate *rate = self;
+    if (point != WEFT_AFTER_ITERATION || weft_trainer_progress(t)->iteration != 20) return WEFT_OK;
+    weft_status status = weft_sync(weft_trainer_session(t, error), error);
+    return status ? status : weft_store_set_lr(weft_trainer_store(t), rate->optimizer, rate->lr, error);
+}
+
+/* Trains to the end at once, with the rate of `b` from iteration 20 on. */
+static void train_with(const weft_model *m, weft_rate b, const char *weights) {
+    weft_error e = {0};
+    weft_hook hook = {.name = "rate", .at = set_rate, .self = &b};
+    weft_trainer *t = weft_trainer_new(m,
+                                       &(weft_trainer_options){.compile = {.threads = 1, .accumulate = 2},
+                                                               .seed = 3,
+                                                               .train = data,
+                                                               .val = data,
+                                                               .epochs = EPOCHS,
+                                                               .n_hooks = 1,
+                                                               .hooks = &hook},
+                                       &e);
+    NEED(t != NULL);
+    CHECK_SAYS(!weft_trainer_fit(t, &e) && !weft_trainer_save(t, weights, true, &e), "%s", e.text);
+    weft_trainer_free(t);
+}
+
+static const char *changed = "the learning rate of adam:";
+
+TEST(another_rate_is_taken_where_it_is_asked_for) {
+    weft_model *m = build("a b");
+    char want[128], same[128], got[128], folder[128];
+    snprintf(want, sizeof want, "%s", in_top("want")), snprintf(same, sizeof same, "%s", in_top("same"));
+    snprintf(got, sizeof got, "%s", in_top("got")), snprintf(folder, sizeof folder, "%s", in_top("rates"));
+    const weft_rate model = {NULL, 1e-2}, other = {NULL, 3e-3},
+                    both[] = {{NULL, 7}, {"adam:right", 3e-3}, {"adam:left", 3e-3}};
+    train_with(m, model, same);
+    train_with(m, other, want);
+    CHECK(!same_files(same, want));
+    for (int world = 1; world < 3; world++) {
+        /* the rate that the model has is no other one, nor is what is not asked for */
+        run begin = {.model = m, .folder = folder, .world = world, .stop = 21 - world};
+        run again = {.model = m, .resume = folder, .world = world, .rates = &model, .weights = got};
+        NEED(run_it(&begin) && begin.iteration == 20);
+        for (again.n_rates = 0; again.n_rates < 2; again.n_rates++) {
+            remove(got);
+            CHECK(run_it(&again) && same_files(same, got) && !was_told(changed));
+        }
+        /* another one is, and stays with all that goes on from there: the same command, and one without */
+        run first = {.model = m, .folder = folder, .resume = "auto", .world = world, .stop = 30};
+        first.rates = world > 1 ? both : &other, first.n_rates = world > 1 ? 3 : 1;
+        CHECK(run_it(&first) &&
+              was_told("the learning rate of adam:left was 0.01, and is 0.003 from iteration 20 on"));
+        run more = {.model = m, .folder = folder, .resume = "auto", .world = world, .stop = 35};
+        more.rates = first.rates, more.n_rates = first.n_rates;
+        CHECK(run_it(&more) && !was_told(changed));
+        run end = {.model = m, .folder = folder, .resume = "auto", .world = 3 - world, .weights = got};
+        remove(got);
+        CHECK(run_it(&end) && same_files(want, got) && !was_told(changed));
+        remove_tree(folder);
+    }
+    /* a training begins with it */
+    run whole = {.model = m, .rates = &other, .n_rates = 1, .weights = want};
+    weft_model *slow = build_other("a b", BATCH, &(other_model){.lr = 3e-3});
+    run as_built = {.model = slow, .weights = got};
+    CHECK(run_it(&whole) && run_it(&as_built) && same_files(want, got));
+    refuse(&(run){.model = m, .rates = &(weft_rate){"sgd", 1}, .n_rates = 1}, "there is no optimizer 'sgd'");
+    refuse(&(run){.model = m, .rates = &(weft_rate){NULL, -1}, .n_rates = 1}, "learning rate -1: it must be");
+    weft_model_free(slow);
+    weft_model_free(m);
+}
+
+/* What a plateau has lowered stays so for the same command. */
+TEST(a_rate_that_a_hook_has_lowered_is_kept) {
+    weft_model *m = build("a b");
+    const weft_rate rate = {NULL, 5e-3};
+    run whole = {.model = m, .has_hooks = true, .rates = &rate, .n_rates = 1, .weights = in_top("want")};
+    NEED(run_it(&whole));
+    for (int64_t stop = whole.iteration - 14; stop < whole.iteration; stop += 5) {
+        run begin = whole, end = whole;
+        begin.folder = end.folder = in_top("lowered"), begin.stop = stop, begin.weights = NULL;
+        end.resume = "auto", end.weights = in_top("got");
+        CHECK(run_it(&begin) && run_it(&end) && same_files(in_top("want"), in_top("got")));
+        CHECK(!was_told(changed));
+        remove_tree(in_top("lowered"));
+    }
+    weft_model_free(m);
 }
 
 /* Weights that are lost replace no good ones, even where the training is to go on with them. */
@@ -417,6 +529,8 @@ int main(int argc, char **argv) {
                                       T(hooks_go_on_where_they_were),
                                       T(what_cannot_be_gone_on_from_is_refused),
                                       T(another_model_is_not_gone_on_with),
+                                      T(another_rate_is_taken_where_it_is_asked_for),
+                                      T(a_rate_that_a_hook_has_lowered_is_kept),
                                       T(weights_that_are_not_finite_are_not_saved),
                                       T(a_checkpoint_that_fails_does_not_end_the_training),
                                       T(an_error_of_a_step_costs_no_checkpoint)};

@@ -110,6 +110,34 @@ grep -q "training begins\|no checkpoints will be written" err && fail "a start a
 "$tool" ${run/--optimizer-state/} --steps 5 --resume c/step-00000004 >out 2>err || fail "from one step: $(cat err)"
 grep -q -- "--resume without --checkpoint-dir: no checkpoints will be written" err && grep -q "^trained 5 steps" out || fail "from one step says $(cat out err)"
 
+# Another rate holds from where it is asked for on; that of before changes no bit. What only begins a training is told.
+rm -rf c got.*
+short="$run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --resume auto"
+"$tool" $short --steps 10 >out 2>err || fail "10 steps: $(cat err)"
+cp -r c begun && cp got.jsonl begun.jsonl
+for rate in "--optimizer :lr=1e-3" "--lr 0.001 --weights want.st"; do
+    "$tool" $short $rate >out 2>err || fail "$rate: $(cat err)"
+    cmp want.st got.st || fail "$rate: other weights"
+    grep -q "the learning rate of" err && fail "$rate is no other rate: $(cat err)"
+    rm -rf c && cp -r begun c && cp begun.jsonl got.jsonl
+done
+grep -qF -- "--weights begins a training: this one goes on with its own values" err || fail "--weights: $(cat err)"
+half="train mlp.bin --data image=image --data label=label --precision train:f16 --optimizer :loss_scale=2 --checkpoint-dir half --resume auto"
+"$tool" $half --steps 1 >out 2>err && "$tool" $half --steps 2 >out 2>err || fail "f16: $(cat err)"
+grep -q "loss_scale of adam[^ ]* begins a training: this one goes on with its own" err || fail "loss_scale: $(cat err)"
+for rate in "--lr 0.0005" "--optimizer :lr=5e-4"; do
+    rm -rf c && cp -r begun c && cp begun.jsonl got.jsonl
+    "$tool" $short $rate --steps 20 >out 2>err || fail "$rate: $(cat err)"
+    grep -q "the learning rate of adam[^ ]* was 0.001, and is 0.0005 from iteration 10 on" err || fail "$rate is not told: $(cat err)"
+    "$tool" $short $rate >out 2>err || fail "$rate again: $(cat err)"
+    grep -q "the learning rate of" err && fail "$rate is told twice: $(cat err)"
+    cmp -s want.st got.st && fail "$rate changes nothing"
+    cp got.st "rate${rate:2:2}.st"
+    "$tool" ckpt show c >out 2>err
+    grep -q "^  trainer/lr/adam[^ ]* *0.0005$" out || fail "the rate is no note: $(cat out)"
+done
+cmp ratelr.st rateop.st || fail "--lr and --optimizer :lr differ"
+
 # A folder where nothing can be written is told before the first step; one that vanishes is made anew.
 "$tool" $run -o no.st --checkpoint-dir /proc/checkpoints >out 2>err && fail "a folder in /proc"
 grep -q "/proc/checkpoints: the folder cannot be made" err || fail "$(cat err)"
@@ -157,9 +185,9 @@ kill_rank() {
 killed() {
     local name=$1 n
     shift
-    rm -rf "$name" "$name".*
+    rm -rf "adam[^ ]*" "adam[^ ]*".*
     for n in 1 2 3 4 5 6 7 8; do
-        "$@" --accumulate $((2 / ${ranks[n % ${#ranks[@]}]})) -o "$name.st" --log "$name.jsonl" --checkpoint-dir "$name" --checkpoint-every 3 --resume auto >out 2>err &
+        "$@" --accumulate $((2 / ${ranks[n % ${#ranks[@]}]})) -o "adam[^ ]*.st" --log "adam[^ ]*.jsonl" --checkpoint-dir "adam[^ ]*" --checkpoint-every 3 --resume auto >out 2>err &
         local pid=$!
         sleep "0.$((RANDOM % 9))"
         kill -9 $pid 2>/dev/null

@@ -109,6 +109,12 @@ typedef struct weft_hook {
 /** @name A trainer
  * @{ */
 
+/** A learning rate, in the place of the model's. */
+typedef struct weft_rate {
+    const char *optimizer; /**< its name; NULL: all of them */
+    double lr;             /**< the base of schedules */
+} weft_rate;
+
 /** Checkpoints of a training (checkpoint.h): all that it needs to go on, saved while it goes on. Resumed in
  * any world, with any plan, it ends with the bits of a training that was not stopped, where an iteration
  * takes the same micro-batches. */
@@ -125,6 +131,11 @@ typedef struct weft_trainer_checkpoints {
      * those of the last iteration keeps what it needs in a hook (weft_kept). */
     const char *resume;
     bool no_snapshot; /**< no memory for a copy: iterations wait until a checkpoint is written */
+    int n_rates;      /**< number of rates */
+    /** Learning rates that are asked for; of two for one optimizer the later. A training begins with them.
+     * One that resumes has the rates of its checkpoint, which hooks may have lowered; but where it is asked
+     * for another one than the training before was, this holds from there on, and the log tells it. */
+    const weft_rate *rates;
 } weft_trainer_checkpoints;
 
 /** What weft_trainer_new() is given; zeroes mean the defaults. The structure is copied; all that it points to

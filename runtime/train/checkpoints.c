@@ -65,7 +65,7 @@ typedef struct notes {
 } notes;
 
 static bool notes_new(notes *k, const weft_trainer *t) {
-    *k = (notes){.room = POSITIONS + MORE + count_kept(t)};
+    *k = (notes){.room = POSITIONS + MORE + t->checkpoints.n_rates + count_kept(t)};
     k->list = kit_new_array(t->env, (size_t)k->room, sizeof *k->list);
     k->names = kit_new_array(t->env, (size_t)k->room, sizeof *k->names);
     return k->list && k->names;
@@ -95,6 +95,10 @@ static void fill_notes(weft_trainer *t, notes *k) {
     note(k, "trainer/takes", (double)flow_takes(t, t->progress.iteration));
     note(k, "trainer/data_seconds", t->progress.data_seconds);
     note(k, "trainer/data", (double)t->data.samples);
+    for (int i = 0; i < t->checkpoints.n_rates; i++) {
+        rates_note(&t->checkpoints.rates[i], name);
+        note(k, name, t->checkpoints.rates[i].lr);
+    }
     if (t->options.checkpoints.best) note(k, best_note(t, name), t->checkpoints.best.best);
     for (int i = 0; i < t->options.n_hooks; i++)
         for (int j = 0; j < t->options.hooks[i].n_kept; j++) {
@@ -180,7 +184,7 @@ static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *
     snprintf(line, sizeof line, "resumed from %.400s: iteration %lld", weft_checkpoint_path(c),
              (long long)t->progress.iteration);
     trainer_log(t, line);
-    return WEFT_OK;
+    return rates_resume(t, c, error);
 }
 
 static weft_checkpoint *find_checkpoint(const weft_trainer *t, weft_error *error) {
@@ -246,16 +250,18 @@ static weft_status resume(weft_trainer *t, weft_error *error) {
 weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
     t->checkpoints.best = (watch){.name = (char *)(uintptr_t)o->best, .max = o->max, .best = NAN};
-    if (!o->folder && !o->resume) return WEFT_OK;
+    if (!o->folder && !o->resume && !o->n_rates) return WEFT_OK;
     weft_status status = trainer_check_trains(t, error);
+    if (!status) status = rates_open(t, error);
+    if (!status) status = rates_begin(t, error);
     if (!status && (o->every < 0 || !(o->minutes >= 0) || o->keep < 0))
         status = kit_fail(error, WEFT_ARGUMENT,
                           "trainer: checkpoints: every, minutes and keep must not be negative");
-    if (!status && !o->folder && strcmp(o->resume, "auto") == 0)
+    if (!status && !o->folder && o->resume && strcmp(o->resume, "auto") == 0)
         status = kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: resume \"auto\" needs a folder");
     if (!status && o->best) status = watch_open(&t->checkpoints.best, "checkpoints", t, error);
     if (!status && o->resume) status = resume(t, error);
-    if (!status && !o->resume && t->progress.rank == 0) status = check_empty(t, error);
+    if (!status && o->folder && !o->resume && t->progress.rank == 0) status = check_empty(t, error);
     return status;
 }
 
@@ -365,6 +371,8 @@ weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
     t->checkpoints.saved_at = trainer_clock();
     if (!o->folder || t->checkpoints.writer) return WEFT_OK;
+    weft_status status = rates_keep(t, error);
+    if (status) return status;
     weft_checkpoint_options how = {.folder = o->folder,
                                    .keep = o->keep ? o->keep : 3,
                                    .best = t->checkpoints.best_step,
@@ -401,4 +409,5 @@ void checkpoints_fail(weft_trainer *t) {
 void checkpoints_close(weft_trainer *t) {
     weft_checkpoint_writer_close(t->checkpoints.writer);
     t->checkpoints.writer = NULL;
+    rates_close(t);
 }

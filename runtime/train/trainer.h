@@ -10,6 +10,7 @@
  *     fit.c       the loop
  *     bad_steps.c a step that fails on its data: whose samples they were, and whether the training goes on
  *     hooks.c     calls hooks; log_text.c, log_json.c  are some
+ *     checkpoints.c  when they are due, and going on; rates.c  learning rates that were asked for
  *     trainer.c   making, freeing, what is held */
 #ifndef WEFT_RUNTIME_TRAIN_TRAINER_H
 #define WEFT_RUNTIME_TRAIN_TRAINER_H
@@ -239,6 +240,27 @@ typedef struct watch {
     double min_delta, best; /* best: NaN until there is one */
 } watch;
 
+/* ---- rates.c ---- */
+
+/* A learning rate that the training was asked for; path: "optimizer.NAME/lr", in the store. */
+typedef struct asked_rate {
+    const char *path;
+    double lr; /* NaN: not known yet */
+} asked_rate;
+
+struct weft_checkpoint;
+/* Lists the optimizers of the store. */
+weft_status rates_open(weft_trainer *t, weft_error *error);
+void rates_close(weft_trainer *t);
+/* Gives the store of a training that begins what options.checkpoints.rates says. */
+weft_status rates_begin(weft_trainer *t, weft_error *error);
+/* Those that nothing has said are the store's, as the first run begins. */
+weft_status rates_keep(weft_trainer *t, weft_error *error);
+/* Takes what is asked for otherwise than by the training that was saved. */
+weft_status rates_resume(weft_trainer *t, const struct weft_checkpoint *c, weft_error *error);
+/* "trainer/lr/NAME" */
+void rates_note(const asked_rate *r, char into[200]);
+
 /* ---- checkpoints.c ---- */
 
 typedef struct checkpoints {
@@ -254,6 +276,8 @@ typedef struct checkpoints {
     int64_t in_epoch; /* trainer.is_in_epoch, as a note */
     double saved_at;  /* by trainer_clock() */
     watch best;
+    int n_rates;
+    asked_rate *rates;  /* [n_rates]: one for each optimizer */
     weft_error failure; /* why the last one was not written */
 } checkpoints;
 

@@ -29,6 +29,8 @@ typedef struct training {
     evaluators measured;                           /* by --metric */
     int64_t resumed;                               /* the iteration of --resume; 0: the training begins */
     samples samples;
+    int n_rates;
+    weft_rate *rates; /* of --lr and --optimizer */
 } training;
 
 enum { HOOKS = 8 };
@@ -196,7 +198,26 @@ static void set_checkpoints(training *t, weft_trainer_options *how) {
     checkpoints_read(t->o, &how->checkpoints);
     if (said) t->keep_metric = watched_metric(said, &how->checkpoints.max);
     how->checkpoints.best = t->keep_metric;
+    how->checkpoints.rates = t->rates;
+    how->checkpoints.n_rates = t->n_rates;
     how->env = &checkpoints_env;
+}
+
+/* What begins a training is not taken where one goes on. */
+static void tell_begun(const training *t) {
+    optimizers_tell_begun(t->model, t->o);
+    if (t->o->weights) tool_note("--weights begins a training: this one goes on with its own values");
+}
+
+/* Rates that options give win over those of the state in --weights. */
+static int begin_values(const training *t) {
+    weft_error error = {0};
+    weft_store *store = weft_trainer_store(t->trainer);
+    int status = weights_load(store, t->o);
+    for (int i = 0; status < 0 && i < t->n_rates; i++)
+        if (weft_store_set_lr(store, t->rates[i].optimizer, t->rates[i].lr, &error))
+            status = tool_error(&error);
+    return status;
 }
 
 static int open_trainer(training *t) {
@@ -215,6 +236,7 @@ static int open_trainer(training *t) {
     if ((status = set_bad_steps(o, &how)) >= 0) return status;
     if ((status = optimizers_schedule(t->model, o, &how)) >= 0) return status;
     if ((status = optimizers_behind(t->model, o, &how)) >= 0) return status;
+    if ((status = optimizers_rates(t->model, o, &t->rates, &t->n_rates)) >= 0) return status;
     weft_hook hooks[HOOKS];
     how.hooks = hooks;
     make_hooks(t, hooks, &how.n_hooks);
@@ -225,11 +247,8 @@ static int open_trainer(training *t) {
     t->resumed = weft_trainer_progress(t->trainer)->iteration;
     if (o->resume && !o->checkpoint_dir && world_rank(o) == 0)
         tool_note("--resume without --checkpoint-dir: no checkpoints will be written");
-    if (goes_on && o->lr > 0)
-        tool_note("--lr begins a training: this one goes on with its own learning rates");
-    if (!goes_on && (status = weights_load(weft_trainer_store(t->trainer), o)) >= 0) return status;
-    if (!goes_on && (status = optimizers_rate(weft_trainer_store(t->trainer), t->model, o)) >= 0)
-        return status;
+    if (goes_on && world_rank(o) == 0) tell_begun(t);
+    if (!goes_on && (status = begin_values(t)) >= 0) return status;
     weft_session *session = weft_trainer_session(t->trainer, &error);
     if (!session) return tool_error(&error);
     tool_watch(session, o);
@@ -385,6 +404,7 @@ static int train_run(const options *o) {
     status = watched_check(o, t.model);
     if (status < 0) status = o->print_config ? config_print(o, NULL) : train(&t);
     weft_trainer_free(t.trainer);
+    free(t.rates);
     free(t.best_metric);
     free(t.stop_metric);
     free(t.keep_metric);

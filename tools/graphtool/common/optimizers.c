@@ -1,6 +1,7 @@
 /* optimizers.c - each option becomes a text of weft_optimizer_text. */
 #include "tools/graphtool/common/optimizers.h"
 
+#include "tools/graphtool/common/checkpoints.h"
 #include "tools/graphtool/common/weights.h"
 
 #include "graph/core/minimize.h"
@@ -214,21 +215,42 @@ static int has_own(const weft_model *m, const options *o, const char *optimizer,
 }
 
 /* What --optimizer gives is the model's by now. */
-static int set_rate(weft_store *store, const weft_model *m, const options *o, const minimize_attrs *a) {
-    weft_error error = {0};
+static int add_rate(const weft_model *m, const options *o, const minimize_attrs *a, weft_rate *into, int *n) {
     unsigned by;
     int status = givers(m, o, a->name, "lr", &by);
-    double rate = by & GIVEN_TO_IT || !(by & GIVEN_BY_LR) ? a->lr : o->lr;
-    if (status >= 0 || !by) return status;
-    return weft_store_set_lr(store, a->name, rate, &error) ? tool_error(&error) : -1;
+    const optimizer_kind *kind = optimizer_find(m, a->type);
+    bool is_late = kind && kind->reads_lr_once && o->resume && checkpoints_there(o);
+    if (status < 0 && by && !is_late)
+        into[(*n)++] = (weft_rate){a->name, by & GIVEN_TO_IT || !(by & GIVEN_BY_LR) ? a->lr : o->lr};
+    return status;
 }
 
-int optimizers_rate(weft_store *store, const weft_model *m, const options *o) {
-    int status = -1;
+int optimizers_rates(const weft_model *m, const options *o, weft_rate **rates, int *n) {
+    int room = 0, status = -1;
+    *n = 0;
     for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n && status < 0; n = n->next)
-            if (n->op == &weft_op_minimize) status = set_rate(store, m, o, n->attrs);
+        for (const weft_node *v = g->first; v; v = v->next) room += v->op == &weft_op_minimize;
+    if (!(*rates = calloc((size_t)room + 1, sizeof **rates))) return tool_fail("out of memory");
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *v = g->first; v && status < 0; v = v->next)
+            if (v->op == &weft_op_minimize) status = add_rate(m, o, v->attrs, *rates, n);
     return status;
+}
+
+/* Fields that are only read before the first update. */
+static void tell_fields(const weft_model *m, const options *o, const minimize_attrs *a) {
+    static const char *const fields[] = {"initial_accumulator", "loss_scale", "lr"};
+    const optimizer_kind *kind = optimizer_find(m, a->type);
+    int n = kind && kind->reads_lr_once ? 3 : 2;
+    for (int i = 0; i < n; i++)
+        if (optimizers_give(m, o, a->name, fields[i]))
+            tool_note("%s of %s begins a training: this one goes on with its own", fields[i], SHOW(a->name));
+}
+
+void optimizers_tell_begun(const weft_model *m, const options *o) {
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *v = g->first; v; v = v->next)
+            if (v->op == &weft_op_minimize) tell_fields(m, o, v->attrs);
 }
 
 /* ---- schedules ---- */
