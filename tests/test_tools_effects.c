@@ -173,6 +173,7 @@ static const struct effect {
      "test_tools_files shows it under ulimit -v"},
     {"train eval bench trace", "--comm", NULL, gpu},
     {"train eval bench trace", "--timeout --rings", NULL, failing},
+    {"predict", "--timeout", NULL, "rank 0 works alone, and says that it waits for none"},
     {"blame", "--json", NULL, failing},
     {"train bench trace", "--ddp --zero --shard --reduce --serial", NULL, ranks},
     {"calibrate",

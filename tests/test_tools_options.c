@@ -135,7 +135,7 @@ TEST(options_without_effect_are_refused) {
         {"blame .", ".: it has no file rank-N.ring"},
         {"plan mlp.bin --reduce=fast", "--reduce has no effect on one rank alone"},
         {"plan mlp.bin --ddp net:zero=1", "--ddp=net:zero=1 has no effect on one rank alone"},
-        {"predict mlp.bin --random-weights --timeout 5 -o p.npy", "no option --timeout"},
+        {"predict mlp.bin --random-weights --rings here -o p.npy", "no option --rings"},
         {"train mlp.bin " DATA " --flow train{accumulate=2} --accumulate 3",
          "--accumulate has no effect with a flow that says it for each graph"},
         {"train mlp.bin " DATA " --flow trian",
@@ -206,7 +206,7 @@ TEST(one_rank_takes_the_options_of_many) {
                0));
     CHECK(ends(run("graphtool eval mlp.bin " DATA " --random-weights --timeout 5 --json"), 0));
     make_only_forward("only.bin", ONLY_RANDOM);
-    CHECK(ends(run("graphtool predict only.bin --seed 1 -o p.npy"), 0));
+    CHECK(ends(run("graphtool predict only.bin --seed 1 --timeout 5 -o p.npy"), 0));
 }
 
 SUITE("tools: options", {T(every_option_refuses_what_makes_no_sense), T(options_without_effect_are_refused),

@@ -262,12 +262,33 @@ status=$?
 
 # A rank whose file was damaged is not one that left none.
 printf x | dd of=rings/rank-1.ring bs=1 seek=40 conv=notrunc status=none
-"$tool" blame rings >out 2>err && grep -q "^rank 1 .*; its file is damaged$" out && ! grep -q "it was killed" out || fail "a damaged ring: $(cat out err)"
+"$tool" blame rings >out 2>err && grep -q "^rank 1.*; its file is damaged$" out && ! grep -q "it was killed" out || fail "a damaged ring: $(cat out err)"
 
 # Variables of a launcher that did not start this process are wrong usage, no lost rank.
 RANK=1 WORLD_SIZE=2 timeout 60 "$tool" "${run[@]}" --steps 1 >out 2>err
 status=$?
 [[ $status == 2 ]] && grep -q "the launcher (env) says rank 1 of 2, MPI says rank 0 of 1" err || fail "a wrong launcher: status $status: $(cat err)"
+
+# A rank that aborts leaves its ring, too.
+begin 2 "${run[@]}" --epochs 1000000 --log log.jsonl
+await 2 3
+kill -ABRT "$(cat pid.1)"
+wait $job
+status=$?
+[[ $status == 134 && -s rings/rank-1.ring ]] && "$tool" blame rings | grep -q "^rank 1 .*; process $(cat pid.1) on " ||
+    fail "SIGABRT: status $status, $(ls rings), $("$tool" blame rings), $(cat err)"
+
+# SIGUSR1 to mpirun goes on to the ranks, which have all the time that a step and a checkpoint take; at SIGTERM a step of two
+# seconds would be cut off after one.
+begin 2 "${run[@]}" --flow "train train{batch=same}*600" --epochs 1000000 --log log.jsonl --checkpoint-dir long --checkpoint-every 1000
+await 2 1
+from=$(now)
+kill -USR1 "$(pgrep -P $job)"
+wait $job
+status=$?
+[[ $status == 130 && -d $(ls -d long/step-* 2>/dev/null | tail -1) ]] && grep -q "^interrupted after" out || fail "SIGUSR1 to mpirun: status $status, $(ls long), $(cat err)"
+less 1.2 "$(since "$from")" || echo "SIGUSR1 to mpirun: a step and a checkpoint took $(since "$from") s alone: this shows little"
+"$tool" ckpt verify long >/dev/null || fail "SIGUSR1 to mpirun: $("$tool" ckpt verify long)"
 
 # Where all goes well nothing is written.
 begin 2 "${run[@]}" --steps 5

@@ -114,7 +114,8 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_error error = {0};
     if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
     /* a launcher may start a single rank, so that one script works for any number */
-    if (launch.world == 1 && !world_is_launched()) rules_alone(o);
+    bool is_alone = use == WORLD_LEADS ? launch.rank == 0 : !world_is_launched();
+    if (is_alone) rules_alone(o);
     if (launch.world == 1) return -1;
     if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
     tool_speak_as(launch.rank);
