@@ -206,9 +206,6 @@ static weft_status check_guard(const weft_model *m, const weft_compile_options *
     if (o->guard_factor && !(o->guard_factor > 1 && o->guard_factor <= 1e9))
         return error_set(error, WEFT_ARGUMENT, "compile: guard_factor=%g: it must be above 1 and at most 1e9",
                          o->guard_factor);
-    if (o->guard && o->device != WEFT_DEVICE_CPU)
-        return error_set(error, WEFT_UNSUPPORTED,
-                         "compile: a guard is for the CPU, and the plan is for a GPU: leave it out");
     return WEFT_OK;
 }
 

@@ -14,12 +14,19 @@ typedef struct setting {
     int world, zero, accumulate;
     weft_dtype precision;
     bool serial;
+    weft_guard guard;
 } setting;
 
-static const setting settings[] = {{1, 0, 1, WEFT_F32, false},  {1, 0, 1, WEFT_BF16, false},
-                                   {4, 0, 1, WEFT_BF16, false}, {4, 1, 1, WEFT_BF16, false},
-                                   {4, 2, 1, WEFT_F16, false},  {8, 1, 3, WEFT_F32, false},
-                                   {4, 1, 1, WEFT_F32, true}};
+static const setting settings[] = {{1, 0, 1, WEFT_F32, false},
+                                   {1, 0, 1, WEFT_BF16, false},
+                                   {4, 0, 1, WEFT_BF16, false},
+                                   {4, 1, 1, WEFT_BF16, false},
+                                   {4, 2, 1, WEFT_F16, false},
+                                   {8, 1, 3, WEFT_F32, false},
+                                   {4, 1, 1, WEFT_F32, true},
+                                   {1, 0, 2, WEFT_F32, false, WEFT_GUARD_NAN},
+                                   {4, 2, 1, WEFT_BF16, false, WEFT_GUARD_NAN},
+                                   {4, 1, 1, WEFT_F16, false, WEFT_GUARD_GRAD}};
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
 static weft_model *zoo_model(const zoo_entry *entry) {
@@ -43,7 +50,8 @@ static weft_plan *compile(const weft_model *m, const setting *s) {
                                                            .zero = s->zero,
                                                            .accumulate = s->accumulate,
                                                            .precision = s->precision,
-                                                           .serial = s->serial},
+                                                           .serial = s->serial,
+                                                           .guard = s->guard},
                                    &error);
     CHECK_SAYS(plan != NULL, "%s", error.text);
     return plan;
@@ -164,6 +172,20 @@ static bool lose_node(program *p, launch_entry *l) {
     return true;
 }
 
+static bool lose_gate(program *p, launch_entry *l) {
+    (void)p;
+    bool had = l->gates;
+    l->gates = false;
+    return had;
+}
+
+static bool gain_gate(program *p, launch_entry *l) {
+    (void)p;
+    bool had = l->gates;
+    l->gates = true;
+    return !had;
+}
+
 static bool change_kind(program *p, launch_entry *l) {
     (void)p;
     if (!l->n_nodes || l->kind == LAUNCH_COLLECTIVE) return false;
@@ -182,10 +204,12 @@ static const struct {
                {"an event is gone", lose_event, "S5", false},
                {"a gather is not awaited", lose_gather, "S4", false},
                {"a node is in no launch", lose_node, "S1", false},
-               {"a launch is of another kind", change_kind, "S1", false}};
+               {"a launch is of another kind", change_kind, "S1", false},
+               {"the gate is not read", lose_gate, "S6", false},
+               {"a gate is read that is none", gain_gate, "S6", false}};
 enum { CHANGES = sizeof changes / sizeof *changes };
 
-static int caught[6], made[CHANGES]; /* by number of the rule; by change */
+static int caught[7], made[CHANGES]; /* by number of the rule; by change */
 
 static void try_change(program *p, int index, int c) {
     weft_error error = {0};
@@ -205,7 +229,7 @@ static void try_change(program *p, int index, int c) {
 }
 
 TEST(a_changed_launch_is_found_by_its_rule) {
-    static const setting sharded = {4, 1, 1, WEFT_BF16, false};
+    static const setting sharded = {4, 1, 1, WEFT_BF16, false, WEFT_GUARD_NAN};
     const char *const names[] = {"mlp", "gpt", "dcgan28"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int z = 0; z < ZOO_MODELS; z++) {
@@ -218,8 +242,43 @@ TEST(a_changed_launch_is_found_by_its_rule) {
             weft_plan_free(plan);
             weft_model_free(m);
         }
-    for (int rule = 1; rule <= 5; rule++) CHECK_SAYS(caught[rule] > 0, "S%d has caught nothing", rule);
+    for (int rule = 1; rule <= 6; rule++) CHECK_SAYS(caught[rule] > 0, "S%d has caught nothing", rule);
     for (int c = 0; c < CHANGES; c++) CHECK_SAYS(made[c] > 0, "never: %s", changes[c].name);
+}
+
+/* Moves the first node of the launch behind the gate into the gate's. */
+static bool move_past_gate(program *p) {
+    int gate = 0;
+    while (gate + 1 < p->n_launches && !p->launches[gate].gates) gate++;
+    launch_entry *l = &p->launches[gate], *next = l + 1;
+    if (!l->gates || gate + 1 == p->n_launches || next->n_nodes < 2) return false;
+    l->last = next->first;
+    l->n_nodes++;
+    next->n_nodes--;
+    for (const weft_node *n = p->graph->last; n && n->order > l->last; n = n->prev) {
+        launch_kind kind;
+        if (launch_kind_of(n, &kind) && kind == LAUNCH_COMPUTE) next->first = n->order;
+    }
+    return true;
+}
+
+TEST(a_launch_that_goes_on_past_its_gate_is_found) {
+    static const setting guarded = {1, 0, 1, WEFT_F32, false, WEFT_GUARD_NAN};
+    int moved = 0;
+    for (int i = 0; i < ZOO_MODELS; i++) {
+        weft_model *m = zoo_model(&zoo_models[i]);
+        weft_plan *plan = compile(m, &guarded);
+        for (int p = 0; plan && p < plan->n_programs; p++) {
+            weft_error error = {0};
+            if (!move_past_gate(&plan->programs[p])) continue;
+            moved++;
+            CHECK(verify_launches(&plan->programs[p], &error) == WEFT_INTERNAL);
+            CHECK_HOLDS(error.text, "S6: ");
+        }
+        weft_plan_free(plan);
+        weft_model_free(m);
+    }
+    CHECK_SAYS(moved >= ZOO_MODELS, "%d programs", moved);
 }
 
 /* Heads of 300 elements, and f64 in rows, are beyond the GPU's kernels. */
@@ -243,6 +302,7 @@ TEST(all_ops_without_a_kernel_are_told_at_once) {
     weft_model_free(m);
 }
 
-SUITE("launches", {T(zoo_models_are_cut_into_launches_that_hold), T(one_gpu_needs_few_launches_a_step),
-                   T(plans_say_what_is_captured), T(a_changed_launch_is_found_by_its_rule),
-                   T(all_ops_without_a_kernel_are_told_at_once)})
+SUITE("launches",
+      {T(zoo_models_are_cut_into_launches_that_hold), T(one_gpu_needs_few_launches_a_step),
+       T(plans_say_what_is_captured), T(a_changed_launch_is_found_by_its_rule),
+       T(a_launch_that_goes_on_past_its_gate_is_found), T(all_ops_without_a_kernel_are_told_at_once)})

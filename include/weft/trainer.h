@@ -183,7 +183,7 @@ typedef struct weft_trainer_options {
      * weft_use_averages(). */
     bool without_averages;
     bool keep_going; /**< NaN and infinities do not end the training */
-    /** compile.guard is what it says, where it is 0, too. Else 0 is WEFT_GUARD_NAN, on the CPU and without
+    /** compile.guard is what it says, where it is 0, too. Else 0 is WEFT_GUARD_NAN without
      * keep_going: a step whose loss is not finite changes nothing and ends the training (guard.h). */
     bool own_guard;
     /** Bad steps that are passed over: such a step updates nothing, the rest of its iteration runs, and the

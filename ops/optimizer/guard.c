@@ -10,8 +10,6 @@
 
 #include <math.h>
 
-enum { WARMTH = 10 /* the mean is of about as many steps */ };
-
 #define F(field) offsetof(guard_attrs, field)
 static const op_attr guard_list[] = {
     {"count", ATTR_INT, F(count), 1, 1 << 20},
@@ -86,6 +84,8 @@ const weft_op weft_op_guard = {
     .reference = guard_reference,
     .samples = (const op_sample[]){{"f32[], f32[]", "count=2 losses=2", .out = "f64[2]"},
                                    {"f32[], f64[]", "count=1 losses=1 factor=2", .out = "f64[2]"},
+                                   {"bf16[], f16[], f64[]", "count=3 losses=3", .out = "f64[3]"},
+                                   {"", "count=100", .out = "f64[100]"},
                                    {"f32[]", "count=1 losses=2", .error = "1 operands for 2 of 1"},
                                    {"f32[2]", "count=1 losses=1", .error = "must be a float scalar"},
                                    {"f32[], f64[]", "count=1 losses=1 factor=0.5", .error = "above 1"},
@@ -127,6 +127,7 @@ const weft_op weft_op_gate = {
     .reference = gate_reference,
     .samples = (const op_sample[]){{"f64[2]", "count=2", .out = "f64[2]"},
                                    {"f64[2], f64[]", "count=1", .out = "f64[1]"},
+                                   {"f64[100], f64[]", "count=100", .out = "f64[100]"},
                                    {"f64[2]", "count=3", .error = "f64[3] at least"},
                                    {"f64[1], f64[], f64[]", "count=1", .error = "more norms than losses"},
                                    {0}},
@@ -149,7 +150,7 @@ static weft_status mean_reference(const kernel_call *c) {
     const guard_mean_attrs *a = c->attrs;
     double now = ((const double *)c->in[0].data)[a->index] / (double)a->parts,
            mean = scalar_operand(c, 1, -1);
-    *(double *)c->out[0].data = mean < 0 ? now : mean + (now - mean) / WARMTH;
+    *(double *)c->out[0].data = mean < 0 ? now : mean + (now - mean) / GUARD_WARMTH;
     return WEFT_OK;
 }
 

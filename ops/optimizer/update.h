@@ -54,6 +54,7 @@ typedef struct guard_attrs {
 #define GUARD_PATH "guard" /* names the sum of the flags over ranks in reports */
 
 /* guard_mean(sums f64[n], mean f64[]) -> f64[]: parts: micro-batches of a step on all ranks */
+enum { GUARD_WARMTH = 10 /* the mean is of about as many steps */ };
 typedef struct guard_mean_attrs {
     int64_t index, parts;
 } guard_mean_attrs;

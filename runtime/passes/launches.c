@@ -119,7 +119,7 @@ static launch_entry *open_compute(cutter *c, launch_kind kind, int order) {
 }
 
 /* Adds n to the open launch, or opens one: where the kind changes, a collective must be awaited, or a gather
- * of an earlier run. */
+ * of an earlier run. A launch ends with the gate. */
 static bool cut_compute(cutter *c, const weft_node *n, launch_kind kind) {
     weft_model *m = n->graph->model;
     const weft_variable **list = arena_new_array(&m->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *list);
@@ -133,6 +133,8 @@ static bool cut_compute(cutter *c, const weft_node *n, launch_kind kind) {
     }
     l->last = n->order;
     l->n_nodes++;
+    l->gates = n->op == &weft_op_gate;
+    if (l->gates) c->is_open = false;
     return true;
 }
 

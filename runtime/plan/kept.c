@@ -36,9 +36,15 @@ uint64_t kept_input_bytes(const program *head) {
     return bytes;
 }
 
+uint64_t kept_flag_bytes(const program *head) {
+    for (const weft_node *n = head->graph->first; n; n = n->next)
+        if (n->op == &weft_op_guard) return size_align(type_bytes(&n->out[0].type), MEM_ALIGN);
+    return 0;
+}
+
 uint64_t kept_bytes(const program *p) {
     if (!is_head(p)) return 0;
-    uint64_t bytes = (uint64_t)p->accumulate * kept_input_bytes(p);
+    uint64_t bytes = (uint64_t)p->accumulate * kept_input_bytes(p) + kept_flag_bytes(p);
     const weft_node *at = NULL;
     for (const weft_variable *v; (v = kept_next(p, &at));)
         bytes += size_align(type_bytes(&v->type), MEM_ALIGN);

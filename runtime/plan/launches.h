@@ -32,6 +32,7 @@ typedef struct launch_entry {
     /* a launch of the other stream that must have ended, and so all before it on that stream; -1: none */
     int waits;
     bool records;    /* it records an event, because a launch of the other stream waits for it */
+    bool gates;      /* it ends with the gate: the host reads whether the step is bad, then starts the next */
     int n_in_flight; /* buckets whose gathers, started by earlier runs, must have ended */
     const weft_variable **in_flight;
 } launch_entry;

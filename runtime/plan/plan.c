@@ -116,7 +116,7 @@ static void launches_write(text *t, const program *p) {
         if (l->waits >= 0) text_add(t, ", after launch %d", l->waits);
         for (int k = 0; k < l->n_in_flight; k++)
             text_add(t, ", after the gather of %s", l->in_flight[k]->path);
-        text_add(t, "%s%s\n", l->records ? ", records" : "",
+        text_add(t, "%s%s%s\n", l->records ? ", records" : "", l->gates ? ", gates" : "",
                  !launch_is_captured(l->kind)   ? ", not captured"
                  : l->kind == LAUNCH_COLLECTIVE ? ", captured over NCCL"
                                                 : ", captured");

@@ -163,11 +163,11 @@ static json_t *launch_json(const launch_entry *l) {
     json_t *in_flight = json_array();
     for (int i = 0; i < l->n_in_flight; i++)
         json_array_append_new(in_flight, json_string(l->in_flight[i]->path));
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:b}", "kind", launch_name(l->kind), "stream",
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:b, s:b}", "kind", launch_name(l->kind), "stream",
                      l->kind == LAUNCH_COLLECTIVE ? "communication" : "compute", "first", l->first, "last",
                      l->last, "nodes", l->n_nodes, "waits",
                      l->waits < 0 ? json_null() : json_integer(l->waits), "in_flight", in_flight, "records",
-                     l->records);
+                     l->records, "gates", l->gates);
 }
 
 /* Counts nodes with work, from the end of the schedule back to the first deferred one. */

@@ -44,8 +44,11 @@ static weft_status fill_feed(bad_file *f, int index, uint64_t at, void *into, si
     const bad_step *b = &f->s->bad;
     int rank = index / f->n_feeds, run = index % f->n_feeds / b->head->n_inputs;
     const weft_comm *comm = f->s->comm;
-    if (!comm || comm->rank == rank) memcpy(into, input_at(b, run, index % b->head->n_inputs) + at, bytes);
-    return rank ? comm_send(f->s->comm, rank, "bad.step", into, bytes, error) : WEFT_OK;
+    weft_status status = WEFT_OK;
+    if (!comm || comm->rank == rank)
+        status = session_fetch(f->s, b->head, into, input_at(b, run, index % b->head->n_inputs) + at, bytes,
+                               error);
+    return rank && !status ? comm_send(f->s->comm, rank, "bad.step", into, bytes, error) : status;
 }
 
 static weft_status fill(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {

@@ -7,7 +7,7 @@
  *   3. the state is put back once more, and the ranks tell each other what they found.
  *
  * So afterwards parameters, state and optimizers are to the bit what they were before the step, and every
- * rank has the same report. The copies are in the session's memory (plan/kept.h). */
+ * rank has the same report. The copies are in the session's memory (plan/kept.h), on a GPU in the GPU's. */
 #include "runtime/session/examine.h"
 #include "runtime/plan/kept.h"
 
@@ -53,10 +53,9 @@ static bool open_kept(weft_session *s, bound_program *head, char *memory) {
                                                        .version = store_version(s->store, v)};
         memory += size_align(bytes, MEM_ALIGN);
     }
-    k->carried_bytes = type_bytes(&head->guard->node->out[0].type);
-    k->carried = arena_new(&s->arena, k->carried_bytes);
-    k->flags = arena_new(&s->arena, k->carried_bytes);
-    return k->carried && k->flags;
+    k->carried = (double *)(void *)memory;
+    k->flags = arena_new(&s->arena, type_bytes(&head->guard->node->out[0].type));
+    return k->flags != NULL;
 }
 
 bool guard_open(weft_session *s, weft_error *error) {
@@ -88,16 +87,13 @@ void guard_close(weft_session *s) {
 
 /* ---- keeping ---- */
 
-static void keep_inputs(const bound_program *head, const bound_program *r, int64_t micro) {
-    char *to = head->kept->inputs + (size_t)micro * head->kept->input_bytes;
-    for (int i = 0; i < r->n_inputs; i++) {
-        memcpy(to, r->inputs[i].data, r->inputs[i].bytes);
-        to += size_align(r->inputs[i].bytes, MEM_ALIGN);
-    }
+/* Where the inputs of a micro-batch are kept. */
+static char *kept_inputs(const bound_program *head, int64_t micro) {
+    return head->kept->inputs + (size_t)micro * head->kept->input_bytes;
 }
 
 static void use_inputs(const bound_program *head, bound_program *r, int64_t micro) {
-    char *from = head->kept->inputs + (size_t)micro * head->kept->input_bytes;
+    char *from = kept_inputs(head, micro);
     for (int i = 0; i < r->n_inputs; i++) {
         r->inputs[i].data = from;
         from += size_align(r->inputs[i].bytes, MEM_ALIGN);
@@ -105,92 +101,95 @@ static void use_inputs(const bound_program *head, bound_program *r, int64_t micr
     session_relocate(r);
 }
 
-static void keep_state(const kept_step *k) {
-    for (int i = 0; i < k->n_variables; i++)
-        memcpy(k->variables[i].copy, k->variables[i].memory, k->variables[i].bytes);
-}
-
-static void restore_state(const kept_step *k) {
-    for (int i = 0; i < k->n_variables; i++) {
-        memcpy(k->variables[i].memory, k->variables[i].copy, k->variables[i].bytes);
-        ++*k->variables[i].version;
-    }
-}
-
-/* The inputs of the run that may end a step are copied only if it is bad. A loss alone is no part of a
- * step. */
-void guard_before(weft_session *s, chosen *c) {
-    bound_program *head = c->head, *r = c->now;
-    forget_bad(s);
-    if (r->p->phase == PHASE_LOSS) return;
-    if (head->micro == 0) {
-        keep_state(head->kept);
-        memset(head->kept->carried, 0, head->kept->carried_bytes);
-    }
-    r->of = head->kept;
-    r->run.carried = head->kept->carried;
-    r->skips = false;
-    if (!program_ends_step(r->p)) keep_inputs(head, r, head->micro);
-}
-
-/* Both results are copied at once: their memory is soon another value's. */
-void guard_note(weft_session *s, bound_program *r, const step *st) {
-    const double *now = st->out[0].data;
-    size_t bytes = type_bytes(&st->out[0].type);
-    if (!r->of) return;
-    if (st == r->guard && !program_ends_step(r->p)) memcpy(r->of->carried, now, bytes);
-    if (st != r->gate || s->examines) return;
-    memcpy(r->of->flags, now, bytes);
-    for (size_t i = 0; i < bytes / sizeof *now; i++) r->skips |= now[i] != 0;
-}
-
-/* ---- again ---- */
-
-static weft_status walk_again(weft_session *s, bound_program *r, weft_error *error) {
+static weft_status keep_state(weft_session *s, const kept_step *k, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (int i = 0; i < r->n_steps && !status; i++) {
-        status = session_step(s, r, &r->steps[i], error);
-        if (status && r->p->n_collectives) collectives_drain(s, r, i);
+    for (int i = 0; i < k->n_variables && !status; i++) {
+        const kept_variable *v = &k->variables[i];
+        status = s->device->executor->copy(s, v->copy, v->memory, v->bytes, error);
     }
     return status;
 }
+
+static weft_status restore_state(weft_session *s, const kept_step *k, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < k->n_variables && !status; i++) {
+        const kept_variable *v = &k->variables[i];
+        status = s->device->executor->copy(s, v->memory, v->copy, v->bytes, error);
+        ++*v->version;
+    }
+    return status;
+}
+
+/* The numbers of a run: the first micro-batch of a step carries nothing. */
+static void begin_run(const bound_program *head, bound_program *r, int64_t micro, bool skips) {
+    r->of = head->kept;
+    r->run.carried = micro ? head->kept->carried : NULL;
+    r->skips = skips;
+    r->keep = NULL;
+}
+
+/* The inputs of the run that may end a step are kept only if it is bad. A loss alone is no part of a step. */
+weft_status guard_before(weft_session *s, chosen *c, weft_error *error) {
+    bound_program *head = c->head, *r = c->now;
+    forget_bad(s);
+    if (r->p->phase == PHASE_LOSS) return WEFT_OK;
+    begin_run(head, r, head->micro, false);
+    if (!program_ends_step(r->p)) r->keep = kept_inputs(head, head->micro);
+    return head->micro ? WEFT_OK : keep_state(s, head->kept, error);
+}
+
+bool guard_carries(const bound_program *r, const step *st) {
+    return st == r->guard && r->of && !program_ends_step(r->p);
+}
+
+void guard_judge(bound_program *r) {
+    int64_t count = type_elements(&r->gate->out[0].type);
+    for (int64_t i = 0; i < count; i++) r->skips |= r->of->flags[i] != 0;
+}
+
+/* ---- again ---- */
 
 /* All runs of the step, the last by the program that ended it. Updates are skipped whatever is found. */
 static weft_status run_again(weft_session *s, const chosen *c, int64_t runs, examination *e,
                              weft_error *error) {
     bound_program *head = c->head;
     weft_status status = WEFT_OK;
+    int reached;
     s->examines = e;
-    memset(head->kept->carried, 0, head->kept->carried_bytes);
     for (int64_t m = 0; m < runs && !status; m++) {
         bound_program *r = m + 1 == runs ? c->now : m ? c->add : head;
         session_number(s, head, r, m - (r->p->phase == PHASE_UPDATE));
         e->micro = r->run.local;
-        r->of = head->kept;
-        r->run.carried = head->kept->carried;
-        r->skips = true;
+        begin_run(head, r, m, true);
         if (r->p->phase != PHASE_UPDATE) use_inputs(head, r, m);
         examine_program(e, r);
-        status = walk_again(s, r, error);
+        status = s->device->executor->walk(s, r, &reached, error);
     }
     weft_status settled = weft_sync(s, status ? NULL : error);
     s->examines = NULL;
-    return status ? status : settled;
+    if (!status) status = settled;
+    if (!status && e->error.status && error) *error = e->error;
+    return status ? status : e->error.status;
 }
 
 /* ---- telling ---- */
 
 /* Of the optimizers that the graph steps: how many steps they had done. */
-static long long steps_done(const weft_session *s, const char *graph) {
+static weft_status steps_done(weft_session *s, const bound_program *head, long long *steps,
+                              weft_error *error) {
     tensor_type number = type_scalar(WEFT_F64);
-    double most = 0;
-    for (int i = 0; i < s->plan->n_trainings; i++) {
+    weft_status status = WEFT_OK;
+    *steps = 0;
+    for (int i = 0; i < s->plan->n_trainings && !status; i++) {
         const training *t = &s->plan->trainings[i];
-        const optimizer_entry *o = strcmp(t->name, graph) ? NULL : optimizer_named(s->plan, t->optimizer);
-        const double *step = o ? store_memory(s->store, o->step->path, &number) : NULL;
-        if (step && *step > most) most = *step;
+        bool is_own = strcmp(t->name, head->p->name) == 0;
+        const optimizer_entry *o = is_own ? optimizer_named(s->plan, t->optimizer) : NULL;
+        const double *at = o ? store_memory(s->store, o->step->path, &number) : NULL;
+        double step = 0;
+        if (at) status = session_fetch(s, head, &step, at, sizeof step, error);
+        if (step > (double)*steps) *steps = (long long)step;
     }
-    return (long long)most;
+    return status;
 }
 
 enum { PART = 6000 /* bytes of a rank's report */ };
@@ -244,17 +243,20 @@ static weft_status gather_parts(weft_session *s, text *report, char headline[HEA
     return status;
 }
 
-/* Keeps the report, which all ranks have alike, and fails by its first line and the node that it names. */
+/* Keeps the report, which all ranks have alike, and sets *error by its first line and the node that it names.
+ * Not WEFT_OK: there is another error. */
 static weft_status tell_all(weft_session *s, const chosen *c, const examination *e, bad_step *where,
                             weft_error *error) {
     char headline[HEADLINE] = "", *part = mem_new(&s->env, PART);
     const char *graph = c->head->p->name;
-    long long number = steps_done(s, graph) + 1;
+    long long number;
     text report = {0};
     if (!part) return error_memory(error, "session");
     bool is_found = *e->headline || e->nan.is_there || e->infinity.is_there;
     write_part(part, e);
-    weft_status status = gather_parts(s, &report, headline, part, is_found, where, error);
+    weft_status status = steps_done(s, c->head, &number, error);
+    number++;
+    if (!status) status = gather_parts(s, &report, headline, part, is_found, where, error);
     mem_free(&s->env, part, PART);
     char *found = text_detach(&report);
     if (!*headline) snprintf(headline, HEADLINE, "gradients are not finite");
@@ -263,39 +265,48 @@ static weft_status tell_all(weft_session *s, const chosen *c, const examination 
     text_add(&whole, "bad step: graph %s, step %lld: %s\n%s", graph, number, headline, found ? found : "");
     where->report = text_detach(&whole);
     if (!status)
-        status = error_set(error, WEFT_DATA, "graph %s, step %lld: %s; nothing was updated; %.*s", graph,
-                           number, headline, first ? (int)strcspn(first, "\n") : 22,
-                           first ? first : "no node made it itself");
+        error_set(error, WEFT_DATA, "graph %s, step %lld: %s; nothing was updated; %.*s", graph, number,
+                  headline, first ? (int)strcspn(first, "\n") : 22, first ? first : "no node made it itself");
     free(found);
     return status;
 }
 
-weft_status guard_after(weft_session *s, chosen *c, weft_error *error) {
+/* After the end of a bad step: puts the state back, runs it again, and tells what was found. Ranks go on only
+ * together. */
+static weft_status run_and_tell(weft_session *s, chosen *c, weft_error *error) {
     bound_program *head = c->head, *r = c->now;
-    int64_t runs = head->micro + 1;
+    const executor *device = s->device->executor;
     examination e;
-    bad_step found = {.head = head, .last = r, .runs = (int)runs, .rank = -1};
-    if (!r->skips) return WEFT_OK;
-    int threads = omp_get_max_threads();
+    bad_step found = {.head = head, .last = r, .runs = (int)head->micro + 1, .rank = -1};
     weft_status status = weft_sync(s, error);
-    if (r->p->phase != PHASE_UPDATE) keep_inputs(head, r, head->micro);
-    restore_state(head->kept);
-    omp_set_num_threads(s->plan->kernels.threads);
-    if (!status && !examine_open(&e, s, r, head->kept->flags, error))
-        status = error ? error->status : WEFT_MEMORY;
-    if (!status) {
-        status = run_again(s, c, runs, &e, error);
-        restore_state(head->kept);
-        if (!status) status = tell_all(s, c, &e, &found, error);
-        examine_close(&e);
-    }
-    omp_set_num_threads(threads);
-    if (status == WEFT_DATA)
+    if (!status && r->p->phase != PHASE_UPDATE)
+        status = device->keep(s, r, kept_inputs(head, head->micro), error);
+    weft_status restored = restore_state(s, head->kept, status ? NULL : error);
+    if (!status) status = restored;
+    if (s->comm && s->comm->world > 1) status = ranks_settle(s, "bad step", status, error);
+    if (status || !examine_open(&e, s, r, head->kept->flags, error)) return error->status;
+    status = run_again(s, c, found.runs, &e, error);
+    restored = restore_state(s, head->kept, status ? NULL : error);
+    if (!status) status = restored;
+    if (!status) status = tell_all(s, c, &e, &found, error);
+    if (!status)
         s->bad = found, s->n_bad++;
     else
         free(found.report);
-    session_forget_step(head);
+    examine_close(&e);
     return status;
+}
+
+weft_status guard_after(weft_session *s, chosen *c, weft_error *error) {
+    weft_error nobody_asks = {0};
+    if (!c->now->skips) return WEFT_OK;
+    if (!error) error = &nobody_asks;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(s->plan->kernels.threads);
+    weft_status status = run_and_tell(s, c, error);
+    omp_set_num_threads(threads);
+    session_forget_step(c->head);
+    return status ? status : WEFT_DATA;
 }
 
 bool weft_bad_step(const weft_session *s) {

@@ -34,14 +34,33 @@ static bool next_index(const tensor_type *t, int64_t *at) {
     return false;
 }
 
-/* Packed bytes have no numbers to show. */
-static tally count(const tensor *t) {
+/* A tensor in the host's memory. Packed bytes have no numbers to show. */
+static tally count_here(const tensor *t) {
     tally y = {0};
     int64_t at[WEFT_MAX_NDIM] = {0};
     if (!t->data || t->type.dtype == WEFT_U8 || !type_elements(&t->type)) return y;
     do add_element(&y, element_get(t, at));
     while (next_index(&t->type, at));
     if (y.n) y.mean /= (double)y.n;
+    return y;
+}
+
+/* The first error stays, and then nothing more is read: *into is 0. */
+static void look(examination *e, const bound_program *r, void *into, const void *from, size_t bytes) {
+    if (!e->error.status) session_fetch(e->session, r, into, from, bytes, &e->error);
+    if (e->error.status) memset(into, 0, bytes);
+}
+
+/* v has the strides of t. What is on a GPU is copied, from its first element to its last. */
+static tally count(examination *e, const bound_program *r, const tensor *t, const weft_value *v) {
+    const weft_env *env = &e->session->env;
+    tensor here = *t;
+    if (!e->session->cuda || !t->data || !type_elements(&t->type)) return count_here(t);
+    size_t bytes = value_span(v);
+    if (!(here.data = mem_raw(env, bytes))) error_memory(&e->error, "session");
+    if (here.data) look(e, r, here.data, t->data, bytes);
+    tally y = count_here(&here);
+    mem_free(env, here.data, bytes);
     return y;
 }
 
@@ -78,14 +97,14 @@ static void begin(examination *e, finding *f, const char *what) {
              (long long)e->micro);
 }
 
-static void tell_node(examination *e, finding *f, const char *what, const step *st) {
+static void tell_node(examination *e, const bound_program *r, finding *f, const char *what, const step *st) {
     const weft_node *n = st->node;
     begin(e, f, what);
     write_node(&f->text, n);
     text_add(&f->text, "\n");
     for (int i = 0; i < n->n_in; i++) write_tally(&f->text, "operand", i, n->in[i], &e->before[i]);
     for (int k = 0; k < n->n_out; k++) {
-        tally y = count(&st->out[k]);
+        tally y = count(e, r, &st->out[k], &n->out[k]);
         write_tally(&f->text, "result ", k, &n->out[k], &y);
     }
 }
@@ -96,10 +115,17 @@ static bool is_looked_at(const examination *e, const step *st) {
     return st->kernel && e->on_way[st->node->order] && !(e->nan.is_there && e->infinity.is_there);
 }
 
+/* A copy of an input: a GPU's, or one in another layout. */
+static bool is_copy(const weft_node *n) {
+    return n->op == &weft_op_reorder && value_root(n->in[0])->node->op == &weft_op_input;
+}
+
 /* A NaN that no node made: of the data, or of a parameter or state as the step found it. Gradients of earlier
  * micro-batches were made by nodes. */
 static void find_given(examination *e, const step *st, int i) {
     const weft_node *from = value_root(st->node->in[i])->node;
+    if (is_copy(st->node)) return; /* its reader tells more */
+    if (is_copy(from)) from = value_root(from->in[0])->node;
     bool is_input = from->op == &weft_op_input;
     if (from->variable && from->variable->kind == VARIABLE_GRADIENT) return;
     if (e->nan.is_there || !e->before[i].nans || !(is_input || node_is_silent(from))) return;
@@ -114,9 +140,8 @@ static void find_given(examination *e, const step *st, int i) {
 }
 
 void examine_before(examination *e, const bound_program *r, const step *st) {
-    (void)r;
     for (int i = 0; is_looked_at(e, st) && i < st->node->n_in; i++) {
-        e->before[i] = st->node->in[i] ? count(&st->in[i]) : (tally){0};
+        e->before[i] = st->node->in[i] ? count(e, r, &st->in[i], st->node->in[i]) : (tally){0};
         if (st->node->in[i]) find_given(e, st, i);
     }
 }
@@ -132,19 +157,24 @@ static void note_losses(examination *e, const bound_program *r, const step *st) 
     const weft_node *n = st->node;
     const guard_attrs *a = n->attrs;
     const double *carried = r->run.carried, *flags = st->out[0].data;
+    double before = 0, after = 0;
     int rank = e->session->comm ? e->session->comm->rank : 0;
     for (int i = 0; i < a->losses; i++) {
         const char *name = "loss";
         uint64_t bits = 0;
         size_t width = dtype_bytes(st->in[i].type.dtype);
-        double value = element_get(&st->in[i], NULL);
+        tensor loss = st->in[i];
+        loss.data = &bits;
+        look(e, r, &bits, st->in[i].data, width);
+        double value = element_get(&loss, NULL);
         for (const graph_output *o = r->p->graph->outputs; o; o = o->next)
             if (o->value == n->in[i]) name = o->name;
-        memcpy(&bits, st->in[i].data, width < sizeof bits ? width : sizeof bits);
         char shown[32];
         text_add(&e->losses, "loss %s on rank %d in micro-batch %lld: %s (0x%0*llx)\n", name, rank,
                  (long long)e->micro, show_number(shown, value), (int)(2 * width), (unsigned long long)bits);
-        if (flags[i] == carried[i] || *e->headline) continue;
+        look(e, r, &after, &flags[i], sizeof after);
+        if (carried) look(e, r, &before, &carried[i], sizeof before);
+        if (after == before || *e->headline) continue;
         snprintf(e->headline, sizeof e->headline, "loss %.80s is %s on rank %d in micro-batch %lld", name,
                  show_number(shown, value), rank, (long long)e->micro);
         e->first = e->micro;
@@ -160,13 +190,13 @@ void examine_after(examination *e, const bound_program *r, const step *st) {
         infinite_in |= e->before[i].infinities > 0;
     }
     for (int k = 0; k < st->node->n_out && !nan_in; k++) {
-        tally y = count(&st->out[k]);
+        tally y = count(e, r, &st->out[k], &st->node->out[k]);
         nan_out |= y.nans > 0;
         infinite_out |= y.infinities > 0;
     }
-    if (nan_out && !e->nan.is_there) tell_node(e, &e->nan, "NaN", st);
+    if (nan_out && !e->nan.is_there) tell_node(e, r, &e->nan, "NaN", st);
     if (infinite_out && !infinite_in && !nan_out && !e->infinity.is_there)
-        tell_node(e, &e->infinity, "infinity", st);
+        tell_node(e, r, &e->infinity, "infinity", st);
 }
 
 /* ---- the way to a bad loss ---- */

@@ -31,6 +31,7 @@ typedef struct examination {
     text losses;
     finding nan, infinity;
     char headline[300]; /* of the first bad loss; "": none on this rank */
+    weft_error error;   /* of memory, or of the device: what was found is not all */
 } examination;
 
 /* last: the program that ended the step; flags: of its gate. */

@@ -146,6 +146,15 @@ static const bool checks_calls = true;
 static const bool checks_calls = false;
 #endif
 
+/* The flags are copied at once: their memory is soon another value's. */
+static void note_flags(const weft_session *s, bound_program *r, const step *st) {
+    size_t bytes = type_bytes(&st->out[0].type);
+    if (guard_carries(r, st)) memcpy(r->of->carried, st->out[0].data, bytes);
+    if (st != r->gate || s->examines) return;
+    memcpy(r->of->flags, st->out[0].data, bytes);
+    guard_judge(r);
+}
+
 /* A derived value whose parameter has not changed is skipped. Times and events are only taken when they are
  * asked for. */
 weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
@@ -169,7 +178,7 @@ weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error
     if (!status)
         status = st->kernel ? st->kernel->run(st->state, &st->call) : collective_run(s, r, st, error);
     if (!status && s->examines) examine_after(s->examines, r, st);
-    if (!status && (st == r->guard || st == r->gate)) guard_note(s, r, st);
+    if (!status && (st == r->guard || st == r->gate)) note_flags(s, r, st);
     if (!status && s->checks) status = session_check_results(s, r, st, error);
     if (is_timed) note_time(s, r, st, began, clock_ns());
     if (st->version && !status) *st->packed = *st->version;
@@ -182,18 +191,28 @@ static weft_status run_step(weft_session *s, bound_program *r, step *st, weft_er
     return status ? status : session_step(s, r, st, error);
 }
 
-/* The CPU's walk, up to the deferred part. *reached: how many steps ran; on an error, the next one failed.
- * Versions count even then, since a failed run may have written. */
+/* ---- the CPU as an executor: it works at once, so nothing is ever left to wait for ---- */
+
+static weft_status keep_here(weft_session *s, const bound_program *r, char *to, weft_error *error) {
+    (void)s, (void)error;
+    for (int i = 0; i < r->n_inputs; i++) {
+        memcpy(to, r->inputs[i].data, r->inputs[i].bytes);
+        to += size_align(r->inputs[i].bytes, MEM_ALIGN);
+    }
+    return WEFT_OK;
+}
+
+/* Up to the deferred part. *reached: how many steps ran; on an error, the next one failed. Versions count
+ * even then, since a failed run may have written. */
 static weft_status walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (*reached = 0; *reached < r->deferred; ++*reached)
+    int end = s->examines ? r->n_steps : r->deferred;
+    weft_status status = r->keep ? keep_here(s, r, r->keep, error) : WEFT_OK;
+    for (*reached = 0; *reached < end; ++*reached)
         if ((status = run_step(s, r, &r->steps[*reached], error))) break;
     if (status && r->p->n_collectives) collectives_drain(s, r, *reached);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
-    return status ? status : deferred_at_end(s, r, error);
+    return status || s->examines ? status : deferred_at_end(s, r, error);
 }
-
-/* ---- the CPU as an executor: it works at once, so nothing is ever left to wait for ---- */
 
 static weft_status open_nothing(weft_session *s, weft_error *error) {
     (void)s, (void)error;
@@ -215,14 +234,26 @@ static weft_status put_here(weft_session *s, double *to, double value, weft_erro
     return WEFT_OK;
 }
 
+static weft_status copy_here(weft_session *s, void *to, const void *from, size_t bytes, weft_error *error) {
+    (void)s, (void)error;
+    memcpy(to, from, bytes);
+    return WEFT_OK;
+}
+
 static void close_nothing(weft_session *s) {
     (void)s;
 }
 
-const executor executor_cpu = {open_nothing, open_nothing,    walk,         fetch_here,
-                               put_here,     in_flight_await, open_nothing, close_nothing};
+const executor executor_cpu = {open_nothing, open_nothing,    walk,         fetch_here,   put_here, copy_here,
+                               keep_here,    in_flight_await, open_nothing, close_nothing};
 
 /* ---- a run, on any device ---- */
+
+weft_status session_fetch(weft_session *s, const bound_program *r, void *into, const void *from, size_t bytes,
+                          weft_error *error) {
+    const fetched all = {.memory = from, .input = -1, .bytes = bytes};
+    return s->device->executor->fetch(s, r, &all, into, error);
+}
 
 /* Kernels draw random numbers by these: the same on any number of ranks, as micro-batches are numbered over
  * all ranks. */
@@ -242,7 +273,8 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     if (status) return status;
     /* an update alone follows the last micro-batch, and has its number */
     session_number(s, c->head, r, c->head->micro - (r->p->phase == PHASE_UPDATE));
-    if (c->head->kept) guard_before(s, c);
+    if (c->head->kept) status = guard_before(s, c, error);
+    if (status) return status;
     omp_set_num_threads(s->plan->kernels.threads);
     status = s->device->executor->walk(s, r, &reached, error);
     omp_set_num_threads(threads);

@@ -75,9 +75,9 @@ typedef struct kept_step {
     size_t input_bytes;
     int n_variables;
     kept_variable *variables;
-    double *carried; /* the flags of this rank's micro-batches so far, as the guard makes them */
-    double *flags;   /* of the gate of the last step; as many or fewer */
-    size_t carried_bytes;
+    /* On the device: the flags of this rank's micro-batches so far, as the guard makes them. */
+    double *carried;
+    double *flags; /* the host's: of the gate of the last step; as many or fewer */
 } kept_step;
 
 /* The last step, if it was bad; head NULL: it was not. */
@@ -124,6 +124,7 @@ typedef struct bound_program {
     const char *left;         /* where this rank is after a run; NULL: alone */
     const step *guard, *gate; /* its steps of these ops; NULL: it has none */
     bool skips;               /* the step is bad: gated steps do nothing */
+    char *keep;               /* where this run keeps its inputs, on the device; NULL: it does not */
     kept_step *of;            /* that of its graph, while it runs */
     kept_step *kept;          /* of a graph's first program only; NULL: its steps are not guarded */
 } bound_program;
@@ -142,13 +143,18 @@ typedef struct executor {
     weft_status (*open)(weft_session *s, weft_error *error);
     weft_status (*prepare)(weft_session *s, weft_error *error); /* after kernels are built */
     /* Runs r's steps; feeds are in r->inputs. *reached becomes the number of steps that ran; on an error, the
-     * next one failed. May return before the device is done. */
+     * next one failed. May return before the device is done. While s->examines is set, the inputs are where
+     * r's tensors have them, every step runs by itself, and none is left for later. */
     weft_status (*walk)(weft_session *s, bound_program *r, int *reached, weft_error *error);
     /* Copies an output of r's last run into the caller's memory, once the device has made it. */
     weft_status (*fetch)(weft_session *s, const bound_program *r, const fetched *from, void *into,
                          weft_error *error);
     /* Writes a number into the store's memory, in order after all work in flight; need not wait. */
     weft_status (*put)(weft_session *s, double *to, double value, weft_error *error);
+    /* Copies within the device's memory, in order after all work in flight; need not wait. */
+    weft_status (*copy)(weft_session *s, void *to, const void *from, size_t bytes, weft_error *error);
+    /* Copies the inputs of r's present or last run to the device's memory, each aligned. */
+    weft_status (*keep)(weft_session *s, const bound_program *r, char *to, weft_error *error);
     /* Waits for what is in flight for a bucket: the call, or the device before its next work. */
     weft_status (*arrive)(weft_session *s, const weft_variable *bucket, weft_error *error);
     /* Waits until the device has done all work, and returns its error, if any. */
@@ -206,13 +212,19 @@ bool guard_open(weft_session *s, weft_error *error);
 void guard_close(weft_session *s);
 struct chosen;
 /* Before a run of a graph whose steps are guarded: keeps what it needs to be run again. */
-void guard_before(weft_session *s, struct chosen *c);
-/* A step of the ops guard and gate has run. */
-void guard_note(weft_session *s, bound_program *r, const step *st);
+weft_status guard_before(weft_session *s, struct chosen *c, weft_error *error);
+/* Whether later micro-batches of the step read the result of this step, which has just run: it belongs into
+ * r->of->carried. */
+bool guard_carries(const bound_program *r, const step *st);
+/* The gate's result is in r->of->flags: whether the step is bad. */
+void guard_judge(bound_program *r);
 /* After a run: WEFT_DATA if it has ended a bad step, which has been run again by then, on all ranks. */
 weft_status guard_after(weft_session *s, struct chosen *c, weft_error *error);
 /* Numbers the run of a program for its micro-batch, and walks. */
 void session_number(weft_session *s, bound_program *head, bound_program *r, int64_t micro);
+/* Copies memory of the device to the host, after all work of r's last run. */
+weft_status session_fetch(weft_session *s, const bound_program *r, void *into, const void *from, size_t bytes,
+                          weft_error *error);
 /* Sets a program's inputs: r->inputs[].data are set. */
 void session_relocate(bound_program *r);
 

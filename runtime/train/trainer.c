@@ -80,7 +80,7 @@ static weft_status open_plan(weft_trainer *t, weft_error *error) {
     if (t->options.comm && !how->graph)
         how->world = t->options.comm->world, how->rank = t->options.comm->rank;
     bool by_default = !t->options.own_guard && !t->options.keep_going && !how->graph;
-    if (by_default && !how->guard && how->device == WEFT_DEVICE_CPU) how->guard = WEFT_GUARD_NAN;
+    if (by_default && !how->guard) how->guard = WEFT_GUARD_NAN;
     double start = trainer_clock();
     t->plan = weft_compile(t->model, how, error);
     t->progress.compile_seconds = trainer_clock() - start;
@@ -88,7 +88,7 @@ static weft_status open_plan(weft_trainer *t, weft_error *error) {
     if (!t->options.skip_bad_steps || how->guard) return WEFT_OK;
     return kit_fail(error, WEFT_ARGUMENT,
                     "trainer: skip_bad_steps needs a guard, which finds bad steps before they update: "
-                    "compile.guard, on the CPU, without keep_going");
+                    "compile.guard, without keep_going");
 }
 
 /* The batch of the flow's graphs. */

@@ -8,9 +8,12 @@
  *   S4   a launch that touches a bucket which a gather may still be filling waits for that gather
  *   S5   a launch waits only for one before it in the list (so no run can block itself), and that one records
  *        an event
+ *   S6   the host reads the gate before it starts what follows: a launch ends with the gate and says so, and
+ *        no other says so
  */
 #include "runtime/plan/launches.h"
 #include "runtime/verify/map.h"
+#include "ops/kit/ops.h"
 #include "runtime/plan/value.h"
 
 #include <limits.h>
@@ -227,6 +230,22 @@ static weft_status check_in_flight(const launch_index *x, weft_error *error) {
     return WEFT_OK;
 }
 
+/* S6. */
+static weft_status check_gate(const launch_index *x, weft_error *error) {
+    const program *p = x->x.p;
+    int gating = -1;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (n->op != &weft_op_gate) continue;
+        gating = find_launch(x, n, LAUNCH_COMPUTE);
+        if (gating < 0 || p->launches[gating].last != n->order || !p->launches[gating].gates)
+            return verify_broken(p, error, "S6", n, "what follows is started before the host has read it");
+    }
+    for (int i = 0; i < p->n_launches; i++)
+        if (p->launches[i].gates && i != gating)
+            return launch_broken(p, error, "S6", i, "the host reads a gate that it has not");
+    return WEFT_OK;
+}
+
 weft_status verify_launches(const program *p, weft_error *error) {
     if (p->plan->options.device == WEFT_DEVICE_CPU) return WEFT_OK;
     launch_index x;
@@ -235,6 +254,7 @@ weft_status verify_launches(const program *p, weft_error *error) {
     if (!status) status = check_end(&x, error);
     if (!status) status = check_conflicts(&x, error);
     if (!status) status = check_in_flight(&x, error);
+    if (!status) status = check_gate(&x, error);
     index_close(&x);
     return status;
 }

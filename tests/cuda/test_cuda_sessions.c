@@ -211,7 +211,9 @@ TEST(memory_on_the_gpu_is_the_plans) {
     for (int i = 0; i < NARROW_MODELS; i++) {
         weft_model *m = narrow_build(&narrow_models[i], NULL);
         size_t before = cuda_host_count().bytes;
-        world_free(narrow_train(m, (weft_compile_options){.device = WEFT_DEVICE_CUDA}, look_at_memory));
+        weft_compile_options o = {.device = WEFT_DEVICE_CUDA,
+                                  .guard = i % 2 ? WEFT_GUARD_NAN : WEFT_GUARD_OFF};
+        world_free(narrow_train(m, o, look_at_memory));
         CHECK_SAYS(in_use - before == planned.total, "%s: %zu bytes in use, the plan says %llu",
                    narrow_models[i].name, in_use - before, (unsigned long long)planned.total);
         CHECK_SAYS(beyond == before, "%llu bytes beyond the plan", (unsigned long long)beyond);

@@ -47,11 +47,11 @@ static weft_status open_context(weft_session *s, weft_error *error) {
     return WEFT_OK;
 }
 
-/* The end of the session's memory: what a run passes to its kernels (CUDA_RUN_BYTES), then two slots for
- * inputs. */
+/* In the session's memory, before what a guard keeps: what a run passes to its kernels (CUDA_RUN_BYTES), then
+ * two slots for inputs. */
 static weft_status open_slots(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
-    char *at = s->memory + session_bytes(s->plan) - s->plan->memory.inputs;
+    char *at = s->memory + session_bytes(s->plan) - s->plan->memory.guard - s->plan->memory.inputs;
     size_t bytes = (s->plan->memory.inputs - CUDA_RUN_BYTES) / 2;
     s->cuda_run = (run_state *)at;
     c->context.failure = (cuda_failure *)(at + CUDA_RUN_BYTES / 2);
@@ -131,6 +131,18 @@ static void close_cuda(weft_session *s) {
 
 /* ---- feeding ---- */
 
+static weft_status copy_there(weft_session *s, void *to, const void *from, size_t bytes, weft_error *error) {
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s->cuda->compute), "copying");
+    return WEFT_OK;
+}
+
+/* Those of the slot that was fed last, where they lie as they are kept. */
+static weft_status keep_inputs(weft_session *s, const bound_program *r, char *to, weft_error *error) {
+    size_t bytes = 0;
+    for (int i = 0; i < r->n_inputs; i++) bytes += size_align(r->inputs[i].bytes, MEM_ALIGN);
+    return bytes ? copy_there(s, to, s->cuda->slots[s->cuda->next_slot ^ 1].device, bytes, error) : WEFT_OK;
+}
+
 /* Copies the feeds to the free slot and from there to the GPU, on the copy stream: the run before may still
  * be working. The compute stream waits for the copy. */
 weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
@@ -156,7 +168,7 @@ weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
              "copying inputs");
     CUDA_TRY(cudaEventRecord(slot->arrived, c->copy), "ordering inputs");
     CUDA_TRY(cudaStreamWaitEvent(c->compute, slot->arrived, 0), "ordering inputs");
-    return WEFT_OK;
+    return r->keep ? keep_inputs(s, r, r->keep, error) : WEFT_OK;
 }
 
 /* ---- fetching ---- */
@@ -221,5 +233,5 @@ static weft_status settle(weft_session *s, weft_error *error) {
     return status ? status : cuda_check_data(s, error);
 }
 
-const executor executor_cuda = {open_cuda,  prepare_cuda, cuda_walk, fetch,
-                                put_number, cuda_arrive,  settle,    close_cuda};
+const executor executor_cuda = {open_cuda,  prepare_cuda, cuda_walk,   fetch,  put_number,
+                                copy_there, keep_inputs,  cuda_arrive, settle, close_cuda};

@@ -50,9 +50,9 @@ void cuda_forget_launches(weft_session *s) {
 
 /* ---- one launch ---- */
 
-/* A profiler, tracer or check looks at each node, so launches go node by node. */
+/* A profiler, tracer, check or bad step that runs again looks at each node, so launches go node by node. */
 static bool is_watched(const weft_session *s) {
-    return s->profiles || s->event || s->checks || s->no_capture;
+    return s->profiles || s->event || s->checks || s->no_capture || s->examines;
 }
 
 /* A derived value whose parameter has changed; other nodes always run. */
@@ -83,6 +83,15 @@ static weft_status record_time(weft_session *s, cudaEvent_t *event, weft_error *
     return WEFT_OK;
 }
 
+/* Keeps the flags of the step so far for its next micro-batch. */
+static weft_status carry_flags(weft_session *s, const bound_program *r, const step *st, weft_error *error) {
+    if (!guard_carries(r, st)) return WEFT_OK;
+    CUDA_TRY(cudaMemcpyAsync(r->of->carried, st->out[0].data, type_bytes(&st->out[0].type),
+                             cudaMemcpyDeviceToDevice, s->cuda->compute),
+             "copying the flags of losses");
+    return WEFT_OK;
+}
+
 /* Where nodes are watched, each is waited for, so that times and values are its own. */
 static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is_capturing,
                             weft_error *error) {
@@ -90,22 +99,29 @@ static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is
     uint64_t began = is_timed ? clock_ns() : 0;
     weft_status status = is_timed ? record_time(s, &s->cuda->step_began, error) : WEFT_OK;
     st->call.error = error;
+    if (s->examines) examine_before(s->examines, r, st);
     if (!status) status = st->kernel->run(st->state, &st->call);
+    if (!status) status = carry_flags(s, r, st, error);
     if (status || is_capturing || !is_watched(s)) return status;
     if (is_timed) status = record_time(s, &s->cuda->step_ended, error);
     if (!status) status = cuda_wait(s, s->cuda->compute, NULL, st->node->op->name, error);
     if (!status && is_timed) status = note_elapsed(s, r, st, began, error);
     if (status) return status;
+    if (s->examines) examine_after(s->examines, r, st);
     return s->checks ? session_check_results(s, r, st, error) : WEFT_OK;
 }
 
-/* Derived values that are not stale are skipped. */
+/* A derived value that is not stale does nothing, nor does an update of a bad step. */
+static bool has_work(const bound_program *r, const step *st) {
+    return is_stale(st) && !(st->is_gated && r->skips);
+}
+
 static weft_status run_steps(weft_session *s, bound_program *r, cuda_launch *l, bool is_capturing,
                              weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < l->n_steps && !status; i++)
-        if (is_stale(l->steps[i])) status = run_step(s, r, l->steps[i], is_capturing, error);
-    if (!status) l->has_run = true;
+        if (has_work(r, l->steps[i])) status = run_step(s, r, l->steps[i], is_capturing, error);
+    if (!status && !r->skips) l->has_run = true;
     return status;
 }
 
@@ -150,10 +166,11 @@ static weft_status capture(weft_session *s, bound_program *r, launch_kind kind, 
 }
 
 /* Whether the launch may run from a captured graph. A captured refresh makes all of its values: where only
- * some are stale, they go node by node. */
-static bool can_capture(const weft_session *s, const launch_entry *l, const cuda_launch *c) {
+ * some are stale, they go node by node. So does what follows the gate of a bad step. */
+static bool can_capture(const weft_session *s, const bound_program *r, const launch_entry *l,
+                        const cuda_launch *c) {
     if (l->kind == LAUNCH_COLLECTIVE) return s->cuda->captures_collectives;
-    if (!launch_is_captured(l->kind) || !c->has_run || is_watched(s)) return false;
+    if (!launch_is_captured(l->kind) || !c->has_run || r->skips || is_watched(s)) return false;
     for (int i = 0; i < c->n_steps; i++)
         if (!is_stale(c->steps[i])) return false;
     return true;
@@ -163,7 +180,7 @@ static bool can_capture(const weft_session *s, const launch_entry *l, const cuda
 static weft_status start_launch(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *c,
                                 weft_error *error) {
     weft_status status = WEFT_OK;
-    if (!can_capture(s, l, c)) return put_launch(s, r, l->kind, c, false, error);
+    if (!can_capture(s, r, l, c)) return put_launch(s, r, l->kind, c, false, error);
     if (!c->exec) status = capture(s, r, l->kind, c, error);
     if (!status) CUDA_TRY(cudaGraphLaunch(c->exec, stream_of(s, l->kind)), "launching a captured graph");
     return status;
@@ -194,6 +211,20 @@ static weft_status await_others(weft_session *s, bound_program *r, const launch_
     return status;
 }
 
+/* The gate has been started: waits for it, and reads whether the step is bad. */
+static weft_status read_gate(weft_session *s, bound_program *r, weft_error *error) {
+    const tensor *flags = &r->gate->out[0];
+    cudaStream_t stream = s->cuda->compute;
+    weft_status status = cuda_is_enqueued(s) ? cuda_wait(s, stream, NULL, "running", error) : WEFT_OK;
+    if (status) return status;
+    CUDA_TRY(
+        cudaMemcpyAsync(r->of->flags, flags->data, type_bytes(&flags->type), cudaMemcpyDeviceToHost, stream),
+        "reading whether the step is bad");
+    CUDA_TRY(cudaStreamSynchronize(stream), "running");
+    guard_judge(r);
+    return WEFT_OK;
+}
+
 /* Launch number `index` of the program, after what it waits for; records its event if it has one. */
 static weft_status start(weft_session *s, bound_program *r, int index, cuda_launch *list, weft_error *error) {
     const launch_entry *l = &r->p->launches[index];
@@ -206,7 +237,7 @@ static weft_status start(weft_session *s, bound_program *r, int index, cuda_laun
     }
     if (!status && list[index].ended)
         CUDA_TRY(cudaEventRecord(list[index].ended, stream_of(s, l->kind)), "recording an event");
-    return status;
+    return !status && l->gates && !s->examines ? read_gate(s, r, error) : status;
 }
 
 /* ---- one run ---- */
@@ -251,7 +282,7 @@ weft_status cuda_walk(weft_session *s, bound_program *r, int *reached, weft_erro
     int index = (int)(r - s->programs);
     cuda_launch *list = s->cuda->launches[index];
     *reached = 0;
-    weft_status status = cuda_feed(s, r, error);
+    weft_status status = s->examines ? WEFT_OK : cuda_feed(s, r, error);
     if (!status) status = meet_others(s, r, list, error);
     if (!status)
         CUDA_TRY(

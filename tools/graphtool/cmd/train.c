@@ -185,9 +185,6 @@ static int set_bad_steps(const options *o, weft_trainer_options *how) {
     if (has_number) digits = strspn(said + 5, "0123456789");
     if (has_number) n = digits && digits < 8 && !said[5 + digits] ? strtoll(said + 5, NULL, 10) : 0;
     how->skip_bad_steps = n;
-    if (tool_device(o) == WEFT_DEVICE_CUDA)
-        return tool_fail("train: --on-bad-step=%s: a plan for a GPU has no guard, which finds bad steps",
-                         SHOW(said));
     if ((has_number || strcmp(said, "skip") == 0) && n > 0 && n <= MOST) return -1;
     return tool_fail("train: --on-bad-step=%s: it must be stop, skip or skip=N, with N from 1 to %d",
                      SHOW(said), MOST);

@@ -33,6 +33,8 @@ static const struct setting {
 } settings[] = {
     {"version", TEXT, R(version), REPLAYED_NAME, 0, 0, NULL},
     {"device", WORD, R(options.device), sizeof(weft_device), 0, 0, devices},
+    {"deterministic", INTEGER, R(options.deterministic), sizeof(bool), 0, 1, NULL},
+    {"tf32", INTEGER, R(options.tf32), sizeof(bool), 0, 1, NULL},
     {"world", INTEGER, R(options.world), sizeof(int), 1, REPLAYED_RANKS, NULL},
     {"batch", INTEGER, R(options.batch), sizeof(int64_t), 1, INT32_MAX, NULL},
     {"threads", INTEGER, R(options.threads), sizeof(int), 1, 1024, NULL},
@@ -48,6 +50,7 @@ static const struct setting {
     {"guard", INTEGER, R(options.guard), sizeof(weft_guard), 1, WEFT_GUARD_GRAD, NULL},
     {"guard_factor", REAL, R(options.guard_factor), sizeof(double), 0, 1e9, NULL},
     {"unoptimized", INTEGER, R(options.unoptimized), sizeof(bool), 0, 1, NULL},
+    {"calibration", HEX, R(calibration), sizeof(uint64_t), 0, 0, NULL},
     {"fingerprint", HEX, R(fingerprint), sizeof(uint64_t), 0, 0, NULL},
     {"graph", TEXT, R(graph), REPLAYED_NAME, 0, 0, NULL},
     {"runs", INTEGER, R(runs), sizeof(int64_t), 1, (1 << 20) + 1, NULL},
@@ -104,7 +107,7 @@ static bool set_precision(replayed *r, const char *value) {
     return is_bf16 || is_f16 || strcmp(value, "f32") == 0;
 }
 
-/* Names that this reader does not know are settings that a plan for the CPU does not read. */
+/* Names that this reader does not know are settings that a plan does not depend on. */
 static bool read_line(replayed *r, char *line, bool *is_said, weft_error *error) {
     char *value = strchr(line, '=');
     if (value) *value++ = 0;
@@ -130,8 +133,12 @@ static bool read_step(replayed *r, char *text, weft_error *error) {
         if (!is_said[i])
             return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path,
                               settings[i].name);
-    if (r->options.device == WEFT_DEVICE_CPU) return true;
-    return !error_set(error, WEFT_UNSUPPORTED, "%.300s: a step of a GPU cannot be run again", r->path);
+    if (!r->calibration) return true;
+    return !error_set(
+        error, WEFT_UNSUPPORTED,
+        "%.300s: its plan was made by a table of graphtool calibrate, which is not in the file: it "
+        "cannot be run again",
+        r->path);
 }
 
 /* ---- the file ---- */

@@ -13,7 +13,7 @@ typedef struct replayed {
     weft_compile_options options; /* but for rank and flow */
     char flow[REPLAYED_NAME], graph[REPLAYED_NAME], version[REPLAYED_NAME];
     int64_t runs; /* of the step */
-    uint64_t seed, fingerprint;
+    uint64_t seed, fingerprint, calibration;
 } replayed;
 
 /* False with *error set. replayed_close in any case. */

@@ -277,12 +277,9 @@ static void flow_text(text *t, const weft_plan *plan) {
     if (weft_plan_flow(plan, 0, &s)) text_add(t, "\n");
 }
 
-/* What makes a step bad. A plan for a GPU that trains says that there is no guard: a trainer adds none. */
+/* What makes a step bad. */
 static void guard_text(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
-    bool trains = false;
-    for (int i = 0; i < plan->n_programs; i++) trains |= plan->programs[i].trains;
-    if (trains && o->device == WEFT_DEVICE_CUDA) text_add(t, "guard: none, as on every GPU\n");
     if (o->guard) text_add(t, "guard: %s", guard_words[o->guard]);
     if (o->guard == WEFT_GUARD_SPIKE) text_add(t, "=%g", o->guard_factor);
     if (o->guard) text_end_line(t);

@@ -1,0 +1,329 @@
+/* guarded.c - see guarded.h. */
+#include "support/guarded.h"
+#include "tools/graphtool/common/replayed.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 4, WIDTH = 6 };
+
+/* ---- models ---- */
+
+/* Statistics and random numbers, so that state and draws are compared, too. */
+static weft_value *network(weft_value *x, const char *name) {
+    WEFT_SCOPE(x, name) {
+        x = weft_dropout(weft_relu(weft_batch_norm(weft_linear(x, 9, "a"), "norm")), 0.2);
+        x = weft_linear(x, WIDTH, "b");
+    }
+    return x;
+}
+
+static weft_value *read_x(weft_graph *g) {
+    return weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDTH});
+}
+
+static weft_value *mean_of(weft_value *x) {
+    return weft_mean(x, 0, NULL, false);
+}
+
+weft_model *guarded_gan(const weft_optimizer *optimizer) {
+    weft_model *m = weft_model_new("m");
+    weft_optimizer other = *optimizer, of_generator = *optimizer;
+    weft_graph *g = weft_graph_new(m, "d_step", WEFT_TRAIN);
+    weft_value *x = read_x(g), *real = network(x, "discriminator"), *fake = network(x, "judge");
+    other.name = "other";
+    weft_minimize(mean_of(weft_square(real)), "discriminator", optimizer);
+    weft_minimize(mean_of(weft_abs(fake)), "judge", &other);
+    g = weft_graph_new(m, "g_step", WEFT_TRAIN);
+    of_generator.name = "of_generator";
+    weft_minimize(mean_of(weft_square(network(network(read_x(g), "generator"), "discriminator"))),
+                  "generator", &of_generator);
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+static void fill(float x[ROWS * WIDTH], int64_t number) {
+    test_random random = {(uint64_t)number + 1};
+    for (int i = 0; i < ROWS * WIDTH; i++) x[i] = (float)random_in(&random, -1, 1);
+}
+
+/* ---- a bad step among good ones ---- */
+
+/* In which step, and on which rank and in which of its micro-batches an element is what; step < 0: never. */
+typedef struct flaw {
+    int64_t step;
+    int rank, micro;
+    float value;
+} flaw;
+
+static const char *const graphs[] = {"d_step", "g_step"};
+
+/* One step of a graph. Returns the status of its last run. */
+static weft_status step(world_rank *r, const char *graph, int64_t number, const flaw *f, weft_error *error) {
+    int of = r->job->options.accumulate > 1 ? r->job->options.accumulate : 1;
+    weft_status status = WEFT_OK;
+    for (int m = 0; m < of && !status; m++) {
+        float x[ROWS * WIDTH];
+        fill(x, (number * r->world + r->rank) * of + m);
+        if (f && f->rank == r->rank && f->micro == m) x[7] = f->value;
+        status = weft_run(r->session, graph, (weft_feed[]){{"x", x, sizeof x}}, 1, NULL, 0, error);
+    }
+    if (!status && r->job->options.manual) status = weft_run_update(r->session, graph, error);
+    return status;
+}
+
+/* Where the flaw says, each graph makes a bad step first, which must fail on all ranks. */
+void guarded_train(world_rank *r) {
+    const flaw *f = r->job->context;
+    bool in_f16 = r->job->options.precision == WEFT_F16;
+    for (int64_t s = 0; s < r->job->steps; s++)
+        for (int g = 0; g < 2 && !r->error.status; g++) {
+            weft_error error = {0};
+            char where[40];
+            if (f && s == f->step) {
+                weft_status bad = step(r, graphs[g], 100 + s, f, &error);
+                char *report = weft_bad_step_text(r->session);
+                snprintf(where, sizeof where, "on rank %d in micro-batch %d", f->rank, f->micro);
+                CHECK_SAYS(bad == WEFT_DATA && strstr(error.text, where), "rank %d: %s", r->rank, error.text);
+                CHECK_SAYS(report && strstr(report, where) && strstr(report, "first NaN") &&
+                               strstr(report, graphs[g]) && strstr(report, in_f16 ? "input x" : "/a"),
+                           "rank %d: %s", r->rank, report ? report : "no report");
+                free(report);
+            }
+            step(r, graphs[g], s, NULL, &r->error);
+            CHECK(weft_bad_step_text(r->session) == NULL);
+        }
+}
+
+void guarded_job(world_job job, const char *what) {
+    char where[300];
+    int world = job.options.world > 1 ? job.options.world : 1, of = job.options.accumulate;
+    job.run = guarded_train;
+    job.options.verify = true;
+    job.options.bucket_cap_mb = 2e-4;
+    world_rank *plain = world_run(&job);
+    job.options.guard = job.options.guard ? job.options.guard : WEFT_GUARD_NAN;
+    for (int bad = -1; bad < world; bad++) {
+        flaw f = {job.steps / 2, bad, bad % (of > 1 ? of : 1), NAN};
+        job.context = bad < 0 ? NULL : &f;
+        world_rank *guarded = world_run(&job);
+        for (int r = 0; r < world; r++)
+            CHECK_SAYS(world_agrees(&plain[r], &guarded[r], world_all, where), "%s, bad on %d, rank %d: %s",
+                       what, bad, r, where);
+        world_free(guarded);
+    }
+    world_free(plain);
+}
+
+/* ---- what is found ---- */
+
+/* A model of one training graph, whose loss a test builds from x w, [ROWS, WIDTH]. */
+typedef weft_value *(*build_loss)(weft_value *xw, weft_value *x);
+
+typedef struct single {
+    weft_model *model;
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *session;
+} single;
+
+static single single_open(build_loss build, weft_optimizer optimizer, weft_compile_options options) {
+    single s = {.model = weft_model_new("m")};
+    weft_error error = {0};
+    weft_graph *g = weft_graph_new(s.model, "step", WEFT_TRAIN);
+    weft_value *x = read_x(g), *y = x;
+    WEFT_SCOPE(x, "net") {
+        weft_value *w = weft_parameter(x, "w", 1, (int64_t[]){WIDTH}, (weft_init){WEFT_INIT_CONSTANT, 1, 0});
+        y = weft_mul(x, w);
+    }
+    weft_minimize(build(y, x), "", &optimizer);
+    options.verify = true;
+    s.plan = weft_compile(s.model, &options, &error);
+    CHECK_SAYS(s.plan != NULL, "%s", error.text);
+    s.store = s.plan ? weft_store_new(s.plan, 1, &error) : NULL;
+    s.session = s.store ? weft_session_open(s.plan, s.store, &error) : NULL;
+    CHECK_SAYS(s.session != NULL, "%s", error.text);
+    return s;
+}
+
+static void single_close(single *s) {
+    weft_session_close(s->session);
+    weft_store_free(s->store);
+    weft_plan_free(s->plan);
+    weft_model_free(s->model);
+}
+
+/* A step on x = `value` in one element and 1 elsewhere. */
+static weft_status single_step(single *s, float value, weft_error *error) {
+    float x[ROWS * WIDTH];
+    for (int i = 0; i < ROWS * WIDTH; i++) x[i] = 1;
+    x[5] = value;
+    return weft_run(s->session, "step", (weft_feed[]){{"x", x, sizeof x}}, 1, NULL, 0, error);
+}
+
+static weft_value *of_log(weft_value *y, weft_value *x) {
+    (void)x;
+    return mean_of(weft_log(y));
+}
+static weft_value *of_exp(weft_value *y, weft_value *x) {
+    (void)x;
+    return mean_of(weft_exp(y));
+}
+static weft_value *of_quotient(weft_value *y, weft_value *x) {
+    return mean_of(weft_div(y, x));
+}
+static weft_value *of_sqrt(weft_value *y, weft_value *x) {
+    (void)x;
+    return mean_of(weft_sqrt(y));
+}
+/* A mask of -inf, as attention has: legal. */
+static weft_value *of_masked(weft_value *y, weft_value *x) {
+    weft_value *zero = weft_constant(weft_value_graph(y), WEFT_F32, 0, NULL, 0);
+    weft_value *mask = weft_log(weft_offset(weft_scale(weft_cast(weft_less(x, zero), WEFT_F32), -1), 1));
+    return mean_of(weft_square(weft_softmax(weft_add(y, mask), 1)));
+}
+
+void guarded_nodes(weft_device device) {
+    static const struct {
+        build_loss build;
+        float value;
+        const char *op, *what, *operand;
+        weft_guard guard;
+    } cases[] = {
+        {of_log, 0, "= log(", "first infinity", "min 0, max 1", WEFT_GUARD_NAN},
+        {of_log, -1, "= log(", "first NaN", "min -1, max 1", WEFT_GUARD_NAN},
+        {of_exp, 1000, "= exp(", "first infinity", "max 1000", WEFT_GUARD_NAN},
+        {of_quotient, 0, "= div(", "first NaN", "min 0, max 1", WEFT_GUARD_NAN},
+        {of_masked, NAN, "input x", "first NaN", "1 NaN", WEFT_GUARD_NAN},
+        {of_masked, -1, NULL, NULL, NULL, WEFT_GUARD_GRAD},
+        {of_sqrt, 0, NULL, NULL, NULL, WEFT_GUARD_NAN},
+        {of_sqrt, 0, "", "first infinity", NULL, WEFT_GUARD_GRAD},
+    };
+    weft_optimizer sgd = {.type = "sgd", .lr = 0.1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        /* unfused, so that the node is the op */
+        single s = single_open(
+            cases[i].build, sgd,
+            (weft_compile_options){.device = device, .guard = cases[i].guard, .unoptimized = true});
+        weft_error error = {0};
+        weft_status status = single_step(&s, cases[i].value, &error);
+        char *report = weft_bad_step_text(s.session);
+        if (!cases[i].op) CHECK_SAYS(status == WEFT_OK && !report, "%zu: %s", i, error.text);
+        if (cases[i].op) CHECK_SAYS(status == WEFT_DATA && report, "%zu: %s", i, error.text);
+        const char *found = report && cases[i].what ? strstr(report, cases[i].what) : report;
+        if (report) {
+            CHECK_SAYS(found && strstr(found, cases[i].op), "%zu: %s", i, report);
+            CHECK_SAYS(!cases[i].operand || strstr(report, cases[i].operand), "%zu: %s", i, report);
+            CHECK_SAYS(strstr(report, "guarded.c:"), "%zu: %s", i, report);
+            CHECK_SAYS(!isnan(cases[i].value) || !strstr(report, "first infinity"), "%zu: %s", i, report);
+        }
+        free(report);
+        single_close(&s);
+    }
+}
+
+/* ---- spikes ---- */
+
+void guarded_spike(weft_device device) {
+    weft_optimizer sgd = {.type = "sgd", .lr = 1e-4};
+    single s = single_open(
+        of_exp, sgd, (weft_compile_options){.device = device, .guard = WEFT_GUARD_SPIKE, .guard_factor = 4});
+    weft_error error = {0};
+    for (int i = 0; i < 5; i++) CHECK_SAYS(single_step(&s, 1, &error) == WEFT_OK, "%s", error.text);
+    CHECK(single_step(&s, 7, &error) == WEFT_DATA); /* e^7 / 24 more */
+    CHECK_SAYS(single_step(&s, 5, &error) == WEFT_OK, "%s", error.text);
+    single_close(&s);
+}
+
+static void spikes(world_rank *r) {
+    int of = r->job->options.accumulate;
+    for (int64_t s = 0; s < 6; s++) {
+        weft_error error = {0};
+        weft_status status = WEFT_OK;
+        for (int m = 0; m < of && !status; m++) {
+            int64_t number = (s * r->world + r->rank) * of + m;
+            float x[ROWS * WIDTH];
+            fill(x, number);
+            if (number == 11) x[3] = 1e4f;
+            status = weft_run(r->session, "d_step", (weft_feed[]){{"x", x, sizeof x}}, 1, NULL, 0, &error);
+        }
+        CHECK_SAYS(status == (s == 2 ? WEFT_DATA : WEFT_OK), "step %d: %s", (int)s, error.text);
+    }
+}
+
+void guarded_spikes(weft_device device) {
+    static const weft_compile_options worlds[] = {
+        {.accumulate = 4}, {.world = 2, .accumulate = 2}, {.world = 4, .accumulate = 1}};
+    double means[3] = {0};
+    weft_optimizer sgd = {.type = "sgd", .lr = 1e-3};
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "d_step", WEFT_TRAIN);
+    weft_value *y = read_x(g);
+    WEFT_SCOPE(y, "net") y = weft_linear(y, 3, "a");
+    weft_minimize(mean_of(weft_square(y)), "", &sgd);
+    for (int i = 0; i < 3; i++) {
+        world_job job = {.model = m, .options = worlds[i], .run = spikes};
+        job.options.guard = WEFT_GUARD_SPIKE;
+        job.options.device = device;
+        world_rank *r = world_run(&job);
+        for (int p = 0; p < r->n_parts; p++)
+            if (strstr(r->parts[p].path, "loss_mean")) memcpy(&means[i], r->parts[p].data, sizeof means[i]);
+        world_free(r);
+    }
+    CHECK_SAYS(means[0] > 0 && means[0] == means[1] && means[0] == means[2], "%a %a %a", means[0], means[1],
+               means[2]);
+    weft_model_free(m);
+}
+
+/* ---- bad.step ---- */
+
+/* Of the world that saves: where rank 0 writes, and its report. */
+typedef struct saved {
+    const char *path;
+    char *report;
+} saved;
+
+static void save_one(world_rank *r) {
+    static const flaw f = {0, 0, 0, NAN};
+    weft_error error = {0};
+    step(r, "d_step", 0, NULL, &r->error);
+    saved *to = (saved *)(uintptr_t)r->job->context;
+    CHECK(weft_bad_step_save(r->session, r->job->model, to->path, NULL) == WEFT_ORDER);
+    CHECK(step(r, "d_step", 1, &f, &error) == WEFT_DATA);
+    CHECK_SAYS(weft_bad_step_save(r->session, r->job->model, r->rank ? NULL : to->path, &error) == WEFT_OK,
+               "%s", error.text);
+    if (r->rank == 0) to->report = weft_bad_step_text(r->session);
+}
+
+/* A model.bin has no source lines. */
+static void forget_lines(char *report) {
+    for (char *at = report; at && (at = strstr(at, ", guarded.c:"));)
+        memmove(at, at + strcspn(at, "\n"), strlen(at + strcspn(at, "\n")) + 1);
+}
+
+char *guarded_save(const weft_compile_options *options, const char *path) {
+    weft_optimizer adam = {.type = "adam", .lr = 0.01};
+    weft_model *m = guarded_gan(&adam);
+    saved to = {.path = path};
+    world_job job = {.model = m, .options = *options, .run = save_one, .seed = 5, .context = &to};
+    job.options.guard = WEFT_GUARD_NAN;
+    world_free(world_run(&job));
+    weft_model_free(m);
+    forget_lines(to.report);
+    return to.report;
+}
+
+void guarded_replay(const weft_compile_options *options, const char *path) {
+    weft_error error = {0};
+    replayed r;
+    char *told = guarded_save(options, path);
+    bool is_open = replayed_open(&r, path, &error);
+    char *again = is_open ? replayed_run(&r, &error) : NULL;
+    CHECK_SAYS(again && told && strcmp(again, told) == 0, "%s\n%s\nbefore:\n%s", error.text,
+               again ? again : "", told ? told : "");
+    replayed_close(&r);
+    free(again);
+    free(told);
+}
