@@ -31,6 +31,9 @@ TEST(wrong_use_is_one_line_and_exit_2) {
     refuses(run("graphtool fly"), "no command 'fly'");
     refuses(run("graphtool info"), "a model file is needed");
     refuses(run("graphtool replay"), "replay: it takes one file, the bad.step of a training");
+    ends(run("graphtool replay --help | grep -q '^Usage: graphtool replay FILE '"), 0);
+    refuses(run("graphtool replay mlp.bin"),
+            "mlp.bin: it is a model, and replay takes the bad.step of a training");
     refuses(run("graphtool info mlp.bin mlp.bin"), "one model is enough");
     refuses(run("graphtool info mlp.bin --colour"), "no option --colour");
     refuses(run("graphtool info mlp.bin -z"), "no option -z");

@@ -50,6 +50,19 @@ weft_status file_read_all(const weft_env *env, const char *path, uint64_t limit,
     return WEFT_OK;
 }
 
+int file_hash(const weft_io *io, void *file, uint64_t bytes, void *piece, size_t room, uint64_t *hash) {
+    byte_hash h;
+    byte_hash_begin(&h);
+    for (uint64_t at = 0; at < bytes; at += room) {
+        size_t n = bytes - at < room ? (size_t)(bytes - at) : room;
+        int code = io->read(io->context, file, at, piece, n);
+        if (code) return code;
+        byte_hash_add(&h, piece, n);
+    }
+    *hash = byte_hash_value(&h);
+    return 0;
+}
+
 /* ---- writing beside, then renaming ---- */
 
 enum { PART_BYTES = 56 }; /* the longest ".PID.NUMBER" PART_END, with numbers of 64 bits */

@@ -25,6 +25,10 @@ weft_status io_fail(weft_error *error, const char *path, const char *what, int c
 weft_status file_read_all(const weft_env *env, const char *path, uint64_t limit, char **data, size_t *bytes,
                           weft_error *error);
 
+/* The hash of the first `bytes` bytes of an open file, which it reads into a piece of `room` bytes again and
+ * again. Returns an errno value; 0: fine. */
+int file_hash(const weft_io *io, void *file, uint64_t bytes, void *piece, size_t room, uint64_t *hash);
+
 /* A file that appears under its path only when it is complete. Calls after a failure do nothing, so that only
  * file_finish needs a check. `error` must live until then. */
 typedef struct file_writer {
@@ -37,9 +41,9 @@ typedef struct file_writer {
     bool is_stream; /* written directly, without a part */
     int lock;       /* descriptor whose lock keeps others from removing the part; -1: none */
     weft_error *error;
-    weft_status status;   /* the first failure */
-    byte_hash *hash;      /* of what was appended; NULL: nobody asks. The caller's */
-    uint64_t bytes;       /* that were appended */
+    weft_status status; /* the first failure */
+    byte_hash *hash;    /* of what was appended; NULL: nobody asks. The caller's */
+    uint64_t bytes;     /* that were appended */
 } file_writer;
 weft_status file_begin(file_writer *w, const weft_env *env, const char *path, weft_error *error);
 weft_status file_append(file_writer *w, const void *data, size_t bytes);

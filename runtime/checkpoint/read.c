@@ -70,21 +70,6 @@ bool weft_checkpoint_file_at(const weft_checkpoint *c, int index, const char **n
 
 /* ---- proving ---- */
 
-/* Hashes a file in pieces. */
-static int hash_file(const weft_io *io, void *file, uint64_t bytes, void *piece, size_t room,
-                     uint64_t *hash) {
-    byte_hash h;
-    byte_hash_begin(&h);
-    for (uint64_t at = 0; at < bytes; at += room) {
-        size_t n = bytes - at < room ? (size_t)(bytes - at) : room;
-        int code = io->read(io->context, file, at, piece, n);
-        if (code) return code;
-        byte_hash_add(&h, piece, n);
-    }
-    *hash = byte_hash_value(&h);
-    return 0;
-}
-
 static weft_status verify_file(const weft_checkpoint *c, const manifest_file *f, void *piece, size_t room,
                                weft_error *error) {
     void *file;
@@ -95,7 +80,7 @@ static weft_status verify_file(const weft_checkpoint *c, const manifest_file *f,
         return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", c->path);
     int code = io->open_read(io->context, path, &file, &bytes);
     if (code) return io_fail(error, path, "cannot be opened", code);
-    if (bytes == f->bytes) code = hash_file(io, file, bytes, piece, room, &hash);
+    if (bytes == f->bytes) code = file_hash(io, file, bytes, piece, room, &hash);
     io->close(io->context, file);
     if (code) return io_fail(error, path, "cannot be read", code);
     if (bytes != f->bytes)

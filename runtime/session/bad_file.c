@@ -4,6 +4,7 @@
  *      model           u8: the model, as model.bin
  *      store.NAME      values of before the step, as weft_session_save() has them
  *      feed.R.M.NAME   input NAME of rank R in run M of the step
+ *      xxh3            u8[8]: XXH3 of all bytes before it; as its name is the last, nothing follows
  * The inputs of other ranks travel to rank 0 piece by piece. */
 #include "runtime/session/state.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP, MODEL, FEEDS };
+enum { STEP, MODEL, CHECK, FEEDS };
 
 typedef struct bad_file {
     weft_session *s;
@@ -22,7 +23,8 @@ typedef struct bad_file {
     char *step;     /* the text */
     uint8_t *model; /* the bytes */
     size_t model_bytes;
-    int n_feeds; /* of one rank */
+    int n_feeds;    /* of one rank */
+    byte_hash hash; /* of what is in the file so far */
     safetensors_tensor *tensors;
 } bad_file;
 
@@ -54,7 +56,9 @@ static weft_status fill_feed(bad_file *f, int index, uint64_t at, void *into, si
 static weft_status fill(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
     bad_file *f = context;
     if (index >= FEEDS) return fill_feed(f, index - FEEDS, at, into, bytes, error);
-    memcpy(into, (index == MODEL ? (const char *)f->model : f->step) + at, bytes);
+    uint64_t hash = index == CHECK ? byte_hash_value(&f->hash) : 0;
+    const void *from[] = {f->step, f->model, &hash}; /* little-endian, as all of Weft */
+    memcpy(into, (const char *)from[index] + at, bytes);
     return WEFT_OK;
 }
 
@@ -95,7 +99,9 @@ static weft_status collect(bad_file *f, const weft_model *model, const char *pat
     weft_status status = model_pack(model, path, &f->model, &f->model_bytes, error);
     int64_t step_bytes = (int64_t)strlen(f->step), model_bytes = (int64_t)f->model_bytes;
     f->tensors[STEP] = (safetensors_tensor){.name = "step", .type = type_of(WEFT_U8, 1, &step_bytes)};
+    int64_t hash_bytes = sizeof(uint64_t);
     f->tensors[MODEL] = (safetensors_tensor){.name = "model", .type = type_of(WEFT_U8, 1, &model_bytes)};
+    f->tensors[CHECK] = (safetensors_tensor){.name = "xxh3", .type = type_of(WEFT_U8, 1, &hash_bytes)};
     return status;
 }
 
@@ -115,7 +121,7 @@ weft_status weft_bad_step_save(weft_session *s, const weft_model *model, const c
     weft_status status = collect(&f, model, name, error);
     int world = s->comm ? s->comm->world : 1;
     if (world > 1) status = ranks_settle(s, "bad.step", status, error);
-    save_more more = {"store.", FEEDS + world * f.n_feeds, f.tensors, fill, &f};
+    save_more more = {"store.", FEEDS + world * f.n_feeds, f.tensors, fill, &f, &f.hash};
     if (!status) status = session_save_with(s, path, true, &more, error);
     mem_free(&model->env, f.model, f.model_bytes);
     free(f.step);

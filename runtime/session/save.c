@@ -124,7 +124,8 @@ static weft_status begin_file(saving *v, const char *path, bool training, weft_e
     if (!status && (!v->counts || !list_tensors(v))) status = error_memory(error, name);
     if (status) return status;
     return safetensors_begin(&v->file, writes ? path : NULL, store_env(s->store),
-                             v->w.n + (v->more ? v->more->n : 0), v->tensors, error);
+                             v->w.n + (v->more ? v->more->n : 0), v->tensors, v->more ? v->more->hash : NULL,
+                             error);
 }
 
 /* The file's stages; after each the ranks settle, so that all return an error if one fails. */

@@ -331,6 +331,7 @@ typedef struct save_more {
     safetensors_tensor *tensors;
     safetensors_fill fill;
     void *context;
+    byte_hash *hash; /* of what rank 0 has written so far; NULL: nobody asks */
 } save_more;
 /* One file of what all ranks hold, and more (NULL: no more). Nothing is in flight; every rank calls it, and
  * `error` is not NULL. */

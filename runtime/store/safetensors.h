@@ -73,9 +73,10 @@ typedef struct safetensors_writer {
 
 /* Begins a file with a header for tensors[n], whose names and types are given; sets begin and end. Order:
  * widest elements first, then names. Without a path everything but writing is done, for ranks that only
- * contribute. On failure nothing stays open. */
+ * contribute. *hash becomes that of what has been written so far; NULL: nobody asks. On failure nothing stays
+ * open. */
 weft_status safetensors_begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
-                              safetensors_tensor *tensors, weft_error *error);
+                              safetensors_tensor *tensors, byte_hash *hash, weft_error *error);
 /* Asks for all pieces in order, even after a write has failed, so that ranks which gather them together stay
  * in step. Ends only when `fill` fails. */
 weft_status safetensors_data(safetensors_writer *w, safetensors_fill fill, void *context);

@@ -104,21 +104,17 @@ static weft_status header_put(safetensors_writer *w) {
     return WEFT_OK;
 }
 
-static weft_status begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
-                         safetensors_tensor *tensors, byte_hash *hash, weft_error *error) {
+weft_status safetensors_begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
+                              safetensors_tensor *tensors, byte_hash *hash, weft_error *error) {
     *w = (safetensors_writer){
         .env = env, .path = path, .n = n, .tensors = tensors, .hash = hash, .error = error};
+    if (hash) byte_hash_begin(hash);
     w->order = mem_new_array(env, (size_t)n + 1, sizeof *w->order);
     if (!w->order) return error_memory(error, path ? path : "weights");
     weft_status status = put_in_order(w);
     if (!status && path) status = header_put(w);
     if (status) release(w);
     return status;
-}
-
-weft_status safetensors_begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
-                              safetensors_tensor *tensors, weft_error *error) {
-    return begin(w, path, env, n, tensors, NULL, error);
 }
 
 /* Pieces of a tensor in order. A failed write does not stop it: see safetensors_data. */
@@ -154,8 +150,7 @@ weft_status safetensors_write_sealed(const char *path, const weft_env *env, int 
     byte_hash hash;
     safetensors_writer w;
     if (!path) return error_set(error, WEFT_ARGUMENT, "a path is needed");
-    byte_hash_begin(&hash);
-    weft_status status = begin(&w, path, env, n, tensors, &hash, error);
+    weft_status status = safetensors_begin(&w, path, env, n, tensors, &hash, error);
     if (!status) status = safetensors_finish(&w, safetensors_data(&w, fill, context));
     if (!status) *seal = (safetensors_seal){w.file.bytes, byte_hash_value(&hash)};
     return status;

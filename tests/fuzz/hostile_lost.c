@@ -178,7 +178,7 @@ static void mend_model(mutant *m, size_t begin, size_t end) {
     memcpy(model + CHECKSUM_AT, &checksum, sizeof checksum);
 }
 
-/* The length of the head, where the data behind it kept theirs, and the model. */
+/* The length of the head, where the data behind it kept theirs, the model, and the checksum at the end. */
 static void mend_bad_step(mutant *m, const mutant *good) {
     static const char key[] = "\"model\":", place_of[] = "\"data_offsets\":[";
     uint64_t head;
@@ -198,6 +198,8 @@ static void mend_bad_step(mutant *m, const mutant *good) {
     memcpy(range, at, room < sizeof range - 1 ? room : sizeof range - 1);
     if (sscanf(range, "%8llu,%8llu", &begin, &end) == 2)
         mend_model(m, sizeof head + head + begin, sizeof head + head + end);
+    uint64_t checksum = XXH3_64bits(m->data, m->n - sizeof checksum);
+    memcpy(m->data + m->n - sizeof checksum, &checksum, sizeof checksum);
 }
 
 /* What graphtool replay does. A step that is fine here is no error. */

@@ -29,7 +29,7 @@ const command command_replay = {
     .takes_model = true,
     .file = "the bad.step of a training",
     .options = "",
-    .details = "The file stands in the place of MODEL. Exits with status 0 when the step is bad here, too.",
+    .details = "FILE is what the training wrote. Exits with status 0 when the step is bad here, too.",
     .example = "graphtool replay bad.step",
     .run = replay_run,
 };

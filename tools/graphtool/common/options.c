@@ -33,7 +33,7 @@ bool command_has_option(const command *c, const char *name) {
 
 const char *command_arguments(const command *c, char into[40]) {
     if (c->actions) return "ACTION DIR [DIR]";
-    if (c->takes_model) return "MODEL";
+    if (c->takes_model) return c->file ? "FILE" : "MODEL";
     if (!c->word) return "";
     snprintf(into, 40, "[%s]", c->word);
     return into;

@@ -3,6 +3,7 @@
 
 #include "graph/core/kernel.h"
 #include "graph/core/limits.h"
+#include "graph/file/io.h"
 #include "graph/file/packed.h"
 #include "runtime/plan/program.h"
 
@@ -167,12 +168,47 @@ static char *read_bytes(const replayed *r, const weft_tensors *file, const char 
     return NULL;
 }
 
+/* Whether the file is a model.bin, and the hash of all of it but its last 8 bytes. */
+static weft_status look_at(const char *path, bool *is_model, uint64_t *hash, weft_error *error) {
+    static const char magic[] = {0x0d, 'W', 'E', 'F', 'T'};
+    char piece[1 << 14];
+    const weft_io *io = io_of(NULL);
+    uint64_t bytes = 0;
+    void *file;
+    int code = io->open_read(io->context, path, &file, &bytes);
+    if (code) return io_fail(error, path, "cannot be opened", code);
+    if (bytes >= sizeof magic) code = io->read(io->context, file, 0, piece, sizeof magic);
+    *is_model = !code && bytes >= sizeof magic && memcmp(piece, magic, sizeof magic) == 0;
+    bytes -= bytes < sizeof *hash ? bytes : sizeof *hash;
+    if (!code) code = file_hash(io, file, bytes, piece, sizeof piece, hash);
+    io->close(io->context, file);
+    return code ? io_fail(error, path, "cannot be read", code) : WEFT_OK;
+}
+
+/* Its hash is the end of the file. */
+static bool is_undamaged(const replayed *r, const weft_tensors *file, uint64_t hash, weft_error *error) {
+    size_t bytes;
+    char *promised = read_bytes(r, file, "xxh3", sizeof hash, &bytes, error);
+    bool good = promised && bytes == sizeof hash && memcmp(promised, &hash, sizeof hash) == 0;
+    if (promised && !good)
+        error_set(error, WEFT_FILE, "%.300s: it is damaged: its checksum is not that of its content",
+                  r->path);
+    free(promised);
+    return good;
+}
+
 bool replayed_open(replayed *r, const char *path, weft_error *error) {
     size_t bytes;
+    bool is_model = false;
+    uint64_t hash = 0;
     *r = (replayed){.path = path};
+    if (look_at(path, &is_model, &hash, error)) return false;
+    if (is_model)
+        return !error_set(error, WEFT_FILE,
+                          "%.300s: it is a model, and replay takes the bad.step of a training", path);
     weft_tensors *file = weft_tensors_open(path, NULL, error);
     char *step = file ? read_bytes(r, file, "step", STEP_BYTES, &bytes, error) : NULL;
-    bool good = step && read_step(r, step, error);
+    bool good = step && is_undamaged(r, file, hash, error) && read_step(r, step, error);
     char *model = good ? read_bytes(r, file, "model", MODEL_MAX_FILE_BYTES, &bytes, error) : NULL;
     if (model) r->model = model_unpack(path, model, bytes, NULL, error);
     free(step);
