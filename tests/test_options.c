@@ -3,6 +3,7 @@
  * otherwise. */
 #include "support/programs.h"
 #include "support/test.h"
+#include "tools/graphtool/common/checkpoints.h"
 #include "tools/graphtool/common/options.h"
 
 #include <stdio.h>
@@ -168,5 +169,23 @@ TEST(the_environment_is_compared) {
     options_settings_free(&after);
 }
 
-SUITE("options of ranks", {T(each_option_is_compared_or_a_rank_s_own),
-                           T(files_are_compared_by_what_they_hold), T(the_environment_is_compared)})
+TEST(checkpoints_come_by_steps_or_by_time) {
+    static const struct {
+        const char *text;
+        int64_t iterations;
+        double minutes; /* 0 and no iterations: it is refused */
+    } rows[] = {{"1", 1, 0},    {"500", 500, 0}, {"30s", 0, 0.5}, {"10m", 0, 10}, {"2h", 0, 120},
+                {"0", 0, 0},    {"0m", 0, 0},    {"", 0, 0},      {"m", 0, 0},    {"5d", 0, 0},
+                {"10ms", 0, 0}, {"1.5h", 0, 0},  {"-3m", 0, 0},   {"10 m", 0, 0}, {"9999999999999999", 0, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t n;
+        double minutes;
+        bool is_one = checkpoints_every(rows[i].text, &n, &minutes);
+        CHECK_SAYS(is_one == (rows[i].iterations || rows[i].minutes > 0), "%s", rows[i].text);
+        if (is_one) CHECK_SAYS(n == rows[i].iterations && minutes == rows[i].minutes, "%s", rows[i].text);
+    }
+}
+
+SUITE("options of ranks",
+      {T(each_option_is_compared_or_a_rank_s_own), T(files_are_compared_by_what_they_hold),
+       T(the_environment_is_compared), T(checkpoints_come_by_steps_or_by_time)})

@@ -66,8 +66,8 @@ mkdir empty
 grep -q "empty: it has no checkpoint, a folder step-N" err || fail "$(cat err)"
 "$tool" $run -o got.st --keep 3 >out 2>err && fail "--keep without --checkpoint-dir"
 grep -q -- "--keep has no effect without --checkpoint-dir" err || fail "$(cat err)"
-"$tool" $run -o got.st --checkpoint-dir d --checkpoint-every 5h >out 2>err && fail "--checkpoint-every=5h"
-grep -q "of minutes as in 30m" err || fail "$(cat err)"
+"$tool" $run -o got.st --checkpoint-dir d --checkpoint-every 5d >out 2>err && fail "--checkpoint-every=5d"
+grep -q "a time as in 30s, 10m or 1h" err || fail "$(cat err)"
 "$tool" ${run/--seed 3/--seed 4} -o got.st --checkpoint-dir c --resume auto >out 2>err && fail "another seed"
 grep -q "it was made with seed 3, this training has 4" err || fail "$(cat err)"
 

@@ -9,10 +9,14 @@
 bool checkpoints_every(const char *text, int64_t *iterations, double *minutes) {
     size_t digits = strspn(text, "0123456789");
     int64_t n = digits && digits <= 15 ? strtoll(text, NULL, 10) : 0;
-    bool is_time = strcmp(text + digits, "m") == 0;
-    *iterations = is_time ? 0 : n;
-    *minutes = is_time ? (double)n : 0;
-    return n > 0 && (is_time || !text[digits]);
+    const char *unit = text + digits;
+    double of_minute = strcmp(unit, "s") == 0   ? 1.0 / 60
+                       : strcmp(unit, "m") == 0 ? 1
+                       : strcmp(unit, "h") == 0 ? 60
+                                                : 0;
+    *iterations = of_minute > 0 ? 0 : n;
+    *minutes = (double)n * of_minute;
+    return n > 0 && (of_minute > 0 || !*unit);
 }
 
 void checkpoints_read(const options *o, weft_trainer_checkpoints *into) {

@@ -5,7 +5,7 @@
 #include "tools/graphtool/common/options.h"
 #include "weft/weft.h"
 
-/* "1000" are iterations, "10m" are minutes. False for anything else. */
+/* "1000" are iterations, "30s", "10m" and "1h" are times. False for anything else. */
 bool checkpoints_every(const char *text, int64_t *iterations, double *minutes);
 /* Fills `into` as --checkpoint-dir, --checkpoint-every, --keep and --resume say; ten minutes where nothing
  * does. */

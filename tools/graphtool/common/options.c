@@ -236,7 +236,7 @@ static int read_text(const said *s, const char **into) {
         return refuse(s, "a number of epochs, or of steps as in 500steps, is needed");
     double minutes;
     if (s->row->kind == OPTION_INTERVAL && !checkpoints_every(s->value, &n, &minutes))
-        return refuse(s, "a number of steps, or of minutes as in 30m, is needed");
+        return refuse(s, "a number of steps, or a time as in 30s, 10m or 1h, is needed");
     bool is_stream = strcmp(s->value, "-") == 0 && strcmp(s->row->name, "output") == 0 && s->c->writes_text;
     if (is_stream) *into = "/dev/stdout";
     if (s->row->kind == OPTION_TEXT && strcmp(s->row->argument, "FILE") == 0 && strcmp(s->value, "-") == 0 &&
