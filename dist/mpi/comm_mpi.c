@@ -116,8 +116,8 @@ static weft_status join_world(mpi_transport *m, weft_error *error) {
         if (error) *error = own;
         return own.status;
     }
-    if (status || m->first < 0) return status;
-    return error_set(error, WEFT_PEER, "rank %d could not join: %s", m->first, m->why);
+    if (status || m->vote.first < 0) return status;
+    return error_set(error, WEFT_PEER, "rank %d could not join: %s", m->vote.first, m->vote.why);
 }
 
 static weft_status mpi_open(transport *t, weft_error *error) {
@@ -263,7 +263,7 @@ static void mpi_close(transport *t, bool is_failed) {
     m->is_left_open = is_failed;
     if (is_failed) return;
     settle(m);
-    mpi_window_close(m);
+    share_end(&m->t);
     mpi_sums_close(m);
     MPI_Comm_free(&m->data);
     MPI_Comm_free(&m->control);
@@ -280,8 +280,6 @@ static void mpi_free(transport *t) {
     mem_free(&m->env, m->requests, 2 * w * PIECES * sizeof *m->requests);
     mem_free(&m->env, m->finished, 2 * w * PIECES * sizeof *m->finished);
     mem_free(&m->env, m->counts, w * sizeof *m->counts);
-    mem_free(&m->env, m->keys, (size_t)m->t.local_world * sizeof *m->keys);
-    mpi_window_forget(m);
     window_free(m->t.window);
     mem_free(&m->env, m->sends, (size_t)m->n_sends * sizeof *m->sends);
     mem_free(&m->env, m->outgoing, (size_t)m->n_sends * sizeof *m->outgoing);
@@ -300,7 +298,7 @@ static const transport_calls mpi_calls = {
     .control_send = mpi_control_send,
     .control_receive = mpi_control_receive,
     .nap = mpi_nap,
-    .has_ended = mpi_has_ended,
+    .has_ended = share_has_ended,
     .stop = mpi_stop,
     .close = mpi_close,
     .free = mpi_free,

@@ -47,14 +47,14 @@ weft_status mpi_settle(mpi_transport *m, MPI_Comm comm, const char *what, const 
                        weft_error *error) {
     MPI_Request request;
     int rank = 0, code = MPI_Comm_rank(comm, &rank);
-    m->first = why && *why ? rank : INT_MAX;
-    if (rank == m->first) text_cut(m->why, why, sizeof m->why);
-    if (!code) code = MPI_Iallreduce(MPI_IN_PLACE, &m->first, 1, MPI_INT, MPI_MIN, comm, &request);
+    m->vote.first = why && *why ? rank : INT_MAX;
+    if (rank == m->vote.first) text_cut(m->vote.why, why, sizeof m->vote.why);
+    if (!code) code = MPI_Iallreduce(MPI_IN_PLACE, &m->vote.first, 1, MPI_INT, MPI_MIN, comm, &request);
     weft_status status = finish_request(m, what, code, &request, error);
-    if (status || m->first == INT_MAX) {
-        m->first = -1;
+    if (status || m->vote.first == INT_MAX) {
+        m->vote.first = -1;
         return status;
     }
-    code = MPI_Ibcast(m->why, sizeof m->why, MPI_CHAR, m->first, comm, &request);
+    code = MPI_Ibcast(m->vote.why, sizeof m->vote.why, MPI_CHAR, m->vote.first, comm, &request);
     return finish_request(m, what, code, &request, error);
 }

@@ -2,8 +2,7 @@
 #ifndef WEFT_DIST_MPI_TRANSPORT_H
 #define WEFT_DIST_MPI_TRANSPORT_H
 
-#include "dist/shm/segment.h"
-#include "dist/shm/window.h"
+#include "dist/shm/share.h"
 
 #include <mpi.h>
 
@@ -51,11 +50,8 @@ typedef struct mpi_transport {
     int64_t window_bytes; /* as in the options */
     /* mpi/rendezvous.c */
     double deadline_seconds;
-    int64_t least;          /* result of mpi_least */
-    int first;              /* result of mpi_settle: the first rank that failed, -1: none */
-    char why[REASON_BYTES]; /* its reason */
-    segment_key *keys;      /* [local_world], gathered by mpi/window.c */
-    int *processes; /* [local_world]: pidfds of this machine's ranks, -1: none; NULL without a window */
+    int64_t least; /* result of mpi_least */
+    vote vote;     /* result of mpi_settle, with ranks of its communicator */
 } mpi_transport;
 
 weft_status mpi_fail(weft_error *error, const char *what, int code);
@@ -72,16 +68,13 @@ weft_status mpi_sum(transport *t, uint32_t group, const unordered_sum *sum, weft
 weft_status mpi_gather(mpi_transport *m, const char *what, void *parts, size_t bytes, weft_error *error);
 /* Sets m->least to the least value among the ranks of this machine. */
 weft_status mpi_least(mpi_transport *m, const char *what, int64_t value, weft_error *error);
-/* A vote of the ranks of `comm`: `why` is the reason why this rank failed, NULL or empty if it succeeded. On
- * every rank m->first becomes the first rank that failed and m->why its reason, or m->first is -1. */
+/* A vote of the ranks of `comm`: `why` is the reason why this rank failed, NULL or empty if it succeeded.
+ * m->vote becomes the outcome, the same on every rank. */
 weft_status mpi_settle(mpi_transport *m, MPI_Comm comm, const char *what, const char *why, weft_error *error);
 
 /* ---- mpi/window.c: memory that the ranks of this machine share ---- */
-/* Makes t.window. Having none is fine too: then t.window is NULL on all ranks of the machine. */
+/* Makes t.window. Having none is fine too: then t.window is NULL on all ranks of the machine. m->counts, not
+ * in use yet, holds ranks meanwhile. */
 weft_status mpi_window_open(mpi_transport *m, weft_error *error);
-void mpi_window_close(mpi_transport *m);
-/* Ranks that share a window know each other's processes. */
-bool mpi_has_ended(transport *t, int rank);
-void mpi_window_forget(mpi_transport *m); /* frees what that takes */
 
 #endif

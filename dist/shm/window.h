@@ -32,12 +32,19 @@ typedef struct window_flags {
     _Alignas(64) atomic_uint_least64_t done;
 } window_flags;
 
+/* A rank of this machine, as this process can look at it. */
+typedef struct neighbour {
+    int32_t pid;
+    int fd; /* pidfd, -1: the system has none */
+} neighbour;
+
 struct window {
     weft_env env;
     int world, n, own; /* ranks of the world; ranks of this machine, and this one's place among them */
     int *place_of;     /* [world]: a rank's place on this machine; -1: it is on another machine */
     char **pieces;     /* [n]: each rank's piece; mapped and unmapped by the transport */
     size_t slot_bytes, slots, piece_bytes; /* bytes of a slot, slots per piece, bytes of a piece */
+    neighbour *neighbours;                 /* [n], or NULL: not known; made and freed by dist/shm/share.c */
 };
 
 /* Bytes of a piece with data_bytes of slots, a multiple of 64; 0 on overflow. */
