@@ -25,7 +25,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_NAME libweft-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS # the archive needs what the shared library has linked
-    "libweft${abi} (= ${PROJECT_VERSION}), libweft-train${abi} (= ${PROJECT_VERSION}), libdnnl-dev, libjansson-dev, libprotobuf-c-dev, zlib1g-dev")
+    "libweft${abi} (= ${PROJECT_VERSION}), libweft-train${abi} (= ${PROJECT_VERSION}), libdnnl-dev, libjansson-dev, libprotobuf-c-dev, libsodium-dev, zlib1g-dev")
 foreach(format PNG JPEG)
     if(${format}_FOUND)
         string(TOLOWER ", lib${format}-dev" package)

@@ -41,7 +41,7 @@ ROOMS = {
     "ops": ["kit", FAMILIES, "."],
     "ops/cpu": [".", "simd", "onednn"],
     "ops/cuda": [".", "kit", "dnn", CUDA_FAMILIES, "recurrent"],
-    "dist": ["core", "shm", "engine", "mpi nccl"],
+    "dist": ["core", "shm meet", "engine", "mpi ucx nccl"],
     "runtime": ["plan", "store passes verify", "session passes/optimizer", "session/cuda passes/distribute checkpoint", "."],
     "tools": ["graphtool/common", "graphtool/timeline", "graphtool/diagram", "graphtool/cmd", "graphtool"],
 }
@@ -71,6 +71,8 @@ LIBRARIES = {
     "jerror.h": r"runtime/data/image_jpeg\.c",
     "CUnit/": r"tests/.*",
     "mpi.h": r"dist/mpi/.*",
+    "uc": r"dist/ucx/.*",
+    "sodium/": r"dist/meet/frame\.c",
     "cuda": r"(ops|runtime/session)/cuda/.*|dist/nccl/.*|tests/.*",
     "cublas": r"(ops|runtime/session)/cuda/.*|tests/.*",
     "cudnn": r"(ops|runtime/session)/cuda/.*|tests/.*",

@@ -92,7 +92,7 @@ fi
 
 # ---- part of another project, where only what the library needs can be found ----
 mkdir "$work/packages"
-for name in jansson libprotobuf-c zlib; do
+for name in jansson libprotobuf-c libsodium zlib; do
     found=$(PKG_CONFIG_PATH='' pkg-config --variable pcfiledir "$name")
     cp "$found/$name.pc" "$work/packages"
 done

@@ -13,8 +13,8 @@ cd "$(dirname "$0")/.."
 triplet=$(gcc -dumpmachine)
 lib=usr/lib/$triplet
 limit_mib=50
-packages=(libdnnl-dev libprotobuf-c-dev libjansson-dev zlib1g-dev libxxhash-dev libpng-dev libgraphviz-dev libcunit1-dev)
-libraries=(dnnl protobuf-c jansson z xxhash png png16 cgraph gvc cdt pathplan xdot cunit)
+packages=(libdnnl-dev libprotobuf-c-dev libjansson-dev libsodium-dev zlib1g-dev libxxhash-dev libpng-dev libgraphviz-dev libcunit1-dev)
+libraries=(dnnl protobuf-c jansson sodium z xxhash png png16 cgraph gvc cdt pathplan xdot cunit)
 programs=(protoc-c pkgconf opal_wrapper orterun orted)
 runtime='^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|gcc_s|stdc\+\+|gomp))\.so\.'
 

@@ -7,7 +7,7 @@
 env_lacks() {
     local name
     for name in pkg-config protoc-c cmake ninja; do command -v "$name" >/dev/null || echo "$name"; done
-    for name in libcgraph libgvc jansson libprotobuf-c libpng zlib cunit; do
+    for name in libcgraph libgvc jansson libprotobuf-c libsodium libpng zlib cunit; do
         pkg-config --exists "$name" 2>/dev/null || echo "$name"
     done
     for name in dnnl.h xxhash.h; do

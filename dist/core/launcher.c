@@ -57,6 +57,7 @@ static weft_status read_row(const row *r, char *const *environment, weft_launch 
     if (!status) status = number(environment, "MASTER_PORT", 1, 65535, &l->port, error);
     l->launcher = r->launcher;
     l->address = lookup(environment, "MASTER_ADDR");
+    l->token = lookup(environment, "WEFT_JOB_TOKEN");
     return status;
 }
 

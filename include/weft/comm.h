@@ -261,6 +261,7 @@ typedef struct weft_launch {
     int local_world;      /**< processes on this machine; 0: unknown */
     const char *address;  /**< MASTER_ADDR, owned by the environment; NULL: unknown */
     int port;             /**< MASTER_PORT; 0: unknown */
+    const char *token;    /**< WEFT_JOB_TOKEN, owned by the environment; NULL: none */
 } weft_launch;
 
 /** Reads from an environment (pass `environ`) how this process was started. `launcher` is "mpi" (OMPI_*,

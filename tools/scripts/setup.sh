@@ -9,6 +9,7 @@ packages=(
     libprotobuf-c-dev protobuf-c-compiler        # model.bin
     libjansson-dev zlib1g-dev libxxhash-dev      # JSON, gzip, hashes
     libopenmpi-dev openmpi-bin                   # ranks in processes of their own
+    libucx-dev libsodium-dev                     # the same without MPI; the proof of a job's token
     libpng-dev libjpeg-dev libgraphviz-dev graphviz   # pictures
     fonts-liberation                             # their letters
     doxygen                                      # the API reference

@@ -7,7 +7,7 @@
 
 WEFT_AARCH64_ROOT=$(realpath -m "$folder/root")
 export WEFT_AARCH64_ROOT
-export aarch64_packages=libc6-dev,libstdc++-12-dev,libgomp1,libdnnl-dev,libprotobuf-c-dev,libjansson-dev,zlib1g-dev,libxxhash-dev
+export aarch64_packages=libc6-dev,libstdc++-12-dev,libgomp1,libdnnl-dev,libprotobuf-c-dev,libjansson-dev,libsodium-dev,zlib1g-dev,libxxhash-dev
 aarch64_packages+=,libpng-dev,libgraphviz-dev,libcunit1-dev
 
 aarch64_build() {

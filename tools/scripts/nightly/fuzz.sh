@@ -34,7 +34,7 @@ fuzz_build() {
     rm -f "$folder/rest.a"
     find build/release/CMakeFiles/{fuzz,test_support}.dir -name '*.o' ! -path '*/tests/fuzz/*' -exec ar rcs "$folder/rest.a" {} +
     afl-clang-fast "$folder"/objects/*.o "$folder/rest.a" build/release/lib{zoo,weft_train_internal,weft_mpi_internal,weft_internal}.a \
-        -o "$folder/fuzz" $(pkg-config --libs jansson cunit libpng libjpeg zlib libcgraph libgvc libprotobuf-c) \
+        -o "$folder/fuzz" $(pkg-config --libs jansson cunit libpng libjpeg libsodium zlib libcgraph libgvc libprotobuf-c) \
         $(pkg-config --silence-errors --libs ompi-c) -ldnnl -lgomp -lm -lpthread
     "$folder/fuzz" --seeds "$folder/good"
 }
