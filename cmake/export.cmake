@@ -1,8 +1,8 @@
-# export.cmake - the libraries that users link: weft (static), weft_shared, and the same of weft_train and weft_mpi. They export
+# export.cmake - the libraries that users link: weft (static), weft_shared, and the same of weft_train, weft_mpi and weft_ucx. They export
 # the functions of include/weft and nothing else, so that a program's own mem_free or type_check is its own.
 #
 # The static one is a single object: a partial link of weft_internal binds what its files call of each other, then hidden
-# names become local ones. weft_mpi has a copy of the few files of the library that it uses inside (the engine of
+# names become local ones. weft_mpi and weft_ucx have a copy of the few files of the library that they use inside (the engine of
 # transports): the library has no variables (tests/check_includes.py), so two copies of a function are as good as one.
 
 # ---- what a program that links the static library needs: names where the linker looks by itself, else paths ----
@@ -31,6 +31,9 @@ if(WEFT_SANITIZE)
 endif()
 if(MPI_C_FOUND)
     weft_names(WEFT_MPI_NEEDS ${MPI_C_LIBRARIES})
+endif()
+if(UCX_FOUND)
+    weft_names(WEFT_UCX_NEEDS ${UCX_LINK_LIBRARIES} ${SODIUM_LINK_LIBRARIES})
 endif()
 
 # ---- static: one object that defines `names` and needs only other libraries ----
@@ -75,6 +78,14 @@ if(MPI_C_FOUND)
     target_link_libraries(weft_with_mpi INTERFACE weft_mpi weft)
     add_library(weft::mpi ALIAS weft_with_mpi)
 endif()
+if(UCX_FOUND)
+    weft_static(weft_ucx weft_comm_ucx weft_ucx_internal weft_internal)
+    target_link_libraries(weft_ucx PRIVATE ${WEFT_UCX_NEEDS} ${OpenMP_C_FLAGS} pthread)
+    set_target_properties(weft_ucx PROPERTIES EXPORT_NAME ucx_static)
+    add_library(weft_with_ucx INTERFACE)
+    target_link_libraries(weft_with_ucx INTERFACE weft_ucx weft)
+    add_library(weft::ucx ALIAS weft_with_ucx)
+endif()
 
 # ---- shared: the same objects; a list for the linker hides what a compiler's own headers made visible ----
 function(weft_shared library names whole)
@@ -99,5 +110,9 @@ if(WEFT_SHARED)
     if(MPI_C_FOUND)
         weft_shared(weft_mpi_shared weft_comm_mpi weft_mpi_internal weft_internal)
         set_target_properties(weft_mpi_shared PROPERTIES EXPORT_NAME mpi_shared)
+    endif()
+    if(UCX_FOUND)
+        weft_shared(weft_ucx_shared weft_comm_ucx weft_ucx_internal weft_internal)
+        set_target_properties(weft_ucx_shared PROPERTIES EXPORT_NAME ucx_shared)
     endif()
 endif()

@@ -1,5 +1,5 @@
 # install.cmake - what `cmake --install` copies: headers, the libraries, the CMake package, files for pkg-config, programs.
-# Five components: library, train and mpi (the shared libraries), dev (what a compiler needs), tools.
+# Six components: library, train, mpi and ucx (the shared libraries), dev (what a compiler needs), tools.
 #
 # Everything installed finds its neighbours by where it lies itself: a prefix may be moved.
 include(GNUInstallDirs)
@@ -22,6 +22,12 @@ if(MPI_C_FOUND)
         weft_install_libraries(mpi weft_mpi_shared)
     endif()
 endif()
+if(UCX_FOUND)
+    weft_install_libraries(ucx weft_ucx)
+    if(WEFT_SHARED)
+        weft_install_libraries(ucx weft_ucx_shared)
+    endif()
+endif()
 install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
 
@@ -34,7 +40,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/export/weftConfigVersion.
 install(FILES ${PROJECT_BINARY_DIR}/export/weftConfig.cmake ${PROJECT_BINARY_DIR}/export/weftConfigVersion.cmake
         DESTINATION ${package} COMPONENT dev)
 
-# ---- pkg-config: weft, weft-train, weft-mpi, and the same with "-static", which name the archive itself ----
+# ---- pkg-config: weft, weft-train, weft-mpi, weft-ucx, and the same with "-static", which name the archive itself ----
 # Those without take the shared library; with `pkg-config --static` they have all that a program without shared libraries needs.
 function(weft_flags result)
     set(flags)
@@ -72,6 +78,9 @@ weft_pc(weft_train weft_train "weft = ${PROJECT_VERSION}" ${WEFT_TRAIN_NEEDS})
 if(MPI_C_FOUND)
     weft_pc(weft_mpi weft_mpi "weft = ${PROJECT_VERSION}" ${WEFT_MPI_NEEDS})
 endif()
+if(UCX_FOUND)
+    weft_pc(weft_ucx weft_ucx "weft = ${PROJECT_VERSION}" ${WEFT_UCX_NEEDS})
+endif()
 
 # ---- programs ----
 if(WEFT_TOOLS)
@@ -94,7 +103,7 @@ endif()
 
 # All that is copied, for tests of what is installed: `installed` builds it and none of the tests.
 add_custom_target(installed)
-foreach(target weft weft_shared weft_train weft_train_shared weft_mpi weft_mpi_shared graphtool weft-zoo manual)
+foreach(target weft weft_shared weft_train weft_train_shared weft_mpi weft_mpi_shared weft_ucx weft_ucx_shared graphtool weft-zoo manual)
     if(TARGET ${target})
         add_dependencies(installed ${target})
     endif()

@@ -1,4 +1,5 @@
-# package.cmake - Debian packages by `cpack` in the build folder: libweft0.1, libweft-train0.1, libweft-mpi0.1, libweft-dev, weft-tools.
+# package.cmake - Debian packages by `cpack` in the build folder: libweft0.1, libweft-train0.1, libweft-mpi0.1,
+# libweft-ucx0.1, libweft-dev, weft-tools.
 # Configure with -DCMAKE_INSTALL_PREFIX=/usr, so that libraries lie where Debian's do.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME weft)
@@ -39,6 +40,13 @@ if(MPI_C_FOUND)
     set(CPACK_DEBIAN_MPI_PACKAGE_SECTION libs)
     set(CPACK_COMPONENT_MPI_DESCRIPTION "Weft's ranks over MPI")
     string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", libweft-mpi${abi} (= ${PROJECT_VERSION})")
+endif()
+if(UCX_FOUND)
+    list(APPEND CPACK_COMPONENTS_ALL ucx)
+    set(CPACK_DEBIAN_UCX_PACKAGE_NAME libweft-ucx${abi})
+    set(CPACK_DEBIAN_UCX_PACKAGE_SECTION libs)
+    set(CPACK_COMPONENT_UCX_DESCRIPTION "Weft's ranks without MPI")
+    string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", libweft-ucx${abi} (= ${PROJECT_VERSION})")
 endif()
 if(WEFT_TOOLS)
     list(APPEND CPACK_COMPONENTS_ALL tools)

@@ -2,9 +2,9 @@
 """check_exports.py - what an installed Weft shows to a program that links it is what its headers declare, and no more.
 
   declared   each function of include/weft, as the compiler reads them, is in a library; libweft_mpi has weft_comm_mpi alone,
-             libweft_train those of OF_TRAIN
-  static     libweft.a defines these names and no other global one; so do libweft_train.a and libweft_mpi.a
-  shared     libweft.so the same; its soname has the version of weft/api.h, and it needs no MPI, no CUDA library, no Graphviz
+             libweft_ucx weft_comm_ucx, libweft_train those of OF_TRAIN
+  static     libweft.a defines these names and no other global one; so do libweft_train.a, libweft_mpi.a and libweft_ucx.a
+  shared     libweft.so the same; its soname has the version of weft/api.h, and it needs no MPI, no UCX, no CUDA library, no Graphviz
 
     check_exports.py PREFIX [--cc gcc] [--no-shared]
 """
@@ -15,9 +15,10 @@ import sys
 from pathlib import Path
 
 OF_MPI = {"weft_comm_mpi"}
+OF_UCX = {"weft_comm_ucx"}
 OF_TRAIN = ("source.h", "data.h", "preprocess.h", "evaluator.h", "trainer.h", "hooks.h")  # headers
 MAY_NEED = r"lib(dnnl|jansson|protobuf-c|sodium|gomp|omp|m|c|pthread|dl|rt|stdc\+\+|gcc_s|asan|ubsan)\.so.*|ld-linux.*"
-OTHERS = (("mpi", "libmpi"), ("train", r"lib(weft|z|png\d*|jpeg)\.so"))  # what one library may need besides
+OTHERS = (("mpi", "libmpi"), ("ucx", r"libuc[pst]\.so"), ("train", r"lib(weft|z|png\d*|jpeg)\.so"))  # what one library may need besides
 
 wrong = []
 
@@ -83,10 +84,11 @@ def main():
     header = (o.prefix / "include/weft/api.h").read_text()
     version = ".".join(re.search(rf"define WEFT_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR"))
     train = declared(o.prefix, o.cc, ["/" + header for header in OF_TRAIN])
-    for name, wanted in (("libweft", names - OF_MPI - train), ("libweft_train", train), ("libweft_mpi", OF_MPI)):
+    for name, wanted in (("libweft", names - OF_MPI - OF_UCX - train), ("libweft_train", train), ("libweft_mpi", OF_MPI),
+                         ("libweft_ucx", OF_UCX)):
         static, shared = (next(o.prefix.glob(f"lib*/**/{name}.{end}"), None) for end in ("a", "so"))
-        if name == "libweft_mpi" and not static:
-            continue  # built without MPI
+        if name in ("libweft_mpi", "libweft_ucx") and not static:
+            continue  # built without
         compare(static, defined(static, "-g"), wanted)
         if not o.no_shared:
             compare(shared, defined(shared, "-D"), wanted)

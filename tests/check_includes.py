@@ -116,8 +116,6 @@ ALLOWED_CALLS = {
     ("image_png.c.o", "longjmp"): "libpng's, the same",
     ("segment.c.o", "mmap"): "memory that other processes share; taken once, when ranks join",
     ("program_cache.c.o", "getenv"): "where a user's caches are is said in no other way; read when a session opens",
-    ("join.c.o", "getenv"): "NCCL_COMM_ID, which NCCL reads from there alone; once, when ranks join",
-    ("join.c.o", "setenv"): "the same; it is taken back when they have joined",
     ("profile.c.o", "malloc"): "weft_session_profile_text sorts a list, outside of any step",
 }
 # (object, symbol) in .data or .bss that may, with the reason.

@@ -1,4 +1,5 @@
-/* comm_ranks.c - one rank of a world of processes, started by tests/test_comm_mpi.sh under mpirun.
+/* comm_ranks.c - one rank of a world of processes, started by tests/test_comm_mpi.sh under mpirun, or over
+ * UCX.
  *
  *     comm_ranks all          every collective against plain sums; exit 0
  *     comm_ranks bits         some of every kind; prints a hash of what each rank ended with
@@ -348,7 +349,10 @@ int main(int argc, char **argv) {
     weft_status status = weft_launch_read("auto", environ, &launch, &error);
     if (strcmp(mode, "starved") == 0) allocations = 2;
     if (launch.rank == 1) env.allocator = &little;
-    weft_comm *c = status ? NULL : weft_comm_mpi(launch.world > 1 ? &launch : NULL, &options, &error);
+    bool is_mpi = strcmp(launch.launcher, "env") != 0;
+    weft_comm *c = status   ? NULL
+                   : is_mpi ? weft_comm_mpi(launch.world > 1 ? &launch : NULL, &options, &error)
+                            : weft_comm_ucx(&launch, &options, &error);
     if (!c) {
         printf("%s\n", error.text);
         fflush(stdout);

@@ -1,22 +1,27 @@
 #!/usr/bin/env bash
-# test_comm_mpi.sh COMM_RANKS - communicators between processes: the program alone, under mpirun on 2 and 3 ranks,
-# and with a rank that differs, stays away or is stopped. Skipped (77) where MPI or mpirun is missing.
+# test_comm_mpi.sh COMM_RANKS [GRAPHTOOL] - communicators between processes: the program alone, on 2 and 3 ranks, and with
+# a rank that differs, stays away or is stopped. Under mpirun, or over UCX under `GRAPHTOOL launch`. Skipped (77) where MPI
+# or mpirun is missing, or UCX.
 set -uo pipefail
-program=$1
+program=$1 tool=${2:-}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
 export OMP_NUM_THREADS=1
 failures=0
 
-command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmpi-bin)"; exit 77; }
-flags=()
-mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none)
+if [[ $tool ]]; then
+    launch=("$tool" launch --grace 3)
+else
+    command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmpi-bin)"; exit 77; }
+    launch=(mpirun)
+    mpirun --version 2>&1 | grep -q "Open MPI" && launch+=(--oversubscribe --bind-to none)
+fi
 
 # ranks N MODE WINDOW EXPECTED...: runs it; each text must be in what it prints.
 ranks() {
     local n=$1 mode=$2 window=$3 output status want
     shift 3
-    output=$(timeout 60 mpirun "${flags[@]}" -np "$n" "$program" "$mode" "$window" 2>&1)
+    output=$(timeout 60 "${launch[@]}" -n "$n" "$program" "$mode" "$window" 2>&1)
     status=$?
     if [[ $mode == all ]] && ((status)) || [[ $mode != all ]] && ((status == 0 || status == 124)); then
         echo "FAILED: $n ranks, $mode: exit $status"
@@ -35,7 +40,13 @@ ranks() {
     echo "$n ranks, $mode: done"
 }
 
-timeout 60 "$program" all
+if [[ $tool ]]; then
+    timeout 60 "${launch[@]}" -n 2 "$program" bits | grep "no UCX" && exit 77
+    alone=("${launch[@]}" -n 1)
+else
+    alone=()
+fi
+timeout 60 "${alone[@]}" "$program" all
 status=$?
 ((status == 77)) && { echo "skipped: built without MPI"; exit 77; }
 ((status)) && { echo "FAILED: alone: exit $status"; failures=1; }
@@ -46,7 +57,9 @@ ranks 3 all 8192 "${everyone[@]}" "rank 2: all is well"
 ranks 4 all -1 "${everyone[@]}" "rank 2: all is well" "rank 3: all is well"
 ranks 3 starved 0 "a communicator: out of memory" \
     "rank 1 could not join: a communicator: out of memory"
-ranks 3 group 0 "rank 1: a group of ranks: out of memory" "rank 1 has given up: a group of ranks: out of memory"
+group="a group of ranks: out of memory"
+[[ $tool ]] && group="a communicator: out of memory" # UCX has nothing of its own for a group
+ranks 3 group 0 "rank 1: $group" "rank 1 has given up: "
 for window in 0 -1; do
     ranks 3 hook $window "rank 1: a hook is out of luck" "rank 0: " "rank 2: " "rank 1 has given up: a hook is out of luck"
 done

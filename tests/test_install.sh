@@ -36,6 +36,9 @@ for static in OFF ON; do
         OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
             mpirun -n 2 --oversubscribe "$work/cmake_$static/ranks"
     fi
+    if [[ -f $library/libweft_ucx.a && -x $prefix/bin/graphtool && -z $flags ]]; then
+        "$prefix/bin/graphtool" launch -n 2 "$work/cmake_$static/ranks_ucx"
+    fi
 done
 
 for name in weft weft-static; do

@@ -41,7 +41,27 @@ TEST(ranks_are_read_from_every_launcher) {
     launch_is("auto", (char *[]){"HOME=/root", NULL}, "none", 0, 1, 0);
     weft_launch l;
     CHECK(weft_launch_read("env", torchrun, &l, NULL) == WEFT_OK && l.port == 29500 &&
-          strcmp(l.address, "10.0.0.1") == 0);
+          strcmp(l.address, "10.0.0.1") == 0 && !l.token);
+}
+
+/* torchrun's agent listens at MASTER_PORT, unless it was told not to. */
+TEST(the_port_where_ranks_meet_is_a_free_one) {
+    char *torchrun[] = {"RANK=1",
+                        "WORLD_SIZE=2",
+                        "MASTER_PORT=29500",
+                        "TORCHELASTIC_USE_AGENT_STORE=True",
+                        "WEFT_JOB_TOKEN=secret",
+                        NULL,
+                        NULL};
+    weft_launch l;
+    CHECK(weft_launch_read("env", torchrun, &l, NULL) == WEFT_OK && l.port == 29501);
+    CHECK_TEXT(l.token, "secret");
+    torchrun[5] = "WEFT_MEET_PORT=7000";
+    CHECK(weft_launch_read("env", torchrun, &l, NULL) == WEFT_OK && l.port == 7000);
+    torchrun[3] = "TORCHELASTIC_USE_AGENT_STORE=False", torchrun[5] = NULL;
+    CHECK(weft_launch_read("env", torchrun, &l, NULL) == WEFT_OK && l.port == 29500);
+    torchrun[5] = "WEFT_MEET_PORT=70000";
+    CHECK(weft_launch_read("env", torchrun, &l, NULL) == WEFT_ARGUMENT);
 }
 
 TEST(launchers_that_say_nonsense_are_refused) {
@@ -54,4 +74,5 @@ TEST(launchers_that_say_nonsense_are_refused) {
     CHECK(weft_launch_read("env", (char *[]){"RANK=0", "WORLD_SIZE=2x", NULL}, &l, &e) == WEFT_ARGUMENT);
 }
 
-SUITE("launchers", {T(ranks_are_read_from_every_launcher), T(launchers_that_say_nonsense_are_refused)})
+SUITE("launchers", {T(ranks_are_read_from_every_launcher), T(the_port_where_ranks_meet_is_a_free_one),
+                    T(launchers_that_say_nonsense_are_refused)})

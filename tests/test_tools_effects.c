@@ -19,6 +19,7 @@
 static const char gpu[] = "needs a GPU: tests/cuda";
 static const char failing[] = "needs ranks that fail: test_tools_ranks.sh";
 static const char ranks[] = "needs ranks: test_tools_mpi.sh; on one rank alone it is told to have none";
+static const char launched[] = "needs ranks: test_tools_launch.sh";
 static const char by_plan[] = "it changes the plan, as plan shows, and not the bits of a training";
 static const char time_alone[] = "it changes how long that takes; plan tells the threads";
 static const char as_bench[] = "workload.c opens the model of bench and of trace; bench shows it";
@@ -169,9 +170,10 @@ static const struct effect {
     {"trace", "--launcher=env", TRACE "-o o 2>&1 | grep launcher", NULL},
     {"train eval bench trace predict", "--device --deterministic --tf32 --calibration --no-capture", NULL,
      gpu},
+    {"launch", "--ranks --grace", NULL, launched},
     {"train eval bench trace predict", "--no-memory-check", NULL,
      "test_tools_files shows it under ulimit -v"},
-    {"train eval bench trace", "--comm", NULL, gpu},
+    {"train eval bench trace", "--comm", NULL, launched},
     {"train eval bench trace", "--timeout --rings", NULL, failing},
     {"predict", "--timeout", NULL, "rank 0 works alone, and says that it waits for none"},
     {"blame", "--json", NULL, failing},

@@ -47,6 +47,15 @@ static weft_status number(char *const *environment, const char *name, int low, i
     return WEFT_OK;
 }
 
+/* MASTER_PORT is the port where ranks meet, unless torchrun's agent listens there itself for PyTorch's
+ * processes: then it is the next one. WEFT_MEET_PORT is always right. */
+static weft_status read_port(char *const *environment, weft_launch *l, weft_error *error) {
+    const char *agent = lookup(environment, "TORCHELASTIC_USE_AGENT_STORE");
+    weft_status status = number(environment, "MASTER_PORT", 1, 65535, &l->port, error);
+    if (l->port && agent && strcmp(agent, "True") == 0) l->port = l->port < 65535 ? l->port + 1 : 1024;
+    return status ? status : number(environment, "WEFT_MEET_PORT", 1, 65535, &l->port, error);
+}
+
 /* Reads one launcher's variables; world and local_world bound the ranks read after them. */
 static weft_status read_row(const row *r, char *const *environment, weft_launch *l, weft_error *error) {
     weft_status status = number(environment, r->world, 1, MOST_RANKS, &l->world, error);
@@ -54,7 +63,7 @@ static weft_status read_row(const row *r, char *const *environment, weft_launch 
     if (!status) status = number(environment, r->local_world, 1, l->world, &l->local_world, error);
     int most = l->local_world ? l->local_world - 1 : l->world - 1;
     if (!status) status = number(environment, r->local_rank, 0, most, &l->local_rank, error);
-    if (!status) status = number(environment, "MASTER_PORT", 1, 65535, &l->port, error);
+    if (!status) status = read_port(environment, l, error);
     l->launcher = r->launcher;
     l->address = lookup(environment, "MASTER_ADDR");
     l->token = lookup(environment, "WEFT_JOB_TOKEN");

@@ -260,7 +260,9 @@ typedef struct weft_launch {
     int local_rank;       /**< this process among those on this machine, from 0 */
     int local_world;      /**< processes on this machine; 0: unknown */
     const char *address;  /**< MASTER_ADDR, owned by the environment; NULL: unknown */
-    int port;             /**< MASTER_PORT; 0: unknown */
+    /** WEFT_MEET_PORT, else MASTER_PORT; the next one where torchrun's agent listens there itself
+     * (TORCHELASTIC_USE_AGENT_STORE); 0: unknown */
+    int port;
     const char *token;    /**< WEFT_JOB_TOKEN, owned by the environment; NULL: none */
 } weft_launch;
 
@@ -277,6 +279,16 @@ WEFT_API weft_status weft_launch_read(const char *launcher, char *const *environ
 WEFT_API weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options,
                                   weft_error *error);
 
+/** The world of ranks that torchrun, srun or `graphtool launch` started, without MPI: over UCX; the program
+ * links libweft_ucx. Rank 0 listens at launch->address and port, where the others meet it and all prove
+ * launch->token (without one only connections from the same machine are taken); the data then go by UCX,
+ * which does not encrypt. `launch` NULL: what weft_launch_read() finds. A world of one is weft_comm_self(). A
+ * rank that is missing at the deadline is named. UCX is kept from handling signals and from printing unless
+ * UCX_HANDLE_ERRORS or UCX_LOG_LEVEL is set. NULL on failure; WEFT_UNSUPPORTED in a build without UCX. There
+ * is no job to end: weft_comm_abort() tells the other ranks and returns, and the caller ends. */
+WEFT_API weft_comm *weft_comm_ucx(const weft_launch *launch, const weft_comm_options *options,
+                                  weft_error *error);
+
 /** The ranks of `control` over NCCL, each with a GPU (that of weft_cuda_select()): sessions of CUDA plans put
  * their collectives on a stream. All ranks call it. `control` (MPI's, say) distributes NCCL's id, exchanges
  * what is in the host's memory, and has the deadline. The new communicator owns it; after a failure (NULL)
@@ -286,10 +298,10 @@ WEFT_API weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_opt
  * weft_launch_read() finds. */
 WEFT_API weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error);
 
-/** NCCL without MPI: the launcher's ranks meet at launch->address and port (or at NCCL_COMM_ID, if it is set;
- * else the call sets it while it lasts, as NCCL looks nowhere else). What is in the host's memory goes
- * through NCCL too, by way of the GPU. A missing rank is an error at the deadline, but NCCL does not tell
- * which rank; nor does it pass on why another rank gave up. Of the options only the deadline counts. */
+/** NCCL without MPI: the launcher's ranks meet at launch->address and port as those of weft_comm_ucx() do,
+ * token and all; a rank that does not come is named. What is in the host's memory goes through NCCL too, by
+ * way of the GPU. Later a missing rank is an error at the deadline, but NCCL does not tell which rank; nor
+ * does it pass on why another rank gave up. Of the options only the deadline counts. */
 WEFT_API weft_comm *weft_comm_nccl_launch(const weft_launch *launch, const weft_comm_options *options,
                                           weft_error *error);
 /** @} */

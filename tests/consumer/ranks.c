@@ -1,12 +1,16 @@
-/* ranks.c - a program that links libweft_mpi: with one rank or several, the sum of ones is the number of
- * ranks. */
+/* ranks.c - a program that links libweft_mpi, or libweft_ucx: with one rank or several, the sum of ones is
+ * the number of ranks. */
 #include "consumer.h"
 
 #include <stdlib.h>
 
+#ifndef OVER
+#define OVER weft_comm_mpi
+#endif
+
 int main(void) {
     weft_error error = {WEFT_OK, ""};
-    weft_comm *comm = weft_comm_mpi(NULL, NULL, &error);
+    weft_comm *comm = OVER(NULL, NULL, &error);
     if (!comm) return puts(error.text), 1;
     double one = 1;
     size_t bytes = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F64, 0, 1, comm->world);

@@ -50,7 +50,9 @@ def example_roff(text):
 def command_page(command, version):
     name = f"graphtool-{command['name']}"
     arguments = f".I {roff(command['arguments'])}\n" if command["arguments"] else ""
-    synopsis = f".B graphtool {command['name']}\n{arguments}[\\fIOPTION\\fR]...\n"
+    parts = (arguments, "[\\fIOPTION\\fR]...\n")
+    parts = parts[::-1] if command["arguments"].startswith("COMMAND") else parts  # what follows a command is its own
+    synopsis = f".B graphtool {command['name']}\n" + "".join(parts)
     details = f"{roff(command['summary'])}.\n" + (f".PP\n{roff(command['details'])}\n" if command["details"] else "")
     return page(name, first_lower(command["summary"]), [
         ("SYNOPSIS", synopsis), ("DESCRIPTION", details), ("ACTIONS", "".join(map(action_roff, command["actions"]))),

@@ -6,7 +6,7 @@ const char *const option_isas[] = {"auto", "reference", "sse2", "avx2", "avx512"
 const char *const option_shards[] = {"greedy", "flat", NULL};
 const char *const option_reduces[] = {"auto", "ordered", "fast", NULL};
 const char *const option_dtypes[] = {"f32", "bf16", "f16", NULL};
-const char *const option_ways[] = {"auto", "mpi", "nccl", NULL};
+const char *const option_ways[] = {"auto", "mpi", "nccl", "ucx", NULL};
 const char *const option_views[] = {"graph", "program", "plan", NULL};
 const char *const option_types[] = {"dot", "svg", "png", NULL};
 const char *const option_roofs[] = {"h100", "h200", NULL};
@@ -150,9 +150,15 @@ const option_row option_rows[] = {
      "--work-dir or --checkpoint-dir if given)",
      .sharing = OWN},
     {"comm", 0, "WAY", OPTION_WORD, F(way), 0, 0,
-     "communication with --device cuda: nccl; mpi, through the host; auto, nccl with MPI, or alone under "
-     "torchrun (auto)",
+     "communication between ranks: mpi; ucx; nccl, with --device cuda; auto: mpi, under torchrun and "
+     "graphtool "
+     "launch ucx; with --device cuda nccl, beside mpi or there alone (auto)",
      option_ways},
+    {"ranks", 'n', "N", OPTION_INT, F(ranks), 1, 4096, "processes to start on this machine (2)",
+     .sharing = OWN, .otherwise = "2"},
+    {"grace", 0, "SECONDS", OPTION_REAL, F(grace), 0, MILLION,
+     "kill processes that have not ended so long after they were told to (30)", .sharing = OWN,
+     .otherwise = "30"},
     {"profile", 0, NULL, OPTION_FLAG, F(profile), 0, 0, "print the time by op and by node to stderr",
      .sharing = OWN},
     {"after", 0, "PASS", OPTION_TEXT, F(after), 0, 0,

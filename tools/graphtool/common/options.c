@@ -33,6 +33,7 @@ bool command_has_option(const command *c, const char *name) {
 
 const char *command_arguments(const command *c, char into[40]) {
     if (c->actions) return "ACTION DIR [DIR]";
+    if (c->takes_command) return "COMMAND [ARGUMENT]...";
     if (c->takes_model) return c->file ? "FILE" : "MODEL";
     if (!c->word) return "";
     snprintf(into, 40, "[%s]", c->word);
@@ -61,8 +62,11 @@ static void help_actions(const command *c) {
 void options_help(const command *c) {
     char room[40];
     const char *arguments = command_arguments(c, room);
-    printf("Usage: graphtool %s%s%s [OPTION]...\n%s.\n", c->name, *arguments ? " " : "", arguments,
-           c->summary);
+    if (c->takes_command)
+        printf("Usage: graphtool %s [OPTION]... %s\n%s.\n", c->name, arguments, c->summary);
+    else
+        printf("Usage: graphtool %s%s%s [OPTION]...\n%s.\n", c->name, *arguments ? " " : "", arguments,
+               c->summary);
     if (c->details) printf("%s\n", c->details);
     printf("\n");
     help_actions(c);
@@ -280,12 +284,18 @@ int option_read(const command *c, const option_row *row, const char *value, cons
 
 /* ---- all of them ---- */
 
+/* Is `value` the word at `at`, which a blank may end? */
+static bool is_word(const char *value, const char *at) {
+    size_t n = strcspn(at, " ");
+    return strlen(value) == n && strncmp(value, at, n) == 0;
+}
+
 bool option_is_given(const options *o, const char *name) {
     size_t n = strcspn(name, "= ");
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
         if (option_from(row, o) && strncmp(row->name, name, n) == 0 && !row->name[n])
             return name[n] != '=' ||
-                   strcmp(*(const char *const *)((const char *)o + row->offset), name + n + 1) == 0;
+                   is_word(*(const char *const *)((const char *)o + row->offset), name + n + 1);
     return false;
 }
 
@@ -326,6 +336,7 @@ static void getopt_table(const command *c, struct option longs[OPTIONS_MOST + 1]
                          char shorts[3 * OPTIONS_MOST + 2]) {
     char *s = shorts;
     int n = 0;
+    if (c->takes_command) *s++ = '+'; /* options end at the command */
     *s++ = ':'; /* getopt then returns ':' for a missing argument and '?' for an unknown option */
     for (int i = 0; i < option_count; i++) {
         const option_row *row = &option_rows[i];
@@ -419,6 +430,9 @@ static int take_action(const command *c, int left, char **words, options *o) {
 static int take_model(const command *c, int left, char **words, options *o) {
     bool has_one = o->model != NULL;
     if (c->actions) return take_action(c, left, words, o);
+    if (c->takes_command) o->rest = words;
+    if (c->takes_command)
+        return left ? -1 : tool_fail("%s: a command is needed; see graphtool %s --help", c->name, c->name);
     if (c->word && left == 1) o->word = words[0];
     if (c->word && left <= 1) return -1;
     if (left == c->takes_model || (!left && has_one)) {

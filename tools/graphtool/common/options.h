@@ -39,10 +39,11 @@ typedef struct options {
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
+    char **rest;                         /* what a command that takes a command is given, then NULL */
     const struct command *command;       /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed,
-        keep;
-    double lr, bucket_cap_mb, timeout;
+        keep, ranks;
+    double lr, bucket_cap_mb, timeout, grace;
     text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
@@ -99,7 +100,8 @@ typedef struct command {
     int (*run)(const options *o);  /* returns the exit status; NULL: each of `actions` has its own */
     const command_action *actions; /* ends with one without a name; NULL: the command does one thing */
     command_ranks ranks;
-    bool writes_text; /* its --output may be "-", standard output */
+    bool writes_text;   /* its --output may be "-", standard output */
+    bool takes_command; /* what follows its options is a command line */
     options defaults;
 } command;
 bool command_has_option(const command *c, const char *option);

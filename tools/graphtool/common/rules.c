@@ -53,7 +53,7 @@ static const struct rule {
     {NULL, "rename partial", OTHER, "weights"},
     {"eval predict", "seed", DRAWS, NULL},
     {NULL, "rank", OTHER, "world"},
-    {NULL, "tf32 calibration no-capture comm deterministic", CUDA, NULL},
+    {NULL, "tf32 calibration no-capture comm=nccl deterministic", CUDA, NULL},
     {"dot", "threads isa device dtype precision accumulate world ddp zero shard bucket-cap-mb serial",
      COMPILED, NULL},
     {"dot", "depth", NO_OTHER, "view=plan"},

@@ -34,21 +34,25 @@ static int be_silent(options *o) {
     return freopen("/dev/null", "w", stdout) ? -1 : tool_fail("/dev/null cannot be opened");
 }
 
-typedef enum joining { BY_MPI, BY_BOTH, BY_NCCL } joining;
+typedef enum joining { BY_MPI, BY_UCX, BY_NCCL, BY_MPI_AND_NCCL } joining;
 
-/* How the ranks join. With --device cuda each has a GPU and uses NCCL, beside MPI or alone (--comm nccl, or
- * under torchrun); --comm mpi goes by way of the host instead. */
+/* How the ranks join. Those of torchrun and graphtool launch know nothing of MPI. With --device cuda each has
+ * a GPU and uses NCCL, beside MPI or alone; --comm mpi and ucx go by way of the host instead. */
 static joining choose_joining(const options *o) {
+    static const joining said[] = {0, BY_MPI, BY_NCCL, BY_UCX}; /* as option_ways */
     int way = option_choice(o->way, option_ways);
-    bool is_alone = way == 2 || strcmp(launch.launcher, "env") == 0;
-    return tool_device(o) != WEFT_DEVICE_CUDA || way == 1 ? BY_MPI : is_alone ? BY_NCCL : BY_BOTH;
+    bool is_env = strcmp(launch.launcher, "env") == 0, is_gpu = tool_device(o) == WEFT_DEVICE_CUDA;
+    if (way) return said[way];
+    return is_env ? (is_gpu ? BY_NCCL : BY_UCX) : is_gpu ? BY_MPI_AND_NCCL : BY_MPI;
 }
 
 /* Makes o->comm. If one exists after a failure, world_close uses it to end the other ranks. */
 static weft_status join_launcher(options *o, joining by, const weft_comm_options *how, weft_error *error) {
     weft_comm *nccl = NULL;
-    if (by != BY_NCCL && !(o->comm = weft_comm_mpi(&launch, how, error))) return error->status;
-    if (by == BY_MPI) return WEFT_OK;
+    if (by == BY_UCX) o->comm = weft_comm_ucx(&launch, how, error);
+    if (by == BY_MPI || by == BY_MPI_AND_NCCL) o->comm = weft_comm_mpi(&launch, how, error);
+    if (by != BY_NCCL && !o->comm) return error->status;
+    if (by == BY_MPI || by == BY_UCX) return WEFT_OK;
     int gpu = by == BY_NCCL ? launch.local_rank : o->comm->local_rank;
     if (weft_cuda_select(gpu, error)) return error->status;
     nccl = by == BY_NCCL ? weft_comm_nccl_launch(&launch, how, error) : weft_comm_nccl(o->comm, NULL, error);

@@ -1,4 +1,5 @@
-/* world.h - graphtool as one rank of many: mpirun or srun starts it several times with the same command line.
+/* world.h - graphtool as one rank of many: mpirun, srun, torchrun or graphtool launch starts it several times
+ * with the same command line.
  *
  * Only rank 0 writes: on the others standard output goes to /dev/null, and --output, --log and --profile are
  * dropped. An error on any rank is printed once and ends all ranks. */

@@ -15,7 +15,7 @@ test_resume
 
 threads_build() {
     local tree=$folder/build suite objects
-    cmake -G Ninja -B "$tree" -DCMAKE_BUILD_TYPE=Release -DWEFT_CUDA=OFF -DWEFT_MPI=OFF \
+    cmake -G Ninja -B "$tree" -DCMAKE_BUILD_TYPE=Release -DWEFT_CUDA=OFF -DWEFT_MPI=OFF -DWEFT_UCX=OFF \
         -DCMAKE_C_FLAGS_RELEASE="-O1 -g1 -w -fsanitize=thread" -DCMAKE_CXX_FLAGS_RELEASE="-O1 -g1 -w -fsanitize=thread"
     mapfile -t objects < <(ninja -C "$tree" -t targets all | sed -En "s#^(CMakeFiles/($1)\.dir/.*\.o): .*#\1#p")
     ((${#objects[@]}))

@@ -1,0 +1,351 @@
+/* comm_ucx.c - UCX as a transport, for ranks without MPI. The engine's thread makes every call. Data and
+ * control messages are UCP's tagged messages, polled between naps as over MPI; control messages have one open
+ * receive from any rank, and a pool of sends that are reused when done.
+ *
+ * UCX is a guest in the process: it sets handlers for signals like SIGSEGV when it is loaded, patches mmap to
+ * know of GPU memory, and prints to stdout. The first is undone here, the others are switched off unless the
+ * user's UCX_ variables ask for them. It has one thread of its own where it listens for TCP connections. */
+#include "dist/ucx/transport.h"
+
+#include "dist/core/comm_options.h"
+#include "dist/engine/engine.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <ucs/config/global_opts.h>
+#include <ucs/debug/debug.h>
+
+extern char **environ; /* POSIX declares it nowhere */
+
+enum { POOL = 16 };          /* control messages being sent are at most POOL + 4 per rank */
+#define GRACE_NS 500000000u  /* a rank that ends after its own error has sent the reason before */
+#define CLOSE_NS 2000000000u /* how long closing waits for connections to end */
+
+static ucx_transport *ucx_of(transport *t) {
+    return (ucx_transport *)t;
+}
+
+weft_status ucx_fail(weft_error *error, const char *what, ucs_status_t status) {
+    return error_set(error, WEFT_PEER, "%s failed: %s (UCX)", what, ucs_status_string(status));
+}
+
+uint64_t ucx_tag(ucx_kind kind, int from, uint32_t number) {
+    return (uint64_t)kind << 60 | (uint64_t)from << 32 | number;
+}
+
+bool ucx_is_over(ucs_status_ptr_t *request, ucs_status_t *status) {
+    *status = UCS_OK;
+    if (!*request) return true;
+    *status = UCS_PTR_IS_ERR(*request) ? UCS_PTR_STATUS(*request) : ucp_request_check_status(*request);
+    if (*status == UCS_INPROGRESS) return false;
+    if (!UCS_PTR_IS_ERR(*request)) ucp_request_free(*request);
+    *request = NULL;
+    return true;
+}
+
+/* ---- joining ---- */
+
+/* Is the variable in the environment? */
+static bool is_set(const char *name) {
+    size_t n = strlen(name);
+    for (char **e = environ; e && *e; e++)
+        if (strncmp(*e, name, n) == 0 && (*e)[n] == '=') return true;
+    return false;
+}
+
+/* What UCX does to the process when it is loaded, as far as it can be undone. */
+static void tame(void) {
+    static const int errors[] = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors && !is_set("UCX_HANDLE_ERRORS"); i++)
+        ucs_debug_disable_signal(errors[i]);
+    if (!is_set("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+    if (!is_set("UCX_MEMTYPE_CACHE")) ucs_global_opts_set_value("MEMTYPE_CACHE", "n");
+}
+
+/* The context and the worker. Without a network of its own, a job stays on the machine. */
+static weft_status open_worker(ucx_transport *u, weft_error *error) {
+    ucp_config_t *config = NULL;
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                                               UCP_PARAM_FIELD_MT_WORKERS_SHARED,
+                                 .features = UCP_FEATURE_TAG,
+                                 .estimated_num_eps = (size_t)u->t.world};
+    const ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    if (status) return ucx_fail(error, "ucp_config_read", status);
+    bool is_here = strncmp(u->launch.address, "127.", 4) == 0 || strcmp(u->launch.address, "::1") == 0 ||
+                   strcmp(u->launch.address, "localhost") == 0;
+    if (is_here && !is_set("UCX_NET_DEVICES")) ucp_config_modify(config, "NET_DEVICES", "lo");
+    if (!is_set("UCX_KEEPALIVE_INTERVAL")) ucp_config_modify(config, "KEEPALIVE_INTERVAL", "2s");
+    status = ucp_init(&params, config, &u->context);
+    ucp_config_release(config);
+    if (status) return ucx_fail(error, "ucp_init", status);
+    status = ucp_worker_create(u->context, &worker, &u->worker);
+    return status ? ucx_fail(error, "ucp_worker_create", status) : WEFT_OK;
+}
+
+/* Opens the receive of the next control message. */
+static ucs_status_t stand_ready(ucx_transport *u) {
+    const ucp_request_param_t how = {0};
+    u->standing = ucp_tag_recv_nbx(u->worker, &u->incoming, sizeof u->incoming, ucx_tag(UCX_CONTROL, 0, 0),
+                                   ucx_tag(0xf, 0, 0), &how);
+    ucs_status_t status = UCS_PTR_STATUS(u->standing);
+    u->has_incoming = !u->standing;
+    if (UCS_PTR_IS_ERR(u->standing)) u->standing = NULL;
+    return status < 0 ? status : UCS_OK;
+}
+
+/* All tables; ucx_free frees them. */
+static weft_status make_tables(ucx_transport *u, weft_error *error) {
+    size_t w = (size_t)u->t.world;
+    u->n_sends = POOL + 4 * u->t.world;
+    u->peers = mem_new_array(&u->env, w, sizeof *u->peers);
+    u->requests = mem_new_array(&u->env, 2 * w, sizeof *u->requests);
+    u->sends = mem_new_array(&u->env, (size_t)u->n_sends, sizeof *u->sends);
+    u->outgoing = mem_new_array(&u->env, (size_t)u->n_sends, sizeof *u->outgoing);
+    u->locals = mem_new_array(&u->env, w, sizeof *u->locals);
+    u->parts = mem_new_array(&u->env, w, sizeof *u->parts);
+    if (!u->peers || !u->requests || !u->sends || !u->outgoing || !u->locals || !u->parts)
+        return error_memory(error, "a communicator");
+    for (size_t i = 0; i < w; i++) u->peers[i].of = u;
+    return WEFT_OK;
+}
+
+/* A rank that fails here tells the others in the meeting, which would wait for it otherwise. */
+static weft_status ucx_open(transport *t, weft_error *error) {
+    ucx_transport *u = ucx_of(t);
+    weft_error own = {0};
+    u->is_left_open = true; /* until all has gone well */
+    weft_status status = make_tables(u, &own);
+    if (!status) status = open_worker(u, &own);
+    if (!status) {
+        ucs_status_t code = stand_ready(u);
+        if (code) status = ucx_fail(&own, "ucp_tag_recv_nbx", code);
+    }
+    const char *why = status ? own.text : NULL;
+    status = ucx_join(u, why, error);
+    if (why && error) *error = own;
+    if (why) return own.status;
+    if (!status) status = ucx_window_open(u, error);
+    /* As over MPI: short naps pay off on one machine, and take the cores' time on a network. */
+    t->nap_seconds = t->local_world != t->world ? 500e-6 : 50e-6;
+    u->is_left_open = status != WEFT_OK;
+    return status;
+}
+
+/* ---- data ---- */
+
+static weft_status begin_request(ucx_transport *u, ucs_status_ptr_t request, const char *what,
+                                 weft_error *error) {
+    if (UCS_PTR_IS_ERR(request)) return ucx_fail(error, what, UCS_PTR_STATUS(request));
+    if (request) u->requests[u->n_requests++] = request; /* NULL: done already */
+    return WEFT_OK;
+}
+
+/* Messages with one tag between two ranks keep their order. */
+static weft_status ucx_send(transport *t, int to, int tag, const void *from, size_t bytes,
+                            weft_error *error) {
+    ucx_transport *u = ucx_of(t);
+    const ucp_request_param_t how = {0};
+    return begin_request(
+        u,
+        ucp_tag_send_nbx(u->peers[to].endpoint, from, bytes, ucx_tag(UCX_DATA, t->rank, (uint32_t)tag), &how),
+        "ucp_tag_send_nbx", error);
+}
+
+static weft_status ucx_receive(transport *t, int from, int tag, void *into, size_t bytes, weft_error *error) {
+    ucx_transport *u = ucx_of(t);
+    const ucp_request_param_t how = {0};
+    return begin_request(
+        u, ucp_tag_recv_nbx(u->worker, into, bytes, ucx_tag(UCX_DATA, from, (uint32_t)tag), UINT64_MAX, &how),
+        "ucp_tag_recv_nbx", error);
+}
+
+/* A transfer whose connection broke is left to the deadline, and to the failure that
+ * ucx_control_receive reports, so that the reason of a rank that gave up comes first. */
+static weft_status ucx_progress(transport *t, bool *is_done, weft_error *error) {
+    ucx_transport *u = ucx_of(t);
+    while (ucp_worker_progress(u->worker)) {
+    }
+    int left = 0;
+    for (int i = 0; i < u->n_requests; i++) {
+        ucs_status_t status;
+        bool is_over = ucx_is_over(&u->requests[i], &status);
+        if (status < 0 && !u->has_failed) return ucx_fail(error, "a transfer", status);
+        u->is_broken |= status < 0;
+        if (!is_over) u->requests[left++] = u->requests[i];
+    }
+    u->n_requests = left;
+    *is_done = left == 0 && !u->is_broken;
+    return WEFT_OK;
+}
+
+/* ---- control messages ---- */
+
+/* Reuses a place of the pool that is done; false if all are busy. To a rank that has gone they count as
+ * sent. */
+static bool ucx_control_send(transport *t, int to, const control *message) {
+    ucx_transport *u = ucx_of(t);
+    const ucp_request_param_t how = {0};
+    ucs_status_t status;
+    ucp_worker_progress(u->worker);
+    if (u->peers[to].failure) return true;
+    for (int i = 0; i < u->n_sends; i++) {
+        if (!ucx_is_over(&u->sends[i], &status)) continue;
+        u->outgoing[i] = *message;
+        u->sends[i] = ucp_tag_send_nbx(u->peers[to].endpoint, &u->outgoing[i], sizeof *message,
+                                       ucx_tag(UCX_CONTROL, t->rank, 0), &how);
+        return true;
+    }
+    return false;
+}
+
+/* A connection that broke, as its rank's last message: a process that ended without a word. */
+static bool hear_of_end(ucx_transport *u, control *message) {
+    for (int i = 0; u->has_failed && i < u->t.world; i++) {
+        ucx_peer *p = &u->peers[i];
+        if (!p->failure || p->is_told || engine_now() - p->failed_ns < GRACE_NS) continue;
+        p->is_told = true;
+        *message = (control){.kind = CONTROL_FAIL, .from = i};
+        snprintf(message->text, sizeof message->text, "its process has ended, or the network: %s (UCX)",
+                 ucs_status_string(p->failure));
+        return true;
+    }
+    return false;
+}
+
+/* Copies the message and opens the receive again. */
+static bool ucx_control_receive(transport *t, control *message) {
+    ucx_transport *u = ucx_of(t);
+    ucs_status_t status = UCS_OK;
+    ucp_worker_progress(u->worker);
+    if (!u->has_incoming && (!u->standing || !ucx_is_over(&u->standing, &status)))
+        return !u->is_closing && hear_of_end(u, message);
+    *message = u->incoming;
+    stand_ready(u); /* if it fails this rank hears nothing more, and the deadline reports it */
+    return status == UCS_OK;
+}
+
+static void ucx_nap(transport *t, double seconds) {
+    (void)t;
+    struct timespec length = {.tv_sec = (time_t)seconds,
+                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&length, NULL); /* an early end does no harm */
+}
+
+/* ---- leaving ---- */
+
+/* For 0.2 s, in which the reason that was just sent to all ranks can leave. The launcher ends the other
+ * processes when this one ends. */
+static void ucx_stop(transport *t, int code) {
+    (void)code;
+    control unread;
+    for (int i = 0; i < 200; i++) {
+        while (ucx_control_receive(t, &unread)) {
+        }
+        ucx_nap(t, 1e-3);
+    }
+}
+
+/* Ends the connections, each after what is on its way. */
+static void close_endpoints(ucx_transport *u) {
+    const ucp_request_param_t gently = {0};
+    const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                         .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    uint64_t begin = engine_now();
+    ucs_status_t status;
+    int n = 0, left;
+    for (int i = 0; i < u->t.world; i++) {
+        ucx_peer *p = &u->peers[i];
+        if (p->endpoint) u->requests[n++] = ucp_ep_close_nbx(p->endpoint, p->failure ? &at_once : &gently);
+    }
+    do {
+        left = 0;
+        while (ucp_worker_progress(u->worker)) {
+        }
+        for (int i = 0; i < n; i++) left += !ucx_is_over(&u->requests[i], &status);
+        if (left) ucx_nap(&u->t, 100e-6);
+    } while (left && engine_now() - begin < CLOSE_NS);
+}
+
+/* After a failure other ranks may never come; then nothing is waited for, and UCX is left as it is. */
+static void ucx_close(transport *t, bool is_failed) {
+    ucx_transport *u = ucx_of(t);
+    ucs_status_t status;
+    u->is_left_open = is_failed;
+    if (is_failed) return;
+    ucx_part_ways(u);
+    close_endpoints(u);
+    if (u->standing) ucp_request_cancel(u->worker, u->standing);
+    for (int i = 0; i < 1000 && !ucx_is_over(&u->standing, &status); i++) ucp_worker_progress(u->worker);
+    share_end(t);
+    ucp_worker_destroy(u->worker);
+    ucp_cleanup(u->context);
+}
+
+/* After a failure the memory is kept, as UCX may still write into it. */
+static void ucx_free(transport *t) {
+    ucx_transport *u = ucx_of(t);
+    size_t w = (size_t)u->t.world;
+    if (u->is_left_open) return;
+    mem_free(&u->env, u->peers, w * sizeof *u->peers);
+    mem_free(&u->env, u->requests, 2 * w * sizeof *u->requests);
+    mem_free(&u->env, u->sends, (size_t)u->n_sends * sizeof *u->sends);
+    mem_free(&u->env, u->outgoing, (size_t)u->n_sends * sizeof *u->outgoing);
+    mem_free(&u->env, u->locals, w * sizeof *u->locals);
+    mem_free(&u->env, u->parts, w * sizeof *u->parts);
+    window_free(u->t.window);
+    weft_env env = u->env;
+    mem_free(&env, u, sizeof *u);
+}
+
+static const transport_calls ucx_calls = {
+    .kind = "ucx",
+    .open = ucx_open,
+    .send = ucx_send,
+    .receive = ucx_receive,
+    .progress = ucx_progress,
+    .control_send = ucx_control_send,
+    .control_receive = ucx_control_receive,
+    .nap = ucx_nap,
+    .has_ended = share_has_ended,
+    .stop = ucx_stop,
+    .close = ucx_close,
+    .free = ucx_free,
+};
+
+/* UCX itself is opened by ucx_open, on the engine's thread. */
+weft_comm *weft_comm_ucx(const weft_launch *launch, const weft_comm_options *options, weft_error *error) {
+    const weft_env *env = options ? options->env : NULL;
+    weft_launch found;
+    if (comm_options_check(options, error)) return NULL;
+    if (!launch && weft_launch_read("auto", environ, &found, error)) return NULL;
+    if (!launch) launch = &found;
+    if (launch->world < 1 || launch->rank < 0 || launch->rank >= launch->world) {
+        error_set(error, WEFT_ARGUMENT, "weft_comm_ucx: rank %d of %d", launch->rank, launch->world);
+        return NULL;
+    }
+    if (launch->world == 1) return weft_comm_self(options, error);
+    if (!launch->address || !launch->port) {
+        error_set(error, WEFT_NAME,
+                  "rank %d of %d: the address where ranks meet is unknown: set MASTER_ADDR and MASTER_PORT",
+                  launch->rank, launch->world);
+        return NULL;
+    }
+    ucx_transport *u = mem_new(env, sizeof *u);
+    if (!u) {
+        error_memory(error, "a communicator");
+        return NULL;
+    }
+    tame();
+    if (env) u->env = *env;
+    u->t.calls = &ucx_calls;
+    u->t.rank = launch->rank;
+    u->t.world = launch->world;
+    u->launch = *launch;
+    u->window_bytes = options ? options->window_bytes : 0;
+    u->deadline_seconds = comm_deadline(options);
+    return engine_comm(&u->t, options, error);
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# test_tools_launch.sh BUILD - graphtool launch: two ranks without MPI train to the bits of one, what ends one ends all, and signals are
+# passed on; the variables of torchrun and Slurm; ranks that are missing or do not belong. Skipped (77) without UCX.
+set -uo pipefail
+tool=$1/graphtool zoo=$1/weft-zoo
+export ASAN_OPTIONS=detect_leaks=0 # what UCX keeps is not ours
+export OMP_NUM_THREADS=1
+failures=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# says FILE TEXT: it must be in it.
+says() { grep -qF -- "$2" "$1" || { fail "not said: $2"; head -5 "$1"; }; }
+
+python3 - <<'END'
+import random, struct
+r = random.Random(1)
+with open("image", "wb") as f:
+    f.write(bytes([0, 0, 8, 3]) + struct.pack(">3i", 64, 28, 28) + bytes(r.randrange(256) for _ in range(64 * 784)))
+END
+"$zoo" dcgan28 -b 4 -o dcgan28.bin || fail "the model"
+train=(train dcgan28.bin --data image=image --threads 1 --seed 3)
+timeout 60 "$tool" launch -n 2 "${train[@]}" --steps 4 --log two.jsonl -o two >out 2>err
+status=$?
+grep -q "this build has no UCX" err && { echo "skipped: built without UCX"; exit 77; }
+((status)) && { fail "two ranks: exit $status"; cat err; }
+
+# ---- the bits of one rank ----
+alike() {
+    python3 - "$1" "$2" <<'END' || failures=$((failures + 1))
+import json, struct, sys
+def tensors(name):
+    data = open(name, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + n])
+    head.pop("__metadata__", None)
+    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in head.items()}
+one, two = map(tensors, sys.argv[1:])
+wrong = [k for k in one if "running_" not in k and one[k] != two.get(k)]
+if wrong or len(one) < 10:
+    sys.exit(f"FAILED: {sys.argv[1:]} differ in {wrong or 'number'}")
+END
+}
+"$tool" "${train[@]}" --steps 4 --accumulate 2 -o one >/dev/null || fail "one rank"
+alike one two
+says err "2 ranks of this machine share memory"
+says out "trained 4 steps, 32 samples" # by rank 0 alone
+[[ $(grep -c trained out) == 1 ]] || fail "each rank prints"
+
+# world N VARIABLES OF A RANK, WITH r FOR ITS NUMBER -- ARGUMENT...: graphtool as another launcher would start it.
+port=$((20000 + RANDOM % 10000))
+world() {
+    local n=$1 r variables=() pids=() worst=0
+    shift
+    while [[ $1 != -- ]]; do variables+=("$1") && shift; done
+    shift
+    for ((r = 0; r < n; r++)); do
+        env MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${variables[@]//%/$r}" timeout 60 "$tool" "$@" >"out.$r" 2>"err.$r" &
+        pids+=($!)
+    done
+    for r in "${pids[@]}"; do wait "$r" || worst=$?; done
+    port=$((port + 1))
+    return $worst
+}
+world 2 RANK=% WORLD_SIZE=2 LOCAL_RANK=% TORCHELASTIC_USE_AGENT_STORE=True -- "${train[@]}" --steps 4 -o torchrun ||
+    fail "torchrun's variables"
+alike one torchrun
+world 2 SLURM_PROCID=% SLURM_NTASKS=2 SLURM_LOCALID=% SLURM_STEP_ID=0 -- "${train[@]}" --comm ucx --steps 4 -o slurm ||
+    fail "Slurm's variables"
+alike one slurm
+
+# ---- who is missing, or does not belong ----
+world 1 RANK=% WORLD_SIZE=3 -- "${train[@]}" --timeout 1 && fail "a world without two of its ranks"
+says err.0 "rank 0: 2 of 3 ranks did not come within 1.0 s: 1, 2"
+world 2 RANK=% WORLD_SIZE=2 WEFT_JOB_TOKEN=token-% -- "${train[@]}" --timeout 2 && fail "ranks of two jobs"
+says err.0 "the meeting of ranks refused 127.0.0.1:"
+says err.0 "it does not prove this job's token (WEFT_JOB_TOKEN)"
+says err.0 "rank 0: 1 of 2 ranks did not come within 2.0 s: 1"
+says err.1 "WEFT_JOB_TOKEN must be the same on all ranks"
+grep -q "token-" err.0 err.1 && fail "a token is printed"
+
+# ---- what a program is given, and how it ends ----
+cat >rank <<'END'
+#!/usr/bin/env bash
+echo "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, $MASTER_ADDR:$MASTER_PORT, $WEFT_JOB_TOKEN, ${OMPI_COMM_WORLD_RANK:-}"
+case $1:$RANK in
+fails:1) exit 5 ;;
+killed:1) kill -9 $$ ;;
+told:*) trap 'exit 9' TERM ;;
+stays:*) trap '' TERM ;;
+all:*) exit 0 ;;
+esac
+echo $$ >>pids
+for ((i = 0; i < 300; i++)); do sleep 0.1; done
+END
+chmod +x rank
+# gone: no process that wrote its number is left, but as one that nobody has asked how it ended.
+gone() {
+    local pid
+    for pid in $(cat pids); do grep -q '^State:[[:space:]]*[A-Y]' "/proc/$pid/status" 2>/dev/null && fail "$1: a rank is left"; done
+    rm -f pids
+}
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 "$tool" launch -n 3 ./rank all >out || fail "three programs"
+for r in 0 1 2; do says out "$r of 3, $r of 3, 127.0.0.1:"; done
+[[ $(grep -c ', [0-9a-f]\{32\}, $' out) == 3 && $(sed 's/^[^:]*//' out | sort -u | wc -l) == 1 ]] || fail "port or token: $(cat out)"
+"$tool" launch -n 3 ./rank fails >/dev/null 2>err
+[[ $? == 5 ]] || fail "not the status of the rank that failed"
+gone fails
+"$tool" launch -n 2 ./rank killed >/dev/null 2>err
+[[ $? == 137 ]] || fail "not the status of a rank that was killed"
+says err "rank 1 was ended by signal 9 (Killed)"
+gone killed
+# signalled MODE SIGNAL OPTIONS: the launcher gets the signal when its ranks run.
+signalled() {
+    local pid
+    "$tool" launch -n 2 ${3:-} ./rank "$1" >/dev/null 2>err &
+    pid=$!
+    for ((i = 0; i < 100; i++)); do [[ -f pids && $(wc -l <pids) == 2 ]] && break; sleep 0.1; done
+    kill "-$2" "$pid"
+    wait "$pid" 2>/dev/null
+}
+signalled told TERM
+[[ $? == 9 ]] || fail "SIGTERM is not passed on"
+gone told
+signalled stays TERM --grace=0.5
+[[ $? == 137 ]] || fail "ranks that stay are not killed"
+says err "did not end within 0.5 s, and is killed"
+gone stays
+signalled stays KILL
+sleep 0.5
+gone "without its launcher"
+"$tool" launch -n 2 trian dcgan28.bin 2>err
+[[ $? == 2 ]] || fail "a misspelt command"
+says err "the nearest is 'train'"
+"$tool" launch -n 2 ./nothing 2>err && fail "a program that is not there"
+says err "./nothing cannot be run: No such file or directory"
+exit $((failures > 0))
