@@ -60,8 +60,7 @@ weft_status nccl_put(nccl_comm *n, const weft_collective *c, cudaStream_t stream
 weft_status nccl_join(nccl_comm *n, const weft_launch *launch, double deadline_seconds, weft_error *error);
 
 /* ---- nccl/host.c ---- */
-/* A communicator of the launcher's ranks, which meet at NCCL_COMM_ID if that is set, else at launch->address
- * and port. */
+/* A communicator of the launcher's ranks, which meet at launch->address and port. */
 weft_comm *nccl_host_comm(const weft_launch *launch, const weft_comm_options *options, weft_error *error);
 /* A second NCCL communicator of the same ranks. */
 ncclResult_t nccl_host_split(weft_comm *host, ncclComm_t *other);

@@ -1,15 +1,16 @@
-/* join.c - how ranks meet without MPI: at the address in NCCL_COMM_ID, which NCCL reads from the environment
- * on every rank. NCCL waits for the others without a limit, so it joins on a thread of its own, which is
- * abandoned at the deadline. */
+/* join.c - how ranks meet without MPI (dist/meet): rank 0 hands round NCCL's id, so a rank that is missing is
+ * named. Then NCCL connects them; it waits for the others without a limit, so that is done by a thread of its
+ * own, which is abandoned at the deadline. */
+#include "dist/meet/meet.h"
 #include "dist/nccl/comm.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* Shared with the thread, which may outlive the call: then it is never freed. */
 typedef struct joining {
     int rank, world, device;
+    ncclUniqueId id;
     ncclComm_t nccl;
     ncclResult_t result;
     pthread_t thread;
@@ -19,9 +20,8 @@ typedef struct joining {
 /* The thread: the current device is per thread, so it is set first. */
 static void *join_main(void *context) {
     joining *j = context;
-    ncclUniqueId id;
-    j->result = cudaSetDevice(j->device) == cudaSuccess ? ncclGetUniqueId(&id) : ncclUnhandledCudaError;
-    if (j->result == ncclSuccess) j->result = ncclCommInitRank(&j->nccl, j->world, id, j->rank);
+    j->result = cudaSetDevice(j->device) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+    if (j->result == ncclSuccess) j->result = ncclCommInitRank(&j->nccl, j->world, j->id, j->rank);
     atomic_store(&j->is_over, true);
     return NULL;
 }
@@ -45,8 +45,8 @@ static weft_status join_within(joining *j, const weft_env *env, double seconds, 
         pthread_detach(j->thread); /* j stays allocated */
         return error_set(
             error, WEFT_PEER,
-            "rank %d of %d: not all ranks have met over NCCL within %.1f s (it does not report which are "
-            "missing; rank 0 must be reachable at MASTER_ADDR and MASTER_PORT, or NCCL_COMM_ID)",
+            "rank %d of %d: NCCL has not connected all ranks within %.1f s, though all have met (it "
+            "does not report which one it waits for; NCCL_SOCKET_IFNAME names the network to use)",
             j->rank, j->world, seconds);
     }
     pthread_join(j->thread, NULL);
@@ -57,31 +57,55 @@ static weft_status join_within(joining *j, const weft_env *env, double seconds, 
     return status;
 }
 
-/* NCCL_COMM_ID is set for the length of this call unless the user has set it, as NCCL reads it nowhere
- * else. */
-weft_status nccl_join(nccl_comm *n, const weft_launch *launch, double seconds, weft_error *error) {
-    char address[300];
-    bool sets_address = launch->world > 1 && !getenv("NCCL_COMM_ID");
+/* What this rank needs before it meets the others. NULL with *error. */
+static joining *joining_new(nccl_comm *n, const weft_launch *launch, weft_error *error) {
     int device;
-    if (sets_address && (!launch->address || !launch->port))
-        return error_set(error, WEFT_NAME,
-                         "rank %d of %d: the address where ranks meet is unknown: set MASTER_ADDR and "
-                         "MASTER_PORT, or NCCL_COMM_ID",
-                         launch->rank, launch->world);
-    weft_status status = nccl_library_check(&n->comm, error);
-    if (status) return status;
-    if (cudaGetDevice(&device) != cudaSuccess)
-        return error_set(error, WEFT_DEVICE, "rank %d of %d has no GPU", launch->rank, launch->world);
+    if (nccl_library_check(&n->comm, error)) return NULL;
+    if (cudaGetDevice(&device) != cudaSuccess) {
+        error_set(error, WEFT_DEVICE, "rank %d of %d has no GPU", launch->rank, launch->world);
+        return NULL;
+    }
     joining *j = mem_new(&n->env, sizeof *j);
-    if (!j) return error_memory(error, "a communicator");
+    if (!j) {
+        error_memory(error, "a communicator");
+        return NULL;
+    }
     j->rank = launch->rank;
     j->world = launch->world;
     j->device = device;
-    if (sets_address) {
-        snprintf(address, sizeof address, "%s:%d", launch->address, launch->port);
-        setenv("NCCL_COMM_ID", address, 1);
+    ncclResult_t result = launch->rank == 0 ? ncclGetUniqueId(&j->id) : ncclSuccess;
+    if (result == ncclSuccess) return j;
+    mem_free(&n->env, j, sizeof *j);
+    nccl_fail(error, n, result, "making an id");
+    return NULL;
+}
+
+/* Rank 0 gives the id, the others nothing; `why` a rank fails goes round as well. */
+static weft_status hand_round(nccl_comm *n, const weft_launch *launch, double seconds, joining *j,
+                              const char *why, weft_error *error) {
+    const meet_options options = {&n->env, launch, "nccl", seconds};
+    meeting m;
+    size_t bytes;
+    meet_begin(&m, &options);
+    weft_status status = meet_round(&m, j ? &j->id : NULL, j && !launch->rank ? sizeof j->id : 0, why, error);
+    const void *id = status ? NULL : meet_card(&m, 0, &bytes);
+    if (!status && bytes != sizeof(ncclUniqueId))
+        status = error_set(error, WEFT_PEER, "rank %d: rank 0 gave no id of NCCL", launch->rank);
+    if (!status && j) memcpy(&j->id, id, sizeof j->id);
+    meet_end(&m);
+    return status;
+}
+
+weft_status nccl_join(nccl_comm *n, const weft_launch *launch, double seconds, weft_error *error) {
+    weft_error own = {0};
+    joining *j = joining_new(n, launch, &own);
+    weft_status status = own.status;
+    if (launch->world > 1) status = hand_round(n, launch, seconds, j, j ? NULL : own.text, error);
+    if (!j) {
+        if (error) *error = own;
+        return own.status;
     }
-    status = join_within(j, &n->env, seconds, n, error);
-    if (sets_address) unsetenv("NCCL_COMM_ID");
+    if (!status) return join_within(j, &n->env, seconds, n, error);
+    mem_free(&n->env, j, sizeof *j);
     return status;
 }

@@ -130,13 +130,8 @@ ncclResult_t ncclGetVersion(int *version) {
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     std::lock_guard<std::mutex> hold(lock);
-    /* all ranks call this then, and get the same id */
-    const char *address = getenv("NCCL_COMM_ID");
     memset(id, 0, sizeof *id);
-    if (address)
-        snprintf(id->internal, sizeof id->internal, "%s", address);
-    else
-        snprintf(id->internal, sizeof id->internal, "%d", ++next_id);
+    snprintf(id->internal, sizeof id->internal, "%d", ++next_id);
     return ncclSuccess;
 }
 
