@@ -135,6 +135,10 @@ gone stays
 signalled stays KILL
 sleep 0.5
 gone "without its launcher"
+"$tool" launch -n 1 /bin/sleep 1 &
+sleep 0.5
+grep -qE '^SigCgt:\s+[0-9a-f]{15}[02468ace]$' "/proc/$!/status" || fail "SIGHUP is UCX's"
+wait
 "$tool" launch -n 2 trian dcgan28.bin 2>err
 [[ $? == 2 ]] || fail "a misspelt command"
 says err "the nearest is 'train'"

@@ -263,7 +263,7 @@ typedef struct weft_launch {
     /** WEFT_MEET_PORT, else MASTER_PORT; the next one where torchrun's agent listens there itself
      * (TORCHELASTIC_USE_AGENT_STORE); 0: unknown */
     int port;
-    const char *token;    /**< WEFT_JOB_TOKEN, owned by the environment; NULL: none */
+    const char *token; /**< WEFT_JOB_TOKEN, owned by the environment; NULL: none */
 } weft_launch;
 
 /** Reads from an environment (pass `environ`) how this process was started. `launcher` is "mpi" (OMPI_*,
@@ -283,9 +283,10 @@ WEFT_API weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_opt
  * links libweft_ucx. Rank 0 listens at launch->address and port, where the others meet it and all prove
  * launch->token (without one only connections from the same machine are taken); the data then go by UCX,
  * which does not encrypt. `launch` NULL: what weft_launch_read() finds. A world of one is weft_comm_self(). A
- * rank that is missing at the deadline is named. UCX is kept from handling signals and from printing unless
- * UCX_HANDLE_ERRORS or UCX_LOG_LEVEL is set. NULL on failure; WEFT_UNSUPPORTED in a build without UCX. There
- * is no job to end: weft_comm_abort() tells the other ranks and returns, and the caller ends. */
+ * rank that is missing at the deadline is named. UCX is kept from handling errors' signals and from printing
+ * unless UCX_HANDLE_ERRORS or UCX_LOG_LEVEL is set; SIGHUP it takes as soon as it is loaded, unless
+ * UCX_DEBUG_SIGNO=0 stands in the environment then. NULL on failure; WEFT_UNSUPPORTED in a build without UCX.
+ * There is no job to end: weft_comm_abort() tells the other ranks and returns, and the caller ends. */
 WEFT_API weft_comm *weft_comm_ucx(const weft_launch *launch, const weft_comm_options *options,
                                   weft_error *error);
 

@@ -1,9 +1,11 @@
 /* graphtool.c - the program: dispatches to the subcommands of cmd/list.h, each in one file of its name. */
+#define _GNU_SOURCE /* dladdr */
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/paths.h"
 #include "tools/graphtool/common/world.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -94,6 +96,31 @@ static void guard_process(void) {
     signal(SIGXFSZ, SIG_IGN);
 }
 
+/* UCX takes SIGHUP and the signals of errors when it is loaded, before main. What holds before that is noted
+ * by a function of .preinit_array, and given back. */
+static const int taken[] = {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV};
+enum { TAKEN = sizeof taken / sizeof *taken };
+static struct sigaction noted[TAKEN];
+
+static void note_signals(int argc, char **argv, char **environment) {
+    (void)argc, (void)argv, (void)environment;
+    for (int i = 0; i < TAKEN; i++) sigaction(taken[i], NULL, &noted[i]);
+}
+__attribute__((section(".preinit_array"), used)) static void (*const noting)(int, char **,
+                                                                             char **) = note_signals;
+
+static void give_signals_back(void) {
+    for (int i = 0; i < TAKEN; i++) {
+        struct sigaction now;
+        Dl_info of;
+        if (sigaction(taken[i], NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)
+            continue;
+        bool is_ucx = dladdr((const void *)(uintptr_t)now.sa_handler, &of) && of.dli_fname &&
+                      strstr(of.dli_fname, "libucs");
+        if (is_ucx) sigaction(taken[i], &noted[i], NULL);
+    }
+}
+
 /* Joins the other ranks as the command's row says, and runs it. */
 static int run_joined(const command *c, options *o) {
     if (c->ranks == COMMAND_ALONE || c->ranks == COMMAND_JOINS_LATER) return command_run(c, o);
@@ -122,6 +149,7 @@ static int run_command(const command *c, int argc, char **argv) {
 int main(int argc, char **argv) {
     /* after the restart by tool_calm_threads the name would be "exe" */
     prctl(PR_SET_NAME, "graphtool", 0, 0, 0);
+    give_signals_back();
     guard_process();
     out_watch_json();
     if (argc < 2) return tool_fail("a command is needed; see graphtool --help");
