@@ -169,8 +169,8 @@ TEST(a_rank_that_fails_says_why_to_all) {
         ranks_start(ranks, 3);
         ranks_end(ranks, 3);
         snprintf(want, sizeof want, "rank %d could not join: out of luck", who);
-        for (int i = 0; i < 3; i++) {
-            CHECK(ranks[i].status == WEFT_PEER);
+        for (int i = 0; i < 3; i++) { /* a rank that fails is none that did not come */
+            CHECK(ranks[i].status == WEFT_IO);
             CHECK_HOLDS(ranks[i].error.text, i == who && who ? "out of luck" : want);
         }
     }
@@ -347,7 +347,7 @@ static void *crowd_main(void *context) {
 TEST(ten_thousand_strange_greetings_keep_nobody_out) {
     heard log = {PTHREAD_MUTEX_INITIALIZER, "", 0};
     const weft_env env = {.log = hear_line, .log_context = &log};
-    int n = test_count(10000, 1000);
+    const int n = test_count(10000, 1000);
     rank ranks[2];
     pthread_t threads[2];
     crowd crowds[2];
@@ -355,14 +355,18 @@ TEST(ten_thousand_strange_greetings_keep_nobody_out) {
     pthread_create(&ranks[0].thread, NULL, meet_main, &ranks[0]);
     sleep_ms(200);
     for (int i = 0; i < 2; i++) {
-        crowds[i] = (crowd){ranks[0].launch.port, n / 2, "right", 77 + (uint64_t)i, 0};
+        crowds[i] = (crowd){ranks[0].launch.port, n / 2, "right", 2 * test_seed(77) + (uint64_t)i, 0};
         pthread_create(&threads[i], NULL, crowd_main, &crowds[i]);
     }
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     pthread_create(&ranks[1].thread, NULL, meet_main, &ranks[1]);
     ranks_end(ranks, 2);
     all_met(ranks, 2);
-    CHECK(!crowds[0].let_in && !crowds[1].let_in);
+    int let_in = crowds[0].let_in + crowds[1].let_in;
+    CHECK_SAYS(!let_in, "%d strangers were let in", let_in);
+    printf("\n    %d strange greetings: %d refused and counted, %d let in\n    ", n, ranks[0].meeting.n_said,
+           let_in);
+    test_cases_add((uint64_t)n, 0, (uint64_t)let_in);
     CHECK_SAYS(ranks[0].meeting.n_said >= n - n / 50, "%d of %d were named", ranks[0].meeting.n_said, n);
     CHECK_SAYS(log.lines <= 25, "%d lines for %d strangers", log.lines, n);
     for (const char *line = log.text; line && *line;

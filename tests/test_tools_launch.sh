@@ -2,28 +2,15 @@
 # test_tools_launch.sh BUILD - graphtool launch: two ranks without MPI train to the bits of one, what ends one ends all, and signals are
 # passed on; the variables of torchrun and Slurm; ranks that are missing or do not belong. Skipped (77) without UCX.
 set -uo pipefail
-tool=$1/graphtool zoo=$1/weft-zoo
-export ASAN_OPTIONS=detect_leaks=0 # what UCX keeps is not ours
+build=$(realpath "$1") here=$(dirname "$(realpath "$0")")
+tool=$build/graphtool zoo=$build/weft-zoo
+source "$here/support/suite.sh"
 export OMP_NUM_THREADS=1
-failures=0
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
 
 # says FILE TEXT: it must be in it.
 says() { grep -qF -- "$2" "$1" || { fail "not said: $2"; head -5 "$1"; }; }
 
-python3 - <<'END'
-import random, struct
-r = random.Random(1)
-with open("image", "wb") as f:
-    f.write(bytes([0, 0, 8, 3]) + struct.pack(">3i", 64, 28, 28) + bytes(r.randrange(256) for _ in range(64 * 784)))
-END
+digits 64
 "$zoo" dcgan28 -b 4 -o dcgan28.bin || fail "the model"
 train=(train dcgan28.bin --data image=image --threads 1 --seed 3)
 timeout 60 "$tool" launch -n 2 "${train[@]}" --steps 4 --log two.jsonl -o two >out 2>err
@@ -32,21 +19,7 @@ grep -q "this build has no UCX" err && { echo "skipped: built without UCX"; exit
 ((status)) && { fail "two ranks: exit $status"; cat err; }
 
 # ---- the bits of one rank ----
-alike() {
-    python3 - "$1" "$2" <<'END' || failures=$((failures + 1))
-import json, struct, sys
-def tensors(name):
-    data = open(name, "rb").read()
-    n = struct.unpack("<Q", data[:8])[0]
-    head = json.loads(data[8:8 + n])
-    head.pop("__metadata__", None)
-    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in head.items()}
-one, two = map(tensors, sys.argv[1:])
-wrong = [k for k in one if "running_" not in k and one[k] != two.get(k)]
-if wrong or len(one) < 10:
-    sys.exit(f"FAILED: {sys.argv[1:]} differ in {wrong or 'number'}")
-END
-}
+alike() { python3 "$here/support/alike.py" "$1" "$2" >/dev/null || failures=$((failures + 1)); }
 "$tool" "${train[@]}" --steps 4 --accumulate 2 -o one >/dev/null || fail "one rank"
 alike one two
 says err "2 ranks of this machine share memory"
@@ -76,7 +49,8 @@ world 2 SLURM_PROCID=% SLURM_NTASKS=2 SLURM_LOCALID=% SLURM_STEP_ID=0 -- "${trai
 alike one slurm
 
 # ---- who is missing, or does not belong ----
-world 1 RANK=% WORLD_SIZE=3 -- "${train[@]}" --timeout 1 && fail "a world without two of its ranks"
+world 1 RANK=% WORLD_SIZE=3 -- "${train[@]}" --timeout 1
+[[ $? == 7 ]] || fail "a world without two of its ranks: not status 7"
 says err.0 "rank 0: 2 of 3 ranks did not come within 1.0 s: 1, 2"
 world 2 RANK=% WORLD_SIZE=2 WEFT_JOB_TOKEN=token-% -- "${train[@]}" --timeout 2 && fail "ranks of two jobs"
 says err.0 "the meeting of ranks refused 127.0.0.1:"
@@ -84,6 +58,23 @@ says err.0 "it does not prove this job's token (WEFT_JOB_TOKEN)"
 says err.0 "rank 0: 1 of 2 ranks did not come within 2.0 s: 1"
 says err.1 "WEFT_JOB_TOKEN must be the same on all ranks"
 grep -q "token-" err.0 err.1 && fail "a token is printed"
+
+# ---- a rank that cannot start: status 2 on all, and its reason; no rank is lost ----
+cat >one <<'END'
+#!/usr/bin/env bash
+if ((RANK == 1)); then export UCX_TLS=nothing; fi
+"$@"
+echo "rank $RANK: status $?" >&2
+END
+chmod +x one
+"$tool" launch -n 3 ./one "$tool" "${train[@]}" --timeout 5 --steps 1 >out 2>err
+says err "rank 1: ucp_init failed: No such device (UCX)"
+says err "rank 0: rank 1 could not join: ucp_init failed"
+for r in 0 1 2; do says err "rank $r: status 2"; done
+UCX_NET_DEVICES=nothing0 "$tool" launch -n 2 "${train[@]}" --timeout 5 --steps 1 >out 2>err
+[[ $? == 2 ]] || fail "without a network: not status 2"
+says err "no way from rank 0 to rank 1: Destination is unreachable (UCX; UCX_NET_DEVICES names the networks to use)"
+[[ ! -e weft-rings ]] || fail "rings were written, though no rank was lost"
 
 # ---- what a program is given, and how it ends ----
 cat >rank <<'END'
@@ -125,6 +116,11 @@ signalled() {
     kill "-$2" "$pid"
     wait "$pid" 2>/dev/null
 }
+"$tool" launch -n 2 "${train[@]}" --epochs 1000000 --log log.jsonl --checkpoint-dir saved >out 2>err &
+for ((i = 0; i < 100; i++)); do [[ -s log.jsonl ]] && break; sleep 0.1; done
+kill -USR1 $!
+wait $!
+[[ $? == 130 && -s $(ls -d saved/step-* | tail -1)/manifest.json ]] || fail "SIGUSR1 saves nothing: $(ls saved), $(cat err)"
 signalled told TERM
 [[ $? == 9 ]] || fail "SIGTERM is not passed on"
 gone told

@@ -68,8 +68,9 @@ typedef struct transport_calls {
     bool (*control_receive)(transport *t, control *message);
     /* Waits until something may have happened, at most `seconds`. */
     void (*nap)(transport *t, double seconds);
-    /* Whether the process of a rank has ended. NULL, and false of other machines: not known. Never waits. */
-    bool (*has_ended)(transport *t, int rank);
+    /* How a rank was seen to have ended without a word, as words of a report ("its process has ended"), which
+     * live as long as the transport. NULL: it has not, or that is not known. Never waits. */
+    const char *(*ending)(transport *t, int rank);
     /* Ends the whole job (MPI_Abort) with this exit code, where there is one. */
     void (*stop)(transport *t, int code);
     /* Called after a failure, before the caller sees the error and may free its buffers: no transfer reads

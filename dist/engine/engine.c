@@ -57,7 +57,7 @@ static weft_status check_alive(engine *e, const stream_op *op, weft_error *error
     }
     pthread_mutex_unlock(&e->lock);
     for (int i = 0; !status && i < op->group->n; i++)
-        if (e->peers[op->group->ranks[i]].ended_ns)
+        if (e->peers[op->group->ranks[i]].ending)
             status = watch_stalled(e, op, (double)(engine_now() - op->began_ns) * 1e-9, error);
     return status;
 }

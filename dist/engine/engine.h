@@ -66,8 +66,9 @@ typedef struct peer {
     char last_name[NAME_BYTES], last_kind[20], place[PLACE_BYTES];
     bool has_entered; /* at least one collective */
     bool has_failed;
-    bool has_lost;     /* it has failed because a rank was lost */
-    uint64_t ended_ns; /* when its process was seen to have ended; 0: it has not */
+    bool has_lost;      /* it has failed because a rank was lost */
+    const char *ending; /* how it was seen to have ended without a word; NULL: it was not */
+    uint64_t ended_ns;  /* and when */
     char reason[REASON_BYTES];
 } peer;
 

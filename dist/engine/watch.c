@@ -50,7 +50,7 @@ static uint64_t beat_ns(const engine *e) {
 static presence presence_of(const engine *e, const stream_op *op, int member, uint64_t now) {
     const peer *p = &e->peers[op->group->ranks[member]];
     if (member == op->group->own) return PRESENT;
-    if (p->ended_ns) return ENDED;
+    if (p->ending) return ENDED;
     if (!watch_arrival(op, member)) return ABSENT;
     return now > p->heard_ns + 2 * beat_ns(e) ? SILENT : PRESENT;
 }
@@ -68,7 +68,7 @@ static void tell_last(const peer *p, text *t) {
 /* Adds one rank's state to the report; it has entered the collective in question, or not. */
 static void tell_rank(const peer *p, int rank, presence is, bool has_entered, text *t) {
     text_add(t, "; rank %d ", rank);
-    if (is == ENDED) text_add(t, "IS DEAD: its process has ended, ");
+    if (is == ENDED) text_add(t, "IS DEAD: %s, ", p->ending);
     if (has_entered)
         text_add(t, "has entered%s", is == SILENT ? " but HAS FALLEN SILENT" : "");
     else
@@ -147,14 +147,13 @@ weft_status watch_ended(engine *e, weft_error *error) {
     uint64_t now = engine_now();
     for (int i = 0; i < e->t->world; i++) {
         const peer *p = &e->peers[i];
-        if (!p->ended_ns || p->has_failed || now < p->ended_ns + ENDED_NS) continue;
+        if (!p->ending || p->has_failed || now < p->ended_ns + ENDED_NS) continue;
         text t = {0};
         tell_last(p, &t);
         if (*p->place) text_add(&t, ", at \"%s\"", SHOW(p->place));
         weft_status status =
-            error_set(error, WEFT_PEER,
-                      "rank %d IS DEAD: its process has ended%s; rank %d waits for it in no collective yet",
-                      i, t.data ? t.data : "", e->t->rank);
+            error_set(error, WEFT_PEER, "rank %d IS DEAD: %s%s; rank %d waits for it in no collective yet", i,
+                      p->ending, t.data ? t.data : "", e->t->rank);
         free(text_detach(&t));
         return status;
     }
@@ -289,20 +288,23 @@ static void note_entered(engine *e, const control *m) {
                 (arrival){m->sequence, m->window_at, m->descriptor};
 }
 
-/* Notes processes that have ended. What they had sent is read after this, in the same call. */
-static void look_at_processes(engine *e) {
-    uint64_t now = e->t->calls->has_ended ? engine_now() : 0;
+/* Notes ranks that have ended. What they had sent is read after this, in the same call. */
+static void look_for_endings(engine *e) {
+    uint64_t now = e->t->calls->ending ? engine_now() : 0;
     if (now < e->next_look_ns || !now) return;
     e->next_look_ns = now + LOOK_NS * (uint64_t)(e->t->local_world / 8 + 1);
-    for (int i = 0; i < e->t->world; i++)
-        if (i != e->t->rank && !e->peers[i].ended_ns && e->t->calls->has_ended(e->t, i))
-            e->peers[i].ended_ns = now;
+    for (int i = 0; i < e->t->world; i++) {
+        peer *p = &e->peers[i];
+        if (i == e->t->rank || p->ending) continue;
+        p->ending = e->t->calls->ending(e->t, i);
+        p->ended_ns = now;
+    }
 }
 
 void watch_pump(engine *e) {
     tell_started(e);
     beat(e);
-    look_at_processes(e);
+    look_for_endings(e);
     control m;
     while (control_get(e, &m)) {
         if (m.from < 0 || m.from >= e->t->world) continue;

@@ -55,7 +55,8 @@ typedef enum meet_kind {
     MEET_INTRODUCES = 1, /* to rank 0 */
     MEET_WAITS = 2,      /* from rank 0: text, who is missing */
     MEET_TABLE = 3,      /* from rank 0: the cards */
-    MEET_ENDS = 4,       /* from rank 0: text, why there is no meeting */
+    MEET_ENDS = 4,       /* from rank 0: text, who did not come, so there is no meeting */
+    MEET_FAILS = 5,      /* from rank 0: text, why a rank that came cannot take part */
 } meet_kind;
 
 /* What a digest covers besides kind, size and bytes. */

@@ -172,7 +172,7 @@ static attempt take_frame(meeting *m, uint32_t kind, size_t n, char missing[TEXT
     }
     snprintf(missing, TEXT, "%.*s", (int)(n < TEXT ? n : TEXT - 1), (const char *)m->table);
     if (kind == MEET_WAITS) return AGAIN;
-    error_set(error, WEFT_PEER, "rank %d: rank 0 says: %s", rank, missing);
+    error_set(error, kind == MEET_FAILS ? WEFT_IO : WEFT_PEER, "rank %d: rank 0 says: %s", rank, missing);
     return OVER;
 }
 
@@ -211,9 +211,9 @@ weft_status meet_guest_round(meeting *m, const void *card, size_t bytes, const c
     meet_seal(&m->frames, (meet_place){true, m->n_out++}, MEET_INTRODUCES, words, n, head);
     /* where this fails, rank 0 has ended the meeting before, and its reason waits to be read */
     if (send_all(m->fd, head, sizeof head, until_ns)) send_all(m->fd, words, n, until_ns);
-    if (why) return error_set(error, own.status ? own.status : WEFT_PEER, "%s", why);
+    if (why) return error_set(error, own.status ? own.status : WEFT_IO, "%s", why);
     attempt a;
     while ((a = next_frame(m, until_ns + PATIENCE_NS, missing, error)) == AGAIN) {
     }
-    return a == DONE ? WEFT_OK : WEFT_PEER;
+    return a == DONE ? WEFT_OK : error ? error->status : WEFT_PEER;
 }

@@ -129,7 +129,7 @@ static void queue_text(guest *g, meet_kind kind, const char *words) {
 
 /* Tells a rank why it is refused, as far as that goes at once. */
 static void refuse_rank(meeting *m, guest *g, const char *why) {
-    queue_text(g, MEET_ENDS, why);
+    queue_text(g, MEET_FAILS, why);
     flush(g);
     refuse_guest(m, g, why);
 }
@@ -452,13 +452,13 @@ static void conclude(meeting *m, const void *card, size_t bytes, const char *own
 }
 
 /* Sends the outcome to all ranks that are here, and makes them ready for the next round. */
-static void spread(meeting *m, struct pollfd *polls, const char *why) {
+static void spread(meeting *m, struct pollfd *polls, meet_kind kind, const char *why) {
     for (int i = 0; i < m->n_guests; i++) {
         guest *g = &m->guests[i];
         if (g->state != SEATED) let_go(g);
         if (g->state != SEATED) continue;
-        if (*why) {
-            queue_text(g, MEET_ENDS, why);
+        if (kind != MEET_TABLE) {
+            queue_text(g, kind, why);
         } else {
             queue_head(g, MEET_TABLE, m->table, m->table_bytes);
             g->body = m->table;
@@ -489,12 +489,15 @@ weft_status meet_host_round(meeting *m, const void *card, size_t bytes, const ch
     struct pollfd *polls = mem_new_array(&m->env, n, sizeof *polls);
     if (!polls) return error_memory(error, "the places of ranks that meet");
     wait_for_all(m, polls, outcome);
+    meet_kind kind = *outcome ? MEET_ENDS : MEET_TABLE;
     if (!*outcome) conclude(m, card, bytes, why, outcome);
+    if (*outcome && kind == MEET_TABLE) kind = MEET_FAILS;
     if (m->listener >= 0) close(m->listener);
     m->listener = -1;
-    spread(m, polls, outcome);
+    spread(m, polls, kind, outcome);
     mem_free(&m->env, polls, n * sizeof *polls);
-    return *outcome ? error_set(error, WEFT_PEER, "rank 0: %s", outcome) : WEFT_OK;
+    if (kind == MEET_TABLE) return WEFT_OK;
+    return error_set(error, kind == MEET_FAILS ? WEFT_IO : WEFT_PEER, "rank 0: %s", outcome);
 }
 
 void meet_host_end(meeting *m) {

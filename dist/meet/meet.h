@@ -42,9 +42,9 @@ void meet_begin(meeting *m, const meet_options *options);
 
 /* A round: gives a card of at most MEET_CARD_MOST bytes and waits for those of all ranks. The first round
  * connects; all ranks call it equally often. A rank that cannot go on gives the reason `why` instead of
- * NULL, for which it needs no memory (rank 0 does): then the round fails on all ranks with it. WEFT_PEER when
- * ranks are missing at the deadline (they are named), WEFT_ARGUMENT when there is no address or the token
- * is not that of rank 0. */
+ * NULL, for which it needs no memory (rank 0 does): then the round fails with it on all ranks, on the others
+ * with WEFT_IO. WEFT_PEER when ranks are missing at the deadline (they are named), WEFT_ARGUMENT when there
+ * is no address or the token is not that of rank 0. */
 weft_status meet_round(meeting *m, const void *card, size_t bytes, const char *why, weft_error *error);
 
 /* What a rank gave in the last round; valid until the next. */

@@ -117,7 +117,7 @@ static weft_status join_world(mpi_transport *m, weft_error *error) {
         return own.status;
     }
     if (status || m->vote.first < 0) return status;
-    return error_set(error, WEFT_PEER, "rank %d could not join: %s", m->vote.first, m->vote.why);
+    return error_set(error, WEFT_IO, "rank %d could not join: %s", m->vote.first, m->vote.why);
 }
 
 static weft_status mpi_open(transport *t, weft_error *error) {
@@ -298,7 +298,7 @@ static const transport_calls mpi_calls = {
     .control_send = mpi_control_send,
     .control_receive = mpi_control_receive,
     .nap = mpi_nap,
-    .has_ended = share_has_ended,
+    .ending = share_ending,
     .stop = mpi_stop,
     .close = mpi_close,
     .free = mpi_free,

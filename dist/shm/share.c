@@ -121,14 +121,14 @@ static bool is_gone(int32_t pid) {
     return access(path, F_OK) != 0 && errno == ENOENT;
 }
 
-bool share_has_ended(transport *t, int rank) {
+const char *share_ending(transport *t, int rank) {
     const window *w = t->window;
     int place = w ? w->place_of[rank] : -1;
-    if (place < 0 || !w->neighbours) return false;
+    if (place < 0 || !w->neighbours) return NULL;
     const neighbour *it = &w->neighbours[place];
     struct pollfd process = {.fd = it->fd, .events = POLLIN};
-    if (it->fd >= 0) return poll(&process, 1, 0) == 1;
-    return is_gone(it->pid);
+    bool has_ended = it->fd >= 0 ? poll(&process, 1, 0) == 1 : is_gone(it->pid);
+    return has_ended ? "its process has ended" : NULL;
 }
 
 static void forget_processes(window *w) {

@@ -34,8 +34,8 @@ typedef struct share_options {
  * of them, and the log says why. Only a failure of an exchange is an error. */
 weft_status share_window(transport *t, const share_calls *calls, const share_options *options,
                          weft_error *error);
-/* Has the process of a rank of this machine ended? False where that is not known, as without a window. */
-bool share_has_ended(transport *t, int rank);
+/* transport_calls.ending of ranks of this machine: their processes. NULL without a window. */
+const char *share_ending(transport *t, int rank);
 /* Unmaps the pieces and forgets the processes; window_free frees the rest. */
 void share_end(transport *t);
 

@@ -27,8 +27,8 @@ static ucx_transport *ucx_of(transport *t) {
     return (ucx_transport *)t;
 }
 
-weft_status ucx_fail(weft_error *error, const char *what, ucs_status_t status) {
-    return error_set(error, WEFT_PEER, "%s failed: %s (UCX)", what, ucs_status_string(status));
+weft_status ucx_fail(weft_error *error, weft_status kind, const char *what, ucs_status_t status) {
+    return error_set(error, kind, "%s failed: %s (UCX)", what, ucs_status_string(status));
 }
 
 uint64_t ucx_tag(ucx_kind kind, int from, uint32_t number) {
@@ -74,16 +74,16 @@ static weft_status open_worker(ucx_transport *u, weft_error *error) {
     const ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
-    if (status) return ucx_fail(error, "ucp_config_read", status);
+    if (status) return ucx_fail(error, WEFT_IO, "ucp_config_read", status);
     bool is_here = strncmp(u->launch.address, "127.", 4) == 0 || strcmp(u->launch.address, "::1") == 0 ||
                    strcmp(u->launch.address, "localhost") == 0;
     if (is_here && !is_set("UCX_NET_DEVICES")) ucp_config_modify(config, "NET_DEVICES", "lo");
     if (!is_set("UCX_KEEPALIVE_INTERVAL")) ucp_config_modify(config, "KEEPALIVE_INTERVAL", "2s");
     status = ucp_init(&params, config, &u->context);
     ucp_config_release(config);
-    if (status) return ucx_fail(error, "ucp_init", status);
+    if (status) return ucx_fail(error, WEFT_IO, "ucp_init", status);
     status = ucp_worker_create(u->context, &worker, &u->worker);
-    return status ? ucx_fail(error, "ucp_worker_create", status) : WEFT_OK;
+    return status ? ucx_fail(error, WEFT_IO, "ucp_worker_create", status) : WEFT_OK;
 }
 
 /* Opens the receive of the next control message. */
@@ -122,7 +122,7 @@ static weft_status ucx_open(transport *t, weft_error *error) {
     if (!status) status = open_worker(u, &own);
     if (!status) {
         ucs_status_t code = stand_ready(u);
-        if (code) status = ucx_fail(&own, "ucp_tag_recv_nbx", code);
+        if (code) status = ucx_fail(&own, WEFT_IO, "ucp_tag_recv_nbx", code);
     }
     const char *why = status ? own.text : NULL;
     status = ucx_join(u, why, error);
@@ -137,11 +137,18 @@ static weft_status ucx_open(transport *t, weft_error *error) {
 
 /* ---- data ---- */
 
-static weft_status begin_request(ucx_transport *u, ucs_status_ptr_t request, const char *what,
-                                 weft_error *error) {
-    if (UCS_PTR_IS_ERR(request)) return ucx_fail(error, what, UCS_PTR_STATUS(request));
-    if (request) u->requests[u->n_requests++] = request; /* NULL: done already */
-    return WEFT_OK;
+/* A transfer that failed: ucx_ending will name the rank whose connection broke, and the engine then ends the
+ * batch, which is never done. */
+static void note_broken(ucx_transport *u, ucs_status_t status) {
+    if (!u->broken) u->broken_ns = engine_now();
+    u->broken = status;
+}
+
+static void begin_request(ucx_transport *u, ucs_status_ptr_t request) {
+    if (UCS_PTR_IS_ERR(request))
+        note_broken(u, UCS_PTR_STATUS(request));
+    else if (request) /* NULL: done already */
+        u->requests[u->n_requests++] = request;
 }
 
 /* Messages with one tag between two ranks keep their order. */
@@ -149,22 +156,28 @@ static weft_status ucx_send(transport *t, int to, int tag, const void *from, siz
                             weft_error *error) {
     ucx_transport *u = ucx_of(t);
     const ucp_request_param_t how = {0};
-    return begin_request(
-        u,
-        ucp_tag_send_nbx(u->peers[to].endpoint, from, bytes, ucx_tag(UCX_DATA, t->rank, (uint32_t)tag), &how),
-        "ucp_tag_send_nbx", error);
+    (void)error;
+    begin_request(u, ucp_tag_send_nbx(u->peers[to].endpoint, from, bytes,
+                                      ucx_tag(UCX_DATA, t->rank, (uint32_t)tag), &how));
+    return WEFT_OK;
 }
 
 static weft_status ucx_receive(transport *t, int from, int tag, void *into, size_t bytes, weft_error *error) {
     ucx_transport *u = ucx_of(t);
     const ucp_request_param_t how = {0};
-    return begin_request(
-        u, ucp_tag_recv_nbx(u->worker, into, bytes, ucx_tag(UCX_DATA, from, (uint32_t)tag), UINT64_MAX, &how),
-        "ucp_tag_recv_nbx", error);
+    (void)error;
+    begin_request(u, ucp_tag_recv_nbx(u->worker, into, bytes, ucx_tag(UCX_DATA, from, (uint32_t)tag),
+                                      UINT64_MAX, &how));
+    return WEFT_OK;
 }
 
-/* A transfer whose connection broke is left to the deadline, and to the failure that
- * ucx_control_receive reports, so that the reason of a rank that gave up comes first. */
+/* No connection has broken, and yet a transfer has failed: an error by itself. */
+static bool is_broken_alone(const ucx_transport *u) {
+    for (int i = 0; i < u->t.world; i++)
+        if (u->peers[i].failure) return false;
+    return u->broken && engine_now() - u->broken_ns > 2 * GRACE_NS;
+}
+
 static weft_status ucx_progress(transport *t, bool *is_done, weft_error *error) {
     ucx_transport *u = ucx_of(t);
     while (ucp_worker_progress(u->worker)) {
@@ -173,13 +186,12 @@ static weft_status ucx_progress(transport *t, bool *is_done, weft_error *error) 
     for (int i = 0; i < u->n_requests; i++) {
         ucs_status_t status;
         bool is_over = ucx_is_over(&u->requests[i], &status);
-        if (status < 0 && !u->has_failed) return ucx_fail(error, "a transfer", status);
-        u->is_broken |= status < 0;
+        if (status < 0) note_broken(u, status);
         if (!is_over) u->requests[left++] = u->requests[i];
     }
     u->n_requests = left;
-    *is_done = left == 0 && !u->is_broken;
-    return WEFT_OK;
+    *is_done = left == 0 && !u->broken;
+    return is_broken_alone(u) ? ucx_fail(error, WEFT_PEER, "a transfer", u->broken) : WEFT_OK;
 }
 
 /* ---- control messages ---- */
@@ -202,30 +214,24 @@ static bool ucx_control_send(transport *t, int to, const control *message) {
     return false;
 }
 
-/* A connection that broke, as its rank's last message: a process that ended without a word. */
-static bool hear_of_end(ucx_transport *u, control *message) {
-    for (int i = 0; u->has_failed && i < u->t.world; i++) {
-        ucx_peer *p = &u->peers[i];
-        if (!p->failure || p->is_told || engine_now() - p->failed_ns < GRACE_NS) continue;
-        p->is_told = true;
-        *message = (control){.kind = CONTROL_FAIL, .from = i};
-        snprintf(message->text, sizeof message->text, "its process has ended, or the network: %s (UCX)",
-                 ucs_status_string(p->failure));
-        return true;
-    }
-    return false;
-}
-
 /* Copies the message and opens the receive again. */
 static bool ucx_control_receive(transport *t, control *message) {
     ucx_transport *u = ucx_of(t);
     ucs_status_t status = UCS_OK;
     ucp_worker_progress(u->worker);
-    if (!u->has_incoming && (!u->standing || !ucx_is_over(&u->standing, &status)))
-        return !u->is_closing && hear_of_end(u, message);
+    if (!u->has_incoming && (!u->standing || !ucx_is_over(&u->standing, &status))) return false;
     *message = u->incoming;
     stand_ready(u); /* if it fails this rank hears nothing more, and the deadline reports it */
     return status == UCS_OK;
+}
+
+/* Ranks of this machine by their processes, at once; others by their connections, after a while in which the
+ * reason of a rank that gave up comes first. */
+static const char *ucx_ending(transport *t, int rank) {
+    const ucx_peer *p = &ucx_of(t)->peers[rank];
+    const char *process = share_ending(t, rank);
+    if (process) return process;
+    return p->failure && engine_now() - p->failed_ns > GRACE_NS ? p->ending : NULL;
 }
 
 static void ucx_nap(transport *t, double seconds) {
@@ -310,7 +316,7 @@ static const transport_calls ucx_calls = {
     .control_send = ucx_control_send,
     .control_receive = ucx_control_receive,
     .nap = ucx_nap,
-    .has_ended = share_has_ended,
+    .ending = ucx_ending,
     .stop = ucx_stop,
     .close = ucx_close,
     .free = ucx_free,

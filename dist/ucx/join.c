@@ -33,7 +33,7 @@ static size_t make_card(ucx_transport *u, unsigned char card[MEET_CARD_MOST], we
     size_t n = 0;
     ucs_status_t status = ucp_worker_get_address(u->worker, &address, &n);
     if (status) {
-        ucx_fail(error, "ucp_worker_get_address", status);
+        ucx_fail(error, WEFT_IO, "ucp_worker_get_address", status);
         return 0;
     }
     name_machine((char *)card);
@@ -71,7 +71,8 @@ static void note_failure(void *context, ucp_ep_h endpoint, ucs_status_t status) 
     if (p->of->is_closing) return;
     p->failure = status;
     p->failed_ns = engine_now();
-    p->of->has_failed = true;
+    snprintf(p->ending, sizeof p->ending, "its process has ended, or the network: %s (UCX)",
+             ucs_status_string(status));
 }
 
 static weft_status connect_all(ucx_transport *u, weft_error *error) {
@@ -88,7 +89,7 @@ static weft_status connect_all(ucx_transport *u, weft_error *error) {
         ucs_status_t status = ucp_ep_create(u->worker, &how, &u->peers[i].endpoint);
         if (status)
             return error_set(
-                error, WEFT_PEER,
+                error, WEFT_IO,
                 "no way from rank %d to rank %d: %s (UCX; UCX_NET_DEVICES names the networks to use)",
                 u->t.rank, i, ucs_status_string(status));
     }

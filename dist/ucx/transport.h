@@ -18,7 +18,7 @@ typedef struct ucx_peer {
     ucp_ep_h endpoint;
     ucs_status_t failure; /* of the connection; UCS_OK: none */
     uint64_t failed_ns;
-    bool is_told; /* the engine knows of the failure */
+    char ending[96]; /* the failure, as words of a report */
 } ucx_peer;
 
 /* What the ranks of a machine exchange while they open. */
@@ -33,10 +33,10 @@ struct ucx_transport {
     weft_launch launch;
     double deadline_seconds;
     int64_t window_bytes;
-    bool is_left_open; /* after a failure nothing is freed: UCX may still write into the buffers */
-    bool is_closing;   /* connections that end are no failures any more */
-    bool has_failed;   /* the connection to a peer has */
-    bool is_broken;    /* so has a transfer, which is never done */
+    bool is_left_open;   /* after a failure nothing is freed: UCX may still write into the buffers */
+    bool is_closing;     /* connections that end are no failures any more */
+    ucs_status_t broken; /* of a transfer that failed; UCS_OK: none */
+    uint64_t broken_ns;
     ucp_context_h context;
     ucp_worker_h worker;
     ucx_peer *peers;            /* [world] */
@@ -55,7 +55,7 @@ struct ucx_transport {
     uint32_t n_exchanges;
 };
 
-weft_status ucx_fail(weft_error *error, const char *what, ucs_status_t status);
+weft_status ucx_fail(weft_error *error, weft_status kind, const char *what, ucs_status_t status);
 uint64_t ucx_tag(ucx_kind kind, int from, uint32_t number);
 /* Is the request over? Then it is freed and *request becomes NULL; a failure is in *status. */
 bool ucx_is_over(ucs_status_ptr_t *request, ucs_status_t *status);
