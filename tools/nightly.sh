@@ -26,6 +26,8 @@ onednn       release  test_onednn_sweep   300000  5000     every kernel that cal
 simd         release  test_simd_sweep     100000  5000     our own kernels on small random shapes, on each instruction set, against plain loops
 kills        release  comm_ranks          500     10       ranks that share memory, killed all at once at random moments: nothing of theirs is left
 ranks        release  graphtool           200     20       a rank of two is killed, stopped, its main thread held or its link cut at a random moment: it is named, status 7, no hang, the right numbers
+ranks_ucx    release  graphtool           100     20       the same without MPI, over UCX, and ranks without shared memory
+meet         asan     test_meet           1000000 20000    strange greetings, random and half right, keep no rank out, and none is let in
 resume       release  graphtool           60        5        trainings of two ranks, one or all killed while they write checkpoints, go on in 1, 2, 3 and 4
 models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
 aarch64      release  graphtool           3       1        compiled for arm64 and run by qemu: the consumer, a training beside this processor's, the suites
