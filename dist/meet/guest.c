@@ -61,7 +61,8 @@ static size_t hear(int fd, unsigned char *into, size_t n, uint64_t until_ns) {
 
 /* ---- connecting ---- */
 
-/* Connects to one address; -1 with the reason. */
+/* Connects to one address; -1 with the reason. An attempt that the deadline cuts off says less than the one
+ * before. */
 static int connect_to(const struct addrinfo *a, uint64_t until_ns, char why[WHY]) {
     int code = 0, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     socklen_t n = sizeof code;
@@ -72,12 +73,13 @@ static int connect_to(const struct addrinfo *a, uint64_t until_ns, char why[WHY]
             bool is_over = ready(fd, POLLOUT, until_ns);
             if (!is_over || getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &n)) code = ETIMEDOUT;
             if (!code) return fd;
+            if (!is_over && *why) code = 0;
         }
     } else {
         code = errno;
     }
     if (fd >= 0) close(fd);
-    if (strerror_r(code, why, WHY)) snprintf(why, WHY, "error %d", code);
+    if (code && strerror_r(code, why, WHY)) snprintf(why, WHY, "error %d", code);
     return -1;
 }
 
@@ -141,7 +143,7 @@ static attempt prove(meeting *m, uint64_t until_ns, char why[WHY], weft_error *e
 /* Until rank 0 is found and has let this rank in. */
 static weft_status find_host(meeting *m, uint64_t until_ns, weft_error *error) {
     const weft_launch *l = m->options.launch;
-    char why[WHY] = "no answer";
+    char why[WHY] = "";
     for (;;) {
         attempt a = connect_once(m, until_ns, why);
         if (a == DONE) a = prove(m, until_ns, why, error);
