@@ -1,6 +1,6 @@
 # no_mpi.sh - in a Debian root that holds no MPI, packages of a Weft built without it are installed, and dcgan28 trains under
-# `graphtool launch` to the bits of one rank: a seed trains with as many micro-batches. Needs root, debootstrap and a
-# network; skipped otherwise. Sourced by nightly.sh.
+# `graphtool launch` to the bits of one rank: seed 1 with one micro-batch a rank, seed 2 with two, seed 3 with four. Needs
+# root, debootstrap and a network; skipped otherwise. Sourced by nightly.sh.
 
 no_mpi_build() {
     cmake --preset release -B "$folder/build" -DWEFT_TESTS=OFF -DWEFT_CUDA=OFF -DWEFT_MPI=OFF -DWEFT_UCX=ON -DCMAKE_INSTALL_PREFIX=/usr
@@ -29,18 +29,18 @@ no_mpi_enter() { # command
     unshare -m sh -ec 'mount -t proc proc "$1/proc"; mount -t sysfs sysfs "$1/sys"; exec chroot "$1" sh -ec "$2"' sh "$folder/root" "$1"
 }
 
-# In two ranks, each with as many micro-batches as the seed, and in one with twice as many.
+# In two ranks, and in one with twice as many micro-batches.
 no_mpi_train() {
-    local job=$folder/root/job train="train dcgan28.bin --data image=image --threads 1 --seed $next_seed --steps 20"
+    local job=$folder/root/job each=$((1 << (next_seed - 1))) train="train dcgan28.bin --data image=image --threads 1 --seed $next_seed --steps 20"
     rm -rf "$job"/*
     python3 - "$job/image" "$next_seed" <<'END'
 import random, struct, sys
 r = random.Random(int(sys.argv[2]))
-open(sys.argv[1], "wb").write(struct.pack(">4i", 0x803, 960, 28, 28) + bytes(r.randrange(256) for _ in range(960 * 784)))
+open(sys.argv[1], "wb").write(struct.pack(">4i", 0x803, 1280, 28, 28) + bytes(r.randrange(256) for _ in range(1280 * 784)))
 END
     no_mpi_enter "cd /job; weft-zoo dcgan28 -b 8 -o dcgan28.bin
-        graphtool launch -n 2 $train --accumulate $next_seed -o two
-        graphtool $train --accumulate $((2 * next_seed)) -o one"
+        graphtool launch -n 2 $train --accumulate $each -o two
+        graphtool $train --accumulate $((2 * each)) -o one"
     tests/support/alike.py "$job/one" "$job/two"
 }
 
