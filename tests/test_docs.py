@@ -377,6 +377,26 @@ def check_messages(page, texts):
                 tell(f"{page.relative_to(ROOT)}:{number}", f"the sources print no '{piece.strip()}'")
 
 
+# What the page for the person on call has all messages of, but for wrong arguments of a program's own calls.
+ON_CALL = ["runtime/checkpoint/*.c", "runtime/train/checkpoints.c", "runtime/session/cuda/*.c", "dist/*/*.c",
+           "tools/graphtool/cmd/launch.c", "tools/graphtool/common/lost.c"]
+OWN_CALLS = {"dist/core/collective.c", "dist/core/comm.c", "dist/core/comm_options.c", "dist/core/compare.c", "dist/nccl/move.c"}
+
+
+def check_covered(page):
+    """Of each error of these sources a piece stands in a row of the page."""
+    shown = "\n".join("…".join(re.findall(r"`([^`]*)`", cells[0])) for _, cells in rows_under(page, ["message"]))
+    pieces = [p.strip(" :,") for p in re.split("[…\n]", shown) if len(p.strip(" :,")) > 8]
+    for file in sorted(f for pattern in ON_CALL for f in ROOT.glob(pattern)):
+        for strings in re.findall(r'\berror_set\([^;"]*((?:"(?:[^"\\\n]|\\.)*"\s*(?:PRI\w+\s*)?)+)', file.read_text()):
+            text = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', strings))
+            text = re.sub(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]", "…", text)
+            words = [w.strip(" :,") for w in text.split("…") if len(w.strip(" :,")) > 3]
+            is_own = str(file.relative_to(ROOT)) in OWN_CALLS or text.startswith("weft_")
+            if words and not is_own and not any(w in shown for w in words) and not any(p in text for p in pieces):
+                tell(str(page.relative_to(ROOT)), f"no row has '{text}' of {file.relative_to(ROOT)}")
+
+
 def check_promises(page):
     suites = {p.stem for p in (ROOT / "tests").rglob("*_*.*")}
     suites |= set(re.findall(r"add_test\(NAME (\w+)", (ROOT / "CMakeLists.txt").read_text()))
@@ -473,6 +493,7 @@ def main():
     check_moved()
     check_contents()
     texts = source_texts()
+    check_covered(ROOT / "docs/operations.md")
     for page in pages():
         check_roads(page)
         check_messages(page, texts)

@@ -229,7 +229,8 @@ static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, w
                                      weft_error *error) {
     engine *e = engine_of(comm);
     if (((engine_handle *)comm)->group->id)
-        return error_set(error, WEFT_ARGUMENT, "groups are made from the world, not from another group");
+        return error_set(error, WEFT_ARGUMENT,
+                         "weft_comm_group: groups are made from the world, not from another group");
     engine_group *g = group_new(e, ranks, n);
     if (!g) return error_memory(error, "a group of ranks");
     char list[NAME_BYTES];

@@ -106,7 +106,8 @@ static weft_status verify_some(const weft_checkpoint *c, int first, int step, we
 
 weft_status weft_checkpoint_verify(const weft_checkpoint *c, weft_error *error) {
     if (error) *error = (weft_error){0};
-    return c ? verify_some(c, 0, 1, error) : error_set(error, WEFT_ARGUMENT, "there is no checkpoint");
+    return c ? verify_some(c, 0, 1, error)
+             : error_set(error, WEFT_ARGUMENT, "weft_checkpoint_verify: a checkpoint is needed");
 }
 
 /* ---- the newest one ---- */
@@ -167,8 +168,7 @@ static weft_status next(search *s, weft_checkpoint **c, weft_error *error) {
     if (status) return status;
     if (step < 0) return none_left(s, step, error);
     weft_error why = {0};
-    weft_status fits =
-        comm_settle(s->comm, s->env, "newest checkpoint", try_step(s, step, c, &why), &why);
+    weft_status fits = comm_settle(s->comm, s->env, "newest checkpoint", try_step(s, step, c, &why), &why);
     if (!fits) return WEFT_OK;
     s->met_other = s->met_other || (*c && s->plan && (*c)->m.form != s->plan->form);
     weft_checkpoint_close(*c);
