@@ -42,6 +42,10 @@ TEST(a_training_ends_with_the_bits_of_one_that_never_saw_its_bad_steps) {
     printf("guard: %d worlds\n", n);
 }
 
+TEST(a_rank_without_memory_for_the_report_leaves_no_other_waiting) {
+    guarded_memory();
+}
+
 /* ---- what is found ---- */
 
 TEST(the_node_that_made_it_is_named) {
@@ -187,8 +191,9 @@ TEST(damaged_files_are_refused) {
     remove(bad_path());
 }
 
-SUITE("guard", {T(a_training_ends_with_the_bits_of_one_that_never_saw_its_bad_steps),
-                T(the_node_that_made_it_is_named), T(gradients_that_overflow_in_f16_are_no_bad_step),
-                T(guarded_gradients_of_process_groups_are_refused), T(a_spike_is_bad_once_there_is_a_mean),
-                T(spikes_are_the_same_in_every_world),
-                T(a_saved_step_is_bad_with_the_same_bits_on_one_machine), T(damaged_files_are_refused)})
+SUITE("guard",
+      {T(a_training_ends_with_the_bits_of_one_that_never_saw_its_bad_steps),
+       T(the_node_that_made_it_is_named), T(gradients_that_overflow_in_f16_are_no_bad_step),
+       T(guarded_gradients_of_process_groups_are_refused), T(a_spike_is_bad_once_there_is_a_mean),
+       T(spikes_are_the_same_in_every_world), T(a_rank_without_memory_for_the_report_leaves_no_other_waiting),
+       T(a_saved_step_is_bad_with_the_same_bits_on_one_machine), T(damaged_files_are_refused)})

@@ -218,8 +218,8 @@ static void take_part(char *part, int rank, bad_step *where, char headline[HEADL
     text_add(report, "%s", rest + 1);
 }
 
-/* Adds the parts of the ranks that have found something, in their order. */
-static weft_status gather_parts(weft_session *s, text *report, char headline[HEADLINE], char part[PART],
+/* Adds the parts of the ranks that have found something, in their order. parts[0] is this rank's. */
+static weft_status gather_parts(weft_session *s, text *report, char headline[HEADLINE], char (*parts)[PART],
                                 bool is_found, bad_step *where, weft_error *error) {
     int world = s->comm ? s->comm->world : 1, told = 0, own = s->comm ? s->comm->rank : 0;
     int32_t alone = is_found, *found = world > 1 ? s->votes : &alone;
@@ -228,36 +228,28 @@ static weft_status gather_parts(weft_session *s, text *report, char headline[HEA
                              .name = "bad step",
                              .buffer = found,
                              .count = (size_t)world};
-    char *theirs = mem_raw(&s->env, PART);
-    weft_status status = theirs ? WEFT_OK : error_memory(error, "session");
     found[own] = is_found;
-    if (!status && world > 1) status = weft_comm_run(s->comm, &votes, error);
+    weft_status status = world > 1 ? weft_comm_run(s->comm, &votes, error) : WEFT_OK;
     for (int r = 0; r < world && !status && told < 8; r++) {
         if (!found[r]) continue;
-        memcpy(theirs, part, PART);
-        status = comm_send(s->comm, r, "bad step", theirs, PART, error);
-        if (!status) take_part(theirs, r, where, headline, report);
+        memcpy(parts[1], parts[0], PART);
+        status = comm_send(s->comm, r, "bad step", parts[1], PART, error);
+        if (!status) take_part(parts[1], r, where, headline, report);
         told++;
     }
-    mem_free(&s->env, theirs, PART);
     return status;
 }
 
 /* Keeps the report, which all ranks have alike, and sets *error by its first line and the node that it names.
- * Not WEFT_OK: there is another error. */
-static weft_status tell_all(weft_session *s, const chosen *c, const examination *e, bad_step *where,
-                            weft_error *error) {
-    char headline[HEADLINE] = "", *part = mem_new(&s->env, PART);
-    const char *graph = c->head->p->name;
-    long long number;
+ * number: of the step; parts: of this rank, and room for another's. Not WEFT_OK: there is another error. */
+static weft_status tell_all(weft_session *s, const examination *e, long long number, char (*parts)[PART],
+                            bad_step *where, weft_error *error) {
+    char headline[HEADLINE] = "";
+    const char *graph = where->head->p->name;
     text report = {0};
-    if (!part) return error_memory(error, "session");
     bool is_found = *e->headline || e->nan.is_there || e->infinity.is_there;
-    write_part(part, e);
-    weft_status status = steps_done(s, c->head, &number, error);
-    number++;
-    if (!status) status = gather_parts(s, &report, headline, part, is_found, where, error);
-    mem_free(&s->env, part, PART);
+    write_part(parts[0], e);
+    weft_status status = gather_parts(s, &report, headline, parts, is_found, where, error);
     char *found = text_detach(&report);
     if (!*headline) snprintf(headline, HEADLINE, "gradients are not finite");
     const char *first = found ? strstr(found, "first ") : NULL;
@@ -271,29 +263,44 @@ static weft_status tell_all(weft_session *s, const chosen *c, const examination 
     return status;
 }
 
-/* After the end of a bad step: puts the state back, runs it again, and tells what was found. Ranks go on only
- * together. */
-static weft_status run_and_tell(weft_session *s, chosen *c, weft_error *error) {
+/* Ranks go on only together: what can fail on one of them alone stands before such a settling. */
+static weft_status settle_bad(weft_session *s, weft_status own, weft_error *error) {
+    return s->comm && s->comm->world > 1 ? ranks_settle(s, "bad step", own, error) : own;
+}
+
+/* What is in flight arrives, what the report needs is there, and the state is put back. */
+static weft_status begin_report(weft_session *s, chosen *c, examination *e, weft_error *error) {
     bound_program *head = c->head, *r = c->now;
-    const executor *device = s->device->executor;
-    examination e;
-    bad_step found = {.head = head, .last = r, .runs = (int)head->micro + 1, .rank = -1};
     weft_status status = weft_sync(s, error);
     if (!status && r->p->phase != PHASE_UPDATE)
-        status = device->keep(s, r, kept_inputs(head, head->micro), error);
+        status = s->device->executor->keep(s, r, kept_inputs(head, head->micro), error);
+    if (!status) status = examine_open(e, s, r, head->kept->flags, error);
     weft_status restored = restore_state(s, head->kept, status ? NULL : error);
-    if (!status) status = restored;
-    if (s->comm && s->comm->world > 1) status = ranks_settle(s, "bad step", status, error);
-    if (status || !examine_open(&e, s, r, head->kept->flags, error)) return error->status;
-    status = run_again(s, c, found.runs, &e, error);
-    restored = restore_state(s, head->kept, status ? NULL : error);
-    if (!status) status = restored;
-    if (!status) status = tell_all(s, c, &e, &found, error);
+    return settle_bad(s, status ? status : restored, error);
+}
+
+/* After the end of a bad step: puts the state back, runs it again, and tells what was found. */
+static weft_status run_and_tell(weft_session *s, chosen *c, weft_error *error) {
+    examination e = {.session = s};
+    bad_step found = {.head = c->head, .last = c->now, .runs = (int)c->head->micro + 1, .rank = -1};
+    long long number = 0;
+    char(*parts)[PART] = mem_new_array(&s->env, 2, PART);
+    weft_status status = begin_report(s, c, &e, error);
+    if (!status) {
+        status = run_again(s, c, found.runs, &e, error);
+        weft_status restored = restore_state(s, c->head->kept, status ? NULL : error);
+        if (!status) status = restored;
+        if (!status) status = steps_done(s, c->head, &number, error);
+        if (!status && !parts) status = error_memory(error, "session");
+        status = settle_bad(s, status, error);
+    }
+    if (!status) status = tell_all(s, &e, number + 1, parts, &found, error);
     if (!status)
         s->bad = found, s->n_bad++;
     else
         free(found.report);
     examine_close(&e);
+    mem_free(&s->env, parts, 2 * sizeof *parts);
     return status;
 }
 

@@ -226,8 +226,8 @@ void examine_program(examination *e, const bound_program *r) {
             if (n->in[i]) e->on_way[n->in[i]->node->order] = true;
 }
 
-bool examine_open(examination *e, weft_session *s, const bound_program *last, const double *flags,
-                  weft_error *error) {
+weft_status examine_open(examination *e, weft_session *s, const bound_program *last, const double *flags,
+                         weft_error *error) {
     *e = (examination){
         .session = s, .flags = flags, .judges_gradients = last->gate->node->n_in > 1, .first = -1};
     for (int i = 0; i < s->plan->n_programs; i++) {
@@ -238,9 +238,7 @@ bool examine_open(examination *e, weft_session *s, const bound_program *last, co
     }
     e->on_way = mem_new_array(&s->env, e->room, sizeof *e->on_way);
     e->before = mem_new_array(&s->env, e->n_before, sizeof *e->before);
-    if (e->on_way && e->before) return true;
-    examine_close(e);
-    return !error_memory(error, "session");
+    return e->on_way && e->before ? WEFT_OK : error_memory(error, "session");
 }
 
 void examine_close(examination *e) {

@@ -34,9 +34,9 @@ typedef struct examination {
     weft_error error;   /* of memory, or of the device: what was found is not all */
 } examination;
 
-/* last: the program that ended the step; flags: of its gate. */
-bool examine_open(examination *e, weft_session *s, const bound_program *last, const double *flags,
-                  weft_error *error);
+/* last: the program that ended the step; flags: of its gate. Call examine_close after a failure, too. */
+weft_status examine_open(examination *e, weft_session *s, const bound_program *last, const double *flags,
+                         weft_error *error);
 void examine_close(examination *e);
 /* Before a program runs again: which of its nodes lead to a bad loss. */
 void examine_program(examination *e, const bound_program *r);

@@ -117,6 +117,58 @@ void guarded_job(world_job job, const char *what) {
     world_free(plain);
 }
 
+/* ---- want of memory ---- */
+
+/* How many allocations of this thread there are up to the one that fails; 0: none fails. */
+static _Thread_local int until_failure;
+
+static void *take_unless_failing(void *context, size_t bytes, size_t alignment) {
+    void *memory = NULL;
+    (void)context;
+    if (until_failure && --until_failure == 0) return NULL;
+    if (posix_memalign(&memory, alignment < sizeof(void *) ? sizeof(void *) : alignment, bytes)) return NULL;
+    return memory;
+}
+
+static void give_back(void *context, void *memory, size_t bytes) {
+    (void)context, (void)bytes;
+    free(memory);
+}
+
+/* The n-th allocation of rank 1 fails while it tells of a bad step: rank 0 is told, and both go on. */
+static void fail_each(world_rank *r) {
+    static const flaw f = {0, 0, 0, NAN};
+    weft_status status = WEFT_OK;
+    int n = 0;
+    while (status != WEFT_DATA && n < 20 && !r->error.status) {
+        weft_error error = {0};
+        until_failure = ++n * (r->rank == 1);
+        status = step(r, "d_step", n, &f, &error);
+        bool has_failed = r->rank == 1 && !until_failure;
+        until_failure = 0;
+        if (has_failed) CHECK_SAYS(status == WEFT_MEMORY, "allocation %d: %s", n, error.text);
+        if (status != WEFT_DATA) CHECK_HOLDS(error.text, "memory");
+        CHECK(weft_bad_step(r->session) == (status == WEFT_DATA));
+        step(r, "d_step", n, NULL, &r->error);
+    }
+    CHECK_SAYS(status == WEFT_DATA && n > 3, "%d allocations", n - 1);
+}
+
+void guarded_memory(void) {
+    const weft_allocator allocator = {.alloc = take_unless_failing, .free = give_back};
+    const weft_env env = {.allocator = &allocator};
+    weft_model *m = weft_model_new_in("m", &env);
+    weft_optimizer sgd = {.type = "sgd", .lr = 0.1};
+    weft_graph *g = weft_graph_new(m, "d_step", WEFT_TRAIN);
+    weft_minimize(mean_of(weft_square(weft_linear(read_x(g), 3, "a"))), "", &sgd);
+    world_job job = {.model = m,
+                     .options = {.world = 2, .guard = WEFT_GUARD_NAN},
+                     .run = fail_each,
+                     .comm = &(weft_comm_options){.deadline_seconds = 5}};
+    world_free(world_run(&job));
+    weft_model_free(m);
+}
+
 /* ---- what is found ---- */
 
 /* A model of one training graph, whose loss a test builds from x w, [ROWS, WIDTH]. */

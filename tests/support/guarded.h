@@ -14,6 +14,10 @@ void guarded_train(world_rank *r);
  * job.steps: all have the same bits. */
 void guarded_job(world_job job, const char *what);
 
+/* Every allocation of one rank fails in turn while it tells of a bad step: all ranks have an error, and go on
+ * together. */
+void guarded_memory(void);
+
 /* Bad steps of small losses: the node that made the first NaN or infinity is named. */
 void guarded_nodes(weft_device device);
 /* A spike is bad once there is a mean. */
