@@ -85,6 +85,7 @@ fails:1) exit 5 ;;
 killed:1) kill -9 $$ ;;
 told:*) trap 'exit 9' TERM ;;
 stays:*) trap '' TERM ;;
+waits:*) echo $$ >>pids; until [[ -e go ]]; do sleep 0.05; done; exit 0 ;;
 all:*) exit 0 ;;
 esac
 echo $$ >>pids
@@ -107,12 +108,13 @@ gone fails
 [[ $? == 137 ]] || fail "not the status of a rank that was killed"
 says err "rank 1 was ended by signal 9 (Killed)"
 gone killed
+both_run() { for ((i = 0; i < 100; i++)); do [[ -f pids && $(wc -l <pids) == 2 ]] && break; sleep 0.1; done; }
 # signalled MODE SIGNAL OPTIONS: the launcher gets the signal when its ranks run.
 signalled() {
     local pid
-    "$tool" launch -n 2 ${3:-} ./rank "$1" >/dev/null 2>err &
+    env --default-signal=HUP "$tool" launch -n 2 ${3:-} ./rank "$1" >/dev/null 2>err &
     pid=$!
-    for ((i = 0; i < 100; i++)); do [[ -f pids && $(wc -l <pids) == 2 ]] && break; sleep 0.1; done
+    both_run
     kill "-$2" "$pid"
     wait "$pid" 2>/dev/null
 }
@@ -124,6 +126,16 @@ wait $!
 signalled told TERM
 [[ $? == 9 ]] || fail "SIGTERM is not passed on"
 gone told
+signalled told HUP
+[[ $? == 129 ]] || fail "SIGHUP is not passed on"
+gone "told by SIGHUP"
+nohup "$tool" launch -n 2 --grace=0.5 ./rank waits >/dev/null 2>err </dev/null &
+both_run
+kill -HUP $!
+sleep 1
+touch go
+wait $! || fail "under nohup SIGHUP ends the ranks: status $?, $(cat err)"
+gone "under nohup"
 signalled stays TERM --grace=0.5
 [[ $? == 137 ]] || fail "ranks that stay are not killed"
 says err "did not end within 0.5 s, and is killed"

@@ -190,6 +190,17 @@ static int check_command(const char *name) {
                         name, name);
 }
 
+/* Signals that end the job, or tell that a rank has ended. Under nohup(1) SIGHUP stays ignored, as it does in
+ * a training: a signal that is blocked would come here all the same. */
+static void take_signals(sigset_t *signals) {
+    struct sigaction now;
+    bool is_nohup = !sigaction(SIGHUP, NULL, &now) && now.sa_handler == SIG_IGN;
+    sigemptyset(signals);
+    sigaddset(signals, SIGCHLD), sigaddset(signals, SIGTERM), sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGUSR1), sigaddset(signals, SIGUSR2);
+    if (!is_nohup) sigaddset(signals, SIGHUP);
+}
+
 static int launch_run(const options *o) {
     sigset_t signals, before;
     int status = check_command(o->rest[0]);
@@ -198,9 +209,7 @@ static int launch_run(const options *o) {
     if (!set_job(l.n)) return tool_fail("launch: no port or no random bytes for the job");
     l.pids = calloc((size_t)l.n, sizeof *l.pids);
     if (!l.pids) return tool_fail("out of memory");
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGCHLD), sigaddset(&signals, SIGTERM), sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP), sigaddset(&signals, SIGUSR1), sigaddset(&signals, SIGUSR2);
+    take_signals(&signals);
     sigprocmask(SIG_BLOCK, &signals, &before);
     if (!start_all(&l, &signals, o->rest)) tell_to_end(&l, SIGTERM);
     attend(&l, &signals, o->grace);
