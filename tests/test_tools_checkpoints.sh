@@ -181,23 +181,35 @@ kill_rank() {
     [[ $(readlink "/proc/$process/cwd") == "$folder" ]] && kill -9 "$process"
 }
 
-# killed NAME RANKS COMMAND...: kills it with SIGKILL after random times until it ends by itself.
-killed() {
-    local name=$1 n
-    shift
-    rm -rf "adam[^ ]*" "adam[^ ]*".*
-    for n in 1 2 3 4 5 6 7 8; do
-        "$@" --accumulate $((2 / ${ranks[n % ${#ranks[@]}]})) -o "adam[^ ]*.st" --log "adam[^ ]*.jsonl" --checkpoint-dir "adam[^ ]*" --checkpoint-every 3 --resume auto >out 2>err &
-        local pid=$!
-        sleep "0.$((RANDOM % 9))"
-        kill -9 $pid 2>/dev/null
-        wait $pid 2>/dev/null && break
-    done
+# step_on NAME: until the log NAME.jsonl has up to 12 more lines, or $pid has ended; and up to 30 ms.
+step_on() {
+    local lines=$(($(cat "$1.jsonl" 2>/dev/null | wc -l) + RANDOM % 12))
+    until (($(cat "$1.jsonl" 2>/dev/null | wc -l) > lines)) || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
+    sleep "0.0$((RANDOM % 4))"
 }
+
+# went_on NAME STEP: kills came in time, and the last run went on from a later step that they left.
+went_on() {
+    local from
+    from=$(grep -oP "resumed from $1/step-[0-9]*: iteration \K[0-9]+" err)
+    ((in_time)) || fail "$1: no kill came in time"
+    ((${from:-0} > $2)) || fail "$1: it goes on from step ${from:-0}: $(cat err)"
+}
+
 RANDOM=7
-ranks=(1)
-killed alone "$tool" $run
-"$tool" $run --accumulate 2 -o alone.st --log alone.jsonl --checkpoint-dir alone --resume auto >out 2>err || fail "after kills: $(cat err)"
+alone=("$tool" $run --accumulate 2 -o alone.st --log alone.jsonl --checkpoint-dir alone --checkpoint-every 3 --resume auto)
+in_time=0
+for n in 1 2 3 4 5 6; do
+    "${alone[@]}" >out 2>err &
+    pid=$!
+    step_on alone
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    (($? == 137)) || break
+    in_time=$((in_time + 1))
+done
+"${alone[@]}" >out 2>err || fail "after kills: $(cat err)"
+went_on alone 0
 same alone
 
 if command -v mpirun >/dev/null && ! "$tool" eval mlp.bin --data image=image --data label=label --random-weights --launcher mpi 2>&1 | grep -q "this build has no MPI"; then
@@ -210,15 +222,19 @@ exec "$@"
 END_RANK
     two=(timeout 60 mpirun "${flags[@]}" -np 2 bash rank.sh "$tool" $run --accumulate 1 --zero 2 -o many.st --log many.jsonl --checkpoint-dir many)
     "${two[@]}" --steps 11 >out 2>err || fail "two ranks: $(cat err)"
+    in_time=0
     for n in 1 2 3; do # one rank of two is killed: the job ends, and the next one goes on
         rm -f pid.*
         "${two[@]}" --checkpoint-every 3 --resume auto >out 2>err &
         pid=$!
-        sleep "1.$((RANDOM % 9))"
+        step_on many
         kill_rank 1
-        wait $pid && break
+        wait $pid
+        (($? == 137)) || break
+        in_time=$((in_time + 1))
     done
     "$tool" $run --accumulate 2 -o many.st --log many.jsonl --checkpoint-dir many --resume auto >out 2>err || fail "two ranks, then one: $(cat err)"
+    went_on many 11
     cmp <("$tool" eval mlp.bin --data image=image --data label=label -w want.st) <("$tool" eval mlp.bin --data image=image --data label=label -w many.st) ||
         fail "two ranks, then one: other weights"
     same many
