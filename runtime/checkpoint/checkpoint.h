@@ -53,7 +53,7 @@ struct weft_checkpoint {
 /* What to do with one of another model. */
 #define ANOTHER_MODEL                                                                                        \
     "resume with the model that it is of, or begin a training from its weights (graphtool ckpt "             \
-    "consolidate, train --weights; weft_checkpoint_export)"
+    "export, train --weights; weft_checkpoint_export)"
 /* WEFT_FILE where it is of a model that computes something else; `advice` ends the text. */
 weft_status checkpoint_check_form(const weft_checkpoint *c, uint64_t form, const char *advice,
                                   weft_error *error);

@@ -78,8 +78,9 @@ void options_help(const command *c) {
         if (row->argument) snprintf(left + n, sizeof left - (size_t)n, "=%s", row->argument);
         printf("%-26s %s\n", left, row->help);
     }
-    printf("\nExit status: 0 success, 1 failure, 2 wrong usage%s.\nExample: %s\n",
+    printf("\nExit status: 0 success, 1 failure, 2 wrong usage%s%s.\nExample: %s\n",
            command_has_option(c, "timeout") ? ", 7 another rank is missing, dead or differs" : "",
+           command_has_option(c, "checkpoint-dir") ? ", 8 numbers that are none, 130 stopped and saved" : "",
            c->example);
 }
 
