@@ -92,7 +92,7 @@ static weft_model *build(bool both) {
 typedef struct job {
     world_data data;
     int world, zero;
-    bool both, manual, twice;
+    bool both, manual, twice, errs; /* errs: after a bad step that it took itself, by an error of its own */
     int64_t skip;
     const char *file;
     /* what came of it, on rank 0 */
@@ -115,6 +115,15 @@ static weft_status by_hand(weft_trainer *t, void *user, weft_error *error) {
     (void)user;
     weft_status status = weft_trainer_run(t, "a", WEFT_FLOW_NEXT, error);
     return status ? status : weft_run_update(weft_trainer_session(t, NULL), "a", error);
+}
+
+static weft_status by_hand_and_error(weft_trainer *t, void *user, weft_error *error) {
+    weft_status status = by_hand(t, user, error);
+    CHECK_SAYS(status == WEFT_DATA, "%s", error->text);
+    status = weft_trainer_run(t, "a", WEFT_FLOW_NEXT, error);
+    CHECK(status == WEFT_OK);
+    *error = (weft_error){.status = WEFT_DATA, .text = "its own"};
+    return WEFT_DATA;
 }
 
 /* Losses of bad steps are in no mean. */
@@ -150,7 +159,9 @@ static void run_rank(weft_comm *comm, int rank, void *context) {
         .sampler_context = &mine,
         .sampler_count = SAMPLES - j->data.n_left_out * STEP,
         .epochs = 2,
-        .train_step = j->manual ? by_hand : NULL,
+        .train_step = j->errs     ? by_hand_and_error
+                      : j->manual ? by_hand
+                                  : NULL,
         .skip_bad_steps = j->skip,
         .n_hooks = 1,
         .hooks = &hook};
@@ -281,6 +292,16 @@ TEST(the_samples_of_a_bad_step_are_named) {
     }
 }
 
+/* An error that is no bad step's is not passed over. */
+TEST(a_step_that_takes_a_bad_step_itself_has_its_own_errors) {
+    job j = {.data = {.unread_by = -1, .n_bad = 1, .bad = {sample_at(0)}}, .skip = 3};
+    j.world = 1, j.manual = j.errs = true;
+    run(&j);
+    CHECK_SAYS(j.status[0] == WEFT_DATA && j.skipped == 0 && j.iteration == 0, "%lld passed over: %s",
+               (long long)j.skipped, j.error.text);
+    CHECK_TEXT(j.error.text, "its own");
+}
+
 /* An error of one rank, in a training that another error of all ranks had ended: the others must learn it. */
 TEST(an_error_after_a_bad_step_is_told_to_all_ranks) {
     job j = {.data = {.unread_by = 1, .n_bad = 1, .bad = {0}}, .world = 2, .twice = true};
@@ -314,4 +335,5 @@ TEST(a_training_without_a_guard_cannot_pass_over) {
 SUITE("bad steps",
       {T(what_is_passed_over_leaves_the_bits_of_a_training_without_these_samples),
        T(as_many_in_a_row_as_the_option_says), T(the_samples_of_a_bad_step_are_named),
+       T(a_step_that_takes_a_bad_step_itself_has_its_own_errors),
        T(an_error_after_a_bad_step_is_told_to_all_ranks), T(a_training_without_a_guard_cannot_pass_over)})

@@ -89,11 +89,12 @@ static weft_status agree(weft_trainer *t, weft_error *error) {
     return status;
 }
 
-/* Where it calls weft_run_update() by itself, a bad step is the error of that call. */
+/* Where it calls weft_run_update() by itself, a bad step is the error of that call. After a bad step that it
+ * passes over itself it goes on with another run, and that one's errors are none of a bad step. */
 static weft_status run_own(weft_trainer *t, weft_error *error) {
     int64_t bad = weft_bad_steps(t->session);
     weft_status status = t->options.train_step(t, t->options.user, error);
-    bool is_bad = weft_bad_steps(t->session) > bad;
+    bool is_bad = weft_bad_steps(t->session) > bad && weft_bad_step(t->session);
     if (status != WEFT_DATA || !is_bad || t->failure.is_there) return status;
     status = step_failed(t, t->last_run, 0, true, error);
     if (!status) metrics_clear(&t->metrics);
