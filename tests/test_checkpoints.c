@@ -615,6 +615,15 @@ TEST(files_of_two_steps_another_model_and_a_lost_file_are_named) {
     CHECK_HOLDS(error.text, "it is a checkpoint of another model");
     CHECK(weft_checkpoint_load(c, l.store, &error) == WEFT_OK);
     weft_checkpoint_close(c);
+    /* the manifest tells another model: no file is read for that */
+    fake_get(&f, "c/step-00000001/rank-0.safetensors")->data[500] ^= 1;
+    CHECK(!weft_checkpoint_find("c/step-00000001", l.plan, NULL, &f.env, &error));
+    CHECK_HOLDS(error.text, "c/step-00000001/rank-0.safetensors: its checksum is");
+    CHECK(!weft_checkpoint_find("c/step-00000001", other.plan, NULL, &f.env, &error));
+    CHECK_HOLDS(error.text, "c/step-00000001: it is a checkpoint of another model (its fingerprint is ");
+    CHECK(!weft_checkpoint_newest("c", other.plan, NULL, &f.env, &error) && error.status == WEFT_FILE);
+    CHECK_HOLDS(error.text, "c: it has no checkpoint of this model");
+    CHECK_HOLDS(told, "c/step-00000001: it is a checkpoint of another model (its fingerprint is ");
     f.io.remove(&f, "c/step-00000001/manifest.json");
     CHECK(open_newest("c", &f.env, &step, &error) == WEFT_FILE);
     CHECK_HOLDS(error.text, "c: it has no checkpoint that is whole: each was passed over");

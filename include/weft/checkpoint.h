@@ -81,8 +81,8 @@ WEFT_API void weft_checkpoint_close(weft_checkpoint *checkpoint);
  * failure: WEFT_NAME where the folder has none, WEFT_FILE where none of them will do. */
 WEFT_API weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *plan, weft_comm *comm,
                                                  const weft_env *env, weft_error *error);
-/** Opens what a person names: FOLDER/step-N, which must verify, or the newest one of a folder, as
- * weft_checkpoint_newest() does; `comm` and failures likewise. */
+/** Opens what a person names: FOLDER/step-N, which must verify and be of the model of `plan` (else it is
+ * WEFT_FILE), or the newest one of a folder; `plan`, `comm` and failures as of weft_checkpoint_newest(). */
 WEFT_API weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, weft_comm *comm,
                                                const weft_env *env, weft_error *error);
 /** The numbers of the steps that a folder has complete checkpoints of, ascending, in *steps, which the caller

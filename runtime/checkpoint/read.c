@@ -134,17 +134,22 @@ typedef struct search {
     bool met_other;       /* one of another model was passed over */
 } search;
 
-/* Each rank proves its share of the files. */
+/* Of a model that computes something else is told by the manifest, before any file is read. Then each rank
+ * proves its share of the files. */
+static weft_status check_and_prove(const weft_checkpoint *c, const weft_plan *plan, const weft_comm *comm,
+                                   const char *advice, weft_error *error) {
+    weft_status status = plan ? checkpoint_check_form(c, plan->form, advice, error) : WEFT_OK;
+    return status ? status : verify_some(c, comm ? comm->rank : 0, comm ? comm->world : 1, error);
+}
+
 static weft_status try_step(const search *s, int64_t step, weft_checkpoint **c, weft_error *error) {
     char path[CHECKPOINT_ROOM];
-    int rank = s->comm ? s->comm->rank : 0, world = s->comm ? s->comm->world : 1;
     if (!checkpoint_path(path, s->folder, step, ""))
         return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", s->folder);
-    *c = weft_checkpoint_open(path, s->env, error);
-    weft_status status = *c ? verify_some(*c, rank, world, error) : error->status;
-    if (!status && (*c)->m.step != step)
-        status = error_set(error, WEFT_FILE, "%.600s: it is step %lld", path, (long long)(*c)->m.step);
-    return status || !s->plan ? status : checkpoint_check_form(*c, s->plan->form, "", error);
+    if (!(*c = weft_checkpoint_open(path, s->env, error))) return error->status;
+    if ((*c)->m.step != step)
+        return error_set(error, WEFT_FILE, "%.600s: it is step %lld", path, (long long)(*c)->m.step);
+    return check_and_prove(*c, s->plan, s->comm, "", error);
 }
 
 static weft_status none_left(const search *s, int64_t why, weft_error *error) {
@@ -206,15 +211,13 @@ static bool names_a_step(const char *path) {
     return end - n > 5 && strncmp(path + n, "step-", 5) == 0;
 }
 
-/* Each rank proves its share of the files. */
 weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, weft_comm *comm,
                                       const weft_env *env, weft_error *error) {
     weft_error own = {0};
     error = error ? error : &own;
     if (!path || !names_a_step(path)) return weft_checkpoint_newest(path, plan, comm, env, error);
     weft_checkpoint *c = weft_checkpoint_open(path, env, error);
-    weft_status status =
-        c ? verify_some(c, comm ? comm->rank : 0, comm ? comm->world : 1, error) : error->status;
+    weft_status status = c ? check_and_prove(c, plan, comm, ": " ANOTHER_MODEL, error) : error->status;
     if (!comm_settle(comm, env, "checkpoint", status, error)) return c;
     weft_checkpoint_close(c);
     return NULL;
