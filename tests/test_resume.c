@@ -377,6 +377,8 @@ TEST(another_rate_is_taken_where_it_is_asked_for) {
     CHECK(run_it(&whole) && run_it(&as_built) && same_files(want, got));
     refuse(&(run){.model = m, .rates = &(weft_rate){"sgd", 1}, .n_rates = 1}, "there is no optimizer 'sgd'");
     refuse(&(run){.model = m, .rates = &(weft_rate){NULL, -1}, .n_rates = 1}, "learning rate -1: it must be");
+    refuse(&(run){.model = m, .n_rates = 1}, "checkpoints: 1 rates are said, and none are given");
+    refuse(&(run){.model = m, .n_rates = -1}, "checkpoints: -1 rates are said, and none are given");
     weft_model_free(slow);
     weft_model_free(m);
 }

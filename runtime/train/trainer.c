@@ -23,6 +23,10 @@ static weft_status check_options(const weft_trainer_options *o, weft_error *erro
                         "trainer: epochs, iterations, intervals and skip_bad_steps must not be negative");
     if (o->n_hooks < 0 || (o->n_hooks && !o->hooks))
         return kit_fail(error, WEFT_ARGUMENT, "trainer: %d hooks are said, and none are given", o->n_hooks);
+    const weft_trainer_checkpoints *c = &o->checkpoints;
+    if (c->n_rates < 0 || (c->n_rates && !c->rates))
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: %d rates are said, and none are given",
+                        c->n_rates);
     for (int i = 0; i < o->n_hooks; i++)
         if (!o->hooks[i].at)
             return kit_fail(error, o->hooks[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
