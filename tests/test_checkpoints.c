@@ -573,6 +573,15 @@ TEST(a_disk_without_room_is_told_at_the_start) {
     CHECK(w != NULL);
     CHECK_TEXT(told, "");
     weft_checkpoint_writer_close(w);
+    lone other = lone_open(&f.env, 41); /* for another model none makes room */
+    w = weft_checkpoint_writer_open(other.session, &o, &error);
+    CHECK(!w && error.status == WEFT_IO);
+    f.disk = 2 * bytes;
+    w = weft_checkpoint_writer_open(other.session, &o, &error);
+    CHECK_HOLDS(told, "c: 3 more of 0.0 MiB each will be there at once");
+    weft_checkpoint_writer_close(w);
+    lone_close(&other);
+    f.disk = bytes;
     /* without memory for the copy the step waits, and it is told how long */
     w = weft_checkpoint_writer_open(l.session, &(weft_checkpoint_options){.folder = "c", .no_snapshot = true},
                                     &error);

@@ -75,6 +75,8 @@ void kept_add(kept *k, int64_t step);
 void kept_drop(kept *k, int64_t step);
 /* Whether it can be read, and is of another model. */
 bool kept_is_others(const kept *k, const char *folder, int64_t step);
+/* How many of this model a folder has, by manifests and the sizes of files; 0 where it cannot be listed. */
+int kept_count(const kept *k, const char *folder);
 /* Looks at the steps below `below`, from the newest on, until `most` are whole: none that cannot be read. */
 void kept_prove(kept *k, const char *folder, int most, int64_t below);
 
@@ -92,8 +94,6 @@ weft_status folder_make_tmp(const char *folder, int64_t step, const weft_env *en
 /* Renames step-N.tmp to step-N. One of that name makes room: a run that resumed from an earlier one comes by
  * again. */
 weft_status folder_complete(const char *folder, int64_t step, const weft_env *env, weft_error *error);
-/* How many complete ones it has; 0 also where it cannot be listed. */
-int folder_count(const char *folder, const weft_env *env);
 /* Whether there is something of this name. */
 bool folder_is_there(const char *folder, const weft_env *env);
 /* Removes all that was not completed. Best effort. */

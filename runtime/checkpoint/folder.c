@@ -83,13 +83,6 @@ bool folder_is_there(const char *folder, const weft_env *env) {
     return !io->list || io->list(io->context, folder, ignore_name, NULL) != ENOENT;
 }
 
-int folder_count(const char *folder, const weft_env *env) {
-    step_list l;
-    int n = list_steps(&l, folder, env) ? 0 : (int)l.n;
-    list_free(&l);
-    return n;
-}
-
 weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64_t **steps, int *n,
                                   weft_error *error) {
     step_list l;

@@ -58,6 +58,19 @@ static bool has_sizes(const weft_checkpoint *c) {
     return has;
 }
 
+int kept_count(const kept *k, const char *folder) {
+    int n = 0, count = 0;
+    int64_t *steps = NULL;
+    weft_checkpoint_steps(folder, k->env, &steps, &n, NULL);
+    for (int i = 0; i < n; i++) {
+        weft_checkpoint *c = open_step(k, folder, steps[i]);
+        count += c && c->m.form == k->form && has_sizes(c);
+        weft_checkpoint_close(c);
+    }
+    free(steps);
+    return count;
+}
+
 static bool is_whole(const kept *k, const char *folder, int64_t step) {
     weft_checkpoint *c = open_step(k, folder, step);
     bool is_good = c && c->m.step == step && c->m.form == k->form;

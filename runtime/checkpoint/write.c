@@ -66,8 +66,8 @@ static double mib(uint64_t bytes) {
 
 /* ---- opening ---- */
 
-/* Before the first step: the disk has room for those that stay and the one that is written. Those of an
- * earlier run make room. */
+/* Before the first step: the disk has room for those that stay and the one that is written. Those of this
+ * model that an earlier run left make room; others stay. */
 static weft_status check_disk(const weft_checkpoint_writer *w, weft_error *error) {
     char line[CHECKPOINT_ROOM + 300];
     const weft_io *io = io_of(&w->env);
@@ -79,7 +79,7 @@ static weft_status check_disk(const weft_checkpoint_writer *w, weft_error *error
             "%.400s: a checkpoint has %.1f MiB, and the disk has room for %.1f MiB: make room, or "
             "choose another folder",
             w->folder, mib(bytes), mib(has));
-    int there = folder_count(w->folder, &w->env), more = w->keep + 1 > there ? w->keep + 1 - there : 1;
+    int there = kept_count(&w->known, w->folder), more = w->keep + 1 > there ? w->keep + 1 - there : 1;
     if (!w->keep || has / (uint64_t)more >= bytes) return WEFT_OK;
     snprintf(line, sizeof line,
              "checkpoints: %.400s: %d more of %.1f MiB each will be there at once, and the disk has room for "
