@@ -188,8 +188,8 @@ typedef struct weft_trainer_options {
     bool own_guard;
     /** Bad steps that are passed over: such a step updates nothing, the rest of its iteration runs, and the
      * training goes on; env->log gets a line with its samples. They are counted since the last iteration
-     * without one (two graphs that train on a bad batch are two), and one more ends the training. 0: the first
-     * one does. It needs a guard. Where train_step returns the error of a bad step, such as that of
+     * without one (two graphs that train on a bad batch are two), and one more ends the training. 0: the
+     * first one does. It needs a guard. Where train_step returns the error of a bad step, such as that of
      * weft_run_update(), what it left out does not run, and the iteration has no metrics. */
     int64_t skip_bad_steps;
     /** Runs instead of the flow in each iteration, by calls of weft_trainer_run(): for what a flow cannot
