@@ -24,6 +24,13 @@ uint64_t engine_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+void engine_nap(transport *t, double seconds) {
+    (void)t;
+    struct timespec length = {.tv_sec = (time_t)seconds,
+                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&length, NULL); /* an early end does no harm */
+}
+
 /* The condition variable uses the monotonic clock, see engine_init. */
 void engine_wait_changed(engine *e, double seconds) {
     uint64_t until = engine_now() + (uint64_t)(seconds * 1e9);

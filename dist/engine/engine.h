@@ -133,6 +133,8 @@ typedef struct engine {
 } engine;
 
 uint64_t engine_now(void); /* ns, monotonic */
+/* transport_calls.nap where nothing ends a nap early. */
+void engine_nap(transport *t, double seconds);
 
 /* ---- engine/watch.c: messages besides the data ---- */
 /* Sends the messages that are due, and reads those that have come. */

@@ -217,13 +217,6 @@ static bool mpi_control_receive(transport *t, control *message) {
     return true;
 }
 
-static void mpi_nap(transport *t, double seconds) {
-    (void)t;
-    struct timespec length = {.tv_sec = (time_t)seconds,
-                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&length, NULL); /* an early end does no harm */
-}
-
 /* ---- leaving ---- */
 
 /* Aborts the job after 0.2 s, in which the reason that was just sent to all ranks can leave. */
@@ -232,7 +225,7 @@ static void mpi_stop(transport *t, int code) {
     for (int i = 0; i < 200; i++) {
         while (mpi_control_receive(t, &unread)) {
         }
-        mpi_nap(t, 1e-3);
+        engine_nap(t, 1e-3);
     }
     MPI_Abort(MPI_COMM_WORLD, code);
 }
@@ -249,7 +242,7 @@ static void settle(mpi_transport *m) {
         while (mpi_control_receive(&m->t, &unread)) quiet = 0;
         if (!is_here && MPI_Test(&all_here, &is_here, MPI_STATUS_IGNORE)) return;
         if (MPI_Testall(m->n_sends, m->sends, &are_sent, MPI_STATUSES_IGNORE)) return;
-        mpi_nap(&m->t, 200e-6);
+        engine_nap(&m->t, 200e-6);
     }
     if (m->standing == MPI_REQUEST_NULL) return;
     MPI_Cancel(&m->standing);
@@ -297,7 +290,7 @@ static const transport_calls mpi_calls = {
     .sum = mpi_sum,
     .control_send = mpi_control_send,
     .control_receive = mpi_control_receive,
-    .nap = mpi_nap,
+    .nap = engine_nap,
     .ending = share_ending,
     .stop = mpi_stop,
     .close = mpi_close,

@@ -234,13 +234,6 @@ static const char *ucx_ending(transport *t, int rank) {
     return p->failure && engine_now() - p->failed_ns > GRACE_NS ? p->ending : NULL;
 }
 
-static void ucx_nap(transport *t, double seconds) {
-    (void)t;
-    struct timespec length = {.tv_sec = (time_t)seconds,
-                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&length, NULL); /* an early end does no harm */
-}
-
 /* ---- leaving ---- */
 
 /* For 0.2 s, in which the reason that was just sent to all ranks can leave. The launcher ends the other
@@ -251,7 +244,7 @@ static void ucx_stop(transport *t, int code) {
     for (int i = 0; i < 200; i++) {
         while (ucx_control_receive(t, &unread)) {
         }
-        ucx_nap(t, 1e-3);
+        engine_nap(t, 1e-3);
     }
 }
 
@@ -272,7 +265,7 @@ static void close_endpoints(ucx_transport *u) {
         while (ucp_worker_progress(u->worker)) {
         }
         for (int i = 0; i < n; i++) left += !ucx_is_over(&u->requests[i], &status);
-        if (left) ucx_nap(&u->t, 100e-6);
+        if (left) engine_nap(&u->t, 100e-6);
     } while (left && engine_now() - begin < CLOSE_NS);
 }
 
@@ -315,7 +308,7 @@ static const transport_calls ucx_calls = {
     .progress = ucx_progress,
     .control_send = ucx_control_send,
     .control_receive = ucx_control_receive,
-    .nap = ucx_nap,
+    .nap = engine_nap,
     .ending = ucx_ending,
     .stop = ucx_stop,
     .close = ucx_close,

@@ -121,7 +121,7 @@ weft_status weft_use_averages(weft_session *s, bool on, weft_error *error) {
     x.other = x.own ? x.own + PIECE : NULL;
     x.counts = mem_new_array(&s->env, world, sizeof *x.counts);
     if (!x.own || !x.counts) status = error_memory(error, "weft_use_averages");
-    if (world > 1 && are_sharded) status = ranks_settle(s, "averages", status, error);
+    if (are_sharded) status = ranks_settle(s, "averages", status, error);
     if (!status) status = exchange_all(&x);
     if (!status) *store_averages(s->store) = on;
     mem_free(&s->env, x.own, 2 * PIECE * sizeof *x.own);

@@ -120,7 +120,7 @@ weft_status weft_bad_step_save(weft_session *s, const weft_model *model, const c
     arena_init(&f.arena, &s->env);
     weft_status status = collect(&f, model, name, error);
     int world = s->comm ? s->comm->world : 1;
-    if (world > 1) status = ranks_settle(s, "bad.step", status, error);
+    status = ranks_settle(s, "bad.step", status, error);
     save_more more = {"store.", FEEDS + world * f.n_feeds, f.tensors, fill, &f, &f.hash};
     if (!status) status = session_save_with(s, path, true, &more, error);
     mem_free(&model->env, f.model, f.model_bytes);

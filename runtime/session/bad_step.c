@@ -263,12 +263,8 @@ static weft_status tell_all(weft_session *s, const examination *e, long long num
     return status;
 }
 
-/* Ranks go on only together: what can fail on one of them alone stands before such a settling. */
-static weft_status settle_bad(weft_session *s, weft_status own, weft_error *error) {
-    return s->comm && s->comm->world > 1 ? ranks_settle(s, "bad step", own, error) : own;
-}
-
-/* What is in flight arrives, what the report needs is there, and the state is put back. */
+/* What is in flight arrives, what the report needs is there, and the state is put back. Ranks go on only
+ * together: what can fail on one of them alone stands before a settling. */
 static weft_status begin_report(weft_session *s, chosen *c, examination *e, weft_error *error) {
     bound_program *head = c->head, *r = c->now;
     weft_status status = weft_sync(s, error);
@@ -276,7 +272,7 @@ static weft_status begin_report(weft_session *s, chosen *c, examination *e, weft
         status = s->device->executor->keep(s, r, kept_inputs(head, head->micro), error);
     if (!status) status = examine_open(e, s, r, head->kept->flags, error);
     weft_status restored = restore_state(s, head->kept, status ? NULL : error);
-    return settle_bad(s, status ? status : restored, error);
+    return ranks_settle(s, "bad step", status ? status : restored, error);
 }
 
 /* After the end of a bad step: puts the state back, runs it again, and tells what was found. */
@@ -292,7 +288,7 @@ static weft_status run_and_tell(weft_session *s, chosen *c, weft_error *error) {
         if (!status) status = restored;
         if (!status) status = steps_done(s, c->head, &number, error);
         if (!status && !parts) status = error_memory(error, "session");
-        status = settle_bad(s, status, error);
+        status = ranks_settle(s, "bad step", status, error);
     }
     if (!status) status = tell_all(s, &e, number + 1, parts, &found, error);
     if (!status)

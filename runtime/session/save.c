@@ -134,11 +134,11 @@ weft_status session_save_with(weft_session *s, const char *path, bool training, 
     saving v = {.session = s, .more = more};
     weft_status status = begin_file(&v, path, training, error);
     bool has_begun = !status, is_agreed;
-    if (!is_alone(s)) status = ranks_settle(s, training ? "save training" : "save", status, error);
+    status = ranks_settle(s, training ? "save training" : "save", status, error);
     is_agreed = !status;
     if (is_agreed) status = safetensors_data(&v.file, give, &v);
     if (has_begun) status = safetensors_finish(&v.file, status);
-    if (is_agreed && !is_alone(s)) status = ranks_settle(s, "saved", status, error);
+    if (is_agreed) status = ranks_settle(s, "saved", status, error);
     arena_free(&v.w.arena);
     return status;
 }

@@ -312,7 +312,8 @@ bool ranks_agree(weft_session *s, weft_error *error);
  * the caller frees it. NULL: no memory, or a word without '=', which could not be compared. */
 weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int *n, weft_error *error);
 /* Every rank of the world calls it with its own status. WEFT_OK when all succeeded, else an error on all: the
- * rank's own, or that of the first rank that has one. `error` holds this rank's own and is not NULL. */
+ * rank's own, or that of the first rank that has one. `error` holds this rank's own and is not NULL. A
+ * session without other ranks: own. */
 weft_status ranks_settle(weft_session *s, const char *name, weft_status own, weft_error *error);
 /* The same without a session. `comm` NULL, or of one rank: own. */
 weft_status comm_settle(weft_comm *comm, const weft_env *env, const char *name, weft_status own,
