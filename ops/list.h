@@ -16,6 +16,7 @@ X(all_gather)
 X(broadcast)
 X(wait)
 X(sum_ranks)
+X(summed)
 /* pointwise */
 X(neg)
 X(abs)

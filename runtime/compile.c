@@ -4,6 +4,7 @@
  * two compiles of one model make equal plans. */
 #include "runtime/options.h"
 #include "runtime/plan/program.h"
+#include "runtime/strategy.h"
 
 #include "graph/core/minimize.h"
 #include "graph/core/precision.h"
@@ -24,6 +25,7 @@ enum {
     HAS_SUBGRAPHS = 1 << 0,
     HAS_TRAININGS = 1 << 1, /* what each `minimize` trains is known */
     HAS_BUCKETS = 1 << 2,   /* trained parameters are in buckets */
+    HAS_SUMS = 1 << 16,     /* how a strategy sums a bucket over ranks is recorded */
     HAS_STATES = 1 << 3,    /* variables exist for optimizer state and random numbers */
     HAS_PROGRAMS = 1 << 4,  /* the plan has graphs of its own */
     /* no `gradients` node is left; `minimize` has parameters and their gradients as operands */
@@ -112,7 +114,8 @@ static const pass pipeline[] = {
     {"subgraphs",         subgraphs_find,      NULL,              0,              HAS_SUBGRAPHS, false},
     {"trainings",         trainings_find,      NULL,              HAS_SUBGRAPHS,  HAS_TRAININGS, false},
     {"buckets",           buckets_cut,         NULL,              HAS_TRAININGS,  HAS_BUCKETS,   false},
-    {"states",            optimizer_variables, NULL,              HAS_BUCKETS | HAS_FLOW, HAS_STATES,    false},
+    {"sums",              own_sums_build,      NULL,              HAS_BUCKETS,    HAS_SUMS,      false},
+    {"states",            optimizer_variables, NULL,              HAS_SUMS | HAS_FLOW, HAS_STATES,    false},
     {"counters",          counters_make,       NULL,              0,              0,             false},
     {"programs",          programs_make,       NULL,              HAS_STATES,     HAS_PROGRAMS,  false},
     {"sync_norm",         NULL,                pass_sync_norm,    HAS_PROGRAMS,   0,             false},
@@ -197,6 +200,8 @@ static bool run_pipeline(weft_plan *plan) {
 /* Afterwards the caller may free the model. */
 static void forget_source(weft_plan *plan) {
     plan->source = NULL;
+    plan->strategy.call = NULL;
+    plan->strategy.gradient = NULL;
     for (int i = 0; i < plan->n_programs; i++) plan->programs[i].source = NULL;
     for (int i = 0; i < plan->n_trainings; i++) {
         plan->trainings[i].graph = NULL;
@@ -256,8 +261,9 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
                                  .deterministic = o->deterministic,
                                  .tf32 = o->tf32};
     plan->model = model_clone_variables(model, plan->options.batch);
-    if (!plan->model || !load_calibration(plan, o->calibration) || !run_pipeline(plan) ||
-        !plan_measure(plan) || !plan_identify(plan, model) || (!o->stop_after && !share_measure(plan))) {
+    if (!plan->model || !strategy_choose(plan, o) || !load_calibration(plan, o->calibration) ||
+        !run_pipeline(plan) || !plan_measure(plan) || !plan_identify(plan, model) ||
+        (!o->stop_after && !share_measure(plan))) {
         if (plan->model)
             error_set(error, plan->model->error.status, "%s", plan->model->error.text);
         else
@@ -268,6 +274,8 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     forget_source(plan);
     plan->can_run = !o->stop_after;
     plan->options.graph = plan->options.flow = plan->options.stop_after = plan->options.calibration = NULL;
+    plan->options.strategy = NULL;
+    plan->options.own_strategy = NULL;
     plan->compile_ms = now_ms() - start;
     log_plan(plan);
     return plan;

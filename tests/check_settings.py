@@ -80,6 +80,12 @@ ELSEWHERE = {
     "weft_parameter_info": "written by the library",
     "weft_memory": "written by the library",
     "weft_node_event": "written by the library",
+    "weft_strategy": "test_strategy.c: ones_own_strategy_is_checked_as_weft_s; its functions: runs_ask_the_strategy_first",
+    "weft_strategy_call": "written by the library",
+    "weft_strategy_subgraph": "by position: test_strategy.c: subgraphs_of_a_strategy_have_its_options",
+    "weft_distribution": "test_strategy.c: ones_own_strategy_is_checked_as_weft_s, an_option_that_contradicts_is_an_error",
+    "weft_bucket": "written by the library",
+    "weft_bucket_member": "written by the library",
     "weft_loader_event": "written by the library",
 }
 FIELDS = {

@@ -331,6 +331,16 @@ TEST(hostile_optimizers_of_a_models_own_fail_cleanly) {
     check_hostile(with_own_optimizers);
 }
 
+static weft_model *with_strategy(const weft_env *env) {
+    weft_model *m = example_model(env);
+    weft_model_strategy(m, "zero:stage=2,shard=flat");
+    return m;
+}
+
+TEST(hostile_strategies_fail_cleanly) {
+    check_hostile(with_strategy);
+}
+
 /* ---- every op, every attribute ---- */
 
 static void set_field(const op_attr *f, void *attrs, int64_t v, size_t at) {
@@ -451,5 +461,5 @@ TEST(axes_of_more_than_32_bits_are_planned) {
 
 SUITE("hostile models",
       {T(well_formed_models_with_hostile_contents_fail_cleanly),
-       T(hostile_optimizers_of_a_models_own_fail_cleanly),
+       T(hostile_optimizers_of_a_models_own_fail_cleanly), T(hostile_strategies_fail_cleanly),
        T(every_op_meets_extreme_attributes_and_missing_operands), T(axes_of_more_than_32_bits_are_planned)})

@@ -20,12 +20,22 @@ static const char *const own[] = {"--output",   "--log",      "--csv",  "--tenso
 
 /* A value that the option takes; none is a default. */
 static const char *value_for(const char *name, const char *argument) {
-    static const char *const words[][2] = {
-        {"--isa", "sse2"},           {"--dtype", "bf16"},         {"--device", "cpu"},
-        {"--shard", "flat"},         {"--comm", "mpi"},           {"--reduce", "fast"},
-        {"--launcher", "slurm"},     {"--val-every", "2"},        {"--best", "loss"},
-        {"--early-stop", "loss"},    {"--keep-best", "loss"},     {"--guard", "spike=10"},
-        {"--on-bad-step", "skip=2"}, {"--checkpoint-every", "2"}, {"--optimizer", "adam:beta1=0.5"}};
+    static const char *const words[][2] = {{"--isa", "sse2"},
+                                           {"--dtype", "bf16"},
+                                           {"--device", "cpu"},
+                                           {"--shard", "flat"},
+                                           {"--comm", "mpi"},
+                                           {"--reduce", "fast"},
+                                           {"--launcher", "slurm"},
+                                           {"--val-every", "2"},
+                                           {"--best", "loss"},
+                                           {"--early-stop", "loss"},
+                                           {"--keep-best", "loss"},
+                                           {"--guard", "spike=10"},
+                                           {"--on-bad-step", "skip=2"},
+                                           {"--checkpoint-every", "2"},
+                                           {"--strategy", "zero:stage=2"},
+                                           {"--optimizer", "adam:beta1=0.5"}};
     static const char *const numbers[] = {"N", "K", "T", "R", "STAGE", "SECONDS", "RATE", "MIB"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i][0], name) == 0) return words[i][1];

@@ -394,6 +394,8 @@ static weft_value *attended(kit *k, const weft_attention_options *o) {
 
 /* ---- calls: a statement on a kit, and the error ---- */
 
+static const weft_strategy taken = {.name = "ddp"}; /* a name of Weft's */
+
 #define F32(...)                                                                                             \
     weft_input(k->g, "other", WEFT_F32, sizeof((int64_t[]){__VA_ARGS__}) / 8, (int64_t[]){__VA_ARGS__})
 #define TRAIN(pattern, ...) weft_minimize(k->loss, pattern, &OPTIMIZER(__VA_ARGS__))
@@ -712,6 +714,8 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_guard_9,     COMPILE(.guard = 9),                       "there is no guard number 9")                    \
     X(compile_factor,      COMPILE(.guard = WEFT_GUARD_SPIKE, .guard_factor = 1), "must be above 1")                   \
     X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
+    X(compile_strategy,  COMPILE(.strategy = "dpd"),                "no strategy 'dpd': the nearest is 'ddp'")          \
+    X(compile_own,       COMPILE(.own_strategy = &taken),          "own_strategy 'ddp': its name")                    \
     X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no reduce mode number 3")            \
     X(compile_graph,     COMPILE(.graph = "trian"),                 "no graph 'trian'; it has train")                  \
     X(compile_flow,      COMPILE(.flow = "trian"),                  "the model has no flow 'trian'")                   \

@@ -46,7 +46,7 @@ static const struct effect {
     {"plan", "--dump --json", "mlp.bin", NULL},
     {"plan", "--guard=nan", "mlp.bin --dump", NULL},
     {"plan", "--bytes --estimate=h200", "mlp.bin --device cuda", NULL},
-    {"plan", "--zero=1 --serial", "mlp.bin --dump --world 2", NULL},
+    {"plan", "--zero=1 --serial --strategy=zero", "mlp.bin --dump --world 2", NULL},
     {"plan", "--shard=flat --rank=1", "mlp.bin --dump --world 2 --zero 1", NULL},
     {"plan", "--reduce=fast", "mlp.bin --json --world 2 | grep -v fingerprint", NULL},
     {"plan", "--deterministic --tf32 --calibration=table!", "mlp.bin --json --device cuda | grep fingerprint",
@@ -60,7 +60,7 @@ static const struct effect {
      "--ddp=net:bucket_cap_mb=0.1",
      PLAN_DRAWN, NULL},
     {"dot", "--threads=3", PLAN_DRAWN "--batch 256", NULL}, /* scratch of each */
-    {"dot", "--zero=1 --serial", PLAN_DRAWN "--world 2", NULL},
+    {"dot", "--zero=1 --serial --strategy=zero", PLAN_DRAWN "--world 2", NULL},
     {"dot", "--shard=flat --rank=1", PLAN_DRAWN "--world 2 --zero 1", NULL},
     /* verify */
     {"verify", "--json", "mlp.bin", NULL},
@@ -68,7 +68,7 @@ static const struct effect {
      "--graph --batch --threads --isa --device --deterministic --tf32 --calibration --dtype --precision "
      "--flow "
      "--accumulate --world "
-     "--rank --ddp --zero --shard --bucket-cap-mb --reduce --serial --optimizer --clip-norm --ema",
+     "--rank --strategy --ddp --zero --shard --bucket-cap-mb --reduce --serial --optimizer --clip-norm --ema",
      NULL, good},
     /* train */
     {"train",
@@ -120,7 +120,7 @@ static const struct effect {
     {"train", "--keep-going", DIVERGES "; md5sum <o", NULL},
     {"train", "--check", DIVERGES "; true", NULL},
     {"train", "--threads", NULL, time_alone},
-    {"train", "--bucket-cap-mb", NULL, by_plan},
+    {"train", "--bucket-cap-mb --strategy", NULL, by_plan},
     /* ckpt; c.e is a checkpoint with averages */
     {"ckpt", "--json", "list resumable | grep -v written", NULL},
     {"ckpt", "--averages", "export c.e -o o; md5sum <o", NULL},
@@ -164,7 +164,7 @@ static const struct effect {
      "--clip-norm --ema",
      NULL, as_bench},
     {"bench", "--check", NULL, "its data and seed are its own: nothing in it is not finite; train shows it"},
-    {"bench trace", "--bucket-cap-mb", NULL, by_plan},
+    {"bench trace", "--bucket-cap-mb --strategy", NULL, by_plan},
     /* of all that run */
     {"train eval bench predict", "--launcher=env", "mlp.bin 2>&1 | grep launcher", NULL},
     {"trace", "--launcher=env", TRACE "-o o 2>&1 | grep launcher", NULL},

@@ -218,6 +218,14 @@ bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs) {
 /* ---- the API ---- */
 
 /* The list gives each field of ddp_attrs its expression over `o`. */
+ddp_attrs ddp_attrs_of(const weft_ddp_options *o) {
+    return (ddp_attrs){
+#define X(name, type, kind, range, source, ...) .name = source,
+#include "graph/core/ddp_list.h"
+#undef X
+    };
+}
+
 weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *options) {
     static const weft_ddp_options defaults = {0};
     const weft_ddp_options *o = options ? options : &defaults;
@@ -227,11 +235,7 @@ weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *op
         model_fail(m, NULL, WEFT_ARGUMENT,
                    "ddp %s: wire must be WEFT_BF16, or 0 to send gradients as they are",
                    SHOW_PATH(path_plain(path)));
-    ddp_attrs attrs = {
-#define X(name, type, kind, range, source, ...) .name = source,
-#include "graph/core/ddp_list.h"
-#undef X
-    };
+    ddp_attrs attrs = ddp_attrs_of(o);
     if (model_ok(m)) ddp_set(m, path, &attrs);
     return m->error.status;
 }

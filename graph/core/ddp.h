@@ -31,6 +31,8 @@ enum {
     DDP_MAX_TEXT_BYTES = 64 << 10, /* longest process group, and longest options as text */
 };
 
+/* The options of a program as attributes; its strings stay the caller's. */
+ddp_attrs ddp_attrs_of(const weft_ddp_options *options);
 /* Checks the options and copies them into the model, replacing those of the path; the one way in. false after
  * recording the model's error. */
 bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs);

@@ -43,6 +43,7 @@ struct weft_variable {
     tensor_type type;
     weft_init init;
     bool is_frozen;
+    bool is_cut;           /* parameters: a strategy begins a bucket with it */
     unsigned kinds;        /* parameters: what the model's calls use them for; see variable_kinds */
     int index;             /* place in the model's list, from 0 */
     weft_variable *bucket; /* the bucket that it is part of, or whose state it is; NULL: none */
@@ -52,6 +53,8 @@ struct weft_variable {
     weft_variable **members; /* parameters, in order of their offsets */
     /* Buckets: */
     int subgraph; /* index of the subgraph in the plan */
+    /* how a strategy sums its gradients over ranks, from its input to its output; NULL: by one all_reduce */
+    const weft_graph *sum;
     /* Elements that each rank of the process group updates, by rank; NULL: every rank updates all. */
     const size_t *shards;
     weft_variable *own;      /* the VARIABLE_SHARD of this rank; NULL: it has none */
@@ -149,6 +152,7 @@ struct weft_graph {
     int next_random;                                       /* ordinal of the next random call */
     bool building_backward, building_update, building_f32; /* copied into new nodes */
     bool is_expanded;                                      /* autodiff has run */
+    bool sums_ranks; /* weft_sum_ranks may build here: how a strategy sums a bucket */
 };
 
 struct weft_model {
@@ -169,12 +173,13 @@ struct weft_model {
     /* the graph for which variable->newest (its last parameter, state or assign node) holds */
     weft_graph *indexed;
     struct ddp_entry *ddps, **ddps_end; /* options of weft_ddp: graph/core/ddp.h */
+    const char *strategy;               /* text of weft_model_strategy: graph/core/strategy.h; NULL: none */
     /* settings of weft_precision: graph/core/precision.h */
     struct precision_entry *precisions, **precisions_end;
     struct flow_entry *flows, **flows_end; /* of weft_flow: graph/core/flow.h */
-    struct own_optimizer *own; /* of weft_define_optimizer: graph/core/minimize.h */
-    weft_error error;          /* the first error, which later calls keep; WEFT_OK: none */
-    const char *file;          /* source line from weft_at; the next builder call takes it */
+    struct own_optimizer *own;             /* of weft_define_optimizer: graph/core/minimize.h */
+    weft_error error;                      /* the first error, which later calls keep; WEFT_OK: none */
+    const char *file;                      /* source line from weft_at; the next builder call takes it */
     int line;
 };
 

@@ -17,6 +17,7 @@
 #include "graph/core/minimize.h"
 #include "graph/core/precision.h"
 #include "graph/core/schedule.h"
+#include "graph/core/strategy.h"
 #include "weft/file.h"
 
 #include <stdarg.h>
@@ -301,6 +302,11 @@ static bool flows_load(loader *l, const Weft__Model *file) {
     return true;
 }
 
+/* The text's rules are those of weft_model_strategy; compiling asks whether its name is known. */
+static bool strategy_load(loader *l, const Weft__Model *file) {
+    return !*file->strategy || strategy_set(l->m, file->strategy) || load_fail(l, "strategy", "text");
+}
+
 /* ---- calls ---- */
 
 /* operand_call[i] is 1 plus the number of an earlier call; 0: the operand is left out. */
@@ -469,7 +475,7 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
     if (file->n_graphs > MODEL_MAX_GRAPHS)
         return load_fail(l, "", "%zu graphs, at most %d", file->n_graphs, MODEL_MAX_GRAPHS);
     if (!variables_load(l, file) || !subgraphs_load(l, file)) return false;
-    if (!precisions_load(l, file) || !flows_load(l, file)) return false;
+    if (!precisions_load(l, file) || !flows_load(l, file) || !strategy_load(l, file)) return false;
     for (size_t i = 0; i < file->n_optimizers; i++)
         if (!optimizer_load(l, file->optimizers[i])) return false;
     for (size_t i = 0; i < file->n_graphs; i++)

@@ -333,6 +333,7 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
     model->producer = arena_printf(a, "weft %s", weft_version());
     model->name = plain(m->name);
     model->batch = m->batch;
+    model->strategy = plain(m->strategy ? m->strategy : "");
     model->variables = arena_new_array(a, (size_t)m->n_variables + 1, sizeof *model->variables);
     model->graphs = arena_new_array(a, (size_t)weft_graph_count(m) + 1, sizeof *model->graphs);
     if (!model->producer || !model->variables || !model->graphs) return NULL;

@@ -8,6 +8,7 @@
 #include "graph/core/flow.h"
 #include "graph/core/minimize.h"
 #include "graph/core/precision.h"
+#include "graph/core/strategy.h"
 #include "graph/text/read.h"
 
 #include "weft/file.h"
@@ -265,6 +266,16 @@ static bool flow_read(reader *r) {
     return flow_parse(r->m, name, steps);
 }
 
+/* Reads "zero:stage=2", after "strategy ". */
+static bool strategy_read(reader *r) {
+    char *text = reader_name(r, " ");
+    if (!text) return false;
+    if (r->n_graphs) return reader_fail(r, "the strategy must come before graphs");
+    if (r->m->strategy) return reader_fail(r, "there are two strategies");
+    reader_place(r);
+    return strategy_set(r->m, text);
+}
+
 /* ---- graphs ---- */
 
 /* The number after a '%' at p, 0 when there is none. */
@@ -418,6 +429,7 @@ static bool line_read(reader *r) {
     if (reader_accept(r, "precision ")) return precision_read(r);
     if (reader_accept(r, "data ")) return data_read(r);
     if (reader_accept(r, "flow ")) return flow_read(r);
+    if (reader_accept(r, "strategy ")) return strategy_read(r);
     if (reader_accept(r, "define ")) return define_read(r);
     if (reader_accept(r, "update ")) return update_read(r);
     if (reader_accept(r, "segment "))

@@ -10,6 +10,7 @@
  *     gradient adam:generator/gradient f32[407680] members=generator/fc/weight,generator/fc/bias
  *     ddp generator bucket_cap_mb=4 zero=1 shard=flat
  *     precision generator bf16
+ *     strategy zero:stage=2
  *     flow train d_step*5 g_step
  *     define signum slot momentum_buffer=0 number momentum=0.9
  *     update signum
@@ -277,6 +278,7 @@ char *weft_model_text(const weft_model *m) {
     for (const weft_variable *v = m->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);
+    if (m->strategy) text_add(&t, "strategy %s\n", m->strategy);
     for (const own_optimizer *o = m->own; o; o = o->next)
         for (const update_record *r = o->records; r; r = r->next) graph_bytes_write(&t, r->graph, &done);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_bytes_write(&t, g, &done);

@@ -11,6 +11,7 @@
 #include "weft/ddp.h"
 #include "weft/flow.h"
 #include "weft/layers.h"
+#include "weft/strategy.h"
 #include "weft/train.h"
 
 #define WEFT_HERE_VALUE(v) weft_at(v, __FILE__, __LINE__)

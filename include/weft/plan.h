@@ -89,6 +89,13 @@ typedef struct weft_compile_options {
     /** Each collective is awaited where it starts, so that nothing overlaps: for measuring and for tests. */
     bool serial;
     weft_reduce reduce; /**< how gradients are summed over ranks */
+    /** NAME or NAME:key=value,... of a strategy (strategy.h), which sets what is above and what weft_ddp()
+     * sets. An option that contradicts it is an error. NULL: that of the model (weft_model_strategy()); where
+     * it has none, the options alone decide. */
+    const char *strategy;
+    /** A strategy that is not one of Weft's, which `strategy` or the model's text then names. Where neither
+     * does, it is used without keys. The structure is copied; what it points to outlives the plan. */
+    const struct weft_strategy *own_strategy;
     /** weft_session_open_on() checks that the ranks' first values are equal, instead of making them equal. */
     bool check_equal;
     /** @} */

@@ -17,6 +17,7 @@
 #include "weft/memory.h"     /* whether what a plan needs is there, and what would fit */
 #include "weft/flow.h"       /* which graphs a training runs, in which order, on which batches */
 #include "weft/session.h"    /* store and session: where values live and how graphs run */
+#include "weft/strategy.h"   /* how a training is spread over ranks: by name, or a strategy of one's own */
 #include "weft/guard.h"      /* bad steps: what made the first NaN */
 #include "weft/plateau.h"    /* a learning rate that falls when a metric no longer improves */
 #include "weft/comm.h"       /* communicators: how ranks exchange tensors */

@@ -1,12 +1,15 @@
-/* sum_ranks.c - the sum of a small tensor over the ranks of a process group: statistics that all ranks share.
- * Passes make it for the mathematics (runtime/passes/distribute/sync_norm.c), and after gradients are built
- * it becomes a collective (runtime/passes/distribute/collectives.c). Until then it is an op without effects,
- * which is merged and dropped by the same rules on all ranks, since their graphs are the same.
+/* sum_ranks.c - the sum of a small tensor over the ranks of a process group: statistics that all ranks
+ * share. Passes make it for the mathematics (runtime/passes/distribute/sync_norm.c), and strategies for
+ * the sums of their buckets (own_sums.c there); later it becomes a collective (collectives.c there).
+ * Until then it is an op without effects, which is merged and dropped by the same rules on all ranks,
+ * since their graphs are the same.
  *
- * Gradient: y on every rank is the sum of all x, and the ranks together minimize the sum of their losses. So
- * d/dx on each rank is the sum of all ranks' d/dy. With one rank the sum is the operand, which is what the
- * reference kernel computes. */
+ * Gradient: y on every rank is the sum of all x, and the ranks together minimize the sum of their losses.
+ * So d/dx on each rank is the sum of all ranks' d/dy. With one rank the sum is the operand, which is what
+ * the reference kernel computes. */
 #include "ops/structure/sum_ranks.h"
+
+#include "weft/strategy.h"
 
 static const op_attr attrs[] = {
     {"path", ATTR_STRING, offsetof(sum_ranks_attrs, path), 0, 0},
@@ -42,3 +45,12 @@ const weft_op weft_op_sum_ranks = {
                                    {"i64[5]", "path=\"net/bn\"", .error = "must be floating point"},
                                    {0}},
 };
+
+/* The pass own_sums gives it the bucket and the group. */
+weft_value *weft_sum_ranks(weft_value *x) {
+    weft_graph *g = x ? x->node->graph : NULL;
+    if (!g || g->sums_ranks)
+        return g ? node_value(g, &weft_op_sum_ranks, 1, &x, &(sum_ranks_attrs){0}) : NULL;
+    return model_fail(g->model, g, WEFT_ORDER,
+                      "sum_ranks: only weft_distribution.gradient may call it, for the gradient of a bucket");
+}

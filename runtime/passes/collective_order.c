@@ -29,9 +29,11 @@ enum {
     AT_ONCE = 2
 };
 
-/* Sums buckets by this op (all_reduce or reduce_scatter); sums of norms and statistics do not count. */
+/* Sums buckets by this op (all_reduce or reduce_scatter); sums of norms and statistics, and those of a
+ * strategy, which are steps of one, do not count. */
 static bool is_sum(const weft_node *n, const weft_op *op) {
-    return n->op == op && n->is_update && n->variable && n->variable->kind == VARIABLE_BUCKET;
+    bool of_bucket = n->variable && n->variable->kind == VARIABLE_BUCKET;
+    return n->op == op && n->is_update && of_bucket && !n->variable->sum;
 }
 
 /* A norm over all gradients: no update can start before the last sum. */

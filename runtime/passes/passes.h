@@ -17,6 +17,8 @@ bool subgraphs_find(weft_plan *plan);
 bool trainings_find(weft_plan *plan);
 /* buckets.c: lays parameters out in buckets (model->variables). */
 bool buckets_cut(weft_plan *plan);
+/* distribute/own_sums.c: records how a strategy sums the buckets (s->sum), and makes the state of it. */
+bool own_sums_build(weft_plan *plan);
 /* optimizer/state.c: makes the variables that updates need: optimizer state for each bucket or shard, step,
  * learning rate, accumulated gradients. */
 bool optimizer_variables(weft_plan *plan);

@@ -123,6 +123,12 @@ static void launches_write(text *t, const program *p) {
     }
 }
 
+/* That it leaves the promise of bits is a comment, as it follows from the nodes. */
+static void strategy_write(text *t, const weft_plan *plan) {
+    if (plan->strategy.is_chosen) text_add(t, "strategy %s\n", plan->strategy.text);
+    if (plan->strategy.is_compressed) text_add(t, "# compressed: outside the promise of bits\n");
+}
+
 /* Variables, options of subgraphs, precisions, then each program's graph and launches. The caller frees it.
  */
 char *weft_plan_text(const weft_plan *plan) {
@@ -134,6 +140,7 @@ char *weft_plan_text(const weft_plan *plan) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next) ddp_write(&t, e);
     precisions_write(&t, plan);
+    strategy_write(&t, plan);
     for (int i = 0; i < plan->n_programs; i++) graph_bytes_write(&t, plan->programs[i].graph, &done);
     arena_free(&done.arena);
     if (flow_find(plan->model, plan->flow_name)) flow_write(&t, plan->flow_name, plan->n_flow, plan->flow);
@@ -185,7 +192,8 @@ static void options_write(text *t, const weft_plan *plan) {
     text_add(t, "version=%s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s",
              weft_version(), device_name(o->device), o->deterministic, o->tf32, o->world, (long long)o->batch,
              o->threads, isa_name(o->isa));
-    text_add(t, " flow=%s accumulate=%d manual=%d bucket_cap_mb=", plan->flow_name, o->accumulate, o->manual);
+    text_add(t, " strategy=%s flow=%s accumulate=%d manual=%d bucket_cap_mb=", plan->strategy.text,
+             plan->flow_name, o->accumulate, o->manual);
     real_write(t, o->bucket_cap_mb);
     text_add(t, " zero=%d shard=%s serial=%d reduce=%s check_equal=%d precision=%s", o->zero,
              o->shard == WEFT_SHARD_FLAT ? "flat" : "greedy", o->serial,
@@ -203,11 +211,12 @@ char *plan_settings(const weft_plan *plan) {
 }
 
 /* The buckets, and how many elements each rank updates. Shares of a group smaller than the world are left
- * out: another group may cut the same bucket differently. */
+ * out: another group may cut the same bucket differently. How a strategy sums a bucket is a graph. */
 static void shares_write(text *t, const weft_plan *plan) {
     for (const weft_variable *s = plan->model->variables; s; s = s->next) {
         if (s->kind != VARIABLE_BUCKET) continue;
         variable_write(t, s);
+        if (s->sum) graph_write(t, s->sum);
         const subgraph *g = &plan->subgraphs[s->subgraph];
         bool is_world = g->n_ranks == plan->options.world; /*  */
         for (int r = 0; s->shards && is_world && r < g->n_ranks; r++) text_add(t, "%zu ", s->shards[r]);

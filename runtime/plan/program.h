@@ -17,7 +17,7 @@
 #include "runtime/plan/launches.h"
 #include "weft/flow.h"
 #include "weft/plan.h"
-#include "weft/session.h"
+#include "weft/strategy.h"
 
 /* A training graph that accumulates k > 1 micro-batches a step has the programs FIRST, ADD and LAST; with
  * options.manual it has FIRST, for k > 1 ADD, then UPDATE and LOSS. Any other graph has WHOLE. */
@@ -107,11 +107,23 @@ typedef struct program {
     weft_value ***unpacked;
 } program;
 
+/* How the training is spread over ranks (runtime/strategy.c). */
+typedef struct plan_strategy {
+    const char *text; /* as it was chosen; "separate_ddp" where none was */
+    bool is_chosen;
+    bool is_compressed; /* a bucket is summed by nodes of the strategy, outside the promise of bits */
+    weft_strategy runs; /* the functions of runs; zero for Weft's own */
+    /* While it compiles: what the strategy was asked, and the builder of sums; NULL: none. */
+    const weft_strategy_call *call;
+    weft_value *(*gradient)(const weft_bucket *bucket);
+} plan_strategy;
+
 /* What weft_compile returns. Sessions in any threads may share it. */
 struct weft_plan {
     weft_env env;
     kernel_env kernels;
     weft_compile_options options;
+    plan_strategy strategy;
     const weft_model *source; /* the user's; NULL once compiled */
     /* Private: variables (buckets and optimizer state among them) and the programs' graphs. Its arena owns
      * all arrays below. */

@@ -262,7 +262,8 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     if (good && comm && comm->world > 1) good = !store_check_parameters(store, "session", error);
     /* Only on request: it compares addresses of all steps. */
     if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;
-    if (good && (!comm || comm->world == 1 || (groups_open(s, error) && ranks_agree(s, error)))) return s;
+    good = good && (!comm || comm->world == 1 || (groups_open(s, error) && ranks_agree(s, error)));
+    if (good && strategy_begin(s, error)) return s;
     weft_session_close(s);
     return NULL;
 }

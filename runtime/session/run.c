@@ -317,6 +317,7 @@ static weft_status run_graph(weft_session *s, const char *graph, run_kind kind, 
     if (!status) status = session_choose(s, graph, kind, &c, error);
     if (!status) status = check_parameters(s, c.now, error);
     if (kind == RUN_UPDATE) status = session_agree_on_update(s, graph, &c, status, error);
+    if (!status && kind != RUN_UPDATE) status = strategy_before_forward(s, graph, &feeds, n_feeds, error);
     if (!status) status = feed(c.now, feeds, n_feeds, error);
     if (!status) status = check_fetches(c.now, fetches, n_fetches, error);
     if (!status) status = run_chosen(s, &c, error ? error : &own);

@@ -192,6 +192,8 @@ struct weft_session {
     uint64_t *packed;
     /* [plan->n_programs], in the plan's order. */
     bound_program *programs;
+    weft_feed *feeds; /* a run's, which the strategy may change; as many as a graph has inputs at most */
+    int n_feeds;
     bool profiles;
     bool checks, no_capture;                                    /* weft_session_check, weft_session_capture */
     void (*event)(void *context, const weft_node_event *event); /* called after each node; NULL: no tracer */
@@ -201,6 +203,14 @@ struct weft_session {
 /* ---- session/open.c ---- */
 /* Bytes of s->memory: the arena, derived values and constants, and on a GPU the inputs. */
 size_t session_bytes(const weft_plan *plan);
+
+/* ---- session/strategy.c ---- */
+/* Tells the log who this rank is, and lets the strategy set up optimizers. False after an error. */
+bool strategy_begin(weft_session *s, weft_error *error);
+/* Before a run of a graph: lets the strategy look at the feeds and change them; *feeds becomes the
+ * session's own list then. */
+weft_status strategy_before_forward(weft_session *s, const char *graph, const weft_feed **feeds, int n_feeds,
+                                    weft_error *error);
 
 /* ---- session/check.c ---- */
 /* WEFT_DATA when a floating-point result of the step is not finite. */

@@ -6,6 +6,7 @@
  * "optimizer.<name>/<parameter>/<slot>", in whatever bucket it is. */
 #include "runtime/plan/program.h"
 
+#include "graph/core/strategy.h"
 #include "ops/optimizer/update.h"
 #include "runtime/store/init.h"
 #include "runtime/store/room.h"
@@ -197,12 +198,13 @@ static size_t count_parts(const weft_plan *plan) {
     return n;
 }
 
-/* Initial values are made on the host and copied to the device. */
+/* Initial values are made on the host and copied to the device. What a strategy keeps is not sent at the
+ * start, so its random values do not depend on the seed, which ranks may give differently. */
 static weft_status fill_entry(weft_store *s, const store_entry *e, weft_error *error) {
     size_t bytes = type_bytes(&e->type);
     void *values = mem_raw(&s->env, bytes);
     if (!values) return error_memory(error, "store");
-    init_fill(values, &e->type, e->path, e->init, s->seed);
+    init_fill(values, &e->type, e->path, e->init, strategy_keeps(e->kind, e->path) ? 0 : s->seed);
     weft_status status = s->device->write(NULL, s->memory + e->offset, values, bytes, error);
     mem_free(&s->env, values, bytes);
     return status;

@@ -1,9 +1,10 @@
 /* buckets.c - proves in one scheduled program which node updates what, and by which gradients. Rules:
  *   L4  every parameter that the graph trains is in its own bucket and in no other; a bucket holds parameters
- *       of one subgraph (so of one process group) and type, one after the other
+ *       of one subgraph (so of one process group) and type, one after the other; a parameter at which the
+ *       strategy cuts is the first of its bucket, unless that is sharded
  *   L5  a bucket is summed over ranks once, in its own bytes; an update reads its bucket's gradients after
  *       the wait for that sum; each bucket has one update, and a program that does not end its step has
- *       neither sum nor update
+ *       neither sum nor update. Where a strategy built the sum, it is `summed` once instead (L23)
  *   L7  an update covers its bucket, or this rank's range of a sharded one, with the gradients and the state
  *       of that range; ranges are contiguous, cover the bucket and cut no parameter (flat: no chunk of norms)
  */
@@ -82,6 +83,8 @@ static weft_status check_bucket(verify_index *x, weft_error *error, const weft_n
         if (i && verify_subgraph_of(x, v) != owner)
             return verify_broken(x->p, error, "L4", b, "its bucket mixes subgraphs");
         owner = verify_subgraph_of(x, v);
+        if (i && v->is_cut && !s->shards)
+            return verify_broken(x->p, error, "L4", b, "its strategy cuts within its bucket");
         if ((!i && v->offset) || v->offset + type_elements(&v->type) > end)
             return verify_broken(x->p, error, "L4", b, "members overlap");
     }
@@ -120,7 +123,7 @@ const weft_value *verify_only_operand(const weft_value *v) {
 static const weft_node *source_of(const weft_value *v, int64_t *first) {
     *first = 0;
     const weft_value *from;
-    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket &&
+    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->op != &weft_op_summed &&
            v->node->op != &weft_op_accumulate && (from = verify_only_operand(v))) {
         if (v->base == from) *first += v->base_offset;
         v = from;
@@ -134,7 +137,8 @@ static weft_status check_gradient(verify_index *x, weft_error *error, const weft
     int64_t first, begin, end;
     const weft_node *from = source_of(v, &first),
                     *start = from->op == &weft_op_wait ? from->in[0]->node : NULL;
-    bool is_summed = start && start->variable == s && verify_sums_gradients(start);
+    bool is_summed = s->sum ? from->op == &weft_op_summed && from->variable == s
+                            : start && start->variable == s && verify_sums_gradients(start);
     if (x->p->plan->options.world > 1 ? !is_summed : verify_gradients_in(from) != s)
         return verify_broken(x->p, error, "L5", n, "does not wait for the sum of its own gradients");
     verify_own(x, s, &begin, &end);
@@ -147,9 +151,9 @@ static weft_status check_counts(verify_index *x, weft_error *error, const weft_n
     const weft_variable *s = verify_filled_by(b);
     const verify_counts *counts = &x->counts[s->index];
     int64_t begin, end;
-    bool ends_step = program_ends_step(x->p);
+    bool ends_step = program_ends_step(x->p), is_summed = ends_step && x->p->plan->options.world > 1;
     verify_own(x, s, &begin, &end);
-    if (counts->sums != (ends_step && x->p->plan->options.world > 1) ||
+    if (counts->sums != (is_summed && !s->sum) || counts->summed != (is_summed && s->sum) ||
         counts->updates != (ends_step && begin != end) || counts->gathers != (ends_step && s->shards))
         return verify_broken(x->p, error, "L5", b,
                              "is not summed, used and sent back once where its step ends");

@@ -30,7 +30,8 @@ weft_status verify_broken(const program *p, weft_error *error, const char *rule,
 
 bool verify_sums_gradients(const weft_node *n) {
     if (n->op == &weft_op_reduce_scatter) return true;
-    return n->op == &weft_op_all_reduce && n->variable && n->variable->kind == VARIABLE_BUCKET;
+    return n->op == &weft_op_all_reduce && n->variable && n->variable->kind == VARIABLE_BUCKET &&
+           !n->variable->sum;
 }
 
 /* The state of the walk along a schedule. */
@@ -120,7 +121,7 @@ static bool goes_over_group(const collectives *l, const weft_node *n) {
     if (a->group == l->p->plan->n_subgraphs) return n->in[0]->node->op == &weft_op_guard;
     if (a->group > l->p->plan->n_subgraphs) return false;
     const subgraph *g = &l->p->plan->subgraphs[a->group];
-    bool is_bucket = n->op == &weft_op_all_gather || verify_sums_gradients(n);
+    bool is_bucket = n->variable && n->variable->kind == VARIABLE_BUCKET;
     const char *owner = is_bucket ? n->variable->members[0]->path : a->path;
     return (!is_bucket && strcmp(owner, g->name) == 0) || verify_subgraph(l->x, owner) == g;
 }

@@ -64,6 +64,7 @@ static void count_bucket_use(verify_index *x, const weft_node *n) {
     verify_counts *counts = &x->counts[n->variable->index];
     counts->sums += verify_sums_gradients(n);
     counts->gathers += n->op == &weft_op_all_gather;
+    counts->summed += n->op == &weft_op_summed;
 }
 
 /* ---- subgraphs ---- */

@@ -167,8 +167,8 @@ static bool names_all(const weft_node *n) {
 }
 
 static bool is_known_view(const weft_node *n) {
-    const weft_op *const known[] = {&weft_op_permute, &weft_op_slice, &weft_op_reshape,
-                                    &weft_op_broadcast_to};
+    const weft_op *const known[] = {&weft_op_permute, &weft_op_slice, &weft_op_reshape, &weft_op_broadcast_to,
+                                    &weft_op_summed};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (n->op == known[i]) return true;
     return false;

@@ -22,10 +22,11 @@ typedef struct walk {
     int depth;
 } walk;
 
-/* The node whose values a gradient is, as they are or in part: a wait, a bucket, a sum of micro-batches. */
+/* The node whose values a gradient is, as they are or in part: a wait, a bucket, a sum of micro-batches or of
+ * ranks. */
 static const weft_node *origin_of(const weft_value *v) {
     const weft_value *from;
-    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket &&
+    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->op != &weft_op_summed &&
            v->node->op != &weft_op_accumulate && (from = verify_only_operand(v)))
         v = from;
     return v->node;
@@ -66,7 +67,8 @@ static const char *why_not(const walk *w, const weft_value *v, bool *goes_on) {
             return "is renewed from another range's parameters or state";
     }
     if (from == w->gradient) return NULL;
-    if (from->op == &weft_op_wait || from->op == &weft_op_bucket || from->op == &weft_op_accumulate)
+    if (from->op == &weft_op_wait || from->op == &weft_op_bucket || from->op == &weft_op_summed ||
+        from->op == &weft_op_accumulate)
         return "is renewed by another gradient";
     if (from->op == &weft_op_constant || from->op == &weft_op_constant_tensor) return NULL;
     if (!from->n_in || from->op->flags & OP_RANDOM) return "is renewed by what is no part of an update";

@@ -361,6 +361,7 @@ weft_status verify_program(const program *program, weft_error *error) {
     if (!status) status = verify_buckets(&x, error);
     if (!status) status = verify_updates(&x, error);
     if (!status) status = verify_guard(program, error);
+    if (!status) status = verify_summed(&x, error);
     if (!status) status = verify_launches(program, error);
     verify_index_close(&x);
     mem_free(env, p.versions, variables * sizeof *p.versions);

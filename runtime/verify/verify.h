@@ -7,6 +7,7 @@
  *     buckets.c         L4, L5, L7  gradients, their sums, and the updates that use them
  *     updates.c         L21  updates that are built from ops
  *     guard.c           L22  what a bad step changes
+ *     summed.c          L23  sums over ranks that a strategy built
  *     plan.c            L8, L9, L11, L20  any program after any other
  *     world.c           L12, L13  the plans of all ranks
  *     deferred.c        L16, L17  deferred parts that outlast their runs
@@ -55,7 +56,7 @@ weft_status verify_broken(const program *p, weft_error *error, const char *rule,
 
 /* How often each happens to a bucket's gradients in one program. */
 typedef struct verify_counts {
-    int buckets, sums, updates, gathers;
+    int buckets, sums, updates, gathers, summed;
 } verify_counts;
 
 /* What the rules ask about one program again and again (verify/index.c). */
@@ -77,7 +78,7 @@ void verify_index_close(verify_index *x);
 const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, int *count);
 /* Whether n is a gather without a wait in its program, so in flight when the run ends. */
 bool verify_outlasts_run(const verify_index *x, const weft_node *n);
-/* Whether n sums a bucket's gradients over ranks. */
+/* Whether n sums a bucket's gradients over ranks, all at once: not as a step of a strategy's sum. */
 bool verify_sums_gradients(const weft_node *n);
 /* The bucket whose gradients n gathers: where they are made, or in a program of the update alone where what
  * is stored is added up. NULL: none. */
@@ -105,6 +106,7 @@ weft_status verify_collectives(verify_index *x, weft_error *error);
 weft_status verify_buckets(verify_index *x, weft_error *error);
 weft_status verify_updates(verify_index *x, weft_error *error);
 weft_status verify_guard(const program *p, weft_error *error);
+weft_status verify_summed(verify_index *x, weft_error *error);
 weft_status verify_deferred(const program *p, weft_error *error);
 
 #endif

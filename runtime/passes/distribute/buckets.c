@@ -1,12 +1,13 @@
 /* buckets.c - parameters that are trained alike become contiguous, in the order in which a backward pass
  * finishes their gradients: the reverse of their first readers in the first graph that trains them.
  *
- * Two parameters share a bucket when they belong to one subgraph and the same minimize calls train both in
- * the same parameter group. So every update, of any graph, covers whole buckets. A bucket holds up to
- * bucket_cap_mb, as PyTorch's do. The one of a subgraph that is complete first holds at most 1 MiB, so that
- * its sum over ranks begins early; the last of those that are trained alike too, where possible. Buckets are
- * numbered in the order in which they are complete, whatever the parameter groups. In a sharded bucket
- * parameters are sorted by owner (shards.c). */
+ * Two parameters share a bucket when they belong to one subgraph and the same minimize calls train both
+ * in the same parameter group. So every update, of any graph, covers whole buckets. A bucket holds up to
+ * bucket_cap_mb, as PyTorch's do. The one of a subgraph that is complete first holds at most 1 MiB, so
+ * that its sum over ranks begins early; the last of those that are trained alike too, where possible.
+ * Buckets are numbered in the order in which they are complete, whatever the parameter groups. In a
+ * sharded bucket parameters are sorted by owner (shards.c). In a subgraph that a strategy cuts
+ * (weft_distribution.cuts) buckets begin at the cuts instead, of whatever size. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/distribute/buckets.h"
 #include "runtime/passes/passes.h"
@@ -170,17 +171,30 @@ static int cut_run(const weft_plan *plan, trained *list, int count, bool is_firs
     return cuts;
 }
 
+/* The same where the strategy cuts the subgraph. */
+static int cut_by_name(trained *list, int count, cut *into) {
+    int cuts = 0;
+    for (int begin = 0, end; begin < count; begin = end) {
+        for (end = begin + 1; end < count && !list[end].parameter->is_cut;) end++;
+        into[cuts++] = (cut){list + begin, end - begin};
+    }
+    return cuts;
+}
+
 /* The buckets of one subgraph, in the order in which they are complete. */
 static bool cut_subgraph(weft_plan *plan, trained *list, int count, cut *cuts) {
     cut first = small_begin(plan, list, count);
+    bool has_cuts = false;
     int n = 0;
+    for (int i = 0; i < count; i++) has_cuts |= list[i].parameter->is_cut;
     for (int i = 0; i < count; i += run_end(list + i, count - i)) {
         cut begin = small_begin(plan, list + i, count - i);
         if (by_completion(&begin, &first) < 0) first = begin;
     }
     for (int i = 0, end; i < count; i = end) {
         end = i + run_end(list + i, count - i);
-        n += cut_run(plan, list + i, end - i, list + i == first.list, cuts + n);
+        n += has_cuts ? cut_by_name(list + i, end - i, cuts + n)
+                      : cut_run(plan, list + i, end - i, list + i == first.list, cuts + n);
     }
     qsort(cuts, (size_t)n, sizeof *cuts, by_completion);
     for (int i = 0; i < n; i++)

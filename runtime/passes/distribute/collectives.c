@@ -63,6 +63,7 @@ bool lower_sum_ranks(program *p) {
         build_place at;
         build_begin(&at, g, n->scope, n);
         g->building_backward = n->is_backward;
+        g->building_update = n->is_update;
         weft_value *whole = sum(p, n);
         build_end(&at);
         if (!whole) return false;

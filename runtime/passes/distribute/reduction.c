@@ -2,6 +2,7 @@
  *      without ZeRO    s = all_reduce(bucket)      w = wait(s)
  *      ZeRO            s = reduce_scatter(bucket)  w = wait(s)   own = w[this rank's range]   ...
  *                      all_gather(updated)
+ *      by a strategy   w = summed(what its builder made of the bucket)      own_sums.c
  * A sum starts when its bucket is complete, and the update waits for it; what the schedule puts between
  * overlaps it. With ZeRO 2 a range is copied out as soon as it is summed, so that the next bucket can use the
  * memory (schedule.c places that wait early). No node of the program waits for an all_gather: it overlaps the
@@ -29,12 +30,13 @@ bool reduction_is_needed(const program *p, const weft_variable *s) {
 }
 
 weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat) {
+    if (s->sum) return own_sum(p, s, flat);
     const weft_op *op = s->shards ? &weft_op_reduce_scatter : &weft_op_all_reduce;
     return collective_start(p, op, flat, bucket_subgraph(p, s), s->path, true);
 }
 
 weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat) {
-    return reduction_is_needed(p, s) ? collective_wait(flat) : flat;
+    return reduction_is_needed(p, s) && !s->sum ? collective_wait(flat) : flat;
 }
 
 /* *own is this rank's range of the finished sum: a view, or with ZeRO 2 a copy. NULL without an error: the

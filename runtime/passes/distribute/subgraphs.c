@@ -7,14 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The path of a parameter's subgraph; *said is what weft_ddp set for it, or NULL. "generator/fc/weight" ->
- * "generator"; "" for a parameter outside any scope. */
-static const char *scope_of(weft_model *m, const weft_model *source, const char *parameter,
-                            const ddp_entry **said) {
+/* The path of a parameter's subgraph; *said is what weft_ddp or the strategy set for it, or NULL.
+ * "generator/fc/weight" -> "generator"; "" for a parameter outside any scope. */
+static const char *scope_of(weft_model *m, const char *parameter, const ddp_entry **said) {
     char name[256];
-    *said = ddp_find(source, parameter);
+    *said = ddp_find(m, parameter);
     if (*said) return scope_intern(m, (*said)->path);
-    snprintf(name, sizeof name, "%.*s", (int)ddp_subgraph(source, parameter), parameter);
+    snprintf(name, sizeof name, "%.*s", (int)ddp_subgraph(m, parameter), parameter);
     return scope_intern(m, name);
 }
 
@@ -151,7 +150,7 @@ bool subgraphs_find(weft_plan *plan) {
     for (weft_variable *v = m->variables; v; v = v->next) {
         const ddp_entry *said;
         if (v->kind != VARIABLE_PARAMETER) continue;
-        const char *path = scope_of(m, plan->source, v->path, &said);
+        const char *path = scope_of(m, v->path, &said);
         if (!path || (!table_find(&plan->by_path, path) && !add_subgraph(plan, said, path, &by_group)))
             return false;
         const subgraph *own = table_find(&plan->by_path, path);

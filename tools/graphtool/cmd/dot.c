@@ -279,7 +279,7 @@ const command command_dot = {
     .summary = "Draws a graph, a program as it runs, or the buckets and streams of a plan",
     .takes_model = true,
     .options = OPTIONS_IMAGINE
-    "graph batch threads isa device dtype precision flow accumulate ddp zero shard bucket-cap-mb "
+    "graph batch threads isa device dtype precision flow accumulate strategy ddp zero shard bucket-cap-mb "
     "serial view all depth max-nodes type output",
     .details = "Scopes are boxes, edges carry shapes; equal scopes are drawn once, with their count.",
     .example = "graphtool dot dcgan28.bin --graph d_step -T svg -o d_step.svg",

@@ -129,9 +129,10 @@ static int info_json(const weft_model *m, const subgraph *subs, int n_subs, cons
                               subs[i].parameters, "elements", (json_int_t)subs[i].elements, "frozen",
                               (json_int_t)subs[i].frozen, "bytes", (json_int_t)subs[i].bytes, "state_bytes",
                               (json_int_t)subs[i].state_bytes));
-    json_t *all = json_pack("{s:s, s:I, s:b, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
-                            (json_int_t)m->batch, "checksum", !m->is_unsealed, "flows", flows_json(m),
-                            "graphs", graphs, "subgraphs", groups, "parameters", parameters_json(m));
+    json_t *all =
+        json_pack("{s:s, s:I, s:s?, s:b, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
+                  (json_int_t)m->batch, "strategy", m->strategy, "checksum", !m->is_unsealed, "flows",
+                  flows_json(m), "graphs", graphs, "subgraphs", groups, "parameters", parameters_json(m));
     if (!wrong) return out_json(o->output, all);
     json_decref(all);
     return tool_fail("out of memory");
@@ -211,6 +212,7 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
         if (subs[i].state_bytes) text_add(&t, ", state %s", bytes_show(subs[i].state_bytes).text);
         text_add(&t, subs[i].frozen ? ", %" PRId64 " frozen\n" : "\n", subs[i].frozen);
     }
+    if (m->strategy) text_add(&t, "strategy %s\n", m->strategy);
     if (m->flows) text_add(&t, "\n");
     for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_text(&t, g, (int)o->depth);

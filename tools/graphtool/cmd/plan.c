@@ -57,8 +57,8 @@ const command command_plan = {
     .name = "plan",
     .summary = "Compiles a model and prints the plan: buckets, collectives, streams, memory",
     .takes_model = true,
-    .options =
-        OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_IMAGINE "graph guard after dump bytes estimate json output",
+    .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE
+    "graph guard after dump bytes estimate json output",
     .details =
         "--dump and --after print it node by node instead, with kernels and memory offsets; --bytes and "
         "--estimate print a table by op.",

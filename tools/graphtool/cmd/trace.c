@@ -211,7 +211,8 @@ const command command_trace = {
     .name = "trace",
     .summary = "Writes a timeline of the nodes and collectives of some training steps",
     .takes_model = true,
-    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK "steps warmup json output",
+    .options =
+        OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK "steps warmup json output",
     .details = "Open the file in ui.perfetto.dev or chrome://tracing.",
     .example = "mpirun -n 2 graphtool trace gpt.bin --threads 1 -o trace.json",
     .writes_text = true,

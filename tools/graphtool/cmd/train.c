@@ -417,7 +417,7 @@ const command command_train = {
     .name = "train",
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
     .takes_model = true,
-    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
+    .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "val-data val-every epochs steps lr schedule metric log csv tensorboard curves samples best early-stop "
     "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state guard on-bad-step "
     "keep-going output "

@@ -47,7 +47,7 @@ const command command_verify = {
     .name = "verify",
     .summary = "Proves the plan after every pass of the compiler",
     .takes_model = true,
-    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_IMAGINE "graph json",
+    .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE "graph json",
     .example = "graphtool verify dcgan28.bin",
     .run = verify_run,
 };

@@ -126,6 +126,9 @@ const option_row option_rows[] = {
     {"world", 0, "N", OPTION_INT, F(world), 1, 1 << 20,
      "compile for N ranks that train together (1); ckpt reshard: files to write"},
     {"rank", 0, "R", OPTION_INT, F(rank), 0, 1 << 20, "compile for this rank, from 0 (0)"},
+    {"strategy", 0, "NAME:FIELDS", OPTION_TEXT, F(strategy), 0, 0,
+     "how the training is spread over ranks: single, ddp, separate_ddp or zero, with what it takes: "
+     "zero:stage=2,shard=flat (the model's, or separate_ddp)"},
     {"ddp", 0, "PATH:FIELDS", OPTION_LIST, F(ddp), 0, 0,
      "options of weft_ddp for the parameters under PATH (empty: all): generator:zero=1,bucket_cap_mb=4"},
     {"zero", 0, "STAGE", OPTION_INT, F(zero), 0, 2,

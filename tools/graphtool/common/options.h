@@ -35,7 +35,7 @@ typedef struct options {
     const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
         *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop, *checkpoint_dir,
-        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
+        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *strategy;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
@@ -63,8 +63,8 @@ typedef enum option_origin {
 
 /* Options that several commands take; each name is a row of options.c. */
 #define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype precision "
-/* distribution over ranks, and what a step is made of */
-#define OPTIONS_SPREAD  "flow accumulate optimizer clip-norm ema ddp zero shard bucket-cap-mb reduce serial "
+#define OPTIONS_STEP    "flow accumulate optimizer clip-norm ema "             /* what a step is made of */
+#define OPTIONS_SPREAD  "strategy ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
 #define OPTIONS_FEED    "data weights rename partial check no-capture no-memory-check seed launcher "
 #define OPTIONS_TALK    "timeout rings comm " /* communication between ranks */
 #define OPTIONS_IMAGINE "world rank "         /* compile as one rank of a world that need not run */

@@ -37,6 +37,7 @@ static const struct setting {
     {"deterministic", INTEGER, R(options.deterministic), sizeof(bool), 0, 1, NULL},
     {"tf32", INTEGER, R(options.tf32), sizeof(bool), 0, 1, NULL},
     {"world", INTEGER, R(options.world), sizeof(int), 1, REPLAYED_RANKS, NULL},
+    {"strategy", TEXT, R(strategy), REPLAYED_STRATEGY, 0, 0, NULL},
     {"batch", INTEGER, R(options.batch), sizeof(int64_t), 1, INT32_MAX, NULL},
     {"threads", INTEGER, R(options.threads), sizeof(int), 1, 1024, NULL},
     {"isa", WORD, R(options.isa), sizeof(weft_isa), 0, 0, isas},
@@ -237,6 +238,7 @@ static weft_plan *compile_for(const rank *k, const char *flow, weft_error *error
     weft_compile_options o = k->r->options;
     o.rank = k->number;
     o.flow = flow;
+    o.strategy = k->r->strategy;
     if (o.batch == k->r->model->batch) o.batch = 0;
     return weft_compile(k->r->model, &o, error);
 }

@@ -5,12 +5,13 @@
 
 #include "weft/weft.h"
 
-enum { REPLAYED_NAME = 256, REPLAYED_RANKS = 256 };
+enum { REPLAYED_NAME = 256, REPLAYED_STRATEGY = 1024, REPLAYED_RANKS = 256 };
 
 typedef struct replayed {
     const char *path;
     weft_model *model;
-    weft_compile_options options; /* but for rank and flow */
+    weft_compile_options options;     /* but for rank and flow */
+    char strategy[REPLAYED_STRATEGY]; /* of the plan */
     char flow[REPLAYED_NAME], graph[REPLAYED_NAME], version[REPLAYED_NAME];
     int64_t runs; /* of the step */
     uint64_t seed, fingerprint, calibration;

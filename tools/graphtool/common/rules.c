@@ -54,7 +54,8 @@ static const struct rule {
     {"eval predict", "seed", DRAWS, NULL},
     {NULL, "rank", OTHER, "world"},
     {NULL, "tf32 calibration no-capture comm=nccl deterministic", CUDA, NULL},
-    {"dot", "threads isa device dtype precision accumulate world ddp zero shard bucket-cap-mb serial",
+    {"dot",
+     "threads isa device dtype precision accumulate world strategy ddp zero shard bucket-cap-mb serial",
      COMPILED, NULL},
     {"dot", "depth", NO_OTHER, "view=plan"},
     {"dot", "all", NO_OTHER, "view=program"},
@@ -64,7 +65,7 @@ static const struct rule {
     {NULL, "zero", SHARING, NULL},
     {NULL, "accumulate guard reduce serial lr optimizer clip-norm ema schedule optimizer-state", TRAINS,
      NULL},
-    {NULL, "zero bucket-cap-mb ddp world", TRAINABLE, NULL},
+    {NULL, "strategy zero bucket-cap-mb ddp world", TRAINABLE, NULL},
     {NULL, "accumulate", UNSAID, NULL},
 };
 
@@ -198,7 +199,8 @@ void rules_alone(const options *o) {
 
 /* Does any subgraph use ZeRO? */
 static bool shards(const options *o, const weft_model *m) {
-    bool zero = o->zero > 0;
+    const char *strategy = o->strategy ? o->strategy : m->strategy;
+    bool zero = o->zero > 0 || (strategy && strncmp(strategy, "zero", 4) == 0);
     for (const ddp_entry *e = m->ddps; e; e = e->next) zero = zero || e->attrs.zero > 0;
     return zero;
 }

@@ -158,6 +158,7 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
                                    .zero = (int)o->zero,
                                    .bucket_cap_mb = o->bucket_cap_mb,
                                    .serial = o->serial,
+                                   .strategy = o->strategy,
                                    .deterministic = o->deterministic,
                                    .tf32 = o->tf32,
                                    .calibration = o->calibration,

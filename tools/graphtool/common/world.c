@@ -102,6 +102,12 @@ static void tell_log(void *context, const char *line) {
         fprintf(stderr, "%s\n", line);
 }
 
+/* Who this rank is, once, as sessions tell their logs. */
+static void tell_rank(const options *o) {
+    fprintf(stderr, "rank %d of %d: %s, %s\n", o->comm->rank, o->comm->world, o->device ? o->device : "cpu",
+            o->comm->kind);
+}
+
 /* Ranks that did not come are told by each that waited for them. MPI may hang when the process ends. */
 static int fail_to_join(const options *o, const weft_error *error) {
     if (!o->comm && error->status == WEFT_PEER) {
@@ -133,6 +139,7 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
     if (status < 0 && launch.rank) status = be_silent(o);
     if (status >= 0) return status;
     if (join_launcher(o, choose_joining(o), &with, &error)) return fail_to_join(o, &error);
+    tell_rank(o);
     status = lost_watch(o->comm);
     if (status < 0) status = compare_ranks(o);
     if (status < 0) status = compare_file(o, "output", output);

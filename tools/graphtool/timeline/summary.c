@@ -248,6 +248,8 @@ void plan_head(text *t, const weft_plan *plan) {
     if (o->accumulate > 1) text_add(t, "%d micro-batches a step, ", o->accumulate);
     if (o->world > 1 && o->reduce == WEFT_REDUCE_FAST) text_add(t, "fast sums (bits depend on the world), ");
     if (o->world > 1 && o->serial) text_add(t, "nothing overlaps, ");
+    if (plan->strategy.is_chosen) text_add(t, "strategy %s, ", plan->strategy.text);
+    if (plan->strategy.is_compressed) text_add(t, "compressed: outside the promise of bits, ");
     if (o->precision || o->device == WEFT_DEVICE_CUDA)
         text_add(t, "%s, ", o->precision ? dtype_name(o->precision) : "f32");
     if (o->device == WEFT_DEVICE_CUDA)

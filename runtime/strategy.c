@@ -1,0 +1,352 @@
+/* strategy.c - the strategy of a plan: finds it by its name, asks it once for data, and puts these where
+ * the options of weft_compile and weft_ddp are. So the passes know options alone, and there is one way to
+ * spread a training, however it was chosen. What an option says explicitly and the strategy says
+ * otherwise is an error.
+ */
+#define _GNU_SOURCE /* environ */
+#include "runtime/strategy.h"
+
+#include "graph/core/ddp.h"
+#include "graph/core/nearest.h"
+#include "graph/core/strategy.h"
+#include "runtime/options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* "compile: strategy zero: ..." in the plan's model. */
+static bool fail(weft_plan *plan, weft_status status, const char *why) {
+    return model_fail(plan->model, NULL, status, "compile: strategy %s: %s", SHOW(plan->strategy.text), why);
+}
+
+static bool no_memory(weft_plan *plan) {
+    return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+}
+
+/* ---- by name ---- */
+
+const char *weft_strategy_name(int index) {
+    int count = 0;
+    while (strategies[count].name) count++;
+    return index >= 0 && index < count ? strategies[index].name : NULL;
+}
+
+static const weft_strategy *builtin(const char *name) {
+    for (const weft_strategy *s = strategies; s->name; s++)
+        if (strcmp(s->name, name) == 0) return s;
+    return NULL;
+}
+
+static bool unknown_name(weft_plan *plan, const char *name, const weft_strategy *own) {
+    text known = {0};
+    nearest near = nearest_to(name, strlen(name));
+    for (const weft_strategy *s = strategies; s->name; s++) {
+        text_add(&known, "%s%s", s == strategies ? "" : ", ", s->name);
+        nearest_try(&near, s->name);
+    }
+    if (own) text_add(&known, " and your own, %s", SHOW(own->name));
+    char *names = text_detach(&known);
+    model_fail(plan->model, NULL, WEFT_NAME, "compile: there is no strategy '%s'%s%s%s; there are %s%s",
+               SHOW(name), near.name ? ": the nearest is '" : "", near.name ? near.name : "",
+               near.name ? "'" : "", names ? names : "others",
+               own ? "" : "; one of your own is given as weft_compile_options.own_strategy");
+    free(names);
+    return false;
+}
+
+/* The strategy that the text names; NULL after an error. */
+static const weft_strategy *find_strategy(weft_plan *plan, const char *name, const weft_strategy *own) {
+    bool is_named = own && own->name && name_is_valid(own->name);
+    if (own && (!is_named || builtin(own->name))) {
+        model_fail(
+            plan->model, NULL, WEFT_NAME,
+            "compile: own_strategy '%s': its name must be letters, digits, '_', '-', '.', and not that of "
+            "a strategy of Weft's",
+            SHOW(own->name));
+        return NULL;
+    }
+    const weft_strategy *found = own && strcmp(own->name, name) == 0 ? own : builtin(name);
+    if (!found) return unknown_name(plan, name, own), NULL;
+    if (!own || found == own) return found;
+    model_fail(plan->model, NULL, WEFT_ARGUMENT,
+               "compile: own_strategy is %s, and the strategy that is chosen %s: leave one of them out",
+               own->name, name);
+    return NULL;
+}
+
+static bool takes_key(const weft_strategy *s, const char *key) {
+    for (const char *const *k = s->keys; k && *k; k++)
+        if (strcmp(*k, key) == 0) return true;
+    return false;
+}
+
+static bool unknown_key(weft_plan *plan, const weft_strategy *s, const char *key) {
+    text known = {0};
+    for (const char *const *k = s->keys; k && *k; k++) text_add(&known, "%s%s", k == s->keys ? "" : ", ", *k);
+    char *names = text_detach(&known);
+    model_fail(plan->model, NULL, WEFT_ARGUMENT, "compile: strategy %s has no key '%s'; it takes %s", s->name,
+               SHOW(key), names && *names ? names : "none");
+    free(names);
+    return false;
+}
+
+/* ---- what strategies call ---- */
+
+void *weft_strategy_room(const weft_strategy_call *call, size_t bytes) {
+    return arena_new(call->memory, bytes + 1);
+}
+
+const char *weft_strategy_text(const weft_strategy_call *call, const char *key) {
+    for (int i = 0; i < call->n_keys; i++)
+        if (strcmp(call->keys[i], key) == 0) return call->values[i];
+    return NULL;
+}
+
+weft_status weft_strategy_number(const weft_strategy_call *call, const char *key, double low, double high,
+                                 bool is_whole, double *value, weft_error *error) {
+    const char *text = weft_strategy_text(call, key), *at = text;
+    double number;
+    if (!text) return WEFT_OK;
+    if (!real_parse(&at, &number) || *at || !(number >= low && number <= high) ||
+        (is_whole && number != floor(number)))
+        return error_set(error, WEFT_ARGUMENT, "%s=%s: it must be %s from %g to %g", key, SHOW(text),
+                         is_whole ? "a whole number" : "a number", low, high);
+    *value = number;
+    return WEFT_OK;
+}
+
+/* ---- options of the whole plan ---- */
+
+/* An option that a strategy may decide; all but the cap and flags are enums or int. */
+static const struct decision {
+    const char *name;
+    enum { NUMBER, INTEGER, FLAG } kind;
+    size_t option, decided;
+    const char *const *words;
+} decisions[] = {
+#define D(field) offsetof(weft_compile_options, field), offsetof(weft_distribution, field)
+    {"bucket_cap_mb", NUMBER, D(bucket_cap_mb), NULL},
+    {"zero", INTEGER, D(zero), NULL},
+    {"shard", INTEGER, D(shard), (const char *const[]){"greedy", "flat"}},
+    {"serial", FLAG, D(serial), NULL},
+    {"reduce", INTEGER, D(reduce), (const char *const[]){"auto", "ordered", "fast"}},
+    {"check_equal", FLAG, D(check_equal), NULL},
+#undef D
+};
+
+static double decision_at(const struct decision *d, const void *from, size_t offset) {
+    const char *at = (const char *)from + offset;
+    if (d->kind == NUMBER) return *(const double *)at;
+    return d->kind == FLAG ? *(const bool *)at : *(const int *)at;
+}
+
+/* Both have passed, or will pass, the checks of options.c, so a number with words is one of them. */
+static void decision_show(char into[40], const struct decision *d, double value) {
+    if (d->words)
+        snprintf(into, 40, "%s", d->words[(int)value]);
+    else
+        snprintf(into, 40, "%g", value);
+}
+
+/* Copies what the strategy decides into the options. */
+static bool decide(weft_plan *plan, const struct decision *d, weft_compile_options *o,
+                   const weft_distribution *by) {
+    double is = decision_at(d, o, d->option), wanted = decision_at(d, by, d->decided);
+    char *at = (char *)o + d->option, said[40], own[40], why[160];
+    if (wanted == 0 || wanted == is) return true;
+    if (is != 0) {
+        decision_show(said, d, is);
+        decision_show(own, d, wanted);
+        snprintf(why, sizeof why, "it sets %s=%s, and the options %s: leave one of them out", d->name, own,
+                 said);
+        return fail(plan, WEFT_ARGUMENT, why);
+    }
+    if (d->kind == NUMBER) memcpy(at, &wanted, sizeof wanted);
+    if (d->kind == FLAG) *(bool *)at = true;
+    if (d->kind == INTEGER) memcpy(at, &(int){(int)wanted}, sizeof(int));
+    return true;
+}
+
+/* In the ranges of options.c, too, so that words can be shown. */
+static bool decide_all(weft_plan *plan, const weft_compile_options *given, const weft_distribution *by) {
+    weft_compile_options own = {.bucket_cap_mb = by->bucket_cap_mb,
+                                .zero = by->zero,
+                                .shard = by->shard,
+                                .reduce = by->reduce},
+                         o = *given;
+    weft_error error = {0};
+    if (compile_options_check(plan->source, &own, &error)) return fail(plan, error.status, error.text);
+    for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++)
+        if (!decide(plan, &decisions[i], &o, by)) return false;
+    plan->options = compile_options_filled(plan->source, &o);
+    return true;
+}
+
+/* ---- subgraphs ---- */
+
+/* Merges one field of the strategy's options into those that weft_ddp has set for the path. */
+static bool merge_field(weft_plan *plan, const char *path, const op_attr *f, const ddp_attrs *by,
+                        ddp_attrs *into) {
+    static const size_t width[] = {[ATTR_INT] = sizeof(int64_t),
+                                   [ATTR_REAL] = sizeof(double),
+                                   [ATTR_BOOL] = sizeof(bool),
+                                   [ATTR_STRING] = sizeof(const char *)};
+    const op_attr fields[] = {*f, {0}};
+    const weft_op one = {.name = "ddp", .attrs = fields, .attrs_bytes = sizeof *by};
+    const ddp_attrs none = {0};
+    char why[200];
+    if (attrs_equal(&one, by, &none) || attrs_equal(&one, by, into)) return true;
+    if (!attrs_equal(&one, into, &none)) {
+        snprintf(why, sizeof why,
+                 "it sets %s of subgraph %.80s, and weft_ddp to another value: leave one of them out",
+                 f->name, *path ? path : "/");
+        return fail(plan, WEFT_ARGUMENT, why);
+    }
+    memcpy((char *)into + f->offset, (const char *)by + f->offset, width[f->kind]);
+    return true;
+}
+
+static bool set_subgraph(weft_plan *plan, const char *path, const weft_ddp_options *options) {
+    const ddp_entry *said = ddp_at(plan->source, path);
+    ddp_attrs by = ddp_attrs_of(options), all = said ? said->attrs : (ddp_attrs){0};
+    if (options->wire != WEFT_F32 && options->wire != WEFT_BF16)
+        return fail(plan, WEFT_ARGUMENT, "the wire of a subgraph must be WEFT_BF16 or 0");
+    for (const op_attr *f = ddp_attr_table; f->name; f++)
+        if (!merge_field(plan, path, f, &by, &all)) return false;
+    return ddp_set(plan->model, path, &all);
+}
+
+static bool is_listed(const weft_distribution *by, const char *path) {
+    for (int i = 0; i < by->n_subgraphs; i++)
+        if (strcmp(by->subgraphs[i].path, path) == 0) return true;
+    return false;
+}
+
+/* A subgraph of the strategy is whole: weft_ddp takes no part of it out. */
+static bool check_whole(weft_plan *plan, const char *path, const weft_distribution *by) {
+    size_t n = strlen(path);
+    char why[240];
+    for (const ddp_entry *e = plan->source->ddps; e; e = e->next) {
+        bool is_within = !n || (strncmp(e->path, path, n) == 0 && e->path[n] == '/');
+        if (!is_within || strcmp(e->path, path) == 0 || is_listed(by, e->path)) continue;
+        snprintf(why, sizeof why,
+                 "%.80s is one subgraph of it, and weft_ddp makes %.80s another: leave one of them out",
+                 n ? path : "the model", e->path);
+        return fail(plan, WEFT_ARGUMENT, why);
+    }
+    return true;
+}
+
+/* "*": every top-level scope; "" for parameters outside any. */
+static bool set_scopes(weft_plan *plan, const weft_ddp_options *options) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        size_t top = strcspn(v->path, "/");
+        char path[256];
+        if (v->kind != VARIABLE_PARAMETER) continue;
+        snprintf(path, sizeof path, "%.*s", (int)(v->path[top] ? top : 0), v->path);
+        if (!set_subgraph(plan, path, options)) return false;
+    }
+    return true;
+}
+
+static bool set_subgraphs(weft_plan *plan, const weft_distribution *by) {
+    if (by->n_subgraphs < 0 || (by->n_subgraphs && !by->subgraphs))
+        return fail(plan, WEFT_ARGUMENT, "it says a number of subgraphs, and has no list of them");
+    for (int i = 0; i < by->n_subgraphs; i++)
+        if (!by->subgraphs[i].path) return fail(plan, WEFT_ARGUMENT, "a subgraph of it has no path");
+    for (int i = 0; i < by->n_subgraphs; i++) {
+        const weft_strategy_subgraph *s = &by->subgraphs[i];
+        const char *path = strcmp(s->path, "/") ? s->path : "";
+        if (strcmp(path, "*") == 0) {
+            if (!set_scopes(plan, &s->options)) return false;
+        } else if (!check_whole(plan, path, by) || !set_subgraph(plan, path, &s->options)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool set_cuts(weft_plan *plan, const weft_distribution *by) {
+    char why[160];
+    if (by->n_cuts < 0 || (by->n_cuts && !by->cuts))
+        return fail(plan, WEFT_ARGUMENT, "it says a number of cuts, and has no list of them");
+    for (int i = 0; i < by->n_cuts; i++) {
+        weft_variable *v = by->cuts[i] ? variable_find(plan->model, by->cuts[i]) : NULL;
+        snprintf(why, sizeof why, "it cuts at '%s', and the model has no such parameter", SHOW(by->cuts[i]));
+        if (!v || v->kind != VARIABLE_PARAMETER) return fail(plan, WEFT_NAME, why);
+        v->is_cut = true;
+    }
+    return true;
+}
+
+/* ---- the whole ---- */
+
+static bool ask(weft_plan *plan, const weft_strategy *s, const strategy_parts *parts, weft_distribution *by) {
+    arena *memory = &plan->model->arena;
+    weft_strategy_call *call = arena_new(memory, sizeof *call);
+    weft_error error = {0};
+    if (!call) return no_memory(plan);
+    *call = (weft_strategy_call){.name = s->name,
+                                 .model = plan->source,
+                                 .world = plan->options.world,
+                                 .rank = plan->options.rank,
+                                 .n_keys = parts->n,
+                                 .keys = parts->keys,
+                                 .values = parts->values,
+                                 .context = s->context,
+                                 .memory = memory};
+    plan->strategy.call = call;
+    weft_status status = s->distribute ? s->distribute(call, by, &error) : WEFT_OK;
+    if (!status) return true;
+    return fail(plan, status, *error.text ? error.text : "it refuses, and does not say why");
+}
+
+bool strategy_choose(weft_plan *plan, const weft_compile_options *o) {
+    plan_strategy *into = &plan->strategy;
+    const weft_strategy *own = o->own_strategy;
+    const char *text = o->strategy ? o->strategy : plan->source->strategy;
+    strategy_parts *parts = arena_new(&plan->model->arena, sizeof *parts);
+    weft_distribution by = {0};
+    char why[STRATEGY_WHY];
+    *into = (plan_strategy){.text = "separate_ddp"};
+    if (!parts) return no_memory(plan);
+    if (!text && own) text = own->name ? own->name : "";
+    if (!text) return true;
+    into->is_chosen = true;
+    if (!(into->text = arena_copy(&plan->model->arena, text))) return no_memory(plan);
+    if (!strategy_parse(text, &plan->model->arena, parts, why))
+        return *why ? fail(plan, WEFT_ARGUMENT, why) : no_memory(plan);
+    const weft_strategy *s = find_strategy(plan, parts->name, own);
+    for (int i = 0; s && i < parts->n; i++)
+        if (!takes_key(s, parts->keys[i])) return unknown_key(plan, s, parts->keys[i]);
+    if (!s || !ask(plan, s, parts, &by) || !decide_all(plan, o, &by) || !set_subgraphs(plan, &by) ||
+        !set_cuts(plan, &by))
+        return false;
+    into->gradient = by.gradient;
+    if (s != own) return true;
+    into->runs = *own;
+    into->runs.name = parts->name; /* the plan's own copy */
+    return true;
+}
+
+const char *weft_plan_strategy(const weft_plan *plan) {
+    return plan ? plan->strategy.text : NULL;
+}
+
+/* ---- connecting ---- */
+
+weft_comm *weft_strategy_connect(const weft_strategy *s, const weft_launch *launch,
+                                 const weft_comm_options *options, weft_error *error) {
+    weft_launch found;
+    if (!launch && weft_launch_read(NULL, environ, &found, error)) return NULL;
+    if (!launch) launch = &found;
+    if (s && s->connect) return s->connect(launch, options, error);
+    if (launch->world <= 1) return weft_comm_self(options, error);
+    error_set(error, WEFT_ARGUMENT,
+              "strategy %s: a world of %d ranks needs weft_strategy.connect, such as weft_comm_mpi",
+              s && s->name ? SHOW(s->name) : "separate_ddp", launch->world);
+    return NULL;
+}
