@@ -48,6 +48,44 @@ typedef struct place {
         p->options = o;                                                                                      \
         p->sampler = how;                                                                                    \
     }
+
+/* ---- a strategy of one's own, with all its functions ---- */
+
+static weft_value *adds(const weft_bucket *bucket) {
+    return weft_sum_ranks(bucket->gradient);
+}
+
+static weft_status decides(const weft_strategy_call *call, weft_distribution *into, weft_error *error) {
+    static const char *const cuts[] = {"discriminator/fc1/weight"};
+    *into = (weft_distribution){.cuts = cuts, .n_cuts = 1, .gradient = adds};
+    return weft_strategy_number(call, "cap", 1e-3, 25, false, &into->bucket_cap_mb, error);
+}
+
+static weft_status looks(void *context, weft_session *s, const char *graph, weft_feed *feeds, int n_feeds,
+                         weft_error *error) {
+    (void)context, (void)s, (void)error;
+    return strcmp(graph, "d_step") || (n_feeds == 1 && feeds[0].data) ? WEFT_OK : WEFT_DATA;
+}
+
+static weft_status slows(void *context, weft_session *s, weft_store *store, weft_error *error) {
+    (void)context, (void)s;
+    return weft_store_set_lr(store, NULL, 1e-4, error);
+}
+
+static weft_comm *connects(const weft_launch *launch, const weft_comm_options *options, weft_error *error) {
+    (void)launch;
+    return weft_comm_self(options, error);
+}
+
+static const weft_strategy mine = {.name = "mine",
+                                   .keys = (const char *const[]){"cap", NULL},
+                                   .distribute = decides,
+                                   .connect = connects,
+                                   .before_forward = looks,
+                                   .after_setup_optimizers = slows};
+
+/* ---- the lines ---- */
+
 #include "lines.h"
 
 /* ---- a GAN ---- */
@@ -106,7 +144,8 @@ static void close_all(place *p) {
 static void train(place *p) {
     int64_t rows;
     weft_feed image = {"image", NULL, BATCH * WIDTH * sizeof(float)};
-    for (int k = 0; k < 2 && !p->error.status && weft_loader_next(p->loader, &image.data, &rows, &p->error); k++)
+    for (int k = 0; k < 2 && !p->error.status && weft_loader_next(p->loader, &image.data, &rows, &p->error);
+         k++)
         if (!weft_run(p->session, "d_step", &image, 1, NULL, 0, &p->error))
             weft_run(p->session, "g_step", NULL, 0, NULL, 0, &p->error);
     if (!p->error.status) weft_sync(p->session, &p->error);
