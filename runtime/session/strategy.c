@@ -27,17 +27,26 @@ static bool trains(const weft_plan *plan) {
     return false;
 }
 
+/* The strategy's own setup of optimizers, if it has one. */
+static weft_status set_up(weft_session *s, weft_error *error) {
+    const weft_strategy *runs = &s->plan->strategy.runs;
+    weft_error own = {0};
+    if (runs->before_forward && !make_feeds(s)) return error_memory(error, "session");
+    if (!runs->after_setup_optimizers || !trains(s->plan)) return WEFT_OK;
+    weft_status status = runs->after_setup_optimizers(runs->context, s, s->store, &own);
+    if (!status) return WEFT_OK;
+    return error_set(error, status, "strategy %s: %s", runs->name,
+                     *own.text ? own.text : "after_setup_optimizers failed");
+}
+
+/* An error of one rank ends the opening on all. */
 bool strategy_begin(weft_session *s, weft_error *error) {
     const weft_strategy *runs = &s->plan->strategy.runs;
     weft_error own = {0};
     tell_rank(s);
-    if (runs->before_forward && !make_feeds(s)) return !error_memory(error, "session");
-    if (!runs->after_setup_optimizers || !trains(s->plan)) return true;
-    weft_status status = runs->after_setup_optimizers(runs->context, s, s->store, &own);
-    if (status)
-        error_set(error, status, "strategy %s: %s", runs->name,
-                  *own.text ? own.text : "after_setup_optimizers failed");
-    return !comm_settle(s->comm, &s->env, "strategy", status, error ? error : &own);
+    if (!runs->before_forward && !runs->after_setup_optimizers) return true;
+    if (!error) error = &own;
+    return !comm_settle(s->comm, &s->env, "strategy", set_up(s, error), error);
 }
 
 /* Too many feeds are the run's error, for which it needs no list. */
