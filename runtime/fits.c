@@ -11,11 +11,23 @@
 typedef struct attempt {
     const weft_plan *plan;
     const weft_fit_options *of;
+    weft_fit_words words;
     uint64_t room;
     char ways[400]; /* those that fit: "batch=32 (5.1 GiB), bf16 (6.0 GiB)" */
     uint64_t least; /* bytes of the smallest batch that was tried; 0: none */
     int64_t batch;  /* which that was */
 } attempt;
+
+/* With all words. */
+static weft_fit_words words_of(const weft_fit_words *given) {
+    weft_fit_words w = given ? *given : (weft_fit_words){0};
+    if (!w.batch) w.batch = "batch=";
+    if (!w.accumulate) w.accumulate = "accumulate=";
+    if (!w.zero) w.zero = "zero=";
+    if (!w.bf16) w.bf16 = "bf16";
+    if (!w.no_memory_check) w.no_memory_check = "no_memory_check";
+    return w;
+}
 
 /* What is needed beside a plan's total. */
 static uint64_t bytes_more(const weft_plan *plan, const weft_fit_options *of) {
@@ -43,7 +55,8 @@ static bool try_way(attempt *a, const weft_compile_options *how, const char *nam
 /* The largest of the halves, quarters ... that fits; with `accumulates`, in as many more micro-batches that a
  * step has as many samples. */
 static void try_batches(attempt *a, const weft_compile_options *how, bool accumulates) {
-    char name[80];
+    const weft_fit_words *w = &a->words;
+    char name[160], more[80] = "";
     uint64_t bytes;
     int64_t batch = a->plan->options.batch, times = 1;
     for (bool fits = false; !fits && batch > 1 && (!accumulates || batch % 2 == 0);) {
@@ -51,8 +64,8 @@ static void try_batches(attempt *a, const weft_compile_options *how, bool accumu
         other.batch = batch /= 2;
         times *= 2;
         if (accumulates) other.accumulate = (int)((how->accumulate > 1 ? how->accumulate : 1) * times);
-        snprintf(name, sizeof name, accumulates ? "batch=%lld accumulate=%d" : "batch=%lld", (long long)batch,
-                 other.accumulate);
+        if (accumulates) snprintf(more, sizeof more, " %.60s%d", w->accumulate, other.accumulate);
+        snprintf(name, sizeof name, "%.50s%lld%s", w->batch, (long long)batch, more);
         fits = try_way(a, &other, name, &bytes);
         if (!accumulates && bytes) a->least = bytes, a->batch = batch;
     }
@@ -65,6 +78,7 @@ static bool trains(const weft_plan *plan) {
 }
 
 static void try_all(attempt *a) {
+    char name[80];
     uint64_t bytes;
     weft_compile_options how = *a->of->compile;
     how.verify = false;
@@ -73,10 +87,11 @@ static void try_all(attempt *a) {
     for (int stage = how.zero + 1; how.world > 1 && stage <= 2; stage++) {
         weft_compile_options other = how;
         other.zero = stage;
-        if (try_way(a, &other, stage == 1 ? "zero=1" : "zero=2", &bytes)) break;
+        snprintf(name, sizeof name, "%.60s%d", a->words.zero, stage);
+        if (try_way(a, &other, name, &bytes)) break;
     }
     how.precision = WEFT_BF16;
-    if (!a->of->compile->precision) try_way(a, &how, "bf16", &bytes);
+    if (!a->of->compile->precision) try_way(a, &how, a->words.bf16, &bytes);
 }
 
 weft_status weft_plan_fits(const weft_plan *plan, const weft_fit_options *options, weft_error *error) {
@@ -87,19 +102,22 @@ weft_status weft_plan_fits(const weft_plan *plan, const weft_fit_options *option
         return error_set(error, WEFT_ARGUMENT,
                          "weft_plan_fits: a plan is needed, and with a model its options");
     if (!options) options = &none;
+    attempt a = {.plan = plan, .of = options, .words = words_of(options->words)};
     char what[120];
     snprintf(what, sizeof what, "model %.80s", weft_model_name(plan->model));
     weft_status status = room_check(plan, what, plan->memory.total, bytes_more(plan, options),
-                                    options->local_world, &free, &why);
+                                    options->more_name, options->local_world, &free, &why);
     if (!status) return WEFT_OK;
-    attempt a = {.plan = plan, .of = options, .room = free.bytes};
+    a.room = free.bytes;
     if (options->model) try_all(&a);
-    char least[80] = "";
-    if (a.least) snprintf(least, sizeof least, " (batch=%lld needs %s)", (long long)a.batch, BYTES(a.least));
+    char least[120] = "";
+    if (a.least)
+        snprintf(least, sizeof least, " (%.40s%lld needs %s)", a.words.batch, (long long)a.batch,
+                 BYTES(a.least));
     bool found = *a.ways != 0;
-    return error_set(error, status, "%s%s%s%s; no_memory_check runs all the same", why.text,
+    return error_set(error, status, "%s%s%s%s; %s runs all the same", why.text,
                      found            ? "; it would fit with "
                      : options->model ? "; no smaller batch, ZeRO stage or bf16 alone makes it fit"
                                       : "",
-                     a.ways, found ? "" : least);
+                     a.ways, found ? "" : least, a.words.no_memory_check);
 }

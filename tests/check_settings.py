@@ -42,6 +42,7 @@ ELSEWHERE = {
     "weft_comm_event": "written by the library",
     "weft_allocator": "hooks: test_session.c, test_room.c",
     "weft_fit_options": "test_room.c",
+    "weft_fit_words": "test_room.c: a_user_reads_words_of_his_own",
     "weft_init": "three fields, by position: the INIT rows",
     "weft_feed": "by position: the RUN rows",
     "weft_fetch": "by position: the RUN rows",

@@ -210,6 +210,37 @@ TEST(a_world_is_offered_zero) {
     faults_end(&f);
 }
 
+/* Each word is the caller's, and those that he leaves out are C's. */
+TEST(a_user_reads_words_of_his_own) {
+    faults f;
+    faults_init(&f);
+    f.allocator.room = tell_left;
+    const weft_fit_words words = {"-b ", "-a ", "-z ", "--half", "--try"};
+    const weft_compile_options alone = {.threads = 1};
+    weft_model *m = build("gpt", &f.env);
+    left = total(m, &alone) - 1;
+    weft_error e = fits(m, alone, (weft_fit_options){.words = &words});
+    is_way(m, e.text, "-b 32", (weft_compile_options){.threads = 1, .batch = 32});
+    is_way(m, e.text, "-b 32 -a 2", (weft_compile_options){.threads = 1, .batch = 32, .accumulate = 2});
+    is_way(m, e.text, "--half", (weft_compile_options){.threads = 1, .precision = WEFT_BF16});
+    CHECK_HOLDS(e.text, "; --try runs all the same");
+    CHECK(!strchr(e.text, '='));
+    left = 1000;
+    e = fits(m, alone, (weft_fit_options){.words = &words, .more = 1 << 30, .more_name = "pictures"});
+    CHECK_HOLDS(e.text, " makes it fit (-b 1 needs ");
+    CHECK_HOLDS(e.text, "pictures 1.0 GiB");
+    weft_model_free(m);
+    m = build("mlp", &f.env);
+    const weft_compile_options how = {.threads = 1, .world = 4};
+    left = total(m, &how) - 1;
+    e = fits(m, how, (weft_fit_options){.words = &(weft_fit_words){.zero = "-z "}});
+    CHECK_HOLDS(e.text, " batch=32 (");
+    CHECK_HOLDS(e.text, " -z 1 (");
+    CHECK_HOLDS(e.text, "; no_memory_check runs all the same");
+    weft_model_free(m);
+    faults_end(&f);
+}
+
 /* ---- who asks ---- */
 
 static weft_status read_zeroes(void *context, int64_t i, void *const *into, weft_error *error) {
@@ -270,10 +301,16 @@ TEST(a_trainer_counts_what_it_will_open) {
     weft_trainer_free(t);
     how.val = how.train;
     CHECK(!weft_trainer_new(m, &how, &e) && e.status == WEFT_MEMORY);
-    CHECK_HOLDS(e.text, "other sessions and a checkpoint's copy");
-    how.val = (weft_dataset){0};
+    CHECK_HOLDS(e.text, ", evaluations ");
     how.checkpoints.folder = "never_made";
+    how.fit_words = &(weft_fit_words){.no_memory_check = "--try"};
     CHECK(!weft_trainer_new(m, &how, &e) && e.status == WEFT_MEMORY);
+    CHECK_HOLDS(e.text, ", evaluations and a checkpoint's copy ");
+    CHECK_HOLDS(e.text, "; --try runs all the same");
+    how.val = (weft_dataset){0};
+    CHECK(!weft_trainer_new(m, &how, &e) && e.status == WEFT_MEMORY);
+    CHECK_HOLDS(e.text, "a checkpoint's copy ");
+    CHECK(!strstr(e.text, "evaluations"));
     how.checkpoints.no_snapshot = true;
     how.checkpoints.folder = NULL;
     how.compile.no_memory_check = true;
@@ -287,5 +324,5 @@ TEST(a_trainer_counts_what_it_will_open) {
 
 SUITE("room", {T(the_machine_has_what_is_available), T(a_control_group_and_those_above_it_limit),
                T(the_first_version_of_control_groups_is_read_too), T(what_would_fit_is_compiled),
-               T(a_world_is_offered_zero), T(nothing_large_is_allocated_where_it_would_not_fit),
-               T(a_trainer_counts_what_it_will_open)})
+               T(a_world_is_offered_zero), T(a_user_reads_words_of_his_own),
+               T(nothing_large_is_allocated_where_it_would_not_fit), T(a_trainer_counts_what_it_will_open)})

@@ -16,15 +16,27 @@
 extern "C" {
 #endif
 
+/** How an error calls the options with which a plan would fit, for programs whose users give them by other
+ * names. Numbers follow those of the first three. NULL: as in C. */
+typedef struct weft_fit_words {
+    const char *batch;           /**< "batch=" */
+    const char *accumulate;      /**< "accumulate=" */
+    const char *zero;            /**< "zero=" */
+    const char *bf16;            /**< "bf16" */
+    const char *no_memory_check; /**< "no_memory_check" */
+} weft_fit_words;
+
 /** What weft_plan_fits() counts beside the plan, and what it may try. NULL or zeroes: the plan alone. */
 typedef struct weft_fit_options {
     bool checkpoints;         /**< a writer of checkpoints is opened, which takes weft_memory.checkpoint */
     uint64_t more;            /**< bytes that are needed beside the plan's: of other sessions, of copies */
     uint64_t more_per_sample; /**< more for each sample of the batch: of data in memory */
-    int local_world; /**< ranks on this machine, which share its memory (weft_comm.local_world); 0: 1 */
+    const char *more_name; /**< what an error calls these; NULL: "other sessions and a checkpoint's copy" */
+    int local_world;       /**< ranks on this machine, which share its memory (weft_comm.local_world); 0: 1 */
     /** The plan's model and what it was compiled with, to find out what would fit. NULL: nothing is tried. */
     const weft_model *model;
     const weft_compile_options *compile; /**< needed with `model` */
+    const weft_fit_words *words;         /**< NULL: as in C */
 } weft_fit_options;
 
 /** Whether a store and a session of the plan fit into what is free now. WEFT_MEMORY tells what is needed and

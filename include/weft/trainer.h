@@ -19,6 +19,7 @@
 #include "weft/evaluator.h"
 #include "weft/file.h"
 #include "weft/flow.h"
+#include "weft/memory.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -198,6 +199,7 @@ typedef struct weft_trainer_options {
     weft_status (*train_step)(weft_trainer *trainer, void *user, weft_error *error);
     void *user;                           /**< the second argument of train_step */
     weft_trainer_checkpoints checkpoints; /**< what is saved while it runs, and where it goes on */
+    const weft_fit_words *fit_words;      /**< for the error that it does not fit: weft_fit_options.words */
     int n_hooks;                          /**< number of hooks */
     const weft_hook *hooks;               /**< in the order in which they are called */
 } weft_trainer_options;

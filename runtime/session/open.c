@@ -221,7 +221,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
                   device_name(plan->options.device), store_device(store)->name);
         return NULL;
     }
-    if (room_check(plan, "a session", session_bytes(plan), 0, comm ? comm->local_world : 1, NULL, error))
+    if (room_check(plan, "a session", session_bytes(plan), 0, NULL, comm ? comm->local_world : 1, NULL, error))
         return NULL;
     weft_session *s = mem_new(&plan->env, sizeof *s);
     if (!s) {

@@ -15,8 +15,6 @@
 
 enum { PATH_ROOM = 1024, FILE_ROOM = 16 << 10 };
 
-const char room_more[] = "other sessions and a checkpoint's copy";
-
 /* ---- files of numbers ---- */
 
 /* The text of a small file; false: it cannot be read. */
@@ -183,7 +181,7 @@ static int by_bytes(const void *a, const void *b) {
 }
 
 /* "activations 6.1 GiB (the largest: conv2d in net/conv2, 1.2 GiB), parameters 1.0 GiB, ..." */
-static void tell_takers(const weft_plan *plan, uint64_t more, char *into, size_t room) {
+static void tell_takers(const weft_plan *plan, uint64_t more, const char *name, char *into, size_t room) {
     const weft_memory *m = &plan->memory;
     enum { KINDS = 7, MOST = 3 };
     taker all[KINDS] = {{"activations", m->activations, largest_value(plan)},
@@ -192,7 +190,7 @@ static void tell_takers(const weft_plan *plan, uint64_t more, char *into, size_t
                         {"gradients of micro-batches", m->gradients, NULL},
                         {"copies of parameters in other layouts", m->derived, NULL},
                         {"inputs", m->inputs, NULL},
-                        {room_more, more, NULL}};
+                        {name ? name : "other sessions and a checkpoint's copy", more, NULL}};
     size_t n = 0;
     qsort(all, KINDS, sizeof *all, by_bytes);
     for (int i = 0; i < MOST && all[i].bytes && n < room; i++) {
@@ -206,7 +204,7 @@ static void tell_takers(const weft_plan *plan, uint64_t more, char *into, size_t
 }
 
 weft_status room_check(const weft_plan *plan, const char *what, uint64_t bytes, uint64_t more,
-                       int local_world, room *free, weft_error *error) {
+                       const char *name, int local_world, room *free, weft_error *error) {
     char takers[500] = "nothing", ranks[80] = "";
     const device *d = device_of(plan->options.device, NULL);
     const weft_allocator *own = plan->env.allocator;
@@ -215,7 +213,7 @@ weft_status room_check(const weft_plan *plan, const char *what, uint64_t bytes, 
     room r = room_of(plan, d, local_world);
     if (free) *free = r;
     if (bytes + more <= r.bytes) return WEFT_OK;
-    tell_takers(plan, more, takers, sizeof takers);
+    tell_takers(plan, more, name, takers, sizeof takers);
     if (local_world > 1) snprintf(ranks, sizeof ranks, " for each of %d ranks here", local_world);
     return error_set(error, WEFT_MEMORY,
                      "%s with batch %lld needs %s of memory, and %s are free%s (%s); most of it is for: %s",

@@ -15,12 +15,10 @@ room room_at(const char *root, int local_world, int threads);
 
 /* Below it nobody is asked: many small sessions are opened fast. */
 enum { ROOM_LEAST = 16 << 20 };
-/* What an error calls bytes beside the plan's. */
-extern const char room_more[];
-
-/* WEFT_MEMORY unless `bytes` are there: "WHAT needs 2.0 GiB ...", with what takes most of the plan and
- * `more`. Writes to `*free` (or NULL) what there is. */
+/* WEFT_MEMORY unless `bytes` and `more` are there: "WHAT needs 2.0 GiB ...", with what takes most of the plan
+ * and `more`, which is called `name` (NULL: as weft_fit_options says). Writes to `*free` (or NULL) what there
+ * is. */
 weft_status room_check(const weft_plan *plan, const char *what, uint64_t bytes, uint64_t more,
-                       int local_world, room *free, weft_error *error);
+                       const char *name, int local_world, room *free, weft_error *error);
 
 #endif

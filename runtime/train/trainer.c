@@ -218,11 +218,16 @@ static weft_status check_memory(weft_trainer *t, weft_error *error) {
     double none = 0;
     const weft_comm *comm = t->options.comm;
     bool is_copied = t->options.checkpoints.folder && !t->options.checkpoints.no_snapshot;
+    bool is_evaluated = t->has_val || t->has_test;
     weft_fit_options how = {.more = bytes_beside(t),
+                            .more_name = !is_copied      ? "evaluations"
+                                         : !is_evaluated ? "a checkpoint's copy"
+                                                         : "evaluations and a checkpoint's copy",
                             .checkpoints = is_copied && !t->options.compile.graph,
                             .local_world = comm ? comm->local_world : 1,
                             .model = t->model,
-                            .compile = &t->options.compile};
+                            .compile = &t->options.compile,
+                            .words = t->options.fit_words};
     weft_status status = weft_plan_fits(t->plan, &how, error);
     bool waits = !status && t->progress.world > 1 && !t->options.compile.graph;
     return waits ? ranks_sum(t->env, t->options.comm, 1, &none, error) : status;

@@ -16,7 +16,6 @@
 #define WEFT_RUNTIME_TRAIN_TRAINER_H
 
 #include "runtime/data/kit.h"
-#include "weft/memory.h"
 #include "weft/trainer.h"
 
 #include <stdatomic.h>

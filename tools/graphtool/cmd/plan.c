@@ -29,8 +29,8 @@ static void note_memory(const weft_plan *plan, const weft_model *m, const option
     if (o->after || tool_compile_options(o, &how) >= 0) return;
     how.graph = o->graph;
     how.flow = tool_flow(m, o);
-    if (weft_plan_fits(plan, &(weft_fit_options){.model = m, .compile = &how}, &error) == WEFT_MEMORY)
-        tool_note("%s", error.text);
+    weft_fit_options fit = {.model = m, .compile = &how, .words = &tool_fit_words};
+    if (weft_plan_fits(plan, &fit, &error) == WEFT_MEMORY) tool_note("%s", error.text);
 }
 
 static int plan_run(const options *o) {

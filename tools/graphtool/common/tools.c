@@ -13,7 +13,6 @@
 #include "graph/core/minimize.h"
 #include "runtime/options.h"
 #include "runtime/plan/program.h"
-#include "runtime/store/room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -220,31 +219,11 @@ static void warn_of_threads(const options *o) {
                   o->command->name, (long long)o->threads, cores, cores > 1 ? "s" : "");
 }
 
-/* What a message of weft_plan_fits() calls options, and what they are here. */
-static const struct {
-    const char *field, *option;
-} words[] = {
-    {" batch=", " --batch "}, {"(batch=", "(--batch "},       {" accumulate=", " --accumulate "},
-    {" zero=", " --zero "},   {" bf16 (", " --dtype bf16 ("}, {" no_memory_check ", " --no-memory-check "},
-    {room_more, NULL},
-};
-enum { WORDS = sizeof words / sizeof *words };
-
-int tool_room_error(const char *file, const char *more, const weft_error *error) {
-    text t = {0};
-    for (const char *at = error->text; *at;) {
-        int i = 0;
-        while (i < WORDS && strncmp(words[i].field, at, strlen(words[i].field))) i++;
-        if (i < WORDS) text_add(&t, "%s", words[i].option ? words[i].option : more);
-        if (i == WORDS) text_add(&t, "%c", *at);
-        at += i < WORDS ? strlen(words[i].field) : 1;
-    }
-    weft_error told = {.status = error->status};
-    char *line = text_detach(&t);
-    snprintf(told.text, sizeof told.text, "%s", line ? line : error->text);
-    free(line);
-    return tool_error_in(file, &told);
-}
+const weft_fit_words tool_fit_words = {.batch = "--batch ",
+                                       .accumulate = "--accumulate ",
+                                       .zero = "--zero ",
+                                       .bf16 = "--dtype bf16",
+                                       .no_memory_check = "--no-memory-check"};
 
 weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how,
                            int *status) {
@@ -252,15 +231,12 @@ weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_tra
     warn_of_threads(o);
     weft_trainer *t = weft_trainer_new(m, how, &error);
     bool is_models = error.status != WEFT_PEER && error.status != WEFT_IO && error.status != WEFT_FILE;
-    if (!t && error.status == WEFT_MEMORY)
-        *status = tool_room_error(o->model, "validation and a checkpoint's copy", &error);
-    else if (!t)
-        *status = is_models ? tool_error_in(o->model, &error) : tool_error(&error);
+    if (!t) *status = is_models ? tool_error_in(o->model, &error) : tool_error(&error);
     return t;
 }
 
 int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_options *into) {
-    *into = (weft_trainer_options){.comm = o->comm, .seed = (uint64_t)o->seed};
+    *into = (weft_trainer_options){.comm = o->comm, .seed = (uint64_t)o->seed, .fit_words = &tool_fit_words};
     int status = options_for(m, o, NULL, &into->compile);
     return status < 0 ? select_device(o) : status;
 }

@@ -24,9 +24,8 @@ int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_opt
 /* A trainer; NULL with *status set, after printing the error. */
 weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how,
                            int *status);
-/* tool_error_in for what does not fit into memory, in words of options; `more`: what is needed beside the
- * plan. */
-int tool_room_error(const char *file, const char *more, const weft_error *error);
+/* What errors of memory call options. */
+extern const weft_fit_words tool_fit_words;
 /* Applies --check and --no-capture to a session. */
 void tool_watch(weft_session *session, const options *o);
 /* Compiles a graph (NULL: all) with these options; NULL with *status set, after printing the error. */

@@ -11,10 +11,11 @@ static int check_memory(const workload *w, const weft_model *m, const weft_plan 
     weft_fit_options how = {.local_world = w->o->comm ? w->o->comm->local_world : 1,
                             .model = m,
                             .compile = compile,
-                            .more_per_sample =
-                                batch ? dataset_synthetic_bytes(m, plan) / (uint64_t)batch : 0};
+                            .more_per_sample = batch ? dataset_synthetic_bytes(m, plan) / (uint64_t)batch : 0,
+                            .more_name = "synthetic batches",
+                            .words = &tool_fit_words};
     weft_status status = weft_plan_fits(plan, &how, &error);
-    return status ? tool_room_error(w->o->model, "synthetic batches", &error) : -1;
+    return status ? tool_error_in(w->o->model, &error) : -1;
 }
 
 /* Synthetic batches are made for a plan's inputs. */
