@@ -10,8 +10,6 @@
 #include "weft/api.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -330,53 +328,6 @@ static void attend(meeting *m, struct pollfd *polls) {
     if (polls[0].revents) take_connections(m);
 }
 
-/* ---- listening ---- */
-
-static bool is_loopback(const struct addrinfo *a) {
-    if (a->ai_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)a->ai_addr)->sin_addr.s_addr) >> 24 == 127;
-    return a->ai_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a->ai_addr)->sin6_addr);
-}
-
-/* A listening socket at the address where it is a loopback's, else at all addresses of its family (that of
- * rank 0 as the others see it may not be one of its own); -1 with errno. */
-static int listen_at(const struct addrinfo *a) {
-    struct sockaddr_storage at = {0};
-    int on = 1, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return -1;
-    memcpy(&at, a->ai_addr, a->ai_addrlen);
-    if (!is_loopback(a) && a->ai_family == AF_INET) ((struct sockaddr_in *)&at)->sin_addr.s_addr = INADDR_ANY;
-    if (!is_loopback(a) && a->ai_family == AF_INET6) ((struct sockaddr_in6 *)&at)->sin6_addr = in6addr_any;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (!bind(fd, (struct sockaddr *)&at, a->ai_addrlen) && !listen(fd, 512) && meet_prepare(fd)) return fd;
-    int code = errno;
-    close(fd);
-    errno = code;
-    return -1;
-}
-
-static weft_status listen_open(meeting *m, weft_error *error) {
-    const weft_launch *l = m->options.launch;
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    char port[16], reason[100] = "";
-    snprintf(port, sizeof port, "%d", l->port);
-    int code = getaddrinfo(l->address, port, &hints, &found);
-    if (code)
-        return error_set(error, WEFT_NAME, "rank 0: MASTER_ADDR '%s' is no address: %s", SHOW(l->address),
-                         gai_strerror(code));
-    for (const struct addrinfo *a = found; a && m->listener < 0; a = a->ai_next) {
-        m->listener = listen_at(a);
-        if (m->listener < 0 && strerror_r(errno, reason, sizeof reason)) *reason = 0;
-    }
-    freeaddrinfo(found);
-    if (m->listener >= 0) return WEFT_OK;
-    return error_set(error, WEFT_IO,
-                     "rank 0 cannot listen at port %d (MASTER_PORT), where the other ranks would meet it: %s",
-                     l->port, reason);
-}
-
 /* ---- a round ---- */
 
 /* Opens the port and makes the places; the last two are freed by meet_host_end. */
@@ -387,7 +338,7 @@ static weft_status host_open(meeting *m, weft_error *error) {
     m->guests = mem_new_array(&m->env, (size_t)n, sizeof *m->guests);
     if (!m->guests) return error_memory(error, "the places of ranks that meet");
     m->n_guests = n;
-    return listen_open(m, error);
+    return meet_listen(m->options.launch, &m->listener, error);
 }
 
 /* Tells the ranks that are here who is not. */

@@ -68,6 +68,8 @@ bool meet_is_local(int fd);
 void meet_name_other(int fd, char *into, size_t room);
 /* Does not wait, sends at once, closes on exec. */
 bool meet_prepare(int fd);
+/* Opens rank 0's port; *listener is -1 before, and stays so on failure. */
+weft_status meet_listen(const weft_launch *launch, int *listener, weft_error *error);
 weft_status meet_host_round(meeting *m, const void *card, size_t bytes, const char *why, weft_error *error);
 void meet_host_end(meeting *m);
 weft_status meet_guest_round(meeting *m, const void *card, size_t bytes, const char *why, weft_error *error);
