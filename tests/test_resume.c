@@ -258,7 +258,8 @@ TEST(what_cannot_be_gone_on_from_is_refused) {
     refuse(&(run){.model = m, .resume = "auto"}, "resume \"auto\" needs a folder");
     refuse(&(run){.model = m, .resume = in_top("nowhere")}, "nowhere: there is no such folder");
     refuse(&(run){.model = m, .resume = in_top("refused/step-00000004")},
-           "step-00000004/manifest.json: cannot be opened");
+           "refused/step-00000004: there is no such checkpoint; ");
+    refuse(&(run){.model = m, .resume = in_top("refused/step-4")}, "refused has step-00000003");
     refuse(&(run){.model = m, .folder = folder, .resume = "auto", .every = -1}, "must not be negative");
     /* back to an earlier one, and all of them damaged */
     run later = {.model = m, .folder = folder, .resume = "auto", .stop = 6};

@@ -59,12 +59,16 @@ says 0 "not whole: rank-0.safetensors: its checksum is" ckpt list hurt
 grep -q "not whole: rank-0.safetensors: 1000 bytes, the manifest says" out || fail "a cut file: $(cat out)"
 grep -q "not whole: manifest.json: cannot be opened" out || fail "no manifest: $(cat out)"
 says 1 "hurt/step-00000008/rank-0.safetensors: its checksum is" ckpt verify hurt
-says 1 "it has no checkpoint that is whole: each was passed over" ckpt show hurt
-says 1 "1000 bytes, the manifest says" ckpt show hurt/step-00000012
+says 2 "it has no checkpoint that is whole: each was passed over" ckpt show hurt
+says 2 "1000 bytes, the manifest says" ckpt show hurt/step-00000012
+says 1 "1000 bytes, the manifest says" ckpt verify hurt/step-00000012
+says 2 "mlp.bin: cannot be listed: Not a directory" ckpt verify mlp.bin
+says 2 "one/step-80/: there is no such checkpoint; one has step-00000012, step-00000008, step-00000004" ckpt show one/step-80/
+says 2 "step-80: there is no such checkpoint; . has none" ckpt diff one step-80
 mkdir empty
 for action in "list" "verify" "show"; do
-    says 1 "nowhere: there is no such folder" ckpt $action nowhere
-    says 1 "empty: it has no checkpoint, a folder step-N" ckpt $action empty
+    says 2 "nowhere: there is no such folder" ckpt $action nowhere
+    says 2 "empty: it has no checkpoint, a folder step-N" ckpt $action empty
 done
 
 # show: numbers, and all tensors with their types
@@ -103,11 +107,14 @@ mv out values.out
 says 0 "" eval mlp.bin $data -w many.st
 cmp out values.out || fail "eval of a consolidated file"
 says 0 "" train mlp.bin $data --threads 1 --ema 0.9 --steps 2 -w many.st -o more.st
+! grep -q "steps of logs" err || fail "there is one counting: $(cat err)"
+says 0 "steps of logs count from 13, after those of --weights; checkpoints count from 1" train mlp.bin $data --threads 1 --ema 0.9 --steps 2 -w many.st --checkpoint-dir more --log more.jsonl
+[[ -d more/step-00000002 && $(grep -o '"step":[0-9]*' more.jsonl | head -1) == '"step":13' ]] || fail "another counting: $(ls more) $(cat more.jsonl)"
 
 # reshard: any number of files, the same training
 says 0 "" ckpt reshard $many/step-00000004 --world 3 -o three
 [[ $(ls three/step-00000004 | tr '\n' ' ') == "manifest.json rank-0.safetensors rank-1.safetensors rank-2.safetensors " ]] || fail "reshard: $(ls three/*)"
-says 1 "three: it has step 4: choose another folder" ckpt reshard $many/step-00000004 --world 3 -o three
+says 2 "three: it has step 4: choose another folder" ckpt reshard $many/step-00000004 --world 3 -o three
 says 0 "26 tensors and all numbers are the same" ckpt diff $many/step-00000004 three
 says 0 "" ckpt reshard one/step-00000004 --world 5 -o five
 "$tool" $run --optimizer-state -o got.st --checkpoint-dir five --resume auto >out 2>err || fail "a resharded one: $(cat err)"
@@ -135,7 +142,7 @@ assert not told["same"] and not told["alone"]
 END
 "$tool" train mlp.bin $data --threads 1 --seed 3 --steps 4 --checkpoint-dir plain >out 2>err || fail "without averages"
 says 1 "the second one has it not" ckpt diff one/step-00000004 plain
-says 1 "it has no averages of parameters" ckpt export --averages plain -o x.st
+says 2 "it has no averages of parameters" ckpt export --averages plain -o x.st
 
 # another model: heads of attention are an attribute alone, so names, types and shapes are the same
 python3 -c "print('a stitch in time saves nine. ' * 40)" >text.txt

@@ -202,13 +202,40 @@ weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *pla
     return status ? NULL : c;
 }
 
-/* "runs/step-00000100" is one checkpoint, also with a slash behind it; else it is a folder of them. */
-static bool names_a_step(const char *path) {
+/* The last name of a path, also with a slash behind it: "step-00000100" of "runs/step-00000100/". */
+static const char *last_name(const char *path, size_t *length) {
     size_t n = strlen(path);
     while (n && path[n - 1] == '/') n--;
     size_t end = n;
     while (n && path[n - 1] != '/') n--;
-    return end - n > 5 && strncmp(path + n, "step-", 5) == 0;
+    *length = end - n;
+    return path + n;
+}
+
+/* That is one checkpoint; else it is a folder of them. */
+static bool names_a_step(const char *path) {
+    size_t n;
+    const char *name = last_name(path, &n);
+    return n > 5 && strncmp(name, "step-", 5) == 0;
+}
+
+/* Of a path without a folder: which ones there are beside it, the newest first. The status stays. */
+static void tell_absent(const char *path, const weft_env *env, weft_error *error) {
+    enum { MOST = 3 };
+    char folder[CHECKPOINT_ROOM] = ".", list[200] = "none";
+    weft_error why = {0};
+    int64_t *steps = NULL;
+    int n = 0;
+    size_t length, at = 0;
+    size_t before = (size_t)(last_name(path, &length) - path);
+    if (before) snprintf(folder, sizeof folder, "%.*s", (int)(before > 1 ? before - 1 : 1), path);
+    weft_checkpoint_steps(folder, env, &steps, &n, &why);
+    for (int i = n - 1; i >= 0 && i >= n - MOST; i--)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%sstep-%08lld", at ? ", " : "",
+                               (long long)steps[i]);
+    free(steps);
+    error_set(error, error->status, "%.400s: there is no such checkpoint; %.400s has %s%s", path, folder,
+              list, n > MOST ? ", ..." : "");
 }
 
 weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, weft_comm *comm,
@@ -217,6 +244,7 @@ weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, w
     error = error ? error : &own;
     if (!path || !names_a_step(path)) return weft_checkpoint_newest(path, plan, comm, env, error);
     weft_checkpoint *c = weft_checkpoint_open(path, env, error);
+    if (!c && !folder_is_there(path, env)) tell_absent(path, env, error);
     weft_status status = c ? check_and_prove(c, plan, comm, ": " ANOTHER_MODEL, error) : error->status;
     if (!comm_settle(comm, env, "checkpoint", status, error)) return c;
     weft_checkpoint_close(c);

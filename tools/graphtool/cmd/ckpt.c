@@ -7,12 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int ended(weft_status status, const weft_error *error) {
-    if (!status) return EXIT_FINE;
-    tool_error(error);
-    return EXIT_WRONG;
-}
-
 /* The files of a checkpoint are those of its manifest, and never change. */
 static int check_outside(const char *output) {
     struct stat s;
@@ -32,7 +26,7 @@ static int export(const options *o, weft_checkpoint_content content) {
     if (check_outside(o->output) >= 0 || out_check(o->output) >= 0) return EXIT_MISUSED;
     weft_checkpoint *c = ckpt_find(o, 0, &status);
     if (!c) return status;
-    status = ended(weft_checkpoint_export(c, o->output, content, &error), &error);
+    if (weft_checkpoint_export(c, o->output, content, &error)) status = tool_error(&error);
     weft_checkpoint_close(c);
     return status;
 }
@@ -53,7 +47,7 @@ static int ckpt_reshard(const options *o) {
                          o->output ? "world=N" : "output=DIR, a folder for the new checkpoint");
     weft_checkpoint *c = ckpt_find(o, 0, &status);
     if (!c) return status;
-    status = ended(weft_checkpoint_reshard(c, o->output, (int)o->world, &error), &error);
+    if (weft_checkpoint_reshard(c, o->output, (int)o->world, &error)) status = tool_error(&error);
     weft_checkpoint_close(c);
     return status;
 }

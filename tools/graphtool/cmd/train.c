@@ -246,6 +246,9 @@ static int open_trainer(training *t) {
         tool_note("--resume without --checkpoint-dir: no checkpoints will be written");
     if (goes_on && world_rank(o) == 0) tell_begun(t);
     if (!goes_on && (status = begin_values(t)) >= 0) return status;
+    if (!goes_on && how.first_iteration && o->checkpoint_dir && world_rank(o) == 0)
+        tool_note("steps of logs count from %lld, after those of --weights; checkpoints count from 1",
+                  (long long)how.first_iteration + 1);
     weft_session *session = weft_trainer_session(t->trainer, &error);
     if (!session) return tool_error(&error);
     tool_watch(session, o);

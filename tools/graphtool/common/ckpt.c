@@ -15,10 +15,8 @@
 weft_checkpoint *ckpt_find(const options *o, int word, int *status) {
     weft_error error = {0};
     weft_checkpoint *c = weft_checkpoint_find(o->words[word], NULL, NULL, &checkpoints_env, &error);
-    if (c) return c;
-    tool_error(&error);
-    *status = EXIT_WRONG;
-    return NULL;
+    if (!c) *status = tool_error(&error);
+    return c;
 }
 
 /* The manifest is the last file that is written. */
@@ -151,15 +149,14 @@ static row *rows_open(const char *folder, int *n, int *status) {
     }
     free(steps);
     if (rows && *n) return rows;
-    *status = EXIT_WRONG;
     if (listed)
-        tool_error(&error);
+        *status = tool_error(&error);
     else if (rows && stat(folder, &s))
-        tool_fail("%s: there is no such folder", SHOW_PATH(folder));
+        *status = tool_fail("%s: there is no such folder", SHOW_PATH(folder));
     else if (rows)
-        tool_fail("%s: it has no checkpoint, a folder step-N", SHOW_PATH(folder));
+        *status = tool_fail("%s: it has no checkpoint, a folder step-N", SHOW_PATH(folder));
     else
-        tool_fail("out of memory");
+        *status = tool_fail("out of memory");
     free(rows);
     return NULL;
 }

@@ -161,10 +161,7 @@ static int diff_opened(diffing *x, const options *o) {
         if (!status && !x->piece[i]) status = error_memory(&error, o->words[i]);
     }
     if (!status) status = compare_tensors(x, &error);
-    if (status) {
-        tool_error(&error);
-        return EXIT_WRONG;
-    }
+    if (status) return tool_error(&error);
     compare_numbers(x);
     int told = tell(x, o);
     return told ? told : x->n_different || x->n_numbers || x->n_alone ? EXIT_WRONG : EXIT_FINE;

@@ -132,7 +132,7 @@ int ckpt_show(const options *o) {
     weft_checkpoint *c = ckpt_find(o, 0, &status);
     if (!c) return status;
     if (entries_open(&all, c, &error))
-        tool_error(&error), status = EXIT_WRONG;
+        status = tool_error(&error);
     else
         status = o->json ? show_json(c, &all) : show_text(c, &all);
     entries_close(&all);
