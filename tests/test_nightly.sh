@@ -23,6 +23,10 @@ done
 for script in tools/scripts/nightly/*.sh; do
     [[ $script == */common.sh ]] || grep -qx "$(basename "$script" .sh)" <<<"$parts" || fail "$script is no part"
 done
+# docs/verification.md has a row for each, with the seeds of a complete run.
+said=$(diff <(tools/nightly.sh --list | sed 's/ .*(\([0-9]*\) seeds)$/ \1/' | sort) \
+    <(sed -n '/^## The parts/,/^## [^T]/p' docs/verification.md | awk -F' *[|] *' '$2 ~ /^`/ { gsub("[`,]", ""); print $2, $6 }' | sort)) ||
+    fail "rows of docs/verification.md are not the parts of --list: $said"
 while read -r program; do
     [[ ! -e tests/$program.c ]] || grep -Eq 'test_case_end|test_cases_add|hostile_attack' "tests/$program.c" || fail "$program counts no cases"
 done < <(awk '$2 == "release" || $2 == "asan" { print $1, $3 }' tools/nightly.sh | while read -r part program; do
