@@ -4,6 +4,7 @@
 #include "weft/weft.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,14 +50,19 @@ typedef struct place {
         p->sampler = how;                                                                                    \
     }
 
-/* ---- a strategy of one's own, with all its functions ---- */
+/* ---- a strategy of one's own, with all its functions, which count their calls of both ranks ---- */
+
+enum { DISTRIBUTE, GRADIENT, BEFORE_FORWARD, AFTER_SETUP, CONNECT, FUNCTIONS };
+static atomic_int calls[FUNCTIONS];
 
 static weft_value *adds(const weft_bucket *bucket) {
+    calls[GRADIENT]++;
     return weft_sum_ranks(bucket->gradient);
 }
 
 static weft_status decides(const weft_strategy_call *call, weft_distribution *into, weft_error *error) {
     static const char *const cuts[] = {"discriminator/fc1/weight"};
+    calls[DISTRIBUTE]++;
     *into = (weft_distribution){.cuts = cuts, .n_cuts = 1, .gradient = adds};
     return weft_strategy_number(call, "cap", 1e-3, 25, false, &into->bucket_cap_mb, error);
 }
@@ -64,16 +70,19 @@ static weft_status decides(const weft_strategy_call *call, weft_distribution *in
 static weft_status looks(void *context, weft_session *s, const char *graph, weft_feed *feeds, int n_feeds,
                          weft_error *error) {
     (void)context, (void)s, (void)error;
+    calls[BEFORE_FORWARD]++;
     return strcmp(graph, "d_step") || (n_feeds == 1 && feeds[0].data) ? WEFT_OK : WEFT_DATA;
 }
 
 static weft_status slows(void *context, weft_session *s, weft_store *store, weft_error *error) {
     (void)context, (void)s;
+    calls[AFTER_SETUP]++;
     return weft_store_set_lr(store, NULL, 1e-4, error);
 }
 
 static weft_comm *connects(const weft_launch *launch, const weft_comm_options *options, weft_error *error) {
     (void)launch;
+    calls[CONNECT]++;
     return weft_comm_self(options, error);
 }
 
@@ -83,6 +92,14 @@ static const weft_strategy mine = {.name = "mine",
                                    .connect = connects,
                                    .before_forward = looks,
                                    .after_setup_optimizers = slows};
+
+/* Each function was called where the line takes the strategy: by both ranks, connect by the line itself. */
+static bool was_called(const char *text, bool is_chosen) {
+    bool good = !strstr(text, "weft_strategy_connect") || calls[CONNECT] == 2;
+    for (int i = 0; i < CONNECT; i++) good &= !is_chosen || calls[i] >= 2;
+    if (!good) fprintf(stderr, "%s\n  a function of the strategy was not called\n", text);
+    return good;
+}
 
 /* ---- the lines ---- */
 
@@ -173,6 +190,7 @@ static void *run_rank(void *argument) {
 static bool run_line(void (*line)(place *p), const char *text) {
     weft_comm *comms[2];
     place ranks[2] = {0};
+    for (int i = 0; i < FUNCTIONS; i++) calls[i] = 0;
     bool good = !weft_comm_threads(2, &(weft_comm_options){.deadline_seconds = 20}, comms, &ranks[0].error);
     for (int i = 0; good && i < 2; i++) {
         ranks[i].comm = comms[i];
@@ -183,7 +201,7 @@ static bool run_line(void (*line)(place *p), const char *text) {
     for (int i = 0; i < 2; i++)
         if (ranks[i].error.status)
             good = !fprintf(stderr, "%s\n  rank %d: %s\n", text, i, ranks[i].error.text);
-    return good;
+    return was_called(text, ranks[0].options.own_strategy != NULL) && good;
 }
 
 /* SAMPLES rows of zeros. */
