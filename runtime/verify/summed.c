@@ -1,9 +1,9 @@
 /* summed.c - proves that the sum over ranks which a strategy built for a bucket is one of that bucket.
  * Rules:
- *   L23  what `summed` names is computed from its own bucket's gradients, the strategy's state for this bucket
- *        and constants alone, and the gradients are among them; every collective on the way is of this bucket,
- *        so over its process group; such a bucket is not sharded, and its strategy's state is assigned by
- *        what is computed from the same alone
+ *   L23  what `summed` names is computed from its own bucket's gradients, the strategy's state for this
+ *        bucket and constants alone, and the gradients are among them; every collective on the way is of
+ *        this bucket, so over its process group; such a bucket is not sharded, and its strategy's state is
+ *        assigned by what is computed from the same alone
  */
 #include "runtime/verify/verify.h"
 
