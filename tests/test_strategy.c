@@ -783,7 +783,7 @@ TEST(runs_ask_the_strategy_first) {
           memcmp(&want, &loss, sizeof loss) == 0);
     CHECK(in.data == s.data);
     double lr = 0;
-    CHECK(weft_store_get(store, "optimizer.adam:/lr", &lr, sizeof lr, NULL) == WEFT_OK ? lr == 0.5 : true);
+    CHECK(weft_store_get(store, "optimizer.adam:all/lr", &lr, sizeof lr, NULL) == WEFT_OK && lr == 0.5);
     s.fails = true;
     CHECK(weft_run(session, "train", &in, 1, &out, 1, &error) == WEFT_DATA);
     CHECK_HOLDS(error.text, "strategy mine: graph train: these numbers are bad");
@@ -797,6 +797,49 @@ TEST(runs_ask_the_strategy_first) {
     weft_store_free(other);
     weft_plan_free(plan);
     weft_plan_free(plain);
+    weft_model_free(m);
+}
+
+/* ---- of a trainer ---- */
+
+static const char *const steps[] = {"train", "val", "test"};
+
+/* Runs of each graph. */
+static weft_status count_runs(void *context, weft_session *session, const char *graph, weft_feed *feeds,
+                              int n_feeds, weft_error *error) {
+    int *runs = context;
+    (void)session, (void)error;
+    for (int i = 0; i < 3; i++) runs[i] += strcmp(graph, steps[i]) == 0 && n_feeds == 1 && feeds[0].data;
+    return WEFT_OK;
+}
+
+static weft_status give_row(void *context, int64_t i, void *const *into, weft_error *error) {
+    (void)context, (void)error;
+    for (int k = 0; k < 12; k++) ((float *)into[0])[k] = (float)(i + k) / 32;
+    return WEFT_OK;
+}
+
+TEST(steps_of_a_trainer_ask_the_strategy) {
+    static const weft_source rows = {
+        .count = 32, .n = 1, .arrays = {{"x", WEFT_F32, 1, {12}}}, .read = give_row};
+    int runs[3] = {0};
+    weft_error error = {0};
+    weft_model *m = two_nets(NULL);
+    for (int i = 1; i < 3; i++) {
+        weft_value *x = weft_input(weft_graph_new(m, steps[i], WEFT_EVAL), "x", WEFT_F32, WEFT_SHAPE(8, 12));
+        weft_output(weft_mean(weft_square(x), 0, NULL, false), "size");
+    }
+    weft_strategy strategy = {.name = "mine", .before_forward = count_runs, .context = runs};
+    weft_dataset data = {1, (const weft_source *[]){&rows}};
+    weft_trainer *t = weft_trainer_new(
+        m,
+        &(weft_trainer_options){
+            .compile = {.own_strategy = &strategy}, .train = data, .val = data, .test = data, .epochs = 2},
+        &error);
+    NEED(t != NULL);
+    CHECK_SAYS(!weft_trainer_fit(t, &error) && !weft_trainer_test(t, NULL, &error), "%s", error.text);
+    CHECK_SAYS(runs[0] == 8 && runs[1] == 8 && runs[2] == 4, "%d, %d, %d", runs[0], runs[1], runs[2]);
+    weft_trainer_free(t);
     weft_model_free(m);
 }
 
@@ -926,6 +969,7 @@ SUITE("strategies", {T(each_strategy_is_the_plan_of_the_options_that_it_stands_f
                      T(a_strategy_without_memory_is_one_clean_error),
                      T(clipping_reads_what_the_nodes_return),
                      T(runs_ask_the_strategy_first),
+                     T(steps_of_a_trainer_ask_the_strategy),
                      T(a_subgraph_has_its_group),
                      T(ranks_with_other_strategies_are_told_so),
                      T(a_rank_logs_once_who_it_is),
