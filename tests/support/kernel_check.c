@@ -269,7 +269,7 @@ void kernels_check_real_libraries(bool real) {
 
 /* The least bound of a node whose results are sums of differences, which may cancel. */
 static double cancelling_bound(const weft_node *n) {
-    return n->op == &weft_op_attention_backward ? 2e-5 : 0;
+    return n->op == &weft_op_attention_backward ? 1e-4 : 0;
 }
 
 /* The least bound for a node that NVIDIA's libraries compute in their own way, 0 for others. A fused gelu
