@@ -9,7 +9,7 @@ tool=$build/graphtool zoo=$build/weft-zoo
 source "$here/support/suite.sh"
 export OMP_NUM_THREADS=1
 timeout=3
-flags=() has_open_mpi= launch_env=() rank_script=rank.sh
+flags=() has_open_mpi= launch_env=()
 if [[ $way == ucx ]]; then
     launch=(timeout 120 "$tool" launch -n)
 else
@@ -31,35 +31,35 @@ run=("${alone[@]}" --timeout $timeout)
 "${launch[@]}" 2 "$tool" "${run[@]}" --steps 1 >out 2>err
 grep -q "this build has no" err && { echo "skipped: built without it: $(cat err)"; exit 77; }
 
-# What a rank is started by: its process and what it said stay known, also when the launcher's pipes are gone.
+# What a rank is started by: its process and what it said stay known, also when the launcher's pipes are gone. Of ranks in
+# $WATCHED so does the status; a shell waits for them, and a launcher that ends it does not end the waiting.
 cat >rank.sh <<'END_RANK'
 me=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}}
-echo $$ >"$WHERE/pid.$me.tmp" && mv "$WHERE/pid.$me.tmp" "$WHERE/pid.$me"
-exec "$@" 2> >(exec tee "$WHERE/said.$me" >&2)
-END_RANK
-
-# The same where the launcher cannot tell how a rank ended, as its machine is out of reach.
-cat >far_rank.sh <<'END_RANK'
-me=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}}
+note() { echo "$2" >"$WHERE/$1.$me.tmp" && mv "$WHERE/$1.$me.tmp" "$WHERE/$1.$me"; }
+if [[ " $WATCHED " != *" $me "* ]]; then
+    note pid $$
+    exec "$@" 2> >(exec tee "$WHERE/said.$me" >&2)
+fi
 trap : TERM
 "$@" 2> >(exec tee "$WHERE/said.$me" >&2) &
 pid=$!
-echo $pid >"$WHERE/pid.$me.tmp" && mv "$WHERE/pid.$me.tmp" "$WHERE/pid.$me"
+note pid $pid
 while wait $pid; status=$?; kill -0 $pid 2>/dev/null; do :; done
-echo $status >"$WHERE/status.$me"
+note status $status
 exit $status
 END_RANK
+watched=
 
 now() { read -r up _ </proc/uptime && echo "$up"; } # no clock that somebody sets
 less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.2f", b - a }'; }
 
-# begin N ARGUMENT...: starts graphtool on N ranks with a log; $job is the launcher.
+# begin N ARGUMENT...: starts graphtool on N ranks with a log; $job is the launcher, and who is in $watched leaves its status.
 begin() {
     local n=$1
     shift
     rm -rf pid.* said.* status.* rings log.jsonl out err
-    WHERE=$folder "${launch[@]}" "$n" "${launch_env[@]}" "$BASH" "$folder/$rank_script" "$tool" "$@" --rings rings >out 2>err &
+    WHERE=$folder WATCHED=$watched "${launch[@]}" "$n" "${launch_env[@]}" "$BASH" "$folder/rank.sh" "$tool" "$@" --rings rings >out 2>err &
     job=$!
 }
 alive() { [[ $(awk '/^State/ { print $2 }' "/proc/$1/status" 2>/dev/null) == [^ZX]* ]]; }
@@ -106,6 +106,15 @@ import json, sys
 b = json.load(open("blame.json"))["blamed"] # a link has two ends: each misses the other
 sys.exit(not (b == [int(sys.argv[1])] or sys.argv[2].startswith("link") and b))' "$lost" "$what" ||
         { blames=$((blames + 1)); fail "$what: blame says $(grep -A3 blamed blame.json) $(cat blame.err), not $lost"; }
+}
+
+# ends_with_7 R...: so has each of them, by itself, where mpirun has not killed it before (143, or without a word).
+ends_with_7() {
+    local r status
+    for r in "$@"; do
+        status=$(cat "status.$r" 2>/dev/null)
+        [[ $status == 7 || ($way == mpi && ($status == 143 || ! $status)) ]] || fail "$what: rank $r ended with status '$status', not 7"
+    done
 }
 
 # Losses of the log are those of an undisturbed run, as far as it went.
@@ -189,9 +198,10 @@ lose() {
     local kind=$1 moment=$2 lines=$3 from pid limit before=$failures near=("${launch[@]}")
     what="$kind after $moment s" met=1
     [[ $kind == link || $kind == far ]] && launch=("${by_link[@]}")
-    [[ $kind == link && $way == mpi ]] && launch_env=(-x WHERE -x OMP_NUM_THREADS -x ASAN_OPTIONS)
-    [[ $kind == link ]] && rank_script=far_rank.sh
-    reach "$moment" "$lines" || { launch=("${near[@]}") launch_env=() rank_script=rank.sh; fail "$what: three starts have ended too soon"; return 1; }
+    [[ $kind == link && $way == mpi ]] && launch_env=(-x WHERE -x WATCHED -x OMP_NUM_THREADS -x ASAN_OPTIONS)
+    watched=0
+    [[ $kind == link ]] && watched="0 1"
+    reach "$moment" "$lines" || { launch=("${near[@]}") launch_env=() watched=; fail "$what: three starts have ended too soon"; return 1; }
     pid=$(cat pid.1 2>/dev/null)
     from=$(now)
     limit=$((timeout + 10))
@@ -222,13 +232,13 @@ lose() {
     if [[ $kind == link && $way == mpi ]]; then (sleep 3; kill -9 $job 2>/dev/null) & fi # mpirun itself may wait for the link
     wait $job 2>/dev/null
     status=$?
-    launch=("${near[@]}") launch_env=() rank_script=rank.sh
+    launch=("${near[@]}") launch_env=() watched=
     if [[ $kind == asleep || $kind == early ]] && grep -q "not allowed" held; then echo "left out: no process may be held: $(cat held)"; return 0; fi
     case $kind$way in
     killmpi | killucx | farucx) [[ $status == 137 ]] || fail "$what: the launcher's status $status" ;;
     earlympi) ((status)) || fail "$what: the launcher's status 0" ;;
     linkmpi | linkucx) # each end misses the other one
-        [[ $(cat status.0) == 7 && $(cat status.1) == 7 ]] || fail "$what: ranks ended with $(cat status.0 status.1 2>&1)"
+        ends_with_7 1
         [[ $met ]] && told 0 1
         ;;
     *) [[ $status == 7 ]] || fail "$what: the launcher's status $status" ;;
@@ -237,7 +247,7 @@ lose() {
     if [[ $kind == kill && $met && $way == mpi ]]; then
         awk '/IS DEAD/ && !told { told = NR } /mpirun noticed/ { exit !(told && told < NR) }' err || fail "$what: mpirun tells first: $(cat err)"
     fi
-    [[ $kind == kill && ! $met ]] || told 1 0
+    [[ $kind == kill && ! $met ]] || { told 1 0; ends_with_7 0; }
     [[ $kind == far ]] && ! grep -q "rank 1 IS DEAD: its process has ended, or the network" said.0 && fail "$what: not noticed before the deadline"
     [[ $met ]] || unmet=$((unmet + 1))
     took=$first
@@ -308,17 +318,21 @@ status=$?
 [[ $status == 134 && -s rings/rank-1.ring ]] && "$tool" blame rings | grep -q "^rank 1 .*; process $(cat pid.1) on " ||
     fail "SIGABRT: status $status, $(ls rings), $("$tool" blame rings), $(cat err)"
 
-# SIGUSR1 to mpirun goes on to the ranks, which have all the time that a step and a checkpoint take; at SIGTERM a step of two
-# seconds would be cut off after one.
-begin 2 "${run[@]}" --flow "train train{batch=same}*600" --epochs 1000000 --log log.jsonl --checkpoint-dir long --checkpoint-every 1000
-await 2 1
-from=$(now)
-kill -USR1 "$(pgrep -P $job)"
-wait $job
-status=$?
-[[ $status == 130 && -d $(ls -d long/step-* 2>/dev/null | tail -1) ]] && grep -q "^interrupted after" out || fail "SIGUSR1 to mpirun: status $status, $(ls long), $(cat err)"
-less 1.2 "$(since "$from")" || echo "SIGUSR1 to mpirun: a step and a checkpoint took $(since "$from") s alone: this shows little"
-"$tool" ckpt verify long >/dev/null || fail "SIGUSR1 to mpirun: $("$tool" ckpt verify long)"
+# SIGUSR1 to mpirun goes on to the ranks, which have all the time that a step and a checkpoint take: at SIGTERM they would be
+# cut off after a second. So the step is made longer until it takes more.
+for times in 50 200 800 3200 12800; do
+    rm -rf long
+    begin 2 "${run[@]}" --flow "train train{batch=same}*$times" --epochs 1000000 --log log.jsonl --checkpoint-dir long --checkpoint-every 1000
+    await 2 1
+    from=$(now)
+    kill -USR1 "$(pgrep -P $job)"
+    wait $job
+    status=$? took=$(since "$from")
+    [[ $status == 130 && -d $(ls -d long/step-* 2>/dev/null | tail -1) ]] && grep -q "^interrupted after" out || fail "SIGUSR1 to mpirun: status $status, $(ls long), $(cat err)"
+    "$tool" ckpt verify long >/dev/null || fail "SIGUSR1 to mpirun: $("$tool" ckpt verify long)"
+    less 1.2 "$took" && break
+done
+less 1.2 "$took" || fail "SIGUSR1 to mpirun: a step of $times batches and a checkpoint took $took s alone: that is no test"
 
 # Where all goes well nothing is written.
 begin 2 "${run[@]}" --steps 5
@@ -362,13 +376,14 @@ echo "ranks that differ: done"
 # ranks it says how the batch changes.
 rm -rf saved saved.3
 steps=(--epochs 3 --checkpoint-dir saved --checkpoint-every 2 --resume auto -o all.st --optimizer-state)
+watched="0 1 3"
 begin 4 "${alone[@]}" --timeout 60 "${steps[@]}" --log log.jsonl
 await 4 6
-from=$(now)
 kill -9 "$(cat pid.2)"
 wait $job && fail "killed: exit 0"
-what="kill of one in four" met=1
-told 2 0
+watched= what="kill of one in four" met=1
+told 2 0 1 3
+ends_with_7 0 1 3
 cp -r saved saved.3
 begin 4 "${alone[@]}" --timeout 60 "${steps[@]}"
 wait $job || fail "going on in four ranks: $(cat err)"
