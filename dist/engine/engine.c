@@ -41,8 +41,9 @@ void engine_wait_changed(engine *e, double seconds) {
 /* ---- the engine's thread ---- */
 
 /* Fails with the reason that the given rank has sent. If that has lost a rank that is missing here too, the
- * report is this rank's own. */
+ * report is this rank's own: a process may have ended since the last look, while its data were awaited. */
 static weft_status fail_with(engine *e, const stream_op *op, int rank, weft_error *error) {
+    if (e->peers[rank].has_lost) watch_pump_now(e);
     if (e->peers[rank].has_lost && watch_is_missing(e, op))
         return watch_stalled(e, op, (double)(engine_now() - op->began_ns) * 1e-9, error);
     e->is_passed_on = true;
@@ -165,16 +166,21 @@ static void tell_lost(engine *e, const weft_error *error, bool is_found_here) {
     if (is_first && e->options.lost) e->options.lost(e->options.event_context, error, is_found_here);
 }
 
-/* While no collective is under way here: has a process ended, or has another rank lost one? */
+/* While no collective is under way here: has a process ended, or has another rank lost one? What both know is
+ * this rank's own report. */
 static void look_for_lost(engine *e) {
     weft_error error = {0};
-    for (int i = 0; i < e->t->world; i++)
-        if (e->peers[i].has_lost && !e->lost.status) {
-            error_set(&error, WEFT_PEER, "rank %d has given up: %s", i, e->peers[i].reason);
-            tell_lost(e, &error, false);
-        }
-    if (e->lost.status || !watch_ended(e, &error)) return;
-    tell_lost(e, &error, true);
+    int teller = -1;
+    if (e->lost.status) return;
+    for (int i = 0; i < e->t->world && teller < 0; i++)
+        if (e->peers[i].has_lost) teller = i;
+    if (teller >= 0) watch_pump_now(e);
+    bool is_found_here = watch_ended(e, teller >= 0, &error) != WEFT_OK;
+    if (!is_found_here && teller < 0) return;
+    if (!is_found_here)
+        error_set(&error, WEFT_PEER, "rank %d has given up: %s", teller, e->peers[teller].reason);
+    tell_lost(e, &error, is_found_here);
+    if (!is_found_here) return;
     pthread_mutex_lock(&e->lock);
     if (!e->heard.status) e->heard = error;
     pthread_mutex_unlock(&e->lock);

@@ -137,8 +137,11 @@ uint64_t engine_now(void); /* ns, monotonic */
 void engine_nap(transport *t, double seconds);
 
 /* ---- engine/watch.c: messages besides the data ---- */
-/* Sends the messages that are due, and reads those that have come. */
+/* Sends the messages that are due, looks at the other ranks' processes when that is due, and reads the
+ * messages that have come. */
 void watch_pump(engine *e);
+/* The same, with a look now. What a rank had sent before it ended is read after the look. */
+void watch_pump_now(engine *e);
 /* Have all members entered? Fails when a member's descriptor differs. */
 weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, weft_error *error);
 /* The deadline has passed, a process has ended, or another rank found one of these: fails with the state of
@@ -146,10 +149,14 @@ weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, we
 weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error);
 /* Is a member missing that has not said why? */
 bool watch_is_missing(const engine *e, const stream_op *op);
-/* Has a member's process ended, or has nothing been heard of it for two heartbeats? */
-bool watch_is_gone(const engine *e, const stream_op *op, int member);
-/* The ranks whose processes have ended, while no collective is under way. */
-weft_status watch_ended(engine *e, weft_error *error);
+/* Has the process of a member ended that has not said why? */
+bool watch_has_ended(const engine *e, const stream_op *op);
+/* Is it this member's, or, where none has ended, was nothing heard of it for two heartbeats? A busy machine
+ * may silence a rank for that long beside one that died. */
+bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_ended);
+/* Fails with a rank whose process has ended, while no collective is under way: at once, or when none has come
+ * for a while that would miss it. */
+weft_status watch_ended(engine *e, bool at_once, weft_error *error);
 /* Sends all ranks the reason why this one gives up; is_loss: because a rank was lost. */
 void watch_tell_failure(engine *e, const char *reason, bool is_loss);
 

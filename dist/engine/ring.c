@@ -57,11 +57,12 @@ static void note_missing(const engine *e, ring_header *h, uint64_t issued) {
     if (e->finished >= issued) return;
     const stream_op *op = &e->queue[e->finished % QUEUE];
     bool has_listened = engine_now() < e->pumped_ns + LISTENS_NS;
+    bool has_ended = has_listened && op->group && watch_has_ended(e, op);
     h->waiting = op->number;
     for (int i = 0; has_listened && op->group && i < op->group->n; i++) {
         if (i == op->group->own) continue;
         if (!watch_arrival(op, i)) set_bit(h->missing, op->group->ranks[i]);
-        if (watch_is_gone(e, op, i)) set_bit(h->gone, op->group->ranks[i]);
+        if (watch_is_gone(e, op, i, has_ended)) set_bit(h->gone, op->group->ranks[i]);
     }
 }
 

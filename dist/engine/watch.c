@@ -46,10 +46,11 @@ static uint64_t beat_ns(const engine *e) {
     return BEAT_NS * (uint64_t)(e->t->world / 64 + 1);
 }
 
-/* A rank may fall silent after it has entered, while data move: it missed two heartbeats. */
+/* A rank may fall silent after it has entered, while data move: it missed two heartbeats. One that has said
+ * why it goes is not the one that is lost. */
 static presence presence_of(const engine *e, const stream_op *op, int member, uint64_t now) {
     const peer *p = &e->peers[op->group->ranks[member]];
-    if (member == op->group->own) return PRESENT;
+    if (member == op->group->own || p->has_failed) return PRESENT;
     if (p->ending) return ENDED;
     if (!watch_arrival(op, member)) return ABSENT;
     return now > p->heard_ns + 2 * beat_ns(e) ? SILENT : PRESENT;
@@ -115,9 +116,10 @@ weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_e
         text_add(&t, "though all %d ranks are there: too slow for this deadline", n);
     for (int is = ENDED; is < (ended ? ABSENT : PRESENCES); is++)
         for (int i = 0; i < n; i++) {
-            if (i == op->group->own || presence_of(e, op, i, now) != (presence)is || ++told > TOLD) continue;
-            tell_rank(&e->peers[op->group->ranks[i]], op->group->ranks[i], (presence)is,
-                      watch_arrival(op, i) != NULL, &t);
+            const peer *p = &e->peers[op->group->ranks[i]];
+            if (i == op->group->own || p->has_failed) continue;
+            if (presence_of(e, op, i, now) != (presence)is || ++told > TOLD) continue;
+            tell_rank(p, op->group->ranks[i], (presence)is, watch_arrival(op, i) != NULL, &t);
         }
     if (told > TOLD) text_add(&t, "; and %d more", told - TOLD);
     if (*op->contents) text_add(&t, "; its parameters: %s", op->contents);
@@ -129,25 +131,33 @@ weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_e
     return status;
 }
 
-bool watch_is_gone(const engine *e, const stream_op *op, int member) {
-    presence is = presence_of(e, op, member, engine_now());
+bool watch_has_ended(const engine *e, const stream_op *op) {
+    uint64_t now = engine_now();
+    bool has = false;
+    for (int i = 0; i < op->group->n; i++) has |= presence_of(e, op, i, now) == ENDED;
+    return has;
+}
+
+bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_ended) {
+    uint64_t now = engine_now();
+    presence is = presence_of(e, op, member, now);
     const peer *p = &e->peers[op->group->ranks[member]];
-    if (p->has_failed) return false; /* it has said why it goes */
-    return is == ENDED || is == SILENT || (is == ABSENT && engine_now() > p->heard_ns + 2 * beat_ns(e));
+    if (has_ended) return is == ENDED;
+    return is == SILENT || (is == ABSENT && now > p->heard_ns + 2 * beat_ns(e));
 }
 
 bool watch_is_missing(const engine *e, const stream_op *op) {
     uint64_t now = engine_now();
     for (int i = 0; i < op->group->n; i++)
-        if (presence_of(e, op, i, now) != PRESENT && !e->peers[op->group->ranks[i]].has_failed) return true;
+        if (presence_of(e, op, i, now) != PRESENT) return true;
     return false;
 }
 
-weft_status watch_ended(engine *e, weft_error *error) {
-    uint64_t now = engine_now();
+weft_status watch_ended(engine *e, bool at_once, weft_error *error) {
+    uint64_t now = engine_now(), wait = at_once ? 0 : ENDED_NS;
     for (int i = 0; i < e->t->world; i++) {
         const peer *p = &e->peers[i];
-        if (!p->ending || p->has_failed || now < p->ended_ns + ENDED_NS) continue;
+        if (!p->ending || p->has_failed || now < p->ended_ns + wait) continue;
         text t = {0};
         tell_last(p, &t);
         if (*p->place) text_add(&t, ", at \"%s\"", SHOW(p->place));
@@ -322,4 +332,9 @@ void watch_pump(engine *e) {
         }
     }
     e->pumped_ns = engine_now();
+}
+
+void watch_pump_now(engine *e) {
+    e->next_look_ns = 0;
+    watch_pump(e);
 }
