@@ -84,7 +84,8 @@ case $1:$RANK in
 fails:1) exit 5 ;;
 killed:1) kill -9 $$ ;;
 told:*) trap 'exit 9' TERM ;;
-stays:*) trap '' TERM ;;
+stays:* | one:1) trap '' TERM ;;
+one:0) trap 'exit 9' TERM ;;
 waits:*) echo $$ >>pids; until [[ -e go ]]; do sleep 0.05; done; exit 0 ;;
 all:*) exit 0 ;;
 esac
@@ -140,6 +141,9 @@ signalled stays TERM --grace=0.5
 [[ $? == 137 ]] || fail "ranks that stay are not killed"
 says err "did not end within 0.5 s, and is killed"
 gone stays
+signalled one TERM --grace=0.5
+[[ $? == 137 ]] || fail "one rank is killed, and the status is that of the other"
+gone one
 signalled stays KILL
 sleep 0.5
 gone "without its launcher"
@@ -147,9 +151,31 @@ gone "without its launcher"
 sleep 0.5
 grep -qE '^SigCgt:\s+[0-9a-f]{15}[02468ace]$' "/proc/$!/status" || fail "SIGHUP is UCX's"
 wait
+# A rank that is stopped: the other ends with 7, and the job does not wait for the grace time of those that could save.
+timeout -s KILL 120 "$tool" launch -n 2 --grace 100000 "${train[@]}" --timeout 3 --epochs 1000000 --log stopped.jsonl >out 2>err &
+job=$!
+for ((i = 0; i < 600; i++)); do [[ -s stopped.jsonl ]] && break; sleep 0.1; done
+for r in $(pgrep -P "$(pgrep -P $job)"); do grep -qz '^RANK=1$' "/proc/$r/environ" && kill -STOP "$r"; done
+wait $job
+[[ $? == 7 ]] || fail "a stopped rank: $(cat err)"
+says err "rank 1 "
+
+# ---- wrong usage: once ----
+once() { [[ $(grep -cF -- "$1" err) == 1 ]] || fail "not said once: $1: $(cat err)"; }
+"$tool" launch train dcgan28.bin -n 2 2>err
+[[ $? == 2 ]] || fail "options of launch behind the command"
+once "train: no option -n"
+once "options of launch stand before the command: graphtool launch -n 4 train ..."
+"$tool" launch -n 2 train dcgan28.bin --stpes 3 2>err
+[[ $? == 2 ]] || fail "a misspelt option"
+once "the nearest is --steps"
+"$tool" launch -n 2 train --help >out && [[ $(grep -c "^Usage: graphtool train" out) == 1 ]] || fail "--help of the command"
+"$tool" launch -n 2 /bin/false 2>err
+[[ $? == 1 ]] || fail "not the status of /bin/false"
+once "ended with status 1"
 "$tool" launch -n 2 trian dcgan28.bin 2>err
 [[ $? == 2 ]] || fail "a misspelt command"
 says err "the nearest is 'train'"
 "$tool" launch -n 2 ./nothing 2>err && fail "a program that is not there"
-says err "./nothing cannot be run: No such file or directory"
+once "./nothing cannot be run: No such file or directory"
 exit $((failures > 0))

@@ -3,10 +3,12 @@
  *
  * Each rank is a process in a group of its own, so that a terminal's Ctrl-C comes here alone and is passed on
  * once. It has torchrun's variables and a token that nobody else knows. When one fails the others are told to
- * end (SIGTERM), and killed after the grace time; when this process is killed, so are they. */
+ * end (SIGTERM, and SIGCONT for one that is stopped), and killed after the grace time; when this process is
+ * killed, so are they. */
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/options.h"
 #include "tools/graphtool/common/output.h"
+#include "tools/graphtool/common/paths.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,15 +27,20 @@
 #include "tools/graphtool/cmd/list.h"
 #undef X
 
-enum { OWN_SECONDS = 3 }; /* for ranks to end themselves after one has failed */
+/* For ranks to end themselves after one has failed. Where it has lost another rank (EXIT_PEER), those that
+ * can do so end within seconds by themselves, and nothing is saved any more: so both times are short then. */
+enum { OWN_SECONDS = 3, LOST_OWN_SECONDS = 1, LOST_GRACE_SECONDS = 3 };
 
 typedef struct launched {
-    int n, left;  /* ranks; those that run */
-    pid_t *pids;  /* [n]; 0: it has ended */
-    int status;   /* exit status of the first rank that failed, and of the job */
-    bool is_over; /* a rank has failed, or somebody told this process to end */
-    bool is_told; /* the others have been told, too */
-    double since; /* when: of is_over, then of is_told */
+    int n, left;   /* ranks; those that run */
+    pid_t *pids;   /* [n]; 0: it has ended */
+    int status;    /* exit status of the first rank that failed, and of the job */
+    bool is_ours;  /* the command is one of graphtool: its ranks tell their errors */
+    bool is_over;  /* a rank has failed, or somebody told this process to end */
+    bool is_asked; /* somebody did */
+    bool is_told;  /* the others have been told, too */
+    double since;  /* when: of is_over, then of is_told */
+    double grace;  /* --grace */
 } launched;
 
 static double seconds_now(void) {
@@ -120,11 +127,32 @@ static void pass_on(const launched *l, int signal) {
         if (l->pids[i]) kill(l->pids[i], signal);
 }
 
-/* Tells all to end, and from when on the grace time counts. */
+/* Tells all to end, and from when on the grace time counts. A rank that is stopped hears it, too. */
 static void tell_to_end(launched *l, int signal) {
     pass_on(l, signal);
+    pass_on(l, SIGCONT);
     if (!l->is_told) l->since = seconds_now();
     l->is_over = l->is_told = true;
+}
+
+/* How the first that failed has ended; a rank of graphtool has said why itself, unless it was killed. */
+static void say_ended(const launched *l, int rank, int how) {
+    if (WIFSIGNALED(how))
+        fprintf(stderr, "graphtool: launch: rank %d was ended by signal %d (%s)\n", rank, WTERMSIG(how),
+                strsignal(WTERMSIG(how)));
+    else if (!l->is_ours)
+        fprintf(stderr, "graphtool: launch: rank %d ended with status %d\n", rank, WEXITSTATUS(how));
+}
+
+/* A rank has failed. Those that miss another one (EXIT_PEER) may be seen to end before it. */
+static void note_failure(launched *l, int rank, int how) {
+    int status = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+    bool is_cause = l->is_ours && l->status == EXIT_PEER && status != EXIT_PEER && !l->is_told;
+    if (l->status && !is_cause) return;
+    l->status = status;
+    if (!l->is_over || is_cause) say_ended(l, rank, how);
+    if (!l->is_over) l->since = seconds_now();
+    l->is_over = true;
 }
 
 /* Takes in the ranks that have ended. The first that failed ends the others, after a while in which they may
@@ -135,54 +163,88 @@ static void reap(launched *l) {
         if (!l->pids[i] || waitpid(l->pids[i], &how, WNOHANG) != l->pids[i]) continue;
         l->pids[i] = 0;
         l->left--;
-        int status = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
-        if (!status || l->status) continue;
-        l->status = status;
-        if (WIFSIGNALED(how) && !l->is_over)
-            fprintf(stderr, "graphtool: launch: rank %d was ended by signal %d (%s)\n", i, WTERMSIG(how),
-                    strsignal(WTERMSIG(how)));
-        if (!l->is_over) l->since = seconds_now();
-        l->is_over = true;
+        if (how) note_failure(l, i, how);
     }
 }
 
-static void end_late(launched *l, double grace) {
-    if (l->is_over && !l->is_told && seconds_now() - l->since > OWN_SECONDS) tell_to_end(l, SIGTERM);
-    if (!l->is_told || seconds_now() - l->since < grace) return;
+/* A job that was told to end, and of which a rank had to be killed, is not one that has ended in order. */
+static void kill_all(launched *l, double grace) {
     for (int i = 0; i < l->n; i++)
         if (l->pids[i])
             fprintf(stderr, "graphtool: launch: rank %d did not end within %g s, and is killed\n", i, grace);
     pass_on(l, SIGKILL);
+    if (l->is_asked) l->status = 128 + SIGKILL;
     l->since = seconds_now();
 }
 
+static void end_late(launched *l) {
+    bool is_lost = l->is_ours && l->status == EXIT_PEER && !l->is_asked;
+    double own = is_lost ? LOST_OWN_SECONDS : OWN_SECONDS, now = seconds_now();
+    double grace = is_lost && l->grace > LOST_GRACE_SECONDS ? LOST_GRACE_SECONDS : l->grace;
+    if (l->is_over && !l->is_told && now - l->since > own) tell_to_end(l, SIGTERM);
+    if (l->is_told && now - l->since >= grace) kill_all(l, grace);
+}
+
 /* Until all have ended. */
-static void attend(launched *l, const sigset_t *signals, double grace) {
+static void attend(launched *l, const sigset_t *signals) {
     const struct timespec look = {.tv_nsec = 200000000};
     while (l->left) {
         int signal = sigtimedwait(signals, NULL, &look);
-        if (signal > 0 && signal != SIGCHLD) tell_to_end(l, signal);
+        if (signal > 0 && signal != SIGCHLD) {
+            l->is_asked = true;
+            tell_to_end(l, signal);
+        }
         reap(l);
-        end_late(l, grace);
+        end_late(l);
     }
 }
 
 /* ---- the command ---- */
 
+/* Whether a word is an option of launch, which no other command has. */
+static bool is_misplaced(const char *word) {
+    static const char *const own[] = {"-n", "--ranks", "--grace"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) is |= strncmp(word, own[i], strlen(own[i])) == 0;
+    return is;
+}
+
+/* The command line of one of graphtool's commands is read here once, so that its errors, and --help, come
+ * once; the ranks read it again. -1, or the exit status. */
+static int check_line(const command *c, char **words) {
+    options o;
+    int n = 0;
+    bool is_misled = false;
+    while (words[n]) is_misled |= is_misplaced(words[n++]);
+    char **copy = malloc((size_t)(n + 1) * sizeof *copy); /* reading it moves the words */
+    if (!copy) return tool_fail("out of memory");
+    memcpy(copy, words, (size_t)(n + 1) * sizeof *copy);
+    int status = options_parse(c, n, copy, &o);
+    if (status < 0) status = paths_check(&o);
+    if (status == EXIT_MISUSED && is_misled)
+        tool_note("options of launch stand before the command: graphtool launch -n 4 %s ...", c->name);
+    options_free(&o);
+    free(copy);
+    return status;
+}
+
 /* A name without '/' is a command of graphtool. */
-static int check_command(const char *name) {
+static int check_command(char **words) {
     static const command *const all[] = {
 #define X(name) &command_##name,
 #include "tools/graphtool/cmd/list.h"
 #undef X
     };
-    names known;
-    if (strchr(name, '/')) return -1;
-    known = names_for(name);
+    const char *name = words[0];
+    if (strchr(name, '/'))
+        return access(name, X_OK)
+                   ? tool_fail("launch: %s cannot be run: %s", SHOW_PATH(name), strerror(errno))
+                   : -1;
+    names known = names_for(name);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (strcmp(all[i]->name, name) == 0 && all[i] != &command_launch) {
             names_end(&known);
-            return -1;
+            return check_line(all[i], words);
         }
         if (all[i] != &command_launch) names_add(&known, all[i]->name);
     }
@@ -203,16 +265,16 @@ static void take_signals(sigset_t *signals) {
 
 static int launch_run(const options *o) {
     sigset_t signals, before;
-    int status = check_command(o->rest[0]);
+    int status = check_command(o->rest);
     if (status >= 0) return status;
-    launched l = {.n = (int)o->ranks};
+    launched l = {.n = (int)o->ranks, .is_ours = !strchr(o->rest[0], '/'), .grace = o->grace};
     if (!set_job(l.n)) return tool_fail("launch: no port or no random bytes for the job");
     l.pids = calloc((size_t)l.n, sizeof *l.pids);
     if (!l.pids) return tool_fail("out of memory");
     take_signals(&signals);
     sigprocmask(SIG_BLOCK, &signals, &before);
     if (!start_all(&l, &signals, o->rest)) tell_to_end(&l, SIGTERM);
-    attend(&l, &signals, o->grace);
+    attend(&l, &signals);
     sigprocmask(SIG_SETMASK, &before, NULL);
     free(l.pids);
     return l.status;
@@ -225,7 +287,8 @@ const command command_launch = {
     .options = "ranks grace",
     .details =
         "COMMAND is one of graphtool, or a program of yours with its folder (./train). Its options stand "
-        "behind it. The exit status is that of the first rank that failed.",
+        "behind it. The exit status is that of the first rank that failed, or 137 where one had to be "
+        "killed.",
     .example = "graphtool launch -n 4 train model.bin --data image=train.npy --threads 2",
     .run = launch_run,
     .defaults = {.ranks = 2, .grace = 30},

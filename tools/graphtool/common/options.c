@@ -381,7 +381,7 @@ static int parse_line(const command *c, int argc, char **argv, options *o) {
     char shorts[3 * OPTIONS_MOST + 2];
     getopt_table(c, longs, shorts);
     opterr = 0; /* getopt's own messages name the program, not the command */
-    optind = 1;
+    optind = 0; /* a line was read before, maybe another command's: begin anew */
     for (int value; (value = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
         const char *word = argv[optind - 1];
         if (value == ':') return tool_fail("%s: %s needs a value", c->name, word);
