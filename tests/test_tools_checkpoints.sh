@@ -122,8 +122,10 @@ for rate in "--optimizer :lr=1e-3" "--lr 0.001 --weights want.st"; do
     rm -rf c && cp -r begun c && cp begun.jsonl got.jsonl
 done
 grep -qF -- "--weights begins a training: this one goes on with its own values" err || fail "--weights: $(cat err)"
-half="train mlp.bin --data image=image --data label=label --precision train:f16 --optimizer :loss_scale=2 --checkpoint-dir half --resume auto"
-"$tool" $half --steps 1 >out 2>err && "$tool" $half --steps 2 >out 2>err || fail "f16: $(cat err)"
+half="train mlp.bin --data image=image --data label=label --precision train:f16 --checkpoint-dir half --resume auto"
+"$tool" $half --optimizer :loss_scale=2 --steps 1 >out 2>err && "$tool" $half --optimizer :loss_scale=2 --steps 2 >out 2>err || fail "f16: $(cat err)"
+grep -q "loss_scale" err && fail "the same loss_scale is told: $(cat err)"
+"$tool" $half --optimizer :loss_scale=4 --steps 3 >out 2>err || fail "f16: $(cat err)"
 grep -q "loss_scale of adam[^ ]* begins a training: this one goes on with its own" err || fail "loss_scale: $(cat err)"
 for rate in "--lr 0.0005" "--optimizer :lr=5e-4"; do
     rm -rf c && cp -r begun c && cp begun.jsonl got.jsonl

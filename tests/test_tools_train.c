@@ -358,6 +358,35 @@ static void make_unnamed(const char *name) {
     weft_model_free(m);
 }
 
+/* Two graphs that one optimizer steps. */
+static void make_shared(const char *name) {
+    char path[300];
+    weft_error error = {0};
+    path_of(name, path);
+    weft_model *m = weft_model_new("shared");
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "second" : "first", WEFT_TRAIN);
+        weft_value *x = weft_input(g, "label", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
+        x = weft_linear(weft_reshape(weft_cast(x, WEFT_F32), 2, (int64_t[]){-1, 1}), 1, "fc");
+        weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "",
+                      &(weft_optimizer){.type = "adagrad", .lr = 1e-3, .name = "one"});
+    }
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+    weft_model_free(m);
+}
+
+TEST(what_begins_a_training_is_told_once_for_each_optimizer) {
+    make_data();
+    make_shared("shared.bin");
+    const char *train = "graphtool train shared.bin --data label=labels.npy --batch 10 "
+                        "--checkpoint-dir shared --resume auto --optimizer :initial_accumulator=0.5";
+    NEED(ends(run("%s --steps 2", train), 0));
+    NEED(ends(run("%s --steps 4", train), 0));
+    char *err = read_all("err"), *first = strstr(err, "initial_accumulator of one begins a training");
+    CHECK_SAYS(first && !strstr(first + 1, "initial_accumulator"), "%s", err);
+    free(err);
+}
+
 TEST(weights_that_are_no_numbers_are_not_kept) {
     make_data();
     make_unnamed("unnamed.bin");
@@ -471,6 +500,7 @@ SUITE("tools: training", {T(training_logs_saves_and_is_repeatable),
                           T(a_wrong_label_is_told_with_its_samples),
                           T(wrong_words_for_bad_steps_are_told),
                           T(losses_that_are_not_numbers_stop_training),
+                          T(what_begins_a_training_is_told_once_for_each_optimizer),
                           T(weights_that_are_no_numbers_are_not_kept),
                           T(a_profile_by_op_adds_up),
                           T(bench_prints_the_keys_of_the_design),

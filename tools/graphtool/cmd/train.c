@@ -202,7 +202,7 @@ static void set_checkpoints(training *t, weft_trainer_options *how) {
 
 /* What begins a training is not taken where one goes on. */
 static void tell_begun(const training *t) {
-    optimizers_tell_begun(t->model, t->o);
+    optimizers_tell_begun(t->model, t->o, weft_trainer_store(t->trainer));
     if (t->o->weights) tool_note("--weights begins a training: this one goes on with its own values");
 }
 

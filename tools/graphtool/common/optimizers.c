@@ -237,20 +237,48 @@ int optimizers_rates(const weft_model *m, const options *o, weft_rate **rates, i
     return status;
 }
 
-/* Fields that are only read before the first update. */
-static void tell_fields(const weft_model *m, const options *o, const minimize_attrs *a) {
-    static const char *const fields[] = {"initial_accumulator", "loss_scale", "lr"};
-    const optimizer_kind *kind = optimizer_find(m, a->type);
-    int n = kind && kind->reads_lr_once ? 3 : 2;
-    for (int i = 0; i < n; i++)
-        if (optimizers_give(m, o, a->name, fields[i]))
-            tool_note("%s of %s begins a training: this one goes on with its own", fields[i], SHOW(a->name));
+/* Whether the store has this number of an optimizer, as it is given. */
+static bool has_number(const weft_store *store, const char *optimizer, const char *field, double given) {
+    char path[600];
+    double now = 0;
+    snprintf(path, sizeof path, "optimizer.%s/%s", optimizer, field);
+    return weft_store_get(store, path, &now, sizeof now, NULL) == WEFT_OK && now == given;
 }
 
-void optimizers_tell_begun(const weft_model *m, const options *o) {
+/* Fields that are only read before the first update. */
+static void tell_fields(const weft_model *m, const options *o, const minimize_attrs *a,
+                        const weft_store *store) {
+    const optimizer_kind *kind = optimizer_find(m, a->type);
+    const struct {
+        const char *name;
+        double given;
+        bool is_read;
+    } fields[] = {{"initial_accumulator", a->initial_accumulator, true},
+                  {"loss_scale", a->loss_scale, true},
+                  {"lr", a->lr, kind && kind->reads_lr_once}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].is_read && optimizers_give(m, o, a->name, fields[i].name) &&
+            !has_number(store, a->name, fields[i].name, fields[i].given))
+            tool_note("%s of %s begins a training: this one goes on with its own", fields[i].name,
+                      SHOW(a->name));
+}
+
+/* The first node that steps the optimizer of that name, which several graphs may have. */
+static const weft_node *first_of(const weft_model *m, const char *name) {
     for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (const weft_node *v = g->first; v; v = v->next)
-            if (v->op == &weft_op_minimize) tell_fields(m, o, v->attrs);
+        for (const weft_node *v = g->first; v; v = v->next) {
+            const minimize_attrs *a = v->attrs;
+            if (v->op == &weft_op_minimize && strcmp(a->name, name) == 0) return v;
+        }
+    return NULL;
+}
+
+void optimizers_tell_begun(const weft_model *m, const options *o, const weft_store *store) {
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *v = g->first; v; v = v->next) {
+            const minimize_attrs *a = v->attrs;
+            if (v->op == &weft_op_minimize && first_of(m, a->name) == v) tell_fields(m, o, a, store);
+        }
 }
 
 /* ---- schedules ---- */

@@ -13,8 +13,9 @@ bool optimizers_give(const weft_model *m, const options *o, const char *optimize
 /* Rates that --lr and --optimizer give, by optimizer: *rates, for free(), with names of the model. -1, or the
  * exit status. */
 int optimizers_rates(const weft_model *m, const options *o, weft_rate **rates, int *n);
-/* Tells what --optimizer or --lr give that only a training that begins takes, where one goes on. */
-void optimizers_tell_begun(const weft_model *m, const options *o);
+/* Tells what --optimizer or --lr give that only a training that begins takes, where one goes on with other
+ * numbers in its store. */
+void optimizers_tell_begun(const weft_model *m, const options *o, const weft_store *store);
 /* Iterations that the state in --weights has behind it, by the updates of an optimizer and how many of them
  * the flow has in its first iteration: into how->first_iteration. -1, or the exit status. */
 int optimizers_behind(weft_model *m, const options *o, weft_trainer_options *how);
