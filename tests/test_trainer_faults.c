@@ -6,6 +6,7 @@
 #include "support/test.h"
 #include "weft/weft.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,24 +37,32 @@ static weft_model *build(const weft_env *env) {
     return m;
 }
 
-static void put_data(faults *f) {
+static bool has_bad; /* two samples for training are NaN, and their steps are passed over */
+static int64_t n_skipped;
+
+static void put_rows(faults *f, const char *name, bool is_bad) {
     float rows[SAMPLES * WIDTH];
     static char file[64 + 64 + sizeof rows];
     const char dictionary[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (12, 3)}";
     for (int i = 0; i < SAMPLES * WIDTH; i++) rows[i] = (float)(i * 7 % 11) / 10 - 0.5f;
+    if (is_bad) rows[4] = rows[8 * WIDTH] = NAN;
     size_t n = sizeof dictionary - 1;
     memcpy(file, "\x93NUMPY\1\0", 8);
     file[8] = (char)n, file[9] = 0;
     memcpy(file + 10, dictionary, n);
     memcpy(file + 10 + n, rows, sizeof rows);
-    fake_put(f, "x.npy", file, 10 + n + sizeof rows);
+    fake_put(f, name, file, 10 + n + sizeof rows);
+}
+
+static void put_data(faults *f) {
+    put_rows(f, "x.npy", has_bad);
+    put_rows(f, "v.npy", false);
 }
 
 static const weft_env *env_of; /* of the run under way */
 
-static weft_status fit(const weft_model *m, const weft_source *source, int64_t iterations,
-                       weft_error *error) {
-    const weft_source *sources[] = {source};
+static weft_status fit(const weft_model *m, const weft_source *train, const weft_source *val,
+                       int64_t iterations, weft_error *error) {
     static const char *const names[] = {"x"};
     weft_hook hooks[] = {weft_hook_json("log.jsonl", 1), weft_hook_csv("log.csv", 1),
                          weft_hook_plateau("loss", NULL, &(weft_plateau){.patience = 1, .threshold = 10}),
@@ -61,16 +70,18 @@ static weft_status fit(const weft_model *m, const weft_source *source, int64_t i
     weft_trainer_options o = {.compile = {.threads = 1, .isa = WEFT_ISA_REFERENCE},
                               .env = env_of,
                               .seed = 3,
-                              .train = {1, sources, names},
-                              .val = {1, sources, names},
+                              .train = {1, &train, names},
+                              .val = {1, &val, names},
                               .epochs = EPOCHS,
                               .iterations = iterations,
+                              .skip_bad_steps = has_bad ? 2 : 0,
                               .n_hooks = 4,
                               .hooks = hooks};
     o.checkpoints = (weft_trainer_checkpoints){.folder = "c", .every = 2, .resume = "auto", .keep = 3};
     weft_trainer *t = weft_trainer_new(m, &o, error);
     weft_status status = t ? weft_trainer_fit(t, error) : error->status;
     if (!status) status = weft_trainer_check(t, error);
+    n_skipped += t ? weft_trainer_progress(t)->skipped : 0;
     if (!status) status = weft_trainer_save(t, "w", true, error);
     weft_trainer_free(t);
     return status;
@@ -83,7 +94,9 @@ static weft_status train_for(faults *f, int64_t iterations, weft_error *error) {
         return error->status = WEFT_MEMORY, snprintf(error->text, sizeof error->text, "no model"),
                WEFT_MEMORY;
     weft_source *source = weft_source_open("x.npy", NULL, &f->env, error);
-    weft_status status = source ? fit(m, source, iterations, error) : error->status;
+    weft_source *val = source ? weft_source_open("v.npy", NULL, &f->env, error) : NULL;
+    weft_status status = val ? fit(m, source, val, iterations, error) : error->status;
+    weft_source_free(val);
     weft_source_free(source);
     weft_model_free(m);
     return status;
@@ -146,7 +159,8 @@ static void attack(bool resumes) {
     restore(&f);
     faults_arm(&f, 0, 0, false);
     CHECK_SAYS(train(&f, &error) == WEFT_OK, "%s", error.text);
-    CHECK_SAYS(f.allocations > 250 && f.calls > 50, "%ld allocations, %ld file calls", f.allocations, f.calls);
+    CHECK_SAYS(f.allocations > 250 && f.calls > 50, "%ld allocations, %ld file calls", f.allocations,
+               f.calls);
     const fake_file *w = fake_get(&f, "w");
     fake_put(&kept, "w", w->data, w->bytes);
     restore(&f);
@@ -165,4 +179,14 @@ TEST(a_training_that_resumes_survives_any_failure) {
     attack(true);
 }
 
-SUITE("trainer faults", {T(a_training_survives_any_failure), T(a_training_that_resumes_survives_any_failure)})
+/* Keeping inputs, running again, telling: each of it fails once. */
+TEST(a_training_that_passes_over_bad_steps_survives_any_failure) {
+    has_bad = true;
+    n_skipped = 0;
+    attack(false);
+    CHECK_SAYS(n_skipped > 1000, "%lld bad steps", (long long)n_skipped);
+    has_bad = false;
+}
+
+SUITE("trainer faults", {T(a_training_survives_any_failure), T(a_training_that_resumes_survives_any_failure),
+                         T(a_training_that_passes_over_bad_steps_survives_any_failure)})
