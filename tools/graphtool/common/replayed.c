@@ -145,6 +145,18 @@ static bool read_step(replayed *r, char *text, weft_error *error) {
 
 /* ---- the file ---- */
 
+static const char no_step[] = "it is no bad.step, or was cut or damaged";
+
+/* Puts this before what a reader of safetensors says behind the path. */
+static void tell_no_step(const char *path, weft_error *error) {
+    enum { PATH = 400 /* bytes that it shows at most */ };
+    char rest[sizeof error->text];
+    size_t n = strnlen(path, PATH);
+    if (error->status == WEFT_MEMORY || error->status == WEFT_IO || strncmp(error->text, path, n)) return;
+    snprintf(rest, sizeof rest, "%s", error->text + n + strspn(error->text + n, ": "));
+    error_set(error, error->status, "%.300s: %s: %.600s", path, no_step, rest);
+}
+
 static bool find_tensor(const weft_tensors *file, const char *name, weft_port *port) {
     for (int i = 0; weft_tensors_at(file, i, port); i++)
         if (strcmp(port->name, name) == 0) return true;
@@ -156,9 +168,8 @@ static char *read_bytes(const replayed *r, const weft_tensors *file, const char 
                         size_t *bytes, weft_error *error) {
     weft_port port;
     if (!find_tensor(file, name, &port) || port.dtype != WEFT_U8 || port.bytes > most) {
-        error_set(error, WEFT_FILE,
-                  "%.300s: it is no bad.step: it has no u8 tensor '%s' of at most %zu bytes", r->path, name,
-                  most);
+        error_set(error, WEFT_FILE, "%.300s: %s: it has no u8 tensor '%s' of at most %zu bytes", r->path,
+                  no_step, name, most);
         return NULL;
     }
     char *data = calloc(port.bytes + 1, 1);
@@ -208,6 +219,7 @@ bool replayed_open(replayed *r, const char *path, weft_error *error) {
         return !error_set(error, WEFT_FILE,
                           "%.300s: it is a model, and replay takes the bad.step of a training", path);
     weft_tensors *file = weft_tensors_open(path, NULL, error);
+    if (!file) tell_no_step(path, error);
     char *step = file ? read_bytes(r, file, "step", STEP_BYTES, &bytes, error) : NULL;
     bool good = step && is_undamaged(r, file, hash, error) && read_step(r, step, error);
     char *model = good ? read_bytes(r, file, "model", MODEL_MAX_FILE_BYTES, &bytes, error) : NULL;
