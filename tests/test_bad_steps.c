@@ -13,10 +13,15 @@
 #include <unistd.h>
 
 enum { BATCH = 4, SAMPLES = 46, WIDTH = 3, MOST = 8, STEP = 2 * BATCH /* samples of a step, in any world */ };
+enum { CLASSES = 5 };
 
-/* ---- data, some of whose samples are NaN, and which some ranks cannot read ---- */
+/* ---- data, some of whose samples are bad, and which some ranks cannot read ---- */
+
+/* What is wrong with them: an input; the label; or the target, by which the loss is infinite. */
+typedef enum flaw { IS_NAN, IS_NO_CLASS, IS_HUGE, FLAWS } flaw;
 
 typedef struct world_data {
+    flaw flaw;
     int n_bad, n_left_out, unread_by; /* unread_by: the rank that can read the first step alone; -1: none */
     int64_t bad[MOST];                /* samples */
     int64_t left_out[MOST];           /* steps of an epoch */
@@ -47,10 +52,15 @@ static weft_status read_sample(void *context, int64_t i, void *const *into, weft
         snprintf(error->text, sizeof error->text, "a disk is gone");
         return WEFT_IO;
     }
+    flaw flaw = d->all->flaw;
+    bool is_bad = false;
     for (int k = 0; k < WIDTH; k++) x[k] = (float)((i * (k + 2)) % 17) / 17;
-    for (int k = 0; k < d->all->n_bad; k++)
-        if (i == d->all->bad[k]) x[1] = NAN;
-    *(float *)into[1] = (float)sin((double)i);
+    for (int k = 0; k < d->all->n_bad; k++) is_bad = is_bad || i == d->all->bad[k];
+    if (is_bad && flaw == IS_NAN) x[1] = NAN;
+    if (flaw == IS_NO_CLASS)
+        *(int32_t *)into[1] = is_bad ? CLASSES + 2 : (int32_t)(i % CLASSES);
+    else
+        *(float *)into[1] = is_bad && flaw == IS_HUGE ? 3e38f : (float)sin((double)i);
     return WEFT_OK;
 }
 
@@ -67,22 +77,23 @@ static void order_of(void *context, int64_t epoch, int64_t *order, int64_t n) {
 
 /* ---- a model whose flow runs two graphs on the same batches, with dropout ---- */
 
-static void add_graph(weft_model *m, const char *name, const char *pattern) {
+static void add_graph(weft_model *m, const char *name, const char *pattern, bool has_classes) {
     weft_graph *g = weft_graph_new(m, name, WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH));
-    weft_value *t = weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
+    weft_value *t = has_classes ? weft_input(g, "t", WEFT_I32, WEFT_SHAPE(WEFT_BATCH))
+                                : weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
     WEFT_SCOPE(x, "left") x = weft_dropout(weft_tanh(weft_linear(x, 8, "fc")), 0.2);
-    WEFT_SCOPE(x, "right") x = weft_linear(x, 1, "fc");
-    weft_value *loss = weft_mse(x, t);
+    WEFT_SCOPE(x, "right") x = weft_linear(x, has_classes ? CLASSES : 1, "fc");
+    weft_value *loss = has_classes ? weft_cross_entropy(x, t) : weft_mse(x, t);
     weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 1e-2, .clip_norm = 1, .ema = 0.9});
     weft_output(loss, "loss");
 }
 
-static weft_model *build(bool both) {
+static weft_model *build(bool both, bool has_classes) {
     weft_model *m = weft_model_new("m");
     weft_model_batch(m, BATCH);
-    add_graph(m, "a", both ? "left" : "");
-    if (both) add_graph(m, "b", "right");
+    add_graph(m, "a", both ? "left" : "", has_classes);
+    if (both) add_graph(m, "b", "right", has_classes);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -141,14 +152,16 @@ static void run_rank(weft_comm *comm, int rank, void *context) {
     job *j = context;
     weft_error error = {0};
     rank_data mine = {.all = &j->data, .rank = rank};
-    const weft_source source = {.count = SAMPLES,
-                                .n = 2,
-                                .arrays = {{"x", WEFT_F32, 1, {WIDTH}}, {"t", WEFT_F32, 1, {1}}},
-                                .read = read_sample,
-                                .context = &mine};
+    bool has_classes = j->data.flaw == IS_NO_CLASS;
+    const weft_source source = {
+        .count = SAMPLES,
+        .n = 2,
+        .arrays = {{"x", WEFT_F32, 1, {WIDTH}}, {"t", has_classes ? WEFT_I32 : WEFT_F32, !has_classes, {1}}},
+        .read = read_sample,
+        .context = &mine};
     const weft_env env = {.log = keep_line, .log_context = j};
     const weft_hook hook = {.name = "numbers", .at = count_numbers, .self = j};
-    weft_model *m = build(j->both);
+    weft_model *m = build(j->both, has_classes);
     weft_trainer_options how = {
         .compile = {.threads = 1, .accumulate = 2 / j->world, .zero = j->zero, .manual = j->manual},
         .env = &env,
@@ -214,11 +227,14 @@ TEST(what_is_passed_over_leaves_the_bits_of_a_training_without_these_samples) {
     static const int64_t bad[][3] = {{0, -1}, {9, -1}, {35, 14, -1}, {45, -1}};
     int n = 0;
     for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
-        for (int way = 0; way < 8; way++) {
-            bool both = way % 2, manual = way / 4 && !both;
-            job with = {
-                .data.unread_by = -1, .world = 1 + way / 2 % 2, .both = both, .manual = manual, .skip = 4};
-            with.zero = with.world > 1 && way / 4 ? 2 : 0;
+        for (int way = 0; way < 8 * FLAWS; way++) {
+            bool both = way % 2, manual = way / 4 % 2 && !both;
+            job with = {.data = {.flaw = way / 8, .unread_by = -1},
+                        .world = 1 + way / 2 % 2,
+                        .both = both,
+                        .manual = manual,
+                        .skip = 4};
+            with.zero = with.world > 1 && way / 4 % 2 ? 2 : 0;
             for (int i = 0; bad[b][i] >= 0; i++) with.data.bad[with.data.n_bad++] = bad[b][i];
             job without = with;
             with.file = got, without.file = want;
@@ -263,13 +279,17 @@ TEST(as_many_in_a_row_as_the_option_says) {
 /* ---- whose samples ---- */
 
 TEST(the_samples_of_a_bad_step_are_named) {
+    static const char *const first[] = {"first NaN, on rank ", "first wrong value, on rank ",
+                                        "first infinity, on rank "};
     for (int64_t bad = 0; bad < SAMPLES; bad += 5) {
         int64_t place = place_of(bad), batch = place / BATCH;
         if (place / STEP >= SAMPLES / STEP) continue; /* left out of each epoch */
-        for (int way = 0; way < 4; way++) {
+        for (int way = 0; way < 4 * FLAWS; way++) {
             char list[200];
-            job j = {
-                .data = {.unread_by = -1, .n_bad = 1, .bad = {bad}}, .world = 1 + way % 2, .manual = way / 2};
+            flaw flaw = way / 4;
+            job j = {.data = {.flaw = flaw, .unread_by = -1, .n_bad = 1, .bad = {bad}},
+                     .world = 1 + way % 2,
+                     .manual = way / 2 % 2};
             run(&j);
             CHECK(j.status[0] == WEFT_DATA && j.has_failed && j.failed.is_bad);
             CHECK_SAYS(j.failed.epoch == 1 && j.failed.iteration == place / STEP + 1, "%lld, %lld",
@@ -279,13 +299,18 @@ TEST(the_samples_of_a_bad_step_are_named) {
             for (int i = 0; i < BATCH; i++)
                 CHECK_SAYS(j.samples[i] == sample_at(batch * BATCH + i), "%d: %lld", i,
                            (long long)j.samples[i]);
-            snprintf(list, sizeof list, "samples %lld, %lld, %lld, %lld]", (long long)j.samples[0],
-                     (long long)j.samples[1], (long long)j.samples[2], (long long)j.samples[3]);
+            snprintf(list, sizeof list, ", sample %lld, row %lld]", (long long)bad,
+                     (long long)(place % BATCH));
+            if (flaw == IS_HUGE) /* no input's element is to blame: all samples */
+                snprintf(list, sizeof list, ", samples %lld, %lld, %lld, %lld]", (long long)j.samples[0],
+                         (long long)j.samples[1], (long long)j.samples[2], (long long)j.samples[3]);
             CHECK_HOLDS(j.error.text, list);
+            CHECK(j.failed.row == (flaw == IS_HUGE ? -1 : place % BATCH));
+            if (flaw == IS_NO_CLASS) CHECK_HOLDS(j.error.text, "target 7 is outside the classes 0 to 4");
             job skips = j;
             skips.skip = 1, skips.n_lines = 0;
             run(&skips);
-            CHECK_SAYS(strstr(skips.lines[0], list) && strstr(skips.lines[0], "first NaN, on rank "), "%s",
+            CHECK_SAYS(strstr(skips.lines[0], list) && strstr(skips.lines[0], first[flaw]), "%s",
                        skips.lines[0]);
             CHECK(!skips.has_failed);
         }
@@ -319,7 +344,7 @@ TEST(a_training_without_a_guard_cannot_pass_over) {
     } rows[] = {{"skip_bad_steps needs a guard", {.skip_bad_steps = 1, .own_guard = true}},
                 {"skip_bad_steps needs a guard", {.skip_bad_steps = 1, .keep_going = true}},
                 {"skip_bad_steps must not be negative", {.skip_bad_steps = -1}}};
-    weft_model *m = build(false);
+    weft_model *m = build(false, false);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_error error = {0};
         weft_trainer *t = weft_trainer_new(m, &rows[i].how, &error);

@@ -52,6 +52,17 @@ TEST(the_node_that_made_it_is_named) {
     guarded_nodes(WEFT_DEVICE_CPU);
 }
 
+static const char *bad_path(void) {
+    static char path[80];
+    snprintf(path, sizeof path, "/tmp/weft_guard.%ld.step", (long)getpid());
+    return path;
+}
+
+/* Nobody waits for the rank that has it. */
+TEST(a_wrong_id_or_label_is_a_bad_step_on_all_ranks) {
+    guarded_labels(WEFT_DEVICE_CPU, bad_path());
+}
+
 TEST(a_spike_is_bad_once_there_is_a_mean) {
     guarded_spike(WEFT_DEVICE_CPU);
 }
@@ -110,12 +121,6 @@ TEST(guarded_gradients_of_process_groups_are_refused) {
 }
 
 /* ---- bad.step ---- */
-
-static const char *bad_path(void) {
-    static char path[80];
-    snprintf(path, sizeof path, "/tmp/weft_guard.%ld.step", (long)getpid());
-    return path;
-}
 
 TEST(a_saved_step_is_bad_with_the_same_bits_on_one_machine) {
     static const weft_compile_options worlds[] = {
@@ -188,20 +193,21 @@ TEST(damaged_files_are_refused) {
         write_file(bad_path(), bad, n);
         check_refused(bytes + i);
     }
-    printf("bad.step: %zu bytes, each changed; %d files cut or changed more\n", bytes, CUT);
-    free(good);
-    free(bad);
-    remove(bad_path());
-}
     for (size_t n = 0; n < 3; n++) {
         static const char *const others[] = {"", "\x93NUMPY\1\0 an array", "text\n"};
         write_file(bad_path(), others[n], strlen(others[n]));
         check_refused(n);
     }
+    printf("bad.step: %zu bytes, each changed; %d files cut or changed more\n", bytes, CUT);
+    free(good);
+    free(bad);
+    remove(bad_path());
+}
 
 SUITE("guard",
       {T(a_training_ends_with_the_bits_of_one_that_never_saw_its_bad_steps),
-       T(the_node_that_made_it_is_named), T(gradients_that_overflow_in_f16_are_no_bad_step),
-       T(guarded_gradients_of_process_groups_are_refused), T(a_spike_is_bad_once_there_is_a_mean),
-       T(spikes_are_the_same_in_every_world), T(a_rank_without_memory_for_the_report_leaves_no_other_waiting),
+       T(the_node_that_made_it_is_named), T(a_wrong_id_or_label_is_a_bad_step_on_all_ranks),
+       T(gradients_that_overflow_in_f16_are_no_bad_step), T(guarded_gradients_of_process_groups_are_refused),
+       T(a_spike_is_bad_once_there_is_a_mean), T(spikes_are_the_same_in_every_world),
+       T(a_rank_without_memory_for_the_report_leaves_no_other_waiting),
        T(a_saved_step_is_bad_with_the_same_bits_on_one_machine), T(damaged_files_are_refused)})

@@ -287,7 +287,7 @@ echo "stalls: done"
 for bad in "--lr 1 --guard spike=2" "--lr 1e30"; do
     ranks 2 train mlp.bin "${data[@]}" --threads 1 --seed 3 --steps 4 --accumulate 2 --zero 2 $bad -o bad
     [[ $? == 8 && ! -e bad ]] || fail "bad step of $bad: exit or weights: $(cat err)"
-    [[ $(grep -c "^graphtool: graph train, step .* training stops" err) == 1 ]] || fail "bad step of $bad: not told once: $(cat err)"
+    [[ $(grep -c "^graphtool: graph train: .* training stops" err) == 1 ]] || fail "bad step of $bad: not told once: $(cat err)"
     sed -n '/^bad step: /,/^samples of /p' err | grep -v "^samples of " >bad.told
     [[ $(grep -c "^loss loss on rank [01] in micro-batch [01]: " bad.told) == 4 ]] || fail "bad step of $bad: $(cat bad.told)"
     [[ $bad != *spike* || $(sed -n 's/^loss .*(\(0x.*\))$/\1/p' bad.told | sort -u | wc -l) == 4 ]] ||

@@ -112,12 +112,16 @@ typedef struct kernel_call {
     int threads;
     const run_state *run; /* on a GPU this is in device memory, as are in[], out[] and the workspace */
     weft_error *error;
+    int64_t *broken;                 /* where kernel_fail_at leaves its number; NULL: nobody asks */
     const struct cuda_context *cuda; /* its stream takes the work of a run on a GPU; NULL: CPU */
 } kernel_call;
 
 /* Reports that a value breaks a rule at run time (a label out of range): fills call->error, returns
  * WEFT_DATA. */
 weft_status kernel_fail(const kernel_call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same of element `number` of operand 1, in row-major order: its ids or labels. */
+weft_status kernel_fail_at(const kernel_call *c, int64_t number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ---- samples: what the generic per-op test runs ---- */
 typedef struct op_sample {

@@ -4,8 +4,13 @@
  * With weft_compile_options.guard, a run that would update by a loss that is not finite (or spikes, or has
  * gradients that are not finite) updates nothing, on any rank: it is WEFT_DATA, and parameters, state and
  * optimizers are to the bit what they were before the step. The step has been run again from copies of
- * its inputs, node by node, on all ranks. The error names the loss, the step, the rank and the micro-batch,
- * and the first node that made a NaN of operands without NaN, or an infinity of finite operands.
+ * its inputs, node by node, on all ranks. The error names the loss, the rank and the micro-batch, and the
+ * first node that made a NaN of operands without NaN, or an infinity of finite operands.
+ *
+ * So it is with a value that a kernel before the losses does not take (a label outside the classes, an index
+ * outside the axis): the run of its micro-batch goes on with NaN, or 0 in integers, in the place of that
+ * kernel's results (on a GPU with class or row 0), so that no rank waits for this one. A kernel that no loss
+ * needs may come later; then it is this rank's error, as in a run without a guard.
  *
  * The training may go on with the next batch: the bad step was not counted. f16's loss scale judges gradients
  * by itself: where they overflow the step is skipped and is not bad.
@@ -27,6 +32,9 @@ WEFT_API int64_t weft_bad_steps(const weft_session *session);
  * that was found), and which of that rank's micro-batches of the step it was, from 0; the same on all ranks.
  * `rank` and `micro_batch` may be NULL. False: it was none, or no rank has found where it came from. */
 WEFT_API bool weft_bad_step_at(const weft_session *session, int *rank, int64_t *micro_batch);
+/** Row of that micro-batch's inputs, along axis 0, in which an input has the first NaN, or the value that its
+ * kernel does not take; the same on all ranks. -1: it is not in an input, or not known. */
+WEFT_API int64_t weft_bad_step_row(const weft_session *session);
 /** The report of the last run, if it was a bad step: losses with their bits, and the nodes found, with types,
  * scopes, source lines and numbers of their operands and results; the same on all ranks. The caller frees it
  * with free(). NULL: the last run of a training graph was no bad step, or memory is out. */

@@ -70,7 +70,7 @@ typedef struct weft_compile_options {
      * gradients of a micro-batch, `accumulate` of them at most, and weft_run_update() updates by them. */
     bool manual;
     /** What makes a step bad. All ranks agree on it before any update of the step, none of which then
-     * happens: the run that ends the step is WEFT_DATA (session.h, "Bad steps"). Not on a GPU. */
+     * happens: the run that ends the step is WEFT_DATA (guard.h). */
     weft_guard guard;
     double guard_factor; /**< of WEFT_GUARD_SPIKE, above 1; 0: 10 */
 

@@ -235,8 +235,8 @@ WEFT_API weft_status weft_trainer_fit(weft_trainer *trainer, weft_error *error);
  * unless options.keep_going is set; that the last checkpoint could not be written; or what a hook could not
  * do without ending it, such as a log on a full disk. */
 WEFT_API weft_status weft_trainer_check(const weft_trainer *trainer, weft_error *error);
-/** A step that could not be done: a bad one (guard.h), or one whose data its graph does not take, such as a
- * label outside the classes. */
+/** A step that could not be done: a bad one (guard.h), or without a guard one whose data its graph does not
+ * take, such as a label outside the classes. */
 typedef struct weft_failed_step {
     bool is_bad;         /**< a bad step: all ranks have met it together, and it changed nothing */
     int64_t epoch;       /**< from 1, as logs count it */
@@ -244,6 +244,7 @@ typedef struct weft_failed_step {
     int rank;            /**< whose data they were */
     int64_t micro_batch; /**< which of that rank's in the step, from 0; -1: not known */
     int64_t samples;     /**< of that micro-batch; 0: not known, or the graph takes no data */
+    int64_t row;         /**< whose sample made a bad step: weft_bad_step_row(); -1: not known */
 } weft_failed_step;
 /** The step that ended the last weft_trainer_fit() or weft_trainer_train_step(), into `*step` (or NULL).
  * False: none did. */

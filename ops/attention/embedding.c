@@ -29,8 +29,8 @@ weft_status embedding_ids(const kernel_call *c, const tensor *ids, int64_t rows)
     do {
         int64_t id = element_int(ids, at);
         if (id < 0 || id >= rows)
-            return kernel_fail(c, "id %lld (number %lld) is outside the rows 0 to %lld", (long long)id,
-                               (long long)place, (long long)(rows - 1));
+            return kernel_fail_at(c, place, "id %lld (number %lld) is outside the rows 0 to %lld",
+                                  (long long)id, (long long)place, (long long)(rows - 1));
         place++;
     } while (index_next(&ids->type, at));
     return WEFT_OK;

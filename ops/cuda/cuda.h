@@ -14,6 +14,7 @@ typedef struct cuda_failure {
     int program;   /* whose schedule: the value of `running` at the failure */
     int running;   /* the program that runs now; set as each run begins */
     int64_t value; /* the offending value */
+    int64_t place; /* its number in its tensor, in row-major order; -1: unknown */
 } cuda_failure;
 
 /* What a session holds for its GPU. */

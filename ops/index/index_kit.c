@@ -77,8 +77,8 @@ weft_status index_check_ids(const kernel_call *c, const tensor *ids, int64_t len
     do {
         int64_t id = element_int(ids, at);
         if (id < 0 || id >= length)
-            return kernel_fail(c, "id %lld (number %lld) is outside the axis, 0 to %lld", (long long)id,
-                               (long long)number, (long long)(length - 1));
+            return kernel_fail_at(c, number, "id %lld (number %lld) is outside the axis, 0 to %lld",
+                                  (long long)id, (long long)number, (long long)(length - 1));
         number++;
     } while (index_next(&ids->type, at));
     return WEFT_OK;

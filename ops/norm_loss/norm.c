@@ -48,8 +48,8 @@ weft_status cross_entropy_targets(const kernel_call *c, const tensor *target, in
         int64_t t = element_int(target, &i);
         if (t == ignored) continue;
         if (t < 0 || t >= classes)
-            return kernel_fail(
-                c, "row %lld: target %lld is outside the classes 0 to %lld (and is not %lld, ignored)",
+            return kernel_fail_at(
+                c, i, "row %lld: target %lld is outside the classes 0 to %lld (and is not %lld, ignored)",
                 (long long)i, (long long)t, (long long)(classes - 1), (long long)ignored);
         ++*rows;
     }

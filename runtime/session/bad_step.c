@@ -11,11 +11,13 @@
 #include "runtime/session/examine.h"
 #include "runtime/plan/kept.h"
 
+#include "ops/kit/op_kit.h"
 #include "ops/kit/ops.h"
 #include "ops/optimizer/update.h"
 #include "ops/structure/collective.h"
 #include "weft/guard.h"
 
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +127,7 @@ static void begin_run(const bound_program *head, bound_program *r, int64_t micro
     r->of = head->kept;
     r->run.carried = micro ? head->kept->carried : NULL;
     r->skips = skips;
+    r->is_broken = false;
     r->keep = NULL;
 }
 
@@ -140,6 +143,30 @@ weft_status guard_before(weft_session *s, chosen *c, weft_error *error) {
 
 bool guard_carries(const bound_program *r, const step *st) {
     return st == r->guard && r->of && !program_ends_step(r->p);
+}
+
+/* A wrong label of one rank must not leave the others waiting in their collectives. */
+bool guard_takes(const weft_session *s, const bound_program *r, const step *st) {
+    if (!r->of || !r->guard || st->is_gated || s->checks) return false;
+    return r->is_broken || st->node->order < r->guard->node->order;
+}
+
+void guard_take(weft_session *s, bound_program *r, const step *st, weft_error *error) {
+    r->is_broken = true;
+    if (s->examines) examine_broken(s->examines, r, st, error);
+    *error = (weft_error){0};
+    for (int k = 0; k < st->node->n_out; k++) {
+        const tensor *t = &st->out[k];
+        int64_t at[WEFT_MAX_NDIM] = {0};
+        if (!t->data || !type_elements(&t->type)) continue;
+        do element_set(t, at, dtype_is_float(t->type.dtype) ? NAN : 0);
+        while (index_next(&t->type, at));
+    }
+}
+
+void guard_flag(const step *guard) {
+    double *flags = guard->out[0].data;
+    for (int64_t i = 0; i < ((const guard_attrs *)guard->node->attrs)->count; i++) flags[i] += 1;
 }
 
 void guard_judge(bound_program *r) {
@@ -174,36 +201,16 @@ static weft_status run_again(weft_session *s, const chosen *c, int64_t runs, exa
 
 /* ---- telling ---- */
 
-/* Of the optimizers that the graph steps: how many steps they had done. */
-static weft_status steps_done(weft_session *s, const bound_program *head, long long *steps,
-                              weft_error *error) {
-    tensor_type number = type_scalar(WEFT_F64);
-    weft_status status = WEFT_OK;
-    *steps = 0;
-    for (int i = 0; i < s->plan->n_trainings && !status; i++) {
-        const training *t = &s->plan->trainings[i];
-        bool is_own = strcmp(t->name, head->p->name) == 0;
-        const optimizer_entry *o = is_own ? optimizer_named(s->plan, t->optimizer) : NULL;
-        const double *at = o ? store_memory(s->store, o->step->path, &number) : NULL;
-        double step = 0;
-        if (at) status = session_fetch(s, head, &step, at, sizeof step, error);
-        if (step > (double)*steps) *steps = (long long)step;
-    }
-    return status;
-}
-
 enum { PART = 6000 /* bytes of a rank's report */ };
 
-/* What this rank has found: the micro-batch, a line, then the losses and the two nodes. */
+/* What this rank has found: the micro-batch, the row, a line, then the losses and the two nodes. */
 static void write_part(char part[PART], const examination *e) {
     const char *texts[] = {e->losses.data, e->nan.is_there ? e->nan.text.data : NULL,
                            e->infinity.is_there ? e->infinity.text.data : NULL};
-    int at = snprintf(part, PART, "%lld %s\n", (long long)e->first, e->headline);
+    int at = snprintf(part, PART, "%lld %lld %s\n", (long long)e->first, (long long)e->row, e->headline);
     for (int i = 0; i < 3; i++)
         if (texts[i] && at < PART) at += snprintf(part + at, (size_t)(PART - at), "%s", texts[i]);
 }
-
-enum { HEADLINE = 300 };
 
 /* What the part of a rank says: its report, and the first headline there is; where: of that, or of the first
  * part. */
@@ -211,9 +218,10 @@ static void take_part(char *part, int rank, bad_step *where, char headline[HEADL
     char *line, *rest = strchr(part, '\n');
     if (!rest) return;
     *rest = 0;
-    long long micro = strtoll(part, &line, 10);
+    long long micro = strtoll(part, &line, 10), row = strtoll(line, &line, 10);
     bool is_first = !*headline && line[0] && line[1];
-    if (micro >= 0 && (is_first || where->rank < 0)) where->rank = rank, where->micro = micro;
+    if (micro >= 0 && (is_first || where->rank < 0))
+        where->rank = rank, where->micro = micro, where->row = row;
     if (is_first) snprintf(headline, HEADLINE, "%s", line + 1);
     text_add(report, "%s", rest + 1);
 }
@@ -241,9 +249,9 @@ static weft_status gather_parts(weft_session *s, text *report, char headline[HEA
 }
 
 /* Keeps the report, which all ranks have alike, and sets *error by its first line and the node that it names.
- * number: of the step; parts: of this rank, and room for another's. Not WEFT_OK: there is another error. */
-static weft_status tell_all(weft_session *s, const examination *e, long long number, char (*parts)[PART],
-                            bad_step *where, weft_error *error) {
+ * parts: of this rank, and room for another's. Not WEFT_OK: there is another error. */
+static weft_status tell_all(weft_session *s, const examination *e, char (*parts)[PART], bad_step *where,
+                            weft_error *error) {
     char headline[HEADLINE] = "";
     const char *graph = where->head->p->name;
     text report = {0};
@@ -254,11 +262,11 @@ static weft_status tell_all(weft_session *s, const examination *e, long long num
     if (!*headline) snprintf(headline, HEADLINE, "gradients are not finite");
     const char *first = found ? strstr(found, "first ") : NULL;
     text whole = {0};
-    text_add(&whole, "bad step: graph %s, step %lld: %s\n%s", graph, number, headline, found ? found : "");
+    text_add(&whole, "bad step: graph %s: %s\n%s", graph, headline, found ? found : "");
     where->report = text_detach(&whole);
     if (!status)
-        error_set(error, WEFT_DATA, "graph %s, step %lld: %s; nothing was updated; %.*s", graph, number,
-                  headline, first ? (int)strcspn(first, "\n") : 22, first ? first : "no node made it itself");
+        error_set(error, WEFT_DATA, "graph %s: %s; nothing was updated; %.*s", graph, headline,
+                  first ? (int)strcspn(first, "\n") : 22, first ? first : "no node made it itself");
     free(found);
     return status;
 }
@@ -278,19 +286,18 @@ static weft_status begin_report(weft_session *s, chosen *c, examination *e, weft
 /* After the end of a bad step: puts the state back, runs it again, and tells what was found. */
 static weft_status run_and_tell(weft_session *s, chosen *c, weft_error *error) {
     examination e = {.session = s};
-    bad_step found = {.head = c->head, .last = c->now, .runs = (int)c->head->micro + 1, .rank = -1};
-    long long number = 0;
+    bad_step found = {
+        .head = c->head, .last = c->now, .runs = (int)c->head->micro + 1, .rank = -1, .row = -1};
     char(*parts)[PART] = mem_new_array(&s->env, 2, PART);
     weft_status status = begin_report(s, c, &e, error);
     if (!status) {
         status = run_again(s, c, found.runs, &e, error);
         weft_status restored = restore_state(s, c->head->kept, status ? NULL : error);
         if (!status) status = restored;
-        if (!status) status = steps_done(s, c->head, &number, error);
         if (!status && !parts) status = error_memory(error, "session");
         status = ranks_settle(s, "bad step", status, error);
     }
-    if (!status) status = tell_all(s, &e, number + 1, parts, &found, error);
+    if (!status) status = tell_all(s, &e, parts, &found, error);
     if (!status)
         s->bad = found, s->n_bad++;
     else
@@ -325,6 +332,10 @@ bool weft_bad_step_at(const weft_session *s, int *rank, int64_t *micro) {
     if (rank) *rank = s->bad.rank;
     if (micro) *micro = s->bad.micro;
     return true;
+}
+
+int64_t weft_bad_step_row(const weft_session *s) {
+    return weft_bad_step(s) && s->bad.rank >= 0 ? s->bad.row : -1;
 }
 
 char *weft_bad_step_text(const weft_session *s) {

@@ -9,6 +9,7 @@
 #include "ops/optimizer/update.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,12 +90,26 @@ static void write_node(text *t, const weft_node *n) {
     if (*at.text) text_add(t, ", %s", at.text);
 }
 
+static int rank_of(const examination *e) {
+    return e->session->comm ? e->session->comm->rank : 0;
+}
+
 static void begin(examination *e, finding *f, const char *what) {
-    const weft_comm *comm = e->session->comm;
     f->is_there = true;
     if (e->first < 0) e->first = e->micro;
-    text_add(&f->text, "first %s, on rank %d in micro-batch %lld: ", what, comm ? comm->rank : 0,
-             (long long)e->micro);
+    text_add(&f->text, "first %s, on rank %d in micro-batch %lld: ", what, rank_of(e), (long long)e->micro);
+}
+
+/* A headline, which ends with the place. What was found in an earlier micro-batch is not its reason. */
+__attribute__((format(printf, 2, 3))) static void head(examination *e, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(e->headline, HEADLINE - 60, format, args);
+    va_end(args);
+    if (n >= HEADLINE - 60) n = HEADLINE - 61;
+    snprintf(e->headline + n, 60, " on rank %d in micro-batch %lld", rank_of(e), (long long)e->micro);
+    if (e->first != e->micro) e->row = -1;
+    e->first = e->micro;
 }
 
 static void tell_node(examination *e, const bound_program *r, finding *f, const char *what, const step *st) {
@@ -120,9 +135,50 @@ static bool is_copy(const weft_node *n) {
     return n->op == &weft_op_reorder && value_root(n->in[0])->node->op == &weft_op_input;
 }
 
+/* ---- the row of an input ---- */
+
+/* Where an input has its first NaN, along axis 0; -1: nowhere. */
+static int64_t nan_row(examination *e, const bound_program *r, const weft_node *input) {
+    const weft_env *env = &e->session->env;
+    const input_binding *in = r->inputs;
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    bool is_found = false, is_left = true;
+    while (in->value->node != input) in++;
+    tensor t = {.type = in->value->type, .data = mem_raw(env, in->bytes)};
+    stride_row_major(&t.type, t.stride);
+    if (!t.data) error_memory(&e->error, "session");
+    if (t.data) look(e, r, t.data, in->data, in->bytes);
+    while (t.data && in->bytes && is_left && !is_found) {
+        is_found = isnan(element_get(&t, at));
+        is_left = is_found || next_index(&t.type, at);
+    }
+    mem_free(env, t.data, in->bytes);
+    return is_found && t.type.ndim ? at[0] : -1;
+}
+
+static bool is_row_major(const weft_value *v) {
+    int64_t stride[WEFT_MAX_NDIM];
+    stride_row_major(&v->type, stride);
+    return stride_same(&v->type, v->stride, stride);
+}
+
+/* Of element `number` of v, where v is an input as it was fed, in another shape at most; -1: it is not. */
+static int64_t row_of(const weft_value *v, int64_t number) {
+    const weft_value *root = value_root(v);
+    int64_t n = type_elements(&v->type);
+    bool is_fed = is_row_major(v);
+    if (is_copy(root->node)) {
+        is_fed = is_fed && is_row_major(root->node->in[0]) && type_elements(&root->type) == n;
+        root = value_root(root->node->in[0]);
+    }
+    if (!is_fed || number < 0 || number >= n || !root->type.ndim || type_elements(&root->type) != n)
+        return -1;
+    return root->node->op == &weft_op_input ? number / (n / root->type.shape[0]) : -1;
+}
+
 /* A NaN that no node made: of the data, or of a parameter or state as the step found it. Gradients of earlier
  * micro-batches were made by nodes. */
-static void find_given(examination *e, const step *st, int i) {
+static void find_given(examination *e, const bound_program *r, const step *st, int i) {
     const weft_node *from = value_root(st->node->in[i])->node;
     if (is_copy(st->node)) return; /* its reader tells more */
     if (is_copy(from)) from = value_root(from->in[0])->node;
@@ -137,12 +193,35 @@ static void find_given(examination *e, const step *st, int i) {
     write_node(&e->nan.text, st->node);
     text_add(&e->nan.text, "\n");
     write_tally(&e->nan.text, "operand", i, st->node->in[i], &e->before[i]);
+    if (is_input && e->first == e->micro) e->row = nan_row(e, r, from);
+}
+
+/* The rule alone: what kernel_fail and a GPU's session put before it is in the report. */
+static const char *rule_of(const step *st, const weft_error *error) {
+    char node[200], before[400];
+    snprintf(before, sizeof before, "graph %s: %s: ", st->node->graph->name, node_show(st->node, node));
+    size_t n = strlen(before);
+    return strncmp(error->text, before, n) == 0 ? error->text + n : error->text;
+}
+
+void examine_broken(examination *e, const bound_program *r, const step *st, const weft_error *error) {
+    const weft_node *n = st->node;
+    if (!*e->headline) head(e, "%s", rule_of(st, error));
+    if (e->nan.is_there) return;
+    begin(e, &e->nan, "wrong value");
+    write_node(&e->nan.text, n);
+    text_add(&e->nan.text, "\n");
+    for (int i = 0; i < n->n_in; i++) {
+        tally y = n->in[i] ? count(e, r, &st->in[i], n->in[i]) : (tally){0};
+        write_tally(&e->nan.text, "operand", i, n->in[i], &y);
+    }
+    if (e->first == e->micro && n->n_in > 1 && n->in[1]) e->row = row_of(n->in[1], e->session->broken);
 }
 
 void examine_before(examination *e, const bound_program *r, const step *st) {
     for (int i = 0; is_looked_at(e, st) && i < st->node->n_in; i++) {
         e->before[i] = st->node->in[i] ? count(e, r, &st->in[i], st->node->in[i]) : (tally){0};
-        if (st->node->in[i]) find_given(e, st, i);
+        if (st->node->in[i]) find_given(e, r, st, i);
     }
 }
 
@@ -158,7 +237,6 @@ static void note_losses(examination *e, const bound_program *r, const step *st) 
     const guard_attrs *a = n->attrs;
     const double *carried = r->run.carried, *flags = st->out[0].data;
     double before = 0, after = 0;
-    int rank = e->session->comm ? e->session->comm->rank : 0;
     for (int i = 0; i < a->losses; i++) {
         const char *name = "loss";
         uint64_t bits = 0;
@@ -170,14 +248,12 @@ static void note_losses(examination *e, const bound_program *r, const step *st) 
         for (const graph_output *o = r->p->graph->outputs; o; o = o->next)
             if (o->value == n->in[i]) name = o->name;
         char shown[32];
-        text_add(&e->losses, "loss %s on rank %d in micro-batch %lld: %s (0x%0*llx)\n", name, rank,
+        text_add(&e->losses, "loss %s on rank %d in micro-batch %lld: %s (0x%0*llx)\n", name, rank_of(e),
                  (long long)e->micro, show_number(shown, value), (int)(2 * width), (unsigned long long)bits);
         look(e, r, &after, &flags[i], sizeof after);
         if (carried) look(e, r, &before, &carried[i], sizeof before);
         if (after == before || *e->headline) continue;
-        snprintf(e->headline, sizeof e->headline, "loss %.80s is %s on rank %d in micro-batch %lld", name,
-                 show_number(shown, value), rank, (long long)e->micro);
-        e->first = e->micro;
+        head(e, "loss %.80s is %s", name, show_number(shown, value));
     }
 }
 
@@ -229,7 +305,7 @@ void examine_program(examination *e, const bound_program *r) {
 weft_status examine_open(examination *e, weft_session *s, const bound_program *last, const double *flags,
                          weft_error *error) {
     *e = (examination){
-        .session = s, .flags = flags, .judges_gradients = last->gate->node->n_in > 1, .first = -1};
+        .session = s, .flags = flags, .judges_gradients = last->gate->node->n_in > 1, .first = -1, .row = -1};
     for (int i = 0; i < s->plan->n_programs; i++) {
         const weft_graph *g = s->programs[i].p->graph;
         if (g->last && (size_t)g->last->order >= e->room) e->room = (size_t)g->last->order + 1;

@@ -16,6 +16,8 @@ typedef struct finding {
     bool is_there;
 } finding;
 
+enum { HEADLINE = 300 };
+
 typedef struct examination {
     weft_session *session;
     const double *flags;   /* of the step's gate: which losses are bad */
@@ -26,12 +28,13 @@ typedef struct examination {
     size_t n_before;
     int64_t micro; /* of this rank */
     int64_t first; /* that of the headline, or of the first finding; -1: there is neither */
-    /* the losses, a line each; the first result that is NaN of operands that are not; the first infinite one
-     * of finite operands */
+    int64_t row;   /* of its inputs, along axis 0, where the finding is in one; -1: unknown */
+    /* the losses, a line each; the first result that is NaN of operands that are not, or value that its
+     * kernel does not take; the first infinite result of finite operands */
     text losses;
     finding nan, infinity;
-    char headline[300]; /* of the first bad loss; "": none on this rank */
-    weft_error error;   /* of memory, or of the device: what was found is not all */
+    char headline[HEADLINE]; /* of the first bad loss or value; "": none on this rank */
+    weft_error error;        /* of memory, or of the device: what was found is not all */
 } examination;
 
 /* last: the program that ended the step; flags: of its gate. Call examine_close after a failure, too. */

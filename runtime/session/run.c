@@ -149,6 +149,7 @@ static const bool checks_calls = false;
 /* The flags are copied at once: their memory is soon another value's. */
 static void note_flags(const weft_session *s, bound_program *r, const step *st) {
     size_t bytes = type_bytes(&st->out[0].type);
+    if (st == r->guard && r->is_broken) guard_flag(st);
     if (guard_carries(r, st)) memcpy(r->of->carried, st->out[0].data, bytes);
     if (st != r->gate || s->examines) return;
     memcpy(r->of->flags, st->out[0].data, bytes);
@@ -172,11 +173,16 @@ weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error
     }
     uint64_t began = is_timed ? clock_ns() : 0;
     st->call.error = error;
+    st->call.broken = &s->broken;
     if (s->examines) examine_before(s->examines, r, st);
     weft_status status =
         checks_calls && st->kernel ? kernel_check_call(st->kernel, &st->call, error) : WEFT_OK;
     if (!status)
         status = st->kernel ? st->kernel->run(st->state, &st->call) : collective_run(s, r, st, error);
+    if (status == WEFT_DATA && st->kernel && guard_takes(s, r, st)) {
+        guard_take(s, r, st, error);
+        status = WEFT_OK;
+    }
     if (!status && s->examines) examine_after(s->examines, r, st);
     if (!status && (st == r->guard || st == r->gate)) note_flags(s, r, st);
     if (!status && s->checks) status = session_check_results(s, r, st, error);

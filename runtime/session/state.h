@@ -86,6 +86,7 @@ typedef struct bad_step {
     int runs;                          /* runs that it had */
     int rank;                          /* of the first bad loss, or of the first node found; -1: unknown */
     int64_t micro;                     /* its micro-batch there */
+    int64_t row;                       /* of its inputs; -1: unknown */
     char *report;                      /* malloc'd */
 } bad_step;
 
@@ -124,6 +125,7 @@ typedef struct bound_program {
     const char *left;         /* where this rank is after a run; NULL: alone */
     const step *guard, *gate; /* its steps of these ops; NULL: it has none */
     bool skips;               /* the step is bad: gated steps do nothing */
+    bool is_broken;           /* a value broke a kernel's rule in this run: its losses count as bad (CPU) */
     char *keep;               /* where this run keeps its inputs, on the device; NULL: it does not */
     kept_step *of;            /* that of its graph, while it runs */
     kept_step *kept;          /* of a graph's first program only; NULL: its steps are not guarded */
@@ -185,8 +187,10 @@ struct weft_session {
     bad_step bad;
     int64_t n_bad;                /* bad steps so far */
     struct examination *examines; /* while a bad step runs again */
-    char *memory;                 /* the arena, then derived values and constants, on a GPU then the inputs */
-    uint64_t *offsets;            /* by index of a variable: where derived values and constants are */
+    /* The element by which a value broke a kernel's rule last (kernel_fail_at); -1: unknown. */
+    int64_t broken;
+    char *memory;      /* the arena, then derived values and constants, on a GPU then the inputs */
+    uint64_t *offsets; /* by index of a variable: where derived values and constants are */
     /* By index of a variable: of a derived one the version of the parameter that it was made from, of a
      * constant 1 once it has been written. */
     uint64_t *packed;
@@ -226,6 +230,13 @@ weft_status guard_before(weft_session *s, struct chosen *c, weft_error *error);
 /* Whether later micro-batches of the step read the result of this step, which has just run: it belongs into
  * r->of->carried. */
 bool guard_carries(const bound_program *r, const step *st);
+/* Whether a value that breaks the rule of a step's kernel makes a bad step: one before the losses are judged,
+ * or in a run that has met one there. Else it is the run's error. */
+bool guard_takes(const weft_session *s, const bound_program *r, const step *st);
+/* Of such a step: its results are NaN, or 0 in integers, and the run goes on without *error. */
+void guard_take(weft_session *s, bound_program *r, const step *st, weft_error *error);
+/* Flags all losses of a run, whose guard has just run. */
+void guard_flag(const step *guard);
 /* The gate's result is in r->of->flags: whether the step is bad. */
 void guard_judge(bound_program *r);
 /* After a run: WEFT_DATA if it has ended a bad step, which has been run again by then, on all ranks. */
@@ -242,6 +253,8 @@ void session_relocate(bound_program *r);
 /* While a bad step runs again: looks at the operands and results of a step, around its kernel. */
 void examine_before(struct examination *e, const bound_program *r, const step *st);
 void examine_after(struct examination *e, const bound_program *r, const step *st);
+/* A value has broken the rule of its kernel; s->broken is the element. */
+void examine_broken(struct examination *e, const bound_program *r, const step *st, const weft_error *error);
 
 /* ---- session/collectives.c ---- */
 /* Describes the collective that a step starts, on the step's own buffers. */

@@ -24,11 +24,14 @@ static failure find_place(const weft_trainer *t, const bound *r, int64_t micro, 
                             .epoch = log_epoch(t),
                             .iteration = log_step(t) + 1,
                             .rank = t->progress.rank,
-                            .micro_batch = micro};
+                            .micro_batch = micro,
+                            .row = -1};
     if (is_bad && !weft_bad_step_at(t->session, &s->rank, &s->micro_batch)) s->micro_batch = -1;
+    if (is_bad) s->row = weft_bad_step_row(t->session);
     if (!r || !r->n_in || s->micro_batch < 0 || s->micro_batch >= r->accumulate) return f;
     f.batch = flow_micro_batch(t, r, s->rank, s->micro_batch);
     s->samples = t->data.rows;
+    if (s->row >= s->samples) s->row = -1;
     return f;
 }
 
@@ -45,22 +48,34 @@ int64_t weft_trainer_failed_sample(const weft_trainer *t, int64_t row) {
 
 /* ---- telling ---- */
 
-/* Appends " [epoch 2, iteration 128, samples 17, 3942, 5]" to the error: as many samples as have room, or 16
- * where the report has them all. A label's row is named by the error, so they stand in the order of rows. */
+/* ", sample 3942, row 1" where the row is known; else ", samples 17, 3942, 5": as many as have room, or 16 of
+ * a bad step, whose report has them all. They stand in the order of rows, by which an error may name one. */
+static void list_samples(const weft_trainer *t, char *text, size_t room) {
+    enum { SHORT = 16, NUMBER = 40 };
+    const weft_failed_step *s = &t->failure.step;
+    int64_t most = s->row >= 0 ? 0 : s->is_bad && s->samples > SHORT ? SHORT : s->samples, i = 0;
+    size_t at = 0;
+    if (s->row >= 0)
+        at = (size_t)snprintf(text, room, ", sample %lld, row %lld",
+                              (long long)weft_trainer_failed_sample(t, s->row), (long long)s->row);
+    for (; i < most && at + 2 * NUMBER < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%lld", i ? ", " : ", samples ",
+                               (long long)weft_trainer_failed_sample(t, i));
+    snprintf(text + at, room - at, s->row < 0 && i < s->samples ? ", ... (%lld)]" : "]",
+             (long long)s->samples);
+}
+
+/* Appends " [epoch 2, iteration 128, sample 3942, row 1]" to the error. */
 static void name_samples(const weft_trainer *t, weft_error *error) {
-    enum { LINE = sizeof error->text, SHORT = 16, NUMBER = 40 };
+    enum { LINE = sizeof error->text, LEAST = 160 };
     const weft_failed_step *s = &t->failure.step;
     char *text = error->text;
     size_t at = strlen(text);
-    int64_t most = s->is_bad && s->samples > SHORT ? SHORT : s->samples, i = 0;
-    if (at + 4 * NUMBER > LINE) return;
+    if (at + LEAST > LINE) return;
     at += (size_t)snprintf(text + at, LINE - at, " [epoch %lld, iteration %lld", (long long)s->epoch,
                            (long long)s->iteration);
     if (t->progress.world > 1) at += (size_t)snprintf(text + at, LINE - at, ", rank %d", s->rank);
-    for (; i < most && at + 2 * NUMBER < LINE; i++)
-        at += (size_t)snprintf(text + at, LINE - at, "%s%lld", i ? ", " : ", samples ",
-                               (long long)weft_trainer_failed_sample(t, i));
-    snprintf(text + at, LINE - at, i < s->samples ? ", ... (%lld)]" : "]", (long long)s->samples);
+    list_samples(t, text + at, LINE - at);
 }
 
 /* ---- passing over ---- */

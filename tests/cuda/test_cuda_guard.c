@@ -87,6 +87,17 @@ TEST(the_node_that_made_it_is_named) {
     guarded_nodes(WEFT_DEVICE_CUDA);
 }
 
+static const char *bad_path(void) {
+    static char path[80];
+    snprintf(path, sizeof path, "/tmp/weft_cuda_guard.%ld.step", (long)getpid());
+    return path;
+}
+
+/* Without a guard a GPU updates by class 0, and tells it when something is fetched. */
+TEST(a_wrong_id_or_label_is_a_bad_step_on_all_ranks) {
+    guarded_labels(WEFT_DEVICE_CUDA, bad_path());
+}
+
 TEST(a_spike_is_bad_once_there_is_a_mean) {
     guarded_spike(WEFT_DEVICE_CUDA);
 }
@@ -101,13 +112,11 @@ TEST(a_saved_step_is_bad_with_the_same_bits_on_one_gpu) {
         {.accumulate = 3, .precision = WEFT_BF16},
         {.world = 2, .accumulate = 2, .zero = 2},
     };
-    char path[80];
-    snprintf(path, sizeof path, "/tmp/weft_cuda_guard.%ld.step", (long)getpid());
     for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
         weft_compile_options o = on_gpu(worlds[i]);
-        guarded_replay(&o, path);
+        guarded_replay(&o, bad_path());
     }
-    remove(path);
+    remove(bad_path());
 }
 
 GPU_SUITE("guard on a GPU",
@@ -116,5 +125,6 @@ GPU_SUITE("guard on a GPU",
 #ifdef WEFT_CUDA_HOST
            T(a_bad_step_over_nccl_changes_nothing),
 #endif
-           T(the_node_that_made_it_is_named), T(a_spike_is_bad_once_there_is_a_mean),
-           T(spikes_are_the_same_in_every_world), T(a_saved_step_is_bad_with_the_same_bits_on_one_gpu)})
+           T(the_node_that_made_it_is_named), T(a_wrong_id_or_label_is_a_bad_step_on_all_ranks),
+           T(a_spike_is_bad_once_there_is_a_mean), T(spikes_are_the_same_in_every_world),
+           T(a_saved_step_is_bad_with_the_same_bits_on_one_gpu)})

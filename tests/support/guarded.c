@@ -117,6 +117,147 @@ void guarded_job(world_job job, const char *what) {
     world_free(plain);
 }
 
+/* A model.bin has no source lines. */
+static void forget_lines(char *report) {
+    for (char *at = report; at && (at = strstr(at, ", guarded.c:"));)
+        memmove(at, at + strcspn(at, "\n"), strlen(at + strcspn(at, "\n")) + 1);
+}
+
+/* ---- wrong ids and labels ---- */
+
+enum { WORDS = 3, VOCABULARY = 11, CLASSES = 5 };
+
+/* Where a value of 99 is, and in which input; step < 0: nowhere. */
+typedef struct wrong_value {
+    int64_t step;
+    int rank, micro, row;
+    bool is_label;
+    const char *path; /* where rank 0 saves the bad step */
+} wrong_value;
+
+/* A class for each word of a row. */
+static weft_model *classifier(void) {
+    weft_model *m = weft_model_new("m");
+    weft_optimizer adam = {.type = "adam", .lr = 0.01, .ema = 0.9};
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *ids = weft_input(g, "ids", WEFT_I32, 2, (int64_t[]){ROWS, WORDS}), *x = ids;
+    weft_value *labels = weft_input(g, "labels", WEFT_I64, 2, (int64_t[]){ROWS, WORDS});
+    WEFT_SCOPE(x, "net") {
+        x = weft_reshape(weft_embedding(x, VOCABULARY, WIDTH, "words", NULL), 2, (int64_t[]){-1, WIDTH});
+        x = weft_linear(weft_dropout(weft_batch_norm(x, "norm"), 0.2), CLASSES, "fc");
+    }
+    weft_minimize(weft_cross_entropy(x, weft_reshape(labels, 1, (int64_t[]){-1})), "", &adam);
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+static weft_status classify(world_rank *r, int64_t number, const wrong_value *f, weft_error *error) {
+    int of = r->job->options.accumulate;
+    weft_status status = WEFT_OK;
+    for (int m = 0; m < of && !status; m++) {
+        int32_t ids[ROWS * WORDS];
+        int64_t labels[ROWS * WORDS];
+        for (int64_t i = 0, n = (number * r->world + r->rank) * of + m; i < ROWS * WORDS; i++)
+            ids[i] = (int32_t)((n + 7 * i) % VOCABULARY), labels[i] = (n + 3 * i) % CLASSES;
+        if (f && f->rank == r->rank && f->micro == m && f->is_label) labels[f->row * WORDS + 1] = 99;
+        if (f && f->rank == r->rank && f->micro == m && !f->is_label) ids[f->row * WORDS + 2] = 99;
+        weft_feed feeds[] = {{"ids", ids, sizeof ids}, {"labels", labels, sizeof labels}};
+        status = weft_run(r->session, "step", feeds, 2, NULL, 0, error);
+    }
+    if (!status && r->job->options.manual) status = weft_run_update(r->session, "step", error);
+    return status;
+}
+
+/* The step is bad on all ranks alike, and its file on one machine, too. */
+static void check_wrong(world_rank *r, const wrong_value *f, weft_status status, const weft_error *error) {
+    char where[60];
+    int rank = -1;
+    int64_t micro = -1;
+    weft_error own = {0};
+    replayed again;
+    char *report = weft_bad_step_text(r->session);
+    snprintf(where, sizeof where, "on rank %d in micro-batch %d", f->rank, f->micro);
+    CHECK_SAYS(status == WEFT_DATA && strstr(error->text, where) && strstr(error->text, "99") &&
+                   strstr(error->text, "; nothing was updated; first wrong value, "),
+               "rank %d: %s", r->rank, error->text);
+    CHECK_SAYS(report && strstr(report, f->is_label ? "= cross_entropy(" : "= embedding("), "rank %d: %s",
+               r->rank, report ? report : "no report");
+    CHECK(weft_bad_step_at(r->session, &rank, &micro) && rank == f->rank && micro == f->micro);
+    CHECK_SAYS(weft_bad_step_row(r->session) == f->row, "row %d: %d", f->row,
+               (int)weft_bad_step_row(r->session));
+    if (f->path)
+        CHECK_SAYS(!weft_bad_step_save(r->session, r->job->model, r->rank ? NULL : f->path, &own), "%s",
+                   own.text);
+    if (f->path && r->rank == 0 && report) {
+        char *told = replayed_open(&again, f->path, &own) ? replayed_run(&again, &own) : NULL;
+        forget_lines(report);
+        CHECK_SAYS(told && strcmp(told, report) == 0, "%s\n%s\nbefore:\n%s", own.text, told ? told : "",
+                   report);
+        free(told);
+        replayed_close(&again);
+    }
+    free(report);
+}
+
+static void train_classes(world_rank *r) {
+    const wrong_value *f = r->job->context;
+    for (int64_t s = 0; s < r->job->steps && !r->error.status; s++) {
+        weft_error error = {0};
+        if (f && s == f->step) {
+            weft_status status = classify(r, 100 + s, f, &error);
+            check_wrong(r, f, status, &error);
+        }
+        classify(r, s, NULL, &r->error);
+        CHECK(!weft_bad_step(r->session));
+    }
+}
+
+static void compare_classes(world_job job, const world_rank *plain, wrong_value f) {
+    char where[300];
+    job.context = &f;
+    job.options.guard = WEFT_GUARD_NAN;
+    world_rank *guarded = world_run(&job);
+    for (int r = 0; r < guarded->world; r++)
+        CHECK_SAYS(world_agrees(&plain[r], &guarded[r], world_all, where),
+                   "%s wrong on %d of %d, rank %d: %s", f.is_label ? "label" : "id", f.rank, guarded->world,
+                   r, where);
+    world_free(guarded);
+}
+
+void guarded_labels(weft_device device, const char *path) {
+    static const weft_compile_options worlds[] = {
+        {.accumulate = 1},
+        {.accumulate = 3},
+        {.accumulate = 2, .manual = true},
+        {.world = 2, .accumulate = 1, .zero = 2},
+        {.world = 2, .accumulate = 2, .serial = true},
+    };
+    weft_model *m = classifier();
+    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
+        world_job job = {.model = m,
+                         .options = worlds[i],
+                         .steps = 5,
+                         .run = train_classes,
+                         .comm = &(weft_comm_options){.deadline_seconds = 60}};
+        job.options.device = device;
+        job.options.verify = job.options.deterministic = true;
+        job.options.reduce = WEFT_REDUCE_ORDERED;
+        world_rank *plain = world_run(&job);
+        for (int k = 0; k < 2 * plain->world; k++) {
+            wrong_value f = {.step = 1 + (int64_t)(i + (size_t)k) % 3,
+                             .rank = k / 2,
+                             .micro = (k + 1) % job.options.accumulate,
+                             .row = (int)(i + (size_t)k) % ROWS,
+                             .is_label = k % 2};
+            f.path = k == plain->world ? path : NULL;
+            compare_classes(job, plain, f);
+        }
+        world_free(plain);
+    }
+    remove(path);
+    weft_model_free(m);
+}
+
 /* ---- want of memory ---- */
 
 /* How many allocations of this thread there are up to the one that fails; 0: none fails. */
@@ -230,6 +371,13 @@ static weft_value *of_sqrt(weft_value *y, weft_value *x) {
     (void)x;
     return mean_of(weft_sqrt(y));
 }
+/* An index outside, of which the loss sees a comparison alone, which is never NaN. */
+static weft_value *of_index(weft_value *y, weft_value *x) {
+    weft_value *picked = weft_gather(x, 1, weft_cast(x, WEFT_I32));
+    weft_value *mask =
+        weft_cast(weft_less(picked, weft_constant(weft_value_graph(y), WEFT_F32, 0, NULL, 9)), WEFT_F32);
+    return mean_of(weft_mul(weft_square(y), mask));
+}
 /* A mask of -inf, as attention has: legal. */
 static weft_value *of_masked(weft_value *y, weft_value *x) {
     weft_value *zero = weft_constant(weft_value_graph(y), WEFT_F32, 0, NULL, 0);
@@ -249,6 +397,8 @@ void guarded_nodes(weft_device device) {
         {of_exp, 1000, "= exp(", "first infinity", "max 1000", WEFT_GUARD_NAN},
         {of_quotient, 0, "= div(", "first NaN", "min 0, max 1", WEFT_GUARD_NAN},
         {of_masked, NAN, "input x", "first NaN", "1 NaN", WEFT_GUARD_NAN},
+        {of_index, 6, "= gather(", "first wrong value", "min 1, max 6", WEFT_GUARD_NAN},
+        {of_index, 5, NULL, NULL, NULL, WEFT_GUARD_NAN},
         {of_masked, -1, NULL, NULL, NULL, WEFT_GUARD_GRAD},
         {of_sqrt, 0, NULL, NULL, NULL, WEFT_GUARD_NAN},
         {of_sqrt, 0, "", "first infinity", NULL, WEFT_GUARD_GRAD},
@@ -347,12 +497,6 @@ static void save_one(world_rank *r) {
     CHECK_SAYS(weft_bad_step_save(r->session, r->job->model, r->rank ? NULL : to->path, &error) == WEFT_OK,
                "%s", error.text);
     if (r->rank == 0) to->report = weft_bad_step_text(r->session);
-}
-
-/* A model.bin has no source lines. */
-static void forget_lines(char *report) {
-    for (char *at = report; at && (at = strstr(at, ", guarded.c:"));)
-        memmove(at, at + strcspn(at, "\n"), strlen(at + strcspn(at, "\n")) + 1);
 }
 
 char *guarded_save(const weft_compile_options *options, const char *path) {

@@ -14,6 +14,11 @@ void guarded_train(world_rank *r);
  * job.steps: all have the same bits. */
 void guarded_job(world_job job, const char *what);
 
+/* A classifier's training that meets a wrong id or label on each rank in turn: the bits of one without a
+ * guard that never met it, the same error and the element's row on all ranks, the same report from a
+ * replay. */
+void guarded_labels(weft_device device, const char *path);
+
 /* Every allocation of one rank fails in turn while it tells of a bad step: all ranks have an error, and go on
  * together. */
 void guarded_memory(void);

@@ -20,7 +20,7 @@ struct id_list {
     __device__ int64_t at(int64_t i) const {
         int64_t id = ids.at(i);
         if (id >= 0 && id < rows) return id;
-        note_failure(failure, order, id);
+        note_failure(failure, order, id, i);
         return -1;
     }
 };

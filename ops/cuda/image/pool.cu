@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(THREADS, 4)
             int64_t from = (at.n * cells + cell) * p.channels + at.channel;
             int32_t place = index[from];
             if (place == own) sum += to_float(dy[from]);
-            if (place < 0 || place >= plane) note_failure(failure, order, place);
+            if (place < 0 || place >= plane) note_failure(failure, order, place, -1);
         }
         dx[i] = from_float<T>(sum);
     }
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(THREADS, 4)
         if (place >= 0 && place < plane)
             y[i] = x[(at.n * plane + place) * p.channels + at.channel];
         else
-            note_failure(failure, order, place);
+            note_failure(failure, order, place, -1);
     }
 }
 

@@ -46,7 +46,7 @@ struct index_job {
     __device__ int64_t id(int64_t i) const {
         int64_t id = ids.at(i);
         if (id >= 0 && id < length) return id;
-        note_failure(failure, order, id);
+        note_failure(failure, order, id, i);
         return -1;
     }
 };

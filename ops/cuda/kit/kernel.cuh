@@ -137,9 +137,11 @@ __device__ static inline float block_max(float x, float *scratch) {
 
 /* The first thread that finds a bad value records it. The run goes on with garbage, and the session reports
  * the error at its end. */
-__device__ static inline void note_failure(cuda_failure *failure, int order, int64_t value) {
+__device__ static inline void note_failure(cuda_failure *failure, int order, int64_t value,
+                                           int64_t place) {
     if (atomicCAS(&failure->order, 0, order + 1) != 0) return;
     failure->value = value;
+    failure->place = place;
     failure->program = failure->running;
 }
 

@@ -21,7 +21,7 @@ struct labels {
     __device__ int64_t of(int64_t row) const {
         int64_t t = target.at(row);
         if (t >= 0 && t < classes) return t;
-        note_failure(failure, order, t);
+        note_failure(failure, order, t, row);
         return 0;
     }
 };

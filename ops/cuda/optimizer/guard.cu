@@ -13,6 +13,8 @@ extern "C" {
 struct guard_losses {
     int64_t begin, losses, count; /* numbers from `losses` on to `count` have no loss here */
     double factor;
+    const cuda_failure *failure;
+    int order; /* of the guard itself */
     struct {
         const void *loss;
         weft_dtype dtype;
@@ -38,6 +40,12 @@ __device__ static double size_of(double loss) {
     return isfinite(loss) ? rint(fmin(fabs(loss), most) * unit) / unit : 0;
 }
 
+/* A value has broken a kernel's rule in this run, before the losses: all of them are bad. */
+__device__ static bool is_broken(const guard_losses &g) {
+    const cuda_failure *f = g.failure;
+    return f->order && f->order <= g.order && f->program == f->running;
+}
+
 /* flags [count], and with a factor sums of sizes [count] behind them. */
 __global__ void __launch_bounds__(NORM_PARTS)
     flags_of_losses(guard_losses g, const run_state *run, double *flags) {
@@ -47,7 +55,7 @@ __global__ void __launch_bounds__(NORM_PARTS)
     bool is_here = i < g.losses;
     double loss = is_here ? loss_at(g.at[threadIdx.x].loss, g.at[threadIdx.x].dtype) : 0;
     double mean = is_here && g.at[threadIdx.x].mean ? *g.at[threadIdx.x].mean : -1;
-    bool is_bad = !isfinite(loss) || (mean >= 0 && fabs(loss) > g.factor * mean);
+    bool is_bad = !isfinite(loss) || (mean >= 0 && fabs(loss) > g.factor * mean) || is_broken(g);
     flags[i] = (is_bad ? 1 : 0) + (carried ? carried[i] : 0);
     if (g.factor > 0) flags[g.count + i] = size_of(loss) + (carried ? carried[g.count + i] : 0);
 }
@@ -56,7 +64,7 @@ extern "C" weft_status cuda_guard_run(void *, const kernel_call *c) {
     const guard_attrs *a = static_cast<const guard_attrs *>(c->attrs);
     weft_status status = WEFT_OK;
     for (int64_t begin = 0; begin < a->count && status == WEFT_OK; begin += NORM_PARTS) {
-        guard_losses g = {begin, a->losses, a->count, a->factor, {}};
+        guard_losses g = {begin, a->losses, a->count, a->factor, c->cuda->failure, c->node->order, {}};
         for (int k = 0; k < NORM_PARTS && begin + k < a->losses; k++) {
             const tensor *loss = &c->in[begin + k];
             g.at[k].loss = loss->data;

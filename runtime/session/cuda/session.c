@@ -181,6 +181,11 @@ static const step *step_at(const bound_program *r, int order) {
     return NULL;
 }
 
+/* The guard of the run that failed has seen it, too: the step is bad, and tells it by itself. */
+static bool is_guarded(const weft_session *s, const bound_program *of, int order) {
+    return of && of->of && of->guard && order < of->guard->node->order && !s->examines;
+}
+
 /* Clears the record, so that the next failure is seen. */
 weft_status cuda_check_data(weft_session *s, weft_error *error) {
     cuda_failure met, *at = s->cuda->context.failure;
@@ -193,6 +198,8 @@ weft_status cuda_check_data(weft_session *s, weft_error *error) {
     CUDA_TRY(cudaMemsetAsync(&at->order, 0, sizeof at->order, stream), "clearing the errors of kernels");
     bool is_known = met.program >= 0 && met.program < s->plan->n_programs;
     const bound_program *of = is_known ? &s->programs[met.program] : NULL;
+    if (is_guarded(s, of, met.order - 1)) return WEFT_OK;
+    s->broken = met.place;
     const step *st = of ? step_at(of, met.order - 1) : NULL;
     if (!st)
         return error_set(error, WEFT_DATA, "run: a value broke a kernel's rule: %lld", (long long)met.value);

@@ -92,6 +92,17 @@ static weft_status carry_flags(weft_session *s, const bound_program *r, const st
     return WEFT_OK;
 }
 
+/* A step that runs again has ended. */
+static weft_status look_at(weft_session *s, const bound_program *r, const step *st, weft_error *error) {
+    weft_error met = {0};
+    weft_status status = st->kernel->data_rule ? cuda_check_data(s, &met) : WEFT_OK;
+    if (status == WEFT_DATA) examine_broken(s->examines, r, st, &met);
+    examine_after(s->examines, r, st);
+    if (!status || status == WEFT_DATA) return WEFT_OK;
+    *error = met;
+    return status;
+}
+
 /* Where nodes are watched, each is waited for, so that times and values are its own. */
 static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is_capturing,
                             weft_error *error) {
@@ -106,8 +117,8 @@ static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is
     if (is_timed) status = record_time(s, &s->cuda->step_ended, error);
     if (!status) status = cuda_wait(s, s->cuda->compute, NULL, st->node->op->name, error);
     if (!status && is_timed) status = note_elapsed(s, r, st, began, error);
+    if (!status && s->examines) status = look_at(s, r, st, error);
     if (status) return status;
-    if (s->examines) examine_after(s->examines, r, st);
     return s->checks ? session_check_results(s, r, st, error) : WEFT_OK;
 }
 
