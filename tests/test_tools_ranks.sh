@@ -309,6 +309,12 @@ status=$?
 [[ $status == 130 && -s rings/rank-0.ring && -s rings/rank-1.ring && -d $(ls -d saved/step-* | tail -1) ]] ||
     fail "SIGTERM: status $status, $(ls rings saved), $(cat err)"
 "$tool" blame rings | head -1 | grep -q "^no rank had an error: the job was ended by a signal" || fail "SIGTERM: $("$tool" blame rings)"
+[[ $("$tool" blame rings) != *[A-Z][A-Z]\ [A-Z][A-Z]* ]] || fail "SIGTERM: a rank is blamed: $("$tool" blame rings)"
+mv rings/rank-0.ring ended.ring # as after SIGTERM to rank 1 alone
+"$tool" blame rings | grep -q "^rank 0.*; no file$" || fail "SIGTERM to one rank: $("$tool" blame rings)"
+mv ended.ring rings/rank-0.ring
+"$tool" blame saved >out 2>err
+[[ $? == 2 ]] && grep -q "it has no file rank-N.ring: .* there is nobody to blame" err || fail "blame of a run that lost no rank: $(cat out err)"
 
 # A rank whose file was damaged is not one that left none.
 printf x | dd of=rings/rank-1.ring bs=1 seek=40 conv=notrunc status=none

@@ -17,10 +17,26 @@ static const char *const stands[] = {[STAND_OUTSIDE] = "is no member, or not kno
                                      [STAND_ABSENT] = "HAS NOT ENTERED IT",
                                      [STAND_DIFFERS] = "ENTERED ANOTHER",
                                      [STAND_GONE] = "IS GONE"};
-/* A rank that is gone, or one whose file was passed over. */
+
+/* The same where a signal has ended the job: nobody is to blame for where it was then. */
+static const char *const calm_stands[] = {[STAND_OUTSIDE] = "is no member, or not known",
+                                          [STAND_ENTERED] = "has entered it",
+                                          [STAND_LATE] = "entered it late",
+                                          [STAND_ABSENT] = "has not entered it",
+                                          [STAND_DIFFERS] = "entered another",
+                                          [STAND_GONE] = "was not heard"};
+
+static bool has_error(const ring_set *s) {
+    bool has = false;
+    for (int i = 0; i < s->n; i++) has |= *s->files[i].head.text != 0;
+    return has;
+}
+
+/* A rank that is gone, one that ended in order, or one whose file was passed over. */
 static const char *why_no_file(const ring_set *s, int rank) {
     return ring_set_is_damaged(s, rank) ? "its file is damaged"
-                                        : "no file: it was killed, or its file lies elsewhere";
+           : has_error(s)               ? "no file: it was killed, or its file lies elsewhere"
+                                        : "no file";
 }
 
 /* Of those that the first line names. */
@@ -72,7 +88,7 @@ static void say_rank(const ring_set *s, const ring_blame *b, int rank) {
     const ring_file *f = ring_set_of(s, rank);
     text t = {0};
     text_add(&t, "rank %d", rank);
-    if (b->of) text_add(&t, " %s", stands[ring_stand_of(s, b, rank)]);
+    if (b->of) text_add(&t, " %s", (has_error(s) ? stands : calm_stands)[ring_stand_of(s, b, rank)]);
     if (!f) {
         text_add(&t, "; %s", why_no_file(s, rank));
         say(&t);
@@ -98,12 +114,6 @@ static ring_stand worst_stand(const ring_set *s, const ring_blame *b) {
         if (one > worst) worst = one;
     }
     return worst;
-}
-
-static bool has_error(const ring_set *s) {
-    bool has = false;
-    for (int i = 0; i < s->n; i++) has |= *s->files[i].head.text != 0;
-    return has;
 }
 
 static void say_first(const ring_set *s, const ring_blame *b) {

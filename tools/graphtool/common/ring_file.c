@@ -137,9 +137,12 @@ static int keep_newest(ring_set *s) {
     const ring_header *newest = s->n ? &s->files[0].head : NULL;
     for (int i = 1; i < s->n; i++)
         if (s->files[i].head.job > newest->job) newest = &s->files[i].head;
+    if (!newest && s->n_damaged)
+        return tool_fail("%s: it has no file rank-N.ring that is whole", SHOW_PATH(s->folder));
     if (!newest)
-        return tool_fail("%s: it has no file rank-N.ring%s", SHOW_PATH(s->folder),
-                         s->n_damaged ? " that is whole" : "");
+        return tool_fail("%s: it has no file rank-N.ring: ranks leave them when one is lost, at SIGTERM and "
+                         "at SIGABRT; else there is nobody to blame",
+                         SHOW_PATH(s->folder));
     uint64_t job = newest->job;
     s->world = (int)newest->world;
     int kept = 0;
