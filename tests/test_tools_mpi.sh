@@ -296,5 +296,16 @@ for bad in "--lr 1 --guard spike=2" "--lr 1e30"; do
     cmp bad.told bad.again || fail "bad step of $bad: replay differs: $(cat bad.again)"
 done
 grep -q "^first NaN, on rank 1 in micro-batch 0: .* in net/fc" bad.again || fail "bad step: $(cat bad.again)"
+
+# A wrong label of one rank's: the other does not wait for it. Both end with status 8, or pass over the step.
+cp label wrong && printf '\310' | dd of=wrong bs=1 seek=25 conv=notrunc 2>/dev/null || fail "a wrong label"
+for way in stop skip; do
+    ranks 2 train mlp.bin --data image=image --data label=wrong --threads 1 --seed 3 --epochs 1 --on-bad-step $way -o wrong.$way
+    status=$?
+    [[ $status == $([[ $way == stop ]] && echo 8 || echo 0) ]] || fail "a wrong label, $way: exit $status: $(cat err)"
+    [[ $(grep -c "^graphtool: .*: target 200 is outside .* nothing was updated; .* sample 17, row " err) == 1 ]] ||
+        fail "a wrong label, $way: not told once: $(cat err)"
+done
+[[ -e wrong.skip && ! -e wrong.stop ]] || fail "a wrong label: weights"
 echo "bad steps of 2 ranks: done"
 exit $((failures > 0))
