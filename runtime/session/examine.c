@@ -140,10 +140,11 @@ static bool is_copy(const weft_node *n) {
 /* Where an input has its first NaN, along axis 0; -1: nowhere. */
 static int64_t nan_row(examination *e, const bound_program *r, const weft_node *input) {
     const weft_env *env = &e->session->env;
-    const input_binding *in = r->inputs;
+    const input_binding *in = r->inputs, *end = in + r->n_inputs;
     int64_t at[WEFT_MAX_NDIM] = {0};
     bool is_found = false, is_left = true;
-    while (in->value->node != input) in++;
+    while (in < end && in->value->node != input) in++;
+    if (in == end) return -1;
     tensor t = {.type = in->value->type, .data = mem_raw(env, in->bytes)};
     stride_row_major(&t.type, t.stride);
     if (!t.data) error_memory(&e->error, "session");
