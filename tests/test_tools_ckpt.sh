@@ -56,6 +56,10 @@ printf x | dd of=hurt/step-00000008/rank-0.safetensors bs=1 seek=100000 conv=not
 truncate -s 1000 hurt/step-00000012/rank-0.safetensors
 rm hurt/step-00000004/manifest.json
 says 0 "not whole: rank-0.safetensors: its checksum is" ckpt list hurt
+mkdir hurt/step-00000016.tmp
+says 0 "step-00000016.tmp" ckpt list hurt
+grep -q "^ *step-00000016.tmp  *not complete: under way, or left by a process that ended$" out || fail "what was left: $(cat out)"
+rmdir hurt/step-00000016.tmp
 grep -q "not whole: rank-0.safetensors: 1000 bytes, the manifest says" out || fail "a cut file: $(cat out)"
 grep -q "not whole: manifest.json: cannot be opened" out || fail "no manifest: $(cat out)"
 says 1 "hurt/step-00000008/rank-0.safetensors: its checksum is" ckpt verify hurt

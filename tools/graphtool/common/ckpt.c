@@ -1,11 +1,13 @@
 /* ckpt.c - finds checkpoints, and tells of all of a folder which are whole. */
 #include "tools/graphtool/common/ckpt.h"
 
+#include "graph/core/error.h"
 #include "tools/graphtool/common/checkpoints.h"
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/tools.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,12 +103,31 @@ static void add_checkpoint(table *t, const row *r, int64_t best) {
                 r->why.status ? reason(r) : "");
 }
 
-static int rows_text(const row *rows, int n, int64_t best) {
+static int is_left(const struct dirent *e) {
+    const char *end = strstr(e->d_name, ".tmp");
+    return strncmp(e->d_name, "step-", 5) == 0 && end && !end[4];
+}
+
+/* Those that are not complete. */
+static void add_left(table *t, const char *folder) {
+    struct dirent **names;
+    int n = scandir(folder, &names, is_left, alphasort);
+    for (int i = 0; i < n; i++) {
+        table_word(t, SHOW(names[i]->d_name));
+        for (int k = 0; k < 3; k++) table_word(t, "");
+        table_word(t, "not complete: under way, or left by a process that ended");
+        free(names[i]);
+    }
+    if (n >= 0) free(names);
+}
+
+static int rows_text(const char *folder, const row *rows, int n, int64_t best) {
     text all = {0};
     table t = {.columns = 5, .is_right = {false, true, true}};
     static const char *const heads[] = {"checkpoint", "ranks", "bytes", "written (UTC)", "state"};
     for (int i = 0; i < 5; i++) table_word(&t, heads[i]);
     for (int i = 0; i < n; i++) add_checkpoint(&t, &rows[i], best);
+    add_left(&t, folder);
     table_write(&all, &t);
     char *text = text_detach(&all);
     int status = text ? out_write(NULL, text, strlen(text)) : tool_fail("out of memory");
@@ -165,7 +186,8 @@ static int tell_all(const options *o, bool fails) {
     int n = 0, status = EXIT_FINE, n_wrong = 0;
     row *rows = rows_open(o->words[0], &n, &status);
     if (!rows) return status;
-    status = o->json ? rows_json(rows, n, best_step(rows, n)) : rows_text(rows, n, best_step(rows, n));
+    status = o->json ? rows_json(rows, n, best_step(rows, n))
+                     : rows_text(o->words[0], rows, n, best_step(rows, n));
     for (int i = 0; i < n; i++) {
         n_wrong += rows[i].why.status != WEFT_OK;
         if (fails && rows[i].why.status) tool_fail("%s", rows[i].why.text);
