@@ -384,6 +384,40 @@ TEST(damaged_ones_do_not_count_among_those_that_are_kept) {
     faults_end(&f);
 }
 
+static int (*plain_open)(void *context, const char *path, void **file, uint64_t *bytes);
+static int opened_early, opened_late; /* files of step 1, before step 3 is complete and after that */
+
+static int watched_open(void *context, const char *path, void **file, uint64_t *bytes) {
+    bool is_late = fake_get(context, "c/step-00000003/manifest.json") != NULL;
+    if (strcmp(path, "c/step-00000001/rank-0.safetensors") == 0)
+        (*(is_late ? &opened_late : &opened_early))++;
+    return plain_open(context, path, file, bytes);
+}
+
+/* To read them may take minutes, in which what is new would be lost. */
+TEST(a_new_one_is_complete_before_those_of_an_earlier_run_are_read) {
+    faults f;
+    faults_init(&f);
+    plain_open = f.io.open_read;
+    f.io.open_read = watched_open;
+    lone l = lone_open(&f.env, 8);
+    weft_error error = {0};
+    weft_checkpoint_writer *w = writer_of(l.session, "c", 2);
+    NEED(w != NULL);
+    CHECK(lone_save(w, 1, false, &error) == WEFT_OK);
+    weft_checkpoint_writer_close(w);
+    w = writer_of(l.session, "c", 2);
+    opened_early = opened_late = 0;
+    CHECK(lone_save(w, 3, false, &error) == WEFT_OK);
+    weft_checkpoint_writer_close(w); /* waits for what reads */
+    CHECK_SAYS(opened_late > 0, "it was not read");
+    CHECK_SAYS(opened_early == 0, "it was read %d times before step 3 was complete", opened_early);
+    check_steps("c", &f.env, 2, (int64_t[]){1, 3});
+    lone_close(&l);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
 /* All files of a small checkpoint, each byte of them. */
 TEST(a_changed_byte_is_found_wherever_it_is) {
     faults f;
@@ -800,6 +834,7 @@ static void child(const char *folder, const char *weights, long calls) {
     }
     calls_left = 0;
     if (!w || weft_session_save(l.session, weights, true, &error)) _exit(6);
+    weft_checkpoint_writer_close(w);
     _exit(0);
 }
 
@@ -842,6 +877,7 @@ int main(int argc, char **argv) {
                                       T(every_process_group_is_saved),
                                       T(the_newest_and_the_best_are_kept),
                                       T(damaged_ones_do_not_count_among_those_that_are_kept),
+                                      T(a_new_one_is_complete_before_those_of_an_earlier_run_are_read),
                                       T(a_changed_byte_is_found_wherever_it_is),
                                       T(a_changed_bit_of_a_large_one_is_found),
                                       T(a_number_that_breaks_its_rule_is_refused_by_name),

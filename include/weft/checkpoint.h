@@ -43,7 +43,8 @@ typedef struct weft_checkpoint_options {
 /** Allocates the copy of what this rank writes (weft_checkpoint_bytes()), so that later steps need no memory.
  * Where there is none, begin writes before it returns, and env.log tells how long. It tells, too, where the
  * disk has no room for `keep` checkpoints and one more. In a world it is collective. NULL on failure:
- * WEFT_ORDER where another process has a writer for this folder, WEFT_IO where not even one has room. */
+ * WEFT_ORDER where another process has a writer for this folder, WEFT_IO where not even one has room, and no
+ * older one of this model may go for it. */
 WEFT_API weft_checkpoint_writer *
 weft_checkpoint_writer_open(weft_session *session, const weft_checkpoint_options *options, weft_error *error);
 /** Waits for what is being written, which does not become complete, and frees the writer. NULL is fine. */
@@ -53,15 +54,18 @@ WEFT_API uint64_t weft_checkpoint_bytes(const weft_checkpoint_writer *writer, bo
 
 /** Copies the session's values and begins to write them as checkpoint `step`, on a thread of the writer's
  * own: training may go on at once. Of `notes` rank 0's are written. With `is_best` it stays until a later
- * one is best. In a world it is collective. WEFT_ORDER between two micro-batches of a step, and where the
- * last one has not been ended. */
+ * one is best. With options.keep, where the disk has no room for it, the oldest of this model is removed
+ * before, never the best or the last whole one, and env.log tells it. In a world it is collective. WEFT_ORDER
+ * between two micro-batches of a step, and where the last one has not been ended. */
 WEFT_API weft_status weft_checkpoint_begin(weft_checkpoint_writer *writer, int64_t step, bool is_best,
                                            const weft_note *notes, int n_notes, weft_error *error);
-/** Whether this rank's file is written, or none is under way. Never waits. */
+/** Whether weft_checkpoint_end() would not wait for this rank, or none is under way. Never waits. */
 WEFT_API bool weft_checkpoint_is_written(const weft_checkpoint_writer *writer);
-/** Waits for this rank's file and then for all ranks', completes the checkpoint, and removes what
- * options.keep leaves out. In a world it is collective. When any rank fails, all get an error, older
- * checkpoints stay as they are, and the next one can be begun. WEFT_ORDER when none was begun. */
+/** Waits for this rank's file and then for all ranks', completes the checkpoint, and then removes what
+ * options.keep leaves out: where it has to read checkpoints of an earlier run before, on a thread of the
+ * writer's own, which may take until the next one or the writer's closing. In a world it is collective. When
+ * any rank fails, all get an error, older checkpoints stay as they are, and the next one can be begun.
+ * WEFT_ORDER when none was begun. */
 WEFT_API weft_status weft_checkpoint_end(weft_checkpoint_writer *writer, weft_error *error);
 /** @} */
 

@@ -77,8 +77,9 @@ void kept_drop(kept *k, int64_t step);
 bool kept_is_others(const kept *k, const char *folder, int64_t step);
 /* How many of this model a folder has, by manifests and the sizes of files; 0 where it cannot be listed. */
 int kept_count(const kept *k, const char *folder);
-/* Looks at the steps below `below`, from the newest on, until `most` are whole: none that cannot be read. */
-void kept_prove(kept *k, const char *folder, int most, int64_t below);
+/* Looks at the steps below `below`, from the newest on, until `most` are whole: none that cannot be read.
+ * With reads = false it ends, and is false, before one that is not known, whose every byte would be read. */
+bool kept_prove(kept *k, const char *folder, int most, int64_t below, bool reads);
 
 /* ---- folder.c ---- */
 
@@ -101,6 +102,10 @@ void folder_clean(const char *folder, const weft_env *env);
 /* Of the complete ones up to step `newest`, removes all but the last `keep` that are known to be whole, what
  * is newer than these, step `best`, and those of other models. Best effort. */
 void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, kept *known);
+/* The step that goes first where the disk is full: the oldest of this model but `best`, if a whole one that
+ * is newer, and below `below`, stays. -1: none. May read one checkpoint. */
+int64_t folder_oldest(const char *folder, int64_t best, int64_t below, kept *known);
+void folder_remove(const char *folder, int64_t step, kept *known);
 
 /* ---- share.c ---- */
 

@@ -158,6 +158,11 @@ void folder_clean(const char *folder, const weft_env *env) {
     remove_left(folder, io_of(env));
 }
 
+void folder_remove(const char *folder, int64_t step, kept *known) {
+    remove_step(folder, step, io_of(known->env));
+    kept_drop(known, step);
+}
+
 /* Later ones than the newest are another training's, or damaged. */
 void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, kept *known) {
     step_list l;
@@ -170,11 +175,24 @@ void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, ke
         if (found < keep) {
             found += kept_has(known, step);
         } else if (step != best && !kept_is_others(known, folder, step)) {
-            remove_step(folder, step, io_of(known->env));
-            kept_drop(known, step);
+            folder_remove(folder, step, known);
         }
     }
     list_free(&l);
+}
+
+int64_t folder_oldest(const char *folder, int64_t best, int64_t below, kept *known) {
+    step_list l;
+    int64_t whole = -1, oldest = -1;
+    kept_prove(known, folder, 1, below, true);
+    size_t n = list_steps(&l, folder, known->env) == 0 ? l.n : 0;
+    for (size_t i = 0; i < n && l.steps[i] < below; i++)
+        if (kept_has(known, l.steps[i]))
+            whole = l.steps[i]; /* at last the newest, which was looked at just now */
+    for (size_t i = 0; i < n && l.steps[i] < whole && oldest < 0; i++)
+        if (l.steps[i] != best && !kept_is_others(known, folder, l.steps[i])) oldest = l.steps[i];
+    list_free(&l);
+    return oldest;
 }
 
 weft_status folder_complete(const char *folder, int64_t step, const weft_env *env, weft_error *error) {

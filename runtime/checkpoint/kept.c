@@ -79,12 +79,14 @@ static bool is_whole(const kept *k, const char *folder, int64_t step) {
     return is_good;
 }
 
-void kept_prove(kept *k, const char *folder, int most, int64_t below) {
+bool kept_prove(kept *k, const char *folder, int most, int64_t below, bool reads) {
     int n = 0, found = 0;
+    bool is_proven = true;
     int64_t *steps = NULL;
     weft_checkpoint_steps(folder, k->env, &steps, &n, NULL);
-    for (int i = n; i-- > 0 && found < most;) {
+    for (int i = n; is_proven && i-- > 0 && found < most;) {
         if (steps[i] >= below) continue;
+        if (!(is_proven = reads || kept_has(k, steps[i]))) break;
         bool is_good = is_whole(k, folder, steps[i]);
         found += is_good;
         if (is_good)
@@ -93,4 +95,5 @@ void kept_prove(kept *k, const char *folder, int most, int64_t below) {
             kept_drop(k, steps[i]);
     }
     free(steps);
+    return is_proven;
 }

@@ -1,8 +1,9 @@
 /* write.c - writes checkpoints while training goes on.
  *
  *     begin   rank 0 makes FOLDER/step-N.tmp; each rank copies its share (the snapshot) and starts a thread
- *     thread  writes rank-R.safetensors and flushes it; rank 0's proves those of before that are to stay
- *     end     all ranks tell size and checksum; rank 0 writes the manifest and renames the folder
+ *     thread  writes rank-R.safetensors and flushes it
+ *     end     all ranks tell size and checksum; rank 0 writes the manifest, renames the folder, and prunes:
+ *             it removes older ones, on a thread where it has to read those of an earlier run before
  *
  * Without memory for the snapshot, begin writes the file itself from the store, and the step waits; env.log
  * tells how long. */
@@ -22,7 +23,8 @@ struct weft_checkpoint_writer {
     int keep;
     int lock;     /* of the folder; -1: none */
     int64_t best; /* step of the best one; 0: none */
-    kept known;   /* of rank 0 */
+    kept known;   /* of rank 0; while it prunes, the pruner's */
+    bool is_full; /* the last one had no room of its own: it was told */
     share share;
     char *snapshot; /* share.bytes; NULL: none */
     /* of the one under way: */
@@ -40,6 +42,11 @@ struct weft_checkpoint_writer {
     weft_status status;
     weft_error error;
     safetensors_seal seal;
+    /* of the pruner: */
+    bool has_pruner;
+    atomic_bool is_pruned; /* its work is done */
+    pthread_t pruner;
+    int64_t prune_best, prune_newest;
 };
 
 static int rank_of(const weft_checkpoint_writer *w) {
@@ -66,14 +73,24 @@ static double mib(uint64_t bytes) {
 
 /* ---- opening ---- */
 
+/* Room on the disk of the folder; false: nobody knows. */
+static bool ask_room(const weft_checkpoint_writer *w, uint64_t *has) {
+    const weft_io *io = io_of(&w->env);
+    return io->free_bytes && io->free_bytes(io->context, w->folder, has) == 0;
+}
+
+/* The step that makes room for another one, below `below`; -1: none. */
+static int64_t find_oldest(weft_checkpoint_writer *w, int64_t below) {
+    return w->keep ? folder_oldest(w->folder, w->best, below, &w->known) : -1;
+}
+
 /* Before the first step: the disk has room for those that stay and the one that is written. Those of this
  * model that an earlier run left make room; others stay. */
-static weft_status check_disk(const weft_checkpoint_writer *w, weft_error *error) {
+static weft_status check_disk(weft_checkpoint_writer *w, weft_error *error) {
     char line[CHECKPOINT_ROOM + 300];
-    const weft_io *io = io_of(&w->env);
     uint64_t bytes = w->share.all_bytes, has = 0;
-    if (!io->free_bytes || io->free_bytes(io->context, w->folder, &has)) return WEFT_OK;
-    if (has < bytes)
+    if (!ask_room(w, &has)) return WEFT_OK;
+    if (has < bytes && find_oldest(w, INT64_MAX) < 0)
         return error_set(
             error, WEFT_IO,
             "%.400s: a checkpoint has %.1f MiB, and the disk has room for %.1f MiB: make room, or "
@@ -83,7 +100,7 @@ static weft_status check_disk(const weft_checkpoint_writer *w, weft_error *error
     if (!w->keep || has / (uint64_t)more >= bytes) return WEFT_OK;
     snprintf(line, sizeof line,
              "checkpoints: %.400s: %d more of %.1f MiB each will be there at once, and the disk has room for "
-             "%.1f MiB: make room, or keep fewer than %d",
+             "%.1f MiB: make room, or keep fewer than %d; else the oldest goes for the newest",
              w->folder, more, mib(bytes), mib(has), w->keep);
     log_line(w, line);
     return WEFT_OK;
@@ -158,10 +175,16 @@ static void end_thread(weft_checkpoint_writer *w) {
     w->has_thread = false;
 }
 
+static void end_pruner(weft_checkpoint_writer *w) {
+    if (w->has_pruner) pthread_join(w->pruner, NULL);
+    w->has_pruner = false;
+}
+
 void weft_checkpoint_writer_close(weft_checkpoint_writer *w) {
     if (!w) return;
     weft_env env = w->env;
     end_thread(w);
+    end_pruner(w);
     if (w->lock >= 0) close(w->lock);
     mem_free(&env, w->snapshot, snapshot_bytes(w));
     arena_free(&w->notes_arena);
@@ -202,7 +225,6 @@ static void *write_file(void *context) {
     weft_checkpoint_writer *w = context;
     w->status = safetensors_write_sealed(w->path, &w->env, w->share.n, w->share.tensors,
                                          w->snapshot ? give_copy : give_value, w, &w->seal, &w->error);
-    if (!w->status && w->keep && rank_of(w) == 0) kept_prove(&w->known, w->folder, w->keep - 1, w->step);
     atomic_store(&w->is_written, true);
     return NULL;
 }
@@ -237,6 +259,26 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
     return w->notes && w->seals ? WEFT_OK : error_memory(error, "checkpoints");
 }
 
+/* On a full disk the oldest goes for a newer one, one each time, and never the last that is whole. */
+static void give_up_oldest(weft_checkpoint_writer *w, int64_t step) {
+    char line[CHECKPOINT_ROOM + 300];
+    bool was_full = w->is_full;
+    uint64_t has = 0, values = w->share.all_bytes;
+    uint64_t bytes = values + values / 64 + (64 << 10); /* with names, the manifest, and blocks of the disk */
+    w->is_full = ask_room(w, &has) && has < bytes;
+    if (!w->is_full) return;
+    end_pruner(w);
+    int64_t oldest = find_oldest(w, step);
+    if (oldest < 0) return;
+    folder_remove(w->folder, oldest, &w->known);
+    snprintf(line, sizeof line,
+             "checkpoints: %.400s: the disk has room for %.1f MiB, and a checkpoint has %.1f MiB: the "
+             "oldest, step "
+             "%lld, was removed for step %lld, and so on until there is room",
+             w->folder, mib(has), mib(bytes), (long long)oldest, (long long)step);
+    if (!was_full) log_line(w, line);
+}
+
 static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_note *notes, int n,
                            weft_error *error) {
     char tmp[CHECKPOINT_ROOM], name[64];
@@ -252,6 +294,7 @@ static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_n
                            "%.400s/step-%08lld: it is a checkpoint of another model: choose another folder",
                            w->folder, (long long)step);
     if (!status) status = copy_notes(w, notes, n, error);
+    if (!status && rank_of(w) == 0) give_up_oldest(w, step);
     if (!status && rank_of(w) == 0) status = folder_make_tmp(w->folder, step, &w->env, error);
     return status;
 }
@@ -317,7 +360,8 @@ weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool 
 /* ---- end ---- */
 
 bool weft_checkpoint_is_written(const weft_checkpoint_writer *w) {
-    return !w || !w->is_begun || atomic_load(&w->is_written);
+    if (!w || !w->is_begun) return true;
+    return atomic_load(&w->is_written) && (!w->has_pruner || atomic_load(&w->is_pruned));
 }
 
 static weft_status gather_seals(weft_checkpoint_writer *w, weft_error *error) {
@@ -358,11 +402,30 @@ static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
     return status ? status : folder_complete(w->folder, w->step, &w->env, error);
 }
 
+static void *prune(void *context) {
+    weft_checkpoint_writer *w = context;
+    kept_prove(&w->known, w->folder, w->keep - 1, w->prune_newest, true);
+    folder_prune(w->folder, w->keep, w->prune_best, w->prune_newest, &w->known);
+    atomic_store(&w->is_pruned, true);
+    return NULL;
+}
+
+/* Once in a run that goes on, older ones are read before any of them goes: the new one is complete before
+ * that, and the training does not wait for it. */
+static void start_pruner(weft_checkpoint_writer *w) {
+    end_pruner(w);
+    kept_add(&w->known, w->step);
+    w->prune_best = w->best;
+    w->prune_newest = w->step;
+    atomic_store(&w->is_pruned, false);
+    bool is_quick = kept_prove(&w->known, w->folder, w->keep - 1, w->step, false);
+    w->has_pruner = !is_quick && pthread_create(&w->pruner, NULL, prune, w) == 0;
+    if (!w->has_pruner) prune(w);
+}
+
 static void tidy(weft_checkpoint_writer *w, weft_status status) {
     folder_clean(w->folder, &w->env);
-    if (status) return;
-    kept_add(&w->known, w->step);
-    if (w->keep) folder_prune(w->folder, w->keep, w->best, w->step, &w->known);
+    if (!status && w->keep) start_pruner(w);
 }
 
 weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {

@@ -88,12 +88,22 @@ static int fake_read(void *context, void *file, uint64_t offset, void *into, siz
     return 0;
 }
 
+static uint64_t left_on_disk(faults *f) {
+    uint64_t used = 0;
+    if (!f->capacity) return UINT64_MAX;
+    pthread_mutex_lock(&f->lock);
+    for (const fake_file *file = f->files; file; file = file->next) used += file->bytes;
+    pthread_mutex_unlock(&f->lock);
+    return used < f->capacity ? f->capacity - used : 0;
+}
+
 /* A write that fails leaves half of its bytes behind, as a full disk does. */
 static int fake_write(void *context, void *file, const void *from, size_t bytes) {
     faults *f = context;
     fake_file *to = file;
-    bool bad = fails(f);
-    size_t kept = bad ? bytes / 2 : bytes;
+    uint64_t left = left_on_disk(f);
+    bool bad = fails(f) || bytes > left;
+    size_t kept = !bad ? bytes : bytes / 2 < left ? bytes / 2 : (size_t)left;
     char *data = realloc(to->data, to->bytes + kept + 1);
     if (!data) return ENOMEM;
     memcpy(data + to->bytes, from, kept);
@@ -205,7 +215,7 @@ static int fake_free_bytes(void *context, const char *path, uint64_t *bytes) {
     faults *f = context;
     (void)path;
     if (fails(f)) return EIO;
-    *bytes = f->disk ? f->disk : UINT64_MAX;
+    *bytes = f->disk ? f->disk : left_on_disk(f);
     return 0;
 }
 
@@ -214,7 +224,8 @@ static int fake_free_bytes(void *context, const char *path, uint64_t *bytes) {
 void faults_init(faults *f) {
     *f = (faults){.allocator = {counted_alloc, counted_free, f},
                   .io = {fake_open_read, fake_open_write, fake_open_append, fake_read, fake_write, fake_sync,
-                         fake_close, fake_rename, fake_remove, fake_make_folder, fake_list, fake_free_bytes, f}};
+                         fake_close, fake_rename, fake_remove, fake_make_folder, fake_list, fake_free_bytes,
+                         f}};
     pthread_mutex_init(&f->lock, NULL);
     f->env = (weft_env){.allocator = &f->allocator, .io = &f->io};
 }

@@ -30,7 +30,8 @@ typedef struct faults {
     pthread_mutex_t lock; /* of the list of files */
     atomic_long calls, handles;
     long fail_call;
-    uint64_t disk; /* bytes that weft_io.free_bytes tells; 0: no end of them */
+    uint64_t disk;     /* bytes that weft_io.free_bytes tells; 0: no end of them */
+    uint64_t capacity; /* bytes that all files may have together, which it tells then; 0: no end of them */
     bool fail_from_then_on;
 } faults;
 
