@@ -107,7 +107,7 @@ typedef struct job {
     int64_t skip;
     const char *file;
     /* what came of it, on rank 0 */
-    weft_status status[2];
+    weft_status status[2], check;
     weft_error error;
     int64_t skipped, iteration, numbers;
     bool has_failed;
@@ -188,6 +188,7 @@ static void run_rank(weft_comm *comm, int rank, void *context) {
     if (t && rank == 0) {
         memcpy(j->status, status, sizeof status);
         j->error = error;
+        j->check = weft_trainer_check(t, NULL);
         j->skipped = weft_trainer_progress(t)->skipped;
         j->iteration = weft_trainer_progress(t)->iteration;
         j->has_failed = weft_trainer_failed(t, &j->failed);
@@ -251,6 +252,7 @@ TEST(what_is_passed_over_leaves_the_bits_of_a_training_without_these_samples) {
             CHECK_SAYS(same_files(want, with.file), "bad samples %d, way %d", (int)b, way);
             if (with.world == 2 && !with.zero) /* one rank with two micro-batches */
                 CHECK_SAYS(same_files(alone[both], got), "bad samples %d, way %d: two ranks", (int)b, way);
+            CHECK(!with.check && !without.check);
             CHECK(with.numbers == without.numbers && with.n_lines == with.skipped);
             n++;
         }
@@ -277,6 +279,19 @@ TEST(as_many_in_a_row_as_the_option_says) {
                        (long long)one.skipped, one.error.text);
             CHECK(one.has_failed == (rows[i].status != WEFT_OK));
         }
+}
+
+TEST(a_training_without_one_good_step_says_so) {
+    for (int world = 1; world <= 2; world++) {
+        job j = {.data = {.unread_by = -1, .n_bad = SAMPLES / STEP}, .world = world, .skip = 100};
+        for (int i = 0; i < j.data.n_bad; i++) j.data.bad[i] = sample_at(i * STEP + i);
+        run(&j);
+        CHECK_SAYS(!j.status[0] && j.check == WEFT_DATA && j.skipped == j.iteration, "%s", j.error.text);
+        j.data.n_bad--; /* one good step an epoch */
+        j.n_lines = 0;
+        run(&j);
+        CHECK_SAYS(!j.status[0] && !j.check && j.skipped == 2 * j.data.n_bad, "%s", j.error.text);
+    }
 }
 
 /* ---- whose samples ---- */
@@ -362,6 +377,6 @@ TEST(a_training_without_a_guard_cannot_pass_over) {
 
 SUITE("bad steps",
       {T(what_is_passed_over_leaves_the_bits_of_a_training_without_these_samples),
-       T(as_many_in_a_row_as_the_option_says), T(the_samples_of_a_bad_step_are_named),
-       T(a_step_that_takes_a_bad_step_itself_has_its_own_errors),
+       T(as_many_in_a_row_as_the_option_says), T(a_training_without_one_good_step_says_so),
+       T(the_samples_of_a_bad_step_are_named), T(a_step_that_takes_a_bad_step_itself_has_its_own_errors),
        T(an_error_after_a_bad_step_is_told_to_all_ranks), T(a_training_without_a_guard_cannot_pass_over)})

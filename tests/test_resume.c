@@ -445,26 +445,69 @@ static weft_status take_away(void *self, weft_trainer *t, weft_point point, weft
     return WEFT_OK;
 }
 
+static weft_trainer *open_gone(const weft_model *m, int64_t iterations, int most_failures) {
+    weft_error e = {0};
+    weft_hook hook = {.name = "gone", .at = take_away};
+    weft_trainer *t = weft_trainer_new(
+        m,
+        &(weft_trainer_options){
+            .compile = {.threads = 1},
+            .train = data,
+            .iterations = iterations,
+            .checkpoints = {.folder = in_top("gone"), .every = 2, .most_failures = most_failures},
+            .n_hooks = 1,
+            .hooks = &hook},
+        &e);
+    CHECK_SAYS(t != NULL, "%s", e.text);
+    return t;
+}
+
 TEST(a_checkpoint_that_fails_does_not_end_the_training) {
     weft_error e = {0};
+    int64_t saved = -1;
     weft_model *m = build("a b");
-    weft_hook hook = {.name = "gone", .at = take_away};
-    weft_trainer *t =
-        weft_trainer_new(m,
-                         &(weft_trainer_options){.compile = {.threads = 1},
-                                                 .train = data,
-                                                 .iterations = 9,
-                                                 .checkpoints = {.folder = in_top("gone"), .every = 2},
-                                                 .n_hooks = 1,
-                                                 .hooks = &hook},
-                         &e);
+    weft_trainer *t = open_gone(m, 7, 0);
     NEED(t != NULL);
+    CHECK(!weft_trainer_saved(t, &saved) && saved == 0);
     CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
-    CHECK(weft_trainer_progress(t)->iteration == 9);
+    CHECK(weft_trainer_progress(t)->iteration == 7);
     CHECK(weft_trainer_check(t, &e) == WEFT_IO);
     CHECK_HOLDS(e.text, "gone");
+    CHECK_TEXT(weft_trainer_saved(t, &saved), in_top("gone/step-00000002"));
+    CHECK(saved == 2);
     weft_trainer_free(t);
     remove(in_top("gone"));
+    weft_model_free(m);
+}
+
+/* 4, which is under way when the folder goes, 6, 8 and so on cannot be saved. */
+TEST(several_that_fail_in_a_row_end_it) {
+    static const struct {
+        int most_failures;
+        int64_t iteration;
+    } rows[] = {{0, 8}, {4, 10}, {-1, 30}};
+    weft_model *m = build("a b");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error e = {0};
+        weft_trainer *t = open_gone(m, 30, rows[i].most_failures);
+        NEED(t != NULL);
+        CHECK_SAYS(weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+        int64_t ended = weft_trainer_progress(t)->iteration;
+        CHECK_SAYS(ended == rows[i].iteration, "row %zu ends after %lld", i, (long long)ended);
+        CHECK(weft_trainer_check(t, &e) == WEFT_IO);
+        remove(in_top("gone"));
+        if (!i) { /* with a folder again it goes on, and one that can be saved makes it whole */
+            CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_progress(t)->iteration == 30);
+            CHECK_SAYS(weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+            remove_tree(in_top("gone"));
+        }
+        weft_trainer_free(t);
+    }
+    weft_trainer_options wrong = {
+        .train = data, .iterations = 1, .checkpoints = {.folder = in_top("gone"), .most_failures = -2}};
+    weft_error e = {0};
+    CHECK(!weft_trainer_new(m, &wrong, &e) && e.status == WEFT_ARGUMENT);
+    CHECK_HOLDS(e.text, "most_failures is -2: it must be -1 or more");
     weft_model_free(m);
 }
 
@@ -536,6 +579,7 @@ int main(int argc, char **argv) {
                                       T(a_rate_that_a_hook_has_lowered_is_kept),
                                       T(weights_that_are_not_finite_are_not_saved),
                                       T(a_checkpoint_that_fails_does_not_end_the_training),
+                                      T(several_that_fail_in_a_row_end_it),
                                       T(an_error_of_a_step_costs_no_checkpoint)};
     if (!mkdtemp(top)) return 1;
     int status = test_main("resume", cases, sizeof cases / sizeof *cases, argc, argv);

@@ -100,6 +100,51 @@ cp kept.jsonl got.jsonl
 "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 7 --resume auto >out 2>err || fail "after a full disk: $(cat err)"
 same got
 
+# A disk of so many bytes, the folder `fs` (preload/full_disk.c; sanitizers take no preloaded library). A checkpoint has 22,350,000 bytes.
+disk() {
+    LD_PRELOAD=$library FULL_DISK=$folder/fs FULL_BYTES=$1 exec "${@:2}"
+}
+library=$1/libfull_disk.so
+if [[ -e $library ]]; then
+    folder=$(pwd -P) plain=${run/--optimizer-state/}
+    # Room for two: the oldest goes for the newest, which is told once.
+    rm -rf fs c got.* && mkdir fs
+    (disk 50000000 "$tool" $plain --steps 8 -o got.st --checkpoint-dir fs/c --checkpoint-every 2) >out 2>err || fail "room for two: $(cat err)"
+    [[ $(ls fs/c | tr '\n' ' ') == "step-00000006 step-00000008 " ]] || fail "room for two leaves $(ls fs/c)"
+    [[ $(grep -c "fs/c: the disk has room for .* MiB, and a checkpoint has .* MiB: the oldest, step 2, was removed for step 6" err) == 1 && $(wc -l <err) == 2 ]] ||
+        fail "room for two: $(cat err)"
+    "$tool" ckpt verify fs/c >out 2>err || fail "room for two: $(cat err)"
+    # Room for one: the first stays, and after three that fail the training stops. Its last line says what is left.
+    rm -rf fs && mkdir fs
+    (disk 40000000 "$tool" $plain -o got.st --checkpoint-dir fs/c --checkpoint-every 2) >out 2>err
+    status=$?
+    [[ $status == 1 && $(ls fs/c) == step-00000002 && -e got.st ]] || fail "room for one: status $status, $(ls fs/c)"
+    grep -q "3 checkpoints in a row could not be written: the training stops" err || fail "room for one: $(cat err)"
+    tail -1 err | grep -Eq "^graphtool: the last whole checkpoint is fs/c/step-00000002: what came after it, [0-9]+ of [0-9]+ iterations, is not saved; the weights are$" ||
+        fail "room for one ends with $(tail -1 err)"
+    grep -q "^stopped after [0-9]* steps, .*; weights in got.st$" out || fail "room for one: $(cat out)"
+    # A disk that is filled while a training runs, which SIGTERM then ends: without a checkpoint, and with that of step 4.
+    for steps in "" 4; do
+        rm -rf fs && mkdir fs
+        [[ ! $steps ]] || "$tool" $plain --steps 4 --checkpoint-dir fs/c >out 2>err || fail "$steps steps: $(cat err)"
+        : >out
+        (disk 60000000 "$tool" ${plain/--epochs 5/--steps 1000000} --log fs/log -o fs/w.st --checkpoint-dir fs/c --resume auto) >out 2>err &
+        pid=$!
+        until [[ -s fs/log ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+        truncate -s 60M fs/fill
+        kill -TERM $pid
+        wait $pid
+        status=$?
+        [[ $status == 1 ]] || fail "a disk that is filled: status $status"
+        grep -q "fs/log: writing failed at step [0-9]*, and the log ends there: No space left on device" err || fail "the end of the log is not told: $(cat err)"
+        grep -q "^interrupted after [0-9]* steps, .*; weights not saved$" out || fail "a disk that is filled: $(cat out)"
+        want="there is no whole checkpoint: the training of [0-9]+ iterations is not saved"
+        [[ ! $steps ]] || want="the last whole checkpoint is fs/c/step-00000004: what came after it, [0-9]+ of [0-9]+ iterations, is not saved"
+        tail -1 err | grep -Eq "^graphtool: $want$" || fail "a disk that is filled ends with $(tail -1 err)"
+    done
+    rm -rf fs
+fi
+
 # What --resume did is told: that it began, that nothing was left to do, that nothing will be saved.
 rm -rf c got.*
 "$tool" ${run/--optimizer-state/} --steps 4 --checkpoint-dir c --resume auto >out 2>err || fail "a first start: $(cat err)"
@@ -107,6 +152,7 @@ grep -q "c has no checkpoint: the training begins" err && grep -q "^trained 4 st
 "$tool" ${run/--optimizer-state/} --steps 4 --checkpoint-dir c --resume auto >out 2>err || fail "a start at the end: $(cat err)"
 grep -q "already at iteration 4: nothing is left to train" out && ! grep -q "trained" out || fail "a start at the end says $(cat out)"
 grep -q "training begins\|no checkpoints will be written" err && fail "a start at the end says $(cat err)"
+grep -q "step 4/4" out && fail "a start at the end shows a step: $(cat out)"
 "$tool" ${run/--optimizer-state/} --steps 5 --resume c/step-00000004 >out 2>err || fail "from one step: $(cat err)"
 grep -q -- "--resume without --checkpoint-dir: no checkpoints will be written" err && grep -q "^trained 5 steps" out || fail "from one step says $(cat out err)"
 

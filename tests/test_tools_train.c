@@ -358,8 +358,8 @@ TEST(wrong_words_for_bad_steps_are_told) {
             "--on-bad-step has no effect with --guard=off");
 }
 
-/* y = w x, whose mean decreases without end; its loss is no output. */
-static void make_unnamed(const char *name) {
+/* y = w x, whose mean decreases without end; its loss is no output. is_bad: and is no number. */
+static void make_unnamed(const char *name, bool is_bad) {
     char path[300];
     weft_error error = {0};
     path_of(name, path);
@@ -368,6 +368,7 @@ static void make_unnamed(const char *name) {
     weft_value *x = weft_input(g, "label", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
     x = weft_linear(weft_reshape(weft_cast(x, WEFT_F32), 2, (int64_t[]){-1, 1}), 1, "fc");
     x = weft_mean(weft_mul(x, weft_mul(x, x)), 0, NULL, false);
+    if (is_bad) x = weft_log(weft_offset(weft_scale(x, 0), -1));
     weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e10});
     CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
     weft_model_free(m);
@@ -402,9 +403,23 @@ TEST(what_begins_a_training_is_told_once_for_each_optimizer) {
     free(err);
 }
 
+TEST(a_training_of_bad_steps_alone_has_their_status) {
+    make_data();
+    make_unnamed("bad.bin", true);
+    ends(
+        run("graphtool train bad.bin --data label=labels.npy --batch 10 --on-bad-step skip=1000 -o never.st"),
+        8);
+    char *err = read_all("err");
+    CHECK_HOLDS(err,
+                "graphtool: each step was a bad one and was passed over: nothing was trained: no weights are "
+                "written\n");
+    free(err);
+    CHECK(!exists("never.st"));
+}
+
 TEST(weights_that_are_no_numbers_are_not_kept) {
     make_data();
-    make_unnamed("unnamed.bin");
+    make_unnamed("unnamed.bin", false);
     const char *train = "graphtool train unnamed.bin --data label=labels.npy --batch 10 -o u.st";
     NEED(ends(run("%s --lr 1e-9 && cp u.st good", train), 0));
     ends(run("%s --epochs 3 >out", train), 8);
@@ -516,6 +531,7 @@ SUITE("tools: training", {T(training_logs_saves_and_is_repeatable),
                           T(wrong_words_for_bad_steps_are_told),
                           T(losses_that_are_not_numbers_stop_training),
                           T(what_begins_a_training_is_told_once_for_each_optimizer),
+                          T(a_training_of_bad_steps_alone_has_their_status),
                           T(weights_that_are_no_numbers_are_not_kept),
                           T(a_profile_by_op_adds_up),
                           T(bench_prints_the_keys_of_the_design),

@@ -126,6 +126,9 @@ typedef struct weft_trainer_checkpoints {
     int keep;           /**< how many stay, the newest; 0: 3 */
     const char *best;   /**< metric of the validation: each best one so far is saved, and the best stays */
     bool max;           /**< that metric shall grow; else it shall fall */
+    /** So many in a row that cannot be written end the training as weft_trainer_stop() does, after one more
+     * try, and weft_trainer_check() says why; 0: 3, -1: it goes on without them. */
+    int most_failures;
     /** Go on from a checkpoint ("run/step-00000100"), from the newest one of a folder that is whole ("run"),
      * or, where it has none, begin anew ("auto": the newest of `folder`). NULL: begin anew; WEFT_ORDER where
      * `folder` has checkpoints. The seed must be the same. Metrics are not kept: a train_step that decides by
@@ -232,8 +235,9 @@ WEFT_API void weft_trainer_free(weft_trainer *trainer);
  * finite are all ranks' error, which leaves it as it is. */
 WEFT_API weft_status weft_trainer_fit(weft_trainer *trainer, weft_error *error);
 /** What is wrong now: weights or last metrics that are not finite (WEFT_DATA), which end weft_trainer_fit()
- * unless options.keep_going is set; that the last checkpoint could not be written; or what a hook could not
- * do without ending it, such as a log on a full disk. */
+ * unless options.keep_going is set; that each step so far was a bad one and was passed over, so that nothing
+ * was trained (WEFT_DATA); that the last checkpoint could not be written; or what a hook could not do without
+ * ending it, such as a log on a full disk. */
 WEFT_API weft_status weft_trainer_check(const weft_trainer *trainer, weft_error *error);
 /** A step that could not be done: a bad one (guard.h), or without a guard one whose data its graph does not
  * take, such as a label outside the classes. */
@@ -251,6 +255,9 @@ typedef struct weft_failed_step {
 WEFT_API bool weft_trainer_failed(const weft_trainer *trainer, weft_failed_step *step);
 /** Sample `row` of that step's micro-batch: its place in the data, from 0. -1: there is none. */
 WEFT_API int64_t weft_trainer_failed_sample(const weft_trainer *trainer, int64_t row);
+/** The path of the last complete checkpoint that this training has written or goes on from, which the trainer
+ * owns, and in *iteration (or NULL) the iterations that it has. NULL: there is none, and *iteration is 0. */
+WEFT_API const char *weft_trainer_saved(const weft_trainer *trainer, int64_t *iteration);
 /** Ends weft_trainer_fit() after the present iteration; in a world after one that all ranks then have begun.
  * It may be called from a hook, another thread, or a signal handler. */
 WEFT_API void weft_trainer_stop(weft_trainer *trainer);

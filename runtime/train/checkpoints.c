@@ -3,7 +3,8 @@
  *
  * A checkpoint is taken behind an iteration and all that follows it: validation, the end of an epoch. Its
  * file is written while iterations go on; ranks agree at the next metrics that all have written, and complete
- * it. One that fails does not end the training: weft_trainer_check() tells, and the next one is tried. */
+ * it. One that fails does not end the training: weft_trainer_check() tells, and the next one is tried;
+ * several in a row do. */
 #include "runtime/train/trainer.h"
 
 #include "runtime/train/watch.h"
@@ -179,7 +180,8 @@ static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *
     weft_status status = weft_checkpoint_load(c, t->store, error);
     if (!status) status = take_notes(t, c, error);
     if (status) return status;
-    t->checkpoints.saved = t->progress.iteration;
+    t->checkpoints.saved = t->checkpoints.whole = t->progress.iteration;
+    snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s", weft_checkpoint_path(c));
     t->checkpoints.is_resumed = true;
     snprintf(line, sizeof line, "resumed from %.400s: iteration %lld", weft_checkpoint_path(c),
              (long long)t->progress.iteration);
@@ -257,6 +259,10 @@ weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
     if (!status && (o->every < 0 || !(o->minutes >= 0) || o->keep < 0))
         status = kit_fail(error, WEFT_ARGUMENT,
                           "trainer: checkpoints: every, minutes and keep must not be negative");
+    if (!status && o->most_failures < -1)
+        status =
+            kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: most_failures is %d: it must be -1 or more",
+                     o->most_failures);
     if (!status && !o->folder && o->resume && strcmp(o->resume, "auto") == 0)
         status = kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: resume \"auto\" needs a folder");
     if (!status && o->best) status = watch_open(&t->checkpoints.best, "checkpoints", t, error);
@@ -279,6 +285,7 @@ static void note_failure(weft_trainer *t, weft_error *error) {
 /* A best one that is not on the disk is none. */
 static void lose(weft_trainer *t, weft_error *error) {
     note_failure(t, error);
+    t->checkpoints.n_failures++;
     if (!t->checkpoints.is_best) return;
     t->checkpoints.best.best = t->checkpoints.best_before;
     t->checkpoints.best_step = t->checkpoints.step_before;
@@ -288,10 +295,15 @@ static void lose(weft_trainer *t, weft_error *error) {
 static void complete(weft_trainer *t) {
     weft_error error = {0};
     t->checkpoints.is_begun = false;
-    if (weft_checkpoint_end(t->checkpoints.writer, &error))
+    if (weft_checkpoint_end(t->checkpoints.writer, &error)) {
         lose(t, &error);
-    else
-        t->checkpoints.failure = (weft_error){0};
+        return;
+    }
+    t->checkpoints.failure = (weft_error){0};
+    t->checkpoints.n_failures = 0;
+    t->checkpoints.whole = t->checkpoints.saved;
+    snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s/step-%08lld", t->options.checkpoints.folder,
+             (long long)t->checkpoints.whole);
 }
 
 static void save(weft_trainer *t, bool is_best, double best_before) {
@@ -351,11 +363,23 @@ static weft_status agree(weft_trainer *t, bool *is_written, bool *is_time, weft_
     return status;
 }
 
-weft_status checkpoints_turn(weft_trainer *t, weft_error *error) {
+/* Ranks fail together, so they stop together. */
+static weft_status stop_after_failures(weft_trainer *t, weft_error *error) {
+    char line[100];
+    int most = t->options.checkpoints.most_failures ? t->options.checkpoints.most_failures : 3;
+    if (most < 0 || t->checkpoints.n_failures < most) return WEFT_OK;
+    snprintf(line, sizeof line, "%d checkpoints in a row could not be written: the training stops",
+             t->checkpoints.n_failures);
+    trainer_log(t, line);
+    t->stops = true;
+    return trainer_check_weights(t, error);
+}
+
+/* Completes the one under way, and begins one where it is due. */
+static weft_status take_turn(weft_trainer *t, weft_error *error) {
     int64_t every = t->options.checkpoints.every;
     bool is_written, is_time, is_best;
     double before = t->checkpoints.best.best;
-    if (!t->checkpoints.writer) return WEFT_OK;
     weft_status status = look_at_best(t, &is_best, error);
     if (!status) status = agree(t, &is_written, &is_time, error);
     if (status) return status;
@@ -367,9 +391,22 @@ weft_status checkpoints_turn(weft_trainer *t, weft_error *error) {
     return status;
 }
 
+weft_status checkpoints_turn(weft_trainer *t, weft_error *error) {
+    if (!t->checkpoints.writer) return WEFT_OK;
+    weft_status status = take_turn(t, error);
+    return status ? status : stop_after_failures(t, error);
+}
+
+const char *weft_trainer_saved(const weft_trainer *t, int64_t *iteration) {
+    bool is_there = t && *t->checkpoints.path;
+    if (iteration) *iteration = is_there ? t->checkpoints.whole : 0;
+    return is_there ? t->checkpoints.path : NULL;
+}
+
 weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
     t->checkpoints.saved_at = trainer_clock();
+    t->checkpoints.n_failures = 0;
     if (!o->folder || t->checkpoints.writer) return WEFT_OK;
     weft_status status = rates_keep(t, error);
     if (status) return status;

@@ -66,7 +66,8 @@ weft_status log_values_check(const log_values *v, weft_error *error);
 
 /* ---- log_file.c ---- */
 
-/* A file that is written while the training runs. The first failure ends it, and is told by its check. */
+/* A file that is written while the training runs. The first failure ends it, and is told by env.log and by
+ * its check. */
 typedef struct log_file {
     const weft_env *env;
     char *path;   /* of an event file: made when it is opened */

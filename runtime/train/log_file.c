@@ -8,11 +8,15 @@ bool log_file_new(log_file *l, const char *path) {
     return path && hook_copy(&l->path, path);
 }
 
+/* Told at once, and again by the check: a training may go on for days, or end for another reason. */
 static void lose(log_file *l, int64_t step, const char *why, int reason) {
+    weft_error error = {0};
     if (l->lost < 0) l->lost = step, l->why = why, l->reason = reason;
     const weft_io *io = weft_files(l->env);
     if (l->file) io->close(io->context, l->file);
     l->file = NULL;
+    log_file_check(l, &error);
+    if (l->env && l->env->log) l->env->log(l->env->log_context, error.text);
 }
 
 /* Bytes of a checkpoint that a power cut took from the file may have left half a line: whole lines stay. */

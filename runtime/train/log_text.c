@@ -15,8 +15,9 @@ static const double bar_seconds = 0.2;
 typedef struct text_log {
     FILE *file;
     bool is_bar;
-    int64_t every; /* as the caller said it; 0: a bar where a terminal is */
-    double shown;  /* when the last line was */
+    bool has_begun; /* an iteration of this run has ended: a run that resumes may have none left */
+    int64_t every;  /* as the caller said it; 0: a bar where a terminal is */
+    double shown;   /* when the last line was */
     interval interval;
     log_values values;
     weft_kept kept[INTERVAL_KEPT];
@@ -128,6 +129,7 @@ static bool is_due(const text_log *l, const weft_progress *p) {
 /* What mpirun and its like collect is no terminal. */
 static void begin(text_log *l, const weft_progress *p) {
     extern char **environ;
+    l->has_begun = false;
     weft_launch launch;
     weft_error ignored;
     bool is_alone = p->world == 1 && !weft_launch_read(NULL, environ, &launch, &ignored) &&
@@ -142,11 +144,14 @@ static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error 
     if (p->rank) return WEFT_OK;
     if (point == WEFT_BEFORE_RUN) begin(l, p);
     if (point == WEFT_AFTER_ITERATION) {
+        l->has_begun = true;
         interval_note(&l->interval, p);
         if (is_due(l, p)) show(l, t, p);
     }
-    if (point == WEFT_AFTER_RUN && (double)p->iteration > l->interval.iteration) show(l, t, p);
-    if (point == WEFT_AFTER_RUN && l->is_bar && p->iteration) fprintf(l->file, "\n");
+    if (point == WEFT_AFTER_RUN && l->has_begun) {
+        if ((double)p->iteration > l->interval.iteration) show(l, t, p);
+        if (l->is_bar) fprintf(l->file, "\n");
+    }
     if (point == WEFT_AFTER_VAL) show_metrics(l, t, "validation", &p->val);
     if (point == WEFT_AFTER_TEST) show_metrics(l, t, "test", &p->test);
     return WEFT_OK;

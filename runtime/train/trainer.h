@@ -278,6 +278,9 @@ typedef struct checkpoints {
     int n_rates;
     asked_rate *rates;  /* [n_rates]: one for each optimizer */
     weft_error failure; /* why the last one was not written */
+    int n_failures;     /* in a row */
+    int64_t whole;      /* iteration of the last complete one */
+    char path[4096];    /* of it; empty: there is none */
 } checkpoints;
 
 /* Checks the options, and goes on from where they say. Before hooks are looked at. */
@@ -329,6 +332,7 @@ struct weft_trainer {
     int64_t begin;                   /* batches of the epoch that were taken, on all ranks */
     int64_t began;                   /* begin at the start of the present iteration */
     bool has_run;                    /* a graph has run in it to the end of its step */
+    bool has_trained;                /* in any iteration so far */
     int64_t micro_begin, micro_each; /* those that the last step took: the first, and how many on each rank */
     int64_t taken;                   /* by the present iteration, on all ranks */
     const bound *last_run;           /* the graph that ran last in it; NULL: none */

@@ -295,7 +295,7 @@ static void save_bad_step(training *t) {
 }
 
 static int fit(training *t) {
-    weft_error error = {0};
+    weft_error error = {0}, check = {0};
     weft_failed_step step = {0};
     weft_status status = weft_trainer_fit(t->trainer, &error);
     if (status && weft_trainer_failed(t->trainer, &step) && step.is_bad) {
@@ -305,9 +305,13 @@ static int fit(training *t) {
                   t->o->on_bad_step ? "" : " (--on-bad-step=skip passes over it)");
         return EXIT_NUMBERS;
     }
-    bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, NULL) != WEFT_DATA;
-    if (status != WEFT_DATA || is_finite) return status ? tool_error(&error) : -1;
-    tool_fail("%s: training stops, no weights are written (--keep-going continues)", error.text);
+    bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, &check) != WEFT_DATA;
+    if (is_finite || (status && status != WEFT_DATA)) return status ? tool_error(&error) : -1;
+    if (!status && was_interrupted) return -1; /* before a good step: who goes on may meet one */
+    if (status)
+        tool_fail("%s: training stops, no weights are written (--keep-going continues)", error.text);
+    else
+        tool_fail("%s: no weights are written", check.text);
     return EXIT_NUMBERS;
 }
 
@@ -342,10 +346,9 @@ static int save(training *t) {
     return status == EXIT_MISUSED ? EXIT_WRONG : status;
 }
 
-/* One line: what was done, and where the weights are. */
-static void print_summary(const training *t, const char *done) {
+/* One line: what was done, and where the weights are; output NULL: nowhere. */
+static void print_summary(const training *t, const char *done, const char *output) {
     const weft_progress *p = weft_trainer_progress(t->trainer);
-    const char *output = t->o->output;
     if (t->resumed && t->resumed == p->iteration && !was_interrupted)
         printf("already at iteration %lld: nothing is left to train; ", (long long)p->iteration);
     else
@@ -353,27 +356,50 @@ static void print_summary(const training *t, const char *done) {
                p->iteration == 1 ? "" : "s", (long long)p->samples, p->samples == 1 ? "" : "s", p->seconds);
     if (p->skipped)
         printf("%lld bad step%s passed over; ", (long long)p->skipped, p->skipped == 1 ? "" : "s");
-    printf("%s%s\n", output ? "weights in " : "weights not saved (-o FILE saves them)",
-           output ? SHOW_PATH(output) : "");
+    if (output)
+        printf("weights in %s\n", SHOW_PATH(output));
+    else
+        printf("weights not saved%s\n", t->o->output ? "" : " (-o FILE saves them)");
 }
 
-/* Prints the summary, and chooses the exit status. */
-static int finish(training *t) {
+/* Prints the summary, and chooses the exit status. `saved` is that of save(),
+ * which has told what it could not write. */
+static int finish(training *t, int saved) {
     weft_error error = {0};
     const weft_progress *p = weft_trainer_progress(t->trainer);
     int64_t epochs = t->o->epochs || t->o->steps ? t->o->epochs : 1;
     bool is_cut = p->iterations && p->iteration < p->iterations && !(epochs && p->epoch >= epochs);
     bool is_early = is_cut && t->o->early_stop && !was_interrupted;
-    print_summary(t, is_early ? "stopped early after" : is_cut ? "interrupted after" : "trained");
-    if (is_cut && !is_early && t->o->checkpoint_dir)
+    const char *done = !is_cut           ? "trained"
+                       : is_early        ? "stopped early after"
+                       : was_interrupted ? "interrupted after"
+                                         : "stopped after";
+    print_summary(t, done, saved < 0 ? t->o->output : NULL);
+    if (is_cut && !is_early && t->o->checkpoint_dir && weft_trainer_saved(t->trainer, NULL))
         printf("--resume=auto with the same options goes on from %s\n", SHOW_PATH(t->o->checkpoint_dir));
     if (weft_trainer_check(t->trainer, &error)) {
-        tool_fail("%s%s", error.text,
-                  error.status == WEFT_DATA && t->o->output ? "; they are written because of --keep-going"
-                                                            : "");
-        return EXIT_WRONG;
+        bool is_there = error.status == WEFT_DATA && t->o->output && saved < 0;
+        tool_fail("%s%s", error.text, is_there ? "; they are written because of --keep-going" : "");
+        return saved < 0 ? EXIT_WRONG : saved;
     }
-    return is_cut && !is_early ? EXIT_INTERRUPTED : EXIT_FINE;
+    return saved >= 0 ? saved : is_cut && !is_early ? EXIT_INTERRUPTED : EXIT_FINE;
+}
+
+/* The last line of a training that has failed: what of it is left. */
+static void tell_saved(const training *t, bool has_weights) {
+    int64_t has, now = weft_trainer_progress(t->trainer)->iteration;
+    const char *path = weft_trainer_saved(t->trainer, &has);
+    const char *rest = has_weights ? "; the weights are" : "";
+    if (world_rank(t->o) || now == 0 || !(t->o->checkpoint_dir || (t->o->output && !has_weights))) return;
+    if (path && has == now)
+        tool_note("the last whole checkpoint is %s: nothing is lost", SHOW_PATH(path));
+    else if (path)
+        tool_note(
+            "the last whole checkpoint is %s: what came after it, %lld of %lld iterations, is not saved%s",
+            SHOW_PATH(path), (long long)(now - has), (long long)now, rest);
+    else
+        tool_note("there is no whole checkpoint: the training of %lld iterations is not saved%s",
+                  (long long)now, rest);
 }
 
 static int train(training *t) {
@@ -384,11 +410,15 @@ static int train(training *t) {
     if (status < 0) status = open_data(t);
     if (status < 0) status = open_trainer(t);
     if (status < 0) status = note_config(t->o);
-    if (status < 0) watch_signals(t->trainer);
-    if (status < 0) status = fit(t);
-    if (status < 0) status = save(t);
+    if (status >= 0) return status;
+    watch_signals(t->trainer);
+    status = fit(t);
+    bool is_whole = status < 0;
+    int saved = is_whole ? save(t) : status;
     leave_signals();
-    return status < 0 ? finish(t) : status;
+    if (is_whole) status = finish(t, saved);
+    if (status != EXIT_FINE && status != EXIT_INTERRUPTED) tell_saved(t, t->o->output && saved < 0);
+    return status;
 }
 
 static int check_resume(const options *o) {
