@@ -74,6 +74,7 @@ static lone lone_open(faults *f, int width, int keep, int64_t iterations, const 
 }
 
 static void lone_close(lone *l) {
+    told.trainer = NULL;
     weft_trainer_free(l->trainer);
     weft_model_free(l->model);
 }
