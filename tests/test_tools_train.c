@@ -415,6 +415,15 @@ TEST(a_training_of_bad_steps_alone_has_their_status) {
                 "written\n");
     free(err);
     CHECK(!exists("never.st"));
+    /* what an earlier start has trained counts */
+    const char *train = "graphtool train mlp.bin --data image=images.idx --batch 10 --checkpoint-dir before "
+                        "--resume auto --on-bad-step skip -o after.st --data";
+    NEED(make_model("mlp"));
+    NEED(ends(run("(head -c 128 labels.npy; tail -c +129 labels.npy | tr '\\0-\\11' '[\\310*]') >wrong.npy"),
+              0));
+    NEED(ends(run("%s label=labels.npy --steps 2", train), 0));
+    NEED(ends(run("rm after.st; %s label=wrong.npy --steps 3", train), 0));
+    CHECK(exists("after.st"));
 }
 
 TEST(weights_that_are_no_numbers_are_not_kept) {

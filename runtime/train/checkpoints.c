@@ -183,6 +183,7 @@ static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *
     t->checkpoints.saved = t->checkpoints.whole = t->progress.iteration;
     snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s", weft_checkpoint_path(c));
     t->checkpoints.is_resumed = true;
+    t->has_trained = t->progress.iteration > 0; /* what it holds counts as trained */
     snprintf(line, sizeof line, "resumed from %.400s: iteration %lld", weft_checkpoint_path(c),
              (long long)t->progress.iteration);
     trainer_log(t, line);
