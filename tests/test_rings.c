@@ -48,7 +48,13 @@ static weft_status meet(rank_run *r, uint64_t order, const char *name, weft_erro
 
 /* ---- who is missing, who differs ---- */
 
-static const char *last; /* name of the last collective; set before the threads start */
+static const char *last;        /* name of the last collective; set before the threads start */
+static atomic_int have_written; /* ranks that have left their rings */
+
+/* However busy the machine is; a minute at most. */
+static void await_written(int ranks) {
+    for (int i = 0; i < 6000 && atomic_load(&have_written) < ranks; i++) pause_ms(10);
+}
 
 static void part(rank_run *r) {
     weft_error error = {0};
@@ -57,11 +63,20 @@ static void part(rank_run *r) {
     bool stays = r->comm->rank == 1 && strcmp(last, "missed") == 0;
     weft_comm_place(r->comm, stays ? "the data" : "the step");
     if (stays)
-        pause_ms(1200);
+        await_written(2);
     else if (meet(r, 4, last, &error) != WEFT_PEER)
         keep(r, "no error");
     leave_ring(r, 77);
-    pause_ms(300); /* no rank is gone while another one writes */
+    atomic_fetch_add(&have_written, 1);
+    await_written(3); /* no rank is gone while another one writes */
+}
+
+/* The deadline leaves a busy machine the time for the collectives before the last. */
+static void run_parts(const char *name, int64_t window_bytes, double deadline) {
+    rank_run ranks[MOST];
+    last = name;
+    atomic_store(&have_written, 0);
+    window_run(3, window_bytes, deadline, 0, part, ranks);
 }
 
 static void read_rings(ring_set *s) {
@@ -70,10 +85,8 @@ static void read_rings(ring_set *s) {
 }
 
 TEST(a_rank_that_did_not_come_is_blamed_for_the_collective_with_its_parameters) {
-    rank_run ranks[MOST];
     ring_set s;
-    last = "missed";
-    window_run(3, 4096, 0.6, 0, part, ranks);
+    run_parts("missed", 4096, 3);
     read_rings(&s);
     CHECK(s.n == 3 && s.world == 3 && s.n_earlier == 0);
     ring_blame b = ring_set_blame(&s);
@@ -82,7 +95,9 @@ TEST(a_rank_that_did_not_come_is_blamed_for_the_collective_with_its_parameters) 
     CHECK_TEXT(b.record->descriptor.name, "missed");
     CHECK_TEXT(b.record->contents, "fc/weight and 3 more");
     CHECK(ring_stand_of(&s, &b, 0) == STAND_ENTERED && ring_stand_of(&s, &b, 2) == STAND_ENTERED);
-    CHECK(ring_stand_of(&s, &b, 1) == STAND_ABSENT);
+    bool is_unheard =
+        (s.files[0].head.gone[0] | s.files[2].head.gone[0]) & 2; /* for a second: a busy machine */
+    CHECK(ring_stand_of(&s, &b, 1) == (is_unheard ? STAND_GONE : STAND_ABSENT));
     CHECK_TEXT(s.files[1].head.place, "the data");
     CHECK_HOLDS(s.files[0].head.text,
                 "rank 1 HAS NOT ENTERED, last entered barrier #3 (together), at \"the data\"");
@@ -94,10 +109,8 @@ TEST(a_rank_that_did_not_come_is_blamed_for_the_collective_with_its_parameters) 
 }
 
 TEST(ranks_at_different_collectives_are_told_with_the_first_difference) {
-    rank_run ranks[MOST];
     ring_set s;
-    last = "differs";
-    window_run(3, 0, 20, 0, part, ranks);
+    run_parts("differs", 0, 20);
     read_rings(&s);
     ring_blame b = ring_set_blame(&s);
     NEED(b.of != NULL);
@@ -110,10 +123,8 @@ TEST(ranks_at_different_collectives_are_told_with_the_first_difference) {
 
 /* Two of three files are whole: what they say of the third rank is told. */
 TEST(a_damaged_file_is_passed_over_and_a_folder_within_is_found) {
-    rank_run ranks[MOST];
     ring_set s;
-    last = "missed";
-    window_run(3, 4096, 0.6, 0, part, ranks);
+    run_parts("missed", 4096, 3);
     CHECK(truncate(FOLDER "/rank-1.ring", 700) == 0);
     read_rings(&s);
     ring_blame b = ring_set_blame(&s);
@@ -132,10 +143,8 @@ TEST(a_damaged_file_is_passed_over_and_a_folder_within_is_found) {
 }
 
 TEST(a_rank_without_a_file_is_known_from_those_who_waited_and_other_jobs_are_passed_over) {
-    rank_run ranks[MOST];
     ring_set s;
-    last = "missed";
-    window_run(3, 4096, 0.6, 0, part, ranks);
+    run_parts("missed", 4096, 3);
     unlink(FOLDER "/rank-1.ring");
     read_rings(&s);
     ring_blame b = ring_set_blame(&s);
