@@ -211,6 +211,28 @@ static weft_checkpoint_writer *writer_of(const lone *l, int64_t best) {
     return w;
 }
 
+/* Someone else fills the disk: one checkpoint went in vain, and no other one goes until there was room. */
+TEST(one_that_fails_all_the_same_costs_one) {
+    faults f;
+    uint64_t bytes = bytes_of_one();
+    faults_init(&f);
+    lone l = lone_open(&f, WIDTH, 0, 1, NULL);
+    weft_checkpoint_writer *w = writer_of(&l, 0);
+    NEED(w != NULL);
+    for (int step = 1; step <= 3; step++) CHECK(!save(w, step, false));
+    f.capacity = bytes * 22 / 10;
+    CHECK(save(w, 4, false) == WEFT_IO && save(w, 5, false) == WEFT_IO);
+    CHECK_TEXT(steps_of(&f), "2 3 ");
+    f.capacity = bytes * 35 / 10;
+    CHECK(!save(w, 6, false));
+    CHECK_TEXT(steps_of(&f), "2 3 6 ");
+    CHECK(!save(w, 7, false));
+    CHECK_TEXT(steps_of(&f), "3 6 7 ");
+    weft_checkpoint_writer_close(w);
+    lone_close(&l);
+    faults_end(&f);
+}
+
 /* What stays of an earlier run is the newest that is whole, not the newest; it is read to be sure. */
 TEST(the_best_those_of_other_models_and_damaged_ones) {
     faults f;
@@ -265,4 +287,5 @@ TEST(the_end_of_a_log_is_told_when_it_happens) {
 
 SUITE("full disk",
       {T(the_oldest_goes_for_the_newest), T(a_run_that_goes_on_makes_room_too), T(the_last_whole_one_stays),
-       T(the_best_those_of_other_models_and_damaged_ones), T(the_end_of_a_log_is_told_when_it_happens)})
+       T(one_that_fails_all_the_same_costs_one), T(the_best_those_of_other_models_and_damaged_ones),
+       T(the_end_of_a_log_is_told_when_it_happens)})

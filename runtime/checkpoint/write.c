@@ -21,10 +21,11 @@ struct weft_checkpoint_writer {
     weft_session *session;
     char folder[CHECKPOINT_ROOM];
     int keep;
-    int lock;     /* of the folder; -1: none */
-    int64_t best; /* step of the best one; 0: none */
-    kept known;   /* of rank 0; while it prunes, the pruner's */
-    bool is_full; /* the last one had no room of its own: it was told */
+    int lock;       /* of the folder; -1: none */
+    int64_t best;   /* step of the best one; 0: none */
+    kept known;     /* of rank 0; while it prunes, the pruner's */
+    bool is_full;   /* the last one had no room of its own: it was told */
+    bool has_given; /* one was removed since a checkpoint was completed */
     share share;
     char *snapshot; /* share.bytes; NULL: none */
     /* of the one under way: */
@@ -259,18 +260,20 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
     return w->notes && w->seals ? WEFT_OK : error_memory(error, "checkpoints");
 }
 
-/* On a full disk the oldest goes for a newer one, one each time, and never the last that is whole. */
+/* On a full disk the oldest goes for a newer one, and never the last that is whole. Where the newer one fails
+ * all the same, as someone else fills the disk, no further one goes. */
 static void give_up_oldest(weft_checkpoint_writer *w, int64_t step) {
     char line[CHECKPOINT_ROOM + 300];
     bool was_full = w->is_full;
     uint64_t has = 0, values = w->share.all_bytes;
     uint64_t bytes = values + values / 64 + (64 << 10); /* with names, the manifest, and blocks of the disk */
     w->is_full = ask_room(w, &has) && has < bytes;
-    if (!w->is_full) return;
+    if (!w->is_full || w->has_given) return;
     end_pruner(w);
     int64_t oldest = find_oldest(w, step);
     if (oldest < 0) return;
     folder_remove(w->folder, oldest, &w->known);
+    w->has_given = true;
     snprintf(line, sizeof line,
              "checkpoints: %.400s: the disk has room for %.1f MiB, and a checkpoint has %.1f MiB: the "
              "oldest, step "
@@ -444,6 +447,7 @@ weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
         status = settle_all(w, "checkpoint complete", status, error);
     }
     if (!status && w->is_best) w->best = w->step;
+    if (!status) w->has_given = false;
     if (rank_of(w) == 0) tidy(w, status);
     return status;
 }
