@@ -426,6 +426,23 @@ TEST(a_training_of_bad_steps_alone_has_their_status) {
     CHECK(exists("after.st"));
 }
 
+/* One step too large makes weights of which all later losses are NaN. */
+TEST(bad_steps_push_no_good_checkpoint_out) {
+    make_data();
+    NEED(make_model("mlp"));
+    const char *train = "graphtool train mlp.bin " DATA " --batch 10 --checkpoint-every 2 --checkpoint-dir";
+    NEED(ends(run("%s spoilt --steps 6", train), 0));
+    NEED(ends(run("%s spoilt --steps 20 --resume auto --lr 1e38", train), 8));
+    char *err = read_all("err");
+    CHECK_HOLDS(err, "if all steps from there are bad, its weights are spoilt: go on from an older one, with "
+                     "--resume=spoilt/step-N and another --checkpoint-dir");
+    free(err);
+    NEED(ends(run("%s spoilt --steps 20 --resume auto --on-bad-step skip=1000", train), 0));
+    CHECK(exists("spoilt/step-00000006"));
+    NEED(ends(run("%s anew --steps 20 --resume spoilt/step-00000006", train), 0));
+    CHECK(exists("anew/step-00000020"));
+}
+
 TEST(weights_that_are_no_numbers_are_not_kept) {
     make_data();
     make_unnamed("unnamed.bin", false);
@@ -541,6 +558,7 @@ SUITE("tools: training", {T(training_logs_saves_and_is_repeatable),
                           T(losses_that_are_not_numbers_stop_training),
                           T(what_begins_a_training_is_told_once_for_each_optimizer),
                           T(a_training_of_bad_steps_alone_has_their_status),
+                          T(bad_steps_push_no_good_checkpoint_out),
                           T(weights_that_are_no_numbers_are_not_kept),
                           T(a_profile_by_op_adds_up),
                           T(bench_prints_the_keys_of_the_design),

@@ -4,7 +4,8 @@
  * A checkpoint is taken behind an iteration and all that follows it: validation, the end of an epoch. Its
  * file is written while iterations go on; ranks agree at the next metrics that all have written, and complete
  * it. One that fails does not end the training: weft_trainer_check() tells, and the next one is tried;
- * several in a row do. */
+ * several in a row do. Behind bad steps alone none is written: the values are those of the last one, and
+ * if a good step has spoilt them, older ones stay that have not. */
 #include "runtime/train/trainer.h"
 
 #include "runtime/train/watch.h"
@@ -287,6 +288,7 @@ static void note_failure(weft_trainer *t, weft_error *error) {
 static void lose(weft_trainer *t, weft_error *error) {
     note_failure(t, error);
     t->checkpoints.n_failures++;
+    t->checkpoints.has_news = true;
     if (!t->checkpoints.is_best) return;
     t->checkpoints.best.best = t->checkpoints.best_before;
     t->checkpoints.best_step = t->checkpoints.step_before;
@@ -317,6 +319,7 @@ static void save(weft_trainer *t, bool is_best, double best_before) {
     if (is_best) t->checkpoints.best_step = t->progress.iteration;
     t->checkpoints.saved = t->progress.iteration;
     t->checkpoints.saved_at = trainer_clock();
+    t->checkpoints.has_news = false;
     bool has_room = notes_new(&k, t);
     if (has_room) fill_notes(t, &k);
     weft_status status = has_room ? weft_checkpoint_begin(t->checkpoints.writer, t->progress.iteration,
@@ -385,7 +388,8 @@ static weft_status take_turn(weft_trainer *t, weft_error *error) {
     if (!status) status = agree(t, &is_written, &is_time, error);
     if (status) return status;
     if (t->checkpoints.is_begun && is_written) complete(t);
-    bool is_due = is_best || is_time || (every > 0 && t->progress.iteration % every == 0);
+    is_time = is_time || (every > 0 && t->progress.iteration % every == 0);
+    bool is_due = is_best || (is_time && t->checkpoints.has_news);
     if (!is_due || t->checkpoints.saved == t->progress.iteration) return WEFT_OK;
     status = trainer_check_weights(t, error);
     if (!status && is_worth_it(t)) save(t, is_best, before);
@@ -422,7 +426,7 @@ weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {
 
 void checkpoints_end(weft_trainer *t) {
     if (!t->checkpoints.writer) return;
-    if (t->checkpoints.saved != t->progress.iteration && is_worth_it(t))
+    if (t->checkpoints.saved != t->progress.iteration && t->checkpoints.has_news && is_worth_it(t))
         save(t, false, t->checkpoints.best.best);
     if (t->checkpoints.is_begun) complete(t);
 }
@@ -436,7 +440,8 @@ static bool is_before_iteration(const weft_trainer *t) {
 void checkpoints_fail(weft_trainer *t) {
     if (!t->checkpoints.writer || (t->progress.world > 1 && !t->is_common)) return;
     if (t->checkpoints.is_begun) complete(t);
-    if (!is_before_iteration(t) || t->checkpoints.saved == t->progress.iteration) return;
+    if (!is_before_iteration(t) || t->checkpoints.saved == t->progress.iteration || !t->checkpoints.has_news)
+        return;
     int64_t begin = t->begin;
     t->begin = t->began; /* who goes on meets the bad step again */
     if (is_worth_it(t)) save(t, false, t->checkpoints.best.best);

@@ -114,7 +114,9 @@ static weft_status iterate(weft_trainer *t, weft_error *error) {
     metrics_clear(&t->metrics);
     weft_status status = t->options.train_step ? run_own(t, error) : flow_run(t, error);
     t->is_in_step = false;
-    if (!status && t->progress.skipped == skipped) t->bad_in_row = 0;
+    bool is_good = !status && t->progress.skipped == skipped;
+    if (is_good) t->bad_in_row = 0;
+    if (is_good || (!status && t->has_run)) t->has_trained = t->checkpoints.has_news = true;
     if (!status) t->failure = (failure){.batch = -1};
     t->progress.data_seconds = t->data_seconds + weft_loader_waited(t->data.loader);
     if (status) return status;

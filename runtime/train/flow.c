@@ -150,7 +150,6 @@ static weft_status run_graph(weft_trainer *t, bound *r, weft_error *error) {
         if (!status && t->fetches) metrics_note(&t->metrics, r, 1);
     }
     t->has_run = t->has_run || !status;
-    t->has_trained = t->has_trained || !status;
     return status;
 }
 

@@ -266,6 +266,7 @@ typedef struct checkpoints {
     struct weft_checkpoint_writer *writer; /* NULL: none are written */
     bool is_begun;                         /* one is under way */
     bool is_resumed;                       /* the training goes on from one; until its first run has begun */
+    bool has_news;                         /* a step was good since the last one */
     int64_t saved;                         /* iteration of the last one; -1: none */
     int64_t best_step;                     /* iteration of the best one; 0: none */
     bool is_best;                          /* the one under way is the best; before it, the best were: */

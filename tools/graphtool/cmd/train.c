@@ -386,7 +386,7 @@ static int finish(training *t, int saved) {
 }
 
 /* The last line of a training that has failed: what of it is left. */
-static void tell_saved(const training *t, bool has_weights) {
+static void tell_saved(const training *t, int status, bool has_weights) {
     int64_t has, now = weft_trainer_progress(t->trainer)->iteration;
     const char *path = weft_trainer_saved(t->trainer, &has);
     const char *rest = has_weights ? "; the weights are" : "";
@@ -400,6 +400,10 @@ static void tell_saved(const training *t, bool has_weights) {
     else
         tool_note("there is no whole checkpoint: the training of %lld iterations is not saved%s",
                   (long long)now, rest);
+    if (path && status == EXIT_NUMBERS)
+        tool_note("if all steps from there are bad, its weights are spoilt: go on from an older one, with "
+                  "--resume=%s/step-N and another --checkpoint-dir",
+                  SHOW_PATH(t->o->checkpoint_dir));
 }
 
 static int train(training *t) {
@@ -417,7 +421,7 @@ static int train(training *t) {
     int saved = is_whole ? save(t) : status;
     leave_signals();
     if (is_whole) status = finish(t, saved);
-    if (status != EXIT_FINE && status != EXIT_INTERRUPTED) tell_saved(t, t->o->output && saved < 0);
+    if (status != EXIT_FINE && status != EXIT_INTERRUPTED) tell_saved(t, status, t->o->output && saved < 0);
     return status;
 }
 
