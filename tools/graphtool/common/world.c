@@ -102,10 +102,12 @@ static void tell_log(void *context, const char *line) {
         fprintf(stderr, "%s\n", line);
 }
 
-/* Who this rank is, once, as sessions tell their logs. */
+/* Who this rank is, once, as sessions tell their logs; the strategy if it was asked for, as a model is read
+ * later. */
 static void tell_rank(const options *o) {
-    fprintf(stderr, "rank %d of %d: %s, %s\n", o->comm->rank, o->comm->world, o->device ? o->device : "cpu",
-            o->comm->kind);
+    fprintf(stderr, "rank %d of %d: %s, %s%s%s\n", o->comm->rank, o->comm->world,
+            o->device ? o->device : "cpu", o->comm->kind, o->strategy ? ", strategy " : "",
+            o->strategy ? o->strategy : "");
 }
 
 /* Ranks that did not come are told by each that waited for them. MPI may hang when the process ends. */
