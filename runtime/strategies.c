@@ -6,12 +6,13 @@
 
 #include <string.h>
 
-/* A key that is 0 or 1. */
+/* A key that is 1. Another value is refused: 0 would say no more than no key, so that an option which
+ * contradicts it would be passed over. */
 static bool flag(const weft_strategy_call *call, const char *key, bool *into, weft_error *error) {
-    double value = *into;
-    if (weft_strategy_number(call, key, 0, 1, true, &value, error)) return false;
-    *into = value != 0;
-    return true;
+    const char *said = weft_strategy_text(call, key);
+    if (!said) return true;
+    if (strcmp(said, "1") == 0) return *into = true;
+    return !error_set(error, WEFT_ARGUMENT, "%s=%s: it must be 1, or be left out", key, SHOW(said));
 }
 
 /* A key that is words[0] or words[1]; *into becomes first, or first + 1. */

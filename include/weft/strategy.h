@@ -10,9 +10,9 @@
  *     zero           separate_ddp with sharded state: zero:stage=2,shard=flat
  *
  * Keys of ddp and separate_ddp: broadcast_buffers, find_unused_parameters, sync_batch_norm, bf16_wire,
- * check_equal, serial (0 or 1), reduce (ordered or fast), bucket_cap_mb. zero has stage (1, which is the
- * default, or 2), shard (greedy or flat), bucket_cap_mb, serial, reduce and check_equal. They mean what
- * weft_ddp_options and weft_compile_options say.
+ * check_equal, serial (each 1, or left out: 0 is an error), reduce (ordered or fast), bucket_cap_mb. zero has
+ * stage (1, which is the default, or 2), shard (greedy or flat), bucket_cap_mb, serial, reduce and
+ * check_equal. They mean what weft_ddp_options and weft_compile_options say.
  *
  * The text is weft_compile_options.strategy, or that of the model (weft_model_strategy()). Options that are
  * set beside it hold too, but one that contradicts the strategy is an error. One's own strategy is a
