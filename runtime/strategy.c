@@ -151,12 +151,18 @@ static void decision_show(char into[40], const struct decision *d, double value)
         snprintf(into, 40, "%g", value);
 }
 
+/* Whether the text of one of Weft's says it, so that a 0 is meant, too. */
+static bool is_said(const weft_plan *plan, const struct decision *d) {
+    const weft_strategy_call *call = plan->strategy.call;
+    return builtin(call->name) && weft_strategy_text(call, d->name);
+}
+
 /* Copies what the strategy decides into the options. */
 static bool decide(weft_plan *plan, const struct decision *d, weft_compile_options *o,
                    const weft_distribution *by) {
     double is = decision_at(d, o, d->option), wanted = decision_at(d, by, d->decided);
     char *at = (char *)o + d->option, said[40], own[40], why[160];
-    if (wanted == 0 || wanted == is) return true;
+    if (wanted == is || (wanted == 0 && !is_said(plan, d))) return true;
     if (is != 0) {
         decision_show(said, d, is);
         decision_show(own, d, wanted);
