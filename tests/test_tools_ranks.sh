@@ -360,6 +360,54 @@ for _ in {1..5}; do
 done
 less 1.2 "$took" || fail "SIGUSR1 to mpirun: a step of $times batches and a checkpoint took $took s alone: that is no test"
 
+# The job for Slurm of docs/operations.md, as it stands there: two minutes before its time limit, which is now, it saves and asks to
+# be started again, and ends with the bits of one that had the time. scontrol, and how many ranks Slurm has mpirun start, are played.
+slurm_job() { # it runs in the folder $1
+    mkdir -p "$1"
+    cp dcgan28.bin "$1/model.bin"
+    mv train.npy "$1"
+    cd "$1" || exit 1
+    PATH=$folder/played:$PATH SLURM_JOB_ID=7 exec "$BASH" ../job.sh
+}
+ranks_of() { pgrep -P "$(pgrep -P "$1" | head -1)" 2>/dev/null; }
+take_usr1() { # both ranks of the job $1 do
+    local caught n=0
+    for r in $(ranks_of "$1"); do
+        caught=$(awk '/^SigCgt/ { print $2 }' "/proc/$r/status" 2>/dev/null)
+        ((0x${caught:-0} & 0x200)) && n=$((n + 1))
+    done
+    ((n == 2))
+}
+if [[ $has_open_mpi ]]; then
+    awk '/^```sh/ { text = ""; on = 1; next } /^```/ { if (on && text ~ /#SBATCH/) printf "%s", text; on = 0 } on { text = text $0 "\n" }' \
+        "$here/../docs/operations.md" >job.sh
+    "$zoo" dcgan28 -b 2 -o dcgan28.bin
+    pictures() { python3 -c '
+import random
+head = str({"descr": "|u1", "fortran_order": False, "shape": (4, 28, 28)}).ljust(117) + "\n"
+open("train.npy", "wb").write(b"\x93NUMPY\1\0v\0" + head.encode() + bytes(random.Random(1).choices(range(256), k=4 * 784)))'; }
+    mkdir played
+    ln -s "$tool" played/graphtool
+    printf '#!/bin/sh\necho "$*" >>requeued\n' >played/scontrol
+    printf '#!/bin/sh\nexec %s %s -np 2 "$@"\n' "$(command -v mpirun)" "${flags[*]}" >played/mpirun
+    chmod +x played/*
+    pictures
+    (slurm_job whole) >out 2>err || fail "the job for Slurm: $(cat err)"
+    pictures
+    (slurm_job cut) >out 2>err &
+    job=$!
+    for _ in {1..3000}; do take_usr1 $job || ! kill -0 $job 2>/dev/null && break; sleep 0.02; done
+    kill -USR1 $job
+    wait $job
+    status=$?
+    [[ $status == 130 && $(cat cut/requeued) == "requeue 7" ]] || fail "the job for Slurm at its limit: status $status, $(cat cut/requeued out err)"
+    pictures
+    (slurm_job cut) >out 2>err || fail "the job for Slurm, started again: $(cat err)"
+    grep -q "resumed from run/checkpoints/step-" err || fail "the job for Slurm has not resumed: $(cat err)"
+    [[ $(wc -l <cut/requeued) == 1 ]] || fail "the job for Slurm asks to be started again at its end"
+    "$tool" ckpt diff whole/run/checkpoints cut/run/checkpoints >out || fail "the job for Slurm: $(cat out)"
+fi
+
 # Where all goes well nothing is written.
 begin 2 "${run[@]}" --steps 5
 wait $job || fail "five steps: $(cat err)"

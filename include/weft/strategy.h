@@ -153,13 +153,15 @@ typedef struct weft_strategy {
     weft_comm *(*connect)(const weft_launch *launch, const weft_comm_options *options, weft_error *error);
     /** Called by each run of a graph, before its feeds are checked: it may change what feeds[n_feeds] point
      * to (a slice, a copy elsewhere), and check it. Anything but WEFT_OK ends the run with `*error`, before
-     * anything has changed. It must not run the session. */
+     * anything has changed. In a world it fails on all ranks alike, or the others wait in the run for this
+     * one until their deadline. It must not run the session. */
     weft_status (*before_forward)(void *context, weft_session *session, const char *graph, weft_feed *feeds,
                                   int n_feeds, weft_error *error);
     /** Called once by weft_session_open_on() (and weft_session_open()) of a plan that trains, on every
      * rank, when parameters and state of optimizers are there and all ranks have equal ones: to set
-     * rates, say. What it sets it sets on all ranks alike. Anything but WEFT_OK, of any rank, ends the
-     * opening on all. */
+     * rates, say. A training that goes on from a checkpoint has loaded it before: a rate that is set here
+     * replaces the one that was saved. What it sets it sets on all ranks alike. Anything but WEFT_OK, of any
+     * rank, ends the opening on all. */
     weft_status (*after_setup_optimizers)(void *context, weft_session *session, weft_store *store,
                                           weft_error *error);
     void *context; /**< the first argument of the last two; it outlives sessions */

@@ -262,7 +262,8 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     if (error) *error = (weft_error){0};
     uint64_t *offsets;
     const device *d = device_of(plan->options.device, error);
-    if (d && room_check(plan, "a store and a session", plan->memory.total, 0, NULL, 1, NULL, error)) return NULL;
+    if (d && room_check(plan, "a store and a session", plan->memory.total, 0, NULL, 1, NULL, error))
+        return NULL;
     weft_store *s = d ? begin_store(plan, &offsets) : NULL;
     if (!s) {
         if (d) error_memory(error, "store");
@@ -476,7 +477,8 @@ static weft_status set_number(weft_store *s, const char *optimizer, const char *
     snprintf(end, sizeof end, "/%s", what);
     for (int i = 0; s && i < s->n_entries; i++) {
         const store_entry *e = &s->entries[i];
-        bool is_one = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && ends_in(e->path, end);
+        bool is_one = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && e->type.dtype == WEFT_F64 &&
+                      ends_in(e->path, end);
         if (!is_one || (optimizer && strcmp(e->path, wanted))) continue;
         weft_status status = put(s, s->memory + e->offset, &value, sizeof value, error);
         if (status) return status;

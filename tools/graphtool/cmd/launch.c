@@ -29,7 +29,7 @@
 
 /* For ranks to end themselves after one has failed. Where it has lost another rank (EXIT_PEER), those that
  * can do so end within seconds by themselves, and nothing is saved any more: so both times are short then. */
-enum { OWN_SECONDS = 3, LOST_OWN_SECONDS = 1, LOST_GRACE_SECONDS = 3 };
+enum { OWN_SECONDS = 3, LOST_OWN_SECONDS = 1, LOST_GRACE_SECONDS = 7 };
 
 typedef struct launched {
     int n, left;   /* ranks; those that run */
