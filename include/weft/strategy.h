@@ -140,7 +140,12 @@ WEFT_API weft_value *weft_sum_ranks(weft_value *x);
 /** @name A strategy of one's own
  * @{ */
 
-/** A strategy. Functions that are NULL do what separate_ddp does: nothing. */
+/** A strategy. Functions that are NULL do what separate_ddp does: nothing. What else a training over ranks
+ * does are fixed calls, which all strategies share and none replaces: weft_session_save() (the state of
+ * optimizers from all ranks), the paths of the model (nothing is wrapped, so nothing is unwrapped),
+ * weft_run_no_sync() (a backward without sums), weft_run_update() (what ends a manual step; before a manual
+ * backward there is nothing to do), weft_loader_options (which rank reads which samples) and
+ * weft_session_group(). */
 typedef struct weft_strategy {
     const char *name; /**< letters, digits, '_', '-', '.'; not one of Weft's */
     /** Keys that its text may have, up to a NULL; NULL: none. weft_compile() refuses others. */
@@ -148,8 +153,9 @@ typedef struct weft_strategy {
     /** Decides. `*into` is zero. It runs while weft_compile() does, on every rank. Anything but WEFT_OK, with
      * `*error`, ends the compilation. */
     weft_status (*distribute)(const weft_strategy_call *call, weft_distribution *into, weft_error *error);
-    /** Makes the communicator of this rank: weft_comm_mpi, or one's own with addresses and ranks of its
-     * own. */
+    /** Makes the communicator of this rank: weft_comm_mpi, or one's own with addresses and ranks of its own.
+     * Only weft_strategy_connect() calls it, which the program calls: a trainer takes the communicator that
+     * it is given (weft_trainer_options.comm), and graphtool makes its own. */
     weft_comm *(*connect)(const weft_launch *launch, const weft_comm_options *options, weft_error *error);
     /** Called by each run of a graph, before its feeds are checked: it may change what feeds[n_feeds] point
      * to (a slice, a copy elsewhere), and check it. Anything but WEFT_OK ends the run with `*error`, before
