@@ -4,29 +4,35 @@
 #include "graph/core/strategy.h"
 #include "ops/kit/ops.h"
 #include "runtime/plan/program.h"
+#include "runtime/store/store.h"
 #include "runtime/verify/verify.h"
 #include "support/faults.h"
 #include "support/test.h"
 #include "support/world.h"
 #include "weft/weft.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- a model: a/fc1, a/fc2, b/fc; and b/bn with state ---- */
 
-static weft_model *two_nets(const weft_env *env) {
+static weft_model *nets_where(const weft_env *env, const char *trained) {
     weft_model *m = weft_model_new_in("nets", env);
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(8, 12));
     WEFT_SCOPE(x, "a") x = weft_linear(weft_tanh(weft_linear(x, 16, "fc1")), 10, "fc2");
     WEFT_SCOPE(x, "b") x = weft_linear(weft_batch_norm(x, "bn"), 3, "fc");
     weft_value *loss = weft_mean(weft_square(x), 0, NULL, false);
-    weft_minimize(loss, NULL, &(weft_optimizer){.type = "adam", .lr = 0.01});
+    weft_minimize(loss, trained, &(weft_optimizer){.type = "adam", .lr = 0.01});
     weft_output(loss, "loss");
     CHECK_TEXT(weft_model_error(m)->text, "");
     return m;
+}
+
+static weft_model *two_nets(const weft_env *env) {
+    return nets_where(env, NULL);
 }
 
 /* NULL with the error's text. */
@@ -750,6 +756,137 @@ TEST(clipping_reads_what_the_nodes_return) {
     weft_model_free(m);
 }
 
+/* ---- what a sum keeps, with bad steps and files ---- */
+
+enum { KEPT_STEPS = 2 /* of each of two calls of world_train */ };
+static const char kept_file[] = "strategy_kept.safetensors";
+
+/* two_nets, and a graph that trains subgraph c on what a makes. */
+static weft_model *three_nets(void) {
+    weft_model *m = nets_where(NULL, "a,b");
+    weft_value *x = weft_input(weft_graph_new(m, "other", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(8, 12));
+    WEFT_SCOPE(x, "a") x = weft_linear(weft_tanh(weft_linear(x, 16, "fc1")), 10, "fc2");
+    WEFT_SCOPE(x, "c") x = weft_linear(weft_linear(x, 12, "fc1"), 3, "fc2");
+    weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "c",
+                  &(weft_optimizer){.type = "sgd", .name = "other", .lr = 0.1});
+    CHECK_TEXT(weft_model_error(m)->text, "");
+    return m;
+}
+
+/* halves() but in b, which is sharded, and summed as without a strategy. */
+static weft_value *halves_but_b(const weft_bucket *b) {
+    return strcmp(b->subgraph, "b") ? halves(b) : NULL;
+}
+
+/* A step of all ranks in which one rank has no number in one micro-batch. */
+static void bad_step(world_rank *r, const char *graph, int rank, int micro) {
+    float x[8 * 12];
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 96; i++) x[i] = r->rank == rank ? NAN : (float)i / 96;
+    for (int i = 0; i < r->job->options.accumulate && !status; i++)
+        status = i == micro
+                     ? weft_run(r->session, graph, (weft_feed[]){{"x", x, sizeof x}}, 1, NULL, 0, &r->error)
+                     : world_micro(r, graph, 100 + i, NULL);
+    if (!status && r->job->options.manual) status = weft_run_update(r->session, graph, &r->error);
+    CHECK_SAYS(status == WEFT_DATA, "rank %d of a bad step: %s", r->rank, r->error.text);
+    r->error = (weft_error){0};
+}
+
+/* What halves() counts in each bucket of a and of c. */
+static void check_kept(const world_rank *r, float steps) {
+    static const tensor_type number = {.dtype = WEFT_F32};
+    int buckets = 0;
+    for (const weft_variable *v = r->plan->model->variables; v; v = v->next) {
+        const float *kept =
+            strategy_keeps(v->kind, v->path) ? store_memory(r->store, v->path, &number) : NULL;
+        buckets += kept != NULL;
+        if (kept) CHECK_SAYS(*kept == steps, "rank %d: %s is %g, not %g", r->rank, v->path, *kept, steps);
+    }
+    CHECK_SAYS(buckets > 3, "%d buckets", buckets);
+    for (int i = 0; weft_store_path(r->store, i); i++)
+        CHECK(!strstr(weft_store_path(r->store, i), "strategy"));
+}
+
+/* Good steps, the same again; where the context says so bad ones between them, and a file after them. */
+static void around_bad_steps(world_rank *r) {
+    int last = r->job->options.accumulate - 1;
+    world_train(r);
+    if (!r->job->context) {
+        world_train(r);
+        return;
+    }
+    check_kept(r, KEPT_STEPS);
+    bad_step(r, "train", 0, 0);
+    bad_step(r, "other", 1, last);
+    bad_step(r, "train", 1, last);
+    world_train(r);
+    CHECK(weft_sync(r->session, &r->error) == WEFT_OK);
+    check_kept(r, 2 * KEPT_STEPS);
+    weft_session_save(r->session, r->rank ? NULL : kept_file, true, &r->error);
+}
+
+static void load_kept(world_rank *r) {
+    weft_weights_load(r->store, kept_file, &r->error);
+}
+
+/* Two steps from the file on, where what is kept begins anew. */
+static void go_on_from_file(world_rank *r) {
+    load_kept(r);
+    world_train(r);
+    weft_sync(r->session, &r->error);
+    if (r->world > 1) check_kept(r, KEPT_STEPS);
+}
+
+static void check_file_keeps_nothing(void) {
+    weft_error error = {0};
+    weft_port port;
+    weft_tensors *file = weft_tensors_open(kept_file, NULL, &error);
+    NEED(file != NULL);
+    CHECK(weft_tensors_at(file, 0, &port));
+    for (int i = 0; weft_tensors_at(file, i, &port); i++)
+        CHECK_SAYS(!strstr(port.name, "strategy"), "%s is in a file", port.name);
+    weft_tensors_close(file);
+}
+
+static void check_what_is_kept(const weft_model *m, const weft_strategy *s, int accumulate, bool manual) {
+    world_job alone = {
+        .model = m, .options = {.accumulate = 2 * accumulate}, .steps = KEPT_STEPS, .run = around_bad_steps};
+    world_job job = {.model = m, .steps = KEPT_STEPS, .run = around_bad_steps, .context = s};
+    char what[60];
+    snprintf(what, sizeof what, "accumulate %d, manual %d", accumulate, manual);
+    job.options = (weft_compile_options){.world = 2,
+                                         .accumulate = accumulate,
+                                         .own_strategy = s,
+                                         .guard = WEFT_GUARD_NAN,
+                                         .manual = manual,
+                                         .verify = true};
+    world_rank *one = world_run(&alone), *two = world_run(&job);
+    world_check(one, two, 2, world_trained, what);
+    world_free(two);
+    check_file_keeps_nothing();
+    alone.run = load_kept;
+    two = world_run(&alone);
+    world_check(one, two, 1, world_trained, "loaded");
+    world_free(two);
+    world_free(one);
+    alone.run = job.run = go_on_from_file;
+    one = world_run(&alone), two = world_run(&job);
+    world_check(one, two, 2, world_trained, "trained on from the file");
+    world_free(two);
+    world_free(one);
+    remove(kept_file);
+}
+
+TEST(what_a_sum_keeps_counts_good_steps_and_is_in_no_file) {
+    static const weft_strategy_subgraph list[] = {{"b", {.zero = 2}}};
+    const weft_distribution d = {
+        .gradient = halves_but_b, .n_subgraphs = 1, .subgraphs = list, .bucket_cap_mb = 0.0005};
+    weft_strategy s = own(&d);
+    weft_model *m = three_nets();
+    for (int way = 0; way < 4; way++) check_what_is_kept(m, &s, 2 - way / 2, way % 2);
+    weft_model_free(m);
+}
+
 /* ---- in a run ---- */
 
 typedef struct seen {
@@ -986,6 +1123,7 @@ SUITE("strategies", {T(each_strategy_is_the_plan_of_the_options_that_it_stands_f
                      T(wrong_nodes_are_one_error),
                      T(a_strategy_without_memory_is_one_clean_error),
                      T(clipping_reads_what_the_nodes_return),
+                     T(what_a_sum_keeps_counts_good_steps_and_is_in_no_file),
                      T(runs_ask_the_strategy_first),
                      T(steps_of_a_trainer_ask_the_strategy),
                      T(a_subgraph_has_its_group),
