@@ -63,6 +63,10 @@ TEST(a_wrong_id_or_label_is_a_bad_step_on_all_ranks) {
     guarded_labels(WEFT_DEVICE_CPU, bad_path());
 }
 
+TEST(the_rank_that_made_a_loss_of_all_ranks_bad_is_named) {
+    guarded_synchronized(WEFT_DEVICE_CPU);
+}
+
 TEST(a_spike_is_bad_once_there_is_a_mean) {
     guarded_spike(WEFT_DEVICE_CPU);
 }
@@ -208,6 +212,6 @@ SUITE("guard",
       {T(a_training_ends_with_the_bits_of_one_that_never_saw_its_bad_steps),
        T(the_node_that_made_it_is_named), T(a_wrong_id_or_label_is_a_bad_step_on_all_ranks),
        T(gradients_that_overflow_in_f16_are_no_bad_step), T(guarded_gradients_of_process_groups_are_refused),
-       T(a_spike_is_bad_once_there_is_a_mean), T(spikes_are_the_same_in_every_world),
-       T(a_rank_without_memory_for_the_report_leaves_no_other_waiting),
+       T(the_rank_that_made_a_loss_of_all_ranks_bad_is_named), T(a_spike_is_bad_once_there_is_a_mean),
+       T(spikes_are_the_same_in_every_world), T(a_rank_without_memory_for_the_report_leaves_no_other_waiting),
        T(a_saved_step_is_bad_with_the_same_bits_on_one_machine), T(damaged_files_are_refused)})

@@ -28,8 +28,9 @@ extern "C" {
 WEFT_API bool weft_bad_step(const weft_session *session);
 /** How many bad steps the session has met; the same on all ranks. */
 WEFT_API int64_t weft_bad_steps(const weft_session *session);
-/** Of the last run, if it was a bad step: the rank of the first bad loss (or, without one, of the first node
- * that was found), and which of that rank's micro-batches of the step it was, from 0; the same on all ranks.
+/** Of the last run, if it was a bad step: a rank with a bad loss (of several the one whose node was found
+ * earliest in the program; without any, the rank of that node), and which of that rank's micro-batches of
+ * the step it was, from 0; the same on all ranks.
  * `rank` and `micro_batch` may be NULL. False: it was none, or no rank has found where it came from. */
 WEFT_API bool weft_bad_step_at(const weft_session *session, int *rank, int64_t *micro_batch);
 /** Row of that micro-batch's inputs, along axis 0, in which an input has the first NaN, or the value that its

@@ -212,34 +212,45 @@ static void write_part(char part[PART], const examination *e) {
         if (texts[i] && at < PART) at += snprintf(part + at, (size_t)(PART - at), "%s", texts[i]);
 }
 
-/* What the part of a rank says: its report, and the first headline there is; where: of that, or of the first
- * part. */
+/* How near a rank is to the cause; 0: it has found nothing. Ranks with a headline go before those without. A
+ * loss may be bad by what another rank has sent (SyncBatchNorm): that one's finding comes earlier in the
+ * schedule, which is the same on all ranks. */
+static int32_t weigh(const examination *e) {
+    enum { HEADED = 1 << 30 };
+    return (*e->headline ? HEADED : 0) + (e->order >= 0 ? HEADED - 1 - e->order : 0);
+}
+
+/* What the part of a rank says: its report; from the first part also the headline and where. */
 static void take_part(char *part, int rank, bad_step *where, char headline[HEADLINE], text *report) {
     char *line, *rest = strchr(part, '\n');
     if (!rest) return;
     *rest = 0;
     long long micro = strtoll(part, &line, 10), row = strtoll(line, &line, 10);
-    bool is_first = !*headline && line[0] && line[1];
-    if (micro >= 0 && (is_first || where->rank < 0))
+    if (where->rank < 0) {
         where->rank = rank, where->micro = micro, where->row = row;
-    if (is_first) snprintf(headline, HEADLINE, "%s", line + 1);
+        snprintf(headline, HEADLINE, "%s", *line ? line + 1 : "");
+    }
     text_add(report, "%s", rest + 1);
 }
 
-/* Adds the parts of the ranks that have found something, in their order. parts[0] is this rank's. */
+/* Adds the parts of the ranks that have found something: first that of the greatest weight, then the others
+ * in their order. parts[0] is this rank's. */
 static weft_status gather_parts(weft_session *s, text *report, char headline[HEADLINE], char (*parts)[PART],
-                                bool is_found, bad_step *where, weft_error *error) {
-    int world = s->comm ? s->comm->world : 1, told = 0, own = s->comm ? s->comm->rank : 0;
-    int32_t alone = is_found, *found = world > 1 ? s->votes : &alone;
+                                int32_t weight, bad_step *where, weft_error *error) {
+    int world = s->comm ? s->comm->world : 1, told = 0, own = s->comm ? s->comm->rank : 0, first = 0;
+    int32_t alone = weight, *found = world > 1 ? s->votes : &alone;
     weft_collective votes = {.kind = WEFT_ALL_GATHER,
                              .dtype = WEFT_I32,
                              .name = "bad step",
                              .buffer = found,
                              .count = (size_t)world};
-    found[own] = is_found;
+    found[own] = weight;
     weft_status status = world > 1 ? weft_comm_run(s->comm, &votes, error) : WEFT_OK;
-    for (int r = 0; r < world && !status && told < 8; r++) {
-        if (!found[r]) continue;
+    for (int r = 1; r < world && !status; r++)
+        if (found[r] > found[first]) first = r;
+    for (int i = -1; i < world && !status && told < 8; i++) {
+        int r = i < 0 ? first : i;
+        if (!found[r] || i == first) continue;
         memcpy(parts[1], parts[0], PART);
         status = comm_send(s->comm, r, "bad step", parts[1], PART, error);
         if (!status) take_part(parts[1], r, where, headline, report);
@@ -255,9 +266,8 @@ static weft_status tell_all(weft_session *s, const examination *e, char (*parts)
     char headline[HEADLINE] = "";
     const char *graph = where->head->p->name;
     text report = {0};
-    bool is_found = *e->headline || e->nan.is_there || e->infinity.is_there;
     write_part(parts[0], e);
-    weft_status status = gather_parts(s, &report, headline, parts, is_found, where, error);
+    weft_status status = gather_parts(s, &report, headline, parts, weigh(e), where, error);
     char *found = text_detach(&report);
     if (!*headline) snprintf(headline, HEADLINE, "gradients are not finite");
     const char *first = found ? strstr(found, "first ") : NULL;

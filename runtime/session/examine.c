@@ -94,9 +94,10 @@ static int rank_of(const examination *e) {
     return e->session->comm ? e->session->comm->rank : 0;
 }
 
-static void begin(examination *e, finding *f, const char *what) {
+static void begin(examination *e, finding *f, const char *what, const weft_node *n) {
     f->is_there = true;
     if (e->first < 0) e->first = e->micro;
+    if (e->first == e->micro && e->order < 0) e->order = n->order;
     text_add(&f->text, "first %s, on rank %d in micro-batch %lld: ", what, rank_of(e), (long long)e->micro);
 }
 
@@ -108,13 +109,13 @@ __attribute__((format(printf, 2, 3))) static void head(examination *e, const cha
     va_end(args);
     if (n >= HEADLINE - 60) n = HEADLINE - 61;
     snprintf(e->headline + n, 60, " on rank %d in micro-batch %lld", rank_of(e), (long long)e->micro);
-    if (e->first != e->micro) e->row = -1;
+    if (e->first != e->micro) e->row = e->order = -1;
     e->first = e->micro;
 }
 
 static void tell_node(examination *e, const bound_program *r, finding *f, const char *what, const step *st) {
     const weft_node *n = st->node;
-    begin(e, f, what);
+    begin(e, f, what, n);
     write_node(&f->text, n);
     text_add(&f->text, "\n");
     for (int i = 0; i < n->n_in; i++) write_tally(&f->text, "operand", i, n->in[i], &e->before[i]);
@@ -186,7 +187,7 @@ static void find_given(examination *e, const bound_program *r, const step *st, i
     bool is_input = from->op == &weft_op_input;
     if (from->variable && from->variable->kind == VARIABLE_GRADIENT) return;
     if (e->nan.is_there || !e->before[i].nans || !(is_input || node_is_silent(from))) return;
-    begin(e, &e->nan, "NaN");
+    begin(e, &e->nan, "NaN", st->node);
     text_add(&e->nan.text, "%s %s, read by ", is_input ? "input" : "the value of",
              is_input         ? input_name(from)
              : from->variable ? from->variable->path
@@ -209,7 +210,7 @@ void examine_broken(examination *e, const bound_program *r, const step *st, cons
     const weft_node *n = st->node;
     if (!*e->headline) head(e, "%s", rule_of(st, error));
     if (e->nan.is_there) return;
-    begin(e, &e->nan, "wrong value");
+    begin(e, &e->nan, "wrong value", n);
     write_node(&e->nan.text, n);
     text_add(&e->nan.text, "\n");
     for (int i = 0; i < n->n_in; i++) {
@@ -305,8 +306,12 @@ void examine_program(examination *e, const bound_program *r) {
 
 weft_status examine_open(examination *e, weft_session *s, const bound_program *last, const double *flags,
                          weft_error *error) {
-    *e = (examination){
-        .session = s, .flags = flags, .judges_gradients = last->gate->node->n_in > 1, .first = -1, .row = -1};
+    *e = (examination){.session = s,
+                       .flags = flags,
+                       .judges_gradients = last->gate->node->n_in > 1,
+                       .first = -1,
+                       .row = -1,
+                       .order = -1};
     for (int i = 0; i < s->plan->n_programs; i++) {
         const weft_graph *g = s->programs[i].p->graph;
         if (g->last && (size_t)g->last->order >= e->room) e->room = (size_t)g->last->order + 1;

@@ -29,6 +29,7 @@ typedef struct examination {
     int64_t micro; /* of this rank */
     int64_t first; /* that of the headline, or of the first finding; -1: there is neither */
     int64_t row;   /* of its inputs, along axis 0, where the finding is in one; -1: unknown */
+    int order;     /* of the node of the first finding in micro-batch `first`; -1: there is none */
     /* the losses, a line each; the first result that is NaN of operands that are not, or value that its
      * kernel does not take; the first infinite result of finite operands */
     text losses;

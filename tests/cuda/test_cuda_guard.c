@@ -98,6 +98,10 @@ TEST(a_wrong_id_or_label_is_a_bad_step_on_all_ranks) {
     guarded_labels(WEFT_DEVICE_CUDA, bad_path());
 }
 
+TEST(the_rank_that_made_a_loss_of_all_ranks_bad_is_named) {
+    guarded_synchronized(WEFT_DEVICE_CUDA);
+}
+
 TEST(a_spike_is_bad_once_there_is_a_mean) {
     guarded_spike(WEFT_DEVICE_CUDA);
 }
@@ -126,5 +130,5 @@ GPU_SUITE("guard on a GPU",
            T(a_bad_step_over_nccl_changes_nothing),
 #endif
            T(the_node_that_made_it_is_named), T(a_wrong_id_or_label_is_a_bad_step_on_all_ranks),
-           T(a_spike_is_bad_once_there_is_a_mean), T(spikes_are_the_same_in_every_world),
-           T(a_saved_step_is_bad_with_the_same_bits_on_one_gpu)})
+           T(the_rank_that_made_a_loss_of_all_ranks_bad_is_named), T(a_spike_is_bad_once_there_is_a_mean),
+           T(spikes_are_the_same_in_every_world), T(a_saved_step_is_bad_with_the_same_bits_on_one_gpu)})

@@ -232,10 +232,13 @@ void guarded_labels(weft_device device, const char *path) {
         {.world = 2, .accumulate = 1, .zero = 2},
         {.world = 2, .accumulate = 2, .serial = true},
     };
-    weft_model *m = classifier();
-    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
-        world_job job = {.model = m,
-                         .options = worlds[i],
+    enum { WORLDS = sizeof worlds / sizeof *worlds };
+    weft_model *m = classifier(), *synchronized = classifier();
+    CHECK(weft_ddp(synchronized, "net", &(weft_ddp_options){.sync_batch_norm = true}) == WEFT_OK);
+    for (size_t i = 0; i < 2 * WORLDS; i++) {
+        if (i >= WORLDS && worlds[i % WORLDS].world < 2) continue;
+        world_job job = {.model = i < WORLDS ? m : synchronized,
+                         .options = worlds[i % WORLDS],
                          .steps = 5,
                          .run = train_classes,
                          .comm = &(weft_comm_options){.deadline_seconds = 60}};
@@ -255,6 +258,7 @@ void guarded_labels(weft_device device, const char *path) {
         world_free(plain);
     }
     remove(path);
+    weft_model_free(synchronized);
     weft_model_free(m);
 }
 
@@ -307,6 +311,46 @@ void guarded_memory(void) {
                      .run = fail_each,
                      .comm = &(weft_comm_options){.deadline_seconds = 5}};
     world_free(world_run(&job));
+    weft_model_free(m);
+}
+
+/* ---- statistics of all ranks ---- */
+
+/* What one rank brings is in the losses of all, behind a norm of common statistics. */
+static void meet_foreign(world_rank *r) {
+    const flaw *f = r->job->context;
+    const char *what = isnan(f->value) ? "first NaN, on rank" : "first infinity, on rank";
+    char where[40], text[60];
+    int rank = -1;
+    weft_error error = {0};
+    weft_status status = step(r, "d_step", 0, f, &error);
+    snprintf(where, sizeof where, " on rank %d in micro-batch %d;", f->rank, f->micro);
+    snprintf(text, sizeof text, "; %s %d", what, f->rank);
+    char *report = weft_bad_step_text(r->session);
+    CHECK_SAYS(status == WEFT_DATA && strstr(error.text, where), "%g: %s\n%s", (double)f->value, error.text,
+               report ? report : "no report");
+    CHECK_SAYS(!isnan(f->value) || strstr(error.text, text), "%s", error.text);
+    CHECK_SAYS(report && strstr(report, text + 2), "%s", report ? report : "no report");
+    CHECK(weft_bad_step_at(r->session, &rank, NULL) && rank == f->rank);
+    CHECK(weft_bad_step_row(r->session) == (isnan(f->value) ? 1 : -1));
+    free(report);
+}
+
+void guarded_synchronized(weft_device device) {
+    weft_model *m = weft_model_new("m");
+    weft_optimizer sgd = {.type = "sgd", .lr = 0.1};
+    weft_graph *g = weft_graph_new(m, "d_step", WEFT_TRAIN);
+    weft_value *x = read_x(g);
+    WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_exp(weft_linear(x, 9, "a")), "norm");
+    weft_minimize(mean_of(weft_abs(x)), "", &sgd);
+    CHECK(weft_ddp(m, "net", &(weft_ddp_options){.sync_batch_norm = true}) == WEFT_OK);
+    for (int i = 0; i < 8; i++) {
+        flaw f = {0, i % 2, i / 2 % 2, i / 4 ? 1e6f : NAN};
+        world_job job = {.model = m, .run = meet_foreign, .context = &f};
+        job.options = (weft_compile_options){
+            .world = 2, .accumulate = 2, .device = device, .guard = WEFT_GUARD_NAN, .verify = true};
+        world_free(world_run(&job));
+    }
     weft_model_free(m);
 }
 

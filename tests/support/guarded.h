@@ -14,10 +14,13 @@ void guarded_train(world_rank *r);
  * job.steps: all have the same bits. */
 void guarded_job(world_job job, const char *what);
 
-/* A classifier's training that meets a wrong id or label on each rank in turn: the bits of one without a
- * guard that never met it, the same error and the element's row on all ranks, the same report from a
- * replay. */
+/* A classifier's training that meets a wrong id or label on each rank in turn, with SyncBatchNorm, too: the
+ * bits of one without a guard that never met it, the same error and the element's row on all ranks, the same
+ * report from a replay. */
 void guarded_labels(weft_device device, const char *path);
+
+/* With SyncBatchNorm, where a NaN or an overflow of one rank makes bad losses on all: that rank is named. */
+void guarded_synchronized(weft_device device);
 
 /* Every allocation of one rank fails in turn while it tells of a bad step: all ranks have an error, and go on
  * together. */
