@@ -31,10 +31,13 @@ static bool is_mergeable(const weft_node *n) {
     return !(n->op->flags & (OP_RANDOM | OP_EFFECT | OP_VARIABLE)) && n->n_out > 0 && n->n_body == 0;
 }
 
-/* Op, operands (by pointer), attributes and number of elements. */
+/* Op, operands, attributes and number of elements; by names and numbers, so that the addresses of a run have no
+ * say in how long it takes. */
 static uint64_t node_hash(const weft_node *n) {
-    uint64_t h = (uint64_t)(uintptr_t)n->op;
-    for (int i = 0; i < n->n_in; i++) h = h * 0x9e3779b97f4a7c15u + (uint64_t)(uintptr_t)n->in[i];
+    uint64_t h = 0;
+    for (const char *c = n->op->name; *c; c++) h = h * 131 + (uint64_t)*c;
+    for (int i = 0; i < n->n_in; i++)
+        h = h * 0x9e3779b97f4a7c15u + (n->in[i] ? (uint64_t)n->in[i]->id + 1 : 0);
     h = h * 0x9e3779b97f4a7c15u + (uint64_t)type_elements(&n->out[0].type);
     h = ((h ^ h >> 29) + attrs_hash(n->op, n->attrs)) * 0x9e3779b97f4a7c15u;
     h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
