@@ -31,8 +31,8 @@ static bool is_mergeable(const weft_node *n) {
     return !(n->op->flags & (OP_RANDOM | OP_EFFECT | OP_VARIABLE)) && n->n_out > 0 && n->n_body == 0;
 }
 
-/* Op, operands, attributes and number of elements; by names and numbers, so that the addresses of a run have no
- * say in how long it takes. */
+/* Op, operands, attributes and number of elements; by names and numbers, so that addresses, which differ from
+ * run to run, have no say in how long it takes. */
 static uint64_t node_hash(const weft_node *n) {
     uint64_t h = 0;
     for (const char *c = n->op->name; *c; c++) h = h * 131 + (uint64_t)*c;
