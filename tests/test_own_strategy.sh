@@ -4,8 +4,8 @@
 set -euo pipefail
 program=$1
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-"$program"
 export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
+"$program"
 command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmpi-bin)"; exit 0; }
 flags=()
 mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none)
