@@ -116,11 +116,17 @@ TEST(graphs_that_train_are_not_evaluated) {
     }
 }
 
-/* loss = mean((w x)^2) over 16 samples, whatever --batch says: no shape is WEFT_BATCH. */
-static void make_fixed(const char *name) {
+/* Frees the model, too. */
+static void save_in_folder(weft_model *m, const char *name) {
     char path[300];
     weft_error error = {0};
     path_of(name, path);
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+    weft_model_free(m);
+}
+
+/* loss = mean((w x)^2) over 16 samples, whatever --batch says: no shape is WEFT_BATCH. */
+static void make_fixed(const char *name) {
     weft_model *m = weft_model_new("fixed");
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
@@ -130,8 +136,7 @@ static void make_fixed(const char *name) {
         if (!i) weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e-9});
         weft_output(x, "loss");
     }
-    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
-    weft_model_free(m);
+    save_in_folder(m, name);
 }
 
 /* Seventy samples. */
@@ -360,9 +365,6 @@ TEST(wrong_words_for_bad_steps_are_told) {
 
 /* y = w x, whose mean decreases without end; its loss is no output. is_bad: and is no number. */
 static void make_unnamed(const char *name, bool is_bad) {
-    char path[300];
-    weft_error error = {0};
-    path_of(name, path);
     weft_model *m = weft_model_new("unnamed");
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "label", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
@@ -370,15 +372,11 @@ static void make_unnamed(const char *name, bool is_bad) {
     x = weft_mean(weft_mul(x, weft_mul(x, x)), 0, NULL, false);
     if (is_bad) x = weft_log(weft_offset(weft_scale(x, 0), -1));
     weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e10});
-    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
-    weft_model_free(m);
+    save_in_folder(m, name);
 }
 
 /* Two graphs that one optimizer steps. */
 static void make_shared(const char *name) {
-    char path[300];
-    weft_error error = {0};
-    path_of(name, path);
     weft_model *m = weft_model_new("shared");
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "second" : "first", WEFT_TRAIN);
@@ -387,8 +385,7 @@ static void make_shared(const char *name) {
         weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "",
                       &(weft_optimizer){.type = "adagrad", .lr = 1e-3, .name = "one"});
     }
-    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
-    weft_model_free(m);
+    save_in_folder(m, name);
 }
 
 TEST(what_begins_a_training_is_told_once_for_each_optimizer) {

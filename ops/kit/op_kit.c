@@ -162,17 +162,26 @@ weft_status reference_pointwise(const kernel_call *c) {
     return WEFT_OK;
 }
 
+static weft_status copy_elements(const tensor *out, const tensor *from) {
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    do element_copy(out, at, from, at);
+    while (index_next(&out->type, at));
+    return WEFT_OK;
+}
+
+weft_status reference_copy(const kernel_call *c) {
+    return copy_elements(&c->out[0], &c->in[0]);
+}
+
 /* The view's strides over the operand's memory describe the elements to copy. */
 weft_status reference_view(const kernel_call *c) {
     const tensor *out = &c->out[0];
     tensor from = {.data = c->in[0].data, .type = out->type};
-    int64_t offset, at[WEFT_MAX_NDIM] = {0};
+    int64_t offset;
     if (!c->node->op->view(c->node, c->in[0].stride, from.stride, &offset))
         return error_set(c->error, WEFT_INTERNAL, "%s: no view of the operand", c->node->op->name);
     from.data = (char *)from.data + offset * (int64_t)dtype_bytes(out->type.dtype);
-    do element_copy(out, at, &from, at);
-    while (index_next(&out->type, at));
-    return WEFT_OK;
+    return copy_elements(out, &from);
 }
 
 bool infer_compare(op_call *c) {

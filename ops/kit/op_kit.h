@@ -30,6 +30,8 @@ bool index_next(const tensor_type *t, int64_t *at);
 
 /* The reference kernel of pointwise ops: op->scalar of every element, with operands broadcast. */
 weft_status reference_pointwise(const kernel_call *c);
+/* The reference kernel of ops whose result has the operand's type and elements, in strides of its own. */
+weft_status reference_copy(const kernel_call *c);
 /* The reference kernel of OP_VIEW ops: copies the view. */
 weft_status reference_view(const kernel_call *c);
 /* infer of comparisons: two operands of one type, any; the result is their broadcast, of bool. */

@@ -9,13 +9,6 @@ static bool infer(op_call *c) {
     return true;
 }
 
-static weft_status reference(const kernel_call *c) {
-    int64_t at[WEFT_MAX_NDIM] = {0};
-    do element_copy(&c->out[0], at, &c->in[0], at);
-    while (index_next(&c->out[0].type, at));
-    return WEFT_OK;
-}
-
 const weft_op weft_op_reorder = {
     .name = "reorder",
     .summary = "x in another layout (made by the layout pass)",
@@ -27,7 +20,7 @@ const weft_op weft_op_reorder = {
     .reduced_in = 1,
     .reduced_out = 1,
     .infer = infer,
-    .reference = reference,
+    .reference = reference_copy,
     .samples = (const op_sample[]){{"f32[2,5,4,3]", .out = "f32[2,5,4,3]"},
                                    {"u8[3]", .out = "u8[3]"},
                                    {"f32[2,37,19,21]"},

@@ -21,13 +21,6 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (wanted[0]) din[0] = node_value(n->graph, &weft_op_sum_ranks, 1, dout, n->attrs);
 }
 
-static weft_status reference(const kernel_call *c) {
-    int64_t at[WEFT_MAX_NDIM] = {0};
-    do element_copy(&c->out[0], at, &c->in[0], at);
-    while (index_next(&c->out[0].type, at));
-    return WEFT_OK;
-}
-
 const weft_op weft_op_sum_ranks = {
     .name = "sum_ranks",
     .summary = "sum over the ranks of a process group",
@@ -39,7 +32,7 @@ const weft_op weft_op_sum_ranks = {
     .attrs = attrs,
     .infer = infer_same,
     .gradient = gradient,
-    .reference = reference,
+    .reference = reference_copy,
     .samples = (const op_sample[]){{"f32[5]", "path=\"net/bn\"", .out = "f32[5]"},
                                    {"f32[]", "path=\"net/bn\" group=2", .out = "f32[]"},
                                    {"i64[5]", "path=\"net/bn\"", .error = "must be floating point"},

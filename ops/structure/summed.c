@@ -16,13 +16,6 @@ static bool infer(op_call *c) {
     return true;
 }
 
-static weft_status reference(const kernel_call *c) {
-    int64_t at[WEFT_MAX_NDIM] = {0};
-    do element_copy(&c->out[0], at, &c->in[0], at);
-    while (index_next(&c->out[0].type, at));
-    return WEFT_OK;
-}
-
 /* A bucket has one axis. */
 static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stride, int64_t *offset) {
     (void)n;
@@ -41,7 +34,7 @@ const weft_op weft_op_summed = {
     .attrs = variable_attr_table,
     .reference_strided = 1,
     .infer = infer,
-    .reference = reference,
+    .reference = reference_view,
     .view = view,
     .samples =
         (const op_sample[]){/* the bucket that tests declare: tests/support/sample.c */
