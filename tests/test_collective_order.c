@@ -46,9 +46,10 @@ static weft_model *one_chain(double clip_norm, bool joined) {
     return m;
 }
 
-static weft_plan *plan_of(const weft_model *m, int zero, weft_shard shard, int rank) {
+static weft_plan *plan_of(const weft_model *m, int zero, weft_shard shard, int rank, weft_guard guard) {
     weft_error e = {0};
     weft_compile_options o = {.world = 3,
+                              .guard = guard,
                               .rank = rank,
                               .zero = zero,
                               .shard = shard,
@@ -60,8 +61,9 @@ static weft_plan *plan_of(const weft_model *m, int zero, weft_shard shard, int r
     return plan;
 }
 
-/* The stream as text: "+3" the sum of bucket 3, "-3" its gather, "|" where the deferred part begins, "." the
- * end of the backward. Buckets of subgraphs other than "net" are shown by their paths. */
+/* The stream as text: "!" the sum of a guard's flags, "+3" the sum of bucket 3, "-3" its gather, "|" where
+ * the deferred part begins, "." the end of the backward. Buckets of subgraphs other than "net" are shown by
+ * their paths. */
 static void show_stream(const weft_plan *plan, char *text, size_t room) {
     size_t at = 0;
     const program *p = &plan->programs[0];
@@ -70,24 +72,36 @@ static void show_stream(const weft_plan *plan, char *text, size_t room) {
     for (const weft_node *n = p->graph->first; n && at < room; n = n->next) {
         if (n->prev == last) at += (size_t)snprintf(text + at, room - at, ". ");
         if (n->order == p->deferred) at += (size_t)snprintf(text + at, room - at, "| ");
-        if (!(n->op->flags & OP_COMMUNICATES) || strcmp(n->op->name, "wait") == 0 || !n->variable) continue;
+        if (!(n->op->flags & OP_COMMUNICATES) || strcmp(n->op->name, "wait") == 0) continue;
+        if (strcmp(n->in[0]->node->op->name, "guard") == 0)
+            at += (size_t)snprintf(text + at, room - at, "! ");
+        if (!n->variable) continue;
         const char *path = n->variable->path, *name = strncmp(path, "net.", 4) ? path : path + 4;
         at += (size_t)snprintf(text + at, room - at, "%c%s ", strcmp(n->op->name, "all_gather") ? '+' : '-',
                                name);
     }
 }
 
-/* Frees the model. */
-static void check_stream_of(weft_model *m, int zero, const char *stream) {
-    for (int i = 0; i < 6; i++) {
+/* Without a guard, and with one. Frees the model. */
+static void check_streams(weft_model *m, int zero, const char *stream, const char *guarded) {
+    for (int i = 0; i < 12; i++) {
         char text[300] = "";
-        weft_plan *plan = plan_of(m, zero, i % 2 ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY, i / 2);
+        weft_shard shard = i % 2 ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY;
+        weft_plan *plan = plan_of(m, zero, shard, i / 2 % 3, i < 6 ? WEFT_GUARD_OFF : WEFT_GUARD_NAN);
         NEED(plan);
         show_stream(plan, text, sizeof text);
-        CHECK_TEXT(text, stream);
+        CHECK_TEXT(text, i < 6 ? stream : guarded);
         weft_plan_free(plan);
     }
     weft_model_free(m);
+}
+
+/* With a guard the stream is the same behind its flags: were their sum the last, no update could start before
+ * all buckets are summed. */
+static void check_stream_of(weft_model *m, int zero, const char *stream) {
+    char guarded[300];
+    snprintf(guarded, sizeof guarded, "! %s", stream);
+    check_streams(m, zero, stream, guarded);
 }
 
 /* Gradients that are copied into their buckets are summed no later. */
@@ -133,13 +147,16 @@ TEST(sums_of_a_minimize_do_not_wait_for_updates_of_an_earlier_one) {
                                   "-a.2 -a.1 -b.2 -b.1 -c.2 -c.1 -c.0 ";
     static const char shared[] =
         "+a.0 +a.1 +a.2 +b.0 +b.1 +b.2 +c.0 +c.1 . +c.2 | -a.2 -a.1 -a.0 -b.2 -b.1 -b.0 -c.2 -c.1 -c.0 ";
+    /* A deferred part begins with a wait behind the gate; ZeRO 2 waits for most sums before it. */
+    static const char guarded[] =
+        "! +a.0 +a.1 +a.2 +b.0 +b.1 +b.2 +c.0 +c.1 . +c.2 -a.2 -a.1 -a.0 -b.2 -b.1 -b.0 | -c.2 -c.1 -c.0 ";
     for (int joined = 0; joined < 2; joined++) {
         check_stream_of(three_chains(joined, false), 0, "+a.0 +a.1 +b.0 +b.1 +c.0 +c.1 . +c.2 +b.2 +a.2 ");
         check_stream_of(three_chains(joined, false), 1, sharded);
         check_stream_of(three_chains(joined, false), 2, sharded);
         check_stream_of(three_chains(joined, true), 0, "+a.0 +a.1 +a.2 +b.0 +b.1 +b.2 +c.0 +c.1 . +c.2 | ");
         check_stream_of(three_chains(joined, true), 1, shared);
-        check_stream_of(three_chains(joined, true), 2, shared);
+        check_streams(three_chains(joined, true), 2, shared, guarded);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "graph/core/users.h"
 #include "ops/structure/collective.h"
 #include "ops/kit/ops.h"
+#include "ops/optimizer/update.h"
 
 #include <string.h>
 
@@ -20,11 +21,12 @@
 enum { SPACING = 1 << 24 };
 
 /* Nodes that ranks must run in one order, though each updates something else, so they cannot move towards
- * what they read: waits, and all collectives but those that sum buckets (a norm's sum reads this rank's
- * ranges). */
+ * what they read: waits, and all collectives but those that sum buckets or a guard's flags (a norm's sum
+ * reads this rank's ranges). */
 static bool must_stay(const weft_node *n) {
     bool sums_bucket = n->op->writes && n->variable && n->variable->kind == VARIABLE_BUCKET;
-    return n->op == &weft_op_wait || (node_starts_collective(n) && !sums_bucket);
+    bool sums_flags = n->n_in && n->in[0] && n->in[0]->node->op == &weft_op_guard;
+    return n->op == &weft_op_wait || (node_starts_collective(n) && !sums_bucket && !sums_flags);
 }
 
 /* The update of a bucket is ready long before the end of the list. Each update node moves up to directly
