@@ -348,7 +348,7 @@ static void run_fault(weft_comm *comm, int rank, void *context) {
 
 TEST(an_error_of_one_rank_ends_all_with_its_text) {
     static const char *const texts[] = {"the hook of rank 1 is out of luck", "photos/7.png: it is damaged",
-                                        "the hook of rank 1 is out of luck", "graph train: loss loss is NaN on rank 0"};
+                                        "the hook of rank 1 is out of luck", "graph train: loss is NaN on rank 0"};
     for (int i = 0; i < 4; i++)
         for (int world = 2; world <= WORLDS; world++) {
             fault_run r = {.fault = (fault)i};

@@ -106,6 +106,8 @@ from read import tensors
 for all, values in ("all.st", "values.st"), ("many.st", "many.values.st"):
     assert {k: v for k, v in tensors(all).items() if not k.startswith("optimizer.")} == tensors(values)
 END
+says 2 "it is a folder: --weights takes a file; of a checkpoint it is made by graphtool ckpt export $many -o FILE" \
+    eval mlp.bin $data -w $many
 says 0 "" eval mlp.bin $data -w many.values.st
 mv out values.out
 says 0 "" eval mlp.bin $data -w many.st

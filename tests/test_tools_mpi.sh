@@ -289,7 +289,7 @@ for bad in "--lr 1 --guard spike=2" "--lr 1e30"; do
     [[ $? == 8 && ! -e bad ]] || fail "bad step of $bad: exit or weights: $(cat err)"
     [[ $(grep -c "^graphtool: graph train: .* training stops" err) == 1 ]] || fail "bad step of $bad: not told once: $(cat err)"
     sed -n '/^bad step: /,/^samples of /p' err | grep -v "^samples of " >bad.told
-    [[ $(grep -c "^loss loss on rank [01] in micro-batch [01]: " bad.told) == 4 ]] || fail "bad step of $bad: $(cat bad.told)"
+    [[ $(grep -c "^loss on rank [01] in micro-batch [01]: " bad.told) == 4 ]] || fail "bad step of $bad: $(cat bad.told)"
     [[ $bad != *spike* || $(sed -n 's/^loss .*(\(0x.*\))$/\1/p' bad.told | sort -u | wc -l) == 4 ]] ||
         fail "bad step of $bad: losses are alike: $(cat bad.told)"
     "$tool" replay bad.step >bad.again || fail "bad step of $bad: replay: exit $?"

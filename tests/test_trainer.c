@@ -551,7 +551,7 @@ TEST(numbers_that_are_none_end_the_training) {
     weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA});
     poison(t);
     CHECK(weft_trainer_fit(t, &e) == WEFT_DATA && weft_trainer_progress(t)->iteration == 0);
-    CHECK_HOLDS(e.text, "graph a: loss loss is NaN on rank 0 in micro-batch 0; nothing was updated; ");
+    CHECK_HOLDS(e.text, "graph a: loss is NaN on rank 0 in micro-batch 0; nothing was updated; ");
     CHECK_HOLDS(e.text, "the value of left/fc/weight");
     weft_trainer_free(t);
     t = trainer_of(m, &(weft_trainer_options){.train = DATA, .own_guard = true});

@@ -250,12 +250,13 @@ static void note_losses(examination *e, const bound_program *r, const step *st) 
         for (const graph_output *o = r->p->graph->outputs; o; o = o->next)
             if (o->value == n->in[i]) name = o->name;
         char shown[32];
-        text_add(&e->losses, "loss %s on rank %d in micro-batch %lld: %s (0x%0*llx)\n", name, rank_of(e),
+        const char *kind = strcmp(name, "loss") ? "loss " : "";
+        text_add(&e->losses, "%s%s on rank %d in micro-batch %lld: %s (0x%0*llx)\n", kind, name, rank_of(e),
                  (long long)e->micro, show_number(shown, value), (int)(2 * width), (unsigned long long)bits);
         look(e, r, &after, &flags[i], sizeof after);
         if (carried) look(e, r, &before, &carried[i], sizeof before);
         if (after == before || *e->headline) continue;
-        head(e, "loss %.80s is %s", name, show_number(shown, value));
+        head(e, "%s%.80s is %s", kind, name, show_number(shown, value));
     }
 }
 
