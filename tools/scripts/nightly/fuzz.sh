@@ -1,6 +1,7 @@
 # fuzz.sh - afl++ changes files by what runs (tests/fuzz): a format a seed, round and round, each for its share of --minutes, on the
 # corpus of the calls before. Counts are files that were tried; failed are files that crashed a loader, hung it, or that it took in
-# a way that support/hostile.h forbids. Sourced by nightly.sh. Installs afl++ (Debian) unless it is there.
+# a way that support/hostile.h forbids. Sourced by nightly.sh. Installs afl++ (Debian) unless it is there. WEFT_FUZZ_FORMATS names
+# formats, with a blank between them, that are taken instead of all: a call for each core, with a --folder of its own.
 #
 # What reads files is compiled for afl++ with AddressSanitizer; kernels and other code of tools are those of the release build.
 
@@ -59,6 +60,7 @@ fuzz_format() { # format, seconds
 if ((seeds)) && nightly_goes_on; then
     nightly_do "$folder/build.txt" fuzz_build || exit 1
     mapfile -t fuzz_formats < <("$folder/fuzz" --list)
+    [[ -z ${WEFT_FUZZ_FORMATS-} ]] || read -ra fuzz_formats <<<"$WEFT_FUZZ_FORMATS"
     fuzz_seconds=$((60 * minutes / ${#fuzz_formats[@]}))
     ((fuzz_seconds)) || fuzz_seconds=1
 fi
