@@ -209,12 +209,14 @@ static int replay(const char *folder) {
 
 /* ---- one format ---- */
 
-/* What afl++ calls. The store, the model and whatever else a format needs are there before it forks. */
+/* What afl++ calls. The store, the model and whatever else a format needs are there before it forks; its
+ * folder is that of all processes that it forks, one after the other, so none removes it. */
 static void give_input(void) {
 #ifdef __AFL_FUZZ_TESTCASE_LEN
     __AFL_INIT();
     const unsigned char *data = __AFL_FUZZ_TESTCASE_BUF;
     while (__AFL_LOOP(10000)) give("input", data, (size_t)__AFL_FUZZ_TESTCASE_LEN);
+    _exit(0);
 #else
     give("input", room, fread(room, 1, sizeof room, stdin));
 #endif
