@@ -5,13 +5,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 /* The file, or that of a run's folder. */
 static void find_step(const char *given, char path[PATHS_ROOM]) {
-    struct stat at;
-    bool is_folder = stat(given, &at) == 0 && S_ISDIR(at.st_mode);
-    snprintf(path, PATHS_ROOM, "%s%s", given, is_folder ? "/bad.step" : "");
+    snprintf(path, PATHS_ROOM, "%s%s", given, path_is_folder(given) ? "/bad.step" : "");
 }
 
 static int replay_run(const options *o) {

@@ -2,6 +2,7 @@
 #include "tools/graphtool/common/output.h"
 
 #include "tools/graphtool/common/options.h"
+#include "tools/graphtool/common/paths.h"
 
 #include "graph/file/io.h"
 
@@ -180,8 +181,7 @@ int out_folder(const char *path) {
         *at = was;
     }
     free(whole);
-    struct stat made;
-    if (!wrong && (stat(path, &made) || !S_ISDIR(made.st_mode))) wrong = ENOTDIR;
+    if (!wrong && !path_is_folder(path)) wrong = ENOTDIR;
     return wrong ? tool_fail("%s: the folder cannot be made: %s", path, strerror(wrong)) : try_in(path);
 }
 

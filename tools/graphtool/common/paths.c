@@ -86,3 +86,8 @@ int paths_check(const options *o) {
     if (status < 0) status = check_output(o, "--curves", o->curves);
     return status < 0 ? check_pair("--log", o->log, "the file of --output", o->output) : status;
 }
+
+bool path_is_folder(const char *path) {
+    struct stat at;
+    return stat(path, &at) == 0 && S_ISDIR(at.st_mode);
+}

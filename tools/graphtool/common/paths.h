@@ -12,4 +12,7 @@ enum { PATHS_ROOM = 4096 };
 /* The file of --best: "run/w.best.safetensors" beside "run/w.safetensors". False: it is too long. */
 bool paths_best(const char *output, char path[PATHS_ROOM]);
 
+/* Whether there is a folder of this name, also by a link. */
+bool path_is_folder(const char *path);
+
 #endif

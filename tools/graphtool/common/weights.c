@@ -3,13 +3,13 @@
 #include "tools/graphtool/common/weights.h"
 
 #include "tools/graphtool/common/output.h"
+#include "tools/graphtool/common/paths.h"
 
 #include "graph/core/error.h"
 #include "graph/core/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* The texts of --rename FROM:TO, cut in two. */
 typedef struct renames {
@@ -110,10 +110,9 @@ static int load(weft_store *store, const options *o, const renames *r) {
     weft_weights_report report = {0};
     weft_weights_options how = {o->partial, r->n, r->n ? r->list : NULL};
     int status = -1;
-    struct stat at;
-    if (stat(o->weights, &at) == 0 && S_ISDIR(at.st_mode))
-        return tool_fail("%s: it is a folder: --weights takes a file; of a checkpoint it is made by graphtool ckpt "
-                         "export %s -o FILE",
+    if (path_is_folder(o->weights))
+        return tool_fail("%s: it is a folder: --weights takes a file; of a checkpoint it is made by "
+                         "graphtool ckpt export %s -o FILE",
                          SHOW_PATH(o->weights), SHOW_PATH(o->weights));
     if (weft_weights_load_with(store, o->weights, &how, &report, &error))
         status = tool_error(&error);
