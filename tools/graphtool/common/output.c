@@ -2,7 +2,6 @@
 #include "tools/graphtool/common/output.h"
 
 #include "tools/graphtool/common/options.h"
-#include "tools/graphtool/common/paths.h"
 
 #include "graph/file/io.h"
 
@@ -181,7 +180,8 @@ int out_folder(const char *path) {
         *at = was;
     }
     free(whole);
-    if (!wrong && !path_is_folder(path)) wrong = ENOTDIR;
+    struct stat made;
+    if (!wrong && (stat(path, &made) || !S_ISDIR(made.st_mode))) wrong = ENOTDIR;
     return wrong ? tool_fail("%s: the folder cannot be made: %s", path, strerror(wrong)) : try_in(path);
 }
 
