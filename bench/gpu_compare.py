@@ -22,7 +22,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 
 import gpu_losses
 import gpu_runs
@@ -164,11 +163,10 @@ def calibrate_one(command, seconds, total):
     that it is there whatever ends this."""
     if seconds < gpu_runs.LEAST_SECONDS:
         return "not begun: no time was left"
-    nodes = None
+    nodes, was_cut = None, threading.Event()
     with gpu_runs.start(command, stderr=subprocess.PIPE) as process:
-        clock = threading.Timer(seconds, gpu_runs.kill, [process])
+        clock = threading.Timer(seconds, lambda: (was_cut.set(), gpu_runs.kill(process)))
         clock.start()
-        begin = time.monotonic()
         for line in process.stderr:
             sys.stderr.write(line)
             told = re.match(r"node \d+ of (\d+): ", line)
@@ -181,8 +179,7 @@ def calibrate_one(command, seconds, total):
         gpu_runs.stop(process)
     if process.returncode == 0:
         return DONE
-    took = time.monotonic() - begin
-    return f"cut after {took:.0f} s" if took >= seconds else f"failed: exit status {process.returncode}"
+    return f"cut after its limit of {seconds:.0f} s" if was_cut.is_set() else f"failed: exit status {process.returncode}"
 
 
 # Names of `graphtool plan --estimate`, by what nvidia-smi calls the GPU (ops/roof.c has their peaks). Whole names: a

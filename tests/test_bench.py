@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import types
 import unittest
@@ -279,6 +280,12 @@ echo '{{"median_ms": 3.5}}'\n""")
         status = Path(f"/proc/{Path(self.folder, 'pid').read_text().strip()}/status")
         until(lambda: not status.exists() or "\nState:\tZ" in status.read_text())
 
+    def test_what_was_cut_is_told_as_cut_however_late_it_is_looked_at(self):
+        timer = threading.Timer
+        with mock.patch.object(gpu_compare.threading, "Timer", lambda _, function: timer(0.1, function)):
+            told = gpu_compare.calibrate_one(["sleep", "77"], 30, Path(self.folder, "total"))
+        self.assertEqual(told, "cut after its limit of 30 s")
+
     def test_a_calibration_that_is_cut_says_how_far_it_came(self):
         program(self.folder, "weft-zoo", "exit 0\n")
         program(self.folder, "graphtool", """while [ "$1" != -o ]; do shift; done
@@ -288,7 +295,7 @@ echo 'node 2 of 2: b: 0.1 ms' >&2\n""")
         process = self.start("calibrate", "dcgan", "mlp", "--seconds", "10")
         told = process.communicate(timeout=30)[0]
         self.assertEqual(process.returncode, 1, told)
-        self.assertRegex(told, r"dcgan: 2 of 5 nodes measured, cut after \d+ s\n")
+        self.assertRegex(told, r"dcgan: 2 of 5 nodes measured, cut after its limit of \d+ s\n")
         self.assertIn("mlp: 2 of 2 nodes measured, to the end\n", told)
         self.assertEqual([gpu_compare.total_of(types.SimpleNamespace(build=self.folder), c) for c in ("dcgan", "mlp")], [5, 2])
         process = self.start("calibrate", "mlp", "--seconds", "20")

@@ -12,26 +12,22 @@ fuzz_needs() {
     "${as_root[@]}" apt-get install -y -qq --no-install-recommends afl++ >/dev/null
 }
 
-fuzz_compile() { # source, object: unless nothing changed
-    local depends=${2%.o}.d
-    if [[ -e $2 && -e $depends ]]; then
-        local newer
-        newer=$(sed 's/^[^:]*://; s/\\$//' "$depends" | xargs -n1 | sort -u | xargs -d '\n' -I{} find {} -newer "$2" 2>/dev/null | head -1)
-        [[ -n $newer ]] || return 0
-    fi
-    afl-clang-fast -std=gnu11 -O1 -g1 -w -MMD -MF "$depends" -D_GNU_SOURCE -DWEFT_HAS_PNG -DWEFT_HAS_JPEG -DTEST_DATA="\"$PWD/tests\"" \
-        -DTEST_TOOLS="\"$PWD/build/release\"" -Iinclude -I. -Itests -Ibuild/release/generated -c "$1" -o "$2"
+fuzz_rules() { # for make: an object of each source
+    local objects=() source
+    for source in graph/*/*.c runtime/*.c runtime/*/*.c tools/graphtool/common/*.c tests/fuzz/*.c \
+        tests/support/{hostile*,mutation,faults,test,archive,seal,folder,world,example}.c; do
+        objects+=("$folder/objects/${source//\//_}.o")
+        printf '%s: %s\n\tafl-clang-fast $(flags) -c $< -o $@\n' "${objects[-1]}" "$source"
+    done
+    printf 'all: %s\n-include %s\n' "${objects[*]}" "${objects[*]/%.o/.d}"
 }
 
 fuzz_build() {
     export AFL_QUIET=1 AFL_USE_ASAN=1
     fuzz_needs
     mkdir -p "$folder/objects" "$folder/good"
-    local source
-    for source in graph/*/*.c runtime/*.c runtime/*/*.c tools/graphtool/common/*.c tests/fuzz/*.c \
-        tests/support/{hostile*,mutation,faults,test,archive,seal,folder,world,example}.c; do
-        fuzz_compile "$source" "$folder/objects/${source//\//_}.o"
-    done
+    make -j"$(nproc)" -f <(fuzz_rules) all flags="-std=gnu11 -O1 -g1 -w -MMD -MP -D_GNU_SOURCE -DWEFT_HAS_PNG -DWEFT_HAS_JPEG \
+        -DTEST_DATA='\"$PWD/tests\"' -DTEST_TOOLS='\"$PWD/build/release\"' -Iinclude -I. -Itests -Ibuild/release/generated"
     rm -f "$folder/rest.a"
     find build/release/CMakeFiles/{fuzz,test_support}.dir -name '*.o' ! -path '*/tests/fuzz/*' -exec ar rcs "$folder/rest.a" {} +
     afl-clang-fast "$folder"/objects/*.o "$folder/rest.a" build/release/lib{zoo,weft_train_internal,weft_mpi_internal,weft_ucx_internal,weft_internal}.a \
@@ -48,13 +44,10 @@ fuzz_found() { # format
     { find "$folder/$1/default"/{crashes,hangs} -type f -name 'id*' 2>/dev/null || true; } | wc -l # before the first run there are none
 }
 
-# Its limit of time counts the calls before.
 fuzz_format() { # format, seconds
-    local before
-    before=$(fuzz_stat "$1" run_time)
     AFL_NO_UI=1 AFL_AUTORESUME=1 AFL_SKIP_CPUFREQ=1 AFL_NO_AFFINITY=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 OMP_NUM_THREADS=1 \
         ASAN_OPTIONS=abort_on_error=1:symbolize=0:detect_leaks=0:allocator_may_return_null=1 \
-        afl-fuzz -V $((${before:-0} + $2)) -i "$folder/good/$1" -o "$folder/$1" -m none -t 5000 -- "$folder/fuzz" "$1" >"$folder/chunk.txt" 2>&1
+        afl-fuzz -V "$2" -i "$folder/good/$1" -o "$folder/$1" -m none -t 5000 -- "$folder/fuzz" "$1" >"$folder/chunk.txt" 2>&1
 }
 
 if ((seeds)) && nightly_goes_on; then
