@@ -54,7 +54,8 @@ static weft_value *network(weft_value *x, bool is_other) {
 /* What a model may be another one in. */
 typedef struct other_model {
     bool trains, looks; /* another activation, in the graphs that train and in that of validations */
-    double lr;
+    double lr, clip_norm;
+    weft_dtype left; /* type in which "left" computes */
 } other_model;
 
 static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern,
@@ -69,6 +70,7 @@ static void add_graph(weft_model *m, const char *name, weft_mode mode, const cha
                           .type = "adam",
                           .lr = o->lr,
                           .ema = 0.9,
+                          .clip_norm = o->clip_norm,
                           .schedule = {{WEFT_SCHEDULE_STEP, .period = 1, .gamma = 0.7, .by_epoch = true}}});
     weft_output(loss, "loss");
 }
@@ -80,6 +82,7 @@ static weft_model *build_other(const char *flow, int batch, const other_model *o
     add_graph(m, "b", WEFT_TRAIN, "right", o);
     add_graph(m, "val", WEFT_EVAL, NULL, o);
     weft_flow(m, flow);
+    if (o->left) weft_precision(m, "left", o->left);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -142,6 +145,13 @@ static bool was_told(const char *text) {
     for (int i = 0; i < 8; i++) was |= strstr(told[i], text) != NULL;
     memset(told, 0, sizeof told);
     return was;
+}
+
+/* How many lines have it, and forgets them. */
+static int lines_with(const char *text) {
+    int n = 0;
+    for (int i = 0; i < 8; i++) n += strstr(told[i], text) != NULL;
+    return was_told(text) ? n : 0;
 }
 
 static void run_rank(weft_comm *comm, int rank, void *context) {
@@ -384,6 +394,31 @@ TEST(another_rate_is_taken_where_it_is_asked_for) {
     weft_model_free(m);
 }
 
+/* Nothing is said of what changes no bit: another world, ZeRO. */
+TEST(what_goes_on_otherwise_is_told) {
+    weft_model *m = build("a b");
+    weft_model *other =
+        build_other("a b", BATCH, &(other_model){.lr = 1e-2, .clip_norm = 0.5, .left = WEFT_BF16});
+    const char *folder = in_top("otherwise");
+    for (int world = 1; world < 3; world++) {
+        run begin = {.model = m, .folder = folder, .resume = "auto", .world = world, .stop = 20};
+        run same = {.model = m, .folder = folder, .resume = "auto", .world = 3 - world, .stop = 24};
+        run end = {.model = other, .folder = folder, .resume = "auto", .world = world, .stop = 28};
+        NEED(run_it(&begin));
+        lines_with("");
+        CHECK(run_it(&same) && lines_with(", and is ") == 0);
+        CHECK(run_it(&end) && lines_with(", and is ") == 3);
+        end.stop = 32;
+        CHECK(run_it(&end) && lines_with(", and is ") == 0);
+        begin.stop = 36, end.stop = 40;
+        CHECK(run_it(&begin) && was_told("clip_norm of adam:left was 0.5, and is not set from iteration 3"));
+        CHECK(run_it(&end) && was_told("precision of left was not set, and is bf16 from iteration 3"));
+        remove_tree(folder);
+    }
+    weft_model_free(other);
+    weft_model_free(m);
+}
+
 /* What a plateau has lowered stays so for the same command. */
 TEST(a_rate_that_a_hook_has_lowered_is_kept) {
     weft_model *m = build("a b");
@@ -580,6 +615,7 @@ int main(int argc, char **argv) {
                                       T(what_cannot_be_gone_on_from_is_refused),
                                       T(another_model_is_not_gone_on_with),
                                       T(another_rate_is_taken_where_it_is_asked_for),
+                                      T(what_goes_on_otherwise_is_told),
                                       T(a_rate_that_a_hook_has_lowered_is_kept),
                                       T(weights_that_are_not_finite_are_not_saved),
                                       T(a_checkpoint_that_fails_does_not_end_the_training),

@@ -104,6 +104,10 @@ WEFT_API int64_t weft_checkpoint_step(const weft_checkpoint *checkpoint);
 WEFT_API double weft_checkpoint_note(const weft_checkpoint *checkpoint, const char *name);
 /** Note 0, 1, ... in the order in which they were given; false past the end. */
 WEFT_API bool weft_checkpoint_note_at(const weft_checkpoint *checkpoint, int index, weft_note *note);
+/** Setting 0, 1, ... of the plan that was trained, as of weft_plan_setting_at(); false past the end. A
+ * checkpoint of Weft before it kept settings has none. */
+WEFT_API bool weft_checkpoint_setting_at(const weft_checkpoint *checkpoint, int index, const char **name,
+                                         const char **value);
 /** Name and bytes of file 0, 1, ...; false past the end. */
 WEFT_API bool weft_checkpoint_file_at(const weft_checkpoint *checkpoint, int index, const char **name,
                                       uint64_t *bytes);

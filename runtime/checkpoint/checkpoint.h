@@ -31,8 +31,9 @@ typedef struct manifest {
     uint64_t seed;     /* of the store */
     const char *model; /* its name */
     uint64_t form;     /* of what it computes (model_form) */
-    int n_files, n_notes;
+    int n_files, n_settings, n_notes;
     const manifest_file *files;
+    const weft_setting *settings; /* of the plan that was trained */
     const weft_note *notes;
 } manifest;
 

@@ -8,6 +8,7 @@
  *      "fingerprint": "0123456789abcdef",
  *      "seed": "0",
  *      "files": [{"name": "rank-0.safetensors", "bytes": 1024, "xxh3": "0123456789abcdef"}],
+ *      "settings": {"threads": "2"},
  *      "notes": {"trainer/iteration": 100.0},
  *      "xxh3": "fedcba9876543210"
  *     }
@@ -49,6 +50,18 @@ static json_t *files_json(const manifest *m) {
     return list;
 }
 
+/* NULL: no memory, or a text that is not UTF-8. */
+static json_t *settings_json(const manifest *m) {
+    bool is_good = true;
+    json_t *settings = json_object();
+    for (int i = 0; i < m->n_settings; i++)
+        is_good =
+            json_object_set_new(settings, m->settings[i].name, json_string(m->settings[i].value)) == 0 &&
+            is_good;
+    if (!is_good) json_decref(settings);
+    return is_good ? settings : NULL;
+}
+
 /* JSON has no infinities and no NaN. NULL: no memory, or a name that is not UTF-8. */
 static json_t *notes_json(const manifest *m) {
     bool is_good = true;
@@ -65,9 +78,10 @@ static json_t *notes_json(const manifest *m) {
 static char *manifest_text(const manifest *m) {
     char seed[24];
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)m->seed);
-    json_t *root = json_pack("{s:s, s:I, s:s, s:o, s:s, s:o, s:o}", "format", FORMAT, "step",
-                             (json_int_t)m->step, "model", m->model, "fingerprint", hash_json(m->form),
-                             "seed", seed, "files", files_json(m), "notes", notes_json(m));
+    json_t *root =
+        json_pack("{s:s, s:I, s:s, s:o, s:s, s:o, s:o, s:o}", "format", FORMAT, "step", (json_int_t)m->step,
+                  "model", m->model, "fingerprint", hash_json(m->form), "seed", seed, "files", files_json(m),
+                  "settings", settings_json(m), "notes", notes_json(m));
     char *all =
         root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
@@ -158,15 +172,34 @@ static bool read_notes(manifest *m, json_t *from) {
     return true;
 }
 
+/* None at all is fine: earlier versions kept none. */
+static bool read_settings(manifest *m, json_t *from) {
+    const char *name;
+    json_t *value;
+    if (!json_is_object(from)) return !from;
+    weft_setting *settings = arena_new_array(&m->arena, json_object_size(from) + 1, sizeof *settings);
+    m->settings = settings;
+    if (!settings) return false;
+    json_object_foreach(from, name, value) {
+        if (!json_is_string(value)) return false;
+        weft_setting *to = &settings[m->n_settings++];
+        *to = (weft_setting){arena_copy(&m->arena, name), arena_copy(&m->arena, json_string_value(value))};
+        if (!to->name || !to->value) return false;
+    }
+    return true;
+}
+
 static bool read_root(manifest *m, json_t *root) {
     const char *model = json_string_value(json_object_get(root, "model"));
     const json_t *step = json_object_get(root, "step");
     m->model = model ? arena_copy(&m->arena, model) : NULL;
+    json_t *settings = json_object_get(root, "settings");
     m->step = json_integer_value(step);
-    return json_object_size(root) == 8 && m->model && json_is_integer(step) && m->step >= 0 &&
-           read_hash(json_object_get(root, "fingerprint"), &m->form) &&
+    return json_object_size(root) == (settings ? 9 : 8) && m->model && json_is_integer(step) &&
+           m->step >= 0 && read_hash(json_object_get(root, "fingerprint"), &m->form) &&
            read_seed(json_object_get(root, "seed"), &m->seed) &&
-           read_files(m, json_object_get(root, "files")) && read_notes(m, json_object_get(root, "notes"));
+           read_files(m, json_object_get(root, "files")) && read_settings(m, settings) &&
+           read_notes(m, json_object_get(root, "notes"));
 }
 
 static weft_status parse(manifest *m, const char *path, const char *data, size_t bytes, weft_error *error) {

@@ -61,6 +61,13 @@ bool weft_checkpoint_note_at(const weft_checkpoint *c, int index, weft_note *not
     return true;
 }
 
+bool weft_checkpoint_setting_at(const weft_checkpoint *c, int index, const char **name, const char **value) {
+    if (!c || index < 0 || index >= c->m.n_settings) return false;
+    if (name) *name = c->m.settings[index].name;
+    if (value) *value = c->m.settings[index].value;
+    return true;
+}
+
 bool weft_checkpoint_file_at(const weft_checkpoint *c, int index, const char **name, uint64_t *bytes) {
     if (!c || index < 0 || index >= c->m.n_files) return false;
     if (name) *name = c->m.files[index].name;

@@ -397,6 +397,8 @@ static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
                   .form = w->session->plan->form,
                   .n_files = world,
                   .files = files,
+                  .n_settings = w->session->plan->n_settings,
+                  .settings = w->session->plan->settings,
                   .n_notes = w->n_notes,
                   .notes = w->notes};
     if (!checkpoint_path(tmp, w->folder, w->step, ".tmp") || !checkpoint_file_path(path, tmp, MANIFEST_NAME))

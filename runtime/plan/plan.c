@@ -204,7 +204,7 @@ static void options_write(text *t, const weft_plan *plan) {
              plan->kernels.calibration ? (unsigned long long)calibration_hash(plan->kernels.calibration) : 0);
 }
 
-char *plan_settings(const weft_plan *plan) {
+char *plan_options(const weft_plan *plan) {
     text t = {0};
     options_write(&t, plan);
     return text_detach(&t);

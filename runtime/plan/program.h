@@ -15,6 +15,7 @@
 #include "graph/core/kernel.h"
 #include "graph/core/minimize.h"
 #include "runtime/plan/launches.h"
+#include "weft/comm.h"
 #include "weft/flow.h"
 #include "weft/plan.h"
 #include "weft/strategy.h"
@@ -148,6 +149,8 @@ struct weft_plan {
     double compile_ms;
     uint64_t fingerprint; /* equal on all ranks that may train together (plan_identify) */
     uint64_t form;        /* equal where a training may go on (model_form) */
+    int n_settings;
+    const weft_setting *settings; /* [n_settings]: what a training's numbers depend on (settings.c) */
     weft_memory memory;
     uint64_t in_flight_bytes; /* the most that any program has; they start at offset 0 of every arena */
 };
@@ -190,8 +193,9 @@ const char *device_name(weft_device kind);
 bool plan_measure(weft_plan *plan); /* fills plan->memory */
 /* The compile options as text, NAME=VALUE with a space or a newline after each. The caller frees it; NULL: no
  * memory. */
-char *plan_settings(const weft_plan *plan);
+char *plan_options(const weft_plan *plan);
 bool plan_identify(weft_plan *plan, const weft_model *source); /* fills fingerprint, form */
+bool plan_collect_settings(weft_plan *plan);                   /* fills settings (settings.c) */
 /* Floating-point operations of one run. */
 double program_flops(const program *p);
 

@@ -297,7 +297,7 @@ weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int 
 static weft_status compare_plans(weft_session *s, weft_error *error) {
     int n = 0;
     size_t room = 0;
-    char fingerprint[20], *text = plan_settings(s->plan);
+    char fingerprint[20], *text = plan_options(s->plan);
     weft_setting *settings = text ? settings_split(&s->env, text, &room, &n, error) : NULL;
     if (!settings) { /* the other ranks are waiting: end the communicator, so that they fail too */
         weft_status status = text ? error->status : error_memory(error, "session");

@@ -64,7 +64,7 @@ static weft_status fill(void *context, int index, uint64_t at, void *into, size_
 
 static char *step_text(const weft_session *s) {
     text t = {0};
-    char *settings = plan_settings(s->plan);
+    char *settings = plan_options(s->plan);
     text_add(&t, "%s", settings ? settings : "");
     text_add(&t, "fingerprint=%016llx\n", (unsigned long long)s->plan->fingerprint);
     text_add(&t, "graph=%s\nruns=%d\nseed=%llu\n", s->bad.head->p->name, s->bad.runs,

@@ -188,6 +188,7 @@ static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *
     snprintf(line, sizeof line, "resumed from %.400s: iteration %lld", weft_checkpoint_path(c),
              (long long)t->progress.iteration);
     trainer_log(t, line);
+    settings_tell(t, c);
     return rates_resume(t, c, error);
 }
 

@@ -260,6 +260,11 @@ weft_status rates_resume(weft_trainer *t, const struct weft_checkpoint *c, weft_
 /* "trainer/lr/NAME" */
 void rates_note(const asked_rate *r, char into[200]);
 
+/* ---- settings.c ---- */
+
+/* Logs each setting that the plan has otherwise than that of the training that was saved. */
+void settings_tell(const weft_trainer *t, const struct weft_checkpoint *c);
+
 /* ---- checkpoints.c ---- */
 
 typedef struct checkpoints {

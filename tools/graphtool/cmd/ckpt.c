@@ -54,7 +54,8 @@ static int ckpt_reshard(const options *o) {
 
 static const command_action actions[] = {
     {"list", 1, "json", "all checkpoints of a folder: ranks, bytes, date, whole or why not", ckpt_list},
-    {"show", 1, "json", "one checkpoint: position, rates, numbers, tensors, who wrote them", ckpt_show},
+    {"show", 1, "json", "one checkpoint: position, settings, rates, numbers, tensors, who wrote them",
+     ckpt_show},
     {"verify", 1, "json", "read every byte again; exit status 1 where one is not whole", ckpt_verify},
     {"consolidate", 1, "output", "one file with optimizer state, which --weights takes", ckpt_consolidate},
     {"export", 1, "output averages", "parameters and state alone, for other tools", ckpt_export},

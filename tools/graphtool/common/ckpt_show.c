@@ -1,4 +1,5 @@
-/* ckpt_show.c - what is in one checkpoint: where its training is, its optimizers' numbers, its tensors. */
+/* ckpt_show.c - what is in one checkpoint: where its training is, its settings, its optimizers' numbers, its
+ * tensors. */
 #include "tools/graphtool/common/ckpt.h"
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -55,6 +56,18 @@ static void notes_write(text *t, const weft_checkpoint *c) {
     table_write(t, &rows);
 }
 
+static void settings_write(text *t, const weft_checkpoint *c) {
+    const char *name, *value;
+    table rows = {.columns = 2};
+    for (int i = 0; weft_checkpoint_setting_at(c, i, &name, &value); i++) {
+        table_word(&rows, SHOW(name));
+        table_word(&rows, SHOW(value));
+    }
+    if (!rows.n) return;
+    text_add(t, "\nsettings\n");
+    table_write(t, &rows);
+}
+
 static void tensors_write(text *t, const entries *all) {
     table rows = {.columns = 4, .is_right = {false, false, true}};
     static const char *const heads[] = {"tensor", "type", "bytes", "ranks"};
@@ -82,6 +95,7 @@ static int show_text(const weft_checkpoint *c, entries *all) {
              world == 1 ? "" : "s", bytes_show(ckpt_bytes(c)).text,
              ckpt_written(weft_checkpoint_path(c)).text);
     notes_write(&t, c);
+    settings_write(&t, c);
     numbers_write(&t, all);
     tensors_write(&t, all);
     char *text = text_detach(&t);
@@ -104,10 +118,14 @@ static json_t *tensor_json(const entries *all, const whole *w) {
 static int show_json(const weft_checkpoint *c, entries *all) {
     weft_error error = {0};
     weft_note note;
+    const char *name, *set;
     double value;
-    json_t *position = json_object(), *numbers = json_object(), *tensors = json_array();
+    json_t *position = json_object(), *settings = json_object(), *numbers = json_object();
+    json_t *tensors = json_array();
     for (int i = 0; weft_checkpoint_note_at(c, i, &note); i++)
         json_object_set_new(position, note.name, json_number(note.value));
+    for (int i = 0; weft_checkpoint_setting_at(c, i, &name, &set); i++)
+        json_object_set_new(settings, name, json_string(set));
     for (int i = 0; i < all->n_wholes; i++) {
         const whole *w = &all->wholes[i];
         if (!is_number(w))
@@ -115,13 +133,13 @@ static int show_json(const weft_checkpoint *c, entries *all) {
         else if (!entries_read(all, w, 0, &value, sizeof value, &error))
             json_object_set_new(numbers, w->name, json_number(value));
     }
-    json_t *root =
-        json_pack("{s:s, s:s, s:o, s:I, s:o, s:i, s:I, s:s, s:o, s:o, s:o}", "path", weft_checkpoint_path(c),
-                  "model", c->m.model, "fingerprint", json_sprintf("%016llx", (unsigned long long)c->m.form),
-                  "step", (json_int_t)weft_checkpoint_step(c), "seed",
-                  json_sprintf("%llu", (unsigned long long)weft_checkpoint_seed(c)), "world", ckpt_world(c),
-                  "bytes", (json_int_t)ckpt_bytes(c), "written", ckpt_written(weft_checkpoint_path(c)).text,
-                  "position", position, "numbers", numbers, "tensors", tensors);
+    json_t *root = json_pack(
+        "{s:s, s:s, s:o, s:I, s:o, s:i, s:I, s:s, s:o, s:o, s:o, s:o}", "path", weft_checkpoint_path(c),
+        "model", c->m.model, "fingerprint", json_sprintf("%016llx", (unsigned long long)c->m.form), "step",
+        (json_int_t)weft_checkpoint_step(c), "seed",
+        json_sprintf("%llu", (unsigned long long)weft_checkpoint_seed(c)), "world", ckpt_world(c), "bytes",
+        (json_int_t)ckpt_bytes(c), "written", ckpt_written(weft_checkpoint_path(c)).text, "position",
+        position, "settings", settings, "numbers", numbers, "tensors", tensors);
     return out_json_digits(NULL, root, 17);
 }
 

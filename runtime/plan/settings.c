@@ -1,0 +1,92 @@
+/* settings.c - what the numbers of a training depend on beside its model, its data and its learning rates: a
+ * checkpoint keeps it, so that a training which goes on otherwise can say so. How values are spread over
+ * ranks (world, ZeRO, buckets) is left out, as it changes no bit.
+ *
+ * First it is a text of lines, a name and its value by turns; no name has a newline. */
+#include "graph/core/precision.h"
+#include "ops/calibration.h"
+#include "runtime/plan/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void options_write(text *t, const weft_plan *plan) {
+    const weft_compile_options *o = &plan->options;
+    const calibration *chosen = plan->kernels.calibration;
+    text_add(t, "version\n%s\ndevice\n%s\n", weft_version(), device_name(o->device));
+    if (o->device == WEFT_DEVICE_CPU) text_add(t, "threads\n%d\nisa\n%s\n", o->threads, isa_name(o->isa));
+    text_add(t, "reduce\n%s\n", o->reduce == WEFT_REDUCE_FAST ? "fast" : "ordered");
+    if (plan->strategy.is_compressed) text_add(t, "strategy\n%s\n", plan->strategy.text);
+    if (o->tf32) text_add(t, "tf32\non\n");
+    if (chosen) text_add(t, "calibration\n%016llx\n", (unsigned long long)calibration_hash(chosen));
+    if (o->unoptimized) text_add(t, "unoptimized\non\n");
+}
+
+static void precisions_write(text *t, const weft_plan *plan) {
+    if (!precision_at(plan->model, "")) text_add(t, "precision\n%s\n", dtype_name(plan->options.precision));
+    for (const precision_entry *e = plan->model->precisions; e; e = e->next)
+        text_add(t, "precision%s%s\n%s\n", *e->path ? " of " : "", e->path, dtype_name(e->dtype));
+}
+
+/* What is trained by which optimizer is the model's; a rate is a value of the store, which the trainer's
+ * rates.c follows; and a training that goes on does not take what is read before the first update alone. */
+static bool is_left_out(const char *field) {
+    static const char *const names[] = {"pattern", "type", "name", "lr", "loss_scale", "initial_accumulator"};
+    bool is_one = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) is_one |= strcmp(field, names[i]) == 0;
+    return is_one;
+}
+
+static void optimizer_write(text *t, const training *of) {
+    for (const op_attr *f = weft_op_minimize.attrs; f->name; f++) {
+        text field = {0};
+        if (is_left_out(f->name)) continue;
+        attr_write(&field, f, of->minimize->attrs); /* " clip_norm=1"; nothing where it is 0 */
+        t->failed |= field.failed;
+        if (field.length) text_add(t, "%s of %s\n%s\n", f->name, of->optimizer, strchr(field.data, '=') + 1);
+        free(field.data);
+    }
+}
+
+/* Trainings that name one optimizer agree in its settings: the first of them tells. */
+static bool is_first(const weft_plan *plan, int i) {
+    bool is_one = true;
+    for (int k = 0; k < i; k++)
+        is_one &= strcmp(plan->trainings[k].optimizer, plan->trainings[i].optimizer) != 0;
+    return is_one;
+}
+
+/* Cuts the lines apart, in place. */
+static bool take_lines(weft_plan *plan, char *lines) {
+    int n = 0;
+    char *rest = NULL;
+    for (const char *c = lines; *c; c++) n += *c == '\n';
+    weft_setting *list = arena_new_array(&plan->model->arena, (size_t)n / 2 + 1, sizeof *list);
+    if (!list) return false;
+    plan->settings = list;
+    plan->n_settings = n / 2;
+    for (int i = 0; i < n; i++) {
+        const char *line = strtok_r(i ? NULL : lines, "\n", &rest);
+        *(i % 2 ? &list[i / 2].value : &list[i / 2].name) = line;
+    }
+    return true;
+}
+
+bool plan_collect_settings(weft_plan *plan) {
+    text t = {0};
+    options_write(&t, plan);
+    precisions_write(&t, plan);
+    for (int i = 0; i < plan->n_trainings; i++)
+        if (is_first(plan, i)) optimizer_write(&t, &plan->trainings[i]);
+    char *all = text_detach(&t), *lines = all ? arena_copy(&plan->model->arena, all) : NULL;
+    free(all);
+    return (lines && take_lines(plan, lines)) ||
+           model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+}
+
+bool weft_plan_setting_at(const weft_plan *plan, int index, const char **name, const char **value) {
+    if (!plan || index < 0 || index >= plan->n_settings) return false;
+    if (name) *name = plan->settings[index].name;
+    if (value) *value = plan->settings[index].value;
+    return true;
+}
