@@ -89,6 +89,7 @@ numbers = {k: struct.unpack("<d", v[2])[0] for k, v in have.items() if v[:2] == 
 assert shown["numbers"] == numbers and numbers, (shown["numbers"], numbers)
 assert shown["fingerprint"] == manifest["fingerprint"]
 assert shown["settings"] == manifest["settings"] and shown["settings"]["threads"] == "1", shown["settings"]
+assert all(value.strip('"') for value in shown["settings"].values()), shown["settings"]
 assert shown["position"] == manifest["notes"] and shown["position"]["trainer/iteration"] == 12
 got = {t["name"]: (t["type"].upper(), t["shape"], t["bytes"]) for t in shown["tensors"]}
 assert got == {k: (v[0], v[1], len(v[2])) for k, v in have.items() if k not in numbers}, got

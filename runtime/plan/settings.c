@@ -42,8 +42,10 @@ static void optimizer_write(text *t, const training *of) {
         text field = {0};
         if (is_left_out(f->name)) continue;
         attr_write(&field, f, of->minimize->attrs); /* " clip_norm=1"; nothing where it is 0 */
+        const char *equals = field.length ? strchr(field.data, '=') : NULL;
         t->failed |= field.failed;
-        if (field.length) text_add(t, "%s of %s\n%s\n", f->name, of->optimizer, strchr(field.data, '=') + 1);
+        if (equals && strcmp(equals, "=\"\"") != 0) /* no text is NULL in a model that no file was read for */
+            text_add(t, "%s of %s\n%s\n", f->name, of->optimizer, equals + 1);
         free(field.data);
     }
 }
@@ -59,15 +61,14 @@ static bool is_first(const weft_plan *plan, int i) {
 /* Cuts the lines apart, in place. */
 static bool take_lines(weft_plan *plan, char *lines) {
     int n = 0;
-    char *rest = NULL;
     for (const char *c = lines; *c; c++) n += *c == '\n';
     weft_setting *list = arena_new_array(&plan->model->arena, (size_t)n / 2 + 1, sizeof *list);
     if (!list) return false;
     plan->settings = list;
     plan->n_settings = n / 2;
-    for (int i = 0; i < n; i++) {
-        const char *line = strtok_r(i ? NULL : lines, "\n", &rest);
-        *(i % 2 ? &list[i / 2].value : &list[i / 2].name) = line;
+    for (int i = 0; i < plan->n_settings; i++) {
+        list[i].name = strsep(&lines, "\n");
+        list[i].value = strsep(&lines, "\n");
     }
     return true;
 }
