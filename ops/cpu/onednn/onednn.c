@@ -1,9 +1,10 @@
 /* onednn.c - see onednn.h: problems as oneDNN 2.6 descriptors, primitives, memory objects.
  *
  * oneDNN takes the number of threads from OpenMP's setting of the calling thread, and chooses descriptors and
- * machine code by it. So each function that creates or runs something calls threads_set first and restores
- * the old number afterwards. */
+ * machine code by it. So each function that creates or runs something calls team_set first and
+ * team_restore afterwards. */
 #include "ops/cpu/onednn/onednn.h"
+#include "ops/cpu/onednn/signals.h"
 
 #include <dnnl.h>
 #include <omp.h>
@@ -111,6 +112,11 @@ static const char *implementation(const_dnnl_primitive_desc_t pd) {
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
     return name;
+}
+
+/* Whether it may use the stack pointer for something else while it runs: see signals.h. */
+static bool moves_stack(const char *implementation) {
+    return strstr(implementation, "gemm") && !strstr(implementation, "brg");
 }
 
 /* Whether some column of the window (a row, a plane: by axis of the window) sees only padding. The first
@@ -232,11 +238,22 @@ static size_t scratch_bytes(const_dnnl_primitive_desc_t pd) {
 
 /* ---- description ---- */
 
-/* Returns the number of threads before, to be set again. */
-static int threads_set(int threads) {
-    int before = omp_get_max_threads();
+/* OpenMP's settings of the calling thread. */
+typedef struct team {
+    int threads, is_dynamic;
+} team;
+
+/* Regions get exactly that many threads. Returns the settings before, for team_restore. */
+static team team_set(int threads) {
+    team before = {omp_get_max_threads(), omp_get_dynamic()};
     omp_set_num_threads(threads);
+    omp_set_dynamic(false); /* else it may be fewer on a busy machine, and others from region to region */
     return before;
+}
+
+static void team_restore(team before) {
+    omp_set_num_threads(before.threads);
+    omp_set_dynamic(before.is_dynamic);
 }
 
 /* gemm:jit, which runs matmul below AVX-512, allocates its own buffers in each run, where the plan cannot
@@ -270,13 +287,13 @@ bool onednn_describe(const onednn_problem *p, onednn_description *description) {
     dnnl_engine_t engine;
     dnnl_primitive_desc_t pd;
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return false;
-    int before = threads_set(p->threads);
+    team before = team_set(p->threads);
     bool fine = primitive_desc(p, engine, &pd) == dnnl_success;
     if (fine) {
         fine = facts_of(p, engine, pd, description);
         dnnl_primitive_desc_destroy(pd);
     }
-    threads_set(before);
+    team_restore(before);
     dnnl_engine_destroy(engine);
     return fine;
 }
@@ -298,6 +315,7 @@ struct onednn {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive, repack; /* NULL: a run has no such part */
+    signal_mask *signals;               /* [threads]: they wait while the primitive runs; NULL: no need */
     /* `weight` is the packed weight when the caller's plain one (`plain`) is repacked. */
     place src, weight, bias, dst, scratch, repack_scratch, plain;
 };
@@ -345,6 +363,11 @@ static dnnl_status_t repack_new(onednn *o, const onednn_problem *p, const dnnl_m
     return s;
 }
 
+static dnnl_status_t signals_new(onednn *o) {
+    o->signals = mem_new_array(o->env, (size_t)o->threads, sizeof *o->signals);
+    return o->signals ? dnnl_success : dnnl_out_of_memory;
+}
+
 /* On failure o may be half made: onednn_free releases what is there. */
 static dnnl_status_t build(onednn *o, const onednn_problem *p, onednn_weight weight) {
     dnnl_primitive_desc_t pd;
@@ -353,6 +376,7 @@ static dnnl_status_t build(onednn *o, const onednn_problem *p, onednn_weight wei
     if (s == dnnl_success) s = primitive_desc(p, o->engine, &pd);
     if (s != dnnl_success) return s;
     s = places_new(o, p, pd);
+    if (s == dnnl_success && moves_stack(implementation(pd))) s = signals_new(o);
     if (s == dnnl_success && weight != ONEDNN_PACK) s = dnnl_primitive_create(&o->primitive, pd);
     if (s == dnnl_success && weight != ONEDNN_GIVEN && p->kind != ONEDNN_MATMUL)
         s = repack_new(o, p, packed_desc(p, pd));
@@ -370,9 +394,9 @@ weft_status onednn_new(const onednn_problem *p, onednn_weight weight, const weft
     o->threads = weight == ONEDNN_PACK ? repack_threads(p) : p->threads;
     o->runs_first = p->kind == ONEDNN_CONV_WEIGHT;
     /* both the descriptor and the machine code depend on the number of threads */
-    int before = threads_set(p->threads);
+    team before = team_set(p->threads);
     weft_status status = status_of(build(o, p, weight), error, "building a primitive");
-    threads_set(before);
+    team_restore(before);
     if (status == WEFT_OK)
         *made = o;
     else
@@ -389,6 +413,7 @@ void onednn_free(onednn *o) {
     if (o->repack) dnnl_primitive_destroy(o->repack);
     if (o->stream) dnnl_stream_destroy(o->stream);
     if (o->engine) dnnl_engine_destroy(o->engine);
+    if (o->signals) mem_free(o->env, o->signals, (size_t)o->threads * sizeof *o->signals);
     mem_free(o->env, o, sizeof *o);
 }
 
@@ -423,7 +448,10 @@ static dnnl_status_t run_primitive(onednn *o) {
         {DNNL_ARG_SCRATCHPAD, o->scratch.memory},
         {DNNL_ARG_BIAS, o->bias.memory},
     };
-    return dnnl_primitive_execute(o->primitive, o->stream, o->bias.memory ? 5 : 4, args);
+    if (o->signals) signals_hold(o->signals, o->threads);
+    dnnl_status_t s = dnnl_primitive_execute(o->primitive, o->stream, o->bias.memory ? 5 : 4, args);
+    if (o->signals) signals_release(o->signals, o->threads);
+    return s;
 }
 
 /* On return all results are written: the stream has been waited for. */
@@ -436,12 +464,12 @@ weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error) {
     if (s == dnnl_success) s = point(&o->plain, b->weight);
     /* with repacking, the caller's weight is `plain` and the primitive's own one is `packed` */
     if (s == dnnl_success) s = point(&o->weight, o->repack ? b->packed : b->weight);
-    int before = threads_set(o->threads);
+    team before = team_set(o->threads);
     if (s == dnnl_success && o->runs_first) s = run_primitive(o);
     if (s == dnnl_success) s = run_repack(o);
     if (s == dnnl_success && !o->runs_first) s = run_primitive(o);
     if (s == dnnl_success) s = dnnl_stream_wait(o->stream);
-    threads_set(before);
+    team_restore(before);
     return status_of(s, error, "running a primitive");
 }
 
