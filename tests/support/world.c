@@ -22,10 +22,11 @@ static int64_t below(const world_job *job, const weft_port *port) {
 static void fill(const world_rank *r, const char *graph, const weft_port *port, int64_t number, void *data) {
     test_random random = {hash_text(port->name, hash_text(graph, 0)) + (uint64_t)number};
     int64_t elements = 1, top = below(r->job, port);
+    double low = strcmp(port->name, "draws") == 0 ? 0 : -1; /* those of weft_preprocess are not negative */
     for (int i = 0; i < port->ndim; i++) elements *= port->shape[i];
     for (int64_t i = 0; i < elements; i++) {
         int64_t whole = (int64_t)(random_bits(&random) % (uint64_t)top);
-        if (port->dtype == WEFT_F32) ((float *)data)[i] = (float)random_in(&random, -1, 1);
+        if (port->dtype == WEFT_F32) ((float *)data)[i] = (float)random_in(&random, low, 1);
         if (port->dtype == WEFT_U8) ((uint8_t *)data)[i] = (uint8_t)whole;
         if (port->dtype == WEFT_I32) ((int32_t *)data)[i] = (int32_t)whole;
     }
