@@ -262,8 +262,9 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
                                  .tf32 = o->tf32};
     plan->model = model_clone_variables(model, plan->options.batch);
     if (!plan->model || !strategy_choose(plan, o) || !load_calibration(plan, o->calibration) ||
-        !run_pipeline(plan) || !plan_measure(plan) || !plan_identify(plan, model) ||
-        !plan_collect_settings(plan) || (!o->stop_after && !share_measure(plan))) {
+        !run_pipeline(plan) || !plan_measure(plan) || !plan_find_library(plan) ||
+        !plan_identify(plan, model) || !plan_collect_settings(plan) ||
+        (!o->stop_after && !share_measure(plan))) {
         if (plan->model)
             error_set(error, plan->model->error.status, "%s", plan->model->error.text);
         else

@@ -32,6 +32,8 @@ typedef struct kernel_env {
 
 struct tuned; /* ops/calibration.h */
 
+enum { KERNEL_IMPLEMENTATION = 48 /* bytes of the name of a library's implementation */ };
+
 /* One implementation of an op. Function pointers may be NULL where their comment says so. */
 typedef struct weft_kernel {
     const char *name;    /* "onednn", "simd", "reference" */
@@ -49,6 +51,9 @@ typedef struct weft_kernel {
     /* Bytes of operand i in a packed form that this kernel prefers; 0: it takes the plain form. The compiler
      * then inserts a `pack` node before the node, and the kernel gets u8[bytes]. NULL: never. */
     size_t (*packed_bytes)(const weft_node *n, int i, const kernel_env *env);
+    /* For a kernel that calls a library whose version and choice change bits: writes the name of what that
+     * chooses for the node ("brg:avx2"). Returns false when memory is out. NULL: no bit depends on that. */
+    bool (*implementation)(const weft_node *n, const kernel_env *env, char name[KERNEL_IMPLEMENTATION]);
     /* Corrects what a run of the node launches, reads and writes (ops/work.h), which begins as one launch
      * that reads every operand and writes every result. NULL: that is right. */
     void (*work)(const weft_node *n, struct node_work *w);

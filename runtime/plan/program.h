@@ -119,6 +119,12 @@ typedef struct plan_strategy {
     weft_value *(*gradient)(const weft_bucket *bucket);
 } plan_strategy;
 
+/* The library that computes products and convolutions (library.c); NULLs where it computes none. */
+typedef struct plan_library {
+    const char *name, *version, *isa; /* "onednn", "2.6.3", "avx2" */
+    const char *implementations;      /* their names, sorted: "gemm:jit,jit:avx2" */
+} plan_library;
+
 /* What weft_compile returns. Sessions in any threads may share it. */
 struct weft_plan {
     weft_env env;
@@ -151,6 +157,7 @@ struct weft_plan {
     uint64_t form;        /* equal where a training may go on (model_form) */
     int n_settings;
     const weft_setting *settings; /* [n_settings]: what a training's numbers depend on (settings.c) */
+    plan_library library;
     weft_memory memory;
     uint64_t in_flight_bytes; /* the most that any program has; they start at offset 0 of every arena */
 };
@@ -194,6 +201,7 @@ bool plan_measure(weft_plan *plan); /* fills plan->memory */
 /* The compile options as text, NAME=VALUE with a space or a newline after each. The caller frees it; NULL: no
  * memory. */
 char *plan_options(const weft_plan *plan);
+bool plan_find_library(weft_plan *plan);                       /* fills library (library.c) */
 bool plan_identify(weft_plan *plan, const weft_model *source); /* fills fingerprint, form */
 bool plan_collect_settings(weft_plan *plan);                   /* fills settings (settings.c) */
 /* Floating-point operations of one run. */

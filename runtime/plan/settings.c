@@ -15,6 +15,10 @@ static void options_write(text *t, const weft_plan *plan) {
     const calibration *chosen = plan->kernels.calibration;
     text_add(t, "version\n%s\ndevice\n%s\n", weft_version(), device_name(o->device));
     if (o->device == WEFT_DEVICE_CPU) text_add(t, "threads\n%d\nisa\n%s\n", o->threads, isa_name(o->isa));
+    const plan_library *library = &plan->library;
+    if (library->name)
+        text_add(t, "%s\n%s\n%s isa\n%s\n%s implementations\n%s\n", library->name, library->version,
+                 library->name, library->isa, library->name, library->implementations);
     text_add(t, "reduce\n%s\n", o->reduce == WEFT_REDUCE_FAST ? "fast" : "ordered");
     if (plan->strategy.is_compressed) text_add(t, "strategy\n%s\n", plan->strategy.text);
     if (o->tf32) text_add(t, "tf32\non\n");

@@ -88,6 +88,13 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return plan_of(n, env, &p) ? p.scratch_at + p.description.scratch_bytes : SIZE_MAX;
 }
 
+static bool implementation(const weft_node *n, const kernel_env *env, char name[KERNEL_IMPLEMENTATION]) {
+    columns_plan p;
+    if (!plan_of(n, env, &p)) return false;
+    memcpy(name, p.description.implementation, KERNEL_IMPLEMENTATION);
+    return true;
+}
+
 typedef struct columns_state {
     const weft_env *env;
     onednn *primitive;
@@ -169,6 +176,7 @@ const weft_kernel onednn_columns_weight = {
     .min_isa = WEFT_ISA_SSE2,
     .declines = declines,
     .workspace = workspace,
+    .implementation = implementation,
     .open = columns_open,
     .run = columns_run,
     .close = columns_close,

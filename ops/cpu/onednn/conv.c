@@ -130,6 +130,13 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
            (is_given_packed(n) ? 0 : description.packed_bytes);
 }
 
+static bool implementation(const weft_node *n, const kernel_env *env, char name[KERNEL_IMPLEMENTATION]) {
+    onednn_description description;
+    if (!describe(n, env, &description)) return false;
+    memcpy(name, description.implementation, KERNEL_IMPLEMENTATION);
+    return true;
+}
+
 /* For the compiler: bytes of operand i (the weight) in the format of this kernel; 0: it is not worth
  * packing. */
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
@@ -221,6 +228,7 @@ static weft_status conv_run(void *state, const kernel_call *c) {
         .min_isa = WEFT_ISA_SSE2,                                                                            \
         .declines = declines,                                                                                \
         .workspace = workspace,                                                                              \
+        .implementation = implementation,                                                                    \
         __VA_ARGS__,                                                                                         \
         .open = conv_open,                                                                                   \
         .run = conv_run,                                                                                     \

@@ -101,6 +101,13 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return plan_of(n, env, &m) ? m.bytes : SIZE_MAX;
 }
 
+static bool implementation(const weft_node *n, const kernel_env *env, char name[KERNEL_IMPLEMENTATION]) {
+    matmul_plan m;
+    if (!plan_of(n, env, &m)) return false;
+    memcpy(name, m.description.implementation, KERNEL_IMPLEMENTATION);
+    return true;
+}
+
 /* `plan` points nowhere: it is a copy, made again from the node in open. */
 typedef struct matmul_state {
     const weft_env *env;
@@ -184,6 +191,7 @@ const weft_kernel onednn_matmul = {
     .strided_in = 3,
     .declines = declines,
     .workspace = workspace,
+    .implementation = implementation,
     .open = matmul_open,
     .run = matmul_run,
     .close = matmul_close,
@@ -195,6 +203,7 @@ const weft_kernel onednn_linear = {
     .min_isa = WEFT_ISA_SSE2,
     .declines = declines,
     .workspace = workspace,
+    .implementation = implementation,
     .open = matmul_open,
     .run = matmul_run,
     .close = matmul_close,

@@ -1,12 +1,12 @@
-/* onednn.c - see onednn.h: problems as oneDNN 2.6 descriptors, primitives, memory objects.
+/* onednn.c - see onednn.h: problems as oneDNN's descriptors, primitives, memory objects.
  *
  * oneDNN takes the number of threads from OpenMP's setting of the calling thread, and chooses descriptors and
  * machine code by it. So each function that creates or runs something calls team_set first and
  * team_restore afterwards. */
-#include "ops/cpu/onednn/onednn.h"
+#include "ops/cpu/onednn/library.h"
 #include "ops/cpu/onednn/signals.h"
 
-#include <dnnl.h>
+#include <dnnl_debug.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,30 +17,32 @@ bool onednn_knows(weft_dtype dtype) {
     return dtype == WEFT_F32 || dtype == WEFT_BF16; /* f16 came with 3.x */
 }
 
-/* A memory descriptor of t; `any`: shape and type only, the primitive chooses the format. */
-static dnnl_status_t tensor_desc(const onednn_tensor *t, bool any, dnnl_memory_desc_t *md) {
-    dnnl_dims_t shape, stride;
+/* A memory descriptor of t, to be freed; `any`: shape and type only, the primitive chooses the format. */
+static dnnl_status_t tensor_desc(const onednn_tensor *t, bool any, dnnl_memory_desc_t *made) {
+    dnnl_dims_t shape;
     dnnl_data_type_t type = t->dtype == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
-    for (int i = 0; i < t->ndim; i++) {
-        shape[i] = t->shape[i];
-        stride[i] = t->stride[i];
-    }
-    return any ? dnnl_memory_desc_init_by_tag(md, t->ndim, shape, type, dnnl_format_tag_any)
-               : dnnl_memory_desc_init_by_strides(md, t->ndim, shape, type, stride);
+    for (int i = 0; i < t->ndim; i++) shape[i] = t->shape[i];
+    return library_desc_new(t->ndim, shape, type, any ? NULL : t->stride, made);
 }
 
 /* The weight before packing, which may have another element type than the packed one. */
-static dnnl_status_t plain_desc(const onednn_problem *p, dnnl_memory_desc_t *md) {
+static dnnl_status_t plain_desc(const onednn_problem *p, dnnl_memory_desc_t *made) {
     onednn_tensor plain = p->weight;
     plain.dtype = p->plain;
-    return tensor_desc(&plain, false, md);
+    return tensor_desc(&plain, false, made);
 }
 
-/* oneDNN takes a zero-initialized descriptor for an absent tensor. */
+/* All zeroes for an absent tensor. */
 typedef struct tensor_descs {
     dnnl_memory_desc_t src, weight, bias, dst;
 } tensor_descs;
 
+static void descs_free(tensor_descs *d) {
+    dnnl_memory_desc_t *all[] = {&d->src, &d->weight, &d->bias, &d->dst};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) library_desc_free(all[i]);
+}
+
+/* The caller frees d, after a failure too. */
 static dnnl_status_t problem_descs(const onednn_problem *p, tensor_descs *d) {
     memset(d, 0, sizeof *d);
     dnnl_status_t s = tensor_desc(&p->src, false, &d->src);
@@ -51,12 +53,6 @@ static dnnl_status_t problem_descs(const onednn_problem *p, tensor_descs *d) {
     return s;
 }
 
-/* Room for either operation; oneDNN reads its kind from the first field. */
-typedef union operation {
-    dnnl_convolution_desc_t conv;
-    dnnl_matmul_desc_t matmul;
-} operation;
-
 /* 2.6.3 counts some axes in 32 bits: 2^32 rows become 0, and it divides by that. Such problems are refused
  * here. */
 static bool is_too_long(const onednn_tensor *t) {
@@ -65,37 +61,20 @@ static bool is_too_long(const onednn_tensor *t) {
     return false;
 }
 
-/* For the backward kinds src and dst are oneDNN's diff_src and diff_dst: the same tensors, in the same
- * roles. */
-static dnnl_status_t operation_init(const onednn_problem *p, operation *o) {
-    if (is_too_long(&p->src) || is_too_long(&p->weight) || is_too_long(&p->dst)) return dnnl_unimplemented;
-    tensor_descs d;
-    dnnl_status_t s = problem_descs(p, &d);
-    if (s != dnnl_success) return s;
-    const dnnl_memory_desc_t *bias = p->bias.ndim ? &d.bias : NULL;
-    dnnl_dims_t stride, before, after, dilation;
-    for (int i = 0; i < 3; i++) { /* it reads as many as src has axes behind the channels */
-        stride[i] = p->stride[i];
-        before[i] = p->pad_before[i];
-        after[i] = p->pad_after[i];
-        dilation[i] = p->dilation[i] - 1; /* oneDNN counts dilations from 0 */
+/* The problem in oneDNN's words; it points into d. */
+static library_operation operation_of(const onednn_problem *p, const tensor_descs *d) {
+    library_operation o = {.kind = p->kind,
+                           .src = library_desc_of(&d->src),
+                           .weight = library_desc_of(&d->weight),
+                           .bias = p->bias.ndim ? library_desc_of(&d->bias) : NULL,
+                           .dst = library_desc_of(&d->dst)};
+    for (int i = 0; i < 3; i++) { /* it reads as many as src has axes after the channels */
+        o.stride[i] = p->stride[i];
+        o.before[i] = p->pad_before[i];
+        o.after[i] = p->pad_after[i];
+        o.dilation[i] = p->dilation[i] - 1;
     }
-    switch (p->kind) {
-    case ONEDNN_CONV:
-        return dnnl_dilated_convolution_forward_desc_init(&o->conv, dnnl_forward_training,
-                                                          dnnl_convolution_direct, &d.src, &d.weight, bias,
-                                                          &d.dst, stride, dilation, before, after);
-    case ONEDNN_CONV_DATA:
-        return dnnl_dilated_convolution_backward_data_desc_init(
-            &o->conv, dnnl_convolution_direct, &d.src, &d.weight, &d.dst, stride, dilation, before, after);
-    case ONEDNN_CONV_WEIGHT:
-        return dnnl_dilated_convolution_backward_weights_desc_init(&o->conv, dnnl_convolution_direct, &d.src,
-                                                                   &d.weight, NULL, &d.dst, stride, dilation,
-                                                                   before, after);
-    case ONEDNN_MATMUL:
-        return dnnl_matmul_desc_init(&o->matmul, &d.src, &d.weight, bias, &d.dst);
-    }
-    return dnnl_invalid_arguments;
+    return o;
 }
 
 /* Attributes that let the caller own the scratch memory, so that the plan can place it. NULL: no memory. */
@@ -180,31 +159,24 @@ static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd
  * destroys *pd. */
 static dnnl_status_t primitive_desc(const onednn_problem *p, dnnl_engine_t engine,
                                     dnnl_primitive_desc_t *pd) {
-    operation o;
-    /* the iterator, and on success *pd, are ours to destroy; the operation is copied */
-    dnnl_primitive_desc_iterator_t each = NULL;
-    dnnl_status_t s = operation_init(p, &o);
-    if (s != dnnl_success) return s;
+    tensor_descs d;
+    if (is_too_long(&p->src) || is_too_long(&p->weight) || is_too_long(&p->dst)) return dnnl_unimplemented;
     dnnl_primitive_attr_t attr = attr_new();
     if (!attr) return dnnl_out_of_memory;
-    s = dnnl_primitive_desc_iterator_create(&each, &o, attr, engine, NULL);
-    dnnl_primitive_attr_destroy(attr);
-    for (; s == dnnl_success; s = dnnl_primitive_desc_iterator_next(each)) {
-        dnnl_primitive_desc_t next = dnnl_primitive_desc_iterator_fetch(each);
-        if (next && is_defective(p, next)) {
-            dnnl_primitive_desc_destroy(next);
-            continue;
-        }
-        *pd = next;
-        if (!next) s = dnnl_out_of_memory;
-        break;
+    dnnl_status_t s = problem_descs(p, &d);
+    library_operation o = operation_of(p, &d);
+    for (int i = 0; s == dnnl_success; i++) {
+        s = library_implementation(&o, i, attr, engine, pd);
+        if (s != dnnl_success || !is_defective(p, *pd)) break;
+        dnnl_primitive_desc_destroy(*pd);
     }
-    if (each) dnnl_primitive_desc_iterator_destroy(each);
-    return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
+    descs_free(&d);
+    dnnl_primitive_attr_destroy(attr);
+    return s;
 }
 
 /* The weight in the primitive's format; the descriptor belongs to pd. */
-static const dnnl_memory_desc_t *packed_desc(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
+static library_desc packed_desc(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     bool is_result = p->kind == ONEDNN_CONV_WEIGHT;
     return dnnl_primitive_desc_query_md(pd, is_result ? dnnl_query_diff_weights_md : dnnl_query_weights_md,
                                         0);
@@ -216,23 +188,20 @@ static int repack_threads(const onednn_problem *p) {
 
 /* The reorder between the plain and the packed weight: it packs, or for weight gradients unpacks. Sets the
  * number of OpenMP threads; the caller restores it. */
-static dnnl_status_t repack_desc(const onednn_problem *p, const dnnl_memory_desc_t *packed,
+static dnnl_status_t repack_desc(const onednn_problem *p, library_desc plain, library_desc packed,
                                  dnnl_engine_t engine, dnnl_primitive_desc_t *pd) {
-    dnnl_memory_desc_t plain;
-    dnnl_status_t s = plain_desc(p, &plain);
-    if (s != dnnl_success) return s;
     bool unpacks = p->kind == ONEDNN_CONV_WEIGHT;
     dnnl_primitive_attr_t attr = attr_new();
     if (!attr) return dnnl_out_of_memory;
     omp_set_num_threads(repack_threads(p));
-    s = dnnl_reorder_primitive_desc_create(pd, unpacks ? packed : &plain, engine, unpacks ? &plain : packed,
-                                           engine, attr);
+    dnnl_status_t s = dnnl_reorder_primitive_desc_create(pd, unpacks ? packed : plain, engine,
+                                                         unpacks ? plain : packed, engine, attr);
     dnnl_primitive_attr_destroy(attr);
     return s;
 }
 
 static size_t scratch_bytes(const_dnnl_primitive_desc_t pd) {
-    const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    library_desc md = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     return md ? dnnl_memory_desc_get_size(md) : 0;
 }
 
@@ -260,26 +229,35 @@ static void team_restore(team before) {
  * place them. The plan counts them all the same (1.8 MB with 2 threads, AVX2). */
 enum { HIDDEN_BYTES_A_THREAD = 900 * 1024 };
 
-/* One scratch serves the primitive and the repacking, which follow one another: the larger of both. */
+/* What the packing of the weight adds. One scratch serves the primitive and the repacking, which follow one
+ * another: the larger of both. */
+static bool add_packing(const onednn_problem *p, library_desc plain, library_desc packed,
+                        dnnl_engine_t engine, onednn_description *description) {
+    dnnl_primitive_desc_t repack;
+    if (dnnl_memory_desc_equal(packed, plain)) return true;
+    description->packed_bytes = dnnl_memory_desc_get_size(packed);
+    if (repack_desc(p, plain, packed, engine, &repack) != dnnl_success) return false;
+    size_t bytes = scratch_bytes(repack);
+    if (bytes > description->scratch_bytes) description->scratch_bytes = bytes;
+    dnnl_primitive_desc_destroy(repack);
+    return true;
+}
+
 static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_primitive_desc_t pd,
                      onednn_description *description) {
     const char *name = implementation(pd);
     *description = (onednn_description){.scratch_bytes = scratch_bytes(pd),
                                         .is_reference = strncmp(name, "ref", 3) == 0};
+    snprintf(description->implementation, sizeof description->implementation, "%s", name);
     /* buffers that the library hides from us */
     if (strstr(name, "gemm")) description->scratch_bytes += (size_t)p->threads * HIDDEN_BYTES_A_THREAD;
     if (p->kind == ONEDNN_MATMUL) return true;
-    const dnnl_memory_desc_t *packed = packed_desc(p, pd);
+    library_desc packed = packed_desc(p, pd);
     dnnl_memory_desc_t plain;
     if (!packed || plain_desc(p, &plain) != dnnl_success) return false;
-    if (dnnl_memory_desc_equal(packed, &plain)) return true;
-    description->packed_bytes = dnnl_memory_desc_get_size(packed);
-    dnnl_primitive_desc_t repack;
-    if (repack_desc(p, packed, engine, &repack) != dnnl_success) return false;
-    size_t bytes = scratch_bytes(repack);
-    if (bytes > description->scratch_bytes) description->scratch_bytes = bytes;
-    dnnl_primitive_desc_destroy(repack);
-    return true;
+    bool fine = add_packing(p, library_desc_of(&plain), packed, engine, description);
+    library_desc_free(&plain);
+    return fine;
 }
 
 /* Engine and descriptor live only for this call: nothing that a plan must keep. */
@@ -329,7 +307,7 @@ static weft_status status_of(dnnl_status_t s, weft_error *error, const char *doi
 }
 
 /* The memory object gets its address in the first run. */
-static dnnl_status_t place_new(onednn *o, place *p, const dnnl_memory_desc_t *md) {
+static dnnl_status_t place_new(onednn *o, place *p, library_desc md) {
     return dnnl_memory_create(&p->memory, md, o->engine, DNNL_MEMORY_NONE);
 }
 
@@ -337,29 +315,39 @@ static dnnl_status_t place_new(onednn *o, place *p, const dnnl_memory_desc_t *md
 static dnnl_status_t places_new(onednn *o, const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     tensor_descs d;
     dnnl_status_t s = problem_descs(p, &d);
-    if (s == dnnl_success) s = place_new(o, &o->src, &d.src);
-    if (s == dnnl_success) s = place_new(o, &o->dst, &d.dst);
-    if (s == dnnl_success && p->bias.ndim) s = place_new(o, &o->bias, &d.bias);
+    if (s == dnnl_success) s = place_new(o, &o->src, library_desc_of(&d.src));
+    if (s == dnnl_success) s = place_new(o, &o->dst, library_desc_of(&d.dst));
+    if (s == dnnl_success && p->bias.ndim) s = place_new(o, &o->bias, library_desc_of(&d.bias));
     if (s == dnnl_success)
-        s = place_new(o, &o->weight, p->kind == ONEDNN_MATMUL ? &d.weight : packed_desc(p, pd));
+        s = place_new(o, &o->weight,
+                      p->kind == ONEDNN_MATMUL ? library_desc_of(&d.weight) : packed_desc(p, pd));
     if (s == dnnl_success)
         s = place_new(o, &o->scratch, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    descs_free(&d);
+    return s;
+}
+
+static dnnl_status_t repack_build(onednn *o, const onednn_problem *p, library_desc plain,
+                                  library_desc packed) {
+    dnnl_primitive_desc_t pd;
+    dnnl_status_t s = repack_desc(p, plain, packed, o->engine, &pd);
+    if (s != dnnl_success) return s;
+    s = dnnl_primitive_create(&o->repack, pd);
+    if (s == dnnl_success) s = place_new(o, &o->plain, plain);
+    if (s == dnnl_success)
+        s = place_new(o, &o->repack_scratch, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    dnnl_primitive_desc_destroy(pd);
     return s;
 }
 
 /* Nothing to make when the primitive's format is the plain one. */
-static dnnl_status_t repack_new(onednn *o, const onednn_problem *p, const dnnl_memory_desc_t *packed) {
+static dnnl_status_t repack_new(onednn *o, const onednn_problem *p, library_desc packed) {
     dnnl_memory_desc_t plain;
-    dnnl_primitive_desc_t pd;
     dnnl_status_t s = plain_desc(p, &plain);
-    if (s != dnnl_success || dnnl_memory_desc_equal(packed, &plain)) return s;
-    s = repack_desc(p, packed, o->engine, &pd);
     if (s != dnnl_success) return s;
-    s = dnnl_primitive_create(&o->repack, pd);
-    if (s == dnnl_success) s = place_new(o, &o->plain, &plain);
-    if (s == dnnl_success)
-        s = place_new(o, &o->repack_scratch, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
-    dnnl_primitive_desc_destroy(pd);
+    if (!dnnl_memory_desc_equal(packed, library_desc_of(&plain)))
+        s = repack_build(o, p, library_desc_of(&plain), packed);
+    library_desc_free(&plain);
     return s;
 }
 
@@ -475,15 +463,11 @@ weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error) {
 
 /* ---- instruction sets ---- */
 
-/* The highest of our instruction sets that oneDNN may use now. In oneDNN each set has the bits of the lower
- * ones. A processor other than x86-64 has none of them, and one set of ours. */
+/* The highest of our instruction sets that oneDNN may use now. A processor other than x86-64 has one set of
+ * ours, whatever oneDNN has there. */
 static weft_isa isa_used(void) {
     if (isa_best() == WEFT_ISA_SSE2) return WEFT_ISA_SSE2;
-    int bits = (int)dnnl_get_effective_cpu_isa();
-    if ((bits & dnnl_cpu_isa_avx512_mic) == dnnl_cpu_isa_avx512_mic ||
-        (bits & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core)
-        return WEFT_ISA_AVX512;
-    return bits & (dnnl_cpu_isa_avx & ~dnnl_cpu_isa_sse41) ? WEFT_ISA_AVX2 : WEFT_ISA_SSE2;
+    return library_isa((int)dnnl_get_effective_cpu_isa());
 }
 
 weft_status onednn_limit(weft_isa isa, weft_error *error) {
@@ -494,6 +478,18 @@ weft_status onednn_limit(weft_isa isa, weft_error *error) {
                      "oneDNN is in use at %s already: it can be limited to %s only before its first "
                      "use in a process",
                      isa_name(isa_used()), isa_name(isa));
+}
+
+/* The enumerator's name without what all of them begin with. */
+onednn_library onednn_library_here(void) {
+    static const char all[] = "cpu_isa_";
+    onednn_library here;
+    const dnnl_version_t *v = dnnl_version();
+    const char *isa = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());
+    if (strncmp(isa, all, sizeof all - 1) == 0) isa += sizeof all - 1;
+    snprintf(here.version, sizeof here.version, "%d.%d.%d", v->major, v->minor, v->patch);
+    snprintf(here.isa, sizeof here.isa, "%s", isa);
+    return here;
 }
 
 const char *onednn_exceeds(const kernel_env *env) {

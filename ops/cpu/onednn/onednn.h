@@ -1,11 +1,11 @@
 /* onednn.h - the only interface to oneDNN: the caller describes a problem (plain shapes and strides) and gets
  * description about it or a primitive that runs it.
  *
- * Only onednn.c knows the library's API (2.6: open memory descriptors, operation descriptors; 3.x has
- * neither). Tensors are f32 or bf16; sums are f32. A convolution always asks for its weight in the format
- * that the primitive prefers: with channels-last images and plain weights oneDNN has only its reference,
- * which is 200 times slower. Facts cost 0.05 ms and generate no machine code, so the callers ask for them
- * again whenever they need them; nothing is cached. */
+ * Only onednn.c calls the library; library.c has what differs between its versions, 2.6 to 3.x. Tensors are
+ * f32 or bf16; sums are f32. A convolution always asks for its weight in the format that the primitive
+ * prefers: with channels-last images and plain weights oneDNN has only its reference, which is 200 times
+ * slower. Facts cost 0.05 ms and generate no machine code, so the callers ask for them again whenever they
+ * need them; nothing is cached. */
 #ifndef WEFT_OPS_CPU_ONEDNN_ONEDNN_H
 #define WEFT_OPS_CPU_ONEDNN_ONEDNN_H
 
@@ -40,6 +40,7 @@ typedef struct onednn_description {
     size_t scratch_bytes; /* workspace of a run */
     size_t packed_bytes;  /* weight in the primitive's own format; 0: that format is the plain one */
     bool is_reference;    /* the library has only its plain loops for this problem */
+    char implementation[KERNEL_IMPLEMENTATION]; /* its name there, such as "jit_1x1:avx2" */
 } onednn_description;
 
 /* Fills *description. Returns false when the library cannot run this problem, or has no memory left. */
@@ -70,6 +71,12 @@ weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error);
  * it is an error. When `isa` is not below the machine's best there is nothing to limit, and the call always
  * succeeds. */
 weft_status onednn_limit(weft_isa isa, weft_error *error);
+/* The library that runs here, whatever headers it was built with. Both texts are short. */
+typedef struct onednn_library {
+    char version[24]; /* "2.6.3" */
+    char isa[32];     /* what it may use: "avx2", "avx512_core_amx" */
+} onednn_library;
+onednn_library onednn_library_here(void);
 /* Whether oneDNN knows the element type at all. bf16 may be known and still have no primitive: where the
  * processor is too old for it, onednn_describe fails. */
 bool onednn_knows(weft_dtype dtype);

@@ -32,6 +32,7 @@ typedef struct parts_plan {
     int64_t elements;     /* of one sum */
     size_t scratch_bytes; /* of one part, a multiple of MEM_ALIGN */
     size_t sum_bytes;     /* of one part; the sums follow all scratch */
+    char implementation[KERNEL_IMPLEMENTATION];
 } parts_plan;
 
 /* Whether oneDNN's own division keeps about one sum for each thread, as this one does. If not, it divides the
@@ -56,6 +57,7 @@ static const char *plan_of(const weft_node *n, const kernel_env *env, parts_plan
     p->part.weight.dtype = WEFT_F32; /* of the sums; the result's type is p->part.plain */
     if (!onednn_describe(&p->part, &description) || description.is_reference)
         return "oneDNN has no primitive for a part";
+    memcpy(p->implementation, description.implementation, sizeof p->implementation);
     p->is_packed = description.packed_bytes > 0;
     p->scratch_bytes = size_align(description.scratch_bytes, MEM_ALIGN);
     p->elements =
@@ -75,6 +77,14 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     parts_plan p;
     if (plan_of(n, env, &p)) return SIZE_MAX;
     return (size_t)p.count * (p.scratch_bytes + p.sum_bytes);
+}
+
+/* That of a part. */
+static bool implementation(const weft_node *n, const kernel_env *env, char name[KERNEL_IMPLEMENTATION]) {
+    parts_plan p;
+    if (plan_of(n, env, &p)) return false;
+    memcpy(name, p.implementation, KERNEL_IMPLEMENTATION);
+    return true;
 }
 
 /* ---- runs ---- */
@@ -186,6 +196,7 @@ static weft_status parts_run(void *state, const kernel_call *c) {
         .min_isa = WEFT_ISA_SSE2,                                                                            \
         .declines = declines,                                                                                \
         .workspace = workspace,                                                                              \
+        .implementation = implementation,                                                                    \
         .open = parts_open,                                                                                  \
         .run = parts_run,                                                                                    \
         .close = parts_close,                                                                                \

@@ -40,6 +40,11 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return inner == SIZE_MAX ? SIZE_MAX : w.bytes + inner;
 }
 
+static bool implementation(const weft_node *n, const kernel_env *env, char name[KERNEL_IMPLEMENTATION]) {
+    f32_shadow w;
+    return f32_shadow_of(n, &w) && inner_of(&w.node, env)->implementation(&w.node, env, name);
+}
+
 /* Bytes of operand i packed for the inner kernel; 0: it is read as it is. */
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
     f32_shadow w;
@@ -143,6 +148,7 @@ static weft_status cast_run(void *state, const kernel_call *c) {
                                          .strided_in = strided,                                              \
                                          .declines = declines,                                               \
                                          .workspace = workspace,                                             \
+                                         .implementation = implementation,                                   \
                                          .packed_bytes = packed_bytes,                                       \
                                          .open = cast_open,                                                  \
                                          .run = cast_run,                                                    \

@@ -121,6 +121,12 @@ static json_t *beyond_plan(const timing *t) {
     return counts ? json_integer((json_int_t)bytes) : json_null();
 }
 
+/* What the numbers were computed by, beside Weft; null: nothing. */
+static json_t *library_json(const plan_library *l) {
+    return l->name ? json_pack("{s:s, s:s, s:s}", "name", l->name, "version", l->version, "isa", l->isa)
+                   : json_null();
+}
+
 /* Sorts the times; the median of an even count is the mean of the middle two. */
 static json_t *report(const timing *t, const weft_model *m) {
     struct rusage use;
@@ -128,15 +134,16 @@ static json_t *report(const timing *t, const weft_model *m) {
     qsort(t->ms, (size_t)t->steps, sizeof *t->ms, by_size);
     double median = (t->ms[(t->steps - 1) / 2] + t->ms[t->steps / 2]) / 2, flops = step_flops(t);
     getrusage(RUSAGE_SELF, &use);
-    return json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:O}",
-                     "model", m->name, "graphs", names, "device", device_name(t->work.plan->options.device),
-                     "dtype", dtype_name(t->work.plan->options.precision), "world", world_size(t->o),
-                     "threads", t->work.plan->kernels.threads, "steps", (json_int_t)t->steps, "median_ms",
-                     median, "min_ms", t->ms[0], "first_step_ms", t->first_ms, "compile_ms",
-                     t->work.compile_ms, "peak_rss_mib", (double)use.ru_maxrss / 1024, "plan_bytes",
-                     (json_int_t)weft_plan_memory(t->work.plan).total, "beyond_bytes", beyond_plan(t),
-                     "gflops", flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses",
-                     t->losses);
+    return json_pack(
+        "{s:s, s:o, s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:O}", "model",
+        m->name, "graphs", names, "device", device_name(t->work.plan->options.device), "isa",
+        isa_name(t->work.plan->options.isa), "library", library_json(&t->work.plan->library), "dtype",
+        dtype_name(t->work.plan->options.precision), "world", world_size(t->o), "threads",
+        t->work.plan->kernels.threads, "steps", (json_int_t)t->steps, "median_ms", median, "min_ms", t->ms[0],
+        "first_step_ms", t->first_ms, "compile_ms", t->work.compile_ms, "peak_rss_mib",
+        (double)use.ru_maxrss / 1024, "plan_bytes", (json_int_t)weft_plan_memory(t->work.plan).total,
+        "beyond_bytes", beyond_plan(t), "gflops", flops > 0 ? json_number(flops / median / 1e6) : json_null(),
+        "losses", t->losses);
 }
 
 static int print_report(const timing *t, json_t *all) {
