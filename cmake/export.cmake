@@ -39,6 +39,21 @@ if(UCX_FOUND)
     weft_names(WEFT_ucx_NEEDS ${UCX_LINK_LIBRARIES} ${SODIUM_LINK_LIBRARIES})
 endif()
 
+# ---- the linker of the partial link: the compiler's own where it knows the option, else GNU ld (lld has it since 19) ----
+function(weft_partial_linker result)
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-prog-name=ld.bfd OUTPUT_VARIABLE gnu OUTPUT_STRIP_TRAILING_WHITESPACE)
+    foreach(linker ${CMAKE_LINKER} ${gnu})
+        execute_process(COMMAND ${linker} --help OUTPUT_VARIABLE help ERROR_QUIET)
+        if(help MATCHES "--force-group-allocation")
+            set(${result} ${linker} PARENT_SCOPE)
+            return()
+        endif()
+    endforeach()
+    message(FATAL_ERROR "the static library is made by a linker that has --force-group-allocation, which ${CMAKE_LINKER} lacks: "
+                        "install GNU ld (Debian: binutils) or lld 19, or name one by -DCMAKE_LINKER=PATH")
+endfunction()
+weft_partial_linker(WEFT_PARTIAL_LINKER)
+
 # ---- static: one object that defines `names` and needs only other libraries ----
 # From: archives, of which the first is taken whole and the others as far as they are called.
 function(weft_static library names whole)
@@ -52,7 +67,7 @@ function(weft_static library names whole)
         OUTPUT ${object}
         COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
         # Groups of C++'s inline functions end here: the program's own copies would replace them, and local names be lost.
-        COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${object}.all
+        COMMAND ${WEFT_PARTIAL_LINKER} -r --force-group-allocation -o ${object}.all
                 --whole-archive $<TARGET_FILE:${whole}> --no-whole-archive ${archives}
         COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --keep-global-symbol=${names} ${object}.all ${object}
         COMMAND ${CMAKE_COMMAND} -E rm ${object}.all

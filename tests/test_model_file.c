@@ -377,7 +377,7 @@ TEST(every_truncation_of_model_bin_is_refused) {
 }
 
 TEST(any_changed_byte_of_model_bin_is_refused) {
-    static const unsigned char changes[] = {1, 0x80, 0xff, 2 ^ 1}; /* the last makes a version 1 of it */
+    static const unsigned char changes[] = {1, 0x80, 0xff, 3}; /* the last makes version 1 of version 2 */
     faults f;
     weft_error error;
     const fake_file *whole = put_example(&f);

@@ -104,19 +104,55 @@ TEST(kernels_read_and_round_every_number_as_the_compiler_does) {
     free(every);
 }
 
-/* The reference kernels' own conversion: each bit, also of NaN. */
+/* ---- the reference kernels' own conversions: each bit, also of NaN. clang 14 lacks _Float16 ---- */
+
+#ifdef __FLT16_MANT_DIG__
+static double read_element(uint16_t bits) {
+    tensor t = {.data = &bits, .type = type_scalar(WEFT_F16)};
+    return element_get(&t, (int64_t[]){0});
+}
+
+static bool rounds_as_compiler(double x) {
+    uint16_t bits = 0;
+    tensor t = {.data = &bits, .type = type_scalar(WEFT_F16)};
+    element_set(&t, (int64_t[]){0}, x);
+    _Float16 want = (_Float16)x;
+    return !memcmp(&bits, &want, sizeof bits);
+}
+
 TEST(an_element_in_f16_is_the_compilers_to_the_bit) {
     int wrong = 0;
     for (int i = 0; i < ALL; i++) {
         uint16_t bits = (uint16_t)i;
         _Float16 half;
         memcpy(&half, &bits, sizeof half);
-        tensor t = {.data = &bits, .type = type_scalar(WEFT_F16)};
-        double got = element_get(&t, (int64_t[]){0}), want = (double)half;
+        double got = read_element(bits), want = (double)half;
         wrong += memcmp(&got, &want, sizeof got) != 0;
     }
     CHECK_SAYS(!wrong, "%d of %d differ", wrong, ALL);
 }
 
-SUITE("reduced types", {T(an_element_in_f16_is_the_compilers_to_the_bit), T(scalars_agree_with_the_compiler),
+/* Each number, the middle between it and the next, and the neighbours of these among the doubles, which a
+ * rounding by way of f32 would take for them. */
+TEST(an_element_becomes_f16_as_the_compiler_rounds) {
+    int wrong = 0;
+    for (int i = 0; i < ALL; i++) {
+        double x = read_element((uint16_t)i), next = read_element((uint16_t)(i + 1)),
+               middle = x / 2 + next / 2;
+        if (isinf(next)) middle = x > 0 ? 65520 : -65520;
+        wrong += !rounds_as_compiler(x) + !rounds_as_compiler(middle) +
+                 !rounds_as_compiler(nextafter(middle, 0)) +
+                 !rounds_as_compiler(nextafter(middle, 2 * middle)) + !rounds_as_compiler(nextafter(x, next));
+    }
+    wrong += !rounds_as_compiler(65536) + !rounds_as_compiler(1e300) + !rounds_as_compiler(-1e300) +
+             !rounds_as_compiler(0x1p-1074) + !rounds_as_compiler(-0x1p-25) + !rounds_as_compiler(0x1.8p-25);
+    CHECK_SAYS(!wrong, "%d numbers differ", wrong);
+}
+#define OF_THE_COMPILER                                                                                      \
+    T(an_element_in_f16_is_the_compilers_to_the_bit), T(an_element_becomes_f16_as_the_compiler_rounds),
+#else
+#define OF_THE_COMPILER
+#endif
+
+SUITE("reduced types", {OF_THE_COMPILER T(scalars_agree_with_the_compiler),
                         T(kernels_read_and_round_every_number_as_the_compiler_does)})

@@ -13,7 +13,7 @@
 
 /* The field f of the struct `attrs`, as an lvalue of `type`. */
 #define FIELD(type, attrs, f)  (*(type *)((char *)(attrs) + (f)->offset))
-#define CFIELD(type, attrs, f) (*(const type *)((const char *)(attrs) + (f)->offset))
+#define CFIELD(type, attrs, f) (*(type const *)((const char *)(attrs) + (f)->offset))
 
 /* The table of ops whose only attribute is the variable's path. */
 const op_attr variable_attr_table[] = {

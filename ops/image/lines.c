@@ -45,10 +45,10 @@ static weft_value *convolve(const char *name, convolution *op, weft_value *x, we
     if (!x || !w) return op(x, w, b, window);
     weft_window turned = window ? *window : (weft_window){.groups = 0};
     place p = place_of(x);
-    bool is_line = turn(turned.stride, 1) & turn(turned.pad, 0) & turn(turned.dilation, 1) &
-                   turn(turned.output_padding, 0);
+    int lines = turn(turned.stride, 1) + turn(turned.pad, 0) + turn(turned.dilation, 1) +
+                turn(turned.output_padding, 0); /* each is turned */
     if (!line_fits(name, "x", x, "[N, C, L]") || !line_fits(name, "the weight", w, form) ||
-        !one_number(name, x, is_line))
+        !one_number(name, x, lines == 4))
         return NULL;
     /* The weight's axis 0 is no batch, but as free to be left open. */
     x = line_as_image(x, p);
@@ -71,9 +71,9 @@ static weft_value *pool_line(const char *name, weft_value *(*op)(weft_value *, c
     weft_pool turned = pool ? *pool : (weft_pool){.divisor = 0};
     if (!x) return op(x, pool);
     place p = place_of(x);
-    bool is_line =
-        turn(turned.kernel, 1) & turn(turned.stride, 0) & turn(turned.pad, 0) & turn(turned.dilation, 0);
-    if (!line_fits(name, "x", x, "[N, C, L]") || !one_number(name, x, is_line)) return NULL;
+    int lines =
+        turn(turned.kernel, 1) + turn(turned.stride, 0) + turn(turned.pad, 0) + turn(turned.dilation, 0);
+    if (!line_fits(name, "x", x, "[N, C, L]") || !one_number(name, x, lines == 4)) return NULL;
     x = line_as_image(x, p);
     return x ? image_as_line(op(placed(x, p), &turned), p) : NULL;
 }

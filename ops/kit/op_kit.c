@@ -43,6 +43,23 @@ static double f16_to_double(uint16_t bits) {
     return d;
 }
 
+/* Rounds once, to nearest even; a NaN keeps its first bits and becomes quiet. (clang 14 lacks _Float16.) */
+static uint16_t double_to_f16(double d) {
+    uint64_t wide, shifted;
+    memcpy(&wide, &d, sizeof wide);
+    uint16_t sign = (uint16_t)(wide >> 48 & 0x8000);
+    wide &= INT64_MAX;
+    if (wide > (uint64_t)0x7ff << 52) return (uint16_t)(sign | 0x7e00 | (wide >> 42 & 1023));
+    if (wide >= (uint64_t)(1023 + 16) << 52) return sign | 0x7c00; /* 65536 */
+    if (wide < (uint64_t)(1023 - 14) << 52) {                      /* steps of 2^-24 */
+        d = (sign ? -d : d) + 0x1p28;
+        memcpy(&shifted, &d, sizeof shifted);
+        return (uint16_t)(sign | (shifted & 2047));
+    }
+    wide -= (uint64_t)1008 << 52;
+    return (uint16_t)(sign | (wide + ((uint64_t)1 << 41) - 1 + (wide >> 42 & 1)) >> 42);
+}
+
 /* Integers go through element_int. */
 double element_get(const tensor *t, const int64_t *at) {
     int64_t p = offset_of(t, at);
@@ -74,7 +91,7 @@ void element_set(const tensor *t, const int64_t *at, double value) {
         ((uint16_t *)t->data)[p] = float_to_bf16((float)value);
         return;
     case WEFT_F16:
-        ((_Float16 *)t->data)[p] = (_Float16)value;
+        ((uint16_t *)t->data)[p] = double_to_f16(value);
         return;
     default:
         element_set_int(t, at, (int64_t)value);

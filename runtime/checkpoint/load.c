@@ -16,7 +16,7 @@ typedef struct loading {
 
 /* Values of optimizers that a model may have or not, by its types and options. */
 static bool is_optional(const char *name) {
-    static const char *const ends[] = {".epoch", ".loss_scale", ".good_steps", "." AVERAGE_NAME};
+    static const char *const ends[] = {".epoch", ".loss_scale", ".good_steps", ("." AVERAGE_NAME)};
     bool is_one = false;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) is_one |= optimizer_has(name, ends[i]);
     return is_one;

@@ -112,6 +112,9 @@ static inline void sincospif(float x, float *s, float *c) {
     *s = (float)sin((double)x * 3.14159265358979323846);
     *c = (float)cos((double)x * 3.14159265358979323846);
 }
+/* C23 has these two, with other bits: since version 2.41 glibc's headers declare them. */
+#define sinpif played_sinpif
+#define cospif played_cospif
 static inline float sinpif(float x) {
     return (float)sin((double)x * 3.14159265358979323846);
 }

@@ -283,9 +283,7 @@ static void row_clear(const block *b, key_range keys, float *x) {
 /* x = e^(x - max) in place. Returns the sum, and the maximum in *max: 0 if every x is -inf, as in a row that
  * sees no key, whose sum is 0. */
 static float exp_row(float *x, int64_t n, float *max) {
-    float most = -VM_INF;
-#pragma omp simd reduction(max : most)
-    for (int64_t j = 0; j < n; j++) most = x[j] > most ? x[j] : most;
+    float most = row_max(x, n);
     *max = most == -VM_INF ? 0 : most;
     return (float)exp_sum(x, x, n, *max);
 }

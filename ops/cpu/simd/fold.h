@@ -84,8 +84,8 @@ typedef struct fold {
         return formula;                                                                                      \
     }
 JOIN(sum, a + b)
-JOIN(max, (a > b) | (a != a) ? a : b)
-JOIN(min, (a < b) | (a != a) ? a : b)
+JOIN(max, ((a > b) | (a != a)) ? a : b)
+JOIN(min, ((a < b) | (a != a)) ? a : b)
 JOIN(prod, a *b)
 
 FOLD(sum, 0, join_sum)

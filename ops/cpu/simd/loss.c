@@ -29,14 +29,6 @@ static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)losses_bytes(x) + (size_t)room * sizeof(float);
 }
 
-/* The maximum in vector lanes; NaN does not win, but then the sum of e^x is NaN. */
-static float row_max(const float *x, int64_t n) {
-    float most = x[0];
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) most = x[i] > most ? x[i] : most;
-    return most;
-}
-
 /* Returns the log of the sum of e^x, and the loss of target t (< 0: the row does not count). (most - x[t])
  * and the log are added in f64, since their sum in f32 would round away the smaller. */
 static float row_lse(const float *x, int64_t n, int64_t t, double *loss) {

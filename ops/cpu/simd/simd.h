@@ -20,4 +20,15 @@
 #define SIMD_LEVEL_avx512 WEFT_ISA_AVX512
 #define SIMD_LEVEL        SIMD_PASTE(SIMD_LEVEL, SIMD_ISA) /* WEFT_ISA_AVX2: the kernel's min_isa */
 
+/* Before a loop, in each compiler's words. SIMD_INDEPENDENT: no iteration reads what another wrote.
+ * SIMD_UNROLL: the loop has at most 12 iterations, a constant number after inlining, and becomes code without
+ * a loop, so that the arrays that it indexes are registers. */
+#ifdef __clang__
+#define SIMD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define SIMD_UNROLL      _Pragma("clang loop unroll(full)")
+#else
+#define SIMD_INDEPENDENT _Pragma("GCC ivdep")
+#define SIMD_UNROLL      _Pragma("GCC unroll 12")
+#endif
+
 #endif

@@ -12,6 +12,8 @@
 #ifndef WEFT_OPS_CPU_SIMD_SMALL_GEMM_H
 #define WEFT_OPS_CPU_SIMD_SMALL_GEMM_H
 
+#include "ops/cpu/simd/simd.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -52,11 +54,11 @@ static inline __attribute__((always_inline)) void gemm_tile(int m, int64_t k, co
                                                             const float *restrict b, float *restrict c,
                                                             int64_t c_row, bool add) {
     vfloat sum[GEMM_MR][2];
-#pragma GCC unroll 12
+    SIMD_UNROLL
     for (int i = 0; i < m; i++) sum[i][0] = sum[i][1] = (vfloat){0};
     for (int64_t l = 0; l < k; l++) {
         vfloat b0 = vfloat_load(b), b1 = vfloat_load(b + GEMM_W);
-#pragma GCC unroll 12
+        SIMD_UNROLL
         for (int i = 0; i < m; i++) {
             float x = a[i * row];
             sum[i][0] = VFLOAT_FMA(x, b0, sum[i][0]);
@@ -65,7 +67,7 @@ static inline __attribute__((always_inline)) void gemm_tile(int m, int64_t k, co
         a += column;
         b += GEMM_NR;
     }
-#pragma GCC unroll 12
+    SIMD_UNROLL
     for (int i = 0; i < m; i++)
         for (int j = 0; j < 2; j++) {
             float *to = c + i * c_row + j * GEMM_W;

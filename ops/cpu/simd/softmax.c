@@ -17,13 +17,6 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
 
 /* ---- along the last axis ---- */
 
-static float row_max(const float *x, int64_t n) {
-    float most = x[0];
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) most = x[i] > most ? x[i] : most;
-    return most;
-}
-
 /* y = e^(x - max) / sum; the exponentials are computed once, in y. */
 static void softmax_row(const float *restrict x, float *restrict y, int64_t n) {
     float most = row_max(x, n);

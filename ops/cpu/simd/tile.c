@@ -7,15 +7,14 @@
 #include <math.h>
 
 /* One loop for each op of pointwise_list.h, in which x, y, z are the operands and k[] the numbers of the
- * formula. `out` may be an operand: ivdep states that there is no dependence between elements. k[] is a copy
- * that stays in registers: in a branch of a vectorized loop the compiler loads nothing that may change or be
- * absent. */
+ * formula. `out` may be an operand: hence SIMD_INDEPENDENT. k[] is a copy that stays in registers: in a
+ * branch of a vectorized loop the compiler loads nothing that may change or be absent. */
 #define X(op, operands, numbers, expression)                                                                 \
     static void loop_##op(float *out, const float *a, const float *b, const float *c, const float *from,     \
                           int64_t n) {                                                                       \
         float k[numbers ? numbers : 1];                                                                      \
         for (int i = 0; i < numbers; i++) k[i] = from[i];                                                    \
-        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) {                                               \
+        SIMD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                   \
             float x = a[i], y = operands > 1 ? b[i] : 0, z = operands > 2 ? c[i] : 0;                        \
             (void)y, (void)z, (void)k;                                                                       \
             out[i] = expression;                                                                             \
@@ -30,7 +29,7 @@
     static void name(float *out, const float *a, const float *b, const float *c, const float *k,             \
                      int64_t n) {                                                                            \
         (void)b, (void)c, (void)k;                                                                           \
-        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) {                                               \
+        SIMD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                   \
             float x = a[i];                                                                                  \
             out[i] = expression;                                                                             \
         }                                                                                                    \

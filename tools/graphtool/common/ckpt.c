@@ -93,7 +93,10 @@ static int64_t best_step(const row *rows, int n) {
 static void add_checkpoint(table *t, const row *r, int64_t best) {
     bool is_best = r->c && best && weft_checkpoint_step(r->c) == best;
     table_word(t, folder_of(r));
-    table_print(t, r->c ? "%d" : "", r->c ? ckpt_world(r->c) : 0);
+    if (r->c)
+        table_print(t, "%d", ckpt_world(r->c));
+    else
+        table_word(t, "");
     table_word(t, r->c ? bytes_show(ckpt_bytes(r->c)).text : "");
     table_word(t, ckpt_written(r->path).text);
     table_print(t, "%s%.150s",

@@ -1,58 +1,104 @@
-# install.sh - three cases that are too long for test_install.sh. Sourced by nightly.sh.
-#   1  as part of another project (add_subdirectory, FetchContent) the whole library is built and used
-#   2  Debian packages, unpacked into an empty folder, are as good a prefix as `cmake --install` makes
-#   3  they install in a Debian root that holds nothing else, and the consumer is built and run there (needs
-#      root, debootstrap and a network; skipped otherwise)
+# install.sh - what is too long for test_install.sh: a case a row of install_cases. Those of a release run in fresh roots of it, want
+# root, debootstrap and a network, and are skipped otherwise; so is the case of clang without clang. Sourced by nightly.sh.
+#   subproject  as part of another project (add_subdirectory, FetchContent) the whole library is built and used
+#   unpacked    Debian packages, unpacked into an empty folder, are as good a prefix as `cmake --install` makes
+#   clang       clang builds everything without a warning; suites of kernels, and what is installed, are as good as GCC's
+#   quickstart  in a fresh root, from a fresh clone: the first command of README.md, with less steps; it installs no MPI
+#   tests       the second one, tools/test.sh
+#   packages    cpack there; the packages install in a root that holds nothing else, and the consumer is built and run in it
+source tools/scripts/debian_root.sh
+
+install_cases() {
+    echo subproject
+    echo unpacked
+    echo clang
+    local release
+    for release in $(debian_releases); do
+        echo "quickstart $release"
+        echo "tests $release"
+        echo "packages $release"
+    done
+}
 
 # Its own build without tests, where Debian's libraries lie.
 install_build() {
     cmake --preset release -B "$folder/build" -DWEFT_TESTS=OFF -DWEFT_CUDA=OFF -DCMAKE_INSTALL_PREFIX=/usr
     cmake --build "$folder/build"
-    (cd "$folder/build" && cpack -G DEB -B "$PWD/debs")
 }
 
 install_subproject() {
+    install_build
     rm -rf "$folder/prefix"
     cmake --install "$folder/build" --prefix "$folder/prefix"
     tests/test_install.sh "$folder/prefix" "" full
 }
 
 install_unpacked() {
-    rm -rf "$folder/unpacked"
+    install_build
+    rm -rf "$folder/unpacked" "$folder/build/debs"
+    (cd "$folder/build" && cpack -G DEB -B "$PWD/debs")
     for package in "$folder"/build/debs/*.deb; do dpkg-deb -x "$package" "$folder/unpacked"; done
     tests/check_exports.py "$folder/unpacked/usr"
     tests/test_install.sh "$folder/unpacked/usr" ""
 }
 
-install_clean_root() {
-    local root
-    root=$(mktemp -d)
-    debootstrap --variant=minbase --include=gcc,g++,make,pkg-config,libc6-dev bookworm "$root"
-    mkdir "$root/debs" "$root/consumer"
-    cp "$folder"/build/debs/*.deb "$root/debs"
-    cp tests/consumer/* "$root/consumer"
-    cp /etc/resolv.conf "$root/etc/"
-    chroot "$root" sh -ec 'export DEBIAN_FRONTEND=noninteractive
-        apt-get update -qq
-        apt-get install -y -qq --no-install-recommends /debs/*.deb
-        cd /consumer
-        for package in weft weft-static; do make -B WEFT=$package && ./line && ./line_cpp; done
-        weft-zoo mlp -o mlp.bin
-        graphtool plan mlp.bin && graphtool dot mlp.bin -T svg -o mlp.svg'
-    rm -rf "$root"
+install_clang() {
+    CC=clang CXX=clang++ cmake --preset release -B "$folder/clang" -DWEFT_CUDA=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+    cmake --build "$folder/clang"
+    ctest --test-dir "$folder/clang" --output-on-failure \
+        -R '^(test_ops|test_simd_sweep|test_golden_ops|test_vecmath|test_reduced|install|check_exports|test_install)$'
 }
 
-if nightly_goes_on; then nightly_do "$folder/build.txt" install_build || exit 1; fi
+# The release of this case, and its root with a clone.
+install_release() { install_cases | awk -v n="$next_seed" 'NR == n { print $2 }'; }
+install_root() { echo "$folder/$(install_release)"; }
+install_fresh() {
+    debian_make "$(install_root)" "$(install_release)" git,ca-certificates
+    debian_clone "$(install_root)"
+}
+
+install_quickstart() {
+    install_fresh
+    debian_enter "$(install_root)" 'cd /weft
+        tools/quickstart.sh --steps 40
+        for made in samples.png plan.svg weights.safetensors; do [[ -s out/$made ]] || { echo "no $made"; exit 1; }; done
+        if command -v mpirun; then echo "there is an MPI"; exit 1; fi'
+}
+
+install_tests() {
+    debian_has_clone "$(install_root)" || install_fresh
+    debian_enter "$(install_root)" 'cd /weft; tools/test.sh'
+}
+
+install_packages() {
+    local root clean
+    root=$(install_root) clean=$(install_root).clean
+    debian_has_clone "$root" || install_fresh
+    debian_enter "$root" '/weft/tools/scripts/setup.sh'
+    debian_packages "$root" ""
+    debian_make "$clean" "$(install_release)" gcc,g++,make,pkg-config,libc6-dev
+    cp -r "$root/weft/build/debs/debs" "$root/weft/tests/consumer" "$clean"
+    debian_install "$clean"
+    debian_enter "$clean" 'cd /consumer
+        for link in "" -static; do
+            make -B WEFT=weft$link TRAIN=weft-train$link
+            ./line line.bin && ./line_cpp && ./batches
+        done
+        weft-zoo mlp -o mlp.bin
+        graphtool plan mlp.bin && graphtool dot mlp.bin -T svg -o mlp.svg'
+    rm -rf "$clean" "$root"
+}
+
+install_can() { # case, release
+    [[ $1 != clang ]] || command -v clang >/dev/null || return
+    [[ -z $2 ]] || debian_can
+}
+
 while nightly_goes_on; do
-    case $next_seed in
-    1) nightly_case install_subproject ;;
-    2) nightly_case install_unpacked ;;
-    *)
-        if ((EUID == 0)) && command -v debootstrap >/dev/null; then
-            nightly_case install_clean_root
-        else
-            nightly_count $((next_seed + 1)) 0 1 0
-        fi
-        ;;
-    esac
+    read -r what release < <(install_cases | awk -v n="$next_seed" 'NR == n') || what=
+    if [[ $what ]] && install_can "$what" "${release-}"; then
+        nightly_case "install_$what"
+    else
+        nightly_count $((next_seed + 1)) 0 1 0
+    fi
 done
