@@ -1002,6 +1002,7 @@ static void backwards(void *context, int64_t epoch, int64_t *order, int64_t n) {
 TEST(every_option_of_a_loader_has_a_default_or_an_error) {
     static const char file[] = "/tmp/weft_settings.npy";
     static const char *const names[] = {"x"};
+    static const weft_dtype wide[] = {WEFT_F32}, narrow[] = {WEFT_BF16};
     static const struct {
         const char *error;
         weft_loader_options options;
@@ -1009,6 +1010,8 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
         {NULL, {.batch = 4}},
         {NULL, {.batch = 40}}, /* one short batch */
         {NULL, {.batch = 4, .shuffle = true, .seed = 9, .names = names}},
+        {NULL, {.batch = 4, .dtypes = wide}},
+        {"not every such number is one of bf16", {.batch = 4, .dtypes = narrow}},
         {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .in_a_row = 2}},
         {"a batch of at least 1", {0}},
         {"a batch of at least 1", {.batch = -1}},

@@ -60,6 +60,11 @@ typedef struct weft_loader_options {
     /** What messages call the arrays; NULL: what the sources call them, or "array 0" ... The texts must
      * outlive the loader. */
     const char *const *names;
+    /** The type that each array has in batches, for a graph that takes another than the source gives; NULL:
+     * those of the sources. Numbers keep their values: integers become any type that holds them (an error
+     * names the sample whose number is too large), floating point a wider type. What loses digits is refused
+     * here: weft_source_options.dtype asks for it. The types are copied. */
+    const weft_dtype *dtypes;
     /** An order of your own instead of `shuffle`: fills order[0] to order[n - 1] with the numbers of samples
      * of an epoch, any of them, also twice; NULL: none. Called by weft_loader_new() and
      * weft_loader_epoch(). */

@@ -45,10 +45,13 @@ typedef struct weft_source_options {
     int64_t stride;      /**< tokens, text: from one sample's begin to the next's; 0: window */
     bool pairs;          /**< tokens, text: two arrays, the input and the target one element later */
     int token_bytes;     /**< tokens without a header: 2 or 4 bytes each, unsigned; 0: 2 */
-    const char *dtype;   /**< tokens, text: "i64", "i32", or "u8" for bytes; NULL: i64 */
-    int64_t height;      /**< images: rows of a sample; needed there */
-    int64_t width;       /**< images: columns of a sample; 0: height */
-    int64_t channels;    /**< images: 1 grey, 3 RGB, 4 RGBA; 0: 3 */
+    /** The type of a sample's numbers. tokens, text: "i64", "i32", or "u8" for bytes; NULL: i64. npy, idx,
+     * npz: "f32", "f64", "i64", "i32" or "u8", as NumPy's astype() converts, but that a number which the type
+     * does not hold is an error: "f32" rounds f64, and 255 becomes 255.0; NULL: the file's. */
+    const char *dtype;
+    int64_t height;   /**< images: rows of a sample; needed there */
+    int64_t width;    /**< images: columns of a sample; 0: height */
+    int64_t channels; /**< images: 1 grey, 3 RGB, 4 RGBA; 0: 3 */
     /** images: length that the shorter side is resized to, before the crop; 0: the larger of height and
      * width. */
     int64_t shorter_side;

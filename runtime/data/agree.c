@@ -68,11 +68,11 @@ static weft_status hash_samples(const weft_source *s, void *const *into, const s
 
 /* Other data differ at the ends, and no more of a large source is read: of each end at most a
  * MiB, or one sample. */
-static weft_status hash_source(const weft_loader *l, const weft_source *s, const size_t *bytes,
-                               uint64_t *hashes, weft_error *error) {
-    size_t sum = 0, at = 0;
+static weft_status hash_source(const weft_loader *l, const weft_source *s, uint64_t *hashes,
+                               weft_error *error) {
+    size_t sum = 0, at = 0, bytes[WEFT_SOURCE_ARRAYS];
     void *into[WEFT_SOURCE_ARRAYS];
-    for (int k = 0; k < s->n; k++) sum += bytes[k] + 64;
+    for (int k = 0; k < s->n; k++) sum += (bytes[k] = loader_array_bytes(&s->arrays[k])) + 64;
     char *memory = kit_new(&l->env, sum);
     if (!memory) return kit_no_memory(error, "loader");
     for (int k = 0; k < s->n; k++) {
@@ -89,7 +89,7 @@ static weft_status hash_source(const weft_loader *l, const weft_source *s, const
 
 static weft_status hash_sources(const weft_loader *l, uint64_t *hashes, weft_error *error) {
     for (int i = 0, first = 0; i < l->n; first += l->sources[i]->n, i++) {
-        weft_status status = hash_source(l, l->sources[i], l->row_bytes + first, hashes + first, error);
+        weft_status status = hash_source(l, l->sources[i], hashes + first, error);
         if (status) return status;
     }
     return WEFT_OK;

@@ -90,8 +90,11 @@ static bool npy_descr(npy_parser *p, array_header *h) {
             h->width = (size_t)(descr[2] - '0');
             return true;
         }
-    return npy_fail(p, "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>'",
-                    kit_show(descr, strlen(descr)).text);
+    return npy_fail(
+        p,
+        "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>': save the array with "
+        ".astype(\"float32\") or .astype(\"int32\")",
+        kit_show(descr, strlen(descr)).text);
 }
 
 /* A Python tuple: (), (n,) or (n, m, ...). */

@@ -28,6 +28,7 @@ typedef struct row_file {
     bool is_open;
     array_header h;
     size_t row_bytes;  /* of an element of the first axis, as it lies in the file */
+    weft_dtype gives;  /* the type of its rows as samples: the file's, or that of an option (row_file_as) */
     uint64_t begin;    /* of the data */
     weft_array *whole; /* NULL: rows are read from the file */
 } row_file;
@@ -37,6 +38,10 @@ weft_status row_file_open(row_file *f, const char *path, bool tokens, const weft
 weft_status row_file_begin(row_file *f, bool tokens, weft_error *error);
 weft_status row_file_read(const row_file *f, int64_t first, int64_t rows, void *into, weft_error *error);
 void row_file_close(row_file *f);
+/* Gives rows as this type from here on, by its name, rounded where that is needed; NULL: as they are. */
+weft_status row_file_as(row_file *f, const char *dtype, weft_error *error);
+/* Row i as a sample. `f->s.path` names the file after an error. */
+weft_status row_file_sample(const row_file *f, int64_t i, void *into, weft_error *error);
 /* Its rows as an array of a sample. */
 weft_source_array row_file_array(const row_file *f, const char *name);
 

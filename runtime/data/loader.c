@@ -1,6 +1,7 @@
 /* loader.c - makes loaders, and says which samples a batch has: in an order that depends on the seed and
  * the epoch alone, the same on every machine. It is a Fisher-Yates shuffle (Knuth 3.4.2 P) driven by
  * splitmix64 (Steele, Lea, Flood 2014) without modulo bias. */
+#include "runtime/data/convert.h"
 #include "runtime/data/loader.h"
 
 #include <string.h>
@@ -135,7 +136,7 @@ weft_status weft_loader_follow(weft_loader *l, int n, const int64_t *batches, we
 }
 
 const weft_source_array *weft_loader_array(const weft_loader *l, int i) {
-    return l && i >= 0 && i < l->n_arrays ? l->arrays[i] : NULL;
+    return l && i >= 0 && i < l->n_arrays ? &l->given[i] : NULL;
 }
 
 /* ---- making ---- */
@@ -162,6 +163,27 @@ static weft_status check_source(const weft_loader *l, int i, const weft_source *
     return WEFT_OK;
 }
 
+size_t loader_array_bytes(const weft_source_array *a) {
+    tensor t = {.dtype = a->dtype, .ndim = a->ndim};
+    memcpy(t.shape, a->shape, sizeof t.shape);
+    return tensor_bytes(&t);
+}
+
+/* Array i is given as this type. */
+static weft_status give_as(weft_loader *l, int i, weft_dtype dtype, weft_error *error) {
+    weft_source_array *a = &l->given[i];
+    if (a->dtype == dtype) return WEFT_OK;
+    if (!convert_is_exact(a->dtype, dtype))
+        return kit_fail(
+            error, WEFT_TYPE,
+            "loader: array %d is %s, and not every such number is one of %s: convert the data, or "
+            "let their source do it (weft_source_options.dtype)",
+            i, weft_dtype_name(a->dtype), weft_dtype_name(dtype));
+    l->raw_bytes += (loader_array_bytes(a) + 7) / 8 * 8;
+    a->dtype = dtype;
+    return WEFT_OK;
+}
+
 /* Checks the sources and lists their arrays. */
 static weft_status list_arrays(weft_loader *l, const weft_source *const *sources, weft_error *error) {
     for (int i = 0; i < l->n; i++) {
@@ -173,21 +195,22 @@ static weft_status list_arrays(weft_loader *l, const weft_source *const *sources
     }
     l->n_arrays += l->options.draws > 0;
     l->arrays = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->arrays);
+    l->given = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->given);
     l->row_bytes = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->row_bytes);
-    if (!l->arrays || !l->row_bytes) return kit_no_memory(error, "loader");
+    if (!l->arrays || !l->given || !l->row_bytes) return kit_no_memory(error, "loader");
     for (int i = 0, at = 0; i < l->n; i++)
         for (int k = 0; k < sources[i]->n; k++, at++) {
-            const weft_source_array *a = l->arrays[at] = &sources[i]->arrays[k];
-            tensor t = {.dtype = a->dtype, .ndim = a->ndim};
-            memcpy(t.shape, a->shape, sizeof t.shape);
-            l->row_bytes[at] = tensor_bytes(&t);
+            l->given[at] = *(l->arrays[at] = &sources[i]->arrays[k]);
+            weft_status status = l->options.dtypes ? give_as(l, at, l->options.dtypes[at], error) : WEFT_OK;
+            if (status) return status;
         }
     if (l->options.draws) {
         l->drawn =
             (weft_source_array){.name = "draws", .dtype = WEFT_F32, .ndim = 1, .shape = {l->options.draws}};
-        l->arrays[l->n_arrays - 1] = &l->drawn;
-        l->row_bytes[l->n_arrays - 1] = (size_t)l->options.draws * sizeof(float);
+        l->given[l->n_arrays - 1] = *(l->arrays[l->n_arrays - 1] = &l->drawn);
     }
+    for (int i = 0; i < l->n_arrays; i++) l->row_bytes[i] = loader_array_bytes(&l->given[i]);
+    l->options.dtypes = NULL; /* the caller's */
     return WEFT_OK;
 }
 
@@ -282,6 +305,7 @@ void weft_loader_free(weft_loader *l) {
     weft_memory_free(&env, l->list, (size_t)l->n_list * sizeof *l->list);
     weft_memory_free(&env, l->order, (size_t)l->dealt * sizeof *l->order);
     weft_memory_free(&env, l->row_bytes, (size_t)l->n_arrays * sizeof *l->row_bytes);
+    weft_memory_free(&env, l->given, (size_t)l->n_arrays * sizeof *l->given);
     weft_memory_free(&env, l->arrays, (size_t)l->n_arrays * sizeof *l->arrays);
     weft_memory_free(&env, l->sources, (size_t)l->n * sizeof *l->sources);
     weft_memory_free(&env, l, sizeof *l);

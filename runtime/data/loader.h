@@ -15,6 +15,7 @@ typedef struct slot {
     int64_t batch; /* its number in this rank's epoch; -1: none */
     int64_t rows;
     char **data; /* [n_arrays]: room for `room` rows each */
+    char *raw;   /* [raw_bytes]: where arrays of one sample are read that are converted; NULL: none are */
     weft_error error;
 } slot;
 
@@ -24,7 +25,9 @@ struct weft_loader {
     int n, n_arrays;
     const weft_source **sources;      /* [n] */
     const weft_source_array **arrays; /* [n_arrays], those of all sources */
-    size_t *row_bytes;                /* [n_arrays] */
+    weft_source_array *given;         /* [n_arrays], the same as they are in batches */
+    size_t *row_bytes;                /* [n_arrays], in batches */
+    size_t raw_bytes;                 /* of a sample's arrays that are converted, before that */
     int64_t samples, dealt;           /* samples of the sources; of an epoch */
     int64_t room;                     /* most rows that a batch can have */
     int64_t *order;                   /* order[place] is a sample; NULL: samples in their order */
@@ -54,6 +57,8 @@ struct weft_loader {
 int64_t loader_coming(const weft_loader *l, int k);
 int64_t loader_sample(const weft_loader *l, int64_t batch, int64_t row);
 int64_t loader_rows(const weft_loader *l, int64_t batch);
+/* Bytes of one sample's array; those of all are multiples of 8 in `raw`. */
+size_t loader_array_bytes(const weft_source_array *a);
 
 /* wait.c: the clock, in ns, and what the caller waited in a call for this batch, or for an epoch (-1). */
 uint64_t loader_clock(void);

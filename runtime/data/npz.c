@@ -199,7 +199,8 @@ static weft_status member_check(const npz *z, const char *path, uint64_t begin, 
 }
 
 /* Opens a member as the next array of the source. */
-static weft_status member_open(npz *z, const stream *s, const member *m, weft_error *error) {
+static weft_status member_open(npz *z, const stream *s, const member *m, const char *dtype,
+                               weft_error *error) {
     uint64_t begin = 0;
     if (z->n == WEFT_SOURCE_ARRAYS)
         return kit_fail(error, WEFT_SHAPE, "%.600s: more than %d members: members=NAME,NAME chooses", s->path,
@@ -215,6 +216,7 @@ static weft_status member_open(npz *z, const stream *s, const member *m, weft_er
     memcpy(z->names[z->n], m->name, NAME_BYTES);
     status = stream_open_part(&f->s, s->path, begin, m->packed, m->method == 8, &z->env, error);
     if (!status) status = row_file_begin(f, false, error);
+    if (!status && (status = row_file_as(f, dtype, error))) row_file_close(f);
     if (!status) z->n++;
     return status;
 }
@@ -240,7 +242,7 @@ static weft_status open_members(npz *z, const form_request *r, weft_error *error
         member m;
         status = directory_next(&d, &m, error);
         if (!status && (!r->options.members || is_listed(r->options.members, m.name)))
-            status = member_open(z, &d.file, &m, error);
+            status = member_open(z, &d.file, &m, r->options.dtype, error);
     }
     if (d.file.file) stream_close(&d.file);
     if (status) return status;
@@ -255,7 +257,7 @@ static weft_status open_members(npz *z, const form_request *r, weft_error *error
 static weft_status read_members(void *context, int64_t i, void *const *into, weft_error *error) {
     const npz *z = context;
     for (int k = 0; k < z->n; k++) {
-        weft_status status = row_file_read(&z->rows[k], i, 1, into[k], error);
+        weft_status status = row_file_sample(&z->rows[k], i, into[k], error);
         if (status) return status;
     }
     return WEFT_OK;

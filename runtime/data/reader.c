@@ -3,9 +3,11 @@
  * The invariant: of a batch there is at most one slot, and a slot that is read or held by the caller
  * belongs to nobody else. Threads read the batches that come next, the nearest first; a slot that is none
  * of these is free for another batch, so a caller who seeks finds what was read if it is still there. */
+#include "runtime/data/convert.h"
 #include "runtime/data/loader.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- memory ---- */
@@ -19,6 +21,7 @@ static weft_status slot_init(weft_loader *l, slot *s) {
             !(s->data[i] = weft_memory_new(&l->env, bytes)))
             return WEFT_MEMORY;
     }
+    if (l->raw_bytes && !(s->raw = weft_memory_new(&l->env, l->raw_bytes))) return WEFT_MEMORY;
     return s->data ? WEFT_OK : WEFT_MEMORY;
 }
 
@@ -47,6 +50,7 @@ void slots_free(weft_loader *l) {
         for (int i = 0; data && i < l->n_arrays; i++)
             weft_memory_free(&l->env, data[i], (size_t)l->room * l->row_bytes[i]);
         weft_memory_free(&l->env, data, (size_t)l->n_arrays * sizeof *data);
+        weft_memory_free(&l->env, l->slots[s].raw, l->raw_bytes);
     }
     weft_memory_free(&l->env, l->slots, (size_t)l->n_slots * sizeof *l->slots);
     weft_memory_free(&l->env, l->threads, (size_t)l->options.threads * sizeof *l->threads);
@@ -68,17 +72,48 @@ static void draw(const weft_loader *l, int64_t sample, float *into) {
     for (int i = 0; i < l->options.draws; i++) into[i] = (float)(kit_splitmix(&state) >> 40) * 0x1p-24f;
 }
 
+/* Array `at` of a sample, which was read to `from`, as row `row` of the slot. */
+static weft_status convert(const weft_loader *l, slot *s, int at, int64_t row, int64_t sample,
+                           const char *from) {
+    char number[24];
+    const weft_source_array *has = l->arrays[at], *gives = &l->given[at];
+    size_t width = weft_dtype_bytes(has->dtype), count = loader_array_bytes(has) / width;
+    size_t good = convert_numbers(has->dtype, from, gives->dtype,
+                                  s->data[at] + (size_t)row * l->row_bytes[at], count, false);
+    if (good == count) return WEFT_OK;
+    snprintf(number, sizeof number, "array %d", at);
+    const char *name = l->options.names && l->options.names[at] ? l->options.names[at]
+                       : has->name                              ? has->name
+                                                                : number;
+    return convert_fail(&s->error, name, sample, has->dtype, from + good * width, gives->dtype);
+}
+
+/* The arrays of source i of one sample, which begin at number `first`: those that are converted go through
+ * `raw`. */
+static weft_status read_source(const weft_loader *l, slot *s, int i, int first, int64_t row, int64_t sample) {
+    void *into[WEFT_SOURCE_ARRAYS];
+    char *raw = s->raw;
+    const weft_source *from = l->sources[i];
+    for (int k = 0, at = first; k < from->n; k++, at++) {
+        bool is_raw = l->given[at].dtype != l->arrays[at]->dtype;
+        into[k] = is_raw ? raw : s->data[at] + (size_t)row * l->row_bytes[at];
+        if (is_raw) raw += (loader_array_bytes(l->arrays[at]) + 7) / 8 * 8;
+    }
+    weft_status status = from->read(from->context, sample, into, &s->error);
+    if (status) return source_failed(&s->error, status, sample);
+    for (int k = 0, at = first; !status && k < from->n; k++, at++)
+        if (l->given[at].dtype != l->arrays[at]->dtype) status = convert(l, s, at, row, sample, into[k]);
+    return status;
+}
+
 /* All arrays of one sample, as row `row` of the slot. */
 static weft_status read_sample(const weft_loader *l, slot *s, int64_t row, int64_t sample) {
     if (sample < 0 || sample >= l->samples)
         return kit_fail(&s->error, WEFT_ARGUMENT, "loader: the sampler names sample %lld, there are %lld",
                         (long long)sample, (long long)l->samples);
     for (int i = 0, first = 0; i < l->n; first += l->sources[i]->n, i++) {
-        void *into[WEFT_SOURCE_ARRAYS];
-        for (int k = 0; k < l->sources[i]->n; k++)
-            into[k] = s->data[first + k] + (size_t)row * l->row_bytes[first + k];
-        weft_status status = l->sources[i]->read(l->sources[i]->context, sample, into, &s->error);
-        if (status) return source_failed(&s->error, status, sample);
+        weft_status status = read_source(l, s, i, first, row, sample);
+        if (status) return status;
     }
     if (l->options.draws) draw(l, sample, (float *)(void *)s->data[l->n_arrays - 1] + row * l->options.draws);
     return WEFT_OK;
@@ -126,7 +161,7 @@ static slot *take_work(weft_loader *l) {
         int64_t b = loader_coming(l, k);
         if (b >= end || slot_of(l, b)) continue;
         slot *s = slot_free(l);
-        if (s) *s = (slot){.state = SLOT_READING, .batch = b, .data = s->data};
+        if (s) *s = (slot){.state = SLOT_READING, .batch = b, .data = s->data, .raw = s->raw};
         return s;
     }
     return NULL;
@@ -187,7 +222,7 @@ static slot *slot_wait(weft_loader *l, int64_t batch) {
         while (!(s = slot_of(l, batch)) || s->state == SLOT_READING) pthread_cond_wait(&l->done, &l->mutex);
     } else {
         s = &l->slots[0];
-        *s = (slot){.state = SLOT_READY, .batch = batch, .data = s->data};
+        *s = (slot){.state = SLOT_READY, .batch = batch, .data = s->data, .raw = s->raw};
         read_batch(l, s);
     }
     return s;

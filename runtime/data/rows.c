@@ -1,6 +1,7 @@
 /* rows.c - .npy and IDX files as a source. Rows are read at their place when they are asked for, so a file
  * may be larger than memory. It is not mapped: a file that is cut while it is mapped ends the process that
  * reads on, here it is an error; and the file access of the env may be the host's own. */
+#include "runtime/data/convert.h"
 #include "runtime/data/form.h"
 
 #include <string.h>
@@ -13,6 +14,7 @@ weft_status row_file_begin(row_file *f, bool tokens, weft_error *error) {
                           f->s.path);
     if (!status) {
         f->begin = f->s.at;
+        f->gives = f->h.type.dtype;
         f->row_bytes = (size_t)(tensor_elements(&f->h.type) / f->h.type.shape[0]) * f->h.width;
         bool is_whole = f->s.is_packed || (f->h.is_fortran && f->h.type.ndim > 1);
         if (is_whole && !(f->whole = array_read(&f->s, &f->h, error)))
@@ -38,19 +40,49 @@ void row_file_close(row_file *f) {
     *f = (row_file){.is_open = false};
 }
 
-weft_status row_file_read(const row_file *f, int64_t first, int64_t rows, void *into, weft_error *error) {
-    size_t bytes = (size_t)rows * f->row_bytes, at = (size_t)first * f->row_bytes;
-    if (f->whole) {
-        memcpy(into, (const char *)weft_array_data(f->whole) + at, bytes);
-        return WEFT_OK;
-    }
+/* Elements `first` to first + count - 1 of the whole file. */
+static weft_status read_elements(const row_file *f, size_t first, size_t count, char *into,
+                                 weft_error *error) {
+    size_t bytes = count * f->h.width, at = first * f->h.width;
+    if (f->whole) return memcpy(into, (const char *)weft_array_data(f->whole) + at, bytes), WEFT_OK;
     weft_status status = stream_read_at(&f->s, f->begin + at, into, bytes, error);
-    if (!status) array_elements(&f->h, into, bytes / f->h.width);
+    if (!status) array_elements(&f->h, into, count);
     return status;
 }
 
+weft_status row_file_read(const row_file *f, int64_t first, int64_t rows, void *into, weft_error *error) {
+    size_t count = f->row_bytes / f->h.width;
+    return read_elements(f, (size_t)first * count, (size_t)rows * count, into, error);
+}
+
+weft_status row_file_as(row_file *f, const char *dtype, weft_error *error) {
+    if (!dtype) return WEFT_OK;
+    for (int t = 0; t < WEFT_DTYPES; t++)
+        if (convert_gives((weft_dtype)t) && strcmp(weft_dtype_name((weft_dtype)t), dtype) == 0)
+            return f->gives = (weft_dtype)t, WEFT_OK;
+    return kit_fail(error, WEFT_TYPE, "%.600s: dtype=%s: f32, f64, i64, i32 or u8", f->s.path,
+                    kit_show(dtype, strlen(dtype)).text);
+}
+
+/* Elements pass through a small buffer, unless they are what is wanted. */
+weft_status row_file_sample(const row_file *f, int64_t i, void *into, weft_error *error) {
+    _Alignas(8) char some[4096];
+    size_t width = f->h.width, count = f->row_bytes / width, most = sizeof some / width;
+    if (f->gives == f->h.type.dtype) return read_elements(f, (size_t)i * count, count, into, error);
+    for (size_t at = 0; at < count; at += most) {
+        size_t n = count - at < most ? count - at : most;
+        char *to = (char *)into + at * weft_dtype_bytes(f->gives);
+        weft_status status = read_elements(f, (size_t)i * count + at, n, some, error);
+        if (status) return status;
+        size_t good = convert_numbers(f->h.type.dtype, some, f->gives, to, n, true);
+        if (good < n)
+            return convert_fail(error, f->s.path, i, f->h.type.dtype, some + good * width, f->gives);
+    }
+    return WEFT_OK;
+}
+
 weft_source_array row_file_array(const row_file *f, const char *name) {
-    weft_source_array a = {.name = name, .dtype = f->h.type.dtype, .ndim = f->h.type.ndim - 1};
+    weft_source_array a = {.name = name, .dtype = f->gives, .ndim = f->h.type.ndim - 1};
     memcpy(a.shape, f->h.type.shape + 1, (size_t)a.ndim * sizeof *a.shape);
     return a;
 }
@@ -63,7 +95,7 @@ typedef struct array_file {
 } array_file;
 
 static weft_status read_file_row(void *context, int64_t i, void *const *into, weft_error *error) {
-    return row_file_read(&((array_file *)context)->rows, i, 1, into[0], error);
+    return row_file_sample(&((array_file *)context)->rows, i, into[0], error);
 }
 
 static void close_array(void *context) {
@@ -78,7 +110,9 @@ static weft_status open_array(const form_request *r, weft_source *into, weft_err
     if (!a) return kit_no_memory(error, r->path);
     a->env = r->env;
     weft_status status = row_file_open(&a->rows, r->path, false, &r->env, error);
+    if (!status) status = row_file_as(&a->rows, r->options.dtype, error);
     if (status) {
+        row_file_close(&a->rows);
         weft_memory_free(&r->env, a, sizeof *a);
         return status;
     }

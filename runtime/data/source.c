@@ -92,7 +92,7 @@ static const struct {
     FIELD(stride, FIELD_I64, "tokens text"),
     FIELD(pairs, FIELD_BOOL, "tokens text"),
     FIELD(token_bytes, FIELD_INT, "tokens"),
-    FIELD(dtype, FIELD_TEXT, "tokens text"),
+    FIELD(dtype, FIELD_TEXT, "npy idx npz tokens text"),
     FIELD(height, FIELD_I64, "images"),
     FIELD(width, FIELD_I64, "images"),
     FIELD(channels, FIELD_I64, "images"),

@@ -1,4 +1,5 @@
 /* feed.c - batches of a data set, and graphs whose inputs are bound to them by name. */
+#include "runtime/data/convert.h"
 #include "runtime/train/trainer.h"
 
 #include <stdio.h>
@@ -40,19 +41,86 @@ static weft_status name_arrays(batches *b, const weft_dataset *of, bool has_draw
     return WEFT_OK;
 }
 
-weft_status batches_open(batches *b, const weft_dataset *of, const weft_loader_options *how, weft_comm *comm,
-                         const weft_env *env, weft_error *error) {
+/* ---- types ---- */
+
+/* Graph i of those that take batches: `only`, or those of the flow; NULL: there is none. */
+static const char *taker(const weft_plan *plan, const char *only, int i) {
+    weft_flow_step s;
+    if (only) return i ? NULL : only;
+    return weft_plan_flow(plan, i, &s) ? s.graph : NULL;
+}
+
+/* The type in which the graphs take an array that is of type `has`: this one where any of them does, else the
+ * first that holds its numbers. */
+static weft_dtype taken_as(const weft_plan *plan, const char *only, const char *name, weft_dtype has) {
+    const char *graph;
+    weft_port p;
+    weft_dtype found = has;
+    for (int i = 0; (graph = taker(plan, only, i)); i++)
+        for (int k = 0; weft_plan_input(plan, graph, k, &p); k++) {
+            if (strcmp(p.name, name) != 0) continue;
+            if (p.dtype == has) return has;
+            if (found == has && convert_is_exact(has, p.dtype)) found = p.dtype;
+        }
+    return found;
+}
+
+/* Sources that are no sources are found by the loader. */
+static int arrays_of(const weft_source *s) {
+    return s->n < 0 ? 0 : s->n > WEFT_SOURCE_ARRAYS ? WEFT_SOURCE_ARRAYS : s->n;
+}
+
+/* For each array of the data set, one of `types`, in their order. */
+static void choose_types(const weft_dataset *d, const weft_plan *plan, const char *only, weft_dtype *types) {
+    for (int s = 0, at = 0; s < d->n; s++)
+        for (int k = 0; k < arrays_of(d->sources[s]); k++, at++) {
+            const weft_source_array *a = &d->sources[s]->arrays[k];
+            const char *name = d->names ? d->names[at] : a->name;
+            types[at] = name ? taken_as(plan, only, name, a->dtype) : a->dtype;
+        }
+}
+
+static weft_status open_loader(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
+                               const weft_loader_options *how, weft_error *error) {
     weft_loader_options mine = *how;
+    size_t n = 0;
+    for (int s = 0; s < of->n; s++) n += (size_t)arrays_of(of->sources[s]);
+    weft_dtype *types = kit_new_array(b->env, n + 1, sizeof *types);
+    if (!types) return kit_no_memory(error, "trainer");
+    choose_types(of, plan, only, types);
+    mine.names = of->names;
+    mine.dtypes = types;
+    b->loader = weft_loader_new(of->n, of->sources, &mine, b->env, error);
+    kit_free_array(b->env, types, n + 1, sizeof *types);
+    return b->loader ? WEFT_OK : error->status;
+}
+
+void batches_tell(const batches *b, const weft_dataset *of, const weft_trainer *t) {
+    char line[300];
+    for (int s = 0, at = 0; s < of->n; s++)
+        for (int k = 0; k < of->sources[s]->n; k++, at++) {
+            weft_dtype has = of->sources[s]->arrays[k].dtype, is = weft_loader_array(b->loader, at)->dtype;
+            if (has == is) continue;
+            snprintf(line, sizeof line,
+                     "data %.80s: %s is read as %s, each number as it is (nothing is scaled)", b->names[at],
+                     weft_dtype_name(has), weft_dtype_name(is));
+            trainer_log(t, line);
+        }
+}
+
+weft_status batches_open(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
+                         const weft_loader_options *how, weft_comm *comm, const weft_env *env,
+                         weft_error *error) {
     *b = (batches){.env = env, .batch = how->batch, .samples = dataset_samples(of)};
     if (!of->n) return WEFT_OK;
-    mine.names = of->names;
-    if (!(b->loader = weft_loader_new(of->n, of->sources, &mine, env, error))) return error->status;
+    weft_status status = open_loader(b, of, plan, only, how, error);
+    if (status) return status;
     while (weft_loader_array(b->loader, b->n)) b->n++;
     b->names = kit_new_array(env, (size_t)b->n, sizeof *b->names);
     b->row_bytes = kit_new_array(env, (size_t)b->n, sizeof *b->row_bytes);
     b->data = kit_new_array(env, (size_t)b->n, sizeof *b->data);
     if (!b->names || !b->row_bytes || !b->data) return kit_no_memory(error, "trainer");
-    weft_status status = name_arrays(b, of, how->draws > 0, error);
+    status = name_arrays(b, of, how->draws > 0, error);
     return status || !comm ? status : weft_loader_agree(b->loader, comm, error);
 }
 
@@ -124,17 +192,36 @@ static bool fits(const tensor *have, const tensor *want) {
     return true;
 }
 
+/* What converts samples that do not fit by their type alone; "" where nothing does. */
+static void type_way_out(const tensor *have, const tensor *want, const char *name, size_t room, char *into) {
+    static const char *const numpy[WEFT_DTYPES] = {[WEFT_F32] = "float32",
+                                                   [WEFT_F64] = "float64",
+                                                   [WEFT_I64] = "int64",
+                                                   [WEFT_I32] = "int32",
+                                                   [WEFT_U8] = "uint8"};
+    tensor as = *have;
+    as.dtype = want->dtype;
+    into[0] = 0;
+    if (!fits(&as, want) || !convert_gives(want->dtype)) return;
+    const char *type = weft_dtype_name(want->dtype);
+    snprintf(into, room,
+             "; %s does not hold every %s: save it with .astype(\"%s\") in NumPy, or convert it here by the "
+             "option dtype=%s of the data (graphtool: --data %s=FILE:dtype=%s)",
+             type, weft_dtype_name(have->dtype), numpy[want->dtype], type, name, type);
+}
+
 /* Finds the array for an input. */
 static weft_status find_source(const batches *b, const char *graph, const weft_port *port, int64_t rows,
                                int *source, weft_error *error) {
-    char names[600];
+    char names[600], way_out[400];
     tensor want = port_type(port);
     for (*source = 0; *source < b->n; ++*source) {
         if (!b->names[*source] || strcmp(b->names[*source], port->name)) continue;
         tensor have = array_type(b, *source);
         if (fits(&have, &want)) return takes_rows(b, graph, port, rows, error);
-        return kit_fail(error, WEFT_SHAPE, "data %s: the samples are %s, graph %s takes %s", port->name,
-                        TENSOR(&have), graph, TENSOR(&want));
+        type_way_out(&have, &want, port->name, sizeof way_out, way_out);
+        return kit_fail(error, WEFT_SHAPE, "data %s: the samples are %s, graph %s takes %s%s", port->name,
+                        TENSOR(&have), graph, TENSOR(&want), way_out);
     }
     names_show(b, sizeof names, names);
     return kit_fail(error, WEFT_NAME,

@@ -46,7 +46,8 @@ weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options
     if (of->data->n && samples < rows) status = compile(s, 0, m, how, of->graph, rows = samples, error);
     weft_loader_options cut = {.batch = rows};
     if (of->comm) cut.rank = of->comm->rank, cut.num_replicas = of->comm->world;
-    if (!status) status = batches_open(&s->data, of->data, &cut, of->comm, of->env, error);
+    if (!status)
+        status = batches_open(&s->data, of->data, s->plan[0], of->graph, &cut, of->comm, of->env, error);
     if (!status) status = bind(s, 0, of, rows, error);
     if (!status) status = batches_all_used(&s->data, 1, s->run, error);
     return status || samples % rows == 0 ? status : open_rest(s, m, how, of, samples % rows, error);

@@ -148,7 +148,9 @@ static weft_status open_data(weft_trainer *t, weft_error *error) {
         return kit_fail(error, WEFT_ARGUMENT,
                         "trainer: %lld samples are fewer than a batch of %lld: use a smaller batch",
                         (long long)samples, (long long)how.batch);
-    return batches_open(&t->data, &o->train, &how, o->comm, t->env, error);
+    weft_status status = batches_open(&t->data, &o->train, t->plan, NULL, &how, o->comm, t->env, error);
+    if (!status) batches_tell(&t->data, &o->train, t);
+    return status;
 }
 
 /* The number of iterations, where it can be known. */
@@ -203,6 +205,7 @@ static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
     if (o->val.n || o->val_graph) status = open_sweep(t, &t->val, &o->val, val, &t->has_val, error);
     if (!status && (o->test.n || o->test_graph))
         status = open_sweep(t, &t->test, &o->test, test, &t->has_test, error);
+    if (!status && !t->data.loader && t->has_val) batches_tell(&t->val.data, &o->val, t);
     return status;
 }
 

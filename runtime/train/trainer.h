@@ -37,9 +37,13 @@ typedef struct batches {
     int64_t rows;           /* of the current batch */
 } batches;
 
-/* `how` says batch, order and this rank's share. */
-weft_status batches_open(batches *b, const weft_dataset *of, const weft_loader_options *how, weft_comm *comm,
-                         const weft_env *env, weft_error *error);
+/* `how` says batch, order and this rank's share. Arrays are converted to the types in which graph `only` of
+ * the plan (NULL: the graphs of its flow) takes them, where that keeps every number (convert.h). */
+weft_status batches_open(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
+                         const weft_loader_options *how, weft_comm *comm, const weft_env *env,
+                         weft_error *error);
+/* Logs which arrays are converted. */
+void batches_tell(const batches *b, const weft_dataset *of, const weft_trainer *t);
 void batches_close(batches *b);
 void batches_epoch(batches *b, int64_t epoch);
 void batches_seek(batches *b, int64_t number);

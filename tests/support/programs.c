@@ -102,6 +102,16 @@ static void put_file(const char *name, const void *head, size_t head_bytes, cons
         abort();
 }
 
+void put_npy(const char *name, const char *descr, const char *shape, const void *data, size_t bytes) {
+    char npy[128 + 1];
+    snprintf(npy, sizeof npy, "\x93NUMPY\x01%c\x76%c{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
+             0, 0, descr, shape);
+    size_t used = 10 + strlen(npy + 10);
+    memset(npy + used, ' ', sizeof npy - 1 - used);
+    npy[127] = '\n';
+    put_file(name, npy, 128, data, bytes);
+}
+
 void make_data(void) {
     static uint8_t images[SAMPLES][28 * 28], labels[SAMPLES];
     test_random r = {5};
@@ -114,11 +124,7 @@ void make_data(void) {
     }
     put_file("images.idx", "\0\0\x08\x03\0\0\0\x46\0\0\0\x1c\0\0\0\x1c", 16, images, sizeof images);
     put_file("labels.idx", "\0\0\x08\x01\0\0\0\x46", 8, labels, sizeof labels);
-    char npy[128] = "\x93NUMPY\x01\x00\x76";
-    memset(npy + 10, ' ', 118);
-    memcpy(npy + 10, "{'descr': '|u1', 'fortran_order': False, 'shape': (70,), }", 58);
-    npy[127] = '\n';
-    put_file("labels.npy", npy, 128, labels, sizeof labels);
+    put_npy("labels.npy", "|u1", "(70,)", labels, sizeof labels);
 }
 
 bool make_model(const char *name) {

@@ -28,6 +28,8 @@ void path_of(const char *name, char path[300]);
 bool make_model(const char *name);
 extern const char *const zoo[];
 enum { ZOO = 8, SAMPLES = 70 };
+/* Writes a .npy file with this element type ("<f8") and shape ("(70,)"). */
+void put_npy(const char *name, const char *descr, const char *shape, const void *data, size_t bytes);
 /* Writes 28x28 images whose brightness is their label, in IDX and .npy. */
 void make_data(void);
 #define DATA "--data image=images.idx --data label=labels.npy"
