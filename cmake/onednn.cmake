@@ -2,7 +2,7 @@
 # links the static library needs of it.
 #
 # ops/cpu/onednn/library.c knows the interfaces of the versions 2.6 to 3.x; another major version has another one.
-set(WEFT_ONEDNN "" CACHE STRING "folder of a oneDNN (with lib and include in it) that takes the place of the system's")
+set(WEFT_ONEDNN "" CACHE PATH "folder of a oneDNN (with lib and include in it) that takes the place of the system's")
 if(NOT "${WEFT_ONEDNN}" STREQUAL "${WEFT_ONEDNN_BEFORE}") # what was found belongs to another folder
     unset(DNNL_LIBRARY CACHE)
     unset(DNNL_INCLUDE CACHE)
@@ -41,10 +41,10 @@ add_library(weft_onednn INTERFACE IMPORTED)
 target_include_directories(weft_onednn INTERFACE ${DNNL_INCLUDE})
 target_link_libraries(weft_onednn INTERFACE ${DNNL_LIBRARY})
 
-# Outside the folders that the loader searches, what is installed names the folder.
+# A folder that the loader does not search is named in what is installed.
 set(DNNL_NEEDS ${DNNL_LIBRARY})
 get_filename_component(folder ${DNNL_LIBRARY} DIRECTORY)
-if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES AND NOT DNNL_LIBRARY MATCHES "\\.a$")
+if(WEFT_ONEDNN AND NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES AND NOT DNNL_LIBRARY MATCHES "\\.a$")
     list(APPEND DNNL_NEEDS -Wl,-rpath,${folder})
     list(APPEND CMAKE_INSTALL_RPATH ${folder})
 endif()

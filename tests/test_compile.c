@@ -2,6 +2,7 @@
  * the verifier accepts good plans and rejects broken ones, and dumps stop after the pass that is asked
  * for. */
 #include "graph/core/graph.h"
+#include "ops/cpu/onednn/onednn.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 #include "support/evaluate.h"
@@ -339,6 +340,48 @@ TEST(two_compiles_agree) {
     weft_model_free(m);
 }
 
+static weft_plan *with_isa(const weft_model *m, weft_isa isa, weft_error *e) {
+    return weft_compile(m, &(weft_compile_options){.isa = isa, .threads = 1}, e);
+}
+
+static const char *setting_of(const weft_plan *plan, const char *wanted) {
+    const char *name, *value;
+    for (int i = 0; weft_plan_setting_at(plan, i, &name, &value); i++)
+        if (strcmp(name, wanted) == 0) return value;
+    return NULL;
+}
+
+/* A plan tells the library that computes its product, what that may use and what it chose; they are in the
+ * fingerprint. A plan without products has no such library, nor has one of reference kernels. */
+TEST(a_plan_tells_the_library_that_computes_in_it) {
+    weft_error e = {0};
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "eval", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){64, 48});
+    weft_output(weft_linear(x, 32, "fc"), "y");
+    weft_plan *plan = with_isa(m, WEFT_ISA_AUTO, &e), *plain = with_isa(m, WEFT_ISA_REFERENCE, &e);
+    NEED(plan && plain);
+    onednn_library here = onednn_library_here();
+    NEED(plan->library.name && setting_of(plan, "onednn"));
+    CHECK_TEXT(plan->library.name, "onednn");
+    CHECK_TEXT(setting_of(plan, "onednn"), here.version);
+    CHECK_TEXT(setting_of(plan, "onednn isa"), here.isa);
+    CHECK(setting_of(plan, "onednn implementations") && *plan->library.implementations);
+    CHECK(!plain->library.name && !setting_of(plain, "onednn"));
+    plan_library was = plan->library;
+    uint64_t fingerprint = plan->fingerprint;
+    const char **const parts[] = {&plan->library.version, &plan->library.isa, &plan->library.implementations};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        *parts[i] = "other";
+        CHECK(plan_identify(plan, m) && plan->fingerprint != fingerprint);
+        plan->library = was;
+    }
+    CHECK(plan_identify(plan, m) && plan->fingerprint == fingerprint);
+    weft_plan_free(plan);
+    weft_plan_free(plain);
+    weft_model_free(m);
+}
+
 TEST(a_parameter_is_trained_once_in_a_graph) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
@@ -358,4 +401,4 @@ SUITE("compile",
        T(the_verifier_finds_values_that_were_moved_onto_others),
        T(the_verifier_finds_an_update_that_overtakes_a_reader), T(every_stage_dumps_text_that_parses_back),
        T(an_unoptimized_plan_has_the_nodes_that_were_built), T(two_compiles_agree),
-       T(a_parameter_is_trained_once_in_a_graph)})
+       T(a_plan_tells_the_library_that_computes_in_it), T(a_parameter_is_trained_once_in_a_graph)})

@@ -407,7 +407,8 @@ TEST(what_goes_on_otherwise_is_told) {
         NEED(run_it(&begin));
         lines_with("");
         CHECK(run_it(&same) && lines_with(", and is ") == 0);
-        CHECK(run_it(&end) && lines_with(", and is ") == 3);
+        /* where the processor has bf16, oneDNN chooses others, too */
+        CHECK(run_it(&end) && lines_with(", and is ") - lines_with("onednn implementations was ") == 3);
         end.stop = 32;
         CHECK(run_it(&end) && lines_with(", and is ") == 0);
         begin.stop = 36, end.stop = 40;

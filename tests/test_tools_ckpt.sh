@@ -75,6 +75,16 @@ for action in "list" "verify" "show"; do
     says 2 "empty: it has no checkpoint, a folder step-N" ckpt $action empty
 done
 
+# a training that goes on within a lower instruction set of oneDNN tells that; so it does of a version
+isa=$("$tool" plan mlp.bin --json | sed -n '/"library"/,/}/s/.*"isa": "\(.*\)".*/\1/p')
+[[ -n $isa ]] || fail "plan --json does not say what oneDNN uses"
+if [[ $isa != sse41 && $(uname -m) == x86_64 ]]; then
+    cp -r one lower
+    ONEDNN_MAX_CPU_ISA=SSE41 says 0 "onednn isa was $isa, and is sse41 from iteration 12 on" ${run/12/13} --checkpoint-dir lower --resume auto -o lower.st
+fi
+sed 's/"onednn": "[0-9.]*"/"onednn": "1.2.3"/' one/step-00000012/manifest.json >changed.json
+cmp -s changed.json one/step-00000012/manifest.json && fail "a checkpoint does not keep the version of oneDNN"
+
 # show: numbers, and all tensors with their types
 form=$(grep -o '"fingerprint": "[0-9a-f]*"' one/step-00000012/manifest.json | grep -o '[0-9a-f]\{16\}')
 says 0 "model mlp (fingerprint $form), step 12, seed 3, $ranks rank" ckpt show $many

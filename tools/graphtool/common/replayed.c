@@ -115,6 +115,7 @@ static bool read_line(replayed *r, char *line, bool *is_said, weft_error *error)
     if (value) *value++ = 0;
     bool good = value != NULL;
     if (good && strcmp(line, "precision") == 0) good = set_precision(r, value);
+    if (good && strcmp(line, "onednn") == 0) snprintf(r->onednn, sizeof r->onednn, "%s", value);
     for (int i = 0; good && i < SETTINGS; i++) {
         if (strcmp(settings[i].name, line)) continue;
         good = !is_said[i] && set(r, &settings[i], value);
@@ -255,15 +256,20 @@ static weft_plan *compile_for(const rank *k, const char *flow, weft_error *error
     return weft_compile(k->r->model, &o, error);
 }
 
+static void tell_other(const replayed *r, const weft_plan *plan, weft_error *error) {
+    const char *here = plan->library.version ? plan->library.version : "not used";
+    error_set(error, WEFT_FILE,
+              "%.300s: its plan is another one: it was made by Weft %s (oneDNN: %s), this is %s (%s)",
+              r->path, SHOW(r->version), *r->onednn ? SHOW(r->onednn) : "not used", weft_version(), here);
+}
+
 /* The plan by the flow, or of all graphs, whichever has the fingerprint of the file. */
 static weft_plan *compile(const rank *k, weft_error *error) {
     const char *const flows[] = {k->r->flow, NULL};
     for (int i = 0; i < 2; i++) {
         weft_plan *plan = compile_for(k, flows[i], error);
         if (plan && plan->fingerprint == k->r->fingerprint) return plan;
-        if (plan)
-            error_set(error, WEFT_FILE, "%.300s: its plan is another one: it was made by Weft %s, this is %s",
-                      k->r->path, SHOW(k->r->version), weft_version());
+        if (plan) tell_other(k->r, plan, error);
         weft_plan_free(plan);
     }
     return NULL;

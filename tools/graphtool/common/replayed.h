@@ -13,7 +13,8 @@ typedef struct replayed {
     weft_compile_options options;     /* but for rank and flow */
     char strategy[REPLAYED_STRATEGY]; /* of the plan */
     char flow[REPLAYED_NAME], graph[REPLAYED_NAME], version[REPLAYED_NAME];
-    int64_t runs; /* of the step */
+    char onednn[REPLAYED_NAME]; /* its version; empty: it computes nothing of the plan */
+    int64_t runs;               /* of the step */
     uint64_t seed, fingerprint, calibration;
 } replayed;
 
