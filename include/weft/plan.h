@@ -162,9 +162,8 @@ WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);
 
 /** What a training's numbers depend on beside its model, its data and its learning rates: "threads" "2",
  * "onednn" "2.6.3", "precision of generator" "bf16", "clip_norm of adam:generator" "1". Setting 0, 1, ...;
- * false past the end.
- * What is not set (a 0 of weft_optimizer) is left out, as is how ranks share values, which changes no bit.
- * Either pointer may be NULL; the plan owns the texts. */
+ * false past the end. What is not set (a 0 of weft_optimizer) is left out, as is how ranks share values,
+ * which changes no bit. Either pointer may be NULL; the plan owns the texts. */
 WEFT_API bool weft_plan_setting_at(const weft_plan *plan, int index, const char **name, const char **value);
 
 /** The plan as text, which weft_model_parse() reads. The caller frees it with free(). NULL when memory

@@ -3,9 +3,8 @@
  *
  * Several sessions (train at one batch size, validate at another, predict) may share one store. Runs that
  * write (of graphs that train or assign) must not overlap with other runs on that store: there is one writer
- * at a time. Sessions on different stores are independent and may run in different threads. A run is a pure
- * function of model, seed, data, threads, instruction set and version of oneDNN: it gives the same bits
- * twice.
+ * at a time. Sessions on different stores may run in different threads. A run is a pure function of model,
+ * seed, data, threads, instruction set and version of oneDNN: it gives the same bits twice.
  */
 #ifndef WEFT_SESSION_H
 #define WEFT_SESSION_H

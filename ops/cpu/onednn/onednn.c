@@ -93,6 +93,12 @@ static const char *implementation(const_dnnl_primitive_desc_t pd) {
     return name;
 }
 
+/* 3.x names what runs inside of an implementation after a '+': "ip:any+gemm:jit". */
+static const char *innermost(const char *implementation) {
+    const char *plus = strrchr(implementation, '+');
+    return plus ? plus + 1 : implementation;
+}
+
 /* Whether it may use the stack pointer for something else while it runs: see signals.h. */
 static bool moves_stack(const char *implementation) {
     return strstr(implementation, "gemm") && !strstr(implementation, "brg");
@@ -142,7 +148,7 @@ static bool has_strides(const onednn_problem *p) {
  * numbers of pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has
  * no instructions for bf16, is right. */
 static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
-    const char *name = implementation(pd);
+    const char *name = innermost(implementation(pd));
     bool is_point = strstr(name, "1x1"), strides = p->kind != ONEDNN_MATMUL && has_strides(p);
     bool is_volume = p->src.ndim == 5; /* of a convolution */
     int64_t channels = p->src.shape[1];
@@ -247,7 +253,7 @@ static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_p
                      onednn_description *description) {
     const char *name = implementation(pd);
     *description = (onednn_description){.scratch_bytes = scratch_bytes(pd),
-                                        .is_reference = strncmp(name, "ref", 3) == 0};
+                                        .is_reference = strncmp(innermost(name), "ref", 3) == 0};
     snprintf(description->implementation, sizeof description->implementation, "%s", name);
     /* buffers that the library hides from us */
     if (strstr(name, "gemm")) description->scratch_bytes += (size_t)p->threads * HIDDEN_BYTES_A_THREAD;
