@@ -89,6 +89,7 @@ static int list(void) {
 
 /* Finds the model and writes it; the default file is NAME.bin. */
 static int named(const char *name, const char *path, zoo_options *o) {
+    char message[120];
     for (int i = 0; i < ZOO_MODELS; i++) {
         char own[64];
         snprintf(own, sizeof own, "%s.bin", zoo_models[i].name);
@@ -97,7 +98,11 @@ static int named(const char *name, const char *path, zoo_options *o) {
         if (!o->schedule_steps) o->schedule_steps = ((zoo_options)ZOO_DEFAULTS).schedule_steps;
         return write_model(&zoo_models[i], o, path ? path : own);
     }
-    return fail("no such model (see weft-zoo --list)", name);
+    const char *near = NULL;
+    for (int i = 0; i < ZOO_MODELS; i++) near = weft_nearest(name, near, zoo_models[i].name);
+    snprintf(message, sizeof message, "no such model (%s%s%sweft-zoo --list has all)",
+             near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+    return fail(message, name);
 }
 
 static int parse(int argc, char **argv) {

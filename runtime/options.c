@@ -225,10 +225,9 @@ static weft_status check_pass(const weft_model *m, const weft_compile_options *o
         nearest_try(&near, weft_pass_name(i));
     }
     char *names = text_detach(&known);
-    weft_status status =
-        error_set(error, WEFT_NAME, "compile: there is no pass '%s'%s%s%s; there are %s", SHOW(o->stop_after),
-                  near.name ? ": the nearest is '" : "", near.name ? near.name : "", near.name ? "'" : "",
-                  names ? names : "others");
+    near_text ask = nearest_ask(&near);
+    weft_status status = error_set(error, WEFT_NAME, "compile: there is no pass '%s'%s%s are %s",
+                                   SHOW(o->stop_after), ask.question, ask.there, names ? names : "others");
     free(names);
     return status;
 }

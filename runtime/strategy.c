@@ -49,9 +49,9 @@ static bool unknown_name(weft_plan *plan, const char *name, const weft_strategy 
     }
     if (own) text_add(&known, " and your own, %s", SHOW(own->name));
     char *names = text_detach(&known);
-    model_fail(plan->model, NULL, WEFT_NAME, "compile: there is no strategy '%s'%s%s%s; there are %s%s",
-               SHOW(name), near.name ? ": the nearest is '" : "", near.name ? near.name : "",
-               near.name ? "'" : "", names ? names : "others",
+    near_text ask = nearest_ask(&near);
+    model_fail(plan->model, NULL, WEFT_NAME, "compile: there is no strategy '%s'%s%s are %s%s", SHOW(name),
+               ask.question, ask.there, names ? names : "others",
                own ? "" : "; one of your own is given as weft_compile_options.own_strategy");
     free(names);
     return false;

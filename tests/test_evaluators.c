@@ -385,7 +385,7 @@ TEST(what_does_not_fit_is_refused) {
         const char *says;
         weft_evaluator e;
     } rows[] = {
-        {WEFT_NAME, "neither an output nor an input 'logit': the nearest is 'logits'",
+        {WEFT_NAME, "neither an output nor an input 'logit': did you mean 'logits'?",
          weft_evaluator_accuracy("logit", "label", 1)},
         {WEFT_SHAPE, "logits is f32[4,5], and mask is i32[4,3]: scores are",
          weft_evaluator_accuracy("logits", "mask", 1)},

@@ -221,7 +221,7 @@ TEST(names_and_folders_that_are_wrong_are_found_at_once) {
         const char *says;
     } wrong[] = {
         {weft_hook_early_stop(&(weft_early_stop){"los"}), WEFT_NAME,
-         "hook early stop: the validation gives no metric 'los': the nearest is 'loss'; it gives: loss, "
+         "hook early stop: the validation gives no metric 'los': did you mean 'loss'? It gives: loss, "
          "score"},
         {weft_hook_best(&(weft_best){"scores", .path = "b"}), WEFT_NAME, "no metric 'scores'"},
         {weft_hook_best(&(weft_best){"score/part", .path = "/tmp/weft_no_folder/b"}), WEFT_IO,

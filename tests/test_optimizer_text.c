@@ -77,9 +77,9 @@ TEST(what_a_text_may_not_say_is_told) {
         weft_status status;
     } rows[] = {
         {"c", "lr=1", "no optimizer 'c'", WEFT_NAME},
-        {"adam:b", "lr=1", "the nearest is 'adam:a'; it has adam:a, sgd:b", WEFT_NAME},
+        {"adam:b", "lr=1", "did you mean 'adam:a'? It has adam:a, sgd:b", WEFT_NAME},
         {"", NULL, "settings are needed", WEFT_ARGUMENT},
-        {"a", "clip_nrom=1", "the nearest is 'clip_norm'", WEFT_ARGUMENT},
+        {"a", "clip_nrom=1", "did you mean 'clip_norm'?", WEFT_ARGUMENT},
         {"a", "clip_norm", "NAME=VALUE is expected", WEFT_ARGUMENT},
         {"a", "clip_norm=x", "clip_norm", WEFT_ARGUMENT},
         {"a", "clip_norm=-1", "from 0 to", WEFT_ARGUMENT},

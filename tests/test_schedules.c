@@ -103,11 +103,13 @@ TEST(texts_are_written_with_their_defaults_and_files_keep_them) {
 
 TEST(wrong_texts_name_the_part) {
     static const char *const rows[][2] = {
-        {"cosine:0-9 cosin:0-9", "schedule part 2: at 'cosin:0-9': a part begins with a kind"},
+        {"cosine:0-9 cosin:0-9",
+         "schedule part 2: at 'cosin:0-9': did you mean 'cosine'? a part begins with a kind"},
         {"none", "a part begins with a kind"},
         {"cosine:x", "schedule part 1: at 'x': a number of 1 to 18 digits"},
         {"cosine:5", "a range is BEGIN-END"},
-        {"cosine:0-9,warm=3", "schedule part 1: at 'warm=3': no part has such a field"},
+        {"cosine:0-9,warm=3",
+         "schedule part 1: at 'warm=3': did you mean 'warmup'? no part has such a field"},
         {"cosine:0-9,warmup", "this field needs a value"},
         {"cosine:0-9,linear=1", "this field has no value"},
         {"cosine:0-9,to=x", "at 'x': a number is needed"},

@@ -162,7 +162,7 @@ TEST(every_field_of_an_optimizer_has_a_default_or_an_error) {
         {"clip_value=0.5", NULL, {ADAM, .clip_value = 0.5}},
         {NULL, "loss_scale=-1", {ADAM, .loss_scale = -1}},
         {NULL, "growth_interval=-1: it must not be negative", {ADAM, .growth_interval = -1}},
-        {NULL, "minimize: there is no optimizer 'lyon': type must be sgd, asgd", {.type = "lyon", .momentum = 1}},
+        {NULL, "minimize: there is no optimizer 'lyon': did you mean 'lion'? The type must be sgd, asgd", {.type = "lyon", .momentum = 1}},
         {NULL, "LBFGS evaluates the loss several times in one step", {.type = "LBFGS"}},
         {NULL, "SparseAdam is for sparse gradients", {.type = "SparseAdam"}},
         {"type=\"adamw\" name=\"adamw:net\"", NULL, {.type = "AdamW"}},
@@ -714,7 +714,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_guard_9,     COMPILE(.guard = 9),                       "there is no guard number 9")                    \
     X(compile_factor,      COMPILE(.guard = WEFT_GUARD_SPIKE, .guard_factor = 1), "must be above 1")                   \
     X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
-    X(compile_strategy,  COMPILE(.strategy = "dpd"),                "no strategy 'dpd': the nearest is 'ddp'")          \
+    X(compile_strategy,  COMPILE(.strategy = "dpd"),                "no strategy 'dpd': did you mean 'ddp'?")          \
     X(compile_own,       COMPILE(.own_strategy = &taken),          "own_strategy 'ddp': its name")                    \
     X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no reduce mode number 3")            \
     X(compile_graph,     COMPILE(.graph = "trian"),                 "no graph 'trian'; it has train")                  \

@@ -278,7 +278,7 @@ TEST(sources_open_from_text) {
     CHECK(s && sample(s, 1, got, sizeof got, &error) && got[0] == 'c' && got[5] == 'f');
     weft_source_free(s);
     const char *const wrong[][2] = {
-        {"c:/a b.txt:window=3,strid=2", "there is no option 'strid': the nearest is 'stride'"},
+        {"c:/a b.txt:window=3,strid=2", "there is no option 'strid': did you mean 'stride'?"},
         {"c:/a b.txt:window=x", "window=x: a number"},
         {"c:/a b.txt:window=", "window=: a number"},
         {"c:/a b.txt:window=3,pairs=2", "a number from 0 to 1"},

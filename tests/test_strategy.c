@@ -156,7 +156,7 @@ TEST(what_a_strategy_does_not_take_is_refused) {
         {"single", "strategy single: it is for a world of one rank, and there are 2"},
         {"single:serial=1", "strategy single has no key 'serial'; it takes none"},
         {"dpd",
-         "there is no strategy 'dpd': the nearest is 'ddp'; there are single, ddp, separate_ddp, zero"},
+         "there is no strategy 'dpd': did you mean 'ddp'? There are single, ddp, separate_ddp, zero"},
         {"zero:stages=2", "strategy zero has no key 'stages'; it takes stage, shard, bucket_cap_mb, serial, "
                           "reduce, check_equal"},
         {"zero:stage=3", "stage=3: it must be a whole number from 1 to 2"},

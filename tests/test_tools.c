@@ -44,7 +44,7 @@ TEST(wrong_use_is_one_line_and_exit_2) {
     refuses(run("graphtool plan mlp.bin --after=lunch"), "lunch");
     refuses(run("graphtool plan mlp.bin --graph=lunch"), "lunch");
     refuses(run("graphtool dot mlp.bin --graph=lunch"), "lunch");
-    refuses(run("graphtool dot mlp.bin -T gif"), "dot, svg or png");
+    refuses(run("graphtool dot mlp.bin -T gif"), "dot, svg, png or pdf");
     refuses(run("graphtool dot mlp.bin --view=moon"), "graph, program or plan");
     refuses(run("graphtool train mlp.bin --data image"), "NAME=FILE is needed");
     refuses(run("graphtool train mlp.bin --lr=-1"), "a number above 0");
@@ -112,27 +112,45 @@ static int64_t number_of(const json_t *row, const char *key) {
 /* A name that is none: the nearest one, and those that are valid. */
 TEST(unknown_names_are_told_with_the_nearest) {
     static const char *const rows[][2] = {
-        {"trian mlp.bin", "no command 'trian': the nearest is 'train'; there are info, dot, plan, "},
-        {"help trian", "no command 'trian': the nearest is 'train'"},
-        {"plan mlp.bin --graph trai",
-         "no graph 'trai': the nearest is 'train'; there are train, val, predict"},
+        {"trian mlp.bin", "no command 'trian': did you mean 'train'? There are info, dot, plan, "},
+        {"help trian", "no command 'trian': did you mean 'train'?"},
+        {"plan mlp.bin --graph trai", "no graph 'trai': did you mean 'train'? There are train, val, predict"},
         {"plan mlp.bin --graph zzz", "no graph 'zzz'; there are train, val, predict"},
-        {"dot mlp.bin --graph trai", "the nearest is 'train'"},
-        {"eval mlp.bin --random-weights --graph vall", "the nearest is 'val'"},
-        {"plan mlp.bin --flow Train", "the nearest is 'train'"},
-        {"plan mlp.bin --after autodif", "the nearest is 'autodiff'; there are flow, "},
-        {"predict mlp.bin --random-weights --fetch clas -o x.npy",
-         "no output 'clas': the nearest is 'class'"},
-        {"plan mlp.bin --acumulate 2", "no option --acumulate: the nearest is --accumulate"},
-        {"plan mlp.bin --dtype b16", "the nearest is bf16"},
-        {"ops conv2", "no op 'conv2' in the list of graphtool ops: the nearest is 'conv2d'"},
+        {"dot mlp.bin --graph trai", "did you mean 'train'?"},
+        {"eval mlp.bin --random-weights --graph vall", "did you mean 'val'?"},
+        {"plan mlp.bin --flow Train", "did you mean 'train'?"},
+        {"plan mlp.bin --after autodif", "did you mean 'autodiff'? There are flow, "},
+        {"predict mlp.bin --random-weights --fetch clas -o x.npy", "no output 'clas': did you mean 'class'?"},
+        {"plan mlp.bin --acumulate 2", "no option --acumulate: did you mean --accumulate?"},
+        {"train mlp.bin --learning-rate 1", "no option --learning-rate: did you mean --lr?"},
+        {"train mlp.bin --learning_rate=1", "no option --learning_rate=1: did you mean --lr?"},
+        {"plan mlp.bin --batch-size 2", "no option --batch-size: did you mean --batch?"},
+        {"plan mlp.bin --max-grad-norm 2", "no option --max-grad-norm: did you mean --clip-norm?"},
+        {"info mlp.bin --batch-size 2", "no option --batch-size; graphtool info --help lists all"},
+        {"train mlp.bin --batch 8 --data imgae=images.idx --data label=labels.npy",
+         "data imgae: graph train has no input of this name: did you mean 'image'?"},
+        {"train mlp.bin --batch 8 " DATA " --optimizer adma:lr=1",
+         "no optimizer 'adma': did you mean 'adam:all'? It has adam:all"},
+        {"train mlp.bin --batch 8 " DATA " --optimizer :type=sgd",
+         "type: it is the model's: a text cannot change it"},
+        {"train mlp.bin --batch 8 " DATA " --schedule cosin",
+         "at 'cosin': did you mean 'cosine'? a part begins with a kind"},
+        {"train mlp.bin --batch 8 " DATA " --schedule cosine,wamup=3",
+         "did you mean 'warmup'? no part has such a field"},
+        {"ckpt lsit x", "no action 'lsit': did you mean 'list'? There are list, show, "},
+        {"ops conv", "did you mean 'conv2d'?"},
+        {"plan mlp.bin --dtype b16", "did you mean 'bf16'? f32, bf16 or f16"},
+        {"ops conv2", "no op 'conv2' in the list of graphtool ops: did you mean 'conv2d'?"},
         {"ops conv2d relu", "one name is enough"},
         {"train mlp.bin --graph val", "it runs a flow; --flow=NAME runs one graph alone"},
         {"train mlp.bin -g val", "it runs a flow; --flow=NAME runs one graph alone"},
     };
+    make_data();
     NEED(make_model("mlp"));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         refuses(run("graphtool %s", rows[i][0]), rows[i][1]);
+    refuses(run("weft-zoo rsnet18"),
+            "no such model (did you mean resnet18? weft-zoo --list has all): rsnet18");
 }
 
 TEST(a_file_of_pytorch_says_what_it_is) {
@@ -185,9 +203,17 @@ TEST(dashes_and_names_say_where_and_what) {
         ends(run("graphtool %s >a && graphtool %s -o - >b && cmp a b && [ ! -e ./- ]", command, command), 0);
     }
     ends(run("graphtool dot mlp.bin -o y.png && head -c 4 y.png | grep -q PNG"), 0);
+    ends(run("graphtool dot mlp.bin -o y.PDF && head -c 5 y.PDF | grep -q %%PDF-"), 0);
+    ends(run("graphtool dot mlp.bin -o y.gv && head -n 1 y.gv | grep -q digraph"), 0);
+    ends(run("mkdir -p a.b && graphtool dot mlp.bin -o a.b/y && head -n 1 a.b/y | grep -q digraph"), 0);
+    ends(run("graphtool dot mlp.bin -T svg -o y.tmp && head -c 5 y.tmp | grep -q '<?xml'"), 0);
+    refuses(run("graphtool dot mlp.bin -o y.pfd"),
+            "dot: --output=y.pfd: 'pfd' is no format: did you mean 'pdf'? There are dot, svg, png, pdf");
+    refuses(run("graphtool dot mlp.bin -o y.gif"), "'gif' is no format; there are dot, svg, png, pdf");
+    CHECK(!exists("y.pfd") && !exists("y.gif"));
     ends(run("graphtool dot mlp.bin -o y.svg && grep -q '<svg' y.svg"), 0);
     ends(run("graphtool dot mlp.bin -o y.PNG -T dot && grep -q digraph y.PNG"), 0);
-    ends(run("graphtool dot mlp.bin -o y.txt && grep -q digraph y.txt"), 0);
+    refuses(run("graphtool dot mlp.bin -o y.txt"), "'txt' is no format; there are");
     ends(run("graphtool trace mlp.bin --batch 4 --steps 1 --warmup 0 -o - | python3 -m json.tool >/dev/null"),
          0);
     refuses(run("graphtool predict mlp.bin -o -"), "a file is needed");

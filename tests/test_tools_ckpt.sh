@@ -179,7 +179,7 @@ says 0 "whole" ckpt list heads
 [[ $(grep -c whole out) == 3 ]] || fail "nothing is removed: $(cat out)"
 
 # wrong words
-says 2 "no action 'lst': the nearest is 'list'" ckpt lst one
+says 2 "no action 'lst': did you mean 'list'?" ckpt lst one
 says 2 "an action is needed" ckpt
 says 2 "ckpt list: it takes one folder" ckpt list
 says 2 "ckpt diff: it takes two folders" ckpt diff one

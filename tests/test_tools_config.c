@@ -50,7 +50,7 @@ TEST(a_schedule_without_an_end_ends_with_the_run) {
                GAN "--schedule generator=cosine:0-17 --schedule discriminator=step,period=2", false);
     refuses(run(MLP DATA " --schedule cosine,warmup=7"), "adam:all has 7 updates in it");
     refuses(run(MLP DATA " --schedule cosin"), "--schedule=cosin: schedule part 1");
-    refuses(run(GAN "--schedule generatr=cosine"), "no optimizer 'generatr': the nearest is 'generator'");
+    refuses(run(GAN "--schedule generatr=cosine"), "no optimizer 'generatr': did you mean 'generator'?");
     refuses(run(GAN "--schedule cosine --schedule step,period=3"), "given twice for this optimizer");
 }
 
@@ -89,11 +89,11 @@ TEST(optimizers_change_one_by_one_or_all) {
                false);
     check_bits(GAN "--clip-norm generator=0.01 --clip-norm 0.5", GAN "--clip-norm 0.5", true);
     check_bits(MLP DATA " --optimizer :lr=0.01", MLP DATA " --lr 0.01", false);
-    refuses(run(MLP DATA " --optimizer :lr_=0.01"), "the nearest is 'lr'");
+    refuses(run(MLP DATA " --optimizer :lr_=0.01"), "did you mean 'lr'?");
     refuses(run(MLP DATA " --optimizer net:momentum=1"), "no optimizer 'net'");
-    refuses(run(MLP DATA " --optimizer :learning_rate=0.01"), "adam:all: learning_rate: its name is lr");
+    refuses(run(MLP DATA " --optimizer :learning_rate=0.01"), "adam:all: learning_rate: did you mean lr?");
     refuses(run(MLP DATA " --optimizer ':schedule=\"linear:0-9,from=0,to=1\",wd=0.01'"),
-            "adam:all: wd: its name is weight_decay");
+            "adam:all: wd: did you mean weight_decay?");
     refuses(run(MLP DATA " --optimizer :schedule=cosine:0-10"),
             "the value of schedule cannot be read: it stands in quotation marks, as in schedule=\"...\"");
     refuses(run(MLP DATA " --optimizer ':schedule=\"cosine\"'"), "part 1, cosine: it needs an end");
@@ -201,10 +201,9 @@ TEST(wrong_files_name_file_key_and_the_nearest_key) {
     static const struct {
         const char *file, *says;
     } rows[] = {
-        {"{\"epoch\": 3}",
-         "wrong.json: \"epoch\": there is no option of this name: the nearest is \"epochs\""},
-        {"{\"clip_norm\": 3}", "the nearest is \"clip-norm\""},
-        {"{\"modle\": \"x\"}", "the nearest is \"model\""},
+        {"{\"epoch\": 3}", "wrong.json: \"epoch\": there is no option of this name: did you mean 'epochs'?"},
+        {"{\"clip_norm\": 3}", "did you mean 'clip-norm'?"},
+        {"{\"modle\": \"x\"}", "did you mean 'model'?"},
         {"{\"warmup\": 3}", "\"warmup\": there is no option of this name"}, /* bench has it */
         {"{\"config\": \"x\"}", "\"config\": there is no option of this name"},
         {"{\"data\": {\"image\": null, \"label\": null}}", "\"data\": a text is needed"}, /* said once */
@@ -282,9 +281,9 @@ TEST(wrong_names_and_directions_of_metrics_are_told) {
     static const struct {
         const char *given, *says;
     } rows[] = {
-        {"--best acuracy -o k", "train: --best=acuracy: graph val gives no metric 'acuracy': the nearest is "
-                                "'accuracy'; there are loss, accuracy"},
-        {"--best acuracy:max -o k", "--best=acuracy: graph val gives no metric 'acuracy': the nearest is"},
+        {"--best acuracy -o k", "train: --best=acuracy: graph val gives no metric 'acuracy': did you mean "
+                                "'accuracy'? There are loss, accuracy"},
+        {"--best acuracy:max -o k", "--best=acuracy: graph val gives no metric 'acuracy': did you mean"},
         {"--early-stop auc", "--early-stop=auc: graph val gives no metric 'auc'; there are loss, accuracy"},
         {"--keep-best val_loss --checkpoint-dir k", "--keep-best=val_loss: graph val gives no metric"},
         {"--best acc:maxi -o k", "train: --best=acc:maxi: METRIC:max or METRIC:min is needed"},
@@ -387,7 +386,7 @@ TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
         0));
     CHECK(exists("shown-2.png") && exists("shown-4.png") && !exists("shown-3.png") && exists("c.png"));
     ends(run("ls t/b/*.weft t/b/samples/*.weft"), 0);
-    refuses(run(GAN "--samples shown.png:evry=2"), "it has no field 'evry': the nearest is 'every'");
+    refuses(run(GAN "--samples shown.png:evry=2"), "it has no field 'evry': did you mean 'every'?");
     refuses(run(GAN "--samples shown.png:every=0"), "every: a whole number from 1 to 1000000 is needed");
     refuses(run(GAN "--samples shown.png:graph=d_step,every"), "NAME=VALUE is needed at 'every'");
     refuses(run(GAN "--samples no/shown.png"), "no/shown-100000000.png: cannot be written");
@@ -397,7 +396,7 @@ TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
         run(MLP DATA VALIDATED " --metric f1 --work-dir never"),
         "--metric=f1: there is no metric 'f1'; there are accuracy, confusion, perplexity, mean, mse, psnr");
     refuses(run(MLP DATA VALIDATED " --metric accuracy:topk=3 --work-dir never"),
-            "it has no field 'topk': the nearest is 'top'; there are top, scores, label");
+            "it has no field 'topk': did you mean 'top'? There are top, scores, label");
     refuses(run(MLP DATA VALIDATED " --metric mse:output=logits --work-dir never"), "target=NAME is needed");
     refuses(run(MLP DATA VALIDATED " --metric perplexity:losses=a,label=b"),
             "in the place of scores and label");

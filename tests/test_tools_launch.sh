@@ -168,14 +168,14 @@ once "train: no option -n"
 once "options of launch stand before the command: graphtool launch -n 4 train ..."
 "$tool" launch -n 2 train dcgan28.bin --stpes 3 2>err
 [[ $? == 2 ]] || fail "a misspelt option"
-once "the nearest is --steps"
+once "did you mean --steps?"
 "$tool" launch -n 2 train --help >out && [[ $(grep -c "^Usage: graphtool train" out) == 1 ]] || fail "--help of the command"
 "$tool" launch -n 2 /bin/false 2>err
 [[ $? == 1 ]] || fail "not the status of /bin/false"
 once "ended with status 1"
 "$tool" launch -n 2 trian dcgan28.bin 2>err
 [[ $? == 2 ]] || fail "a misspelt command"
-says err "the nearest is 'train'"
+says err "did you mean 'train'?"
 "$tool" launch -n 2 ./nothing 2>err && fail "a program that is not there"
 once "./nothing cannot be run: No such file or directory"
 exit $((failures > 0))

@@ -140,7 +140,7 @@ TEST(options_without_effect_are_refused) {
         {"train mlp.bin " DATA " --flow train{accumulate=2} --accumulate 3",
          "--accumulate has no effect with a flow that says it for each graph"},
         {"train mlp.bin " DATA " --flow trian",
-         "no flow and no graph of this name: the nearest is 'train'; there are train, val"},
+         "no flow and no graph of this name: did you mean 'train'? There are train, val"},
         {"plan mlp.bin --graph val --accumulate 2", "--accumulate has no effect where no graph trains"},
         {"plan mlp.bin --graph val --world 2 --serial", "--serial has no effect where no graph trains"},
         {"plan mlp.bin --graph val --world 2 --reduce=fast", "--reduce has no effect where no graph trains"},

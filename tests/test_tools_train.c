@@ -92,10 +92,10 @@ TEST(data_of_another_type_are_converted_or_the_way_is_told) {
     ends(run("test $(grep -c 'data label: i64 is read as u8' log) = 1"), 0);
     refuses(run("%s image=images64.npy --data label=labels64.npy", train),
             "graph train takes u8[10,28,28]; u8 does not hold every f64: save it with .astype(\"uint8\") in "
-            "NumPy, "
-            "or convert it here by the option dtype=u8 of the data (graphtool: --data image=FILE:dtype=u8)");
-    refuses(run("%s image=images.idx --data label=labels256.npy", train),
-            "label: sample 69 has 256, which u8 does not hold");
+            "NumPy, or convert it here by the option dtype=u8 of the data (graphtool: --data "
+            "image=FILE:dtype=u8)");
+    ends(run("%s image=images.idx --data label=labels256.npy 2>log", train), 1);
+    ends(run("grep -q 'label: sample 69 has 256, which u8 does not hold' log"), 0);
 }
 
 /* A folder of images feeds image and label; the loader itself draws what crops and flips. */
@@ -333,10 +333,12 @@ TEST(wrong_feeds_are_told_before_training) {
     const char *train = "graphtool train mlp.bin -o never.safetensors --batch 10";
     refuses(run("%s --data image=images.idx", train), "input label u8[10] is not fed");
     refuses(run("%s --data image=images.idx --data lable=labels.idx", train),
-            "these inputs are fed: image, lable");
+            "data lable: graph train has no input of this name: did you mean 'label'?");
+    refuses(run("%s --data image=images.idx --data other=labels.idx", train),
+            "these inputs are fed: image, other");
     refuses(run("%s " DATA " --data more=labels.idx", train), "more: no graph");
     refuses(run("%s " DATA " --data imaeg=labels.idx", train),
-            "data imaeg: no graph that runs has an input of this name: the nearest is 'image'");
+            "data imaeg: no graph that runs has an input of this name: did you mean 'image'?");
     refuses(run("%s --data image=labels.idx --data label=labels.idx", train), "takes u8[10,28,28]");
     refuses(run("%s " DATA " --data image=images.idx", train), "a file already");
     refuses(run("%s --data image=images.idx --data label=none.npy", train), "none.npy");

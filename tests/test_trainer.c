@@ -675,7 +675,7 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
         {"must not be negative", {.train = DATA, .metrics_every = -1}},
         {"2 hooks are said", {.train = DATA, .n_hooks = 2}},
         {"hook 0 could not be made", {.train = DATA, .n_hooks = 1, .hooks = &broken}},
-        {"the model has no graph 'vol': the nearest is 'val'",
+        {"the model has no graph 'vol': did you mean 'val'?",
          {.train = DATA, .val = DATA, .val_graph = "vol"}},
         {"the model has no graph 'tost'", {.train = DATA, .test = DATA, .test_graph = "tost"}},
         {"source 0 is NULL", {.train = {1, none, NULL}}},

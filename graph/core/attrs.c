@@ -441,8 +441,8 @@ bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char
 static void say_unknown(const weft_op *op, const char *name, size_t length, char why[200]) {
     nearest near = nearest_to(name, length);
     for (const op_attr *f = op->attrs; f && f->name; f++) nearest_try(&near, f->name);
-    snprintf(why, 200, "%s has no attribute '%.*s'%s%s%s", op->name, length < 40 ? (int)length : 40, name,
-             near.name ? ": the nearest is '" : "", near.name ? near.name : "", near.name ? "'" : "");
+    snprintf(why, 200, "%s has no attribute '%.*s'%s", op->name, length < 40 ? (int)length : 40, name,
+             nearest_ask(&near).question);
 }
 
 /* Stops, with true, at the first word that is not `name=...`: the caller reads on from there. A name that the

@@ -14,5 +14,15 @@ typedef struct nearest {
 nearest nearest_to(const char *word, size_t length);
 /* Keeps `name` where it is nearer than those before it. It must live as long as it is used. */
 void nearest_try(nearest *n, const char *name);
+/* The same for a word that stands for `name` elsewhere: "learning-rate" for "lr". */
+void nearest_try_as(nearest *n, const char *word, const char *name);
+
+/* What an error says: ": did you mean 'd_step'?", or nothing where no name is near, and how a list of all
+ * names goes on from there: " There", or "; there". */
+typedef struct near_text {
+    char question[120];
+    const char *there;
+} near_text;
+near_text nearest_ask(const nearest *n);
 
 #endif

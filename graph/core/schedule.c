@@ -7,6 +7,8 @@
  * One table has the fields with the kinds that read them; the rest follows from it. */
 #include "graph/core/schedule.h"
 
+#include "graph/core/nearest.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -245,6 +247,14 @@ static bool refuse(const reader *r, const char *rule) {
     return false;
 }
 
+/* The same with the nearest of the names that could stand here. */
+static bool refuse_name(const reader *r, const nearest *near, const char *rule) {
+    char whole[SCHEDULE_WHY];
+    snprintf(whole, sizeof whole, near->name ? "did you mean '%s'? %s" : "%s%s", near->name ? near->name : "",
+             rule);
+    return refuse(r, whole);
+}
+
 static bool accept(reader *r, const char *word) {
     size_t n = strlen(word);
     if (strncmp(r->at, word, n)) return false;
@@ -305,16 +315,21 @@ static bool read_field(reader *r, weft_schedule *s) {
         r->at++;
         return read_value(r, s, f);
     }
-    return refuse(r, "no part has such a field");
+    nearest near = nearest_to(r->at, n);
+    for (const field *f = fields; f < fields + FIELDS; f++) nearest_try(&near, f->name);
+    return refuse_name(r, &near, "no part has such a field");
 }
 
 static bool read_part(reader *r, weft_schedule *s) {
     *s = (weft_schedule){0};
     int kind = read_name(r, schedule_kinds);
     s->kind = (weft_schedule_kind)kind;
+    nearest near = nearest_to(r->at, strcspn(r->at, " \t:,="));
+    for (int i = 1; kind <= 0 && schedule_kinds[i]; i++) nearest_try(&near, schedule_kinds[i]);
     if (kind <= 0)
-        return refuse(r, "a part begins with a kind: constant, linear, exponential, step, multi_step, "
-                         "polynomial, cosine, cosine_restarts or one_cycle");
+        return refuse_name(r, &near,
+                           "a part begins with a kind: constant, linear, exponential, step, multi_step, "
+                           "polynomial, cosine, cosine_restarts or one_cycle");
     if (accept(r, ":")) {
         if (!read_count(r, &s->begin)) return false;
         if (!accept(r, "-")) return refuse(r, "a range is BEGIN-END or BEGIN-");

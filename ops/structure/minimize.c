@@ -3,6 +3,7 @@
  * (loss, p1..pn, g1..gn), and the optimizer pass replaces it by update nodes. */
 #include "graph/core/minimize.h"
 
+#include "graph/core/nearest.h"
 #include "graph/core/schedule.h"
 #include "ops/kit/op_kit.h"
 
@@ -115,11 +116,15 @@ static const char *why_no_type(const char *type) {
 static bool no_such_type(op_call *c, const char *type) {
     text known = {0};
     if (why_no_type(type)) return op_fail(c, WEFT_UNSUPPORTED, "%s", why_no_type(type));
-    for (int i = 0; optimizer_at(i); i++)
+    nearest near = nearest_to(type ? type : "", type ? strlen(type) : 0);
+    for (int i = 0; optimizer_at(i); i++) {
         text_add(&known, "%s%s", !i ? "" : optimizer_at(i + 1) ? ", " : " or ", optimizer_at(i)->type);
+        nearest_try(&near, optimizer_at(i)->type);
+    }
     char *types = text_detach(&known);
-    op_fail(c, WEFT_ARGUMENT, "there is no optimizer '%s': type must be %s, or one of weft_define_optimizer",
-            SHOW(type), types ? types : "an optimizer's");
+    op_fail(c, WEFT_ARGUMENT, "there is no optimizer '%s'%s%s must be %s, or one of weft_define_optimizer",
+            SHOW(type), nearest_ask(&near).question, near.name ? " The type" : ": type",
+            types ? types : "an optimizer's");
     free(types);
     return false;
 }

@@ -27,9 +27,6 @@ static const struct number {
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
-/* What a text may not change: what is trained, and by which optimizer. */
-static const char *const fixed[] = {"pattern", "type", "name", "groups"};
-
 static bool fail(weft_node *n, const char *what, const char *why) {
     const minimize_attrs *a = n->attrs;
     return model_fail(n->graph->model, NULL, WEFT_ARGUMENT, "optimizer %s: %s%s%s", SHOW(a->name), what,
@@ -65,14 +62,19 @@ static void say_unknown(weft_model *m, const char *name) {
     nearest near = nearest_to(name, strlen(name));
     for (weft_node *n = NULL; (n = next_training(m, n));) {
         const minimize_attrs *a = n->attrs;
-        text_add(&known, "%s%s", known.length ? ", " : "it has ", a->name);
+        text_add(&known, "%s%s", known.length ? ", " : "", a->name);
         nearest_try(&near, a->name);
+        nearest_try_as(&near, a->type, a->name);
         if (a->pattern && *a->pattern) nearest_try(&near, a->pattern);
     }
     char *all = text_detach(&known);
-    model_fail(m, NULL, WEFT_NAME, "the model has no optimizer '%s'%s%s%s; %s", SHOW(name),
-               near.name ? ": the nearest is '" : "", near.name ? near.name : "", near.name ? "'" : "",
-               all && *all ? all : "none of its graphs trains");
+    bool trains = all && *all;
+    model_fail(m, NULL, WEFT_NAME, "the model has no optimizer '%s'%s%s%s", SHOW(name),
+               nearest_ask(&near).question,
+               !trains     ? "; none of its graphs trains"
+               : near.name ? " It has "
+                           : "; it has ",
+               trains ? all : "");
     free(all);
 }
 
@@ -97,16 +99,6 @@ static bool numbers_hold(weft_node *n, const minimize_attrs *changed) {
     return true;
 }
 
-static bool is_unchanged(weft_node *n, const minimize_attrs *changed) {
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        const op_attr *f = attr_find(&weft_op_minimize, fixed[i], strlen(fixed[i]));
-        const char *old = ATTR_FIELD(const char *, n->attrs, f),
-                   *now = ATTR_FIELD(const char *, (void *)changed, f);
-        if (old != now) return fail(n, fixed[i], "it is the model's: a text cannot change it");
-    }
-    return true;
-}
-
 /* Writes the defaults into the schedule, as weft_minimize does. */
 static bool schedule_fill(weft_node *n, minimize_attrs *changed) {
     const minimize_attrs *a = n->attrs;
@@ -124,8 +116,13 @@ static bool schedule_fill(weft_node *n, minimize_attrs *changed) {
     return good || model_fail(n->graph->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
 }
 
-/* Names that other libraries have for a setting, none of which is near to ours. */
+/* Names that are no settings: those that other libraries have for one of ours, none of which is near; and,
+ * with NULL, what a text may not change: what is trained, and by which optimizer. */
 static const char *const elsewhere[][2] = {
+    {"pattern", NULL},
+    {"type", NULL},
+    {"name", NULL},
+    {"groups", NULL},
     {"learning_rate", "lr"},
     {"rate", "lr"},
     {"wd", "weight_decay"},
@@ -140,7 +137,8 @@ static const char *const elsewhere[][2] = {
     {"lr_scheduler", "schedule"},
 };
 
-/* Whether a field of the settings is one of these: *known is ours. A ',' in quotation marks divides none. */
+/* Whether a field of the settings is one of these: *known is its row. A ',' in quotation marks divides
+ * none. */
 static bool is_elsewhere(const char *at, const char *const **known) {
     enum { NAMES = sizeof elsewhere / sizeof *elsewhere };
     while (*(at += strspn(at, " ,\t\n"))) {
@@ -160,14 +158,14 @@ static bool change(weft_node *n, const char *settings) {
     char why[200];
     const char *at = settings, *const * known;
     if (is_elsewhere(settings, &known)) {
-        snprintf(why, sizeof why, "its name is %s", known[1]);
-        return fail(n, known[0], why);
+        snprintf(why, sizeof why, "did you mean %s?", known[1]);
+        return fail(n, known[0], known[1] ? why : "it is the model's: a text cannot change it");
     }
     if (!attrs_change(&at, between, &weft_op_minimize, &changed, &n->graph->model->arena, why))
         return fail(n, "", why);
     at += strspn(at, between);
     if (*at) return fail(n, SHOW(at), "NAME=VALUE is expected there");
-    if (!is_unchanged(n, &changed) || !numbers_hold(n, &changed) || !schedule_fill(n, &changed)) return false;
+    if (!numbers_hold(n, &changed) || !schedule_fill(n, &changed)) return false;
     if (attrs_check(&weft_op_minimize, &changed, why)) return fail(n, "", why);
     *a = changed;
     if (node_retype(n)) return true;

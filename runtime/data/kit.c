@@ -38,7 +38,7 @@ kit_shown kit_show(const char *bytes, size_t length) {
 
 kit_near kit_show_near(const char *name) {
     kit_near n = {{0}};
-    if (name) snprintf(n.text, sizeof n.text, ": the nearest is '%.90s'", name);
+    if (name) snprintf(n.text, sizeof n.text, ": did you mean '%.90s'?", name);
     return n;
 }
 

@@ -19,7 +19,7 @@ typedef struct kit_shown {
 } kit_shown;
 kit_shown kit_show(const char *bytes, size_t length);
 
-/* ": the nearest is 'd_step'", by value; nothing where no name is near (weft_nearest). */
+/* ": did you mean 'd_step'?", by value; nothing where no name is near (weft_nearest). */
 typedef struct kit_near {
     char text[120];
 } kit_near;

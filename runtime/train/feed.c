@@ -210,9 +210,26 @@ static void type_way_out(const tensor *have, const tensor *want, const char *nam
              type, weft_dtype_name(have->dtype), numpy[want->dtype], type, name, type);
 }
 
+static bool has_input(const weft_plan *plan, const char *graph, const char *name) {
+    weft_port p;
+    for (int i = 0; weft_plan_input(plan, graph, i, &p); i++)
+        if (strcmp(p.name, name) == 0) return true;
+    return false;
+}
+
+/* The name of an array that feeds no input of the graph, and is near to the one that `input` needs; NULL:
+ * there is none. */
+static const char *near_array(const batches *b, const weft_plan *plan, const char *graph, const char *input) {
+    const char *near = NULL;
+    for (int i = 0; i < b->n; i++)
+        if (b->names[i] && !has_input(plan, graph, b->names[i]))
+            near = weft_nearest(input, near, b->names[i]);
+    return near;
+}
+
 /* Finds the array for an input. */
-static weft_status find_source(const batches *b, const char *graph, const weft_port *port, int64_t rows,
-                               int *source, weft_error *error) {
+static weft_status find_source(const batches *b, const weft_plan *plan, const char *graph,
+                               const weft_port *port, int64_t rows, int *source, weft_error *error) {
     char names[600], way_out[400];
     tensor want = port_type(port);
     for (*source = 0; *source < b->n; ++*source) {
@@ -223,6 +240,11 @@ static weft_status find_source(const batches *b, const char *graph, const weft_p
         return kit_fail(error, WEFT_SHAPE, "data %s: the samples are %s, graph %s takes %s%s", port->name,
                         TENSOR(&have), graph, TENSOR(&want), way_out);
     }
+    const char *near = near_array(b, plan, graph, port->name);
+    if (near)
+        return kit_fail(error, WEFT_NAME,
+                        "data %.80s: graph %s has no input of this name: did you mean '%s'?", near, graph,
+                        port->name);
     names_show(b, sizeof names, names);
     return kit_fail(error, WEFT_NAME,
                     "graph %s: input %s %s is not fed: no data have its name (graphtool: --data %s=FILE)%s%s",
@@ -248,7 +270,7 @@ static weft_status bind_inputs(bound *r, const weft_plan *plan, const batches *b
     for (int i = 0; !status && i < r->n_in; i++) {
         weft_plan_input(plan, r->graph, i, &p);
         r->feeds[i].name = p.name;
-        status = find_source(b, r->graph, &p, rows, &r->source[i], error);
+        status = find_source(b, plan, r->graph, &p, rows, &r->source[i], error);
     }
     return status;
 }

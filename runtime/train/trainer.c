@@ -148,9 +148,7 @@ static weft_status open_data(weft_trainer *t, weft_error *error) {
         return kit_fail(error, WEFT_ARGUMENT,
                         "trainer: %lld samples are fewer than a batch of %lld: use a smaller batch",
                         (long long)samples, (long long)how.batch);
-    weft_status status = batches_open(&t->data, &o->train, t->plan, NULL, &how, o->comm, t->env, error);
-    if (!status) batches_tell(&t->data, &o->train, t);
-    return status;
+    return batches_open(&t->data, &o->train, t->plan, NULL, &how, o->comm, t->env, error);
 }
 
 /* The number of iterations, where it can be known. */
@@ -205,7 +203,6 @@ static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
     if (o->val.n || o->val_graph) status = open_sweep(t, &t->val, &o->val, val, &t->has_val, error);
     if (!status && (o->test.n || o->test_graph))
         status = open_sweep(t, &t->test, &o->test, test, &t->has_test, error);
-    if (!status && !t->data.loader && t->has_val) batches_tell(&t->val.data, &o->val, t);
     return status;
 }
 
@@ -236,6 +233,14 @@ static weft_status check_memory(weft_trainer *t, weft_error *error) {
     return waits ? ranks_sum(t->env, t->options.comm, 1, &none, error) : status;
 }
 
+/* Logs what is converted: of the data to train on, or of those to evaluate on alone. */
+static void tell_types(const weft_trainer *t) {
+    if (t->data.loader)
+        batches_tell(&t->data, &t->options.train, t);
+    else if (t->has_val)
+        batches_tell(&t->val.data, &t->options.val, t);
+}
+
 static weft_status open_all(weft_trainer *t, weft_error *error) {
     weft_status status = open_plan(t, error);
     if (!status && !t->options.compile.graph) status = open_training(t, error);
@@ -243,7 +248,9 @@ static weft_status open_all(weft_trainer *t, weft_error *error) {
     if (!status) status = check_memory(t, error);
     if (!status && !(t->store = weft_store_new(t->plan, t->options.seed, error))) status = error->status;
     if (!status) status = checkpoints_open(t, error);
-    return status ? status : hooks_open(t, error);
+    if (!status) status = hooks_open(t, error);
+    if (!status) tell_types(t);
+    return status;
 }
 
 /* ---- the public part ---- */

@@ -51,8 +51,9 @@ weft_status watch_open(const watch *w, const char *hook, const weft_trainer *t, 
     for (int i = 0; i < t->options.n_evaluators; i++)
         is_there = reports(&t->options.evaluators[i], w->name, &given) || is_there;
     if (is_there) return WEFT_OK;
-    return kit_fail(error, WEFT_NAME, "hook %s: the validation gives no metric '%.80s'%s; it gives: %s", hook,
-                    w->name, NEAR(*given.near ? given.near : NULL), given.n ? given.text : "none");
+    return kit_fail(error, WEFT_NAME, "hook %s: the validation gives no metric '%.80s'%s%s: %s", hook,
+                    w->name, NEAR(*given.near ? given.near : NULL), *given.near ? " It gives" : "; it gives",
+                    given.n ? given.text : "none");
 }
 
 /* ---- after a validation ---- */
@@ -60,8 +61,9 @@ weft_status watch_open(const watch *w, const char *hook, const weft_trainer *t, 
 static weft_status no_metric(const watch *w, const weft_metrics *m, weft_error *error) {
     names given = {.wanted = w->name};
     for (int i = 0; i < m->n; i++) add_name(&given, m->list[i].name, "");
-    return kit_fail(error, WEFT_NAME, "the validation gives no metric '%.80s'%s; it gives: %s", w->name,
-                    NEAR(*given.near ? given.near : NULL), given.n ? given.text : "none");
+    return kit_fail(error, WEFT_NAME, "the validation gives no metric '%.80s'%s%s: %s", w->name,
+                    NEAR(*given.near ? given.near : NULL), *given.near ? " It gives" : "; it gives",
+                    given.n ? given.text : "none");
 }
 
 weft_status watch_look(watch *w, const weft_trainer *t, double *value, bool *is_better, weft_error *error) {

@@ -1,6 +1,7 @@
 /* dot.c - graphtool dot: a picture of a graph, as it is written or as it runs, or of a whole plan. It tries
  * several layouts, each with less detail, and writes the first that fits a page. */
 #include "tools/graphtool/diagram/draw.h"
+#include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/tools.h"
 
 #include "runtime/plan/program.h"
@@ -32,7 +33,7 @@ static int write_dot(Agraph_t *g, const char *path) {
     return status;
 }
 
-/* Writes the laid-out picture as SVG or PNG. */
+/* Writes the laid-out picture as SVG, PNG or PDF. */
 static int render(GVC_t *gvc, Agraph_t *g, const char *format, const char *path) {
     char *data = NULL;
     unsigned length = 0;
@@ -231,15 +232,21 @@ static bool is_standard_output(const options *o) {
     return !o->output || strcmp(o->output, "/dev/stdout") == 0;
 }
 
-/* By the end of a file's name; NULL: it says none. */
-static const char *format_of(const char *output) {
-    const char *dot = output ? strrchr(output, '.') : NULL;
-    for (int i = 0; dot && option_types[i]; i++)
-        if (strcasecmp(dot + 1, option_types[i]) == 0) return option_types[i];
-    return NULL;
+/* The format by the end of the file's name, dot where it has none: -1, or the status after an error. */
+static int format_of(options *o) {
+    const char *name = o->output ? strrchr(o->output, '/') : NULL;
+    const char *end = o->output ? strrchr(name ? name : o->output, '.') : NULL;
+    if (!end || strcasecmp(end, ".gv") == 0) return -1; /* Graphviz's own end */
+    names known = names_for(end + 1);
+    for (int i = 0; option_types[i] && !o->format; i++) {
+        if (strcasecmp(end + 1, option_types[i]) == 0) o->format = option_types[i];
+        names_add(&known, option_types[i]);
+    }
+    if (!o->format) return names_refuse(&known, "dot: --output=%s: '%s' is no format", o->output, end + 1);
+    names_end(&known);
+    return -1;
 }
 
-/* Chooses the view: plan, program, graph with the backward pass, or graph as written. */
 /* Graphviz's libraries end the process where they get no memory. */
 static int check_memory(void) {
     enum { LEAST = 512 << 20 };
@@ -249,15 +256,18 @@ static int check_memory(void) {
                      bytes_show(LEAST).text, bytes_show(free.bytes).text, free.by);
 }
 
+/* Chooses the view: plan, program, graph with the backward pass, or graph as written. */
 static int dot_run(const options *given) {
     int status = EXIT_FINE;
     options own = *given;
     const options *o = &own;
-    if (!own.format) own.format = format_of(own.output);
+    int wrong = own.format ? -1 : format_of(&own);
+    if (wrong >= 0) return wrong;
     const char *view = o->view ? o->view : "graph";
-    if (o->format && strcmp(o->format, "png") == 0 && is_standard_output(o) && isatty(STDOUT_FILENO))
-        return tool_fail("dot: a PNG cannot be written to a terminal: use -o FILE");
-    int wrong = check_memory();
+    bool is_binary = o->format && (strcmp(o->format, "png") == 0 || strcmp(o->format, "pdf") == 0);
+    if (is_binary && is_standard_output(o) && isatty(STDOUT_FILENO))
+        return tool_fail("dot: a picture of type %s cannot be written to a terminal: use -o FILE", o->format);
+    wrong = check_memory();
     weft_model *m = wrong < 0 ? tool_load(o, &status) : NULL;
     if (!m) return wrong < 0 ? status : wrong;
     if (!m->graphs)

@@ -138,11 +138,10 @@ static int read_flag(const file *f, const option_row *row, const json_t *value) 
 static int refuse_key(const file *f, const char *key) {
     nearest near = nearest_to(key, strlen(key));
     nearest_try(&near, "model");
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (command_has_option(f->o->command, row->name)) nearest_try(&near, row->name);
-    return tool_fail("%s: %s: \"%s\": there is no option of this name%s%s%s; graphtool %s --help lists them",
-                     f->o->command->name, f->path, SHOW(key), near.name ? ": the nearest is \"" : "",
-                     near.name ? near.name : "", near.name ? "\"" : "", f->o->command->name);
+    options_near(f->o->command, &near);
+    return tool_fail("%s: %s: \"%s\": there is no option of this name%s%sgraphtool %s --help lists them",
+                     f->o->command->name, f->path, SHOW(key), nearest_ask(&near).question,
+                     near.name ? " " : "; ", f->o->command->name);
 }
 
 static bool is_passed_over(const char *key) {

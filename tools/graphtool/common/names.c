@@ -29,10 +29,10 @@ int names_refuse(names *n, const char *format, ...) {
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     char *all = text_detach(&n->all);
-    const char *near = n->near.name;
+    near_text ask = nearest_ask(&n->near);
     bool fits = all && *all && strlen(all) <= LIST;
-    int status = tool_fail("%s%s%s%s%s%s", message, near ? ": the nearest is '" : "", near ? near : "",
-                           near ? "'" : "", fits ? "; there are " : "", fits ? all : "");
+    int status = fits ? tool_fail("%s%s%s are %s", message, ask.question, ask.there, all)
+                      : tool_fail("%s%s", message, ask.question);
     free(all);
     return status;
 }

@@ -13,7 +13,7 @@ typedef struct names {
 /* For the word that was given; add every valid name, each of which must outlive *n, then refuse. */
 names names_for(const char *word);
 void names_add(names *n, const char *name);
-/* Prints "<message>: the nearest is 'd_step'; there are d_step, g_step", with the names where they fit into a
+/* Prints "<message>: did you mean 'd_step'? There are d_step, g_step", with the names where they fit into a
  * line. Returns EXIT_MISUSED. */
 int names_refuse(names *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -5,6 +5,8 @@
 
 #include "tools/graphtool/common/options.h"
 
+#include "graph/core/nearest.h"
+
 #include <stddef.h>
 
 typedef enum option_kind {
@@ -13,8 +15,8 @@ typedef enum option_kind {
     OPTION_REAL,
     OPTION_TEXT,
     OPTION_WORD,
-    OPTION_LIST,  /* its values have a '=' or ':' as the argument has one */
-    OPTION_NAMED, /* a list whose values may begin with NAME= */
+    OPTION_LIST,     /* its values have a '=' or ':' as the argument has one */
+    OPTION_NAMED,    /* a list whose values may begin with NAME= */
     OPTION_EVERY,    /* see option_every */
     OPTION_INTERVAL, /* see checkpoints_every */
 } option_kind;
@@ -38,6 +40,7 @@ typedef struct option_row {
     const char *const *words; /* OPTION_WORD, or behind the last gap of OPTION_LIST */
     option_sharing sharing;
     const char *otherwise; /* what holds without it, where that is always the same; of words the first does */
+    const char *elsewhere; /* what other programs call it, with blanks between: for "did you mean" */
 } option_row;
 
 extern const option_row option_rows[];
@@ -55,7 +58,7 @@ const option_row *option_find(const command *c, const char *name);
 /* Checks a value and stores it in its field: -1, or the exit status after printing the rule. `file` is the
  * one of --config that has it; NULL: the command line. */
 int option_read(const command *c, const option_row *row, const char *value, const char *file, options *o);
-/* The option of a command that is nearest to a word, for messages; NULL: none is. */
-const char *option_nearest(const command *c, const char *word);
+/* Tries the names of a command's options, and what they are called elsewhere. */
+void options_near(const command *c, nearest *near);
 
 #endif

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_VALUE = 256 /* of getopt_long, for the first row */ };
+enum { FIRST_VALUE = 256 /* of getopt_long, for the first row */, WORDS_TEXT = 120 };
 
 static bool has_word(const char *words, const char *name) {
     size_t n = strlen(name);
@@ -126,28 +126,22 @@ int option_choice(const char *word, const char *const *words) {
     return 0;
 }
 
-/* "; bf16 is the nearest" */
-static void nearest_text(const char *value, const char *const *words, char text[80]) {
-    nearest near = nearest_to(value, strlen(value));
-    size_t at = strlen(text);
-    for (int i = 0; words[i]; i++) nearest_try(&near, words[i]);
-    if (near.name) snprintf(text + at, 80 - at, "; the nearest is %s", near.name);
-}
-
 static bool is_one_of(const char *word, const char *const *words) {
     return strcmp(words[option_choice(word, words)], word) == 0;
 }
 
-/* "cpu or cuda is needed" */
-static void words_text(const char *const *words, char text[80]) {
-    size_t at = 0;
+/* "did you mean 'cuda'? cpu or cuda is needed" */
+static void words_text(const char *value, const char *const *words, char text[WORDS_TEXT]) {
+    nearest near = nearest_to(value, strlen(value));
+    for (int i = 0; words[i]; i++) nearest_try(&near, words[i]);
+    size_t at = near.name ? (size_t)snprintf(text, WORDS_TEXT, "did you mean '%s'? ", near.name) : 0;
     for (int i = 0; words[i]; i++)
-        at += (size_t)snprintf(text + at, 80 - at, "%s%s",
+        at += (size_t)snprintf(text + at, WORDS_TEXT - at, "%s%s",
                                i == 0         ? ""
                                : words[i + 1] ? ", "
                                               : " or ",
                                words[i]);
-    snprintf(text + at, 80 - at, " is needed");
+    snprintf(text + at, WORDS_TEXT - at, " is needed");
 }
 
 static int read_int(const said *s, int64_t *into) {
@@ -206,7 +200,7 @@ static bool has_name(const text_list *list, const char *value) {
 }
 
 static int read_list(const said *s, text_list *list) {
-    char gap = s->row->argument[strcspn(s->row->argument, "=:")], rule[80];
+    char gap = s->row->argument[strcspn(s->row->argument, "=:")], rule[WORDS_TEXT];
     const char *right = strchr(s->value, gap), *rest;
     bool is_rename = strcmp(s->row->argument, "FROM:TO") == 0; /* where both may be empty */
     bool is_named = s->row->kind == OPTION_NAMED, is_bare = strchr(s->row->argument, '[') && *s->value;
@@ -214,7 +208,7 @@ static int read_list(const said *s, text_list *list) {
     if (!is_named && !is_bare && (!right || (right == s->value && gap == '=') || (!right[1] && !is_rename)))
         return refuse(s, rule);
     if (s->row->words && !is_one_of(strrchr(s->value, gap) + 1, s->row->words)) {
-        words_text(s->row->words, rule);
+        words_text(strrchr(s->value, gap) + 1, s->row->words, rule);
         return refuse(s, rule);
     }
     if (is_named) option_name_of(s->value, &rest);
@@ -251,11 +245,10 @@ static int read_text(const said *s, const char **into) {
 }
 
 static int read_word(const said *s, const char **into) {
-    char rule[80];
+    char rule[WORDS_TEXT];
     *into = s->value;
     if (is_one_of(s->value, s->row->words)) return -1;
-    words_text(s->row->words, rule);
-    nearest_text(s->value, s->row->words, rule);
+    words_text(s->value, s->row->words, rule);
     return refuse(s, rule);
 }
 
@@ -306,11 +299,18 @@ const option_row *option_find(const command *c, const char *name) {
     return NULL;
 }
 
-const char *option_nearest(const command *c, const char *word) {
-    nearest near = nearest_to(word, strcspn(word, "="));
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (command_has_option(c, row->name)) nearest_try(&near, row->name);
-    return near.name;
+void options_near(const command *c, nearest *near) {
+    char word[40];
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
+        if (!command_has_option(c, row->name)) continue;
+        nearest_try(near, row->name);
+        for (const char *at = row->elsewhere ? row->elsewhere : ""; *at; at += strspn(at, " ")) {
+            size_t n = strcspn(at, " ");
+            snprintf(word, sizeof word, "%.*s", (int)n, at);
+            nearest_try_as(near, word, row->name);
+            at += n;
+        }
+    }
 }
 
 const char *option_keep(options *o, const char *text) {
@@ -361,14 +361,17 @@ static const option_row *row_of(const command *c, int value) {
 }
 
 static int refuse_unknown(const command *c, const char *word) {
-    const char *near = strncmp(word, "--", 2) == 0 ? option_nearest(c, word + 2) : NULL;
+    nearest near = nearest_to(word + 2, strncmp(word, "--", 2) == 0 ? strcspn(word + 2, "=") : 0);
+    options_near(c, &near);
     bool is_graph = strncmp(word, "--graph", 7) == 0 || (optopt == 'g' && strncmp(word, "--", 2));
     if (is_graph && command_has_option(c, "flow"))
         return tool_fail("%s: no option --graph: it runs a flow; --flow=NAME runs one graph alone", c->name);
     if (isprint(optopt) && optopt < FIRST_VALUE)
-        return tool_fail("%s: no option -%c; see graphtool %s --help", c->name, optopt, c->name);
-    return tool_fail("%s: no option %s%s%s; see graphtool %s --help", c->name, word,
-                     near ? ": the nearest is --" : "", near ? near : "", c->name);
+        return tool_fail("%s: no option -%c; graphtool %s --help lists all", c->name, optopt, c->name);
+    if (near.name)
+        return tool_fail("%s: no option %s: did you mean --%s? graphtool %s --help lists all", c->name, word,
+                         near.name, c->name);
+    return tool_fail("%s: no option %s; graphtool %s --help lists all", c->name, word, c->name);
 }
 
 static bool is_many(const option_row *row) {
