@@ -33,6 +33,25 @@ void test_case_end(bool is_skipped) {
     test_cases_add(!is_skipped || is_bad, is_skipped && !is_bad, is_bad);
 }
 
+/* Lines of what was not reached. */
+static char *unreached;
+static size_t unreached_bytes;
+
+void test_not_reached(const char *format, ...) {
+    char line[200];
+    va_list args;
+    va_start(args, format);
+    int n = snprintf(line, sizeof line, "not reached: ");
+    vsnprintf(line + n, sizeof line - (size_t)n, format, args);
+    va_end(args);
+    size_t length = strlen(line);
+    unreached = realloc(unreached, unreached_bytes + length + 2);
+    if (!unreached) abort();
+    memcpy(unreached + unreached_bytes, line, length);
+    memcpy(unreached + unreached_bytes + length, "\n", 2);
+    unreached_bytes += length + 1;
+}
+
 static bool is_chosen(const char *name, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (strstr(name, argv[i])) return true;
@@ -49,6 +68,8 @@ int test_main(const char *title, const test_case *cases, int n, int argc, char *
     CU_basic_set_mode(CU_BRM_VERBOSE);
     good = good && CU_basic_run_tests() == CUE_SUCCESS && CU_get_number_of_failures() == 0;
     CU_cleanup_registry();
+    if (unreached) fputs(unreached, stdout);
+    free(unreached);
     if (drawn.is_counting)
         printf("cases: %" PRIu64 " run, %" PRIu64 " skipped, %" PRIu64 " failed\n", drawn.run, drawn.skipped,
                drawn.failed);

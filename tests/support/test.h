@@ -66,6 +66,10 @@ void test_case_end(bool is_skipped);
 /* Adds cases that were counted elsewhere, in processes of their own. */
 void test_cases_add(uint64_t run, uint64_t skipped, uint64_t failed);
 
+/* What this suite cannot run on this processor: "108 kernels for avx512". The suite ends with a line "not
+ * reached: ..." of each, which tools/test.sh collects. */
+void test_not_reached(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* malloc that ends the program when out of memory; 64-byte aligned and exactly as long as asked for. */
 void *test_memory(size_t bytes);
 
