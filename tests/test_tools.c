@@ -41,6 +41,8 @@ TEST(wrong_use_is_one_line_and_exit_2) {
     refuses(run("graphtool plan mlp.bin --batch=0"), "from 1 to 2147483647");
     refuses(run("graphtool plan mlp.bin --batch=12x"), "a whole number");
     refuses(run("graphtool plan mlp.bin --isa=mmx"), "avx512 is needed");
+    refuses(run("WEFT_ISA=mmx graphtool plan mlp.bin"),
+            "WEFT_ISA=mmx: auto, reference, sse2, avx2 or avx512");
     refuses(run("graphtool plan mlp.bin --after=lunch"), "lunch");
     refuses(run("graphtool plan mlp.bin --graph=lunch"), "lunch");
     refuses(run("graphtool dot mlp.bin --graph=lunch"), "lunch");
@@ -52,6 +54,15 @@ TEST(wrong_use_is_one_line_and_exit_2) {
     refuses(run("printf nonsense >junk.bin; graphtool info junk.bin"), "junk.bin");
     refuses(run("weft-zoo nothing -o x.bin"), "no such model");
     refuses(run("weft-zoo gpt --heads 7 -o x.bin"), "multiple of --heads");
+}
+
+/* Of the command line, and of WEFT_ISA for all commands: no error on a graph that is not compiled. */
+TEST(the_instruction_set_is_that_of_the_option_or_of_the_variable) {
+    NEED(make_model("mlp"));
+    ends(run("WEFT_ISA=reference graphtool plan mlp.bin --dump >plan && ! grep 'by onednn' plan"), 0);
+    ends(run("WEFT_ISA=reference graphtool plan mlp.bin --isa=sse2 --dump | grep 'by onednn'"), 0);
+    ends(run("WEFT_ISA= graphtool plan mlp.bin --isa=sse2 --dump | grep 'by onednn'"), 0);
+    ends(run("WEFT_ISA=reference graphtool dot mlp.bin --graph train"), 0);
 }
 
 TEST(outputs_that_cannot_be_written_leave_nothing) {
@@ -314,6 +325,7 @@ TEST(ops_are_listed_for_people_and_machines) {
 
 SUITE("tools",
       {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
+       T(the_instruction_set_is_that_of_the_option_or_of_the_variable),
        T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
        T(a_model_file_without_a_seal_is_known_for_it), T(a_batch_norm_is_called_so_in_every_graph),
        T(big_models_have_as_many_parameters_as_in_pytorch), T(unknown_names_are_told_with_the_nearest),

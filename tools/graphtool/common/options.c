@@ -244,12 +244,17 @@ static int read_text(const said *s, const char **into) {
     return -1;
 }
 
+/* Is it one of the words? If not, `rule` says which there are. */
+static bool word_fits(const char *value, const char *const *words, char rule[WORDS_TEXT]) {
+    if (is_one_of(value, words)) return true;
+    words_text(value, words, rule);
+    return false;
+}
+
 static int read_word(const said *s, const char **into) {
     char rule[WORDS_TEXT];
     *into = s->value;
-    if (is_one_of(s->value, s->row->words)) return -1;
-    words_text(s->value, s->row->words, rule);
-    return refuse(s, rule);
+    return word_fits(s->value, s->row->words, rule) ? -1 : refuse(s, rule);
 }
 
 int option_read(const command *c, const option_row *row, const char *value, const char *file, options *o) {
@@ -470,6 +475,18 @@ static int place_files(options *o) {
     return status;
 }
 
+/* Without --isa the variable WEFT_ISA says it: for all ranks of a job on unlike processors, and for the
+ * suites. It is a default, so it is no error where --isa would have no effect. */
+static int default_isa(options *o) {
+    const char *isa = getenv("WEFT_ISA");
+    char rule[WORDS_TEXT];
+    if (!isa || !*isa || !command_has_option(o->command, "isa") || o->isa) return -1;
+    o->isa = isa;
+    return word_fits(isa, option_isas, rule)
+               ? -1
+               : tool_fail("%s: the variable WEFT_ISA=%s: %s", o->command->name, SHOW(isa), rule);
+}
+
 int options_parse(const command *c, int argc, char **argv, options *o) {
     *o = c->defaults;
     o->command = c;
@@ -477,6 +494,7 @@ int options_parse(const command *c, int argc, char **argv, options *o) {
     if (status < 0 && o->config) status = config_read(o);
     if (status < 0) status = take_model(c, argc - optind, argv + optind, o);
     if (status < 0) status = place_files(o);
+    if (status < 0) status = default_isa(o);
     return status < 0 ? rules_together(o) : status;
 }
 
