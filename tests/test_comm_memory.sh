@@ -52,10 +52,10 @@ check_sizes() {
     done
     same 2 enough "2 ranks of this machine share memory: 8.0 MiB each$" mpirun "${flags[@]}" -np 2 "$program" bits
 
-    # One rank alone cannot: all talk by messages, though it is another one that says so.
-    limited='[[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} == 1 ]] && ulimit -f 6000; exec "$@"'
+    # One rank alone cannot: all talk by messages, though it is another one that says so. Open MPI 5 itself has a file of 16 MiB.
+    limited='[[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} == 1 ]] && ulimit -f 24000; exec "$@"'
     same 3 limited "3 ranks of this machine talk by messages: rank 1 could not share memory (the limit of file sizes" \
-        mpirun "${flags[@]}" -np 3 bash -c "$limited" rank "$program" bits
+        mpirun "${flags[@]}" -np 3 bash -c "$limited" rank "$program" bits $((32 << 20))
     same 2 little "2 ranks of this machine talk by messages: window_bytes is 1, too little" \
         mpirun "${flags[@]}" -np 2 "$program" bits 1
 

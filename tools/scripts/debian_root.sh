@@ -17,10 +17,11 @@ debian_make() { # root, release, packages with commas between
     debian_enter "$1" 'apt-get update -qq'
 }
 
-# A script in the root, with nothing of this environment; UCX looks for networks in /sys, ranks share memory in /dev/shm.
+# A script in the root, with nothing of this environment. UCX looks for networks in /sys, ranks share memory in /dev/shm, and
+# suites mount things of their own, for which the root itself has to be a mount.
 debian_enter() { # root, script
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-        unshare -m sh -ec 'mount -t proc proc "$1/proc"; mount -t sysfs sysfs "$1/sys"; mount --rbind /dev "$1/dev"
+        unshare -m sh -ec 'mount --bind "$1" "$1"; mount -t proc proc "$1/proc"; mount -t sysfs sysfs "$1/sys"; mount --rbind /dev "$1/dev"
             mount -t tmpfs tmpfs "$1/dev/shm"; exec chroot "$1" bash -euo pipefail -c "$2"' sh "$1" "$2"
 }
 
