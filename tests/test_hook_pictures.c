@@ -65,6 +65,152 @@ TEST(samples_are_drawn_into_files_and_events) {
     weft_model_free(m);
 }
 
+/* ---- a strip ---- */
+
+enum { HEIGHT = 2, WIDTH = 3, PIXELS = HEIGHT * WIDTH, COLUMNS = 4, SCALE = 2, STRIP = 3 };
+enum { BETWEEN = 2, APART = 8 }; /* white pixels of images: between them, and more above real ones */
+
+static weft_status read_image(void *context, int64_t i, void *const *into, weft_error *error) {
+    (void)context, (void)error;
+    for (int k = 0; k < PIXELS; k++) ((uint8_t *)into[0])[k] = (uint8_t)(20 * i + k);
+    return WEFT_OK;
+}
+static const weft_source images = {
+    .count = 6, .n = 1, .arrays = {{"image", WEFT_U8, 2, {HEIGHT, WIDTH}}}, .read = read_image};
+static const weft_source *const images_list[] = {&images};
+
+/* "generator" paints from random numbers, and learns to paint other images. */
+static weft_value *paint(weft_graph *g) {
+    weft_value *z = weft_random_uniform(g, WEFT_SHAPE(WEFT_BATCH, PIXELS), 0, 1);
+    WEFT_SCOPE(z, "generator") {
+        z = weft_sigmoid(weft_linear(z, PIXELS, "fc"));
+    }
+    return z;
+}
+
+static weft_model *generator(double lr, double ema) {
+    weft_model *m = weft_model_new("m");
+    weft_optimizer sgd = {.type = "sgd", .lr = lr, .ema = ema};
+    weft_model_batch(m, COLUMNS);
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, HEIGHT, WIDTH));
+    x = weft_reshape(weft_scale(weft_cast(x, WEFT_F32), 1 / 255.0), WEFT_SHAPE(-1, PIXELS));
+    weft_minimize(weft_mse(paint(g), x), "", &sgd);
+    g = weft_graph_new(m, "predict", WEFT_EVAL);
+    weft_output(weft_reshape(paint(g), WEFT_SHAPE(-1, 1, HEIGHT, WIDTH)), "painted");
+    return m;
+}
+
+/* A picture of gray pixels. */
+typedef struct gray {
+    int width, height;
+    uint8_t *pixels;
+} gray;
+
+static gray read_gray(const char *path) {
+    png_image png = {.version = PNG_IMAGE_VERSION};
+    if (!CHECK(png_image_begin_read_from_file(&png, path))) return (gray){0};
+    CHECK(png.format == PNG_FORMAT_GRAY);
+    gray g = {(int)png.width, (int)png.height, test_memory(PNG_IMAGE_SIZE(png))};
+    CHECK(png_image_finish_read(&png, NULL, g.pixels, 0, NULL));
+    return g;
+}
+
+/* Pixel (y, x) of the image in a row and a column of a strip. */
+static int pixel_of(const gray *g, int row, int column, int y, int x) {
+    int top = row * (HEIGHT + BETWEEN) + (row >= STRIP ? APART : 0), left = column * (WIDTH + BETWEEN);
+    return g->pixels[(top + y) * SCALE * g->width + (left + x) * SCALE];
+}
+
+static int difference(const gray *g, int row, int other) {
+    int sum = 0;
+    for (int i = 0; i < COLUMNS * PIXELS; i++)
+        sum += abs(pixel_of(g, row, i / PIXELS, i % PIXELS / WIDTH, i % WIDTH) -
+                   pixel_of(g, other, i / PIXELS, i % PIXELS / WIDTH, i % WIDTH));
+    return sum;
+}
+
+/* What a training of 8 iterations draws. */
+static gray strip_of(double lr, double ema, const char *path) {
+    weft_error e = {0};
+    weft_model *m = generator(lr, ema);
+    weft_hook hook = weft_hook_samples(
+        &(weft_samples){.path = path, .columns = COLUMNS, .scale = SCALE, .strip = STRIP, .real = "image"});
+    weft_trainer_options how = {
+        .train = {1, images_list, NULL}, .iterations = 8, .n_hooks = 1, .hooks = &hook};
+    weft_trainer *t = hooked_trainer(m, &how);
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    return read_gray(path);
+}
+
+/* Of 6 real images 4 are in one row, 2 in the next; every pixel is SCALE wide and high. */
+static void check_real(const gray *g) {
+    for (int i = 0; i < 2 * COLUMNS * PIXELS; i++) {
+        int image = i / PIXELS, y = i % PIXELS / WIDTH, x = i % WIDTH;
+        int shown = pixel_of(g, STRIP + image / COLUMNS, image % COLUMNS, y, x);
+        CHECK_SAYS(shown == (image < 6 ? 20 * image + i % PIXELS : 255), "image %d, %d %d: %d", image, y, x,
+                   shown);
+    }
+    for (int y = 0; y < g->height; y += SCALE)
+        for (int x = 0; x < g->width; x += SCALE) {
+            const uint8_t *at = g->pixels + y * g->width + x;
+            CHECK(at[0] == at[1] && at[0] == at[g->width] && at[0] == at[g->width + 1]);
+        }
+}
+
+/* Rows of one training have the same latents: without learning they are the same. */
+TEST(a_strip_shows_the_training_above_real_images) {
+    char path[] = "/tmp/weft_stripXXXXXX.png";
+    NEED(close(mkstemps(path, 4)) == 0);
+    gray still = strip_of(1e-30, 0, path), learns = strip_of(1, 0, path),
+         averages = strip_of(1, 0.999999, path);
+    CHECK(still.width == SCALE * (COLUMNS * (WIDTH + BETWEEN) - BETWEEN));
+    CHECK(still.height == SCALE * ((STRIP + 2) * (HEIGHT + BETWEEN) - BETWEEN + APART));
+    check_real(&still);
+    CHECK(difference(&still, 0, 1) == 0 && difference(&still, 0, 2) == 0);
+    CHECK(memcmp(still.pixels, still.pixels + SCALE * (WIDTH + BETWEEN), WIDTH * SCALE)); /* two latents */
+    CHECK(difference(&learns, 0, 1) > 24 && difference(&learns, 1, 2) > 24);
+    /* from the first update on the average stays where it is */
+    CHECK(difference(&averages, 0, 1) > 5 && difference(&averages, 1, 2) == 0);
+    free(still.pixels), free(learns.pixels), free(averages.pixels);
+    unlink(path);
+}
+
+/* Stops in the sixth iteration. */
+static weft_status stops_at_six(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    (void)self, (void)error;
+    if (point == WEFT_AFTER_ITERATION && weft_trainer_progress(t)->iteration == 6) weft_trainer_stop(t);
+    return WEFT_OK;
+}
+
+/* Rows of iterations 0, 4 and 6, none of 8; the random numbers of whoever predicts stay where they are. */
+TEST(a_strip_of_a_training_that_is_stopped_ends_there) {
+    char path[] = "/tmp/weft_stripXXXXXX.png";
+    weft_error e = {0};
+    double counter = -1;
+    NEED(close(mkstemps(path, 4)) == 0);
+    weft_model *m = generator(1, 0);
+    weft_hook hooks[] = {
+        {.name = "stops", .at = stops_at_six},
+        weft_hook_samples(&(weft_samples){.path = path, .columns = COLUMNS, .scale = SCALE, .strip = STRIP})};
+    weft_trainer *t = hooked_trainer(
+        m, &(weft_trainer_options){
+               .train = {1, images_list, NULL}, .iterations = 8, .n_hooks = 2, .hooks = hooks});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    CHECK(weft_store_get(weft_trainer_store(t), "optimizer.graph/predict/step", &counter, sizeof counter,
+                         &e) == WEFT_OK &&
+          counter == 0);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    gray g = read_gray(path);
+    CHECK(g.height == SCALE * (STRIP * (HEIGHT + BETWEEN) - BETWEEN)); /* no real images */
+    CHECK(difference(&g, 1, 2) > 5);
+    free(g.pixels);
+    unlink(path);
+}
+
 /* ---- curves ---- */
 
 /* Text between `from` and `to` of the n-th line that has `mark`. */
@@ -236,6 +382,8 @@ TEST(a_run_that_fails_before_its_first_step_leaves_the_picture) {
     unlink(path);
 }
 
-SUITE("hook pictures", {T(samples_are_drawn_into_files_and_events), T(curves_are_where_the_axes_say),
-                        T(curves_of_many_metrics_fit_their_panels), T(curves_of_constants_have_few_ticks),
-                        T(a_run_that_fails_before_its_first_step_leaves_the_picture)})
+SUITE("hook pictures",
+      {T(samples_are_drawn_into_files_and_events), T(a_strip_shows_the_training_above_real_images),
+       T(a_strip_of_a_training_that_is_stopped_ends_there), T(curves_are_where_the_axes_say),
+       T(curves_of_many_metrics_fit_their_panels), T(curves_of_constants_have_few_ticks),
+       T(a_run_that_fails_before_its_first_step_leaves_the_picture)})

@@ -189,6 +189,11 @@ TEST(wrong_hooks_are_refused) {
         {weft_hook_samples(NULL), "samples: a path or a folder for TensorBoard is needed"},
         {weft_hook_samples(&(weft_samples){.rows = 2}), "samples: a path or a folder"},
         {weft_hook_samples(&(weft_samples){.path = "x.png", .every = -1}), "must not be negative"},
+        {weft_hook_samples(&(weft_samples){.path = "x.png", .scale = -1}), "must not be negative"},
+        {weft_hook_samples(&(weft_samples){.path = "x.png", .scale = 65}), "scale is 64"},
+        {weft_hook_samples(&(weft_samples){.path = "x.png", .strip = 1}), "at least 2 rows"},
+        {weft_hook_samples(&(weft_samples){.path = "x.png", .strip = 3, .every = 5}),
+         "leave every and rows out"},
         {weft_hook_early_stop(NULL), "early stop: a metric is needed"},
         {weft_hook_early_stop(&(weft_early_stop){"loss", .patience = -1}), "patience must not be negative"},
         {weft_hook_early_stop(&(weft_early_stop){"loss", .min_delta = NAN}), "min_delta must be 0 or more"},
@@ -240,6 +245,10 @@ TEST(names_and_folders_that_are_wrong_are_found_at_once) {
          "hook samples: "},
         {weft_hook_samples(&(weft_samples){.graph = "val", .data = HOOKED_DATA, .path = "x.png"}), WEFT_SHAPE,
          "hook samples: "},
+        {weft_hook_samples(&(weft_samples){.data = data, .path = "x.png", .real = "imgae"}), WEFT_NAME,
+         "real=imgae: no data of the training feed an input of this name"},
+        {weft_hook_samples(&(weft_samples){.data = data, .path = "x.png", .real = "x"}), WEFT_SHAPE,
+         "real=x: its samples are f32[1,1], which are no images like u8[1,2,3]"},
         {weft_hook_samples(&(weft_samples){.data = data, .path = "/tmp/weft_no_folder/x.png"}), WEFT_IO,
          "/tmp/weft_no_folder"},
         {weft_hook_samples(&(weft_samples){.data = data, .tensorboard = "/tmp/weft_no_folder/logs/"}),
@@ -348,7 +357,8 @@ static void run_fault(weft_comm *comm, int rank, void *context) {
 
 TEST(an_error_of_one_rank_ends_all_with_its_text) {
     static const char *const texts[] = {"the hook of rank 1 is out of luck", "photos/7.png: it is damaged",
-                                        "the hook of rank 1 is out of luck", "graph train: loss is NaN on rank 0"};
+                                        "the hook of rank 1 is out of luck",
+                                        "graph train: loss is NaN on rank 0"};
     for (int i = 0; i < 4; i++)
         for (int world = 2; world <= WORLDS; world++) {
             fault_run r = {.fault = (fault)i};

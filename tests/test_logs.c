@@ -82,7 +82,8 @@ static void check_text(const seen *s) {
         const char *at = strstr(row, "loss ");
         if (strstr(row, "validation") || !CHECK(at && sscanf(at, "loss %lf", &loss) == 1)) continue;
         CHECK(fabs(loss - seen_mean(s, lines ? 10 : 0, lines ? s->n : 10)) < 1e-4);
-        CHECK_HOLDS(row, "  lr 0.0125  "); /* after 14 updates, and after 22 */
+        CHECK_SAYS((strstr(row, "  lr 0.0125") != NULL) == (lines == 0), "%s", row); /* it stays */
+        CHECK_SAYS((strstr(row, " left") != NULL) == (lines == 0), "%s", row);       /* then all is done */
         lines++;
     }
     fclose(f);
@@ -304,9 +305,9 @@ TEST(samples_per_second_leave_validations_out) {
     weft_model_free(m);
     rewind(text);
     while (fgets(row, sizeof row, text))
-        if ((at = strstr(row, " samples/s"))) {
+        if ((at = strstr(row, " steps/s"))) {
             while (at > row && at[-1] != ' ') at--;
-            CHECK_SAYS(sscanf(at, "%lf", &rate) == 1 && rate > 20, "%s", row);
+            CHECK_SAYS(sscanf(at, "%lf", &rate) == 1 && rate > 5, "%s", row);
             lines++;
         }
     fclose(text);
@@ -319,6 +320,61 @@ TEST(samples_per_second_leave_validations_out) {
         json_decref(line);
     }
     unlink(path), rmdir(folder);
+}
+
+/* ---- what lines of text have ---- */
+
+/* The text log of so many iterations; the caller frees it. */
+static char *text_of(int64_t iterations, int64_t every) {
+    weft_error e = {0};
+    char *text = NULL;
+    size_t n = 0;
+    FILE *file = open_memstream(&text, &n);
+    weft_model *m = hooked_model();
+    weft_hook hook = weft_hook_text(file, every);
+    weft_trainer *t =
+        hooked_trainer(m, &(weft_trainer_options){
+                              .train = HOOKED_DATA, .iterations = iterations, .n_hooks = 1, .hooks = &hook});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    fclose(file);
+    return text;
+}
+
+static int count_of(const char *text, const char *what) {
+    int n = 0;
+    for (; (text = strstr(text, what)); text++) n++;
+    return n;
+}
+
+/* The model's rate is halved after 5 updates, and after 9. */
+TEST(a_line_has_the_learning_rate_when_it_changes) {
+    static const struct {
+        const char *step, *rate;
+    } rows[] = {{"step 1/12", "  lr 0.05 "}, {"step 6/12", "  lr 0.025 "}, {"step 10/12", "  lr 0.0125 "}};
+    char *text = text_of(12, 1);
+    CHECK(count_of(text, "\n") == 12 && count_of(text, "  lr ") == 3);
+    for (int i = 0; i < 3; i++) {
+        const char *line = strstr(text, rows[i].step), *rate = line ? strstr(line, rows[i].rate) : NULL;
+        CHECK_SAYS(rate && rate < strchr(line, '\n'), "%s", rows[i].step);
+    }
+    free(text);
+}
+
+TEST(a_run_has_about_twenty_lines) {
+    static const struct {
+        int iterations, lines, second; /* the iteration of the second line */
+    } rows[] = {{9, 1, 0}, {20, 2, 20}, {200, 20, 20}, {201, 11, 40}, {1000, 20, 100}, {1700, 17, 200}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *text = text_of(rows[i].iterations, 0), second[40];
+        snprintf(second, sizeof second, "  step %d/%d  ", rows[i].second, rows[i].iterations);
+        CHECK_SAYS(count_of(text, "\n") == rows[i].lines, "%d iterations: %d lines", rows[i].iterations,
+                   count_of(text, "\n"));
+        CHECK_SAYS(!rows[i].second || strstr(text, second), "%d iterations", rows[i].iterations);
+        CHECK(count_of(text, " steps/s") == rows[i].lines && count_of(text, " left\n") == rows[i].lines - 1);
+        free(text);
+    }
 }
 
 /* ---- a terminal ---- */
@@ -453,6 +509,7 @@ TEST(a_log_that_could_not_be_opened_is_tried_again) {
 SUITE("logs", {T(logs_are_means_of_an_interval_by_samples), T(logs_have_points_where_the_host_has_commas),
                T(event_files_hold_the_scalars), T(metrics_named_as_a_lines_own_numbers_do_not_hide_them),
                T(logs_have_any_number_of_metrics), T(logs_have_the_seconds_that_an_iteration_waits_for_data),
-               T(samples_per_second_leave_validations_out), T(a_bar_is_as_wide_as_its_terminal),
+               T(samples_per_second_leave_validations_out), T(a_line_has_the_learning_rate_when_it_changes),
+               T(a_run_has_about_twenty_lines), T(a_bar_is_as_wide_as_its_terminal),
                T(a_log_that_fails_is_told_and_the_training_goes_on),
                T(a_log_that_could_not_be_opened_is_tried_again)})

@@ -386,6 +386,11 @@ TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
         0));
     CHECK(exists("shown-2.png") && exists("shown-4.png") && !exists("shown-3.png") && exists("c.png"));
     ends(run("ls t/b/*.weft t/b/samples/*.weft"), 0);
+    ends(run(GAN "--steps 4 --samples strip.png:strip=3,columns=2,scale=2,real=image && test -s strip.png"),
+         0);
+    refuses(run(GAN "--steps 4 --samples strip.png:strip=3,real=noise"),
+            "real=noise: no data of the training");
+    refuses(run(GAN "--steps 4 --samples strip.png:strip=3,rows=2"), "leave every and rows out");
     refuses(run(GAN "--samples shown.png:evry=2"), "it has no field 'evry': did you mean 'every'?");
     refuses(run(GAN "--samples shown.png:every=0"), "every: a whole number from 1 to 1000000 is needed");
     refuses(run(GAN "--samples shown.png:graph=d_step,every"), "NAME=VALUE is needed at 'every'");

@@ -137,11 +137,17 @@ static const struct effect {
      "mlp.bin --data image=images.idx --random-weights --threads 1 -o o.npy; md5sum <o.npy", NULL},
     {"predict", "--data=image=images.idx", "mlp.bin --random-weights -o o.npy", NULL},
     {"predict", "--output=o.npy", "mlp.bin --random-weights --data image=images.idx", NULL},
-    {"predict", "--grid=2x2 --batch=3", "dcgan28.bin --random-weights --threads 1 -o o.png; md5sum <o.png",
-     NULL},
+    {"predict", "--grid=2x2 --scale=2 --batch=3",
+     "dcgan28.bin --random-weights --threads 1 -o o.png; md5sum <o.png", NULL},
     {"eval", "--isa", NULL, "means of so few numbers come out alike; predict shows it"},
     {"eval predict", "--threads", NULL, time_alone},
     {"eval predict", "--check", NULL, "weights with NaN are not loaded; train shows it"},
+    /* report */
+    {"report",
+     "--picture=Step=step.svg --batch=8 --threads=3 --dtype=bf16 --accumulate=2 --optimizer=:amsgrad=1 "
+     "--ema=0.9",
+     "mlp.bin -o p; cat p", NULL},
+    {"report", "--output=p", "mlp.bin && cat p", NULL},
     /* bench and trace */
     {"bench", "--batch=4", "mlp.bin --steps 1 --warmup 0 --json" TIMELESS, NULL},
     {"bench", "--steps=2", "mlp.bin --batch 4 --warmup 0 --json" TIMELESS, NULL},
@@ -270,6 +276,7 @@ TEST(every_option_changes_something) {
     NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin && weft-zoo dcgan28 -b 4 -o dcgan28.bin"), 0));
     NEED(ends(run("graphtool train " STEPS "-o w --checkpoint-dir resumable && graphtool train " STEPS
                   "--ema 0.5 --checkpoint-dir c.e && echo '# nothing' >table && "
+                  "graphtool dot mlp.bin -o step.svg && "
                   "echo '{\"epochs\": 3}' >c"),
               0));
     for (const struct effect *e = effects; e < effects + EFFECTS; e++) {

@@ -378,6 +378,43 @@ TEST(memory_that_is_out_is_told_with_what_needs_it) {
 #endif
 }
 
+/* The page has the bytes of both pictures, titles as text, the memory that `plan` says, and no address that
+ * a browser would have to load. */
+TEST(a_report_is_one_file) {
+    NEED(make_model("dcgan28"));
+    NEED(ends(run("graphtool predict dcgan28.bin --random-weights --threads 1 --grid 2x2 -o four.png && "
+                  "graphtool dot dcgan28.bin --graph g_step -o step.svg"),
+              0));
+    NEED(ends(
+        run("graphtool report dcgan28.bin --batch 16 --threads 1 --picture '<b>Four</b> & \"more\"=four.png' "
+            "--picture Step=step.svg -o page.html"),
+        0));
+    ends(run("grep -o 'image/png;base64,[^\"]*' page.html | cut -d, -f2 | base64 -d | cmp - four.png"), 0);
+    ends(run("grep -o 'svg+xml;base64,[^\"]*' page.html | cut -d, -f2 | base64 -d | cmp - step.svg"), 0);
+    ends(run("test \"$(sed 's/base64,[^\"]*//' page.html | grep -c -E 'https?:|<script|<link|<b>')\" = 0"),
+         0);
+    char *page = read_all("page.html"), row[100];
+    CHECK_HOLDS(page, "<h2>&lt;b&gt;Four&lt;/b&gt; &amp; &quot;more&quot;</h2>");
+    CHECK_HOLDS(page, "<tr><td>d_step</td>");
+    NEED(ends(run("graphtool plan dcgan28.bin --batch 16 --threads 1 --json"), 0));
+    json_t *plan = json_out("out");
+    json_t *total = json_object_get(json_object_get(plan, "memory"), "total");
+    snprintf(row, sizeof row, "<td>total</td><td>%.1f MiB</td>",
+             (double)json_integer_value(total) / (1 << 20));
+    CHECK_HOLDS(page, row);
+    json_decref(plan);
+    free(page);
+    refuses(run("graphtool report dcgan28.bin"), "-o FILE.html is needed");
+    refuses(run("graphtool report dcgan28.bin --picture Model=dcgan28.bin -o p.html"),
+            "dcgan28.bin is neither a PNG nor an SVG");
+    refuses(run("graphtool report dcgan28.bin --picture four.png -o p.html"), "--picture");
+    refuses(run("graphtool report dcgan28.bin --picture Four=none.png -o p.html"),
+            "none.png: cannot be opened");
+    refuses(run("graphtool report dcgan28.bin --picture Four=four.png -o four.png"),
+            "it is a file of --picture too");
+    CHECK(!exists("p.html"));
+}
+
 SUITE("tools: plans",
       {T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
        T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
@@ -388,4 +425,4 @@ SUITE("tools: plans",
        T(ddp_options_spread_one_subgraph), T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
        T(a_trace_holds_every_node_and_every_wait_for_data),
        T(gradients_of_gradients_have_a_budget_that_is_told_with_the_file),
-       T(memory_that_is_out_is_told_with_what_needs_it)})
+       T(memory_that_is_out_is_told_with_what_needs_it), T(a_report_is_one_file)})

@@ -31,11 +31,11 @@ extern "C" {
 
 /** Writes a line every so many iterations, and one for each validation and test:
  *
- *     epoch 1  step 10/125  loss1 0.3021  loss2 0.4410  1520 samples/s  lr 0.01  0:03 left
+ *     epoch 1  step 10/125  loss1 0.3021  loss2 0.4410  24.3 steps/s  lr 0.01  0:05 left
  *
- * Time is left for the iterations that are left, at the pace so far, in which validations count. With `every`
- * 0 it is a line every ten iterations, and on a terminal (of one rank) a bar that is as wide. The caller
- * closes the file. */
+ * A learning rate is in the first line and in those where it has changed. Time is left for the iterations
+ * that are left, at the pace so far, in which validations count. With `every` 0 there are about twenty lines,
+ * ten iterations apart or more, and on a terminal (of one rank) a bar. The caller closes the file. */
 WEFT_API weft_hook weft_hook_text(FILE *file, int64_t every);
 /** Writes a line of JSON into a file every so many iterations (0: 10), and one for each validation and
  * test, whose keys begin with "val_" and "test_". */
@@ -59,16 +59,27 @@ typedef struct weft_samples {
     const char *graph;  /**< of an evaluation; NULL: "predict" */
     const char *output; /**< [N,H,W] or [N,C,H,W], u8 or f32, C 1 or 3; NULL: the graph's first */
     weft_dataset data;  /**< what the graph runs on: as weft_trainer_predict() */
-    /** "out/photo.png" becomes out/photo-500.png after iteration 500. NULL: no files. */
+    /** "out/photo.png" becomes out/photo-500.png after iteration 500; a strip is out/photo.png. NULL: no
+     * files. */
     const char *path;
     const char *tensorboard; /**< folder of an event file with the pictures; NULL: none */
     int64_t every;           /**< iterations between pictures; 0: 500 */
     int rows;                /**< of images in a picture; 0: 8 */
     int columns;             /**< likewise */
+    int scale;               /**< pixels of the picture, each way, for one of an image; 0: 1 */
+    /** One picture of the whole training instead of many: so many rows, one for each moment, from before the
+     * first iteration to the last, each with twice the iterations of the one above. It is written each time
+     * that a row is added. 0: a picture every so many iterations. */
+    int strip;
+    /** The input of the training whose first samples are two rows below, to compare with; NULL: none. They
+     * are as large as the images, u8 or f32. */
+    const char *real;
 } weft_samples;
 /** Runs a graph every so many iterations and writes its images as one PNG picture, a grid: u8 as it is, f32
- * from [-1, 1] if a number is negative, else from [0, 1]. TensorBoard shows an event file best when it is the
- * only one of its folder: say "logs/samples". */
+ * from [-1, 1] if a number is negative, else from [0, 1]. The graph draws the same random numbers each time,
+ * so a generator gets the same latents, and reads averages of parameters where optimizers keep some, as
+ * validations do. TensorBoard shows an event file best when it is the only one of its folder: say
+ * "logs/samples". */
 WEFT_API weft_hook weft_hook_samples(const weft_samples *options);
 /** @} */
 

@@ -14,9 +14,9 @@ static bool keeps_averages(const weft_store *store) {
     return false;
 }
 
-/* Puts averages in the place of parameters, as MMEngine's EMAHook does for an evaluation; *done: they were
- * not there before. A trainer for an evaluation has no session that trains, and each rank a whole store. */
-static weft_status averages_on(weft_trainer *t, sweep *s, bool *done, weft_error *error) {
+/* As MMEngine's EMAHook does for an evaluation. A trainer for an evaluation has no session that trains, and
+ * each rank a whole store. */
+weft_status trainer_averages_on(weft_trainer *t, sweep *s, bool *done, weft_error *error) {
     *done = false;
     if (t->options.without_averages || !keeps_averages(t->store) || weft_uses_averages(t->store))
         return WEFT_OK;
@@ -28,9 +28,7 @@ static weft_status averages_on(weft_trainer *t, sweep *s, bool *done, weft_error
     return status;
 }
 
-/* Parameters come back, also after an error of this rank. With ZeRO the other ranks take part: so it comes
- * before they are told, and before their next collective. */
-static weft_status averages_off(weft_trainer *t, sweep *s, weft_status before, weft_error *error) {
+weft_status trainer_averages_off(weft_trainer *t, sweep *s, weft_status before, weft_error *error) {
     weft_error second = {0};
     weft_session *session = t->options.compile.graph ? s->session[0] : t->session;
     weft_status status = weft_use_averages(session, false, before ? &second : error);
@@ -42,10 +40,10 @@ weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error
     bool averaged = false;
     if (!weft_trainer_session(t, error)) return error->status;
     weft_status status = hooks_call(t, WEFT_BEFORE_SAVE, error);
-    if (!status) status = averages_on(t, &t->val, &averaged, error);
+    if (!status) status = trainer_averages_on(t, &t->val, &averaged, error);
     if (!status) status = weft_sync(t->session, error);
     if (!status) status = weft_session_save(t->session, path, false, error);
-    if (averaged) status = averages_off(t, &t->val, status, error);
+    if (averaged) status = trainer_averages_off(t, &t->val, status, error);
     return status ? status : hooks_call(t, WEFT_AFTER_SAVE, error);
 }
 
@@ -84,9 +82,9 @@ static weft_status all(weft_trainer *t, sweep *s, weft_point before, weft_metric
     t->is_common = false;
     weft_status status = hooks_call(t, before, error);
     if (!status) status = settle(t, error);
-    if (!status) status = averages_on(t, s, &averaged, error);
+    if (!status) status = trainer_averages_on(t, s, &averaged, error);
     if (!status) status = sweep_run(s, t->store, error);
-    if (averaged) status = averages_off(t, s, status, error);
+    if (averaged) status = trainer_averages_off(t, s, status, error);
     if (!status) status = sweep_means(s, progress, error);
     if (!status && metrics) *metrics = *progress;
     if (!status) status = hooks_call(t, (weft_point)(before + 1), error);

@@ -7,61 +7,85 @@
 #include <png.h>
 #endif
 
-enum { GAP = 2, LARGEST = 20000 }; /* pixels between images; largest width and height */
+enum { GAP = 2, APART = 8, LARGEST = 20000 }; /* pixels of images between them; largest width and height */
 
 typedef struct grid {
-    int rows, columns, channels;
+    grid_shape in;
+    int channels;
     int64_t count, height, width; /* images in the tensor; pixels of one image */
 } grid;
 
-static grid grid_of(const tensor *t, int rows, int columns) {
-    return (grid){.rows = rows,
-                  .columns = columns,
+static grid grid_of(const tensor *t, grid_shape shape) {
+    if (!shape.scale) shape.scale = 1;
+    return (grid){.in = shape,
                   .channels = t->ndim == 4 ? (int)t->shape[1] : 1,
                   .count = t->shape[0],
                   .height = t->shape[t->ndim - 2],
                   .width = t->shape[t->ndim - 1]};
 }
 
-const char *grid_refuses(const tensor *t, int rows, int columns) {
+/* From the top of the picture to that of a row, in its pixels. */
+static int64_t top_of(const grid *g, int64_t row) {
+    bool is_apart = g->in.apart && row >= g->in.apart;
+    return (row * (g->height + GAP) + (is_apart ? APART : 0)) * g->in.scale;
+}
+
+static int64_t left_of(const grid *g, int64_t column) {
+    return column * (g->width + GAP) * g->in.scale;
+}
+
+const char *grid_refuses(const tensor *t, grid_shape shape) {
     if (t->ndim != 3 && t->ndim != 4) return "a PNG needs [N,H,W] or [N,C,H,W]";
     if (t->ndim == 4 && t->shape[1] != 1 && t->shape[1] != 3) return "a PNG needs 1 or 3 channels";
     if (t->dtype != WEFT_U8 && t->dtype != WEFT_F32) return "a PNG needs u8 or f32";
-    grid g = grid_of(t, rows, columns);
-    if (g.height > LARGEST || g.width > LARGEST || (g.height + GAP) * g.rows > LARGEST ||
-        (g.width + GAP) * g.columns > LARGEST)
+    grid g = grid_of(t, shape);
+    if (g.height > LARGEST || g.width > LARGEST || top_of(&g, shape.rows) > LARGEST ||
+        left_of(&g, shape.columns) > LARGEST)
         return "the picture would be wider than 20000 pixels";
     return NULL;
 }
 
-/* Element `at` as a gray value, clamped; NaN is black. */
-static uint8_t pixel(weft_dtype dtype, const void *data, size_t at, bool is_signed) {
-    if (dtype == WEFT_U8) return ((const uint8_t *)data)[at];
-    double x = (double)((const float *)data)[at];
+/* A number as a gray value, clamped; NaN is black. */
+static uint8_t gray(float number, bool is_signed) {
+    double x = (double)number;
     x = is_signed ? x * 127.5 + 128 : x * 255 + 0.5;
     return x >= 255 ? 255 : x > 0 ? (uint8_t)x : 0;
 }
 
-/* Copies image k to its place in the canvas, whose rows are `stride` bytes. */
-static void put_image(const grid *g, uint8_t *canvas, size_t stride, int64_t k, weft_dtype dtype,
-                      const void *data, bool is_signed) {
-    size_t top = (size_t)(k / g->columns * (g->height + GAP)),
-           left = (size_t)(k % g->columns * (g->width + GAP));
-    size_t area = (size_t)(g->height * g->width), image = (size_t)k * area * (size_t)g->channels;
-    for (size_t y = 0; y < (size_t)g->height; y++)
-        for (size_t x = 0; x < (size_t)g->width; x++)
-            for (size_t c = 0; c < (size_t)g->channels; c++)
-                canvas[(top + y) * stride + (left + x) * (size_t)g->channels + c] =
-                    pixel(dtype, data, image + c * area + y * (size_t)g->width + x, is_signed);
+void grid_bytes(uint8_t *into, const tensor *t, const void *data, int64_t count) {
+    tensor some = *t;
+    some.shape[0] = count;
+    int64_t n = tensor_elements(&some);
+    const float *numbers = data;
+    bool is_signed = false;
+    if (t->dtype == WEFT_U8) memcpy(into, data, (size_t)n);
+    for (int64_t i = 0; t->dtype == WEFT_F32 && i < n; i++) is_signed = is_signed || numbers[i] < 0;
+    for (int64_t i = 0; t->dtype == WEFT_F32 && i < n; i++) into[i] = gray(numbers[i], is_signed);
+}
+
+/* Copies an image, of bytes, to its place k in the canvas, whose rows are `stride` bytes. */
+static void put_image(const grid *g, uint8_t *canvas, size_t stride, int64_t k, const uint8_t *image) {
+    size_t scale = (size_t)g->in.scale, channels = (size_t)g->channels, height = (size_t)g->height * scale,
+           width = (size_t)g->width * scale;
+    size_t top = (size_t)top_of(g, k / g->in.columns), left = (size_t)left_of(g, k % g->in.columns);
+    for (size_t y = 0; y < height; y++)
+        for (size_t x = 0; x < width; x++)
+            for (size_t c = 0; c < channels; c++)
+                canvas[(top + y) * stride + (left + x) * channels + c] =
+                    image[(c * (size_t)g->height + y / scale) * (size_t)g->width + x / scale];
 }
 
 /* White between images and where there are none. */
-static void draw(const grid *g, uint8_t *canvas, size_t stride, const tensor *t, const void *data) {
-    int64_t most = (int64_t)g->rows * g->columns, shown = g->count < most ? g->count : most;
-    bool is_signed = false;
-    for (int64_t i = 0; t->dtype == WEFT_F32 && i < shown * g->channels * g->height * g->width; i++)
-        is_signed = is_signed || ((const float *)data)[i] < 0;
-    for (int64_t k = 0; k < shown; k++) put_image(g, canvas, stride, k, t->dtype, data, is_signed);
+static weft_status draw(const grid *g, uint8_t *canvas, size_t stride, const tensor *t, const void *data,
+                        const weft_env *env, weft_error *error) {
+    int64_t most = (int64_t)g->in.rows * g->in.columns, shown = g->count < most ? g->count : most;
+    size_t each = (size_t)(g->channels * g->height * g->width), bytes = (size_t)shown * each + 1;
+    uint8_t *images = weft_memory_new(env, bytes);
+    if (!images) return kit_no_memory(error, "a PNG");
+    grid_bytes(images, t, data, shown);
+    for (int64_t k = 0; k < shown; k++) put_image(g, canvas, stride, k, images + (size_t)k * each);
+    weft_memory_free(env, images, bytes);
+    return WEFT_OK;
 }
 
 weft_status grid_pack(grid_file *f, const uint8_t *canvas, weft_error *error) {
@@ -82,21 +106,21 @@ weft_status grid_pack(grid_file *f, const uint8_t *canvas, weft_error *error) {
 #endif
 }
 
-weft_status grid_encode(grid_file *f, const tensor *t, const void *data, int rows, int columns,
+weft_status grid_encode(grid_file *f, const tensor *t, const void *data, grid_shape shape,
                         const weft_env *env, weft_error *error) {
-    const char *why = grid_refuses(t, rows, columns);
+    const char *why = grid_refuses(t, shape);
     *f = (grid_file){.env = env};
     if (why) return kit_fail(error, WEFT_SHAPE, "%s", why);
-    grid g = grid_of(t, rows, columns);
+    grid g = grid_of(t, shape);
     f->channels = g.channels;
-    f->width = (int)(columns * (g.width + GAP) - GAP);
-    f->height = (int)(rows * (g.height + GAP) - GAP);
+    f->width = (int)left_of(&g, shape.columns) - GAP * g.in.scale;
+    f->height = (int)top_of(&g, shape.rows) - GAP * g.in.scale;
     size_t stride = (size_t)(f->width * g.channels), bytes = stride * (size_t)f->height;
     uint8_t *canvas = weft_memory_new(env, bytes);
     if (!canvas) return kit_no_memory(error, "a PNG");
     memset(canvas, 255, bytes);
-    draw(&g, canvas, stride, t, data);
-    weft_status status = grid_pack(f, canvas, error);
+    weft_status status = draw(&g, canvas, stride, t, data, env, error);
+    if (!status) status = grid_pack(f, canvas, error);
     weft_memory_free(env, canvas, bytes);
     if (status) grid_free(f);
     return status;

@@ -12,14 +12,24 @@ typedef struct grid_file {
     int width, height, channels;
 } grid_file;
 
-/* The first rows * columns images of data, [N,H,W] or [N,C,H,W] with C 1 or 3. u8 is written as it is; f32 is
- * mapped from [-1, 1] if any number is negative, else from [0, 1]. WEFT_UNSUPPORTED without libpng. */
-weft_status grid_encode(grid_file *file, const tensor *type, const void *data, int rows, int columns,
+/* Where images are in a picture. */
+typedef struct grid_shape {
+    int rows, columns;
+    int scale; /* pixels of the picture, in height and in width, for one of an image; 0: 1 */
+    int apart; /* from this row on images have a wide gap above them; 0: no row has one */
+} grid_shape;
+
+/* The first rows * columns images of data, [N,H,W] or [N,C,H,W] with C 1 or 3, as grid_bytes makes them.
+ * WEFT_UNSUPPORTED without libpng. */
+weft_status grid_encode(grid_file *file, const tensor *type, const void *data, grid_shape shape,
                         const weft_env *env, weft_error *error);
+/* The first `count` images as bytes: u8 as it is; f32 from [-1, 1] if any of these numbers is negative, else
+ * from [0, 1]. */
+void grid_bytes(uint8_t *into, const tensor *type, const void *data, int64_t count);
 /* Packs pixels of the file's width, height and channels. */
 weft_status grid_pack(grid_file *file, const uint8_t *pixels, weft_error *error);
 /* Why such a tensor cannot be one; NULL: it can. */
-const char *grid_refuses(const tensor *type, int rows, int columns);
+const char *grid_refuses(const tensor *type, grid_shape shape);
 void grid_free(grid_file *file);
 
 #endif

@@ -15,9 +15,10 @@ static const double bar_seconds = 0.2;
 typedef struct text_log {
     FILE *file;
     bool is_bar;
-    bool has_begun; /* an iteration of this run has ended: a run that resumes may have none left */
-    int64_t every;  /* as the caller said it; 0: a bar where a terminal is */
-    double shown;   /* when the last line was */
+    bool has_begun;   /* an iteration of this run has ended: a run that resumes may have none left */
+    int64_t every;    /* as the caller said it; 0: a bar where a terminal is */
+    double shown;     /* when the last line was */
+    log_values rates; /* learning rates, as the last line that had them showed them */
     interval interval;
     log_values values;
     weft_kept kept[INTERVAL_KEPT];
@@ -78,16 +79,47 @@ static void put_bar(const text_log *l, const line *of, const weft_progress *p) {
 
 /* ---- lines ---- */
 
-/* Samples per second and, in lines alone, learning rates: a bar has little room. */
+/* Whether a number is another one than when it was shown last, or was not shown yet; notes it. */
+static bool has_changed(log_values *shown, const log_value *now) {
+    for (int k = 0; k < shown->n; k++)
+        if (strcmp(shown->list[k].name, now->name) == 0) {
+            bool is_other = shown->list[k].value != now->value;
+            shown->list[k].value = now->value;
+            return is_other;
+        }
+    log_value *list = kit_grow(NULL, shown->list, &shown->room, (size_t)shown->n + 1, sizeof *list);
+    if (!list) return true;
+    shown->list = list;
+    shown->list[shown->n++] = *now;
+    return true;
+}
+
+/* Steps per second since the last line. */
+static void add_pace(const text_log *l, line *of, const weft_trainer *t) {
+    double steps = (double)t->progress.iteration - l->interval.iteration,
+           seconds = trainer_seconds(t) - l->interval.seconds;
+    double pace = seconds > 0 ? steps / seconds : 0;
+    if (pace > 0) add(of, pace < 100 ? "  %.3g steps/s" : "  %.0f steps/s", pace);
+}
+
+static bool is_rate(const log_value *v) {
+    return strcmp(v->name, "lr") == 0 || strncmp(v->name, "lr/", 3) == 0;
+}
+
+/* Learning rates that have changed, in lines alone: a bar has little room. One stands for all where they are
+ * equal. */
 static void add_rates(text_log *l, line *of, const weft_trainer *t) {
     l->values.n = 0;
-    interval_rates(&l->interval, t, &l->values);
+    if (!l->is_bar) interval_rates(&l->interval, t, &l->values);
+    int n = 0;
+    bool are_equal = true;
+    log_value *list = l->values.list;
     for (int k = 0; k < l->values.n; k++)
-        if (strcmp(l->values.list[k].name, "samples_per_second") == 0)
-            add(of, "  %.0f samples/s", l->values.list[k].value);
-    for (int k = 0; !l->is_bar && k < l->values.n; k++)
-        if (strncmp(l->values.list[k].name, "lr", 2) == 0)
-            add(of, "  %.60s %.4g", l->values.list[k].name, l->values.list[k].value);
+        if (is_rate(&list[k])) list[n++] = list[k];
+    for (int k = 1; k < n; k++) are_equal = are_equal && list[k].value == list[0].value;
+    if (n && are_equal) snprintf(list[0].name, sizeof list[0].name, "lr");
+    for (int k = 0; k < (are_equal && n ? 1 : n); k++)
+        if (has_changed(&l->rates, &list[k])) add(of, "  %.60s %.4g", list[k].name, list[k].value);
 }
 
 /* What is left: at the pace so far, validations with it. */
@@ -98,8 +130,9 @@ static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
     l->values.n = 0;
     interval_means(&l->interval, &l->values);
     for (int k = 0; k < l->values.n; k++) add_metric(&of, l->values.list[k].name, l->values.list[k].value);
+    add_pace(l, &of, t);
     add_rates(l, &of, t);
-    if (p->iterations && p->iteration)
+    if (p->iterations > p->iteration && p->iteration)
         add_left(&of, p->seconds / (double)p->iteration * (double)(p->iterations - p->iteration));
     if (l->is_bar)
         put_bar(l, &of, p);
@@ -126,6 +159,15 @@ static bool is_due(const text_log *l, const weft_progress *p) {
     return trainer_clock() - l->shown >= bar_seconds;
 }
 
+/* About twenty lines in a run: 1, 2 or 5 times a power of ten iterations between them, and ten at least. */
+static int64_t lines_every(int64_t iterations) {
+    static const int64_t parts[] = {1, 2, 5};
+    for (int64_t power = LOG_EVERY; power <= iterations; power *= 10)
+        for (int i = 0; i < 3; i++)
+            if (parts[i] * power * 20 >= iterations) return parts[i] * power;
+    return LOG_EVERY;
+}
+
 /* What mpirun and its like collect is no terminal. */
 static void begin(text_log *l, const weft_progress *p) {
     extern char **environ;
@@ -135,6 +177,8 @@ static void begin(text_log *l, const weft_progress *p) {
     bool is_alone = p->world == 1 && !weft_launch_read(NULL, environ, &launch, &ignored) &&
                     strcmp(launch.launcher, "none") == 0;
     l->is_bar = !l->every && is_alone && isatty(fileno(l->file));
+    l->interval.every = l->every ? l->every : lines_every(p->iterations);
+    l->rates.n = 0;
 }
 
 static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
@@ -160,6 +204,7 @@ static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error 
 static void end(void *self) {
     text_log *l = self;
     interval_free(&l->interval, &l->values);
+    kit_free_array(NULL, l->rates.list, l->rates.room, sizeof *l->rates.list);
     weft_memory_free(NULL, l, sizeof *l);
 }
 
@@ -169,7 +214,6 @@ weft_hook weft_hook_text(FILE *file, int64_t every) {
     if (!l) return hook_refused(NULL);
     l->file = file;
     l->every = every > 0 ? every : 0;
-    l->interval.every = every;
     l->shown = -bar_seconds; /* so that the first step shows at once */
     interval_keep(&l->interval, l->kept);
     return (weft_hook){

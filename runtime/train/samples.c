@@ -1,6 +1,7 @@
-/* samples.c - what a graph makes, as a picture, while it trains. */
+/* samples.c - what a graph makes, as a picture, while it trains: a new picture every so many iterations, or
+ * one with a row for each of a few moments. */
+#include "runtime/train/album.h"
 #include "runtime/train/event_file.h"
-#include "runtime/train/grid.h"
 #include "runtime/train/hooks.h"
 
 #include <errno.h>
@@ -8,7 +9,10 @@
 
 typedef struct samples {
     weft_samples how; /* but for the texts */
-    char *graph, *output, *path;
+    char *graph, *output, *path, *real;
+    char counter[400]; /* path of the number that the graph's random numbers depend on */
+    album album;
+    int64_t drawn; /* the iteration of the last row of a strip */
     prediction made_by;
     log_file events;
     int64_t lost; /* the step at which a picture could not be written; -1: none */
@@ -27,6 +31,7 @@ static bool path_of(const char *pattern, int64_t step, char *into, size_t room) 
 static weft_status write_file(const samples *s, const weft_env *env, int64_t step, const grid_file *file,
                               weft_error *error) {
     char path[4096];
+    if (s->how.strip) return file_write_whole(s->path, file->bytes, file->n, env, error);
     if (!path_of(s->path, step, path, sizeof path))
         return weft_error_io(error, s->path, "it cannot be written", ENAMETOOLONG);
     return file_write_whole(path, file->bytes, file->n, env, error);
@@ -48,29 +53,81 @@ static tensor type_of(const weft_array *a) {
     return t;
 }
 
-/* All ranks run the graph, so that its random numbers stay in step; rank 0 writes. */
+/* ---- the images ---- */
+
+/* Runs the graph on what validations read. The random numbers are the same each time, so pictures differ by
+ * the weights alone. */
+static weft_array *make_images(samples *s, weft_trainer *t, weft_error *error) {
+    bool is_averaged = false;
+    double counter;
+    weft_error ignored;
+    weft_array *images = NULL;
+    bool draws = !weft_store_get(t->store, s->counter, &counter, sizeof counter, &ignored);
+    weft_status status = trainer_averages_on(t, &s->made_by.sweep, &is_averaged, error);
+    if (!status && !(images = prediction_run(&s->made_by, t, error))) status = error->status;
+    if (is_averaged) status = trainer_averages_off(t, &s->made_by.sweep, status, error);
+    if (!status && draws) status = weft_store_set(t->store, s->counter, &counter, sizeof counter, error);
+    if (!status) return images;
+    weft_array_free(images);
+    return NULL;
+}
+
+/* All ranks run the graph, so that what is collective in it is so; rank 0 writes. */
 static weft_status draw_samples(samples *s, weft_trainer *t, weft_error *error) {
     grid_file file = {0};
-    const weft_progress *p = weft_trainer_progress(t);
-    weft_array *rows = prediction_run(&s->made_by, t, error);
-    if (!rows) return error->status;
-    tensor type = type_of(rows);
+    weft_array *images = make_images(s, t, error);
+    if (!images) return error->status;
+    tensor type = type_of(images);
     weft_status status = WEFT_OK;
-    if (p->rank == 0)
-        status = grid_encode(&file, &type, weft_array_data(rows), s->how.rows, s->how.columns, t->env, error);
-    if (!status && p->rank == 0) write_all(s, t->env, log_step(t), &file);
+    if (t->progress.rank == 0) {
+        if (!s->how.strip) album_clear(&s->album);
+        album_add(&s->album, &type, weft_array_data(images), s->how.strip ? 1 : s->how.rows);
+        status = album_encode(&s->album, &file, error);
+        if (!status) write_all(s, t->env, log_step(t), &file);
+    }
+    s->drawn = t->progress.iteration;
     grid_free(&file);
-    weft_array_free(rows);
+    weft_array_free(images);
     return status;
+}
+
+/* ---- when ---- */
+
+/* The first row of a strip is from before the training, the last from its end; each of the others has half
+ * the iterations of the one below, as a training changes most at its begin. One that is stopped has a row of
+ * where it ended. */
+static bool is_strip_due(const samples *s, const weft_trainer *t, weft_point point) {
+    const weft_progress *p = &t->progress;
+    if (point == WEFT_BEFORE_RUN) return true;
+    if (point == WEFT_AFTER_RUN) return t->stops && p->iteration > s->drawn;
+    for (int i = 0; point == WEFT_AFTER_ITERATION && i < s->how.strip - 1; i++)
+        if (p->iteration == p->iterations >> i) return true;
+    return false;
+}
+
+static bool is_due(const samples *s, const weft_trainer *t, weft_point point) {
+    if (s->how.strip) return is_strip_due(s, t, point);
+    return point == WEFT_AFTER_ITERATION && log_step(t) % s->how.every == 0;
 }
 
 weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     samples *s = self;
-    const weft_progress *p = weft_trainer_progress(t);
-    if (point == WEFT_BEFORE_RUN && s->how.tensorboard && p->rank == 0)
-        return event_file_open(&s->events, t->env, error);
-    bool is_due = point == WEFT_AFTER_ITERATION && log_step(t) % s->how.every == 0;
-    return is_due ? draw_samples(s, t, error) : WEFT_OK;
+    weft_status status = WEFT_OK;
+    if (point == WEFT_BEFORE_RUN) album_clear(&s->album);
+    if (point == WEFT_BEFORE_RUN && s->how.tensorboard && t->progress.rank == 0)
+        status = event_file_open(&s->events, t->env, error);
+    return !status && is_due(s, t, point) ? draw_samples(s, t, error) : status;
+}
+
+/* ---- the hook ---- */
+
+static weft_status open_album(samples *s, const weft_trainer *t, const tensor *type, weft_error *error) {
+    weft_error own = {0};
+    grid_shape shape = {s->how.strip ? s->how.strip : s->how.rows, s->how.columns, s->how.scale, 0};
+    album_close(&s->album);
+    weft_status status = album_open(&s->album, type, shape, &t->options.train, s->real, t->env, &own);
+    if (!status) return WEFT_OK;
+    return kit_fail(error, status, "hook samples: output %s: %s", s->output ? s->output : "1", own.text);
 }
 
 /* What the pictures are made of, and where they go. */
@@ -81,11 +138,12 @@ weft_status samples_open(void *self, const weft_trainer *t, weft_error *error) {
     weft_status status = prediction_open(&s->made_by, t, s->graph, s->output, &s->how.data, &own);
     if (!status) status = prediction_type(&s->made_by, &type, &own);
     if (status) return kit_fail(error, status, "hook samples: %s", own.text);
-    const char *why = grid_refuses(&type, s->how.rows, s->how.columns);
-    if (why)
-        return kit_fail(error, WEFT_SHAPE, "hook samples: output %s is %s: %s", s->output ? s->output : "1",
-                        TENSOR(&type), why);
-    status = hook_check_folder(t, "samples", s->path, error);
+    if (s->how.strip && !t->progress.iterations)
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "hook samples: a strip needs to know when the training ends: set iterations");
+    snprintf(s->counter, sizeof s->counter, "optimizer.graph/%s/step", s->graph ? s->graph : "predict");
+    status = open_album(s, t, &type, error);
+    if (!status) status = hook_check_folder(t, "samples", s->path, error);
     return status ? status : hook_check_folder(t, "samples", s->events.folder, error);
 }
 
@@ -98,18 +156,31 @@ static weft_status samples_check(void *self, weft_error *error) {
 static void samples_free(void *self) {
     samples *s = self;
     prediction_close(&s->made_by);
+    album_close(&s->album);
     log_file_free(&s->events);
     hook_free_copy(s->graph);
     hook_free_copy(s->output);
     hook_free_copy(s->path);
+    hook_free_copy(s->real);
     weft_memory_free(NULL, s, sizeof *s);
 }
 
+/* NULL: nothing is wrong. */
+static const char *refused(const weft_samples *o) {
+    if (!o || (!o->path && !o->tensorboard)) return "samples: a path or a folder for TensorBoard is needed";
+    if (o->every < 0 || o->rows < 0 || o->columns < 0 || o->scale < 0 || o->strip < 0)
+        return "samples: every, rows, columns, scale and strip must not be negative";
+    if (o->strip && (o->every || o->rows))
+        return "samples: a strip has its own rows and iterations: leave every and rows out";
+    if (o->strip == 1) return "samples: a strip has at least 2 rows, of the begin and of the end";
+    if (o->scale > 64 || o->rows > 20000 || o->columns > 20000 || o->strip > 20000)
+        return "samples: scale is 64, rows, columns and strip are 20000 at most";
+    return NULL;
+}
+
 weft_hook weft_hook_samples(const weft_samples *o) {
-    if (!o || (!o->path && !o->tensorboard))
-        return hook_refused("samples: a path or a folder for TensorBoard is needed");
-    if (o->every < 0 || o->rows < 0 || o->columns < 0)
-        return hook_refused("samples: every, rows and columns must not be negative");
+    const char *why = refused(o);
+    if (why) return hook_refused(why);
     samples *s = kit_new(NULL, sizeof *s);
     if (!s) return hook_refused(NULL);
     s->how = *o;
@@ -118,7 +189,7 @@ weft_hook weft_hook_samples(const weft_samples *o) {
     if (!s->how.rows) s->how.rows = 8;
     if (!s->how.columns) s->how.columns = 8;
     if (hook_copy(&s->graph, o->graph) && hook_copy(&s->output, o->output) && hook_copy(&s->path, o->path) &&
-        (!o->tensorboard || event_file_new(&s->events, o->tensorboard)))
+        hook_copy(&s->real, o->real) && (!o->tensorboard || event_file_new(&s->events, o->tensorboard)))
         return (weft_hook){"samples", samples_at, samples_free, samples_check, s};
     samples_free(s);
     return hook_refused(NULL);

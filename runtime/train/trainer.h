@@ -404,6 +404,11 @@ double trainer_clock(void); /* seconds (fit.c) */
 /* Saves the weights that validations read, without training state: averages where optimizers keep some
  * (evaluate.c). Collective. */
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error);
+/* Puts averages in the place of parameters, where optimizers keep some; *done: they were not there before.
+ * The second puts parameters back, also after an error of this rank, `before`, which it returns: with ZeRO
+ * the other ranks take part, so it comes before they are told (evaluate.c). Collective. */
+weft_status trainer_averages_on(weft_trainer *t, sweep *s, bool *done, weft_error *error);
+weft_status trainer_averages_off(weft_trainer *t, sweep *s, weft_status before, weft_error *error);
 /* Seconds in weft_trainer_fit() without its validations (fit.c). */
 double trainer_seconds(const weft_trainer *t);
 /* Passes an error of this rank to the others, whose collectives fail with its text (hooks.c). */

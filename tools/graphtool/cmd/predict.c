@@ -30,13 +30,9 @@ static int check_grid(const options *o, const dataset *d, int64_t n, int64_t wan
                      d->of.n ? ": feed more, or ask for fewer" : ": omit --batch, or ask for fewer");
 }
 
-typedef struct shape_of_grid {
-    int rows, columns; /* of a PNG */
-} shape_of_grid;
-
 /* By the file's extension. */
 static int write_result(const weft_array *r, const options *o, const dataset *d, const char *path,
-                        shape_of_grid g) {
+                        image_grid g) {
     int64_t shape[WEFT_MAX_NDIM], bytes = 1;
     int ndim = weft_array_shape(r, shape), status;
     weft_dtype dtype = weft_array_dtype(r);
@@ -44,11 +40,10 @@ static int write_result(const weft_array *r, const options *o, const dataset *d,
     bytes *= (int64_t)weft_dtype_bytes(dtype);
     if (!is_png(path)) return image_write_npy(path, dtype, ndim, shape, weft_array_data(r), (size_t)bytes);
     if ((status = check_grid(o, d, shape[0], (int64_t)g.rows * g.columns)) >= 0) return status;
-    return image_write_grid(path, dtype, ndim, shape, weft_array_data(r), g.rows, g.columns);
+    return image_write_grid(path, dtype, ndim, shape, weft_array_data(r), g);
 }
 
-static int predict(const weft_model *m, const options *o, const char *graph, const char *path,
-                   shape_of_grid g) {
+static int predict(const weft_model *m, const options *o, const char *graph, const char *path, image_grid g) {
     dataset d = {0};
     weft_error error = {0};
     weft_trainer_options how;
@@ -90,14 +85,14 @@ static int check_output(const weft_model *m, const options *o, const char *graph
 
 /* Without data, a PNG's default batch is the number of its images. */
 static int predict_model(const weft_model *m, const options *o, const char *path) {
-    shape_of_grid g = {8, 8};
+    image_grid g = {.rows = 8, .columns = 8, .scale = (int)o->scale};
     options at = *o;
     int status = o->grid ? grid_parse(o->grid, &g.rows, &g.columns) : -1;
     const char *graph = tool_graph(m, o, "predict", &status);
     if (!graph) return status;
     if (status < 0) status = check_output(m, o, graph);
-    if (status < 0 && o->grid && !is_png(path))
-        status = tool_fail("predict: --grid is for a PNG, not for %s", path);
+    if (status < 0 && (o->grid || o->scale) && !is_png(path))
+        status = tool_fail("predict: --%s is for a PNG, not for %s", o->grid ? "grid" : "scale", path);
     if (status < 0) status = tool_need_weights(m, o);
     if (status < 0) status = out_check(path);
     if (status >= 0) return status;
@@ -121,7 +116,7 @@ const command command_predict = {
     .name = "predict",
     .summary = "Runs a graph once and writes one output, as .npy or as a PNG of many images",
     .takes_model = true,
-    .options = OPTIONS_COMPILE OPTIONS_FEED "timeout graph random-weights fetch grid output",
+    .options = OPTIONS_COMPILE OPTIONS_FEED "timeout graph random-weights fetch grid scale output",
     .example = "graphtool predict dcgan28.bin --weights weights.safetensors --fetch samples -o samples.png",
     .run = predict_run,
     .ranks = COMMAND_LEADS,

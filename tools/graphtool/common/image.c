@@ -13,13 +13,13 @@
 
 /* Encoded in memory, so that out_write can replace the file as a whole. */
 int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
-                     int rows, int columns) {
+                     image_grid grid) {
     grid_file file;
+    grid_shape in = {grid.rows, grid.columns, grid.scale, 0};
     weft_error error = {0};
     tensor type = {.dtype = dtype, .ndim = ndim};
     memcpy(type.shape, shape, (size_t)ndim * sizeof *shape);
-    if (grid_encode(&file, &type, data, rows, columns, NULL, &error))
-        return tool_fail("%s: %s", path, error.text);
+    if (grid_encode(&file, &type, data, in, NULL, &error)) return tool_fail("%s: %s", path, error.text);
     int status = out_write(path, file.bytes, file.n);
     grid_free(&file);
     return status;

@@ -4,11 +4,15 @@
 
 #include "weft/model.h"
 
-/* The first rows * columns images of data, [N,H,W] or [N,C,H,W] with C 1 or 3. u8 is written as it is; f32 is
- * mapped from [-1, 1] if any number is negative, else from [0, 1]. Both return the exit status, after
- * printing an error. */
+/* Where images are in a PNG. */
+typedef struct image_grid {
+    int rows, columns;
+    int scale; /* pixels of the PNG, each way, for one of an image; 0: 1 */
+} image_grid;
+
+/* As grid_encode of runtime/train/grid.h. Both return the exit status, after printing an error. */
 int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
-                     int rows, int columns);
+                     image_grid grid);
 int image_write_npy(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
                     size_t bytes);
 

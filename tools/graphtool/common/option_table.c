@@ -67,7 +67,9 @@ const option_row option_rows[] = {
      "draw curves of the numbers of the log when the run ends: .svg or .png", .sharing = OWN},
     {"samples", 0, "FILE[:FIELDS]", OPTION_TEXT, F(samples), 0, 0,
      "write images that a graph makes as a grid, photo.png as photo-500.png after step 500: "
-     "photo.png:every=500,graph=predict,output=samples,rows=8,columns=8"},
+     "photo.png:every=500,graph=predict,output=samples,rows=8,columns=8,scale=1; strip=8: one picture, 8 "
+     "rows "
+     "from before the first step to the last; real=INPUT: real images below"},
     {"metric", 0, "METRIC[:FIELDS]", OPTION_LIST, F(metric), 0, 0,
      "measure evaluations by sample, too: accuracy, confusion, perplexity, mean, mse or psnr, of outputs and "
      "inputs of the graph: accuracy:top=5,scores=logits,label=label"},
@@ -103,6 +105,9 @@ const option_row option_rows[] = {
      "continue when a loss is not finite, and write weights that are not finite"},
     {"fetch", 'f', "NAME", OPTION_TEXT, F(port), 0, 0, "the output to write (the graph's first)"},
     {"grid", 0, "RxC", OPTION_TEXT, F(grid), 0, 0, "rows and columns of images in a PNG (8x8)"},
+    {"scale", 0, "N", OPTION_INT, F(scale), 1, 64, "pixels of a PNG, each way, for one of an image (1)"},
+    {"picture", 0, "TITLE=FILE", OPTION_LIST, F(picture), 0, 0,
+     "put this picture, a PNG or an SVG, into the page; once for each", .sharing = OWN},
     {"batch", 'b', "N", OPTION_INT, F(batch), 1, INT32_MAX, "batch size (the model's default)",
      .elsewhere = "batch-size train-batch-size minibatch bs"},
     {"threads", 't', "T", OPTION_INT, F(threads), 1, 1024, "threads (every core that the process may use)",

@@ -42,9 +42,9 @@ typedef struct options {
     char **rest;                         /* what a command that takes a command is given, then NULL */
     const struct command *command;       /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed,
-        keep, ranks;
+        keep, ranks, scale;
     double lr, bucket_cap_mb, timeout, grace;
-    text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric;
+    text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric, picture;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
         no_capture, no_memory_check, bytes;

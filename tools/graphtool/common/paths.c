@@ -46,10 +46,10 @@ static int check_pair(const char *option, const char *path, const char *what, co
     return tool_fail("%s %s: it is %s too, which would be overwritten", option, path, what);
 }
 
-static int check_lists(const char *option, const char *path, const text_list *list) {
+static int check_lists(const char *option, const char *path, const char *what, const text_list *list) {
     int status = -1;
     for (int i = 0; i < list->n && status < 0; i++)
-        status = check_pair(option, path, "a file of data", strchr(list->v[i], '=') + 1);
+        status = check_pair(option, path, what, strchr(list->v[i], '=') + 1);
     return status;
 }
 
@@ -58,8 +58,9 @@ static int check_output(const options *o, const char *option, const char *path) 
     if (status < 0) status = check_pair(option, path, "the file of --weights", o->weights);
     if (status < 0) status = check_pair(option, path, "the file of --calibration", o->calibration);
     if (status < 0) status = check_pair(option, path, "the file of --config", o->config);
-    if (status < 0) status = check_lists(option, path, &o->data);
-    return status < 0 ? check_lists(option, path, &o->val_data) : status;
+    if (status < 0) status = check_lists(option, path, "a file of data", &o->data);
+    if (status < 0) status = check_lists(option, path, "a file of data", &o->val_data);
+    return status < 0 ? check_lists(option, path, "a file of --picture", &o->picture) : status;
 }
 
 bool paths_best(const char *output, char path[PATHS_ROOM]) {

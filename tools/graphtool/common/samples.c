@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 8 /* rows and columns that are not said */ };
+enum { SIDE = 8 /* rows and columns that are not said, as those of weft_hook_samples() */ };
 
 /* TensorBoard shows a folder of its own best. */
 static int place_events(samples *s, const options *o) {
@@ -24,21 +24,22 @@ int samples_read(samples *s, const options *o) {
     *s = (samples){0};
     if (!o->samples) return -1;
     const char *rest = o->samples;
-    int64_t every = 0, rows = SIDE, columns = SIDE;
+    int64_t every = 0, rows = 0, columns = SIDE, scale = 1, strip = 0;
     size_t n = option_name_before(o->samples, &rest);
     if (!(s->said = strdup(o->samples))) return tool_fail("out of memory");
     char *fields = n ? s->said + (rest - o->samples) : NULL;
     if (n) s->said[n] = 0;
-    const field table[] = {{"every", .whole = &every},
-                           {"graph", .text = &s->how.graph},
-                           {"output", .text = &s->how.output},
-                           {"rows", .whole = &rows},
-                           {"columns", .whole = &columns}};
+    const field table[] = {{"every", .whole = &every},         {"graph", .text = &s->how.graph},
+                           {"output", .text = &s->how.output}, {"rows", .whole = &rows},
+                           {"columns", .whole = &columns},     {"scale", .whole = &scale},
+                           {"strip", .whole = &strip},         {"real", .text = &s->how.real}};
     int status = fields_read("samples", o->samples, fields, sizeof table / sizeof *table, table);
     s->how.path = s->said;
     s->how.every = every;
     s->how.rows = (int)rows;
     s->how.columns = (int)columns;
+    s->how.scale = (int)scale;
+    s->how.strip = (int)strip;
     return status < 0 ? place_events(s, o) : status;
 }
 
@@ -46,6 +47,7 @@ int samples_read(samples *s, const options *o) {
 int samples_check(const samples *s) {
     text t = {0};
     if (!s->how.path) return -1;
+    if (s->how.strip) return out_check(s->how.path);
     const char *dot = strrchr(s->how.path, '.');
     size_t stem = dot && !strchr(dot, '/') ? (size_t)(dot - s->how.path) : strlen(s->how.path);
     text_add(&t, "%.*s-100000000%s", (int)stem, s->how.path, s->how.path + stem);
@@ -64,7 +66,7 @@ static bool has_input(const weft_graph *g, const char *name) {
 void samples_feed(samples *s, const weft_model *m, const dataset *val, const dataset *data) {
     const dataset *of = val->of.n ? val : data;
     const weft_graph *g = graph_find(m, s->how.graph ? s->how.graph : "predict");
-    int64_t most = (int64_t)s->how.rows * s->how.columns;
+    int64_t rows = s->how.strip ? 1 : s->how.rows ? s->how.rows : SIDE, most = rows * s->how.columns;
     bool is_fed = false;
     for (int i = 0; g && i < of->n_names; i++) {
         s->names[i] = has_input(g, of->names[i]) ? of->names[i] : NULL; /* others would feed nothing */

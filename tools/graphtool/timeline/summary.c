@@ -214,27 +214,33 @@ static bool plan_trains(const weft_plan *plan) {
 }
 
 /* Rows of 0 bytes are left out. */
-static void memory_text(text *t, const weft_plan *plan) {
+int plan_memory_rows(const weft_plan *plan, memory_row rows[PLAN_MEMORY_ROWS]) {
     weft_memory m = weft_plan_memory(plan);
-    const struct {
-        const char *what;
-        uint64_t bytes;
-    } kinds[] = {{"parameters and state", m.parameters},
-                 {"gradients kept between runs", m.gradients},
-                 {"optimizer", m.optimizer},
-                 {"derived", m.derived},
-                 {"activations", m.activations},
-                 {"  of which kernels' workspace", m.workspace},
-                 {"  of which communication", m.communication},
-                 {"input buffers", m.inputs},
-                 {"the guard's copies of a step", m.guard},
-                 {"  of which in flight across runs", m.in_flight},
-                 {"total", m.total},
-                 {"beside it, to copy a checkpoint", plan_trains(plan) ? m.checkpoint : 0}};
+    const memory_row kinds[PLAN_MEMORY_ROWS] = {
+        {"parameters and state", m.parameters},
+        {"gradients kept between runs", m.gradients},
+        {"optimizer", m.optimizer},
+        {"derived", m.derived},
+        {"activations", m.activations},
+        {"  of which kernels' workspace", m.workspace},
+        {"  of which communication", m.communication},
+        {"  of which in flight across runs", m.in_flight},
+        {"input buffers", m.inputs},
+        {"the guard's copies of a step", m.guard},
+        {"total", m.total},
+        {"beside it, to copy a checkpoint", plan_trains(plan) ? m.checkpoint : 0}};
+    int n = 0;
+    for (int i = 0; i < PLAN_MEMORY_ROWS; i++)
+        if (kinds[i].bytes) rows[n++] = kinds[i];
+    return n;
+}
+
+static void memory_text(text *t, const weft_plan *plan) {
+    memory_row kinds[PLAN_MEMORY_ROWS];
+    int n = plan_memory_rows(plan, kinds);
     table rows = {.columns = 2, .is_right = {[1] = true}};
     text_add(t, "\nmemory of %s\n", plan->options.world > 1 ? "this rank" : "the process");
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (!kinds[i].bytes) continue;
+    for (int i = 0; i < n; i++) {
         table_word(&rows, kinds[i].what);
         table_word(&rows, bytes_show(kinds[i].bytes).text);
     }

@@ -10,4 +10,12 @@ char *plan_summary(const weft_plan *plan);
 /* Adds its first line: model, batch, and the options that differ from the defaults. */
 void plan_head(text *t, const weft_plan *plan);
 
+/* What the memory of a plan is for, without the kinds that take none. */
+enum { PLAN_MEMORY_ROWS = 12 };
+typedef struct memory_row {
+    const char *what; /* one that is a part of the kind above begins with blanks */
+    uint64_t bytes;
+} memory_row;
+int plan_memory_rows(const weft_plan *plan, memory_row rows[PLAN_MEMORY_ROWS]);
+
 #endif
