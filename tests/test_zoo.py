@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """test_zoo.py - models of the zoo train as PyTorch's: the losses of 20 steps from the same weights, on the same data and
-random numbers, differ by less than 1e-5 of their size (tests/zoo/).
+random numbers, differ by less than 1e-5 of their size (tests/zoo/). PyTorch's are in f64: in f32 they are those of one processor.
 
     test_zoo.py ZOO_CURVE [MODEL...]             the test, without PyTorch: against tests/golden/zoo.txt
     test_zoo.py ZOO_CURVE [MODEL...] --goldens   trains the twins in PyTorch and writes zoo.txt
@@ -68,6 +68,7 @@ def train_twin(program, name):
     import data
     import twins
     torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
     with tempfile.TemporaryDirectory() as folder:
         run(program, name, folder)
         weights = load_file(f"{folder}/{name}.safetensors")

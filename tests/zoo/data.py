@@ -31,6 +31,11 @@ def uniform(name, step, n):
     return (drawn >> numpy.uint64(40)).astype(numpy.float64) * 2.0 ** -24
 
 
+def wide(numbers):
+    """Those of Weft, which are f32, in the type that the twin computes in."""
+    return torch.from_numpy(numbers.astype(numpy.float32)).to(torch.get_default_dtype())
+
+
 class Step:
     """The inputs of a step, and the random numbers of one of its graphs."""
 
@@ -38,7 +43,7 @@ class Step:
         self.step, self.graph, self.keys = step, graph, list(keys)
 
     def floats(self, name, *shape):
-        return torch.from_numpy((2 * uniform(name, self.step, numpy.prod(shape)) - 1).astype(numpy.float32)).reshape(shape)
+        return wide(2 * uniform(name, self.step, numpy.prod(shape)) - 1).reshape(shape)
 
     def integers(self, name, limit, *shape):
         return torch.from_numpy((limit * uniform(name, self.step, numpy.prod(shape))).astype(numpy.int64)).reshape(shape)
@@ -52,11 +57,11 @@ class Step:
 
     def normal(self, *shape):
         n = int(numpy.prod(shape))
-        return torch.from_numpy(philox.normal(self.words(n + n % 2), 0, 1)[:n].astype(numpy.float32)).reshape(shape)
+        return wide(philox.normal(self.words(n + n % 2), 0, 1)[:n]).reshape(shape)
 
     def random(self, *shape):
         n = int(numpy.prod(shape))
-        return torch.from_numpy(philox.uniform(self.words(n), 0, 1)[:n]).reshape(shape)
+        return wide(philox.uniform(self.words(n), 0, 1)[:n]).reshape(shape)
 
     def dropout(self, x, p):
         """Elements whose word is below p 2^32 are dropped; those of images are numbered channels-last

@@ -19,7 +19,7 @@ def children(**modules):
 
 
 def pixels(step, batch, mean=0.0, deviation=1.0):
-    image = step.integers("image", 256, batch, 28, 28).float()
+    image = step.integers("image", 256, batch, 28, 28).to(torch.get_default_dtype())
     return (image / 255 - mean) / deviation
 
 
@@ -59,7 +59,7 @@ class WganGp(nn.Module):
                                norm2=nn.LayerNorm([wide, 7, 7]), fc=nn.Linear(49 * wide, 1))
 
     def optimizers(self):
-        adam = dict(lr=1e-4, betas=(0.0, 0.9), **PLAIN)
+        adam = dict(lr=1e-6, betas=(0.0, 0.9), **PLAIN)
         return {"d_step": torch.optim.Adam(self.critic.parameters(), **adam),
                 "g_step": torch.optim.Adam(self.generator.parameters(), **adam)}
 
@@ -420,7 +420,7 @@ class Byol(nn.Module):
         self.online, self.target = Network(True), Network(False)
 
     def optimizers(self):
-        return {"train": torch.optim.SGD(self.online.parameters(), 1e-2, **PLAIN), "teacher": None}
+        return {"train": torch.optim.SGD(self.online.parameters(), 1e-5, **PLAIN), "teacher": None}
 
     def distance(self, seen, other):
         return 2 - 2 * F.cosine_similarity(self.online(seen), self.target(other).detach()).mean()
