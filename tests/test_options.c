@@ -4,6 +4,7 @@
 #include "support/programs.h"
 #include "support/test.h"
 #include "tools/graphtool/common/checkpoints.h"
+#include "tools/graphtool/common/help.h"
 #include "tools/graphtool/common/options.h"
 
 #include <stdio.h>
@@ -133,6 +134,11 @@ static void write_files(void) {
     write_text("options.model", "model");
 }
 
+TEST(each_option_stands_under_a_heading) {
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
+        CHECK_SAYS(help_group(row->name) != NULL, "--%s is in no group of help.c", row->name);
+}
+
 TEST(each_option_is_compared_or_a_rank_s_own) {
     static const command *const commands[] = {&command_train, &command_eval, &command_bench, &command_trace};
     write_files();
@@ -196,6 +202,6 @@ TEST(checkpoints_come_by_steps_or_by_time) {
     }
 }
 
-SUITE("options of ranks",
-      {T(each_option_is_compared_or_a_rank_s_own), T(files_are_compared_by_what_they_hold),
-       T(the_environment_is_compared), T(checkpoints_come_by_steps_or_by_time)})
+SUITE("options of ranks", {T(each_option_stands_under_a_heading), T(each_option_is_compared_or_a_rank_s_own),
+                           T(files_are_compared_by_what_they_hold), T(the_environment_is_compared),
+                           T(checkpoints_come_by_steps_or_by_time)})

@@ -16,13 +16,57 @@ TEST(help_tells_options_and_an_example) {
         if (ends(run("graphtool --help"), 0)) list = read_all("out");
         CHECK_HOLDS(list, commands[i]);
         if (ends(run("graphtool %s --help", commands[i]), 0)) help = read_all("out");
-        CHECK_HOLDS(help, "Example: graphtool");
+        CHECK_HOLDS(help, "Example:\n  graphtool");
         CHECK_HOLDS(help, "--help");
         free(list);
         free(help);
     }
     ends(run("weft-zoo --help"), 0);
     ends(run("graphtool --version"), 0);
+}
+
+/* Of train, which has most options: headings, and at most two lines for an option. */
+TEST(help_fits_a_terminal) {
+    static const char *const every =
+        "for c in $(graphtool --help | awk '/^  [a-z]/{print $1}'); do graphtool $c --help "
+        "|| exit 1; done";
+    ends(run("%s >all; graphtool --help >>all; test $(wc -l <all) -gt 200", every), 0);
+    ends(run("! awk 'length > 80' all | grep ."), 0);
+    ends(run("! awk 'substr($0, 1, 27) ~ /^ +$/ && /[^ ]/ {if (++n > 1) print; next} {n = 0}' all | grep ."),
+         0);
+    ends(run("! graphtool train --help | grep -oE '^ +(-., )?--[a-z-]+' | sort | uniq -d | grep ."), 0);
+    ends(run("graphtool train --help | grep -A1 '^What runs$' | grep -q -e --flow"), 0);
+    ends(run("! graphtool info --help | grep -E '^(What runs|Output)$'"), 0); /* few need none */
+    if (run("command -v script")) return;
+    for (int columns = 70; columns <= 130; columns += 30) {
+        int most = columns < 110 ? columns : 110;
+        ends(run("script -qc 'stty cols %d; graphtool train --help' t && sed -n '2,/^Example/p' t | tr -d "
+                 "'\r' >u",
+                 columns),
+             0);
+        ends(run("! awk 'length > %d' u | grep . && awk 'length > %d' u | grep -q .", most, most - 8), 0);
+    }
+    ends(run("COLUMNS=100 script -qc 'graphtool train --help' t && awk 'length > 90' t | grep -q ."), 0);
+}
+
+/* Folded and cut on a terminal, whole where it is piped. */
+TEST(a_plan_fits_the_terminal) {
+    NEED(make_model("dcgan28"));
+    if (run("command -v script")) return;
+    const char *plan = "graphtool plan dcgan28.bin --threads 1 --world 4 --zero 1";
+    ends(run("%s >whole; awk 'length > 120' whole | grep -q collective", plan), 0);
+    for (int columns = 60; columns <= 200; columns += 20) {
+        ends(run("script -qc 'stty cols %d; %s' t && sed -e 1d -e '/^Script done/d' t | tr -d '\r' >u",
+                 columns, plan),
+             0);
+        ends(
+            run("LC_ALL=C.UTF-8 python3 -c 'import sys; sys.exit(any(len(l) > %d + 1 for l in open(\"u\")))'",
+                columns),
+            0);
+        ends(run("grep -q 'next run' u && grep -q 'nodes between' u && grep -q 'rank 3: 6272 to 6543' u"), 0);
+    }
+    ends(run("grep -v '^$' u >a; grep -v '^$' whole | cmp - a"),
+         0); /* 200 columns are enough for all of it */
 }
 
 TEST(wrong_use_is_one_line_and_exit_2) {
@@ -324,8 +368,8 @@ TEST(ops_are_listed_for_people_and_machines) {
 }
 
 SUITE("tools",
-      {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
-       T(the_instruction_set_is_that_of_the_option_or_of_the_variable),
+      {T(help_tells_options_and_an_example), T(help_fits_a_terminal), T(a_plan_fits_the_terminal),
+       T(wrong_use_is_one_line_and_exit_2), T(the_instruction_set_is_that_of_the_option_or_of_the_variable),
        T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
        T(a_model_file_without_a_seal_is_known_for_it), T(a_batch_norm_is_called_so_in_every_graph),
        T(big_models_have_as_many_parameters_as_in_pytorch), T(unknown_names_are_told_with_the_nearest),

@@ -1,14 +1,17 @@
 /* graphtool.c - the program: dispatches to the subcommands of cmd/list.h, each in one file of its name. */
 #define _GNU_SOURCE /* dladdr */
+#include "tools/graphtool/common/help.h"
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/paths.h"
+#include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/world.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -25,15 +28,28 @@ static const command *const commands[] = {
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int help(void) {
-    printf("Usage: graphtool COMMAND [MODEL] [OPTION]...\nInspects, draws, compiles, trains and runs models "
-           "of static op graphs.\n\n");
+    text t = {0};
+    int columns = help_columns();
     const char *bold = out_is_coloured(stdout) ? "\033[1m" : "", *plain = *bold ? "\033[0m" : "";
-    for (int i = 0; i < COMMANDS; i++)
-        printf("  %s%-9s%s %s\n", bold, commands[i]->name, plain, commands[i]->summary);
-    printf("\ngraphtool help COMMAND lists its options. Exit status: 0 success, 1 failure, 2 wrong usage, 7 "
-           "another\n"
-           "rank is lost, 8 a bad step or numbers that are none, 130 stopped and saved.\n"
-           "Example: graphtool dot model.bin -T svg -o model.svg\n");
+    text_wrap(
+        &t,
+        "Usage: graphtool COMMAND [MODEL] [OPTION]...\nInspects, draws, compiles, trains and runs models "
+        "of static op graphs.\n\n",
+        0, 0, columns);
+    for (int i = 0; i < COMMANDS; i++) {
+        enum { TEXT = 13 }; /* the column where summaries begin */
+        text_add(&t, "  %s%-9s%s", bold, commands[i]->name, plain);
+        text_wrap(&t, commands[i]->summary, TEXT - 2, TEXT, columns);
+        text_end_line(&t);
+    }
+    text_wrap(
+        &t,
+        "\ngraphtool help COMMAND lists its options. Exit status: 0 success, 1 failure, 2 wrong usage, 7 "
+        "another rank is lost, 8 a bad step or numbers that are not finite, 130 stopped and saved.\n"
+        "Example: graphtool dot model.bin -T svg -o model.svg\n",
+        0, 0, columns);
+    if (t.data) fputs(t.data, stdout);
+    free(text_detach(&t));
     return EXIT_FINE;
 }
 
@@ -48,7 +64,7 @@ static json_t *actions_json(const command *c) {
 
 /* Prints all commands and their options for tools/scripts/manual.py, which makes manual pages and completions
  * from them. */
-static int table(void) {
+static int print_table(void) {
     json_t *list = json_array();
     for (int i = 0; i < COMMANDS; i++) {
         char room[40];
@@ -78,7 +94,7 @@ static int refuse_command(const char *name) {
 static int help_of(const char *name) {
     const command *c = find_command(name);
     if (!c) return refuse_command(name);
-    options_help(c);
+    help_print(c);
     return EXIT_FINE;
 }
 
@@ -158,7 +174,7 @@ int main(int argc, char **argv) {
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
         return out_end(help());
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) return out_end(version());
-    if (strcmp(name, "--table") == 0) return out_end(table());
+    if (strcmp(name, "--table") == 0) return out_end(print_table());
     const command *c = find_command(name);
     return c ? out_end(run_command(c, argc, argv)) : refuse_command(name);
 }

@@ -66,9 +66,8 @@ const command command_eval = {
     .summary = "Runs the evaluation graph once over all samples and prints the mean losses",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_FEED OPTIONS_TALK "graph metric random-weights json",
-    .example =
-        "graphtool eval convnet.bin --weights weights.safetensors --data image=t10k-images-idx3-ubyte.gz \\\n"
-        "             --data label=t10k-labels-idx1-ubyte.gz --json",
+    .example = "graphtool eval convnet.bin --weights weights.safetensors \\\n"
+               "          --data image=t10k-images.gz --data label=t10k-labels.gz --json",
     .run = eval_run,
     .ranks = COMMAND_JOINS,
 };

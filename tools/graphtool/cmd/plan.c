@@ -19,7 +19,8 @@ static char *written(const weft_plan *plan, const options *o) {
     const roof *gpu = o->estimate ? roof_find(o->estimate) : NULL;
     if (o->bytes || gpu) return work_table_text(plan, gpu);
     if (o->json) return plan_json(plan);
-    return o->dump || o->after ? weft_plan_text(plan) : plan_summary(plan);
+    return o->dump || o->after ? weft_plan_text(plan)
+                               : plan_summary(plan, o->output ? 0 : out_columns(stdout, 0));
 }
 
 /* Whether this machine could run it, which need not be the one that will. */

@@ -117,7 +117,7 @@ const command command_predict = {
     .summary = "Runs a graph once and writes one output, as .npy or as a PNG of many images",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_FEED "timeout graph random-weights fetch grid scale output",
-    .example = "graphtool predict dcgan28.bin --weights weights.safetensors --fetch samples -o samples.png",
+    .example = "graphtool predict dcgan28.bin --weights gan.safetensors -o samples.png",
     .run = predict_run,
     .ranks = COMMAND_LEADS,
 };

@@ -461,11 +461,9 @@ const command command_train = {
     "config "
     "print-config",
     .details = "Outputs that are one number are shown and logged. What the command line does not say is as "
-               "the file of\n"
-               "--config says it, else as the model does.",
+               "the file of --config says it, else as the model does.",
     .example = "graphtool train convnet.bin --data image=train-images-idx3-ubyte.gz \\\n"
-               "             --data label=train-labels-idx1-ubyte.gz --epochs 5 --log log.jsonl -o "
-               "weights.safetensors",
+               "          --data label=train-labels-idx1-ubyte.gz --epochs 5 --log log.jsonl",
     .run = train_run,
     .ranks = COMMAND_JOINS,
 };

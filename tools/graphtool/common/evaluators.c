@@ -24,13 +24,6 @@ static const struct {
     [PSNR] = {"psnr", "output target range ", "output target "},
 };
 
-static bool has_word(const char *words, const char *word) {
-    size_t n = strlen(word);
-    for (; *words; words += strcspn(words, " ") + 1)
-        if (strncmp(words, word, n) == 0 && words[n] == ' ') return true;
-    return false;
-}
-
 static int find_kind(metric *m, const char *name, const char *said) {
     names known = names_for(name);
     for (m->kind = 0; m->kind < KINDS; m->kind++) {

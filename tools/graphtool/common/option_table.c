@@ -18,8 +18,7 @@ enum { MILLION = 1000000 };
 const option_row option_rows[] = {
     {"graph", 'g', "NAME", OPTION_TEXT, F(graph), 0, 0, "the graph to use"},
     {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), 0, 0,
-     "feed input NAME from .npy, IDX, .npz, images, tokens or text: [FILE or FOLDER][:option=value,...]; "
-     "once for each input",
+     "feed input NAME: .npy, IDX, .npz, images, tokens, text; options follow the file: FILE:window=8",
      .sharing = NAMES},
     {"val-data", 0, "NAME=FILE", OPTION_LIST, F(val_data), 0, 0,
      "run graph val on this file after each epoch; once for each input", .sharing = NAMES,
@@ -56,8 +55,7 @@ const option_row option_rows[] = {
      "use random initial values instead of --weights"},
     {"log", 'l', "FILE", OPTION_TEXT, F(log), 0, 0, "write one line of JSON for each step", .sharing = OWN},
     {"work-dir", 0, "DIR", OPTION_TEXT, F(work_dir), 0, 0,
-     "new folder for what the run writes: weights.safetensors, log.jsonl, curves.svg and config.json, unless "
-     "-o, --log and --curves say others",
+     "new folder for weights, log, curves and settings of the run, unless other options name files",
      .sharing = OWN},
     {"csv", 0, "FILE", OPTION_TEXT, F(csv), 0, 0, "write the numbers of the log as rows of CSV",
      .sharing = OWN},
@@ -66,13 +64,11 @@ const option_row option_rows[] = {
     {"curves", 0, "FILE", OPTION_TEXT, F(curves), 0, 0,
      "draw curves of the numbers of the log when the run ends: .svg or .png", .sharing = OWN},
     {"samples", 0, "FILE[:FIELDS]", OPTION_TEXT, F(samples), 0, 0,
-     "write images that a graph makes as a grid, photo.png as photo-500.png after step 500: "
-     "photo.png:every=500,graph=predict,output=samples,rows=8,columns=8,scale=1; strip=8: one picture, 8 "
-     "rows "
-     "from before the first step to the last; real=INPUT: real images below"},
+     "write images that a graph makes as a grid while it trains: photo.png:every=500,rows=8; or as rows of "
+     "one "
+     "picture: photo.png:strip=8,real=image"},
     {"metric", 0, "METRIC[:FIELDS]", OPTION_LIST, F(metric), 0, 0,
-     "measure evaluations by sample, too: accuracy, confusion, perplexity, mean, mse or psnr, of outputs and "
-     "inputs of the graph: accuracy:top=5,scores=logits,label=label"},
+     "measure evaluations by sample: accuracy:top=5, confusion, perplexity, mean, mse or psnr"},
     {"best", 0, "METRIC", OPTION_TEXT, F(best), 0, 0,
      "keep the weights of the best validation, too, beside the others: accuracy, or with a direction "
      "loss:min"},
@@ -87,19 +83,14 @@ const option_row option_rows[] = {
     {"keep-best", 0, "METRIC", OPTION_TEXT, F(keep_best), 0, 0,
      "save each best validation so far, and keep the best, as --best says METRIC"},
     {"resume", 0, "auto|DIR", OPTION_TEXT, F(resume), 0, 0,
-     "go on from the newest checkpoint of DIR that is whole, or from DIR/step-N; auto: of --checkpoint-dir, "
-     "or "
-     "begin where it has none",
+     "go on from DIR's newest whole checkpoint, or DIR/step-N; auto: --checkpoint-dir's, if any",
      .elsewhere = "continue resume-from"},
     {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), 0, 0,
      "save optimizer state and step counters with the weights"},
     {"guard", 0, "WHAT", OPTION_TEXT, F(guard), 0, 0,
-     "what makes a step bad, which then changes nothing: nan, a loss that is not finite; "
-     "spike=F, also one above F times its mean; grad, also gradients that are not finite; off (train: nan)"},
+     "what makes a step bad, so that it changes nothing: nan, spike=F, grad or off (train: nan)"},
     {"on-bad-step", 0, "WHAT", OPTION_TEXT, F(on_bad_step), 0, 0,
-     "stop: a bad step ends the training with status 8; skip=N: up to N in a row (3) are passed over, each "
-     "with "
-     "a line that names its samples, and one more ends it (stop)",
+     "stop: end with status 8; skip=N: pass over up to N bad steps in a row (stop; skip alone: 3)",
      .otherwise = "stop"},
     {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), 0, 0,
      "continue when a loss is not finite, and write weights that are not finite"},
@@ -145,8 +136,7 @@ const option_row option_rows[] = {
      "compile for N ranks that train together (1); ckpt reshard: files to write"},
     {"rank", 0, "R", OPTION_INT, F(rank), 0, 1 << 20, "compile for this rank, from 0 (0)"},
     {"strategy", 0, "NAME:FIELDS", OPTION_TEXT, F(strategy), 0, 0,
-     "how the training is spread over ranks: single, ddp, separate_ddp or zero, with what it takes: "
-     "zero:stage=2,shard=flat (the model's, or separate_ddp)"},
+     "single, ddp, separate_ddp or zero, with its fields: zero:stage=2 (the model's, or separate_ddp)"},
     {"ddp", 0, "PATH:FIELDS", OPTION_LIST, F(ddp), 0, 0,
      "options of weft_ddp for the parameters under PATH (empty: all): generator:zero=1,bucket_cap_mb=4"},
     {"zero", 0, "STAGE", OPTION_INT, F(zero), 0, 2,
@@ -166,14 +156,10 @@ const option_row option_rows[] = {
      "end with status 7 when a rank waits this long for others, and name the missing ones (300)",
      .otherwise = "300"},
     {"rings", 0, "DIR", OPTION_TEXT, F(rings), 0, 0,
-     "where each rank writes its last 2,000 collectives when a rank is lost, for graphtool blame "
-     "(weft-rings, in "
-     "--work-dir or --checkpoint-dir if given)",
+     "where each rank leaves its last 2,000 collectives when one is lost, for blame (weft-rings)",
      .sharing = OWN},
     {"comm", 0, "WAY", OPTION_WORD, F(way), 0, 0,
-     "communication between ranks: mpi; ucx; nccl, with --device cuda; auto: mpi, under torchrun and "
-     "graphtool "
-     "launch ucx; with --device cuda nccl, beside mpi or there alone (auto)",
+     "communication between ranks: mpi, ucx, nccl with --device cuda, or auto, by the launcher (auto)",
      option_ways},
     {"ranks", 'n', "N", OPTION_INT, F(ranks), 1, 4096, "processes to start on this machine (2)",
      .sharing = OWN, .otherwise = "2"},
@@ -203,13 +189,10 @@ const option_row option_rows[] = {
     {"markdown", 0, NULL, OPTION_FLAG, F(markdown), 0, 0, "print Markdown, as in docs/ops.md"},
     {"json", 'j', NULL, OPTION_FLAG, F(json), 0, 0, "print JSON with stable keys", .sharing = OWN},
     {"output", 'o', "FILE", OPTION_TEXT, F(output), 0, 0,
-     "write to FILE; - is standard output, for text (train: weights as safetensors; predict: .png or .npy; "
-     "trace: .json)",
+     "write to FILE; - is standard output, for text (train: weights; predict: .png, .npy; trace: .json)",
      .sharing = OWN, .elsewhere = "out save save-to"},
     {"config", 0, "FILE", OPTION_TEXT, F(config), 0, 0,
-     "read options that are not given from a file of JSON, by their names: {\"epochs\": 5, \"data\": "
-     "{\"image\": \"x.npy\"}}",
-     .sharing = CONTENT},
+     "read options that are not given from a JSON file, by their names: {\"epochs\": 5}", .sharing = CONTENT},
     {"print-config", 0, NULL, OPTION_FLAG, F(print_config), 0, 0,
      "print what holds, and where it is from, as JSON that --config reads; run nothing"},
     {"help", 'h', NULL, OPTION_FLAG, 0, 0, 0, "print this text", .sharing = OWN},

@@ -1,7 +1,8 @@
-/* options.c - what is made from the option table: parsing (by getopt_long), --help, JSON, and the settings
+/* options.c - what is made from the option table: parsing (by getopt_long), JSON, and the settings
  * that ranks compare. */
 #include "tools/graphtool/common/checkpoints.h"
 #include "tools/graphtool/common/config.h"
+#include "tools/graphtool/common/help.h"
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/option_table.h"
 #include "tools/graphtool/common/output.h"
@@ -20,7 +21,7 @@
 
 enum { FIRST_VALUE = 256 /* of getopt_long, for the first row */, WORDS_TEXT = 120 };
 
-static bool has_word(const char *words, const char *name) {
+bool has_word(const char *words, const char *name) {
     size_t n = strlen(name);
     for (const char *word = words; *word; word += strcspn(word, " "), word += *word == ' ')
         if (strncmp(word, name, n) == 0 && (word[n] == ' ' || !word[n])) return true;
@@ -48,42 +49,6 @@ int command_run(const command *c, const options *o) {
     return o->action ? o->action->run(o) : c->run(o);
 }
 
-/* The lines of a command's actions. */
-static void help_actions(const command *c) {
-    char left[40];
-    for (const command_action *a = c->actions; a && a->name; a++) {
-        snprintf(left, sizeof left, "%s %s", a->name, action_arguments(a));
-        printf("  %-24s %s\n", left, a->summary);
-    }
-    if (c->actions) printf("\n");
-}
-
-/* Options are in the order of the table. */
-void options_help(const command *c) {
-    char room[40];
-    const char *arguments = command_arguments(c, room);
-    if (c->takes_command)
-        printf("Usage: graphtool %s [OPTION]... %s\n%s.\n", c->name, arguments, c->summary);
-    else
-        printf("Usage: graphtool %s%s%s [OPTION]...\n%s.\n", c->name, *arguments ? " " : "", arguments,
-               c->summary);
-    if (c->details) printf("%s\n", c->details);
-    printf("\n");
-    help_actions(c);
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        if (!command_has_option(c, row->name)) continue;
-        char left[64];
-        int n = row->letter ? snprintf(left, sizeof left, "  -%c, --%s", row->letter, row->name)
-                            : snprintf(left, sizeof left, "      --%s", row->name);
-        if (row->argument) snprintf(left + n, sizeof left - (size_t)n, "=%s", row->argument);
-        printf("%-26s %s\n", left, row->help);
-    }
-    printf("\nExit status: 0 success, 1 failure, 2 wrong usage%s%s.\nExample: %s\n",
-           command_has_option(c, "timeout") ? ", 7 another rank is missing, dead or differs" : "",
-           command_has_option(c, "checkpoint-dir") ? ", 8 numbers that are none, 130 stopped and saved" : "",
-           c->example);
-}
-
 /* The allowed words of an option, as an array. */
 static json_t *words_json(const option_row *row) {
     json_t *words = json_array();
@@ -97,9 +62,9 @@ json_t *options_json(const command *c) {
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
         if (!command_has_option(c, row->name)) continue;
         char letter[2] = {row->letter, 0};
-        json_t *one =
-            json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", row->name, "letter", letter, "argument",
-                      row->argument ? row->argument : "", "help", row->help, "words", words_json(row));
+        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->name, "letter", letter,
+                                "argument", row->argument ? row->argument : "", "help", row->help, "group",
+                                help_group(row->name), "words", words_json(row));
         json_array_append_new(list, one);
     }
     return list;
@@ -396,7 +361,7 @@ static int parse_line(const command *c, int argc, char **argv, options *o) {
         const option_row *row = row_of(c, value);
         if (!row) return refuse_unknown(c, word);
         if (strcmp(row->name, "help") == 0) {
-            options_help(c);
+            help_print(c);
             return EXIT_FINE;
         }
         if (option_from(row, o) && !is_many(row))

@@ -104,6 +104,8 @@ typedef struct command {
     bool takes_command; /* what follows its options is a command line */
     options defaults;
 } command;
+/* Is `name` one of words with a blank between them? */
+bool has_word(const char *words, const char *name);
 bool command_has_option(const command *c, const char *option);
 /* What stands between its name and its options: "MODEL", "[OP]", "ACTION DIR [DIR]"; "" for nothing. */
 const char *command_arguments(const command *c, char into[40]);
@@ -155,8 +157,7 @@ typedef struct option_settings {
 } option_settings;
 void options_settings(const options *o, option_settings *all);
 void options_settings_free(option_settings *all);
-void options_help(const command *c);
-/* The rows of a command as JSON: name, letter, argument, help and words of each option. */
+/* The rows of a command as JSON: name, letter, argument, help, group and words of each option. */
 struct json_t *options_json(const command *c);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { LINE_BYTES = 1400 };
@@ -33,6 +34,18 @@ void tool_speak_json(void) {
 bool out_is_coloured(FILE *f) {
     const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
     return !(none && *none) && !(term && strcmp(term, "dumb") == 0) && isatty(fileno(f));
+}
+
+/* COLUMNS goes before what the terminal says, as in other programs. */
+int out_columns(FILE *f, int otherwise) {
+    enum { LEAST = 20, USUAL = 80 };
+    struct winsize size;
+    const char *said = getenv("COLUMNS");
+    if (!isatty(fileno(f))) return otherwise;
+    long columns = said ? strtol(said, NULL, 10) : 0;
+    if (columns >= LEAST && columns <= INT16_MAX) return (int)columns;
+    if (ioctl(fileno(f), TIOCGWINSZ, &size) == 0 && size.ws_col >= LEAST) return size.ws_col;
+    return USUAL;
 }
 
 /* One line on stderr: {"error": ...} with --json, else the program's name in colour before it. */

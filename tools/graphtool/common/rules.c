@@ -112,13 +112,6 @@ static int check(const options *o, unsigned known, unsigned facts) {
     return -1;
 }
 
-static bool has_word(const char *words, const char *word) {
-    size_t n = strlen(word);
-    for (; *words; words += strcspn(words, " "), words += *words == ' ')
-        if (strncmp(words, word, n) == 0 && (words[n] == ' ' || !words[n])) return true;
-    return false;
-}
-
 bool rules_allow(const options *o, const char *option) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const struct rule *r = &rules[i];

@@ -46,17 +46,69 @@ void table_print(table *into, const char *format, ...) {
     table_word(into, word);
 }
 
+/* ---- folding ---- */
+
+enum { FOLD = 6 /* indentation of the further lines of a row */ };
+
+/* The first word stands behind `at`; where a line begins there is nothing to go on behind. */
+int text_wrap(text *t, const char *words, int at, int indent, int limit) {
+    char word[400];
+    bool begins = at == 0;
+    for (const char *w = words; *w;) {
+        size_t n = strcspn(w, " \n");
+        snprintf(word, sizeof word, "%.*s", (int)n, w);
+        int width = text_columns(word);
+        if (n && !begins && limit && at > indent && at + 1 + width > limit) {
+            text_end_line(t);
+            text_pad(t, indent);
+            at = indent, begins = true;
+        }
+        if (n) text_add(t, begins ? "%s" : " %s", word);
+        if (n) at += width + !begins, begins = false;
+        w += n;
+        if (*w == '\n') text_end_line(t), text_pad(t, indent), at = indent, begins = true;
+        w += *w != 0;
+    }
+    return at;
+}
+
+/* The column after the last that fits into a line with `first`, which fits in any case. */
+static int fold_at(const table *from, int first) {
+    int used = first ? FOLD : 0, c = first;
+    for (; c < from->columns; c++) {
+        used += 2 + from->width[c];
+        if (from->limit && c > first && used > from->limit) break;
+    }
+    return c;
+}
+
+/* Columns first to end - 1 of a row, whose cells begin at *s; nothing where they are all empty. A cell
+ * that is wider than the terminal is wrapped: its words, one blank between. */
+static void write_line(text *t, const table *from, int first, int end, const char **s) {
+    int at = first ? FOLD : 0, filled = 0;
+    const char *cell = *s;
+    for (int c = first; c < end; c++, cell += strlen(cell) + 1) filled += *cell != 0;
+    if (first && filled) text_pad(t, FOLD);
+    for (int c = first; c < end; c++, *s += strlen(*s) + 1) {
+        int room = from->width[c] - text_columns(*s);
+        if (first && !filled) continue;
+        int begin = at + 2 + (from->is_right[c] ? room : 0);
+        text_pad(t, begin - at - 1);
+        if (from->limit && begin + text_columns(*s) > from->limit)
+            text_wrap(t, *s, begin - 1, at + 2, from->limit);
+        else
+            text_add(t, " %s", *s);
+        if (!from->is_right[c] && c < end - 1) text_pad(t, room);
+        at += 2 + from->width[c];
+    }
+    if (!first || filled) text_end_line(t);
+}
+
 void table_write(text *t, table *from) {
     const char *s = from->cells.data;
-    for (int i = 0; i < from->n && !from->cells.failed; i++, s += strlen(s) + 1) {
-        int column = i % from->columns, room = from->width[column] - text_columns(s);
-        bool is_last = column == from->columns - 1;
-        text_add(t, "  ");
-        if (from->is_right[column]) text_pad(t, room);
-        text_add(t, "%s", s);
-        if (!from->is_right[column] && !is_last) text_pad(t, room);
-        if (is_last) text_end_line(t);
-    }
+    for (int i = 0; i < from->n && !from->cells.failed; i += from->columns)
+        for (int first = 0, end; first < from->columns; first = end)
+            write_line(t, from, first, end = fold_at(from, first), &s);
     t->failed |= from->cells.failed;
     free(from->cells.data);
     *from = (table){0};

@@ -12,6 +12,7 @@ typedef struct table {
     int n, columns;
     int width[TABLE_COLUMNS];
     bool is_right[TABLE_COLUMNS]; /* numbers are right-aligned */
+    int limit;                    /* columns of the terminal, below which rows are folded; 0: any */
 } table;
 
 /* Adds a cell with the text of `t`, and empties `t`. */
@@ -21,6 +22,11 @@ void table_word(table *into, const char *word);
 void table_print(table *into, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Writes the table, indented by two columns, and frees it. */
 void table_write(text *t, table *from);
+
+/* Adds words to a line that stands at column `at`, with a blank before the first where at is not 0; lines
+ * longer than `limit` (0: none is) go on in the next one behind `indent` columns. Returns the last line's
+ * column. */
+int text_wrap(text *t, const char *words, int at, int indent, int limit);
 
 /* Columns on a terminal: the bytes that begin a UTF-8 character. */
 int text_columns(const char *s);

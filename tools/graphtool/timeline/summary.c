@@ -12,16 +12,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* TRACKS: collectives drawn at once. LEFT: greatest width of the compute stream, in columns. */
-enum { TRACKS = 10, LEFT = 64 };
+/* TRACKS: collectives drawn at once. LEFT: greatest width of the compute stream, in columns; LEAST: that on a
+ * narrow terminal, where longer rows are cut. */
+enum { TRACKS = 10, LEFT = 64, LEAST = 20 };
+
+/* A line of words, which goes on behind two columns in the next line; frees `words`. */
+static void line_text(text *t, text *words, int limit) {
+    if (words->data) text_wrap(t, words->data, 0, 2, limit);
+    text_end_line(t);
+    t->failed |= words->failed;
+    free(words->data);
+}
 
 /* ---- subgraphs ---- */
 
 /* The table of a subgraph's buckets. */
-static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v) {
-    table rows = {.columns = 5, .is_right = {[1] = true, [2] = true}};
-    text_add(t, "\nsubgraph %s: %d parameters, %lld numbers, %s%s%s\n", v->name, v->n_parameters,
+static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v, int limit) {
+    table rows = {.columns = 5, .is_right = {[1] = true, [2] = true}, .limit = limit};
+    text head = {0};
+    text_add(&head, "subgraph %s: %d parameters, %lld numbers, %s%s%s", v->name, v->n_parameters,
              (long long)v->numbers, bytes_show(v->bytes).text, *v->options ? "; " : "", v->options);
+    text_add(t, "\n");
+    line_text(t, &head, limit);
     table_word(&rows, "bucket");
     table_word(&rows, "size");
     table_word(&rows, "parameters");
@@ -64,8 +76,8 @@ static void next_reader_text(text *t, const stream_list *all, const stream_move 
 }
 
 /* The table of a graph's collectives. */
-static void moves_text(text *t, const stream_list *all, const streams *l) {
-    table rows = {.columns = 6, .is_right = {[0] = true, [2] = true, [5] = true}};
+static void moves_text(text *t, const stream_list *all, const streams *l, int limit) {
+    table rows = {.columns = 6, .is_right = {[0] = true, [2] = true, [5] = true}, .limit = limit};
     static const char *const heads[] = {"order",       "collective", "size",
                                         "ready after", "awaited by", "nodes between"};
     for (int i = 0; i < 6; i++) table_word(&rows, heads[i]);
@@ -112,8 +124,53 @@ static void tracks_text(text *t, const tracks *k, int move, char mark) {
     text_pad(t, 2 * (k->width - 1 - last));
 }
 
+/* Adds words, cut to `most` columns (0: any) with "…" at the end, and filled to `least`; frees them. */
+static void add_cut(text *t, text *words, int most, int least) {
+    const char *s = words->data ? words->data : "", *end = s + strlen(s);
+    int columns = text_columns(s);
+    if (most > 0 && columns > most) {
+        for (end = s, columns = 0; columns < most; end++) columns += ((unsigned char)*end & 0xc0) != 0x80;
+        end--;
+        while (((unsigned char)*end & 0xc0) == 0x80) end--; /* where the last character begins */
+        text_add(t, "%.*s…", (int)(end - s), s);
+    } else {
+        text_add(t, "%s", s);
+    }
+    text_pad(t, least - columns);
+    t->failed |= words->failed;
+    free(words->data);
+    *words = (text){0};
+}
+
+/* Where the two streams stand: the width of the left one, to which rows with something on the right are
+ * cut on a terminal of `limit` columns. */
+typedef struct sides {
+    int left, limit;
+} sides;
+
+static void move_text(text *t, const stream_move *m) {
+    text_add(t, " %lld %s %s, %s", (long long)m->order, m->start->op->name, m->name,
+             bytes_show(m->bytes).text);
+}
+
+static void row_text(text *t, const streams *l, const tracks *k, const stream_row *row, sides at) {
+    bool starts = row->kind == ROW_START, waits = row->kind == ROW_WAIT;
+    text words = {0};
+    stream_row_text(&words, l, row);
+    text_add(t, "  ");
+    bool is_alone = !starts && !waits;
+    for (int i = 0; i < TRACKS; i++) is_alone &= k->move[i] < 0;
+    add_cut(t, &words, !at.limit ? 0 : is_alone ? at.limit - 2 : at.left, at.left);
+    text_add(t, "  ");
+    tracks_text(t, k, row->move, starts ? 'o' : 'x');
+    if (starts) move_text(&words, &l->moves[row->move]);
+    if (waits && row->move >= 0) text_add(&words, " %lld done", (long long)l->moves[row->move].order);
+    add_cut(t, &words, at.limit ? at.limit - 4 - at.left - 2 * k->width : 0, 0);
+    text_end_line(t);
+}
+
 /* Prints the rows. With t NULL it only counts the tracks, in the same walk. */
-static void streams_walk(text *t, const streams *l, tracks *k, int left) {
+static void streams_walk(text *t, const streams *l, tracks *k, sides at) {
     for (int i = 0; i < TRACKS; i++) k->move[i] = -1;
     for (int i = 0; i < l->n_rows; i++) {
         const stream_row *row = &l->rows[i];
@@ -121,49 +178,50 @@ static void streams_walk(text *t, const streams *l, tracks *k, int left) {
         int free_track = track_of(k, -1);
         if (starts && free_track >= 0) k->move[free_track] = row->move;
         if (starts && free_track >= k->width) k->width = free_track + 1;
-        if (t) {
-            text words = {0};
-            stream_row_text(&words, l, row);
-            text_add(t, "  %s", words.data ? words.data : "");
-            text_pad(t, left - text_columns(words.data ? words.data : ""));
-            text_add(t, "  ");
-            tracks_text(t, k, row->move, starts ? 'o' : 'x');
-            if (starts)
-                text_add(t, " %lld %s %s, %s", (long long)l->moves[row->move].order,
-                         l->moves[row->move].start->op->name, l->moves[row->move].name,
-                         bytes_show(l->moves[row->move].bytes).text);
-            if (waits && row->move >= 0) text_add(t, " %lld done", (long long)l->moves[row->move].order);
-            text_end_line(t);
-            t->failed |= words.failed;
-            free(words.data);
-        }
+        if (t) row_text(t, l, k, row, at);
         int track = waits ? track_of(k, row->move) : -1;
         if (track >= 0) k->move[track] = -1;
     }
 }
 
-/* The width of the left column is that of the longest row up to LEFT. */
-static void streams_text(text *t, const streams *l) {
+/* Columns of the right stream's longest line. */
+static int right_columns(const streams *l, const tracks *k) {
+    int most = 0;
+    for (int i = 0; i < l->n_moves; i++) {
+        text words = {0};
+        move_text(&words, &l->moves[i]);
+        int columns = text_columns(words.data ? words.data : "");
+        if (columns > most) most = columns;
+        free(words.data);
+    }
+    return most + 2 * k->width;
+}
+
+/* The width of the left column is that of the longest row up to LEFT; on a terminal at least LEAST, and
+ * as much as the right one leaves. */
+static void streams_text(text *t, const streams *l, int limit) {
     tracks k = {.width = 0};
-    int left = text_columns("compute stream");
+    sides at = {.left = text_columns("compute stream"), .limit = limit};
     for (int i = 0; i < l->n_rows; i++) {
         text words = {0};
         stream_row_text(&words, l, &l->rows[i]);
         int width = text_columns(words.data ? words.data : "");
-        if (width > left && width <= LEFT) left = width;
+        if (width > at.left && width <= LEFT) at.left = width;
         free(words.data);
     }
-    streams_walk(NULL, l, &k, left);
+    streams_walk(NULL, l, &k, at);
+    int room = limit - 4 - right_columns(l, &k);
+    if (limit && l->n_moves && at.left > room) at.left = room > LEAST ? room : LEAST;
     text_add(t, "\n  compute stream");
-    text_pad(t, left - text_columns("compute stream"));
+    text_pad(t, at.left - text_columns("compute stream"));
     if (l->n_moves) text_add(t, "  communication stream");
     text_end_line(t);
-    streams_walk(t, l, &k, left);
+    streams_walk(t, l, &k, at);
     int in_flight = 0;
     for (int i = 0; i < TRACKS; i++) in_flight += k.move[i] >= 0;
     if (!in_flight) return;
     text_add(t, "  ");
-    text_pad(t, left + 2);
+    text_pad(t, at.left + 2);
     for (int i = 0; i < k.width; i++) text_add(t, "%c ", k.move[i] >= 0 ? 'v' : ' ');
     text_add(t, " into the next run\n");
 }
@@ -190,15 +248,15 @@ static void launches_text(text *t, const program *p) {
     text_add(t, " %d events\n", events);
 }
 
-static void graph_text(text *t, const stream_list *all, const streams *l) {
+static void graph_text(text *t, const stream_list *all, const streams *l, int limit) {
     const program *p = l->p;
     text_add(t, "\ngraph %s (%s)", p->name, p->graph->mode == WEFT_TRAIN ? "train" : "eval");
     stream_phase_text(t, p);
     text_add(t, ": %d nodes, %.1f GFLOP, arena %s\n", count_running(p->graph), program_flops(p) * 1e-9,
              bytes_show(p->arena_bytes).text);
     launches_text(t, p);
-    if (l->n_moves) moves_text(t, all, l);
-    if (p->trains || l->n_rows > 1) streams_text(t, l);
+    if (l->n_moves) moves_text(t, all, l, limit);
+    if (p->trains || l->n_rows > 1) streams_text(t, l, limit);
 }
 
 static void unused_text(text *t, const weft_plan *plan) {
@@ -294,17 +352,19 @@ static void guard_text(text *t, const weft_plan *plan) {
 }
 
 /* Errors of memory are collected in t.failed; text_detach then returns NULL. */
-char *plan_summary(const weft_plan *plan) {
-    text t = {0};
+char *plan_summary(const weft_plan *plan, int limit) {
+    text t = {0}, head = {0};
     bucket_list buckets;
     stream_list all;
     bool good = bucket_list_make(&buckets, plan);
     good &= stream_list_make(&all, plan);
-    plan_head(&t, plan);
+    plan_head(&head, plan);
+    if (head.length) head.data[--head.length] = 0; /* the end of its line */
+    line_text(&t, &head, limit);
     flow_text(&t, plan);
     guard_text(&t, plan);
-    for (int i = 0; i < buckets.n && good; i++) subgraph_text(&t, plan, &buckets.v[i]);
-    for (int i = 0; i < all.n && good; i++) graph_text(&t, &all, &all.v[i]);
+    for (int i = 0; i < buckets.n && good; i++) subgraph_text(&t, plan, &buckets.v[i], limit);
+    for (int i = 0; i < all.n && good; i++) graph_text(&t, &all, &all.v[i], limit);
     unused_text(&t, plan);
     memory_text(&t, plan);
     t.failed |= !good;

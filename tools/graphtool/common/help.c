@@ -1,0 +1,145 @@
+/* help.c - graphtool COMMAND --help: the rows of the option table in groups, wrapped to the terminal. */
+#include "tools/graphtool/common/help.h"
+
+#include "tools/graphtool/common/output.h"
+#include "tools/graphtool/common/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The groups, and their options in the order of --help. Each option is in one of them
+ * (tests/test_options.c). */
+static const struct {
+    const char *title, *options;
+} groups[] = {
+    {"What runs", "graph flow batch accumulate epochs steps warmup seed dtype precision"},
+    {"Data and validation", "data val-data val-every metric best early-stop"},
+    {"Optimizers", "lr schedule optimizer clip-norm ema"},
+    {"Weights", "weights rename partial random-weights averages optimizer-state"},
+    {"Checkpoints", "checkpoint-dir checkpoint-every keep keep-best resume"},
+    {"Bad steps", "guard on-bad-step keep-going check"},
+    {"Machine", "device threads isa deterministic tf32 calibration no-capture no-memory-check"},
+    {"Ranks", "world rank strategy ddp zero shard bucket-cap-mb reduce serial ranks launcher comm timeout "
+              "grace rings"},
+    {"Picture", "view all depth max-nodes type"},
+    {"Output",
+     "output work-dir log csv tensorboard curves samples fetch grid profile after dump bytes estimate "
+     "markdown json"},
+    {"Settings", "config print-config help"},
+};
+enum { GROUPS = sizeof groups / sizeof *groups };
+
+/* TEXT: the column where what an option does begins. Lines of more than WIDEST are hard to read. FEW: options
+ * that need no headings. */
+enum { TEXT = 27, NARROWEST = 50, WIDEST = 110, FEW = 8 };
+
+const char *help_group(const char *option) {
+    for (int i = 0; i < GROUPS; i++)
+        if (has_word(groups[i].options, option)) return groups[i].title;
+    return NULL;
+}
+
+int help_columns(void) {
+    int columns = out_columns(stdout, 80);
+    return columns < NARROWEST ? NARROWEST : columns > WIDEST ? WIDEST : columns;
+}
+
+/* A line with two blanks before it, its continuation below `indent`. */
+static void help_row(text *t, const char *left, int indent, const char *right, int columns) {
+    int at = text_columns(left);
+    text_add(t, "%s", left);
+    text_pad(t, indent - 1 - at);
+    text_wrap(t, right, at < indent - 1 ? indent - 1 : at, indent, columns);
+    text_end_line(t);
+}
+
+static void add_option(text *t, const option_row *row, int columns) {
+    char left[64];
+    int n = row->letter ? snprintf(left, sizeof left, "  -%c, --%s", row->letter, row->name)
+                        : snprintf(left, sizeof left, "      --%s", row->name);
+    if (row->argument) snprintf(left + n, sizeof left - (size_t)n, "=%s", row->argument);
+    help_row(t, left, TEXT, row->help, columns);
+}
+
+static const option_row *row_named(const command *c, const char *at, size_t n) {
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
+        if (strlen(row->name) == n && memcmp(row->name, at, n) == 0)
+            return command_has_option(c, row->name) ? row : NULL;
+    return NULL;
+}
+
+static int options_of(const command *c) {
+    int n = 0;
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
+        n += command_has_option(c, row->name);
+    return n;
+}
+
+/* A heading comes before the first option of its group that the command has, and a blank line between
+ * groups. */
+static void add_options(text *t, const command *c, int columns) {
+    bool is_bold = out_is_coloured(stdout), has_titles = options_of(c) > FEW, is_first = true;
+    for (int i = 0; i < GROUPS; i++) {
+        bool is_begun = false;
+        for (const char *at = groups[i].options; *at; at += strspn(at, " ")) {
+            size_t n = strcspn(at, " ");
+            const option_row *row = row_named(c, at, n);
+            if (row && !is_begun && has_titles)
+                text_add(t, "%s%s%s%s\n", is_first ? "" : "\n", is_bold ? "\033[1m" : "", groups[i].title,
+                         is_bold ? "\033[0m" : "");
+            if (row) is_begun = true, is_first = false, add_option(t, row, columns);
+            at += n;
+        }
+    }
+}
+
+static void add_actions(text *t, const command *c, int columns) {
+    char left[40];
+    for (const command_action *a = c->actions; a && a->name; a++) {
+        snprintf(left, sizeof left, "  %s %s", a->name, action_arguments(a));
+        help_row(t, left, TEXT, a->summary, columns);
+    }
+    if (c->actions) text_add(t, "\n");
+}
+
+static void add_paragraph(text *t, const char *paragraph, int columns) {
+    text_wrap(t, paragraph, 0, 0, columns);
+    text_end_line(t);
+}
+
+static void add_end(text *t, const command *c, int columns) {
+    char status[300];
+    snprintf(status, sizeof status, "Exit status: 0 success, 1 failure, 2 wrong usage%s%s.",
+             command_has_option(c, "timeout") ? ", 7 another rank is missing, dead or differs" : "",
+             command_has_option(c, "checkpoint-dir")
+                 ? ", 8 a bad step or numbers that are not finite, 130 stopped "
+                   "and saved"
+                 : "");
+    text_add(t, "\n");
+    add_paragraph(t, status, columns);
+    text_add(t, "Example:\n  %s\n", c->example);
+}
+
+void help_print(const command *c) {
+    char room[40], usage[200];
+    text t = {0};
+    int columns = help_columns();
+    const char *arguments = command_arguments(c, room);
+    snprintf(usage, sizeof usage,
+             c->takes_command ? "Usage: graphtool %s [OPTION]... %s" : "Usage: graphtool %s%s%s", c->name,
+             c->takes_command ? arguments
+             : *arguments     ? " "
+                              : "",
+             arguments);
+    text_add(&t, "%s%s\n", usage, c->takes_command ? "" : " [OPTION]...");
+    snprintf(usage, sizeof usage, "%s.", c->summary);
+    add_paragraph(&t, usage, columns);
+    if (c->details) add_paragraph(&t, c->details, columns);
+    text_add(&t, "\n");
+    add_actions(&t, c, columns);
+    add_options(&t, c, columns);
+    add_end(&t, c, columns);
+    if (t.data) fputs(t.data, stdout);
+    free(text_detach(&t));
+}
