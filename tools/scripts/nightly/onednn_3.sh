@@ -1,10 +1,10 @@
-# onednn_3.sh - the part `onednn` with another oneDNN: $WEFT_ONEDNN, a folder with lib and include, or 3.2 of the Python registry,
-# installed into the part's folder. Sourced by nightly.sh.
+# onednn_3.sh - the part `onednn` with another oneDNN: $WEFT_ONEDNN, a folder with lib and include, or 3.2 of the Python registry, in
+# an environment in the part's folder. Sourced by nightly.sh.
 
 onednn_3_build() {
-    if [[ ! -d $other ]]; then
-        python3 -m pip install --quiet --target "$other.new" onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
-        mv "$other.new" "$other"
+    if [[ ! -e $other/lib/libdnnl.so ]]; then
+        python3 -m venv "$other"
+        "$other/bin/pip" install --quiet onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
     fi
     cmake --preset release -B "$folder/build" -DWEFT_ONEDNN="$other" -DWEFT_CUDA=OFF -DWEFT_MPI=OFF -DWEFT_UCX=OFF
     cmake --build "$folder/build" --target test_onednn_sweep
