@@ -9,7 +9,7 @@ PLACE: RULE, with the line to add where one is missing.
   optimizers  the names in ops/optimizer/list.h are spelt out by the file of their update op alone, and in train.h (--write)
   options     each row of graph/core/ddp_list.h is a field of weft_ddp_options and in the tables of the documents
   blocks      constants of ops/cpu/ that are greater than any axis of test_simd_sweep's forms have nodes of their own there
-  commands    a subcommand of graphtool is its file and its line; it takes options that there are
+  commands    a subcommand of graphtool is its file, its line and a word of README.md; it takes options that there are
 
     check_rows.py [--write]
 """
@@ -305,6 +305,10 @@ def check_commands():
 
 
 # ---- blocks of the CPU's kernels ----
+    shown = re.search(r"\[graphtool\]\(docs/graphtool\.md\): ([a-z, ]+) \|", read("README.md"))
+    listed = shown.group(1).split(", ") if shown else []
+    for name in sorted(set(rows_of("tools/graphtool/cmd/list.h")) ^ set(listed)):
+        tell("README.md", f"the list of graphtool's commands and tools/graphtool/cmd/list.h differ in {name}")
 
 
 def constants(text):
