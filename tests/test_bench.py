@@ -25,6 +25,12 @@ import gpu_compare  # noqa: E402
 import gpu_losses  # noqa: E402
 import gpu_runs  # noqa: E402
 
+try:
+    import numpy as np
+    import frechet
+except ImportError:  # only bench/frechet.py needs it
+    np = None
+
 ALL = list(gpu_compare.CASES)
 
 
@@ -428,6 +434,32 @@ echo '{{"losses": {{"loss": {self.STEPS}}}}}'\n""", """echo '{"losses": [[2], [2
         self.assertIn("- mlp, weft f32 cpu: exit status 1: nothing\n", told)
         self.assertIn("- gpt2_124m, pytorch bf16 cuda: its process ended: exit status 3\n", told)
         self.assertIn("- mlp, pytorch bf16 cuda: its process ended: exit status 3\n", told)
+
+
+@unittest.skipUnless(np, "numpy is not here")
+class Frechet(unittest.TestCase):
+    def test_the_distance_of_normal_distributions_is_the_formula(self):
+        random = np.random.default_rng(1)
+        one = random.normal(0, 1, (4000, 3))
+        one = (one - one.mean(0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(one, rowvar=False))).T  # covariance 1
+        other = one * [1, 2, 3] + [0, 0, 5]  # |m|^2 = 25, tr(C1 + C2 - 2 (C1 C2)^(1/2)) = 0 + 1 + 4
+        self.assertAlmostEqual(frechet.distance(one, other), 30, 9)
+        self.assertAlmostEqual(frechet.distance(other, one), 30, 9)
+        self.assertAlmostEqual(frechet.distance(other, other), 0, 9)
+
+    def test_a_convolution_with_its_norm_is_that_of_the_zoo(self):
+        random = np.random.default_rng(2)
+        net, x = frechet.Convnet.__new__(frechet.Convnet), random.normal(0, 1, (2, 4, 5, 3)).astype(np.float32)
+        net.of = {"net.c.conv.weight": random.normal(0, 1, (2, 3, 3, 3)).astype(np.float32)}  # [out,in,y,x], as PyTorch's
+        for name in ("weight", "bias", "running_mean", "running_var"):
+            net.of[f"net.c.bn.{name}"] = random.uniform(0.5, 2, 2).astype(np.float32)
+        out, bn = net.conv_bn_relu(x, "c"), {k.rsplit(".", 1)[1]: v for k, v in net.of.items() if ".bn." in k}
+        for n, y, across, o in np.ndindex(2, 4, 5, 2):
+            total = sum(x[n, y + dy - 1, across + dx - 1, i] * net.of["net.c.conv.weight"][o, i, dy, dx]
+                        for dy in range(3) for dx in range(3) for i in range(3)
+                        if 0 <= y + dy - 1 < 4 and 0 <= across + dx - 1 < 5)
+            wanted = (total - bn["running_mean"][o]) / math.sqrt(bn["running_var"][o] + 1e-5) * bn["weight"][o]
+            self.assertAlmostEqual(out[n, y, across, o], max(wanted + bn["bias"][o], 0), 4)
 
 
 if __name__ == "__main__":

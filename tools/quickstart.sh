@@ -54,7 +54,7 @@ images=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 graphtool=build/release/graphtool
 recipe=(--batch 64 --optimizer generator:ema=0.995,ema_gamma=200,ema_buffers=1)
 build/release/weft-zoo dcgan28 -o out/dcgan28.bin
-"$graphtool" dot out/dcgan28.bin --graph d_step -T svg -o out/plan.svg
+"$graphtool" dot out/dcgan28.bin --graph d_step --batch 64 -T svg -o out/plan.svg
 echo "Training $steps steps (Ctrl-C ends early and keeps the weights)"
 "$graphtool" train out/dcgan28.bin "${recipe[@]}" --lr 4e-4 --schedule cosine,to=0.1 --data image="$images" \
     --steps "$steps" --seed 1 --samples out/samples.png:strip=8,columns=16,scale=3,real=image \
