@@ -118,6 +118,12 @@ static bool has_avx512(int bits) {
 
 /* ---- both ---- */
 
+const char *library_name(const_dnnl_primitive_desc_t pd) {
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
 /* In oneDNN each set has the bits of the lower ones. */
 weft_isa library_isa(int bits) {
     if (has_avx512(bits)) return WEFT_ISA_AVX512;

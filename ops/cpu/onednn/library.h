@@ -36,6 +36,9 @@ typedef struct library_operation {
 dnnl_status_t library_implementation(const library_operation *o, int index, const_dnnl_primitive_attr_t attr,
                                      dnnl_engine_t engine, dnnl_primitive_desc_t *pd);
 
+/* The name of an implementation, such as "jit_1x1:avx2"; the descriptor owns the text. */
+const char *library_name(const_dnnl_primitive_desc_t pd);
+
 /* The highest of our instruction sets that bits of dnnl_get_effective_cpu_isa() let the library use. */
 weft_isa library_isa(int bits);
 

@@ -86,13 +86,6 @@ static dnnl_primitive_attr_t attr_new(void) {
     return NULL;
 }
 
-/* The name of the implementation, such as "jit_1x1:avx2"; the descriptor owns the text. */
-static const char *implementation(const_dnnl_primitive_desc_t pd) {
-    const char *name = "";
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-    return name;
-}
-
 /* 3.x names what runs inside of an implementation after a '+': "ip:any+gemm:jit". */
 static const char *innermost(const char *implementation) {
     const char *plus = strrchr(implementation, '+');
@@ -151,7 +144,7 @@ static bool has_strides(const onednn_problem *p) {
  * numbers of pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has
  * no instructions for bf16, is right. */
 static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
-    const char *name = innermost(implementation(pd));
+    const char *name = innermost(library_name(pd));
     bool is_point = strstr(name, "1x1"), strides = p->kind != ONEDNN_MATMUL && has_strides(p);
     bool is_volume = p->src.ndim == 5; /* of a convolution */
     int64_t channels = p->src.shape[1];
@@ -255,7 +248,7 @@ static bool add_packing(const onednn_problem *p, library_desc plain, library_des
 
 static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_primitive_desc_t pd,
                      onednn_description *description) {
-    const char *name = implementation(pd);
+    const char *name = library_name(pd);
     *description = (onednn_description){.scratch_bytes = scratch_bytes(pd),
                                         .is_reference = strncmp(innermost(name), "ref", 3) == 0};
     snprintf(description->implementation, sizeof description->implementation, "%s", name);
@@ -374,7 +367,7 @@ static dnnl_status_t build(onednn *o, const onednn_problem *p, onednn_weight wei
     if (s == dnnl_success) s = primitive_desc(p, o->engine, &pd);
     if (s != dnnl_success) return s;
     s = places_new(o, p, pd);
-    if (s == dnnl_success && moves_stack(implementation(pd))) s = signals_new(o);
+    if (s == dnnl_success && moves_stack(library_name(pd))) s = signals_new(o);
     if (s == dnnl_success && weight != ONEDNN_PACK) s = dnnl_primitive_create(&o->primitive, pd);
     if (s == dnnl_success && weight != ONEDNN_GIVEN && p->kind != ONEDNN_MATMUL)
         s = repack_new(o, p, packed_desc(p, pd));
