@@ -434,8 +434,9 @@ TEST(weights_of_strided_1x1_convolutions_of_few_channels_are_right) {
 
 /* What else the sequence found once, kept: data gradients of 1x1 convolutions in bf16 with an odd number of
  * channels, windows of which a column (of volumes a row or a plane too) sees padding alone, one channel with
- * strides, a stride along the depth of volumes, with padding of more than that in f32 too, and our own
- * product of columns where a dilation leaves out the last pixels. */
+ * strides, a stride along the depth of volumes, with padding of more than that in f32 too, dilated windows
+ * that see padding alone (3.7.2), and our own product of columns where a dilation leaves out the last
+ * pixels. */
 TEST(defects_that_were_found_stay_away) {
     onednn_case list[] = {
         {.kind = CASE_TRANSPOSED,
@@ -541,6 +542,32 @@ TEST(defects_that_were_found_stay_away) {
          .kernel = {4, 3, 4},
          .stride = {2, 1, 3},
          .pad = {3, 0, 3}},
+        {.kind = CASE_CONV,
+         .dtype = "f32",
+         .bias_dtype = "f32",
+         .has_bias = true,
+         .batch = 1,
+         .channels = 47,
+         .out = 16,
+         .small = {8, 2},
+         .size = {16, 1},
+         .kernel = {1, 1},
+         .stride = {2, 2},
+         .pad = {0, 1},
+         .dilation = {1, 3}},
+        {.kind = CASE_CONV,
+         .dtype = "f32",
+         .bias_dtype = "f32",
+         .has_bias = true,
+         .batch = 1,
+         .channels = 16,
+         .out = 16,
+         .small = {8, 3},
+         .size = {16, 1},
+         .kernel = {1, 2},
+         .stride = {2, 2},
+         .pad = {0, 3},
+         .dilation = {1, 2}},
     };
     uint64_t n = sizeof list / sizeof *list;
     for (uint64_t i = 0; i < n; i++) {

@@ -97,24 +97,33 @@ static bool moves_stack(const char *implementation) {
     return strstr(implementation, "gemm") && !strstr(implementation, "brg");
 }
 
-/* Whether some column of the window (a row, a plane: by axis of the window) sees only padding. The first
- * output pixel that may see a real pixel through column k is x; column k is blind when x is past the last
- * output pixel, or sees the padding after the image. */
-static bool has_blind_columns(const onednn_problem *p, int axis) {
+/* How many columns of the window (rows, planes: by axis of the window) see only padding. The first output
+ * pixel that may see a real pixel through column k is x; column k is blind when x is past the last output
+ * pixel, or sees the padding after the image. */
+static int64_t blind_columns(const onednn_problem *p, int axis) {
     int at_image = 2 + axis, at_window = p->weight.ndim - (p->src.ndim - at_image);
-    int64_t columns = p->weight.shape[at_window], step = p->stride[axis];
+    int64_t columns = p->weight.shape[at_window], step = p->stride[axis], blind = 0;
     for (int64_t k = 0; k < columns; k++) {
         int64_t at = k * p->dilation[axis] - p->pad_before[axis], x = at < 0 ? (step - 1 - at) / step : 0;
-        if (x >= p->dst.shape[at_image] || at + x * step >= p->src.shape[at_image]) return true;
+        blind += x >= p->dst.shape[at_image] || at + x * step >= p->src.shape[at_image];
     }
-    return false;
+    return blind;
 }
 
-/* The same of an image's columns, and of a volume's columns, rows and planes. */
+/* Whether some see only padding: of an image's columns, and of a volume's columns, rows and planes. */
 static bool is_partly_blind(const onednn_problem *p) {
     int axes = p->src.ndim - 2;
-    bool is_blind = has_blind_columns(p, axes - 1);
-    for (int i = 0; axes == 3 && i < axes - 1; i++) is_blind |= has_blind_columns(p, i);
+    bool is_blind = blind_columns(p, axes - 1) > 0;
+    for (int i = 0; axes == 3 && i < axes - 1; i++) is_blind |= blind_columns(p, i) > 0;
+    return is_blind;
+}
+
+/* Whether the window is dilated along an axis on which all of it sees only padding. */
+static bool is_dilated_and_blind(const onednn_problem *p) {
+    int axes = p->src.ndim - 2, first = p->weight.ndim - axes;
+    bool is_blind = false;
+    for (int i = 0; i < axes; i++)
+        is_blind |= p->dilation[i] > 1 && blind_columns(p, i) == p->weight.shape[first + i];
     return is_blind;
 }
 
@@ -124,10 +133,9 @@ static bool has_strides(const onednn_problem *p) {
     return false;
 }
 
-/* Implementations that must not be used; tests/test_onednn_sweep.c looks for more. All were found in 2.6.3.
- * 3.2 has the first defect on AVX2, too, and its code is the same in 3.7; the sweep found no other in 3.2
- * and 3.7.2 on SSE2 and AVX2. The other defects need AVX-512, where no sweep of 3.x has run yet: these
- * implementations are declined there, too.
+/* Implementations that must not be used; tests/test_onednn_sweep.c looks for more. All but the last were
+ * found in 2.6.3. 3.2 has the first defect on AVX2, too, and its code is the same in 3.7; the others of 2.6.3
+ * need AVX-512, where no sweep of 3.x has run yet: these implementations are declined there, too.
  *
  * Weight gradients. "jit_1x1:avx2" and its AVX-512 variants (in bf16 too), with strides: they first copy the
  * pixels that the window sees into scratch. The room has `channels` elements for each pixel, but pixel i is
@@ -142,7 +150,10 @@ static bool has_strides(const onednn_problem *p) {
  *
  * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some
  * numbers of pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has
- * no instructions for bf16, is right. */
+ * no instructions for bf16, is right.
+ *
+ * Forward. "brg_conv_fwd:avx2" of 3.7.2, with a bias: where the window is dilated along the width and every
+ * pixel of the result sees only padding there, it ends the process by SIGSEGV. */
 static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     const char *name = innermost(library_name(pd));
     bool is_point = strstr(name, "1x1"), strides = p->kind != ONEDNN_MATMUL && has_strides(p);
@@ -154,6 +165,7 @@ static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd
         return is_partly_blind(p) || (strides && channels == 1) || (is_volume && p->stride[0] != 1);
     if (p->kind == ONEDNN_CONV_WEIGHT && strncmp(name, "jit:", 4) == 0)
         return is_volume && p->stride[0] != 1 && p->pad_before[0] > p->stride[0];
+    if (p->kind == ONEDNN_CONV && strncmp(name, "brg", 3) == 0) return is_dilated_and_blind(p);
     return p->kind == ONEDNN_CONV_DATA && is_point && strstr(name, "avx512_core_bf16") && p->dst.shape[1] % 2;
 }
 
