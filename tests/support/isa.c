@@ -1,6 +1,8 @@
 /* isa.c - see isa.h. */
 #include "support/isa.h"
 
+#include "graph/core/kernel.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +41,12 @@ __attribute__((constructor)) static void read_cap(void) {
 weft_isa __wrap_isa_best(void);
 weft_isa __real_isa_best(void);
 
-weft_isa isa_of_processor(void) {
-    return __real_isa_best();
+weft_isa __wrap_isa_best(void) {
+    weft_isa best = __real_isa_best();
+    return best < cap ? best : cap;
 }
 
-weft_isa __wrap_isa_best(void) {
-    weft_isa best = isa_of_processor();
-    return best < cap ? best : cap;
+weft_isa isa_within(weft_isa isa) {
+    weft_isa best = isa_best();
+    return isa < best ? isa : best;
 }

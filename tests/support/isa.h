@@ -6,9 +6,9 @@
 #ifndef WEFT_TEST_ISA_H
 #define WEFT_TEST_ISA_H
 
-#include "graph/core/kernel.h"
+#include "weft/plan.h"
 
-/* What the processor itself has, whatever the cap. */
-weft_isa isa_of_processor(void);
+/* `isa`, or the best one if that is lower. */
+weft_isa isa_within(weft_isa isa);
 
 #endif
