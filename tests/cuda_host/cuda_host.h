@@ -21,6 +21,9 @@ void cuda_host_run_twice(int on);
 /* The number of GPUs (1 at first), and the bytes of memory of each (8 GiB at first). */
 void cuda_host_devices(int count);
 void cuda_host_memory(size_t bytes);
+/* The driver's version, 0: none is installed. With one that is older than CUDA no call finds a device or
+ * memory; CUDART_VERSION at first. */
+void cuda_host_driver(int version);
 /* The n-th allocation from now on fails (1: the next); 0: none. */
 void cuda_host_fail_allocation(int n);
 /* What a wrong program did to the GPU; "" if nothing. As on a real GPU, every later call then returns

@@ -28,7 +28,12 @@ cudaError_t answer(cudaError_t error) {
     return error;
 }
 
+static bool has_driver() {
+    return gpu().driver >= CUDART_VERSION;
+}
+
 cudaError_t refused() {
+    if (!has_driver()) return answer(cudaErrorInsufficientDriver);
     if (!gpu().trouble.empty()) return answer(cudaErrorLaunchFailure);
     if (gpu().in_host_function) return answer(cudaErrorNotPermitted);
     return cudaSuccess;
@@ -69,6 +74,10 @@ void cuda_host_seed(uint64_t seed) {
 void cuda_host_run_twice(int on) {
     guard g(gpu().lock);
     gpu().run_twice = on != 0;
+}
+void cuda_host_driver(int version) {
+    guard g(gpu().lock);
+    gpu().driver = version;
 }
 void cuda_host_devices(int count) {
     guard g(gpu().lock);
@@ -129,6 +138,8 @@ static const struct {
     {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
     {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
     {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
@@ -188,6 +199,8 @@ static bool is_device(int device) {
 }
 
 cudaError_t cudaGetDeviceCount(int *count) {
+    *count = 0;
+    if (!has_driver()) return answer(cudaErrorInsufficientDriver);
     *count = gpu().devices;
     return gpu().devices ? cudaSuccess : answer(cudaErrorNoDevice);
 }
@@ -278,7 +291,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device) {
 }
 
 cudaError_t cudaDriverGetVersion(int *version) {
-    *version = CUDART_VERSION;
+    *version = gpu().driver;
     return cudaSuccess;
 }
 

@@ -116,7 +116,7 @@ struct gpu_state {
     std::condition_variable_any changed; /* something was queued or has run */
     sequence random{1};
     bool run_twice = false;
-    int devices = 1, fail_allocation = 0;
+    int devices = 1, driver = CUDART_VERSION, fail_allocation = 0;
     size_t memory_bytes = (size_t)8 << 30;
     double clock = 0;                /* the seconds that events record: see spend() */
     double patience = 20, moved = 0; /* seconds; the time when something was queued, or ran for a query */

@@ -3,11 +3,20 @@
 
 #include <string.h>
 
+/* CUDA calls a driver that is not there too old: its version is 0. */
+static const char *words_of(cudaError_t result) {
+    int version = 0;
+    if (result != cudaErrorInsufficientDriver) return cudaGetErrorString(result);
+    bool is_there = cudaDriverGetVersion(&version) == cudaSuccess && version > 0;
+    return is_there ? "the NVIDIA driver is older than the CUDA of this build: update the driver"
+                    : "no NVIDIA driver found: nvidia-smi shows one that works, and device cpu needs none";
+}
+
 weft_status cuda_fail(weft_error *error, cudaError_t result, const char *doing) {
     bool is_memory = result == cudaErrorMemoryAllocation;
     cudaGetLastError(); /* clears CUDA's record of it, or the next check would report it again */
     return error_set(error, is_memory ? WEFT_MEMORY : WEFT_DEVICE, "the GPU: %s: %s", doing,
-                     cudaGetErrorString(result));
+                     words_of(result));
 }
 
 /* cudaMalloc aligns to at least 256 bytes. 0 bytes become 1, so that NULL always means failure. */
@@ -17,7 +26,7 @@ static void *cuda_alloc(const weft_env *env, size_t bytes, weft_error *error) {
     cudaError_t result = cudaMalloc(&memory, bytes ? bytes : 1);
     if (result == cudaSuccess) return memory;
     error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
-              "the GPU: %zu bytes could not be allocated: %s", bytes, cudaGetErrorString(result));
+              "the GPU: %zu bytes could not be allocated: %s", bytes, words_of(result));
     cudaGetLastError();
     return NULL;
 }
@@ -91,7 +100,7 @@ weft_status weft_cuda_select(int index, weft_error *error) {
     cudaError_t result = cudaGetDeviceCount(&count);
     if (result != cudaSuccess || count == 0)
         return error_set(error, WEFT_DEVICE, "there is no GPU here: %s",
-                         result == cudaSuccess ? "the driver lists none" : cudaGetErrorString(result));
+                         result == cudaSuccess ? "the driver lists none" : words_of(result));
     if (index < 0 || index >= count)
         return error_set(error, WEFT_ARGUMENT, "there is no GPU number %d: this machine has %d", index,
                          count);
