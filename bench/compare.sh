@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # compare.sh - Weft beside PyTorch on this machine's CPU: one Markdown table, machine and versions under it.
 #
-# A round runs graphtool bench and torch_cpu.py one after the other on the same case, so that a slow spell of the
-# machine meets both; the table shows medians over the rounds. What other processes did meanwhile is measured
-# for each run (other_cpus: in CPUs' worth of work), and a run above 0.1 is named, because it lies.
+# A round runs graphtool bench, then torch_cpu.py eager and compiled, one after the other on the same case, so that a
+# slow spell of the machine meets all; the table (compare_table.py) shows medians over the rounds. What other processes
+# did meanwhile is measured for each run (other_cpus: in CPUs' worth of work), and a run above 0.1 is named, because it
+# lies.
 set -euo pipefail
 me=compare.sh
 # shellcheck source=bench/common.sh
@@ -12,14 +13,15 @@ source "$(dirname "$0")/common.sh"
 usage() {
     cat <<'END'
 Usage: bench/compare.sh [OPTION]... [CASE]...
-Times a training step of Weft and of PyTorch, alternating, and prints a Markdown table.
+Times a training step of Weft, of PyTorch eager and of torch.compile, alternating, and prints a Markdown table.
 Cases: mlp dcgan28 dcgan resnet18 gpt (these by default), lstm_char, mobilenet_v2 (needs torchvision).
 
   -r, --rounds=R     rounds of one run each (3)
-  -t, --threads=T    threads for both (all cores)
-  -k, --steps=K      timed steps a run, for both (each tool's own default)
+  -t, --threads=T    threads for all (all cores)
+  -k, --steps=K      timed steps a run, for all (each tool's own default)
       --dtype=TYPE   f32 or bf16 (f32)
       --build=DIR    where graphtool and weft-zoo are (build/release)
+      --no-compile   without torch.compile, which needs a C++ compiler
       --quick        one round of three steps, to see that all works
       --install      first make a Python with PyTorch in out/torch (pip; some GB)
   -h, --help         this text
@@ -31,8 +33,8 @@ END
 }
 
 # ---- options
-rounds=3 threads=$(nproc) steps='' dtype=f32 build=build/release install=false cases=()
-parsed=$(getopt -n "$me" -o r:t:k:h -l rounds:,threads:,steps:,dtype:,build:,install,quick,help -- "$@") || exit 2
+rounds=3 threads=$(nproc) steps='' dtype=f32 build=build/release install=false compiles=true cases=()
+parsed=$(getopt -n "$me" -o r:t:k:h -l rounds:,threads:,steps:,dtype:,build:,install,no-compile,quick,help -- "$@") || exit 2
 eval set -- "$parsed"
 while true; do
     case $1 in
@@ -42,6 +44,7 @@ while true; do
     --dtype) dtype=$2; shift 2 ;;
     --build) build=$(realpath -m -- "$2"); shift 2 ;;
     --install) install=true; shift ;;
+    --no-compile) compiles=false; shift ;;
     --quick) rounds=1 steps=3; shift ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
@@ -107,37 +110,15 @@ for ((round = 1; round <= rounds; round++)); do
     for name in "${cases[@]}"; do
         echo "round $round of $rounds: $name" >&2
         run_one weft "$name" "$build/graphtool" bench "out/bench/$name.bin" "${options[@]}"
-        run_one pytorch "$name" "$python" bench/torch_cpu.py "$name" "${options[@]}"
+        run_one eager "$name" "$python" bench/torch_cpu.py "$name" "${options[@]}"
+        $compiles || continue
+        run_one compile "$name" "$python" bench/torch_cpu.py "$name" --mode compile "${options[@]}" ||
+            echo "  torch.compile failed: the table has no figure of it for $name" >&2
     done
 done
 
 # ---- the table, and where it was made
-python3 - "${cases[@]}" <<'END'
-import json, statistics, sys
-
-print("| case | Weft ms | PyTorch ms | ratio | Weft peak RSS MiB | PyTorch peak RSS MiB | ratio |")
-print("|---|---:|---:|---:|---:|---:|---:|")
-notes = []
-for case in sys.argv[1:]:
-    with open(f"out/bench/{case}.jsonl") as f:
-        runs = [json.loads(line) for line in f]
-
-    def median(engine, key):
-        return statistics.median(r[key] for r in runs if r["engine"] == engine)
-
-    weft, torch = median("weft", "median_ms"), median("pytorch", "median_ms")
-    weft_mib, torch_mib = median("weft", "peak_rss_mib"), median("pytorch", "peak_rss_mib")
-    print(f"| {case} | {weft:.2f} | {torch:.2f} | {weft / torch:.2f} "
-          f"| {weft_mib:.0f} | {torch_mib:.0f} | {weft_mib / torch_mib:.2f} |")
-    for engine in ("weft", "pytorch"):
-        for i, r in enumerate((r for r in runs if r["engine"] == engine), 1):
-            if r["other_cpus"] > 0.1:
-                notes.append(f"{case} round {i}, {engine}: {r['other_cpus']:.2f}")
-print("\nRatios are Weft / PyTorch: below 1.00 Weft is faster, or smaller.")
-if notes:
-    print("\n**Not clean** (CPUs that other processes used meanwhile, above 0.1), measure again: "
-          + "; ".join(notes) + ".")
-END
+python3 bench/compare_table.py out/bench "${cases[@]}"
 
 echo
 print_machine "$python"

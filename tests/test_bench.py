@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_bench.py - what bench/gpu_compare.py decides and tells, without a GPU and without PyTorch: the order of runs, their
+"""test_bench.py - what bench/gpu_compare.py and compare_table.py decide and tell, without a GPU and without PyTorch: the order of runs, their
 limits, the table of runs that were cut, when losses agree. Programs are played by shell scripts."""
 import contextlib
 import io
@@ -24,6 +24,7 @@ sys.path.insert(0, str(BENCH))
 import gpu_compare  # noqa: E402
 import gpu_losses  # noqa: E402
 import gpu_runs  # noqa: E402
+import compare_table  # noqa: E402
 
 try:
     import numpy as np
@@ -316,6 +317,35 @@ echo 'a -> 1' >"$2"; echo 'node 1 of 40: a: 0.1 ms' >&2; exit 1\n""")
         process = self.start("calibrate", "mlp", "--seconds", "20")
         self.assertIn("mlp: 0 of unknown nodes measured, failed: exit status 1\n", process.communicate(timeout=30)[0])
         self.assertEqual(process.returncode, 1)
+
+
+def cpu_run(engine, ms, mib, imported=None, other=0.0):
+    more = {} if imported is None else {"rss_import_mib": imported}
+    return {"engine": engine, "median_ms": ms, "peak_rss_mib": mib, "other_cpus": other, **more}
+
+
+class TheTableOfACpu(unittest.TestCase):
+    RUNS = [cpu_run("weft", 6.0, 50), cpu_run("weft", 8.0, 50), cpu_run("weft", 7.0, 60), cpu_run("eager", 10.0, 700, 500),
+            cpu_run("compile", 8.0, 900, 500)]
+
+    def test_the_faster_of_two_is_the_rival(self):
+        lines = list(compare_table.table({"mlp": self.RUNS}))
+        self.assertEqual(lines[2], "| mlp | 7.00 | 10.00 | **8.00** | 0.88 | 50 | 900 | 0.06 | 400 | 0.12 |")
+        slow = [{**r, "median_ms": 12.0} if r["engine"] == "compile" else r for r in self.RUNS]
+        self.assertEqual(compare_table.row("mlp", slow), ["mlp", "7.00", "**10.00**", "12.00", "0.70", "50", "700", "0.07", "200", "0.25"])
+        self.assertIn("`import torch` takes 500 to 500 MiB.", lines)
+
+    def test_what_did_not_run_is_named(self):
+        runs = {"mlp": self.RUNS, "gpt": [r for r in self.RUNS if r["engine"] != "compile"]}
+        lines = list(compare_table.table(runs))
+        self.assertEqual(lines[3], "| gpt | 7.00 | **10.00** | - | 0.70 | 50 | 700 | 0.07 | 200 | 0.25 |")
+        self.assertIn("Without torch.compile: gpt.", lines)
+        self.assertEqual(compare_table.row("x", self.RUNS[:1])[-1], "-")
+
+    def test_runs_beside_others_are_named(self):
+        runs = self.RUNS + [cpu_run("compile", 8.0, 900, 500, other=0.3)]
+        self.assertIn("mlp round 2, compile: 0.30", list(compare_table.table({"mlp": runs}))[-1])
+        self.assertNotIn("Not clean", "".join(compare_table.table({"mlp": self.RUNS})))
 
 
 class Losses(unittest.TestCase):
