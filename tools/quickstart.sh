@@ -67,7 +67,9 @@ echo "Training $steps steps (Ctrl-C ends early and keeps the weights)"
 cat <<END
 
 Done. Open out/index.html in a browser, or look at out/samples.png. What to do next:
-  $graphtool plan out/dcgan28.bin --graph d_step --dump   # what runs, node by node
-  tools/quickstart.sh --steps 5000                            # train longer
-  $graphtool --help                                       # all commands; docs/README.md has the documents
+  train longer           tools/quickstart.sh --steps 5000
+  what runs, in order    $graphtool plan out/dcgan28.bin --graph d_step --dump
+  other models           build/release/weft-zoo --list
+  all commands           $graphtool --help
+  how to use it from C   docs/README.md
 END
