@@ -24,8 +24,8 @@ static const struct {
               "grace rings"},
     {"Picture", "view all depth max-nodes type"},
     {"Output",
-     "output work-dir log csv tensorboard curves samples fetch grid profile after dump bytes estimate "
-     "markdown json"},
+     "output work-dir log csv tensorboard curves samples fetch grid scale picture profile after dump bytes "
+     "estimate markdown json"},
     {"Settings", "config print-config help"},
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
