@@ -79,6 +79,20 @@ static void put_bar(const text_log *l, const line *of, const weft_progress *p) {
 
 /* ---- lines ---- */
 
+/* The least of 10, 20, 50, 100, 200, ... that is `least` or more. */
+static int64_t round_number(int64_t least) {
+    int64_t power = LOG_EVERY;
+    while (power * 5 < least) power *= 10;
+    return power >= least ? power : power * 2 >= least ? power * 2 : power * 5;
+}
+
+/* Iterations from a line to the next: a round number that makes about twenty lines of the run. At its begin
+ * lines are at 10, 20, 50, 100 and so on, so that a long run tells soon how it goes. */
+static int64_t lines_every(int64_t iterations, int64_t now) {
+    int64_t every = round_number((iterations + 19) / 20);
+    return now < every ? round_number(now + 1) - now : every - now % every;
+}
+
 /* Whether a number is another one than when it was shown last, or was not shown yet; notes it. */
 static bool has_changed(log_values *shown, const log_value *now) {
     for (int k = 0; k < shown->n; k++)
@@ -140,6 +154,7 @@ static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
         fprintf(l->file, "%s\n", of.text);
     fflush(l->file); /* errors are ignored: a lost terminal must not stop a training run */
     interval_restart(&l->interval, t);
+    if (!l->every) l->interval.every = lines_every(p->iterations, p->iteration);
     l->shown = trainer_clock();
 }
 
@@ -159,15 +174,6 @@ static bool is_due(const text_log *l, const weft_progress *p) {
     return trainer_clock() - l->shown >= bar_seconds;
 }
 
-/* About twenty lines in a run: 1, 2 or 5 times a power of ten iterations between them, and ten at least. */
-static int64_t lines_every(int64_t iterations) {
-    static const int64_t parts[] = {1, 2, 5};
-    for (int64_t power = LOG_EVERY; power <= iterations; power *= 10)
-        for (int i = 0; i < 3; i++)
-            if (parts[i] * power * 20 >= iterations) return parts[i] * power;
-    return LOG_EVERY;
-}
-
 /* What mpirun and its like collect is no terminal. */
 static void begin(text_log *l, const weft_progress *p) {
     extern char **environ;
@@ -177,7 +183,7 @@ static void begin(text_log *l, const weft_progress *p) {
     bool is_alone = p->world == 1 && !weft_launch_read(NULL, environ, &launch, &ignored) &&
                     strcmp(launch.launcher, "none") == 0;
     l->is_bar = !l->every && is_alone && isatty(fileno(l->file));
-    l->interval.every = l->every ? l->every : lines_every(p->iterations);
+    l->interval.every = l->every ? l->every : lines_every(p->iterations, (int64_t)l->interval.iteration);
     l->rates.n = 0;
 }
 
