@@ -168,7 +168,7 @@ const command command_report = {
     .takes_model = true,
     .options = "batch threads dtype accumulate optimizer ema picture output",
     .details = "The page is one file: a browser needs no other and no network.",
-    .example = "graphtool report dcgan28.bin --picture Losses=curves.svg --picture Samples=samples.png \\\n"
+    .example = "graphtool report dcgan28.bin --picture Losses=curves.svg \\\n"
                "             -o index.html",
     .run = report_run,
     .writes_text = true,
