@@ -146,8 +146,8 @@ static const struct effect {
     {"report",
      "--picture=Step=step.svg --batch=8 --threads=3 --dtype=bf16 --accumulate=2 --optimizer=:amsgrad=1 "
      "--ema=0.9",
-     "mlp.bin -o p; cat p", NULL},
-    {"report", "--output=p", "mlp.bin && cat p", NULL},
+     "mlp.bin -o page; cat page", NULL},
+    {"report", "--output=new", "mlp.bin && cat new", NULL},
     /* bench and trace */
     {"bench", "--batch=4", "mlp.bin --steps 1 --warmup 0 --json" TIMELESS, NULL},
     {"bench", "--steps=2", "mlp.bin --batch 4 --warmup 0 --json" TIMELESS, NULL},

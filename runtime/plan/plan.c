@@ -192,10 +192,10 @@ static void options_write(text *t, const weft_plan *plan) {
     text_add(t, "version=%s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s",
              weft_version(), device_name(o->device), o->deterministic, o->tf32, o->world, (long long)o->batch,
              o->threads, isa_name(o->isa));
-    const plan_library *library = &plan->library;
-    if (library->name)
-        text_add(t, " %s=%s %s_isa=%s %s_implementations=%s", library->name, library->version, library->name,
-                 library->isa, library->name, library->implementations);
+    /* without the library they are there, too: ranks compare their lists item by item */
+    const plan_library *l = &plan->library;
+    text_add(t, " onednn=%s onednn_isa=%s onednn_implementations=%s", l->name ? l->version : "unused",
+             l->name ? l->isa : "unused", l->name ? l->implementations : "unused");
     text_add(t, " strategy=%s flow=%s accumulate=%d manual=%d bucket_cap_mb=", plan->strategy.text,
              plan->flow_name, o->accumulate, o->manual);
     real_write(t, o->bucket_cap_mb);

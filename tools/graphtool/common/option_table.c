@@ -64,8 +64,7 @@ const option_row option_rows[] = {
     {"curves", 0, "FILE", OPTION_TEXT, F(curves), 0, 0,
      "draw curves of the numbers of the log when the run ends: .svg or .png", .sharing = OWN},
     {"samples", 0, "FILE[:FIELDS]", OPTION_TEXT, F(samples), 0, 0,
-     "write images of the training: photo.png:every=500,rows=8, or one picture: "
-     "photo.png:strip=8,real=image"},
+     "write images: photo.png:every=500,rows=8, or one picture of all: photo.png:strip=8"},
     {"metric", 0, "METRIC[:FIELDS]", OPTION_LIST, F(metric), 0, 0,
      "measure evaluations by sample: accuracy:top=5, confusion, perplexity, mean, mse or psnr"},
     {"best", 0, "METRIC", OPTION_TEXT, F(best), 0, 0,
