@@ -355,6 +355,7 @@ static const char *setting_of(const weft_plan *plan, const char *wanted) {
  * fingerprint. A plan without products has no such library, nor has one of reference kernels. */
 TEST(a_plan_tells_the_library_that_computes_in_it) {
     weft_error e = {0};
+    if (isa_best() == WEFT_ISA_REFERENCE) return; /* no kernel of this processor calls the library */
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "eval", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){64, 48});
