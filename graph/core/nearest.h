@@ -17,8 +17,8 @@ void nearest_try(nearest *n, const char *name);
 /* The same for a word that stands for `name` elsewhere: "learning-rate" for "lr". */
 void nearest_try_as(nearest *n, const char *word, const char *name);
 
-/* What an error says: ": did you mean 'd_step'?", or nothing where no name is near, and how a list of all
- * names goes on from there: " There", or "; there". */
+/* What an error says: ": did you mean 'd_step'?", or nothing where no name is near, and what
+ * the list of all names begins with: " There", or "; there". */
 typedef struct near_text {
     char question[120];
     const char *there;
