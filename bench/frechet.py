@@ -8,7 +8,7 @@ arXiv 1706.08500), which are the last hidden layer of the zoo's convnet, trained
     frechet.py convnet.safetensors t10k-images-idx3-ubyte.gz gan.npy [MORE.npy ...]
 
 Pictures are u8[N,28,28], as .npy or IDX, plain or gzip; of each file but the real one the first --count are taken. Two
-normal distributions are compared: |m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2)). Real pictures that are none of the reference
+normal distributions are compared: |m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2)). Real pictures outside of the reference
 have a distance above 0, too: give them as MORE, to see what the smallest that can be expected is.
 """
 import argparse

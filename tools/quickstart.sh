@@ -41,7 +41,9 @@ build() {
 cd "$(dirname "$0")/.."
 tools/scripts/setup.sh run
 mkdir -p build out
-cmake --preset release -DWEFT_TESTS=OFF --no-warn-unused-cli >build/quickstart.txt || {
+cuda=AUTO # kernels for GPUs are more than half of the build
+command -v nvidia-smi >/dev/null || cuda=OFF
+cmake --preset release -DWEFT_TESTS=OFF -DWEFT_CUDA="$cuda" --no-warn-unused-cli >build/quickstart.txt || {
     tail -40 build/quickstart.txt >&2
     echo "quickstart.sh: the build cannot be configured; all of it is in build/quickstart.txt" >&2
     exit 1

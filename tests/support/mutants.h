@@ -18,6 +18,7 @@ typedef struct mutant {
     bool (*mutate)(const victim *v); /* false: there is no place for it, and nothing has changed */
     const char *rules;               /* rules, one of which must catch it */
     bool conflicts; /* streams may then conflict in memory: it counts only if stream_player.h sees that */
+    weft_isa least; /* kernels of lower instruction sets leave no place for it */
 } mutant;
 
 /* Lists of mutants: of memory and streams; of buckets, ranges and groups; of strides. Each ends with a NULL

@@ -94,7 +94,8 @@ static const char *innermost(const char *implementation) {
 
 /* Whether it may use the stack pointer for something else while it runs: see signals.h. */
 static bool moves_stack(const char *implementation) {
-    return strstr(implementation, "gemm") && !strstr(implementation, "brg");
+    const char *name = innermost(implementation);
+    return strstr(name, "gemm") && !strstr(name, "brg");
 }
 
 /* How many columns of the window (rows, planes: by axis of the window) see only padding. The first output
@@ -242,7 +243,9 @@ static void team_restore(team before) {
 /* gemm:jit, which runs matmul below AVX-512, allocates its own buffers in each run, where the plan cannot
  * place them. The plan counts about as much (mlp and gpt, AVX2, 2.6.3 and 3.2 alike: 1.8 to 1.9 MB with 2
  * threads, 1.5 MB with one). */
-enum { HIDDEN_BYTES_A_THREAD = 900 * 1024 };
+static size_t hidden_bytes(int threads) {
+    return (1200 + 300 * (size_t)threads) * 1024;
+}
 
 /* What the packing of the weight adds. One scratch serves the primitive and the repacking, which follow one
  * another: the larger of both. */
@@ -264,8 +267,7 @@ static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_p
     *description = (onednn_description){.scratch_bytes = scratch_bytes(pd),
                                         .is_reference = strncmp(innermost(name), "ref", 3) == 0};
     snprintf(description->implementation, sizeof description->implementation, "%s", name);
-    /* buffers that the library hides from us */
-    if (strstr(name, "gemm")) description->scratch_bytes += (size_t)p->threads * HIDDEN_BYTES_A_THREAD;
+    if (strstr(name, "gemm")) description->scratch_bytes += hidden_bytes(p->threads);
     if (p->kind == ONEDNN_MATMUL) return true;
     library_desc packed = packed_desc(p, pd);
     dnnl_memory_desc_t plain;
