@@ -27,7 +27,8 @@ Cases: mlp dcgan28 dcgan resnet18 gpt (these by default), lstm_char, mobilenet_v
   -h, --help         this text
 
 PyTorch's Python: $WEFT_TORCH_PYTHON, or the first of out/torch, ~/torch and python3 that can import torch.
-Every run's JSON is kept in out/bench/CASE.jsonl. Exit status: 0 success, 1 a run failed, 2 wrong usage.
+Every run's JSON is kept in out/bench/CASE.jsonl. Exit status: 0 success, 1 a run failed
+(one of torch.compile is only told in the table), 2 wrong usage.
 Example: bench/compare.sh --rounds 5 --threads 2 mlp gpt
 END
 }

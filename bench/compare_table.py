@@ -45,6 +45,14 @@ def unclean(case, runs):
                 yield f"{case} round {i}, {engine}: {r['other_cpus']:.2f}"
 
 
+def fewer(case, runs):
+    """Engines with some of the rounds only."""
+    counts = {engine: sum(r["engine"] == engine for r in runs) for engine in ENGINES}
+    for engine, count in counts.items():
+        if 0 < count < max(counts.values()):
+            yield f"{case}, {engine}: {count} of {max(counts.values())}"
+
+
 def table(cases):
     """The lines for {case: runs}."""
     yield "| " + " | ".join(COLUMNS) + " |"
@@ -60,6 +68,9 @@ def table(cases):
     missing = [case for case, runs in cases.items() if median(runs, "compile", "median_ms") is None]
     if missing:
         yield f"Without torch.compile: {', '.join(missing)}."
+    failed = [note for case, runs in cases.items() for note in fewer(case, runs)]
+    if failed:
+        yield f"Medians of fewer rounds, as the others failed: {'; '.join(failed)}."
     notes = [note for case, runs in cases.items() for note in unclean(case, runs)]
     if notes:
         yield ""

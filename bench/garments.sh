@@ -22,7 +22,7 @@ parsed=$(getopt -n garments.sh -o h -l build:,python:,help -- "$@") || exit 2
 eval set -- "$parsed"
 while true; do
     case $1 in
-    --build) build=$2; shift 2 ;;
+    --build) build=$(realpath -m -- "$2"); shift 2 ;;
     --python) python=$2; shift 2 ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
@@ -32,7 +32,8 @@ files=()
 for file in "$@"; do files+=("$(realpath "$file")"); done
 
 cd "$(dirname "$0")/.."
-graphtool=$(realpath "$build/graphtool") zoo=$(realpath "$build/weft-zoo") frechet=$PWD/bench/frechet.py
+build=$(realpath -m -- "$build")
+graphtool=$build/graphtool zoo=$build/weft-zoo frechet=$PWD/bench/frechet.py
 data=/usr/share/datasets/fashion-mnist
 images=$data/train-images-idx3-ubyte.gz
 mkdir -p out/bench/garments
@@ -48,7 +49,7 @@ cd out/bench/garments
 
 made=()
 for file in "$PWD/epochs5.safetensors" "${files[@]}"; do
-    made+=("$(basename "$file" .safetensors).npy")
+    made+=("${#made[@]}-$(basename "$file" .safetensors).npy")
     "$graphtool" predict dcgan28.bin --weights "$file" --fetch samples --batch 2000 --seed 5 -o "${made[-1]}"
 done
 "$python" "$frechet" convnet.safetensors $data/t10k-images-idx3-ubyte.gz $images "${made[@]}"

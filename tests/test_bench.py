@@ -334,6 +334,7 @@ class TheTableOfACpu(unittest.TestCase):
         slow = [{**r, "median_ms": 12.0} if r["engine"] == "compile" else r for r in self.RUNS]
         self.assertEqual(compare_table.row("mlp", slow), ["mlp", "7.00", "**10.00**", "12.00", "0.70", "50", "700", "0.07", "200", "0.25"])
         self.assertIn("`import torch` takes 500 to 500 MiB.", lines)
+        self.assertIn("Medians of fewer rounds, as the others failed: mlp, eager: 1 of 3; mlp, compile: 1 of 3.", lines)
 
     def test_what_did_not_run_is_named(self):
         runs = {"mlp": self.RUNS, "gpt": [r for r in self.RUNS if r["engine"] != "compile"]}

@@ -371,7 +371,7 @@ TEST(a_plan_tells_the_library_that_computes_in_it) {
     CHECK(!plain->library.name && !setting_of(plain, "onednn"));
     plan_library was = plan->library;
     uint64_t fingerprint = plan->fingerprint;
-    const char **const parts[] = {&plan->library.version, &plan->library.isa, &plan->library.implementations};
+    const char **const parts[] = {&plan->library.version, &plan->library.set, &plan->library.implementations};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         *parts[i] = "other";
         CHECK(plan_identify(plan, m) && plan->fingerprint != fingerprint);

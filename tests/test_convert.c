@@ -75,7 +75,7 @@ static const struct {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* Each at all places of a block and behind it. */
+/* Each at the first place of a block, at others, and after it. */
 TEST(numbers_keep_their_value_or_are_refused) {
     enum { MOST = 600 };
     for (int r = 0; r < ROWS; r++)

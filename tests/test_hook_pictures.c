@@ -1,5 +1,6 @@
 /* test_hook_pictures.c - grids of samples and pictures of curves: their bytes, and the points of curves by
  * the axes that the pictures show. */
+#include "support/folder.h"
 #include "support/hooked.h"
 #include "support/locale.h"
 
@@ -12,7 +13,7 @@
 
 /* ---- samples ---- */
 
-/* The bytes of the image in an event file, by their place behind a tag. */
+/* The bytes of the image in an event file, by their place after a tag. */
 static const uint8_t *find_bytes(const uint8_t *in, size_t n, const uint8_t *what, size_t length) {
     for (size_t i = 0; i + length <= n; i++)
         if (memcmp(in + i, what, length) == 0) return in + i;
@@ -211,6 +212,78 @@ TEST(a_strip_of_a_training_that_is_stopped_ends_there) {
     unlink(path);
 }
 
+/* A training of 8 iterations with checkpoints in the folder and a picture there. */
+static gray run_strip(const char *folder, weft_hook more) {
+    char path[100];
+    weft_error e = {0};
+    snprintf(path, sizeof path, "%s/strip.png", folder);
+    weft_model *m = generator(1, 0.5);
+    weft_hook hooks[] = {
+        weft_hook_samples(&(weft_samples){
+            .path = path, .columns = COLUMNS, .scale = SCALE, .strip = STRIP, .real = "image"}),
+        more};
+    weft_trainer_options how = {.train = {1, images_list, NULL},
+                                .iterations = 8,
+                                .checkpoints = {.folder = folder, .resume = "auto"},
+                                .n_hooks = more.at ? 2 : 1,
+                                .hooks = hooks};
+    weft_trainer *t = hooked_trainer(m, &how);
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    return read_gray(path);
+}
+
+static bool is_same(const gray *a, const gray *b) {
+    return a->width == b->width && a->height == b->height &&
+           memcmp(a->pixels, b->pixels, (size_t)a->width * (size_t)a->height) == 0;
+}
+
+/* Stopped after 6 of 8 iterations and resumed, the picture is that of one run; it stays where nothing is left
+ * to train. Rows of a picture that is another's are not kept. */
+TEST(a_strip_of_a_training_that_is_resumed_keeps_its_rows) {
+    const weft_hook stop = {.name = "stops", .at = stops_at_six}, nothing = {0};
+    char whole[] = "/tmp/weft_wholeXXXXXX", parts[] = "/tmp/weft_partsXXXXXX", lost[] = "/tmp/weft_lostXXXXXX",
+         path[100];
+    NEED(mkdtemp(whole) && mkdtemp(parts) && mkdtemp(lost));
+    gray once = run_strip(whole, nothing), stopped = run_strip(parts, stop), resumed = run_strip(parts, nothing),
+         again = run_strip(parts, nothing), gone = run_strip(lost, stop);
+    CHECK(stopped.height == once.height && !is_same(&stopped, &once)); /* its third row is from iteration 6 */
+    CHECK(is_same(&resumed, &once) && is_same(&again, &once));
+    snprintf(path, sizeof path, "%s/strip.png", lost);
+    FILE *f = fopen(path, "w"); /* no picture */
+    NEED(f && fclose(f) == 0);
+    free(gone.pixels);
+    gone = run_strip(lost, nothing);
+    CHECK(gone.height == once.height - 2 * SCALE * (HEIGHT + BETWEEN)); /* the last row alone */
+    free(once.pixels), free(stopped.pixels), free(resumed.pixels), free(again.pixels), free(gone.pixels);
+    remove_tree(whole), remove_tree(parts), remove_tree(lost);
+}
+
+/* A picture that would be too large with its gap above the real images is refused before the training. */
+TEST(a_strip_that_would_be_too_large_at_its_end_is_refused_at_once) {
+    enum { ROWS = 20000 / 64 / (HEIGHT + BETWEEN) }; /* the most without the gap */
+    weft_error e = {0};
+    weft_model *m = generator(1, 0);
+    for (int real = 0; real < 2; real++) {
+        weft_hook hook = weft_hook_samples(&(weft_samples){.path = "/tmp/weft_never.png",
+                                                           .columns = 1,
+                                                           .scale = 64,
+                                                           .strip = real ? ROWS - 3 : ROWS,
+                                                           .real = real ? "image" : NULL});
+        weft_trainer *t = weft_trainer_new(m,
+                                           &(weft_trainer_options){.train = {1, images_list, NULL},
+                                                                   .iterations = 8,
+                                                                   .n_hooks = 1,
+                                                                   .hooks = &hook},
+                                           &e);
+        CHECK_SAYS(!t == !!real, "real %d: %s", real, e.text);
+        if (real) CHECK_HOLDS(e.text, "larger than 20000 pixels");
+        weft_trainer_free(t);
+    }
+    weft_model_free(m);
+}
+
 /* ---- curves ---- */
 
 /* Text between `from` and `to` of the n-th line that has `mark`. */
@@ -384,6 +457,8 @@ TEST(a_run_that_fails_before_its_first_step_leaves_the_picture) {
 
 SUITE("hook pictures",
       {T(samples_are_drawn_into_files_and_events), T(a_strip_shows_the_training_above_real_images),
-       T(a_strip_of_a_training_that_is_stopped_ends_there), T(curves_are_where_the_axes_say),
+       T(a_strip_of_a_training_that_is_stopped_ends_there),
+       T(a_strip_of_a_training_that_is_resumed_keeps_its_rows),
+       T(a_strip_that_would_be_too_large_at_its_end_is_refused_at_once), T(curves_are_where_the_axes_say),
        T(curves_of_many_metrics_fit_their_panels), T(curves_of_constants_have_few_ticks),
        T(a_run_that_fails_before_its_first_step_leaves_the_picture)})

@@ -107,6 +107,11 @@ TEST(the_instruction_set_is_that_of_the_option_or_of_the_variable) {
     ends(run("WEFT_ISA=reference graphtool plan mlp.bin --isa=sse2 --dump | grep 'by onednn'"), 0);
     ends(run("WEFT_ISA= graphtool plan mlp.bin --isa=sse2 --dump | grep 'by onednn'"), 0);
     ends(run("WEFT_ISA=reference graphtool dot mlp.bin --graph train"), 0);
+    /* a training that is repeated from its settings has the same one without the variable */
+    ends(run("WEFT_ISA=reference graphtool train mlp.bin --steps 1 --print-config >c.json && "
+             "grep 'variable WEFT_ISA' c.json && env -u WEFT_ISA graphtool train --config c.json "
+             "--print-config | grep '\"isa\": \"reference\"'"),
+         0);
 }
 
 TEST(outputs_that_cannot_be_written_leave_nothing) {

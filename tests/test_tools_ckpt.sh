@@ -75,7 +75,7 @@ for action in "list" "verify" "show"; do
     says 2 "empty: it has no checkpoint, a folder step-N" ckpt $action empty
 done
 
-# a training that goes on within a lower instruction set of oneDNN tells that; so it does of a version
+# a training that is resumed within a lower instruction set of oneDNN says so, and with another version, too
 isa=$("$tool" plan mlp.bin --json | sed -n '/"library"/,/}/s/.*"isa": "\(.*\)".*/\1/p')
 [[ -n $isa ]] || fail "plan --json does not say what oneDNN uses"
 if [[ $isa != sse41 && $(uname -m) == x86_64 ]]; then

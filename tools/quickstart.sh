@@ -40,10 +40,15 @@ build() {
 
 cd "$(dirname "$0")/.."
 tools/scripts/setup.sh run
+images=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
+[[ -e $images ]] || {
+    echo "quickstart.sh: there is no $images: it is in Debian's package dataset-fashion-mnist" >&2
+    exit 1
+}
 mkdir -p build out
 cuda=AUTO # kernels for GPUs are more than half of the build
 command -v nvidia-smi >/dev/null || cuda=OFF
-cmake --preset release -DWEFT_TESTS=OFF -DWEFT_CUDA="$cuda" --no-warn-unused-cli >build/quickstart.txt || {
+cmake --preset release -DWEFT_TESTS=OFF -DWEFT_CUDA="$cuda" --no-warn-unused-cli >build/quickstart.txt 2>&1 || {
     tail -40 build/quickstart.txt >&2
     echo "quickstart.sh: the build cannot be configured; all of it is in build/quickstart.txt" >&2
     exit 1
@@ -52,7 +57,6 @@ echo "Building"
 build graphtool weft-zoo
 
 # Small batches, larger rates that fall, and an average of the generator: see docs/training.md, "A GAN in minutes".
-images=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 graphtool=build/release/graphtool
 recipe=(--batch 64 --optimizer generator:ema=0.995,ema_gamma=200,ema_buffers=1)
 build/release/weft-zoo dcgan28 -o out/dcgan28.bin

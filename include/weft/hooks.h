@@ -70,7 +70,8 @@ typedef struct weft_samples {
     int scale;               /**< pixels of the picture, each way, for one of an image; 0: 1 */
     /** One picture of the whole training instead of many: so many rows, one for each moment, from before the
      * first iteration to the last, each with twice the iterations of the one above. It is written each time
-     * that a row is added. 0: a picture every so many iterations. */
+     * that a row is added. A resumed training keeps the rows that its file has. 0: a picture every so many
+     * iterations. */
     int strip;
     /** The input of the training whose first samples are two rows below, to compare with; NULL: none. They
      * are as large as the images, u8 or f32. */

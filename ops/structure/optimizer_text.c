@@ -158,7 +158,7 @@ static bool change(weft_node *n, const char *settings) {
     char why[200];
     const char *at = settings, *const * known;
     if (is_elsewhere(settings, &known)) {
-        snprintf(why, sizeof why, "did you mean %s?", known[1]);
+        snprintf(why, sizeof why, "did you mean %s?", known[1] ? known[1] : "");
         return fail(n, known[0], known[1] ? why : "it is the model's: a text cannot change it");
     }
     if (!attrs_change(&at, between, &weft_op_minimize, &changed, &n->graph->model->arena, why))

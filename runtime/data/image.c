@@ -1,10 +1,10 @@
-/* image.c - finds the decoder of an image, and converts channels as Pillow's convert() does: grey is ITU-R
+/* image.c - reads image files: finds the decoder, and converts channels as Pillow's convert() does: grey is ITU-R
  * 601-2 luma with 16 bits of fraction, and alpha that is not wanted is dropped, not blended. */
 #include "runtime/data/image.h"
 
 #include <string.h>
 
-enum { MOST_SIDE = 65535, MOST_PIXELS = 1 << 27 };
+enum { MOST_SIDE = 65535, MOST_PIXELS = 1 << 27, MOST_FILE = 1 << 30 };
 
 void image_free(const weft_env *env, image *i) {
     weft_memory_free(env, i->data, (size_t)(i->width * i->height * i->channels));
@@ -60,5 +60,35 @@ weft_status image_decode(const image_file *f, int channels, image *into, weft_er
         return kit_fail(error, WEFT_FILE, "%.600s: it is neither PNG nor JPEG", f->path);
     if (!status && into->channels != channels) status = convert(f, channels, into, error);
     if (status) image_free(f->env, into);
+    return status;
+}
+
+static weft_status read_file(const weft_env *env, const char *path, unsigned char **data, size_t *bytes,
+                             weft_error *error) {
+    const weft_io *io = weft_files(env);
+    void *file;
+    uint64_t length = 0;
+    int code = io->open_read(io->context, path, &file, &length);
+    if (code) return weft_error_io(error, path, "cannot be opened", code);
+    weft_status status = WEFT_OK;
+    *bytes = (size_t)length;
+    if (length > MOST_FILE)
+        status = kit_fail(error, WEFT_FILE, "%.600s: %llu bytes, images have at most %d", path,
+                          (unsigned long long)length, MOST_FILE);
+    else if (!(*data = weft_memory_new(env, *bytes)))
+        status = kit_no_memory(error, path);
+    else if ((code = io->read(io->context, file, 0, *data, *bytes)))
+        status = weft_error_io(error, path, "cannot be read", code);
+    io->close(io->context, file);
+    return status;
+}
+
+weft_status image_load(const weft_env *env, const char *path, int channels, image *into, weft_error *error) {
+    unsigned char *data = NULL;
+    size_t bytes = 0;
+    *into = (image){0, 0, 0, NULL};
+    weft_status status = read_file(env, path, &data, &bytes, error);
+    if (!status) status = image_decode(&(image_file){env, path, data, bytes}, channels, into, error);
+    weft_memory_free(env, data, bytes);
     return status;
 }

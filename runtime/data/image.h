@@ -21,6 +21,8 @@ typedef struct image_file {
 
 /* Decodes to 1, 3 or 4 channels. The caller frees it by image_free. */
 weft_status image_decode(const image_file *f, int channels, image *into, weft_error *error);
+/* The same of a file by its path. */
+weft_status image_load(const weft_env *env, const char *path, int channels, image *into, weft_error *error);
 void image_free(const weft_env *env, image *i);
 
 /* Takes memory for width x height x channels, after checking that the numbers are sensible and that the

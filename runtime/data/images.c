@@ -13,7 +13,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { PATH_BYTES = 4096, MOST_FILE = 1 << 30, MOST_DEEP = 32 };
+enum { PATH_BYTES = 4096, MOST_DEEP = 32 };
 
 /* ---- names ---- */
 
@@ -203,33 +203,9 @@ static image_crop crop_of(const images *m, const image *i) {
     return to;
 }
 
-static weft_status read_file(const images *m, const char *path, unsigned char **data, size_t *bytes,
-                             weft_error *error) {
-    const weft_io *io = weft_files(&m->env);
-    void *file;
-    uint64_t length = 0;
-    int code = io->open_read(io->context, path, &file, &length);
-    if (code) return weft_error_io(error, path, "cannot be opened", code);
-    weft_status status = WEFT_OK;
-    *bytes = (size_t)length;
-    if (length > MOST_FILE)
-        status = kit_fail(error, WEFT_FILE, "%.600s: %llu bytes, images have at most %d", path,
-                          (unsigned long long)length, MOST_FILE);
-    else if (!(*data = weft_memory_new(&m->env, *bytes)))
-        status = kit_no_memory(error, path);
-    else if ((code = io->read(io->context, file, 0, *data, *bytes)))
-        status = weft_error_io(error, path, "cannot be read", code);
-    io->close(io->context, file);
-    return status;
-}
-
 static weft_status decode_file(const images *m, const char *path, unsigned char *into, weft_error *error) {
-    unsigned char *data = NULL;
-    size_t bytes = 0;
-    image i = {.width = 0};
-    weft_status status = read_file(m, path, &data, &bytes, error);
-    if (!status) status = image_decode(&(image_file){&m->env, path, data, bytes}, m->channels, &i, error);
-    weft_memory_free(&m->env, data, bytes);
+    image i;
+    weft_status status = image_load(&m->env, path, m->channels, &i, error);
     if (status) return status;
     image_crop to = crop_of(m, &i);
     if (to.width > INT32_MAX || to.height > INT32_MAX)

@@ -1,6 +1,7 @@
 /* library.c - the library that computes a plan's products and convolutions, where one does. Their bits depend
  * on its version, on the instruction set that it keeps within and on the implementations that it chooses, so
- * these are in the fingerprint, in the settings and in the JSON.
+ * these are in the settings and in the JSON. Ranks compare them, but of the instruction set only ours: of two
+ * processors with AVX-512 one may have more, which matters where the library chooses otherwise for it.
  *
  * The implementations are those of the graphs that train, or of all where none does, without the nodes of
  * updates: those belong to one rank. */
@@ -49,8 +50,11 @@ static const char *names_text(arena *a, const name_list *list) {
 static bool fill(weft_plan *plan, const name_list *list) {
     arena *a = &plan->model->arena;
     onednn_library here = onednn_library_here();
-    plan->library =
-        (plan_library){"onednn", arena_copy(a, here.version), arena_copy(a, here.isa), names_text(a, list)};
+    plan->library = (plan_library){.name = "onednn",
+                                   .version = arena_copy(a, here.version),
+                                   .isa = arena_copy(a, here.isa),
+                                   .implementations = names_text(a, list),
+                                   .set = isa_name(here.set)};
     return plan->library.version && plan->library.isa && plan->library.implementations;
 }
 

@@ -195,7 +195,7 @@ static void options_write(text *t, const weft_plan *plan) {
     /* without the library they are there, too: ranks compare their lists item by item */
     const plan_library *l = &plan->library;
     text_add(t, " onednn=%s onednn_isa=%s onednn_implementations=%s", l->name ? l->version : "unused",
-             l->name ? l->isa : "unused", l->name ? l->implementations : "unused");
+             l->name ? l->set : "unused", l->name ? l->implementations : "unused");
     text_add(t, " strategy=%s flow=%s accumulate=%d manual=%d bucket_cap_mb=", plan->strategy.text,
              plan->flow_name, o->accumulate, o->manual);
     real_write(t, o->bucket_cap_mb);

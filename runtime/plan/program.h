@@ -123,6 +123,7 @@ typedef struct plan_strategy {
 typedef struct plan_library {
     const char *name, *version, *isa; /* "onednn", "2.6.3", "avx2" */
     const char *implementations;      /* their names, sorted: "gemm:jit,jit:avx2" */
+    const char *set;                  /* the highest of our instruction sets in `isa` */
 } plan_library;
 
 /* What weft_compile returns. Sessions in any threads may share it. */

@@ -1,5 +1,4 @@
-/* album.c - see album.h. Real images are read when the album is opened: data sets are the caller's, and need
- * not stay as long as a training. */
+/* album.c - see album.h. Real images are read once, when the album is opened. */
 #include "runtime/train/album.h"
 
 #include <string.h>
@@ -89,12 +88,17 @@ static size_t images_bytes(const album *a) {
     return (size_t)(a->shape.rows + ALBUM_REAL) * (size_t)a->shape.columns * a->each;
 }
 
+/* With the real images below this many rows, where there are some. */
+static grid_shape with_real(grid_shape shape, int rows, bool has_real) {
+    shape.rows = rows + (has_real ? ALBUM_REAL : 0);
+    shape.apart = has_real ? rows : 0;
+    return shape;
+}
+
 weft_status album_open(album *a, const tensor *type, grid_shape shape, const weft_dataset *data,
                        const char *real, const weft_env *env, weft_error *error) {
-    grid_shape all = shape;
-    all.rows += ALBUM_REAL;
     *a = (album){.env = env, .type = *type, .shape = shape};
-    const char *why = grid_refuses(type, all);
+    const char *why = grid_refuses(type, with_real(shape, shape.rows, real));
     if (why) return kit_fail(error, WEFT_SHAPE, "%s is needed, not %s", why, TENSOR(type));
     a->type.dtype = WEFT_U8;
     a->type.shape[0] = 1;
@@ -103,8 +107,27 @@ weft_status album_open(album *a, const tensor *type, grid_shape shape, const wef
     return real ? open_real(a, data, real, error) : WEFT_OK;
 }
 
-void album_clear(album *a) {
-    a->n = 0;
+/* The picture's own number of rows is not known: its size has to be that of one. */
+static bool take_rows(album *a, const image *picture, int rows) {
+    bool is_one = false;
+    for (int n = rows; n <= a->shape.rows && !is_one; n++)
+        is_one = grid_take(picture, &a->type, with_real(a->shape, n, a->real), a->images,
+                           (int64_t)rows * a->shape.columns);
+    return is_one;
+}
+
+static bool take_file(album *a, int rows, const char *path) {
+    image picture;
+    weft_error ignored;
+    if (image_load(a->env, path, grid_channels(&a->type), &picture, &ignored)) return false;
+    bool is_taken = take_rows(a, &picture, rows);
+    image_free(a->env, &picture);
+    return is_taken;
+}
+
+void album_keep(album *a, int rows, const char *path) {
+    if (a->n < rows && !(path && take_file(a, rows, path))) rows = 0;
+    a->n = rows;
 }
 
 void album_add(album *a, const tensor *type, const void *data, int rows) {
@@ -120,9 +143,7 @@ void album_add(album *a, const tensor *type, const void *data, int rows) {
 weft_status album_encode(const album *a, grid_file *file, weft_error *error) {
     size_t row = (size_t)a->shape.columns * a->each;
     tensor type = a->type;
-    grid_shape shape = a->shape;
-    shape.rows = a->n + (a->real ? ALBUM_REAL : 0);
-    shape.apart = a->real ? a->n : 0;
+    grid_shape shape = with_real(a->shape, a->n, a->real);
     if (a->real) memcpy(a->images + (size_t)a->n * row, a->real, ALBUM_REAL * row);
     type.shape[0] = (int64_t)shape.rows * shape.columns;
     return grid_encode(file, &type, a->images, shape, a->env, error);

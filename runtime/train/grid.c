@@ -15,10 +15,14 @@ typedef struct grid {
     int64_t count, height, width; /* images in the tensor; pixels of one image */
 } grid;
 
+int grid_channels(const tensor *t) {
+    return t->ndim == 4 ? (int)t->shape[1] : 1;
+}
+
 static grid grid_of(const tensor *t, grid_shape shape) {
     if (!shape.scale) shape.scale = 1;
     return (grid){.in = shape,
-                  .channels = t->ndim == 4 ? (int)t->shape[1] : 1,
+                  .channels = grid_channels(t),
                   .count = t->shape[0],
                   .height = t->shape[t->ndim - 2],
                   .width = t->shape[t->ndim - 1]};
@@ -34,6 +38,15 @@ static int64_t left_of(const grid *g, int64_t column) {
     return column * (g->width + GAP) * g->in.scale;
 }
 
+/* The picture's, in its pixels. */
+static int64_t width_of(const grid *g) {
+    return left_of(g, g->in.columns) - GAP * g->in.scale;
+}
+
+static int64_t height_of(const grid *g) {
+    return top_of(g, g->in.rows) - GAP * g->in.scale;
+}
+
 const char *grid_refuses(const tensor *t, grid_shape shape) {
     if (t->ndim != 3 && t->ndim != 4) return "a PNG needs [N,H,W] or [N,C,H,W]";
     if (t->ndim == 4 && t->shape[1] != 1 && t->shape[1] != 3) return "a PNG needs 1 or 3 channels";
@@ -41,7 +54,7 @@ const char *grid_refuses(const tensor *t, grid_shape shape) {
     grid g = grid_of(t, shape);
     if (g.height > LARGEST || g.width > LARGEST || top_of(&g, shape.rows) > LARGEST ||
         left_of(&g, shape.columns) > LARGEST)
-        return "the picture would be wider than 20000 pixels";
+        return "the picture would be larger than 20000 pixels";
     return NULL;
 }
 
@@ -113,8 +126,8 @@ weft_status grid_encode(grid_file *f, const tensor *t, const void *data, grid_sh
     if (why) return kit_fail(error, WEFT_SHAPE, "%s", why);
     grid g = grid_of(t, shape);
     f->channels = g.channels;
-    f->width = (int)left_of(&g, shape.columns) - GAP * g.in.scale;
-    f->height = (int)top_of(&g, shape.rows) - GAP * g.in.scale;
+    f->width = (int)width_of(&g);
+    f->height = (int)height_of(&g);
     size_t stride = (size_t)(f->width * g.channels), bytes = stride * (size_t)f->height;
     uint8_t *canvas = weft_memory_new(env, bytes);
     if (!canvas) return kit_no_memory(error, "a PNG");
@@ -124,6 +137,25 @@ weft_status grid_encode(grid_file *f, const tensor *t, const void *data, grid_sh
     weft_memory_free(env, canvas, bytes);
     if (status) grid_free(f);
     return status;
+}
+
+static void take_image(const grid *g, const image *picture, int64_t k, uint8_t *into) {
+    int64_t top = top_of(g, k / g->in.columns), left = left_of(g, k % g->in.columns);
+    for (int64_t c = 0, i = 0; c < g->channels; c++)
+        for (int64_t y = 0; y < g->height; y++)
+            for (int64_t x = 0; x < g->width; x++, i++)
+                into[i] = picture->data[((top + y * g->in.scale) * picture->width + left + x * g->in.scale) *
+                                            g->channels +
+                                        c];
+}
+
+bool grid_take(const image *picture, const tensor *t, grid_shape shape, uint8_t *into, int64_t count) {
+    grid g = grid_of(t, shape);
+    if (picture->channels != g.channels || picture->width != width_of(&g) || picture->height != height_of(&g))
+        return false;
+    for (int64_t k = 0; k < count; k++)
+        take_image(&g, picture, k, into + (size_t)(k * g.channels * g.height * g.width));
+    return true;
 }
 
 void grid_free(grid_file *f) {

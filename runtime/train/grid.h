@@ -2,7 +2,7 @@
 #ifndef WEFT_RUNTIME_TRAIN_GRID_H
 #define WEFT_RUNTIME_TRAIN_GRID_H
 
-#include "runtime/data/kit.h"
+#include "runtime/data/image.h"
 
 /* A PNG file in memory; free it with grid_free. */
 typedef struct grid_file {
@@ -26,8 +26,13 @@ weft_status grid_encode(grid_file *file, const tensor *type, const void *data, g
 /* The first `count` images as bytes: u8 as it is; f32 from [-1, 1] if any of these numbers is negative, else
  * from [0, 1]. */
 void grid_bytes(uint8_t *into, const tensor *type, const void *data, int64_t count);
+/* Takes the first `count` images back out of a picture that grid_encode has made of such images; false: the
+ * picture is of another size. */
+bool grid_take(const image *picture, const tensor *type, grid_shape shape, uint8_t *into, int64_t count);
 /* Packs pixels of the file's width, height and channels. */
 weft_status grid_pack(grid_file *file, const uint8_t *pixels, weft_error *error);
+/* Of each image. */
+int grid_channels(const tensor *type);
 /* Why such a tensor cannot be one; NULL: it can. */
 const char *grid_refuses(const tensor *type, grid_shape shape);
 void grid_free(grid_file *file);

@@ -80,7 +80,7 @@ static weft_status draw_samples(samples *s, weft_trainer *t, weft_error *error) 
     tensor type = type_of(images);
     weft_status status = WEFT_OK;
     if (t->progress.rank == 0) {
-        if (!s->how.strip) album_clear(&s->album);
+        if (!s->how.strip) album_keep(&s->album, 0, NULL);
         album_add(&s->album, &type, weft_array_data(images), s->how.strip ? 1 : s->how.rows);
         status = album_encode(&s->album, &file, error);
         if (!status) write_all(s, t->env, log_step(t), &file);
@@ -93,16 +93,29 @@ static weft_status draw_samples(samples *s, weft_trainer *t, weft_error *error) 
 
 /* ---- when ---- */
 
-/* The first row of a strip is from before the training, the last from its end; each of the others has half
- * the iterations of the one below, as a training changes most at its begin. One that is stopped has a row of
- * where it ended. */
+/* The rows of a strip after so many iterations. The first is from before the training, the last from its
+ * end; each of the others has half the iterations of the one below, as a training changes most at its begin. */
+static int rows_until(const samples *s, const weft_trainer *t, int64_t iteration) {
+    int rows = 1;
+    int64_t moment = t->progress.iterations;
+    for (int i = 0; i < s->how.strip - 1 && moment; i++, moment /= 2) rows += moment <= iteration;
+    return rows;
+}
+
+/* A training that is stopped has a row of where it ended. */
 static bool is_strip_due(const samples *s, const weft_trainer *t, weft_point point) {
     const weft_progress *p = &t->progress;
-    if (point == WEFT_BEFORE_RUN) return true;
+    if (point == WEFT_BEFORE_RUN) return !p->iteration;
     if (point == WEFT_AFTER_RUN) return t->stops && p->iteration > s->drawn;
-    for (int i = 0; point == WEFT_AFTER_ITERATION && i < s->how.strip - 1; i++)
-        if (p->iteration == p->iterations >> i) return true;
-    return false;
+    return point == WEFT_AFTER_ITERATION && rows_until(s, t, p->iteration) > rows_until(s, t, p->iteration - 1);
+}
+
+/* A training that is resumed keeps the rows of what it has done. */
+static void begin_album(samples *s, const weft_trainer *t) {
+    int64_t iteration = t->progress.iteration;
+    bool keeps = s->how.strip && iteration;
+    s->drawn = iteration;
+    if (t->progress.rank == 0) album_keep(&s->album, keeps ? rows_until(s, t, iteration) : 0, s->path);
 }
 
 static bool is_due(const samples *s, const weft_trainer *t, weft_point point) {
@@ -113,7 +126,7 @@ static bool is_due(const samples *s, const weft_trainer *t, weft_point point) {
 weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     samples *s = self;
     weft_status status = WEFT_OK;
-    if (point == WEFT_BEFORE_RUN) album_clear(&s->album);
+    if (point == WEFT_BEFORE_RUN) begin_album(s, t);
     if (point == WEFT_BEFORE_RUN && s->how.tensorboard && t->progress.rank == 0)
         status = event_file_open(&s->events, t->env, error);
     return !status && is_due(s, t, point) ? draw_samples(s, t, error) : status;

@@ -506,6 +506,7 @@ onednn_library onednn_library_here(void) {
     if (strncmp(isa, all, sizeof all - 1) == 0) isa += sizeof all - 1;
     snprintf(here.version, sizeof here.version, "%d.%d.%d", v->major, v->minor, v->patch);
     snprintf(here.isa, sizeof here.isa, "%s", isa);
+    here.set = isa_used();
     return here;
 }
 

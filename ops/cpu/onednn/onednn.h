@@ -75,6 +75,7 @@ weft_status onednn_limit(weft_isa isa, weft_error *error);
 typedef struct onednn_library {
     char version[24]; /* "2.6.3" */
     char isa[32];     /* what it may use: "avx2", "avx512_core_amx" */
+    weft_isa set;     /* the highest of ours in it */
 } onednn_library;
 onednn_library onednn_library_here(void);
 /* Whether oneDNN knows the element type at all. bf16 may be known and still have no primitive: where the

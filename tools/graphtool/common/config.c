@@ -362,8 +362,10 @@ static json_t *defaults_json(const options *o) {
  * this one. */
 /* NULL after printing the error, with *status. */
 static json_t *all_json(const options *o, int *status) {
-    static const char *const origins[] = {
-        [ORIGIN_LINE] = "command line", [ORIGIN_FILE] = "file", [ORIGIN_DIR] = "work-dir"};
+    static const char *const origins[] = {[ORIGIN_LINE] = "command line",
+                                          [ORIGIN_FILE] = "file",
+                                          [ORIGIN_DIR] = "work-dir",
+                                          [ORIGIN_VARIABLE] = "variable WEFT_ISA"};
     weft_error error = {0};
     weft_model *m = weft_load(o->model, NULL, &error);
     if (!m) return *status = tool_error(&error), NULL;
@@ -373,7 +375,7 @@ static json_t *all_json(const options *o, int *status) {
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
         option_origin origin = option_from(row, o);
         if (origin == ORIGIN_NONE || strcmp(row->name, "print-config") == 0 ||
-            strcmp(row->name, "config") == 0)
+            strcmp(row->name, "config") == 0 || (origin == ORIGIN_VARIABLE && !rules_allow(o, row->name)))
             continue;
         json_object_set_new(from, row->name,
                             json_string(origin == ORIGIN_FILE ? o->config : origins[origin]));

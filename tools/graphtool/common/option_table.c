@@ -46,7 +46,7 @@ const option_row option_rows[] = {
      "other settings of the optimizer NAME (empty: all), as weft_optimizer_text reads them: "
      "adam:net:beta1=0.5"},
     {"weights", 'w', "FILE", OPTION_TEXT, F(weights), 0, 0, "start from these weights (safetensors)",
-     .sharing = CONTENT, .elsewhere = "checkpoint pretrained load init-from"},
+     .sharing = CONTENT, .elsewhere = "pretrained load init-from"},
     {"rename", 0, "FROM:TO", OPTION_LIST, F(rename), 0, 0,
      "names in the file of --weights that begin with FROM begin with TO instead; each may be empty"},
     {"partial", 0, NULL, OPTION_FLAG, F(partial), 0, 0,
@@ -81,7 +81,7 @@ const option_row option_rows[] = {
     {"keep-best", 0, "METRIC", OPTION_TEXT, F(keep_best), 0, 0,
      "save each best validation so far, and keep the best, as --best says METRIC"},
     {"resume", 0, "auto|DIR", OPTION_TEXT, F(resume), 0, 0,
-     "go on from DIR's newest whole checkpoint, or DIR/step-N; auto: --checkpoint-dir's, if any",
+     "start from DIR's newest whole checkpoint, or DIR/step-N; auto: --checkpoint-dir's, if any",
      .elsewhere = "continue resume-from"},
     {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), 0, 0,
      "save optimizer state and step counters with the weights"},

@@ -257,9 +257,10 @@ static bool is_word(const char *value, const char *at) {
 bool option_is_given(const options *o, const char *name) {
     size_t n = strcspn(name, "= ");
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (option_from(row, o) && strncmp(row->name, name, n) == 0 && !row->name[n])
-            return name[n] != '=' ||
-                   is_word(*(const char *const *)((const char *)o + row->offset), name + n + 1);
+        if (strncmp(row->name, name, n) == 0 && !row->name[n])
+            return option_from(row, o) && option_from(row, o) != ORIGIN_VARIABLE &&
+                   (name[n] != '=' ||
+                    is_word(*(const char *const *)((const char *)o + row->offset), name + n + 1));
     return false;
 }
 
@@ -444,9 +445,11 @@ static int place_files(options *o) {
  * suites. It is a default, so it is no error where --isa would have no effect. */
 static int default_isa(options *o) {
     const char *isa = getenv("WEFT_ISA");
+    const option_row *row = option_find(o->command, "isa");
     char rule[WORDS_TEXT];
-    if (!isa || !*isa || !command_has_option(o->command, "isa") || o->isa) return -1;
+    if (!isa || !*isa || !row || o->isa) return -1;
     o->isa = isa;
+    o->from[row - option_rows] = ORIGIN_VARIABLE;
     return word_fits(isa, option_isas, rule)
                ? -1
                : tool_fail("%s: the variable WEFT_ISA=%s: %s", o->command->name, SHOW(isa), rule);

@@ -55,10 +55,11 @@ typedef struct options {
 
 /* Where the value of an option is from. Each wins over those after it. */
 typedef enum option_origin {
-    ORIGIN_NONE, /* it is not given */
-    ORIGIN_LINE, /* the command line */
-    ORIGIN_FILE, /* the file of --config */
-    ORIGIN_DIR,  /* --work-dir */
+    ORIGIN_NONE,     /* it is not given */
+    ORIGIN_LINE,     /* the command line */
+    ORIGIN_FILE,     /* the file of --config */
+    ORIGIN_DIR,      /* --work-dir */
+    ORIGIN_VARIABLE, /* the variable WEFT_ISA: a default, so rules do not count it as given */
 } option_origin;
 
 /* Options that several commands take; each name is a row of options.c. */

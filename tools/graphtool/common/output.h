@@ -23,7 +23,7 @@ void tool_report(const char *text, const char *rings);
 void tool_speak_json(void);
 /* Whether colours may be written there: it is a terminal, and NO_COLOR is not set. */
 bool out_is_coloured(FILE *f);
-/* Columns of the terminal that it is; `otherwise` where it is none. */
+/* Columns of the terminal; `otherwise` where the file is not a terminal. */
 int out_columns(FILE *f, int otherwise);
 /* tool_fail for a weft_error; returns EXIT_WRONG for values met at run time, else EXIT_MISUSED. */
 int tool_error(const weft_error *error);

@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-int text_columns(const char *s) {
+static int columns_of(const char *s, size_t bytes) {
     int n = 0;
-    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
+    for (size_t i = 0; i < bytes; i++) n += ((unsigned char)s[i] & 0xc0) != 0x80;
     return n;
+}
+
+int text_columns(const char *s) {
+    return columns_of(s, strlen(s));
 }
 
 void text_pad(text *t, int columns) {
@@ -50,20 +54,18 @@ void table_print(table *into, const char *format, ...) {
 
 enum { FOLD = 6 /* indentation of the further lines of a row */ };
 
-/* The first word stands behind `at`; where a line begins there is nothing to go on behind. */
+/* The first word comes after column `at`, with a blank between, unless a line begins there. */
 int text_wrap(text *t, const char *words, int at, int indent, int limit) {
-    char word[400];
     bool begins = at == 0;
     for (const char *w = words; *w;) {
         size_t n = strcspn(w, " \n");
-        snprintf(word, sizeof word, "%.*s", (int)n, w);
-        int width = text_columns(word);
+        int width = columns_of(w, n);
         if (n && !begins && limit && at > indent && at + 1 + width > limit) {
             text_end_line(t);
             text_pad(t, indent);
             at = indent, begins = true;
         }
-        if (n) text_add(t, begins ? "%s" : " %s", word);
+        if (n) text_add(t, begins ? "%.*s" : " %.*s", (int)n, w);
         if (n) at += width + !begins, begins = false;
         w += n;
         if (*w == '\n') text_end_line(t), text_pad(t, indent), at = indent, begins = true;

@@ -16,7 +16,7 @@
  * narrow terminal, where longer rows are cut. */
 enum { TRACKS = 10, LEFT = 64, LEAST = 20 };
 
-/* A line of words, which goes on behind two columns in the next line; frees `words`. */
+/* A line of words; further lines begin with two blanks. Frees `words`. */
 static void line_text(text *t, text *words, int limit) {
     if (words->data) text_wrap(t, words->data, 0, 2, limit);
     text_end_line(t);
@@ -165,7 +165,8 @@ static void row_text(text *t, const streams *l, const tracks *k, const stream_ro
     tracks_text(t, k, row->move, starts ? 'o' : 'x');
     if (starts) move_text(&words, &l->moves[row->move]);
     if (waits && row->move >= 0) text_add(&words, " %lld done", (long long)l->moves[row->move].order);
-    add_cut(t, &words, at.limit ? at.limit - 4 - at.left - 2 * k->width : 0, 0);
+    int room = at.limit - 4 - at.left - 2 * k->width;
+    add_cut(t, &words, !at.limit ? 0 : room > 1 ? room : 1, 0);
     text_end_line(t);
 }
 

@@ -2,7 +2,7 @@
 # an environment in the part's folder. Sourced by nightly.sh.
 
 onednn_3_build() {
-    if [[ ! -e $other/lib/libdnnl.so ]]; then
+    if [[ -z ${WEFT_ONEDNN-} && ! -e $other/lib/libdnnl.so ]]; then
         python3 -m venv "$other"
         "$other/bin/pip" install --quiet onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
     fi
