@@ -10,14 +10,14 @@ index.html (a page with all pictures), samples.png (the generator's progress abo
 (128 generated ones), curves.svg, plan.svg, dcgan28.bin (the model), weights.safetensors, log.jsonl.
 Safe to run again.
 
-  -k, --steps=N    steps of the training (1700)
+  -k, --steps=N    steps of the training (3400)
   -h, --help       this text
 
 Example: tools/quickstart.sh --steps 200
 END
 }
 
-steps=1700
+steps=3400
 parsed=$(getopt -n quickstart.sh -o k:h -l steps:,help -- "$@") || exit 2
 eval set -- "$parsed"
 while true; do
@@ -56,13 +56,13 @@ cmake --preset release -DWEFT_TESTS=OFF -DWEFT_CUDA="$cuda" --no-warn-unused-cli
 echo "Building"
 build graphtool weft-zoo
 
-# Small batches, larger rates that fall, and an average of the generator: see docs/training.md, "A GAN in minutes".
+# Small batches, large rates that fall, and an average of the generator: see docs/training.md, "A GAN in minutes".
 graphtool=build/release/graphtool
-recipe=(--batch 64 --optimizer generator:ema=0.995,ema_gamma=200,ema_buffers=1)
+recipe=(--batch 32 --optimizer generator:ema=0.998,ema_gamma=200,ema_buffers=1)
 build/release/weft-zoo dcgan28 -o out/dcgan28.bin
-"$graphtool" dot out/dcgan28.bin --graph d_step --batch 64 -T svg -o out/plan.svg
+"$graphtool" dot out/dcgan28.bin --graph d_step --batch 32 -T svg -o out/plan.svg
 echo "Training $steps steps (Ctrl-C ends early and keeps the weights)"
-"$graphtool" train out/dcgan28.bin "${recipe[@]}" --lr 4e-4 --schedule cosine,to=0.1 --data image="$images" \
+"$graphtool" train out/dcgan28.bin "${recipe[@]}" --lr 1e-3 --schedule cosine,to=0.1 --data image="$images" \
     --steps "$steps" --seed 1 --samples out/samples.png:strip=8,columns=16,scale=3,real=image \
     --log out/log.jsonl --curves out/curves.svg -o out/weights.safetensors || (($? == 130))
 "$graphtool" predict out/dcgan28.bin --weights out/weights.safetensors --fetch samples --grid 8x16 --scale 3 --seed 2 \
@@ -73,7 +73,7 @@ echo "Training $steps steps (Ctrl-C ends early and keeps the weights)"
 cat <<END
 
 Done. Open out/index.html in a browser, or look at out/samples.png. What to do next:
-  train longer           tools/quickstart.sh --steps 5000
+  train longer           tools/quickstart.sh --steps 10000
   what runs, in order    $graphtool plan out/dcgan28.bin --graph d_step --dump
   other models           build/release/weft-zoo --list
   all commands           $graphtool --help
