@@ -213,6 +213,22 @@ TEST(a_loader_gives_the_types_that_are_asked_for) {
     }
 }
 
+/* The caller may use its list again; messages of later batches have the names that were given. */
+TEST(a_loader_keeps_the_names_that_it_was_given) {
+    weft_error error = {0};
+    const void *data[3];
+    int64_t n;
+    const char *names[] = {"image", "class"};
+    weft_loader_options how = {
+        .batch = 6, .draws = 1, .names = names, .dtypes = (const weft_dtype[]){WEFT_F32, WEFT_I32}};
+    weft_loader *l = weft_loader_new(1, list, &how, NULL, &error);
+    NEED(l != NULL);
+    names[0] = names[1] = "another";
+    CHECK(!weft_loader_next(l, data, &n, &error));
+    CHECK_TEXT(error.text, "class: sample 5 has 1099511627776, which i32 does not hold");
+    weft_loader_free(l);
+}
+
 TEST(a_loader_refuses_what_loses_digits) {
     weft_error error = {0};
     weft_source s = three;
@@ -305,8 +321,9 @@ TEST(what_would_lose_digits_names_both_ways_out) {
     weft_model_free(m);
 }
 
-SUITE("convert", {T(numbers_keep_their_value_or_are_refused), T(a_number_that_is_none_stays_one),
-                  T(only_what_keeps_numbers_happens_by_itself), T(an_option_converts_the_rows_of_a_file),
-                  T(long_rows_are_converted_to_their_end), T(a_loader_gives_the_types_that_are_asked_for),
-                  T(a_loader_refuses_what_loses_digits), T(a_trainer_gives_inputs_the_type_that_they_take),
-                  T(what_would_lose_digits_names_both_ways_out)})
+SUITE("convert",
+      {T(numbers_keep_their_value_or_are_refused), T(a_number_that_is_none_stays_one),
+       T(only_what_keeps_numbers_happens_by_itself), T(an_option_converts_the_rows_of_a_file),
+       T(long_rows_are_converted_to_their_end), T(a_loader_gives_the_types_that_are_asked_for),
+       T(a_loader_keeps_the_names_that_it_was_given), T(a_loader_refuses_what_loses_digits),
+       T(a_trainer_gives_inputs_the_type_that_they_take), T(what_would_lose_digits_names_both_ways_out)})

@@ -57,8 +57,8 @@ typedef struct weft_loader_options {
      * so the first ranks may have one more, where PyTorch repeats samples until all have as many. Not with
      * `all`; in_a_row must be 0. */
     bool by_sample;
-    /** What messages call the arrays; NULL: what the sources call them, or "array 0" ... The texts must
-     * outlive the loader. */
+    /** What messages call the arrays of the sources; NULL: what the sources call them, or "array 0" ... The
+     * list is copied; its texts must outlive the loader. */
     const char *const *names;
     /** The type that each array has in batches, for a graph that takes another than the source gives; NULL:
      * those of the sources. Numbers keep their values: integers become any type that holds them (an error

@@ -46,8 +46,7 @@ static void show_array(const weft_loader *l, int i, uint64_t hash, shown_setting
     tensor t = {.dtype = a->dtype, .ndim = a->ndim + 1, .shape = {l->samples}};
     memcpy(t.shape + 1, a->shape, (size_t)a->ndim * sizeof *t.shape);
     snprintf(number, sizeof number, "array %d", i);
-    bool is_drawn = l->arrays[i] == &l->drawn; /* which nobody has named */
-    const char *name = l->options.names && !is_drawn ? l->options.names[i] : NULL;
+    const char *name = l->names ? l->names[i] : NULL;
     if (!name) name = a->name ? a->name : number;
     show(s++, name, "type and shape", "%s", TENSOR(&t));
     show(s++, name, "hash of the first and the last MiB", "%016llx", (unsigned long long)hash);

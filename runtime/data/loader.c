@@ -184,6 +184,17 @@ static weft_status give_as(weft_loader *l, int i, weft_dtype dtype, weft_error *
     return WEFT_OK;
 }
 
+/* The caller's list may end after this call, and threads name an array whenever they read. The draws, the
+ * last array, are not in it. */
+static weft_status copy_names(weft_loader *l, weft_error *error) {
+    if (!l->options.names) return WEFT_OK;
+    l->names = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->names);
+    if (!l->names) return kit_no_memory(error, "loader");
+    for (int i = 0; i < l->n_arrays - (l->options.draws > 0); i++) l->names[i] = l->options.names[i];
+    l->options.names = l->names;
+    return WEFT_OK;
+}
+
 /* Checks the sources and lists their arrays. */
 static weft_status list_arrays(weft_loader *l, const weft_source *const *sources, weft_error *error) {
     for (int i = 0; i < l->n; i++) {
@@ -219,6 +230,7 @@ static weft_status loader_init(weft_loader *l, const weft_source *const *sources
     const weft_loader_options *o = &l->options;
     l->sources = kit_new_array(&l->env, (size_t)l->n, sizeof *l->sources);
     weft_status status = l->sources ? list_arrays(l, sources, error) : kit_no_memory(error, "loader");
+    if (!status) status = copy_names(l, error);
     if (status) return status;
     l->dealt = o->sampler && o->sampler_count ? o->sampler_count : l->samples;
     l->room = o->batch < l->dealt ? o->batch : l->dealt;
@@ -268,8 +280,8 @@ static weft_status check_reading(const weft_loader_options *o, weft_error *error
     return WEFT_OK;
 }
 
-/* NULL after an error. The sources must outlive the loader; `options` is copied, but not the names that it
- * points to. */
+/* NULL after an error. The sources must outlive the loader, and so must the texts of the names; all else of
+ * `options` is copied. */
 weft_loader *weft_loader_new(int n, const weft_source *const *sources, const weft_loader_options *options,
                              const weft_env *env, weft_error *error) {
     if (error) *error = (weft_error){0};
@@ -305,6 +317,7 @@ void weft_loader_free(weft_loader *l) {
     weft_memory_free(&env, l->list, (size_t)l->n_list * sizeof *l->list);
     weft_memory_free(&env, l->order, (size_t)l->dealt * sizeof *l->order);
     weft_memory_free(&env, l->row_bytes, (size_t)l->n_arrays * sizeof *l->row_bytes);
+    weft_memory_free(&env, l->names, (size_t)l->n_arrays * sizeof *l->names);
     weft_memory_free(&env, l->given, (size_t)l->n_arrays * sizeof *l->given);
     weft_memory_free(&env, l->arrays, (size_t)l->n_arrays * sizeof *l->arrays);
     weft_memory_free(&env, l->sources, (size_t)l->n * sizeof *l->sources);

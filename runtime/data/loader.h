@@ -25,6 +25,7 @@ struct weft_loader {
     int n, n_arrays;
     const weft_source **sources;      /* [n] */
     const weft_source_array **arrays; /* [n_arrays], those of all sources */
+    const char **names;               /* [n_arrays], options.names; NULL: messages take the sources' */
     weft_source_array *given;         /* [n_arrays], the same as they are in batches */
     size_t *row_bytes;                /* [n_arrays], in batches */
     size_t raw_bytes;                 /* of a sample's arrays that are converted, before that */

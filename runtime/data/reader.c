@@ -82,9 +82,7 @@ static weft_status convert(const weft_loader *l, slot *s, int at, int64_t row, i
                                   s->data[at] + (size_t)row * l->row_bytes[at], count, false);
     if (good == count) return WEFT_OK;
     snprintf(number, sizeof number, "array %d", at);
-    const char *name = l->options.names && l->options.names[at] ? l->options.names[at]
-                       : has->name                              ? has->name
-                                                                : number;
+    const char *name = l->names && l->names[at] ? l->names[at] : has->name ? has->name : number;
     return convert_fail(&s->error, name, sample, has->dtype, from + good * width, gives->dtype);
 }
 
