@@ -362,6 +362,60 @@ TEST(a_line_has_the_learning_rate_when_it_changes) {
     free(text);
 }
 
+/* Two graphs, each with an optimizer of its own. */
+static weft_model *model_of_two_rates(void) {
+    weft_model *m = weft_model_new("m");
+    weft_model_batch(m, BATCH);
+    for (int i = 0; i < 2; i++) {
+        weft_optimizer sgd = {.type = "sgd", .name = i ? "second" : "first", .lr = 0.1};
+        weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
+        weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
+        weft_value *t = weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
+        weft_minimize(weft_mse(weft_linear(x, 1, i ? "right" : "left"), t), i ? "right" : "left", &sgd);
+    }
+    return m;
+}
+
+/* The rates of `first` and `second`, by the number of the iteration. */
+static const double two_rates[][2] = {{0.1, 0.1}, {0.05, 0.1}, {0.1, 0.1},
+                                      {0.1, 0.1}, {0.2, 0.2},  {0.2, 0.3}};
+enum { TWO_RATES = sizeof two_rates / sizeof *two_rates };
+
+static weft_status set_rates(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    (void)self;
+    if (point != WEFT_BEFORE_ITERATION) return WEFT_OK;
+    const double *rates = two_rates[weft_trainer_progress(t)->iteration];
+    weft_status status = weft_store_set_lr(weft_trainer_store(t), "first", rates[0], error);
+    return status ? status : weft_store_set_lr(weft_trainer_store(t), "second", rates[1], error);
+}
+
+/* Where rates become equal again, the one that has changed stands for both. */
+TEST(a_line_has_the_rate_of_each_optimizer_when_it_changes) {
+    static const char *const has[TWO_RATES] = {"  lr 0.1", "  lr/first 0.05", "  lr 0.1",
+                                               "",         "  lr 0.2",        "  lr/second 0.3"};
+    weft_error e = {0};
+    char row[300];
+    FILE *text = tmpfile();
+    NEED(text);
+    weft_model *m = model_of_two_rates();
+    weft_hook hooks[] = {{.name = "rates", .at = set_rates}, weft_hook_text(text, 1)};
+    weft_trainer *t = hooked_trainer(
+        m,
+        &(weft_trainer_options){.train = HOOKED_DATA, .iterations = TWO_RATES, .n_hooks = 2, .hooks = hooks});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    rewind(text);
+    for (int i = 0; i < TWO_RATES; i++) {
+        NEED(fgets(row, sizeof row, text));
+        char *rate = strstr(row, "  lr"), *end = rate ? strstr(rate + 2, "  ") : NULL;
+        CHECK_SAYS(count_of(row, "  lr") == (*has[i] != 0), "%s", row);
+        if (rate) *(end ? end : strchr(rate, '\n')) = 0;
+        CHECK_TEXT(rate ? rate : "", has[i]);
+    }
+    fclose(text);
+}
+
 TEST(a_run_has_about_twenty_lines) {
     static const struct {
         int iterations, lines, third; /* the iteration of the third line */
@@ -512,6 +566,6 @@ SUITE("logs", {T(logs_are_means_of_an_interval_by_samples), T(logs_have_points_w
                T(event_files_hold_the_scalars), T(metrics_named_as_a_lines_own_numbers_do_not_hide_them),
                T(logs_have_any_number_of_metrics), T(logs_have_the_seconds_that_an_iteration_waits_for_data),
                T(samples_per_second_leave_validations_out), T(a_line_has_the_learning_rate_when_it_changes),
-               T(a_run_has_about_twenty_lines), T(a_bar_is_as_wide_as_its_terminal),
-               T(a_log_that_fails_is_told_and_the_training_goes_on),
+               T(a_line_has_the_rate_of_each_optimizer_when_it_changes), T(a_run_has_about_twenty_lines),
+               T(a_bar_is_as_wide_as_its_terminal), T(a_log_that_fails_is_told_and_the_training_goes_on),
                T(a_log_that_could_not_be_opened_is_tried_again)})

@@ -33,10 +33,10 @@ extern "C" {
  *
  *     epoch 1  step 10/125  loss1 0.3021  loss2 0.4410  24.3 steps/s  lr 0.01  0:05 left
  *
- * A learning rate is in the first line and in those where it has changed. Time is left for the iterations
- * that are left, at the pace so far, in which validations count. With `every` 0 there are about twenty lines
- * in a run, after iterations 10, 20, 50, 100 and so on and then as far apart as that takes; on a terminal
- * (of one rank) a bar. The caller closes the file. */
+ * A learning rate is in the first line and in those where it has changed; where all are equal, "lr" stands
+ * for all. Time is left for the iterations that are left, at the pace so far, in which validations count.
+ * With `every` 0 there are about twenty lines in a run, after iterations 10, 20, 50, 100 and so on and then
+ * as far apart as that takes; on a terminal (of one rank) a bar. The caller closes the file. */
 WEFT_API weft_hook weft_hook_text(FILE *file, int64_t every);
 /** Writes a line of JSON into a file every so many iterations (0: 10), and one for each validation and
  * test, whose keys begin with "val_" and "test_". */

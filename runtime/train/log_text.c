@@ -18,7 +18,7 @@ typedef struct text_log {
     bool has_begun;   /* an iteration of this run has ended: a run that resumes may have none left */
     int64_t every;    /* as the caller said it; 0: a bar where a terminal is */
     double shown;     /* when the last line was */
-    log_values rates; /* learning rates, as the last line that had them showed them */
+    log_values rates; /* learning rates as the last line has them */
     interval interval;
     log_values values;
     weft_kept kept[INTERVAL_KEPT];
@@ -120,20 +120,21 @@ static bool is_rate(const log_value *v) {
     return strcmp(v->name, "lr") == 0 || strncmp(v->name, "lr/", 3) == 0;
 }
 
-/* Learning rates that have changed, in lines alone: a bar has little room. One stands for all where they are
- * equal. */
+/* Learning rates that have changed, in lines alone: a bar has little room. Each is noted by its own name; where
+ * all are equal, one stands for all. */
 static void add_rates(text_log *l, line *of, const weft_trainer *t) {
     l->values.n = 0;
     if (!l->is_bar) interval_rates(&l->interval, t, &l->values);
-    int n = 0;
+    int n = 0, changed = 0;
     bool are_equal = true;
     log_value *list = l->values.list;
     for (int k = 0; k < l->values.n; k++)
         if (is_rate(&list[k])) list[n++] = list[k];
     for (int k = 1; k < n; k++) are_equal = are_equal && list[k].value == list[0].value;
-    if (n && are_equal) snprintf(list[0].name, sizeof list[0].name, "lr");
-    for (int k = 0; k < (are_equal && n ? 1 : n); k++)
-        if (has_changed(&l->rates, &list[k])) add(of, "  %.60s %.4g", list[k].name, list[k].value);
+    for (int k = 0; k < n; k++)
+        if (has_changed(&l->rates, &list[k])) list[changed++] = list[k];
+    if (changed && are_equal) add(of, "  lr %.4g", list[0].value);
+    for (int k = 0; k < changed && !are_equal; k++) add(of, "  %.60s %.4g", list[k].name, list[k].value);
 }
 
 /* What is left: at the pace so far, validations with it. */
