@@ -433,6 +433,34 @@ TEST(a_run_has_about_twenty_lines) {
     }
 }
 
+static weft_status run_train(weft_trainer *t, void *user, weft_error *error) {
+    (void)user;
+    return weft_trainer_run(t, "train", WEFT_FLOW_NEXT, error);
+}
+
+/* 50 epochs of 12 batches, which a step of one's own does not tell before: lines are 10 apart up to 200, then
+ * 20 up to 420, then 50. */
+TEST(lines_of_a_run_of_unknown_length_become_rarer) {
+    weft_error e = {0};
+    char *text = NULL;
+    size_t n = 0;
+    FILE *file = open_memstream(&text, &n);
+    weft_model *m = hooked_model();
+    weft_hook hook = weft_hook_text(file, 0);
+    weft_trainer *t = hooked_trainer(
+        m, &(weft_trainer_options){
+               .train = HOOKED_DATA, .epochs = 50, .train_step = run_train, .n_hooks = 1, .hooks = &hook});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    fclose(file);
+    static const char *const steps[] = {"  step 10 ", "  step 200 ", "  step 420 ", "  step 450 ",
+                                        "  step 600 "};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) CHECK_HOLDS(text, steps[i]);
+    CHECK_SAYS(count_of(text, "\n") == 36, "%d lines", count_of(text, "\n"));
+    free(text);
+}
+
 /* ---- a terminal ---- */
 
 /* The end of a terminal of so many columns that a program writes to; *screen is the other. NULL: there is
@@ -567,5 +595,6 @@ SUITE("logs", {T(logs_are_means_of_an_interval_by_samples), T(logs_have_points_w
                T(logs_have_any_number_of_metrics), T(logs_have_the_seconds_that_an_iteration_waits_for_data),
                T(samples_per_second_leave_validations_out), T(a_line_has_the_learning_rate_when_it_changes),
                T(a_line_has_the_rate_of_each_optimizer_when_it_changes), T(a_run_has_about_twenty_lines),
-               T(a_bar_is_as_wide_as_its_terminal), T(a_log_that_fails_is_told_and_the_training_goes_on),
+               T(lines_of_a_run_of_unknown_length_become_rarer), T(a_bar_is_as_wide_as_its_terminal),
+               T(a_log_that_fails_is_told_and_the_training_goes_on),
                T(a_log_that_could_not_be_opened_is_tried_again)})

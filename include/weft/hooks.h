@@ -36,7 +36,9 @@ extern "C" {
  * A learning rate is in the first line and in those where it has changed; where all are equal, "lr" stands
  * for all. Time is left for the iterations that are left, at the pace so far, in which validations count.
  * With `every` 0 there are about twenty lines in a run, after iterations 10, 20, 50, 100 and so on and then
- * as far apart as that takes; on a terminal (of one rank) a bar. The caller closes the file. */
+ * as far apart as that takes; on a terminal (of one rank) a bar. Where a train_step and epochs leave the
+ * number of iterations open, lines are as far apart as for a run that ends now: about ten more for each
+ * doubling of the iterations. The caller closes the file. */
 WEFT_API weft_hook weft_hook_text(FILE *file, int64_t every);
 /** Writes a line of JSON into a file every so many iterations (0: 10), and one for each validation and
  * test, whose keys begin with "val_" and "test_". */

@@ -87,9 +87,10 @@ static int64_t round_number(int64_t least) {
 }
 
 /* Iterations from a line to the next: a round number that makes about twenty lines of the run. At its begin
- * lines are at 10, 20, 50, 100 and so on, so that a long run tells soon how it goes. */
+ * lines are at 10, 20, 50, 100 and so on, so that a long run tells soon how it goes. A run of an unknown
+ * number of iterations (0) is taken to end now. */
 static int64_t lines_every(int64_t iterations, int64_t now) {
-    int64_t every = round_number((iterations + 19) / 20);
+    int64_t every = round_number(((iterations ? iterations : now) + 19) / 20);
     return now < every ? round_number(now + 1) - now : every - now % every;
 }
 
@@ -120,8 +121,8 @@ static bool is_rate(const log_value *v) {
     return strcmp(v->name, "lr") == 0 || strncmp(v->name, "lr/", 3) == 0;
 }
 
-/* Learning rates that have changed, in lines alone: a bar has little room. Each is noted by its own name; where
- * all are equal, one stands for all. */
+/* Learning rates that have changed, in lines alone: a bar has little room. Each is noted by its own name;
+ * where all are equal, one stands for all. */
 static void add_rates(text_log *l, line *of, const weft_trainer *t) {
     l->values.n = 0;
     if (!l->is_bar) interval_rates(&l->interval, t, &l->values);
