@@ -321,9 +321,51 @@ TEST(what_would_lose_digits_names_both_ways_out) {
     weft_model_free(m);
 }
 
+/* Graphs "a" and "b" of one flow, which take x in these types. */
+static weft_model *build_two(weft_dtype a, weft_dtype b) {
+    weft_model *m = weft_model_new("m");
+    weft_model_batch(m, 2);
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
+        weft_value *x = weft_cast(weft_input(g, "x", i ? b : a, WEFT_SHAPE(WEFT_BATCH, 2)), WEFT_F32);
+        weft_value *label = weft_cast(weft_input(g, "label", WEFT_I64, WEFT_SHAPE(WEFT_BATCH)), WEFT_F32);
+        const char *scope = i ? "right" : "left";
+        weft_value *loss = weft_mse(weft_linear(x, 1, scope), weft_reshape(label, WEFT_SHAPE(-1, 1)));
+        weft_minimize(loss, scope, &(weft_optimizer){.type = "sgd", .lr = 1e-6});
+    }
+    return m;
+}
+
+/* Whatever the type of the data, one of the graphs takes another one. */
+TEST(graphs_that_take_an_array_in_two_types_are_told) {
+    static const struct {
+        weft_dtype data, a, b;
+        const char *says;
+    } rows[] = {
+        {WEFT_U8, WEFT_U8, WEFT_F32,
+         "u8[4,2], graph b takes f32[2,2]; graphs a and b take it as u8 and f32: "},
+        {WEFT_F32, WEFT_U8, WEFT_F32,
+         "f32[4,2], graph a takes u8[2,2]; graphs b and a take it as f32 and u8: "},
+        {WEFT_U8, WEFT_I32, WEFT_F32,
+         "i32[4,2], graph b takes f32[2,2]; graphs a and b take it as i32 and f32: "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error error = {0};
+        weft_source s = five;
+        s.arrays[0].dtype = rows[i].data;
+        const weft_trainer_options how = {.train = {1, (const weft_source *const[]){&s}, NULL}, .epochs = 1};
+        weft_model *m = build_two(rows[i].a, rows[i].b);
+        CHECK(!weft_trainer_new(m, &how, &error));
+        CHECK_HOLDS(error.text, rows[i].says);
+        CHECK_HOLDS(error.text, "declare one type in both, or feed two inputs");
+        weft_model_free(m);
+    }
+}
+
 SUITE("convert",
       {T(numbers_keep_their_value_or_are_refused), T(a_number_that_is_none_stays_one),
        T(only_what_keeps_numbers_happens_by_itself), T(an_option_converts_the_rows_of_a_file),
        T(long_rows_are_converted_to_their_end), T(a_loader_gives_the_types_that_are_asked_for),
        T(a_loader_keeps_the_names_that_it_was_given), T(a_loader_refuses_what_loses_digits),
-       T(a_trainer_gives_inputs_the_type_that_they_take), T(what_would_lose_digits_names_both_ways_out)})
+       T(a_trainer_gives_inputs_the_type_that_they_take), T(what_would_lose_digits_names_both_ways_out),
+       T(graphs_that_take_an_array_in_two_types_are_told)})

@@ -192,22 +192,50 @@ static bool fits(const tensor *have, const tensor *want) {
     return true;
 }
 
-/* What converts samples that do not fit by their type alone; "" where nothing does. */
-static void type_way_out(const tensor *have, const tensor *want, const char *name, size_t room, char *into) {
+/* The first graph of the flow that takes this input in another type, which is *as; NULL: there is none. */
+static const char *other_taker(const weft_plan *plan, const weft_port *input, weft_dtype *as) {
+    const char *graph;
+    weft_port p;
+    for (int i = 0; (graph = taker(plan, NULL, i)); i++)
+        for (int k = 0; weft_plan_input(plan, graph, k, &p); k++)
+            if (strcmp(p.name, input->name) == 0 && p.dtype != input->dtype) return *as = p.dtype, graph;
+    return NULL;
+}
+
+/* What converts samples to the type of the input: in NumPy, or here. */
+static void conversion_way_out(const tensor *have, const weft_port *input, size_t room, char *into) {
     static const char *const numpy[WEFT_DTYPES] = {[WEFT_F32] = "float32",
                                                    [WEFT_F64] = "float64",
                                                    [WEFT_I64] = "int64",
                                                    [WEFT_I32] = "int32",
                                                    [WEFT_U8] = "uint8"};
-    tensor as = *have;
-    as.dtype = want->dtype;
-    into[0] = 0;
-    if (!fits(&as, want) || !convert_gives(want->dtype)) return;
-    const char *type = weft_dtype_name(want->dtype);
+    char why[60] = "";
+    const char *type = weft_dtype_name(input->dtype);
+    if (!convert_is_exact(have->dtype, input->dtype))
+        snprintf(why, sizeof why, "%s does not hold every %s: ", type, weft_dtype_name(have->dtype));
     snprintf(into, room,
-             "; %s does not hold every %s: save it with .astype(\"%s\") in NumPy, or convert it here by the "
+             "; %ssave it with .astype(\"%s\") in NumPy, or convert it here by the "
              "option dtype=%s of the data (graphtool: --data %s=FILE:dtype=%s)",
-             type, weft_dtype_name(have->dtype), numpy[want->dtype], type, name, type);
+             why, numpy[input->dtype], type, input->name, type);
+}
+
+/* The way out for samples that do not fit by their type alone; "" where there is none. An array has one type,
+ * so no data fit two graphs that take them in two. */
+static void type_way_out(const weft_plan *plan, const char *graph, const tensor *have, const weft_port *input,
+                         size_t room, char *into) {
+    tensor as = *have, want = port_type(input);
+    weft_dtype type;
+    as.dtype = want.dtype;
+    into[0] = 0;
+    if (!fits(&as, &want)) return;
+    const char *other = other_taker(plan, input, &type);
+    if (other)
+        snprintf(
+            into, room,
+            "; graphs %.80s and %.80s take it as %s and %s: declare one type in both, or feed two inputs",
+            other, graph, weft_dtype_name(type), weft_dtype_name(want.dtype));
+    else if (convert_gives(want.dtype))
+        conversion_way_out(have, input, room, into);
 }
 
 static bool has_input(const weft_plan *plan, const char *graph, const char *name) {
@@ -236,7 +264,7 @@ static weft_status find_source(const batches *b, const weft_plan *plan, const ch
         if (!b->names[*source] || strcmp(b->names[*source], port->name)) continue;
         tensor have = array_type(b, *source);
         if (fits(&have, &want)) return takes_rows(b, graph, port, rows, error);
-        type_way_out(&have, &want, port->name, sizeof way_out, way_out);
+        type_way_out(plan, graph, &have, port, sizeof way_out, way_out);
         return kit_fail(error, WEFT_SHAPE, "data %s: the samples are %s, graph %s takes %s%s", port->name,
                         TENSOR(&have), graph, TENSOR(&want), way_out);
     }
