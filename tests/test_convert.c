@@ -298,6 +298,38 @@ TEST(a_trainer_gives_inputs_the_type_that_they_take) {
     CHECK(trained(WEFT_I32, WEFT_I32, &log, &error) == want);
 }
 
+/* Labels of this type; nobody reads them. */
+static weft_source labelled(weft_dtype type) {
+    weft_source s = five;
+    s.arrays[1].dtype = type;
+    return s;
+}
+
+/* The data to train on have the type of the input, the others have not. */
+TEST(each_conversion_is_told_once_whatever_the_data_are_for) {
+    told log = {0};
+    weft_error error = {0};
+    const weft_env env = {.log = note, .log_context = &log};
+    const weft_source f32 = labelled(WEFT_F32), i32 = labelled(WEFT_I32), u8 = labelled(WEFT_U8);
+    const weft_dataset test = {1, (const weft_source *const[]){&i32}, NULL},
+                       predict = {1, (const weft_source *const[]){&u8}, NULL};
+    const weft_trainer_options how = {.train = {1, (const weft_source *const[]){&f32}, NULL},
+                                      .val = {1, fives, NULL},
+                                      .test = test,
+                                      .epochs = 1,
+                                      .env = &env};
+    weft_model *m = build(WEFT_U8, WEFT_F32);
+    weft_trainer *t = weft_trainer_new(m, &how, &error);
+    CHECK_SAYS(t && log.lines == 2, "%d lines; %s", log.lines, error.text);
+    CHECK_TEXT(log.last, "data label: i32 is read as f32, each number as it is (nothing is scaled)");
+    for (int i = 0; i < 2; i++) CHECK(!weft_trainer_predict(t, "val", "loss", &predict, &error));
+    CHECK_HOLDS(error.text, "output loss has no axis of samples");
+    CHECK_TEXT(log.last, "data label: u8 is read as f32, each number as it is (nothing is scaled)");
+    CHECK(!weft_trainer_predict(t, "val", "loss", &test, &error) && log.lines == 3);
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
 static weft_status read_f64(void *context, int64_t i, void *const *into, weft_error *error) {
     (void)context, (void)error;
     memcpy(into[0], (double[]){(double)i, 0.5}, 16);
@@ -367,5 +399,6 @@ SUITE("convert",
        T(only_what_keeps_numbers_happens_by_itself), T(an_option_converts_the_rows_of_a_file),
        T(long_rows_are_converted_to_their_end), T(a_loader_gives_the_types_that_are_asked_for),
        T(a_loader_keeps_the_names_that_it_was_given), T(a_loader_refuses_what_loses_digits),
-       T(a_trainer_gives_inputs_the_type_that_they_take), T(what_would_lose_digits_names_both_ways_out),
-       T(graphs_that_take_an_array_in_two_types_are_told)})
+       T(a_trainer_gives_inputs_the_type_that_they_take),
+       T(each_conversion_is_told_once_whatever_the_data_are_for),
+       T(what_would_lose_digits_names_both_ways_out), T(graphs_that_take_an_array_in_two_types_are_told)})

@@ -66,6 +66,35 @@ TEST(samples_are_drawn_into_files_and_events) {
     weft_model_free(m);
 }
 
+static weft_status read_whole(void *context, int64_t i, void *const *into, weft_error *error) {
+    (void)context, (void)error;
+    *(int32_t *)into[0] = (int32_t)i;
+    return WEFT_OK;
+}
+
+static void keep_line(void *context, const char *line) {
+    snprintf(context, 200, "%s", line);
+}
+
+/* A run of one iteration, which ends before the first picture is due. */
+TEST(the_log_tells_which_data_of_samples_are_converted) {
+    static const weft_source whole = {
+        .count = SAMPLES, .n = 1, .arrays = {{"x", WEFT_I32, 1, {1}}}, .read = read_whole};
+    char line[200] = "";
+    weft_error e = {0};
+    const weft_env env = {.log = keep_line, .log_context = line};
+    weft_hook hook = weft_hook_samples(
+        &(weft_samples){.data = {1, (const weft_source *const[]){&whole}, NULL}, .path = "/tmp/photo.png"});
+    weft_model *m = hooked_painter();
+    weft_trainer *t = hooked_trainer(
+        m, &(weft_trainer_options){
+               .train = HOOKED_DATA, .iterations = 1, .n_hooks = 1, .hooks = &hook, .env = &env});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
+    CHECK_TEXT(line, "data x: i32 is read as f32, each number as it is (nothing is scaled)");
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
 /* ---- a strip ---- */
 
 enum { HEIGHT = 2, WIDTH = 3, PIXELS = HEIGHT * WIDTH, COLUMNS = 4, SCALE = 2, STRIP = 3 };
@@ -243,11 +272,11 @@ static bool is_same(const gray *a, const gray *b) {
  * to train. Rows of a picture that is another's are not kept. */
 TEST(a_strip_of_a_training_that_is_resumed_keeps_its_rows) {
     const weft_hook stop = {.name = "stops", .at = stops_at_six}, nothing = {0};
-    char whole[] = "/tmp/weft_wholeXXXXXX", parts[] = "/tmp/weft_partsXXXXXX", lost[] = "/tmp/weft_lostXXXXXX",
-         path[100];
+    char whole[] = "/tmp/weft_wholeXXXXXX", parts[] = "/tmp/weft_partsXXXXXX",
+         lost[] = "/tmp/weft_lostXXXXXX", path[100];
     NEED(mkdtemp(whole) && mkdtemp(parts) && mkdtemp(lost));
-    gray once = run_strip(whole, nothing), stopped = run_strip(parts, stop), resumed = run_strip(parts, nothing),
-         again = run_strip(parts, nothing), gone = run_strip(lost, stop);
+    gray once = run_strip(whole, nothing), stopped = run_strip(parts, stop),
+         resumed = run_strip(parts, nothing), again = run_strip(parts, nothing), gone = run_strip(lost, stop);
     CHECK(stopped.height == once.height && !is_same(&stopped, &once)); /* its third row is from iteration 6 */
     CHECK(is_same(&resumed, &once) && is_same(&again, &once));
     snprintf(path, sizeof path, "%s/strip.png", lost);
@@ -271,12 +300,11 @@ TEST(a_strip_that_would_be_too_large_at_its_end_is_refused_at_once) {
                                                            .scale = 64,
                                                            .strip = real ? ROWS - 3 : ROWS,
                                                            .real = real ? "image" : NULL});
-        weft_trainer *t = weft_trainer_new(m,
-                                           &(weft_trainer_options){.train = {1, images_list, NULL},
-                                                                   .iterations = 8,
-                                                                   .n_hooks = 1,
-                                                                   .hooks = &hook},
-                                           &e);
+        weft_trainer *t = weft_trainer_new(
+            m,
+            &(weft_trainer_options){
+                .train = {1, images_list, NULL}, .iterations = 8, .n_hooks = 1, .hooks = &hook},
+            &e);
         CHECK_SAYS(!t == !!real, "real %d: %s", real, e.text);
         if (real) CHECK_HOLDS(e.text, "larger than 20000 pixels");
         weft_trainer_free(t);
@@ -456,8 +484,8 @@ TEST(a_run_that_fails_before_its_first_step_leaves_the_picture) {
 }
 
 SUITE("hook pictures",
-      {T(samples_are_drawn_into_files_and_events), T(a_strip_shows_the_training_above_real_images),
-       T(a_strip_of_a_training_that_is_stopped_ends_there),
+      {T(samples_are_drawn_into_files_and_events), T(the_log_tells_which_data_of_samples_are_converted),
+       T(a_strip_shows_the_training_above_real_images), T(a_strip_of_a_training_that_is_stopped_ends_there),
        T(a_strip_of_a_training_that_is_resumed_keeps_its_rows),
        T(a_strip_that_would_be_too_large_at_its_end_is_refused_at_once), T(curves_are_where_the_axes_say),
        T(curves_of_many_metrics_fit_their_panels), T(curves_of_constants_have_few_ticks),

@@ -95,7 +95,19 @@ static weft_status open_loader(batches *b, const weft_dataset *of, const weft_pl
     return b->loader ? WEFT_OK : error->status;
 }
 
-void batches_tell(const batches *b, const weft_dataset *of, const weft_trainer *t) {
+/* Whether a line is new; notes it. Without memory it is. */
+static bool is_new(weft_trainer *t, const char *line) {
+    uint64_t hash = kit_hash(line, strlen(line), 0);
+    for (size_t i = 0; i < t->n_told; i++)
+        if (t->told[i] == hash) return false;
+    uint64_t *told = kit_grow(t->env, t->told, &t->room_told, t->n_told + 1, sizeof *told);
+    if (!told) return true;
+    t->told = told;
+    t->told[t->n_told++] = hash;
+    return true;
+}
+
+void batches_tell(const batches *b, const weft_dataset *of, weft_trainer *t) {
     char line[300];
     for (int s = 0, at = 0; s < of->n; s++)
         for (int k = 0; k < of->sources[s]->n; k++, at++) {
@@ -104,7 +116,7 @@ void batches_tell(const batches *b, const weft_dataset *of, const weft_trainer *
             snprintf(line, sizeof line,
                      "data %.80s: %s is read as %s, each number as it is (nothing is scaled)", b->names[at],
                      weft_dtype_name(has), weft_dtype_name(is));
-            trainer_log(t, line);
+            if (is_new(t, line)) trainer_log(t, line);
         }
 }
 

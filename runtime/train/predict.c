@@ -114,7 +114,9 @@ weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char 
     weft_array *result = NULL;
     error = error ? error : &own;
     if (!t) return kit_fail(error, WEFT_ARGUMENT, "weft_trainer_predict: the trainer is NULL"), NULL;
-    if (!prediction_open(&p, t, graph, output, data, error)) result = prediction_run(&p, t, error);
+    bool is_open = !prediction_open(&p, t, graph, output, data, error);
+    if (is_open && data) batches_tell(&p.sweep.data, data, t);
+    if (is_open) result = prediction_run(&p, t, error);
     prediction_close(&p);
     return result;
 }

@@ -126,7 +126,10 @@ static bool is_due(const samples *s, const weft_trainer *t, weft_point point) {
 weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     samples *s = self;
     weft_status status = WEFT_OK;
-    if (point == WEFT_BEFORE_RUN) begin_album(s, t);
+    if (point == WEFT_BEFORE_RUN) {
+        begin_album(s, t);
+        batches_tell(&s->made_by.sweep.data, &s->how.data, t);
+    }
     if (point == WEFT_BEFORE_RUN && s->how.tensorboard && t->progress.rank == 0)
         status = event_file_open(&s->events, t->env, error);
     return !status && is_due(s, t, point) ? draw_samples(s, t, error) : status;

@@ -233,12 +233,11 @@ static weft_status check_memory(weft_trainer *t, weft_error *error) {
     return waits ? ranks_sum(t->env, t->options.comm, 1, &none, error) : status;
 }
 
-/* Logs what is converted: of the data to train on, or of those to evaluate on alone. */
-static void tell_types(const weft_trainer *t) {
-    if (t->data.loader)
-        batches_tell(&t->data, &t->options.train, t);
-    else if (t->has_val)
-        batches_tell(&t->val.data, &t->options.val, t);
+/* Logs what is converted. */
+static void tell_types(weft_trainer *t) {
+    if (t->data.loader) batches_tell(&t->data, &t->options.train, t);
+    if (t->has_val) batches_tell(&t->val.data, &t->options.val, t);
+    if (t->has_test) batches_tell(&t->test.data, &t->options.test, t);
 }
 
 static weft_status open_all(weft_trainer *t, weft_error *error) {
@@ -331,6 +330,7 @@ void weft_trainer_free(weft_trainer *t) {
     weft_store_free(t->store);
     weft_plan_free(t->plan);
     batches_close(&t->data);
+    kit_free_array(t->env, t->told, t->room_told, sizeof *t->told);
     if (t->owns) free_lists(&t->options);
     for (int i = 0; t->options.evaluators && i < t->options.n_evaluators; i++)
         evaluator_free_names(&t->options.evaluators[i], t->env);

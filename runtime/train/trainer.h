@@ -42,8 +42,8 @@ typedef struct batches {
 weft_status batches_open(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
                          const weft_loader_options *how, weft_comm *comm, const weft_env *env,
                          weft_error *error);
-/* Logs which arrays are converted. */
-void batches_tell(const batches *b, const weft_dataset *of, const weft_trainer *t);
+/* Logs which arrays are converted, but for what the trainer has logged before. */
+void batches_tell(const batches *b, const weft_dataset *of, weft_trainer *t);
 void batches_close(batches *b);
 void batches_epoch(batches *b, int64_t epoch);
 void batches_seek(batches *b, int64_t number);
@@ -364,6 +364,9 @@ struct weft_trainer {
     int hook_depth;         /* calls of hooks that have not returned */
     checkpoints checkpoints;
     bool is_broken; /* weights were not finite when they were looked at last (keep_going) */
+    /* Hashes of the lines that batches_tell has logged. */
+    size_t n_told, room_told;
+    uint64_t *told; /* [n_told] */
 };
 
 /* The number in the epoch of micro-batch k of `rank`, of the run of r that is the present one (flow.c). */
