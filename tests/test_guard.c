@@ -138,6 +138,44 @@ TEST(a_saved_step_is_bad_with_the_same_bits_on_one_machine) {
     remove(bad_path());
 }
 
+/* The error where the plan is another one; the text is the test's until the next call. */
+static const char *told_of(replayed *r) {
+    static weft_error error;
+    char *report = replayed_run(r, &error);
+    CHECK(!report && error.status == WEFT_FILE);
+    free(report);
+    return error.text;
+}
+
+static const char *made_by(const char *library) {
+    static char text[200];
+    snprintf(text, sizeof text, ": its plan is another one: it was made by Weft %s%s; this is Weft %s",
+             weft_version(), library, weft_version());
+    return text;
+}
+
+TEST(a_plan_that_another_library_made_is_told_with_both) {
+    weft_error error = {0};
+    replayed r;
+    free(guarded_save(&(weft_compile_options){.accumulate = 1}, bad_path()));
+    CHECK_SAYS(replayed_open(&r, bad_path(), &error), "%s", error.text);
+    replayed_library here = r.library;
+    CHECK(*here.version && *here.isa && *here.implementations);
+    r.fingerprint ^= 1;
+    r.library = (replayed_library){"", "", ""};
+    CHECK_HOLDS(told_of(&r), made_by(" (its oneDNN is not known)"));
+    r.library = (replayed_library){"unused", "unused", "unused"};
+    CHECK_HOLDS(told_of(&r), made_by(" without oneDNN"));
+    r.library = (replayed_library){"1.2.3", "some_isa", "some:a,some:b"};
+    CHECK_HOLDS(told_of(&r), made_by(" with oneDNN 1.2.3 for some_isa (some:a,some:b)"));
+    /* of lists that are long and alike what differs is told */
+    snprintf(r.library.implementations, sizeof r.library.implementations, "%.2000s,some:c",
+             here.implementations);
+    CHECK_HOLDS(told_of(&r), made_by(" with oneDNN 1.2.3 for some_isa (some:c)"));
+    replayed_close(&r);
+    remove(bad_path());
+}
+
 static char *read_file(const char *path, size_t *bytes) {
     FILE *f = fopen(path, "rb");
     char *data = malloc(1 << 20);
@@ -214,4 +252,5 @@ SUITE("guard",
        T(gradients_that_overflow_in_f16_are_no_bad_step), T(guarded_gradients_of_process_groups_are_refused),
        T(the_rank_that_made_a_loss_of_all_ranks_bad_is_named), T(a_spike_is_bad_once_there_is_a_mean),
        T(spikes_are_the_same_in_every_world), T(a_rank_without_memory_for_the_report_leaves_no_other_waiting),
-       T(a_saved_step_is_bad_with_the_same_bits_on_one_machine), T(damaged_files_are_refused)})
+       T(a_saved_step_is_bad_with_the_same_bits_on_one_machine),
+       T(a_plan_that_another_library_made_is_told_with_both), T(damaged_files_are_refused)})

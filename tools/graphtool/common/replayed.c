@@ -24,13 +24,15 @@ static const char *const shards[] = {"greedy", "flat", NULL};
 static const char *const reduces[] = {"", "ordered", "fast", NULL};
 
 #define R(field) offsetof(replayed, field)
-/* What the text says, each once: where it goes, how many bytes it has there, its range or its words. */
+/* What the text says, each once: where it goes, how many bytes it has there, its range or its words. Older
+ * files lack what may be absent. */
 static const struct setting {
     const char *name;
     setting_kind kind;
     size_t at, width;
     double low, high;
     const char *const *words;
+    bool may_be_absent;
 } settings[] = {
     {"version", TEXT, R(version), REPLAYED_NAME, 0, 0, NULL},
     {"device", WORD, R(options.device), sizeof(weft_device), 0, 0, devices},
@@ -41,6 +43,9 @@ static const struct setting {
     {"batch", INTEGER, R(options.batch), sizeof(int64_t), 1, INT32_MAX, NULL},
     {"threads", INTEGER, R(options.threads), sizeof(int), 1, 1024, NULL},
     {"isa", WORD, R(options.isa), sizeof(weft_isa), 0, 0, isas},
+    {"onednn", TEXT, R(library.version), REPLAYED_NAME, .may_be_absent = true},
+    {"onednn_isa", TEXT, R(library.isa), REPLAYED_NAME, .may_be_absent = true},
+    {"onednn_implementations", TEXT, R(library.implementations), REPLAYED_LIST, .may_be_absent = true},
     {"flow", TEXT, R(flow), REPLAYED_NAME, 0, 0, NULL},
     {"accumulate", INTEGER, R(options.accumulate), sizeof(int), 1, 1 << 20, NULL},
     {"manual", INTEGER, R(options.manual), sizeof(bool), 0, 1, NULL},
@@ -115,7 +120,6 @@ static bool read_line(replayed *r, char *line, bool *is_said, weft_error *error)
     if (value) *value++ = 0;
     bool good = value != NULL;
     if (good && strcmp(line, "precision") == 0) good = set_precision(r, value);
-    if (good && strcmp(line, "onednn") == 0) snprintf(r->onednn, sizeof r->onednn, "%s", value);
     for (int i = 0; good && i < SETTINGS; i++) {
         if (strcmp(settings[i].name, line)) continue;
         good = !is_said[i] && set(r, &settings[i], value);
@@ -133,7 +137,7 @@ static bool read_step(replayed *r, char *text, weft_error *error) {
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
         if (!read_line(r, line, is_said, error)) return false;
     for (int i = 0; i < SETTINGS; i++)
-        if (!is_said[i])
+        if (!is_said[i] && !settings[i].may_be_absent)
             return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path,
                               settings[i].name);
     if (!r->calibration) return true;
@@ -256,11 +260,54 @@ static weft_plan *compile_for(const rank *k, const char *flow, weft_error *error
     return weft_compile(k->r->model, &o, error);
 }
 
+static replayed_library library_here(const weft_plan *plan) {
+    const plan_library *l = &plan->library;
+    replayed_library here;
+    snprintf(here.version, sizeof here.version, "%s", l->name ? l->version : "unused");
+    snprintf(here.isa, sizeof here.isa, "%s", l->name ? l->set : "unused");
+    snprintf(here.implementations, sizeof here.implementations, "%s",
+             l->name ? l->implementations : "unused");
+    return here;
+}
+
+static bool list_has(const char *names, const char *name, size_t length) {
+    for (size_t n; *names; names += n, names += *names == ',') {
+        n = strcspn(names, ",");
+        if (n == length && strncmp(names, name, n) == 0) return true;
+    }
+    return false;
+}
+
+/* " with oneDNN 2.6.3 for avx512 (brg:avx512_core_amx)": of its implementations those that the other
+ * one lacks. The caller frees it. */
+static char *library_text(const replayed_library *l, const replayed_library *other) {
+    text t = {0}, own = {0};
+    if (!*l->version || strcmp(l->version, "unused") == 0) {
+        text_add(&t, *l->version ? " without oneDNN" : " (its oneDNN is not known)");
+        return text_detach(&t);
+    }
+    for (const char *at = l->implementations; *at; at += *at == ',') {
+        size_t n = strcspn(at, ",");
+        if (!list_has(other->implementations, at, n))
+            text_add(&own, "%s%.*s", own.length ? "," : "", (int)n, at);
+        at += n;
+    }
+    char *names = text_detach(&own);
+    text_add(&t, " with oneDNN %s", SHOW(l->version));
+    if (*l->isa) text_add(&t, " for %s", SHOW(l->isa));
+    if (names && *names) text_add(&t, " (%s)", SHOW(names));
+    free(names);
+    return text_detach(&t);
+}
+
 static void tell_other(const replayed *r, const weft_plan *plan, weft_error *error) {
-    const char *here = plan->library.version ? plan->library.version : "not used";
+    replayed_library own = library_here(plan);
+    char *there = library_text(&r->library, &own), *here = library_text(&own, &r->library);
     error_set(error, WEFT_FILE,
-              "%.300s: its plan is another one: it was made by Weft %s (oneDNN: %s), this is %s (%s)",
-              r->path, SHOW(r->version), *r->onednn ? SHOW(r->onednn) : "not used", weft_version(), here);
+              "%.300s: its plan is another one: it was made by Weft %s%s; this is Weft %s%s", r->path,
+              SHOW(r->version), there ? there : "", weft_version(), here ? here : "");
+    free(there);
+    free(here);
 }
 
 /* The plan by the flow, or of all graphs, whichever has the fingerprint of the file. */

@@ -5,7 +5,14 @@
 
 #include "weft/weft.h"
 
-enum { REPLAYED_NAME = 256, REPLAYED_STRATEGY = 1024, REPLAYED_RANKS = 256 };
+enum { REPLAYED_NAME = 256, REPLAYED_STRATEGY = 1024, REPLAYED_LIST = 4096, REPLAYED_RANKS = 256 };
+
+/* The oneDNN of a plan, as its settings say it: "unused" where it computes nothing of the plan; empty: the
+ * file does not say it. */
+typedef struct replayed_library {
+    char version[REPLAYED_NAME], isa[REPLAYED_NAME];
+    char implementations[REPLAYED_LIST]; /* names with a comma between */
+} replayed_library;
 
 typedef struct replayed {
     const char *path;
@@ -13,8 +20,8 @@ typedef struct replayed {
     weft_compile_options options;     /* but for rank and flow */
     char strategy[REPLAYED_STRATEGY]; /* of the plan */
     char flow[REPLAYED_NAME], graph[REPLAYED_NAME], version[REPLAYED_NAME];
-    char onednn[REPLAYED_NAME]; /* its version; empty: it computes nothing of the plan */
-    int64_t runs;               /* of the step */
+    replayed_library library;
+    int64_t runs; /* of the step */
     uint64_t seed, fingerprint, calibration;
 } replayed;
 
