@@ -144,9 +144,15 @@ static const struct effect {
     {"eval predict", "--check", NULL, "weights with NaN are not loaded; train shows it"},
     /* report */
     {"report",
-     "--picture=Step=step.svg --batch=8 --threads=3 --dtype=bf16 --accumulate=2 --optimizer=:amsgrad=1 "
-     "--ema=0.9",
-     "mlp.bin -o page; cat page", NULL},
+     "--picture=Step=step.svg --batch=8 --threads=3 --isa=reference --device=cuda --dtype=bf16 "
+     "--precision=net:bf16 --flow=val --accumulate=2 --optimizer=:amsgrad=1 --clip-norm=1 --ema=0.9 "
+     "--guard=off --world=2 --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1",
+     "mlp.bin -o page && cat page", NULL},
+    {"report", "--zero=1 --serial --strategy=zero --reduce=fast", "mlp.bin --world 2 -o page && cat page",
+     NULL},
+    {"report", "--shard=flat --rank=1", "mlp.bin --world 2 --zero 1 -o page && cat page", NULL},
+    {"report", "--deterministic --tf32 --calibration=table!", "mlp.bin --device cuda -o page && cat page",
+     NULL},
     {"report", "--output=new", "mlp.bin && cat new", NULL},
     /* bench and trace */
     {"bench", "--batch=4", "mlp.bin --steps 1 --warmup 0 --json" TIMELESS, NULL},

@@ -1,5 +1,6 @@
 /* test_tools_plan.c - plans and pictures of graphs: graphtool plan, dot, verify, trace. */
 #include "support/programs.h"
+#include "weft/weft.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -378,8 +379,8 @@ TEST(memory_that_is_out_is_told_with_what_needs_it) {
 #endif
 }
 
-/* The page has the bytes of both pictures, titles as text, the memory that `plan` says, and no address that
- * a browser would have to load. */
+/* The page has the bytes of both pictures, titles as text, and no address that a browser would have to
+ * load. */
 TEST(a_report_is_one_file) {
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool predict dcgan28.bin --random-weights --threads 1 --grid 2x2 -o four.png && "
@@ -393,16 +394,9 @@ TEST(a_report_is_one_file) {
     ends(run("grep -o 'svg+xml;base64,[^\"]*' page.html | cut -d, -f2 | base64 -d | cmp - step.svg"), 0);
     ends(run("test \"$(sed 's/base64,[^\"]*//' page.html | grep -c -E 'https?:|<script|<link|<b>')\" = 0"),
          0);
-    char *page = read_all("page.html"), row[100];
+    char *page = read_all("page.html");
     CHECK_HOLDS(page, "<h2>&lt;b&gt;Four&lt;/b&gt; &amp; &quot;more&quot;</h2>");
     CHECK_HOLDS(page, "<tr><td>d_step</td>");
-    NEED(ends(run("graphtool plan dcgan28.bin --batch 16 --threads 1 --json"), 0));
-    json_t *plan = json_out("out");
-    json_t *total = json_object_get(json_object_get(plan, "memory"), "total");
-    snprintf(row, sizeof row, "<td>total</td><td>%.1f MiB</td>",
-             (double)json_integer_value(total) / (1 << 20));
-    CHECK_HOLDS(page, row);
-    json_decref(plan);
     free(page);
     refuses(run("graphtool report dcgan28.bin"), "-o FILE.html is needed");
     refuses(run("graphtool report dcgan28.bin --picture Model=dcgan28.bin -o p.html"),
@@ -415,14 +409,77 @@ TEST(a_report_is_one_file) {
     CHECK(!exists("p.html"));
 }
 
-SUITE("tools: plans",
-      {T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
-       T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
-       T(plans_are_text_json_and_verified), T(tables_of_work_add_up),
-       T(plans_of_a_world_list_its_collectives), T(a_summary_tells_buckets_collectives_and_streams),
-       T(collectives_in_flight_lead_to_their_first_reader), T(plans_say_what_guards_their_steps),
-       T(deferred_steps_follow_the_end_of_their_run), T(pictures_of_plans_show_subgraphs_and_streams),
-       T(ddp_options_spread_one_subgraph), T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
-       T(a_trace_holds_every_node_and_every_wait_for_data),
-       T(gradients_of_gradients_have_a_budget_that_is_told_with_the_file),
-       T(memory_that_is_out_is_told_with_what_needs_it), T(a_report_is_one_file)})
+/* Of page.html. */
+static void check_total(double mib, const char *what) {
+    char row[100];
+    char *page = read_all("page.html");
+    snprintf(row, sizeof row, "<td>total</td><td>%.1f MiB</td>", mib);
+    CHECK_SAYS(page && strstr(page, row) &&
+                   !strstr(page, "the guard's copies") == (strstr(what, "off") != NULL),
+               "%s: %s", what, row);
+    free(page);
+}
+
+/* The log of a training has its memory. */
+static void check_trained(const char *model, const char *data, const char *options) {
+    NEED(ends(run("graphtool report %s %s -o page.html && graphtool train %s %s %s --steps 1 --log log",
+                  model, options, model, options, data),
+              0));
+    json_t *line = json_out("log");
+    check_total(json_number_value(json_object_get(line, "memory_mib")), options);
+    json_decref(line);
+}
+
+TEST(the_memory_of_a_report_is_that_of_the_training) {
+    static const char *const options[] = {"", "--guard off", "--accumulate 2 --clip-norm 1 --ema 0.9",
+                                          "--isa reference --precision :bf16 --flow train*2"};
+    static const char rank[] = "mlp.bin --world 2 --rank 1 --zero 1 --threads 1";
+    char all[200];
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        snprintf(all, sizeof all, "--batch 10 --threads 1 %s", options[i]);
+        check_trained("mlp.bin", DATA, all);
+    }
+    check_trained("dcgan28.bin", "--data image=images.idx", "--batch 4 --threads 1");
+    NEED(ends(run("graphtool report %s -o page.html && graphtool plan %s --flow train --guard nan --json",
+                  rank, rank),
+              0));
+    json_t *plan = json_out("out"), *memory = json_object_get(plan, "memory");
+    check_total(json_number_value(json_object_get(memory, "total")) / (1 << 20), rank);
+    json_decref(plan);
+}
+
+/* Of what does not train all graphs are there. */
+TEST(a_report_of_a_model_that_does_not_train_has_its_graphs) {
+    char path[300];
+    weft_error error = {0};
+    path_of("only.bin", path);
+    weft_model *m = weft_model_new("only");
+    weft_graph *g = weft_graph_new(m, "predict", WEFT_EVAL);
+    weft_output(weft_random_normal(g, WEFT_SHAPE(4), 0, 1), "x");
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+    weft_model_free(m);
+    ends(run("graphtool report only.bin -o page.html && grep -q '<td>predict</td>' page.html"), 0);
+}
+
+SUITE("tools: plans", {T(pictures_parse_and_stay_below_max_nodes),
+                       T(repeated_scopes_are_drawn_once),
+                       T(scopes_of_different_weights_are_not_folded),
+                       T(drawing_takes_less_than_two_seconds),
+                       T(plans_are_text_json_and_verified),
+                       T(tables_of_work_add_up),
+                       T(plans_of_a_world_list_its_collectives),
+                       T(a_summary_tells_buckets_collectives_and_streams),
+                       T(collectives_in_flight_lead_to_their_first_reader),
+                       T(plans_say_what_guards_their_steps),
+                       T(deferred_steps_follow_the_end_of_their_run),
+                       T(pictures_of_plans_show_subgraphs_and_streams),
+                       T(ddp_options_spread_one_subgraph),
+                       T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
+                       T(a_trace_holds_every_node_and_every_wait_for_data),
+                       T(gradients_of_gradients_have_a_budget_that_is_told_with_the_file),
+                       T(memory_that_is_out_is_told_with_what_needs_it),
+                       T(a_report_is_one_file),
+                       T(the_memory_of_a_report_is_that_of_the_training),
+                       T(a_report_of_a_model_that_does_not_train_has_its_graphs)})

@@ -74,9 +74,17 @@ static int check_graph_name(const weft_model *m, const options *o) {
     return names_refuse(&known, "%s: the model has no graph '%s'", o->model, SHOW(o->graph));
 }
 
+static bool has_training(const weft_model *m) {
+    const weft_graph *g = m->graphs;
+    while (g && g->mode != WEFT_TRAIN) g = g->next;
+    return g || flow_find(m, FLOW_DEFAULT);
+}
+
 const char *tool_flow(const weft_model *m, const options *o) {
-    bool runs_flow = command_has_option(o->command, "flow") && !command_has_option(o->command, "graph");
-    if (!o->flow) return runs_flow ? FLOW_DEFAULT : NULL;
+    const command *c = o->command;
+    bool is_for_flow = command_has_option(c, "flow") && !command_has_option(c, "graph");
+    bool is_run = c->ranks != COMMAND_ALONE; /* which fails where nothing trains */
+    if (!o->flow) return is_for_flow && (is_run || has_training(m)) ? FLOW_DEFAULT : NULL;
     return flow_find(m, o->flow) ? o->flow : FLOW_DEFAULT;
 }
 

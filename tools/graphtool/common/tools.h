@@ -10,7 +10,8 @@
 /* Loads o->model with --ddp, --flow and what is said of optimizers applied, but for schedules; NULL with
  * *status set, after printing the error. */
 weft_model *tool_load(const options *o, int *status);
-/* The flow to compile for: that of --flow, or "train" for a command that runs a flow; NULL: all graphs. */
+/* The flow to compile for: that of --flow, or "train" for a command that is for a flow; NULL: all graphs, as
+ * where a model that is only shown does not train. */
 const char *tool_flow(const weft_model *m, const options *o);
 /* A model with parameters needs --weights or --random-weights: -1, or the exit status. */
 int tool_need_weights(const weft_model *m, const options *o);
