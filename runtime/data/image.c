@@ -1,5 +1,5 @@
-/* image.c - reads image files: finds the decoder, and converts channels as Pillow's convert() does: grey is ITU-R
- * 601-2 luma with 16 bits of fraction, and alpha that is not wanted is dropped, not blended. */
+/* image.c - reads image files: finds the decoder, and converts channels as Pillow's convert() does: grey is
+ * ITU-R 601-2 luma with 16 bits of fraction, and alpha that is not wanted is dropped, not blended. */
 #include "runtime/data/image.h"
 
 #include <string.h>

@@ -24,7 +24,8 @@ weft_status album_open(album *a, const tensor *type, grid_shape shape, const wef
                        const char *real, const weft_env *env, weft_error *error);
 void album_clear(album *a);
 /* Keeps the first `rows` rows of those that are there or, if they are not, of the picture that an album of
- * such images has written to the file (NULL: none). If neither has as many, the album is empty, as with 0 rows. */
+ * such images has written to the file (NULL: none). If neither has as many, the album is empty, as with 0
+ * rows. */
 void album_keep(album *a, int rows, const char *path);
 /* Adds so many rows of what a graph has made; where it made fewer images, the rest is white. */
 void album_add(album *a, const tensor *type, const void *data, int rows);

@@ -94,7 +94,8 @@ static weft_status draw_samples(samples *s, weft_trainer *t, weft_error *error) 
 /* ---- when ---- */
 
 /* The rows of a strip after so many iterations. The first is from before the training, the last from its
- * end; each of the others has half the iterations of the one below, as a training changes most at its begin. */
+ * end; each of the others has half the iterations of the one below, as a training changes most when it
+ * begins. */
 static int rows_until(const samples *s, const weft_trainer *t, int64_t iteration) {
     int rows = 1;
     int64_t moment = t->progress.iterations;

@@ -23,9 +23,9 @@ void table_print(table *into, const char *format, ...) __attribute__((format(pri
 /* Writes the table, indented by two columns, and frees it. */
 void table_write(text *t, table *from);
 
-/* Adds words to a line of `at` columns, with a blank before the first where at is not 0. A word that would end
- * after `limit` columns (0: no limit) begins a new line, after `indent` blanks. Returns the columns of the last
- * line. */
+/* Adds words to a line of `at` columns, with a blank before the first where at is not 0. A word that would
+ * end after `limit` columns (0: no limit) begins a new line, after `indent` blanks. Returns the columns of
+ * the last line. */
 int text_wrap(text *t, const char *words, int at, int indent, int limit);
 
 /* Columns on a terminal: the bytes that begin a UTF-8 character. */
