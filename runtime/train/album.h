@@ -22,7 +22,6 @@ typedef struct album {
  * feeds the input `real` in `data` (NULL: no real ones). Call album_close in either case. */
 weft_status album_open(album *a, const tensor *type, grid_shape shape, const weft_dataset *data,
                        const char *real, const weft_env *env, weft_error *error);
-void album_clear(album *a);
 /* Keeps the first `rows` rows of those that are there or, if they are not, of the picture that an album of
  * such images has written to the file (NULL: none). If neither has as many, the album is empty, as with 0
  * rows. */
