@@ -10,14 +10,14 @@ index.html (a page with all pictures), samples.png (the generator's progress abo
 (128 generated ones), curves.svg, plan.svg, dcgan28.bin (the model), weights.safetensors, log.jsonl.
 Safe to run again.
 
-  -k, --steps=N    steps of the training (3400)
+  -k, --steps=N    steps of the training (2800)
   -h, --help       this text
 
 Example: tools/quickstart.sh --steps 200
 END
 }
 
-steps=3400
+steps=2800
 parsed=$(getopt -n quickstart.sh -o k:h -l steps:,help -- "$@") || exit 2
 eval set -- "$parsed"
 while true; do

@@ -1,0 +1,42 @@
+/* idle.c - graphs that assign and that no flow runs, though another graph reads what they assign: a training
+ * would leave it as it is, without a word (a teacher that never moves). */
+#include "graph/core/flow.h"
+
+#include <string.h>
+
+static bool reads(const weft_graph *g, const weft_variable *v) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->variable == v && !(n->op->flags & OP_WRITES)) return true;
+    return false;
+}
+
+static const weft_graph *other_reader(const weft_graph *g, const weft_variable *v) {
+    for (const weft_graph *other = g->model->graphs; other; other = other->next)
+        if (other != g && reads(other, v)) return other;
+    return NULL;
+}
+
+static bool is_in_a_flow(const weft_graph *g) {
+    for (const flow_entry *e = g->model->flows; e; e = e->next)
+        for (int i = 0; i < e->n; i++)
+            if (strcmp(e->steps[i].graph, g->name) == 0) return true;
+    return false;
+}
+
+/* Training graphs are the flow of a model that has none, and left out of another one on purpose. */
+static bool is_idle(const weft_graph *g, weft_idle_graph *found) {
+    if (g->mode == WEFT_TRAIN || is_in_a_flow(g)) return false;
+    for (const weft_node *n = g->first; n; n = n->next) {
+        const weft_graph *reader = n->op == &weft_op_assign ? other_reader(g, n->variable) : NULL;
+        if (!reader) continue;
+        *found = (weft_idle_graph){g->name, n->variable->path, reader->name};
+        return true;
+    }
+    return false;
+}
+
+bool weft_flow_idle(const weft_model *m, int index, weft_idle_graph *found) {
+    for (const weft_graph *g = m && index >= 0 && found ? m->graphs : NULL; g; g = g->next)
+        if (is_idle(g, found) && index-- == 0) return true;
+    return false;
+}
