@@ -86,6 +86,7 @@ void zoo_byol(weft_model *m, const zoo_options *o) {
     const weft_optimizer adam = {.type = "adam", .lr = 3e-4};
     weft_minimize(byol_loss(weft_graph_new(m, "train", WEFT_TRAIN), o), "online", zoo_optimizer(o, &adam));
     move_teacher(m);
+    weft_flow(m, "train teacher");
     byol_loss(weft_graph_new(m, "val", WEFT_EVAL), o);
     weft_value *x = view(weft_graph_new(m, "predict", WEFT_EVAL), "image");
     WEFT_SCOPE(x, "online") x = encoder(x, o);

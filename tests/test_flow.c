@@ -395,7 +395,92 @@ TEST(graphs_of_one_plan_have_their_own_micro_batches) {
         }
 }
 
-SUITE("flow", {T(texts_are_written_as_they_are_read), T(wrong_texts_are_refused_with_the_place_and_the_rule),
+/* ---- what passes from graph to graph by state ---- */
+
+/* Graph "writes" trains, and keeps x, or a mix of it and what was kept; graph "reads" trains by what is
+ * kept. */
+static weft_model *passing(double kept) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "writes", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(ROWS, WIDTH));
+    weft_value *state = weft_state(x, "kept", WEFT_SHAPE(ROWS, WIDTH), (weft_init){0});
+    weft_assign(state, kept ? weft_add(weft_scale(state, kept), x) : weft_neg(x));
+    weft_minimize(weft_mean(weft_square(network(x)), 0, NULL, false), "left",
+                  &(weft_optimizer){.type = "sgd", .lr = 1e-2});
+    g = weft_graph_new(m, "reads", WEFT_TRAIN);
+    x = weft_mul(weft_input(g, "x", WEFT_F32, WEFT_SHAPE(ROWS, WIDTH)), weft_value_of(g, "kept"));
+    weft_minimize(weft_mean(weft_square(network(x)), 0, NULL, false), "right",
+                  &(weft_optimizer){.type = "sgd", .lr = 1e-2});
+    return m;
+}
+
+/* What one graph overwrites in each micro-batch is no other graph's; what it renews is. */
+TEST(a_state_that_micro_batches_overwrite_is_read_by_no_other_graph) {
+    static const struct {
+        double kept;
+        const char *flow;
+        int accumulate;
+        bool is_refused;
+    } rows[] = {
+        {0, "writes reads", 1, false},
+        {0, "writes reads", 2, true},
+        {0, "reads writes", 2, true}, /* in the next iteration */
+        {0, "writes{accumulate=1} reads{batch=next}", 2, false},
+        {0, "writes", 2, false},
+        {0.9, "writes reads", 2, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error e = {0};
+        weft_model *m = passing(rows[i].kept);
+        weft_flow(m, rows[i].flow);
+        weft_plan *plan = weft_compile(m, &(weft_compile_options){.accumulate = rows[i].accumulate}, &e);
+        CHECK_SAYS(!plan == rows[i].is_refused, "row %zu: %s", i, e.text);
+        if (!plan) CHECK(e.status == WEFT_ORDER);
+        if (!plan)
+            CHECK_HOLDS(e.text,
+                        "graph writes overwrites kept in each of its 2 micro-batches, and graph reads");
+        weft_plan_free(plan);
+        weft_model_free(m);
+    }
+}
+
+/* ---- graphs that no flow runs ---- */
+
+/* With a graph that moves "left" towards "right", one that counts for itself, and one that reads nothing of
+ * another's. */
+static weft_model *with_teacher(void) {
+    weft_model *m = build();
+    weft_graph *g = weft_graph_new(m, "teacher", WEFT_EVAL);
+    weft_value *bias = weft_value_of(g, "left/fc/bias");
+    weft_assign(bias, weft_scale(bias, 0.9));
+    g = weft_graph_new(m, "counts", WEFT_EVAL);
+    weft_value *count =
+        weft_state(weft_input(g, "y", WEFT_F32, WEFT_SHAPE(1)), "count", WEFT_SHAPE(1), (weft_init){0});
+    weft_assign(count, weft_offset(count, 1));
+    return m;
+}
+
+TEST(a_graph_that_assigns_what_another_reads_is_in_a_flow_or_named) {
+    static const struct {
+        const char *name, *steps;
+        bool is_idle;
+    } rows[] = {{"train", "a", true}, {"train", "a teacher", false}, {"other", "teacher", false}};
+    weft_idle_graph found;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_model *m = with_teacher();
+        weft_flow_named(m, rows[i].name, rows[i].steps);
+        CHECK_SAYS(weft_flow_idle(m, 0, &found) == rows[i].is_idle, "row %zu", i);
+        if (rows[i].is_idle)
+            CHECK(strcmp(found.graph, "teacher") == 0 && strcmp(found.path, "left/fc/bias") == 0 &&
+                  strcmp(found.reader, "a") == 0 && !weft_flow_idle(m, 1, &found));
+        CHECK(!weft_flow_idle(m, -1, &found) && !weft_flow_idle(NULL, 0, &found));
+        weft_model_free(m);
+    }
+}
+
+SUITE("flow", {T(a_state_that_micro_batches_overwrite_is_read_by_no_other_graph),
+               T(a_graph_that_assigns_what_another_reads_is_in_a_flow_or_named),
+               T(texts_are_written_as_they_are_read), T(wrong_texts_are_refused_with_the_place_and_the_rule),
                T(names_are_checked_when_the_model_is_compiled),
                T(random_flows_are_taken_if_each_iteration_has_a_step_and_read_back_as_they_were),
                T(files_and_dumps_keep_flows), T(wrong_lines_of_dumps_are_named),

@@ -579,7 +579,26 @@ TEST(big_models_train) {
     ends(run("graphtool bench resnet50.bin --batch 1 --steps 1 --warmup 0"), 0);
 }
 
-SUITE("tools: training", {T(training_logs_saves_and_is_repeatable),
+/* A graph that assigns is run by the flow, or the training does not begin. */
+TEST(a_teacher_moves_or_the_training_is_refused) {
+    enum { VIEWS = 8 };
+    float *zeros = calloc(VIEWS * 3 * 32 * 32, sizeof *zeros);
+    NEED(zeros && make_model("byol"));
+    put_npy("v.npy", "<f4", "(8, 3, 32, 32)", zeros, VIEWS * 3 * 32 * 32 * sizeof *zeros);
+    free(zeros);
+    ends(run("graphtool info byol.bin >info && grep -x '  assigns target' info && grep 'flow train train "
+             "teacher' info"),
+         0);
+    const char *train =
+        "graphtool train byol.bin --batch 4 --steps 1 --data view_a=v.npy --data view_b=v.npy";
+    refuses(run("%s --flow 'train*1'", train), "graph teacher assigns target/");
+    ends(run("%s -o moved.safetensors && %s --flow 'train; 5-: teacher' -o still.safetensors", train, train),
+         0);
+    CHECK(run("cmp -s moved.safetensors still.safetensors") == 1);
+}
+
+SUITE("tools: training", {T(a_teacher_moves_or_the_training_is_refused),
+                          T(training_logs_saves_and_is_repeatable),
                           T(a_source_of_several_arrays_feeds_several_inputs),
                           T(data_of_another_type_are_converted_or_the_way_is_told),
                           T(images_are_preprocessed_in_the_graph),

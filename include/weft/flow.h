@@ -4,6 +4,10 @@
  * A flow is a list of steps. One pass through it is an iteration, and training repeats the iteration. A model
  * without flows has one: each of its training graphs once, in the order in which they were made, all on the
  * same batch.
+ *
+ * Where a graph reads a state that another graph of the flow overwrites, that one must have one micro-batch
+ * (WEFT_ORDER of weft_compile()): with more, the reader would see the last one's. A state that is renewed
+ * from what it was, such as running statistics or a queue, holds all of them.
  */
 #ifndef WEFT_FLOW_H
 #define WEFT_FLOW_H
@@ -58,6 +62,18 @@ typedef struct weft_flow_step {
 } weft_flow_step;
 /** Writes step 0, 1, ... of the flow that a plan is for to `*step`; false past the end. */
 WEFT_API bool weft_plan_flow(const weft_plan *plan, int index, weft_flow_step *step);
+
+/** A graph that assigns, but that no training runs. */
+typedef struct weft_idle_graph {
+    const char *graph;  /**< its name; the model owns these texts */
+    const char *path;   /**< of a state or parameter that it assigns */
+    const char *reader; /**< another graph, which reads that */
+} weft_idle_graph;
+/** Finds evaluation graph 0, 1, ... that assigns what another graph reads, and that is in no flow of the
+ * model: a teacher that would never move. Returns false past the end. weft_trainer_new() refuses a model that
+ * has one, unless it is a graph of its evaluations or options.train_step runs graphs. Where something else
+ * runs it, say so by a flow of another name: weft_flow_named(model, "reset", "reset_graph"). */
+WEFT_API bool weft_flow_idle(const weft_model *model, int index, weft_idle_graph *found);
 
 enum { WEFT_MAX_FLOW_STEPS = 256 /**< steps of a flow */ };
 /** Writes the steps of an iteration, up to WEFT_MAX_FLOW_STEPS, to `steps`, with NEXT or SAME as their batch.

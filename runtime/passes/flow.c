@@ -93,7 +93,7 @@ bool flow_choose(weft_plan *plan) {
     fill_in(plan);
     for (int64_t i = 0; i < INT64_MAX; i = flow_change(plan->n_flow, plan->flow, i))
         if (!check_shares(plan, i)) return false;
-    return true;
+    return flow_check_states(plan);
 }
 
 bool weft_plan_flow(const weft_plan *plan, int index, weft_flow_step *step) {

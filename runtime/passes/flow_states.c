@@ -24,7 +24,8 @@ static int by_id(const void *id, const void *node) {
 }
 
 static unsigned of_value(const dependence *d, const weft_value *v) {
-    const weft_node **at = v ? bsearch(&v->node->id, d->nodes, (size_t)d->count, sizeof *d->nodes, by_id) : NULL;
+    const weft_node **at =
+        v ? bsearch(&v->node->id, d->nodes, (size_t)d->count, sizeof *d->nodes, by_id) : NULL;
     return at ? d->on[at - d->nodes] : 0;
 }
 
@@ -56,7 +57,7 @@ static const weft_graph *reader_of(const weft_plan *plan, const weft_graph *writ
     return NULL;
 }
 
-static bool fill(weft_plan *plan, const weft_graph *g, dependence *d) {
+static bool list_nodes(weft_plan *plan, const weft_graph *g, dependence *d) {
     arena *memory = &plan->model->arena;
     size_t room = (size_t)graph_node_count(g) + 1;
     d->nodes = arena_new_array(memory, room, sizeof *d->nodes);
@@ -66,24 +67,25 @@ static bool fill(weft_plan *plan, const weft_graph *g, dependence *d) {
     return true;
 }
 
-static bool check_step(weft_plan *plan, const weft_flow_step *s) {
+static bool check_writer(weft_plan *plan, const weft_flow_step *s) {
     dependence d = {0};
     const weft_graph *g = graph_find(plan->source, s->graph);
     for (const weft_node *n = s->accumulate > 1 ? g->first : NULL; n; n = n->next) {
         const weft_graph *reader = n->op == &weft_op_assign ? reader_of(plan, g, n->variable) : NULL;
         if (!reader) continue;
-        if (!d.nodes && !fill(plan, g, &d)) return false;
+        if (!d.nodes && !list_nodes(plan, g, &d)) return false;
         if (!overwrites(&d, n)) continue;
-        return model_fail(plan->model, NULL, WEFT_ORDER,
-                          "compile: flow %s: graph %s overwrites %s in each of its %d micro-batches, and graph %s "
-                          "would see what the last one left: let accumulate be 1, or compute both in one graph",
-                          plan->flow_name, g->name, n->variable->path, s->accumulate, reader->name);
+        return model_fail(
+            plan->model, NULL, WEFT_ORDER,
+            "compile: flow %s: graph %s overwrites %s in each of its %d micro-batches, and graph %s "
+            "would see what the last one left: let accumulate be 1, or compute both in one graph",
+            plan->flow_name, g->name, n->variable->path, s->accumulate, reader->name);
     }
     return true;
 }
 
 bool flow_check_states(weft_plan *plan) {
     for (int i = 0; i < plan->n_flow; i++)
-        if (!check_step(plan, &plan->flow[i])) return false;
+        if (!check_writer(plan, &plan->flow[i])) return false;
     return true;
 }

@@ -166,6 +166,15 @@ static weft_status count(weft_trainer *t, weft_error *error) {
     return o->train_step || !o->train.n || all ? WEFT_OK : flow_count(t, 1, &all, error);
 }
 
+static const char *val_graph(const weft_trainer *t) {
+    return t->options.val_graph ? t->options.val_graph : "val";
+}
+
+static const char *test_graph(const weft_trainer *t) {
+    const char *usual = model_graph(t->model, "test") ? "test" : val_graph(t);
+    return t->options.test_graph ? t->options.test_graph : usual;
+}
+
 /* A flow runs graphs, and nobody would update after them. */
 static weft_status check_manual(const weft_trainer_options *o, weft_error *error) {
     if (!o->compile.manual || o->train_step) return WEFT_OK;
@@ -174,8 +183,24 @@ static weft_status check_manual(const weft_trainer_options *o, weft_error *error
                     "calls weft_run_update, or leave compile.manual out");
 }
 
+/* A graph that assigns, such as a teacher's, has to be run by the flow or by an evaluation. */
+static weft_status check_idle(const weft_trainer *t, weft_error *error) {
+    weft_idle_graph g;
+    for (int i = 0; !t->options.train_step && weft_flow_idle(t->model, i, &g); i++) {
+        if (strcmp(g.graph, val_graph(t)) == 0 || strcmp(g.graph, test_graph(t)) == 0) continue;
+        return kit_fail(
+            error, WEFT_ORDER,
+            "trainer: graph %.80s assigns %.80s, which graph %.80s reads, but no flow runs it: "
+            "name it in the flow, after the graph that trains (weft_flow, graphtool --flow), or in "
+            "a flow of another name where the training need not run it",
+            g.graph, g.path, g.reader);
+    }
+    return WEFT_OK;
+}
+
 static weft_status open_training(weft_trainer *t, weft_error *error) {
     weft_status status = check_manual(&t->options, error);
+    if (!status) status = check_idle(t, error);
     if (!status) status = open_data(t, error);
     if (!status) status = flow_bind(t, error);
     return status ? status : count(t, error);
@@ -197,8 +222,7 @@ static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *dat
 
 static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
     const weft_trainer_options *o = &t->options;
-    const char *val = o->val_graph ? o->val_graph : "val";
-    const char *test = o->test_graph ? o->test_graph : model_graph(t->model, "test") ? "test" : val;
+    const char *val = val_graph(t), *test = test_graph(t);
     weft_status status = WEFT_OK;
     if (o->val.n || o->val_graph) status = open_sweep(t, &t->val, &o->val, val, &t->has_val, error);
     if (!status && (o->test.n || o->test_graph))

@@ -180,6 +180,29 @@ static bool layers_text(text *t, const weft_graph *g, int depth) {
     return good;
 }
 
+/* Whether an earlier node of the graph assigns into the same subgraph. */
+static bool is_shown_before(const weft_node *n) {
+    size_t length = ddp_subgraph(n->graph->model, n->variable->path);
+    for (const weft_node *k = n->graph->first; k != n; k = k->next)
+        if (k->op == &weft_op_assign && length == ddp_subgraph(n->graph->model, k->variable->path) &&
+            memcmp(k->variable->path, n->variable->path, length) == 0)
+            return true;
+    return false;
+}
+
+/* What a graph without training writes, by subgraphs: "assigns target". Running statistics of a training
+ * graph are not listed. */
+static void assigns_text(text *t, const weft_graph *g) {
+    for (const weft_node *n = g->mode == WEFT_TRAIN ? NULL : g->first; n; n = n->next) {
+        if (n->op != &weft_op_assign) continue;
+        int length = (int)ddp_subgraph(g->model, n->variable->path);
+        if (!length)
+            text_add(t, "  assigns %s\n", n->variable->path);
+        else if (!is_shown_before(n))
+            text_add(t, "  assigns %.*s\n", length, n->variable->path);
+    }
+}
+
 static void graph_text(text *t, const weft_graph *g, int depth) {
     text_add(t, "\ngraph %s (%s, %d nodes)\n", g->name, g->mode == WEFT_TRAIN ? "train" : "eval",
              graph_node_count(g));
@@ -194,6 +217,7 @@ static void graph_text(text *t, const weft_graph *g, int depth) {
         text_add(t, "  trains  %-16s %s lr %g\n", a->pattern && *a->pattern ? a->pattern : "(everything)",
                  a->type, a->lr);
     }
+    assigns_text(t, g);
     text_add(t, "\n");
     t->failed |= !layers_text(t, g, depth);
 }
