@@ -22,9 +22,7 @@ static const char ranks[] = "needs ranks: test_tools_mpi.sh; on one rank alone i
 static const char launched[] = "needs ranks: test_tools_launch.sh";
 static const char by_plan[] = "it changes the plan, as plan shows, and not the bits of a training";
 static const char time_alone[] = "it changes how long that takes; plan tells the threads";
-static const char as_bench[] = "workload.c opens the model of bench and of trace; bench shows it";
-static const char good[] =
-    "of a plan that it finds good verify tells no more than that; plan shows what differs";
+static const char as_bench[] = "workload.c opens the data of bench and of trace; bench shows it";
 
 /* `graphtool COMMAND OPTION REST` and without OPTION: another output, or a command that fails without it;
  * with a '!' behind the option it fails with it. */
@@ -65,11 +63,16 @@ static const struct effect {
     /* verify */
     {"verify", "--json", "mlp.bin", NULL},
     {"verify",
-     "--graph --batch --threads --isa --device --deterministic --tf32 --calibration --dtype --precision "
-     "--flow "
-     "--accumulate --world "
-     "--rank --strategy --ddp --zero --shard --bucket-cap-mb --reduce --serial --optimizer --clip-norm --ema",
-     NULL, good},
+     "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 "
+     "--flow=train*2 --accumulate=2 --world=2 --strategy=zero --bucket-cap-mb=0.1 --optimizer=:beta1=0.5 "
+     "--clip-norm=1 --ema=0.9 --ddp=net:bucket_cap_mb=0.1",
+     "mlp.bin --json | grep fingerprint", NULL},
+    {"verify", "--zero=1 --serial --reduce=fast", "mlp.bin --world 2 --json | grep fingerprint", NULL},
+    {"verify", "--shard=flat", "mlp.bin --world 2 --zero 1 --json | grep fingerprint", NULL},
+    {"verify", "--rank", NULL,
+     "a good plan is good on each rank, and all have one fingerprint; plan shows the rank's"},
+    {"verify", "--deterministic --tf32 --calibration=table",
+     "mlp.bin --device cuda --json | grep fingerprint", NULL},
     /* train */
     {"train",
      "--clip-norm=0.01 --schedule=cosine --optimizer=:beta1=0.5 --lr=0.1 --seed=1 --weights=w --flow=train*2 "
@@ -104,8 +107,12 @@ static const struct effect {
     {"train", "--early-stop=loss:max",
      TRAINS "--batch 10 --val-data image=images.idx --val-data label=labels.npy --epochs 9 | grep -c valid",
      NULL},
-    {"bench", "--guard", NULL, "good steps have the same losses; plan shows it"},
-    {"bench", "--ema", NULL, "averages do not change losses; plan shows them"},
+    {"bench", "--guard=off --ema=0.9 --bucket-cap-mb=0.1 --strategy=zero",
+     "mlp.bin --steps 1 --warmup 0 --json | grep fingerprint", NULL},
+    {"trace",
+     "--guard=off --ema=0.9 --bucket-cap-mb=0.1 --strategy=zero --batch=3 --threads=3 --isa=reference "
+     "--optimizer=:beta1=0.5 --clip-norm=1",
+     "mlp.bin --steps 1 --warmup 0 --json -o o | grep fingerprint", NULL},
     {"train", "--config=c", TRAINS KEPT, NULL},
     {"train", "--print-config", STEPS, NULL},
     {"train", "--work-dir=d", STEPS ">/dev/null; ls d/*; rm -rf d", NULL},
@@ -171,12 +178,8 @@ static const struct effect {
      TRACE "--steps 1 " EVENTS, NULL},
     {"trace", "--steps=1", TRACE EVENTS, NULL},
     {"trace", "--json", TRACE "-o o | grep step_ms", NULL},
-    {"trace",
-     "--batch --warmup --threads --isa --seed --weights --rename --partial --data --check --optimizer "
-     "--clip-norm --ema",
-     NULL, as_bench},
+    {"trace", "--warmup --seed --weights --rename --partial --data --check", NULL, as_bench},
     {"bench", "--check", NULL, "its data and seed are its own: nothing in it is not finite; train shows it"},
-    {"bench trace", "--bucket-cap-mb --strategy", NULL, by_plan},
     /* of all that run */
     {"train eval bench predict", "--launcher=env", "mlp.bin 2>&1 | grep launcher", NULL},
     {"trace", "--launcher=env", TRACE "-o o 2>&1 | grep launcher", NULL},

@@ -135,15 +135,15 @@ static json_t *report(const timing *t, const weft_model *m) {
     double median = (t->ms[(t->steps - 1) / 2] + t->ms[t->steps / 2]) / 2, flops = step_flops(t);
     getrusage(RUSAGE_SELF, &use);
     return json_pack(
-        "{s:s, s:o, s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:O}", "model",
-        m->name, "graphs", names, "device", device_name(t->work.plan->options.device), "isa",
-        isa_name(t->work.plan->options.isa), "library", library_json(&t->work.plan->library), "dtype",
-        dtype_name(t->work.plan->options.precision), "world", world_size(t->o), "threads",
-        t->work.plan->kernels.threads, "steps", (json_int_t)t->steps, "median_ms", median, "min_ms", t->ms[0],
-        "first_step_ms", t->first_ms, "compile_ms", t->work.compile_ms, "peak_rss_mib",
-        (double)use.ru_maxrss / 1024, "plan_bytes", (json_int_t)weft_plan_memory(t->work.plan).total,
-        "beyond_bytes", beyond_plan(t), "gflops", flops > 0 ? json_number(flops / median / 1e6) : json_null(),
-        "losses", t->losses);
+        "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:O}",
+        "model", m->name, "fingerprint", tool_fingerprint(t->work.plan), "graphs", names, "device",
+        device_name(t->work.plan->options.device), "isa", isa_name(t->work.plan->options.isa), "library",
+        library_json(&t->work.plan->library), "dtype", dtype_name(t->work.plan->options.precision), "world",
+        world_size(t->o), "threads", t->work.plan->kernels.threads, "steps", (json_int_t)t->steps,
+        "median_ms", median, "min_ms", t->ms[0], "first_step_ms", t->first_ms, "compile_ms",
+        t->work.compile_ms, "peak_rss_mib", (double)use.ru_maxrss / 1024, "plan_bytes",
+        (json_int_t)weft_plan_memory(t->work.plan).total, "beyond_bytes", beyond_plan(t), "gflops",
+        flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses", t->losses);
 }
 
 static int print_report(const timing *t, json_t *all) {

@@ -161,7 +161,8 @@ static int report(const tracing *t) {
         return EXIT_FINE;
     }
     if (status < 0 && t->o->json)
-        return out_json(NULL, json_pack("{s:i, s:I, s:f, s:f, s:o}", "world", world_size(t->o), "steps",
+        return out_json(NULL, json_pack("{s:o, s:i, s:I, s:f, s:f, s:o}", "fingerprint",
+                                        tool_fingerprint(t->work.plan), "world", world_size(t->o), "steps",
                                         (json_int_t)t->o->steps, "step_ms", t->step_ms, "data_ms", t->data_ms,
                                         "collectives", rows));
     if (status < 0) {
@@ -211,8 +212,8 @@ const command command_trace = {
     .name = "trace",
     .summary = "Writes a timeline of the nodes and collectives of some training steps",
     .takes_model = true,
-    .options =
-        OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK "steps warmup json output",
+    .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
+    "guard steps warmup json output",
     .details = "Open the file in ui.perfetto.dev or chrome://tracing.",
     .example = "mpirun -n 2 graphtool trace gpt.bin --threads 1 -o trace.json",
     .writes_text = true,

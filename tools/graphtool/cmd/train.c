@@ -228,7 +228,6 @@ static int open_trainer(training *t) {
     how.epochs = o->epochs;
     how.iterations = o->steps;
     how.keep_going = o->keep_going;
-    how.own_guard = o->guard != NULL;
     set_validation(o, &how);
     if ((status = set_bad_steps(o, &how)) >= 0) return status;
     if ((status = optimizers_schedule(t->model, o, &how)) >= 0) return status;

@@ -86,7 +86,7 @@ const option_row option_rows[] = {
     {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), 0, 0,
      "save optimizer state and step counters with the weights"},
     {"guard", 0, "WHAT", OPTION_TEXT, F(guard), 0, 0,
-     "what makes a step bad, so that it changes nothing: nan, spike=F, grad or off (train, report: nan)"},
+     "what makes a step bad, so that it changes nothing: nan, spike=F, grad or off (nan; plan: off)"},
     {"on-bad-step", 0, "WHAT", OPTION_TEXT, F(on_bad_step), 0, 0,
      "stop: end with status 8; skip=N: pass over up to N bad steps in a row (stop; skip alone: 3)",
      .otherwise = "stop"},

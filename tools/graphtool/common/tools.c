@@ -243,8 +243,15 @@ weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_tra
     return t;
 }
 
+json_t *tool_fingerprint(const weft_plan *plan) {
+    return json_sprintf("%016llx", (unsigned long long)plan->fingerprint);
+}
+
 int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_options *into) {
-    *into = (weft_trainer_options){.comm = o->comm, .seed = (uint64_t)o->seed, .fit_words = &tool_fit_words};
+    *into = (weft_trainer_options){.comm = o->comm,
+                                   .seed = (uint64_t)o->seed,
+                                   .own_guard = o->guard != NULL,
+                                   .fit_words = &tool_fit_words};
     int status = options_for(m, o, NULL, &into->compile);
     return status < 0 ? select_device(o) : status;
 }

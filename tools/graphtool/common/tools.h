@@ -13,6 +13,8 @@ weft_model *tool_load(const options *o, int *status);
 /* The flow to compile for: that of --flow, or "train" for a command that is for a flow; NULL: all graphs, as
  * where a model that is only shown does not train. */
 const char *tool_flow(const weft_model *m, const options *o);
+/* 16 hexadecimal digits, as `plan` prints them: what differs where plans do. */
+json_t *tool_fingerprint(const weft_plan *plan);
 /* A model with parameters needs --weights or --random-weights: -1, or the exit status. */
 int tool_need_weights(const weft_model *m, const options *o);
 weft_device tool_device(const options *o); /* --device */
