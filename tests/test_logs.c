@@ -282,6 +282,34 @@ TEST(logs_have_the_seconds_that_an_iteration_waits_for_data) {
     unlink(path), rmdir(folder);
 }
 
+/* What comes after the last epoch is of that one: a test, and a fit that has nothing left to do. */
+TEST(lines_after_the_last_epoch_have_its_number) {
+    char folder[] = "/tmp/weft_epochsXXXXXX", path[100];
+    weft_error e = {0};
+    weft_metrics metrics;
+    NEED(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/log", folder);
+    weft_model *m = hooked_model();
+    weft_hook hook = weft_hook_json(path, 12); /* 50 samples by 4: one line an epoch */
+    weft_trainer *t = hooked_trainer(m, &(weft_trainer_options){.train = HOOKED_DATA,
+                                                                .val = HOOKED_DATA,
+                                                                .test = HOOKED_DATA,
+                                                                .epochs = 2,
+                                                                .n_hooks = 1,
+                                                                .hooks = &hook});
+    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_test(t, &metrics, &e) == WEFT_OK, "%s",
+               e.text);
+    weft_trainer_free(t);
+    weft_model_free(m);
+    static const int epochs[] = {1, 1, 2, 2, 2}; /* training, validation, twice; the test */
+    for (int i = 0; i < 5; i++) {
+        json_t *line = json_line(path, i);
+        CHECK_SAYS(number(line, "epoch") == epochs[i], "line %d: epoch %g", i, number(line, "epoch"));
+        json_decref(line);
+    }
+    unlink(path), rmdir(folder);
+}
+
 /* A validation of 0.4 seconds would leave ten samples a second. */
 TEST(samples_per_second_leave_validations_out) {
     char folder[] = "/tmp/weft_ratesXXXXXX", path[100], row[300], *at;
@@ -594,7 +622,8 @@ TEST(a_log_that_could_not_be_opened_is_tried_again) {
 SUITE("logs", {T(logs_are_means_of_an_interval_by_samples), T(logs_have_points_where_the_host_has_commas),
                T(event_files_hold_the_scalars), T(metrics_named_as_a_lines_own_numbers_do_not_hide_them),
                T(logs_have_any_number_of_metrics), T(logs_have_the_seconds_that_an_iteration_waits_for_data),
-               T(samples_per_second_leave_validations_out), T(a_line_has_the_learning_rate_when_it_changes),
+               T(lines_after_the_last_epoch_have_its_number), T(samples_per_second_leave_validations_out),
+               T(a_line_has_the_learning_rate_when_it_changes),
                T(a_line_has_the_rate_of_each_optimizer_when_it_changes), T(a_run_has_about_twenty_lines),
                T(lines_of_a_run_of_unknown_length_become_rarer), T(a_bar_is_as_wide_as_its_terminal),
                T(a_log_that_fails_is_told_and_the_training_goes_on),

@@ -571,6 +571,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(layer_norm_eps,    weft_layer_norm_op(k->x, NULL, NULL, -1),  "eps must not be negative")                        \
     X(layer_norm_zero,   weft_layer_norm_op(k->x, NULL, NULL, WEFT_ZERO), NULL)                                        \
     X(embedding_rows,    weft_embedding(k->x, 0, 4, "e", NULL),     "shape f32[0,4]: every axis must be at least 1")   \
+    X(state_batch,       weft_state(k->x, "b", 2, (int64_t[]){WEFT_BATCH, 4}, (weft_init){0}), "axis 0 is WEFT_BATCH, but a state has one shape at every batch size")   \
     X(rotary_base,       ROTARY(.base = -1),                        "base -1: it must be above 0")                     \
     X(rotary_offset,     ROTARY(.offset = -3, .interleaved = true), "offset=-3")                                        \
     X(rotary_dims,       ROTARY(.dims = 3),                         "an even number, at most D")                       \

@@ -86,6 +86,7 @@ static const struct effect {
     {"predict", "--rename=net.fc1:x!", "mlp.bin --data image=images.idx --weights w -o o.npy", NULL},
     {"predict", "--partial", "mlp.bin --data image=images.idx --weights w --rename net.fc1:x -o o.npy", NULL},
     {"train", "--steps=3 --epochs=2 --batch=20", "mlp.bin " DATA " --threads 1 " KEPT, NULL},
+    {"train", "--log-every=2", STEPS "| grep -c ^epoch", NULL},
     {"train", "--log=l", STEPS ">/dev/null; cat l", NULL},
     {"train", "--data=label=labels.npy", "mlp.bin --data image=images.idx --batch 10 --threads 1", NULL},
     {"train", "--val-data=label=labels.npy", STEPS "--val-data image=images.idx", NULL},

@@ -552,7 +552,7 @@ TEST(bench_prints_the_keys_of_the_design) {
     static const char *const keys[] = {
         "model",     "graphs", "device",        "dtype",      "world",        "threads",    "steps",
         "median_ms", "min_ms", "first_step_ms", "compile_ms", "peak_rss_mib", "plan_bytes", "beyond_bytes",
-        "gflops",    "losses", "schema",        "isa",        "library"};
+        "gflops",    "losses", "schema",        "isa",        "library",      "fingerprint"};
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool bench dcgan28.bin --threads 2 --batch 8 --steps 3 --warmup 1 --json"), 0));
     json_t *out = json_out("out");

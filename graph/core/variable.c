@@ -162,9 +162,14 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
         return model_fail(m, g, WEFT_SHAPE, "%s %s: %d axes, 0 to %d are allowed", what, name, ndim,
                           WEFT_MAX_NDIM);
     tensor_type type = type_of(WEFT_F32, ndim, shape);
+    for (int i = 0; i < ndim; i++)
+        if (shape[i] == WEFT_BATCH)
+            return model_fail(m, g, WEFT_SHAPE,
+                              "%s %s: axis %d is WEFT_BATCH, but a %s has one shape at every batch size: give "
+                              "the axis a length",
+                              what, name, i, what);
     if (!type_check(&type))
-        return model_fail(m, g, WEFT_SHAPE,
-                          "%s %s: shape %s: every axis must be at least 1 (and not WEFT_BATCH)", what, name,
+        return model_fail(m, g, WEFT_SHAPE, "%s %s: shape %s: every axis must be at least 1", what, name,
                           TYPE(&type));
     char path[1300];
     snprintf(path, sizeof path, *g->scope->path ? "%s/%s" : "%s%s", g->scope->path, name);

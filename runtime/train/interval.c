@@ -34,8 +34,10 @@ int64_t log_step(const weft_trainer *t) {
     return t->options.first_iteration + t->progress.iteration;
 }
 
+/* Counted from 1. What comes after an epoch and before the next one, such as a test, is of the one before. */
 int64_t log_epoch(const weft_trainer *t) {
-    return t->first_epoch + t->progress.epoch + 1;
+    int64_t ended = t->first_epoch + t->progress.epoch;
+    return ended + (t->is_in_epoch || !ended);
 }
 
 void interval_note(interval *i, const weft_progress *p) {

@@ -161,10 +161,10 @@ static void make_hooks(training *t, weft_hook *hooks, int *n) {
     if (o->best) t->best_metric = watched_metric(o->best, &best_max);
     if (o->early_stop) t->stop_metric = watched_metric(o->early_stop, &stop_max);
     *n = 0;
-    hooks[(*n)++] = weft_hook_text(stdout, 0);
-    if (o->log) hooks[(*n)++] = weft_hook_json(o->log, 1);
-    if (o->csv) hooks[(*n)++] = weft_hook_csv(o->csv, 0);
-    if (o->tensorboard) hooks[(*n)++] = weft_hook_tensorboard(o->tensorboard, 0);
+    hooks[(*n)++] = weft_hook_text(stdout, o->log_every);
+    if (o->log) hooks[(*n)++] = weft_hook_json(o->log, o->log_every ? o->log_every : 1);
+    if (o->csv) hooks[(*n)++] = weft_hook_csv(o->csv, o->log_every);
+    if (o->tensorboard) hooks[(*n)++] = weft_hook_tensorboard(o->tensorboard, o->log_every);
     if (o->curves) hooks[(*n)++] = weft_hook_curves(o->curves, 0);
     if (o->samples) hooks[(*n)++] = weft_hook_samples(&t->samples.how);
     if (o->best)
@@ -454,7 +454,7 @@ const command command_train = {
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "val-data val-every epochs steps lr schedule metric log csv tensorboard curves samples best early-stop "
+    "val-data val-every epochs steps lr schedule metric log log-every csv tensorboard curves samples best early-stop "
     "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state guard on-bad-step "
     "keep-going output "
     "config "

@@ -24,7 +24,7 @@ static const struct {
               "grace rings"},
     {"Picture", "view all depth max-nodes type"},
     {"Output",
-     "output work-dir log csv tensorboard curves samples fetch grid scale picture profile after dump bytes "
+     "output work-dir log log-every csv tensorboard curves samples fetch grid scale picture profile after dump bytes "
      "estimate markdown json"},
     {"Settings", "config print-config help"},
 };

@@ -54,6 +54,8 @@ const option_row option_rows[] = {
     {"random-weights", 0, NULL, OPTION_FLAG, F(random_weights), 0, 0,
      "use random initial values instead of --weights"},
     {"log", 'l', "FILE", OPTION_TEXT, F(log), 0, 0, "write one line of JSON for each step", .sharing = OWN},
+    {"log-every", 0, "N", OPTION_INT, F(log_every), 1, MILLION,
+     "steps between two lines: on the screen (about 20 in all), of --log (1), of --csv, --tensorboard (10)"},
     {"work-dir", 0, "DIR", OPTION_TEXT, F(work_dir), 0, 0,
      "new folder for weights, log, curves and settings of the run, unless other options name files",
      .sharing = OWN},

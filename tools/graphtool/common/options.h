@@ -41,7 +41,7 @@ typedef struct options {
     const char *words[ACTION_WORDS];     /* the action's: folders */
     char **rest;                         /* what a command that takes a command is given, then NULL */
     const struct command *command;       /* the subcommand */
-    int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed,
+    int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, log_every, warmup, seed,
         keep, ranks, scale;
     double lr, bucket_cap_mb, timeout, grace;
     text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric, picture;
