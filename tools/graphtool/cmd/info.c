@@ -236,6 +236,11 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
         if (subs[i].state_bytes) text_add(&t, ", state %s", bytes_show(subs[i].state_bytes).text);
         text_add(&t, subs[i].frozen ? ", %" PRId64 " frozen\n" : "\n", subs[i].frozen);
     }
+    int trained = 0;
+    for (int i = 0; i < n_subs; i++) trained += subs[i].elements > subs[i].frozen;
+    if (trained > 1)
+        text_add(&t, "%d subgraphs, each with a DDP of its own; weft_ddp(model, \"\", ...) makes them one\n",
+                 trained);
     if (m->strategy) text_add(&t, "strategy %s\n", m->strategy);
     if (m->flows) text_add(&t, "\n");
     for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
