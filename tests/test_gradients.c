@@ -231,5 +231,48 @@ TEST(operands_that_an_op_broadcasts_get_gradients_of_their_shape) {
     }
 }
 
-SUITE("gradients", {T(gradients_agree_with_differences), T(second_gradients_agree_with_differences),
+/* ---- what a gradient is computed from ---- */
+
+/* Whether a node after n reads its first result. */
+static bool is_read(const weft_node *n) {
+    for (const weft_node *k = n->next; k; k = k->next)
+        for (int i = 0; i < k->n_in; i++)
+            if (k->in[i] == &n->out[0]) return true;
+    return false;
+}
+
+/* Pointwise ops whose derivative is written with `result` in PyTorch (tools/autograd/derivatives.yaml). */
+static bool uses_result(const weft_op *op) {
+    static const char *const names[] = {"exp",  "exp2",    "expm1", "sqrt", "rsqrt", "reciprocal",
+                                        "relu", "sigmoid", "tanh",  "tan",  "pow"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(op->name, names[i]) == 0) return true;
+    return false;
+}
+
+/* A gradient by an intermediate value reaches what reads that very value. So the gradient of a pointwise op
+ * uses its result where PyTorch's does, and its operands elsewhere: else second gradients by values differ. */
+TEST(gradients_read_the_result_where_those_of_pytorch_do) {
+    int seen = 0;
+    EACH_SAMPLE(op, spec) {
+        if (!(op->flags & OP_POINTWISE) || !op->torch || !op->gradient || spec->error) continue;
+        trial t = {0};
+        sample_build(&t.s, op, spec, true);
+        weft_value *dout[OP_MAX_OUT] = {0}, *din[MAX_TARGETS] = {0};
+        bool wanted[MAX_TARGETS];
+        for (int i = 0; i < MAX_TARGETS; i++) wanted[i] = true;
+        if (t.s.n && t.s.n->out[0].type.dtype == WEFT_F64) {
+            dout[0] = random_like(&t, &t.s.n->out[0], "d", 0);
+            op->gradient(t.s.n, dout, wanted, din);
+            CHECK_SAYS(is_read(t.s.n) == uses_result(op), "%s: its gradient %s its result", op->name,
+                       uses_result(op) ? "does not read" : "reads");
+            seen++;
+        }
+        sample_free(&t.s);
+    }
+    CHECK_SAYS(seen > 60 || !samples_are_all(), "%d samples", seen);
+}
+
+SUITE("gradients", {T(gradients_read_the_result_where_those_of_pytorch_do),
+                    T(gradients_agree_with_differences), T(second_gradients_agree_with_differences),
                     T(operands_that_an_op_broadcasts_get_gradients_of_their_shape)})

@@ -1,4 +1,6 @@
-/* div.c - a / b with broadcasting; torch.div. da = dy / b, db = -dy y / b, summed over broadcast axes. */
+/* div.c - a / b with broadcasting; torch.div. da = dy / b, db = -dy (a / b) / b, summed over broadcast axes.
+ * As PyTorch's, db is of the operands, so a gradient of it by y is 0; the pass that merges equal nodes makes
+ * a / b the result again. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {
@@ -9,7 +11,7 @@ static double scalar(const double *x, const void *attrs) {
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     weft_value *part = weft_div(dout[0], n->in[1]);
     if (wanted[0]) din[0] = sum_to(part, n->in[0]);
-    if (wanted[1]) din[1] = sum_to(weft_neg(weft_mul(part, &n->out[0])), n->in[1]);
+    if (wanted[1]) din[1] = sum_to(weft_neg(weft_mul(part, weft_div(n->in[0], n->in[1]))), n->in[1]);
 }
 
 const weft_op weft_op_div = {
