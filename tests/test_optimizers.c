@@ -521,9 +521,56 @@ TEST(flat_shards_are_refused_where_an_update_is_not_element_by_element) {
     }
 }
 
+/* Whether parameters and what an optimizer keeps for them have the same bits in both stores; numbers such as
+ * the step are left out, as a schedule may have more. */
+static bool same_state(const weft_store *a, const weft_store *b, const char **where) {
+    for (int i = 0; store_part_at(a, i); i++) {
+        const store_part *p = store_part_at(a, i);
+        int k = 0;
+        if (!p->type.ndim) continue;
+        while (store_part_at(b, k) && strcmp(store_part_at(b, k)->path, p->path)) k++;
+        const store_part *q = store_part_at(b, k);
+        *where = p->path;
+        if (!q || memcmp(p->memory, q->memory, (size_t)(p->end - p->begin) * dtype_bytes(p->type.dtype)))
+            return false;
+    }
+    return true;
+}
+
+/* A schedule whose factor is 1 at each step trains to the bits of none, over several buckets. */
+static void check_factor_one(const row *r, const char *schedule) {
+    const char *where = "";
+    weft_error e = {0};
+    weft_optimizer o = r->optimizer, scheduled = o;
+    CHECK_SAYS(weft_schedule_text(schedule, scheduled.schedule, &e) == WEFT_OK, "%s", e.text);
+    weft_model *m = net_of(&o), *other = net_of(&scheduled);
+    trainer plain = trainer_open(m, WEFT_F32), t = trainer_open(other, WEFT_F32);
+    if (plain.session && t.session) {
+        train(&plain, 0, 4, -1);
+        train(&t, 0, 4, -1);
+        CHECK_SAYS(same_state(plain.store, t.store, &where), "%s %s %s: %s", r->type, r->what, schedule,
+                   where);
+    }
+    trainer_close(&plain), trainer_close(&t);
+    weft_model_free(m), weft_model_free(other);
+}
+
+TEST(a_schedule_of_factor_one_changes_no_bit) {
+    int decays = 0, momenta = 0;
+    for (int i = 0; i < N_ROWS; i++) {
+        const weft_optimizer *o = &rows[i].optimizer;
+        bool has_rate = strcmp(rows[i].type, "rprop") != 0; /* it reads the rate at its first step alone */
+        if (has_rate) check_factor_one(&rows[i], "constant,from=1");
+        if (o->weight_decay > 0) check_factor_one(&rows[i], "constant,from=1,of=weight_decay"), decays++;
+        if (o->momentum > 0) check_factor_one(&rows[i], "constant,from=1,of=momentum"), momenta++;
+    }
+    CHECK_SAYS(decays > 10 && momenta > 4, "%d, %d", decays, momenta);
+}
+
 SUITE("optimizers",
-      {T(every_optimizer_has_a_row), T(an_update_is_one_fused_node),
-       T(adafactor_keeps_a_number_for_each_row_and_column), T(a_hundred_steps_in_f64_are_those_of_pytorch),
+      {T(a_schedule_of_factor_one_changes_no_bit), T(every_optimizer_has_a_row),
+       T(an_update_is_one_fused_node), T(adafactor_keeps_a_number_for_each_row_and_column),
+       T(a_hundred_steps_in_f64_are_those_of_pytorch),
        T(ranks_train_to_the_bits_of_one_however_state_is_sharded), T(a_saved_state_goes_on_to_the_bit),
        T(a_step_that_f16_skips_changes_nothing), T(a_group_without_a_rate_does_not_move),
        T(flat_shards_are_refused_where_an_update_is_not_element_by_element)})

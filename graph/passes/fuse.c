@@ -47,10 +47,17 @@ typedef struct fuser {
     int *rounds;
 } fuser;
 
+/* Numbers that updates share (a learning rate, a scheduled weight decay) are f64[]. Were their cast in a group,
+ * the updates of all buckets that read it would be one with it, and wait for one another's gradients. */
+static bool casts_number(const weft_node *n) {
+    return n->n_in == 1 && n->in[0]->type.dtype == WEFT_F64 && !n->in[0]->type.ndim;
+}
+
 /* Casts of parameters stay apart: their result is made once per update, not once per run. */
 static bool is_fusable(const weft_node *n) {
     return (n->op->flags & OP_POINTWISE) && !(n->op->flags & (OP_EFFECT | OP_RANDOM)) && n->op->scalar &&
-           n->n_out == 1 && n->n_in <= 3 && n->out[0].type.dtype != WEFT_F64 && !casts_parameter(n);
+           n->n_out == 1 && n->n_in <= 3 && n->out[0].type.dtype != WEFT_F64 && !casts_parameter(n) &&
+           !casts_number(n);
 }
 
 /* Rows are reused: node `mark` has that of node mark - n_rows. */
