@@ -241,7 +241,7 @@ static bool is_read(const weft_node *n) {
     return false;
 }
 
-/* Pointwise ops whose derivative is written with `result` in PyTorch (tools/autograd/derivatives.yaml). */
+/* Pointwise ops whose derivative in PyTorch is one of the result (tools/autograd/derivatives.yaml). */
 static bool uses_result(const weft_op *op) {
     static const char *const names[] = {"exp",  "exp2",    "expm1", "sqrt", "rsqrt", "reciprocal",
                                         "relu", "sigmoid", "tanh",  "tan",  "pow"};
@@ -250,8 +250,8 @@ static bool uses_result(const weft_op *op) {
     return false;
 }
 
-/* A gradient by an intermediate value reaches what reads that very value. So the gradient of a pointwise op
- * uses its result where PyTorch's does, and its operands elsewhere: else second gradients by values differ. */
+/* A gradient by an intermediate value reaches what reads that value. So the gradient of a pointwise op uses
+ * its result where PyTorch's does, and its operands elsewhere: else second gradients by values differ. */
 TEST(gradients_read_the_result_where_those_of_pytorch_do) {
     int seen = 0;
     EACH_SAMPLE(op, spec) {

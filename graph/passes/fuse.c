@@ -47,8 +47,9 @@ typedef struct fuser {
     int *rounds;
 } fuser;
 
-/* Numbers that updates share (a learning rate, a scheduled weight decay) are f64[]. Were their cast in a group,
- * the updates of all buckets that read it would be one with it, and wait for one another's gradients. */
+/* Numbers that updates share (a learning rate, a scheduled weight decay) are f64[]. Were their cast in a
+ * group, the updates of all buckets that read it would be one with it, and wait for one another's
+ * gradients. */
 static bool casts_number(const weft_node *n) {
     return n->n_in == 1 && n->in[0]->type.dtype == WEFT_F64 && !n->in[0]->type.ndim;
 }
