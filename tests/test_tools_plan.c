@@ -156,7 +156,10 @@ TEST(plans_of_a_world_list_its_collectives) {
     json_array_foreach(json_object_get(plan, "subgraphs"), i, one)
         CHECK(json_is_true(json_object_get(one, "ddp")));
     json_decref(plan);
-    ends(run("graphtool verify dcgan28.bin --batch 4 --world 4 --accumulate 2"), 0);
+    ends(run("graphtool verify dcgan28.bin --batch 4 --world 4 --accumulate 2 | grep 'on all 4 ranks'"), 0);
+    ends(run("graphtool verify dcgan28.bin --batch 4 --world 4 --rank 3 | grep 'passes$'"), 0);
+    NEED(make_model("mlp"));
+    ends(run("graphtool verify mlp.bin --batch 4 --world 4096 --zero 2 | grep 'on 64 of 4096 ranks'"), 0);
 }
 
 /* The line of a text that begins so; the caller frees it. */

@@ -103,15 +103,16 @@ static void sort_marked(reordering *m) {
 
 /* ---- gathers that go early ---- */
 
-/* Marks n, which comes after `place`, and all that must move before it with it. False: one of these cannot
- * move, because it is a collective or no part of the update. */
+/* Marks n, which comes after `place`, and all that must move before it with it. False: one of these is a
+ * collective, which cannot move. Ranks without a range of the bucket have no update to move, so nothing else
+ * may decide: an update may need a constant that the backward needs, too. */
 static bool mark_needs(reordering *m, weft_node *n, const weft_node *place) {
     mark(m, n);
     for (int at = 0; at < m->n_nodes; at++)
         for (int i = 0; i < node_needs(m->nodes[at]); i++) {
             weft_node *need = node_need(m->nodes[at], i);
             if (!need || need->order <= place->order || m->is_marked[need->mark]) continue;
-            if (!need->is_update || node_starts_collective(need)) return false;
+            if (node_starts_collective(need)) return false;
             mark(m, need);
         }
     return true;

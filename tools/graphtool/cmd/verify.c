@@ -1,6 +1,14 @@
 /* verify.c - graphtool verify: compiles with the verifier after every pass. If that finds something, it
- * compiles again, stopping after each pass in turn, to name the first pass that made a wrong plan. */
+ * compiles again, stopping after each pass in turn, to name the first pass that made a wrong plan. Of a world
+ * it proves the plans of the other ranks, too, and that all fit together. */
 #include "tools/graphtool/common/tools.h"
+
+#include "runtime/verify/verify.h"
+
+#include <stdlib.h>
+
+/* Ranks whose plans are compared collective by collective; those of a larger world that are compiled. */
+enum { COMPARED = 16, SAMPLED = 64 };
 
 /* Verifies the plan that stops after `pass` (NULL: the whole one, whose fingerprint it gives). */
 static weft_status prove(const weft_model *m, const weft_compile_options *base, const char *pass,
@@ -14,6 +22,66 @@ static weft_status prove(const weft_model *m, const weft_compile_options *base, 
     if (!pass) *fingerprint = tool_fingerprint(plan);
     weft_plan_free(plan);
     return error->status;
+}
+
+/* ---- the other ranks ---- */
+
+static weft_plan *plan_of(const weft_model *m, const weft_compile_options *base, int rank,
+                          weft_error *error) {
+    weft_compile_options c = *base;
+    c.rank = rank;
+    weft_plan *plan = weft_compile(m, &c, error);
+    if (plan && !weft_plan_verify(plan, error)) return plan;
+    weft_plan_free(plan);
+    return NULL;
+}
+
+static weft_status prove_all(const weft_model *m, const weft_compile_options *c, weft_error *error) {
+    weft_plan *plans[COMPARED] = {0};
+    int n = 0;
+    while (n < c->world && (plans[n] = plan_of(m, c, n, error))) n++;
+    if (n == c->world) verify_world((const weft_plan *const *)plans, n, error);
+    while (n--) weft_plan_free(plans[n]);
+    return error->status;
+}
+
+/* Ranks spread over the world, its first and its last among them. The fingerprint has all that ranks must agree
+ * on, their collectives in order included. */
+static weft_status prove_some(const weft_model *m, const weft_compile_options *c, int some,
+                              weft_error *error) {
+    uint64_t first = 0;
+    for (int i = 0; i < some; i++) {
+        int rank = (int)((int64_t)i * (c->world - 1) / (some - 1));
+        weft_plan *plan = plan_of(m, c, rank, error);
+        if (!plan) return error->status;
+        uint64_t its = plan->fingerprint;
+        weft_plan_free(plan);
+        if (!i) first = its;
+        if (its != first)
+            return error_set(error, WEFT_INTERNAL,
+                             "L12: the plan of rank %d is %016llx, that of rank 0 %016llx", rank,
+                             (unsigned long long)its, (unsigned long long)first);
+    }
+    return WEFT_OK;
+}
+
+/* With --rank that rank is proved alone. How many ranks are. */
+static int ranks_of(const options *o, const weft_compile_options *c) {
+    if (c->world <= 1 || option_is_given(o, "rank")) return 1;
+    return c->world > SAMPLED ? SAMPLED : c->world;
+}
+
+static weft_status prove_world(const weft_model *m, const weft_compile_options *c, int ranks,
+                               weft_error *error) {
+    return ranks <= COMPARED ? prove_all(m, c, error) : prove_some(m, c, ranks, error);
+}
+
+/* ---- what it prints ---- */
+
+static void print_fine(const weft_model *m, int passes, int ranks, int world) {
+    printf("%s: fine after each of %d passes", weft_model_name(m), passes);
+    if (ranks > 1) printf(ranks == world ? ", on all %d ranks" : ", on %d of %d ranks", ranks, world);
+    printf("\n");
 }
 
 static int verify_run(const options *o) {
@@ -30,17 +98,19 @@ static int verify_run(const options *o) {
         while (weft_pass_name(passes) && (!is_wrong || !prove(m, &c, weft_pass_name(passes), NULL, &there)))
             passes++;
         const char *wrong = weft_pass_name(passes);
+        int ranks = ranks_of(o, &c);
+        if (!is_wrong && ranks > 1) prove_world(m, &c, ranks, &error);
         status = error.status ? EXIT_WRONG : EXIT_FINE;
         /* the options do not fit the model: no such graph, ... */
         if (error.status && error.status != WEFT_INTERNAL) status = EXIT_MISUSED;
         if (o->json)
-            out_json(NULL, json_pack("{s:b, s:s, s:s, s:i, s:O?}", "fine", !error.status, "error", error.text,
-                                     "pass", wrong && error.status ? wrong : "", "passes", passes,
-                                     "fingerprint", fingerprint));
+            out_json(NULL, json_pack("{s:b, s:s, s:s, s:i, s:i, s:O?}", "fine", !error.status, "error",
+                                     error.text, "pass", wrong && error.status ? wrong : "", "passes", passes,
+                                     "ranks", ranks, "fingerprint", fingerprint));
         else if (error.status)
-            tool_fail("%s: behind pass %s: %s", o->model, wrong ? wrong : "(all)", error.text);
+            tool_fail("%s: after pass %s: %s", o->model, wrong ? wrong : "(all)", error.text);
         else
-            printf("%s: fine after each of %d passes\n", weft_model_name(m), passes);
+            print_fine(m, passes, ranks, c.world);
         json_decref(fingerprint);
     }
     weft_model_free(m);
@@ -49,7 +119,7 @@ static int verify_run(const options *o) {
 
 const command command_verify = {
     .name = "verify",
-    .summary = "Proves the plan after every pass of the compiler",
+    .summary = "Proves the plan after every pass of the compiler, and those of all ranks of --world",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE "graph json",
     .example = "graphtool verify dcgan28.bin",
