@@ -45,8 +45,8 @@ static weft_status prove_all(const weft_model *m, const weft_compile_options *c,
     return error->status;
 }
 
-/* Ranks spread over the world, its first and its last among them. The fingerprint has all that ranks must agree
- * on, their collectives in order included. */
+/* Ranks spread over the world, its first and its last among them. The fingerprint has all that ranks must
+ * agree on, their collectives in order included. */
 static weft_status prove_some(const weft_model *m, const weft_compile_options *c, int some,
                               weft_error *error) {
     uint64_t first = 0;
