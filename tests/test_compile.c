@@ -306,7 +306,7 @@ TEST(every_stage_dumps_text_that_parses_back) {
         weft_plan_free(plan);
     }
     CHECK(weft_compile(m, &(weft_compile_options){.stop_after = "nonsense"}, &e) == NULL);
-    CHECK_HOLDS(e.text, "there is no pass 'nonsense'; there are flow, subgraphs, trainings");
+    CHECK_HOLDS(e.text, "there is no pass 'nonsense'; there are flow, argument_order, subgraphs, trainings");
     weft_model_free(m);
 }
 
@@ -397,8 +397,49 @@ TEST(a_parameter_is_trained_once_in_a_graph) {
     weft_model_free(m);
 }
 
+/* Two uses of a network with batch norm (0), dropout (1) or spectral norm (2). */
+static weft_value *network(weft_value *x, int kind) {
+    WEFT_SCOPE(x, "d") {
+        x = kind == 2
+                ? weft_linear_with(x, 3, "fc", &(weft_linear_options){.parametrization = WEFT_SPECTRAL_NORM})
+                : weft_linear(x, 3, "fc");
+        if (kind == 0) x = weft_batch_norm(x, "bn");
+        if (kind == 1) x = weft_dropout(x, 0.5);
+    }
+    return weft_mean(x, 0, NULL, false);
+}
+
+/* C may build arguments from right to left; a plan says where that may matter. */
+TEST(operands_that_are_built_in_the_other_order_are_noted) {
+    enum { IN_ORDER, REVERSED, IN_TURN, APART, HOWS };
+    for (int kind = 0; kind < 3; kind++)
+        for (int how = 0; how < HOWS; how++) {
+            weft_error e = {0};
+            weft_model *m = weft_model_new("m");
+            weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+            weft_value *a = weft_input(g, "a", WEFT_F32, 2, (int64_t[]){4, 3}),
+                       *b = weft_input(g, "b", WEFT_F32, 2, (int64_t[]){4, 3});
+            weft_value *first = network(a, kind),
+                       *second = network(how == IN_TURN ? weft_add(b, first) : b, kind);
+            if (how == APART) weft_output(first, "first"), first = weft_mean(a, 0, NULL, false);
+            weft_minimize(how == IN_ORDER ? weft_sub(first, second) : weft_sub(second, first), "",
+                          &(weft_optimizer){.type = "sgd", .lr = 0.1});
+            weft_plan *plan = with_isa(m, WEFT_ISA_AUTO, &e);
+            const char *note = plan ? weft_plan_note(plan, 0) : NULL;
+            CHECK_SAYS(plan && !note == (how != REVERSED), "kind %d, how %d: %s %s", kind, how, e.text,
+                       note ? note : "no note");
+            if (note) CHECK_HOLDS(note, "graph step: sub at ");
+            if (note) CHECK_HOLDS(note, kind == 1 ? "draw random numbers in d" : "update d/");
+            if (plan) CHECK(!weft_plan_note(plan, 1) && !weft_plan_note(plan, -1));
+            weft_plan_free(plan);
+            weft_model_free(m);
+        }
+    CHECK(!weft_plan_note(NULL, 0));
+}
+
 SUITE("compile",
-      {T(compiled_random_graphs_compute_what_plain_evaluation_does),
+      {T(operands_that_are_built_in_the_other_order_are_noted),
+       T(compiled_random_graphs_compute_what_plain_evaluation_does),
        T(the_verifier_finds_values_that_were_moved_onto_others),
        T(the_verifier_finds_an_update_that_overtakes_a_reader), T(every_stage_dumps_text_that_parses_back),
        T(an_unoptimized_plan_has_the_nodes_that_were_built), T(two_compiles_agree),

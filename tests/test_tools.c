@@ -137,6 +137,7 @@ TEST(zoo_lists_and_writes_its_models) {
         CHECK_TEXT(json_string_value(json_object_get(info, "model")), zoo[i]);
         CHECK(json_array_size(json_object_get(info, "graphs")) >= 3);
         json_decref(info);
+        ends(run("! graphtool plan %s.bin --batch 2 | grep -A3 ^note", zoo[i]), 0);
         ends(run("graphtool info %s.bin", zoo[i]), 0);
     }
     free(list);

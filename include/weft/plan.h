@@ -157,6 +157,11 @@ typedef struct weft_memory {
      * weft_checkpoint_writer_open() takes of the host for a session on a store of this plan. */
     uint64_t checkpoint;
 } weft_memory;
+/** Sentence 0, 1, ... that the compiler has for the reader of a plan; NULL past the end. The plan owns it.
+ * One is of the order of arguments, which C leaves open: in weft_sub(d(a), d(b)) gcc builds d(b) first. Where
+ * d updates state or draws random numbers, that is another model than clang's; build d(a) and d(b) in
+ * statements before. `graphtool plan` and `train` print notes. */
+WEFT_API const char *weft_plan_note(const weft_plan *plan, int index);
 /** What a plan needs. */
 WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);
 

@@ -13,6 +13,8 @@ bool flow_has(const weft_plan *plan, const char *graph);
 int accumulate_of(const weft_plan *plan, const char *graph);
 /* flow_states.c, for flow_choose: what passes from graph to graph by state survives accumulation. */
 bool flow_check_states(weft_plan *plan);
+/* argument_order.c: notes nodes whose operands C has built in the wrong order. */
+bool argument_order_note(weft_plan *plan);
 /* subgraphs.c: fills plan->subgraphs. */
 bool subgraphs_find(weft_plan *plan);
 /* trainings.c: fills plan->trainings and plan->unused. */

@@ -183,6 +183,24 @@ bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_
     return false;
 }
 
+/* ---- notes ---- */
+
+bool plan_add_note(weft_plan *plan, const char *words) {
+    arena *memory = &plan->model->arena;
+    plan_note **end = &plan->notes, *note = arena_new(memory, sizeof *note);
+    if (!note || !(note->text = arena_copy(memory, words)))
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    while (*end) end = &(*end)->next;
+    *end = note;
+    return true;
+}
+
+const char *weft_plan_note(const weft_plan *plan, int index) {
+    const plan_note *note = plan && index >= 0 ? plan->notes : NULL;
+    while (note && index-- > 0) note = note->next;
+    return note ? note->text : NULL;
+}
+
 /* ---- the fingerprint ---- */
 
 /* NAME=VALUE for each option that must be equal on all ranks, so that a difference can be named

@@ -126,6 +126,12 @@ typedef struct plan_library {
     const char *set;                  /* the highest of our instruction sets in `isa` */
 } plan_library;
 
+/* A sentence for the reader of a plan, in the order of finding. */
+typedef struct plan_note {
+    struct plan_note *next;
+    const char *text;
+} plan_note;
+
 /* What weft_compile returns. Sessions in any threads may share it. */
 struct weft_plan {
     weft_env env;
@@ -139,6 +145,7 @@ struct weft_plan {
     const char *flow_name;
     int n_flow, accumulate_most; /* accumulate_most: micro-batches in a step of any graph */
     weft_flow_step *flow;        /* the flow that the plan is for; accumulate is at least 1 */
+    plan_note *notes;
     int n_subgraphs, n_trainings, n_unused;
     subgraph *subgraphs; /* [n_subgraphs], and one more: all ranks of the world */
     name_table by_path;  /* subgraphs by path */
@@ -203,6 +210,7 @@ bool plan_measure(weft_plan *plan); /* fills plan->memory */
  * memory. */
 char *plan_options(const weft_plan *plan);
 bool plan_find_library(weft_plan *plan);                       /* fills library (library.c) */
+bool plan_add_note(weft_plan *plan, const char *text); /* copies the text */
 bool plan_identify(weft_plan *plan, const weft_model *source); /* fills fingerprint, form */
 bool plan_collect_settings(weft_plan *plan);                   /* fills settings (settings.c) */
 /* Floating-point operations of one run. */

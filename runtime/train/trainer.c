@@ -257,6 +257,12 @@ static weft_status check_memory(weft_trainer *t, weft_error *error) {
     return waits ? ranks_sum(t->env, t->options.comm, 1, &none, error) : status;
 }
 
+/* Logs what the compiler has to say. */
+static void tell_notes(weft_trainer *t) {
+    const char *note;
+    for (int i = 0; (note = weft_plan_note(t->plan, i)); i++) trainer_log(t, note);
+}
+
 /* Logs what is converted. */
 static void tell_types(weft_trainer *t) {
     if (t->data.loader) batches_tell(&t->data, &t->options.train, t);
@@ -272,7 +278,7 @@ static weft_status open_all(weft_trainer *t, weft_error *error) {
     if (!status && !(t->store = weft_store_new(t->plan, t->options.seed, error))) status = error->status;
     if (!status) status = checkpoints_open(t, error);
     if (!status) status = hooks_open(t, error);
-    if (!status) tell_types(t);
+    if (!status) tell_notes(t), tell_types(t);
     return status;
 }
 

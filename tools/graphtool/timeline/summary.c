@@ -352,6 +352,15 @@ static void guard_text(text *t, const weft_plan *plan) {
     if (o->guard) text_end_line(t);
 }
 
+static void notes_text(text *t, const weft_plan *plan, int limit) {
+    const char *note;
+    for (int i = 0; (note = weft_plan_note(plan, i)); i++) {
+        text words = {0};
+        text_add(&words, "note: %s", note);
+        line_text(t, &words, limit);
+    }
+}
+
 /* Errors of memory are collected in t.failed; text_detach then returns NULL. */
 char *plan_summary(const weft_plan *plan, int limit) {
     text t = {0}, head = {0};
@@ -367,6 +376,7 @@ char *plan_summary(const weft_plan *plan, int limit) {
     for (int i = 0; i < buckets.n && good; i++) subgraph_text(&t, plan, &buckets.v[i], limit);
     for (int i = 0; i < all.n && good; i++) graph_text(&t, &all, &all.v[i], limit);
     unused_text(&t, plan);
+    notes_text(&t, plan, limit);
     memory_text(&t, plan);
     t.failed |= !good;
     bucket_list_free(&buckets);
