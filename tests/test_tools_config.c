@@ -532,7 +532,7 @@ TEST(a_run_has_a_folder) {
     NEED(ends(run("cp runs/1/config.json again.json; graphtool train --config again.json --work-dir runs/3"),
               0));
     ends(run("cmp w.safetensors runs/3/weights.safetensors"), 0);
-    refuses(run(MLP DATA " --work-dir mlp.bin"), "mlp.bin: the folder cannot be made: Not a directory");
+    refuses(run(MLP DATA " --work-dir mlp.bin"), "--work-dir mlp.bin: it is the model too");
     refuses(run(MLP DATA " --config runs/1/config.json --log runs/1/config.json"), "is the file of --config");
 }
 

@@ -38,16 +38,177 @@ TEST(inputs_are_never_overwritten) {
     refuses(run("graphtool plan soft -o ./sub/../mlp.bin"), "it is the model too");
     refuses(run("graphtool plan mlp.bin -o soft"), "it is the model too");
     refuses(run(TRAIN " --weights w.st -o w.st"), "--output w.st: it is the file of --weights too");
-    refuses(run(TRAIN " -o images.idx"), "a file of data");
+    refuses(run(TRAIN " -o images.idx"), "a file of --data too");
     refuses(run(TRAIN " --log mlp.bin"), "--log mlp.bin: it is the model too");
     refuses(run(TRAIN " --log w.st --weights w.st"), "the file of --weights");
     refuses(run(TRAIN " --val-data image=images.idx --val-data label=labels.idx -o labels.idx"),
-            "a file of data");
+            "a file of --val-data too");
     refuses(run(TRAIN " --log new -o sub/../new"), "--log new: it is the file of --output too");
     refuses(run("graphtool trace mlp.bin --batch 4 -o mlp.bin"), "it is the model too");
     refuses(run("graphtool predict mlp.bin --weights w.st --data image=labels.npy -o labels.npy"),
-            "a file of data");
+            "a file of --data too");
     ends(run("sum mlp.bin w.st images.idx labels.npy | cmp - before && test ! -e new"), 0);
+}
+
+/* ---- every output beside every input, from the table of options ---- */
+
+/* What the table says that an option does with files: "reads", "writes" ...; "": it names none. */
+static const char *file_of(const json_t *option) {
+    return json_string_value(json_object_get(option, "file"));
+}
+
+static const char *name_of(const json_t *option) {
+    return json_string_value(json_object_get(option, "name"));
+}
+
+static bool is_input(const json_t *option) {
+    return strcmp(file_of(option), "reads") == 0 || strcmp(file_of(option), "data") == 0 ||
+           strcmp(file_of(option), "checkpoints") == 0;
+}
+
+static bool is_output(const json_t *option) {
+    return strcmp(file_of(option), "writes") == 0 || strcmp(file_of(option), "pictures") == 0;
+}
+
+enum { WORDS = 300 };
+/* The option with this file, and what may stand around its name. */
+static const char *words_of(const json_t *option, const char *file, char words[WORDS]) {
+    const char *argument = json_string_value(json_object_get(option, "argument"));
+    snprintf(words, WORDS, "%s --%s=%s%s%s", strcmp(name_of(option), "calibration") ? "" : " --device=cuda",
+             name_of(option), strchr(argument, '=') ? "image=" : "", file,
+             strcmp(file_of(option), "data") == 0       ? ":form=npy"
+             : strcmp(file_of(option), "pictures") == 0 ? ":every=5"
+                                                        : "");
+    return words;
+}
+
+static void is_refused(const char *command) {
+    int status = run("graphtool %s", command);
+    char *err = read_all("err");
+    CHECK_SAYS(strstr(err, " too, which would be overwritten\n") && status == 2,
+               "graphtool %s: status %d, %s", command, status, err);
+    free(err);
+}
+
+/* The command must be refused, and the file stay as it was. */
+static void keeps(const char *file, const char *command) {
+    ends(run("cp %s was", file), 0);
+    is_refused(command);
+    ends(run("cmp %s was", file), 0);
+}
+
+/* `file` is named by `reads`, and by each option for an output or a folder of outputs. */
+static int check_outputs(const char *command, const json_t *options, const char *reads, const char *file) {
+    char line[3 * WORDS], words[WORDS];
+    int n = 0;
+    size_t i;
+    const json_t *option;
+    json_array_foreach(options, i, option) {
+        if (!is_output(option) && strcmp(file_of(option), "fills")) continue;
+        snprintf(line, sizeof line, "%s %s %s", command, reads, words_of(option, file, words));
+        keeps(file, line);
+        n++;
+    }
+    return n;
+}
+
+/* Two options for outputs name one file, which is not there. */
+static int check_pairs(const char *command, const json_t *options) {
+    char line[3 * WORDS], a[WORDS], b[WORDS];
+    int n = 0;
+    size_t i, k;
+    const json_t *one, *other;
+    json_array_foreach(options, i, one) {
+        json_array_foreach(options, k, other) {
+            if (k <= i || !is_output(one) || !is_output(other)) continue;
+            snprintf(line, sizeof line, "%s mlp.bin %s %s", command, words_of(one, "twice", a),
+                     words_of(other, "./twice", b));
+            is_refused(line);
+            CHECK(!exists("twice"));
+            n++;
+        }
+    }
+    return n;
+}
+
+/* The model and each option for an input, in turn. */
+static int check_inputs(const char *command, const json_t *options) {
+    char reads[2 * WORDS], words[WORDS];
+    size_t i;
+    const json_t *option;
+    int n = check_outputs(command, options, "copy.bin", "copy.bin");
+    json_array_foreach(options, i, option) {
+        if (!is_input(option)) continue;
+        bool is_folder = strcmp(file_of(option), "checkpoints") == 0;
+        const char *file = is_folder ? "steps/step-00000001/rank-0.safetensors" : "input";
+        snprintf(reads, sizeof reads, "mlp.bin %s", words_of(option, is_folder ? "steps" : file, words));
+        n += check_outputs(command, options, reads, file);
+    }
+    return n;
+}
+
+static void check_declared(const json_t *options) {
+    size_t i;
+    const json_t *option;
+    json_array_foreach(options, i, option) {
+        const char *argument = json_string_value(json_object_get(option, "argument"));
+        bool names_one = strstr(argument, "FILE") || strstr(argument, "DIR");
+        CHECK_SAYS(names_one == (*file_of(option) != 0), "--%s=%s: its row says '%s' of files",
+                   name_of(option), argument, file_of(option));
+    }
+}
+
+TEST(no_option_for_an_output_takes_what_another_option_names) {
+    NEED(make_model("mlp"));
+    NEED(ends(run("cp mlp.bin copy.bin; echo '{}' >input; mkdir -p steps/step-00000001; echo values "
+                  ">steps/step-00000001/rank-0.safetensors; graphtool --table"),
+              0));
+    json_t *table = json_out("out"), *command;
+    size_t i;
+    int n = 0;
+    json_array_foreach(json_object_get(table, "commands"), i, command) {
+        const json_t *options = json_object_get(command, "options");
+        const char *name = name_of(command),
+                   *arguments = json_string_value(json_object_get(command, "arguments"));
+        check_declared(options);
+        if (strcmp(arguments, "MODEL") == 0) n += check_inputs(name, options) + check_pairs(name, options);
+    }
+    CHECK_SAYS(n > 70, "%d pairs of options: the table is not read", n);
+    json_decref(table);
+}
+
+/* Files that no option names as they are called, or that lie in a folder. */
+TEST(no_output_takes_a_name_that_follows_from_another) {
+    static const char *const rows[][2] = {
+        {"w.best.st", "--data image=w.best.st:form=npy --val-data image=input --best loss -o w.st"},
+        {"photo-5.png", "--data image=photo-5.png:form=npy --samples photo.png:every=5"},
+        {"photo-5.png", "--samples photo.png:every=5 -o photo-5.png"},
+        {"photo.png", "--samples photo.png:strip=8 --curves photo.png"},
+        {"input", "--data image=input:form=npy --samples linked.png:every=5"},
+        {"pics/a/1.png", "--data image=pics:height=8 -o pics/a/1.png"},
+        {"steps/step-00000001/x", "--resume steps/step-00000001 --log steps/step-00000001/x"},
+        {"steps/step-00000001/x", "--checkpoint-dir steps --resume auto --csv steps/step-00000001/x"},
+        {"input", "--work-dir runs --csv runs/log.jsonl"},
+        {"input", "--work-dir runs --csv runs/config.json"},
+        {"input", "--work-dir new --csv ./new//log.jsonl"},
+    };
+    char command[400];
+    NEED(make_model("mlp"));
+    NEED(ends(run("mkdir -p pics/a steps/step-00000001 runs; for f in w.best.st photo-5.png photo.png input "
+                  "pics/a/1.png steps/step-00000001/x steps/step-00000001/manifest.json; do echo kept >$f; "
+                  "done; ln -sf input linked-7.png"),
+              0));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(command, sizeof command, "train mlp.bin %s", rows[i][1]);
+        keeps(rows[i][0], command);
+    }
+    keeps("steps/step-00000001/x", "ckpt export steps -o steps/step-00000001/x");
+    keeps("input", "launch -n 2 train mlp.bin --data image=input:form=npy -o input");
+    /* what lies beside the checkpoints is none of them */
+    ends(
+        run("! graphtool train mlp.bin --steps 1 --resume steps --log steps/log 2>said && ! grep overw said"),
+        0);
+    ends(run("rm -r w.best.st pics steps runs"), 0);
 }
 
 TEST(outputs_are_tried_before_the_training) {
@@ -355,8 +516,10 @@ TEST(no_terminal_obeys_a_name_or_a_file) {
 
 SUITE("tools: files",
       {T(links_and_pipes_are_written_through), T(inputs_are_never_overwritten),
-       T(outputs_are_tried_before_the_training), T(a_reader_that_leaves_ends_no_training),
-       T(an_interrupted_training_has_its_status_without_a_reader), T(a_log_that_fails_costs_no_weights),
-       T(files_past_their_limit_are_errors_of_writing), T(what_does_not_fit_is_told_in_options),
-       T(every_command_tells_that_memory_is_too_small), T(no_output_lacks_a_part_for_want_of_memory),
-       T(a_full_standard_output_is_an_error_of_every_command), T(no_terminal_obeys_a_name_or_a_file)})
+       T(no_option_for_an_output_takes_what_another_option_names),
+       T(no_output_takes_a_name_that_follows_from_another), T(outputs_are_tried_before_the_training),
+       T(a_reader_that_leaves_ends_no_training), T(an_interrupted_training_has_its_status_without_a_reader),
+       T(a_log_that_fails_costs_no_weights), T(files_past_their_limit_are_errors_of_writing),
+       T(what_does_not_fit_is_told_in_options), T(every_command_tells_that_memory_is_too_small),
+       T(no_output_lacks_a_part_for_want_of_memory), T(a_full_standard_output_is_an_error_of_every_command),
+       T(no_terminal_obeys_a_name_or_a_file)})

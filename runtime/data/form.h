@@ -20,6 +20,9 @@ typedef struct form {
     const char *(*class_name)(const void *context, int64_t label); /* NULL: it has no classes */
 } form;
 
+/* How many bytes of a text of weft_source_open_text() are the path; options follow it. */
+size_t source_path_bytes(const char *text);
+
 extern const form form_array, form_npz, form_images, form_tokens, form_text;
 
 /* ---- rows of an array in a file, read when they are asked for, or held whole where they are packed ---- */

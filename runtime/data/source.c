@@ -197,11 +197,11 @@ weft_source *weft_source_open(const char *path, const weft_source_options *optio
     return NULL;
 }
 
-/* Where the options begin: behind the last ":" that a "name=" follows; the end if there are none. */
-static const char *options_of(const char *text) {
-    const char *colon = strrchr(text, ':'), *end = text + strlen(text);
+/* Options begin behind the last ":" that a "name=" follows. */
+size_t source_path_bytes(const char *text) {
+    const char *colon = strrchr(text, ':');
     size_t name = colon ? strspn(colon + 1, "abcdefghijklmnopqrstuvwxyz_") : 0;
-    return name && colon[1 + name] == '=' ? colon : end;
+    return name && colon[1 + name] == '=' ? (size_t)(colon - text) : strlen(text);
 }
 
 weft_source *weft_source_open_text(const char *text, const weft_env *env, weft_error *error) {
@@ -214,7 +214,7 @@ weft_source *weft_source_open_text(const char *text, const weft_env *env, weft_e
                      : kit_fail(error, WEFT_ARGUMENT, "data: a path is needed"),
                NULL;
     memcpy(copy, text, bytes);
-    char *at = copy + (options_of(text) - text);
+    char *at = copy + source_path_bytes(text);
     weft_status status = WEFT_OK;
     while (!status && *at) {
         *at++ = 0; /* the ":" or "," before an option */

@@ -29,6 +29,18 @@ typedef enum option_sharing {
     OWN,     /* each rank's own, as only rank 0 writes */
 } option_sharing;
 
+/* What a command does with the file or folder that a value names. The row of an option for one says it:
+ * paths.c compares what is written with all that is read and written. */
+typedef enum option_file {
+    NO_FILE,
+    READS,           /* a file, behind '=' where the argument has one */
+    READS_DATA,      /* the same, before options of its own: a source, which may be a folder */
+    READS_STEPS,     /* a checkpoint, or a folder of them; "auto" is that of --checkpoint-dir */
+    WRITES,          /* a file */
+    WRITES_PICTURES, /* a file before ":FIELDS", or one of each moment: photo-500.png */
+    FILLS,           /* a folder, with files of new names */
+} option_file;
+
 typedef struct option_row {
     const char *name;
     char letter;          /* short form, 0: none */
@@ -39,6 +51,7 @@ typedef struct option_row {
     const char *help;
     const char *const *words; /* OPTION_WORD, or behind the last gap of OPTION_LIST */
     option_sharing sharing;
+    option_file file;
     const char *otherwise; /* what holds without it, where that is always the same; of words the first does */
     const char *elsewhere; /* what other programs call it, with blanks between: for "did you mean" */
 } option_row;

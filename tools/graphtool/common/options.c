@@ -58,13 +58,17 @@ static json_t *words_json(const option_row *row) {
 }
 
 json_t *options_json(const command *c) {
+    static const char *const files[] = {[NO_FILE] = "",        [READS] = "reads",
+                                        [READS_DATA] = "data", [READS_STEPS] = "checkpoints",
+                                        [WRITES] = "writes",   [WRITES_PICTURES] = "pictures",
+                                        [FILLS] = "fills"};
     json_t *list = json_array();
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
         if (!command_has_option(c, row->name)) continue;
         char letter[2] = {row->letter, 0};
-        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->name, "letter", letter,
+        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->name, "letter", letter,
                                 "argument", row->argument ? row->argument : "", "help", row->help, "group",
-                                help_group(row->name), "words", words_json(row));
+                                help_group(row->name), "file", files[row->file], "words", words_json(row));
         json_array_append_new(list, one);
     }
     return list;

@@ -158,7 +158,7 @@ typedef struct option_settings {
 } option_settings;
 void options_settings(const options *o, option_settings *all);
 void options_settings_free(option_settings *all);
-/* The rows of a command as JSON: name, letter, argument, help, group and words of each option. */
+/* The rows of a command as JSON: name, letter, argument, help, group, words and file of each option. */
 struct json_t *options_json(const command *c);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "tools/graphtool/common/options.h"
 
-/* --output, --log, --csv and the file of --best must differ from each other and from every input file: -1,
- * or the exit status after printing which do not. */
+/* What is written must be none of the files that are read, nor two outputs one file: -1, or the exit status
+ * after printing which are. */
 int paths_check(const options *o);
 
 enum { PATHS_ROOM = 4096 };
