@@ -344,6 +344,46 @@ static void check_steps(const char *folder, const weft_env *env, int n_want, con
     free(steps);
 }
 
+/* A link to a folder elsewhere, under each name that is removed: it may be left by a kill, be replaced, or be
+ * pruned. The link goes, and nothing behind it does. */
+TEST(a_link_in_the_folder_is_removed_and_never_followed) {
+    static const char *const names[] = {"step-00000001", "step-00000009.tmp", "step-00000004.tmp",
+                                        "step-00000008.old.tmp", "step-00000007.tmp"};
+    lone l = lone_open(NULL, 8);
+    weft_error error = {0};
+    char victim[300], link[300];
+    const char *folder = in_top("links");
+    weft_checkpoint_writer *w = writer_of(l.session, folder, 2);
+    NEED(w != NULL);
+    for (int64_t i = 1; i <= 2; i++) CHECK(lone_save(w, i, false, &error) == WEFT_OK);
+    weft_checkpoint_writer_close(w);
+    /* step 1 is whole, on another disk; the others are a stranger's folders, and the last leads nowhere */
+    snprintf(victim, sizeof victim, "%s", in_top("victim"));
+    CHECK(rename(in_top("links/step-00000001"), victim) == 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(link, sizeof link, "%s/%s", folder, names[i]);
+        CHECK(symlink(i == 4 ? "nowhere" : victim, link) == 0);
+    }
+    mkdir(in_top("links/step-00000006.tmp"), 0777);
+    snprintf(link, sizeof link, "%s/step-00000006.tmp/deep", folder);
+    CHECK(symlink(victim, link) == 0 && count_in(victim) == 2);
+    w = writer_of(l.session, folder, 2);
+    NEED(w != NULL);
+    for (int64_t i = 3; i <= 6; i++) {
+        snprintf(link, sizeof link, "%s/step-%08d.tmp", folder, (int)i);
+        if (i < 6) CHECK(symlink(victim, link) == 0); /* what is there when that step is begun */
+        CHECK_SAYS(lone_save(w, i, false, &error) == WEFT_OK, "%s", error.text);
+        CHECK_SAYS(count_in(victim) == 2, "at step %d the files behind a link are gone", (int)i);
+    }
+    weft_checkpoint_writer_close(w);
+    /* step 8 has got its own name back, as after a kill */
+    check_steps(folder, NULL, 3, (int64_t[]){5, 6, 8});
+    CHECK_SAYS(count_in(folder) == 3, "%d names are left", count_in(folder));
+    lone_close(&l);
+    remove_tree(victim);
+    remove_tree(folder);
+}
+
 /* A good one never goes for a damaged one, whether an earlier run has written it or this one. */
 TEST(damaged_ones_do_not_count_among_those_that_are_kept) {
     faults f;
@@ -876,6 +916,7 @@ int main(int argc, char **argv) {
                                       T(state_is_that_of_the_first_rank),
                                       T(every_process_group_is_saved),
                                       T(the_newest_and_the_best_are_kept),
+                                      T(a_link_in_the_folder_is_removed_and_never_followed),
                                       T(damaged_ones_do_not_count_among_those_that_are_kept),
                                       T(a_new_one_is_complete_before_those_of_an_earlier_run_are_read),
                                       T(a_changed_byte_is_found_wherever_it_is),

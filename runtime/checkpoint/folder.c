@@ -106,15 +106,17 @@ static void note_name(void *names, const char *name) {
     text_bytes(names, name, strlen(name) + 1);
 }
 
-/* The names first, since what a folder lists while files go is not defined. It may not be there. */
+/* The names first, since what a folder lists while files go is not defined. It may not be there, and a file of
+ * that name stays. The name is removed before what it lists: that takes a link away, whatever it leads to, and
+ * fails for a folder that is not empty. */
 static void empty_and_remove(const char *path, const weft_io *io) {
     text names = {0};
     char file[CHECKPOINT_ROOM];
-    if (io->list && io->list(io->context, path, note_name, &names) == 0 && !names.failed) {
-        for (size_t at = 0; at < names.length; at += strlen(names.data + at) + 1)
-            if (checkpoint_file_path(file, path, names.data + at)) io->remove(io->context, file);
-        io->remove(io->context, path);
-    }
+    int code = io->list ? io->list(io->context, path, note_name, &names) : ENOTSUP;
+    bool is_left = (!code || code == ENOENT) && !names.failed && io->remove(io->context, path) != 0;
+    for (size_t at = 0; is_left && at < names.length; at += strlen(names.data + at) + 1)
+        if (checkpoint_file_path(file, path, names.data + at)) io->remove(io->context, file);
+    if (is_left && !code) io->remove(io->context, path);
     free(names.data);
 }
 

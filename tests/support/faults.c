@@ -205,10 +205,12 @@ static int fake_list(void *context, const char *path, void (*each)(void *to, con
 static int fake_remove(void *context, const char *path) {
     faults *f = context;
     if (fails(f)) return EACCES;
+    bool is_full = false;
     pthread_mutex_lock(&f->lock);
-    drop(f, path);
+    for (fake_file *file = f->files; file; file = file->next) is_full |= inside(file->name, path) != NULL;
+    if (!is_full) drop(f, path);
     pthread_mutex_unlock(&f->lock);
-    return 0;
+    return is_full ? ENOTEMPTY : 0;
 }
 
 static int fake_free_bytes(void *context, const char *path, uint64_t *bytes) {
