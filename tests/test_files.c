@@ -1,6 +1,7 @@
 /* test_files.c - the one way in which files are written (graph/file/io.h), on a real disk: links, devices and
  * pipes, remains of killed writers, folders and files without permission, names that are too long. */
 #include "graph/file/io.h"
+#include "graph/file/io_posix.h"
 #include "support/faults.h"
 #include "support/test.h"
 
@@ -227,6 +228,20 @@ TEST(parts_that_cannot_be_removed_are_passed_by) {
     CHECK(count_files() == 1);
 }
 
+/* A log is written while others may empty it, as logrotate(8) does with copytruncate. */
+TEST(a_file_that_is_emptied_meanwhile_has_no_hole) {
+    void *file;
+    NEED(enter("emptied"));
+    CHECK(posix_io.open_write(NULL, "log", &file) == 0 && posix_io.write(NULL, file, "first", 5) == 0);
+    CHECK(truncate("log", 0) == 0 && posix_io.write(NULL, file, "next", 4) == 0);
+    CHECK(posix_io.close(NULL, file) == 0);
+    holds("log", "next");
+    CHECK(posix_io.open_append(NULL, "log", 2, &file) == 0 && posix_io.write(NULL, file, "w", 1) == 0);
+    CHECK(truncate("log", 1) == 0 && posix_io.write(NULL, file, "o", 1) == 0);
+    CHECK(posix_io.close(NULL, file) == 0);
+    holds("log", "no");
+}
+
 TEST(what_could_not_be_written_is_told_before) {
     char name[256];
     weft_error error;
@@ -267,4 +282,5 @@ SUITE("files",
        T(pipes_and_devices_are_written_through), T(a_descriptor_by_name_is_that_descriptor),
        T(parts_of_killed_writers_go_and_those_of_living_ones_stay), T(what_only_looks_like_a_part_stays),
        T(writers_of_one_process_have_parts_of_their_own), T(parts_that_cannot_be_removed_are_passed_by),
-       T(what_could_not_be_written_is_told_before), T(permissions_are_kept)})
+       T(a_file_that_is_emptied_meanwhile_has_no_hole), T(what_could_not_be_written_is_told_before),
+       T(permissions_are_kept)})

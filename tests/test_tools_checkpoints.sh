@@ -56,6 +56,35 @@ wait $pid || fail "under nohup SIGHUP ends a training with status $?"
 same got
 rm -f got.*
 
+# A second start beside a training that runs is refused and touches none of its files: before its first checkpoint and after it, with
+# the same options and with others. Its logs have all their lines, and no hole.
+long="${run/--epochs 5 --optimizer-state/} --epochs 1000000 --work-dir beside --csv beside/log.csv --tensorboard beside/events
+    --checkpoint-dir beside/c --resume auto"
+held() { find beside -type f ! -path 'beside/c/*' ! -name '*.weft-part' -printf '%i %p\n' | sort; cat beside/config.json; }
+for every in 1h 5; do
+    rm -rf beside
+    "$tool" $long --checkpoint-every $every >out 2>err &
+    pid=$!
+    for ((i = 0; i < 500; i++)); do [[ -s beside/log.csv && -s beside/config.json && ($every == 1h || -e beside/c/step-00000010) ]] && break; sleep 0.02; done
+    before=$(held)
+    for other in "" "--lr 0.5"; do
+        "$tool" $long --checkpoint-every $every $other >out.2 2>err.2
+        [[ $? == 2 ]] || fail "a second start${other:+ with }$other: not status 2: $(cat err.2)"
+        grep -q "beside/c: another training writes its checkpoints there\|beside: it has a run already" err.2 || fail "a second start: $(cat err.2)"
+        [[ $(held) == "$before" ]] || fail "a second start${other:+ with }$other, checkpoints every $every, changes files: $(diff <(echo "$before") <(held))"
+    done
+    kill -TERM $pid
+    wait $pid
+    python3 - <<'END' || fail "a second start, checkpoints every $every: the log of the first is not whole"
+import json
+steps = [json.loads(line)["step"] for line in open("beside/log.jsonl")]
+rows = open("beside/log.csv", "rb").read()
+assert steps == list(range(1, len(steps) + 1)), steps[:3]
+assert rows.startswith(b"step") or b"step" in rows.split(b"\n")[0], rows[:20]
+assert b"\0" not in rows
+END
+done
+
 # --resume needs checkpoints that fit, and a new run an empty folder.
 "$tool" $run -o got.st --checkpoint-dir c >out 2>err && fail "a folder with checkpoints was taken"
 grep -q "it has a checkpoint of step" err || fail "$(cat err)"

@@ -38,7 +38,8 @@ static int posix_open_read(void *context, const char *path, void **file, uint64_
 
 static int posix_open_write(void *context, const char *path, void **file) {
     (void)context;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    /* O_APPEND: where another process empties the file meanwhile, no hole is left before what follows */
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0) return errno;
     *file = (void *)((intptr_t)fd + 1);
     return 0;

@@ -29,6 +29,16 @@ typedef struct weft_note {
     double value;     /**< kept exactly; a number that is not finite is left out */
 } weft_note;
 
+/** A folder of checkpoints that this process has: no other one's training writes there. */
+typedef struct weft_checkpoint_lock weft_checkpoint_lock;
+/** Takes a folder, so that a training that is refused has opened none of its files yet. It is known on this
+ * machine alone. A folder that is not there is not made, and nobody has it. NULL on failure: WEFT_ORDER where
+ * another process, or another lock or writer of this one, has it. */
+WEFT_API weft_checkpoint_lock *weft_checkpoint_lock_take(const char *folder, const weft_env *env,
+                                                         weft_error *error);
+/** Gives it back. NULL is fine. */
+WEFT_API void weft_checkpoint_lock_release(weft_checkpoint_lock *lock);
+
 /** Writes checkpoints of a session, one at a time. Close it before the session. */
 typedef struct weft_checkpoint_writer weft_checkpoint_writer;
 /** What weft_checkpoint_writer_open() is given. */
@@ -39,6 +49,8 @@ typedef struct weft_checkpoint_options {
     int64_t best; /**< step of the best one so far, which a run that goes on knows; 0: none */
     const weft_env *env; /**< memory, files and log of the writer; NULL: the session's */
     bool no_snapshot;    /**< no memory for a copy: each checkpoint is written before begin returns */
+    /** Of this folder; release it after the writer is closed. NULL: the writer takes the folder itself. */
+    const weft_checkpoint_lock *lock;
 } weft_checkpoint_options;
 /** Allocates the copy of what this rank writes (weft_checkpoint_bytes()), so that later steps need no memory.
  * Where there is none, begin writes before it returns, and env.log tells how long. It tells, too, where the

@@ -89,8 +89,8 @@ bool checkpoint_path(char into[CHECKPOINT_ROOM], const char *folder, int64_t ste
 bool checkpoint_file_path(char into[CHECKPOINT_ROOM], const char *path, const char *name);
 /* Makes FOLDER, if it is not there. */
 weft_status folder_make(const char *folder, const weft_env *env, weft_error *error);
-/* WEFT_ORDER where another process has it. *lock: a descriptor to close at the end; -1: none. */
-weft_status folder_lock(const char *folder, const weft_env *env, int *lock, weft_error *error);
+/* Whether it has a folder: one that was not there belongs to nobody. */
+bool lock_is_held(const weft_checkpoint_lock *lock);
 /* Makes an empty FOLDER/step-N.tmp: what a killed process left there is removed first. */
 weft_status folder_make_tmp(const char *folder, int64_t step, const weft_env *env, weft_error *error);
 /* Renames step-N.tmp to step-N. One of that name makes room: a run that resumed from an earlier one comes by

@@ -106,9 +106,9 @@ static void note_name(void *names, const char *name) {
     text_bytes(names, name, strlen(name) + 1);
 }
 
-/* The names first, since what a folder lists while files go is not defined. It may not be there, and a file of
- * that name stays. The name is removed before what it lists: that takes a link away, whatever it leads to, and
- * fails for a folder that is not empty. */
+/* The names first, since what a folder lists while files go is not defined. It may not be there, and a file
+ * of that name stays. The name is removed before what it lists: that takes a link away, whatever it leads to,
+ * and fails for a folder that is not empty. */
 static void empty_and_remove(const char *path, const weft_io *io) {
     text names = {0};
     char file[CHECKPOINT_ROOM];
@@ -216,12 +216,6 @@ weft_status folder_make(const char *folder, const weft_env *env, weft_error *err
     const weft_io *io = io_of(env);
     int code = io->make_folder ? io->make_folder(io->context, folder) : ENOTSUP;
     return code && code != EEXIST ? io_fail(error, folder, "the folder cannot be made", code) : WEFT_OK;
-}
-
-weft_status folder_lock(const char *folder, const weft_env *env, int *lock, weft_error *error) {
-    *lock = -1;
-    if (io_of(env) != &posix_io || !posix_lock_folder(folder, lock)) return WEFT_OK;
-    return error_set(error, WEFT_ORDER, "%.600s: another training writes its checkpoints there", folder);
 }
 
 weft_status folder_make_tmp(const char *folder, int64_t step, const weft_env *env, weft_error *error) {

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_WORLD = 1 << 20 };
 
@@ -184,18 +183,20 @@ static weft_status check_new(const weft_checkpoint *c, const char *folder, weft_
 weft_status weft_checkpoint_reshard(const weft_checkpoint *c, const char *folder, int world,
                                     weft_error *error) {
     entries all;
-    int lock = -1;
-    if (error) *error = (weft_error){0};
+    weft_error own = {0};
+    weft_checkpoint_lock *lock = NULL;
+    if (!error) error = &own;
+    *error = (weft_error){0};
     if (!c || !folder || !*folder || world < 1 || world > MOST_WORLD)
         return error_set(error, WEFT_ARGUMENT,
                          "weft_checkpoint_reshard: a checkpoint, a folder and from 1 to %d files are needed",
                          MOST_WORLD);
     weft_status status = entries_open(&all, c, error);
     if (!status) status = folder_make(folder, &c->env, error);
-    if (!status) status = folder_lock(folder, &c->env, &lock, error);
+    if (!status && !(lock = weft_checkpoint_lock_take(folder, &c->env, error))) status = error->status;
     if (!status) status = check_new(c, folder, error);
     if (!status) status = write_all(&all, folder, world, error);
-    if (lock >= 0) close(lock);
+    weft_checkpoint_lock_release(lock);
     entries_close(&all);
     return status;
 }

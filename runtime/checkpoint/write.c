@@ -14,18 +14,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 struct weft_checkpoint_writer {
     weft_env env;
     weft_session *session;
     char folder[CHECKPOINT_ROOM];
     int keep;
-    int lock;       /* of the folder; -1: none */
-    int64_t best;   /* step of the best one; 0: none */
-    kept known;     /* of rank 0; while it prunes, the pruner's */
-    bool is_full;   /* the last one had no room of its own: it was told */
-    bool has_given; /* one was removed since a checkpoint was completed */
+    weft_checkpoint_lock *lock; /* the writer's own; NULL: options.lock has the folder */
+    int64_t best;               /* step of the best one; 0: none */
+    kept known;                 /* of rank 0; while it prunes, the pruner's */
+    bool is_full;               /* the last one had no room of its own: it was told */
+    bool has_given;             /* one was removed since a checkpoint was completed */
     share share;
     char *snapshot; /* share.bytes; NULL: none */
     /* of the one under way: */
@@ -124,6 +123,11 @@ static void make_snapshot(weft_checkpoint_writer *w) {
     log_line(w, line);
 }
 
+static weft_status take_folder(weft_checkpoint_writer *w, weft_error *error) {
+    w->lock = weft_checkpoint_lock_take(w->folder, &w->env, error);
+    return w->lock ? WEFT_OK : error->status;
+}
+
 static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_options *o,
                               weft_error *error) {
     if (!o || !o->folder || !*o->folder || o->keep < 0)
@@ -137,7 +141,7 @@ static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_o
     w->best = o->best;
     weft_status status = share_collect(&w->share, w->session->plan, w->session->store, w->folder, error);
     if (!status && rank_of(w) == 0) status = folder_make(w->folder, &w->env, error);
-    if (!status && rank_of(w) == 0) status = folder_lock(w->folder, &w->env, &w->lock, error);
+    if (!status && rank_of(w) == 0 && !lock_is_held(o->lock)) status = take_folder(w, error);
     if (!status && rank_of(w) == 0) folder_clean(w->folder, &w->env); /* what a kill left */
     if (!status && rank_of(w) == 0) status = check_disk(w, error);
     if (!status && !o->no_snapshot) make_snapshot(w);
@@ -163,7 +167,6 @@ weft_checkpoint_writer *weft_checkpoint_writer_open(weft_session *session,
     }
     w->env = *env;
     w->session = session;
-    w->lock = -1;
     w->known = (kept){.env = &w->env, .form = session->plan->form};
     arena_init(&w->notes_arena, &w->env);
     if (!settle_all(w, "checkpoints", open_parts(w, options, error), error)) return w;
@@ -186,7 +189,7 @@ void weft_checkpoint_writer_close(weft_checkpoint_writer *w) {
     weft_env env = w->env;
     end_thread(w);
     end_pruner(w);
-    if (w->lock >= 0) close(w->lock);
+    weft_checkpoint_lock_release(w->lock);
     mem_free(&env, w->snapshot, snapshot_bytes(w));
     arena_free(&w->notes_arena);
     kept_free(&w->known);

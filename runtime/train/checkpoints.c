@@ -252,6 +252,15 @@ static weft_status resume(weft_trainer *t, weft_error *error) {
     return status;
 }
 
+/* Before anything of the folder is read, and before hooks and callers open the files of the run: a training
+ * that is refused leaves those of the one that runs alone. */
+static weft_status take_folder(weft_trainer *t, weft_error *error) {
+    const char *folder = t->options.checkpoints.folder;
+    if (!folder || t->progress.rank) return WEFT_OK;
+    t->checkpoints.lock = weft_checkpoint_lock_take(folder, t->env, error);
+    return t->checkpoints.lock ? WEFT_OK : error->status;
+}
+
 weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
     t->checkpoints.best = (watch){.name = (char *)(uintptr_t)o->best, .max = o->max, .best = NAN};
@@ -269,6 +278,7 @@ weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
     if (!status && !o->folder && o->resume && strcmp(o->resume, "auto") == 0)
         status = kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: resume \"auto\" needs a folder");
     if (!status && o->best) status = watch_open(&t->checkpoints.best, "checkpoints", t, error);
+    if (!status) status = take_folder(t, error);
     if (!status && o->resume) status = resume(t, error);
     if (!status && o->folder && !o->resume && t->progress.rank == 0) status = check_empty(t, error);
     return status;
@@ -420,7 +430,8 @@ weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {
                                    .keep = o->keep ? o->keep : 3,
                                    .best = t->checkpoints.best_step,
                                    .env = t->env,
-                                   .no_snapshot = o->no_snapshot};
+                                   .no_snapshot = o->no_snapshot,
+                                   .lock = t->checkpoints.lock};
     t->checkpoints.writer = weft_checkpoint_writer_open(t->session, &how, error);
     return t->checkpoints.writer ? WEFT_OK : error->status;
 }
@@ -453,5 +464,7 @@ void checkpoints_fail(weft_trainer *t) {
 void checkpoints_close(weft_trainer *t) {
     weft_checkpoint_writer_close(t->checkpoints.writer);
     t->checkpoints.writer = NULL;
+    weft_checkpoint_lock_release(t->checkpoints.lock);
+    t->checkpoints.lock = NULL;
     rates_close(t);
 }

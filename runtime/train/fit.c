@@ -279,8 +279,9 @@ weft_status weft_trainer_fit(weft_trainer *t, weft_error *error) {
     t->bad_in_row = 0;
     t->start = trainer_clock();
     t->seconds = t->progress.seconds;
-    status = checkpoints_begin(t, error);
-    if (!status) status = hooks_call(t, WEFT_BEFORE_RUN, error);
+    if ((status = checkpoints_begin(t, error)))
+        return trainer_tell(t, status, error); /* no hook was called */
+    status = hooks_call(t, WEFT_BEFORE_RUN, error);
     if (!status && t->checkpoints.is_resumed) status = agree_stop(t, error); /* what had stopped stays so */
     t->checkpoints.is_resumed = false;
     t->is_in_fit = true;

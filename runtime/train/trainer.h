@@ -273,6 +273,7 @@ void settings_tell(const weft_trainer *t, const struct weft_checkpoint *c);
 
 typedef struct checkpoints {
     struct weft_checkpoint_writer *writer; /* NULL: none are written */
+    struct weft_checkpoint_lock *lock;     /* of the folder, on rank 0; NULL: none */
     bool is_begun;                         /* one is under way */
     bool is_resumed;                       /* the training goes on from one; until its first run has begun */
     bool has_news;                         /* a step was good since the last one */

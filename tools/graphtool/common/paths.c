@@ -202,6 +202,9 @@ static bool is_pictured(const char *series, const place *other) {
 
 /* Would writing `out` change what `other` is? */
 static bool spoils(const place *out, const place *other) {
+    struct stat is;
+    bool is_there = stat(out->path, &is) == 0 && S_ISREG(is.st_mode);
+    if (out->file == FILLS && !is_there) return false; /* a folder: what is written there has new names */
     if (out->is_note && other->option && strcmp(other->option, "config") == 0) return false;
     if (out->file == WRITES_PICTURES) return is_pictured(out->path, other);
     return other->file == WRITES_PICTURES ? is_pictured(other->path, out) : is_part_of(out->path, other);
