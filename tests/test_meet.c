@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -123,6 +125,54 @@ TEST(ranks_meet_in_any_order) {
 }
 
 /* ---- ranks that do not come, or cannot ---- */
+
+/* ---- a limit of open files ---- */
+
+enum { CROWD = 6 };
+
+/* In a process of its own: ranks meet under this soft and hard limit. 0: they have; 1: a rank names the limit;
+ * 2: nobody does. */
+static int meet_within(rlim_t soft, rlim_t hard) {
+    rank r[CROWD];
+    int failed = 0, told = 0;
+    struct rlimit limit = {soft, hard};
+    ranks_init(r, CROWD, "a token", 0.7, NULL);
+    for (int i = 1; i < CROWD; i++) r[i].naps_ms = 50; /* in one process rank 0 raises the limit for all */
+    if (setrlimit(RLIMIT_NOFILE, &limit)) return 3;
+    ranks_start(r, CROWD);
+    ranks_end(r, CROWD);
+    for (int i = 0; i < CROWD; i++) {
+        failed += r[i].status != WEFT_OK;
+        told += r[i].status && strstr(r[i].error.text, "ulimit -n") != NULL;
+    }
+    if (failed && !told) fprintf(stderr, "limits %d, %d: %s\n", (int)soft, (int)hard, r[0].error.text);
+    return !failed ? 0 : told ? 1 : 2;
+}
+
+static int meet_apart(rlim_t soft, rlim_t hard) {
+    int status = -1;
+    pid_t pid = fork();
+    if (!pid) _exit(meet_within(soft, hard));
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* With any limit ranks meet, or somebody names it: room for strangers that do not come is not needed. A soft
+ * limit is raised. */
+TEST(ranks_meet_within_any_limit_of_open_files_or_name_it) {
+    enum { NEEDED = 2 * CROWD + 4 /* both ends are here */ };
+    int used = dup(0), met = 0;
+    close(used);
+    for (int more = 1; more <= 80; more += more < NEEDED + 2 ? 1 : 7) {
+        int end = meet_apart((rlim_t)(used + more), (rlim_t)(used + more));
+        CHECK_SAYS(end == 0 || (end == 1 && more < NEEDED), "%d files more than %d: %d", more, used, end);
+        met += !end;
+    }
+    CHECK_SAYS(met > 8, "only %d meetings", met);
+    for (int more = 1; more < NEEDED; more += 3) {
+        int end = meet_apart((rlim_t)(used + more), 1000);
+        CHECK_SAYS(end == 0 || more < 3, "%d files more than %d, and 1000 at most: %d", more, used, end);
+    }
+}
 
 TEST(a_missing_rank_is_named_on_all_ranks) {
     rank ranks[4];
@@ -498,11 +548,11 @@ TEST(the_key_of_a_token_is_the_documented_digest) {
 }
 
 SUITE("meetings of ranks",
-      {T(ranks_meet_in_any_order), T(a_missing_rank_is_named_on_all_ranks),
-       T(a_rank_that_came_early_knows_who_is_missing), T(rank_0_that_does_not_come_is_named),
-       T(a_rank_that_fails_says_why_to_all), T(a_rank_that_leaves_between_rounds_is_named),
-       T(who_belongs_to_another_job_is_refused_and_named), T(a_rank_twice_is_refused),
-       T(without_an_address_there_is_no_meeting), T(ten_thousand_strange_greetings_keep_nobody_out),
-       T(silent_strangers_keep_no_rank_out), T(a_port_of_something_else_is_named),
-       T(bytes_of_introductions_and_tables_are_read_exactly), T(a_digest_covers_everything),
-       T(the_key_of_a_token_is_the_documented_digest)})
+      {T(ranks_meet_in_any_order), T(ranks_meet_within_any_limit_of_open_files_or_name_it),
+       T(a_missing_rank_is_named_on_all_ranks), T(a_rank_that_came_early_knows_who_is_missing),
+       T(rank_0_that_does_not_come_is_named), T(a_rank_that_fails_says_why_to_all),
+       T(a_rank_that_leaves_between_rounds_is_named), T(who_belongs_to_another_job_is_refused_and_named),
+       T(a_rank_twice_is_refused), T(without_an_address_there_is_no_meeting),
+       T(ten_thousand_strange_greetings_keep_nobody_out), T(silent_strangers_keep_no_rank_out),
+       T(a_port_of_something_else_is_named), T(bytes_of_introductions_and_tables_are_read_exactly),
+       T(a_digest_covers_everything), T(the_key_of_a_token_is_the_documented_digest)})

@@ -204,7 +204,7 @@ TEST(no_output_takes_a_name_that_follows_from_another) {
     }
     keeps("steps/step-00000001/x", "ckpt export steps -o steps/step-00000001/x");
     keeps("input", "launch -n 2 train mlp.bin --data image=input:form=npy -o input");
-    /* what lies beside the checkpoints is none of them, and the first start of a run has a folder to resume from */
+    /* the first start of a run resumes, too, and what lies beside checkpoints is none of them */
     ends(run(TRAIN " --checkpoint-dir begun --resume auto"), 0);
     ends(
         run("! graphtool train mlp.bin --steps 1 --resume steps --log steps/log 2>said && ! grep overw said"),

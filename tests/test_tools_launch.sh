@@ -59,6 +59,14 @@ says err.0 "rank 0: 1 of 2 ranks did not come within 2.0 s: 1"
 says err.1 "WEFT_JOB_TOKEN must be the same on all ranks"
 grep -q "token-" err.0 err.1 && fail "a token is printed"
 
+# ---- few open files: a soft limit is raised, and what is not open takes no place ----
+for limit in "-n 40" "-Sn 20"; do
+    (ulimit $limit; timeout 60 "$tool" launch -n 4 "${train[@]}" --timeout 5 --steps 1) >out 2>err || fail "ulimit $limit: $(tail -n 1 err)"
+done
+(ulimit -n 17; timeout 60 "$tool" launch -n 4 "${train[@]}" --timeout 5 --steps 1) >out 2>err && fail "ulimit -n 17"
+says err "the limit of open files is 17 (ulimit -n), and 4 ranks may need 80"
+says err "and may have 17: raise the limit (ulimit -n"
+
 # ---- a rank that cannot start: status 2 on all, and its reason; no rank is lost ----
 cat >one <<'END'
 #!/usr/bin/env bash

@@ -61,9 +61,9 @@ static size_t hear(int fd, unsigned char *into, size_t n, uint64_t until_ns) {
 
 /* ---- connecting ---- */
 
-/* Connects to one address; -1 with the reason. An attempt that the deadline cuts off says less than the one
- * before. */
-static int connect_to(const struct addrinfo *a, uint64_t until_ns, char why[WHY]) {
+/* Connects to one address; -1 with the reason, and *is_own where it is a limit of this process. An attempt
+ * that the deadline cuts off says less than the one before. */
+static int connect_to(const struct addrinfo *a, uint64_t until_ns, char why[WHY], bool *is_own) {
     int code = 0, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     socklen_t n = sizeof code;
     if (fd >= 0 && meet_prepare(fd)) {
@@ -77,6 +77,7 @@ static int connect_to(const struct addrinfo *a, uint64_t until_ns, char why[WHY]
         }
     } else {
         code = errno;
+        *is_own = code == EMFILE || code == ENFILE;
     }
     if (fd >= 0) close(fd);
     if (code && strerror_r(code, why, WHY)) snprintf(why, WHY, "error %d", code);
@@ -84,18 +85,23 @@ static int connect_to(const struct addrinfo *a, uint64_t until_ns, char why[WHY]
 }
 
 /* Connects to rank 0, once. */
-static attempt connect_once(meeting *m, uint64_t until_ns, char why[WHY]) {
+static attempt connect_once(meeting *m, uint64_t until_ns, char why[WHY], weft_error *error) {
     const weft_launch *l = m->options.launch;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     char port[16];
+    bool is_own = false;
     snprintf(port, sizeof port, "%d", l->port);
     int code = getaddrinfo(l->address, port, &hints, &found);
     if (code) snprintf(why, WHY, "%s", gai_strerror(code));
     for (const struct addrinfo *a = found; a && m->fd < 0; a = a->ai_next)
-        m->fd = connect_to(a, until_ns, why);
+        m->fd = connect_to(a, until_ns, why, &is_own);
     if (found) freeaddrinfo(found);
-    return m->fd < 0 ? AGAIN : DONE;
+    if (m->fd >= 0) return DONE;
+    if (!is_own) return AGAIN;
+    error_set(error, WEFT_IO, "rank %d of %d cannot open a connection to rank 0: %s (ulimit -n)", l->rank,
+              l->world, why);
+    return OVER;
 }
 
 /* ---- the proof ---- */
@@ -145,12 +151,12 @@ static weft_status find_host(meeting *m, uint64_t until_ns, weft_error *error) {
     const weft_launch *l = m->options.launch;
     char why[WHY] = "";
     for (;;) {
-        attempt a = connect_once(m, until_ns, why);
+        attempt a = connect_once(m, until_ns, why, error);
         if (a == DONE) a = prove(m, until_ns, why, error);
         if (a == DONE) return WEFT_OK;
         if (m->fd >= 0) close(m->fd);
         m->fd = -1;
-        if (a == OVER) return WEFT_ARGUMENT;
+        if (a == OVER) return error && error->status ? error->status : WEFT_ARGUMENT;
         if (meet_now() + NAP_NS >= until_ns) break;
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }

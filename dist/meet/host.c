@@ -28,6 +28,7 @@ typedef enum guest_state { FREE, CLAIMS, PROVED, SEATED } guest_state;
 struct guest {
     guest_state state; /* FREE: there is no connection */
     int fd, rank;      /* fd: -1 for a rank that has told why it fails, and left; rank: when SEATED */
+    int at;            /* among what is polled; -1: it is not */
     bool has_part;     /* its part of this round is in `part` */
     uint64_t since_ns, n_in, n_out;
     char where[WHERE];
@@ -248,22 +249,33 @@ static void hear(meeting *m, guest *g) {
 
 /* ---- connections ---- */
 
+static bool is_stranger(const guest *g) {
+    return g->state == CLAIMS || g->state == PROVED;
+}
+
 /* Who gives up its place first: who has proved nothing, then who came first. */
 static bool leaves_before(const guest *a, const guest *b) {
     return a->state != b->state ? a->state == CLAIMS : a->since_ns < b->since_ns;
 }
 
-/* The place for a new connection; if there is none, the oldest stranger leaves. */
-static guest *find_place(meeting *m) {
-    guest *oldest = NULL;
-    int strangers = 0;
+/* How many connections are no rank yet, and the one that gives up its place first; NULL: there is none. */
+static int count_strangers(meeting *m, guest **first) {
+    int n = 0;
+    *first = NULL;
     for (int i = 0; i < m->n_guests; i++) {
         guest *g = &m->guests[i];
-        if (g->state != CLAIMS && g->state != PROVED) continue;
-        strangers++;
-        if (!oldest || leaves_before(g, oldest)) oldest = g;
+        if (!is_stranger(g)) continue;
+        n++;
+        if (!*first || leaves_before(g, *first)) *first = g;
     }
-    if (strangers >= STRANGERS) refuse_guest(m, oldest, "too many connections at once say nothing");
+    return n;
+}
+
+/* The place for a new connection; if there is none, the oldest stranger leaves. */
+static guest *find_place(meeting *m) {
+    guest *oldest;
+    if (count_strangers(m, &oldest) >= STRANGERS)
+        refuse_guest(m, oldest, "too many connections at once say nothing");
     for (int i = 0; i < m->n_guests; i++)
         if (m->guests[i].state == FREE) return &m->guests[i];
     return NULL; /* cannot be: there are STRANGERS places more than other ranks */
@@ -291,41 +303,67 @@ static void welcome(meeting *m, int fd) {
     flush(g);
 }
 
-static void take_connections(meeting *m) {
+/* What this rank cannot do for a reason of its own. */
+static void say_own(const char *what, int code, char why[TEXT]) {
+    char reason[100];
+    if (strerror_r(code, reason, sizeof reason)) snprintf(reason, sizeof reason, "error %d", code);
+    bool is_limit = code == EMFILE || code == ENFILE;
+    snprintf(why, TEXT, "%s: %s%s", what, reason, is_limit ? " (ulimit -n)" : "");
+}
+
+/* Connections that are no rank yet end soon, and make room; without them nothing will. */
+static void take_connections(meeting *m, char why[TEXT]) {
+    guest *oldest;
     for (int i = 0; i < 2 * STRANGERS; i++) {
-        int fd = accept(m->listener, NULL, NULL);
+        int fd = accept(m->listener, NULL, NULL), code = errno;
         if (fd >= 0) {
             welcome(m, fd);
-        } else if (errno != EINTR && errno != ECONNABORTED) {
-            bool is_out = errno != EAGAIN && errno != EWOULDBLOCK; /* of descriptors, say */
+        } else if (code != EINTR && code != ECONNABORTED) {
+            bool is_out = code != EAGAIN && code != EWOULDBLOCK; /* of descriptors, say */
             nanosleep(&(struct timespec){.tv_nsec = is_out ? 10000000 : 0}, NULL);
+            if (is_out && !count_strangers(m, &oldest)) say_own("no more ranks can be let in", code, why);
             return;
         }
     }
 }
 
-/* Waits at most 0.1 s for something to happen, and takes it in. */
-static void attend(meeting *m, struct pollfd *polls) {
+/* The connections that are open; returns how many. Closed ones must not be among them: the system refuses
+ * more entries than a process may have files. */
+static int list_open(meeting *m, struct pollfd *polls) {
     int n = 0;
-    uint64_t now = meet_now();
-    polls[n++] = (struct pollfd){.fd = m->listener, .events = POLLIN}; /* -1 is ignored */
+    if (m->listener >= 0) polls[n++] = (struct pollfd){.fd = m->listener, .events = POLLIN};
     for (int i = 0; i < m->n_guests; i++) {
         guest *g = &m->guests[i];
-        if ((g->state == CLAIMS || g->state == PROVED) && now - g->since_ns > STRANGER_NS)
-            refuse_guest(m, g, "it took too long to say who it is");
-        bool has_more = g->state != FREE && (g->sent < g->out || g->body_left);
-        polls[n++] = (struct pollfd){.fd = g->state == FREE ? -1 : g->fd, /* -1: not looked at */
-                                     .events = (short)(POLLIN | (has_more ? POLLOUT : 0))};
+        bool is_open = g->state != FREE && g->fd >= 0, has_more = g->sent < g->out || g->body_left;
+        g->at = is_open ? n : -1;
+        if (is_open)
+            polls[n++] = (struct pollfd){.fd = g->fd, .events = (short)(POLLIN | (has_more ? POLLOUT : 0))};
     }
-    if (poll(polls, (nfds_t)n, 100) <= 0) return;
+    return n;
+}
+
+static void refuse_slow(meeting *m) {
+    uint64_t now = meet_now();
+    for (int i = 0; i < m->n_guests; i++)
+        if (is_stranger(&m->guests[i]) && now - m->guests[i].since_ns > STRANGER_NS)
+            refuse_guest(m, &m->guests[i], "it took too long to say who it is");
+}
+
+/* Waits at most 0.1 s for something to happen, and takes it in. `why`: what this rank cannot do. */
+static void attend(meeting *m, struct pollfd *polls, char why[TEXT]) {
+    refuse_slow(m);
+    int ready = poll(polls, (nfds_t)list_open(m, polls), 100);
+    if (ready < 0 && errno != EINTR) say_own("connections cannot be waited for (poll)", errno, why);
+    if (ready <= 0) return;
     for (int i = 0; i < m->n_guests; i++) {
         guest *g = &m->guests[i];
-        if (!polls[i + 1].revents || g->state == FREE) continue;
+        if (g->at < 0 || !polls[g->at].revents || g->state == FREE) continue;
+        short events = polls[g->at].revents;
         if (!flush(g)) leaves(m, g, "its connection broke");
-        if (g->state != FREE && polls[i + 1].revents & ~POLLOUT) hear(m, g);
+        if (g->state != FREE && events & ~POLLOUT) hear(m, g);
         if (g->state != FREE) flush(g);
     }
-    if (polls[0].revents) take_connections(m);
+    if (m->listener >= 0 && polls[0].revents) take_connections(m, why);
 }
 
 /* ---- a round ---- */
@@ -338,7 +376,8 @@ static weft_status host_open(meeting *m, weft_error *error) {
     m->guests = mem_new_array(&m->env, (size_t)n, sizeof *m->guests);
     if (!m->guests) return error_memory(error, "the places of ranks that meet");
     m->n_guests = n;
-    return meet_listen(m->options.launch, &m->listener, error);
+    status = meet_listen(m->options.launch, &m->listener, error);
+    return status ? status : meet_make_room(m, STRANGERS, error);
 }
 
 /* Tells the ranks that are here who is not. */
@@ -361,8 +400,9 @@ static int count(const meeting *m, bool has_part) {
     return n;
 }
 
-/* Until all are here: `why` is empty, or says why there is no meeting. */
-static void wait_for_all(meeting *m, struct pollfd *polls, char why[TEXT]) {
+/* Until all are here: MEET_TABLE. Otherwise `why` says why there is no meeting: MEET_FAILS where that is this
+ * rank's own. */
+static meet_kind wait_for_all(meeting *m, struct pollfd *polls, char why[TEXT]) {
     char list[TEXT / 2];
     const int world = m->options.launch->world;
     const double seconds = m->options.deadline_seconds;
@@ -378,14 +418,16 @@ static void wait_for_all(meeting *m, struct pollfd *polls, char why[TEXT]) {
             else
                 snprintf(why, TEXT, "%d of %d ranks did not come within %.1f s: %s", missing, world, seconds,
                          list);
-            return;
+            return MEET_ENDS;
         }
         if (now - told > TELL_NS) {
             tell_missing(m);
             told = now;
         }
-        attend(m, polls);
+        attend(m, polls, why);
+        if (*why) return MEET_FAILS;
     }
+    return MEET_TABLE;
 }
 
 /* The first rank that gave a reason, as a sentence in `why`; or the table. */
@@ -439,8 +481,7 @@ weft_status meet_host_round(meeting *m, const void *card, size_t bytes, const ch
     size_t n = (size_t)m->n_guests + 1;
     struct pollfd *polls = mem_new_array(&m->env, n, sizeof *polls);
     if (!polls) return error_memory(error, "the places of ranks that meet");
-    wait_for_all(m, polls, outcome);
-    meet_kind kind = *outcome ? MEET_ENDS : MEET_TABLE;
+    meet_kind kind = wait_for_all(m, polls, outcome);
     if (!*outcome) conclude(m, card, bytes, why, outcome);
     if (*outcome && kind == MEET_TABLE) kind = MEET_FAILS;
     if (m->listener >= 0) close(m->listener);

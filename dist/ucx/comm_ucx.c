@@ -19,9 +19,10 @@
 
 extern char **environ; /* POSIX declares it nowhere */
 
-enum { POOL = 16 };          /* control messages being sent are at most POOL + 4 per rank */
-#define GRACE_NS 500000000u  /* a rank that ends after its own error has sent the reason before */
-#define CLOSE_NS 2000000000u /* how long closing waits for connections to end */
+enum { POOL = 16 };                      /* control messages being sent are at most POOL + 4 per rank */
+enum { OWN_FILES = 64, FILES_EACH = 4 }; /* files that UCX opens, and about as many for each rank */
+#define GRACE_NS 500000000u              /* a rank that ends after its own error has sent the reason before */
+#define CLOSE_NS 2000000000u             /* how long closing waits for connections to end */
 
 static ucx_transport *ucx_of(transport *t) {
     return (ucx_transport *)t;
@@ -113,11 +114,25 @@ static weft_status make_tables(ucx_transport *u, weft_error *error) {
     return WEFT_OK;
 }
 
+static void log_line(const ucx_transport *u, const char *line) {
+    if (u->env.log) u->env.log(u->env.log_context, line);
+}
+
+/* UCX's own words for a limit that it meets are of many kinds, and some end the process. */
+static void ask_for_files(const ucx_transport *u) {
+    char line[160];
+    uint64_t likes = OWN_FILES + FILES_EACH * (uint64_t)u->t.world, has = meet_raise_files(likes);
+    snprintf(line, sizeof line, "the limit of open files is %llu (ulimit -n), and %d ranks may need %llu",
+             (unsigned long long)has, u->t.world, (unsigned long long)likes);
+    if (has < likes && !u->t.rank) log_line(u, line);
+}
+
 /* A rank that fails here tells the others in the meeting, which would wait for it otherwise. */
 static weft_status ucx_open(transport *t, weft_error *error) {
     ucx_transport *u = ucx_of(t);
     weft_error own = {0};
     u->is_left_open = true; /* until all has gone well */
+    ask_for_files(u);
     weft_status status = make_tables(u, &own);
     if (!status) status = open_worker(u, &own);
     if (!status) {
