@@ -130,8 +130,8 @@ TEST(ranks_meet_in_any_order) {
 
 enum { CROWD = 6 };
 
-/* In a process of its own: ranks meet under this soft and hard limit. 0: they have; 1: a rank names the limit;
- * 2: nobody does. */
+/* In a process of its own, as the limits stay. 0: ranks have met; 1: one of them names the limit; 2: none
+ * does. */
 static int meet_within(rlim_t soft, rlim_t hard) {
     rank r[CROWD];
     int failed = 0, told = 0;

@@ -184,6 +184,32 @@ once "ended with status 1"
 "$tool" launch -n 2 trian dcgan28.bin 2>err
 [[ $? == 2 ]] || fail "a misspelt command"
 says err "did you mean 'train'?"
+says err "no program of that name in PATH"
+mkdir programs
+cp rank programs/in-path
+PATH=$PWD/programs:$PATH "$tool" launch -n 2 in-path all >out || fail "a program in PATH"
+says out "1 of 2, 1 of 2, 127.0.0.1:"
+cp /bin/false programs/train # graphtool's own commands go first
+PATH=$PWD/programs:$PATH "$tool" launch -n 2 "${train[@]}" --steps 1 >out 2>err || fail "a program that is named as a command: $(cat err)"
+
+# ---- variables of launchers that are left in the environment: whatever weft_launch_read looks at ----
+left=()
+for name in $(grep -o '"[A-Z][A-Z_]*[A-Z]"' "$here/../dist/core/launcher.c" | tr -d '"' | sort -u); do left+=("$name=$port"); done
+[[ ${#left[@]} -gt 15 && " ${left[*]} " == *" WEFT_MEET_PORT="* ]] || fail "the variables of launchers are not read: ${left[*]}"
+port=$((port + 1))
+env "${left[@]}" TORCHELASTIC_USE_AGENT_STORE=True "$tool" launch -n 2 env >out || fail "env as a program"
+for name in WEFT_MEET_PORT TORCHELASTIC_USE_AGENT_STORE OMPI_COMM_WORLD_RANK PMI_RANK PMIX_RANK SLURM_PROCID; do
+    grep -q "^$name=" out && fail "$name is left for the ranks"
+done
+jobs=()
+for i in 1 2; do # each at its own port
+    env "${left[@]}" TORCHELASTIC_USE_AGENT_STORE=True timeout 60 "$tool" launch -n 2 "${train[@]}" --timeout 20 --steps 4 -o left.$i >out.$i 2>err.$i &
+    jobs+=($!)
+done
+for i in 1 2; do
+    wait "${jobs[i - 1]}" || fail "with variables of other launchers: $(cat err.$i)"
+    alike two left.$i
+done
 "$tool" launch -n 2 ./nothing 2>err && fail "a program that is not there"
 once "./nothing cannot be run: No such file or directory"
 exit $((failures > 0))

@@ -13,8 +13,8 @@ uint64_t meet_raise_files(uint64_t likes) {
     return limit.rlim_cur;
 }
 
-/* New descriptors are the lowest that are free, so the listener's number says about how many are taken. A limit
- * that cannot be raised so far may leave fewer places to strangers, but none too few to ranks. */
+/* New descriptors are the lowest that are free, so the listener's number says about how many are taken. A
+ * limit that cannot be raised so far may leave fewer places to strangers, but none too few to ranks. */
 weft_status meet_make_room(const meeting *m, int strangers, weft_error *error) {
     int world = m->options.launch->world;
     uint64_t needs = (uint64_t)m->listener + (uint64_t)world;

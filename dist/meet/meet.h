@@ -70,9 +70,9 @@ void meet_name_other(int fd, char *into, size_t room);
 bool meet_prepare(int fd);
 /* Opens rank 0's port; *listener is -1 before, and stays so on failure. */
 weft_status meet_listen(const weft_launch *launch, int *listener, weft_error *error);
-/* Raises the process's soft limit of open files (RLIMIT_NOFILE) to `likes`, or to the hard one; what it is. */
+/* Raises the process's soft limit of open files (RLIMIT_NOFILE) to `likes` or the hard one; what it is. */
 uint64_t meet_raise_files(uint64_t likes);
-/* So far that rank 0 can meet all ranks and that many strangers; WEFT_IO where the ranks alone are too many. */
+/* So far that rank 0 can meet all ranks and so many strangers; WEFT_IO where ranks alone are too many. */
 weft_status meet_make_room(const meeting *m, int strangers, weft_error *error);
 weft_status meet_host_round(meeting *m, const void *card, size_t bytes, const char *why, weft_error *error);
 void meet_host_end(meeting *m);

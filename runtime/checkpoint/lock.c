@@ -1,5 +1,5 @@
-/* lock.c - a folder of checkpoints belongs to one training at a time. The lock is flock's, on the folder itself,
- * so it ends with the process. */
+/* lock.c - a folder of checkpoints belongs to one training at a time. The lock is flock's, on the folder
+ * itself, so it ends with the process. */
 #include "runtime/checkpoint/checkpoint.h"
 
 #include "graph/file/io_posix.h"

@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +27,13 @@
 #define X(name) extern const command command_##name;
 #include "tools/graphtool/cmd/list.h"
 #undef X
+
+static const command *const commands[] = {
+#define X(name) &command_##name,
+#include "tools/graphtool/cmd/list.h"
+#undef X
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* For ranks to end themselves after one has failed. Where it has lost another rank (EXIT_PEER), those that
  * can do so end within seconds by themselves, and nothing is saved any more: so both times are short then. */
@@ -70,7 +78,9 @@ static bool set_number(const char *name, int value) {
 
 /* The variables that all ranks share. Those of a launcher around this one are not for them. */
 static bool set_job(int n) {
-    static const char *const others[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"};
+    static const char *const others[] = {
+        "OMPI_COMM_WORLD_RANK", "PMI_RANK",       "PMIX_RANK",
+        "SLURM_PROCID",         "WEFT_MEET_PORT", "TORCHELASTIC_USE_AGENT_STORE"};
     unsigned char secret[16];
     char token[2 * sizeof secret + 1];
     int port = find_port();
@@ -85,9 +95,8 @@ static bool set_job(int n) {
 /* ---- starting ---- */
 
 /* In the new process: becomes the rank, or returns. */
-static void be_rank(int rank, pid_t parent, const sigset_t *signals, char **argv) {
+static void be_rank(int rank, pid_t parent, const sigset_t *signals, bool is_ours, char **argv) {
     static char name[] = "graphtool";
-    bool is_ours = !strchr(argv[0], '/');
     if (is_ours) *--argv = name; /* in the place of "launch", or of its last option */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0, 0, 0);
@@ -96,7 +105,7 @@ static void be_rank(int rank, pid_t parent, const sigset_t *signals, char **argv
     if (is_ours)
         execv("/proc/self/exe", argv);
     else
-        execv(argv[0], argv);
+        execvp(argv[0], argv);
     fprintf(stderr, "graphtool: launch: %s cannot be run: %s\n", argv[0], strerror(errno));
 }
 
@@ -107,7 +116,7 @@ static bool start_all(launched *l, const sigset_t *signals, char **argv) {
     for (int i = 0; i < l->n; i++) {
         l->pids[i] = fork();
         if (l->pids[i] == 0) {
-            be_rank(i, own, signals, argv);
+            be_rank(i, own, signals, l->is_ours, argv);
             _exit(EXIT_MISUSED);
         }
         if (l->pids[i] < 0) {
@@ -228,28 +237,44 @@ static int check_line(const command *c, char **words) {
     return status;
 }
 
-/* A name without '/' is a command of graphtool. */
-static int check_command(char **words) {
-    static const command *const all[] = {
-#define X(name) &command_##name,
-#include "tools/graphtool/cmd/list.h"
-#undef X
-    };
-    const char *name = words[0];
-    if (strchr(name, '/'))
-        return access(name, X_OK)
-                   ? tool_fail("launch: %s cannot be run: %s", SHOW_PATH(name), strerror(errno))
-                   : -1;
-    names known = names_for(name);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (strcmp(all[i]->name, name) == 0 && all[i] != &command_launch) {
-            names_end(&known);
-            return check_line(all[i], words);
-        }
-        if (all[i] != &command_launch) names_add(&known, all[i]->name);
+/* Is it a program in a folder of PATH? */
+static bool is_in_path(const char *name) {
+    char file[PATHS_ROOM];
+    struct stat is;
+    const char *at = getenv("PATH");
+    for (size_t n; at && *at; at += n + (at[n] == ':')) {
+        n = strcspn(at, ":");
+        int length = snprintf(file, sizeof file, "%.*s/%s", n ? (int)n : 1, n ? at : ".", name);
+        bool is_whole = length < (int)sizeof file;
+        if (is_whole && access(file, X_OK) == 0 && stat(file, &is) == 0 && S_ISREG(is.st_mode)) return true;
     }
-    return names_refuse(&known, "launch: no command '%.60s' (a program is named with its folder: ./%.60s)",
+    return false;
+}
+
+/* What is neither a command nor a program. */
+static int refuse_command(const char *name) {
+    names known = names_for(name);
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i] != &command_launch) names_add(&known, commands[i]->name);
+    return names_refuse(&known,
+                        "launch: no command '%.60s', and no program of that name in PATH (one is named "
+                        "with its folder: ./%.60s)",
                         name, name);
+}
+
+/* A name without '/' is a command of graphtool, else a program in PATH, as for a shell. */
+static int check_command(char **words, bool *is_ours) {
+    const char *name = words[0];
+    bool is_path = strchr(name, '/') != NULL;
+    *is_ours = false;
+    if (is_path && access(name, X_OK))
+        return tool_fail("launch: %s cannot be run: %s", SHOW_PATH(name), strerror(errno));
+    for (int i = 0; i < COMMANDS && !is_path; i++)
+        if (strcmp(commands[i]->name, name) == 0 && commands[i] != &command_launch) {
+            *is_ours = true;
+            return check_line(commands[i], words);
+        }
+    return is_path || is_in_path(name) ? -1 : refuse_command(name);
 }
 
 /* Signals that end the job, or tell that a rank has ended. Under nohup(1) SIGHUP stays ignored, as it does in
@@ -265,9 +290,9 @@ static void take_signals(sigset_t *signals) {
 
 static int launch_run(const options *o) {
     sigset_t signals, before;
-    int status = check_command(o->rest);
+    launched l = {.n = (int)o->ranks, .grace = o->grace};
+    int status = check_command(o->rest, &l.is_ours);
     if (status >= 0) return status;
-    launched l = {.n = (int)o->ranks, .is_ours = !strchr(o->rest[0], '/'), .grace = o->grace};
     if (!set_job(l.n)) return tool_fail("launch: no port or no random bytes for the job");
     l.pids = calloc((size_t)l.n, sizeof *l.pids);
     if (!l.pids) return tool_fail("out of memory");
@@ -286,8 +311,9 @@ const command command_launch = {
     .takes_command = true,
     .options = "ranks grace",
     .details =
-        "COMMAND is one of graphtool, or a program of yours with its folder (./train). Its options stand "
-        "behind it. The exit status is that of the first rank that failed, or 137 where one had to be "
+        "COMMAND is one of graphtool, or a program of yours, in PATH or with its folder (./train). Its "
+        "options "
+        "stand behind it. The exit status is that of the first rank that failed, or 137 where one had to be "
         "killed.",
     .example = "graphtool launch -n 4 train model.bin --data image=train.npy --threads 2",
     .run = launch_run,
