@@ -2,27 +2,21 @@
  * control messages are UCP's tagged messages, polled between naps as over MPI; control messages have one open
  * receive from any rank, and a pool of sends that are reused when done.
  *
- * UCX is a guest in the process: it sets handlers for signals like SIGSEGV when it is loaded, patches mmap to
- * know of GPU memory, and prints to stdout. The first is undone here, the others are switched off unless the
- * user's UCX_ variables ask for them. It has one thread of its own where it listens for TCP connections. */
+ * UCX has one thread of its own, where it listens for TCP connections. */
 #include "dist/ucx/transport.h"
 
 #include "dist/core/comm_options.h"
 #include "dist/engine/engine.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <ucs/config/global_opts.h>
-#include <ucs/debug/debug.h>
 
 extern char **environ; /* POSIX declares it nowhere */
 
-enum { POOL = 16 };                      /* control messages being sent are at most POOL + 4 per rank */
-enum { OWN_FILES = 64, FILES_EACH = 4 }; /* files that UCX opens, and about as many for each rank */
-#define GRACE_NS 500000000u              /* a rank that ends after its own error has sent the reason before */
-#define CLOSE_NS 2000000000u             /* how long closing waits for connections to end */
+enum { POOL = 16 };          /* control messages being sent are at most POOL + 4 per rank */
+#define GRACE_NS 500000000u  /* a rank that ends after its own error has sent the reason before */
+#define CLOSE_NS 2000000000u /* how long closing waits for connections to end */
 
 static ucx_transport *ucx_of(transport *t) {
     return (ucx_transport *)t;
@@ -47,45 +41,6 @@ bool ucx_is_over(ucs_status_ptr_t *request, ucs_status_t *status) {
 }
 
 /* ---- joining ---- */
-
-/* Is the variable in the environment? */
-static bool is_set(const char *name) {
-    size_t n = strlen(name);
-    for (char **e = environ; e && *e; e++)
-        if (strncmp(*e, name, n) == 0 && (*e)[n] == '=') return true;
-    return false;
-}
-
-/* What UCX does to the process when it is loaded, as far as it can be undone. */
-static void tame(void) {
-    static const int errors[] = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
-    for (size_t i = 0; i < sizeof errors / sizeof *errors && !is_set("UCX_HANDLE_ERRORS"); i++)
-        ucs_debug_disable_signal(errors[i]);
-    if (!is_set("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
-    if (!is_set("UCX_MEMTYPE_CACHE")) ucs_global_opts_set_value("MEMTYPE_CACHE", "n");
-}
-
-/* The context and the worker. Without a network of its own, a job stays on the machine. */
-static weft_status open_worker(ucx_transport *u, weft_error *error) {
-    ucp_config_t *config = NULL;
-    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
-                                               UCP_PARAM_FIELD_MT_WORKERS_SHARED,
-                                 .features = UCP_FEATURE_TAG,
-                                 .estimated_num_eps = (size_t)u->t.world};
-    const ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
-    if (status) return ucx_fail(error, WEFT_IO, "ucp_config_read", status);
-    bool is_here = strncmp(u->launch.address, "127.", 4) == 0 || strcmp(u->launch.address, "::1") == 0 ||
-                   strcmp(u->launch.address, "localhost") == 0;
-    if (is_here && !is_set("UCX_NET_DEVICES")) ucp_config_modify(config, "NET_DEVICES", "lo");
-    if (!is_set("UCX_KEEPALIVE_INTERVAL")) ucp_config_modify(config, "KEEPALIVE_INTERVAL", "2s");
-    status = ucp_init(&params, config, &u->context);
-    ucp_config_release(config);
-    if (status) return ucx_fail(error, WEFT_IO, "ucp_init", status);
-    status = ucp_worker_create(u->context, &worker, &u->worker);
-    return status ? ucx_fail(error, WEFT_IO, "ucp_worker_create", status) : WEFT_OK;
-}
 
 /* Opens the receive of the next control message. */
 static ucs_status_t stand_ready(ucx_transport *u) {
@@ -114,27 +69,13 @@ static weft_status make_tables(ucx_transport *u, weft_error *error) {
     return WEFT_OK;
 }
 
-static void log_line(const ucx_transport *u, const char *line) {
-    if (u->env.log) u->env.log(u->env.log_context, line);
-}
-
-/* UCX's own words for a limit that it meets are of many kinds, and some end the process. */
-static void ask_for_files(const ucx_transport *u) {
-    char line[160];
-    uint64_t likes = OWN_FILES + FILES_EACH * (uint64_t)u->t.world, has = meet_raise_files(likes);
-    snprintf(line, sizeof line, "the limit of open files is %llu (ulimit -n), and %d ranks may need %llu",
-             (unsigned long long)has, u->t.world, (unsigned long long)likes);
-    if (has < likes && !u->t.rank) log_line(u, line);
-}
-
 /* A rank that fails here tells the others in the meeting, which would wait for it otherwise. */
 static weft_status ucx_open(transport *t, weft_error *error) {
     ucx_transport *u = ucx_of(t);
     weft_error own = {0};
     u->is_left_open = true; /* until all has gone well */
-    ask_for_files(u);
     weft_status status = make_tables(u, &own);
-    if (!status) status = open_worker(u, &own);
+    if (!status) status = ucx_open_worker(u, &own);
     if (!status) {
         ucs_status_t code = stand_ready(u);
         if (code) status = ucx_fail(&own, WEFT_IO, "ucp_tag_recv_nbx", code);
@@ -353,7 +294,7 @@ weft_comm *weft_comm_ucx(const weft_launch *launch, const weft_comm_options *opt
         error_memory(error, "a communicator");
         return NULL;
     }
-    tame();
+    ucx_tame();
     if (env) u->env = *env;
     u->t.calls = &ucx_calls;
     u->t.rank = launch->rank;

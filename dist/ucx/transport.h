@@ -60,6 +60,12 @@ uint64_t ucx_tag(ucx_kind kind, int from, uint32_t number);
 /* Is the request over? Then it is freed and *request becomes NULL; a failure is in *status. */
 bool ucx_is_over(ucs_status_ptr_t *request, ucs_status_t *status);
 
+/* ---- ucx/worker.c ---- */
+/* Undoes what UCX does to the process when it is loaded, as far as that goes. */
+void ucx_tame(void);
+/* The context and the worker: without UCX's own shared memory where /dev/shm has no room for it. */
+weft_status ucx_open_worker(ucx_transport *u, weft_error *error);
+
 /* ---- ucx/join.c: how ranks meet, connect and leave ---- */
 /* Meets the others and makes the endpoints. `why`: this rank could not even allocate its tables. */
 weft_status ucx_join(ucx_transport *u, const char *why, weft_error *error);
