@@ -205,7 +205,8 @@ TEST(wrong_files_name_file_key_and_the_nearest_key) {
         {"{\"clip_norm\": 3}", "did you mean 'clip-norm'?"},
         {"{\"modle\": \"x\"}", "did you mean 'model'?"},
         {"{\"warmup\": 3}", "\"warmup\": there is no option of this name"}, /* bench has it */
-        {"{\"config\": \"x\"}", "\"config\": there is no option of this name"},
+        {"{\"config\": \"x\"}", "wrong.json: \"config\": it is for the command line alone"},
+        {"{\"hlep\": true}", "\"hlep\": there is no option of this name; graphtool train --help lists them"},
         {"{\"data\": {\"image\": null, \"label\": null}}", "\"data\": a text is needed"}, /* said once */
         {"{\"epochs\": 0}", "wrong.json: \"epochs\": 0: a whole number from 1"},
         {"{\"epochs\": 1.5}", "\"epochs\": 1.5: a whole number"},
@@ -242,6 +243,33 @@ TEST(wrong_files_name_file_key_and_the_nearest_key) {
     }
     refuses(run("graphtool train mlp.bin --config none.json"), "none.json: it cannot be read: No such file");
     refuses(run("graphtool train --config /dev/null"), "/dev/null:");
+}
+
+/* No name of the table is told to be none, or to be near to itself. */
+TEST(each_option_is_known_in_a_file) {
+    char text[200], told[200];
+    size_t i, k;
+    int n = 0;
+    json_t *command, *option;
+    NEED(make_model("mlp"));
+    NEED(ends(run("graphtool --table"), 0));
+    json_t *table = json_out("out");
+    json_array_foreach(json_object_get(table, "commands"), i, command) {
+        if (strcmp(json_string_value(json_object_get(command, "name")), "train") != 0) continue;
+        json_array_foreach(json_object_get(command, "options"), k, option) {
+            const char *name = json_string_value(json_object_get(option, "name"));
+            snprintf(text, sizeof text, "{\"%s\": [{}]}", name);
+            snprintf(told, sizeof told, "wrong.json: \"%s\": ", name);
+            write_file("wrong.json", text);
+            run("graphtool train mlp.bin --config wrong.json");
+            char *err = read_all("err");
+            CHECK_SAYS(strstr(err, told) && !strstr(err, "no option of this name"), "%s: %s", name, err);
+            free(err);
+            n++;
+        }
+    }
+    CHECK_SAYS(n > 50, "%d options", n);
+    json_decref(table);
 }
 
 /* ---- what watches a run ---- */
@@ -545,6 +573,7 @@ SUITE("tools: configuration", {T(a_schedule_without_an_end_ends_with_the_run),
                                T(a_file_says_what_the_command_line_does_not),
                                T(what_holds_is_printed_and_read_again),
                                T(wrong_files_name_file_key_and_the_nearest_key),
+                               T(each_option_is_known_in_a_file),
                                T(the_best_weights_are_kept_and_a_run_stops_early),
                                T(wrong_names_and_directions_of_metrics_are_told),
                                T(weights_of_a_run_with_averages_are_the_averages),

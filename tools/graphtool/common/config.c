@@ -135,10 +135,16 @@ static int read_flag(const file *f, const option_row *row, const json_t *value) 
 
 /* ---- the file ---- */
 
+/* Options that would say nothing in a file: it is read already, and is no question. */
+static bool is_of_line(const char *name) {
+    return strcmp(name, "config") == 0 || strcmp(name, "help") == 0;
+}
+
 static int refuse_key(const file *f, const char *key) {
     nearest near = nearest_to(key, strlen(key));
     nearest_try(&near, "model");
     options_near(f->o->command, &near);
+    if (near.name && is_of_line(near.name)) near.name = NULL;
     return tool_fail("%s: %s: \"%s\": there is no option of this name%s%sgraphtool %s --help lists them",
                      f->o->command->name, f->path, SHOW(key), nearest_ask(&near).question,
                      near.name ? " " : "; ", f->o->command->name);
@@ -155,7 +161,9 @@ static int read_key(const file *f, const char *key, json_t *value) {
     const option_row *row = option_find(o->command, key);
     if (is_passed_over(key)) return -1;
     if (strcmp(key, "model") == 0) return (o->model = word_of(f, key, value)) ? -1 : EXIT_MISUSED;
-    if (!row || strcmp(key, "help") == 0 || strcmp(key, "config") == 0) return refuse_key(f, key);
+    if (!row) return refuse_key(f, key);
+    if (is_of_line(key))
+        return tool_fail("%s: %s: \"%s\": it is for the command line alone", o->command->name, f->path, key);
     if (option_from(row, o)) return -1; /* the command line wins */
     bool is_list = row->kind == OPTION_LIST || row->kind == OPTION_NAMED;
     int status = row->kind == OPTION_FLAG           ? read_flag(f, row, value)
