@@ -113,6 +113,11 @@ static void bad_batch(model_message *m) {
 static void same_variable(model_message *m) {
     m->variables[1]->path = m->variables[0]->path;
 }
+static void variables_alike(model_message *m) {
+    static char one[] = "a.b/w", two[] = "a/b.w";
+    m->variables[0]->path = one;
+    m->variables[1]->path = two;
+}
 static void variable_path(model_message *m) {
     m->variables[0]->path = "a//x";
 }
@@ -255,6 +260,7 @@ static const struct {
     {bad_name, "model name 'a b'"},
     {bad_batch, "a batch of -1"},
     {same_variable, "is listed twice"},
+    {variables_alike, "m.bin: variables: a.b/w and a/b.w would both be named a.b.w in files"},
     {variable_path, "m.bin: variable a//x: names of letters"},
     {variable_kind_7, "kind 7 is neither parameter nor state"},
     {variable_init_99, "its kind is not in the list"},

@@ -459,21 +459,87 @@ TEST(saving_and_loading_weights_survive_any_failure) {
     faults_end(&f);
 }
 
+/* ---- names that are the same in files ---- */
+
+/* A scope or "", and a name in it; both paths have the same name in files. */
+static const struct {
+    const char *scope[2], *name[2];
+} alike[] = {{{"", "a"}, {"a.b", "b"}}, {{"a.b", "a"}, {"w", "b.w"}}, {{"a", "a.b"}, {"b.c", "c"}}};
+enum { ALIKE = sizeof alike / sizeof *alike };
+
+static weft_value *add_named(weft_value *x, int row, int which, bool is_state) {
+    const char *scope = alike[row].scope[which], *name = alike[row].name[which];
+    weft_graph *in = *scope ? weft_scope_enter(x, scope) : NULL;
+    weft_value *v = is_state ? weft_state(x, name, 0, NULL, (weft_init){0})
+                             : weft_parameter(x, name, 0, NULL, (weft_init){0});
+    if (in) weft_scope_leave(in);
+    return v ? weft_add(x, v) : NULL;
+}
+
+/* When the second one is made. */
 TEST(names_that_would_collide_are_refused) {
-    weft_error error = {0};
-    weft_model *m = weft_model_new("collide");
-    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
-    weft_value *a = weft_parameter_in(g, "a.b", 0, NULL, (weft_init){0}), *b = NULL;
-    WEFT_GRAPH_SCOPE(g, "a") b = weft_parameter_in(g, "b", 0, NULL, (weft_init){0});
-    weft_output(weft_add(a, b), "y");
-    weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 1}, &error);
-    weft_store *s = plan ? weft_store_new(plan, 0, &error) : NULL;
-    CHECK_SAYS(s != NULL, "%s", error.text);
-    CHECK(!s || weft_weights_save(s, "/tmp/no", false, &error) == WEFT_NAME);
-    CHECK_HOLDS(error.text, "would both be named a.b in the file");
-    weft_store_free(s);
-    weft_plan_free(plan);
-    weft_model_free(m);
+    for (int i = 0; i < 4 * ALIKE; i++) {
+        weft_model *m = weft_model_new("collide");
+        const weft_error *e = weft_model_error(m);
+        weft_value *x = weft_input(weft_graph_new(m, "g", WEFT_EVAL), "x", WEFT_F32, 0, NULL);
+        x = add_named(x, i / 4, 0, i & 1);
+        CHECK_SAYS(x && !e->status, "%s", e->text);
+        CHECK(!add_named(x, i / 4, 1, i >> 1 & 1) && e->status == WEFT_NAME);
+        CHECK_HOLDS(e->text, "test_weights.c:");
+        CHECK_HOLDS(e->text, alike[i / 4].name[0]);
+        CHECK_HOLDS(e->text, i / 4 ? " would both be named a.b." : " would both be named a.b in files");
+        weft_model_free(m);
+    }
+}
+
+TEST(texts_with_such_names_are_refused) {
+    for (int i = 0; i < ALIKE; i++) {
+        char text[400];
+        weft_error error = {0};
+        const char *const *scope = alike[i].scope, *const *name = alike[i].name;
+        snprintf(text, sizeof text,
+                 "model m batch=1\nparameter %s%s%s f32[] zeros(0,0)\nstate %s/%s f32[] zeros(0,0)\n",
+                 scope[0], *scope[0] ? "/" : "", name[0], scope[1], name[1]);
+        weft_model *m = weft_model_parse(text, "text", NULL, &error);
+        CHECK(!m && error.status == WEFT_NAME);
+        CHECK_HOLDS(error.text, " would both be named a.b");
+        weft_model_free(m);
+    }
+}
+
+/* What an optimizer keeps is named when the plan is made. */
+TEST(a_plan_whose_values_collide_is_refused) {
+    static const struct {
+        const char *scope, *name, *optimizer, *says;
+    } rows[] = {{"optimizer.o", "w", "o", NULL},
+                {"optimizer.o", "net.w.ema", "o", "optimizer.o.net.w.ema"},
+                {"optimizer.o.net", "w.momentum_buffer", "o", "optimizer.o.net.w.momentum_buffer"},
+                {"optimizer", "o.lr", "o", "optimizer.o.lr"},
+                {"optimizer", "graph.step.step", "o", "optimizer.graph.step.step"},
+                {"net", "v", "graph.step", "optimizer.graph.step.step"},
+                {"net", "v", "net", NULL},
+                {"optimizer.p", "net.w.ema", "o", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error error = {0};
+        weft_value *v = NULL, *w = NULL;
+        weft_model *m = weft_model_new("collide");
+        weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+        WEFT_GRAPH_SCOPE(g, "net") w = weft_parameter_in(g, "w", 0, NULL, (weft_init){0});
+        WEFT_GRAPH_SCOPE(g, rows[i].scope) v = weft_parameter_in(g, rows[i].name, 0, NULL, (weft_init){0});
+        v = weft_dropout(weft_square(weft_add(w, v)), 0.5);
+        weft_optimizer o = {.type = "sgd", .name = rows[i].optimizer, .lr = 1, .momentum = 0.5, .ema = 0.5};
+        weft_minimize(v, "", &o);
+        weft_plan *plan = weft_compile(m, NULL, &error);
+        if (rows[i].says) {
+            CHECK_SAYS(!plan && error.status == WEFT_NAME, "row %zu: %s", i, error.text);
+            CHECK_HOLDS(error.text, " would both be named ");
+            CHECK_HOLDS(error.text, rows[i].says);
+        } else {
+            CHECK_SAYS(plan != NULL, "row %zu: %s", i, error.text);
+        }
+        weft_plan_free(plan);
+        weft_model_free(m);
+    }
 }
 
 SUITE("weights",
@@ -481,4 +547,5 @@ SUITE("weights",
        T(safetensors_are_written_in_one_way), T(weights_load_as_they_were_saved),
        T(weights_that_do_not_fit_are_refused_whole), T(weights_load_in_part_and_by_other_names),
        T(renames_that_collide_and_other_shapes_are_refused), T(one_tensor_of_a_file_is_read_without_a_store),
-       T(saving_and_loading_weights_survive_any_failure), T(names_that_would_collide_are_refused)})
+       T(saving_and_loading_weights_survive_any_failure), T(names_that_would_collide_are_refused),
+       T(texts_with_such_names_are_refused), T(a_plan_whose_values_collide_is_refused)})

@@ -167,9 +167,10 @@ struct weft_model {
     weft_graph *graphs, **graphs_end;
     weft_variable *variables, **variables_end;
     int n_variables;
-    name_table scopes;  /* every interned path */
-    name_table by_path; /* variables */
-    name_table by_name; /* graphs */
+    name_table scopes;   /* every interned path */
+    name_table by_path;  /* variables */
+    name_table in_files; /* parameters and state by their names in files */
+    name_table by_name;  /* graphs */
     /* the graph for which variable->newest (its last parameter, state or assign node) holds */
     weft_graph *indexed;
     struct ddp_entry *ddps, **ddps_end; /* options of weft_ddp: graph/core/ddp.h */
@@ -287,7 +288,10 @@ uint64_t random_key(weft_graph *g);
 /* ---- variables (graph/core/variable.c) ---- */
 /* NULL when there is none. */
 weft_variable *variable_find(const weft_model *m, const char *path);
-/* Appends a variable without looking for one of the same path. NULL when memory is out. */
+/* The name of a path in files: "net.fc.weight". NULL: no memory. */
+char *file_name_of(arena *a, const char *path);
+/* Appends a variable without looking for one of the same path. A parameter or state whose name in files
+ * another has is an error. NULL after an error. */
 weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
                             weft_init init);
 /* variable_new for variables that the compiler makes: an existing variable of that path is an error. */

@@ -13,11 +13,39 @@ weft_variable *variable_find(const weft_model *m, const char *path) {
     return table_find(&m->by_path, path);
 }
 
-/* The model's list keeps the order of making, which numbers variables and orders dumps and files. */
-weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
-                            weft_init init) {
+char *file_name_of(arena *a, const char *path) {
+    char *name = arena_copy(a, path);
+    for (char *c = name; c && *c; c++)
+        if (*c == '/') *c = '.';
+    return name;
+}
+
+/* Parameters and state are what a program may name; the compiler's variables are not. */
+static bool is_named(variable_kind kind) {
+    return kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE;
+}
+
+/* Names may have points, so two paths may have one name in files, which could not be written then. A path
+ * that a file has twice is its reader's error. */
+static bool take_file_name(weft_model *m, weft_graph *g, weft_variable *v) {
+    char *name = file_name_of(&m->arena, v->path);
+    const weft_variable *other = name ? table_find(&m->in_files, name) : NULL;
+    if (other && strcmp(other->path, v->path))
+        return model_fail(m, g, WEFT_NAME, "%s and %s would both be named %s in files: rename one",
+                          SHOW(other->path), SHOW(v->path), SHOW(name));
+    return (name && table_add(&m->in_files, &m->arena, name, v)) ||
+           model_fail(m, g, WEFT_MEMORY, "%s: out of memory", SHOW(v->path));
+}
+
+/* Appends it. The model's list keeps the order of making, which numbers variables and orders dumps and files.
+ * Errors name the line of a call in graph g (NULL: of none). */
+static weft_variable *variable_append(weft_model *m, weft_graph *g, const char *path, variable_kind kind,
+                                      const tensor_type *type, weft_init init) {
     weft_variable *v = arena_new(&m->arena, sizeof *v);
-    if (!v || !(v->path = arena_copy(&m->arena, path)) || !table_add(&m->by_path, &m->arena, v->path, v))
+    if (!v || !(v->path = arena_copy(&m->arena, path)))
+        return model_fail(m, NULL, WEFT_MEMORY, "%s: out of memory", SHOW(path));
+    if (is_named(kind) && !take_file_name(m, g, v)) return NULL;
+    if (!table_add(&m->by_path, &m->arena, v->path, v))
         return model_fail(m, NULL, WEFT_MEMORY, "%s: out of memory", SHOW(path));
     v->kind = kind;
     v->type = *type;
@@ -26,6 +54,11 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
     *m->variables_end = v;
     m->variables_end = &v->next;
     return v;
+}
+
+weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                            weft_init init) {
+    return variable_append(m, NULL, path, kind, type, init);
 }
 
 /* Reports that a path is taken. The compiler derives paths (buckets "net.0", "optimizer.adam:net/step") from
@@ -186,7 +219,7 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
             m, g, WEFT_ARGUMENT,
             "%s exists already with another initializer: use the same one (the first call decides)", path);
     if (!v && (!init_is_valid(m, g, path, init, ndim) || !init_says(m, g, path, init))) return NULL;
-    if (!v && !(v = variable_new(m, path, kind, &type, init))) return NULL;
+    if (!v && !(v = variable_append(m, g, path, kind, &type, init))) return NULL;
     return variable_value(g, v);
 }
 
@@ -211,15 +244,10 @@ weft_value *parameter_or_else(weft_value *near, const char *name, int ndim, cons
                 : NULL;
 }
 
-/* Parameters and state are what a program may name; the compiler's variables are not. */
-static bool is_named(const weft_variable *v) {
-    return v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
-}
-
 bool weft_model_parameter(const weft_model *m, const char *pattern, int index, weft_parameter_info *info) {
     const weft_variable *v = m && info && index >= 0 ? m->variables : NULL;
     for (; v; v = v->next)
-        if (is_named(v) && path_matches(pattern, v->path) && index-- == 0) break;
+        if (is_named(v->kind) && path_matches(pattern, v->path) && index-- == 0) break;
     if (!v) return false;
     *info = (weft_parameter_info){.path = v->path,
                                   .is_state = v->kind == VARIABLE_STATE,
@@ -234,7 +262,7 @@ bool weft_model_parameter(const weft_model *m, const char *pattern, int index, w
 weft_value *weft_value_of(weft_graph *g, const char *path) {
     if (!g || !model_ok(g->model)) return NULL;
     weft_variable *v = path ? variable_find(g->model, path) : NULL;
-    if (v && is_named(v)) return variable_value(g, v);
+    if (v && is_named(v->kind)) return variable_value(g, v);
     v = g->model->variables;
     return model_fail(g->model, g, WEFT_NAME,
                       "value_of: there is no parameter or state '%s': make it first; a path is whole, as %s",
@@ -247,7 +275,7 @@ void weft_assign(weft_value *state, weft_value *value) {
     if (!known) return;
     weft_graph *g = known->node->graph;
     weft_variable *v = state ? state->node->variable : NULL;
-    if (!v || !is_named(v))
+    if (!v || !is_named(v->kind))
         model_fail(g->model, g, WEFT_ARGUMENT,
                    "assign: the first value must come from weft_state, weft_parameter or weft_value_of");
     else

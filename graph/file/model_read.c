@@ -90,7 +90,7 @@ static bool variable_load(loader *l, const Weft__Variable *v) {
     if (is_state && v->frozen) return load_fail(l, place, "state cannot be frozen");
     weft_variable *made =
         variable_new(l->m, v->path, is_state ? VARIABLE_STATE : VARIABLE_PARAMETER, &type, init);
-    if (!made) return no_memory(l);
+    if (!made) return load_fail(l, "variables", "out of memory");
     made->is_frozen = v->frozen;
     return true;
 }

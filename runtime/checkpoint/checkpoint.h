@@ -132,7 +132,8 @@ typedef struct share {
  * failure too. */
 weft_status share_collect(share *s, const weft_plan *plan, const weft_store *store, const char *what,
                           weft_error *error);
-/* Fills plan->memory.checkpoint. False: no memory, which is the model's error. */
+/* Fills plan->memory.checkpoint. False: two values would have one name in files, or there is no memory, which
+ * is the model's error. */
 bool share_measure(weft_plan *plan);
 
 /* The name of a piece in a file: "NAME" for a whole tensor, "NAME@4096:f32[768,3072]" for elements from 4096

@@ -179,8 +179,10 @@ bool share_measure(weft_plan *plan) {
     weft_error error = {0};
     weft_store *store = store_outline(plan);
     weft_status status = store ? share_collect(&s, plan, store, "compile", &error) : WEFT_MEMORY;
-    plan->memory.checkpoint = status ? 0 : s.bytes;
+    if (status == WEFT_MEMORY) model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    if (status) model_fail(plan->model, NULL, status, "%s", error.text); /* a first error stays */
+    plan->memory.checkpoint = s.bytes;
     if (store) arena_free(&s.w.arena);
     weft_store_free(store);
-    return status != WEFT_MEMORY || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    return !status;
 }
