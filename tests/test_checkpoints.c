@@ -739,6 +739,16 @@ TEST(a_step_is_saved_whole_and_one_at_a_time) {
     CHECK(weft_checkpoint_end(w, &error) == WEFT_OK && weft_checkpoint_is_written(w));
     CHECK(weft_checkpoint_begin(w, -1, false, NULL, 0, &error) == WEFT_ARGUMENT);
     CHECK(weft_checkpoint_begin(w, 1, false, NULL, 1, &error) == WEFT_ARGUMENT);
+    static const char *const broken[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        weft_note notes[] = {{"fine \xc3\xa9", 1}, {broken[i], 2}};
+        CHECK(weft_checkpoint_begin(w, 1, false, notes, 2, &error) == WEFT_ARGUMENT);
+        CHECK_HOLDS(error.text, "checkpoints: note 1: its name, '");
+        CHECK_HOLDS(error.text, "', is not UTF-8");
+        CHECK(weft_checkpoint_end(w, &error) == WEFT_ORDER);
+        CHECK(weft_checkpoint_begin(w, 1, false, notes, 1, &error) == WEFT_OK);
+        CHECK_SAYS(weft_checkpoint_end(w, &error) == WEFT_OK, "%s", error.text);
+    }
     weft_checkpoint_writer_close(w);
     CHECK(weft_checkpoint_writer_open(l.session, NULL, &error) == NULL);
     CHECK(weft_checkpoint_open("c/step-00000009", &f.env, &error) == NULL && error.status == WEFT_IO);

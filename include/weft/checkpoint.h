@@ -25,7 +25,7 @@ extern "C" {
 
 /** A number that goes with a checkpoint: where the training is. */
 typedef struct weft_note {
-    const char *name; /**< "trainer/iteration" */
+    const char *name; /**< "trainer/iteration"; UTF-8 */
     double value;     /**< kept exactly; a number that is not finite is left out */
 } weft_note;
 

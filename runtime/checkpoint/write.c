@@ -9,6 +9,8 @@
  * tells how long. */
 #include "runtime/checkpoint/checkpoint.h"
 
+#include "graph/core/utf8.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -255,8 +257,11 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
     w->seals = arena_new_array(&w->notes_arena, 2 * (size_t)world_of(w), sizeof *w->seals);
     w->n_notes = 0;
     for (int i = 0; w->notes && i < n; i++) {
-        const char *name = notes[i].name ? arena_copy(&w->notes_arena, notes[i].name) : NULL;
         if (!notes[i].name) return error_set(error, WEFT_ARGUMENT, "checkpoints: note %d has no name", i);
+        if (!utf8_is_valid(notes[i].name, strlen(notes[i].name)))
+            return error_set(error, WEFT_ARGUMENT, "checkpoints: note %d: its name, '%s', is not UTF-8", i,
+                             SHOW(notes[i].name));
+        const char *name = arena_copy(&w->notes_arena, notes[i].name);
         if (!name) return error_memory(error, "checkpoints");
         w->notes[w->n_notes++] = (weft_note){name, notes[i].value};
     }

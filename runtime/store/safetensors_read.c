@@ -8,6 +8,8 @@
  * The parser knows this one shape of JSON, so it neither recurses nor builds a tree. */
 #include "runtime/store/safetensors.h"
 
+#include "graph/core/utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -275,20 +277,6 @@ static bool header_parse(parser *p) {
 
 /* ---- the whole file ---- */
 
-/* As RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF. */
-static bool is_utf8(const unsigned char *s, size_t n) {
-    for (size_t i = 0; i < n;) {
-        unsigned c = s[i++], more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : 3;
-        if (more == 3 && !(c >= 0xf0 && c <= 0xf4)) return false;
-        if (n - i < more) return false;
-        if ((c == 0xe0 && s[i] < 0xa0) || (c == 0xed && s[i] > 0x9f)) return false;
-        if ((c == 0xf0 && s[i] < 0x90) || (c == 0xf4 && s[i] > 0x8f)) return false;
-        for (; more; more--)
-            if ((s[i++] & 0xc0) != 0x80) return false;
-    }
-    return true;
-}
-
 /* Empty tensors come before the one that begins at the same byte. */
 static int by_begin(const void *pa, const void *pb) {
     const safetensors_tensor *a = pa, *b = pb;
@@ -329,7 +317,7 @@ static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_
     int code = io->read(io->context, s->file, 8, header, bytes);
     if (code) return io_fail(error, s->path, "cannot be read", code);
     /* Checked once for the whole header, so that names may be treated as C strings. */
-    if (memchr(header, 0, bytes) || !is_utf8((unsigned char *)header, bytes))
+    if (memchr(header, 0, bytes) || !utf8_is_valid(header, bytes))
         return error_set(error, WEFT_FILE, "%.400s: its header is not UTF-8 text", s->path);
     parser p = {.begin = header, .at = header, .end = header + bytes, .s = s, .error = error};
     size_t braces = 0;
