@@ -129,7 +129,7 @@ class FileRun(torch_gpu.Run):
         self.case, self.folder, self.steps, self.spoil = case, os.path.join(args.folder, case), args.steps, args.spoil
         self.dtype = torch.float64 if dtype == "f64" else torch.float32
         self.weights = read_safetensors(os.path.join(self.folder, "weights.safetensors"))
-        self.rate = next((float(t) for name, t in self.weights.items() if name.startswith("optimizer.")), None)
+        self.rate = next((float(self.weights[name]) for name in rates(case, batch)), None)
 
     def network(self, net, scope="net"):
         names = {name: weft_name(self.case, scope, name) for name in net.state_dict()}

@@ -610,6 +610,159 @@ TEST(values_and_averages_alone_are_a_file_of_weights) {
     remove(got);
 }
 
+/* ---- names ---- */
+
+/* Names of parameters that look like other values' names: a value is what the store and the files say. */
+static const struct {
+    const char *scope, *name;
+} odd[] = {{"fc", "w"},         {"net", "fc.w"},      {"optimizer.x", "w"}, {"optimizer", "w"},
+           {"optimizer", "lr"}, {"optimizer.o", "w"}, {"o", "w"},           {"b", "o.w"},
+           {"b", "w.ema"},      {"epoch", "epoch"},   {"lr", "loss_scale"}, {"bn", "num_batches_tracked"},
+           {"graph", "step"},   {"w", "good_steps"},  {"optimizer", "ema"}, {"optimizer.graph", "w.step"}};
+enum { ODD = sizeof odd / sizeof *odd, ODD_WIDTH = 3 };
+
+static void odd_path(int i, char into[100]) {
+    snprintf(into, 100, "%s/%s", odd[i].scope, odd[i].name);
+}
+
+static void odd_update(weft_update *u) {
+    u->slots[0] = weft_add(weft_scale(u->slots[0], 0.9), u->gradient);
+    u->slots[1] = weft_add(u->slots[1], weft_square(u->gradient));
+    u->parameter = weft_sub(u->parameter, weft_update_scale(u->slots[0], u->lr));
+}
+
+static weft_model *odd_model(const weft_optimizer *o, const weft_slot *slots) {
+    weft_model *m = weft_model_new("m");
+    weft_optimizer_definition own = {.type = "own", .slots = {slots[0], slots[1]}, .build = odd_update};
+    weft_define_optimizer(m, &own);
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 1, (int64_t[]){ODD_WIDTH}), *sum = NULL;
+    for (int i = 0; i < ODD; i++) {
+        weft_value *w = NULL;
+        weft_init init = {WEFT_INIT_UNIFORM, 0.5, 1};
+        WEFT_SCOPE(x, odd[i].scope) w = weft_parameter(x, odd[i].name, 1, (int64_t[]){ODD_WIDTH}, init);
+        w = weft_square(weft_mul(w, x));
+        sum = sum ? weft_add(sum, w) : w;
+    }
+    weft_minimize(weft_mean(weft_dropout(sum, 0.1), 0, NULL, false), NULL, o);
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+static lone odd_open(const weft_optimizer *o, const weft_slot *slots, int steps) {
+    lone l = {.model = odd_model(o, slots)};
+    weft_error error = {0};
+    float x[ODD_WIDTH] = {1, 0.5F, -2};
+    l.plan = weft_compile(l.model, &(weft_compile_options){.threads = 1}, &error);
+    l.store = weft_store_new(l.plan, (uint64_t)steps, &error);
+    l.session = weft_session_open(l.plan, l.store, &error);
+    CHECK_SAYS(l.session != NULL, "%s: %s", o->name, error.text);
+    for (int i = 0; i < steps; i++)
+        CHECK(weft_run(l.session, "step", (weft_feed[]){{"x", x, sizeof x}}, 1, NULL, 0, &error) == WEFT_OK);
+    return l;
+}
+
+/* Parameters in `got` are those of `want`, or their averages there. */
+static void check_odd(const weft_store *want, const weft_store *got, const char *averages_of,
+                      const char *what) {
+    for (int i = 0; i < ODD; i++) {
+        char path[100], from[300];
+        float a[ODD_WIDTH], b[ODD_WIDTH];
+        odd_path(i, path);
+        if (averages_of)
+            snprintf(from, sizeof from, "optimizer.%s/%s/ema", averages_of, path);
+        else
+            snprintf(from, sizeof from, "%s", path);
+        CHECK(weft_store_get(want, from, a, sizeof a, NULL) == WEFT_OK);
+        CHECK(weft_store_get(got, path, b, sizeof b, NULL) == WEFT_OK);
+        CHECK_SAYS(memcmp(a, b, sizeof a) == 0, "%s: %s is not %s", what, path, from);
+    }
+}
+
+static void check_all(const weft_store *want, const weft_store *got, const char *what) {
+    weft_stored value;
+    for (int i = 0; weft_store_at(want, i, &value); i++) {
+        double a[2] = {0}, b[2] = {0};
+        weft_dtype dtype;
+        size_t bytes = weft_store_shape(want, value.path, &dtype, NULL) ? ODD_WIDTH * sizeof(float) : 8;
+        CHECK(weft_store_get(want, value.path, a, bytes, NULL) == WEFT_OK);
+        CHECK(weft_store_get(got, value.path, b, bytes, NULL) == WEFT_OK);
+        CHECK_SAYS(memcmp(a, b, bytes) == 0, "%s: %s differs", what, value.path);
+    }
+}
+
+/* What the store says: all of `odd` are parameters, each with two slots and an average. */
+static void check_kinds(const weft_store *s, const char *optimizer) {
+    int counts[WEFT_STORED_COUNTER + 1] = {0};
+    weft_stored value;
+    for (int i = 0; weft_store_at(s, i, &value); i++) {
+        counts[value.kind]++;
+        if (value.kind == WEFT_STORED_LR) CHECK_TEXT(value.of, optimizer);
+        CHECK(!value.of == (value.kind == WEFT_STORED_PARAMETER || value.kind == WEFT_STORED_COUNTER));
+    }
+    CHECK(counts[WEFT_STORED_PARAMETER] == ODD && counts[WEFT_STORED_AVERAGE] == ODD);
+    CHECK(counts[WEFT_STORED_SLOT] == 2 * ODD && counts[WEFT_STORED_STATE] == 0);
+    CHECK(counts[WEFT_STORED_STEP] == 1 && counts[WEFT_STORED_LR] == 1 && counts[WEFT_STORED_COUNTER] == 1);
+    CHECK(counts[WEFT_STORED_EPOCH] == 1 && !counts[WEFT_STORED_LOSS_SCALE] && !counts[WEFT_STORED_PRODUCT]);
+    CHECK(!weft_store_at(s, -1, &value) && !weft_store_at(s, 0, NULL) && !weft_store_at(NULL, 0, &value));
+}
+
+/* All three files of a checkpoint are those of the session, and loading each gives what it must. */
+static void check_files(const lone *from, const lone *into, const char *optimizer) {
+    weft_error error = {0};
+    const char *got = in_top("got"), *moved = in_top("moved");
+    const char *want[] = {in_top("all"), in_top("values"), in_top("averages")};
+    weft_checkpoint_writer *w = writer_of(from->session, in_top("odd"), 0);
+    NEED(w && lone_save(w, 3, false, &error) == WEFT_OK);
+    weft_checkpoint_writer_close(w);
+    weft_checkpoint *c = weft_checkpoint_find(in_top("odd"), from->plan, NULL, NULL, &error);
+    NEED(c && weft_checkpoint_reshard(c, moved, 3, &error) == WEFT_OK);
+    weft_checkpoint *thirds = weft_checkpoint_find(moved, from->plan, NULL, NULL, &error);
+    NEED(thirds != NULL);
+    for (int i = 0; i < 3; i++) {
+        if (i == 2) CHECK(weft_use_averages(from->session, true, &error) == WEFT_OK);
+        CHECK_SAYS(!weft_session_save(from->session, want[i], i == 0, &error), "%s", error.text);
+        if (i == 2) CHECK(weft_use_averages(from->session, false, &error) == WEFT_OK);
+        CHECK_SAYS(!weft_checkpoint_export(c, got, (weft_checkpoint_content)i, &error), "%s", error.text);
+        CHECK_SAYS(same_files(want[i], got), "%s: content %d", optimizer, i);
+        CHECK_SAYS(!weft_checkpoint_export(thirds, got, (weft_checkpoint_content)i, &error), "%s",
+                   error.text);
+        CHECK_SAYS(same_files(want[i], got), "%s: content %d of three files", optimizer, i);
+        CHECK_SAYS(weft_weights_load(into->store, want[i], &error) == WEFT_OK, "%s", error.text);
+        check_odd(from->store, into->store, i == 2 ? optimizer : NULL, optimizer);
+        if (i == 0) check_all(from->store, into->store, optimizer);
+    }
+    CHECK_SAYS(weft_checkpoint_load(c, into->store, &error) == WEFT_OK, "%s", error.text);
+    check_all(from->store, into->store, optimizer);
+    weft_checkpoint_close(c);
+    weft_checkpoint_close(thirds);
+    remove_tree(in_top("odd"));
+    remove_tree(moved);
+}
+
+TEST(no_name_decides_what_a_value_is) {
+    static const char *const names[] = {"net", "b", "a.w", "graph", "optimizer", "x.ema", "epoch", "o.w"};
+    static const weft_slot slots[][2] = {{{"lr", 0}, {"epoch", 0}},
+                                         {{"step", 0}, {"loss_scale", 0}},
+                                         {{"good_steps", 0}, {"loss_mean", 0}},
+                                         {{"product", 0}, {"num_batches_tracked", 0}}};
+    for (int i = 0; i < 16; i++) {
+        weft_optimizer o = {.type = i % 2 ? "own" : "adam",
+                            .name = names[i / 2],
+                            .lr = 0.01,
+                            .ema = 0.5,
+                            .schedule = {{WEFT_SCHEDULE_STEP, .period = 1, .gamma = 0.5, .by_epoch = true}}};
+        lone from = odd_open(&o, slots[i / 2 % 4], 3), into = odd_open(&o, slots[i / 2 % 4], 0);
+        check_kinds(from.store, o.name);
+        CHECK(weft_store_set_epoch(from.store, 7, NULL) == WEFT_OK);
+        CHECK(weft_store_set_lr(from.store, o.name, 0.25, NULL) == WEFT_OK);
+        CHECK(weft_store_set_lr(from.store, "other", 0.25, NULL) == WEFT_NAME);
+        check_files(&from, &into, o.name);
+        lone_close(&from);
+        lone_close(&into);
+    }
+}
+
 static char told[1000];
 
 static void keep_line(void *context, const char *line) {
@@ -933,6 +1086,7 @@ int main(int argc, char **argv) {
                                       T(a_changed_bit_of_a_large_one_is_found),
                                       T(a_number_that_breaks_its_rule_is_refused_by_name),
                                       T(values_and_averages_alone_are_a_file_of_weights),
+                                      T(no_name_decides_what_a_value_is),
                                       T(a_disk_without_room_is_told_at_the_start),
                                       T(files_of_two_steps_another_model_and_a_lost_file_are_named),
                                       T(a_step_is_saved_whole_and_one_at_a_time),

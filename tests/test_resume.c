@@ -437,6 +437,51 @@ TEST(a_rate_that_a_hook_has_lowered_is_kept) {
     weft_model_free(m);
 }
 
+/* An optimizer of one's own, whose slots have such names. */
+static void keep_slots(weft_update *u) {
+    u->slots[0] = weft_add(weft_scale(u->slots[0], 0.9), u->gradient);
+    u->slots[1] = weft_maximum(u->slots[1], weft_abs(u->gradient));
+    u->parameter = weft_sub(u->parameter, weft_update_scale(u->slots[0], u->lr));
+}
+
+static weft_model *build_own(const char *slot) {
+    weft_model *m = weft_model_new("m");
+    weft_define_optimizer(
+        m, &(weft_optimizer_definition){.type = "own", .slots = {{slot, 0}, {"b", 1}}, .build = keep_slots});
+    weft_model_batch(m, BATCH);
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
+        weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH)), *loss;
+        loss = weft_mse(network(x, false), weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1)));
+        if (!i)
+            weft_minimize(loss, NULL,
+                          &(weft_optimizer){.type = "own",
+                                            .lr = 1e-3,
+                                            .schedule = {{WEFT_SCHEDULE_STEP, .period = 1, .gamma = 0.7,
+                                                          .by_epoch = true}}});
+        weft_output(loss, "loss");
+    }
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+/* Epochs are counted, rates lowered and checkpoints written by what numbers are, not by names that end so. */
+TEST(slots_may_have_the_names_of_numbers) {
+    static const char *const slots[] = {"lr",         "epoch",     "step",    "loss_scale",
+                                        "good_steps", "loss_mean", "product", "num_batches_tracked"};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+        weft_model *m = build_own(slots[i]);
+        run whole = {.model = m, .has_hooks = true, .weights = in_top("want")};
+        run begin = {.model = m, .has_hooks = true, .folder = in_top("own"), .stop = 30};
+        run end = {.model = m, .has_hooks = true, .folder = in_top("own"), .resume = "auto"};
+        end.weights = in_top("got");
+        CHECK(run_it(&whole) && run_it(&begin) && run_it(&end));
+        CHECK_SAYS(same_files(in_top("want"), in_top("got")), "slot %s", slots[i]);
+        remove_tree(in_top("own"));
+        weft_model_free(m);
+    }
+}
+
 /* Weights that are lost replace no good ones, even where the training is to go on with them. */
 static weft_status spoil(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     const float nan[8 * WIDTH] = {(float)NAN};
@@ -618,6 +663,7 @@ int main(int argc, char **argv) {
                                       T(another_rate_is_taken_where_it_is_asked_for),
                                       T(what_goes_on_otherwise_is_told),
                                       T(a_rate_that_a_hook_has_lowered_is_kept),
+                                      T(slots_may_have_the_names_of_numbers),
                                       T(weights_that_are_not_finite_are_not_saved),
                                       T(a_checkpoint_that_fails_does_not_end_the_training),
                                       T(several_that_fail_in_a_row_end_it),

@@ -955,7 +955,8 @@ TEST(every_call_on_a_store_and_a_session_says_what_is_wrong) {
 
 /* A safetensors file of the store's, in which 8 bytes of tensor `name` are `value`. */
 static weft_status load_changed(running *r, const char *name, double value) {
-    char path[] = "/tmp/weft_settings_XXXXXX", *at;
+    char path[] = "/tmp/weft_settings_XXXXXX", key[100], *at;
+    snprintf(key, sizeof key, "\"%s\":{", name);
     int file = mkstemp(path);
     weft_status status = weft_weights_save(r->store, path, true, &r->e);
     FILE *f = status ? NULL : fopen(path, "r+b");
@@ -965,7 +966,7 @@ static weft_status load_changed(running *r, const char *name, double value) {
     unsigned long long begin;
     head[8 + n] = 0;
     memcpy(&json, head + 8, sizeof json);
-    if (CHECK((at = strstr(head + 16, name)) && (at = strstr(at, "data_offsets")) &&
+    if (CHECK((at = strstr(head + 16, key)) && (at = strstr(at, "data_offsets")) &&
               sscanf(at, "data_offsets\":[%llu", &begin) == 1)) {
         fseek(f, (long)(8 + json + begin), SEEK_SET);
         fwrite(&value, sizeof value, 1, f);

@@ -26,8 +26,9 @@ WEFT_API weft_model *weft_model_parse(const char *text, const char *where, const
 
 /** Saves parameters and state as safetensors with PyTorch's dotted names. With `training` it saves optimizer
  * state, step counters and learning rates too, under names that begin with "optimizer." and the optimizer's
- * name. WEFT_ORDER when ZeRO has spread what is to be saved over ranks (use weft_session_save()), and while a
- * session's gathers are in flight (call weft_sync() first). */
+ * name; the file's metadata say what each of these is. WEFT_ORDER when ZeRO has spread what is to be saved
+ * over ranks (use weft_session_save()), and while a session's gathers are in flight (call weft_sync() first).
+ */
 WEFT_API weft_status weft_weights_save(const weft_store *store, const char *path, bool training,
                                        weft_error *error);
 /** Loads a safetensors file into a store. Every parameter must be in the file, with its shape (types f64,

@@ -41,6 +41,32 @@ WEFT_API weft_status weft_store_set(weft_store *store, const char *path, const v
                                     weft_error *error);
 /** Path of value 0, 1, ... in a fixed order; NULL past the end. The store owns the text. */
 WEFT_API const char *weft_store_path(const weft_store *store, int index);
+
+/** What a value is. Its path does not say it: parameters may have any. */
+typedef enum weft_stored_kind {
+    WEFT_STORED_PARAMETER,  /**< made by weft_parameter() or a layer */
+    WEFT_STORED_STATE,      /**< made by weft_state() or a layer */
+    WEFT_STORED_SLOT,       /**< what an optimizer keeps of a parameter: "exp_avg" */
+    WEFT_STORED_AVERAGE,    /**< weft_optimizer.ema of a parameter or state; NaN until it begins */
+    WEFT_STORED_STEP,       /**< f64, as all that follow: updates that an optimizer has done */
+    WEFT_STORED_LR,         /**< its base learning rate */
+    WEFT_STORED_EPOCH,      /**< the number of the epoch, where a schedule reads it */
+    WEFT_STORED_LOSS_SCALE, /**< f16's loss scale */
+    WEFT_STORED_GOOD_STEPS, /**< steps since the loss scale has changed */
+    WEFT_STORED_LOSS_MEAN,  /**< mean size of losses, by which WEFT_GUARD_SPIKE finds bad steps */
+    WEFT_STORED_PRODUCT,    /**< nadam's mu_product */
+    WEFT_STORED_COUNTER     /**< steps of a graph's random numbers */
+} weft_stored_kind;
+/** A value of a store. The store owns the texts. */
+typedef struct weft_stored {
+    const char *path;      /**< as weft_store_path() gives it */
+    weft_stored_kind kind; /**< what it is */
+    /** Slots and averages: the path of the parameter or state; numbers of an optimizer: the optimizer's name;
+     * else NULL. */
+    const char *of;
+} weft_stored;
+/** Writes value 0, 1, ... in the order of weft_store_path() to `*value`; false past the end. */
+WEFT_API bool weft_store_at(const weft_store *store, int index, weft_stored *value);
 /** Writes type and shape of a path. Returns the number of axes, or -1 when there is no such path. */
 WEFT_API int weft_store_shape(const weft_store *store, const char *path, weft_dtype *dtype,
                               int64_t shape[WEFT_MAX_NDIM]);
@@ -100,9 +126,6 @@ WEFT_API weft_status weft_sync(weft_session *session, weft_error *error);
 WEFT_API weft_status weft_use_averages(weft_session *session, bool on, weft_error *error);
 /** Whether averages are in the place of parameters. */
 WEFT_API bool weft_uses_averages(const weft_store *store);
-/** Whether a tensor of the store is an average: "optimizer.adam:all/net/fc/weight/ema". It is NaN until it
- * begins. */
-WEFT_API bool weft_store_is_average(const weft_store *store, const char *path);
 /** @} */
 
 /** @name Runs

@@ -11,6 +11,7 @@
 #define WEFT_RUNTIME_CHECKPOINT_CHECKPOINT_H
 
 #include "runtime/session/state.h"
+#include "runtime/store/stored.h"
 #include "runtime/store/weights.h"
 #include "weft/checkpoint.h"
 
@@ -166,6 +167,8 @@ typedef struct entry {
 /* A tensor of the training: list[first, first + n) follow one another from its first element to its last. */
 typedef struct whole {
     const char *name;
+    const char *says;  /* what files say of it; NULL: nothing */
+    weft_stored value; /* the same, read */
     tensor_type type;
     int first_rank; /* of the process group that has it */
     int first, n;
@@ -193,9 +196,4 @@ weft_status entries_wake(entries *all, int file, weft_error *error);
 /* Copies bytes [at, at + bytes) of a tensor; whole elements. */
 weft_status entries_read(entries *all, const whole *from, uint64_t at, void *into, size_t bytes,
                          weft_error *error);
-/* "optimizer.NAME" and then `end`, as ".epoch": is it a value of an optimizer of that kind? */
-bool optimizer_has(const char *name, const char *end);
-/* Whether it is the average of a parameter or of state. */
-bool whole_is_average(const whole *w);
-
 #endif

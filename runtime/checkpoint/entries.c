@@ -48,6 +48,20 @@ static weft_status add_entry(entries *all, int file, const safetensors_tensor *t
     return WEFT_OK;
 }
 
+/* What the files say of it: of all pieces the same. */
+static weft_status find_kind(const entries *all, whole *w, weft_error *error) {
+    const safetensors_tensor *first = all->list[w->first].tensor;
+    const char *path = all->files[all->list[w->first].file].path;
+    for (int i = w->first + 1; i < w->first + w->n; i++) {
+        const char *says = all->list[i].tensor->says;
+        if (!says != !first->says || (says && strcmp(says, first->says)))
+            return error_set(error, WEFT_FILE, "%.400s: pieces of %s do not say the same of what it is",
+                             all->c->path, SHOW(w->name));
+    }
+    w->says = first->says;
+    return stored_read(path, first, &w->value, error);
+}
+
 /* Pieces of a tensor follow one another from its first element to its last. */
 static weft_status add_wholes(entries *all, weft_error *error) {
     for (int i = 0, k; i < all->n; i = k) {
@@ -70,6 +84,9 @@ static weft_status add_wholes(entries *all, weft_error *error) {
                              all->c->path, SHOW(w->name), (long long)reached);
         w->n = k - i;
         all->n_wholes++;
+        weft_status status = find_kind(all, w, error);
+        w->value.path = w->name;
+        if (status) return status;
     }
     return WEFT_OK;
 }
@@ -126,13 +143,4 @@ weft_status entries_read(entries *all, const whole *from, uint64_t at, void *int
                                             (char *)into + (begin - at), (size_t)(stop - begin), error);
     }
     return status;
-}
-
-bool optimizer_has(const char *name, const char *end) {
-    size_t n = strlen(name), k = strlen(end);
-    return strncmp(name, "optimizer.", 10) == 0 && n > k && strcmp(name + n - k, end) == 0;
-}
-
-bool whole_is_average(const whole *w) {
-    return optimizer_has(w->name, "." AVERAGE_NAME);
 }

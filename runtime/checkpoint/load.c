@@ -14,18 +14,10 @@ typedef struct loading {
     const entry **by_file; /* [from.n] */
 } loading;
 
-/* Values of optimizers that a model may have or not, by its types and options. */
-static bool is_optional(const char *name) {
-    static const char *const ends[] = {".epoch", ".loss_scale", ".good_steps", ("." AVERAGE_NAME)};
-    bool is_one = false;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) is_one |= optimizer_has(name, ends[i]);
-    return is_one;
-}
-
 /* A step of 1e300 or a negative lr would show only in the results of training. */
 static weft_status check_number(loading *l, const whole *from, const store_part *to, weft_error *error) {
     double value;
-    if (to->type.ndim || to->type.dtype != WEFT_F64) return WEFT_OK;
+    if (!stored_is_number(to->kind)) return WEFT_OK;
     weft_status status = entries_read(&l->from, from, 0, &value, sizeof value, error);
     const char *why = status ? NULL : store_number_rule(to, value);
     return why ? error_set(error, WEFT_FILE, "%.400s: %s is %g: %s", l->c->path, SHOW(from->name), value, why)
@@ -36,7 +28,7 @@ static weft_status check_number(loading *l, const whole *from, const store_part 
 static weft_status match(loading *l, int i, weft_error *error) {
     const whole *from = &l->from.wholes[i];
     const weight *to = weights_find(&l->w, from->name);
-    if (!to && is_optional(from->name)) return WEFT_OK;
+    if (!to && stored_is_optional(from->value.kind)) return WEFT_OK;
     if (!to)
         return error_set(error, WEFT_NAME, "%.400s: the model has no %s: it is a checkpoint of another model",
                          l->c->path, SHOW(from->name));
@@ -45,6 +37,8 @@ static weft_status match(loading *l, int i, weft_error *error) {
                          "%.400s: %s is %s, the model's is %s: it is a checkpoint of another model",
                          l->c->path, SHOW(from->name), TYPE(&from->type), TYPE(&to->part->type));
     if (from->first_rank != to->part->first_rank) return WEFT_OK; /* another process group's */
+    weft_status status = weights_check_kind(l->c->path, &from->value, to, error);
+    if (status) return status;
     l->to[i] = to;
     return check_number(l, from, to->part, error);
 }
@@ -52,7 +46,7 @@ static weft_status match(loading *l, int i, weft_error *error) {
 static weft_status check_complete(const loading *l, weft_error *error) {
     for (int i = 0; i < l->w.n; i++)
         if (!entries_find(&l->from, l->w.list[i].name, l->w.list[i].part->first_rank) &&
-            !is_optional(l->w.list[i].name))
+            !stored_is_optional(l->w.list[i].part->kind))
             return error_set(
                 error, WEFT_NAME,
                 "%.400s: %s is missing: it is a checkpoint of another model, or of other process groups",

@@ -2,7 +2,7 @@
  * changed byte is found wherever it is. It may be hostile all the same, so every entry is checked.
  *
  *     {
- *      "format": "weft checkpoint 1",
+ *      "format": "weft checkpoint 2",
  *      "step": 100,
  *      "model": "gpt",
  *      "fingerprint": "0123456789abcdef",
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT    "weft checkpoint 1"
+#define FORMAT    "weft checkpoint 2"
 #define SEAL_HEAD ",\n \"xxh3\": \""
 #define SEAL_TAIL "\"\n}\n"
 

@@ -25,9 +25,10 @@ static bool output_new(output *o, entries *from) {
     return o->sources && o->tensors;
 }
 
-static void output_add(output *o, const char *name, const whole *source) {
+/* says: what the file says of it; NULL: nothing. */
+static void output_add(output *o, const char *name, const char *says, const whole *source) {
     o->sources[o->n] = source;
-    o->tensors[o->n++] = (safetensors_tensor){.name = name, .type = source->type};
+    o->tensors[o->n++] = (safetensors_tensor){.name = name, .says = says, .type = source->type};
     o->bytes += type_bytes(&source->type);
 }
 
@@ -39,43 +40,38 @@ static weft_status give_part(void *context, int index, uint64_t at, void *into, 
 
 /* ---- one file ---- */
 
-/* The value that an average is of: "optimizer.NAME.VALUE.ema", where NAME may have points, too, or be empty.
- * NULL: it is no average. */
-static const whole *averaged(entries *all, const whole *average) {
-    size_t head = strlen("optimizer."), tail = strlen("." AVERAGE_NAME);
-    if (!whole_is_average(average)) return NULL;
-    char *name =
-        arena_printf(&all->arena, "%.*s", (int)(strlen(average->name) - head - tail), average->name + head);
-    for (char *at = name; at; at = strchr(at, '.') ? strchr(at, '.') + 1 : NULL) {
-        const whole *value = entries_find(all, at, average->first_rank);
-        if (value) return value;
-    }
-    return NULL;
-}
-
-/* sources[n_wholes]: the average in the place of each value, else itself; how many those are. */
-static int put_averages(entries *all, const whole **sources) {
-    int n = 0;
+/* sources[n_wholes]: the average in the place of each value, else itself; *n: how many those are. */
+static weft_status put_averages(const entries *all, const whole **sources, int *n, weft_error *error) {
+    *n = 0;
     for (int i = 0; i < all->n_wholes; i++) sources[i] = &all->wholes[i];
     for (int i = 0; i < all->n_wholes; i++) {
-        const whole *value = averaged(all, &all->wholes[i]);
-        if (value) sources[value - all->wholes] = &all->wholes[i], n++;
+        const whole *average = &all->wholes[i];
+        if (average->value.kind != WEFT_STORED_AVERAGE) continue;
+        const whole *value = entries_find(all, average->value.of, average->first_rank);
+        if (!value || stored_is_training(value->value.kind) || !type_equal(&value->type, &average->type))
+            return error_set(error, WEFT_FILE, "%.400s: %s is no average of its %s", all->c->path,
+                             SHOW(average->name), SHOW(average->value.of));
+        sources[value - all->wholes] = average;
+        ++*n;
     }
-    return n;
+    return WEFT_OK;
 }
 
 static weft_status choose(entries *all, weft_checkpoint_content content, output *o, weft_error *error) {
+    int n = 0;
     const whole **sources = arena_new_array(&all->arena, (size_t)all->n_wholes + 1, sizeof *sources);
     if (!sources || !output_new(o, all)) return error_memory(error, all->c->path);
     bool is_averaged = content == WEFT_CHECKPOINT_AVERAGES;
-    if (put_averages(all, sources) == 0 && is_averaged)
+    weft_status status = put_averages(all, sources, &n, error);
+    if (status) return status;
+    if (!n && is_averaged)
         return error_set(error, WEFT_NAME, "%.400s: it has no averages of parameters", all->c->path);
     for (int i = 0; i < all->n_wholes; i++) {
         const whole *w = &all->wholes[i];
         bool is_other_group = i && strcmp(w->name, all->wholes[i - 1].name) == 0;
-        bool is_value = strncmp(w->name, "optimizer.", 10) != 0;
+        bool is_value = !stored_is_training(w->value.kind);
         if (!is_other_group && (is_value || content == WEFT_CHECKPOINT_ALL))
-            output_add(o, w->name, is_averaged ? sources[i] : w);
+            output_add(o, w->name, w->says, is_averaged ? sources[i] : w);
     }
     return WEFT_OK;
 }
@@ -131,7 +127,7 @@ static weft_status write_file(entries *all, output *o, const int *file_of, int f
         const whole *w = &all->wholes[i];
         if (file_of[i] != file) continue;
         int64_t end = type_elements(&w->type);
-        output_add(o, piece_name(&all->arena, w->name, &w->type, 0, end, w->first_rank), w);
+        output_add(o, piece_name(&all->arena, w->name, &w->type, 0, end, w->first_rank), w->says, w);
         if (!o->tensors[o->n - 1].name) return error_memory(error, tmp);
     }
     to->name = arena_printf(&all->arena, "rank-%d.safetensors", file);

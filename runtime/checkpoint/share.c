@@ -108,8 +108,8 @@ static bool add_piece(share *s, const weight *from, int64_t begin, int64_t end) 
     to->name = piece_name(&s->w.arena, from->name, &p->type, begin, end, p->first_rank);
     int64_t count = end - begin;
     bool is_whole = begin == 0 && end == type_elements(&p->type);
-    s->tensors[s->n++] = (safetensors_tensor){.name = to->name,
-                                              .type = is_whole ? p->type : type_of(p->type.dtype, 1, &count)};
+    tensor_type type = is_whole ? p->type : type_of(p->type.dtype, 1, &count);
+    s->tensors[s->n++] = (safetensors_tensor){.name = to->name, .says = from->says, .type = type};
     s->bytes += (size_t)count * dtype_bytes(p->type.dtype);
     return to->name != NULL;
 }
@@ -173,7 +173,6 @@ weft_status share_collect(share *s, const weft_plan *plan, const weft_store *sto
     return give_out(s, plan, order) ? WEFT_OK : error_memory(error, what);
 }
 
-/* A model of which no checkpoint can be made, for its names, has none. */
 bool share_measure(weft_plan *plan) {
     share s = {0};
     weft_error error = {0};

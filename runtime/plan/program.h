@@ -18,6 +18,7 @@
 #include "weft/comm.h"
 #include "weft/flow.h"
 #include "weft/plan.h"
+#include "weft/session.h"
 #include "weft/strategy.h"
 
 /* A training graph that accumulates k > 1 micro-batches a step has the programs FIRST, ADD and LAST; with
@@ -59,6 +60,7 @@ typedef struct optimizer_slot {
     const weft_variable *bucket; /* or of kind STATE */
     const char *name, *slot;     /* "optimizer.adam:generator" and "exp_avg" */
     slot_shape shape;
+    bool is_average;         /* of the parameters, or of the state */
     weft_variable *variable; /* NULL: this rank updates no part of the bucket */
 } optimizer_slot;
 
@@ -193,6 +195,8 @@ counter_path counter_path_of(const char *graph);
 /* ---- optimizers (optimizers.c) ---- */
 /* The optimizer of that name; NULL: no minimize call names it. */
 optimizer_entry *optimizer_named(const weft_plan *plan, const char *name);
+/* What a number of an optimizer, or a graph's counter, is. *optimizer: its name; NULL: of no optimizer. */
+weft_stored_kind number_kind(const weft_plan *plan, const weft_variable *number, const char **optimizer);
 /* The bucket's gradient variables, [accumulate_levels(accumulate_most)]: the levels of the tree in which
  * micro-batches are added (ops/optimizer/accumulate.c). Only where runs leave gradients to others. */
 weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *bucket);

@@ -80,7 +80,7 @@ static weft_status exchange_all(const exchange *x) {
     const store_part *average;
     weft_status status = WEFT_OK;
     for (int i = 0; !status && (average = store_part_at(store, i)); i++) {
-        if (!part_is_average(average)) continue;
+        if (average->kind != WEFT_STORED_AVERAGE) continue;
         const store_part *parameter = store_part_of(store, average->parameter);
         status = exchange_own(x, average, parameter);
         if (!status && average->cut && x->session->comm) status = gather_average(x, average, parameter);
@@ -94,8 +94,9 @@ static weft_status find_any(const weft_store *store, bool *are_sharded, weft_err
     const store_part *p;
     *are_sharded = false;
     for (int i = 0; (p = store_part_at(store, i)); i++) {
-        are_there |= part_is_average(p);
-        *are_sharded |= part_is_average(p) && p->cut;
+        bool is_average = p->kind == WEFT_STORED_AVERAGE;
+        are_there |= is_average;
+        *are_sharded |= is_average && p->cut;
     }
     if (are_there) return WEFT_OK;
     return error_set(error, WEFT_NAME,

@@ -95,13 +95,15 @@ static weft_status check_groups(const saving *v, const char *path, weft_error *e
     return WEFT_OK;
 }
 
-/* The tensors of the file: those of the store, then what is more. */
+/* The tensors of the file: those of the store, then what is more. With more it is no file of weights, and
+ * says nothing of what they are. */
 static bool list_tensors(saving *v) {
     int n = v->w.n, more = v->more ? v->more->n : 0;
     v->tensors = arena_new_array(&v->w.arena, (size_t)(n + more) + 1, sizeof *v->tensors);
     for (int i = 0; v->tensors && i < n; i++) {
         v->tensors[i] = v->w.tensors[i];
         if (!v->more) continue;
+        v->tensors[i].says = NULL;
         v->tensors[i].name = arena_printf(&v->w.arena, "%s%s", v->more->prefix, v->w.tensors[i].name);
         if (!v->tensors[i].name) return false;
     }

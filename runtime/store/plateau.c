@@ -61,22 +61,15 @@ static weft_status lower(const weft_plateau *p, weft_store *store, const char *p
     return lr - lower > number(p->eps, 1e-8) ? weft_store_set_lr(store, name, lower, error) : WEFT_OK;
 }
 
-/* The rates of all optimizers that are asked for: paths "optimizer.NAME/lr". */
+/* The rates of all optimizers that are asked for. */
 static weft_status lower_all(const weft_plateau *p, weft_store *store, const char *optimizer, bool falls,
                              weft_error *error) {
-    static const char head[] = "optimizer.", tail[] = "/lr";
-    const char *path;
+    weft_stored value;
     int matched = 0;
-    for (int i = 0; (path = weft_store_path(store, i)); i++) {
-        char name[1500];
-        size_t n = strlen(path), around = sizeof head - 1 + sizeof tail - 1;
-        if (n <= around || n - around >= sizeof name || strncmp(path, head, sizeof head - 1) ||
-            strcmp(path + n - 3, tail))
-            continue;
-        snprintf(name, sizeof name, "%.*s", (int)(n - around), path + sizeof head - 1);
-        if (optimizer && strcmp(name, optimizer)) continue;
+    for (int i = 0; weft_store_at(store, i, &value); i++) {
+        if (value.kind != WEFT_STORED_LR || (optimizer && strcmp(value.of, optimizer))) continue;
         matched++;
-        weft_status status = falls ? lower(p, store, path, name, error) : WEFT_OK;
+        weft_status status = falls ? lower(p, store, value.path, value.of, error) : WEFT_OK;
         if (status) return status;
     }
     return matched ? WEFT_OK

@@ -4,6 +4,8 @@
  *     <u64 length>
  *     <{"__metadata__":{...},"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}>
  *     <data>
+ *
+ * A writer may say of a tensor what it is (stored.h): metadata have a text "weft:NAME" then.
  */
 #ifndef WEFT_RUNTIME_STORE_SAFETENSORS_H
 #define WEFT_RUNTIME_STORE_SAFETENSORS_H
@@ -13,9 +15,11 @@
 #include "graph/core/type.h"
 
 enum { SAFETENSORS_MAX_HEADER = 16 << 20 };
+#define SAFETENSORS_SAYS "weft:" /* the name of a tensor follows */
 
 typedef struct safetensors_tensor {
     const char *name;
+    const char *says;    /* what it is; NULL: the file does not say it */
     tensor_type type;    /* unlike elsewhere, axes may be 0 */
     uint64_t begin, end; /* bytes, from the start of the data */
 } safetensors_tensor;
@@ -71,10 +75,10 @@ typedef struct safetensors_writer {
     weft_error *error;
 } safetensors_writer;
 
-/* Begins a file with a header for tensors[n], whose names and types are given; sets begin and end. Order:
- * widest elements first, then names. Without a path everything but writing is done, for ranks that only
- * contribute. *hash becomes that of what has been written so far; NULL: nobody asks. On failure nothing stays
- * open. */
+/* Begins a file with a header for tensors[n], whose names and types are given, and what is said of them; sets
+ * begin and end. Order: widest elements first, then names. Without a path everything but writing is done, for
+ * ranks that only contribute. *hash becomes that of what has been written so far; NULL: nobody asks. On
+ * failure nothing stays open. */
 weft_status safetensors_begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
                               safetensors_tensor *tensors, byte_hash *hash, weft_error *error);
 /* Asks for all pieces in order, even after a write has failed, so that ranks which gather them together stay

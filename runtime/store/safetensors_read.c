@@ -15,11 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An entry of __metadata__. */
+typedef struct said {
+    const char *key, *value;
+} said;
+
 typedef struct parser {
     /* The header, and the next byte to read. */
     const char *begin, *at, *end;
     safetensors *s;
     int room; /* length of s->tensors */
+    size_t n_said, said_room;
+    said *said; /* sorted by key, once all are read */
     weft_error *error;
 } parser;
 
@@ -228,27 +235,36 @@ static bool tensor_entry(parser *p, char *name) {
     return true;
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+static int by_key(const void *a, const void *b) {
+    return strcmp(((const said *)a)->key, ((const said *)b)->key);
 }
 
-/* Pairs of strings, whose values are ignored; only the keys must differ. */
+/* Room for one more; the arena keeps the old array. */
+static bool grow_said(parser *p) {
+    if (p->n_said < p->said_room) return true;
+    size_t room = p->said_room ? 2 * p->said_room : 8;
+    said *more = arena_new_array(&p->s->arena, room, sizeof *more);
+    if (!more) return error_memory(p->error, p->s->path), false;
+    if (p->n_said) memcpy(more, p->said, p->n_said * sizeof *more);
+    p->said = more;
+    p->said_room = room;
+    return true;
+}
+
+/* Pairs of strings, whose keys must differ. */
 static bool metadata(parser *p) {
-    size_t room = 1, n = 0;
     if (!want(p, '{')) return false;
     if (accept(p, '}')) return true;
-    for (const char *c = p->at; c < p->end && *c != '}'; c++) room += *c == ':';
-    char **keys = arena_new_array(&p->s->arena, room, sizeof *keys);
-    if (!keys) return error_memory(p->error, p->s->path), false;
     do {
-        if (n == room) return parse_fail(p, "__metadata__: texts by name are expected");
-        if (!(keys[n++] = string(p)) || !want(p, ':') || !string(p)) return false;
+        if (!grow_said(p)) return false;
+        said *pair = &p->said[p->n_said++];
+        if (!(pair->key = string(p)) || !want(p, ':') || !(pair->value = string(p))) return false;
     } while (accept(p, ','));
     if (!want(p, '}')) return false;
-    qsort(keys, n, sizeof *keys, by_text);
-    for (size_t i = 1; i < n; i++)
-        if (strcmp(keys[i - 1], keys[i]) == 0)
-            return parse_fail(p, "__metadata__: %s is there twice", SHOW(keys[i]));
+    qsort(p->said, p->n_said, sizeof *p->said, by_key);
+    for (size_t i = 1; i < p->n_said; i++)
+        if (by_key(&p->said[i - 1], &p->said[i]) == 0)
+            return parse_fail(p, "__metadata__: %s is there twice", SHOW(p->said[i].key));
     return true;
 }
 
@@ -310,6 +326,17 @@ static weft_status layout_check(safetensors *s, weft_error *error) {
     return WEFT_OK;
 }
 
+/* What metadata say of tensors that are there. */
+static void note_said(parser *p) {
+    size_t head = strlen(SAFETENSORS_SAYS);
+    for (size_t i = 0; i < p->n_said; i++) {
+        if (strncmp(p->said[i].key, SAFETENSORS_SAYS, head)) continue;
+        safetensors_tensor key = {.name = p->said[i].key + head}, *list = p->s->tensors;
+        safetensors_tensor *t = p->s->n ? bsearch(&key, list, (size_t)p->s->n, sizeof key, by_name) : NULL;
+        if (t) t->says = p->said[i].value;
+    }
+}
+
 /* The table is allocated by the number of '{', and an entry takes at least 45 bytes of header, so it is at
  * most a few times the header's size. */
 static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_error *error) {
@@ -326,7 +353,9 @@ static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_
     s->tensors = arena_new_array(&s->arena, (size_t)p.room + 1, sizeof *s->tensors);
     if (!s->tensors) return error_memory(error, s->path);
     if (!header_parse(&p)) return error && error->status ? error->status : WEFT_FILE;
-    return layout_check(s, error);
+    weft_status status = layout_check(s, error);
+    if (!status) note_said(&p);
+    return status;
 }
 
 /* Checks the length against the file before anything is allocated. A model.bin is recognized, as users

@@ -17,12 +17,16 @@ static int by_name(const void *pa, const void *pb) {
     return strcmp((*(safetensors_tensor *const *)pa)->name, (*(safetensors_tensor *const *)pb)->name);
 }
 
-/* JSON requires escapes for quotes, backslashes and control characters only. */
-static void string_write(text *t, const char *string) {
-    text_add(t, "\"");
+/* A string after its first quote. JSON requires escapes for quotes, backslashes and control characters. */
+static void string_end_write(text *t, const char *string) {
     for (const unsigned char *p = (const unsigned char *)string; *p; p++)
         text_add(t, *p < 0x20 ? "\\u%04x" : *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
     text_add(t, "\"");
+}
+
+static void string_write(text *t, const char *string) {
+    text_add(t, "\"");
+    string_end_write(t, string);
 }
 
 /* The separator comes first, as __metadata__ always precedes the first entry. */
@@ -35,9 +39,20 @@ static void entry_write(text *t, const safetensors_tensor *e) {
     text_add(t, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)e->begin, (unsigned long long)e->end);
 }
 
+/* "weft:NAME":"average of net.fc.weight" */
+static void says_write(text *t, const safetensors_tensor *e) {
+    text_add(t, ",\"" SAFETENSORS_SAYS);
+    string_end_write(t, e->name);
+    text_add(t, ":");
+    string_write(t, e->says);
+}
+
 /* The transformers library requires the format's name; other readers ignore it. */
 static void header_write(text *t, int n, safetensors_tensor *const *order) {
-    text_add(t, "{\"__metadata__\":{\"format\":\"pt\"}");
+    text_add(t, "{\"__metadata__\":{\"format\":\"pt\"");
+    for (int i = 0; i < n; i++)
+        if (order[i]->says) says_write(t, order[i]);
+    text_add(t, "}");
     for (int i = 0; i < n; i++) entry_write(t, order[i]);
     text_add(t, "}");
     while (!t->failed && t->length % 8) text_add(t, " ");

@@ -11,6 +11,7 @@
 #include "runtime/store/init.h"
 #include "runtime/store/room.h"
 #include "runtime/store/store.h"
+#include "runtime/store/stored.h"
 
 #include <float.h>
 #include <math.h>
@@ -91,9 +92,10 @@ static bool note_cuts(weft_store *s, const weft_plan *plan) {
     return true;
 }
 
-static store_part *add_part(weft_store *s, const char *path, const tensor_type *type) {
+static store_part *add_part(weft_store *s, const char *path, weft_stored_kind kind, const tensor_type *type) {
     store_part *e = &s->parts[s->n_public++];
-    *e = (store_part){.path = arena_copy(&s->arena, path), .type = *type, .end = type_elements(type)};
+    *e = (store_part){
+        .path = arena_copy(&s->arena, path), .kind = kind, .type = *type, .end = type_elements(type)};
     return e->path && table_add(&s->named, &s->arena, e->path, e) ? e : NULL;
 }
 
@@ -103,13 +105,26 @@ static char *memory_at(const weft_store *s, uint64_t offset) {
 }
 
 /* A part that is a whole variable. */
-static bool add_whole(weft_store *s, const weft_variable *v, uint64_t offset) {
-    store_part *e = add_part(s, v->path, &v->type);
-    if (!e) return false;
+static store_part *add_whole(weft_store *s, const weft_variable *v, weft_stored_kind kind, uint64_t offset) {
+    store_part *e = add_part(s, v->path, kind, &v->type);
+    if (!e) return NULL;
     e->memory = memory_at(s, offset);
     e->owner = find_entry(s, v->path)->owner;
-    if (v->kind != VARIABLE_OPTIMIZER) e->parameter = e->path;
-    return true;
+    return e;
+}
+
+static bool add_value(weft_store *s, const weft_variable *v, uint64_t offset) {
+    bool is_parameter = v->kind == VARIABLE_PARAMETER;
+    store_part *e = add_whole(s, v, is_parameter ? WEFT_STORED_PARAMETER : WEFT_STORED_STATE, offset);
+    if (e) e->parameter = e->path;
+    return e != NULL;
+}
+
+static bool add_number(weft_store *s, const weft_plan *plan, const weft_variable *v, uint64_t offset) {
+    const char *optimizer;
+    store_part *e = add_whole(s, v, number_kind(plan, v, &optimizer), offset);
+    if (e && optimizer) e->optimizer = arena_copy(&s->arena, optimizer);
+    return e && (!optimizer || e->optimizer);
 }
 
 /* *cut: where each rank's range of a state begins; NULL: it is not sharded. False: no memory. */
@@ -139,7 +154,7 @@ static bool add_members(weft_store *s, const optimizer_slot *o, uint64_t offset)
         tensor_type type;
         if (!optimizer_slot_type(o->shape, &p->type, &type)) continue;
         snprintf(path, sizeof path, "%s/%s/%s", o->name, p->path, o->slot);
-        store_part *e = add_part(s, path, &type);
+        store_part *e = add_part(s, path, o->is_average ? WEFT_STORED_AVERAGE : WEFT_STORED_SLOT, &type);
         if (!e || !(e->parameter = arena_copy(&s->arena, p->path))) return false;
         e->cut = cut;
         e->offset = slot_place(o->shape, bucket, p->offset);
@@ -155,11 +170,8 @@ static bool add_members(weft_store *s, const optimizer_slot *o, uint64_t offset)
 
 /* The average of a state of the model. */
 static bool add_average(weft_store *s, const optimizer_slot *o, uint64_t offset) {
-    store_part *e = add_part(s, o->variable->path, &o->variable->type);
-    if (!e || !(e->parameter = arena_copy(&s->arena, o->bucket->path))) return false;
-    e->memory = memory_at(s, offset);
-    e->owner = find_entry(s, o->variable->path)->owner;
-    return true;
+    store_part *e = add_whole(s, o->variable, WEFT_STORED_AVERAGE, offset);
+    return e && (e->parameter = arena_copy(&s->arena, o->bucket->path));
 }
 
 /* State of optimizers. All ranks list the same paths, also of sharded state. */
@@ -185,7 +197,8 @@ static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offset
         /* Buckets, shards and gradients have no names for users. */
         bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
         bool is_number = v->kind == VARIABLE_OPTIMIZER && !v->bucket && v->type.dtype == WEFT_F64;
-        if ((plain || is_number) && !add_whole(s, v, offsets[v->index])) return false;
+        if (plain && !add_value(s, v, offsets[v->index])) return false;
+        if (is_number && !add_number(s, plan, v, offsets[v->index])) return false;
     }
     if (!add_states(s, plan, offsets)) return false;
     for (int i = 0; i < s->n_public; i++) note_first_rank(&s->parts[i], plan);
@@ -370,38 +383,26 @@ static const store_part *expect(const weft_store *s, const char *path, size_t by
 
 /* ---- numbers of optimizers ---- */
 
-/* A scalar of an optimizer: step, learning rate, loss scale, good steps. */
-static bool is_number(const store_part *e) {
-    return strncmp(e->path, "optimizer.", 10) == 0 && e->type.ndim == 0 && e->type.dtype == WEFT_F64;
-}
-
-static bool ends_in(const char *path, const char *end) {
-    size_t n = strlen(path), k = strlen(end);
-    return n >= k && strcmp(path + n - k, end) == 0;
-}
-
-bool part_is_average(const store_part *p) {
-    return p->parameter && p->parameter != p->path && ends_in(p->path, "/" AVERAGE_NAME);
-}
-
-bool weft_store_is_average(const weft_store *s, const char *path) {
-    const store_part *p = find_part(s, path);
-    return p && part_is_average(p);
-}
-
 /* Steps are counted in f64, which is exact up to 2^53; rates and scales are used as f32. */
 const char *store_number_rule(const store_part *e, double value) {
-    bool counts = ends_in(e->path, "/step") || ends_in(e->path, "/epoch") || ends_in(e->path, "/good_steps");
-    if (!is_number(e)) return NULL;
-    if (counts && !(value >= 0 && value <= 0x1p53 && value == floor(value)))
+    switch (e->kind) {
+    case WEFT_STORED_STEP:
+    case WEFT_STORED_EPOCH:
+    case WEFT_STORED_GOOD_STEPS:
+    case WEFT_STORED_COUNTER:
+        if (value >= 0 && value <= 0x1p53 && value == floor(value)) return NULL;
         return "it must be a whole number from 0 to 2^53";
-    if (ends_in(e->path, "/lr") && !(value >= 0 && value <= FLT_MAX))
+    case WEFT_STORED_LR:
+        if (value >= 0 && value <= FLT_MAX) return NULL;
         return "a learning rate is a finite number that is not negative";
-    if (ends_in(e->path, "/loss_scale") && !(value > 0 && value <= FLT_MAX))
-        return "a loss scale is a finite number above 0";
-    if (ends_in(e->path, "/loss_mean") && !(value >= -1 && value <= 0x1p24))
+    case WEFT_STORED_LOSS_SCALE:
+        return value > 0 && value <= FLT_MAX ? NULL : "a loss scale is a finite number above 0";
+    case WEFT_STORED_LOSS_MEAN:
+        if (value >= -1 && value <= 0x1p24) return NULL;
         return "a mean of losses' sizes is -1 (none yet) or from 0 to 2^24";
-    return NULL;
+    default:
+        return NULL;
+    }
 }
 
 /* A copy in the host's memory, row-major. */
@@ -426,7 +427,7 @@ weft_status weft_store_set(weft_store *s, const char *path, const void *from, si
     bool may_be_average =
         e->parameter && (store_has_parameter(s, e->parameter) || store_has_average(s, e->parameter));
     if (may_be_average && store_check_parameters(s, e->path, error)) return WEFT_ORDER;
-    if (is_number(e)) {
+    if (stored_is_number(e->kind)) {
         double value;
         memcpy(&value, from, sizeof value);
         const char *why = store_number_rule(e, value);
@@ -460,6 +461,14 @@ const char *weft_store_path(const weft_store *s, int index) {
     return e ? e->path : NULL;
 }
 
+bool weft_store_at(const weft_store *s, int index, weft_stored *value) {
+    const store_part *e = value ? store_part_at(s, index) : NULL;
+    if (!e) return false;
+    bool is_value = e->kind == WEFT_STORED_PARAMETER || e->kind == WEFT_STORED_STATE;
+    *value = (weft_stored){e->path, e->kind, is_value ? NULL : e->parameter ? e->parameter : e->optimizer};
+    return true;
+}
+
 /* The number of axes; -1: no such part. */
 int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, int64_t shape[WEFT_MAX_NDIM]) {
     const store_part *e = find_part(s, path);
@@ -469,18 +478,13 @@ int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, i
     return e->type.ndim;
 }
 
-/* Sets optimizer.NAME/what, of all optimizers if `optimizer` is NULL; *matched counts them. */
-static weft_status set_number(weft_store *s, const char *optimizer, const char *what, double value,
+/* Sets a number of the optimizer of that name, of all of them if it is NULL; *matched counts them. */
+static weft_status set_number(weft_store *s, const char *optimizer, weft_stored_kind kind, double value,
                               int *matched, weft_error *error) {
-    char wanted[1500], end[40];
-    snprintf(wanted, sizeof wanted, "optimizer.%s/%s", optimizer ? optimizer : "", what);
-    snprintf(end, sizeof end, "/%s", what);
-    for (int i = 0; s && i < s->n_entries; i++) {
-        const store_entry *e = &s->entries[i];
-        bool is_one = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && e->type.dtype == WEFT_F64 &&
-                      ends_in(e->path, end);
-        if (!is_one || (optimizer && strcmp(e->path, wanted))) continue;
-        weft_status status = put(s, s->memory + e->offset, &value, sizeof value, error);
+    for (int i = 0; s && i < s->n_public; i++) {
+        const store_part *e = &s->parts[i];
+        if (e->kind != kind || (optimizer && strcmp(e->optimizer, optimizer))) continue;
+        weft_status status = put(s, e->memory, &value, sizeof value, error);
         if (status) return status;
         ++*matched;
     }
@@ -492,7 +496,7 @@ weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, w
     if (!(lr >= 0 && lr <= FLT_MAX))
         return error_set(error, WEFT_ARGUMENT,
                          "learning rate %g: it must be a finite number that is not negative", lr);
-    weft_status status = set_number(s, optimizer, "lr", lr, &matched, error);
+    weft_status status = set_number(s, optimizer, WEFT_STORED_LR, lr, &matched, error);
     if (!status && !matched)
         return error_set(error, WEFT_NAME, "learning rate: there is no optimizer '%s'", SHOW(optimizer));
     return status;
@@ -504,7 +508,7 @@ weft_status weft_store_set_epoch(weft_store *s, int64_t epoch, weft_error *error
     if (!s || epoch < 0 || epoch > (int64_t)1 << 53)
         return error_set(error, WEFT_ARGUMENT, "epoch %lld: a store and a number from 0 to 2^53 are needed",
                          (long long)epoch);
-    return set_number(s, NULL, "epoch", (double)epoch, &matched, error);
+    return set_number(s, NULL, WEFT_STORED_EPOCH, (double)epoch, &matched, error);
 }
 
 /* ---- for sessions ---- */
@@ -566,7 +570,7 @@ weft_status store_check_settled(const weft_store *s, const char *what, weft_erro
 
 bool store_has_average(const weft_store *s, const char *path) {
     for (int i = 0; i < s->n_public; i++)
-        if (part_is_average(&s->parts[i]) && strcmp(s->parts[i].parameter, path) == 0) return true;
+        if (s->parts[i].kind == WEFT_STORED_AVERAGE && strcmp(s->parts[i].parameter, path) == 0) return true;
     return false;
 }
 

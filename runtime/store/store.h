@@ -34,12 +34,14 @@ typedef struct store_entry {
  * rank holds its elements [begin, end): all, or with ZeRO those in its range. */
 typedef struct store_part {
     const char *path;
+    weft_stored_kind kind;
     tensor_type type;
     int64_t begin, end;
     char *memory;       /* of element `begin`, on the store's device; NULL: this rank holds none */
     store_entry *owner; /* counts its changes; NULL likewise */
     /* the parameter or state that it is, or whose optimizer state it is; NULL: a number of an optimizer */
     const char *parameter;
+    const char *optimizer; /* whose number it is; NULL: of none */
     /* of its bucket, or the state over it, in which the part begins at element `offset`; NULL: not sharded */
     const store_cut *cut;
     int64_t offset;
@@ -53,8 +55,7 @@ weft_store *store_outline(const weft_plan *plan);
 const store_part *store_part_at(const weft_store *store, int index);
 /* The part of this path; NULL: there is none. */
 const store_part *store_part_of(const weft_store *store, const char *path);
-/* Whether it is the average of a parameter or state (weft_optimizer.ema); whether that path has one. */
-bool part_is_average(const store_part *part);
+/* Whether the parameter or state of this path has an average (weft_optimizer.ema). */
 bool store_has_average(const weft_store *store, const char *path);
 /* Whether averages are in the place of parameters; and WEFT_ORDER while they are. */
 bool *store_averages(weft_store *store);

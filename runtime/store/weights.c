@@ -1,8 +1,9 @@
 /* weights.c - saves and loads a store's values as safetensors, under PyTorch's names: "generator/fc/weight"
  * becomes "generator.fc.weight". Loading checks every name, shape and type before it changes the first value.
- */
+ * What a value is the store or the file says (stored.h), never its name. */
 #include "runtime/store/weights.h"
 #include "runtime/store/store.h"
+#include "runtime/store/stored.h"
 
 #include "ops/kit/op_kit.h"
 #include "weft/file.h"
@@ -11,21 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Optimizers' values, in the store's paths and in names of files. */
-static bool is_training(const char *path) {
-    return strncmp(path, "optimizer.", 10) == 0;
-}
-
 static int by_name(const void *a, const void *b) {
     return strcmp(((const weight *)a)->name, ((const weight *)b)->name);
 }
 
+/* What a file says of it; false: no memory. */
+static bool say_kind(weights *w, weight *to) {
+    const store_part *p = to->part;
+    if (!stored_is_training(p->kind)) return true;
+    const char *of = p->parameter ? file_name_of(&w->arena, p->parameter) : p->optimizer;
+    if (p->parameter && !of) return false;
+    return (to->says = stored_text(&w->arena, p->kind, of)) != NULL;
+}
+
 static bool add_tensor(weights *w, const store_part *part) {
     weight *to = &w->list[w->n++];
-    *to = (weight){part, arena_copy(&w->arena, part->path)};
-    for (char *c = to->name; c && *c; c++)
-        if (*c == '/') *c = '.';
-    return to->name != NULL;
+    *to = (weight){.part = part, .name = file_name_of(&w->arena, part->path)};
+    return to->name && say_kind(w, to);
 }
 
 /* Paths may contain dots already, so two paths could get one name, which is an error. */
@@ -40,11 +43,14 @@ weft_status weights_collect(weights *w, const weft_store *store, bool training, 
     if (!w->list || !w->tensors) return error_memory(error, file);
     for (size_t i = 0; i < room; i++) {
         const store_part *part = store_part_at(store, (int)i);
-        if ((training || !is_training(part->path)) && !add_tensor(w, part)) return error_memory(error, file);
+        if ((training || !stored_is_training(part->kind)) && !add_tensor(w, part))
+            return error_memory(error, file);
     }
     qsort(w->list, (size_t)w->n, sizeof *w->list, by_name);
     for (int i = 0; i < w->n; i++) {
-        w->tensors[i] = (safetensors_tensor){.name = w->list[i].name, .type = w->list[i].part->type};
+        const weight *from = &w->list[i];
+        w->tensors[i] =
+            (safetensors_tensor){.name = from->name, .says = from->says, .type = from->part->type};
         if (i && by_name(&w->list[i - 1], &w->list[i]) == 0)
             return error_set(
                 error, WEFT_NAME, "%.400s: %s and %s would both be named %s in the file: rename one", file,
@@ -105,7 +111,7 @@ static bool can_convert(weft_dtype to, weft_dtype from) {
 
 /* Binary search. */
 const weight *weights_find(const weights *w, const char *name) {
-    weight key = {.name = (char *)name};
+    weight key = {.name = name};
     return w->n ? bsearch(&key, w->list, (size_t)w->n, sizeof key, by_name) : NULL;
 }
 
@@ -115,19 +121,25 @@ static bool ends_in(const char *name, const char *part) {
     return n >= k && strcmp(name + n - k, part) == 0 && (n == k || strchr("./", name[n - k - 1]));
 }
 
-/* Names in a file that may be unknown to the store: torch's batch norm counts batches, which nothing here
- * reads; optimizer state, where the store has no optimizer (a plan of `predict` alone); f16's loss scale,
- * where the store trains in another type; the epoch, where no schedule counts epochs; averages, where the
- * store keeps none. */
-static bool is_left_aside(const weights *w, const char *name) {
-    if (ends_in(name, "num_batches_tracked")) return true;
-    if (!is_training(name)) return false;
-    static const char *const optional[] = {"epoch", "loss_scale", "good_steps", "loss_mean", AVERAGE_NAME};
-    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
-        if (ends_in(name, optional[i])) return true;
+/* torch's batch norm counts batches, which nothing here reads. Its files say nothing of what they hold. */
+static bool is_torchs_count(const safetensors_tensor *t) {
+    return t->type.dtype == WEFT_I64 && !t->type.ndim && ends_in(t->name, "num_batches_tracked");
+}
+
+/* Whether the store has values of optimizers or counters; a plan of `predict` alone has none. */
+static bool has_training(const weights *w) {
     for (int i = 0; i < w->n; i++)
-        if (is_training(w->list[i].part->path)) return false;
-    return true;
+        if (stored_is_training(w->list[i].part->kind)) return true;
+    return false;
+}
+
+/* What a file may have and the store not: torch's counts; what depends on options (f16's loss scale,
+ * averages, ...); any training state, where the store has none. */
+static bool is_left_aside(const weights *w, const safetensors_tensor *t) {
+    weft_stored value;
+    if (is_torchs_count(t)) return true;
+    stored_read("", t, &value, NULL);
+    return stored_is_training(value.kind) && (stored_is_optional(value.kind) || !has_training(w));
 }
 
 /* Checks a number of an optimizer: a step of 1e300 or a negative lr would show only in the results of
@@ -136,7 +148,7 @@ static weft_status check_number(const safetensors *file, const safetensors_tenso
                                 weft_error *error) {
     _Alignas(8) char from[8];
     double value;
-    if (!is_training(to->path) || t->type.ndim || to->type.dtype != WEFT_F64) return WEFT_OK;
+    if (!stored_is_number(to->kind)) return WEFT_OK;
     weft_status status = safetensors_read_range(file, t, 0, from, dtype_bytes(t->type.dtype), error);
     if (status) return status;
     convert(WEFT_F64, &value, t->type.dtype, from, 1);
@@ -145,11 +157,23 @@ static weft_status check_number(const safetensors *file, const safetensors_tenso
                : WEFT_OK;
 }
 
+/* A file that says what a tensor is and a store that says otherwise do not fit. */
+weft_status weights_check_kind(const char *path, const weft_stored *from, const weight *to,
+                               weft_error *error) {
+    weft_stored_kind kind = stored_is_training(to->part->kind) ? to->part->kind : WEFT_STORED_PARAMETER;
+    if (from->kind == kind) return WEFT_OK;
+    return error_set(error, WEFT_NAME, "%.400s: %s is '%s' there, the model's is '%s'", path,
+                     SHOW(from->path), stored_word(from->kind), stored_word(to->part->kind));
+}
+
 /* Whether one tensor of the file, which the model may not have, fits the store. */
 static weft_status check_one(const weights *w, const safetensors *file, const safetensors_tensor *t,
                              weft_error *error) {
+    weft_stored said;
     const weight *to = weights_find(w, t->name);
-    if (!to) return WEFT_OK;
+    weft_status status = stored_read(file->path, t, &said, error);
+    if (status || !to) return status;
+    if (t->says && (status = weights_check_kind(file->path, &said, to, error))) return status;
     const tensor_type *type = &to->part->type;
     if (!shape_equal(type, &t->type))
         return error_set(error, WEFT_SHAPE, "%.400s: %s is %s, the model's is %s", file->path, SHOW(t->name),
@@ -180,12 +204,12 @@ static const char *compare_names(const weights *w, const safetensors *file, unma
                                  unmatched *unexpected) {
     const char *parameter = NULL;
     for (int i = 0; i < file->n; i++) {
-        const char *name = file->tensors[i].name;
-        if (!weights_find(w, name) && !is_left_aside(w, name)) note_unmatched(unexpected, name);
+        const safetensors_tensor *t = &file->tensors[i];
+        if (!weights_find(w, t->name) && !is_left_aside(w, t)) note_unmatched(unexpected, t->name);
     }
     for (int i = 0; i < w->n; i++) {
         const char *path = w->list[i].part->path, *name = w->list[i].name;
-        if (is_training(path)) continue;
+        if (stored_is_training(w->list[i].part->kind)) continue;
         missing->matched += safetensors_find(file, name) != NULL;
         if (safetensors_find(file, name)) continue;
         note_unmatched(missing, name);
@@ -265,7 +289,7 @@ static int by_tensor(const void *a, const void *b) {
     return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
 }
 
-/* Names stay sorted, and each of them once. Optimizers' state keeps its names. */
+/* Names stay sorted, and each of them once. What the file says is training state keeps its name. */
 static weft_status rename_all(safetensors *file, const weft_weights_options *o, weft_error *error) {
     bool is_good = o->n_renames >= 0 && (o->n_renames > 0) == (o->renames != NULL);
     for (int i = 0; is_good && i < o->n_renames; i++) is_good = o->renames[i].from && o->renames[i].to;
@@ -275,7 +299,10 @@ static weft_status rename_all(safetensors *file, const weft_weights_options *o, 
                          o->n_renames);
     for (int i = 0; i < file->n; i++) {
         safetensors_tensor *t = &file->tensors[i];
-        if (!is_training(t->name) && !(t->name = renamed(file, t->name, o)))
+        weft_stored value;
+        weft_status status = stored_read(file->path, t, &value, error);
+        if (status) return status;
+        if (!stored_is_training(value.kind) && !(t->name = renamed(file, t->name, o)))
             return error_memory(error, file->path);
     }
     if (file->n) qsort(file->tensors, (size_t)file->n, sizeof *file->tensors, by_tensor);
@@ -317,7 +344,7 @@ static weft_status load_all(weft_store *store, const weights *w, const safetenso
         if (!to) continue;
         status = load_one(store, file, &file->tensors[i], to->part, error);
         if (!status) ++*n_loaded;
-        *store_loaded(store) |= is_training(to->part->path) ? LOADED_STATE : LOADED_VALUES;
+        *store_loaded(store) |= stored_is_training(to->part->kind) ? LOADED_STATE : LOADED_VALUES;
     }
     return status;
 }

@@ -8,7 +8,8 @@
 
 typedef struct weight {
     const store_part *part;
-    char *name; /* the path with '.' for '/' */
+    const char *name; /* in files */
+    const char *says; /* what files say of it; NULL: nothing, of parameters and state */
 } weight;
 
 typedef struct weights {
@@ -23,6 +24,9 @@ typedef struct weights {
  * w->arena, after a failure too. */
 weft_status weights_collect(weights *w, const weft_store *store, bool training, const char *file,
                             weft_error *error);
+/* WEFT_NAME unless a tensor of the file at `path` is what the value of its name is. */
+weft_status weights_check_kind(const char *path, const weft_stored *from, const weight *to,
+                               weft_error *error);
 /* The value of that name in files; NULL: there is none. */
 const weight *weights_find(const weights *w, const char *name);
 

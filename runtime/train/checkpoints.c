@@ -39,16 +39,16 @@ static void positions_of(weft_trainer *t, position list[POSITIONS]) {
 }
 
 /* "early stop.0/best": the hook's name, and which of that name it is. */
-static void hook_note(const weft_trainer *t, int hook, const char *kept, char into[200]) {
+static void hook_note(const weft_trainer *t, int hook, const char *kept, char into[NOTE_ROOM]) {
     int same = 0;
     const weft_hook *list = t->options.hooks;
     for (int i = 0; i < hook; i++) same += list[i].n_kept && strcmp(list[i].name, list[hook].name) == 0;
-    snprintf(into, 200, "%.80s.%d/%.80s", list[hook].name, same, kept);
+    snprintf(into, NOTE_ROOM, "%.80s.%d/%.80s", list[hook].name, same, kept);
 }
 
 /* Of another metric it says nothing. */
-static const char *best_note(const weft_trainer *t, char into[200]) {
-    snprintf(into, 200, "trainer/best %s/%.80s", t->options.checkpoints.max ? "max" : "min",
+static const char *best_note(const weft_trainer *t, char into[NOTE_ROOM]) {
+    snprintf(into, NOTE_ROOM, "trainer/best %s/%.200s", t->options.checkpoints.max ? "max" : "min",
              t->options.checkpoints.best);
     return into;
 }
@@ -63,7 +63,7 @@ static int count_kept(const weft_trainer *t) {
 typedef struct notes {
     int n, room;
     weft_note *list;
-    char (*names)[200];
+    char (*names)[NOTE_ROOM];
 } notes;
 
 static bool notes_new(notes *k, const weft_trainer *t) {
@@ -86,7 +86,7 @@ static void note(notes *k, const char *name, double value) {
 
 static void fill_notes(weft_trainer *t, notes *k) {
     position list[POSITIONS];
-    char name[200];
+    char name[NOTE_ROOM];
     positions_of(t, list);
     t->checkpoints.in_epoch = t->is_in_epoch;
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
@@ -141,7 +141,7 @@ static void fit_batches(weft_trainer *t, const weft_checkpoint *c) {
 
 static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
     position list[POSITIONS];
-    char name[200];
+    char name[NOTE_ROOM];
     positions_of(t, list);
     for (int i = 0; i < POSITIONS; i++) {
         int64_t value = count_of(c, list[i].name);

@@ -8,9 +8,9 @@ static weft_status settle(weft_trainer *t, weft_error *error) {
 }
 
 static bool keeps_averages(const weft_store *store) {
-    const char *path;
-    for (int i = 0; (path = weft_store_path(store, i)); i++)
-        if (weft_store_is_average(store, path)) return true;
+    weft_stored value;
+    for (int i = 0; weft_store_at(store, i, &value); i++)
+        if (value.kind == WEFT_STORED_AVERAGE) return true;
     return false;
 }
 

@@ -20,13 +20,10 @@ double trainer_seconds(const weft_trainer *t) {
 
 /* The number of the epoch that a schedule counts, among its optimizer's state; NULL: none does. */
 static const char *epoch_path(const weft_store *store) {
-    static const char head[] = "optimizer.", tail[] = "/epoch";
-    const char *path;
-    for (int i = 0; (path = weft_store_path(store, i)); i++) {
-        size_t n = strlen(path), t = sizeof tail - 1;
-        if (strncmp(path, head, sizeof head - 1) == 0 && n > t && strcmp(path + n - t, tail) == 0) break;
-    }
-    return path;
+    weft_stored value;
+    for (int i = 0; weft_store_at(store, i, &value); i++)
+        if (value.kind == WEFT_STORED_EPOCH) return value.path;
+    return NULL;
 }
 
 /* Epochs that had ended when the state that was loaded was saved: schedules and the order of samples go on
@@ -149,15 +146,14 @@ weft_status weft_trainer_train_step(weft_trainer *t, weft_metrics *metrics, weft
 
 /* ---- an epoch's end ---- */
 
-/* Whether every element of f32 entry `path` of the store is finite. What another rank holds counts as it. So
- * do averages, which are NaN until they begin; what they are of is looked at itself. */
+/* Whether every element of f32 entry `path` of the store is finite. What another rank holds counts as it. */
 static weft_status look_at(const weft_trainer *t, const char *path, bool *is_finite, weft_error *error) {
     weft_dtype dtype;
     weft_error own = {0};
     int64_t shape[WEFT_MAX_NDIM], n = 1;
     int ndim = weft_store_shape(t->store, path, &dtype, shape);
     for (int i = 0; i < ndim; i++) n *= shape[i];
-    if (ndim < 0 || dtype != WEFT_F32 || weft_store_is_average(t->store, path)) return WEFT_OK;
+    if (ndim < 0 || dtype != WEFT_F32) return WEFT_OK;
     float *values = kit_new_array(t->env, (size_t)n, sizeof *values);
     if (!values) return kit_no_memory(error, "trainer");
     weft_status status = weft_store_get(t->store, path, values, (size_t)n * sizeof *values, &own);
@@ -167,17 +163,19 @@ static weft_status look_at(const weft_trainer *t, const char *path, bool *is_fin
     return WEFT_OK;
 }
 
-/* A loss that is not among the outputs is not watched, but what it does to weights is seen here. */
+/* A loss that is not among the outputs is not watched, but what it does to weights is seen here. Averages are
+ * NaN until they begin; what they are of is looked at itself. */
 weft_status trainer_check_weights(weft_trainer *t, weft_error *error) {
     double broken = 0;
-    const char *first = NULL, *path;
+    const char *first = NULL;
+    weft_stored value;
     metrics none = {.env = t->env};
     weft_metrics ignored;
     weft_status status = weft_sync(t->session, error);
-    for (int i = 0; !status && (path = weft_store_path(t->store, i)); i++) {
+    for (int i = 0; !status && weft_store_at(t->store, i, &value); i++) {
         bool is_finite = true;
-        status = look_at(t, path, &is_finite, error);
-        if (!is_finite && !first) first = path;
+        if (value.kind != WEFT_STORED_AVERAGE) status = look_at(t, value.path, &is_finite, error);
+        if (!is_finite && !first) first = value.path;
         broken += !is_finite;
     }
     if (!status) status = metrics_means(&none, t->options.comm, &broken, 1, &ignored, error);

@@ -9,38 +9,25 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char head[] = "optimizer.", tail[] = "/lr";
-
-/* The name in "optimizer.NAME/lr"; 0: the path is another one. */
-static int name_in(const char *path, const char **name) {
-    size_t n = strlen(path), around = sizeof head - 1 + sizeof tail - 1;
-    if (n <= around || strncmp(path, head, sizeof head - 1) || strcmp(path + n - (sizeof tail - 1), tail))
-        return 0;
-    *name = path + sizeof head - 1;
-    return (int)(n - around);
-}
-
 static weft_status read_rate(const weft_trainer *t, const asked_rate *r, double *lr, weft_error *error) {
     return weft_store_get(t->store, r->path, lr, sizeof *lr, error);
 }
 
-void rates_note(const asked_rate *r, char into[200]) {
-    const char *name;
-    int n = name_in(r->path, &name);
-    snprintf(into, 200, "trainer/lr/%.*s", n < 180 ? n : 180, name);
+void rates_note(const asked_rate *r, char into[NOTE_ROOM]) {
+    snprintf(into, NOTE_ROOM, "trainer/lr/%s", r->optimizer);
 }
 
 weft_status rates_open(weft_trainer *t, weft_error *error) {
     checkpoints *c = &t->checkpoints;
-    const char *path, *name;
+    weft_stored value;
     int n = 0;
-    for (int i = 0; (path = weft_store_path(t->store, i)); i++) n += name_in(path, &name) > 0;
+    for (int i = 0; weft_store_at(t->store, i, &value); i++) n += value.kind == WEFT_STORED_LR;
     if (!(c->rates = kit_new_array(t->env, (size_t)n + 1, sizeof *c->rates)))
         return kit_no_memory(error, "trainer");
     c->n_rates = n;
     n = 0;
-    for (int i = 0; (path = weft_store_path(t->store, i)); i++)
-        if (name_in(path, &name)) c->rates[n++] = (asked_rate){path, NAN};
+    for (int i = 0; weft_store_at(t->store, i, &value); i++)
+        if (value.kind == WEFT_STORED_LR) c->rates[n++] = (asked_rate){value.path, value.of, NAN};
     return WEFT_OK;
 }
 
@@ -67,31 +54,28 @@ weft_status rates_keep(weft_trainer *t, weft_error *error) {
 }
 
 /* What is asked of an optimizer now, the last of it; NULL: nothing. */
-static const weft_rate *asked_now(const weft_trainer *t, const char *name, int n) {
+static const weft_rate *asked_now(const weft_trainer *t, const char *optimizer) {
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
     for (int i = o->n_rates; i-- > 0;) {
         const char *of = o->rates[i].optimizer;
-        if (!of || (strlen(of) == (size_t)n && strncmp(of, name, (size_t)n) == 0)) return &o->rates[i];
+        if (!of || strcmp(of, optimizer) == 0) return &o->rates[i];
     }
     return NULL;
 }
 
 static weft_status resume_one(weft_trainer *t, const weft_checkpoint *c, asked_rate *r, weft_error *error) {
-    const char *name;
-    char note[200], own[1500], line[500];
-    int n = name_in(r->path, &name);
-    const weft_rate *now = asked_now(t, name, n);
+    char note[NOTE_ROOM], line[500];
+    const weft_rate *now = asked_now(t, r->optimizer);
     double old;
     rates_note(r, note);
     r->lr = weft_checkpoint_note(c, note);
     if (!now || now->lr == r->lr) return WEFT_OK;
-    snprintf(own, sizeof own, "%.*s", n, name);
     weft_status status = read_rate(t, r, &old, error);
-    if (!status) status = weft_store_set_lr(t->store, own, now->lr, error);
+    if (!status) status = weft_store_set_lr(t->store, r->optimizer, now->lr, error);
     if (status) return status;
     r->lr = now->lr;
     snprintf(line, sizeof line, "the learning rate of %.200s was %.9g, and is %.9g from iteration %lld on",
-             own, old, now->lr, (long long)t->progress.iteration);
+             r->optimizer, old, now->lr, (long long)t->progress.iteration);
     trainer_log(t, line);
     return WEFT_OK;
 }

@@ -245,11 +245,13 @@ typedef struct watch {
 
 /* ---- rates.c ---- */
 
-/* A learning rate that the training was asked for; path: "optimizer.NAME/lr", in the store. */
+/* A learning rate that the training was asked for. The store owns the texts. */
 typedef struct asked_rate {
-    const char *path;
+    const char *path, *optimizer;
     double lr; /* NaN: not known yet */
 } asked_rate;
+
+enum { NOTE_ROOM = 240 /* bytes of a note's name, which may have a name of 200 in it */ };
 
 struct weft_checkpoint;
 /* Lists the optimizers of the store. */
@@ -262,7 +264,7 @@ weft_status rates_keep(weft_trainer *t, weft_error *error);
 /* Takes what is asked for otherwise than by the training that was saved. */
 weft_status rates_resume(weft_trainer *t, const struct weft_checkpoint *c, weft_error *error);
 /* "trainer/lr/NAME" */
-void rates_note(const asked_rate *r, char into[200]);
+void rates_note(const asked_rate *r, char into[NOTE_ROOM]);
 
 /* ---- settings.c ---- */
 

@@ -48,11 +48,12 @@ static int64_t count(int ndim, const int64_t *shape) {
 /* Every parameter gets the numbers that the script gives PyTorch's. */
 static void fill_parameters(int number, weft_store *store) {
     weft_error error = {0};
-    const char *path;
-    for (int i = 0; (path = weft_store_path(store, i)); i++) {
+    weft_stored value;
+    for (int i = 0; weft_store_at(store, i, &value); i++) {
         weft_dtype dtype;
         int64_t shape[WEFT_MAX_NDIM];
-        if (strncmp(path, "optimizer.", 10) == 0) continue; /* the counter of random numbers */
+        const char *path = value.path;
+        if (value.kind == WEFT_STORED_COUNTER) continue; /* of random numbers */
         int ndim = weft_store_shape(store, path, &dtype, shape);
         int64_t n = count(ndim, shape);
         float *values = malloc((size_t)n * sizeof *values);

@@ -141,7 +141,7 @@ static void put_manifest(subject *s) {
     size_t at = 0;
     while (at + 33 < good->bytes && memcmp(good->data + at, "\"fingerprint\"", 13) != 0) at++;
     int n = snprintf(text, sizeof text,
-                     "{\n \"format\": \"weft checkpoint 1\",\n \"step\": %d,\n \"model\": \"m\",\n"
+                     "{\n \"format\": \"weft checkpoint 2\",\n \"step\": %d,\n \"model\": \"m\",\n"
                      " %.33s,\n \"seed\": \"5\",\n \"files\": [",
                      STEP, good->data + at);
     for (int i = FIRST_FILE; i <= SECOND_FILE; i++) {

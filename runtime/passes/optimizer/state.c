@@ -79,7 +79,11 @@ static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *
     if (*number || !slot_place(kind->shape, s, s->type.shape[0])) return true;
     if (!make_room(plan)) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
     optimizer_slot *state = &plan->states[plan->n_states++];
-    *state = (optimizer_slot){.bucket = s, .name = o->path, .slot = kind->name, .shape = kind->shape};
+    *state = (optimizer_slot){.bucket = s,
+                              .name = o->path,
+                              .slot = kind->name,
+                              .shape = kind->shape,
+                              .is_average = slot == SLOT_AVERAGE};
     *number = plan->n_states;
     tensor_type type = over ? slot_type(kind->shape, s, over) : (tensor_type){0};
     if (!over || !type.shape[0]) return true;
@@ -103,8 +107,8 @@ static bool make_state_average(weft_plan *plan, const optimizer_entry *o, const 
     if (!make_room(plan)) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
     weft_variable *v = make(plan->model, VARIABLE_OPTIMIZER, state->type, init_of((double)NAN), "%s/%s/%s",
                             o->path, state->path, AVERAGE_NAME);
-    plan->states[plan->n_states++] =
-        (optimizer_slot){.bucket = state, .name = o->path, .slot = AVERAGE_NAME, .variable = v};
+    plan->states[plan->n_states++] = (optimizer_slot){
+        .bucket = state, .name = o->path, .slot = AVERAGE_NAME, .is_average = true, .variable = v};
     *number = plan->n_states;
     return v != NULL;
 }

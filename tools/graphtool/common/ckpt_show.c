@@ -12,7 +12,7 @@
 
 /* A number of an optimizer: its rate, its step. */
 static bool is_number(const whole *w) {
-    return !w->type.ndim && w->type.dtype == WEFT_F64 && strncmp(w->name, "optimizer.", 10) == 0;
+    return stored_is_number(w->value.kind) && !w->type.ndim && w->type.dtype == WEFT_F64;
 }
 
 /* The ranks whose files have it: "0", "0-3", "0 2". */

@@ -327,7 +327,8 @@ static int count_epochs(const schedule *s, int64_t *epochs) {
 static int find_end(const schedule *s, const char *name, bool by_epoch, int64_t *end) {
     int64_t before = 0;
     int status = by_epoch ? count_epochs(s, end) : count_updates(s, name, end);
-    if (status < 0) status = weights_counter(s->o, name, by_epoch ? "epoch" : "step", &before);
+    if (status < 0)
+        status = weights_counter(s->o, name, by_epoch ? WEFT_STORED_EPOCH : WEFT_STORED_STEP, &before);
     *end += before;
     return status;
 }
@@ -389,7 +390,7 @@ int optimizers_behind(weft_model *m, const options *o, weft_trainer_options *how
         for (const weft_node *n = g->first; n && status < 0 && !how->first_iteration; n = n->next) {
             const minimize_attrs *a = n->attrs;
             if (n->op != &weft_op_minimize) continue;
-            status = weights_counter(o, a->name, "step", &before);
+            status = weights_counter(o, a->name, WEFT_STORED_STEP, &before);
             if (status < 0 && before) status = count_updates(&s, a->name, &updates);
             if (status < 0 && before && updates) how->first_iteration = before / updates;
         }

@@ -6,7 +6,7 @@
 #include "tools/graphtool/common/paths.h"
 
 #include "graph/core/error.h"
-#include "graph/core/mem.h"
+#include "runtime/store/stored.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,27 +72,32 @@ static void tell_left(const char *path, const weft_weights_report *report) {
               report->n_unexpected ? show_name(unexpected, strcspn(unexpected, "\n")).text : "none");
 }
 
-/* "optimizer.adam:all.net.fc.weight.ema", with '/' in a store. */
-static bool is_average(const char *name) {
-    static const char head[] = "optimizer", tail[] = "ema";
-    size_t n = strlen(name), t = sizeof tail - 1;
-    return n > sizeof head + t && strncmp(name, head, sizeof head - 1) == 0 &&
-           strcmp(name + n - t, tail) == 0 && strchr("./", name[n - t - 1]);
+static bool keeps_averages(const weft_store *store) {
+    weft_stored value;
+    for (int i = 0; weft_store_at(store, i, &value); i++)
+        if (value.kind == WEFT_STORED_AVERAGE) return true;
+    return false;
+}
+
+/* A tensor of the file, by what the file says of it. of: whose it is; NULL: of any. */
+static const safetensors_tensor *find_said(const safetensors *file, weft_stored_kind kind, const char *of) {
+    for (int i = 0; i < file->n; i++) {
+        weft_stored value;
+        if (stored_read(file->path, &file->tensors[i], &value, NULL) || value.kind != kind) continue;
+        if (!of || strcmp(value.of, of) == 0) return &file->tensors[i];
+    }
+    return NULL;
 }
 
 /* Averages in the file that nothing keeps are left aside, and what reads weights reads others than the
  * validations of the training that wrote it. */
 static int tell_averages(const weft_store *store, const options *o) {
     weft_error error;
-    weft_port port;
-    const char *path;
-    bool has = false;
-    for (int i = 0; (path = weft_store_path(store, i)); i++)
-        if (is_average(path)) return -1;
-    weft_tensors *file = weft_tensors_open(o->weights, NULL, &error);
-    if (!file) return tool_error(&error);
-    for (int i = 0; weft_tensors_at(file, i, &port); i++) has |= is_average(port.name);
-    weft_tensors_close(file);
+    safetensors file;
+    if (keeps_averages(store)) return -1;
+    if (safetensors_open(&file, o->weights, NULL, &error)) return tool_error(&error);
+    bool has = find_said(&file, WEFT_STORED_AVERAGE, NULL) != NULL;
+    safetensors_close(&file);
     bool is_first = !o->comm || o->comm->rank == 0, trains = command_has_option(o->command, "ema");
     if (has && is_first)
         tool_warn(
@@ -140,26 +145,18 @@ int weights_load(weft_store *store, const options *o) {
     return status;
 }
 
-int weights_counter(const options *o, const char *optimizer, const char *counter, int64_t *value) {
+int weights_counter(const options *o, const char *optimizer, weft_stored_kind counter, int64_t *value) {
     weft_error error = {0};
-    weft_port port;
+    safetensors file;
     double read = 0;
-    text t = {0};
     *value = 0;
     if (!o->weights) return -1;
-    weft_tensors *file = weft_tensors_open(o->weights, NULL, &error);
-    if (!file) return tool_error(&error);
-    text_add(&t, "optimizer.%s.%s", optimizer, counter);
-    char *name = text_detach(&t);
-    for (char *c = name; c && *c; c++)
-        if (*c == '/') *c = '.';
-    int status = name ? -1 : tool_fail("out of memory");
-    for (int i = 0; name && weft_tensors_at(file, i, &port); i++)
-        if (strcmp(port.name, name) == 0 && port.dtype == WEFT_F64 && !port.ndim &&
-            weft_tensors_read(file, name, &read, sizeof read, &error))
-            status = tool_error(&error);
-    if (status < 0 && read >= 0 && read <= 0x1p53) *value = (int64_t)read;
-    free(name);
-    weft_tensors_close(file);
-    return status;
+    if (safetensors_open(&file, o->weights, NULL, &error)) return tool_error(&error);
+    const safetensors_tensor *t = find_said(&file, counter, optimizer);
+    bool is_number = t && t->type.dtype == WEFT_F64 && !t->type.ndim;
+    weft_status status = is_number ? safetensors_read(&file, t, &read, &error) : WEFT_OK;
+    safetensors_close(&file);
+    if (status) return tool_error(&error);
+    if (read >= 0 && read <= 0x1p53) *value = (int64_t)read;
+    return -1;
 }
