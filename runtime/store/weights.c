@@ -160,10 +160,10 @@ static weft_status check_number(const safetensors *file, const safetensors_tenso
 /* A file that says what a tensor is and a store that says otherwise do not fit. */
 weft_status weights_check_kind(const char *path, const weft_stored *from, const weight *to,
                                weft_error *error) {
-    weft_stored_kind kind = stored_is_training(to->part->kind) ? to->part->kind : WEFT_STORED_PARAMETER;
-    if (from->kind == kind) return WEFT_OK;
+    weft_stored_kind kind = to->part->kind;
+    if (from->kind == kind || (!stored_is_training(from->kind) && !stored_is_training(kind))) return WEFT_OK;
     return error_set(error, WEFT_NAME, "%.400s: %s is '%s' there, the model's is '%s'", path,
-                     SHOW(from->path), stored_word(from->kind), stored_word(to->part->kind));
+                     SHOW(from->path), stored_word(from->kind), stored_word(kind));
 }
 
 /* Whether one tensor of the file, which the model may not have, fits the store. */
