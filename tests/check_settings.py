@@ -79,6 +79,7 @@ ELSEWHERE = {
     "weft_weights_options": "by position: test_weights.c",
     "weft_weights_report": "written by the library",
     "weft_parameter_info": "written by the library",
+    "weft_stored": "written by the library",
     "weft_memory": "written by the library",
     "weft_node_event": "written by the library",
     "weft_strategy": "test_strategy.c: ones_own_strategy_is_checked_as_weft_s; its functions: runs_ask_the_strategy_first",
