@@ -186,7 +186,8 @@ says 2 "ckpt diff: it takes two folders" ckpt diff one
 says 2 "ckpt show: --world has no effect" ckpt show one --world 2
 says 2 "ckpt consolidate: --output=FILE is needed" ckpt consolidate one
 says 2 "ckpt reshard: --world=N is needed" ckpt reshard one -o six
-says 2 "it would be inside a checkpoint" ckpt export one -o one/step-00000004/rank-0.safetensors
+says 2 "it is a file of the checkpoint too" ckpt export one -o one/step-00000004/rank-0.safetensors
+says 2 "it would be inside a checkpoint" ckpt export one -o one/step-00000004/new.safetensors
 says 0 "whole" ckpt verify one
 [[ ! -e x.st && ! -e six ]] || fail "a refused action wrote"
 
