@@ -16,6 +16,7 @@ The words after the opening fence of a block decide:
                     compared, and an instruction set stands for any: where a page has avx512, this processor's is right.
                     tests/docs/PAGE_text.sh, where there is one, runs before each command
   ```text some      these lines, in this order, others between them
+  ```text same onednn2   (or some) only where oneDNN is 2.x: its numbers of nodes, or what it packs, differ in 3.x
   ```text alike     as `same`, whatever the numbers are
   ```text           an error: what nobody checks becomes wrong
   ```               a drawing, which no program prints
@@ -223,14 +224,19 @@ def check_shown(place, how, shown, printed):
             return tell(place, f"is not what the command prints: {line}\n    but: {there}")
 
 
-def check_commands(page, compiler, folder):
-    """Blocks of what commands print, in a folder with models of the zoo."""
+def check_commands(page, compiler, folder, library):
+    """Blocks of what commands print, in a folder with models of the zoo; `library`: onednn2, onednn3 or ""."""
     start = ROOT / "tests/docs" / (page.stem + "_text.sh")
     before = start.read_text() if start.is_file() else ""
     for number, words, text in blocks(page):
         place, lines = f"{page.relative_to(ROOT)}:{number}", text.splitlines()
         if words[:1] != ["text"] or words[1:2] not in (["same"], ["some"], ["alike"]):
             continue
+        if words[2:3] == ["onednn2"]:
+            words = words[:2] + words[3:]
+            if library != "onednn2":
+                print(f"{place}: not compared with {library or 'no oneDNN'}")
+                continue
         runs = [(" ".join(words[2:]), lines)] if len(words) > 2 else []
         for line in lines if len(words) == 2 else []:
             if line.startswith("$ "):
@@ -247,12 +253,13 @@ def check_commands(page, compiler, folder):
 def check_outputs(compiler, folder):
     """The documents are of optimized plans, which reference kernels alone do not have (WEFT_ISA=reference)."""
     (folder / "out").mkdir()
-    made = "for m in mlp dcgan28 convnet gpt gpt2_124m; do weft-zoo $m -o $m.bin; done; cp dcgan28.bin out/; graphtool plan mlp.bin"
+    made = "for m in mlp dcgan28 convnet gpt gpt2_124m; do weft-zoo $m -o $m.bin; done; cp dcgan28.bin out/; graphtool plan mlp.bin; graphtool plan mlp.bin --json"
     plan = compiler.run("weft-zoo", "bash", "-ec", made, folder=folder) or ""
     if ", reference," in plan.partition("\n")[0]:
         return print("what commands print is not compared: plans of reference kernels are not optimized")
+    version = re.search(r'"name": "onednn",\s*"version": "(\d)', plan)
     for page in pages():
-        check_commands(page, compiler, folder)
+        check_commands(page, compiler, folder, "onednn" + version[1] if version else "")
 
 
 def anchors(page):
