@@ -73,6 +73,7 @@ ELSEWHERE = {
     "weft_number": "by position: test_own_optimizers.c",
     "weft_update": "written by the library, then by a builder: test_own_optimizers.c",
     "weft_plateau": "test_schedules.c: a_wrong_plateau_is_refused, a_plateau_lowers_the_rate_as_pytorch",
+    "weft_idle_graph": "written by the library",
     "weft_flow_step": "written by the library; texts set it: test_flow.c",
     "weft_port": "written by the library",
     "weft_rename": "by position: test_weights.c",
