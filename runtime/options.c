@@ -88,12 +88,6 @@ static weft_status check_step(const weft_model *m, const flow_entry *e, const we
         e->name, s->accumulate, s->graph);
 }
 
-static bool runs_graph(const flow_entry *e, const char *graph) {
-    for (int i = 0; i < e->n; i++)
-        if (strcmp(e->steps[i].graph, graph) == 0) return true;
-    return false;
-}
-
 /* All flows of the model, so that a misspelt name is found before it is used. */
 static weft_status check_flow(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     bool trains = false;
@@ -106,7 +100,7 @@ static weft_status check_flow(const weft_model *m, const weft_compile_options *o
     const flow_entry *flow = o->flow ? flow_find(m, o->flow) : NULL;
     const weft_graph *only =
         o->graph ? graph_find(m, o->graph) : NULL; /* check_graph tells of another name */
-    bool is_in = !only || (flow ? runs_graph(flow, o->graph) : only->mode == WEFT_TRAIN);
+    bool is_in = !only || (flow ? flow_entry_has(flow, o->graph) : only->mode == WEFT_TRAIN);
     if (o->flow && !is_in && (flow || strcmp(o->flow, FLOW_DEFAULT) == 0))
         return error_set(error, WEFT_NAME, "compile: graph %s is not in flow %s", SHOW(o->graph), o->flow);
     if (!o->flow || flow) return WEFT_OK;

@@ -160,19 +160,29 @@ static int difference(const gray *g, int row, int other) {
     return sum;
 }
 
-/* What a training of 8 iterations draws. */
-static gray strip_of(double lr, double ema, const char *path) {
+/* What a training of 8 iterations draws above real images. folder: of checkpoints, NULL: none; with one it is
+ * resumed. */
+static gray draw_strip(double lr, double ema, const char *path, const char *folder, weft_hook more) {
     weft_error e = {0};
     weft_model *m = generator(lr, ema);
-    weft_hook hook = weft_hook_samples(
-        &(weft_samples){.path = path, .columns = COLUMNS, .scale = SCALE, .strip = STRIP, .real = "image"});
-    weft_trainer_options how = {
-        .train = {1, images_list, NULL}, .iterations = 8, .n_hooks = 1, .hooks = &hook};
+    weft_hook hooks[] = {
+        weft_hook_samples(&(weft_samples){
+            .path = path, .columns = COLUMNS, .scale = SCALE, .strip = STRIP, .real = "image"}),
+        more};
+    weft_trainer_options how = {.train = {1, images_list, NULL},
+                                .iterations = 8,
+                                .checkpoints = {.folder = folder, .resume = folder ? "auto" : NULL},
+                                .n_hooks = more.at ? 2 : 1,
+                                .hooks = hooks};
     weft_trainer *t = hooked_trainer(m, &how);
     CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
     weft_trainer_free(t);
     weft_model_free(m);
     return read_gray(path);
+}
+
+static gray strip_of(double lr, double ema, const char *path) {
+    return draw_strip(lr, ema, path, NULL, (weft_hook){0});
 }
 
 /* Of 6 real images 4 are in one row, 2 in the next; every pixel is SCALE wide and high. */
@@ -241,26 +251,11 @@ TEST(a_strip_of_a_training_that_is_stopped_ends_there) {
     unlink(path);
 }
 
-/* A training of 8 iterations with checkpoints in the folder and a picture there. */
+/* The picture lies beside the checkpoints. */
 static gray run_strip(const char *folder, weft_hook more) {
     char path[100];
-    weft_error e = {0};
     snprintf(path, sizeof path, "%s/strip.png", folder);
-    weft_model *m = generator(1, 0.5);
-    weft_hook hooks[] = {
-        weft_hook_samples(&(weft_samples){
-            .path = path, .columns = COLUMNS, .scale = SCALE, .strip = STRIP, .real = "image"}),
-        more};
-    weft_trainer_options how = {.train = {1, images_list, NULL},
-                                .iterations = 8,
-                                .checkpoints = {.folder = folder, .resume = "auto"},
-                                .n_hooks = more.at ? 2 : 1,
-                                .hooks = hooks};
-    weft_trainer *t = hooked_trainer(m, &how);
-    CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
-    weft_trainer_free(t);
-    weft_model_free(m);
-    return read_gray(path);
+    return draw_strip(1, 0.5, path, folder, more);
 }
 
 static bool is_same(const gray *a, const gray *b) {

@@ -526,10 +526,8 @@ TEST(flat_shards_are_refused_where_an_update_is_not_element_by_element) {
 static bool same_state(const weft_store *a, const weft_store *b, const char **where) {
     for (int i = 0; store_part_at(a, i); i++) {
         const store_part *p = store_part_at(a, i);
-        int k = 0;
+        const store_part *q = store_part_of(b, p->path);
         if (!p->type.ndim) continue;
-        while (store_part_at(b, k) && strcmp(store_part_at(b, k)->path, p->path)) k++;
-        const store_part *q = store_part_at(b, k);
         *where = p->path;
         if (!q || memcmp(p->memory, q->memory, (size_t)(p->end - p->begin) * dtype_bytes(p->type.dtype)))
             return false;

@@ -258,7 +258,7 @@ static bool leaves_before(const guest *a, const guest *b) {
     return a->state != b->state ? a->state == CLAIMS : a->since_ns < b->since_ns;
 }
 
-/* How many connections are no rank yet, and the one that gives up its place first; NULL: there is none. */
+/* Counts the connections that are not a rank yet; *first: the one that gives up its place first, or NULL. */
 static int count_strangers(meeting *m, guest **first) {
     int n = 0;
     *first = NULL;
@@ -271,7 +271,7 @@ static int count_strangers(meeting *m, guest **first) {
     return n;
 }
 
-/* The place for a new connection; if there is none, the oldest stranger leaves. */
+/* The place for a new connection. Where all are taken, the oldest stranger leaves. */
 static guest *find_place(meeting *m) {
     guest *oldest;
     if (count_strangers(m, &oldest) >= STRANGERS)

@@ -302,6 +302,12 @@ void flow_write(text *t, const char *name, int n, const weft_flow_step *steps) {
     text_add(t, "\n");
 }
 
+bool flow_entry_has(const flow_entry *e, const char *graph) {
+    for (int i = 0; i < e->n; i++)
+        if (strcmp(e->steps[i].graph, graph) == 0) return true;
+    return false;
+}
+
 /* ---- the public functions ---- */
 
 weft_status weft_flow_named(weft_model *m, const char *name, const char *steps) {

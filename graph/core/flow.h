@@ -28,6 +28,8 @@ bool flow_parse(weft_model *m, const char *name, const char *steps);
 bool flow_set(weft_model *m, const char *name, int n, const weft_flow_step *steps);
 /* NULL: there is none. */
 const flow_entry *flow_find(const weft_model *m, const char *name);
+/* Whether a step of it runs the graph of this name. */
+bool flow_entry_has(const flow_entry *e, const char *graph);
 /* Writes "d_step*5 g_step", which flow_parse reads; and "flow train d_step*5 g_step\n". */
 void flow_steps_write(text *t, int n, const weft_flow_step *steps);
 void flow_write(text *t, const char *name, int n, const weft_flow_step *steps);

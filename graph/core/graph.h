@@ -288,6 +288,8 @@ uint64_t random_key(weft_graph *g);
 /* ---- variables (graph/core/variable.c) ---- */
 /* NULL when there is none. */
 weft_variable *variable_find(const weft_model *m, const char *path);
+/* Whether a node of the graph reads it; one that only writes it does not. */
+bool graph_reads(const weft_graph *g, const weft_variable *v);
 /* The name of a path in files: "net.fc.weight". NULL: no memory. */
 char *file_name_of(arena *a, const char *path);
 /* Appends a variable without looking for one of the same path. A parameter or state whose name in files

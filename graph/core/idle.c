@@ -2,24 +2,15 @@
  * would leave it as it is, without a word (a teacher that never moves). */
 #include "graph/core/flow.h"
 
-#include <string.h>
-
-static bool reads(const weft_graph *g, const weft_variable *v) {
-    for (const weft_node *n = g->first; n; n = n->next)
-        if (n->variable == v && !(n->op->flags & OP_WRITES)) return true;
-    return false;
-}
-
 static const weft_graph *other_reader(const weft_graph *g, const weft_variable *v) {
     for (const weft_graph *other = g->model->graphs; other; other = other->next)
-        if (other != g && reads(other, v)) return other;
+        if (other != g && graph_reads(other, v)) return other;
     return NULL;
 }
 
 static bool is_in_a_flow(const weft_graph *g) {
     for (const flow_entry *e = g->model->flows; e; e = e->next)
-        for (int i = 0; i < e->n; i++)
-            if (strcmp(e->steps[i].graph, g->name) == 0) return true;
+        if (flow_entry_has(e, g->name)) return true;
     return false;
 }
 

@@ -13,6 +13,12 @@ weft_variable *variable_find(const weft_model *m, const char *path) {
     return table_find(&m->by_path, path);
 }
 
+bool graph_reads(const weft_graph *g, const weft_variable *v) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->variable == v && !(n->op->flags & OP_WRITES)) return true;
+    return false;
+}
+
 char *file_name_of(arena *a, const char *path) {
     char *name = arena_copy(a, path);
     for (char *c = name; c && *c; c++)

@@ -197,7 +197,7 @@ weft_source *weft_source_open(const char *path, const weft_source_options *optio
     return NULL;
 }
 
-/* Options begin behind the last ":" that a "name=" follows. */
+/* Options begin after the last ":" that a "name=" follows. */
 size_t source_path_bytes(const char *text) {
     const char *colon = strrchr(text, ':');
     size_t name = colon ? strspn(colon + 1, "abcdefghijklmnopqrstuvwxyz_") : 0;

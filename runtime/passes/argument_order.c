@@ -36,7 +36,7 @@ static bool is_pair(const weft_node *a, const weft_node *b) {
     return a->scope == b->scope && a->file && b->file && a->line == b->line && strcmp(a->file, b->file) == 0;
 }
 
-/* The last site before n that makes a pair with it; NULL: there is none. */
+/* The last site before n that makes a pair with it, or NULL. */
 static const weft_node *partner_of(const weft_node *n) {
     for (const weft_node *k = n->prev; k; k = k->prev)
         if (is_site(k) && is_pair(k, n)) return k;
@@ -48,13 +48,14 @@ static bool is_tie(const weft_node *n, const weft_node *site) {
     return n->variable && n->variable == site->variable;
 }
 
-/* From the later node to the front of the list: operands come before their readers. */
+/* From the later node to the front of the list: operands come before their readers. A node without results
+ * makes nothing, and has the id of the next one. */
 static void mark_makers(uses *u, const weft_node *earlier, const weft_node *later) {
     for (const weft_node *n = u->g->first; n; n = n->next) u->makes[n->id] = u->reaches[n->id] = 0;
     u->makes[earlier->id] = EARLIER;
     u->makes[later->id] = LATER;
     for (const weft_node *n = later; n; n = n->prev)
-        for (int i = 0; i < n->n_in; i++)
+        for (int i = 0; n->n_out && i < n->n_in; i++)
             if (n->in[i] && !is_tie(n->in[i]->node, later)) u->makes[n->in[i]->node->id] |= u->makes[n->id];
 }
 
@@ -106,8 +107,8 @@ static bool add_note(weft_plan *plan, const weft_node *join, const weft_node *si
     if (join->file) snprintf(place, sizeof place, " at %.200s:%d", join->file, join->line);
     snprintf(text, sizeof text,
              "graph %s: %s%s: a later operand was built before an earlier one, and both %s %s: C leaves the "
-             "order of "
-             "arguments open, so another compiler may make another model: build each operand in a statement",
+             "order of arguments open, so another compiler may make another model: build each operand in a "
+             "statement",
              join->graph->name, join->op->name, place,
              site->op == &weft_op_assign ? "update" : "draw random numbers in",
              site->op == &weft_op_assign ? site->variable->path : site->scope);
@@ -116,7 +117,7 @@ static bool add_note(weft_plan *plan, const weft_node *join, const weft_node *si
 
 static bool check_graph(weft_plan *plan, const weft_graph *g) {
     arena *memory = &plan->model->arena;
-    size_t ids = g->last ? (size_t)g->last->id + 1 : 1;
+    size_t ids = (size_t)g->next_id + 1;
     const weft_node *last = NULL; /* one note for a node, whatever its operands update */
     uses u = {g, arena_new_array(memory, ids, 1), arena_new_array(memory, ids, 1)};
     if (!u.makes || !u.reaches) return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");

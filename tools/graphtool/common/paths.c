@@ -219,7 +219,7 @@ static int refuse_output(const place *out, const place *other) {
                      what, other->option ? other->option : "");
 }
 
-/* Each output beside all that is read and the outputs behind it in the list. */
+/* Each output beside all that is read and the outputs after it in the list. */
 static int check_all(const places *all) {
     for (int i = 0; i < all->n; i++)
         for (int k = 0; k < all->n && !is_read(&all->v[i]); k++) {
