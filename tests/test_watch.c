@@ -67,7 +67,12 @@ static bool script_control_receive(transport *t, control *m) {
     }
     if (script.is_told || (!is_idle && !script.is_awaited) || (script.ends_before && !script.was_looked))
         return false;
-    *m = (control){.kind = CONTROL_FAIL, .from = TELLER, .is_loss = 1, .text = "it misses a rank"};
+    *m = (control){.kind = CONTROL_FAIL,
+                   .from = TELLER,
+                   .is_loss = 1,
+                   .origin = TELLER,
+                   .missing = DEAD,
+                   .text = "it misses a rank"};
     script.is_told = true;
     return true;
 }

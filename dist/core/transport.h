@@ -25,9 +25,11 @@ enum { EXIT_CODE_LOST = 7, EXIT_CODE_WRONG = 1 }; /* of a job that is stopped */
 typedef struct control {
     int32_t kind, from; /* control_kind; the sender's rank in the world */
     uint32_t group;
-    uint32_t is_loss;      /* FAIL: a rank was lost (weft_comm_options.lost) */
-    uint64_t sequence;     /* ENTER: number of the collective within its group, from 1 */
-    uint64_t window_at;    /* ENTER: rounds in the sender's window before this collective */
+    uint32_t is_loss;   /* FAIL: a rank was lost (weft_comm_options.lost) */
+    int32_t origin;     /* FAIL: the rank whose reason it is, which the sender may have heard of itself */
+    int32_t missing;    /* FAIL: the rank that did not come or has ended; -1: none, as where ranks differ */
+    uint64_t sequence;  /* ENTER: number of the collective within its group, from 1 */
+    uint64_t window_at; /* ENTER: rounds in the sender's window before this collective */
     descriptor descriptor; /* ENTER: of that collective */
     char text[REASON_BYTES];
 } control;

@@ -40,15 +40,20 @@ void engine_wait_changed(engine *e, double seconds) {
 
 /* ---- the engine's thread ---- */
 
-/* Fails with the reason that the given rank has sent. If that has lost a rank that is missing here too, the
- * report is this rank's own: a process may have ended since the last look, while its data were awaited. */
+/* Fails with the reason that the given rank has sent. If that misses a rank that is missing here too, the
+ * report is this rank's own: a process may have ended since the last look, while its data were awaited. A
+ * rank that is only late here is no reason: where ranks differ, the first to see it may be heard before the
+ * one that differs. */
 static weft_status fail_with(engine *e, const stream_op *op, int rank, weft_error *error) {
-    if (e->peers[rank].has_lost) watch_pump_now(e);
-    if (e->peers[rank].has_lost && watch_is_missing(e, op))
+    const peer *p = &e->peers[rank];
+    if (p->has_lost) watch_pump_now(e);
+    if (watch_misses(e, op, p->missing))
         return watch_stalled(e, op, (double)(engine_now() - op->began_ns) * 1e-9, error);
     e->is_passed_on = true;
+    e->heard_from = rank;
+    e->missing = p->missing;
     return error_set(error, WEFT_PEER, "collective #%llu (%s): rank %d has given up: %s",
-                     (unsigned long long)op->c.order, SHOW(op->name), rank, e->peers[rank].reason);
+                     (unsigned long long)op->c.order, SHOW(op->name), p->origin, p->reason);
 }
 
 /* Fails if a member differs, has given up or ended, or the caller has aborted. */
@@ -154,7 +159,8 @@ static void hear_failures(engine *e) {
     if (e->finished != e->issued) return;
     for (int i = 0; i < e->t->world && !e->heard.status; i++)
         if (e->peers[i].has_failed)
-            error_set(&e->heard, WEFT_PEER, "rank %d has given up: %s", i, e->peers[i].reason);
+            error_set(&e->heard, WEFT_PEER, "rank %d has given up: %s", e->peers[i].origin,
+                      e->peers[i].reason);
 }
 
 /* Calls the `lost` option, once, before any call returns the error. Not under the lock. */
@@ -177,8 +183,11 @@ static void look_for_lost(engine *e) {
     if (teller >= 0) watch_pump_now(e);
     bool is_found_here = watch_ended(e, teller >= 0, &error) != WEFT_OK;
     if (!is_found_here && teller < 0) return;
-    if (!is_found_here)
-        error_set(&error, WEFT_PEER, "rank %d has given up: %s", teller, e->peers[teller].reason);
+    if (!is_found_here) {
+        const peer *p = &e->peers[teller];
+        e->missing = p->missing;
+        error_set(&error, WEFT_PEER, "rank %d has given up: %s", p->origin, p->reason);
+    }
     tell_lost(e, &error, is_found_here);
     if (!is_found_here) return;
     pthread_mutex_lock(&e->lock);
@@ -222,6 +231,7 @@ static void work_off(engine *e) {
         if (status == WEFT_PEER && !e->is_passed_on) tell_lost(e, &error, true); /* no memory is no loss */
         if (status && e->is_passed_on) look_for_lost(e);
         pthread_mutex_lock(&e->lock);
+        if (e->failure.status) e->heard_from = -1; /* the caller's reason came first: it is told */
         if (status)
             engine_fail_locked(e, &error);
         else
@@ -245,6 +255,7 @@ static weft_status make_tables(engine *e, weft_error *error) {
     e->window_since = mem_new_array(&e->env, w, sizeof *e->window_since);
     e->window_until = mem_new_array(&e->env, w, sizeof *e->window_until);
     e->beat_to = e->t->world;
+    e->heard_from = e->missing = -1;
     if (!g || !e->peers || !e->work || !e->dest || !e->from || !e->ring || !e->window_since ||
         !e->window_until)
         return error_memory(error, "a communicator");

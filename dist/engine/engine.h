@@ -66,7 +66,9 @@ typedef struct peer {
     char last_name[NAME_BYTES], last_kind[20], place[PLACE_BYTES];
     bool has_entered; /* at least one collective */
     bool has_failed;
-    bool has_lost;      /* it has failed because a rank was lost */
+    bool has_lost; /* it has failed because a rank was lost */
+    int origin;    /* it has failed for this rank's reason */
+    int missing;   /* it has failed because this rank did not come or has ended; -1: for another reason */
     const char *ending; /* how it was seen to have ended without a word; NULL: it was not */
     uint64_t ended_ns;  /* and when */
     char reason[REASON_BYTES];
@@ -118,6 +120,8 @@ typedef struct engine {
     char host[RING_HOST];
     /* ---- the engine's thread's alone ---- */
     bool is_passed_on;  /* the failure was told by another rank or the caller, not found here */
+    int heard_from;     /* the rank that told it; -1: none did */
+    int missing;        /* the rank that is reported as missing, here or by another rank; -1: none */
     peer *peers;        /* [world] */
     range *work, *dest; /* [world] each: of the current round, see cut_round */
     const void **from;  /* [world]: the contributions for ordered_add */
@@ -147,8 +151,8 @@ weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, we
 /* The deadline has passed, a process has ended, or another rank found one of these: fails with the state of
  * every member. `seconds`: how long this rank has waited. */
 weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error);
-/* Is a member missing that has not said why? */
-bool watch_is_missing(const engine *e, const stream_op *op);
+/* Is this rank of the world a member that is missing here, too, and has not said why? */
+bool watch_misses(const engine *e, const stream_op *op, int rank);
 /* Has the process of a member ended that has not said why? */
 bool watch_has_ended(const engine *e, const stream_op *op);
 /* Is it this member's, or, where none has ended, was nothing heard of it for two heartbeats? A busy machine
@@ -157,7 +161,8 @@ bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_en
 /* Fails with a rank whose process has ended, while no collective is under way: at once, or when none has come
  * for a while that would miss it. */
 weft_status watch_ended(engine *e, bool at_once, weft_error *error);
-/* Sends all ranks the reason why this one gives up; is_loss: because a rank was lost. */
+/* Sends all ranks the reason why this one gives up; is_loss: because a rank was lost. A reason that another
+ * rank told is passed on as that rank's, so that it does not grow and is not cut from rank to rank. */
 void watch_tell_failure(engine *e, const char *reason, bool is_loss);
 
 /* Sets and reads the text; a read during a change may be half old, and is ended by a 0. */

@@ -119,6 +119,7 @@ weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_e
             const peer *p = &e->peers[op->group->ranks[i]];
             if (i == op->group->own || p->has_failed) continue;
             if (presence_of(e, op, i, now) != (presence)is || ++told > TOLD) continue;
+            if (told == 1 && is != PRESENT) e->missing = op->group->ranks[i];
             tell_rank(p, op->group->ranks[i], (presence)is, watch_arrival(op, i) != NULL, &t);
         }
     if (told > TOLD) text_add(&t, "; and %d more", told - TOLD);
@@ -146,10 +147,10 @@ bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_en
     return is == SILENT || (is == ABSENT && now > p->heard_ns + 2 * beat_ns(e));
 }
 
-bool watch_is_missing(const engine *e, const stream_op *op) {
+bool watch_misses(const engine *e, const stream_op *op, int rank) {
     uint64_t now = engine_now();
     for (int i = 0; i < op->group->n; i++)
-        if (presence_of(e, op, i, now) != PRESENT) return true;
+        if (op->group->ranks[i] == rank) return presence_of(e, op, i, now) != PRESENT;
     return false;
 }
 
@@ -158,6 +159,7 @@ weft_status watch_ended(engine *e, bool at_once, weft_error *error) {
     for (int i = 0; i < e->t->world; i++) {
         const peer *p = &e->peers[i];
         if (!p->ending || p->has_failed || now < p->ended_ns + wait) continue;
+        e->missing = i;
         text t = {0};
         tell_last(p, &t);
         if (*p->place) text_add(&t, ", at \"%s\"", SHOW(p->place));
@@ -261,12 +263,15 @@ static void beat(engine *e) {
 }
 
 void watch_tell_failure(engine *e, const char *reason, bool is_loss) {
+    const peer *heard = e->heard_from < 0 ? NULL : &e->peers[e->heard_from];
     control m;
     memset(&m, 0, sizeof m);
     m.kind = CONTROL_FAIL;
     m.from = e->t->rank;
     m.is_loss = is_loss;
-    text_cut(m.text, reason, sizeof m.text);
+    m.origin = heard ? heard->origin : e->t->rank;
+    m.missing = e->missing;
+    text_cut(m.text, heard ? heard->reason : reason, sizeof m.text);
     /* Best effort, at most 100 naps of 1 ms: a peer that takes no messages fails at its own deadline. */
     for (int i = 0, tries = 0; i < e->t->world; i++)
         while (i != e->t->rank && !control_put(e, i, &m) && tries++ < 100) e->t->calls->nap(e->t, 1e-3);
@@ -328,6 +333,8 @@ void watch_pump(engine *e) {
         if (m.kind == CONTROL_FAIL && !p->has_failed) {
             p->has_failed = true;
             p->has_lost = m.is_loss;
+            p->origin = m.origin;
+            p->missing = m.missing;
             text_cut(p->reason, m.text, sizeof p->reason);
         }
     }
