@@ -1,7 +1,7 @@
 /* cublasLt_matmul.cpp - products of the emulated cuBLASLt. It rejects what the real library rejects: types
  * outside its table, leading dimensions and batch strides that overlap, addresses and strides below an
- * algorithm's alignment, a workspace that is too small or not aligned to 16 bytes; for epilogues, a missing
- * bias, and auxiliary memory that is not aligned to 16 bytes or whose rows are not multiples of 128 bits
+ * algorithm's alignment, a workspace that is too small or not aligned to 256 bytes; for epilogues, a missing
+ * bias, and auxiliary memory that is not aligned to 256 bytes or whose rows are not multiples of 128 bits
  * (ReLU) or of 8 elements (GELU). It is stricter about memory that is not the GPU's and about destroyed
  * descriptors.
  *
@@ -379,7 +379,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     const uint64_t at[4] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)d};
     size_t used = algorithm_is_known(x) ? workspace_of(x, p) : 0;
     if (!algorithm_is_known(x) || !a || !b || !c || !d || !fits(x, p, at)) return CUBLAS_STATUS_INVALID_VALUE;
-    if (used > workspace_bytes || (uintptr_t)workspace % 16) return CUBLAS_STATUS_INVALID_VALUE;
+    if (used > workspace_bytes || (uintptr_t)workspace % 256) return CUBLAS_STATUS_INVALID_VALUE;
     float scale = *static_cast<const float *>(alpha), keep = *static_cast<const float *>(beta);
     if (c == d && memcmp(&p.c.ld, &p.d.ld, sizeof p.c.ld)) return CUBLAS_STATUS_INVALID_VALUE;
     cudaError_t queued = enqueue(stream, "cublasLtMatmul", [=] {

@@ -382,7 +382,7 @@ __device__ static inline void tile_store(T *tile, int row, const float (&x)[DP /
         const T *from = tile + tile_place<DP>(row + r, chunk);
         T *at = head + (first + r) * to.row + chunk * 8;
         if (to.is_fast)
-            *reinterpret_cast<vector_of<T, 8> *>(at) = load<8>(from);
+            store(at, load<8>(from));
         else
             for (int j = 0; j < 8 && chunk * 8 + j < d; j++) at[j] = from[j];
     }

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(THREADS, 4)
         int64_t row = ids.at(i);
         if (row < 0) row = 0;
         for (int64_t k = lane * VEC; k < d; k += 32 * VEC)
-            *reinterpret_cast<vector_of<T, VEC> *>(y + i * d + k) = load<VEC>(w + row * d + k);
+            store(y + i * d + k, load<VEC>(w + row * d + k));
     }
 }
 

@@ -63,7 +63,7 @@ static void place_all(conv_plan *p) {
         if (i != conv_result(p)) p->wide_at[i] = reserve(&at, (size_t)type_elements(all[i]) * sizeof(float));
     p->library_at = at;
     p->library_bytes = library_bytes(p);
-    p->bytes = at + p->library_bytes;
+    p->bytes = at + SCRATCH_SLACK + p->library_bytes;
 }
 
 /* From the node's types alone: planning and running agree, on every machine. */

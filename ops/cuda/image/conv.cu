@@ -124,7 +124,7 @@ static weft_status run_conv(void *state, const kernel_call *c) {
     void *made =
         p->is_weight && (p->reorders_weight || p->rounds) ? workspace + p->weight_at : c->out[0].data;
     dnn_buffers b = {};
-    b.workspace = workspace + p->library_at;
+    b.workspace = operand_scratch(workspace, p->library_at);
     b.big = p->is_transposed ? made : c->in[0].data;
     b.small = p->is_weight ? c->in[1].data : p->is_transposed ? c->in[0].data : made;
     b.weight = p->is_weight ? made : c->in[1].data;

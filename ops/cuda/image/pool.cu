@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(THREADS, 4) max_pool(const T *x, T *y, int32_t
                 }
             }
         store_floats<VEC>(y + i * VEC, best);
-        *reinterpret_cast<vector_of<int32_t, VEC> *>(index + i * VEC) = place;
+        store(index + i * VEC, place);
     }
 }
 

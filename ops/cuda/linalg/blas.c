@@ -71,7 +71,7 @@ blas_plan blas_plan_of(const weft_node *n) {
     if (plan.converts_bias) reserve(&at, (size_t)plan.p.bias * dtype_bytes(result));
     plan.library_at = at;
     plan.library_bytes = library_bytes(&plan.p);
-    plan.bytes = at + plan.library_bytes;
+    plan.bytes = at + SCRATCH_SLACK + plan.library_bytes;
     choose_axis(&plan);
     return plan;
 }

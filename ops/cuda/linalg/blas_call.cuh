@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 
 extern "C" {
+#include "ops/cuda/kit/operand.h"
 #include "ops/cuda/linalg/blas.h"
 }
 
@@ -48,7 +49,7 @@ bool blas_algorithm_write(text *t, const cublasLtMatmulAlgo_t *algorithm);
 
 /* The library's part of the workspace, aligned. */
 static inline void *blas_workspace(const blas_plan *plan, void *workspace) {
-    return (char *)workspace + plan->library_at;
+    return operand_scratch(workspace, plan->library_at);
 }
 
 /* Enqueues all products on the stream; nothing waits. */

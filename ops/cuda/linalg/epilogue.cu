@@ -57,7 +57,7 @@ template <class T> struct bias_gradient {
 /* The sum down the columns of dy. Its parts use the library's scratch, which is free after the product. */
 static weft_status sum_apart(const kernel_call *c, const blas_plan *plan) {
     int64_t rows = c->in[0].type.shape[0], columns = c->in[0].type.shape[1];
-    column_sum *parts = (column_sum *)((char *)c->workspace + plan->library_at);
+    column_sum *parts = (column_sum *)blas_workspace(plan, c->workspace);
     return with_float(c, c->in[0].type.dtype, [&](auto from) {
         return with_float(c, c->out[1].type.dtype, [&](auto as) {
             typedef decltype(from) T;

@@ -56,10 +56,6 @@ static inline const double *scalar_at(const kernel_call *c, int i) {
     return i < c->n_in ? static_cast<const double *>(c->in[i].data) : NULL;
 }
 
-template <int N, class T> __device__ static inline void store(T *to, const vector_of<T, N> &v) {
-    *reinterpret_cast<vector_of<T, N> *>(to) = v;
-}
-
 __device__ static inline float root(float x) {
     return sqrtf(x);
 }

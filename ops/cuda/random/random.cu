@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(RANDOM_THREADS)
             }
         }
         if (is_whole)
-            *reinterpret_cast<vector_of<T, N> *>(y + g * N) = v;
+            store(y + g * N, v);
         else
             for (int k = 0; k < N && g * N + k < n; k++) y[g * N + k] = v.v[k];
     }
