@@ -193,8 +193,11 @@ static weft_status threads_start(weft_loader *l, weft_error *error) {
            pthread_create(&l->threads[l->n_threads], NULL, reader_run, l) == 0)
         l->n_threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return l->n_threads ? WEFT_OK
-                        : kit_fail(error, WEFT_MEMORY, "loader: no thread can be started: use ahead=-1");
+    return l->n_threads
+               ? WEFT_OK
+               : kit_fail(error, WEFT_MEMORY,
+                          "loader: no thread can be started: raise ulimit -v (memory) or -u (processes), "
+                          "or use ahead=-1");
 }
 
 void slots_empty(weft_loader *l) {

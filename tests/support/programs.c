@@ -55,6 +55,12 @@ int run(const char *format, ...) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + status;
 }
 
+int starting_kib(void) {
+    int kib = 5000;
+    while (kib < 1000000 && run("ulimit -v %d; graphtool --version", kib)) kib += kib / 50;
+    return kib;
+}
+
 bool ends(int status, int wanted) {
     char *err = read_all("err");
     bool good = test_check(status == wanted, __FILE__, __LINE__, "exit status %d, not %d: %s", status, wanted,

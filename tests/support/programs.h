@@ -10,6 +10,9 @@
 /* Runs a shell command in the folder; stdout goes to the file `out`, stderr to `err`. The exit status; 256
  * and above: ended by a signal. */
 int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The smallest `ulimit -v` in KiB, within 2%, at which graphtool starts: its libraries have other sizes
+ * elsewhere. */
+int starting_kib(void);
 /* Checks that a command ended with this status; otherwise shows its stderr. */
 bool ends(int status, int wanted);
 /* Checks for exit status 2, one line on stderr that contains `part`, and nothing on stdout. */

@@ -10,6 +10,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* ---- descriptors ---- */
 
@@ -277,11 +278,22 @@ static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_p
     return fine;
 }
 
+/* oneDNN 3 catches no std::bad_alloc, and reads NULL where a table could not be made: the process ends. So
+ * nothing is asked of it unless ENGINE_ROOM bytes of addresses are free; they are not touched. */
+enum { ENGINE_ROOM = 8 << 20 };
+
+static dnnl_status_t engine_new(dnnl_engine_t *engine) {
+    void *room = mmap(NULL, ENGINE_ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return dnnl_out_of_memory;
+    munmap(room, ENGINE_ROOM);
+    return dnnl_engine_create(engine, dnnl_cpu, 0);
+}
+
 /* Engine and descriptor live only for this call: nothing that a plan must keep. */
 bool onednn_describe(const onednn_problem *p, onednn_description *description) {
     dnnl_engine_t engine;
     dnnl_primitive_desc_t pd;
-    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return false;
+    if (engine_new(&engine) != dnnl_success) return false;
     team before = team_set(p->threads);
     bool fine = primitive_desc(p, engine, &pd) == dnnl_success;
     if (fine) {
@@ -376,7 +388,7 @@ static dnnl_status_t signals_new(onednn *o) {
 /* On failure o may be half made: onednn_free releases what is there. */
 static dnnl_status_t build(onednn *o, const onednn_problem *p, onednn_weight weight) {
     dnnl_primitive_desc_t pd;
-    dnnl_status_t s = dnnl_engine_create(&o->engine, dnnl_cpu, 0);
+    dnnl_status_t s = engine_new(&o->engine);
     if (s == dnnl_success) s = dnnl_stream_create(&o->stream, o->engine, dnnl_stream_default_flags);
     if (s == dnnl_success) s = primitive_desc(p, o->engine, &pd);
     if (s != dnnl_success) return s;

@@ -73,8 +73,43 @@ static void fill_draws(float *into, size_t count, uint64_t *state) {
     for (size_t i = 0; i < count; i++) into[i] = (float)(splitmix(state) >> 40) * 0x1p-24f;
 }
 
+/* Batches of one iteration of the flow, on one rank. */
+static int64_t iteration_needs(const weft_plan *plan, int64_t iteration) {
+    int64_t needs = 0;
+    weft_flow_step s[WEFT_MAX_FLOW_STEPS];
+    int n = weft_plan_iteration(plan, iteration, s);
+    for (int i = 0; i < n; i++)
+        if (s[i].batch == WEFT_FLOW_NEXT) needs += (int64_t)s[i].repeat * s[i].accumulate;
+    return needs;
+}
+
+/* The most that an iteration takes on all ranks; another number from where a step of the flow begins. */
+static int64_t flow_needs(const weft_plan *plan, const options *o) {
+    int64_t most = 0, needs;
+    weft_flow_step s;
+    for (int i = 0; weft_plan_flow(plan, i, &s); i++)
+        if ((needs = iteration_needs(plan, s.from)) > most) most = needs;
+    return most * (o->comm ? o->comm->world : 1);
+}
+
+static weft_status read_again(void *context, int64_t i, void *const *into, weft_error *error) {
+    const weft_source *rows = context;
+    return rows->read(rows->context, i % rows->count, into, error);
+}
+
+/* The rows of input i, as often as the flow needs: their memory does not grow. */
+static const weft_source *source_of(dataset *d, int i, int64_t needs) {
+    int64_t times = (needs + SYNTHETIC_BATCHES - 1) / SYNTHETIC_BATCHES;
+    if (times <= 1) return &d->rows[i];
+    d->again[i] = d->rows[i];
+    d->again[i].count *= times;
+    d->again[i].read = read_again;
+    d->again[i].context = &d->rows[i];
+    return &d->again[i];
+}
+
 /* Makes the batches of one input, once for all graphs that have it. */
-static int add_input(dataset *d, const weft_port *p, int64_t batch, int64_t below, uint64_t seed) {
+static int add_input(dataset *d, const weft_port *p, const weft_plan *plan, int64_t below, const options *o) {
     weft_error error = {0};
     int i = d->of.n;
     int64_t shape[WEFT_MAX_NDIM];
@@ -83,7 +118,7 @@ static int add_input(dataset *d, const weft_port *p, int64_t batch, int64_t belo
             return -1; /* another graph's; the trainer compares their types */
     if (i == OPTIONS_MAX_DATA) return tool_fail("more than %d inputs: too many for bench", OPTIONS_MAX_DATA);
     memcpy(shape, p->shape, sizeof shape);
-    if (!p->ndim || shape[0] != batch)
+    if (!p->ndim || shape[0] != weft_plan_batch(plan))
         return tool_fail("input %s has no batch axis: give it with --data", p->name);
     shape[0] *= SYNTHETIC_BATCHES;
     if (!(d->arrays[i] = weft_array_of(p->dtype, p->ndim, shape, NULL, NULL, &error)) ||
@@ -91,20 +126,20 @@ static int add_input(dataset *d, const weft_port *p, int64_t batch, int64_t belo
         return tool_error(&error);
     if (!(d->names[i] = strdup(p->name))) return tool_fail("out of memory");
     if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
-    uint64_t state = hash_text(p->name, seed);
+    uint64_t state = hash_text(p->name, (uint64_t)o->seed + 1234); /* not that of initial values */
     size_t count = p->bytes / dtype_bytes(p->dtype) * SYNTHETIC_BATCHES;
     void *values = weft_array_write(d->arrays[i]);
     if (p->dtype == WEFT_F32 && strcmp(p->name, "draws") == 0)
         fill_draws(values, count, &state);
     else
         fill_random(values, p->dtype, count, below, &state);
-    d->sources[i] = &d->rows[i];
+    d->sources[i] = source_of(d, i, flow_needs(plan, o));
     d->n_names = ++d->of.n;
     return -1;
 }
 
 /* The inputs of one graph. */
-static int add_graph(dataset *d, const weft_graph *g, const weft_plan *plan, uint64_t seed) {
+static int add_graph(dataset *d, const weft_graph *g, const weft_plan *plan, const options *o) {
     bool *from = malloc((size_t)g->next_id + 1);
     int status = from ? -1 : tool_fail("out of memory");
     weft_port p;
@@ -112,7 +147,7 @@ static int add_graph(dataset *d, const weft_graph *g, const weft_plan *plan, uin
         int64_t below = 0;
         for (const weft_node *n = g->first; n; n = n->next)
             if (n->op == &weft_op_input && strcmp(input_name(n), p.name) == 0) below = limit_of(g, n, from);
-        status = add_input(d, &p, weft_plan_batch(plan), below, seed);
+        status = add_input(d, &p, plan, below, o);
     }
     free(from);
     return status;
@@ -136,11 +171,11 @@ uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan) {
     return bytes;
 }
 
-/* The seed differs from that of initial values. Two graphs with an input of one name share its batches. */
+/* Two graphs with an input of one name share its batches. */
 int dataset_synthetic(dataset *d, const weft_model *m, const weft_plan *plan, const options *o) {
     int status = -1;
     dataset_begin(d);
     for (const weft_graph *g = m->graphs; status < 0 && g; g = g->next)
-        if (g->mode == WEFT_TRAIN) status = add_graph(d, g, plan, (uint64_t)o->seed + 1234);
+        if (g->mode == WEFT_TRAIN) status = add_graph(d, g, plan, o);
     return status;
 }

@@ -3,15 +3,19 @@
 
 #include "tools/graphtool/common/weights.h"
 
+/* What a loader holds: batches that it reads ahead, by default, and the one in use. */
+enum { LOADED_BATCHES = 3 };
+
 /* Before any batch is made: they are needed beside the plan. */
 static int check_memory(const workload *w, const weft_model *m, const weft_plan *plan,
                         const weft_compile_options *compile) {
     weft_error error = {0};
     int64_t batch = weft_plan_batch(plan);
+    uint64_t made = dataset_synthetic_bytes(m, plan), loaded = made / SYNTHETIC_BATCHES * LOADED_BATCHES;
     weft_fit_options how = {.local_world = w->o->comm ? w->o->comm->local_world : 1,
                             .model = m,
                             .compile = compile,
-                            .more_per_sample = batch ? dataset_synthetic_bytes(m, plan) / (uint64_t)batch : 0,
+                            .more_per_sample = batch ? (made + loaded) / (uint64_t)batch : 0,
                             .more_name = "synthetic batches",
                             .words = &tool_fit_words};
     weft_status status = weft_plan_fits(plan, &how, &error);
@@ -35,6 +39,8 @@ int workload_open(workload *w, weft_model *m, const options *o) {
     weft_trainer_options how;
     weft_error error = {0};
     int status = tool_trainer_options(m, o, &how);
+    /* The trainer's default: what is asked before there is one must be the plan that it compiles. */
+    if (!how.own_guard) how.compile.guard = WEFT_GUARD_NAN;
     if (status < 0) status = open_data(w, m, &how.compile);
     if (status >= 0) return status;
     how.train = w->data.of;
