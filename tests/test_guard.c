@@ -75,6 +75,10 @@ TEST(spikes_are_the_same_in_every_world) {
     guarded_spikes(WEFT_DEVICE_CPU);
 }
 
+TEST(a_spike_is_judged_by_its_own_losses_mean) {
+    guarded_shared(WEFT_DEVICE_CPU);
+}
+
 /* The loss scale at the end of a job's training. */
 static double last_scale(world_job job) {
     double scale = 0;
@@ -251,6 +255,7 @@ SUITE("guard",
        T(the_node_that_made_it_is_named), T(a_wrong_id_or_label_is_a_bad_step_on_all_ranks),
        T(gradients_that_overflow_in_f16_are_no_bad_step), T(guarded_gradients_of_process_groups_are_refused),
        T(the_rank_that_made_a_loss_of_all_ranks_bad_is_named), T(a_spike_is_bad_once_there_is_a_mean),
-       T(spikes_are_the_same_in_every_world), T(a_rank_without_memory_for_the_report_leaves_no_other_waiting),
+       T(spikes_are_the_same_in_every_world), T(a_spike_is_judged_by_its_own_losses_mean),
+       T(a_rank_without_memory_for_the_report_leaves_no_other_waiting),
        T(a_saved_step_is_bad_with_the_same_bits_on_one_machine),
        T(a_plan_that_another_library_made_is_told_with_both), T(damaged_files_are_refused)})

@@ -22,11 +22,14 @@ weft_stored_kind number_kind(const weft_plan *plan, const weft_variable *number,
                        {o->epoch, WEFT_STORED_EPOCH},
                        {o->loss_scale, WEFT_STORED_LOSS_SCALE},
                        {o->good_steps, WEFT_STORED_GOOD_STEPS},
-                       {o->loss_mean, WEFT_STORED_LOSS_MEAN},
                        {o->product, WEFT_STORED_PRODUCT}};
         *optimizer = o->name;
         for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
             if (numbers[k].variable == number) return numbers[k].kind;
+    }
+    for (int i = 0; i < plan->n_trainings; i++) {
+        *optimizer = plan->trainings[i].optimizer;
+        if (plan->trainings[i].loss_mean == number) return WEFT_STORED_LOSS_MEAN;
     }
     *optimizer = NULL;
     return WEFT_STORED_COUNTER;

@@ -53,6 +53,7 @@ typedef struct training {
     const char *name;          /* of that graph */
     const char *optimizer;     /* its name: that of an optimizer_entry */
     bool *trains;              /* by index of a parameter */
+    weft_variable *loss_mean;  /* f64[]: of this loss's size, below 0: none yet; NULL: no spikes */
 } training;
 
 /* One piece of an optimizer's state over one bucket, or the average of a state of the model. */
@@ -72,7 +73,6 @@ typedef struct optimizer_entry {
     weft_variable *step, *lr;               /* f64[] */
     weft_variable *epoch;                   /* f64[]; NULL unless a part of a schedule counts epochs */
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
-    weft_variable *loss_mean; /* f64[]: of the loss's size, below 0: none yet; NULL: no spikes */
     weft_variable *product;   /* f64[]: of update_product over the steps; NULL: it has none */
     bool is_elementwise;      /* any range of a bucket can be updated alone */
     /* [n_variables][OPTIMIZER_STATES], by index of a bucket or state: index + 1 in plan->states; 0: none */

@@ -1,7 +1,8 @@
 /* guard.c - proves that a bad step changes nothing (weft_compile_options.guard). Rules:
  *   L22  a program that ends a step of a plan with a guard has one gate, which reads the flags of all losses
  *        that the graph minimizes, summed over the world, and comes before every update; each earlier program
- *        of the step makes flags; no other program has a guard or a gate
+ *        of the step makes flags; no other program has a guard or a gate; a spike of a loss is judged by the
+ *        mean of this loss
  */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
@@ -39,6 +40,20 @@ static const weft_node *source_of(const program *p, const weft_node *gate) {
     return is_whole && n != sum ? sum->in[0]->node : NULL;
 }
 
+/* Does the guard read, behind the losses, the means of the same calls? */
+static bool reads_means(const program *p, const weft_node *guard, int losses) {
+    const guard_attrs *a = guard->attrs;
+    int k = losses;
+    if (!(a->factor > 0) || !a->losses) return true;
+    if (guard->n_in != 2 * losses) return false;
+    for (int i = 0; i < p->plan->n_trainings; i++) {
+        const training *t = &p->plan->trainings[i];
+        if (strcmp(t->name, p->name) == 0 && value_root(guard->in[k++])->variable != t->loss_mean)
+            return false;
+    }
+    return true;
+}
+
 static const char *why_wrong(const program *p, const weft_node *guard, const weft_node *gate) {
     int losses = losses_of(p);
     bool ends = program_ends_step(p);
@@ -47,6 +62,7 @@ static const char *why_wrong(const program *p, const weft_node *guard, const wef
     const guard_attrs *a = guard->attrs;
     if (a->count != losses || a->losses != (p->phase == PHASE_UPDATE ? 0 : losses))
         return "leaves out a loss";
+    if (!reads_means(p, guard, losses)) return "judges a loss by another one's mean";
     return gate && source_of(p, gate) != guard ? "does not read the flags of all ranks" : NULL;
 }
 

@@ -108,6 +108,7 @@ TEST(a_spike_is_bad_once_there_is_a_mean) {
 
 TEST(spikes_are_the_same_in_every_world) {
     guarded_spikes(WEFT_DEVICE_CUDA);
+    guarded_shared(WEFT_DEVICE_CUDA);
 }
 
 TEST(a_saved_step_is_bad_with_the_same_bits_on_one_gpu) {

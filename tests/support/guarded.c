@@ -523,6 +523,43 @@ void guarded_spikes(weft_device device) {
     weft_model_free(m);
 }
 
+/* Minimizes 100^k times a loss over the parameters of a scope of its own. */
+static void minimize_shared(weft_value *y, const char *scope, int k, const char *optimizer) {
+    weft_optimizer one = {.type = "sgd", .name = optimizer, .lr = 1e-9};
+    WEFT_SCOPE(y, scope) y = weft_linear(y, 3, "a");
+    weft_minimize(weft_scale(mean_of(weft_square(y)), k ? 100 : 1), scope, &one);
+}
+
+static void run_shared(world_rank *r) {
+    static const char *const graphs[] = {"small", "large", "both"};
+    float x[ROWS * WIDTH];
+    for (int i = 0; i < 33; i++)
+        for (int k = 0; k < 3; k++) {
+            weft_error error = {0};
+            bool is_spike = i - 30 == k;
+            fill(x, i);
+            if (is_spike) x[3] = 1e4f;
+            weft_status status =
+                weft_run(r->session, graphs[k], (weft_feed[]){{"x", x, sizeof x}}, 1, NULL, 0, &error);
+            CHECK_SAYS(status == (is_spike ? WEFT_DATA : WEFT_OK), "step %d of %s: %s", i, graphs[k],
+                       error.text);
+        }
+}
+
+void guarded_shared(weft_device device) {
+    weft_model *m = weft_model_new("m");
+    minimize_shared(read_x(weft_graph_new(m, "small", WEFT_TRAIN)), "first", 0, "one");
+    minimize_shared(read_x(weft_graph_new(m, "large", WEFT_TRAIN)), "second", 1, "one");
+    weft_value *both = read_x(weft_graph_new(m, "both", WEFT_TRAIN));
+    minimize_shared(both, "third", 1, "one");
+    minimize_shared(both, "fourth", 0, "two");
+    world_job job = {.model = m, .run = run_shared};
+    job.options.guard = WEFT_GUARD_SPIKE;
+    job.options.device = device;
+    world_free(world_run(&job));
+    weft_model_free(m);
+}
+
 /* ---- bad.step ---- */
 
 /* Of the world that saves: where rank 0 writes, and its report. */

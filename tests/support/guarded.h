@@ -32,6 +32,8 @@ void guarded_nodes(weft_device device);
 void guarded_spike(weft_device device);
 /* The same decisions and the same mean to the bit, in every world. */
 void guarded_spikes(weft_device device);
+/* Graphs and calls that share an optimizer, with losses 1 and 100. */
+void guarded_shared(weft_device device);
 
 /* Saves a bad step of the GAN to `path`. Returns rank 0's report without source lines, which the caller
  * frees. */

@@ -11,8 +11,17 @@
 #include "ops/kit/ops.h"
 #include "ops/optimizer/update.h"
 
-static optimizer_entry *entry_of(const program *p, const weft_node *minimize) {
-    return optimizer_named(p->plan, ((const minimize_attrs *)minimize->attrs)->name);
+#include <string.h>
+
+/* The mean of the loss that a call minimizes. A program has the calls of its graph in their order. */
+static weft_variable *mean_of(const program *p, const weft_node *minimize) {
+    int before = 0;
+    for (const weft_node *n = p->graph->first; n != minimize; n = n->next)
+        before += n->op == &weft_op_minimize;
+    for (int i = 0; i < p->plan->n_trainings; i++)
+        if (strcmp(p->plan->trainings[i].name, p->name) == 0 && before-- == 0)
+            return p->plan->trainings[i].loss_mean;
+    return NULL;
 }
 
 static guard_attrs attrs_of(const program *p) {
@@ -41,7 +50,7 @@ static weft_value **operands_of(const program *p, const guard_attrs *a) {
     if (!in) return model_fail(g->model, g, WEFT_MEMORY, "guard: out of memory");
     for (const weft_node *n = g->first; n && a->losses; n = n->next) {
         if (n->op != &weft_op_minimize) continue;
-        weft_value *mean = a->factor > 0 ? variable_value(g, entry_of(p, n)->loss_mean) : NULL;
+        weft_value *mean = a->factor > 0 ? variable_value(g, mean_of(p, n)) : NULL;
         in[i] = n->in[0];
         in[a->losses + i++] = mean;
     }
@@ -69,7 +78,7 @@ static bool means_move(program *p, const guard_attrs *a, weft_value *flags) {
     int64_t i = 0, parts = (int64_t)p->accumulate * p->plan->options.world;
     for (const weft_node *n = g->first; n && a->factor > 0; n = n->next) {
         if (n->op != &weft_op_minimize) continue;
-        weft_variable *mean = entry_of(p, n)->loss_mean;
+        weft_variable *mean = mean_of(p, n);
         weft_value *in[] = {flags, variable_value(g, mean)};
         weft_value *next =
             in[1] ? node_value(g, &weft_op_guard_mean, 2, in, &(guard_mean_attrs){a->count + i++, parts})

@@ -141,6 +141,12 @@ static bool make_loss_scale(weft_plan *plan, const training *t, optimizer_entry 
     return o->loss_scale && o->good_steps;
 }
 
+/* The mean of one loss: graphs that share an optimizer may have losses of very different sizes. */
+static weft_variable *make_loss_mean(weft_plan *plan, const training *t, const optimizer_entry *o) {
+    return make(plan->model, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), init_of(-1), "%s/loss_mean.%s",
+                o->path, t->name);
+}
+
 /* The number of the epoch, where a part of a schedule reads it. */
 static bool make_epoch(weft_plan *plan, const minimize_attrs *a, optimizer_entry *o) {
     weft_schedule parts[WEFT_MAX_SCHEDULES];
@@ -168,7 +174,7 @@ static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t varia
 
 /* All variables for one minimize call. Rule of check_same (trainings.c): calls with one name have the same
  * settings. */
-static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
+static bool make_all(weft_plan *plan, training *t, optimizer_entry *o) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
     static const optimizer_slot_kind average = {.name = AVERAGE_NAME, .initial = (double)NAN};
@@ -178,8 +184,7 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     if (a->schedule && !(o->schedule = arena_copy(&m->arena, a->schedule)))
         return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
     if (kind->has_product && !(o->product = make_number(plan, o, "product", 1))) return false;
-    if (plan->options.guard == WEFT_GUARD_SPIKE && !(o->loss_mean = make_number(plan, o, "loss_mean", -1)))
-        return false;
+    if (plan->options.guard == WEFT_GUARD_SPIKE && !(t->loss_mean = make_loss_mean(plan, t, o))) return false;
     o->step = make_number(plan, o, "step", 0);
     o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},
                  "%s/lr", o->path);
@@ -206,7 +211,7 @@ bool optimizer_variables(weft_plan *plan) {
         plan->gradients = arena_new_array(&m->arena, variables * levels + 1, sizeof *plan->gradients);
     bool has_memory = plan->optimizers && (!adds_up || plan->gradients);
     for (int i = 0; has_memory && i < plan->n_trainings; i++) {
-        const training *t = &plan->trainings[i];
+        training *t = &plan->trainings[i];
         optimizer_entry *o = entry_of(plan, ((const minimize_attrs *)t->minimize->attrs)->name, variables);
         if (o && !make_all(plan, t, o)) return false;
         has_memory = o != NULL;
