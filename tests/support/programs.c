@@ -55,9 +55,13 @@ int run(const char *format, ...) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + status;
 }
 
+bool starts_with(int kib) {
+    return run("ulimit -v %d; graphtool --version", kib) == 0;
+}
+
 int starting_kib(void) {
     int kib = 5000;
-    while (kib < 1000000 && run("ulimit -v %d; graphtool --version", kib)) kib += kib / 50;
+    while (kib < 1000000 && !starts_with(kib)) kib += kib / 50;
     return kib;
 }
 

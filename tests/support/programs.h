@@ -10,8 +10,10 @@
 /* Runs a shell command in the folder; stdout goes to the file `out`, stderr to `err`. The exit status; 256
  * and above: ended by a signal. */
 int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The smallest `ulimit -v` in KiB, within 2%, at which graphtool starts: its libraries have other sizes
- * elsewhere. */
+/* Whether graphtool starts under `ulimit -v`. Below some size its libraries are not loaded, and at some sizes
+ * above oneDNN 3 ends the process while it is. */
+bool starts_with(int kib);
+/* The smallest such size, within 2%: libraries have other sizes elsewhere. */
 int starting_kib(void);
 /* Checks that a command ended with this status; otherwise shows its stderr. */
 bool ends(int status, int wanted);
