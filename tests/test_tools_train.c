@@ -396,6 +396,29 @@ TEST(a_wrong_label_is_told_with_its_samples) {
     CHECK(!exists("never.safetensors"));
 }
 
+/* What was trained is whole: the weights are written, averages too. */
+TEST(a_wrong_label_of_a_validation_loses_no_weights) {
+    make_data();
+    NEED(make_model("mlp"));
+    NEED(ends(run("cp labels.npy wrong.npy && printf '\\310' | dd of=wrong.npy bs=1 seek=145 conv=notrunc"),
+              0));
+    for (int k = 0; k < 2; k++) {
+        const char *ema = k ? "--ema 0.9" : "";
+        const char *train = "graphtool train mlp.bin " DATA " --batch 10 --seed 3";
+        ends(run("%s %s --epochs 1 -o want.st", train, ema), 0);
+        ends(run("%s %s --epochs 2 -o got.st --val-data image=images.idx --val-data label=wrong.npy", train,
+                 ema),
+             1);
+        char *err = read_all("err"), *out = read_all("out");
+        CHECK_HOLDS(err, ": target 200 is outside the classes 0 to 9");
+        CHECK_HOLDS(out, "stopped after 7 steps, 70 samples, ");
+        CHECK_HOLDS(out, "; weights in got.st\n");
+        free(err);
+        free(out);
+        ends(run("cmp want.st got.st"), 0);
+    }
+}
+
 TEST(wrong_words_for_bad_steps_are_told) {
     make_data();
     NEED(make_model("mlp"));
@@ -615,6 +638,7 @@ SUITE("tools: training", {T(a_teacher_moves_or_the_training_is_refused),
                           T(an_interrupt_keeps_the_weights),
                           T(wrong_feeds_are_told_before_training),
                           T(a_wrong_label_is_told_with_its_samples),
+                          T(a_wrong_label_of_a_validation_loses_no_weights),
                           T(wrong_words_for_bad_steps_are_told),
                           T(losses_that_are_not_numbers_stop_training),
                           T(what_begins_a_training_is_told_once_for_each_optimizer),

@@ -125,8 +125,12 @@ static weft_status iterate(weft_trainer *t, weft_error *error) {
 
 /* Of an earlier call. */
 static void forget_error(weft_trainer *t) {
-    t->is_common = false;
+    t->is_common = t->is_of_validation = false;
     t->failure = (failure){.batch = -1};
+}
+
+bool weft_trainer_failed_validating(const weft_trainer *t) {
+    return t && t->is_of_validation;
 }
 
 weft_status weft_trainer_train_step(weft_trainer *t, weft_metrics *metrics, weft_error *error) {
@@ -202,6 +206,7 @@ static weft_status validate(weft_trainer *t, weft_error *error) {
     double start = trainer_clock();
     if (!status) status = weft_trainer_validate(t, NULL, error);
     t->val_seconds += trainer_clock() - start;
+    t->is_of_validation = status != WEFT_OK;
     return status ? status : agree_stop(t, error);
 }
 

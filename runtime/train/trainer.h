@@ -364,6 +364,7 @@ struct weft_trainer {
     atomic_bool is_stopped; /* on this rank */
     bool stops;             /* on all ranks */
     bool is_common;         /* all ranks have met the last error together */
+    bool is_of_validation;  /* the last error is a validation's */
     int hook_depth;         /* calls of hooks that have not returned */
     checkpoints checkpoints;
     bool is_broken; /* weights were not finite when they were looked at last (keep_going) */

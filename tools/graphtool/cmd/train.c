@@ -28,6 +28,7 @@ typedef struct training {
     char *best_metric, *stop_metric, *keep_metric; /* METRIC of --best, --early-stop and --keep-best */
     evaluators measured;                           /* by --metric */
     int64_t resumed;                               /* the iteration of --resume; 0: the training begins */
+    bool has_failed;                               /* a validation has: the weights are whole all the same */
     samples samples;
     int n_rates;
     weft_rate *rates; /* of --lr and --optimizer */
@@ -305,6 +306,12 @@ static int fit(training *t) {
         return EXIT_NUMBERS;
     }
     bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, &check) != WEFT_DATA;
+    bool is_alone = weft_trainer_progress(t->trainer)->world == 1;
+    if (is_alone && is_finite && weft_trainer_failed_validating(t->trainer)) {
+        t->has_failed = true;
+        tool_error(&error);
+        return -1;
+    }
     if (is_finite || (status && status != WEFT_DATA)) return status ? tool_error(&error) : -1;
     if (!status && was_interrupted) return -1; /* before a good step: who goes on may meet one */
     if (status)
@@ -374,6 +381,7 @@ static int finish(training *t, int saved) {
                        : was_interrupted ? "interrupted after"
                                          : "stopped after";
     print_summary(t, done, saved < 0 ? t->o->output : NULL);
+    if (t->has_failed) return EXIT_WRONG;
     if (is_cut && !is_early && t->o->checkpoint_dir && weft_trainer_saved(t->trainer, NULL))
         printf("--resume=auto with the same options goes on from %s\n", SHOW_PATH(t->o->checkpoint_dir));
     if (weft_trainer_check(t->trainer, &error)) {
@@ -454,7 +462,8 @@ const command command_train = {
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "val-data val-every epochs steps lr schedule metric log log-every csv tensorboard curves samples best early-stop "
+    "val-data val-every epochs steps lr schedule metric log log-every csv tensorboard curves samples best "
+    "early-stop "
     "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state guard on-bad-step "
     "keep-going output "
     "config "
