@@ -4,8 +4,11 @@
 #include "support/test.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static void pause_ms(int ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
@@ -209,9 +212,40 @@ TEST(a_failure_does_not_hand_out_a_buffer_that_is_gone) {
     }
 }
 
+/* ---- a job that is suspended ---- */
+
+/* Rank 1 is late by some 400 ms in which it runs. */
+static void come_late(rank_run *r) {
+    weft_error error = {0};
+    weft_collective c = {.name = "late"};
+    for (int i = 0; r->comm->rank == 1 && i < 40; i++) pause_ms(10);
+    weft_comm_run(r->comm, &c, &error);
+    keep(r, error.text);
+}
+
+static int run_suspended(void) {
+    rank_run ranks[MOST];
+    threads_run(2, 2, 0, come_late, ranks);
+    return *ranks[0].text || *ranks[1].text;
+}
+
+/* The whole process stands still, for longer than a rank is waited for. */
+TEST(time_in_which_a_job_is_suspended_is_not_waited) {
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) _exit(run_suspended());
+    NEED(child > 0);
+    pause_ms(150);
+    kill(child, SIGSTOP);
+    pause_ms(3000);
+    kill(child, SIGCONT);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 SUITE("communicators that fail",
       {T(ranks_that_differ_hear_the_first_difference_on_both_sides),
        T(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes),
        T(a_rank_that_aborts_gives_all_the_reason), T(a_rank_that_fails_is_heard_by_those_who_ask),
        T(a_rank_that_polls_hears_its_own_difference_first),
-       T(a_failure_does_not_hand_out_a_buffer_that_is_gone)})
+       T(a_failure_does_not_hand_out_a_buffer_that_is_gone),
+       T(time_in_which_a_job_is_suspended_is_not_waited)})

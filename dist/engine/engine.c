@@ -18,10 +18,25 @@
 #define BELL_SECONDS 1e-3 /* longest nap when the window's bell can end it */
 #define IDLE_SECONDS 2e-3 /* an idle thread still sends heartbeats and reads messages */
 
-uint64_t engine_now(void) {
+uint64_t engine_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* An engine's thread asks every few milliseconds. Where nobody did for STOPPED_NS, the process was stopped. */
+#define STOPPED_NS 1000000000u
+static pthread_mutex_t clock_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t asked_ns, stopped_ns; /* the last time that was asked for; how long the process stood still */
+
+uint64_t engine_now(void) {
+    pthread_mutex_lock(&clock_lock);
+    uint64_t now = engine_clock();
+    if (asked_ns && now > asked_ns + STOPPED_NS) stopped_ns += now - asked_ns;
+    asked_ns = now;
+    now -= stopped_ns;
+    pthread_mutex_unlock(&clock_lock);
+    return now;
 }
 
 void engine_nap(transport *t, double seconds) {
@@ -33,7 +48,7 @@ void engine_nap(transport *t, double seconds) {
 
 /* The condition variable uses the monotonic clock, see engine_init. */
 void engine_wait_changed(engine *e, double seconds) {
-    uint64_t until = engine_now() + (uint64_t)(seconds * 1e9);
+    uint64_t until = engine_clock() + (uint64_t)(seconds * 1e9);
     struct timespec t = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
     pthread_cond_timedwait(&e->changed, &e->lock, &t);
 }

@@ -136,7 +136,10 @@ typedef struct engine {
     int beat_to;        /* next rank to send the current heartbeat to; world: no heartbeat is being sent */
 } engine;
 
-uint64_t engine_now(void); /* ns, monotonic */
+uint64_t engine_clock(void); /* ns, monotonic */
+/* The same without the time in which this process did not run, as when its job is suspended: other ranks, which
+ * were stopped with it, are not late for that. */
+uint64_t engine_now(void);
 /* transport_calls.nap where nothing ends a nap early. */
 void engine_nap(transport *t, double seconds);
 
