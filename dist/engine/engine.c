@@ -24,7 +24,7 @@ uint64_t engine_clock(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* An engine's thread asks every few milliseconds. Where nobody did for STOPPED_NS, the process was stopped. */
+/* An engine's thread asks every few milliseconds. If nobody did for STOPPED_NS, the process was stopped. */
 #define STOPPED_NS 1000000000u
 static pthread_mutex_t clock_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t asked_ns, stopped_ns; /* the last time that was asked for; how long the process stood still */

@@ -137,8 +137,8 @@ typedef struct engine {
 } engine;
 
 uint64_t engine_clock(void); /* ns, monotonic */
-/* The same without the time in which this process did not run, as when its job is suspended: other ranks, which
- * were stopped with it, are not late for that. */
+/* The same without the time in which this process did not run, as when its job is suspended: other ranks,
+ * which were stopped with it, are not late for that. */
 uint64_t engine_now(void);
 /* transport_calls.nap where nothing ends a nap early. */
 void engine_nap(transport *t, double seconds);

@@ -255,9 +255,9 @@ typedef struct weft_failed_step {
 WEFT_API bool weft_trainer_failed(const weft_trainer *trainer, weft_failed_step *step);
 /** Sample `row` of that step's micro-batch: its place in the data, from 0. -1: there is none. */
 WEFT_API int64_t weft_trainer_failed_sample(const weft_trainer *trainer, int64_t row);
-/** Whether the last weft_trainer_fit() ended with an error of a validation, such as a label outside the classes:
- * all steps before it are whole, and on one rank they may be saved or trained further. In a world the
- * communicator may have failed. */
+/** Whether the last weft_trainer_fit() ended with an error of a validation, such as a label outside the
+ * classes: all steps before it are whole, and on one rank they may be saved or trained further. In a world
+ * the communicator may have failed. */
 WEFT_API bool weft_trainer_failed_validating(const weft_trainer *trainer);
 /** The path of the last complete checkpoint that this training has written or goes on from, which the trainer
  * owns, and in *iteration (or NULL) the iterations that it has. NULL: there is none, and *iteration is 0. */
