@@ -360,6 +360,15 @@ TEST(what_would_fit_fits_at_every_limit) {
 #endif
 }
 
+TEST(a_small_stack_is_told) {
+    NEED(make_model("mlp"));
+    refuses(run("ulimit -s 64; graphtool plan mlp.bin"),
+            "the stack may have 64 KiB (ulimit -s), and 256 are needed");
+#ifndef __SANITIZE_ADDRESS__ /* whose frames are larger */
+    ends(run("ulimit -s 256; graphtool bench mlp.bin --steps 1 --warmup 0 -t 2 --batch 4"), 0);
+#endif
+}
+
 /* What would fit is said in options, and does; batches are made after the question. */
 TEST(what_does_not_fit_is_told_in_options) {
 #ifndef __SANITIZE_ADDRESS__
@@ -543,6 +552,7 @@ SUITE("tools: files",
        T(no_output_takes_a_name_that_follows_from_another), T(outputs_are_tried_before_the_training),
        T(a_reader_that_leaves_ends_no_training), T(an_interrupted_training_has_its_status_without_a_reader),
        T(a_log_that_fails_costs_no_weights), T(files_past_their_limit_are_errors_of_writing),
-       T(what_would_fit_fits_at_every_limit), T(what_does_not_fit_is_told_in_options),
-       T(every_command_tells_that_memory_is_too_small), T(no_output_lacks_a_part_for_want_of_memory),
-       T(a_full_standard_output_is_an_error_of_every_command), T(no_terminal_obeys_a_name_or_a_file)})
+       T(a_small_stack_is_told), T(what_would_fit_fits_at_every_limit),
+       T(what_does_not_fit_is_told_in_options), T(every_command_tells_that_memory_is_too_small),
+       T(no_output_lacks_a_part_for_want_of_memory), T(a_full_standard_output_is_an_error_of_every_command),
+       T(no_terminal_obeys_a_name_or_a_file)})

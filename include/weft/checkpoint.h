@@ -149,7 +149,7 @@ typedef enum weft_checkpoint_content {
  * none. */
 WEFT_API weft_status weft_checkpoint_export(const weft_checkpoint *checkpoint, const char *path,
                                             weft_checkpoint_content content, weft_error *error);
-/** Writes FOLDER/step-N with `world` files, from 1 to 2^20, whole tensors in each, as even as they can be.
+/** Writes FOLDER/step-N with `world` files, from 1 to 2^16, whole tensors in each, as even as they can be.
  * Any world resumes from either to the same bits. The folder is made if it is not there, its parent is not.
  * WEFT_ORDER where it has this step, or another process writes there. */
 WEFT_API weft_status weft_checkpoint_reshard(const weft_checkpoint *checkpoint, const char *folder, int world,

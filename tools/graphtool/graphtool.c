@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define X(name) extern const command command_##name;
@@ -112,6 +113,16 @@ static void guard_process(void) {
     signal(SIGXFSZ, SIG_IGN);
 }
 
+/* Options and what a command opens are on the stack, and threads get as much of it as the first one. Returns
+ * -1, or the exit status. */
+enum { STACK_KIB = 256 };
+static int check_stack(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= STACK_KIB << 10) return -1;
+    return tool_fail("the stack may have %llu KiB (ulimit -s), and %d are needed",
+                     (unsigned long long)limit.rlim_cur >> 10, STACK_KIB);
+}
+
 /* UCX takes SIGHUP and the signals of errors when it is loaded, before main. What holds before that is noted
  * by a function of .preinit_array, and given back. */
 static const int taken[] = {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV};
@@ -154,8 +165,10 @@ static bool asks_for_json(const command *c, int argc, char **argv) {
 static int run_command(const command *c, int argc, char **argv) {
     options o;
     if (asks_for_json(c, argc, argv)) tool_speak_json();
+    int status = check_stack();
+    if (status >= 0) return status;
     if (c->ranks != COMMAND_ALONE) tool_calm_threads(argv); /* first: a file of options may be a pipe */
-    int status = options_parse(c, argc - 1, argv + 1, &o);
+    status = options_parse(c, argc - 1, argv + 1, &o);
     if (status < 0) status = paths_check(&o);
     if (status < 0) status = run_joined(c, &o);
     options_free(&o);
