@@ -78,6 +78,27 @@ TEST(images_are_those_of_torchvision) {
     }
 }
 
+/* A train graph with options.centered has the bits of an eval graph, and no input of draws. */
+TEST(a_train_graph_may_be_centered) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_preprocess_options o = rows[i].options;
+        float got[MOST], want[MOST];
+        size_t count = (size_t)(N * C * rows[i].height * rows[i].width);
+        o.centered = true;
+        weft_model *m = weft_model_new("centered");
+        for (int train = 0; train < 2; train++) {
+            weft_graph *g = weft_graph_new(m, train ? "train" : "val", train ? WEFT_TRAIN : WEFT_EVAL);
+            weft_value *x = weft_input(g, "image", WEFT_U8, 4, (int64_t[]){WEFT_BATCH, C, H, W});
+            weft_output(weft_preprocess(x, NULL, &o), "y");
+        }
+        CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
+        run(m, i, N, true, got, count * sizeof *got);
+        run(m, i, N, false, want, count * sizeof *want);
+        CHECK(memcmp(got, want, count * sizeof *got) == 0);
+        weft_model_free(m);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void refused(const weft_preprocess_options *o, const char *part) {
@@ -104,4 +125,5 @@ TEST(options_that_make_no_sense_are_told) {
     weft_model_free(m);
 }
 
-SUITE("preprocess", {T(images_are_those_of_torchvision), T(options_that_make_no_sense_are_told)})
+SUITE("preprocess", {T(images_are_those_of_torchvision), T(a_train_graph_may_be_centered),
+                     T(options_that_make_no_sense_are_told)})

@@ -20,6 +20,7 @@ typedef struct weft_preprocess_options {
     int64_t crop_height; /**< rows of the crop; 0: all */
     int64_t crop_width;  /**< columns of the crop; 0: all */
     bool flip;           /**< in training, every second image or so is mirrored from left to right */
+    bool centered;       /**< in training as in an eval graph: a teacher's view, or training without noise */
     bool swap_channels;  /**< the channels in the other order: RGB to BGR */
     /** Subtracted from each channel, after swapping, in the images' own units, which are 0 to 255 for u8. */
     double mean[WEFT_PREPROCESS_CHANNELS];
@@ -33,8 +34,8 @@ typedef struct weft_preprocess_options {
 #define WEFT_PREPROCESS_DRAWS 3
 
 /** images[N, C, H, W] of u8 or f32 -> f32[N, C, H', W']. The graph's mode is the switch: in train graphs
- * `draws`, f32[N, 3] in [0, 1), says where crops begin and what is flipped; in eval graphs, where it may be
- * NULL, crops are in the middle and nothing is flipped. */
+ * `draws`, f32[N, 3] in [0, 1), says where crops begin and what is flipped; in eval graphs and with
+ * options.centered, where it may be NULL, crops are in the middle and nothing is flipped. */
 WEFT_API weft_value *weft_preprocess(weft_value *images, weft_value *draws,
                                      const weft_preprocess_options *options);
 

@@ -27,30 +27,34 @@ static weft_value *refuse_options(const preprocessor *p, const char *format, lon
 static bool check_images(preprocessor *p, weft_value *images, weft_value *draws) {
     const weft_preprocess_options *o = p->options;
     if (weft_ndim(images) != 4)
-        return !!refuse_options(p, "preprocess: images have 4 axes, [N, C, H, W], not %lld", weft_ndim(images), 0);
+        return !!refuse_options(p, "preprocess: images have 4 axes, [N, C, H, W], not %lld",
+                                weft_ndim(images), 0);
     if (o->border < 0 || o->crop_height < 0 || o->crop_width < 0 || o->multiple < 0)
         return !!refuse_options(p, "preprocess: border=%lld, multiple=%lld and the crop cannot be negative",
-                        o->border, o->multiple);
+                                o->border, o->multiple);
     p->channels = weft_dim(images, 1);
     p->height = weft_dim(images, 2) + 2 * o->border;
     p->width = weft_dim(images, 3) + 2 * o->border;
     p->rows = o->crop_height ? o->crop_height : p->height;
     p->columns = o->crop_width ? o->crop_width : p->width;
     if (p->rows > p->height || p->columns > p->width)
-        return !!refuse_options(p, "preprocess: the crop is larger than an image of %lld x %lld, border included",
-                        p->height, p->width);
+        return !!refuse_options(
+            p, "preprocess: the crop is larger than an image of %lld x %lld, border included", p->height,
+            p->width);
     if (p->channels > WEFT_PREPROCESS_CHANNELS)
-        return !!refuse_options(p, "preprocess: %lld channels, at most %lld", p->channels, WEFT_PREPROCESS_CHANNELS);
+        return !!refuse_options(p, "preprocess: %lld channels, at most %lld", p->channels,
+                                WEFT_PREPROCESS_CHANNELS);
     for (int64_t c = 0; c < p->channels; c++)
         if (!(o->std[c] >= 0)) return !!refuse_options(p, "preprocess: std of channel %lld is below 0", c, 0);
-    p->draws =
-        weft_graph_mode(p->graph) == WEFT_TRAIN && (o->flip || p->rows < p->height || p->columns < p->width);
+    bool is_random = weft_graph_mode(p->graph) == WEFT_TRAIN && !o->centered;
+    p->draws = is_random && (o->flip || p->rows < p->height || p->columns < p->width);
     if (p->draws && !draws)
-        return !!refuse_options(p, "preprocess: crops and flips of a train graph need draws, f32[N, %lld]",
-                        WEFT_PREPROCESS_DRAWS, 0);
+        return !!refuse_options(
+            p, "preprocess: crops and flips of a train graph need draws, f32[N, %lld], or .centered = true",
+            WEFT_PREPROCESS_DRAWS, 0);
     if (p->draws && (weft_ndim(draws) != 2 || weft_dim(draws, 1) < WEFT_PREPROCESS_DRAWS))
         return !!refuse_options(p, "preprocess: draws are f32[N, %lld], from a loader with draws=%lld",
-                        WEFT_PREPROCESS_DRAWS, WEFT_PREPROCESS_DRAWS);
+                                WEFT_PREPROCESS_DRAWS, WEFT_PREPROCESS_DRAWS);
     return true;
 }
 
