@@ -112,6 +112,7 @@ static const pass pipeline[] = {
     /* name               plan                 program            requires        gives          merges */
     {"flow",              flow_choose,         NULL,              0,              HAS_FLOW,      false},
     {"argument_order",    argument_order_note, NULL,              0,              0,             false},
+    {"rank_states",       rank_states_note,    NULL,              HAS_FLOW,       0,             false},
     {"subgraphs",         subgraphs_find,      NULL,              0,              HAS_SUBGRAPHS, false},
     {"trainings",         trainings_find,      NULL,              HAS_SUBGRAPHS,  HAS_TRAININGS, false},
     {"buckets",           buckets_cut,         NULL,              HAS_TRAININGS,  HAS_BUCKETS,   false},

@@ -306,7 +306,8 @@ TEST(every_stage_dumps_text_that_parses_back) {
         weft_plan_free(plan);
     }
     CHECK(weft_compile(m, &(weft_compile_options){.stop_after = "nonsense"}, &e) == NULL);
-    CHECK_HOLDS(e.text, "there is no pass 'nonsense'; there are flow, argument_order, subgraphs, trainings");
+    CHECK_HOLDS(e.text,
+                "there is no pass 'nonsense'; there are flow, argument_order, rank_states, subgraphs");
     weft_model_free(m);
 }
 
@@ -437,8 +438,60 @@ TEST(operands_that_are_built_in_the_other_order_are_noted) {
     CHECK(!weft_plan_note(NULL, 0));
 }
 
+/* ---- state that makes ranks differ ---- */
+
+enum { BATCH_NORM, DROPOUT, SPECTRAL_NORM, CENTER, CENTER_ELSEWHERE, DECAY, LEARNERS };
+
+static weft_value *center_of(weft_value *near) {
+    return weft_state(near, "center", 1, (int64_t[]){3}, (weft_init){0});
+}
+
+/* Moves the state by the mean of y, or, where there is none, towards 0. */
+static void renew(weft_value *center, weft_value *y) {
+    weft_value *now = weft_scale(center, 0.9);
+    if (y) now = weft_add(now, weft_scale(weft_mean(y, 1, (int64_t[]){0}, false), 0.1));
+    weft_assign(center, now);
+}
+
+static weft_value *read_samples(weft_graph *g) {
+    return weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 3});
+}
+
+static weft_model *learner(int kind) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = read_samples(g), *y = kind < CENTER ? NULL : weft_linear(x, 3, "fc");
+    weft_value *loss = y ? weft_mean(weft_sub(y, center_of(x)), 0, NULL, false) : network(x, kind);
+    weft_minimize(loss, "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
+    if (kind == CENTER) renew(center_of(x), y);
+    if (kind <= CENTER) return m;
+    weft_graph *other = weft_graph_new(m, "other", WEFT_TRAIN);
+    weft_value *z = kind == CENTER_ELSEWHERE ? read_samples(other) : NULL;
+    renew(center_of(z ? z : weft_constant(other, WEFT_F32, 0, NULL, 1)), z);
+    weft_flow(m, "step other");
+    return m;
+}
+
+TEST(state_that_makes_ranks_differ_is_noted) {
+    for (int kind = 0; kind < LEARNERS; kind++)
+        for (int world = 1; world <= 2; world++) {
+            weft_error e = {0};
+            weft_model *m = learner(kind);
+            weft_plan *plan = weft_compile(m, &(weft_compile_options){.world = world, .verify = true}, &e);
+            const char *note = plan ? weft_plan_note(plan, 0) : NULL;
+            bool wanted = world == 2 && kind != BATCH_NORM && kind != DROPOUT && kind != DECAY;
+            CHECK_SAYS(plan && !note == !wanted, "kind %d, world %d: %s %s", kind, world, e.text,
+                       note ? note : "");
+            if (note)
+                CHECK_HOLDS(note, kind == SPECTRAL_NORM ? "differs from one rank: d/fc/"
+                                                        : "differs from one rank: center (read by step): ");
+            weft_plan_free(plan);
+            weft_model_free(m);
+        }
+}
+
 SUITE("compile",
-      {T(operands_that_are_built_in_the_other_order_are_noted),
+      {T(operands_that_are_built_in_the_other_order_are_noted), T(state_that_makes_ranks_differ_is_noted),
        T(compiled_random_graphs_compute_what_plain_evaluation_does),
        T(the_verifier_finds_values_that_were_moved_onto_others),
        T(the_verifier_finds_an_update_that_overtakes_a_reader), T(every_stage_dumps_text_that_parses_back),

@@ -160,7 +160,8 @@ typedef struct weft_memory {
 /** Sentence 0, 1, ... that the compiler has for the reader of a plan; NULL past the end. The plan owns it.
  * One is of the order of arguments, which C leaves open: in weft_sub(d(a), d(b)) gcc builds d(b) first. Where
  * d updates state or draws random numbers, that is another model than clang's; build d(a) and d(b) in
- * statements before. `graphtool plan` and `train` print notes. */
+ * statements before. Another, of a plan for several ranks, is of state that a loss reads and micro-batches
+ * renew: "differs from one rank: ...". `graphtool plan` and `train` print notes. */
 WEFT_API const char *weft_plan_note(const weft_plan *plan, int index);
 /** What a plan needs. */
 WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);

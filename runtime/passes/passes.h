@@ -15,6 +15,8 @@ int accumulate_of(const weft_plan *plan, const char *graph);
 bool flow_check_states(weft_plan *plan);
 /* argument_order.c: notes nodes whose operands C has built in the wrong order. */
 bool argument_order_note(weft_plan *plan);
+/* rank_states.c: notes state for which w ranks train to other bits than one. */
+bool rank_states_note(weft_plan *plan);
 /* subgraphs.c: fills plan->subgraphs. */
 bool subgraphs_find(weft_plan *plan);
 /* trainings.c: fills plan->trainings and plan->unused. */
