@@ -214,7 +214,7 @@ static char *leaves(const char *command, const char *option, const char *rest, i
         snprintf(path, sizeof path, "rm -f %s", (const char *[]){"o", "p", "l", "o.npy", "o.png"}[i]);
         run("%s", path);
     }
-    *status = run("timeout 20 graphtool %s %s %s", command, option, rest);
+    *status = run("timeout 600 graphtool %s %s %s", command, option, rest);
     return read_all("out");
 }
 
