@@ -115,12 +115,14 @@ ALLOWED_CALLS = {
     ("image_jpeg.c.o", "longjmp"): "libjpeg's way back from an error, within one call of ours",
     ("image_png.c.o", "longjmp"): "libpng's, the same",
     ("segment.c.o", "mmap"): "memory that other processes share; taken once, when ranks join",
+    ("onednn.c.o", "mmap"): "asks whether addresses are free, and gives them back: oneDNN 3 ends the process where it gets none",
     ("program_cache.c.o", "getenv"): "where a user's caches are is said in no other way; read when a session opens",
     ("profile.c.o", "malloc"): "weft_session_profile_text sorts a list, outside of any step",
 }
 # (object, symbol) in .data or .bss that may, with the reason.
 ALLOWED_DATA = {
     ("late.c.o", "late_slots"): "where functions of CUDA's libraries are, once they are loaded; each is written once, atomically",
+    ("engine.c.o", "process_clock"): "whether the process was stopped is the process's, not a communicator's",
     ("captures.c.o", "locks"): "CUDA's rule that a library's wait breaks all captures is for the process, so the lock is too",
 }
 

@@ -361,8 +361,8 @@ static const struct {
     {{"layer_norm_backward", "f32[5000,7], f32[5000,7], f32[5000], f32[5000], f32[7]", NULL, 0.25, 2}},
     {{"concat", "f32[3,20001], f32[3,17001]", "axis=1"}, {"copy.c PIECE", "copy.c WORTH_A_THREAD"}},
     {{"permute", "f32[300,130]", "axes=1,0"}, {"copy.c WORTH_A_THREAD"}},
-    {{"gather", "f32[300,30], i64[600,30]", NULL, 0, 0, 1}, {"index.c WORTH_A_THREAD"}},
-    {{"scatter_add", "f32[300,130], i64[600,130], f32[600,130]", NULL, 0.25, 2, 1},
+    {{"gather", "f32[300,30], i64[600,30]", NULL, 0, 0, 'a'}, {"index.c WORTH_A_THREAD"}},
+    {{"scatter_add", "f32[300,130], i64[600,130], f32[600,130]", NULL, 0.25, 2, 'a'},
      {"index.c TOTALS", "index.c WORTH_A_THREAD"}},
     {{"sort", "f32[3,5001]", "axis=1"}, {"sort.c WORTH_A_THREAD"}},
     {{"adaptive_avg_pool2d", "f32[1,300,30,40]", "size=1,1", 0.25, 2}}, /* windows longer than SUM_ROWS */
@@ -384,11 +384,10 @@ TEST(kernels_go_past_their_longest_blocks_in_each_precision) {
     kernels_check_long(true);
     for (size_t i = 0; i < sizeof longest / sizeof *longest; i++)
         for (weft_dtype dtype = WEFT_F32; dtype <= WEFT_F16; dtype++) {
-            lengths l = {0};
+            lengths l = {{300}}; /* a: what ids are below */
             filled now;
             if (!has_turn(dtype, (int)i) || !samples_are_of(form_op(&longest[i].node))) continue;
             form_fill(&longest[i].node, &l, &now);
-            if (longest[i].node.below) now.spec.below = 300;
             CHECK_SAYS(elements_of(&now) > LONGER, "%s(%s) %s is no node", longest[i].node.op, now.in,
                        now.attrs);
             filled_check(&now, dtype);

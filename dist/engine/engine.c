@@ -26,16 +26,18 @@ uint64_t engine_clock(void) {
 
 /* An engine's thread asks every few milliseconds. If nobody did for STOPPED_NS, the process was stopped. */
 #define STOPPED_NS 1000000000u
-static pthread_mutex_t clock_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t asked_ns, stopped_ns; /* the last time that was asked for; how long the process stood still */
+static struct {
+    pthread_mutex_t lock;
+    uint64_t asked_ns, stopped_ns; /* the last time that was asked for; how long the process stood still */
+} process_clock = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 uint64_t engine_now(void) {
-    pthread_mutex_lock(&clock_lock);
-    uint64_t now = engine_clock();
-    if (asked_ns && now > asked_ns + STOPPED_NS) stopped_ns += now - asked_ns;
-    asked_ns = now;
-    now -= stopped_ns;
-    pthread_mutex_unlock(&clock_lock);
+    pthread_mutex_lock(&process_clock.lock);
+    uint64_t now = engine_clock(), before = process_clock.asked_ns;
+    if (before && now > before + STOPPED_NS) process_clock.stopped_ns += now - before;
+    process_clock.asked_ns = now;
+    now -= process_clock.stopped_ns;
+    pthread_mutex_unlock(&process_clock.lock);
     return now;
 }
 

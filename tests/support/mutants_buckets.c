@@ -445,7 +445,20 @@ static bool forget_loss(const victim *v) {
     return true;
 }
 
+/* Two losses are judged by each other's means. */
+static bool swap_means(const victim *v) {
+    weft_node *n = v->g->first;
+    while (n && n->op != &weft_op_guard) n = n->next;
+    int losses = n ? n->n_in / 2 : 0;
+    if (losses < 2 || !(((const guard_attrs *)n->attrs)->factor > 0)) return false;
+    weft_value *first = n->in[losses];
+    n->in[losses] = n->in[losses + 1];
+    n->in[losses + 1] = first;
+    return true;
+}
+
 const mutant mutants_of_buckets[] = {
+    {"two losses are judged by each other's means", swap_means, "L22"},
     {"an update comes before the gate", update_before_gate, "L22 V1 V2 V4 L9"},
     {"a rank judges by its own losses", judge_alone, "L22 L3 L6 V2 V4"},
     {"a gate is lost", lose_gate, "L22"},

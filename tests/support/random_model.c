@@ -251,6 +251,7 @@ weft_compile_options random_options(test_random *r, int world) {
     bool manual = r->state % 5 == 0; /* no draw: other plans stay as they are */
     weft_guard guard = r->state % 3 ? WEFT_GUARD_NAN : WEFT_GUARD_OFF;
     if (world == 1 && r->state % 7 == 0) guard = WEFT_GUARD_GRAD;
+    if (r->state % 4 == 1) guard = WEFT_GUARD_SPIKE;
     return (weft_compile_options){.world = world,
                                   .threads = 1,
                                   .isa = one_in(r, 4) ? WEFT_ISA_REFERENCE : WEFT_ISA_AUTO,
@@ -262,5 +263,6 @@ weft_compile_options random_options(test_random *r, int world) {
                                   .reduce = one_in(r, 6) ? WEFT_REDUCE_FAST : WEFT_REDUCE_AUTO,
                                   .manual = manual,
                                   .guard = guard,
+                                  .guard_factor = 1e9, /* no loss is a spike */
                                   .verify = true};
 }
