@@ -98,7 +98,9 @@ weft_status ucx_open_worker(ucx_transport *u, weft_error *error) {
     ucs_status_t status = open_context(u, NULL);
     if (status) return ucx_fail(error, WEFT_IO, "ucp_init", status);
     status = open_worker(u);
-    bool lacks_room = status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_SHMEM_SEGMENT;
+    /* the last is what 1.18 says; where memory lacks indeed, the second try says so, too */
+    bool lacks_room =
+        status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_SHMEM_SEGMENT || status == UCS_ERR_NO_MEMORY;
     if (lacks_room && !is_set("UCX_TLS")) status = open_without_shared(u);
     if (!status) return WEFT_OK;
     if (!lacks_room || !is_set("UCX_TLS")) return ucx_fail(error, WEFT_IO, "ucp_worker_create", status);
