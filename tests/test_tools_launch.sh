@@ -70,16 +70,19 @@ says err "and may have 17: raise the limit (ulimit -n"
 # ---- a small /dev/shm, as in a container: a mount of our own, where that is allowed ----
 with_shm=(unshare -m bash -c 'mount -t tmpfs -o size=$0 none /dev/shm && exec "$@"')
 if "${with_shm[@]}" 64k true 2>/dev/null; then
+    said=0 # at 64k by UCX 1.13; 1.18 takes none of it there, and lacks room at 20m
     for size in 64k 1m 8m 12m 16m 20m 24m; do
         timeout 60 "${with_shm[@]}" $size "$tool" launch -n 2 "${train[@]}" --timeout 20 --steps 4 -o small >out 2>err || fail "/dev/shm of $size: $(cat err)"
         says err "2 ranks of this machine share memory"
-        [[ $size == 64k ]] && says err "UCX has no room in /dev/shm (0.1 MiB are left): it connects ranks in other ways"
+        grep -qE "UCX has no room in /dev/shm \([0-9.]+ MiB are left\): it connects ranks in other ways" err && said=1
         alike two small
     done
+    ((said)) || fail "no size of /dev/shm: that UCX has no room was never said"
     timeout 60 "${with_shm[@]}" 64m "$tool" launch -n 16 "${train[@]}" --batch 1 --timeout 20 --steps 2 >out 2>err || fail "16 ranks: $(cat err)"
     UCX_TLS=posix,tcp,self timeout 60 "${with_shm[@]}" 64k "$tool" launch -n 2 "${train[@]}" --timeout 5 --steps 1 >out 2>err
-    [[ $? == 2 ]] || fail "UCX_TLS of a user: not status 2"
-    says err "needs room in /dev/shm, which has 0.1 MiB left: UCX_TLS=tcp,self leaves it out"
+    status=$?
+    ((status == 0 || status == 2)) || fail "UCX_TLS of a user: status $status"
+    ((status == 0)) || says err "needs room in /dev/shm, which has 0.1 MiB left: UCX_TLS=tcp,self leaves it out"
 else
     echo "not reached: a small /dev/shm (no mount is allowed)"
 fi
