@@ -2,13 +2,13 @@
  * gives the reason why the collective failed, not what it happens to lack itself at that moment. The ranks
  * are real; the transport is the test's own, and decides what a rank hears. */
 #include "dist/core/transport.h"
+#include "dist/engine/engine.h"
 #include "support/test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST = 6, BOX = 8, NOBODY = -1 };
 
@@ -120,11 +120,6 @@ static const char *scene_ending(transport *t, int rank) {
     return has_ended ? "its process has ended" : NULL;
 }
 
-static void scene_nap(transport *t, double seconds) {
-    (void)t;
-    nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
-}
-
 static void scene_close(transport *t, bool is_failed) {
     (void)t, (void)is_failed;
 }
@@ -141,7 +136,7 @@ static const transport_calls calls = {.kind = "scene",
                                       .control_send = scene_control_send,
                                       .control_receive = scene_control_receive,
                                       .ending = scene_ending,
-                                      .nap = scene_nap,
+                                      .nap = engine_nap,
                                       .close = scene_close,
                                       .free = scene_free};
 

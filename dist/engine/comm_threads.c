@@ -162,8 +162,7 @@ static bool threads_control_receive(transport *t, control *message) {
 /* Sleeps until another rank calls this one. */
 static void threads_nap(transport *t, double seconds) {
     thread_rank *r = rank_of(t);
-    uint64_t until = engine_clock() + (uint64_t)(seconds * 1e9);
-    struct timespec end = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+    struct timespec end = engine_time_after(seconds);
     pthread_mutex_lock(&r->world->lock);
     if (!r->is_called) pthread_cond_timedwait(&r->called, &r->world->lock, &end);
     r->is_called = false;

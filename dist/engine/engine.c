@@ -18,7 +18,8 @@
 #define BELL_SECONDS 1e-3 /* longest nap when the window's bell can end it */
 #define IDLE_SECONDS 2e-3 /* an idle thread still sends heartbeats and reads messages */
 
-uint64_t engine_clock(void) {
+/* ns, monotonic */
+static uint64_t clock_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -33,7 +34,7 @@ static struct {
 
 uint64_t engine_now(void) {
     pthread_mutex_lock(&process_clock.lock);
-    uint64_t now = engine_clock(), before = process_clock.asked_ns;
+    uint64_t now = clock_ns(), before = process_clock.asked_ns;
     if (before && now > before + STOPPED_NS) process_clock.stopped_ns += now - before;
     process_clock.asked_ns = now;
     now -= process_clock.stopped_ns;
@@ -48,10 +49,14 @@ void engine_nap(transport *t, double seconds) {
     nanosleep(&length, NULL); /* an early end does no harm */
 }
 
+struct timespec engine_time_after(double seconds) {
+    uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
+    return (struct timespec){.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+}
+
 /* The condition variable uses the monotonic clock, see engine_init. */
 void engine_wait_changed(engine *e, double seconds) {
-    uint64_t until = engine_clock() + (uint64_t)(seconds * 1e9);
-    struct timespec t = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+    struct timespec t = engine_time_after(seconds);
     pthread_cond_timedwait(&e->changed, &e->lock, &t);
 }
 
@@ -248,7 +253,7 @@ static void work_off(engine *e) {
         if (status == WEFT_PEER && !e->is_passed_on) tell_lost(e, &error, true); /* no memory is no loss */
         if (status && e->is_passed_on) look_for_lost(e);
         pthread_mutex_lock(&e->lock);
-        if (e->failure.status) e->heard_from = -1; /* the caller's reason came first: it is told */
+        if (e->failure.status) e->heard_from = -1; /* the caller's reason came first: that one is sent */
         if (status)
             engine_fail_locked(e, &error);
         else

@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 /* QUEUE: collectives started and not finished. AHEAD: of them, those whose descriptors are sent early.
  * ARRIVALS: descriptors kept per member. PAST: finished collectives in a report. */
@@ -136,10 +137,11 @@ typedef struct engine {
     int beat_to;        /* next rank to send the current heartbeat to; world: no heartbeat is being sent */
 } engine;
 
-uint64_t engine_clock(void); /* ns, monotonic */
-/* The same without the time in which this process did not run, as when its job is suspended: other ranks,
- * which were stopped with it, are not late for that. */
+/* ns, monotonic, without the time in which this process did not run, as when its job is suspended: other
+ * ranks, which were stopped with it, are not late for that. */
 uint64_t engine_now(void);
+/* So many seconds from now, for pthread_cond_timedwait() with the monotonic clock. */
+struct timespec engine_time_after(double seconds);
 /* transport_calls.nap where nothing ends a nap early. */
 void engine_nap(transport *t, double seconds);
 
