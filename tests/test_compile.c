@@ -446,7 +446,7 @@ static weft_value *center_of(weft_value *near) {
     return weft_state(near, "center", 1, (int64_t[]){3}, (weft_init){0});
 }
 
-/* Moves the state by the mean of y, or, where there is none, towards 0. */
+/* Moves the state by the mean of y, or, without a y, towards 0. */
 static void renew(weft_value *center, weft_value *y) {
     weft_value *now = weft_scale(center, 0.9);
     if (y) now = weft_add(now, weft_scale(weft_mean(y, 1, (int64_t[]){0}, false), 0.1));

@@ -28,7 +28,7 @@ static bool is_of_batch(const weft_node *n, unsigned char *on) {
     return on[n->in[0]->node->id];
 }
 
-/* The training graph of the flow whose loss reads what n assigns; NULL: there is none. In another graph than
+/* The training graph of the flow whose loss reads what n assigns, or NULL. In another graph than
  * the reader's a state that no batch goes into is the same on all ranks, and renewed once a step. */
 static const weft_graph *reader_of(const weft_plan *plan, const weft_node *n, unsigned char *on) {
     for (int i = 0; i < plan->n_flow; i++) {

@@ -40,7 +40,7 @@ static const weft_node *source_of(const program *p, const weft_node *gate) {
     return is_whole && n != sum ? sum->in[0]->node : NULL;
 }
 
-/* Does the guard read, behind the losses, the means of the same calls? */
+/* Does the guard read, after the losses, the means of the same calls? */
 static bool reads_means(const program *p, const weft_node *guard, int losses) {
     const guard_attrs *a = guard->attrs;
     int k = losses;

@@ -13,14 +13,13 @@
 
 #include <string.h>
 
-/* The mean of the loss that a call minimizes. A program has the calls of its graph in their order. */
+/* The mean of the loss that a call minimizes. Two calls of one graph have different optimizers. */
 static weft_variable *mean_of(const program *p, const weft_node *minimize) {
-    int before = 0;
-    for (const weft_node *n = p->graph->first; n != minimize; n = n->next)
-        before += n->op == &weft_op_minimize;
-    for (int i = 0; i < p->plan->n_trainings; i++)
-        if (strcmp(p->plan->trainings[i].name, p->name) == 0 && before-- == 0)
-            return p->plan->trainings[i].loss_mean;
+    const char *optimizer = ((const minimize_attrs *)minimize->attrs)->name;
+    for (int i = 0; i < p->plan->n_trainings; i++) {
+        const training *t = &p->plan->trainings[i];
+        if (strcmp(t->name, p->name) == 0 && strcmp(t->optimizer, optimizer) == 0) return t->loss_mean;
+    }
     return NULL;
 }
 
