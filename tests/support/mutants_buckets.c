@@ -436,10 +436,14 @@ static bool lose_gate(const victim *v) {
     return true;
 }
 
-static bool forget_loss(const victim *v) {
-    weft_node *gate = mutant_pick(v, is_gate);
-    weft_node *n = gate ? v->g->first : NULL;
+static weft_node *guard_of(const victim *v) {
+    weft_node *n = v->g->first;
     while (n && n->op != &weft_op_guard) n = n->next;
+    return n;
+}
+
+static bool forget_loss(const victim *v) {
+    weft_node *n = mutant_pick(v, is_gate) ? guard_of(v) : NULL;
     if (!n) return false;
     ((guard_attrs *)n->attrs)->count++;
     return true;
@@ -447,8 +451,7 @@ static bool forget_loss(const victim *v) {
 
 /* Two losses are judged by each other's means. */
 static bool swap_means(const victim *v) {
-    weft_node *n = v->g->first;
-    while (n && n->op != &weft_op_guard) n = n->next;
+    weft_node *n = guard_of(v);
     int losses = n ? n->n_in / 2 : 0;
     if (losses < 2 || !(((const guard_attrs *)n->attrs)->factor > 0)) return false;
     weft_value *first = n->in[losses];
