@@ -7,35 +7,42 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether a loss of the graph depends on what v holds. on: by node id. */
-static bool loss_reads(const weft_graph *g, const weft_variable *v, unsigned char *on) {
+/* Arrays by node id and by variable->index: each graph is walked a few times, however many states it has. */
+typedef struct reads {
+    unsigned char *on;         /* of one graph: the node depends on the batch, or a loss on the node */
+    const weft_graph **first;  /* the first graph of the flow whose loss reads the variable */
+    const weft_graph **newest; /* the last one that was looked at */
+} reads;
+
+static void depend_on_batch(const weft_graph *g, unsigned char *on) {
     for (const weft_node *n = g->first; n; n = n->next) {
-        on[n->id] = n->variable == v && !(n->op->flags & OP_WRITES);
+        on[n->id] = n->op == &weft_op_input || n->op->flags & OP_RANDOM;
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i]) on[n->id] |= on[n->in[i]->node->id];
-        if (n->op == &weft_op_minimize && on[n->id]) return true;
     }
-    return false;
 }
 
-/* Whether what n assigns depends on the batch, or on random numbers. */
-static bool is_of_batch(const weft_node *n, unsigned char *on) {
-    for (const weft_node *k = n->graph->first; k != n; k = k->next) {
-        on[k->id] = k->op == &weft_op_input || k->op->flags & OP_RANDOM;
-        for (int i = 0; i < k->n_in; i++)
-            if (k->in[i]) on[k->id] |= on[k->in[i]->node->id];
+/* From the losses to the front: operands come before their readers. A node without results makes nothing, and
+ * has the id of the next one. */
+static void losses_read(const weft_graph *g, reads *r) {
+    memset(r->on, 0, (size_t)g->next_id + 1);
+    for (const weft_node *n = g->last; n; n = n->prev) {
+        bool is_on = n->op == &weft_op_minimize || (n->n_out && r->on[n->id]);
+        for (int i = 0; is_on && i < n->n_in; i++)
+            if (n->in[i]) r->on[n->in[i]->node->id] = 1;
+        if (!is_on || !n->variable || n->op->flags & OP_WRITES) continue;
+        if (!r->first[n->variable->index]) r->first[n->variable->index] = g;
+        r->newest[n->variable->index] = g;
     }
-    return on[n->in[0]->node->id];
 }
 
-/* The training graph of the flow whose loss reads what n assigns, or NULL. In another graph than
- * the reader's a state that no batch goes into is the same on all ranks, and renewed once a step. */
-static const weft_graph *reader_of(const weft_plan *plan, const weft_node *n, unsigned char *on) {
-    for (int i = 0; i < plan->n_flow; i++) {
-        const weft_graph *g = graph_find(plan->source, plan->flow[i].graph);
-        if (loss_reads(g, n->variable, on) && (g == n->graph || is_of_batch(n, on))) return g;
-    }
-    return NULL;
+/* The training graph of the flow whose loss reads what n, of the graph looked at last, assigns; or NULL. In
+ * another graph than the reader's a state that no batch goes into is the same on all ranks, and renewed once
+ * a step. */
+static const weft_graph *reader_of(const weft_node *n, const reads *r) {
+    int v = n->variable->index;
+    if (r->newest[v] == n->graph) return n->graph;
+    return r->on[n->in[0]->node->id] ? r->first[v] : NULL;
 }
 
 static size_t most_ids(const weft_model *m) {
@@ -45,26 +52,49 @@ static size_t most_ids(const weft_model *m) {
     return most + 1;
 }
 
+static bool reads_open(weft_plan *plan, reads *r) {
+    arena *memory = &plan->model->arena;
+    size_t variables = (size_t)plan->source->n_variables + 1;
+    r->on = arena_new_array(memory, most_ids(plan->source), 1);
+    r->first = arena_new_array(memory, variables, sizeof *r->first);
+    r->newest = arena_new_array(memory, variables, sizeof *r->newest);
+    if (!r->on || !r->first || !r->newest)
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    for (int i = 0; i < plan->n_flow; i++) losses_read(graph_find(plan->source, plan->flow[i].graph), r);
+    return true;
+}
+
+enum { NAMED = 3 };
+typedef struct found {
+    char named[700];
+    int count;
+} found;
+
+static void find(const weft_graph *g, reads *r, found *f) {
+    losses_read(g, r);
+    depend_on_batch(g, r->on);
+    for (const weft_node *n = g->first; n; n = n->next) {
+        const weft_graph *reader = n->op == &weft_op_assign ? reader_of(n, r) : NULL;
+        if (!reader || f->count++ >= NAMED) continue;
+        size_t at = strlen(f->named);
+        snprintf(f->named + at, sizeof f->named - at, "%s%.150s (read by %.60s)", at ? ", " : "",
+                 n->variable->path, reader->name);
+    }
+}
+
 bool rank_states_note(weft_plan *plan) {
-    enum { NAMED = 3 };
-    char named[700] = "", more[40] = "", text[1000];
-    int found = 0, world = plan->options.world;
-    unsigned char *on = world > 1 ? arena_new_array(&plan->model->arena, most_ids(plan->source), 1) : NULL;
-    if (world > 1 && !on) return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
-    for (int i = 0; world > 1 && i < plan->n_flow; i++)
-        for (const weft_node *n = graph_find(plan->source, plan->flow[i].graph)->first; n; n = n->next) {
-            const weft_graph *reader = n->op == &weft_op_assign ? reader_of(plan, n, on) : NULL;
-            if (!reader || found++ >= NAMED) continue;
-            size_t at = strlen(named);
-            snprintf(named + at, sizeof named - at, "%s%.150s (read by %.60s)", at ? ", " : "",
-                     n->variable->path, reader->name);
-        }
-    if (!found) return true;
-    if (found > NAMED) snprintf(more, sizeof more, " and %d more", found - NAMED);
+    char more[40] = "", text[1000];
+    int world = plan->options.world;
+    reads r;
+    found f = {0};
+    if (world < 2) return true;
+    if (!reads_open(plan, &r)) return false;
+    for (int i = 0; i < plan->n_flow; i++) find(graph_find(plan->source, plan->flow[i].graph), &r, &f);
+    if (!f.count) return true;
+    if (f.count > NAMED) snprintf(more, sizeof more, " and %d more", f.count - NAMED);
     snprintf(text, sizeof text,
              "differs from one rank: %s%s: each rank renews it by its own micro-batches, so %d ranks do not "
-             "train to "
-             "the bits of one",
-             named, more, world);
+             "train to the bits of one",
+             f.named, more, world);
     return plan_add_note(plan, text);
 }

@@ -93,10 +93,10 @@ static lives lives_of(const program *p) {
                 l.last[value_root(n->in[i])->id] = n->order;
     }
     for (const graph_output *o = g->outputs; o; o = o->next) l.last[value_root(o->value)->id] = INT32_MAX;
-    /* the session copies their flags before the next step */
+    /* The session copies their flags after the kernel, and the next step may write there. */
     for (const weft_node *n = g->first; n; n = n->next)
         if ((n->op == &weft_op_guard || n->op == &weft_op_gate) && l.last[n->out[0].id] == n->order)
-            l.last[n->out[0].id]++;
+            l.last[n->out[0].id] = INT32_MAX;
     return l;
 }
 
