@@ -130,6 +130,17 @@ gone() {
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 "$tool" launch -n 3 ./rank all >out || fail "three programs"
 for r in 0 1 2; do says out "$r of 3, $r of 3, 127.0.0.1:"; done
 [[ $(grep -c ', [0-9a-f]\{32\}, $' out) == 3 && $(sed 's/^[^:]*//' out | sort -u | wc -l) == 1 ]] || fail "port or token: $(cat out)"
+# The port is kept for rank 0: who asks for it plainly does not get it, a server with SO_REUSEADDR does.
+cat >port.py <<'END'
+import os, socket
+at = ("127.0.0.1", int(os.environ["MASTER_PORT"]))
+try:
+    socket.socket().bind(at)
+    raise SystemExit("the port is free for everybody")
+except OSError: pass
+server = socket.create_server(at) # SO_REUSEADDR is its default
+END
+"$tool" launch -n 1 python3 port.py || fail "the port of rank 0"
 "$tool" launch -n 3 ./rank fails >/dev/null 2>err
 [[ $? == 5 ]] || fail "not the status of the rank that failed"
 gone fails

@@ -59,14 +59,14 @@ static double seconds_now(void) {
 
 /* ---- what the ranks are given ---- */
 
-/* A port of this machine that nobody has now; 0: there is none. */
-static int find_port(void) {
+/* A port of this machine that nobody has, kept for rank 0 as long as *holder is open: with SO_REUSEADDR on
+ * both, rank 0 can bind it, too, and listen, but the system gives it to nobody else. 0: there is none. */
+static int keep_port(int *holder) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool good =
-        fd >= 0 && !bind(fd, (struct sockaddr *)&at, n) && !getsockname(fd, (struct sockaddr *)&at, &n);
-    if (fd >= 0) close(fd);
+    int on = 1, fd = *holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool good = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) &&
+                !bind(fd, (struct sockaddr *)&at, n) && !getsockname(fd, (struct sockaddr *)&at, &n);
     return good ? ntohs(at.sin_port) : 0;
 }
 
@@ -77,13 +77,13 @@ static bool set_number(const char *name, int value) {
 }
 
 /* The variables that all ranks share. Those of a launcher around this one are not for them. */
-static bool set_job(int n) {
+static bool set_job(int n, int *holder) {
     static const char *const others[] = {
         "OMPI_COMM_WORLD_RANK", "PMI_RANK",       "PMIX_RANK",
         "SLURM_PROCID",         "WEFT_MEET_PORT", "TORCHELASTIC_USE_AGENT_STORE"};
     unsigned char secret[16];
     char token[2 * sizeof secret + 1];
-    int port = find_port();
+    int port = keep_port(holder);
     if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret || !port) return false;
     for (size_t i = 0; i < sizeof secret; i++) snprintf(token + 2 * i, 3, "%02x", secret[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) unsetenv(others[i]);
@@ -288,19 +288,28 @@ static void take_signals(sigset_t *signals) {
     if (!is_nohup) sigaddset(signals, SIGHUP);
 }
 
-static int launch_run(const options *o) {
+static void run_ranks(launched *l, char **argv) {
     sigset_t signals, before;
+    take_signals(&signals);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    if (!start_all(l, &signals, argv)) tell_to_end(l, SIGTERM);
+    attend(l, &signals);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static int launch_run(const options *o) {
     launched l = {.n = (int)o->ranks, .grace = o->grace};
     int status = check_command(o->rest, &l.is_ours);
     if (status >= 0) return status;
-    if (!set_job(l.n)) return tool_fail("launch: no port or no random bytes for the job");
+    int holder = -1;
     l.pids = calloc((size_t)l.n, sizeof *l.pids);
-    if (!l.pids) return tool_fail("out of memory");
-    take_signals(&signals);
-    sigprocmask(SIG_BLOCK, &signals, &before);
-    if (!start_all(&l, &signals, o->rest)) tell_to_end(&l, SIGTERM);
-    attend(&l, &signals);
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (!l.pids)
+        l.status = tool_fail("out of memory");
+    else if (!set_job(l.n, &holder))
+        l.status = tool_fail("launch: no port or no random bytes for the job");
+    else
+        run_ranks(&l, o->rest);
+    if (holder >= 0) close(holder);
     free(l.pids);
     return l.status;
 }
