@@ -70,7 +70,7 @@ typedef struct found {
     int count;
 } found;
 
-static void find(const weft_graph *g, reads *r, found *f) {
+static void add_found(const weft_graph *g, reads *r, found *f) {
     losses_read(g, r);
     depend_on_batch(g, r->on);
     for (const weft_node *n = g->first; n; n = n->next) {
@@ -89,7 +89,7 @@ bool rank_states_note(weft_plan *plan) {
     found f = {0};
     if (world < 2) return true;
     if (!reads_open(plan, &r)) return false;
-    for (int i = 0; i < plan->n_flow; i++) find(graph_find(plan->source, plan->flow[i].graph), &r, &f);
+    for (int i = 0; i < plan->n_flow; i++) add_found(graph_find(plan->source, plan->flow[i].graph), &r, &f);
     if (!f.count) return true;
     if (f.count > NAMED) snprintf(more, sizeof more, " and %d more", f.count - NAMED);
     snprintf(text, sizeof text,
