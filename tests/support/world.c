@@ -115,7 +115,9 @@ static void *run_rank(void *argument) {
     if (r->job->begin) r->job->begin(r);
     r->plan = r->error.status ? NULL : weft_compile(r->job->model, &options, &r->error);
     r->store = r->plan ? weft_store_new(r->plan, r->job->seed + (uint64_t)r->rank, &r->error) : NULL;
-    r->session = r->store ? weft_session_open_on(r->plan, r->store, r->comm, &r->error) : NULL;
+    if (r->store && r->job->stored) r->job->stored(r);
+    bool is_ready = r->store && !r->error.status;
+    r->session = is_ready ? weft_session_open_on(r->plan, r->store, r->comm, &r->error) : NULL;
     if (r->session) (r->job->run ? r->job->run : world_train)(r);
     if (r->session && !r->error.status) weft_sync(r->session, &r->error);
     if (r->error.status && r->comm) weft_comm_abort(r->comm, r->error.text);

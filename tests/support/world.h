@@ -31,6 +31,8 @@ typedef struct world_job {
     uint64_t seed;
     /* Called first in the rank's thread; may put another communicator into r->comm. NULL: nothing. */
     void (*begin)(struct world_rank *r);
+    /* Called between making the store and opening the session; errors go to r->error. NULL: nothing. */
+    void (*stored)(struct world_rank *r);
     /* What a rank does between opening and keeping its state; NULL: world_train. Errors go to r->error. */
     void (*run)(struct world_rank *r);
     const void *context; /* the test's own, for `run` */
