@@ -1,7 +1,7 @@
-/* test_relations.c - trainings that must have the same bits: a random model is trained once, and then again in
- * another way that changes nothing: on more ranks with fewer micro-batches each, in another ZeRO stage, with
- * other buckets, by manual steps, guarded, from its text or its file, resumed from saved weights in another
- * world. Each loss, each parameter and all of the optimizers' state are compared.
+/* test_relations.c - trainings that must have the same bits: a random model is trained once, and again in another
+ * way that changes nothing: on more ranks with fewer micro-batches each, in another ZeRO stage, with other
+ * buckets, by manual steps, guarded, from its text or its file, resumed from saved weights in another world.
+ * Each loss, each parameter and all of the optimizers' state are compared.
  *
  * Models have one or two training graphs over shared networks of every kind of layer (support/random_net.h),
  * gradient penalties, all of Weft's optimizers with schedules, parameter groups, averages and clipping, in
