@@ -1,4 +1,4 @@
-/* test_relations.c - trainings that must have the same bits: a random model is trained once, and again in another
+/* test_relations.c - trainings that must have the same bits: a random model is trained once, and again in a
  * way that changes nothing: on more ranks with fewer micro-batches each, in another ZeRO stage, with other
  * buckets, by manual steps, guarded, from its text or its file, resumed from saved weights in another world.
  * Each loss, each parameter and all of the optimizers' state are compared.
