@@ -10,15 +10,18 @@
  *     comm_ranks stopped      rank 1 stops itself (SIGSTOP): not even its communication thread answers
  *     comm_ranks time         how long collectives take, by kind and size, and the note of a place
  *     comm_ranks starved      rank 1 gets no memory to join with, and stays where it is
+ *     comm_ranks garbage      over UCX: rank 1 has the job's token, and gives random bytes for its address
  *     comm_ranks group        rank 1 runs out of memory while a group is made
  *     comm_ranks hook         all train, and a hook of rank 1 fails after two iterations
  *     comm_ranks cut          rank 1 is stopped while data of a large collective move
  * A second argument is the size of the window in bytes (-1: none, so all goes by messages). Log lines are
  * printed. */
+#include "dist/meet/meet.h"
 #include "support/comm_check.h"
 #include "support/test.h"
 #include "weft/weft.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -318,6 +321,26 @@ static void take_back(void *context, void *memory, size_t bytes) {
     free(memory);
 }
 
+/* Meets rank 0 as a rank of this version of UCX would. */
+static int give_garbage(const weft_launch *launch) {
+    void (*version)(unsigned *, unsigned *, unsigned *) = NULL;
+    unsigned major = 0, minor = 0, release = 0;
+    unsigned char card[MEET_CARD_MOST];
+    char purpose[8];
+    test_random r = {7};
+    weft_error error = {0};
+    meeting m;
+    *(void **)&version = dlsym(RTLD_DEFAULT, "ucp_get_version");
+    if (version) version(&major, &minor, &release);
+    snprintf(purpose, sizeof purpose, "ucx%u.%u", major % 10, minor % 100);
+    for (size_t i = 0; i < sizeof card; i++) card[i] = (unsigned char)random_bits(&r);
+    meet_begin(&m, &(meet_options){NULL, launch, purpose, 10});
+    if (!meet_round(&m, card, sizeof card, NULL, &error)) meet_round(&m, NULL, 0, NULL, &error);
+    meet_end(&m);
+    printf("%s\n", error.text);
+    return 2;
+}
+
 typedef struct mode_of_test {
     const char *name;
     int (*run)(weft_comm *c);
@@ -350,6 +373,7 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "starved") == 0) allocations = 2;
     if (launch.rank == 1) env.allocator = &little;
     bool is_mpi = strcmp(launch.launcher, "env") != 0;
+    if (strcmp(mode, "garbage") == 0 && launch.rank == 1) return give_garbage(&launch);
     weft_comm *c = status   ? NULL
                    : is_mpi ? weft_comm_mpi(launch.world > 1 ? &launch : NULL, &options, &error)
                             : weft_comm_ucx(&launch, &options, &error);

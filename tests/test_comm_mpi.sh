@@ -57,6 +57,10 @@ ranks 3 all 8192 "${everyone[@]}" "rank 2: all is well"
 ranks 4 all -1 "${everyone[@]}" "rank 2: all is well" "rank 3: all is well"
 ranks 3 starved 0 "a communicator: out of memory" \
     "rank 1 could not join: a communicator: out of memory"
+if [[ $tool ]]; then
+    garbage="rank 1 gave no address: 4096 bytes that are damaged"
+    ranks 2 garbage 0 "$garbage" "rank 0 says: rank 0 could not join: $garbage"
+fi
 group="a group of ranks: out of memory"
 [[ $tool ]] && group="a communicator: out of memory" # UCX has nothing of its own for a group
 ranks 3 group 0 "rank 1: $group" "rank 1 has given up: "

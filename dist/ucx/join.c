@@ -5,6 +5,7 @@
 #include "dist/ucx/transport.h"
 
 #include "dist/engine/engine.h"
+#include "graph/core/table.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +16,15 @@
 enum { NAP_NS = 50000, MACHINE = 128 };
 #define PART_NS 5000000000u /* how long leaving waits for the others */
 
-/* ---- cards ---- */
+/* ---- cards ----
+ * The name of the machine, a hash of name and address, and the worker's address. UCX ends the process over an
+ * address that is none, so it sees none that differs from what was sent. */
+
+enum { HASH = sizeof(uint64_t), ADDRESS = MACHINE + HASH /* where it begins */ };
+
+static uint64_t card_hash(const unsigned char *card, size_t bytes) {
+    return hash_bytes(card + ADDRESS, bytes - ADDRESS, hash_bytes(card, MACHINE, 0));
+}
 
 /* The machine's name in a card: the kernel's start and the host's name, which a container may have of its own
  * (it is a machine then, as over MPI). */
@@ -27,7 +36,7 @@ static void name_machine(char into[MACHINE]) {
     gethostname(into + 36, MACHINE - 37);
 }
 
-/* The name of the machine, then the worker's address. Returns the bytes; 0 with *error set. */
+/* Returns the bytes; 0 with *error set. */
 static size_t make_card(ucx_transport *u, unsigned char card[MEET_CARD_MOST], weft_error *error) {
     ucp_address_t *address = NULL;
     size_t n = 0;
@@ -37,15 +46,24 @@ static size_t make_card(ucx_transport *u, unsigned char card[MEET_CARD_MOST], we
         return 0;
     }
     name_machine((char *)card);
-    bool fits = n <= MEET_CARD_MOST - MACHINE;
-    if (fits) memcpy(card + MACHINE, address, n);
+    bool fits = n <= MEET_CARD_MOST - ADDRESS;
+    if (fits) memcpy(card + ADDRESS, address, n);
     ucp_worker_release_address(u->worker, address);
     if (!fits)
         error_set(
             error, WEFT_UNSUPPORTED,
             "UCX's address has %zu bytes, %d are allowed: fewer networks in UCX_NET_DEVICES make it shorter",
-            n, MEET_CARD_MOST - MACHINE);
-    return fits ? MACHINE + n : 0;
+            n, MEET_CARD_MOST - ADDRESS);
+    uint64_t hash = fits ? card_hash(card, ADDRESS + n) : 0;
+    memcpy(card + MACHINE, &hash, sizeof hash);
+    return fits ? ADDRESS + n : 0;
+}
+
+static bool holds_address(const unsigned char *card, size_t bytes) {
+    uint64_t hash;
+    if (!card || bytes <= ADDRESS) return false;
+    memcpy(&hash, card + MACHINE, sizeof hash);
+    return hash == card_hash(card, bytes);
 }
 
 /* Fills locals, local_rank and local_world. */
@@ -54,7 +72,8 @@ static weft_status find_locals(ucx_transport *u, weft_error *error) {
     const void *own = meet_card(&u->meeting, u->t.rank, &n_own);
     for (int i = 0; i < u->t.world; i++) {
         const void *card = meet_card(&u->meeting, i, &n);
-        if (!card || n <= MACHINE) return error_set(error, WEFT_PEER, "rank %d gave no address", i);
+        if (!holds_address(card, n))
+            return error_set(error, WEFT_PEER, "rank %d gave no address: %zu bytes that are damaged", i, n);
         if (memcmp(card, own, MACHINE) != 0) continue;
         if (i == u->t.rank) u->t.local_rank = u->t.local_world;
         u->locals[u->t.local_world++] = i;
@@ -82,7 +101,7 @@ static weft_status connect_all(ucx_transport *u, weft_error *error) {
         ucp_ep_params_t how = {
             .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                           UCP_EP_PARAM_FIELD_ERR_HANDLER,
-            .address = (const ucp_address_t *)((const char *)meet_card(&u->meeting, i, &n) + MACHINE),
+            .address = (const ucp_address_t *)((const char *)meet_card(&u->meeting, i, &n) + ADDRESS),
             .err_mode = UCP_ERR_HANDLING_MODE_PEER,
             .err_handler = {note_failure, &u->peers[i]},
         };
