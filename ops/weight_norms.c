@@ -4,6 +4,7 @@
 #include "ops/weight_norms.h"
 
 #include "ops/kit/op_kit.h"
+#include "ops/optimizer/moving_mean.h"
 #include "weft/layers.h"
 
 #include <math.h>
@@ -25,32 +26,46 @@ static weft_value *times_vector(weft_value *m, weft_value *v, bool transpose) {
     return column ? weft_reshape(weft_matmul(m, column, transpose, false), 1, flat) : NULL;
 }
 
-/* Steps of the power iteration: u = W v / |W v|, v = W^T u / |W^T u|. The state has what they end with. */
+/* Steps of the power iteration: u = W v / |W v|, v = W^T u / |W^T u|. */
 static bool iterate(weft_value *w, int iterations, weft_value **u, weft_value **v) {
-    weft_value *u_state = *u, *v_state = *v, *fixed = weft_stop_gradient(w);
+    weft_value *fixed = weft_stop_gradient(w);
     for (int i = 0; i < iterations; i++) {
         *u = weft_normalize(times_vector(fixed, *v, false), 0, 0);
         *v = weft_normalize(times_vector(fixed, *u, true), 0, 0);
     }
-    weft_assign(u_state, *u);
-    weft_assign(v_state, *v);
     return *u && *v;
 }
 
-/* w / (u^T W v), with u and v in states of the present scope; neither depends on a value that has a
- * gradient. */
-static weft_value *divided(weft_value *w, int axis, int iterations) {
-    weft_value *m = matrix_of(w, axis);
+/* u or v of the present scope: state, or a parameter that follows what the iteration ends with. */
+static weft_value *vector(weft_value *w, const char *name, int64_t length, bool in_step) {
     weft_init normal = {WEFT_INIT_NORMAL, 0, 1};
-    weft_value *u = m ? weft_state(w, "_u", 1, &m->type.shape[0], normal) : NULL;
-    weft_value *v = u ? weft_state(w, "_v", 1, &m->type.shape[1], normal) : NULL;
-    if (!v || (w->node->graph->mode == WEFT_TRAIN && !iterate(m, iterations, &u, &v))) return NULL;
+    if (!in_step) return weft_state(w, name, 1, &length, normal);
+    return weft_stop_gradient(weft_parameter(w, name, 1, &length, normal));
+}
+
+/* Keeps what the iteration ended with: in this run, or when the step ends, by the graph's first use. */
+static bool keep(weft_value *before, weft_value *now, const char *name, bool in_step) {
+    if (!in_step) return weft_assign(before, now), true;
+    const weft_variable *v = before->node->in[0]->node->variable;
+    return graph_moves_mean(before->node->graph, v->path) || weft_moving_mean(now, 0, name);
+}
+
+/* w / (u^T W v); neither u nor v depends on a value that has a gradient. */
+static weft_value *divided(weft_value *w, int axis, int iterations, bool in_step) {
+    weft_value *m = matrix_of(w, axis);
+    weft_value *u = m ? vector(w, "_u", m->type.shape[0], in_step) : NULL, *u_before = u;
+    weft_value *v = u ? vector(w, "_v", m->type.shape[1], in_step) : NULL, *v_before = v;
+    if (!v) return NULL;
+    if (w->node->graph->mode == WEFT_TRAIN &&
+        (!iterate(m, iterations, &u, &v) || !keep(u_before, u, "_u", in_step) ||
+         !keep(v_before, v, "_v", in_step)))
+        return NULL;
     weft_value *along = times_vector(m, v, false);
     return weft_div(w, weft_sum(weft_mul(u, along), 0, NULL, false));
 }
 
 /* Miyato et al., arXiv 1802.05957. All is computed in f32, also where the model's products are not. */
-weft_value *weft_spectral_norm(weft_value *w, int axis, int iterations, const char *name) {
+static weft_value *spectral_normed(weft_value *w, int axis, int iterations, const char *name, bool in_step) {
     if (!w) return NULL;
     weft_graph *g = w->node->graph;
     int64_t at = axis;
@@ -65,9 +80,13 @@ weft_value *weft_spectral_norm(weft_value *w, int axis, int iterations, const ch
     if (w->type.ndim == 1) /* a vector has one singular value, its length */
         y = weft_normalize(w, 0, 0);
     else
-        WEFT_SCOPE(w, name) y = divided(w, (int)at, iterations);
+        WEFT_SCOPE(w, name) y = divided(w, (int)at, iterations, in_step);
     g->building_f32 = above;
     return y;
+}
+
+weft_value *weft_spectral_norm(weft_value *w, int axis, int iterations, const char *name) {
+    return spectral_normed(w, axis, iterations, name, false);
 }
 
 /* ---- weight norm ---- */
@@ -143,15 +162,17 @@ weft_value *layer_weight(weft_value *x, int ndim, const int64_t *shape, const we
     weft_graph *g = x->node->graph;
     weft_value *w = NULL;
     if (form == WEFT_PLAIN_WEIGHT) return parameter_or_else(x, "weight", ndim, shape, said, otherwise);
-    if (form != WEFT_SPECTRAL_NORM && form != WEFT_WEIGHT_NORM)
+    if (form != WEFT_SPECTRAL_NORM && form != WEFT_SPECTRAL_NORM_IN_STEP && form != WEFT_WEIGHT_NORM)
         return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "parametrization=%d: it must be WEFT_SPECTRAL_NORM or WEFT_WEIGHT_NORM", (int)form);
+                          "parametrization=%d: it must be WEFT_SPECTRAL_NORM, WEFT_SPECTRAL_NORM_IN_STEP or "
+                          "WEFT_WEIGHT_NORM",
+                          (int)form);
     WEFT_SCOPE(x, "parametrizations") WEFT_SCOPE(x, "weight") {
         if (form == WEFT_WEIGHT_NORM)
             w = weight_normed(x, ndim, shape, said, otherwise);
         else
-            w = weft_spectral_norm(parameter_or_else(x, "original", ndim, shape, said, otherwise), axis, 1,
-                                   "0");
+            w = spectral_normed(parameter_or_else(x, "original", ndim, shape, said, otherwise), axis, 1, "0",
+                                form == WEFT_SPECTRAL_NORM_IN_STEP);
     }
     return w;
 }

@@ -43,6 +43,7 @@ struct weft_variable {
     tensor_type type;
     weft_init init;
     bool is_frozen;
+    bool follows;          /* parameters: trained by a call of optimizer_kind.follows; set by trainings */
     bool is_cut;           /* parameters: a strategy begins a bucket with it */
     unsigned kinds;        /* parameters: what the model's calls use them for; see variable_kinds */
     int index;             /* place in the model's list, from 0 */

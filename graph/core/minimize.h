@@ -71,6 +71,9 @@ typedef struct optimizer_kind {
     bool has_product;
     bool reads_lr_once;   /* at the first step, so that no schedule could change it */
     bool is_for_matrices; /* parameters of other than two axes are refused */
+    /* Its parameters follow a value: no other call trains them, and settings for all optimizers are not for
+     * it. */
+    bool follows;
     /* the rule of PyTorch's constructor that `a` breaks; NULL: none */
     const char *(*broken)(const minimize_attrs *a);
     const struct own_optimizer *own; /* NULL for Weft's */
@@ -90,6 +93,10 @@ bool optimizer_is_meant(const weft_model *m, const char *own, const char *name);
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
 /* The type of the state of a parameter. False: the parameter has none. */
 bool optimizer_slot_type(slot_shape shape, const tensor_type *parameter, tensor_type *type);
+/* Whether the call is of an optimizer_kind.follows. */
+bool minimize_follows(const weft_node *minimize);
+/* Whether the call trains parameter v, if its loss reaches it. */
+bool minimize_trains(const weft_node *minimize, const weft_variable *v);
 /* Whether the step is built from ops. */
 bool optimizer_is_built(const minimize_attrs *a, const optimizer_kind *kind);
 /* *answer: whether every op of the step is pointwise, so that any range of a flat buffer can be updated

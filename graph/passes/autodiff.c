@@ -248,11 +248,9 @@ static weft_value *read_now(weft_value *v) {
 /* ---- minimize: its targets are the trainable parameters that its pattern matches ---- */
 
 static int minimize_targets(weft_node *n, weft_variable **list) {
-    const minimize_attrs *a = n->attrs;
     int count = 0;
     for (weft_variable *v = n->graph->model->variables; v; v = v->next)
-        if (v->kind == VARIABLE_PARAMETER && !v->is_frozen && path_matches(a->pattern, v->path))
-            list[count++] = v;
+        if (minimize_trains(n, v)) list[count++] = v;
     return count;
 }
 

@@ -258,6 +258,7 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
 #define weft_group_norm_with(x, ...) weft_group_norm_with(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_instance_norm(x, ...) weft_instance_norm(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_instance_norm_with(x, ...) weft_instance_norm_with(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_moving_mean(value, ...) weft_moving_mean(WEFT_HERE_VALUE(value), __VA_ARGS__)
 #define weft_spectral_norm(w, ...) weft_spectral_norm(WEFT_HERE_VALUE(w), __VA_ARGS__)
 #define weft_weight_norm(v, ...) weft_weight_norm(WEFT_HERE_VALUE(v), __VA_ARGS__)
 #define weft_embedding(ids, ...) weft_embedding(WEFT_HERE_VALUE(ids), __VA_ARGS__)

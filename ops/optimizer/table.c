@@ -59,6 +59,17 @@ bool optimizer_slot_type(slot_shape shape, const tensor_type *parameter, tensor_
     return shape == SLOT_LIKE_PARAMETER || (shape == SLOT_NO_MATRIX) != is_matrix;
 }
 
+bool minimize_follows(const weft_node *n) {
+    const optimizer_kind *kind = optimizer_find(n->graph->model, ((const minimize_attrs *)n->attrs)->type);
+    return kind && kind->follows;
+}
+
+bool minimize_trains(const weft_node *n, const weft_variable *v) {
+    const minimize_attrs *a = n->attrs;
+    return v->kind == VARIABLE_PARAMETER && !v->is_frozen && path_matches(a->pattern, v->path) &&
+           (!v->follows || minimize_follows(n));
+}
+
 bool optimizer_is_built(const minimize_attrs *a, const optimizer_kind *kind) {
     return !kind->update || (kind->build && a->amsgrad);
 }

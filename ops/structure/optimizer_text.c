@@ -44,10 +44,17 @@ static weft_node *next_training(const weft_model *m, weft_node *n) {
     }
 }
 
+/* "" is for all that do not follow a value. */
+static bool is_among_all(const weft_model *m, const char *own) {
+    for (weft_node *n = NULL; (n = next_training(m, n));)
+        if (strcmp(((const minimize_attrs *)n->attrs)->name, own) == 0) return !minimize_follows(n);
+    return true;
+}
+
 /* By its own name, or by the pattern of a call that has it where no optimizer has that name. */
 bool optimizer_is_meant(const weft_model *m, const char *own, const char *name) {
     bool is_name = false, is_pattern = false;
-    if (!*name) return true;
+    if (!*name) return is_among_all(m, own);
     for (weft_node *n = NULL; (n = next_training(m, n));) {
         const minimize_attrs *a = n->attrs;
         is_name |= strcmp(a->name, name) == 0;
@@ -180,7 +187,8 @@ weft_status weft_optimizer_text(weft_model *m, const char *name, const char *set
     if (!name) name = "";
     int meant = 0;
     for (weft_node *n = NULL; model_ok(m) && (n = next_training(m, n));) {
-        if (!optimizer_is_meant(m, ((const minimize_attrs *)n->attrs)->name, name)) continue;
+        const minimize_attrs *a = n->attrs;
+        if (*name ? !optimizer_is_meant(m, a->name, name) : minimize_follows(n)) continue;
         meant++;
         if (!change(n, settings)) break;
     }

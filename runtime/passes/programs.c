@@ -29,12 +29,12 @@ static bool is_output(const weft_value *v) {
 }
 
 /* What is minimized can be fetched, too: a loss that is no output becomes "loss", or, where the graph has an
- * output of this name, "loss_2" ... */
+ * output of this name, "loss_2" ...; but what a moving mean minimizes is 0. */
 static void show_losses(weft_graph *g) {
     char name[16] = "loss";
     int number = 1;
     for (const weft_node *n = g->first; n; n = n->next) {
-        if (n->op != &weft_op_minimize || is_output(n->in[0])) continue;
+        if (n->op != &weft_op_minimize || is_output(n->in[0]) || minimize_follows(n)) continue;
         while (table_find(&g->by_name, name)) snprintf(name, sizeof name, "loss_%d", ++number);
         weft_output(n->in[0], name);
     }

@@ -94,7 +94,7 @@ bool rank_states_note(weft_plan *plan) {
     if (f.count > NAMED) snprintf(more, sizeof more, " and %d more", f.count - NAMED);
     snprintf(text, sizeof text,
              "differs from one rank: %s%s: each rank renews it by its own micro-batches, so %d ranks do not "
-             "train to the bits of one",
+             "train to the bits of one (weft_moving_mean and WEFT_SPECTRAL_NORM_IN_STEP keep state in step)",
              f.named, more, world);
     return plan_add_note(plan, text);
 }

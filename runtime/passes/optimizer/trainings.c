@@ -57,16 +57,25 @@ static bool find_read(weft_plan *plan, const weft_node *minimize, bool *is_read)
     return true;
 }
 
+/* Marks the parameters that follow a value: only the call that says so trains them. */
+static void find_followers(weft_plan *plan) {
+    for (const weft_graph *g = plan->source->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next) {
+            if (n->op != &weft_op_minimize || !minimize_follows(n)) continue;
+            for (weft_variable *v = plan->model->variables; v; v = v->next)
+                v->follows |= minimize_trains(n, v);
+        }
+}
+
 /* Sets t->trains. */
 static bool find_targets(weft_plan *plan, training *t) {
     weft_model *m = plan->model;
-    const minimize_attrs *a = t->minimize->attrs;
     bool *is_read = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *is_read);
     t->trains = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *t->trains);
     if (!is_read || !t->trains || !find_read(plan, t->minimize, is_read))
         return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
     for (weft_variable *v = m->variables; v; v = v->next) {
-        if (v->kind != VARIABLE_PARAMETER || v->is_frozen || !path_matches(a->pattern, v->path)) continue;
+        if (!minimize_trains(t->minimize, v)) continue;
         bool may_be_unused = plan->subgraphs[v->subgraph].ddp.find_unused_parameters;
         t->trains[v->index] = !may_be_unused || is_read[v->index];
         if (!t->trains[v->index] && !note_unused(plan, t->graph, v)) return false;
@@ -315,6 +324,7 @@ bool trainings_find(weft_plan *plan) {
                          calls, MODEL_MAX_TRAININGS);
     plan->trainings = arena_new_array(&m->arena, calls + 1, sizeof *plan->trainings);
     if (!plan->trainings) return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
+    find_followers(plan);
     for (const weft_graph *g = source->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next) {
             if (n->op != &weft_op_minimize) continue;

@@ -1,0 +1,226 @@
+/* test_moving_mean.c - weft_moving_mean(): its numbers, the same bits in any world, and that no other call
+ * and no setting for all optimizers changes it. */
+#include "graph/core/op.h"
+#include "support/world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BATCH = 4, IN = 5, OUT = 3, STEPS = 6 };
+
+/* A student that learns what a teacher says after the center of its outputs is subtracted. */
+static weft_model *dino(const char *pattern, double momentum, weft_dtype precision) {
+    weft_model *m = weft_model_new("dino");
+    weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(BATCH, IN));
+    weft_value *teacher = weft_linear(x, OUT, "teacher");
+    weft_value *center = weft_moving_mean(weft_mean(teacher, WEFT_AXES(0), false), momentum, "center");
+    weft_value *target = weft_softmax(weft_scale(weft_sub(teacher, center), 4), -1);
+    weft_value *student = weft_log_softmax(weft_linear(x, OUT, "student"), -1);
+    weft_value *loss = weft_neg(weft_mean(weft_mul(weft_stop_gradient(target), student), 0, NULL, false));
+    weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 0.05, .clip_norm = 0.1});
+    weft_output(loss, "loss");
+    x = weft_input(weft_graph_new(m, "eval", WEFT_EVAL), "x", WEFT_F32, WEFT_SHAPE(BATCH, OUT));
+    weft_output(weft_sub(x, weft_moving_mean(weft_mean(x, WEFT_AXES(0), false), momentum, "center")), "y");
+    if (precision) weft_precision(m, NULL, precision);
+    CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+/* ---- numbers ---- */
+
+/* One state alone, which follows its input. */
+static weft_model *follower(double momentum) {
+    weft_model *m = weft_model_new("follower");
+    weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(OUT));
+    weft_output(weft_moving_mean(x, momentum, "mean"), "before");
+    return m;
+}
+
+static void check_steps(double momentum, int accumulate) {
+    weft_error e = {0};
+    weft_model *m = follower(momentum);
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 1, .accumulate = accumulate}, &e);
+    weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+    weft_session *s = store ? weft_session_open(plan, store, &e) : NULL;
+    double want[OUT] = {0};
+    float x[OUT], before[OUT], got[OUT];
+    test_random r = {3};
+    for (int step = 0; s && step < STEPS; step++) {
+        double sum[OUT] = {0};
+        for (int micro = 0; micro < accumulate && !e.status; micro++) {
+            for (int i = 0; i < OUT; i++) sum[i] += x[i] = (float)random_in(&r, -2, 5);
+            weft_run(s, "train", &(weft_feed){"x", x, sizeof x}, 1,
+                     &(weft_fetch){"before", before, sizeof before}, 1, &e);
+            for (int i = 0; i < OUT; i++)
+                CHECK_SAYS(fabs(before[i] - want[i]) < 1e-5, "step %d: %g was %g", step, before[i], want[i]);
+        }
+        for (int i = 0; i < OUT; i++) want[i] = momentum * want[i] + (1 - momentum) * sum[i] / accumulate;
+    }
+    CHECK_SAYS(s && !e.status, "%s", e.text);
+    if (s) weft_sync(s, &e);
+    if (s && !weft_store_get(store, "mean", got, sizeof got, &e))
+        for (int i = 0; i < OUT; i++)
+            CHECK_SAYS(fabs(got[i] - want[i]) < 1e-5, "momentum %g: %g, not %g", momentum, got[i], want[i]);
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+TEST(it_is_the_mean_of_the_micro_batches_of_each_step) {
+    static const double momenta[] = {0, 0.5, 0.9};
+    for (int i = 0; i < 3; i++)
+        for (int accumulate = 1; accumulate < 5; accumulate++) check_steps(momenta[i], accumulate);
+}
+
+/* ---- worlds ---- */
+
+/* A critic of spectrally normed layers, used twice in one graph and once in another. */
+static weft_value *critic(weft_value *x, weft_parametrization form) {
+    weft_linear_options o = {.parametrization = form};
+    WEFT_SCOPE(x, "critic") {
+        x = weft_leaky_relu(weft_linear_with(x, 6, "a", &o), 0.2);
+        x = weft_linear_with(x, 1, "b", &o);
+    }
+    return weft_mean(x, 0, NULL, false);
+}
+
+static weft_model *normed(const char *pattern, double momentum, weft_dtype precision) {
+    weft_model *m = weft_model_new("normed");
+    (void)momentum;
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "g_step" : "d_step", WEFT_TRAIN);
+        weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(BATCH, IN));
+        weft_value *fake = weft_linear(x, IN, "generator");
+        weft_value *loss = critic(i ? fake : weft_stop_gradient(fake), WEFT_SPECTRAL_NORM_IN_STEP);
+        if (i == 0) loss = weft_sub(loss, critic(x, WEFT_SPECTRAL_NORM_IN_STEP));
+        weft_minimize(loss, i ? "generator" : pattern, &(weft_optimizer){.type = "adam", .lr = 0.05});
+        weft_output(loss, "loss");
+    }
+    if (precision) weft_precision(m, NULL, precision);
+    CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+static void check_worlds(weft_model *(*build)(const char *pattern, double momentum, weft_dtype precision),
+                         const char *pattern) {
+    static const weft_dtype precisions[] = {0, WEFT_BF16, WEFT_F16};
+    static const int worlds[] = {1, 2, 4};
+    for (int p = 0; p < 3; p++) {
+        weft_model *m = build(pattern, 0.9, precisions[p]);
+        world_job job = {
+            .model = m, .steps = STEPS, .options = {.world = 1, .accumulate = 4, .verify = true}};
+        world_rank *one = world_run(&job);
+        for (int w = 0; w < 3; w++)
+            for (int zero = 0; zero < 3; zero++) {
+                world_job other = job;
+                other.options.world = worlds[w];
+                other.options.accumulate = 4 / worlds[w];
+                other.options.zero = zero;
+                other.options.bucket_cap_mb = 1e-4;
+                other.options.guard = zero ? WEFT_GUARD_NAN : WEFT_GUARD_OFF;
+                world_rank *ranks = world_run(&other);
+                char said[80];
+                snprintf(said, sizeof said, "precision %d, world %d, zero %d", (int)precisions[p], worlds[w],
+                         zero);
+                world_check(one, ranks, worlds[w], world_all, said);
+                CHECK_SAYS(!weft_plan_note(ranks->plan, 0), "%s", weft_plan_note(ranks->plan, 0));
+                world_free(ranks);
+            }
+        world_free(one);
+        weft_model_free(m);
+    }
+}
+
+TEST(any_world_has_the_same_bits) {
+    check_worlds(dino, "student");
+    check_worlds(normed, "critic");
+}
+
+/* What a step leaves of u is one iteration from what it found, as in a graph with one use. */
+TEST(a_spectral_norm_in_step_is_the_plain_one_where_a_step_has_one_use) {
+    float u[2][6] = {{0}};
+    for (int i = 0; i < 2; i++) {
+        weft_model *m = weft_model_new("one");
+        weft_value *x =
+            weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(BATCH, IN));
+        weft_value *loss = critic(x, i ? WEFT_SPECTRAL_NORM_IN_STEP : WEFT_SPECTRAL_NORM);
+        weft_minimize(loss, "critic", &(weft_optimizer){.type = "sgd", .lr = 0.05});
+        world_job job = {.model = m, .steps = STEPS, .options = {.world = 1}};
+        world_rank *ranks = world_run(&job);
+        const world_part *part = world_find(ranks, "critic/a/parametrizations/weight/0/_u");
+        if (CHECK(part != NULL)) memcpy(&u[i], part->data, sizeof u[i]);
+        world_free(ranks);
+        weft_model_free(m);
+    }
+    for (int k = 0; k < 6; k++)
+        CHECK_SAYS(fabs((double)u[0][k] - (double)u[1][k]) < 1e-6, "%g, %g", (double)u[0][k],
+                   (double)u[1][k]);
+}
+
+/* ---- what does not change it ---- */
+
+static bool centers_agree(weft_model *a, weft_model *b, const char *path) {
+    world_job job = {.steps = STEPS, .options = {.world = 1}};
+    world_rank *ranks[2];
+    for (int i = 0; i < 2; i++) {
+        world_job own = job;
+        own.model = i ? b : a;
+        ranks[i] = world_run(&own);
+    }
+    const world_part *x = world_find(ranks[0], path), *y = world_find(ranks[1], path);
+    bool agree = x && y && memcmp(x->data, y->data, (size_t)x->elements * x->width) == 0;
+    world_free(ranks[0]);
+    world_free(ranks[1]);
+    return agree;
+}
+
+TEST(settings_for_all_optimizers_are_not_for_it) {
+    weft_model *plain = dino("student", 0.9, 0), *set = dino("student", 0.9, 0),
+               *named = dino("student", 0.9, 0);
+    weft_optimizer_text(set, NULL,
+                        "lr=0.5 clip_norm=1e-6 clip_value=1e-6 schedule=\"step,period=1,gamma=0.1\"");
+    weft_optimizer_text(named, "moving_mean:center", "momentum=0.5");
+    CHECK_SAYS(!weft_model_error(set)->status, "%s", weft_model_error(set)->text);
+    CHECK_SAYS(!weft_model_error(named)->status, "%s", weft_model_error(named)->text);
+    CHECK(centers_agree(plain, set, "center"));
+    CHECK(!centers_agree(plain, set, "student/weight"));
+    CHECK(!centers_agree(plain, named, "center"));
+    weft_model_free(plain);
+    weft_model_free(set);
+    weft_model_free(named);
+}
+
+TEST(a_call_for_the_whole_model_does_not_train_it) {
+    weft_model *all = dino("", 0.9, 0), *plain = dino("student", 0.9, 0);
+    weft_freeze(all, "teacher");
+    weft_freeze(plain, "teacher");
+    CHECK(centers_agree(all, plain, "center"));
+    weft_model_free(all);
+    weft_model_free(plain);
+}
+
+TEST(what_is_wrong_is_said) {
+    weft_error e = {0};
+    weft_model *m = weft_model_new("wrong");
+    weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(OUT));
+    CHECK(!weft_moving_mean(x, 1, "mean"));
+    CHECK_HOLDS(weft_model_error(m)->text, "moving_mean: momentum 1: it must be in [0, 1)");
+    weft_model_free(m);
+    m = follower(0.9);
+    x = weft_value_of(weft_graph_new(m, "other", WEFT_TRAIN), "mean");
+    weft_moving_mean(weft_scale(x, 2), 0.9, "mean"); /* another graph may follow, too */
+    weft_plan *plan = weft_compile(m, NULL, &e);
+    CHECK_SAYS(plan != NULL, "%s", e.text);
+    weft_plan_free(plan);
+    weft_moving_mean(weft_scale(x, 3), 0.9, "mean");
+    CHECK(!weft_compile(m, NULL, &e));
+    CHECK_HOLDS(e.text, "two minimize calls train mean");
+    weft_model_free(m);
+}
+
+SUITE("moving mean", {T(it_is_the_mean_of_the_micro_batches_of_each_step), T(any_world_has_the_same_bits),
+                      T(a_spectral_norm_in_step_is_the_plain_one_where_a_step_has_one_use),
+                      T(settings_for_all_optimizers_are_not_for_it),
+                      T(a_call_for_the_whole_model_does_not_train_it), T(what_is_wrong_is_said)})
