@@ -147,13 +147,17 @@ static void make_chain(test_random *r, drawn *d) {
     static const char *const names[] = {"o0", "o1", "o2"};
     net_kind kind = (net_kind)net_below(r, NET_KINDS);
     d->n_nets = 1 + net_below(r, NETS);
-    bool apart = net_one_in(r, 2);
+    bool apart = net_one_in(r, 2), is_centered = net_one_in(r, 3);
     weft_value *x = input(d, "step", kind), *sum = NULL;
     if (net_one_in(r, 3)) watch(x);
     static const char *const scopes[] = {"first", "second", "third"};
     for (int i = 0; i < d->n_nets; i++) {
         d->nets[i] = net_draw(r, scopes[i], i ? NET_FEATURES : kind, d->is_local);
         x = net_build(apart ? weft_stop_gradient(x) : x, &d->nets[i], CLASSES);
+        if (i == 0 && is_centered) {
+            weft_value *batch = weft_mean(x, WEFT_AXES(0), false);
+            x = weft_sub(x, weft_moving_mean(batch, 0.8, "center"));
+        }
         if (!apart && i + 1 < d->n_nets) continue;
         weft_value *loss = i ? weft_mean(weft_square(x), 0, NULL, false) : loss_of(r, x);
         if (apart) minimize(d, loss, scopes[i], names[i]);

@@ -143,7 +143,8 @@ WEFT_API weft_value *weft_instance_norm_with(weft_value *x, const char *name,
  *     weft_value *target = weft_softmax(weft_scale(weft_sub(teacher, center), 1 / 0.04), -1);
  *
  * It has an optimizer of its own, of the type "moving_mean"; settings for all optimizers leave that as it
- * is. The momentum is in [0, 1); the shape must not have the batch; one call a name in a graph. */
+ * is. The momentum is in [0, 1); the shape must not have the batch; one call a name in a graph. Each counts
+ * as a weft_minimize() call, of which a model has 256 at most (a layer in step: two in each graph). */
 WEFT_API weft_value *weft_moving_mean(weft_value *value, double momentum, const char *name);
 
 /** w / (u^T W v), its largest singular value being near u^T W v; W is w as a matrix, whose rows are those of

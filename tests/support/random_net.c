@@ -55,6 +55,11 @@ static weft_value *weight_normed(weft_value *x, test_random *r) {
     return activation(weft_linear_with(x, 3 + net_below(r, 7), "fc", &o), r);
 }
 
+static weft_value *spectral_in_step(weft_value *x, test_random *r) {
+    weft_linear_options o = {.parametrization = WEFT_SPECTRAL_NORM_IN_STEP};
+    return activation(weft_linear_with(x, 3 + net_below(r, 7), "fc", &o), r);
+}
+
 static weft_value *layer_norm(weft_value *x, test_random *r) {
     return net_one_in(r, 2) ? weft_layer_norm(x, "norm") : weft_rms_norm(x, "norm");
 }
@@ -283,7 +288,8 @@ static weft_value *padded(weft_value *x, test_random *r) {
 /* ---- networks ---- */
 
 #define ANY                                                                                                  \
-    linear, linear_without_bias, weight_normed, layer_norm, dropout, noise, gate, sorted, scattered, chosen
+    linear, linear_without_bias, weight_normed, spectral_in_step, layer_norm, dropout, noise, gate, sorted,  \
+        scattered, chosen
 static block *const features[] = {ANY,     linear,    batch_norm, largest, summed_up,
                                   weighed, looked_up, crossed,    joined,  spectral};
 static block *const sequences[] = {ANY,       attention,      attention,   recurrent,    recurrent,
