@@ -292,6 +292,17 @@ static void shown(weft_model *m, int n) {
     }
 }
 
+/* One layer with state and random numbers, used again and again. */
+static void uses(weft_model *m, int n) {
+    weft_value *x = input_of(m, "g");
+    for (int i = 0; i < n; i++) WEFT_SCOPE(x, "d") {
+            weft_value *s = weft_state(x, "s", 1, three, (weft_init){WEFT_INIT_ZEROS});
+            weft_assign(s, weft_add(weft_scale(s, 0.9), x));
+            x = weft_dropout(weft_mul(x, weight(x, "w")), 0.1);
+        }
+    train(x);
+}
+
 /* A group of its own for each parameter. */
 static void groups(weft_model *m, int n) {
     weft_param_group *list = calloc((size_t)n, sizeof *list);
@@ -408,6 +419,7 @@ static const family families[] = {
     {"copies", copies, 400},
     {"rewrites", rewrites, 50},
     {"shown", shown, 300},
+    {"uses", uses, 60},
     {"groups", groups, 100, PLACED},
     {"last_gradients", last_gradients, 200},
     {"norms", norms, 30},

@@ -8,16 +8,18 @@
 #include "runtime/passes/passes.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What a node depends on, as bits: the earlier use of the pair, the later one. */
 enum { EARLIER = 1, LATER = 2 };
 
-/* Arrays by node id. */
+/* Arrays by node id. A use is built whole before the next one, so nodes before `from` are of neither. */
 typedef struct uses {
-    const weft_graph *g;
+    const weft_node *from;
     unsigned char *makes;   /* it is needed to make the node of a use */
     unsigned char *reaches; /* it depends on a use */
+    int *last_read;         /* the last node that reads its results */
 } uses;
 
 /* The first part of a path. */
@@ -29,18 +31,49 @@ static bool is_site(const weft_node *n) {
     return *n->scope && (n->op == &weft_op_assign || n->op->flags & OP_RANDOM);
 }
 
-/* Both write one state, or draw by one line of the program in one scope. */
-static bool is_pair(const weft_node *a, const weft_node *b) {
-    if (a->op != b->op) return false;
-    if (a->op == &weft_op_assign) return a->variable == b->variable;
-    return a->scope == b->scope && a->file && b->file && a->line == b->line && strcmp(a->file, b->file) == 0;
+/* A site, the last one before it that makes a pair with it, and that one's; NULL: there is none. */
+typedef struct site {
+    int place; /* among the sites of the graph */
+    const weft_node *node, *partner, *before;
+} site;
+
+static int by_number(int64_t a, int64_t b) {
+    return (a > b) - (a < b);
 }
 
-/* The last site before n that makes a pair with it, or NULL. */
-static const weft_node *partner_of(const weft_node *n) {
-    for (const weft_node *k = n->prev; k; k = k->prev)
-        if (is_site(k) && is_pair(k, n)) return k;
-    return NULL;
+/* 0: they are a pair. Both write one state, or draw by one line of the program in one scope. */
+static int compare_keys(const weft_node *a, const weft_node *b) {
+    int order = by_number((intptr_t)a->op, (intptr_t)b->op);
+    if (order) return order;
+    if (a->op == &weft_op_assign) return by_number(a->variable->index, b->variable->index);
+    if ((order = by_number((intptr_t)a->scope, (intptr_t)b->scope))) return order;
+    if ((order = by_number(a->line, b->line))) return order;
+    return a->file && b->file ? strcmp(a->file, b->file) : by_number(a->id, b->id); /* no place: no pair */
+}
+
+static int by_key(const void *a, const void *b) {
+    const site *x = a, *y = b;
+    int order = compare_keys(x->node, y->node);
+    return order ? order : by_number(x->place, y->place);
+}
+
+static int by_place(const void *a, const void *b) {
+    return by_number(((const site *)a)->place, ((const site *)b)->place);
+}
+
+/* The sites of a graph in its order, with their partners. */
+static int find_sites(const weft_graph *g, site *list) {
+    int n = 0;
+    for (const weft_node *k = g->first; k; k = k->next)
+        if (is_site(k)) list[n] = (site){.place = n, .node = k}, n++;
+    qsort(list, (size_t)n, sizeof *list, by_key);
+    for (int i = 1; i < n; i++) {
+        if (compare_keys(list[i - 1].node, list[i].node)) continue;
+        list[i].partner = list[i - 1].node;
+        list[i].before = list[i - 1].partner;
+    }
+    qsort(list, (size_t)n, sizeof *list, by_place);
+    return n;
 }
 
 /* The value of the state that both write ties each use to the one before; that is not what is asked here. */
@@ -48,15 +81,20 @@ static bool is_tie(const weft_node *n, const weft_node *site) {
     return n->variable && n->variable == site->variable;
 }
 
-/* From the later node to the front of the list: operands come before their readers. A node without results
+/* Whether an operand is of the nodes that are looked at, and no tie. */
+static bool is_between(const uses *u, const weft_value *v, const weft_node *later) {
+    return v && v->node->id >= u->from->id && !is_tie(v->node, later);
+}
+
+/* From the later node to the front: operands come before their readers. A node without results
  * makes nothing, and has the id of the next one. */
 static void mark_makers(uses *u, const weft_node *earlier, const weft_node *later) {
-    for (const weft_node *n = u->g->first; n; n = n->next) u->makes[n->id] = u->reaches[n->id] = 0;
+    for (const weft_node *n = u->from; n; n = n == later ? NULL : n->next) u->makes[n->id] = 0;
     u->makes[earlier->id] = EARLIER;
     u->makes[later->id] = LATER;
-    for (const weft_node *n = later; n; n = n->prev)
+    for (const weft_node *n = later; n != u->from->prev; n = n->prev)
         for (int i = 0; n->n_out && i < n->n_in; i++)
-            if (n->in[i] && !is_tie(n->in[i]->node, later)) u->makes[n->in[i]->node->id] |= u->makes[n->id];
+            if (is_between(u, n->in[i], later)) u->makes[n->in[i]->node->id] |= u->makes[n->id];
 }
 
 static bool is_inside(const weft_node *n, const weft_node *site) {
@@ -66,12 +104,12 @@ static bool is_inside(const weft_node *n, const weft_node *site) {
 
 /* The use that a node of the pair's top scope belongs to: what both need is of neither. */
 static unsigned use_of(const uses *u, const weft_node *n, const weft_node *site) {
-    unsigned makes = u->makes[n->id];
+    unsigned makes = n->id <= site->id ? u->makes[n->id] : 0;
     return is_inside(n, site) && makes != (EARLIER | LATER) ? makes : 0;
 }
 
 static bool depends_alone(const uses *u, const weft_value *v, unsigned use) {
-    return v && u->reaches[v->node->id] == use;
+    return v && v->node->id >= u->from->id && u->reaches[v->node->id] == use;
 }
 
 /* Whether an operand that depends on the later use comes before one that depends on the earlier one. */
@@ -89,15 +127,20 @@ static bool is_reversed(const uses *u, const weft_node *n, bool *joins) {
  * they do not meet, meet in order, or the later use depends on the earlier one. */
 static const weft_node *reversed_join(uses *u, const weft_node *earlier, const weft_node *later) {
     mark_makers(u, earlier, later);
-    for (const weft_node *n = u->g->first; n; n = n->next) {
+    if (earlier->n_out && u->makes[earlier->id] & LATER) return NULL; /* it needs what the earlier one drew */
+    int earlier_read = 0, later_read = 0; /* the last nodes that read what depends on each */
+    for (const weft_node *n = u->from; n; n = n->next) {
         unsigned use = use_of(u, n, later), reaches = use;
         bool joins;
+        if (n->id > later->id && (n->id > earlier_read || n->id > later_read)) return NULL;
         for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] && !is_tie(n->in[i]->node, later)) reaches |= u->reaches[n->in[i]->node->id];
+            if (is_between(u, n->in[i], later)) reaches |= u->reaches[n->in[i]->node->id];
         if (use == LATER && reaches & EARLIER) return NULL;
         bool is_wrong = is_reversed(u, n, &joins);
         if (joins && !is_inside(n, later)) return is_wrong ? n : NULL;
         u->reaches[n->id] = (unsigned char)reaches;
+        if (reaches & EARLIER && u->last_read[n->id] > earlier_read) earlier_read = u->last_read[n->id];
+        if (reaches & LATER && u->last_read[n->id] > later_read) later_read = u->last_read[n->id];
     }
     return NULL;
 }
@@ -119,15 +162,24 @@ static bool check_graph(weft_plan *plan, const weft_graph *g) {
     arena *memory = &plan->model->arena;
     size_t ids = (size_t)g->next_id + 1;
     const weft_node *last = NULL; /* one note for a node, whatever its operands update */
-    uses u = {g, arena_new_array(memory, ids, 1), arena_new_array(memory, ids, 1)};
-    if (!u.makes || !u.reaches) return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
-    for (const weft_node *n = g->first; n; n = n->next) {
-        const weft_node *partner = is_site(n) ? partner_of(n) : NULL;
-        const weft_node *join = partner ? reversed_join(&u, partner, n) : NULL;
-        if (join && join != last && !add_note(plan, join, n)) return false;
+    uses u = {NULL, arena_new_array(memory, ids, 1), arena_new_array(memory, ids, 1),
+              arena_new_array(memory, ids, sizeof *u.last_read)};
+    site *sites = mem_new_array(&plan->env, (size_t)g->n_nodes + 1, sizeof *sites);
+    bool good = u.makes && u.reaches && u.last_read && sites;
+    if (!good) model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    int n = good ? find_sites(g, sites) : 0;
+    for (const weft_node *k = good ? g->first : NULL; k; k = k->next)
+        for (int i = 0; i < k->n_in; i++)
+            if (k->in[i]) u.last_read[k->in[i]->node->id] = k->id;
+    for (int i = 0; good && i < n; i++) {
+        const site *s = &sites[i];
+        u.from = s->before ? s->before->next : g->first;
+        const weft_node *join = s->partner ? reversed_join(&u, s->partner, s->node) : NULL;
+        if (join && join != last) good = add_note(plan, join, s->node);
         if (join) last = join;
     }
-    return true;
+    mem_free(&plan->env, sites, ((size_t)g->n_nodes + 1) * sizeof *sites);
+    return good;
 }
 
 bool argument_order_note(weft_plan *plan) {
