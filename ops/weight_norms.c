@@ -40,14 +40,16 @@ static bool iterate(weft_value *w, int iterations, weft_value **u, weft_value **
 static weft_value *vector(weft_value *w, const char *name, int64_t length, bool in_step) {
     weft_init normal = {WEFT_INIT_NORMAL, 0, 1};
     if (!in_step) return weft_state(w, name, 1, &length, normal);
-    return weft_stop_gradient(weft_parameter(w, name, 1, &length, normal));
+    weft_value *p = weft_parameter(w, name, 1, &length, normal);
+    if (p) p->node->variable->follows = true;
+    return weft_stop_gradient(p);
 }
 
 /* Keeps what the iteration ended with: in this run, or when the step ends, by the graph's first use. */
 static bool keep(weft_value *before, weft_value *now, const char *name, bool in_step) {
     if (!in_step) return weft_assign(before, now), true;
-    const weft_variable *v = before->node->in[0]->node->variable;
-    return graph_moves_mean(before->node->graph, v->path) || weft_moving_mean(now, 0, name);
+    const weft_variable *v = before->node->in[0]->node->variable; /* of a stop_gradient's operand */
+    return graph_moves_mean(before->node->graph, v) || weft_moving_mean(now, 0, name);
 }
 
 /* w / (u^T W v); neither u nor v depends on a value that has a gradient. */

@@ -58,7 +58,7 @@ ranks 4 all -1 "${everyone[@]}" "rank 2: all is well" "rank 3: all is well"
 ranks 3 starved 0 "a communicator: out of memory" \
     "rank 1 could not join: a communicator: out of memory"
 if [[ $tool ]]; then
-    garbage="rank 1 gave no address: 4096 bytes that are damaged"
+    garbage="rank 1 gave no valid address (4096 bytes)"
     ranks 2 garbage 0 "$garbage" "rank 0 says: rank 0 could not join: $garbage"
 fi
 group="a group of ranks: out of memory"

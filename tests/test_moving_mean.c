@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 4, IN = 5, OUT = 3, STEPS = 6 };
@@ -180,7 +181,7 @@ TEST(settings_for_all_optimizers_are_not_for_it) {
     weft_model *plain = dino("student", 0.9, 0), *set = dino("student", 0.9, 0),
                *named = dino("student", 0.9, 0);
     weft_optimizer_text(set, NULL,
-                        "lr=0.5 clip_norm=1e-6 clip_value=1e-6 schedule=\"step,period=1,gamma=0.1\"");
+                        "lr=0.5 clip_norm=1e-6 clip_value=1e-6 ema=0.5 schedule=\"step,period=1,gamma=0.1\"");
     weft_optimizer_text(named, "moving_mean:center", "momentum=0.5");
     CHECK_SAYS(!weft_model_error(set)->status, "%s", weft_model_error(set)->text);
     CHECK_SAYS(!weft_model_error(named)->status, "%s", weft_model_error(named)->text);
@@ -201,26 +202,210 @@ TEST(a_call_for_the_whole_model_does_not_train_it) {
     weft_model_free(plain);
 }
 
-TEST(what_is_wrong_is_said) {
+/* ---- what else may happen to it ---- */
+
+/* What `change` makes of a model with one mean: its values after a step of 1 and one of `second`. */
+typedef struct outcome {
+    float mean[OUT];
+    weft_status status; /* of compiling and running */
+    char text[1100];
+} outcome;
+
+static outcome follow(void (*change)(weft_model *m), double momentum, float second,
+                      const weft_compile_options *options) {
+    outcome o = {0};
     weft_error e = {0};
-    weft_model *m = weft_model_new("wrong");
-    weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(OUT));
-    CHECK(!weft_moving_mean(x, 1, "mean"));
-    CHECK_HOLDS(weft_model_error(m)->text, "moving_mean: momentum 1: it must be in [0, 1)");
-    weft_model_free(m);
-    m = follower(0.9);
-    x = weft_value_of(weft_graph_new(m, "other", WEFT_TRAIN), "mean");
-    weft_moving_mean(weft_scale(x, 2), 0.9, "mean"); /* another graph may follow, too */
-    weft_plan *plan = weft_compile(m, NULL, &e);
-    CHECK_SAYS(plan != NULL, "%s", e.text);
+    weft_model *m = follower(momentum);
+    if (change) change(m);
+    weft_plan *plan = weft_compile(m, options, &e);
+    weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+    weft_session *s = store ? weft_session_open(plan, store, &e) : NULL;
+    for (int step = 0; s && step < 2 && !e.status; step++) {
+        float x[OUT];
+        for (int i = 0; i < OUT; i++) x[i] = step ? second : 1;
+        weft_run(s, "train", &(weft_feed){"x", x, sizeof x}, 1, NULL, 0, &e);
+    }
+    if (s && !e.status) weft_sync(s, &e);
+    if (s && !e.status) weft_store_get(store, "mean", o.mean, sizeof o.mean, &e);
+    o.status = e.status;
+    snprintf(o.text, sizeof o.text, "%s", e.text);
+    weft_session_close(s);
+    weft_store_free(store);
     weft_plan_free(plan);
-    weft_moving_mean(weft_scale(x, 3), 0.9, "mean");
-    CHECK(!weft_compile(m, NULL, &e));
-    CHECK_HOLDS(e.text, "two minimize calls train mean");
+    weft_model_free(m);
+    return o;
+}
+
+static void check_mean(const char *what, outcome o, double want) {
+    for (int i = 0; i < OUT; i++)
+        CHECK_SAYS(!o.status && fabs((double)o.mean[i] - want) <= 1e-6 * (1 + fabs(want)), "%s: %g, not %g (%s)", what,
+                   (double)o.mean[i], want, o.text);
+}
+
+static void freeze(weft_model *m) {
+    weft_freeze(m, "");
+}
+static void schedule(weft_model *m) {
+    weft_optimizer_text(m, "moving_mean:mean", "schedule=\"constant:0-100,from=0.5,of=momentum\"");
+}
+static void schedule_rate(weft_model *m) {
+    weft_optimizer_text(m, "moving_mean:mean", "schedule=\"cosine:0-10\"");
+}
+static void clip(weft_model *m) {
+    weft_optimizer_text(m, "moving_mean:mean", "clip_norm=0.1");
+}
+static void set_all(weft_model *m) {
+    weft_optimizer_text(m, NULL, "lr=3");
+}
+static void halve(weft_model *m) {
+    weft_precision(m, NULL, WEFT_F16);
+}
+
+TEST(it_is_moved_as_settings_say_or_they_are_refused) {
+    check_mean("plain", follow(NULL, 0.5, 3, NULL), 0.25 + 1.5);
+    check_mean("frozen", follow(freeze, 0.5, 3, NULL), 0);
+    check_mean("scheduled", follow(schedule, 0.5, 3, NULL), 0.25 * 0.75 + 0.75 * 3);
+    check_mean("f16", follow(halve, 0.5, 3, NULL), 1.75);
+    outcome o = follow(schedule_rate, 0.5, 3, NULL);
+    CHECK_HOLDS(o.text, "moving_mean has no lr: leave it out");
+    o = follow(clip, 0.5, 3, NULL);
+    CHECK_HOLDS(o.text, "no setting but momentum");
+    o = follow(set_all, 0.5, 3, NULL);
+    CHECK_HOLDS(o.text, "has no optimizer that settings for all are for");
+}
+
+/* A value that is not finite is a bad step with a guard; without one it stays, but for momentum 0. */
+TEST(values_that_are_not_finite_or_large_are_what_they_are) {
+    static const weft_guard guards[] = {WEFT_GUARD_OFF, WEFT_GUARD_NAN, WEFT_GUARD_SPIKE, WEFT_GUARD_GRAD};
+    for (int i = 0; i < 4; i++) {
+        weft_compile_options with = {.threads = 1, .guard = guards[i]};
+        check_mean("large", follow(NULL, 0.5, 1e25f, &with), 5e24);
+        outcome o = follow(NULL, 0.5, NAN, &with);
+        CHECK_SAYS(i ? o.status == WEFT_DATA : isnan(o.mean[0]), "guard %d: status %d, %g", guards[i],
+                   (int)o.status, (double)o.mean[0]);
+    }
+    check_mean("no momentum", follow(NULL, 0, 7, NULL), 7);
+}
+
+/* The wire of gradients rounds to bf16; what is followed does not. */
+TEST(the_wire_does_not_round_it) {
+    weft_model *m = dino("student", 0.9, 0);
+    weft_ddp_text(m, "", "bf16_wire=1");
+    world_job job = {.model = m, .steps = 1, .options = {.world = 1, .accumulate = 4}};
+    world_rank *one = world_run(&job);
+    job.options.world = 4, job.options.accumulate = 1;
+    world_rank *four = world_run(&job);
+    const world_part *a = world_find(one, "center"), *b = world_find(four, "center");
+    CHECK(a && b && !memcmp(a->data, b->data, sizeof(float) * OUT));
+    a = world_find(one, "student/weight"), b = world_find(four, "student/weight");
+    CHECK(a && b && memcmp(a->data, b->data, sizeof(float) * OUT * IN));
+    world_free(one);
+    world_free(four);
     weft_model_free(m);
 }
 
-SUITE("moving mean", {T(it_is_the_mean_of_the_micro_batches_of_each_step), T(any_world_has_the_same_bits),
-                      T(a_spectral_norm_in_step_is_the_plain_one_where_a_step_has_one_use),
-                      T(settings_for_all_optimizers_are_not_for_it),
-                      T(a_call_for_the_whole_model_does_not_train_it), T(what_is_wrong_is_said)})
+TEST(rates_are_those_of_other_optimizers) {
+    weft_error e = {0};
+    weft_model *m = dino("student", 0.9, 0);
+    weft_plan *plan = weft_compile(m, NULL, &e);
+    weft_store *store = weft_store_new(plan, 1, &e);
+    const char *optimizer = "";
+    double lr = 0;
+    CHECK(weft_plan_lr(plan, store, 0, &optimizer, &lr));
+    CHECK_TEXT(optimizer, "adam:student");
+    CHECK(!weft_plan_lr(plan, store, 1, &optimizer, &lr));
+    CHECK(!weft_store_set_lr(store, NULL, 0.25, &e));
+    CHECK(weft_store_set_lr(store, "moving_mean:center", 0.25, &e) == WEFT_NAME);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+static const char *error_of(weft_model *m) {
+    return weft_model_error(m)->text;
+}
+
+/* A model with one graph and its input, for one wrong call. */
+static weft_value *wrong_model(weft_dtype dtype, int64_t batch) {
+    weft_model *m = weft_model_new("wrong");
+    return weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", dtype, WEFT_SHAPE(batch, OUT));
+}
+
+static void check_wrong(weft_value *x, const char *text) {
+    weft_model *m = weft_graph_model(weft_value_graph(x));
+    CHECK_HOLDS(error_of(m), text);
+    weft_model_free(m);
+}
+
+TEST(what_is_wrong_is_said) {
+    weft_error e = {0};
+    weft_value *x = wrong_model(WEFT_F32, 2);
+    CHECK(!weft_moving_mean(x, 1, "mean"));
+    check_wrong(x, "moving_mean: momentum 1: it must be in [0, 1)");
+    x = wrong_model(WEFT_I32, 2);
+    weft_moving_mean(x, 0.9, "mean");
+    check_wrong(x, "moving_mean: the value is i32[2,3]: it must be f32");
+    x = wrong_model(WEFT_F32, 2);
+    weft_moving_mean(x, 0.9, "mean");
+    weft_moving_mean(weft_scale(x, 2), 0.9, "mean");
+    check_wrong(x, "graph train moves mean already");
+    x = wrong_model(WEFT_F32, 2);
+    weft_linear(x, OUT, "fc");
+    WEFT_SCOPE(x, "fc") weft_moving_mean(weft_mean(x, WEFT_AXES(0), false), 0.9, "bias");
+    check_wrong(x, "fc/bias is a parameter of another call");
+    /* the batch in its shape */
+    x = wrong_model(WEFT_F32, WEFT_BATCH);
+    weft_output(weft_moving_mean(x, 0, "mean"), "y");
+    weft_model *m = weft_graph_model(weft_value_graph(x));
+    CHECK(!weft_compile(m, &(weft_compile_options){.batch = 4}, &e));
+    CHECK_HOLDS(e.text, "reshape");
+    weft_model_free(m);
+    /* a pattern that names it alone */
+    m = dino("student,center", 0.9, 0);
+    CHECK(!weft_compile(m, NULL, &e));
+    CHECK_HOLDS(e.text, "'center' matches center alone, which follows a value");
+    weft_model_free(m);
+}
+
+/* A scope of the mean's name, two graphs, a long path, a model that was read, and an eval graph alone. */
+TEST(places_where_it_may_stand) {
+    weft_error e = {0};
+    char name[120];
+    weft_model *m = follower(0.9);
+    weft_value *x = weft_input(weft_graph_new(m, "other", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(2, OUT));
+    weft_value *y = weft_linear(x, OUT, "mean"); /* a layer beside the mean: mean/weight, mean/bias */
+    weft_moving_mean(weft_mean(y, WEFT_AXES(0), false), 0.9, "mean");
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    WEFT_SCOPE(x, name) WEFT_SCOPE(x, name) weft_moving_mean(weft_mean(y, WEFT_AXES(0), false), 0.5, name);
+    weft_minimize(weft_mean(weft_square(y), 0, NULL, false), "", &(weft_optimizer){.type = "sgd"});
+    char *text = weft_model_text(m);
+    weft_model *again = weft_model_parse(text, "text", NULL, &e);
+    CHECK_SAYS(again != NULL, "%s", e.text);
+    weft_graph *third = again ? weft_graph_new(again, "third", WEFT_TRAIN) : NULL;
+    weft_value *z = third ? weft_input(third, "x", WEFT_F32, WEFT_SHAPE(OUT)) : NULL;
+    weft_moving_mean(z, 0.9, "mean");
+    weft_model *both[] = {m, again};
+    for (int i = 0; i < 2; i++) {
+        weft_plan *plan = both[i] ? weft_compile(both[i], &(weft_compile_options){.verify = true}, &e) : NULL;
+        CHECK_SAYS(plan != NULL, "%s", e.text);
+        weft_plan_free(plan);
+        weft_model_free(both[i]);
+    }
+    free(text);
+    m = weft_model_new("eval");
+    x = weft_input(weft_graph_new(m, "eval", WEFT_EVAL), "x", WEFT_F32, WEFT_SHAPE(OUT));
+    weft_output(weft_moving_mean(x, 0.9, "mean"), "y");
+    weft_plan *plan = weft_compile(m, NULL, &e);
+    CHECK_SAYS(plan != NULL, "%s", e.text);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+SUITE("moving mean",
+      {T(it_is_the_mean_of_the_micro_batches_of_each_step), T(any_world_has_the_same_bits),
+       T(a_spectral_norm_in_step_is_the_plain_one_where_a_step_has_one_use),
+       T(settings_for_all_optimizers_are_not_for_it), T(a_call_for_the_whole_model_does_not_train_it),
+       T(it_is_moved_as_settings_say_or_they_are_refused),
+       T(values_that_are_not_finite_or_large_are_what_they_are), T(the_wire_does_not_round_it),
+       T(rates_are_those_of_other_optimizers), T(what_is_wrong_is_said), T(places_where_it_may_stand)})

@@ -403,7 +403,7 @@ static bool is_finite(const world_rank *ranks, int world) {
     return true;
 }
 
-/* False: it was refused, or is not finite. */
+/* False: it is not finite. */
 static bool check_model(uint64_t seed, int variants) {
     test_random own = {seed * 0x9e3779b97f4a7c15u}, *r = &own;
     drawn d = draw(seed, r);
@@ -415,9 +415,7 @@ static bool check_model(uint64_t seed, int variants) {
     world_rank *base = train(d.model, &d.options, 0, STEPS, false);
     const weft_error *e = first_error(base, d.options.world);
     bool is_run = !e && is_finite(base, d.options.world);
-    CHECK_SAYS(!e || e->status != WEFT_INTERNAL, "seed %llu: %s", (unsigned long long)seed, e ? e->text : "");
-    if (e && getenv("WEFT_TEST_FIGURES"))
-        fprintf(stderr, "seed %llu is refused: %s\n", (unsigned long long)seed, e->text);
+    CHECK_SAYS(!e, "seed %llu: %s", (unsigned long long)seed, e ? e->text : "");
     for (int i = 0; is_run && i < variants; i++) {
         variant v = draw_variant(r, &d);
         try_variant(&d, base, &v);
@@ -437,7 +435,7 @@ TEST(what_changes_nothing_changes_no_bit) {
         test_case_end(!is_run);
         run += is_run;
     }
-    CHECK_SAYS(2 * run > models, "only %d of %d models were trained", run, models);
+    CHECK_SAYS(10 * run >= 9 * models, "only %d of %d models have finite losses", run, models);
 }
 
 SUITE("relations", {T(what_changes_nothing_changes_no_bit)})

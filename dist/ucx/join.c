@@ -73,7 +73,7 @@ static weft_status find_locals(ucx_transport *u, weft_error *error) {
     for (int i = 0; i < u->t.world; i++) {
         const void *card = meet_card(&u->meeting, i, &n);
         if (!holds_address(card, n))
-            return error_set(error, WEFT_PEER, "rank %d gave no address: %zu bytes that are damaged", i, n);
+            return error_set(error, WEFT_PEER, "rank %d gave no valid address (%zu bytes)", i, n);
         if (memcmp(card, own, MACHINE) != 0) continue;
         if (i == u->t.rank) u->t.local_rank = u->t.local_world;
         u->locals[u->t.local_world++] = i;

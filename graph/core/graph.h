@@ -43,8 +43,9 @@ struct weft_variable {
     tensor_type type;
     weft_init init;
     bool is_frozen;
-    bool follows;          /* parameters: trained by a call of optimizer_kind.follows; set by trainings */
-    bool is_cut;           /* parameters: a strategy begins a bucket with it */
+    bool follows; /* parameters: only a call of optimizer_kind.follows trains it, as weft_moving_mean makes */
+    const struct weft_graph *moved_in; /* the graph of the last such call; of a model that is being built */
+    bool is_cut;                       /* parameters: a strategy begins a bucket with it */
     unsigned kinds;        /* parameters: what the model's calls use them for; see variable_kinds */
     int index;             /* place in the model's list, from 0 */
     weft_variable *bucket; /* the bucket that it is part of, or whose state it is; NULL: none */

@@ -95,6 +95,9 @@ bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int
 bool optimizer_slot_type(slot_shape shape, const tensor_type *parameter, tensor_type *type);
 /* Whether the call is of an optimizer_kind.follows. */
 bool minimize_follows(const weft_node *minimize);
+/* Whether it is a call of optimizer_kind.follows whose parameter is frozen, in its graph's model: it does
+ * nothing. */
+bool minimize_is_still(const weft_node *minimize);
 /* Whether the call trains parameter v, if its loss reaches it. */
 bool minimize_trains(const weft_node *minimize, const weft_variable *v);
 /* Whether the step is built from ops. */

@@ -287,6 +287,13 @@ static int used_targets(weft_node *n, weft_variable **targets, int count) {
 static bool no_target(const weft_node *n, const char *pattern) {
     const weft_variable *v = n->graph->model->variables;
     while (v && v->kind != VARIABLE_PARAMETER) v = v->next;
+    const weft_variable *mean = n->graph->model->variables;
+    while (mean && !(mean->follows && path_matches(pattern, mean->path))) mean = mean->next;
+    if (mean)
+        return node_fail(n->graph->model, n, WEFT_NAME,
+                         "minimize: graph %s: '%s' matches %s alone, which follows a value "
+                         "(weft_moving_mean) and is trained by no other call: leave it out",
+                         n->graph->name, pattern, mean->path);
     if (!v)
         return node_fail(n->graph->model, n, WEFT_NAME,
                          "minimize: graph %s: no trainable parameter matches '%s', since the model has none: "

@@ -24,8 +24,8 @@ typedef enum weft_parametrization {
      * a training graph, or load weights, before an eval graph. */
     WEFT_SPECTRAL_NORM,
     /** The same by one iteration in each step of a training, however many micro-batches, ranks and uses in a
-     * graph it has: u and v are moving means of momentum 0 (weft_moving_mean()), so any world trains to the
-     * same bits. With one micro-batch, rank and use it is WEFT_SPECTRAL_NORM. */
+     * graph it has: u and v are moving means of momentum 0, two for a layer in each training graph
+     * (weft_moving_mean()). With one micro-batch, rank and use it is WEFT_SPECTRAL_NORM. */
     WEFT_SPECTRAL_NORM_IN_STEP,
     /** weft_weight_norm() of parametrizations/weight/original1 (v) by original0 (g). g begins as the length
      * that initial values have in the mean, in PyTorch as that of each v. */
@@ -134,17 +134,20 @@ WEFT_API weft_value *weft_instance_norm_with(weft_value *x, const char *name,
 /** The moving mean of `value` over the steps of a training, the same on all ranks: a parameter `name` in the
  * current scope, of value's shape and zeros at first. When a step of a training graph ends, it becomes
  * momentum mean + (1 - momentum) m; m is the mean of `value` over the step's micro-batches on all ranks.
- * Returns it as it was when the step began; no gradient goes through it. State of weft_assign() each rank
- * renews in each of its micro-batches; this keeps the promise that any world trains to the same bits
- * (docs/distribution.md). An eval graph reads it. The center of DINO, Caron et al., arXiv 2104.14294:
+ * Returns it as it was when the step began; no gradient goes through it. An eval graph reads it. Each rank
+ * renews state of weft_assign() in each of its micro-batches; a moving mean is in step on all ranks, so its
+ * bits are those of one rank ("Sums" in docs/distribution.md has the conditions). The center of DINO, Caron
+ * et al., arXiv 2104.14294:
  *
  *     weft_value *batch = weft_mean(teacher, WEFT_AXES(0), false);
  *     weft_value *center = weft_moving_mean(batch, 0.9, "center");
  *     weft_value *target = weft_softmax(weft_scale(weft_sub(teacher, center), 1 / 0.04), -1);
  *
- * It has an optimizer of its own, of the type "moving_mean"; settings for all optimizers leave that as it
- * is. The momentum is in [0, 1); the shape must not have the batch; one call a name in a graph. Each counts
- * as a weft_minimize() call, of which a model has 256 at most (a layer in step: two in each graph). */
+ * No weft_minimize() trains it, whatever its pattern, and settings for all optimizers are not for it; its own
+ * are those of the optimizer "moving_mean:PATH", which has a momentum and its schedule alone. While it is
+ * frozen (weft_freeze()) it stays as it is. `value` is f32, its shape must not follow the batch, and a graph
+ * calls this once for a name. Each call counts as a weft_minimize(), of which a model has 256 at most, and
+ * has a sum over ranks of its own. */
 WEFT_API weft_value *weft_moving_mean(weft_value *value, double momentum, const char *name);
 
 /** w / (u^T W v), its largest singular value being near u^T W v; W is w as a matrix, whose rows are those of

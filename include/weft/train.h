@@ -54,7 +54,7 @@ typedef struct weft_param_group {
 typedef struct weft_optimizer {
     /** Capitals do not matter. One of weft_define_optimizer(), or "sgd", "asgd", "rprop", "adam", "adamw",
      * "amsgrad", "rmsprop", "adagrad", "adadelta", "adafactor", "adamax", "nadam", "radam", "lamb",
-     * "lars", "lion", "muon", "moving_mean" */
+     * "lars", "lion", "muon" */
     const char *type;
     /** Identity of its state (moments, step, learning rate). Calls of several graphs that share a name must
      * agree in all settings below; else weft_compile() names the field that differs. NULL: type + ":" + the

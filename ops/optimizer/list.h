@@ -17,4 +17,5 @@ X(lamb)
 X(lars)
 X(lion)
 X(muon)
+/* of builders, not for weft_minimize(): at the end */
 X(moving_mean)

@@ -4,7 +4,7 @@
 
 #include "graph/core/graph.h"
 
-/* Whether a call in the graph moves the parameter of that path. */
-bool graph_moves_mean(const weft_graph *g, const char *path);
+/* Whether a call in the graph moves it. */
+bool graph_moves_mean(const weft_graph *g, const weft_variable *v);
 
 #endif

@@ -64,10 +64,17 @@ bool minimize_follows(const weft_node *n) {
     return kind && kind->follows;
 }
 
+bool minimize_is_still(const weft_node *n) {
+    const weft_variable *v = NULL;
+    if (minimize_follows(n)) v = variable_find(n->graph->model, ((const minimize_attrs *)n->attrs)->pattern);
+    return v && v->is_frozen;
+}
+
 bool minimize_trains(const weft_node *n, const weft_variable *v) {
     const minimize_attrs *a = n->attrs;
-    return v->kind == VARIABLE_PARAMETER && !v->is_frozen && path_matches(a->pattern, v->path) &&
-           (!v->follows || minimize_follows(n));
+    if (v->kind != VARIABLE_PARAMETER || v->is_frozen) return false;
+    if (minimize_follows(n)) return strcmp(a->pattern, v->path) == 0;
+    return !v->follows && path_matches(a->pattern, v->path);
 }
 
 bool optimizer_is_built(const minimize_attrs *a, const optimizer_kind *kind) {

@@ -74,6 +74,9 @@ static bool schedule_holds(op_call *c, const minimize_attrs *a, const optimizer_
     for (int i = 0; i < schedule_count(parts); i++) {
         const char *of = schedule_numbers[parts[i].of];
         double number = scheduled_number(a, kind, parts[i].of);
+        if (parts[i].of == WEFT_SCHEDULED_LR && kind->follows)
+            return op_fail(c, WEFT_ARGUMENT, "schedule part %d, %s: %s has no lr: leave it out", i + 1,
+                           schedule_kinds[parts[i].kind], kind->type);
         if (parts[i].of == WEFT_SCHEDULED_LR && kind->reads_lr_once)
             return op_fail(
                 c, WEFT_ARGUMENT,
@@ -112,13 +115,18 @@ static const char *why_no_type(const char *type) {
     return NULL;
 }
 
+/* Those that builders make for themselves end the list. */
+static bool is_for_all(int i) {
+    return optimizer_at(i) && !optimizer_at(i)->follows;
+}
+
 /* Lists the known types: "sgd, adam or adamw". */
 static bool no_such_type(op_call *c, const char *type) {
     text known = {0};
     if (why_no_type(type)) return op_fail(c, WEFT_UNSUPPORTED, "%s", why_no_type(type));
     nearest near = nearest_to(type ? type : "", type ? strlen(type) : 0);
-    for (int i = 0; optimizer_at(i); i++) {
-        text_add(&known, "%s%s", !i ? "" : optimizer_at(i + 1) ? ", " : " or ", optimizer_at(i)->type);
+    for (int i = 0; is_for_all(i); i++) {
+        text_add(&known, "%s%s", !i ? "" : is_for_all(i + 1) ? ", " : " or ", optimizer_at(i)->type);
         nearest_try(&near, optimizer_at(i)->type);
     }
     char *types = text_detach(&known);

@@ -176,7 +176,7 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
 
 /* Whether the call trains v, unless it is frozen. */
 static bool is_candidate(const weft_variable *v, const char *pattern) {
-    return v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path);
+    return v->kind == VARIABLE_PARAMETER && !v->follows && path_matches(pattern, v->path);
 }
 
 static bool group_takes(const weft_param_group *p, const weft_variable *v) {

@@ -67,6 +67,10 @@ bool optimizer_is_meant(const weft_model *m, const char *own, const char *name) 
 static void say_unknown(weft_model *m, const char *name) {
     text known = {0};
     nearest near = nearest_to(name, strlen(name));
+    if (!*name) {
+        model_fail(m, NULL, WEFT_NAME, "the model has no optimizer that settings for all are for");
+        return;
+    }
     for (weft_node *n = NULL; (n = next_training(m, n));) {
         const minimize_attrs *a = n->attrs;
         text_add(&known, "%s%s", known.length ? ", " : "", a->name);

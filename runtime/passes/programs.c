@@ -40,6 +40,14 @@ static void show_losses(weft_graph *g) {
     }
 }
 
+/* A moving mean that is frozen stays as it is. */
+static void forget_still(weft_graph *g) {
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (n->op == &weft_op_minimize && minimize_is_still(n)) node_remove(n);
+    }
+}
+
 /* Replays the builder calls of the source at the plan's batch size; phases are told apart by the graph's
  * suffix. */
 static bool make(weft_plan *plan, const weft_graph *source, program_phase phase) {
@@ -51,6 +59,7 @@ static bool make(weft_plan *plan, const weft_graph *source, program_phase phase)
     *p = (program){.plan = plan, .source = source, .phase = phase, .accumulate = accumulate};
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
+    if (p->graph) forget_still(p->graph);
     if (p->graph) show_losses(p->graph);
     return p->name && p->graph && model_ok(plan->model);
 }

@@ -70,11 +70,12 @@ typedef struct optimizer_entry {
     const char *name;                       /* weft_optimizer.name */
     const char *path;                       /* "optimizer.NAME", with which its variables' paths begin */
     const char *schedule;                   /* its parts as text (graph/core/schedule.h); NULL: none */
-    weft_variable *step, *lr;               /* f64[] */
+    weft_variable *step;                    /* f64[] */
+    weft_variable *lr;                      /* f64[]; NULL: it has none (optimizer_kind.follows) */
     weft_variable *epoch;                   /* f64[]; NULL unless a part of a schedule counts epochs */
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
-    weft_variable *product;   /* f64[]: of update_product over the steps; NULL: it has none */
-    bool is_elementwise;      /* any range of a bucket can be updated alone */
+    weft_variable *product;                 /* f64[]: of update_product over the steps; NULL: it has none */
+    bool is_elementwise;                    /* any range of a bucket can be updated alone */
     /* [n_variables][OPTIMIZER_STATES], by index of a bucket or state: index + 1 in plan->states; 0: none */
     int *slots;
 } optimizer_entry;
@@ -214,7 +215,7 @@ bool plan_measure(weft_plan *plan); /* fills plan->memory */
  * memory. */
 char *plan_options(const weft_plan *plan);
 bool plan_find_library(weft_plan *plan);                       /* fills library (library.c) */
-bool plan_add_note(weft_plan *plan, const char *text); /* copies the text */
+bool plan_add_note(weft_plan *plan, const char *text);         /* copies the text */
 bool plan_identify(weft_plan *plan, const weft_model *source); /* fills fingerprint, form */
 bool plan_collect_settings(weft_plan *plan);                   /* fills settings (settings.c) */
 /* Floating-point operations of one run. */

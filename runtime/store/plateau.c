@@ -96,14 +96,21 @@ static bool read_number(const weft_store *store, const weft_variable *v, double 
            !store_read(store, e, 0, into, sizeof *into, &ignored);
 }
 
+/* Optimizer `index` of those that have a rate; NULL: there are fewer. */
+static const optimizer_entry *nth_with_rate(const weft_plan *plan, int index) {
+    for (int i = 0; i < plan->n_optimizers; i++)
+        if (plan->optimizers[i].lr && index-- == 0) return &plan->optimizers[i];
+    return NULL;
+}
+
 /* The last update's count is one less than the steps that are done. */
 bool weft_plan_lr(const weft_plan *plan, const weft_store *store, int index, const char **optimizer,
                   double *lr) {
     weft_schedule parts[WEFT_MAX_SCHEDULES] = {{0}};
     char why[SCHEDULE_WHY];
     double steps, epoch = 0;
-    if (!plan || !store || !lr || index < 0 || index >= plan->n_optimizers) return false;
-    const optimizer_entry *o = &plan->optimizers[index];
+    const optimizer_entry *o = plan && store && lr && index >= 0 ? nth_with_rate(plan, index) : NULL;
+    if (!o) return false;
     if (optimizer) *optimizer = o->name;
     if (!read_number(store, o->lr, lr) || !read_number(store, o->step, &steps)) return false;
     if (o->epoch && !read_number(store, o->epoch, &epoch)) return false;

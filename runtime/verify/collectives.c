@@ -7,8 +7,8 @@
  *        scratch
  *   L6   an all_gather sends what this rank's update has made; no later node of the program touches the
  *        bucket, unless the program waits for the gather
- *   L10  a collective goes over the ranks of its subgraph, sums in that subgraph's wire type, and has enough
- *        scratch
+ *   L10  a collective goes over the ranks of its subgraph, sums gradients in that subgraph's wire type and
+ *        all else exactly, and has enough scratch
  */
 #include "runtime/verify/map.h"
 #include "runtime/plan/value.h"
@@ -141,10 +141,16 @@ static bool has_room(const collectives *l, const weft_node *n) {
                                                          l->p->plan->subgraphs[a->group].n_ranks);
 }
 
+/* What parameters follow (weft_moving_mean) is no gradient. */
+static bool is_followed(const collectives *l, const weft_node *n) {
+    const weft_variable *s = variable_find(l->p->graph->model, ((const collective_attrs *)n->attrs)->path);
+    return s && s->kind == VARIABLE_BUCKET && s->members[0]->follows;
+}
+
 /* L10. */
 static weft_status check_way(const collectives *l, const weft_node *n) {
     const collective_attrs *a = n->attrs;
-    bool is_gradient = verify_sums_gradients(n);
+    bool is_gradient = verify_sums_gradients(n) && !is_followed(l, n);
     if (!goes_over_group(l, n))
         return verify_broken(l->p, l->error, "L10", n, "goes over ranks of another subgraph");
     const ddp_attrs *ddp = &l->p->plan->subgraphs[a->group].ddp;

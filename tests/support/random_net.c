@@ -230,6 +230,13 @@ static weft_value *spectral_convolution(weft_value *x, test_random *r) {
     return activation(weft_conv2d(x, &c, "conv"), r);
 }
 
+static weft_value *convolution_in_step(weft_value *x, test_random *r) {
+    weft_conv c = {
+        .out = 2 + net_below(r, 4), .kernel = 3, .pad = 1, .parametrization = WEFT_SPECTRAL_NORM_IN_STEP};
+    x = net_one_in(r, 2) ? weft_conv2d(x, &c, "conv") : weft_conv_transpose2d(x, &c, "up");
+    return activation(x, r);
+}
+
 static weft_value *transposed(weft_value *x, test_random *r) {
     weft_conv c = {.out = 2 + net_below(r, 4), .kernel = 3, .pad = 1};
     if (weft_dim(x, 2) < 5) c.stride = 2, c.kernel = 2, c.pad = 0;
@@ -295,7 +302,7 @@ static block *const features[] = {ANY,     linear,    batch_norm, largest, summe
 static block *const sequences[] = {ANY,       attention,      attention,   recurrent,    recurrent,
                                    recurrent, convolved_line, pooled_line, through_time, spectral};
 static block *const images[] = {
-    dropout, noise,  gate,    chosen,     convolution, convolution, grouped, transposed,
+    dropout, noise,  gate,    chosen,     convolution, convolution, grouped, convolution_in_step, transposed,
     volume,  pooled, resized, image_norm, image_norm,  shuffled,    padded,  spectral_convolution};
 #undef ANY
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))

@@ -120,11 +120,11 @@ static bool record(weft_plan *plan, weft_variable *s) {
     return model_ok(m);
 }
 
-/* In a world of one rank there is nothing to sum. */
+/* In a world of one rank there is nothing to sum. What a moving mean follows is no gradient. */
 bool own_sums_build(weft_plan *plan) {
     if (!plan->strategy.gradient || plan->options.world == 1) return true;
     for (weft_variable *s = plan->model->variables; s; s = s->next)
-        if (s->kind == VARIABLE_BUCKET && !record(plan, s)) return false;
+        if (s->kind == VARIABLE_BUCKET && !s->members[0]->follows && !record(plan, s)) return false;
     return true;
 }
 

@@ -32,7 +32,8 @@ bool reduction_is_needed(const program *p, const weft_variable *s) {
 weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat) {
     if (s->sum) return own_sum(p, s, flat);
     const weft_op *op = s->shards ? &weft_op_reduce_scatter : &weft_op_all_reduce;
-    return collective_start(p, op, flat, bucket_subgraph(p, s), s->path, true);
+    bool is_gradient = !s->members[0]->follows; /* what a moving mean follows stays exact */
+    return collective_start(p, op, flat, bucket_subgraph(p, s), s->path, is_gradient);
 }
 
 weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat) {

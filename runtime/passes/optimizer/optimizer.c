@@ -153,7 +153,7 @@ static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entr
     char why[SCHEDULE_WHY];
     if (!schedules_parse(a->schedule, parts, why)) return model_fail(g->model, g, WEFT_INTERNAL, "%s", why);
     weft_value *before = variable_value(g, o->step);
-    weft_value *base = variable_value(g, o->lr);
+    weft_value *base = o->lr ? variable_value(g, o->lr) : weft_constant(g, WEFT_F64, 0, NULL, 1);
     if (!before || !base || !scheduled(p, parts, WEFT_SCHEDULED_LR, o, before, base, &out->lr) ||
         !scheduled(p, parts, WEFT_SCHEDULED_MOMENTUM, o, before, NULL, &out->momentum) ||
         !scheduled(p, parts, WEFT_SCHEDULED_WEIGHT_DECAY, o, before, NULL, &out->decay))

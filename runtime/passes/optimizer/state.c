@@ -135,7 +135,8 @@ static bool make_gradients(weft_plan *plan, const weft_variable *s, const char *
 static bool make_loss_scale(weft_plan *plan, const training *t, optimizer_entry *o) {
     const minimize_attrs *a = t->minimize->attrs;
     double first = a->loss_scale > 0 ? a->loss_scale : MINIMIZE_LOSS_SCALE;
-    if (!precision_reaches(t->graph, WEFT_F16, plan->options.precision)) return true;
+    if (minimize_follows(t->minimize) || !precision_reaches(t->graph, WEFT_F16, plan->options.precision))
+        return true;
     o->loss_scale = make_number(plan, o, "loss_scale", first);
     o->good_steps = make_number(plan, o, "good_steps", 0);
     return o->loss_scale && o->good_steps;
@@ -186,9 +187,11 @@ static bool make_all(weft_plan *plan, training *t, optimizer_entry *o) {
     if (kind->has_product && !(o->product = make_number(plan, o, "product", 1))) return false;
     if (plan->options.guard == WEFT_GUARD_SPIKE && !(t->loss_mean = make_loss_mean(plan, t, o))) return false;
     o->step = make_number(plan, o, "step", 0);
-    o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},
-                 "%s/lr", o->path);
-    if (!o->step || !o->lr || !make_epoch(plan, a, o) || !make_loss_scale(plan, t, o)) return false;
+    if (!kind->follows)
+        o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},
+                     "%s/lr", o->path);
+    if (!o->step || (!o->lr && !kind->follows) || !make_epoch(plan, a, o) || !make_loss_scale(plan, t, o))
+        return false;
     for (weft_variable *s = m->variables; s; s = s->next) {
         if (training_averages(a, s) && !make_state_average(plan, o, s)) return false;
         if (s->kind != VARIABLE_BUCKET || !t->trains[s->members[0]->index]) continue;

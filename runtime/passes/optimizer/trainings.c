@@ -288,7 +288,7 @@ static bool check_clip(weft_plan *plan, const training *t) {
     const subgraph *first = NULL;
     bool alike = true, *is_trained;
     bool is_scaled = precision_reaches(t->graph, WEFT_F16, plan->options.precision);
-    if (a->clip_norm <= 0 && !is_scaled) return true;
+    if (a->clip_norm <= 0 && (!is_scaled || minimize_follows(t->minimize))) return true;
     is_trained = arena_new_array(&plan->model->arena, (size_t)plan->n_subgraphs + 1, sizeof *is_trained);
     if (!is_trained) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
     for (const weft_variable *v = plan->model->variables; v; v = v->next)
@@ -317,7 +317,7 @@ bool trainings_find(weft_plan *plan) {
     size_t calls = 0;
     for (const weft_graph *g = source->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next)
-            if (n->op == &weft_op_minimize && ++calls) last = n;
+            if (n->op == &weft_op_minimize && !minimize_is_still(n) && ++calls) last = n;
     if (calls > MODEL_MAX_TRAININGS)
         return node_fail(m, last, WEFT_UNSUPPORTED,
                          "minimize: %zu calls in the model, at most %d: train more parameters by one call",
@@ -327,7 +327,7 @@ bool trainings_find(weft_plan *plan) {
     find_followers(plan);
     for (const weft_graph *g = source->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next) {
-            if (n->op != &weft_op_minimize) continue;
+            if (n->op != &weft_op_minimize || minimize_is_still(n)) continue;
             training *t = &plan->trainings[plan->n_trainings++];
             *t = (training){.graph = g,
                             .minimize = n,

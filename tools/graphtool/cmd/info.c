@@ -214,8 +214,11 @@ static void graph_text(text *t, const weft_graph *g, int depth) {
     for (const weft_node *n = g->first; n; n = n->next) {
         if (n->op != &weft_op_minimize) continue;
         const minimize_attrs *a = n->attrs;
-        text_add(t, "  trains  %-16s %s lr %g\n", a->pattern && *a->pattern ? a->pattern : "(everything)",
-                 a->type, a->lr);
+        const char *pattern = a->pattern && *a->pattern ? a->pattern : "(everything)";
+        if (minimize_follows(n))
+            text_add(t, "  moves   %-16s once a step, momentum %g\n", pattern, a->momentum);
+        else
+            text_add(t, "  trains  %-16s %s lr %g\n", pattern, a->type, a->lr);
     }
     assigns_text(t, g);
     text_add(t, "\n");
