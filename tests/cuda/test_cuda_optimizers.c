@@ -34,25 +34,48 @@ static bool train(const weft_model *m, weft_compile_options options, float losse
     return good;
 }
 
-static void check(const weft_optimizer *o, weft_dtype precision, double most) {
+/* Frees the model. */
+static void check_model(weft_model *m, const char *what, weft_dtype precision, double most) {
     float cpu[STEPS], gpu[STEPS];
-    weft_model *m = own_model(NULL, o);
     if (train(m, (weft_compile_options){.precision = precision}, cpu) &&
         train(m, (weft_compile_options){.precision = precision, .device = WEFT_DEVICE_CUDA}, gpu))
         for (int i = 0; i < STEPS; i++)
             CHECK_SAYS(
                 fabsf(cpu[i] - gpu[i]) <= most * (1e-3 + fabsf(cpu[i])) || (isnan(cpu[i]) && isnan(gpu[i])),
-                "%s: loss %d is %g on the CPU, %g on the GPU", o->type, i, (double)cpu[i], (double)gpu[i]);
+                "%s: loss %d is %g on the CPU, %g on the GPU", what, i, (double)cpu[i], (double)gpu[i]);
     weft_model_free(m);
+}
+
+static void check(const weft_optimizer *o, weft_dtype precision, double most) {
+    check_model(own_model(NULL, o), o->type, precision, most);
 }
 
 TEST(every_optimizer_trains_as_on_the_cpu) {
     for (int i = 0; optimizer_at(i); i++) {
         weft_optimizer o = {
             .type = optimizer_at(i)->type, .weight_decay = 0.01, .clip_norm = i % 2 ? 0.1 : 0};
+        if (optimizer_at(i)->follows) continue; /* below */
         if (strcmp(o.type, "rprop") == 0) o.weight_decay = 0;
         check(&o, WEFT_F32, 1e-4);
     }
+}
+
+/* A center, and layers of spectral norm in step. */
+static weft_model *model_with_means(void) {
+    const weft_linear_options normed = {.parametrization = WEFT_SPECTRAL_NORM_IN_STEP};
+    weft_model *m = weft_model_new("means");
+    weft_value *x = weft_input(weft_graph_new(m, "step", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 16));
+    weft_value *y = weft_tanh(weft_linear_with(x, 33, "a", &normed));
+    y = weft_linear_with(y, 5, "b", &normed);
+    y = weft_sub(y, weft_moving_mean(weft_mean(y, WEFT_AXES(0), false), 0.5, "center"));
+    weft_value *loss = weft_mean(weft_square(weft_offset(y, 1)), 0, NULL, false);
+    weft_minimize(loss, "", &(weft_optimizer){.type = "adam", .lr = 0.05});
+    weft_output(loss, "loss");
+    return m;
+}
+
+TEST(moving_means_move_there_too) {
+    check_model(model_with_means(), "means", WEFT_F32, 1e-4);
 }
 
 TEST(optimizers_of_ones_own_train_as_on_the_cpu) {
@@ -76,4 +99,5 @@ TEST(groups_freeze_and_averages_follow_there_too) {
 
 GPU_SUITE("optimizers on a GPU",
           {T(groups_freeze_and_averages_follow_there_too), T(every_optimizer_trains_as_on_the_cpu),
-           T(optimizers_of_ones_own_train_as_on_the_cpu), T(a_skipped_step_is_skipped_there_too)})
+           T(moving_means_move_there_too), T(optimizers_of_ones_own_train_as_on_the_cpu),
+           T(a_skipped_step_is_skipped_there_too)})
