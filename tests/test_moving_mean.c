@@ -126,7 +126,6 @@ static void check_worlds(weft_model *(*build)(const char *pattern, double moment
                 snprintf(said, sizeof said, "precision %d, world %d, zero %d", (int)precisions[p], worlds[w],
                          zero);
                 world_check(one, ranks, worlds[w], world_all, said);
-                CHECK_SAYS(!weft_plan_note(ranks->plan, 0), "%s", weft_plan_note(ranks->plan, 0));
                 world_free(ranks);
             }
         world_free(one);
@@ -137,6 +136,19 @@ static void check_worlds(weft_model *(*build)(const char *pattern, double moment
 TEST(any_world_has_the_same_bits) {
     check_worlds(dino, "student");
     check_worlds(normed, "critic");
+}
+
+/* No note that several ranks differ from one. */
+TEST(plans_of_several_ranks_have_nothing_to_say) {
+    for (int i = 0; i < 2; i++) {
+        weft_error e = {0};
+        weft_model *m = i ? normed("critic", 0.9, 0) : dino("student", 0.9, 0);
+        weft_plan *plan = weft_compile(m, &(weft_compile_options){.world = 2}, &e);
+        if (CHECK_SAYS(plan != NULL, "%s", e.text))
+            CHECK_SAYS(!weft_plan_note(plan, 0), "%s", weft_plan_note(plan, 0));
+        weft_plan_free(plan);
+        weft_model_free(m);
+    }
 }
 
 /* What a step leaves of u is one iteration from what it found, as in a graph with one use. */
@@ -238,8 +250,8 @@ static outcome follow(void (*change)(weft_model *m), double momentum, float seco
 
 static void check_mean(const char *what, outcome o, double want) {
     for (int i = 0; i < OUT; i++)
-        CHECK_SAYS(!o.status && fabs((double)o.mean[i] - want) <= 1e-6 * (1 + fabs(want)), "%s: %g, not %g (%s)", what,
-                   (double)o.mean[i], want, o.text);
+        CHECK_SAYS(!o.status && fabs((double)o.mean[i] - want) <= 1e-6 * (1 + fabs(want)),
+                   "%s: %g, not %g (%s)", what, (double)o.mean[i], want, o.text);
 }
 
 static void freeze(weft_model *m) {
@@ -404,6 +416,7 @@ TEST(places_where_it_may_stand) {
 
 SUITE("moving mean",
       {T(it_is_the_mean_of_the_micro_batches_of_each_step), T(any_world_has_the_same_bits),
+       T(plans_of_several_ranks_have_nothing_to_say),
        T(a_spectral_norm_in_step_is_the_plain_one_where_a_step_has_one_use),
        T(settings_for_all_optimizers_are_not_for_it), T(a_call_for_the_whole_model_does_not_train_it),
        T(it_is_moved_as_settings_say_or_they_are_refused),
