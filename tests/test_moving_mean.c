@@ -9,20 +9,21 @@
 #include <string.h>
 
 enum { BATCH = 4, IN = 5, OUT = 3, STEPS = 6 };
+#define MOMENTUM 0.9 /* of the center */
 
 /* A student that learns what a teacher says after the center of its outputs is subtracted. */
-static weft_model *dino(const char *pattern, double momentum, weft_dtype precision) {
+static weft_model *dino(const char *pattern, weft_dtype precision) {
     weft_model *m = weft_model_new("dino");
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(BATCH, IN));
     weft_value *teacher = weft_linear(x, OUT, "teacher");
-    weft_value *center = weft_moving_mean(weft_mean(teacher, WEFT_AXES(0), false), momentum, "center");
+    weft_value *center = weft_moving_mean(weft_mean(teacher, WEFT_AXES(0), false), MOMENTUM, "center");
     weft_value *target = weft_softmax(weft_scale(weft_sub(teacher, center), 4), -1);
     weft_value *student = weft_log_softmax(weft_linear(x, OUT, "student"), -1);
     weft_value *loss = weft_neg(weft_mean(weft_mul(weft_stop_gradient(target), student), 0, NULL, false));
     weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 0.05, .clip_norm = 0.1});
     weft_output(loss, "loss");
     x = weft_input(weft_graph_new(m, "eval", WEFT_EVAL), "x", WEFT_F32, WEFT_SHAPE(BATCH, OUT));
-    weft_output(weft_sub(x, weft_moving_mean(weft_mean(x, WEFT_AXES(0), false), momentum, "center")), "y");
+    weft_output(weft_sub(x, weft_moving_mean(weft_mean(x, WEFT_AXES(0), false), MOMENTUM, "center")), "y");
     if (precision) weft_precision(m, NULL, precision);
     CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
     return m;
@@ -87,9 +88,8 @@ static weft_value *critic(weft_value *x, weft_parametrization form) {
     return weft_mean(x, 0, NULL, false);
 }
 
-static weft_model *normed(const char *pattern, double momentum, weft_dtype precision) {
+static weft_model *normed(const char *pattern, weft_dtype precision) {
     weft_model *m = weft_model_new("normed");
-    (void)momentum;
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "g_step" : "d_step", WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(BATCH, IN));
@@ -104,12 +104,12 @@ static weft_model *normed(const char *pattern, double momentum, weft_dtype preci
     return m;
 }
 
-static void check_worlds(weft_model *(*build)(const char *pattern, double momentum, weft_dtype precision),
+static void check_worlds(weft_model *(*build)(const char *pattern, weft_dtype precision),
                          const char *pattern) {
     static const weft_dtype precisions[] = {0, WEFT_BF16, WEFT_F16};
     static const int worlds[] = {1, 2, 4};
     for (int p = 0; p < 3; p++) {
-        weft_model *m = build(pattern, 0.9, precisions[p]);
+        weft_model *m = build(pattern, precisions[p]);
         world_job job = {
             .model = m, .steps = STEPS, .options = {.world = 1, .accumulate = 4, .verify = true}};
         world_rank *one = world_run(&job);
@@ -142,7 +142,7 @@ TEST(any_world_has_the_same_bits) {
 TEST(plans_of_several_ranks_have_nothing_to_say) {
     for (int i = 0; i < 2; i++) {
         weft_error e = {0};
-        weft_model *m = i ? normed("critic", 0.9, 0) : dino("student", 0.9, 0);
+        weft_model *m = i ? normed("critic", 0) : dino("student", 0);
         weft_plan *plan = weft_compile(m, &(weft_compile_options){.world = 2}, &e);
         if (CHECK_SAYS(plan != NULL, "%s", e.text))
             CHECK_SAYS(!weft_plan_note(plan, 0), "%s", weft_plan_note(plan, 0));
@@ -190,8 +190,7 @@ static bool centers_agree(weft_model *a, weft_model *b, const char *path) {
 }
 
 TEST(settings_for_all_optimizers_are_not_for_it) {
-    weft_model *plain = dino("student", 0.9, 0), *set = dino("student", 0.9, 0),
-               *named = dino("student", 0.9, 0);
+    weft_model *plain = dino("student", 0), *set = dino("student", 0), *named = dino("student", 0);
     weft_optimizer_text(set, NULL,
                         "lr=0.5 clip_norm=1e-6 clip_value=1e-6 ema=0.5 schedule=\"step,period=1,gamma=0.1\"");
     weft_optimizer_text(named, "moving_mean:center", "momentum=0.5");
@@ -206,7 +205,7 @@ TEST(settings_for_all_optimizers_are_not_for_it) {
 }
 
 TEST(a_call_for_the_whole_model_does_not_train_it) {
-    weft_model *all = dino("", 0.9, 0), *plain = dino("student", 0.9, 0);
+    weft_model *all = dino("", 0), *plain = dino("student", 0);
     weft_freeze(all, "teacher");
     weft_freeze(plain, "teacher");
     CHECK(centers_agree(all, plain, "center"));
@@ -301,7 +300,7 @@ TEST(values_that_are_not_finite_or_large_are_what_they_are) {
 
 /* The wire of gradients rounds to bf16; what is followed does not. */
 TEST(the_wire_does_not_round_it) {
-    weft_model *m = dino("student", 0.9, 0);
+    weft_model *m = dino("student", 0);
     weft_ddp_text(m, "", "bf16_wire=1");
     world_job job = {.model = m, .steps = 1, .options = {.world = 1, .accumulate = 4}};
     world_rank *one = world_run(&job);
@@ -318,7 +317,7 @@ TEST(the_wire_does_not_round_it) {
 
 TEST(rates_are_those_of_other_optimizers) {
     weft_error e = {0};
-    weft_model *m = dino("student", 0.9, 0);
+    weft_model *m = dino("student", 0);
     weft_plan *plan = weft_compile(m, NULL, &e);
     weft_store *store = weft_store_new(plan, 1, &e);
     const char *optimizer = "";
@@ -333,10 +332,6 @@ TEST(rates_are_those_of_other_optimizers) {
     weft_model_free(m);
 }
 
-static const char *error_of(weft_model *m) {
-    return weft_model_error(m)->text;
-}
-
 /* A model with one graph and its input, for one wrong call. */
 static weft_value *wrong_model(weft_dtype dtype, int64_t batch) {
     weft_model *m = weft_model_new("wrong");
@@ -345,7 +340,7 @@ static weft_value *wrong_model(weft_dtype dtype, int64_t batch) {
 
 static void check_wrong(weft_value *x, const char *text) {
     weft_model *m = weft_graph_model(weft_value_graph(x));
-    CHECK_HOLDS(error_of(m), text);
+    CHECK_HOLDS(weft_model_error(m)->text, text);
     weft_model_free(m);
 }
 
@@ -373,7 +368,7 @@ TEST(what_is_wrong_is_said) {
     CHECK_HOLDS(e.text, "reshape");
     weft_model_free(m);
     /* a pattern that names it alone */
-    m = dino("student,center", 0.9, 0);
+    m = dino("student,center", 0);
     CHECK(!weft_compile(m, NULL, &e));
     CHECK_HOLDS(e.text, "'center' matches center alone, which follows a value");
     weft_model_free(m);

@@ -71,11 +71,11 @@ static void draw_schedule(test_random *r, int scheduled, weft_optimizer *o) {
     static const char *const below_1[] = {"linear:0-3,from=0.5,to=0.9", "constant:0-2,from=0.7"};
     char text[200] = "";
     weft_error e = {0};
-    if (!(scheduled & NO_LR) && net_one_in(r, 2)) strcat(text, curves[net_below(r, 7)]);
-    if (scheduled & MOMENTUM && net_one_in(r, 3))
-        strcat(strcat(strcat(text, " "), below_1[net_below(r, 2)]), ",of=momentum");
-    if (scheduled & DECAY && net_one_in(r, 2))
-        strcat(strcat(strcat(text, " "), curves[net_below(r, 7)]), ",of=weight_decay");
+    if (!(scheduled & NO_LR) && random_one_in(r, 2)) strcat(text, curves[random_below(r, 7)]);
+    if (scheduled & MOMENTUM && random_one_in(r, 3))
+        strcat(strcat(strcat(text, " "), below_1[random_below(r, 2)]), ",of=momentum");
+    if (scheduled & DECAY && random_one_in(r, 2))
+        strcat(strcat(strcat(text, " "), curves[random_below(r, 7)]), ",of=weight_decay");
     if (*text) CHECK_SAYS(!weft_schedule_text(text, o->schedule, &e), "%s: %s", text, e.text);
 }
 
@@ -84,16 +84,16 @@ static void minimize(drawn *d, weft_value *loss, const char *pattern, const char
     static const weft_param_group slow = {"*bias", .lr_scale = 2}, some = {"*last*", .from = 1, .to = 2};
     test_random own = {d->optimizers}, *r = &own;
     for (const char *c = name; *c; c++) own.state = random_bits(r) + (unsigned char)*c;
-    int row = net_below(r, OPTIMIZERS);
+    int row = random_below(r, OPTIMIZERS);
     weft_optimizer o = optimizers[row].o;
     o.name = name;
     o.lr = 0.01;
     draw_schedule(r, optimizers[row].scheduled, &o);
-    if (net_one_in(r, 3)) o.clip_norm = 0.5;
-    if (net_one_in(r, 6)) o.clip_value = 0.1;
-    if (net_one_in(r, 3)) o.ema = 0.9;
+    if (random_one_in(r, 3)) o.clip_norm = 0.5;
+    if (random_one_in(r, 6)) o.clip_value = 0.1;
+    if (random_one_in(r, 3)) o.ema = 0.9;
     bool has_product = strcmp(o.type, "nadam") == 0; /* of all parameters, so all train in every step */
-    if (net_one_in(r, 3)) o.n_groups = 1, o.groups = net_one_in(r, 2) || has_product ? &slow : &some;
+    if (random_one_in(r, 3)) o.n_groups = 1, o.groups = random_one_in(r, 2) || has_product ? &slow : &some;
     char matrices[60];
     snprintf(matrices, sizeof matrices, "%s*last/weight", pattern);
     if (strcmp(o.type, "muon") == 0) o.n_groups = 0, o.groups = NULL, pattern = matrices;
@@ -112,12 +112,12 @@ static weft_value *input(drawn *d, const char *graph, net_kind kind) {
 /* Of logits [B, CLASSES]. */
 static weft_value *loss_of(test_random *r, weft_value *y) {
     weft_graph *g = weft_value_graph(y);
-    switch (net_below(r, 4)) {
+    switch (random_below(r, 4)) {
     case 0:
         return weft_mean(weft_cross_entropy(y, weft_input(g, "label", WEFT_I32, 1, (int64_t[]){BATCH})), 0,
                          NULL, false);
     case 1:
-        return weft_mean(weft_bce_with_logits(y, weft_constant(g, WEFT_F32, 0, NULL, net_below(r, 2))), 0,
+        return weft_mean(weft_bce_with_logits(y, weft_constant(g, WEFT_F32, 0, NULL, random_below(r, 2))), 0,
                          NULL, false);
     case 2:
         return weft_scale(weft_mean(weft_softplus(y, 1, 20), 0, NULL, false), 100);
@@ -145,11 +145,11 @@ static void watch(weft_value *x) {
 /* One graph over networks one after the other: trained together, or each by its own loss. */
 static void make_chain(test_random *r, drawn *d) {
     static const char *const names[] = {"o0", "o1", "o2"};
-    net_kind kind = (net_kind)net_below(r, NET_KINDS);
-    d->n_nets = 1 + net_below(r, NETS);
-    bool apart = net_one_in(r, 2), is_centered = net_one_in(r, 3);
+    net_kind kind = (net_kind)random_below(r, NET_KINDS);
+    d->n_nets = 1 + random_below(r, NETS);
+    bool apart = random_one_in(r, 2), is_centered = random_one_in(r, 3);
     weft_value *x = input(d, "step", kind), *sum = NULL;
-    if (net_one_in(r, 3)) watch(x);
+    if (random_one_in(r, 3)) watch(x);
     static const char *const scopes[] = {"first", "second", "third"};
     for (int i = 0; i < d->n_nets; i++) {
         d->nets[i] = net_draw(r, scopes[i], i ? NET_FEATURES : kind, d->is_local);
@@ -169,7 +169,7 @@ static void make_chain(test_random *r, drawn *d) {
 
 /* Two graphs, a generator's and a discriminator's; perhaps with one optimizer. */
 static void make_gan(test_random *r, drawn *d) {
-    bool one = net_one_in(r, 3), has_penalty = net_one_in(r, 3);
+    bool one = random_one_in(r, 3), has_penalty = random_one_in(r, 3);
     d->nets[0] = net_draw(r, "generator", NET_FEATURES, d->is_local);
     d->nets[1] = net_draw(r, "discriminator", NET_FEATURES, d->is_local);
     d->n_nets = 2;
@@ -192,8 +192,8 @@ static void make_gan(test_random *r, drawn *d) {
 /* Two tasks over one trunk. */
 static void make_tasks(test_random *r, drawn *d) {
     static const char *const graphs[] = {"task0", "task1"}, *const heads[] = {"head0", "head1"};
-    net_kind kind = (net_kind)net_below(r, NET_KINDS);
-    bool one = net_one_in(r, 2);
+    net_kind kind = (net_kind)random_below(r, NET_KINDS);
+    bool one = random_one_in(r, 2);
     d->nets[0] = net_draw(r, "trunk", kind, d->is_local);
     d->n_nets = 3;
     for (int i = 0; i < 2; i++) {
@@ -208,8 +208,8 @@ static void make_tasks(test_random *r, drawn *d) {
 
 /* What makes ranks unlike each other, or sums that are rounded. */
 static void draw_local_ddp(test_random *r, drawn *d, int world) {
-    const char *name = d->nets[net_below(r, d->n_nets)].name;
-    switch (net_below(r, 4)) {
+    const char *name = d->nets[random_below(r, d->n_nets)].name;
+    switch (random_below(r, 4)) {
     case 0:
         weft_ddp_text(d->model, name, "sync_batch_norm=1");
         break;
@@ -229,11 +229,11 @@ static void draw_local_ddp(test_random *r, drawn *d, int world) {
 static drawn draw(uint64_t number, test_random *r) {
     static const weft_dtype precisions[] = {0, 0, 0, WEFT_BF16, WEFT_F16};
     static const int micros[] = {2, 3, 4, 6};
-    drawn d = {.model = weft_model_new("relations"), .seed = number, .features = 4 + net_below(r, 5)};
+    drawn d = {.model = weft_model_new("relations"), .seed = number, .features = 4 + random_below(r, 5)};
     d.optimizers = random_bits(r);
-    d.is_local = net_one_in(r, 4);
-    int world = d.is_local ? (net_one_in(r, 2) ? 2 : 4) : 1;
-    switch (net_below(r, 3)) {
+    d.is_local = random_one_in(r, 4);
+    int world = d.is_local ? (random_one_in(r, 2) ? 2 : 4) : 1;
+    switch (random_below(r, 3)) {
     case 0:
         make_chain(r, &d);
         break;
@@ -243,12 +243,12 @@ static drawn draw(uint64_t number, test_random *r) {
     default:
         make_tasks(r, &d);
     }
-    if (d.is_local && net_one_in(r, 2)) draw_local_ddp(r, &d, world);
+    if (d.is_local && random_one_in(r, 2)) draw_local_ddp(r, &d, world);
     d.options =
         (weft_compile_options){.world = world,
-                               .accumulate = d.is_local ? 1 + net_below(r, 2) : micros[net_below(r, 4)],
-                               .precision = precisions[net_below(r, 5)],
-                               .isa = net_one_in(r, 5) ? WEFT_ISA_REFERENCE : WEFT_ISA_AUTO,
+                               .accumulate = d.is_local ? 1 + random_below(r, 2) : micros[random_below(r, 4)],
+                               .precision = precisions[random_below(r, 5)],
+                               .isa = random_one_in(r, 5) ? WEFT_ISA_REFERENCE : WEFT_ISA_AUTO,
                                .guard_factor = 1e9,
                                .verify = true};
     return d;
@@ -268,7 +268,7 @@ static void draw_layout(test_random *r, const drawn *d, weft_compile_options *o)
     int64_t micros = (int64_t)d->options.world * d->options.accumulate;
     int world = d->options.world;
     while (!d->is_local) {
-        world = 1 + net_below(r, MOST_WORLD);
+        world = 1 + random_below(r, MOST_WORLD);
         int64_t each = micros / world;
         bool is_exact = world == 1 || (each & (each - 1)) == 0; /* docs/distribution.md, "Sums" */
         if (micros % world == 0 && is_exact) break;
@@ -276,23 +276,23 @@ static void draw_layout(test_random *r, const drawn *d, weft_compile_options *o)
     *o = d->options;
     o->world = world;
     o->accumulate = (int)(micros / world);
-    o->zero = net_below(r, 3);
-    o->shard = net_one_in(r, 2) && !d->is_whole ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY;
-    if (net_one_in(r, 2)) o->bucket_cap_mb = 1e-4 * (1 + net_below(r, 30));
-    o->serial = net_one_in(r, 5);
-    o->manual = net_one_in(r, 4);
+    o->zero = random_below(r, 3);
+    o->shard = random_one_in(r, 2) && !d->is_whole ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY;
+    if (random_one_in(r, 2)) o->bucket_cap_mb = 1e-4 * (1 + random_below(r, 30));
+    o->serial = random_one_in(r, 5);
+    o->manual = random_one_in(r, 4);
     static const weft_guard guards[] = {WEFT_GUARD_OFF, WEFT_GUARD_NAN, WEFT_GUARD_SPIKE};
-    o->guard = guards[net_below(r, 3)];
+    o->guard = guards[random_below(r, 3)];
 }
 
 static variant draw_variant(test_random *r, const drawn *d) {
-    variant v = {.by_text = net_one_in(r, 4)};
+    variant v = {.by_text = random_one_in(r, 4)};
     draw_layout(r, d, &v.options);
-    v.by_file = !v.by_text && net_one_in(r, 6);
-    if (!d->is_local && net_one_in(r, 3)) {
-        v.resumed = 1 + net_below(r, STEPS - 1);
+    v.by_file = !v.by_text && random_one_in(r, 6);
+    if (!d->is_local && random_one_in(r, 3)) {
+        v.resumed = 1 + random_below(r, STEPS - 1);
         draw_layout(r, d, &v.before);
-        v.before.bucket_cap_mb = net_one_in(r, 2) ? v.options.bucket_cap_mb : v.before.bucket_cap_mb;
+        v.before.bucket_cap_mb = random_one_in(r, 2) ? v.options.bucket_cap_mb : v.before.bucket_cap_mb;
         v.before.guard = v.options.guard; /* a spike's mean is part of what is resumed */
     }
     const weft_compile_options *o = &v.options;
@@ -395,7 +395,7 @@ static void try_variant(const drawn *d, const world_rank *base, const variant *v
     weft_model_free(copy);
 }
 
-/* A training that is not finite is no ground to compare on: a guard ends it, no guard goes on. */
+/* Only finite trainings are compared: a guard ends others, and without a guard they continue. */
 static bool is_finite(const world_rank *ranks, int world) {
     for (int i = 0; i < world; i++)
         for (int k = 0; k < ranks[i].n_losses; k++)

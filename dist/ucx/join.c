@@ -18,7 +18,7 @@ enum { NAP_NS = 50000, MACHINE = 128 };
 
 /* ---- cards ----
  * The name of the machine, a hash of name and address, and the worker's address. UCX ends the process over an
- * address that is none, so it sees none that differs from what was sent. */
+ * invalid address, so a card whose hash differs is refused before UCX sees it. */
 
 enum { HASH = sizeof(uint64_t), ADDRESS = MACHINE + HASH /* where it begins */ };
 

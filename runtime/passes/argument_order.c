@@ -31,7 +31,8 @@ static bool is_site(const weft_node *n) {
     return *n->scope && (n->op == &weft_op_assign || n->op->flags & OP_RANDOM);
 }
 
-/* A site, the last one before it that makes a pair with it, and that one's; NULL: there is none. */
+/* A site. Its partner is the last site before it that makes a pair with it; `before` is the partner's
+ * partner. NULL: there is no such site. */
 typedef struct site {
     int place; /* among the sites of the graph */
     const weft_node *node, *partner, *before;

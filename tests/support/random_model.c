@@ -12,7 +12,7 @@ int random_below(test_random *r, int n) {
     return (int)(random_bits(r) % (uint64_t)n);
 }
 
-static bool one_in(test_random *r, int n) {
+bool random_one_in(test_random *r, int n) {
     return random_below(r, n) == 0;
 }
 
@@ -27,12 +27,12 @@ static tower random_tower(test_random *r, const char *name, int in) {
     tower t = {
         .name = name, .layers = 1 + random_below(r, MOST_LAYERS), .width = 3 + random_below(r, 14), .in = in};
     for (int i = 0; i < t.layers; i++) {
-        t.norm[i] = one_in(r, 3);
-        t.nested[i] = one_in(r, 3);
-        t.gate[i] = one_in(r, 3);
-        t.joined[i] = one_in(r, 4);
+        t.norm[i] = random_one_in(r, 3);
+        t.nested[i] = random_one_in(r, 3);
+        t.gate[i] = random_one_in(r, 3);
+        t.joined[i] = random_one_in(r, 4);
     }
-    t.dropout = one_in(r, 5);
+    t.dropout = random_one_in(r, 5);
     return t;
 }
 
@@ -94,9 +94,9 @@ static void minimize(uint64_t seed, weft_value *loss, const char *pattern, const
     test_random own = {seed}, *r = &own;
     for (const char *c = name; *c; c++) own.state = random_bits(r) + (unsigned char)*c;
     weft_optimizer o = {.type = types[random_below(r, 4)], .name = name, .lr = 0.01};
-    if (one_in(r, 2) && strcmp(o.type, "sgd") == 0) o.momentum = 0.9;
-    if (one_in(r, 2)) o.clip_norm = 0.5;
-    if (one_in(r, 3)) o.groups = groups;
+    if (random_one_in(r, 2) && strcmp(o.type, "sgd") == 0) o.momentum = 0.9;
+    if (random_one_in(r, 2)) o.clip_norm = 0.5;
+    if (random_one_in(r, 3)) o.groups = groups;
     o.n_groups = o.groups ? 1 : 0;
     weft_minimize(loss, pattern, &o);
 }
@@ -130,7 +130,7 @@ static void make_towers(test_random *r, weft_model *m, const tower *t, int n, in
     uint64_t seed = random_bits(r);
     static const char *const names[] = {"o0", "o1", "o2"};
     weft_value *x = input(m, "step", WEFT_TRAIN, width), *sum = NULL;
-    bool apart = one_in(r, 2);
+    bool apart = random_one_in(r, 2);
     for (int i = 0; i < n; i++) {
         x = build(apart ? weft_stop_gradient(x) : x, &t[i]);
         weft_value *loss = loss_of(x);
@@ -139,11 +139,11 @@ static void make_towers(test_random *r, weft_model *m, const tower *t, int n, in
     }
     if (!apart) minimize(seed, sum, "", "all");
     weft_output(sum, "loss");
-    if (one_in(r, 3)) show_parameter(x, &t[0]);
-    if (!one_in(r, 3)) return;
+    if (random_one_in(r, 3)) show_parameter(x, &t[0]);
+    if (!random_one_in(r, 3)) return;
     x = input(m, "again", WEFT_TRAIN, width); /* the whole model, optimized by another graph */
     for (int i = 0; i < n; i++) x = build(x, &t[i]);
-    minimize(seed, loss_of(x), "", one_in(r, 2) && !apart ? "all" : "again");
+    minimize(seed, loss_of(x), "", random_one_in(r, 2) && !apart ? "all" : "again");
     weft_output(loss_of(x), "loss");
 }
 
@@ -165,12 +165,12 @@ static void make_gan(test_random *r, weft_model *m, const tower *t, int width) {
  * alone. */
 static void make_tasks(test_random *r, weft_model *m, const tower *t, int width) {
     uint64_t seed = random_bits(r);
-    bool all = one_in(r, 2);
+    bool all = random_one_in(r, 2);
     for (int i = 0; i < 2; i++) {
         weft_value *x = input(m, i ? "task1" : "task0", WEFT_TRAIN, width);
         weft_value *trunk = build(x, &t[0]), *loss = loss_of(build(trunk, &t[1 + i]));
         if (all) {
-            minimize(seed, loss, "", i && one_in(r, 2) ? "both" : "all");
+            minimize(seed, loss, "", i && random_one_in(r, 2) ? "both" : "all");
         } else {
             minimize(seed, loss, t[0].name, "trunk");
             minimize(seed, loss, t[1 + i].name, i ? "head1" : "head0");
@@ -191,8 +191,8 @@ static void random_groups(test_random *r, int world, char *text) {
         order[i] = order[at];
         order[at] = i;
     }
-    for (int i = 0; i < world - one_in(r, 4); i++)
-        n += sprintf(text + n, "%s%d", i == 0 ? "" : one_in(r, 3) ? ";" : ",", order[i]);
+    for (int i = 0; i < world - random_one_in(r, 4); i++)
+        n += sprintf(text + n, "%s%d", i == 0 ? "" : random_one_in(r, 3) ? ";" : ",", order[i]);
 }
 
 /* Gradients of several subgraphs that are clipped together must have one partition. */
@@ -207,10 +207,10 @@ static bool clips(const weft_model *m) {
 static void random_ddp(test_random *r, weft_model *m, const char *path, int world, const char *common) {
     char text[400], groups[100];
     int n = sprintf(text, "zero=%d shard=%s broadcast_buffers=%d sync_batch_norm=%d bf16_wire=%d",
-                    random_below(r, 4) - 1, one_in(r, 2) ? "flat" : "greedy", one_in(r, 3), one_in(r, 3),
-                    one_in(r, 4));
-    if (one_in(r, 2)) n += sprintf(text + n, " bucket_cap_mb=%g", 1e-4 * (1 + random_below(r, 30)));
-    if (!common && world > 1 && one_in(r, 3))
+                    random_below(r, 4) - 1, random_one_in(r, 2) ? "flat" : "greedy", random_one_in(r, 3),
+                    random_one_in(r, 3), random_one_in(r, 4));
+    if (random_one_in(r, 2)) n += sprintf(text + n, " bucket_cap_mb=%g", 1e-4 * (1 + random_below(r, 30)));
+    if (!common && world > 1 && random_one_in(r, 3))
         random_groups(r, world, groups);
     else
         snprintf(groups, sizeof groups, "%s", common ? common : "");
@@ -221,12 +221,13 @@ static void random_ddp(test_random *r, weft_model *m, const char *path, int worl
 static void random_ddps(test_random *r, weft_model *m, const tower *t, int n, int world) {
     char path[60], groups[100] = "";
     const char *common = clips(m) ? groups : NULL;
-    bool all = common && world > 1 && one_in(r, 2); /* then no tower may be left to the default, the world */
+    bool all =
+        common && world > 1 && random_one_in(r, 2); /* then no tower may be left to the default, the world */
     if (all) random_groups(r, world, groups);
     for (int i = 0; i < n; i++) {
-        if (all || one_in(r, 2)) random_ddp(r, m, t[i].name, world, common);
+        if (all || random_one_in(r, 2)) random_ddp(r, m, t[i].name, world, common);
         snprintf(path, sizeof path, "%s/l%d", t[i].name, random_below(r, t[i].layers));
-        if (one_in(r, 3)) random_ddp(r, m, path, world, common);
+        if (random_one_in(r, 3)) random_ddp(r, m, path, world, common);
     }
 }
 
@@ -243,7 +244,7 @@ weft_model *random_model(test_random *r, int world) {
     if (kind == 2) make_tasks(r, m, t, width);
     add_eval(m, t, kind == 2 ? 2 : n, width);
     if (kind != 2) random_ddps(r, m, t, n, world);
-    if (kind == 2 && one_in(r, 2)) random_ddps(r, m, t, 1, clips(m) ? 1 : world);
+    if (kind == 2 && random_one_in(r, 2)) random_ddps(r, m, t, 1, clips(m) ? 1 : world);
     return m;
 }
 
@@ -254,13 +255,13 @@ weft_compile_options random_options(test_random *r, int world) {
     if (r->state % 4 == 1) guard = WEFT_GUARD_SPIKE;
     return (weft_compile_options){.world = world,
                                   .threads = 1,
-                                  .isa = one_in(r, 4) ? WEFT_ISA_REFERENCE : WEFT_ISA_AUTO,
+                                  .isa = random_one_in(r, 4) ? WEFT_ISA_REFERENCE : WEFT_ISA_AUTO,
                                   .bucket_cap_mb = 1e-4 * (1 + random_below(r, 60)),
                                   .accumulate = 1 + random_below(r, 3),
                                   .zero = random_below(r, 3),
-                                  .shard = one_in(r, 2) ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY,
-                                  .serial = one_in(r, 6),
-                                  .reduce = one_in(r, 6) ? WEFT_REDUCE_FAST : WEFT_REDUCE_AUTO,
+                                  .shard = random_one_in(r, 2) ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY,
+                                  .serial = random_one_in(r, 6),
+                                  .reduce = random_one_in(r, 6) ? WEFT_REDUCE_FAST : WEFT_REDUCE_AUTO,
                                   .manual = manual,
                                   .guard = guard,
                                   .guard_factor = 1e9, /* no loss is a spike */

@@ -11,6 +11,7 @@
 weft_model *random_model(test_random *r, int world);
 /* Options of rank 0; the other ranks set `rank`. */
 weft_compile_options random_options(test_random *r, int world);
-int random_below(test_random *r, int n);
+int random_below(test_random *r, int n); /* 0 to n - 1 */
+bool random_one_in(test_random *r, int n);
 
 #endif

@@ -6,20 +6,12 @@
 
 enum { MOST_BLOCKS = 4 };
 
-int net_below(test_random *r, int n) {
-    return (int)(random_bits(r) % (uint64_t)n);
-}
-
-bool net_one_in(test_random *r, int n) {
-    return net_below(r, n) == 0;
-}
-
 typedef weft_value *block(weft_value *x, test_random *r);
 
 /* ---- for any axes ---- */
 
 static weft_value *activation(weft_value *x, test_random *r) {
-    switch (net_below(r, 9)) {
+    switch (random_below(r, 9)) {
     case 0:
         return weft_relu(x);
     case 1:
@@ -42,36 +34,36 @@ static weft_value *activation(weft_value *x, test_random *r) {
 }
 
 static weft_value *linear(weft_value *x, test_random *r) {
-    return activation(weft_linear(x, 3 + net_below(r, 7), "fc"), r);
+    return activation(weft_linear(x, 3 + random_below(r, 7), "fc"), r);
 }
 
 static weft_value *linear_without_bias(weft_value *x, test_random *r) {
     weft_linear_options o = {.no_bias = true};
-    return activation(weft_linear_with(x, 3 + net_below(r, 7), "fc", &o), r);
+    return activation(weft_linear_with(x, 3 + random_below(r, 7), "fc", &o), r);
 }
 
 static weft_value *weight_normed(weft_value *x, test_random *r) {
     weft_linear_options o = {.parametrization = WEFT_WEIGHT_NORM};
-    return activation(weft_linear_with(x, 3 + net_below(r, 7), "fc", &o), r);
+    return activation(weft_linear_with(x, 3 + random_below(r, 7), "fc", &o), r);
 }
 
 static weft_value *spectral_in_step(weft_value *x, test_random *r) {
     weft_linear_options o = {.parametrization = WEFT_SPECTRAL_NORM_IN_STEP};
-    return activation(weft_linear_with(x, 3 + net_below(r, 7), "fc", &o), r);
+    return activation(weft_linear_with(x, 3 + random_below(r, 7), "fc", &o), r);
 }
 
 static weft_value *layer_norm(weft_value *x, test_random *r) {
-    return net_one_in(r, 2) ? weft_layer_norm(x, "norm") : weft_rms_norm(x, "norm");
+    return random_one_in(r, 2) ? weft_layer_norm(x, "norm") : weft_rms_norm(x, "norm");
 }
 
 static weft_value *dropout(weft_value *x, test_random *r) {
-    return weft_dropout(x, 0.1 + 0.1 * net_below(r, 4));
+    return weft_dropout(x, 0.1 + 0.1 * random_below(r, 4));
 }
 
 static weft_value *noise(weft_value *x, test_random *r) {
     int64_t shape[WEFT_MAX_NDIM];
     for (int i = 0; i < weft_ndim(x); i++) shape[i] = weft_dim(x, i);
-    weft_value *drawn = net_one_in(r, 2)
+    weft_value *drawn = random_one_in(r, 2)
                             ? weft_random_normal(weft_value_graph(x), weft_ndim(x), shape, 0, 1)
                             : weft_random_uniform(weft_value_graph(x), weft_ndim(x), shape, -1, 1);
     return weft_add(x, weft_scale(drawn, 0.1));
@@ -80,22 +72,22 @@ static weft_value *noise(weft_value *x, test_random *r) {
 /* A gradient that reaches its parameter through a view. */
 static weft_value *gate(weft_value *x, test_random *r) {
     weft_value *by = weft_parameter(x, "by", 1, (int64_t[]){1}, (weft_init){WEFT_INIT_CONSTANT, 1, 0});
-    return net_one_in(r, 2) ? weft_mul(x, weft_reshape(by, 0, NULL)) : weft_mul(x, by);
+    return random_one_in(r, 2) ? weft_mul(x, weft_reshape(by, 0, NULL)) : weft_mul(x, by);
 }
 
 static weft_value *sorted(weft_value *x, test_random *r) {
-    weft_value *places = NULL, *s = weft_sort(x, -1, net_one_in(r, 2), &places);
-    return net_one_in(r, 2) ? s : weft_add(s, weft_take_along_axis(weft_square(x), places, -1));
+    weft_value *places = NULL, *s = weft_sort(x, -1, random_one_in(r, 2), &places);
+    return random_one_in(r, 2) ? s : weft_add(s, weft_take_along_axis(weft_square(x), places, -1));
 }
 
 static weft_value *scattered(weft_value *x, test_random *r) {
-    weft_value *places = weft_argsort(x, -1, net_one_in(r, 2));
+    weft_value *places = weft_argsort(x, -1, random_one_in(r, 2));
     return weft_scatter_add(weft_scale(x, 0.5), weft_ndim(x) - 1, places, weft_tanh(x));
 }
 
 static weft_value *chosen(weft_value *x, test_random *r) {
     weft_value *zero = weft_constant(weft_value_graph(x), WEFT_F32, 0, NULL, 0);
-    weft_value *other = net_one_in(r, 2) ? weft_scale(x, 0.1) : weft_square(x);
+    weft_value *other = random_one_in(r, 2) ? weft_scale(x, 0.1) : weft_square(x);
     return weft_where(weft_greater(x, zero), x, other);
 }
 
@@ -108,13 +100,13 @@ static weft_value *batch_norm(weft_value *x, test_random *r) {
 
 static weft_value *spectral(weft_value *x, test_random *r) {
     weft_linear_options o = {.parametrization = WEFT_SPECTRAL_NORM};
-    return activation(weft_linear_with(x, 3 + net_below(r, 7), "fc", &o), r);
+    return activation(weft_linear_with(x, 3 + random_below(r, 7), "fc", &o), r);
 }
 
 static weft_value *largest(weft_value *x, test_random *r) {
     weft_value *places = NULL;
-    int64_t k = 1 + net_below(r, (int)weft_dim(x, 1));
-    return weft_topk(x, k, 1, net_one_in(r, 2), &places);
+    int64_t k = 1 + random_below(r, (int)weft_dim(x, 1));
+    return weft_topk(x, k, 1, random_one_in(r, 2), &places);
 }
 
 static weft_value *summed_up(weft_value *x, test_random *r) {
@@ -129,17 +121,17 @@ static weft_value *weighed(weft_value *x, test_random *r) {
 
 static weft_value *looked_up(weft_value *x, test_random *r) {
     weft_value *rows =
-        weft_embedding(weft_argmax(x, 1, false), weft_dim(x, 1), 2 + net_below(r, 3), "rows", NULL);
+        weft_embedding(weft_argmax(x, 1, false), weft_dim(x, 1), 2 + random_below(r, 3), "rows", NULL);
     return weft_concat(2, (weft_value *[]){x, rows}, 1);
 }
 
 static weft_value *crossed(weft_value *x, test_random *r) {
-    weft_value *y = weft_linear(x, 2 + net_below(r, 3), "left");
+    weft_value *y = weft_linear(x, 2 + random_below(r, 3), "left");
     return weft_flatten(weft_einsum("bi,bj->bij", 2, (weft_value *[]){weft_tanh(y), x}), 1);
 }
 
 static weft_value *joined(weft_value *x, test_random *r) {
-    int64_t in = weft_dim(x, 1), left = 1 + net_below(r, 3);
+    int64_t in = weft_dim(x, 1), left = 1 + random_below(r, 3);
     const weft_init init = {WEFT_INIT_UNIFORM, -0.3, 0.3};
     weft_value *parts[] = {weft_parameter(x, "left", 2, (int64_t[]){in, left}, init),
                            weft_parameter(x, "right", 2, (int64_t[]){in, 3}, init)};
@@ -156,25 +148,26 @@ static weft_value *heads_of(weft_value *x, int64_t heads) {
 }
 
 static weft_value *attention(weft_value *x, test_random *r) {
-    int64_t heads = 1 + net_below(r, 3), shared = net_one_in(r, 3) ? 1 : heads, d = 2 * (1 + net_below(r, 3));
-    weft_attention_options o = {.causal = net_one_in(r, 2)};
-    if (net_one_in(r, 4)) o.dropout = 0.2;
-    if (net_one_in(r, 4)) o.window = 2;
+    int64_t heads = 1 + random_below(r, 3), shared = random_one_in(r, 3) ? 1 : heads,
+            d = 2 * (1 + random_below(r, 3));
+    weft_attention_options o = {.causal = random_one_in(r, 2)};
+    if (random_one_in(r, 4)) o.dropout = 0.2;
+    if (random_one_in(r, 4)) o.window = 2;
     weft_value *q = heads_of(weft_linear(x, heads * d, "q"), heads),
                *k = heads_of(weft_linear(x, shared * d, "k"), shared),
                *v = heads_of(weft_linear(x, shared * d, "v"), shared);
-    if (net_one_in(r, 3)) q = weft_rotary(q, NULL), k = weft_rotary(k, NULL);
+    if (random_one_in(r, 3)) q = weft_rotary(q, NULL), k = weft_rotary(k, NULL);
     weft_value *y = weft_permute(weft_attention_with(q, k, v, &o), (int64_t[]){0, 2, 1, 3});
     y = weft_linear(weft_reshape(y, 3, (int64_t[]){-1, weft_dim(x, 1), heads * d}), weft_dim(x, 2), "out");
     return weft_add(x, y);
 }
 
 static weft_value *recurrent(weft_value *x, test_random *r) {
-    weft_recurrent o = {.hidden = 2 + net_below(r, 4), .batch_first = true};
+    weft_recurrent o = {.hidden = 2 + random_below(r, 4), .batch_first = true};
     weft_value *last, *cells;
-    o.bidirectional = net_one_in(r, 3);
-    if (net_one_in(r, 3)) o.layers = 2;
-    switch (net_below(r, 3)) {
+    o.bidirectional = random_one_in(r, 3);
+    if (random_one_in(r, 3)) o.layers = 2;
+    switch (random_below(r, 3)) {
     case 0:
         return weft_lstm(x, &o, "lstm", &last, &cells);
     case 1:
@@ -185,9 +178,9 @@ static weft_value *recurrent(weft_value *x, test_random *r) {
 }
 
 static weft_value *convolved_line(weft_value *x, test_random *r) {
-    weft_conv c = {.out = 2 + net_below(r, 4), .kernel = 3, .pad = 1};
+    weft_conv c = {.out = 2 + random_below(r, 4), .kernel = 3, .pad = 1};
     weft_value *y = weft_transpose(x, 1, 2);
-    y = net_one_in(r, 3) ? weft_conv_transpose1d(y, &c, "conv") : weft_conv1d(y, &c, "conv");
+    y = random_one_in(r, 3) ? weft_conv_transpose1d(y, &c, "conv") : weft_conv1d(y, &c, "conv");
     return activation(weft_transpose(y, 1, 2), r);
 }
 
@@ -195,12 +188,12 @@ static weft_value *pooled_line(weft_value *x, test_random *r) {
     weft_pool p = {.kernel = {2}, .stride = {1}};
     if (weft_dim(x, 1) < 3) return x;
     weft_value *y = weft_transpose(x, 1, 2);
-    y = net_one_in(r, 2) ? weft_max_pool1d(y, &p) : weft_avg_pool1d(y, &p);
+    y = random_one_in(r, 2) ? weft_max_pool1d(y, &p) : weft_avg_pool1d(y, &p);
     return weft_transpose(y, 1, 2);
 }
 
 static weft_value *through_time(weft_value *x, test_random *r) {
-    switch (net_below(r, 3)) {
+    switch (random_below(r, 3)) {
     case 0:
         return weft_scale(weft_cumsum(x, 1), 0.3);
     case 1:
@@ -213,57 +206,58 @@ static weft_value *through_time(weft_value *x, test_random *r) {
 /* ---- images ---- */
 
 static weft_value *convolution(weft_value *x, test_random *r) {
-    weft_conv c = {.out = 2 + net_below(r, 5), .kernel = 1 + net_below(r, 3), .pad = 1};
-    if (weft_dim(x, 2) > 4 && net_one_in(r, 3)) c.stride = 2;
-    if (net_one_in(r, 4)) c.no_bias = true;
+    weft_conv c = {.out = 2 + random_below(r, 5), .kernel = 1 + random_below(r, 3), .pad = 1};
+    if (weft_dim(x, 2) > 4 && random_one_in(r, 3)) c.stride = 2;
+    if (random_one_in(r, 4)) c.no_bias = true;
     return activation(weft_conv2d(x, &c, "conv"), r);
 }
 
 static weft_value *grouped(weft_value *x, test_random *r) {
     int64_t groups = weft_dim(x, 1);
-    weft_conv c = {.out = groups * (1 + net_below(r, 2)), .kernel = 3, .pad = 1, .groups = groups};
+    weft_conv c = {.out = groups * (1 + random_below(r, 2)), .kernel = 3, .pad = 1, .groups = groups};
     return activation(weft_conv2d(x, &c, "conv"), r);
 }
 
 static weft_value *spectral_convolution(weft_value *x, test_random *r) {
-    weft_conv c = {.out = 2 + net_below(r, 5), .kernel = 3, .pad = 1, .parametrization = WEFT_SPECTRAL_NORM};
+    weft_conv c = {
+        .out = 2 + random_below(r, 5), .kernel = 3, .pad = 1, .parametrization = WEFT_SPECTRAL_NORM};
     return activation(weft_conv2d(x, &c, "conv"), r);
 }
 
 static weft_value *convolution_in_step(weft_value *x, test_random *r) {
     weft_conv c = {
-        .out = 2 + net_below(r, 4), .kernel = 3, .pad = 1, .parametrization = WEFT_SPECTRAL_NORM_IN_STEP};
-    x = net_one_in(r, 2) ? weft_conv2d(x, &c, "conv") : weft_conv_transpose2d(x, &c, "up");
+        .out = 2 + random_below(r, 4), .kernel = 3, .pad = 1, .parametrization = WEFT_SPECTRAL_NORM_IN_STEP};
+    x = random_one_in(r, 2) ? weft_conv2d(x, &c, "conv") : weft_conv_transpose2d(x, &c, "up");
     return activation(x, r);
 }
 
 static weft_value *transposed(weft_value *x, test_random *r) {
-    weft_conv c = {.out = 2 + net_below(r, 4), .kernel = 3, .pad = 1};
+    weft_conv c = {.out = 2 + random_below(r, 4), .kernel = 3, .pad = 1};
     if (weft_dim(x, 2) < 5) c.stride = 2, c.kernel = 2, c.pad = 0;
     return activation(weft_conv_transpose2d(x, &c, "up"), r);
 }
 
 static weft_value *volume(weft_value *x, test_random *r) {
-    weft_conv c = {.out = 2 + net_below(r, 2), .kernel = 3, .pad = 1};
+    weft_conv c = {.out = 2 + random_below(r, 2), .kernel = 3, .pad = 1};
     weft_value *y = weft_conv3d(weft_unsqueeze(x, 1), &c, "conv"); /* channels become the depth */
     int64_t n = weft_dim(y, 1) * weft_dim(y, 2);
     return activation(weft_reshape(y, 4, (int64_t[]){-1, n, weft_dim(y, 3), weft_dim(y, 4)}), r);
 }
 
 static weft_value *pooled(weft_value *x, test_random *r) {
-    weft_pool p = {.kernel = {2, 2}, .stride = {2, 2}, .ceil_mode = net_one_in(r, 2)};
+    weft_pool p = {.kernel = {2, 2}, .stride = {2, 2}, .ceil_mode = random_one_in(r, 2)};
     if (weft_dim(x, 2) < 4 || weft_dim(x, 3) < 4) return weft_adaptive_avg_pool2d(x, 2, 2);
-    return net_one_in(r, 2) ? weft_max_pool2d(x, &p) : weft_avg_pool2d(x, &p);
+    return random_one_in(r, 2) ? weft_max_pool2d(x, &p) : weft_avg_pool2d(x, &p);
 }
 
 static weft_value *resized(weft_value *x, test_random *r) {
-    weft_interpolation o = {.size = {2 + net_below(r, 5), 2 + net_below(r, 5)},
-                            .mode = net_one_in(r, 2) ? WEFT_NEAREST : WEFT_BILINEAR};
+    weft_interpolation o = {.size = {2 + random_below(r, 5), 2 + random_below(r, 5)},
+                            .mode = random_one_in(r, 2) ? WEFT_NEAREST : WEFT_BILINEAR};
     return weft_interpolate(x, &o);
 }
 
 static weft_value *image_norm(weft_value *x, test_random *r) {
-    switch (net_below(r, 3)) {
+    switch (random_below(r, 3)) {
     case 0:
         return weft_group_norm(x, weft_dim(x, 1) % 2 ? 1 : 2, "norm");
     case 1:
@@ -282,7 +276,7 @@ static weft_value *shuffled(weft_value *x, test_random *r) {
 
 static weft_value *padded(weft_value *x, test_random *r) {
     const int64_t pads[] = {1, 1, 0, 1};
-    switch (net_below(r, 3)) {
+    switch (random_below(r, 3)) {
     case 0:
         return weft_reflect_pad(x, 2, pads);
     case 1:
@@ -313,11 +307,11 @@ static block *draw(const random_net *n, test_random *r) {
         block *const *blocks;
         int count;
     } tables[] = {{features, COUNT(features)}, {sequences, COUNT(sequences)}, {images, COUNT(images)}};
-    return tables[n->kind].blocks[net_below(r, tables[n->kind].count - !n->is_local)];
+    return tables[n->kind].blocks[random_below(r, tables[n->kind].count - !n->is_local)];
 }
 
 random_net net_draw(test_random *r, const char *name, net_kind kind, bool is_local) {
-    return (random_net){name, kind, 1 + net_below(r, MOST_BLOCKS), is_local, random_bits(r)};
+    return (random_net){name, kind, 1 + random_below(r, MOST_BLOCKS), is_local, random_bits(r)};
 }
 
 /* [B, features] of what the blocks leave. */
@@ -325,8 +319,8 @@ static weft_value *flat(weft_value *x, const random_net *n, test_random *r) {
     int64_t last = weft_dim(x, 1);
     if (n->kind == NET_FEATURES) return x;
     if (n->kind == NET_IMAGE)
-        return net_one_in(r, 3) ? weft_flatten(x, 1) : weft_mean(x, 2, (int64_t[]){2, 3}, false);
-    if (net_one_in(r, 2)) return weft_mean(x, 1, (int64_t[]){1}, false);
+        return random_one_in(r, 3) ? weft_flatten(x, 1) : weft_mean(x, 2, (int64_t[]){2, 3}, false);
+    if (random_one_in(r, 2)) return weft_mean(x, 1, (int64_t[]){1}, false);
     return weft_squeeze(weft_slice(x, 1, last - 1, last), 1);
 }
 

@@ -3,7 +3,7 @@
 #ifndef WEFT_TEST_RANDOM_NET_H
 #define WEFT_TEST_RANDOM_NET_H
 
-#include "support/test.h"
+#include "support/random_model.h"
 #include "weft/weft.h"
 
 /* What the axes of x are: [B, features], [B, times, features], [B, channels, height, width]. */
@@ -20,8 +20,5 @@ typedef struct random_net {
 random_net net_draw(test_random *r, const char *name, net_kind kind, bool is_local);
 /* x through the blocks, and by a last linear layer to [B, out]. */
 weft_value *net_build(weft_value *x, const random_net *n, int64_t out);
-
-int net_below(test_random *r, int n); /* 0 to n - 1 */
-bool net_one_in(test_random *r, int n);
 
 #endif

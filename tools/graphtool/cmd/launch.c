@@ -59,8 +59,8 @@ static double seconds_now(void) {
 
 /* ---- what the ranks are given ---- */
 
-/* A port of this machine that nobody has, kept for rank 0 as long as *holder is open: with SO_REUSEADDR on
- * both, rank 0 can bind it, too, and listen, but the system gives it to nobody else. 0: there is none. */
+/* A free port of this machine, which stays rank 0's while *holder is open: where both set SO_REUSEADDR, rank
+ * 0 can bind the port again and listen, and the system gives it to no other program. 0: no port is free. */
 static int keep_port(int *holder) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof at;
