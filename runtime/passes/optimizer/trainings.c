@@ -62,8 +62,8 @@ static void find_followers(weft_plan *plan) {
     for (const weft_graph *g = plan->source->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next) {
             if (n->op != &weft_op_minimize || !minimize_follows(n)) continue;
-            for (weft_variable *v = plan->model->variables; v; v = v->next)
-                v->follows |= minimize_trains(n, v);
+            weft_variable *v = variable_find(plan->model, ((const minimize_attrs *)n->attrs)->pattern);
+            if (v) v->follows |= minimize_trains(n, v);
         }
 }
 
