@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- models and pictures ---- */
 
@@ -22,10 +21,9 @@ static int nodes_drawn(const char *file) {
     return n;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+/* Seconds of the processor (ulimit -t), which other work on the machine does not take; the sanitizers take more. */
+static int within(int seconds) {
+    return test_is_quick() ? 10 * seconds : seconds;
 }
 
 TEST(pictures_parse_and_stay_below_max_nodes) {
@@ -66,9 +64,7 @@ TEST(scopes_of_different_weights_are_not_folded) {
 
 TEST(drawing_takes_less_than_two_seconds) {
     NEED(make_model("dcgan28"));
-    double start = now();
-    ends(run("graphtool dot dcgan28.bin --graph d_step -T svg -o p.svg"), 0);
-    CHECK_SAYS(now() - start < (test_is_quick() ? 20 : 2), "%.2f s", now() - start);
+    ends(run("ulimit -t %d; graphtool dot dcgan28.bin --graph d_step -T svg -o p.svg", within(2)), 0);
     char *svg = read_all("p.svg");
     CHECK_HOLDS(svg, "generator");
     CHECK_HOLDS(svg, "discriminator");
@@ -307,13 +303,10 @@ TEST(ddp_options_spread_one_subgraph) {
 TEST(the_plan_of_the_last_of_4096_ranks_takes_seconds) {
     for (int i = 0; i < ZOO; i++) {
         if (!make_model(zoo[i])) continue;
-        double start = now();
-        ends(run("graphtool plan %s.bin --world 4096 --rank 4095 --zero 2 && graphtool plan %s.bin --world "
-                 "4096 "
-                 "--rank 4095 --zero 2 --json >/dev/null",
-                 zoo[i], zoo[i]),
+        ends(run("ulimit -t %d; plan='graphtool plan %s.bin --world 4096 --rank 4095 --zero 2'; $plan && "
+                 "$plan --json",
+                 within(3), zoo[i]),
              0);
-        CHECK_SAYS(now() - start < (test_is_quick() ? 60 : 5), "%s: %.2f s", zoo[i], now() - start);
     }
 }
 
