@@ -18,6 +18,8 @@ command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmp
 flags=() over_tcp=()
 mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none) &&
     over_tcp=(--mca btl tcp,self) # Open MPI's own shared memory takes it that ranks have one PID namespace
+sizes="64k 1m 5m 12m 64m" kills=4
+[[ -z ${WEFT_TEST_QUICK:-} ]] || sizes="64k 12m" kills=1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -65,7 +67,7 @@ check_sizes() {
 
     # /dev/shm of any size.
     if "${with_shm[@]}" 64k true 2>"$folder/why"; then
-        for size in 64k 1m 5m 12m 64m; do
+        for size in $sizes; do
             waiting=()
             for n in "${counts[@]}"; do
                 (
@@ -129,7 +131,7 @@ seed=${WEFT_TEST_SEED:-$$}
 RANDOM=$((seed % 32768))
 echo "seed $seed"
 bad=0
-for ((i = 0; i < ${WEFT_TEST_CASES:-4}; i++)); do
+for ((i = 0; i < ${WEFT_TEST_CASES:-$kills}; i++)); do
     "${own_shm[@]}" bash -c 'flags=($flags_text) failures=0; kill_all "$1"; exit $failures' kill \
         "$((RANDOM % 2)).$(printf %03d $((RANDOM % 1000)))" || bad=$((bad + 1))
 done

@@ -296,7 +296,7 @@ static void check_hostile(weft_model *(*make)(const weft_env *env)) {
     unseal_fake(&f, "good");
     weft_model_free(example);
     const fake_file *good = fake_get(&f, "good");
-    int loaded = 0, compiled = 0, mutations = test_count(2000, 2000);
+    int loaded = 0, compiled = 0, mutations = test_count(2000, 600);
     uint64_t first = test_seed(1);
     f.cap = MEMORY_CAP;
     for (uint64_t seed = first; good && seed < first + (uint64_t)mutations; seed++) {

@@ -84,7 +84,7 @@ TEST(every_kernel_agrees_with_the_reference_on_every_sample) {
 }
 
 TEST(every_kernel_agrees_with_the_reference_in_bf16_and_f16) {
-    samples_check_reduced(kernels_check, false);
+    samples_check_reduced(kernels_check, test_is_quick());
 }
 
 static bool takes_a_sample(const weft_op *op, const weft_kernel *kernel, const kernel_env *env) {
@@ -174,7 +174,7 @@ static void break_here(weft_node *n, const char *what, const tensor *data) {
 
 TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
     samples_check(break_here);
-    samples_check_reduced(break_here, false);
+    samples_check_reduced(break_here, test_is_quick());
     kernel_promises_check(&promises, samples_are_all() ? 100 : 0);
 }
 

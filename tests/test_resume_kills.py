@@ -223,7 +223,7 @@ def calls_of_saves(shim):
 
 
 def main():
-    first, n = int(os.environ.get("WEFT_TEST_SEED", 1)), int(os.environ.get("WEFT_TEST_CASES", 3))
+    first, n = int(os.environ.get("WEFT_TEST_SEED", 1)), int(os.environ.get("WEFT_TEST_CASES", 1 if "WEFT_TEST_QUICK" in os.environ else 3))
     if shutil.which("mpirun") is None:
         print(f"cases: 0 run, {n} skipped, 0 failed")
         return

@@ -27,7 +27,9 @@ END
 
 # Each signal ends the step, saves, and says how to go on.
 first=
-for signal in INT TERM HUP USR1; do
+signals=(INT USR1)
+is_whole && signals+=(TERM HUP)
+for signal in "${signals[@]}"; do
     rm -rf c
     "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --resume auto >out 2>err &
     pid=$!
@@ -278,11 +280,13 @@ went_on() {
 }
 
 RANDOM=7
+kills=2
+is_whole && kills=6
 alone=("$tool" $run --accumulate 2 -o alone.st --log alone.jsonl --checkpoint-dir alone --checkpoint-every 3 --resume auto)
 for attempt in {1..5}; do # until a kill comes before the end
     rm -rf alone alone.*
     in_time=0
-    for n in 1 2 3 4 5 6; do
+    for n in $(seq $kills); do
         "${alone[@]}" >out 2>err &
         pid=$!
         step_on alone
@@ -308,7 +312,7 @@ END_RANK
     two=(timeout 60 mpirun "${flags[@]}" -np 2 bash rank.sh "$tool" $run --accumulate 1 --zero 2 -o many.st --log many.jsonl --checkpoint-dir many)
     "${two[@]}" --steps 11 >out 2>err || fail "two ranks: $(cat err)"
     in_time=0
-    for n in 1 2 3; do # one rank of two is killed: the job ends, and the next one goes on
+    for n in $(seq $((kills / 2))); do # one rank of two is killed: the job ends, and the next one goes on
         rm -f pid.*
         "${two[@]}" --checkpoint-every 3 --resume auto >out 2>err &
         pid=$!

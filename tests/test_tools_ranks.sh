@@ -292,9 +292,12 @@ if [[ $part == moments ]]; then
     exit $((failures > 0))
 fi
 
-for kind in kill early stop asleep; do lose $kind 0.3 3; done
+for kind in kill stop; do lose $kind 0.3 3; done
+if is_whole; then
+    for kind in early asleep; do lose $kind 0.3 3; done
+fi
 if [[ $has_link ]]; then
-    lose link 0.3 3
+    is_whole && lose link 0.3 3
     [[ $way == ucx ]] && lose far 0.3 3
 else
     echo "left out: network namespaces are not allowed"
@@ -328,144 +331,165 @@ if [[ $way == mpi ]]; then
 fi
 
 # A rank that aborts leaves its ring, too.
-begin 2 "${run[@]}" --epochs 1000000 --log log.jsonl
-await 2 3
-kill -ABRT "$(cat pid.1)"
-wait $job
-status=$?
-[[ $status == 134 && -s rings/rank-1.ring ]] && "$tool" blame rings | grep -q "^rank 1 .*; process $(cat pid.1) on " ||
-    fail "SIGABRT: status $status, $(ls rings), $("$tool" blame rings), $(cat err)"
+rank_aborts() {
+    begin 2 "${run[@]}" --epochs 1000000 --log log.jsonl
+    await 2 3
+    kill -ABRT "$(cat pid.1)"
+    wait $job
+    status=$?
+    [[ $status == 134 && -s rings/rank-1.ring ]] && "$tool" blame rings | grep -q "^rank 1 .*; process $(cat pid.1) on " ||
+        fail "SIGABRT: status $status, $(ls rings), $("$tool" blame rings), $(cat err)"
+}
 
 # SIGUSR1 to mpirun goes on to the ranks, which have all the time that a step and a checkpoint take: at SIGTERM they would be
 # cut off after a second. So a step is as many batches as take three seconds here, and a signal that comes late in it shows nothing.
-step_of() { # this many batches, and how it runs
-    local times=$1
-    shift
-    begin 2 "${run[@]}" --flow "train train{batch=same}*$times" --log log.jsonl "$@"
+usr1_to_mpirun() {
+    step_of() { # this many batches, and how it runs
+        local times=$1
+        shift
+        begin 2 "${run[@]}" --flow "train train{batch=same}*$times" --log log.jsonl "$@"
+    }
+    step_of 50 --steps 2
+    wait $job || fail "SIGUSR1 to mpirun: $(cat err)"
+    times=$(awk -F'"seconds":' 'END { printf "%d", 1 + 50 * 3 / $2 }' log.jsonl)
+    for _ in {1..5}; do
+        rm -rf long
+        step_of "$times" --epochs 1000000 --checkpoint-dir long --checkpoint-every 1000
+        await 2 1
+        from=$(now)
+        kill -USR1 "$(pgrep -P $job)"
+        wait $job
+        status=$? took=$(since "$from")
+        [[ $status == 130 && -d $(ls -d long/step-* 2>/dev/null | tail -1) ]] && grep -q "^interrupted after" out || fail "SIGUSR1 to mpirun: status $status, $(ls long), $(cat err)"
+        "$tool" ckpt verify long >/dev/null || fail "SIGUSR1 to mpirun: $("$tool" ckpt verify long)"
+        less 1.2 "$took" && break
+    done
+    less 1.2 "$took" || fail "SIGUSR1 to mpirun: a step of $times batches and a checkpoint took $took s alone: that is no test"
 }
-step_of 50 --steps 2
-wait $job || fail "SIGUSR1 to mpirun: $(cat err)"
-times=$(awk -F'"seconds":' 'END { printf "%d", 1 + 50 * 3 / $2 }' log.jsonl)
-for _ in {1..5}; do
-    rm -rf long
-    step_of "$times" --epochs 1000000 --checkpoint-dir long --checkpoint-every 1000
-    await 2 1
-    from=$(now)
-    kill -USR1 "$(pgrep -P $job)"
-    wait $job
-    status=$? took=$(since "$from")
-    [[ $status == 130 && -d $(ls -d long/step-* 2>/dev/null | tail -1) ]] && grep -q "^interrupted after" out || fail "SIGUSR1 to mpirun: status $status, $(ls long), $(cat err)"
-    "$tool" ckpt verify long >/dev/null || fail "SIGUSR1 to mpirun: $("$tool" ckpt verify long)"
-    less 1.2 "$took" && break
-done
-less 1.2 "$took" || fail "SIGUSR1 to mpirun: a step of $times batches and a checkpoint took $took s alone: that is no test"
 
 # The job for Slurm of docs/operations.md, as it stands there: two minutes before its time limit, which is now, it saves and asks to
 # be started again, and ends with the bits of one that had the time. scontrol, and how many ranks Slurm has mpirun start, are played.
-slurm_job() { # it runs in the folder $1
-    mkdir -p "$1"
-    cp dcgan28.bin "$1/model.bin"
-    mv train.npy "$1"
-    cd "$1" || exit 1
-    PATH=$folder/played:$PATH SLURM_JOB_ID=7 exec "$BASH" ../job.sh
-}
-ranks_of() { pgrep -P "$(pgrep -P "$1" | head -1)" 2>/dev/null; }
-take_usr1() { # both ranks of the job $1 do
-    local caught n=0
-    for r in $(ranks_of "$1"); do
-        caught=$(awk '/^SigCgt/ { print $2 }' "/proc/$r/status" 2>/dev/null)
-        ((0x${caught:-0} & 0x200)) && n=$((n + 1))
-    done
-    ((n == 2))
-}
-if [[ $has_open_mpi ]]; then
-    awk '/^```sh/ { text = ""; on = 1; next } /^```/ { if (on && text ~ /#SBATCH/) printf "%s", text; on = 0 } on { text = text $0 "\n" }' \
-        "$here/../docs/operations.md" >job.sh
-    "$zoo" dcgan28 -b 2 -o dcgan28.bin
-    pictures() { python3 -c '
+job_for_slurm() {
+    slurm_job() { # it runs in the folder $1
+        mkdir -p "$1"
+        cp dcgan28.bin "$1/model.bin"
+        mv train.npy "$1"
+        cd "$1" || exit 1
+        PATH=$folder/played:$PATH SLURM_JOB_ID=7 exec "$BASH" ../job.sh
+    }
+    ranks_of() { pgrep -P "$(pgrep -P "$1" | head -1)" 2>/dev/null; }
+    take_usr1() { # both ranks of the job $1 do
+        local caught n=0
+        for r in $(ranks_of "$1"); do
+            caught=$(awk '/^SigCgt/ { print $2 }' "/proc/$r/status" 2>/dev/null)
+            ((0x${caught:-0} & 0x200)) && n=$((n + 1))
+        done
+        ((n == 2))
+    }
+    if [[ $has_open_mpi ]]; then
+        awk '/^```sh/ { text = ""; on = 1; next } /^```/ { if (on && text ~ /#SBATCH/) printf "%s", text; on = 0 } on { text = text $0 "\n" }' \
+            "$here/../docs/operations.md" >job.sh
+        "$zoo" dcgan28 -b 2 -o dcgan28.bin
+        pictures() { python3 -c '
 import random
 head = str({"descr": "|u1", "fortran_order": False, "shape": (4, 28, 28)}).ljust(117) + "\n"
 open("train.npy", "wb").write(b"\x93NUMPY\1\0v\0" + head.encode() + bytes(random.Random(1).choices(range(256), k=4 * 784)))'; }
-    mkdir played
-    ln -s "$tool" played/graphtool
-    printf '#!/bin/sh\necho "$*" >>requeued\n' >played/scontrol
-    printf '#!/bin/sh\nexec %s %s -np 2 "$@"\n' "$(command -v mpirun)" "${flags[*]}" >played/mpirun
-    chmod +x played/*
-    pictures
-    (slurm_job whole) >out 2>err || fail "the job for Slurm: $(cat err)"
-    pictures
-    (slurm_job cut) >out 2>err &
-    job=$!
-    for _ in {1..3000}; do take_usr1 $job || ! kill -0 $job 2>/dev/null && break; sleep 0.02; done
-    kill -USR1 $job
-    wait $job
-    status=$?
-    [[ $status == 130 && $(cat cut/requeued) == "requeue 7" ]] || fail "the job for Slurm at its limit: status $status, $(cat cut/requeued out err)"
-    pictures
-    (slurm_job cut) >out 2>err || fail "the job for Slurm, started again: $(cat err)"
-    grep -q "resumed from run/checkpoints/step-" err || fail "the job for Slurm has not resumed: $(cat err)"
-    [[ $(wc -l <cut/requeued) == 1 ]] || fail "the job for Slurm asks to be started again at its end"
-    "$tool" ckpt diff whole/run/checkpoints cut/run/checkpoints >out || fail "the job for Slurm: $(cat out)"
-fi
+        mkdir played
+        ln -s "$tool" played/graphtool
+        printf '#!/bin/sh\necho "$*" >>requeued\n' >played/scontrol
+        printf '#!/bin/sh\nexec %s %s -np 2 "$@"\n' "$(command -v mpirun)" "${flags[*]}" >played/mpirun
+        chmod +x played/*
+        pictures
+        (slurm_job whole) >out 2>err || fail "the job for Slurm: $(cat err)"
+        pictures
+        (slurm_job cut) >out 2>err &
+        job=$!
+        for _ in {1..3000}; do take_usr1 $job || ! kill -0 $job 2>/dev/null && break; sleep 0.02; done
+        kill -USR1 $job
+        wait $job
+        status=$?
+        [[ $status == 130 && $(cat cut/requeued) == "requeue 7" ]] || fail "the job for Slurm at its limit: status $status, $(cat cut/requeued out err)"
+        pictures
+        (slurm_job cut) >out 2>err || fail "the job for Slurm, started again: $(cat err)"
+        grep -q "resumed from run/checkpoints/step-" err || fail "the job for Slurm has not resumed: $(cat err)"
+        [[ $(wc -l <cut/requeued) == 1 ]] || fail "the job for Slurm asks to be started again at its end"
+        "$tool" ckpt diff whole/run/checkpoints cut/run/checkpoints >out || fail "the job for Slurm: $(cat out)"
+    fi
+}
 
 # Where all goes well nothing is written.
-begin 2 "${run[@]}" --steps 5
-wait $job || fail "five steps: $(cat err)"
-[[ ! -e rings ]] || fail "a good run has written $(ls rings)"
+nothing_is_written() {
+    begin 2 "${run[@]}" --steps 5
+    wait $job || fail "five steps: $(cat err)"
+    [[ ! -e rings ]] || fail "a good run has written $(ls rings)"
+}
 
 # Another bucket cap, model, instruction set or version on one rank: before the start, with both values, status 2.
-python3 - "$tool" <<'END_VERSION' || fail "no version to change"
+ranks_that_differ() {
+    python3 - "$tool" <<'END_VERSION' || fail "no version to change"
 import re, sys
 data = open(sys.argv[1], "rb").read()
 other, n = re.subn(rb"(?<=\0)0\.1\.0(?=\0)", b"0.1.9", data)
 open("other.tool", "wb").write(other)
 sys.exit(n == 0)
 END_VERSION
-chmod +x other.tool
-plain=(--data image=image --data label=label --threads 1 --steps 3 --timeout $timeout)
-cat >either.sh <<'END_EITHER'
+    chmod +x other.tool
+    plain=(--data image=image --data label=label --threads 1 --steps 3 --timeout $timeout)
+    cat >either.sh <<'END_EITHER'
 me=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}} mine=()
 for word; do # rank 0 runs what is before the //
     if [[ $word != // ]]; then mine+=("$word"); elif ((me)); then mine=(); else break; fi
 done
 exec "${mine[@]}"
 END_EITHER
-differ() { # what it says, then the command of rank 1
-    local says=$1
-    shift
-    "${launch[@]}" 2 "$BASH" "$folder/either.sh" "$tool" train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1 // "$@" >out 2>err
-    status=$?
-    grep -qE "$says" err && ((status != 0 && status != 7 && status != 124)) || fail "$says: status $status: $(cat err)"
-    [[ ! -e weft-rings ]] || fail "$says: rings were written"
+    differ() { # what it says, then the command of rank 1
+        local says=$1
+        shift
+        "${launch[@]}" 2 "$BASH" "$folder/either.sh" "$tool" train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1 // "$@" >out 2>err
+        status=$?
+        grep -qE "$says" err && ((status != 0 && status != 7 && status != 124)) || fail "$says: status $status: $(cat err)"
+        [[ ! -e weft-rings ]] || fail "$says: rings were written"
+    }
+    differ "the ranks do not agree: --bucket-cap-mb 1 on rank 0, 2 on rank 1" "$tool" train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 2
+    differ "the ranks do not agree: MODEL of .* on rank 0, of .* on rank 1" "$tool" train other.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1
+    differ "the ranks do not agree: --isa sse2 on rank 0, reference on rank 1" "$tool" train mlp.bin "${plain[@]}" --isa reference --bucket-cap-mb 1
+    version="the ranks do not agree: .*0\.1\.0 on rank 0, .*0\.1\.9 on rank 1"
+    [[ $way == ucx ]] && version="it has version 0\.1\.9 of Weft, rank 0 has 0\.1\.0" # where they meet
+    differ "$version" ./other.tool train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1
+    echo "ranks that differ: done"
 }
-differ "the ranks do not agree: --bucket-cap-mb 1 on rank 0, 2 on rank 1" "$tool" train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 2
-differ "the ranks do not agree: MODEL of .* on rank 0, of .* on rank 1" "$tool" train other.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1
-differ "the ranks do not agree: --isa sse2 on rank 0, reference on rank 1" "$tool" train mlp.bin "${plain[@]}" --isa reference --bucket-cap-mb 1
-version="the ranks do not agree: .*0\.1\.0 on rank 0, .*0\.1\.9 on rank 1"
-[[ $way == ucx ]] && version="it has version 0\.1\.9 of Weft, rank 0 has 0\.1\.0" # where they meet
-differ "$version" ./other.tool train mlp.bin "${plain[@]}" --isa sse2 --bucket-cap-mb 1
-echo "ranks that differ: done"
 
 # After a failure the same command goes on by itself, to the bits of one rank that nothing happened to; with three of four
 # ranks it says how the batch changes.
-rm -rf saved saved.3
-steps=(--epochs 3 --checkpoint-dir saved --checkpoint-every 2 --resume auto -o all.st --optimizer-state)
-watched="0 1 3" near=("${launch[@]}")
-ranks_die
-begin 4 "${alone[@]}" --timeout 60 "${steps[@]}" --log log.jsonl
-await 4 6
-kill -9 "$(cat pid.2)"
-wait $job && fail "killed: exit 0"
-watched= what="kill of one in four" met=1 launch=("${near[@]}")
-told 2 0 1 3
-ends_with_7 0 1 3
-cp -r saved saved.3
-begin 4 "${alone[@]}" --timeout 60 "${steps[@]}"
-wait $job || fail "going on in four ranks: $(cat err)"
-grep -q "resumed from saved/step-" err || fail "four ranks have not resumed: $(cat err)"
-"$tool" "${alone[@]}" --epochs 3 -o want.st --optimizer-state --accumulate 4 >out 2>err || fail "undisturbed: $(cat err)"
-cmp all.st want.st || fail "what goes on in four ranks ends with other weights"
-begin 3 "${alone[@]}" --timeout 60 "${steps[@]/saved/saved.3}"
-wait $job || fail "going on in three ranks: $(cat err)"
-grep -q "resumed with 3 batches of 10 samples an iteration, before 4 of 10: numbers differ" err || fail "three ranks: $(cat err)"
+one_of_four_is_killed() {
+    rm -rf saved saved.3
+    steps=(--epochs 3 --checkpoint-dir saved --checkpoint-every 2 --resume auto -o all.st --optimizer-state)
+    watched="0 1 3" near=("${launch[@]}")
+    ranks_die
+    begin 4 "${alone[@]}" --timeout 60 "${steps[@]}" --log log.jsonl
+    await 4 6
+    kill -9 "$(cat pid.2)"
+    wait $job && fail "killed: exit 0"
+    watched= what="kill of one in four" met=1 launch=("${near[@]}")
+    told 2 0 1 3
+    ends_with_7 0 1 3
+    cp -r saved saved.3
+    begin 4 "${alone[@]}" --timeout 60 "${steps[@]}"
+    wait $job || fail "going on in four ranks: $(cat err)"
+    grep -q "resumed from saved/step-" err || fail "four ranks have not resumed: $(cat err)"
+    "$tool" "${alone[@]}" --epochs 3 -o want.st --optimizer-state --accumulate 4 >out 2>err || fail "undisturbed: $(cat err)"
+    cmp all.st want.st || fail "what goes on in four ranks ends with other weights"
+    begin 3 "${alone[@]}" --timeout 60 "${steps[@]/saved/saved.3}"
+    wait $job || fail "going on in three ranks: $(cat err)"
+    grep -q "resumed with 3 batches of 10 samples an iteration, before 4 of 10: numbers differ" err || fail "three ranks: $(cat err)"
+}
+
+if is_whole; then
+    rank_aborts
+    usr1_to_mpirun
+    job_for_slurm
+    nothing_is_written
+    ranks_that_differ
+fi
+one_of_four_is_killed
 exit $((failures > 0))

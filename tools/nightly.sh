@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 
 # part       preset   program             seeds   a chunk  what
 parts="
+suites       release  weft-zoo            400     1        every test of tools/test.sh at full length, in the release build and under the sanitizers: a test of a build a seed
 verify       release  test_verify         60000   500      plans at random, of all ranks of worlds of 1 to 6: no false alarm
 pace         release  test_verify_runs    6000    100      plans at random beside a communication stream of any pace: the same bits
 hostile      asan     test_hostile        100000  1000     broken files, a mutation of each format a seed, under the sanitizers

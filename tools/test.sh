@@ -1,49 +1,90 @@
 #!/usr/bin/env bash
-# test.sh - everything a change must pass: installs what is missing, builds, runs all tests, some again as on older
-# processors (WEFT_TEST_ISA), then builds and runs all under AddressSanitizer and UBSan. Ends with the counts of each: a
-# skipped test (one for a GPU that is not here, say) is not counted as passed. Last it says what no test could reach on
-# this processor, as the suites tell it.
+# test.sh - what a change must pass: installs what is missing, builds twice, and runs each test once, in the build where
+# it finds most (cmake/tests.cmake): under AddressSanitizer and UBSan, or in the release build. Some run again as on older
+# processors (WEFT_TEST_ISA). It ends with the counts and the time of each part; a skipped test (one for a GPU that is not
+# here, say) is not counted as passed. Last it says what no test could reach on this processor, as the suites tell it.
+# Long suites are shortened: tools/nightly.sh suites runs all at full length, in both builds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools/scripts/setup.sh
-mkdir -p build
+
+usage() {
+    cat <<'END'
+Usage: tools/test.sh [--quick]
+Installs what is missing, builds, and runs the tests. Exit status: 0 all passed, 1 a build or a test failed.
+  --quick   the short C suites in a release build alone: no sanitizers, no emulated GPU, no programs that suites
+            start, no documents
+END
+}
+
+is_quick=''
+case ${1-} in
+'') ;;
+--quick) is_quick=1 ;;
+-h | --help) usage; exit 0 ;;
+*)
+    echo "test.sh: there is no option $1 (tools/test.sh --help)" >&2
+    exit 2
+    ;;
+esac
+
+status=0
+parts=()
+# Runs a part; what it prints is in build/NAME.txt, too.
+part() { # name, command...
+    local name=$1 begin=$SECONDS result=0
+    shift
+    echo "== $name: $*"
+    "$@" 2>&1 | tee "build/$name.txt" || result=$?
+    ((result == 0)) || status=1
+    parts+=("$name $((SECONDS - begin))")
+    return "$result"
+}
+
+build() { # preset, target
+    cmake --preset "$1" >/dev/null && cmake --build "build/$1" --target "$2"
+}
+
+run_tests() { # preset, ctest's option...
+    ctest --test-dir "build/$1" --parallel "$(nproc)" --output-on-failure --no-tests=error "${@:2}"
+}
+
+# A build, then its tests.
+both() { # preset, label
+    if part "$1-build" build "$1" "$2"; then part "$1" run_tests "$1" -L "^$2\$" || true; fi
+}
 
 # What is cheap of the suites that ask the processor.
 sample='^test_(golden_ops|goldens|layouts|worlds_memory|compile|sums|reduced|options)$'
-
-# Builds a preset and runs its tests; keeps ctest's output in build/PRESET.txt.
-run() {
-    local preset=$1
-    rm -f "build/$preset.txt"
-    echo "== $preset: building"
-    cmake --preset "$preset" >/dev/null
-    cmake --build "build/$preset"
-    cat "build/$preset/cuda_state.txt"
-    echo "== $preset: testing"
-    ctest --test-dir "build/$preset" --parallel "$(nproc)" --output-on-failure 2>&1 | tee "build/$preset.txt"
+capped() { # instruction set
+    WEFT_TEST_ISA=$1 part "$1" run_tests release -R "$sample" || true
 }
 
-# The sample on this processor without what is above an instruction set.
-run_capped() {
-    echo "== release, WEFT_TEST_ISA=$1: testing"
-    WEFT_TEST_ISA=$1 ctest --test-dir build/release --parallel "$(nproc)" --output-on-failure -R "$sample" 2>&1 | tee "build/$1.txt"
+tell() {
+    local one name seconds counts
+    echo
+    for one in "${parts[@]}"; do
+        read -r name seconds <<<"$one"
+        counts=''
+        [[ $name == *-build ]] || counts=$(awk -f tools/scripts/counts.awk "build/$name.txt")
+        printf '%-14s %4d s  %s\n' "$name" "$seconds" "$counts"
+    done
+    echo "all of it      $SECONDS s; $(cat build/release/cuda_state.txt)"
 }
 
-rm -f build/{avx2,sse2,reference,unreached}.txt
-status=0
-run release || status=1
+mkdir -p build
+export WEFT_TEST_QUICK=1
+part setup tools/scripts/setup.sh
+if [[ -n $is_quick ]]; then
+    both release quick
+    tell
+    echo "left out: what tools/test.sh runs besides"
+    exit "$status"
+fi
+both release home
 grep -ahs '^not reached: ' build/release/Testing/Temporary/LastTest.log >build/unreached.txt || true
-for isa in avx2 sse2 reference; do run_capped $isa || status=1; done
+for isa in avx2 sse2 reference; do capped $isa; done
 source tools/scripts/sanitizer_env.sh
-run asan || status=1
-
-echo
-for preset in release asan; do
-    counts=$(awk -f tools/scripts/counts.awk "build/$preset.txt" 2>/dev/null) || counts="did not begin"
-    echo "$preset: $counts; $(cat "build/$preset/cuda_state.txt" 2>/dev/null || true)"
-done
-for isa in avx2 sse2 reference; do
-    echo "release, WEFT_TEST_ISA=$isa: $(awk -f tools/scripts/counts.awk "build/$isa.txt" 2>/dev/null || echo "did not begin")"
-done
+both asan home
+tell
 echo "not reached on this processor: $(sed 's/^not reached: //' build/unreached.txt | sort -u | paste -sd';' | sed 's/;/; /g')"
 exit "$status"

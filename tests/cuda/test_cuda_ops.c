@@ -44,7 +44,7 @@ static bool is_drawn(void) {
 
 static bool begin(void) {
 #ifdef WEFT_CUDA_HOST
-    cuda_host_run_twice(!test_is_quick()); /* under the sanitizers memory is what counts */
+    cuda_host_run_twice(!test_is_sanitized()); /* under the sanitizers memory is what counts */
 #endif
     kernels_check_drawn(is_drawn());
     kernels_check_real_libraries(!IS_EMULATED);

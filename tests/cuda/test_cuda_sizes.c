@@ -21,7 +21,7 @@ static int taken; /* kernels that took the last node */
 
 static bool begin(void) {
 #ifdef WEFT_CUDA_HOST
-    cuda_host_run_twice(!test_is_quick()); /* under the sanitizers memory is what counts */
+    cuda_host_run_twice(!test_is_sanitized()); /* under the sanitizers memory is what counts */
 #endif
     kernels_check_drawn(!getenv("WEFT_TEST_ALL")); /* one operand alone in each layout, not all in turn */
     if (!the_gpu) the_gpu = gpu_open();

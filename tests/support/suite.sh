@@ -3,6 +3,8 @@
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
 failures=0
+# Whether all cases are wanted: tools/test.sh takes one of each kind, tools/nightly.sh suites all.
+is_whole() { [[ -z ${WEFT_TEST_QUICK:-} ]]; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1

@@ -118,6 +118,14 @@ bool test_is_quick(void) {
     return getenv("WEFT_TEST_QUICK") != NULL;
 }
 
+bool test_is_sanitized(void) {
+#ifdef __SANITIZE_ADDRESS__
+    return true;
+#else
+    return false;
+#endif
+}
+
 int test_count(int normal, int quick) {
     const char *cases = getenv("WEFT_TEST_CASES");
     long n = cases ? strtol(cases, NULL, 10) : 0;

@@ -51,10 +51,12 @@ typedef struct test_random {
 uint64_t random_bits(test_random *r);
 double random_in(test_random *r, double low, double high);
 
-/* How much a suite runs, by the environment. Without variables: what fits into tools/test.sh. With
- * WEFT_TEST_QUICK (the sanitizer build, whose code is slow): less. With WEFT_TEST_CASES=N and
+/* How much a suite runs, by the environment. Without variables: all (tools/nightly.sh suites). With
+ * WEFT_TEST_QUICK (tools/test.sh): less. With WEFT_TEST_CASES=N and
  * WEFT_TEST_SEED=S (tools/nightly.sh): N random cases from seed S on. */
 bool test_is_quick(void);
+/* Whether this is the build of the sanitizers, whose code is slow. */
+bool test_is_sanitized(void);
 int test_count(int normal, int quick);
 uint64_t test_seed(uint64_t normal);
 

@@ -1,0 +1,216 @@
+# tests.cmake - the tests: each tests/test_*.c is a CUnit suite and a process of its own; scripts beside them start programs.
+# `tools/test.sh` runs each once, in the build where it finds most: the suites under the sanitizers, but for those of
+# RELEASE_SUITES; all else in the release build. In a build, what belongs to it has the label `home`, and the target of
+# that name builds what it needs; `quick` is what `tools/test.sh --quick` runs of the release build. `tools/nightly.sh suites`
+# runs all in both builds, at full length.
+enable_testing()
+add_custom_target(home)
+add_custom_target(quick)
+set(RELEASE_SUITES
+    test_ops test_simd_sweep test_onednn_sweep test_sums test_models test_minimize test_gradients test_gradients_by # kernels on many inputs
+    test_precision_training test_goldens test_zoo test_signals test_steps                                           # long trainings, signals, steps
+    test_worlds_bits test_deferred test_poison test_verify test_verify_runs test_verify_mutants                     # plans and bits of many worlds
+    test_trainer_faults test_checkpoints test_resume test_plan_back                                                 # each call fails once
+    test_tools test_tools_config test_tools_effects test_tools_files test_tools_options test_tools_plan test_tools_train)      # many starts of graphtool
+pkg_check_modules(CUNIT REQUIRED IMPORTED_TARGET cunit)
+file(GLOB TEST_SUPPORT CONFIGURE_DEPENDS tests/support/*.c)
+if(TEST_SUPPORT)
+    add_library(test_support STATIC ${TEST_SUPPORT})
+    target_include_directories(test_support PUBLIC . tests)
+    target_link_libraries(test_support PUBLIC zoo weft_train_internal weft_internal PkgConfig::CUNIT PkgConfig::JANSSON m)
+    target_compile_definitions(test_support PRIVATE TEST_DATA="${PROJECT_SOURCE_DIR}/tests"
+                                                    TEST_TOOLS="${PROJECT_BINARY_DIR}")
+    # What the processor has is asked of tests/support/isa.c, by the library too.
+    target_link_options(test_support INTERFACE -Wl,--wrap=isa_best -Wl,--undefined=__wrap_isa_best)
+endif()
+set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${PROJECT_SOURCE_DIR}/tests/environment.cmake)
+file(GLOB TEST_SOURCES CONFIGURE_DEPENDS tests/test_*.c)
+if(WEFT_INSTRUMENTED)
+    list(FILTER TEST_SOURCES EXCLUDE REGEX "/test_steps\\.c$") # it counts what the compiler put in
+endif()
+if(NOT WEFT_X86_64)
+    list(FILTER TEST_SOURCES EXCLUDE REGEX "/test_onednn_sweep\\.c$") # its rows are x86-64's instruction sets
+endif()
+foreach(source ${TEST_SOURCES})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_include_directories(${name} PRIVATE . tests ${GENERATED})
+    target_link_libraries(${name} PRIVATE test_support ZLIB::ZLIB OpenMP::OpenMP_C)
+    target_compile_definitions(${name} PRIVATE TEST_DATA="${PROJECT_SOURCE_DIR}/tests"
+                                               TEST_TOOLS="${PROJECT_BINARY_DIR}")
+    add_test(NAME ${name} COMMAND ${name})
+    list(APPEND SUITES ${name})
+endforeach()
+if(NOT WEFT_INSTRUMENTED) # sanitizers have a malloc of their own
+    add_library(fail_malloc SHARED tests/preload/fail_malloc.c)
+    set_target_properties(fail_malloc PROPERTIES C_VISIBILITY_PRESET default)
+    add_dependencies(test_tools_files fail_malloc)
+    add_library(kill_at SHARED tests/preload/kill_at.c)     # test_resume_kills
+    add_library(full_disk SHARED tests/preload/full_disk.c) # test_tools_checkpoints
+    set_target_properties(kill_at full_disk PROPERTIES C_VISIBILITY_PRESET default)
+    target_compile_definitions(test_tools_files PRIVATE FAIL_MALLOC="$<TARGET_FILE:fail_malloc>")
+endif()
+set(HOSTILE_SOURCES tests/fuzz/hostile_config.c tests/fuzz/hostile_lost.c)
+target_sources(test_hostile_tools PRIVATE ${HOSTILE_SOURCES})
+add_executable(fuzz tests/fuzz/fuzz.c ${HOSTILE_SOURCES}) # tools/nightly.sh fuzz compiles it for afl++
+target_include_directories(fuzz PRIVATE . tests)
+target_link_libraries(fuzz PRIVATE test_support)
+add_test(NAME test_fuzz COMMAND fuzz --replay ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
+foreach(name test_options test_hostile_tools test_rings test_pictures test_guard fuzz)
+    target_link_libraries(${name} PRIVATE commands)
+endforeach()
+target_sources(test_settings PRIVATE tests/support/scopes.cpp) # the headers are for C++ too
+# ---- steps are counted in sources that are compiled once more for that (tests/test_steps.c) ----
+if(NOT WEFT_INSTRUMENTED)
+    set(COUNTED_SOURCES ${WEFT_SOURCES})
+    list(FILTER COUNTED_SOURCES INCLUDE REGEX "/(graph|ops|runtime)/[a-z0-9_/]*\\.c$")
+    list(FILTER COUNTED_SOURCES EXCLUDE REGEX "/ops/cpu/")
+    add_library(counted OBJECT ${COUNTED_SOURCES})
+    add_dependencies(counted weft_core) # model.pb-c.h
+    target_include_directories(counted PRIVATE include . ${GENERATED})
+    target_link_libraries(counted PRIVATE ${WEFT_LINKS})
+    target_compile_options(counted PRIVATE -O1 -fno-builtin -fsanitize-coverage=trace-pc)
+    target_sources(test_steps PRIVATE $<TARGET_OBJECTS:counted>)
+    foreach(call memset memcpy memmove memcmp strlen strcmp strncmp)
+        target_link_options(test_steps PRIVATE -Wl,--wrap=${call})
+    endforeach()
+endif()
+
+if(WEFT_HAS_CUDA) # NVRTC needs no GPU
+    target_include_directories(test_fuse_source SYSTEM PRIVATE ${CUDA_INCLUDES})
+    target_compile_definitions(test_fuse_source PRIVATE WEFT_HAS_CUDA)
+endif()
+
+# tiny cases: threads that spin cost most
+set_tests_properties(test_signals PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
+if(WEFT_X86_64)
+    set_tests_properties(test_onednn_sweep PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
+endif()
+
+# ---- kernels, streams and events on a GPU that is emulated on the CPU; on a real one where CUDA is ----
+include(CheckCXXSourceCompiles)
+check_cxx_source_compiles("int main() { struct { char c; int i; } s; __builtin_clear_padding(&s); }" WEFT_CLEARS_PADDING)
+if(WEFT_X86_64 AND WEFT_CLEARS_PADDING) # it switches stacks, and looks for addresses in kernels' arguments
+    add_subdirectory(tests/cuda_host)
+endif()
+
+# ---- communicators between processes: one program, started by mpirun ----
+add_executable(comm_ranks tests/comm_ranks.c)
+target_link_libraries(comm_ranks PRIVATE weft_train_internal weft_mpi_internal weft_ucx_internal test_support)
+add_test(NAME test_comm_mpi COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks>)
+add_test(NAME test_comm_ucx COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks> $<TARGET_FILE:graphtool>)
+add_test(NAME test_comm_memory COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_memory.sh $<TARGET_FILE:comm_ranks>)
+add_test(NAME test_tools_mpi COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_mpi.sh ${PROJECT_BINARY_DIR})
+add_test(NAME test_tools_launch COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_launch.sh ${PROJECT_BINARY_DIR})
+add_test(NAME test_tools_checkpoints COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_checkpoints.sh ${PROJECT_BINARY_DIR})
+add_test(NAME test_tools_ckpt COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_ckpt.sh ${PROJECT_BINARY_DIR})
+add_test(NAME test_tools_ranks COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_ranks.sh ${PROJECT_BINARY_DIR})
+add_test(NAME test_tools_ranks_ucx COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_ranks.sh ${PROJECT_BINARY_DIR} all ucx)
+set_tests_properties(test_tools_ranks test_tools_ranks_ucx PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+add_test(NAME test_resume_kills COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_resume_kills.py ${PROJECT_BINARY_DIR})
+set_tests_properties(test_tools_checkpoints test_tools_ckpt test_resume_kills PROPERTIES TIMEOUT 600)
+set_tests_properties(test_comm_mpi test_comm_ucx test_comm_memory test_tools_mpi test_tools_launch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(test_tools_mpi PROPERTIES TIMEOUT 900) # many starts of mpirun, which a busy machine makes slow
+set_tests_properties(test_comm_mpi test_comm_ucx test_comm_memory PROPERTIES RUN_SERIAL TRUE) # they have limits of time, and look at /dev/shm
+
+# ---- small models under valgrind; sanitizers have eyes of their own ----
+if(NOT WEFT_INSTRUMENTED)
+    add_test(NAME test_valgrind COMMAND ${PROJECT_SOURCE_DIR}/tests/test_valgrind.sh ${PROJECT_BINARY_DIR})
+    set_tests_properties(test_valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+
+# ---- the long tests, without their length ----
+add_test(NAME test_nightly COMMAND ${PROJECT_SOURCE_DIR}/tests/test_nightly.sh ${PROJECT_BINARY_DIR})
+
+# ---- which oneDNN a build takes ----
+add_test(NAME test_find_onednn COMMAND ${PROJECT_SOURCE_DIR}/tests/test_find_onednn.sh)
+
+# ---- what is installed before the build, on simulated machines ----
+add_test(NAME test_setup COMMAND ${PROJECT_SOURCE_DIR}/tests/test_setup.sh)
+
+# ---- the scripts for a GPU, with stand-ins for GPU, tests and profilers ----
+add_test(NAME test_gpu_scripts COMMAND ${PROJECT_SOURCE_DIR}/tests/test_gpu_scripts.sh)
+
+# ---- models given as text, for tests/models ----
+add_executable(model_cases tests/model_cases.c)
+target_link_libraries(model_cases PRIVATE test_support)
+add_dependencies(test_models model_cases)
+
+# ---- a loop that must not grow, for tests/soak.py ----
+add_executable(soak_loop tests/soak_loop.c)
+target_link_libraries(soak_loop PRIVATE weft::train)
+
+# ---- rules of the sources, and documents that must stay true ----
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+find_program(CXX_COMPILER NAMES g++ clang++ c++ REQUIRED) # public headers are for C++ too
+if(WEFT_SANITIZE)
+    set(SANITIZERS "-fsanitize=address,undefined")
+else()
+    set(LIBRARY_CHECK --library $<TARGET_FILE:weft_internal> --library $<TARGET_FILE:weft_train_internal>) # sanitizers put data of their own into it
+endif()
+add_test(NAME check_includes COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_includes.py
+         --cc ${CMAKE_C_COMPILER} --cxx ${CXX_COMPILER} ${LIBRARY_CHECK})
+add_test(NAME example_toy COMMAND ${PROJECT_SOURCE_DIR}/tests/test_toy.sh $<TARGET_FILE:weft-toy>)
+add_test(NAME example_own_optimizer COMMAND weft-own-optimizer ${PROJECT_BINARY_DIR}/own_optimizer.bin)
+if(TARGET weft-own-strategy)
+    add_test(NAME example_own_strategy COMMAND ${PROJECT_SOURCE_DIR}/tests/test_own_strategy.sh $<TARGET_FILE:weft-own-strategy>)
+endif()
+add_test(NAME check_settings COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_settings.py)
+add_test(NAME check_models COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_models.py)
+add_test(NAME check_style COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_style.py)
+add_test(NAME test_bench COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_bench.py)
+add_test(NAME check_rows COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_rows.py)
+if(DOXYGEN)
+    add_test(NAME check_reference COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_reference.py
+             ${DOXYGEN} ${REFERENCE_DIR} --cc ${CMAKE_C_COMPILER})
+endif()
+add_test(NAME test_docs COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_docs.py
+         --prefix ${PROJECT_BINARY_DIR}/prefix --graphtool $<TARGET_FILE:graphtool> --cc ${CMAKE_C_COMPILER}
+         --cxx ${CXX_COMPILER} --flags=${SANITIZERS})
+set_tests_properties(test_docs PROPERTIES SKIP_RETURN_CODE 77)
+add_executable(zoo_curve tests/zoo/zoo_curve.c)
+target_include_directories(zoo_curve PRIVATE .)
+target_link_libraries(zoo_curve PRIVATE test_support)
+add_test(NAME test_zoo COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_zoo.py $<TARGET_FILE:zoo_curve>)
+add_test(NAME test_from_pytorch COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_from_pytorch.py
+         --prefix ${PROJECT_BINARY_DIR}/prefix --graphtool $<TARGET_FILE:graphtool> --cc ${CMAKE_C_COMPILER}
+         --flags=${SANITIZERS})
+
+# ---- what takes longest begins first, so that nothing waits for it at the end; ctest measures from the second time on ----
+set_tests_properties(test_tools_mpi test_ops test_goldens test_tools_effects PROPERTIES COST 50)
+
+# ---- what is installed, and programs that use it ----
+if(WEFT_INSTALL AND WEFT_SHARED)
+    set(PREFIX ${PROJECT_BINARY_DIR}/prefix)
+    add_test(NAME install COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${PREFIX})
+    add_test(NAME check_exports COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_exports.py ${PREFIX}
+             --cc ${CMAKE_C_COMPILER})
+    add_test(NAME test_install COMMAND ${PROJECT_SOURCE_DIR}/tests/test_install.sh ${PREFIX} "${SANITIZERS}")
+    set_tests_properties(install PROPERTIES FIXTURES_SETUP installed)
+    set_tests_properties(check_exports test_install test_docs test_from_pytorch PROPERTIES FIXTURES_REQUIRED installed)
+    set_tests_properties(test_install PROPERTIES TIMEOUT 300 ENVIRONMENT "CC=${CMAKE_C_COMPILER};CXX=${CMAKE_CXX_COMPILER}")
+endif()
+
+# ---- what tools/test.sh runs in this build, and with --quick ----
+set(SANITIZED_SUITES ${SUITES})
+list(REMOVE_ITEM SANITIZED_SUITES ${RELEASE_SUITES})
+if(WEFT_SANITIZE)
+    set(home ${SANITIZED_SUITES})
+    set(needs graphtool weft-zoo)
+else()
+    get_property(home DIRECTORY PROPERTY TESTS)
+    list(REMOVE_ITEM home ${SANITIZED_SUITES} install)
+    get_property(needs DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+    list(REMOVE_ITEM needs ${SANITIZED_SUITES} home quick guard_steps fuzz)
+endif()
+set(quick ${SANITIZED_SUITES} test_simd_sweep test_goldens test_worlds_bits check_style check_includes check_rows check_settings check_models)
+foreach(label home quick)
+    set_property(TEST ${${label}} APPEND PROPERTY LABELS ${label})
+    foreach(name ${${label}})
+        if(TARGET ${name})
+            add_dependencies(${label} ${name})
+        endif()
+    endforeach()
+endforeach()
+add_dependencies(home ${needs})
+add_dependencies(quick graphtool weft-zoo)
