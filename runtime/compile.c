@@ -14,10 +14,10 @@
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 #include "runtime/verify/verify.h"
+#include "weft/support.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* What passes give and require; each row of pipeline[] names some of these. */
 enum {
@@ -220,12 +220,6 @@ static bool load_calibration(weft_plan *plan, const char *path) {
            model_fail(plan->model, NULL, error.status, "compile: calibration: %s", error.text);
 }
 
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static void log_plan(const weft_plan *plan) {
     char line[400];
     if (!plan->env.log) return;
@@ -241,7 +235,7 @@ static void log_plan(const weft_plan *plan) {
 weft_plan *weft_compile(const weft_model *model, const weft_compile_options *options, weft_error *error) {
     static const weft_compile_options defaults = {0};
     const weft_compile_options *o = options ? options : &defaults;
-    double start = now_ms();
+    uint64_t start = weft_clock_ns();
     if (!model_ok(model)) {
         const weft_error *e = weft_model_error(model);
         error_set(error, e->status, "%s", e->text);
@@ -279,7 +273,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     plan->options.graph = plan->options.flow = plan->options.stop_after = plan->options.calibration = NULL;
     plan->options.strategy = NULL;
     plan->options.own_strategy = NULL;
-    plan->compile_ms = now_ms() - start;
+    plan->compile_ms = 1e-6 * (double)(weft_clock_ns() - start);
     log_plan(plan);
     return plan;
 }

@@ -178,12 +178,19 @@ def precision_row(rule, ops):
     return f"| `{rule}` | " + "; ".join(f"{folder}: " + " ".join(names) for folder, names in families.items()) + " |"
 
 
+def ops_in(text):
+    """(name, what says how it is made) of each op of a file: a struct, or a row of a family, OP_ROW(name, ...)."""
+    made = re.findall(r"^const weft_op weft_op_(\w+) = \{(.*?)^\};", text, re.M | re.S)
+    macro = re.search(r"^#define OP_ROW\(.*?[^\\]$", text, re.M | re.S)
+    return made + [(name, row + macro[0]) for row, name in re.findall(r"^(OP_ROW\((\w+), .*\))$", text, re.M)]
+
+
 def check_precisions(write):
     """What its struct says of an op that does not always run in f32 is in a table of the documents."""
     ops = {}
     for file in sources("ops", suffixes=(".c",)):
-        for name, body in re.findall(r"^const weft_op weft_op_(\w+) = \{(.*?)^\};", read(file), re.M | re.S):
-            rule = re.search(r"\.precision = PRECISION_(\w+)", body)
+        for name, body in ops_in(read(file)):
+            rule = re.search(r"\bPRECISION_(\w+)", body)
             ops[name] = Path(file).parent.name, rule[1].lower() if rule else "f32"
     page = read("docs/precision.md")
     for rule in ("reduced", "follows"):
@@ -203,12 +210,13 @@ def check_op_files():
     names = rows_of("ops/list.h")
     defined = {}
     for file in sources("ops", suffixes=(".c",)):
-        for name in re.findall(r"^const weft_op weft_op_(\w+) =", read(file), re.M):
+        for name, _ in ops_in(read(file)):
             defined[name] = file
     for name in sorted(set(defined) - set(names)):
         tell("ops/list.h", f"lacks the line\nX({name})")
     for name, file in defined.items():
-        if Path(file).stem != name and not re.search(rf"^const weft_op weft_op_{Path(file).stem} =", read(file), re.M):
+        is_family = re.search(rf"^OP_ROW\({name}, ", read(file), re.M)
+        if Path(file).stem != name and not is_family and Path(file).stem not in defined:
             tell(file, f"op {name} is in a file of another name")
 
 

@@ -426,17 +426,6 @@ def check_promises(page):
             tell(f"{page.relative_to(ROOT)}:{number}", "a promise that nothing shows")
 
 
-def check_moved():
-    """Where docs/moved.md says that a file is now, it is."""
-    for number, line in enumerate((ROOT / "docs/moved.md").read_text().splitlines(), 1):
-        cells = [c.strip() for c in line.strip("|").split("|")] if line.startswith("|") else []
-        if len(cells) != 3 or not cells[1].endswith("/"):
-            continue
-        for old, now in re.findall(r"`([^`]+)`(?: \(now `([^`]+)`\))?", cells[2]):
-            if not (ROOT / cells[1] / (now or old)).is_file():
-                tell(f"docs/moved.md:{number}", f"{cells[1]}{now or old} is not there: write (now `...`) after {old}")
-
-
 def check_contents():
     """docs/README.md links every page."""
     text = (ROOT / "docs/README.md").read_text()
@@ -505,7 +494,6 @@ def main():
             check_outputs(compiler, shown)
     check_passes()
     check_measured()
-    check_moved()
     check_contents()
     texts = source_texts()
     check_covered(ROOT / "docs/operations.md")

@@ -433,10 +433,10 @@ TEST(silent_strangers_keep_no_rank_out) {
     pthread_create(&ranks[0].thread, NULL, meet_main, &ranks[0]);
     sleep_ms(200);
     for (int i = 0; i < SILENT; i++) fds[i] = dial(ranks[0].launch.port);
-    uint64_t begin = meet_now();
+    uint64_t begin = weft_clock_ns();
     pthread_create(&ranks[1].thread, NULL, meet_main, &ranks[1]);
     ranks_end(ranks, 2);
-    double seconds = (double)(meet_now() - begin) * 1e-9;
+    double seconds = (double)(weft_clock_ns() - begin) * 1e-9;
     for (int i = 0; i < SILENT; i++) close(fds[i]);
     all_met(ranks, 2);
     CHECK_SAYS(seconds < 2, "%.1f s", seconds);

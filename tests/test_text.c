@@ -184,27 +184,6 @@ TEST(layouts_places_buckets_and_fused_bodies_read_back) {
     weft_model_free(m);
 }
 
-/* Words of before, in texts that somebody has kept. */
-TEST(older_words_are_read) {
-    static const struct {
-        const char *old, *now;
-    } rows[] = {{"model m batch=2\nparameter a/w f32[4] zeros(0,0)\nsegment a.0 f32[16] members=a/w\ngraph "
-                 "run eval\n",
-                 "\nbucket a.0 f32[16] members=a/w\n"},
-                {"model m batch=2\ngraph run eval\n%0 f32[2,3] = input() name=\"x\" dtype=f32 shape=2,3\n"
-                 "%1 f32[3] = sum(%0) axes=0 wide=1\noutput y %1\n",
-                 " axes=0 f32_output=1"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        weft_error error;
-        weft_model *m = weft_model_parse(rows[i].old, "dump", NULL, &error);
-        if (!CHECK_SAYS(m != NULL, "%s", error.text)) continue;
-        char *now = weft_model_text(m);
-        CHECK_HOLDS(now, rows[i].now);
-        free(now);
-        weft_model_free(m);
-    }
-}
-
 /* ---- errors: one line of a good text changed ---- */
 
 TEST(each_broken_rule_has_its_message) {
@@ -385,11 +364,10 @@ TEST(texts_in_a_model_are_printable) {
     weft_model_free(m);
 }
 
-SUITE("text",
-      {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
-       T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
-       T(plans_read_back_cannot_be_compiled_again), T(layouts_places_buckets_and_fused_bodies_read_back),
-       T(older_words_are_read), T(each_broken_rule_has_its_message),
-       T(strings_with_quotes_and_percent_signs_survive), T(a_comma_locale_changes_nothing),
-       T(signatures_make_nodes_with_layouts), T(errors_of_hostile_texts_are_plain),
-       T(other_letters_are_shown_as_they_are), T(texts_in_a_model_are_printable)})
+SUITE("text", {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
+               T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
+               T(plans_read_back_cannot_be_compiled_again),
+               T(layouts_places_buckets_and_fused_bodies_read_back), T(each_broken_rule_has_its_message),
+               T(strings_with_quotes_and_percent_signs_survive), T(a_comma_locale_changes_nothing),
+               T(signatures_make_nodes_with_layouts), T(errors_of_hostile_texts_are_plain),
+               T(other_letters_are_shown_as_they_are), T(texts_in_a_model_are_printable)})

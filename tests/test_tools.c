@@ -143,15 +143,6 @@ TEST(zoo_lists_and_writes_its_models) {
     free(list);
 }
 
-TEST(a_model_file_without_a_seal_is_known_for_it) {
-    NEED(make_model("mlp"));
-    ends(run("graphtool info %s/attack/mean_grad_wrong.bin", TEST_DATA), 0);
-    char *out = read_all("out");
-    CHECK_HOLDS(out, "an old file without length and checksum\n");
-    free(out);
-    ends(run("! graphtool info mlp.bin | grep 'old file'"), 0);
-}
-
 /* 124,439,808 with a vocabulary of 50,257, which is padded by 47 rows of 768; torchvision.models.resnet50. */
 TEST(big_models_have_as_many_parameters_as_in_pytorch) {
     NEED(make_model("gpt2_124m") && make_model("resnet50"));
@@ -377,9 +368,9 @@ SUITE("tools",
       {T(help_tells_options_and_an_example), T(help_fits_a_terminal), T(a_plan_fits_the_terminal),
        T(wrong_use_is_one_line_and_exit_2), T(the_instruction_set_is_that_of_the_option_or_of_the_variable),
        T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
-       T(a_model_file_without_a_seal_is_known_for_it), T(a_batch_norm_is_called_so_in_every_graph),
-       T(big_models_have_as_many_parameters_as_in_pytorch), T(unknown_names_are_told_with_the_nearest),
-       T(a_file_of_pytorch_says_what_it_is), T(errors_are_json_where_output_is),
-       T(colours_are_for_terminals_that_want_them), T(dashes_and_names_say_where_and_what),
-       T(plans_show_their_flow), T(layers_count_what_a_forward_computes), T(subgraphs_are_those_of_weft_ddp),
+       T(a_batch_norm_is_called_so_in_every_graph), T(big_models_have_as_many_parameters_as_in_pytorch),
+       T(unknown_names_are_told_with_the_nearest), T(a_file_of_pytorch_says_what_it_is),
+       T(errors_are_json_where_output_is), T(colours_are_for_terminals_that_want_them),
+       T(dashes_and_names_say_where_and_what), T(plans_show_their_flow),
+       T(layers_count_what_a_forward_computes), T(subgraphs_are_those_of_weft_ddp),
        T(ops_are_listed_for_people_and_machines)})

@@ -45,7 +45,7 @@ build() { # preset, target
 }
 
 run_tests() { # preset, ctest's option...
-    ctest --test-dir "build/$1" --parallel "$(nproc)" --output-on-failure --no-tests=error "${@:2}"
+    ctest --test-dir "build/$1" --parallel $(($(nproc) + 1)) --output-on-failure --no-tests=error "${@:2}"
 }
 
 # A build, then its tests.

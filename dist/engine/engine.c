@@ -1,6 +1,7 @@
 /* engine.c - the thread of one rank: it works off the queue and makes all calls of the transport. Each wait
  * exchanges control messages, so deadlines hold and heartbeats continue during it. */
 #include "dist/engine/engine.h"
+#include "weft/support.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -18,13 +19,6 @@
 #define BELL_SECONDS 1e-3 /* longest nap when the window's bell can end it */
 #define IDLE_SECONDS 2e-3 /* an idle thread still sends heartbeats and reads messages */
 
-/* ns, monotonic */
-static uint64_t clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* An engine's thread asks every few milliseconds. If nobody did for STOPPED_NS, the process was stopped. */
 #define STOPPED_NS 1000000000u
 static struct {
@@ -34,7 +28,7 @@ static struct {
 
 uint64_t engine_now(void) {
     pthread_mutex_lock(&process_clock.lock);
-    uint64_t now = clock_ns(), before = process_clock.asked_ns;
+    uint64_t now = weft_clock_ns(), before = process_clock.asked_ns;
     if (before && now > before + STOPPED_NS) process_clock.stopped_ns += now - before;
     process_clock.asked_ns = now;
     now -= process_clock.stopped_ns;
@@ -50,7 +44,7 @@ void engine_nap(transport *t, double seconds) {
 }
 
 struct timespec engine_time_after(double seconds) {
-    uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
+    uint64_t until = weft_clock_ns() + (uint64_t)(seconds * 1e9);
     return (struct timespec){.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
 }
 

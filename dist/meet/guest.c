@@ -26,7 +26,7 @@ typedef enum attempt { DONE, AGAIN, OVER } attempt; /* OVER: *error is set */
 /* Waits until the socket is ready for `events`; false at the deadline. */
 static bool ready(int fd, short events, uint64_t until_ns) {
     for (;;) {
-        uint64_t now = meet_now();
+        uint64_t now = weft_clock_ns();
         struct pollfd p = {.fd = fd, .events = events};
         if (now >= until_ns) return false;
         uint64_t ms = (until_ns - now) / 1000000u + 1;
@@ -125,7 +125,7 @@ static attempt prove(meeting *m, uint64_t until_ns, char why[WHY], weft_error *e
     }
     size_t n = hear(m->fd, challenge, sizeof challenge, until_ns);
     snprintf(why, WHY,
-             n || meet_now() < until_ns ? "the connection ended" : "what listens there says nothing");
+             n || weft_clock_ns() < until_ns ? "the connection ended" : "what listens there says nothing");
     if (n < sizeof challenge) return AGAIN;
     if (!meet_challenge_check(challenge)) {
         stranger(m, "listens something else than rank 0 of Weft: choose another port", error);
@@ -157,7 +157,7 @@ static weft_status find_host(meeting *m, uint64_t until_ns, weft_error *error) {
         if (m->fd >= 0) close(m->fd);
         m->fd = -1;
         if (a == OVER) return error && error->status ? error->status : WEFT_ARGUMENT;
-        if (meet_now() + NAP_NS >= until_ns) break;
+        if (weft_clock_ns() + NAP_NS >= until_ns) break;
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
     return error_set(
@@ -198,7 +198,7 @@ static attempt next_frame(meeting *m, uint64_t until_ns, char missing[TEXT], wef
         return take_frame(m, kind, n, missing, error);
     if (is_whole)
         error_set(error, WEFT_PEER, "rank %d: a message is not what rank 0 made", rank);
-    else if (meet_now() < until_ns)
+    else if (weft_clock_ns() < until_ns)
         error_set(error, WEFT_PEER, "rank %d: rank 0 ended before all ranks had met", rank);
     else
         error_set(error, WEFT_PEER, "rank %d: not all ranks have met within %.1f s; missing: %s", rank,
@@ -211,7 +211,7 @@ weft_status meet_guest_round(meeting *m, const void *card, size_t bytes, const c
     unsigned char words[MEET_INTRODUCTION_MOST], head[MEET_HEAD];
     char missing[TEXT] = "";
     weft_error own = {0};
-    uint64_t until_ns = meet_now() + (uint64_t)(m->options.deadline_seconds * 1e9);
+    uint64_t until_ns = weft_clock_ns() + (uint64_t)(m->options.deadline_seconds * 1e9);
     weft_status status = m->has_begun ? WEFT_OK : find_host(m, until_ns, error);
     if (status) return status;
     if (!why && meet_make_table(m, &own)) why = own.text;

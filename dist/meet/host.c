@@ -292,7 +292,7 @@ static void welcome(meeting *m, int fd) {
     memset(g, 0, offsetof(guest, inbox));
     g->state = CLAIMS;
     g->fd = fd;
-    g->since_ns = meet_now();
+    g->since_ns = weft_clock_ns();
     meet_name_other(fd, g->where, sizeof g->where);
     if (!m->has_token && !meet_is_local(fd)) {
         refuse_guest(m, g, "it comes from another machine, and the job has no token (WEFT_JOB_TOKEN)");
@@ -343,7 +343,7 @@ static int list_open(meeting *m, struct pollfd *polls) {
 }
 
 static void refuse_slow(meeting *m) {
-    uint64_t now = meet_now();
+    uint64_t now = weft_clock_ns();
     for (int i = 0; i < m->n_guests; i++)
         if (is_stranger(&m->guests[i]) && now - m->guests[i].since_ns > STRANGER_NS)
             refuse_guest(m, &m->guests[i], "it took too long to say who it is");
@@ -406,9 +406,9 @@ static meet_kind wait_for_all(meeting *m, struct pollfd *polls, char why[TEXT]) 
     char list[TEXT / 2];
     const int world = m->options.launch->world;
     const double seconds = m->options.deadline_seconds;
-    uint64_t begin = meet_now(), told = begin;
+    uint64_t begin = weft_clock_ns(), told = begin;
     while (count(m, true) < world - 1) {
-        uint64_t now = meet_now();
+        uint64_t now = weft_clock_ns();
         bool is_late = (double)(now - begin) * 1e-9 > seconds;
         bool has_left = m->has_begun && count(m, false) < world - 1;
         if (is_late || has_left) {
@@ -461,7 +461,7 @@ static void spread(meeting *m, struct pollfd *polls, meet_kind kind, const char 
         g->has_part = false;
         g->in = 0;
     }
-    for (uint64_t begin = meet_now(); meet_now() - begin < FLUSH_NS;) {
+    for (uint64_t begin = weft_clock_ns(); weft_clock_ns() - begin < FLUSH_NS;) {
         int n = 0;
         for (int i = 0; i < m->n_guests; i++) {
             guest *g = &m->guests[i];

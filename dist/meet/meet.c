@@ -14,14 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
-
-uint64_t meet_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 bool meet_random(unsigned char *into, size_t n, weft_error *error) {
     for (size_t got = 0; got < n;) {

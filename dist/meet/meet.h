@@ -9,6 +9,7 @@
 #define WEFT_DIST_MEET_MEET_H
 
 #include "dist/meet/frame.h"
+#include "weft/support.h"
 
 typedef struct meet_options {
     const weft_env *env;
@@ -54,7 +55,6 @@ const void *meet_card(const meeting *m, int rank, size_t *bytes);
 void meet_end(meeting *m);
 
 /* ---- between the files of dist/meet ---- */
-uint64_t meet_now(void); /* ns, monotonic */
 /* Random bytes of the system; false with *error set. */
 bool meet_random(unsigned char *into, size_t n, weft_error *error);
 /* This rank's introduction as bytes. */

@@ -23,20 +23,14 @@ const op_attr variable_attr_table[] = {
 
 /* ---- check ---- */
 
-/* Older names of attributes, which dumps and files may hold. */
-static const struct { const char *old, *now; } renamed[] = {{"wide", "f32_output"}};
-
 /* `name` need not end in NUL: it points into a dump. */
 static bool is_name(const char *text, const char *name, size_t length) {
     return strlen(text) == length && memcmp(text, name, length) == 0;
 }
 
 const op_attr *attr_find(const weft_op *op, const char *name, size_t length) {
-    for (const op_attr *f = op->attrs; f && f->name; f++) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
         if (is_name(f->name, name, length)) return f;
-        for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
-            if (strcmp(f->name, renamed[i].now) == 0 && is_name(renamed[i].old, name, length)) return f;
-    }
     return NULL;
 }
 

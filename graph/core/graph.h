@@ -163,9 +163,8 @@ struct weft_model {
     arena nodes, values;
     arena arena; /* strings, attributes and lists; last, since in C++ this field's name hides the type */
     const char *name;
-    int64_t batch;    /* the size that WEFT_BATCH stands for */
-    bool is_bound;    /* a copy of the compiler's: no other batch will be bound */
-    bool is_unsealed; /* read from a model.bin of version 1, which has no checksum */
+    int64_t batch; /* the size that WEFT_BATCH stands for */
+    bool is_bound; /* a copy of the compiler's: no other batch will be bound */
     weft_graph *graphs, **graphs_end;
     weft_variable *variables, **variables_end;
     int n_variables;

@@ -17,7 +17,8 @@ void seal_write(uint8_t seal[SEAL_BYTES], const uint8_t *rest, size_t rest_bytes
 /* What the seal says about the file. */
 typedef enum seal_state {
     SEAL_GOOD,
-    SEAL_NONE, /* no seal: another format, or version 1 */
+    SEAL_OTHER_FORMAT,
+    SEAL_OTHER_VERSION, /* whose number is *promised */
     SEAL_CUT,
     SEAL_LONGER,
     SEAL_CHANGED

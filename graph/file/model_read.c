@@ -29,7 +29,6 @@
 typedef struct loader {
     const char *path;
     weft_error *error;
-    bool is_sealed; /* the file has a length and checksum, and they are right */
     weft_model *m;
     weft_graph *g;
     size_t n_nodes, n_operands;
@@ -455,21 +454,10 @@ static bool optimizer_load(loader *l, const Weft__Optimizer *from) {
     return true;
 }
 
-/* Version and seal first: a file of another version may mean something else by every later field. */
 static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
-    if (file->version != 1 && file->version != MODEL_VERSION)
-        return load_fail(l, "", "version %u, this Weft (%s) reads versions 1 and %d", file->version,
-                         weft_version(), MODEL_VERSION);
-    if (l->is_sealed != (file->version == MODEL_VERSION) ||
-        (!l->is_sealed && (file->length || file->checksum)))
-        return load_fail(l, "",
-                         "its first %d bytes were changed: version 1 has no length and checksum, version 2 "
-                         "begins with them",
-                         SEAL_BYTES);
     if (!KNOWN(file)) return load_fail(l, "", "a field that this version does not know");
     l->m = weft_model_new_in(file->name, env);
     if (!l->m) return no_memory(l);
-    l->m->is_unsealed = !l->is_sealed;
     weft_model_batch(l->m, file->batch);
     if (!model_ok(l->m)) return load_fail(l, "", "model");
     if (file->n_graphs > MODEL_MAX_GRAPHS)
@@ -485,13 +473,16 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
 
 /* ---- loading ---- */
 
-/* Checks the seal before protobuf reads a byte. A file of version 1 has no seal; model_load rejects a file
- * that has neither. */
+/* Before protobuf reads a byte: another version may mean something else by every later field. */
 static bool unseal(loader *l, const char *data, size_t bytes) {
     uint64_t promised;
-    seal_state state = seal_check((const uint8_t *)data, bytes, &promised);
-    l->is_sealed = state == SEAL_GOOD;
     if (!bytes) return load_fail(l, "", "an empty file is not a Weft model");
+    seal_state state = seal_check((const uint8_t *)data, bytes, &promised);
+    if (state == SEAL_OTHER_FORMAT)
+        return load_fail(l, "", "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
+    if (state == SEAL_OTHER_VERSION)
+        return load_fail(l, "", "version %llu, this Weft (%s) reads version %d", (unsigned long long)promised,
+                         weft_version(), MODEL_VERSION);
     if (state == SEAL_CUT)
         return load_fail(l, "", "cut off at %zu bytes of %s%llu", bytes,
                          promised == SEAL_BYTES ? "at least " : "", (unsigned long long)promised);
@@ -525,13 +516,8 @@ static void piece_free(void *context, void *memory) { /* arena_free frees all */
 }
 
 static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking *u) {
-    static const char magic[] = {0x0d, 'W', 'E', 'F', 'T'};
     ProtobufCAllocator allocator = {piece_new, piece_free, u};
     if (!unseal(l, data, bytes)) return NULL;
-    if (bytes < sizeof magic || memcmp(data, magic, sizeof magic) != 0) {
-        load_fail(l, "", "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
-        return NULL;
-    }
     size_t room = (1 << 20) + 64 * bytes; /* bytes are at most MODEL_MAX_FILE_BYTES */
     u->most = room < MODEL_MAX_UNPACKED_BYTES ? room : MODEL_MAX_UNPACKED_BYTES;
     Weft__Model *file = weft__model__unpack(&allocator, bytes, (const uint8_t *)data);

@@ -10,6 +10,7 @@
 
 /* The seal's fixed bytes: field 1 "WEFT" and field 2, the version. Then the tags of fields 10 and 11, each
  * before 8 little-endian bytes; start[] ends with the first tag. */
+enum { VERSION_AT = 6 };
 static const uint8_t start[SEAL_LENGTH_AT] = {0x0d, 'W', 'E', 'F', 'T', 0x10, MODEL_VERSION, 0x51};
 static const uint8_t checksum_tag = 0x59;
 
@@ -33,10 +34,12 @@ void seal_write(uint8_t seal[SEAL_BYTES], const uint8_t *rest, size_t rest_bytes
 
 seal_state seal_check(const uint8_t *file, size_t bytes, uint64_t *promised) {
     /* Even a file of fewer bytes than the fixed part counts as cut off, if these bytes are right. */
-    size_t known = bytes < sizeof start ? bytes : sizeof start;
+    if (memcmp(file, start, bytes < VERSION_AT ? bytes : VERSION_AT)) return SEAL_OTHER_FORMAT;
+    *promised = bytes > VERSION_AT ? file[VERSION_AT] : MODEL_VERSION;
+    if (*promised != MODEL_VERSION) return SEAL_OTHER_VERSION;
     *promised = SEAL_BYTES;
-    if (memcmp(file, start, known)) return SEAL_NONE;
     if (bytes < SEAL_BYTES) return SEAL_CUT;
+    if (file[SEAL_LENGTH_AT - 1] != start[SEAL_LENGTH_AT - 1]) return SEAL_CHANGED;
     if (file[SEAL_CHECKSUM_AT - 1] != checksum_tag) return SEAL_CHANGED;
     *promised = get(file + SEAL_LENGTH_AT);
     if (bytes != *promised) return bytes < *promised ? SEAL_CUT : SEAL_LONGER;

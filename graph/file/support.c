@@ -1,4 +1,5 @@
 /* support.c - weft/support.h: what code around the library shares with it, by the names that it may use. */
+#define _GNU_SOURCE /* clock_gettime */
 #include "weft/support.h"
 
 #include "graph/core/graph.h"
@@ -7,6 +8,7 @@
 #include "graph/file/io.h"
 
 #include <string.h>
+#include <time.h>
 
 weft_status weft_error_set(weft_error *error, weft_status status, const char *text) {
     return error_set(error, status, "%s", text ? text : weft_status_text(status));
@@ -45,4 +47,10 @@ const char *weft_dtype_name(weft_dtype dtype) {
 
 void weft_graph_fail(weft_graph *graph, weft_status status, const char *text) {
     if (graph) model_fail(graph->model, graph, status, "%s", text ? text : weft_status_text(status));
+}
+
+uint64_t weft_clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }

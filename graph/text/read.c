@@ -432,8 +432,6 @@ static bool line_read(reader *r) {
     if (reader_accept(r, "strategy ")) return strategy_read(r);
     if (reader_accept(r, "define ")) return define_read(r);
     if (reader_accept(r, "update ")) return update_read(r);
-    if (reader_accept(r, "segment "))
-        return variable_read(r, VARIABLE_BUCKET); /* the older word for a bucket */
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
         const char *name = variable_kind_name((variable_kind)kind);
         size_t n = strlen(name);

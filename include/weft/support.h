@@ -31,6 +31,9 @@ WEFT_API void weft_memory_free(const weft_env *env, void *memory, size_t bytes);
 /** The env's file access, or the operating system's. */
 WEFT_API const weft_io *weft_files(const weft_env *env);
 
+/** The monotonic clock in ns: one time axis for the threads and processes of a machine; no person sets it. */
+WEFT_API uint64_t weft_clock_ns(void);
+
 /** Bytes of one element; 0 for a number that is no type. */
 WEFT_API size_t weft_dtype_bytes(weft_dtype dtype);
 /** "f32", "i64" ...; "?" for a number that is no type. The text is static. */

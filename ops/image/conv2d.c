@@ -99,7 +99,7 @@ const weft_op weft_op_conv2d = {
              "out=32 kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1", .out = "bf16[2,32,6,6]",
              .no_gradient = true},
             {"bf16[2,3,5,6], bf16[4,3,3,3]",
-             "out=4 kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1 wide=1", .out = "f32[2,4,3,4]",
+             "out=4 kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1 f32_output=1", .out = "f32[2,4,3,4]",
              .no_gradient = true},
             {"f32[2,3,4,4], f32[2,3,1,1]", "out=2 kernel=1,1 stride=1,1 pad=0,0 dilation=1,1 groups=1",
              .out = "f32[2,2,4,4]"},

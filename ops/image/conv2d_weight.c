@@ -95,8 +95,9 @@ const weft_op weft_op_conv2d_weight = {
         (const op_sample[]){
             {"f32[2,3,5,6], f32[2,4,3,4]", "kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1",
              .out = "f32[4,3,3,3]"},
-            {"bf16[2,16,6,6], bf16[2,32,6,6]", "kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1 wide=1",
-             .out = "f32[32,16,3,3]", .no_gradient = true},
+            {"bf16[2,16,6,6], bf16[2,32,6,6]",
+             "kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1 f32_output=1", .out = "f32[32,16,3,3]",
+             .no_gradient = true},
             {"f32[2,1,6,5], f32[2,3,3,2]", "kernel=4,4 stride=2,2 pad=1,1 dilation=1,1 groups=1",
              .out = "f32[3,1,4,4]"},
             {"f32[1,4,7,8], f32[1,4,3,11]", "kernel=3,2 stride=2,1 pad=1,2 dilation=2,1 groups=2",

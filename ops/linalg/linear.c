@@ -89,18 +89,19 @@ const weft_op weft_op_linear = {
     .gradient = gradient,
     .reference = reference,
     .samples =
-        (const op_sample[]){{"f32[4,3], f32[5,3], f32[5]", .out = "f32[4,5]"},
-                            {"bf16[4,64], bf16[48,64], f32[48]", .out = "bf16[4,48]", .no_gradient = true},
-                            {"bf16[4,64], bf16[48,64]", "wide=1", .out = "f32[4,48]", .no_gradient = true},
-                            {"f16[33,64], f16[48,64], f16[48]", .out = "f16[33,48]", .no_gradient = true},
-                            {"f32[4,3], f32[5,3], bf16[5]", .error = "cast one"},
-                            {"f32[2,4,3], f32[5,3]", .out = "f32[2,4,5]"},
-                            {"f32[3], f32[5,3], f32[5]", .out = "f32[5]"},
-                            /* too large for differences element by element */
-                            {"f32[3,17,64], f32[80,64], f32[80]", .out = "f32[3,17,80]", .no_gradient = true},
-                            {"f32[4,3], f32[5,4]", .error = "the last axis of x must be the weight's axis 1"},
-                            {"f32[4,3], f32[5,3], f32[4]", .error = "it must be [5]"},
-                            {0}},
+        (const op_sample[]){
+            {"f32[4,3], f32[5,3], f32[5]", .out = "f32[4,5]"},
+            {"bf16[4,64], bf16[48,64], f32[48]", .out = "bf16[4,48]", .no_gradient = true},
+            {"bf16[4,64], bf16[48,64]", "f32_output=1", .out = "f32[4,48]", .no_gradient = true},
+            {"f16[33,64], f16[48,64], f16[48]", .out = "f16[33,48]", .no_gradient = true},
+            {"f32[4,3], f32[5,3], bf16[5]", .error = "cast one"},
+            {"f32[2,4,3], f32[5,3]", .out = "f32[2,4,5]"},
+            {"f32[3], f32[5,3], f32[5]", .out = "f32[5]"},
+            /* too large for differences element by element */
+            {"f32[3,17,64], f32[80,64], f32[80]", .out = "f32[3,17,80]", .no_gradient = true},
+            {"f32[4,3], f32[5,4]", .error = "the last axis of x must be the weight's axis 1"},
+            {"f32[4,3], f32[5,3], f32[4]", .error = "it must be [5]"},
+            {0}},
 };
 
 weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b) {

@@ -56,7 +56,7 @@ const weft_op weft_op_linear_weight = {
     .samples = (const op_sample[]){{"f32[4,3], f32[4,5]", .out = "f32[3,5], f32[3]"},
                                    {"f32[70,65], f32[70,33]", .out = "f32[65,33], f32[65]"},
                                    {"f32[1,8], f32[1,16]", .out = "f32[8,16], f32[8]"},
-                                   {"bf16[64,48], bf16[64,32]", "wide=1", .out = "f32[48,32], f32[48]"},
+                                   {"bf16[64,48], bf16[64,32]", "f32_output=1", .out = "f32[48,32], f32[48]"},
                                    {"f32[4,3], f32[5,3]", .error = "the inner axes are 4 and 5"},
                                    {"f32[2,4,3], f32[4,5]", .error = "both must have 2 axes"},
                                    {0}},

@@ -103,7 +103,8 @@ const weft_op weft_op_matmul = {
             {"f32[3,4], f32[4,5]", .out = "f32[3,5]"},
             {"bf16[3,4], bf16[4,5]", .out = "bf16[3,5]",
              .no_gradient = true}, /* too coarse for differences */
-            {"bf16[37,64], bf16[80,64]", "transpose_b=1 wide=1", .out = "f32[37,80]", .no_gradient = true},
+            {"bf16[37,64], bf16[80,64]", "transpose_b=1 f32_output=1", .out = "f32[37,80]",
+             .no_gradient = true},
             {"f16[2,37,64], f16[64,48]", .out = "f16[2,37,48]", .no_gradient = true},
             {"f32[4,3], f32[4,5]", "transpose_a=1", .out = "f32[3,5]"},
             {"f32[3,4], f32[5,4]", "transpose_b=1", .out = "f32[3,5]"},

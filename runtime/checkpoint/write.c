@@ -10,12 +10,12 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 #include "graph/core/utf8.h"
+#include "weft/support.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 struct weft_checkpoint_writer {
     weft_env env;
@@ -320,12 +320,6 @@ static weft_status take_snapshot(weft_checkpoint_writer *w, weft_error *error) {
     return status;
 }
 
-static double clock_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* A thread that cannot be started is no failure: the file is written here, and the step waits. */
 static void start(weft_checkpoint_writer *w) {
     char line[200];
@@ -334,10 +328,10 @@ static void start(weft_checkpoint_writer *w) {
     atomic_store(&w->is_written, false);
     w->has_thread = w->snapshot && pthread_create(&w->thread, NULL, write_file, w) == 0;
     if (w->has_thread) return;
-    double begin = clock_now();
+    uint64_t begin = weft_clock_ns();
     write_file(w);
     snprintf(line, sizeof line, "checkpoints: training waited %.3f s until step %lld was written",
-             clock_now() - begin, (long long)w->step);
+             1e-9 * (double)(weft_clock_ns() - begin), (long long)w->step);
     log_line(w, line);
 }
 

@@ -45,7 +45,7 @@ static void set_order(weft_loader *l, int64_t epoch) {
 /* What was read ahead is still right where nothing depends on the epoch. */
 void weft_loader_epoch(weft_loader *l, int64_t epoch) {
     if (!l) return;
-    uint64_t began = loader_clock();
+    uint64_t began = weft_clock_ns();
     pthread_mutex_lock(&l->mutex);
     bool changes = epoch != l->epoch && (l->order || l->options.draws);
     if (changes) slots_empty(l);

@@ -234,7 +234,7 @@ bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows, weft_err
     if (error) *error = (weft_error){0};
     if (!l || !data || !rows)
         return kit_fail(error, WEFT_ARGUMENT, "weft_loader_next: an argument is NULL"), false;
-    uint64_t began = loader_clock();
+    uint64_t began = weft_clock_ns();
     int64_t batch = loader_coming(l, 0);
     if (batch >= weft_loader_batches(l)) return false;
     if (l->threads && !l->n_threads && threads_start(l, error)) return false;

@@ -2,16 +2,8 @@
  * that is started and an epoch that is shuffled count as much as reading does. */
 #include "runtime/data/loader.h"
 
-#include <time.h>
-
-uint64_t loader_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void loader_note(weft_loader *l, int64_t batch, uint64_t began_ns) {
-    weft_loader_event e = {batch, began_ns, loader_clock()};
+    weft_loader_event e = {batch, began_ns, weft_clock_ns()};
     l->waited += 1e-9 * (double)(e.finished_ns - began_ns);
     if (l->event) l->event(l->event_context, &e);
 }

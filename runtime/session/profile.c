@@ -6,14 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-/* Monotonic, so that events of the threads and ranks of one machine have one time axis. */
-uint64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* The fields that all events of a node have. */
 static weft_node_event event_of(const weft_session *s, const bound_program *r, const weft_node *n,
@@ -45,7 +37,7 @@ void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began
 }
 
 void note_arrival(weft_session *s, const bound_program *r, const step *st, uint64_t began) {
-    weft_node_event e = event_of(s, r, st->node, began, clock_ns());
+    weft_node_event e = event_of(s, r, st->node, began, weft_clock_ns());
     e.op = weft_op_wait.name;
     e.is_wait = true;
     s->event(s->event_context, &e);

@@ -166,12 +166,12 @@ weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error
     /* Gathers of earlier runs that this step touches must have arrived; a tracer sees the wait. */
     if (s->n_in_flight) {
         int before = s->n_in_flight;
-        uint64_t began = s->event ? clock_ns() : 0;
+        uint64_t began = s->event ? weft_clock_ns() : 0;
         weft_status status = in_flight_await_touched(s, st, error);
         if (s->event && s->n_in_flight < before) note_arrival(s, r, st, began);
         if (status) return status;
     }
-    uint64_t began = is_timed ? clock_ns() : 0;
+    uint64_t began = is_timed ? weft_clock_ns() : 0;
     st->call.error = error;
     st->call.broken = &s->broken;
     if (s->examines) examine_before(s->examines, r, st);
@@ -186,7 +186,7 @@ weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error
     if (!status && s->examines) examine_after(s->examines, r, st);
     if (!status && (st == r->guard || st == r->gate)) note_flags(s, r, st);
     if (!status && s->checks) status = session_check_results(s, r, st, error);
-    if (is_timed) note_time(s, r, st, began, clock_ns());
+    if (is_timed) note_time(s, r, st, began, weft_clock_ns());
     if (st->version && !status) *st->packed = *st->version;
     return status;
 }

@@ -8,6 +8,7 @@
 #include "runtime/plan/value.h"
 #include "runtime/store/safetensors.h"
 #include "runtime/store/store.h"
+#include "weft/support.h"
 
 /* One node, ready to run: its tensors point to their memory. */
 typedef struct step {
@@ -363,7 +364,6 @@ weft_status session_save_with(weft_session *s, const char *path, bool training, 
                               weft_error *error);
 
 /* ---- session/profile.c ---- */
-uint64_t clock_ns(void);
 /* A step ran from `began` to `finished`: adds its time, and calls the tracer. */
 void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began, uint64_t finished);
 /* Before a step, from `began` on, the session waited for gathers in flight: calls the tracer. */

@@ -4,12 +4,9 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 double trainer_clock(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return 1e-9 * (double)weft_clock_ns();
 }
 
 double trainer_seconds(const weft_trainer *t) {

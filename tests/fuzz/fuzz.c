@@ -26,7 +26,7 @@ __AFL_FUZZ_INIT();
 
 enum { MOST_BYTES = 1 << 20, NAME_BYTES = 60, PACKED_BYTES = 256 << 10 /* of a format, unpacked */ };
 
-/* "model.bin, version 1" is "model.bin-version-1". */
+/* "file of a rank" is "file-of-a-rank". */
 static void name_of(const hostile_format *format, char into[NAME_BYTES]) {
     size_t n = 0;
     for (const char *c = format->name; *c && n < NAME_BYTES - 1; c++)

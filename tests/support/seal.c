@@ -3,17 +3,37 @@
 
 #include "support/test.h"
 
+#define XXH_INLINE_ALL
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
-void unseal_fake(faults *f, const char *name) {
-    enum { SEAL = 25, VERSION_1 = 7 };
-    const fake_file *file = fake_get(f, name);
-    if (!CHECK(file && file->bytes > SEAL)) return;
-    size_t bytes = file->bytes - SEAL + VERSION_1;
-    char *old = test_memory(bytes);
-    memcpy(old, "\x0dWEFT\x10\x01", VERSION_1);
-    memcpy(old + VERSION_1, file->data + SEAL, file->bytes - SEAL);
-    fake_put(f, name, old, bytes);
-    free(old);
+/* As docs/formats.md describes them: length and checksum have 8 bytes each, little-endian. */
+void seal_bytes(void *file, size_t n) {
+    char *at = file;
+    enum { LENGTH_AT = 8, CHECKSUM_AT = 17 };
+    uint64_t length = n, checksum = XXH3_64bits(at + SEALED_BYTES, n - SEALED_BYTES);
+    memcpy(at, "\x0dWEFT\x10\x02\x51", LENGTH_AT);
+    memcpy(at + LENGTH_AT, &length, sizeof length);
+    at[CHECKSUM_AT - 1] = 0x59;
+    memcpy(at + CHECKSUM_AT, &checksum, sizeof checksum);
+}
+
+void put_sealed(faults *f, const char *name, const void *rest, size_t bytes) {
+    char *file = test_memory(SEALED_BYTES + bytes);
+    memcpy(file + SEALED_BYTES, rest, bytes);
+    seal_bytes(file, SEALED_BYTES + bytes);
+    fake_put(f, name, file, SEALED_BYTES + bytes);
+    free(file);
+}
+
+size_t put_message(faults *f, const char *name, Weft__Model *m) {
+    m->magic = m->version = 0; /* which the head has */
+    m->length = m->checksum = 0;
+    size_t bytes = weft__model__get_packed_size(m);
+    uint8_t *packed = test_memory(bytes);
+    weft__model__pack(m, packed);
+    put_sealed(f, name, packed, bytes);
+    free(packed);
+    return SEALED_BYTES + bytes;
 }

@@ -1,11 +1,19 @@
-/* seal.h - model.bin as version 1, without length and checksum, so that deliberate damage reaches the rules
- * after those. */
+/* seal.h - right length and checksum for a model.bin whose contents a test has changed, so that damage
+ * reaches the rules after those. */
 #ifndef WEFT_TEST_SEAL_H
 #define WEFT_TEST_SEAL_H
 
 #include "support/faults.h"
 
-/* Rewrites the version 2 file `name` as version 1. */
-void unseal_fake(faults *f, const char *name);
+#include "graph/file/model_file.h"
+
+enum { SEALED_BYTES = 25 }; /* of the head: magic, version, length, checksum */
+
+/* Writes the head of a file of n bytes, at least SEALED_BYTES. */
+void seal_bytes(void *file, size_t n);
+/* The file `name`: that head before `rest`. */
+void put_sealed(faults *f, const char *name, const void *rest, size_t bytes);
+/* The same of a message that was unpacked and changed; returns the bytes of the file. */
+size_t put_message(faults *f, const char *name, Weft__Model *m);
 
 #endif

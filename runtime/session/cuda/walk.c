@@ -107,7 +107,7 @@ static weft_status look_at(weft_session *s, const bound_program *r, const step *
 static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is_capturing,
                             weft_error *error) {
     bool is_timed = (s->profiles || s->event) && !is_capturing;
-    uint64_t began = is_timed ? clock_ns() : 0;
+    uint64_t began = is_timed ? weft_clock_ns() : 0;
     weft_status status = is_timed ? record_time(s, &s->cuda->step_began, error) : WEFT_OK;
     st->call.error = error;
     if (s->examines) examine_before(s->examines, r, st);

@@ -75,10 +75,11 @@ weft_status cuda_run_barrier(weft_session *s, const bound_program *r, weft_error
  * at most 10 s. */
 static void drain(weft_session *s) {
     const struct timespec nap = {.tv_nsec = 1000000};
-    uint64_t until = clock_ns() + 10000000000u;
+    uint64_t until = weft_clock_ns() + 10000000000u;
     cudaStream_t const streams[] = {s->cuda->communication, s->cuda->compute, s->cuda->copy};
     for (int i = 0; i < 3; i++)
-        while (cudaStreamQuery(streams[i]) == cudaErrorNotReady && clock_ns() < until) nanosleep(&nap, NULL);
+        while (cudaStreamQuery(streams[i]) == cudaErrorNotReady && weft_clock_ns() < until)
+            nanosleep(&nap, NULL);
     cudaGetLastError();
 }
 
@@ -106,7 +107,7 @@ static weft_status look(weft_session *s, weft_error *error) {
 /* The pause between two looks: none for the first 50 us, as most waits are short, then a sixty-fourth of the
  * time waited so far, and at most 1 ms. */
 static void rest(uint64_t since) {
-    uint64_t now = clock_ns(), nap = (now - since) / 64;
+    uint64_t now = weft_clock_ns(), nap = (now - since) / 64;
     if (now - since < 50000) {
         sched_yield();
         return;
@@ -124,7 +125,7 @@ static weft_status wait_simply(cudaStream_t stream, cudaEvent_t event, const cha
 weft_status cuda_wait(weft_session *s, cudaStream_t stream, cudaEvent_t event, const char *doing,
                       weft_error *error) {
     if (!cuda_is_enqueued(s)) return wait_simply(stream, event, doing, error);
-    for (uint64_t since = clock_ns();; rest(since)) {
+    for (uint64_t since = weft_clock_ns();; rest(since)) {
         weft_status status = look(s, error);
         if (status) {
             drain(s);

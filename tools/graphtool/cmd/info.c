@@ -129,10 +129,9 @@ static int info_json(const weft_model *m, const subgraph *subs, int n_subs, cons
                               subs[i].parameters, "elements", (json_int_t)subs[i].elements, "frozen",
                               (json_int_t)subs[i].frozen, "bytes", (json_int_t)subs[i].bytes, "state_bytes",
                               (json_int_t)subs[i].state_bytes));
-    json_t *all =
-        json_pack("{s:s, s:I, s:s?, s:b, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
-                  (json_int_t)m->batch, "strategy", m->strategy, "checksum", !m->is_unsealed, "flows",
-                  flows_json(m), "graphs", graphs, "subgraphs", groups, "parameters", parameters_json(m));
+    json_t *all = json_pack("{s:s, s:I, s:s?, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
+                            (json_int_t)m->batch, "strategy", m->strategy, "flows", flows_json(m), "graphs",
+                            graphs, "subgraphs", groups, "parameters", parameters_json(m));
     if (!wrong) return out_json(o->output, all);
     json_decref(all);
     return tool_fail("out of memory");
@@ -225,11 +224,9 @@ static void graph_text(text *t, const weft_graph *g, int depth) {
     t->failed |= !layers_text(t, g, depth);
 }
 
-/* A file without a checksum is marked as old. */
 static int info_text(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     text t = {0};
-    text_add(&t, "model %s, batch %" PRId64 "%s\n", m->name, m->batch,
-             m->is_unsealed ? "; an old file without length and checksum" : "");
+    text_add(&t, "model %s, batch %" PRId64 "\n", m->name, m->batch);
     for (int i = 0; i < n_subs; i++) {
         text_add(&t, "  %-20s %3d parameters, %" PRId64 " numbers, %s",
                  *subs[i].name   ? subs[i].name

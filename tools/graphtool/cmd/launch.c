@@ -9,6 +9,7 @@
 #include "tools/graphtool/common/options.h"
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/paths.h"
+#include "tools/graphtool/common/tools.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -50,12 +51,6 @@ typedef struct launched {
     double since;  /* when: of is_over, then of is_told */
     double grace;  /* --grace */
 } launched;
-
-static double seconds_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what the ranks are given ---- */
 
@@ -140,7 +135,7 @@ static void pass_on(const launched *l, int signal) {
 static void tell_to_end(launched *l, int signal) {
     pass_on(l, signal);
     pass_on(l, SIGCONT);
-    if (!l->is_told) l->since = seconds_now();
+    if (!l->is_told) l->since = clock_seconds();
     l->is_over = l->is_told = true;
 }
 
@@ -160,7 +155,7 @@ static void note_failure(launched *l, int rank, int how) {
     if (l->status && !is_cause) return;
     l->status = status;
     if (!l->is_over || is_cause) say_ended(l, rank, how);
-    if (!l->is_over) l->since = seconds_now();
+    if (!l->is_over) l->since = clock_seconds();
     l->is_over = true;
 }
 
@@ -183,12 +178,12 @@ static void kill_all(launched *l, double grace) {
             fprintf(stderr, "graphtool: launch: rank %d did not end within %g s, and is killed\n", i, grace);
     pass_on(l, SIGKILL);
     if (l->is_asked) l->status = 128 + SIGKILL;
-    l->since = seconds_now();
+    l->since = clock_seconds();
 }
 
 static void end_late(launched *l) {
     bool is_lost = l->is_ours && l->status == EXIT_PEER && !l->is_asked;
-    double own = is_lost ? LOST_OWN_SECONDS : OWN_SECONDS, now = seconds_now();
+    double own = is_lost ? LOST_OWN_SECONDS : OWN_SECONDS, now = clock_seconds();
     double grace = is_lost && l->grace > LOST_GRACE_SECONDS ? LOST_GRACE_SECONDS : l->grace;
     if (l->is_over && !l->is_told && now - l->since > own) tell_to_end(l, SIGTERM);
     if (l->is_told && now - l->since >= grace) kill_all(l, grace);

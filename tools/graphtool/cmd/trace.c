@@ -4,10 +4,10 @@
 #include "tools/graphtool/timeline/exposure.h"
 #include "tools/graphtool/common/workload.h"
 #include "tools/graphtool/common/world.h"
+#include "weft/support.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct tracing {
     const options *o;
@@ -18,12 +18,6 @@ typedef struct tracing {
     double step_ms;   /* mean over this rank's steps */
     double data_ms;   /* of it, in which it waited for data */
 } tracing;
-
-static uint64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Nothing to do when alone; -1, or the exit status. */
 static int broadcast(const options *o, int root, void *data, size_t bytes) {
@@ -41,9 +35,9 @@ static int broadcast(const options *o, int root, void *data, size_t bytes) {
  * end of a broadcast. */
 static int begin_trace(tracing *t) {
     const weft_comm *c = t->o->comm;
-    t->zero_ns = clock_ns();
+    t->zero_ns = weft_clock_ns();
     int status = broadcast(t->o, 0, &t->zero_ns, sizeof t->zero_ns);
-    if (c && c->local_world != c->world) t->zero_ns = clock_ns();
+    if (c && c->local_world != c->world) t->zero_ns = weft_clock_ns();
     return status;
 }
 
@@ -53,11 +47,11 @@ static int run_steps(tracing *t) {
     if (status < 0) status = begin_trace(t);
     weft_session_trace(t->work.session, timeline_on_node, &t->time);
     weft_loader_trace(weft_trainer_loader(t->work.trainer), timeline_on_data, &t->time);
-    uint64_t start = clock_ns();
+    uint64_t start = weft_clock_ns();
     for (int64_t i = 0; i < t->o->steps && status < 0; i++) status = workload_step(&t->work, NULL);
     weft_error error = {0}; /* work in flight after the last run belongs to its step */
     if (status < 0 && weft_sync(t->work.session, &error)) status = tool_error(&error);
-    t->step_ms = (double)(clock_ns() - start) * 1e-6 / (double)t->o->steps;
+    t->step_ms = (double)(weft_clock_ns() - start) * 1e-6 / (double)t->o->steps;
     weft_session_trace(t->work.session, NULL, NULL);
     weft_loader_trace(weft_trainer_loader(t->work.trainer), NULL, NULL);
     t->data_ms = timeline_data_ms(&t->time) / (double)t->o->steps;

@@ -4,6 +4,7 @@
 #include "tools/graphtool/common/lost.h"
 
 #include "tools/graphtool/common/output.h"
+#include "weft/support.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,12 +32,6 @@ static struct lost {
     atomic_uint_least64_t end_ns; /* when the process ends; 0: it goes on */
     sem_t bell;                   /* something of this has changed */
 } lost;
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void pause_for(double seconds) {
     nanosleep(&(struct timespec){.tv_sec = (time_t)seconds,
@@ -130,7 +125,7 @@ static void *watch(void *unused) {
     (void)unused;
     for (;;) {
         uint64_t end = atomic_load(&lost.end_ns);
-        if (end && now_ns() >= end) end_process();
+        if (end && weft_clock_ns() >= end) end_process();
         if (atomic_exchange(&lost.is_terminated, false)) terminate();
         if (end)
             pause_for(0.1);
@@ -142,7 +137,7 @@ static void *watch(void *unused) {
 
 void lost_end_in(double seconds) {
     uint64_t none = 0;
-    atomic_compare_exchange_strong(&lost.end_ns, &none, now_ns() + (uint64_t)(seconds * 1e9));
+    atomic_compare_exchange_strong(&lost.end_ns, &none, weft_clock_ns() + (uint64_t)(seconds * 1e9));
     sem_post(&lost.bell);
 }
 
@@ -207,7 +202,7 @@ int lost_watch(weft_comm *comm) {
                            .name = "number of the job"};
     if (weft_comm_run(comm, &all, &error)) return tool_error(&error);
     lost.job = job;
-    lost.job_ns = now_ns();
+    lost.job_ns = weft_clock_ns();
     return -1;
 }
 

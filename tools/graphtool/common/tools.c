@@ -13,10 +13,10 @@
 #include "graph/core/minimize.h"
 #include "runtime/options.h"
 #include "runtime/plan/program.h"
+#include "weft/support.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16}; /* by option_dtypes */
@@ -320,7 +320,5 @@ void tool_calm_threads(char **argv) {
 }
 
 double clock_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)weft_clock_ns();
 }

@@ -1,0 +1,46 @@
+/* compare.c - a and b compared, as bool, with broadcasting; torch.eq, ne, gt and ge. Operands of any one
+ * type; 64-bit integers are compared as double, which is exact below 2^53. With NaN only not_equal is true.
+ * No gradient. weft_less and weft_less_equal exchange the operands of greater and greater_equal. */
+#include "ops/kit/op_kit.h"
+
+#define OP_ROW(NAME, SIGN, TEXT, TORCH, FLAGS)                                                               \
+    static double NAME##_scalar(const double *x, const void *attrs) {                                        \
+        (void)attrs;                                                                                         \
+        return x[0] SIGN x[1];                                                                               \
+    }                                                                                                        \
+    const weft_op weft_op_##NAME = {                                                                         \
+        .name = #NAME,                                                                                       \
+        .summary = TEXT,                                                                                     \
+        .torch = TORCH,                                                                                      \
+        .min_in = 2,                                                                                         \
+        .max_in = 2,                                                                                         \
+        .flags = OP_POINTWISE | OP_NO_GRADIENT | FLAGS,                                                      \
+        .precision = PRECISION_FOLLOWS,                                                                      \
+        .reduced_in = 3,                                                                                     \
+        .infer = infer_compare,                                                                              \
+        .scalar = NAME##_scalar,                                                                             \
+        .samples = compare_samples,                                                                          \
+    };                                                                                                       \
+    weft_value *weft_##NAME(weft_value *a, weft_value *b) {                                                  \
+        return op_value(&weft_op_##NAME, 2, (weft_value *[]){a, b}, NULL);                                   \
+    }
+
+static const op_sample compare_samples[] = {{"f32[2,3], f32[3]", .out = "bool[2,3]"},
+                                            {"i64[2,1], i64[5]", .out = "bool[2,5]"},
+                                            {"u8[4], u8[4]"},
+                                            {"f32[4], f32[3]", .error = "do not broadcast"},
+                                            {"f32[2], i64[2]", .error = "cast one"},
+                                            {0}};
+
+OP_ROW(equal, ==, "a = b, bool", "torch.eq", OP_COMMUTES)
+OP_ROW(not_equal, !=, "a != b, bool", "torch.not_equal", OP_COMMUTES)
+OP_ROW(greater, >, "a > b, bool", "torch.greater", 0)
+OP_ROW(greater_equal, >=, "a >= b, bool", "torch.greater_equal", 0)
+
+weft_value *weft_less(weft_value *a, weft_value *b) {
+    return weft_greater(b, a);
+}
+
+weft_value *weft_less_equal(weft_value *a, weft_value *b) {
+    return weft_greater_equal(b, a);
+}

@@ -1,0 +1,81 @@
+/* trigonometric.c - sine, cosine and tangent of x in radians, and their inverses; as in torch. asin is in
+ * [-pi/2, pi/2], acos in [0, pi], both NaN outside of [-1, 1]; atan is in (-pi/2, pi/2). */
+#include "ops/kit/op_kit.h"
+
+#include <math.h>
+
+#define GRADIENT(NAME)                                                                                       \
+    static void NAME##_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din)
+
+GRADIENT(sin) {
+    (void)wanted;
+    din[0] = weft_mul(dout[0], weft_cos(n->in[0]));
+}
+
+GRADIENT(cos) {
+    (void)wanted;
+    din[0] = weft_neg(weft_mul(dout[0], weft_sin(n->in[0])));
+}
+
+/* dx = dy (1 + y^2) */
+GRADIENT(tan) {
+    (void)wanted;
+    din[0] = weft_mul(dout[0], weft_offset(weft_square(&n->out[0]), 1));
+}
+
+/* dx = dy / sqrt(1 - x^2) */
+GRADIENT(asin) {
+    (void)wanted;
+    weft_value *rest = weft_offset(weft_neg(weft_square(n->in[0])), 1);
+    din[0] = weft_mul(dout[0], weft_rsqrt(rest));
+}
+
+GRADIENT(acos) {
+    asin_gradient(n, dout, wanted, din);
+    din[0] = weft_neg(din[0]);
+}
+
+/* dx = dy / (1 + x^2) */
+GRADIENT(atan) {
+    (void)wanted;
+    din[0] = weft_div(dout[0], weft_offset(weft_square(n->in[0]), 1));
+}
+
+#define OP_ROW(NAME, TEXT, PRECISION, REDUCED, SAMPLES)                                                      \
+    static double NAME##_scalar(const double *x, const void *attrs) {                                        \
+        (void)attrs;                                                                                         \
+        return NAME(x[0]);                                                                                   \
+    }                                                                                                        \
+    const weft_op weft_op_##NAME = {                                                                         \
+        .name = #NAME,                                                                                       \
+        .summary = TEXT,                                                                                     \
+        .torch = "torch." #NAME,                                                                             \
+        .min_in = 1,                                                                                         \
+        .max_in = 1,                                                                                         \
+        .flags = OP_POINTWISE,                                                                               \
+        .precision = PRECISION,                                                                              \
+        .reduced_in = REDUCED,                                                                               \
+        .reduced_out = REDUCED,                                                                              \
+        .infer = infer_same,                                                                                 \
+        .gradient = NAME##_gradient,                                                                         \
+        .scalar = NAME##_scalar,                                                                             \
+        .samples = SAMPLES,                                                                                  \
+    };                                                                                                       \
+    weft_value *weft_##NAME(weft_value *x) {                                                                 \
+        return op_value(&weft_op_##NAME, 1, &x, NULL);                                                       \
+    }
+
+static const op_sample of_any[] = {
+    {"f32[2,3]", .out = "f32[2,3]"}, {"f32[2,5,4,3]"}, {"i32[3]", .error = "must be floating point"}, {0}};
+static const op_sample below_one[] = {{"f32[2,3]", .low = -0.9, .high = 0.9, .out = "f32[2,3]"},
+                                      {"f32[2,5,4,3]", .low = -0.9, .high = 0.9},
+                                      {"i32[3]", .error = "must be floating point"},
+                                      {0}};
+
+/* Those in f32 are so under torch.amp.autocast, too. */
+OP_ROW(sin, "sine", PRECISION_FOLLOWS, 1, of_any)
+OP_ROW(cos, "cosine", PRECISION_FOLLOWS, 1, of_any)
+OP_ROW(tan, "tangent", PRECISION_F32, 0, of_any)
+OP_ROW(asin, "inverse sine", PRECISION_F32, 0, below_one)
+OP_ROW(acos, "inverse cosine", PRECISION_F32, 0, below_one)
+OP_ROW(atan, "inverse tangent", PRECISION_FOLLOWS, 1, of_any)
