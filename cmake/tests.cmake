@@ -1,17 +1,24 @@
 # tests.cmake - the tests: each tests/test_*.c is a CUnit suite and a process of its own; scripts beside them start programs.
 # `tools/test.sh` runs each once, in the build where it finds most: the suites under the sanitizers, but for those of
-# RELEASE_SUITES; all else in the release build. In a build, what belongs to it has the label `home`, and the target of
-# that name builds what it needs; `quick` is what `tools/test.sh --quick` runs of the release build. `tools/nightly.sh suites`
-# runs all in both builds, at full length.
+# RELEASE_SUITES; scripts in the release build. In a build, what belongs to it has the label `home`, and the target of that
+# name builds what it needs. `quick`: what `tools/test.sh --quick` runs of the release build; `sample`: what runs again as on
+# older processors (WEFT_TEST_ISA), the cheap ones of the suites that ask the processor. `tools/nightly.sh suites` runs all
+# in both builds, at full length. Those for a real GPU have the label `gpu` alone (tests/cuda_host/CMakeLists.txt).
 enable_testing()
 add_custom_target(home)
 add_custom_target(quick)
+add_custom_target(sample)
 set(RELEASE_SUITES
-    test_ops test_simd_sweep test_onednn_sweep test_sums test_models test_minimize test_gradients test_gradients_by # kernels on many inputs
-    test_precision_training test_goldens test_zoo test_signals test_steps                                           # long trainings, signals, steps
-    test_worlds_bits test_deferred test_poison test_verify test_verify_runs test_verify_mutants                     # plans and bits of many worlds
-    test_trainer_faults test_checkpoints test_resume test_plan_back                                                 # each call fails once
-    test_tools test_tools_config test_tools_effects test_tools_files test_tools_options test_tools_plan test_tools_train)      # many starts of graphtool
+    # kernels on many inputs
+    test_ops test_simd_sweep test_onednn_sweep test_sums test_models test_minimize test_gradients test_gradients_by
+    # long trainings, signals, steps
+    test_precision_training test_goldens test_signals test_steps
+    # plans and bits of many worlds
+    test_worlds_bits test_deferred test_poison test_verify test_verify_runs test_verify_mutants test_plan_back
+    # trainings of which each call fails once
+    test_trainer_faults test_checkpoints test_resume
+    # many starts of graphtool
+    test_tools test_tools_config test_tools_effects test_tools_files test_tools_options test_tools_plan test_tools_train)
 pkg_check_modules(CUNIT REQUIRED IMPORTED_TARGET cunit)
 file(GLOB TEST_SUPPORT CONFIGURE_DEPENDS tests/support/*.c)
 if(TEST_SUPPORT)
@@ -201,10 +208,17 @@ else()
     get_property(home DIRECTORY PROPERTY TESTS)
     list(REMOVE_ITEM home ${SANITIZED_SUITES} test_fuzz install)
     get_property(needs DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
-    list(REMOVE_ITEM needs ${SANITIZED_SUITES} home quick guard_steps fuzz)
+    list(REMOVE_ITEM needs ${SANITIZED_SUITES} home quick sample guard_steps fuzz)
+    add_dependencies(home sample) # test_valgrind needs test_layouts
 endif()
+foreach(name ${RELEASE_SUITES})
+    if(NOT EXISTS ${PROJECT_SOURCE_DIR}/tests/${name}.c)
+        message(FATAL_ERROR "RELEASE_SUITES has ${name}, and there is no tests/${name}.c")
+    endif()
+endforeach()
+set(sample test_golden_ops test_goldens test_layouts test_worlds_memory test_compile test_sums test_reduced test_options)
 set(quick ${SANITIZED_SUITES} test_simd_sweep test_goldens test_worlds_bits check_style check_includes check_rows check_settings check_models)
-foreach(label home quick)
+foreach(label home quick sample)
     set_property(TEST ${${label}} APPEND PROPERTY LABELS ${label})
     foreach(name ${${label}})
         if(TARGET ${name})

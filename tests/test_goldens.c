@@ -66,7 +66,7 @@ static bool golden_open(golden *g, const char *name, weft_model *m, weft_compile
     return true;
 }
 
-/* The reference's kernels go by one element at a time: twenty steps of them are most of a sanitized run, and
+/* The reference's kernels go by one element at a time: twenty steps of them are most of a short run, and
  * test_ops has them there on every sample. */
 static weft_isa first_isa(void) {
     return test_is_quick() && isa_best() > WEFT_ISA_REFERENCE ? WEFT_ISA_REFERENCE + 1 : WEFT_ISA_REFERENCE;

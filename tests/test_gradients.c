@@ -167,9 +167,9 @@ static bool is_small(const op_sample *spec) {
 
 /* Second ones take most of the time: in short runs every other sample. */
 static void all_ops(int order) {
-    int turn = 0;
     for (int i = 0; i < op_count(); i++) {
         const weft_op *op = op_at(i);
+        int turn = 0;
         if (op->flags & OP_NO_GRADIENT || !op->gradient || !samples_are_of(op)) continue;
         for (const op_sample *s = op->samples; s && s->in; s++)
             if (!s->error && !s->no_gradient && is_small(s) &&

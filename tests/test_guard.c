@@ -211,7 +211,7 @@ static void put_byte(FILE *f, size_t at, char byte) {
     CHECK(fseek(f, (long)at, SEEK_SET) == 0 && fputc((unsigned char)byte, f) != EOF && fflush(f) == 0);
 }
 
-/* Each byte of it, one after the other; under the sanitizers one of seven. */
+/* Each byte of it, one after the other; in short runs one of seven. */
 static void change_each(const char *good, size_t bytes) {
     FILE *f = fopen(bad_path(), "r+b");
     NEED(f != NULL);

@@ -306,7 +306,7 @@ static bool has_letter(const char *text, char letter) {
     return false;
 }
 
-/* f32, bf16 and f16; under the sanitizers, whose code is slow, the i-th node has one of them. */
+/* f32, bf16 and f16; in short runs the i-th node has one of them. */
 static bool has_turn(weft_dtype dtype, int i) {
     static const weft_dtype all[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
     return test_is_quick() ? dtype == all[i % 3] : dtype != WEFT_F64;

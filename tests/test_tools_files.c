@@ -251,7 +251,8 @@ TEST(outputs_are_tried_before_the_training) {
 TEST(a_reader_that_leaves_ends_no_training) {
     make_data();
     NEED(make_model("mlp"));
-    ends(run("mkfifo all; { exec <all; until test -e left; do sleep 0.05; done; cat >logged; } & "
+    ends(run("mkfifo all; timeout 300 sh -c 'exec <all; until test -e left; do sleep 0.05; done; cat "
+             ">logged' & "
              "{ graphtool train mlp.bin " DATA " " LONG " --log all -o kept.st; echo $? >status; } "
              "| { head -1; echo >left; }; wait; cat status; "
              "test $(cat status) = 2 && test $(wc -l <logged) = 560 && test $(wc -c <logged) -gt 80000"),

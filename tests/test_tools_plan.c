@@ -21,10 +21,10 @@ static int nodes_drawn(const char *file) {
     return n;
 }
 
-/* Seconds of the processor (ulimit -t), which other work on the machine does not take; sanitizers take
- * more. */
+/* Seconds of the processor (ulimit -t), which other work on the machine does not take; sanitizers and
+ * qemu (tools/nightly.sh processors) take more. */
 static int within(int seconds) {
-    return test_is_sanitized() ? 10 * seconds : seconds;
+    return test_is_sanitized() || getenv("QEMU_MODEL") ? 10 * seconds : seconds;
 }
 
 TEST(pictures_parse_and_stay_below_max_nodes) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh - what a change must pass: installs what is missing, builds twice, and runs each test once, in the build where
 # it finds most (cmake/tests.cmake): under AddressSanitizer and UBSan, or in the release build. Some run again as on older
-# processors (WEFT_TEST_ISA). It ends with the counts and the time of each part; a skipped test (one for a GPU that is not
+# processors (WEFT_TEST_ISA). It ends with the counts and the time of each part; a skipped test (one for MPI that is not
 # here, say) is not counted as passed. Last it says what no test could reach on this processor, as the suites tell it.
 # Long suites are shortened: tools/nightly.sh suites runs all at full length, in both builds.
 set -euo pipefail
@@ -11,8 +11,8 @@ usage() {
     cat <<'END'
 Usage: tools/test.sh [--quick]
 Installs what is missing, builds, and runs the tests. Exit status: 0 all passed, 1 a build or a test failed.
-  --quick   the short C suites in a release build alone: no sanitizers, no emulated GPU, no programs that suites
-            start, no documents
+  --quick   the short C suites in a release build alone: no sanitizers, no emulated GPU, no ranks, tools or
+            documents, no sweeps of kernels
 END
 }
 
@@ -51,12 +51,11 @@ run_tests() { # preset, ctest's option...
 # A build, then its tests.
 both() { # preset, label
     if part "$1-build" build "$1" "$2"; then part "$1" run_tests "$1" -L "^$2\$" || true; fi
+    grep -ahs '^not reached: ' "build/$1/Testing/Temporary/LastTest.log" >>build/unreached.txt || true
 }
 
-# What is cheap of the suites that ask the processor.
-sample='^test_(golden_ops|goldens|layouts|worlds_memory|compile|sums|reduced|options)$'
 capped() { # instruction set
-    WEFT_TEST_ISA=$1 part "$1" run_tests release -R "$sample" || true
+    WEFT_TEST_ISA=$1 part "$1" run_tests release -L '^sample$' || true
 }
 
 tell() {
@@ -65,23 +64,23 @@ tell() {
     for one in "${parts[@]}"; do
         read -r name seconds <<<"$one"
         counts=''
-        [[ $name == *-build ]] || counts=$(awk -f tools/scripts/counts.awk "build/$name.txt")
+        [[ $name == setup || $name == *-build ]] || counts=$(awk -f tools/scripts/counts.awk "build/$name.txt")
         printf '%-14s %4d s  %s\n' "$name" "$seconds" "$counts"
     done
     echo "all of it      $SECONDS s; $(cat build/release/cuda_state.txt)"
 }
 
 mkdir -p build
+rm -f build/{release,asan}/Testing/Temporary/LastTest.log build/unreached.txt
 export WEFT_TEST_QUICK=1
-part setup tools/scripts/setup.sh
+part setup tools/scripts/setup.sh || exit 1
 if [[ -n $is_quick ]]; then
     both release quick
     tell
-    echo "left out: what tools/test.sh runs besides"
+    echo "left out: sanitizers, the emulated GPU, ranks, tools, documents, sweeps of kernels (tools/test.sh runs them)"
     exit "$status"
 fi
 both release home
-grep -ahs '^not reached: ' build/release/Testing/Temporary/LastTest.log >build/unreached.txt || true
 for isa in avx2 sse2 reference; do capped $isa; done
 source tools/scripts/sanitizer_env.sh
 both asan home

@@ -61,7 +61,7 @@ int64_t loader_rows(const weft_loader *l, int64_t batch);
 /* Bytes of one sample's array; those of all are multiples of 8 in `raw`. */
 size_t loader_array_bytes(const weft_source_array *a);
 
-/* wait.c: the clock, in ns, and what the caller waited in a call for this batch, or for an epoch (-1). */
+/* wait.c: what the caller waited in a call for this batch, or for an epoch (-1). */
 void loader_note(weft_loader *l, int64_t batch, uint64_t began_ns);
 
 /* reader.c */

@@ -107,8 +107,8 @@ static void break_there(weft_node *n, const char *what, const tensor *data) {
     kernel_promises_break(&promises, n, data, &the_gpu->env);
 }
 
-/* Without the library's epilogues as well, where our own kernels read what it read. Samples and rows do not
- * change under the sanitizers, so this is skipped there. */
+/* Without the library's epilogues as well, where our own kernels read what it read. Left out of short
+ * runs: samples and rows are those of test_ops, which has it there. */
 TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
     if (test_is_quick()) return;
     NEED(begin());

@@ -382,7 +382,7 @@ void kernels_check_drawn(bool drawn) {
     draws_on_devices = drawn;
 }
 
-/* Sanitized code and the emulated GPU are slow: of many trials they have some, drawn. */
+/* Short runs, and those of the emulated GPU, have some of many trials, drawn. */
 static bool is_slow(kernel_runner *run) {
     return test_is_quick() || (run && draws_on_devices);
 }

@@ -30,7 +30,7 @@ fuzz_build() {
         -DTEST_DATA='\"$PWD/tests\"' -DTEST_TOOLS='\"$PWD/build/release\"' -Iinclude -I. -Itests -Ibuild/release/generated"
     rm -f "$folder/rest.a"
     find build/release/CMakeFiles/{fuzz,test_support}.dir -name '*.o' ! -path '*/tests/fuzz/*' -exec ar rcs "$folder/rest.a" {} +
-    afl-clang-fast "$folder"/objects/*.o "$folder/rest.a" build/release/lib{zoo,weft_train_internal,weft_mpi_internal,weft_ucx_internal,weft_internal}.a \
+    afl-clang-fast "$folder"/objects/*.o "$folder/rest.a" build/release/lib{commands,zoo,weft_train_internal,weft_mpi_internal,weft_ucx_internal,weft_internal}.a \
         -o "$folder/fuzz" $(pkg-config --libs jansson cunit libpng libjpeg libsodium zlib libcgraph libgvc libprotobuf-c) \
         $(pkg-config --silence-errors --libs ompi-c) $(pkg-config --silence-errors --libs ucx) -ldnnl -lgomp -lm -lpthread
     "$folder/fuzz" --seeds "$folder/good"

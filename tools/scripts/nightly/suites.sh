@@ -1,5 +1,6 @@
 # suites.sh - every test of tools/test.sh at full length, in the release build and in that of the sanitizers. Sourced by
-# nightly.sh. A case is a test of a build: the first seeds are those of release, then come those of asan.
+# nightly.sh. A case is a test of a build: the first seeds are those of release, then come those of asan. One that ctest skips
+# (there is no MPI, no GPU, ...) is counted as skipped.
 
 suites_build() {
     local build
@@ -15,6 +16,7 @@ suites_case() {
     read -r build name < <(sed -n "${next_seed}p" "$folder/tests.txt")
     echo "$name in $build"
     [[ $build == release ]] || source tools/scripts/sanitizer_env.sh
+    unset WEFT_TEST_QUICK
     ctest --test-dir "build/$build" -R "^$name\$" --timeout 3000 --output-on-failure --no-tests=error
 }
 
@@ -24,4 +26,8 @@ if nightly_goes_on; then
     last=$(wc -l <"$folder/tests.txt")
     ((first_seed + seeds <= last + 1)) || seeds=$((last + 1 - first_seed))
 fi
-while nightly_goes_on; do nightly_case suites_case; done
+while nightly_goes_on; do
+    if nightly_do "$folder/case.$next_seed.txt" suites_case; then fails=0; else fails=1; fi
+    skips=$(grep -cE '\*\*\*Skipped|Not Run \(Disabled\)' "$folder/case.$next_seed.txt" || true)
+    nightly_count $((next_seed + 1)) $((1 - (skips > 0))) $((skips > 0)) $fails
+done
