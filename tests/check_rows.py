@@ -181,10 +181,11 @@ def precision_row(rule, ops):
 def ops_in(text):
     """(name, what says how it is made) of each op of a file: a struct, or a row of a family, OP_ROW(name, ...)."""
     made = re.findall(r"^const weft_op weft_op_(\w+) = \{(.*?)^\};", text, re.M | re.S)
-    if text.count("\nOP_ROW(") != len(re.findall(r"^OP_ROW\(\w+, .*\)$", text, re.M)):
+    rows = re.findall(r"^(OP_ROW\((\w+), .*\))$", text, re.M)
+    if text.count("\nOP_ROW(") != len(rows):
         tell("ops", "a row OP_ROW(name, ...) is not one line")
     macro = re.search(r"^#define OP_ROW\(.*?[^\\]$", text, re.M | re.S)
-    return made + [(name, row + macro[0]) for row, name in re.findall(r"^(OP_ROW\((\w+), .*\))$", text, re.M)]
+    return made + [(name, row + macro[0]) for row, name in rows]
 
 
 def check_precisions(write):

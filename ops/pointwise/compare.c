@@ -1,29 +1,12 @@
 /* compare.c - a and b compared, as bool, with broadcasting; torch.eq, ne, gt and ge. Operands of any one
  * type; 64-bit integers are compared as double, which is exact below 2^53. With NaN only not_equal is true.
  * No gradient. weft_less and weft_less_equal exchange the operands of greater and greater_equal. */
-#include "ops/kit/op_kit.h"
+#include "ops/pointwise/family.h"
 
 #define OP_ROW(NAME, SIGN, TEXT, TORCH, FLAGS)                                                               \
-    static double NAME##_scalar(const double *x, const void *attrs) {                                        \
-        (void)attrs;                                                                                         \
-        return x[0] SIGN x[1];                                                                               \
-    }                                                                                                        \
-    const weft_op weft_op_##NAME = {                                                                         \
-        .name = #NAME,                                                                                       \
-        .summary = TEXT,                                                                                     \
-        .torch = TORCH,                                                                                      \
-        .min_in = 2,                                                                                         \
-        .max_in = 2,                                                                                         \
-        .flags = OP_POINTWISE | OP_NO_GRADIENT | FLAGS,                                                      \
-        .precision = PRECISION_FOLLOWS,                                                                      \
-        .reduced_in = 3,                                                                                     \
-        .infer = infer_compare,                                                                              \
-        .scalar = NAME##_scalar,                                                                             \
-        .samples = compare_samples,                                                                          \
-    };                                                                                                       \
-    weft_value *weft_##NAME(weft_value *a, weft_value *b) {                                                  \
-        return op_value(&weft_op_##NAME, 2, (weft_value *[]){a, b}, NULL);                                   \
-    }
+    POINTWISE_OP(NAME, 2, x[0] SIGN x[1], TEXT, .torch = TORCH,                                              \
+                 .flags = OP_POINTWISE | OP_NO_GRADIENT | FLAGS, .precision = PRECISION_FOLLOWS,             \
+                 .reduced_in = 3, .infer = infer_compare, .samples = compare_samples)
 
 static const op_sample compare_samples[] = {{"f32[2,3], f32[3]", .out = "bool[2,3]"},
                                             {"i64[2,1], i64[5]", .out = "bool[2,5]"},

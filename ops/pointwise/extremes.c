@@ -1,34 +1,16 @@
 /* extremes.c - the larger and the smaller of a and b, with broadcasting; torch.maximum and minimum. NaN if
  * either is NaN. The chosen operand gets the gradient; equal ones get half each, as in PyTorch. */
-#include "ops/kit/op_kit.h"
+#include "ops/pointwise/family.h"
 
 #define OP_ROW(NAME, SIGN, TEXT)                                                                             \
-    static double NAME##_scalar(const double *x, const void *attrs) {                                        \
-        (void)attrs;                                                                                         \
-        return x[0] SIGN x[1] || x[0] != x[0] ? x[0] : x[1];                                                 \
-    }                                                                                                        \
     static void NAME##_gradient(weft_node *n, weft_value *const *dout, const bool *wanted,                   \
                                 weft_value **din) {                                                          \
         extremum_gradient(n, dout[0], wanted, din, 1 SIGN 0);                                                \
     }                                                                                                        \
-    const weft_op weft_op_##NAME = {                                                                         \
-        .name = #NAME,                                                                                       \
-        .summary = TEXT,                                                                                     \
-        .torch = "torch." #NAME,                                                                             \
-        .min_in = 2,                                                                                         \
-        .max_in = 2,                                                                                         \
-        .flags = OP_POINTWISE | OP_COMMUTES,                                                                 \
-        .precision = PRECISION_FOLLOWS,                                                                      \
-        .reduced_in = 3,                                                                                     \
-        .reduced_out = 1,                                                                                    \
-        .infer = infer_broadcast,                                                                            \
-        .gradient = NAME##_gradient,                                                                         \
-        .scalar = NAME##_scalar,                                                                             \
-        .samples = extreme_samples,                                                                          \
-    };                                                                                                       \
-    weft_value *weft_##NAME(weft_value *a, weft_value *b) {                                                  \
-        return op_value(&weft_op_##NAME, 2, (weft_value *[]){a, b}, NULL);                                   \
-    }
+    POINTWISE_OP(NAME, 2, x[0] SIGN x[1] || x[0] != x[0] ? x[0] : x[1], TEXT, .torch = "torch." #NAME,       \
+                 .flags = OP_POINTWISE | OP_COMMUTES, .precision = PRECISION_FOLLOWS, .reduced_in = 3,       \
+                 .reduced_out = 1, .infer = infer_broadcast, .gradient = NAME##_gradient,                    \
+                 .samples = extreme_samples)
 
 static const op_sample extreme_samples[] = {{"f32[2,3], f32[3]", .out = "f32[2,3]"},
                                             {"f32[2,1,4], f32[3,1]", .out = "f32[2,3,4]"},

@@ -1,6 +1,6 @@
 /* rounding.c - x to an integer: floor, ceil, round (halves to the even one) and trunc, as in torch. The
  * gradient is 0. */
-#include "ops/kit/op_kit.h"
+#include "ops/pointwise/family.h"
 
 #include <math.h>
 
@@ -10,28 +10,9 @@ static void no_slope(weft_node *n, weft_value *const *dout, const bool *wanted, 
 }
 
 #define OP_ROW(NAME, FUNCTION, TEXT)                                                                         \
-    static double NAME##_scalar(const double *x, const void *attrs) {                                        \
-        (void)attrs;                                                                                         \
-        return FUNCTION(x[0]);                                                                               \
-    }                                                                                                        \
-    const weft_op weft_op_##NAME = {                                                                         \
-        .name = #NAME,                                                                                       \
-        .summary = TEXT,                                                                                     \
-        .torch = "torch." #NAME,                                                                             \
-        .min_in = 1,                                                                                         \
-        .max_in = 1,                                                                                         \
-        .flags = OP_POINTWISE,                                                                               \
-        .precision = PRECISION_FOLLOWS,                                                                      \
-        .reduced_in = 1,                                                                                     \
-        .reduced_out = 1,                                                                                    \
-        .infer = infer_same,                                                                                 \
-        .gradient = no_slope,                                                                                \
-        .scalar = NAME##_scalar,                                                                             \
-        .samples = rounding_samples,                                                                         \
-    };                                                                                                       \
-    weft_value *weft_##NAME(weft_value *x) {                                                                 \
-        return op_value(&weft_op_##NAME, 1, &x, NULL);                                                       \
-    }
+    POINTWISE_OP(NAME, 1, FUNCTION(x[0]), TEXT, .torch = "torch." #NAME, .flags = OP_POINTWISE,              \
+                 .precision = PRECISION_FOLLOWS, .reduced_in = 1, .reduced_out = 1, .infer = infer_same,     \
+                 .gradient = no_slope, .samples = rounding_samples)
 
 /* A step within reach of the differences would be taken for a slope. */
 static const op_sample rounding_samples[] = {{"f32[2,3]", .low = 0.55, .high = 0.95, .out = "f32[2,3]"},

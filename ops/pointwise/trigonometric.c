@@ -1,6 +1,6 @@
 /* trigonometric.c - sine, cosine and tangent of x in radians, and their inverses; as in torch. asin is in
  * [-pi/2, pi/2], acos in [0, pi], both NaN outside of [-1, 1]; atan is in (-pi/2, pi/2). */
-#include "ops/kit/op_kit.h"
+#include "ops/pointwise/family.h"
 
 #include <math.h>
 
@@ -42,28 +42,9 @@ GRADIENT(atan) {
 }
 
 #define OP_ROW(NAME, TEXT, PRECISION, REDUCED, SAMPLES)                                                      \
-    static double NAME##_scalar(const double *x, const void *attrs) {                                        \
-        (void)attrs;                                                                                         \
-        return NAME(x[0]);                                                                                   \
-    }                                                                                                        \
-    const weft_op weft_op_##NAME = {                                                                         \
-        .name = #NAME,                                                                                       \
-        .summary = TEXT,                                                                                     \
-        .torch = "torch." #NAME,                                                                             \
-        .min_in = 1,                                                                                         \
-        .max_in = 1,                                                                                         \
-        .flags = OP_POINTWISE,                                                                               \
-        .precision = PRECISION,                                                                              \
-        .reduced_in = REDUCED,                                                                               \
-        .reduced_out = REDUCED,                                                                              \
-        .infer = infer_same,                                                                                 \
-        .gradient = NAME##_gradient,                                                                         \
-        .scalar = NAME##_scalar,                                                                             \
-        .samples = SAMPLES,                                                                                  \
-    };                                                                                                       \
-    weft_value *weft_##NAME(weft_value *x) {                                                                 \
-        return op_value(&weft_op_##NAME, 1, &x, NULL);                                                       \
-    }
+    POINTWISE_OP(NAME, 1, NAME(x[0]), TEXT, .torch = "torch." #NAME, .flags = OP_POINTWISE,                  \
+                 .precision = PRECISION, .reduced_in = REDUCED, .reduced_out = REDUCED, .infer = infer_same, \
+                 .gradient = NAME##_gradient, .samples = SAMPLES)
 
 static const op_sample of_any[] = {
     {"f32[2,3]", .out = "f32[2,3]"}, {"f32[2,5,4,3]"}, {"i32[3]", .error = "must be floating point"}, {0}};
