@@ -19,21 +19,14 @@ void seal_bytes(void *file, size_t n) {
     memcpy(at + CHECKSUM_AT, &checksum, sizeof checksum);
 }
 
-void put_sealed(faults *f, const char *name, const void *rest, size_t bytes) {
-    char *file = test_memory(SEALED_BYTES + bytes);
-    memcpy(file + SEALED_BYTES, rest, bytes);
-    seal_bytes(file, SEALED_BYTES + bytes);
-    fake_put(f, name, file, SEALED_BYTES + bytes);
-    free(file);
-}
-
 size_t put_message(faults *f, const char *name, Weft__Model *m) {
     m->magic = m->version = 0; /* which the head has */
     m->length = m->checksum = 0;
-    size_t bytes = weft__model__get_packed_size(m);
-    uint8_t *packed = test_memory(bytes);
-    weft__model__pack(m, packed);
-    put_sealed(f, name, packed, bytes);
-    free(packed);
-    return SEALED_BYTES + bytes;
+    size_t bytes = SEALED_BYTES + weft__model__get_packed_size(m);
+    uint8_t *file = test_memory(bytes);
+    weft__model__pack(m, file + SEALED_BYTES);
+    seal_bytes(file, bytes);
+    fake_put(f, name, file, bytes);
+    free(file);
+    return bytes;
 }

@@ -11,9 +11,7 @@ enum { SEALED_BYTES = 25 }; /* of the head: magic, version, length, checksum */
 
 /* Writes the head of a file of n bytes, at least SEALED_BYTES. */
 void seal_bytes(void *file, size_t n);
-/* The file `name`: that head before `rest`. */
-void put_sealed(faults *f, const char *name, const void *rest, size_t bytes);
-/* The same of a message that was unpacked and changed; returns the bytes of the file. */
+/* The file `name` of a message that was unpacked and changed, with that head; returns its bytes. */
 size_t put_message(faults *f, const char *name, Weft__Model *m);
 
 #endif
