@@ -60,14 +60,18 @@ nightly_count() { # next seed, run, skipped, failed
 # A function in a shell of its own, where the first command that fails ends it: in a condition bash forgets `set -e`. Of
 # variables it has these alone, and what is exported.
 nightly_do() { # log, function
-    folder=$folder preset=$preset program=$program next_seed=$next_seed python=${python-} bash -euo pipefail -c "$(declare -f); $2" >"$1" 2>&1 || { tail -20 "$1"; return 1; }
+    folder=$folder preset=$preset program=$program next_seed=$next_seed python=${python-} bash -euo pipefail -c "$(declare -f); $2" >"$1" 2>&1 || {
+        local status=$?
+        ((status == 77)) || tail -20 "$1"
+        return $status
+    }
 }
 
-# The next seed as a case that is such a function.
+# The next seed as a case that is such a function; status 77: it was skipped, as in ctest.
 nightly_case() { # function
-    local fails=0 # not `failed`, which nightly_count adds to
-    nightly_do "$folder/case.$next_seed.txt" "$1" || fails=1
-    nightly_count $((next_seed + 1)) 1 0 $fails
+    local status=0
+    nightly_do "$folder/case.$next_seed.txt" "$1" || status=$?
+    if ((status == 77)); then nightly_count $((next_seed + 1)) 0 1 0; else nightly_count $((next_seed + 1)) 1 0 $((status != 0)); fi
 }
 
 # A suite in chunks of seeds. The output of a chunk with failures is kept. One that does not tell what it ran, or fewer cases
