@@ -41,7 +41,6 @@ endif()
 foreach(source ${TEST_SOURCES})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})
-    target_include_directories(${name} PRIVATE . tests ${GENERATED})
     target_link_libraries(${name} PRIVATE test_support ZLIB::ZLIB OpenMP::OpenMP_C)
     target_compile_definitions(${name} PRIVATE TEST_DATA="${PROJECT_SOURCE_DIR}/tests"
                                                TEST_TOOLS="${PROJECT_BINARY_DIR}")
@@ -60,7 +59,6 @@ endif()
 set(HOSTILE_SOURCES tests/fuzz/hostile_config.c tests/fuzz/hostile_lost.c)
 target_sources(test_hostile_tools PRIVATE ${HOSTILE_SOURCES})
 add_executable(fuzz tests/fuzz/fuzz.c ${HOSTILE_SOURCES}) # tools/nightly.sh fuzz compiles it for afl++
-target_include_directories(fuzz PRIVATE . tests)
 target_link_libraries(fuzz PRIVATE test_support)
 add_test(NAME test_fuzz COMMAND fuzz --replay ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
 foreach(name test_options test_hostile_tools test_rings test_pictures test_guard fuzz)
@@ -176,7 +174,6 @@ add_test(NAME test_docs COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests
          --cxx ${CXX_COMPILER} --flags=${SANITIZERS})
 set_tests_properties(test_docs PROPERTIES SKIP_RETURN_CODE 77)
 add_executable(zoo_curve tests/zoo/zoo_curve.c)
-target_include_directories(zoo_curve PRIVATE .)
 target_link_libraries(zoo_curve PRIVATE test_support)
 add_test(NAME test_zoo COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_zoo.py $<TARGET_FILE:zoo_curve>)
 add_test(NAME test_from_pytorch COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_from_pytorch.py
