@@ -1001,10 +1001,24 @@ static void backwards(void *context, int64_t epoch, int64_t *order, int64_t n) {
     for (int64_t i = 0; i < n; i++) order[i] = n - 1 - i;
 }
 
+/* Counts what is asked for and not given back yet. */
+static void *counted_alloc(void *context, size_t bytes, size_t alignment) {
+    ++*(int *)context;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void counted_free(void *context, void *memory, size_t bytes) {
+    (void)bytes;
+    --*(int *)context;
+    free(memory);
+}
+
 TEST(every_option_of_a_loader_has_a_default_or_an_error) {
     static const char file[] = "/tmp/weft_settings.npy";
     static const char *const names[] = {"x"};
     static const weft_dtype wide[] = {WEFT_F32}, narrow[] = {WEFT_BF16};
+    static int n_batches;
+    static const weft_allocator counted = {counted_alloc, counted_free, &n_batches, NULL}, none = {0};
     static const struct {
         const char *error;
         weft_loader_options options;
@@ -1034,6 +1048,8 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
         {"there is no such sampler", {.batch = 4, .sampler = backwards, .sampler_count = -5}},
         {NULL, {.batch = 4, .draws = 3, .names = names}},
         {"draws=-1: 0 to", {.batch = 4, .draws = -1}},
+        {NULL, {.batch = 4, .memory = &counted, .ahead = 1}},
+        {"memory: ", {.batch = 4, .memory = &none}},
         {NULL, {.batch = 4, .ahead = -1}},
         {NULL, {.batch = 4, .ahead = 9, .threads = 3}},
         {"-1 to 4096 batches", {.batch = 4, .ahead = -2}},
@@ -1051,7 +1067,9 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
         weft_loader *l = weft_loader_new(1, (const weft_source *[]){array}, &rows[i].options, NULL, &e);
         CHECK_SAYS(!l == (rows[i].error != NULL) && (l || strstr(e.text, rows[i].error)), "row %zu: '%s'", i,
                    e.text);
+        CHECK_SAYS(n_batches == (rows[i].options.memory == &counted ? 2 : 0), "row %zu: %d", i, n_batches);
         weft_loader_free(l);
+        CHECK(n_batches == 0);
     }
     CHECK(!weft_loader_new(1, (const weft_source *[]){NULL}, &rows[0].options, NULL, &e));
     CHECK_HOLDS(e.text, "source 0: ");

@@ -51,13 +51,26 @@ bench() {
 # What initcheck finds is told and decides nothing: a library may read padding that it left unwritten.
 deciding=(memcheck racecheck) tools=("${deciding[@]}" initcheck) models=(gpt2 convnet dcgan28)
 
+# has_own_races LOG: racecheck reports races in kernels of cuBLASLt and cuDNN, whose barriers it does not know (and
+# excluding these kernels ends it with an internal error); those of our kernels count.
+has_own_races() {
+    local libraries=' at (nvjet|sm[0-9]+_|cudnn|cutlass|cublas)'
+    ! grep -q 'Race reported' "$1" || grep -E 'Race reported|and (Read|Write) access' "$1" | grep -Evq "$libraries"
+}
+
 # sanitize_with TOOL: over small models, which together meet every kind of kernel.
 sanitize_with() {
-    local name
+    local name status log=$folder/$1.part
     for name in "${models[@]}"; do
-        compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 "$build/graphtool" bench \
-            "$folder/$name.bin" --device cuda --dtype bf16 --steps 2 --warmup 1
-        echo "== $1 $name: exit status $?"
+        status=0
+        compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 1000 "$build/graphtool" bench \
+            "$folder/$name.bin" --device cuda --dtype bf16 --steps 2 --warmup 1 >"$log" 2>&1 || status=$?
+        head -n 200 "$log"
+        if [[ $1 == racecheck ]] && ((status == 9)) && ! has_own_races "$log"; then
+            echo "== $1 $name: exit status 0: races in kernels of libraries alone"
+        else
+            echo "== $1 $name: exit status $status"
+        fi
     done
 }
 
@@ -86,7 +99,7 @@ sanitize() {
     for tool in "${tools[@]}"; do sanitize_with "$tool" >"$folder/$tool.log" 2>&1 & done
     wait
     for tool in "${deciding[@]}"; do
-        (($(grep -c "^== $tool .*: exit status 0\$" "$folder/$tool.log") == ${#models[@]})) || return 1
+        (($(grep -c "^== $tool .*: exit status 0\(:\|\$\)" "$folder/$tool.log") == ${#models[@]})) || return 1
     done
 }
 

@@ -74,6 +74,9 @@ typedef struct weft_loader_options {
     /** With draws=n there is one array more, "draws", behind those of the sources: f32[n], uniform in [0, 1),
      * a function of seed, epoch and sample alone, whatever the rank and the batch: for weft_preprocess(). */
     int draws;
+    /** Where batches lie: weft_plan_feed_memory() is the fastest to feed to a GPU; NULL: memory of `env`. It
+     * must outlive the loader. */
+    const weft_allocator *memory;
     int ahead;   /**< batches that are read ahead; 0: 2; -1: none, each is read when it is asked for */
     int threads; /**< threads that read; 0: 1 */
 } weft_loader_options;

@@ -110,6 +110,11 @@ WEFT_API void weft_session_close(weft_session *session);
  * WEFT_UNSUPPORTED in a build without CUDA. */
 WEFT_API weft_status weft_cuda_select(int index, weft_error *error);
 
+/** Memory for feeds from which the plan's device copies by itself, while the host works: for CUDA, pinned
+ * memory of the GPU that weft_cuda_select() chose (sessions copy other feeds there first). NULL: any memory
+ * is as good. It stays as long as the program. Trainers have their batches there. */
+WEFT_API const weft_allocator *weft_plan_feed_memory(const weft_plan *plan);
+
 /** Ends what is in flight after the last run: ZeRO's gathers of updated parameters, and in a world the
  * sums and updates that the plan leaves to later runs. Runs of this session end by themselves what they read.
  * Call this before the store is read or another session runs on it, which are WEFT_ORDER errors until then.

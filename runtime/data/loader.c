@@ -270,6 +270,8 @@ static weft_status check_reading(const weft_loader_options *o, weft_error *error
         return kit_fail(error, WEFT_ARGUMENT,
                         "loader: ahead=%d, threads=%d: -1 to %d batches, 0 to %d threads", o->ahead,
                         o->threads, MOST_AHEAD, MOST_THREADS);
+    if (o->memory && (!o->memory->alloc || !o->memory->free))
+        return kit_fail(error, WEFT_ARGUMENT, "loader: memory: its functions alloc and free are needed");
     if (o->draws < 0 || o->draws > MOST_DRAWS)
         return kit_fail(error, WEFT_ARGUMENT, "loader: draws=%d: 0 to %d", o->draws, MOST_DRAWS);
     if (o->sampler && o->shuffle)
@@ -292,7 +294,8 @@ weft_loader *weft_loader_new(int n, const weft_source *const *sources, const wef
     if (check_part(options, error) || check_reading(options, error)) return NULL;
     weft_loader *l = kit_new(env, sizeof *l);
     if (!l) return kit_no_memory(error, "loader"), NULL;
-    l->env = env ? *env : (weft_env){0};
+    l->env = l->batch_env = env ? *env : (weft_env){0};
+    if (options->memory) l->batch_env.allocator = options->memory;
     l->n = n;
     l->options = *options;
     if (!options->num_replicas) l->options.num_replicas = 1;

@@ -20,7 +20,7 @@ typedef struct slot {
 } slot;
 
 struct weft_loader {
-    weft_env env;
+    weft_env env, batch_env;     /* batch_env: with the allocator of batches */
     weft_loader_options options; /* with defaults filled in */
     int n, n_arrays;
     const weft_source **sources;      /* [n] */

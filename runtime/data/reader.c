@@ -18,7 +18,7 @@ static weft_status slot_init(weft_loader *l, slot *s) {
     for (int i = 0; s->data && i < l->n_arrays; i++) {
         size_t bytes;
         if (!kit_mul(&bytes, (size_t)l->room, l->row_bytes[i]) ||
-            !(s->data[i] = weft_memory_new(&l->env, bytes)))
+            !(s->data[i] = weft_memory_new(&l->batch_env, bytes)))
             return WEFT_MEMORY;
     }
     if (l->raw_bytes && !(s->raw = weft_memory_new(&l->env, l->raw_bytes))) return WEFT_MEMORY;
@@ -48,7 +48,7 @@ void slots_free(weft_loader *l) {
     for (int s = 0; l->slots && s < l->n_slots; s++) {
         char **data = l->slots[s].data;
         for (int i = 0; data && i < l->n_arrays; i++)
-            weft_memory_free(&l->env, data[i], (size_t)l->room * l->row_bytes[i]);
+            weft_memory_free(&l->batch_env, data[i], (size_t)l->room * l->row_bytes[i]);
         weft_memory_free(&l->env, data, (size_t)l->n_arrays * sizeof *data);
         weft_memory_free(&l->env, l->slots[s].raw, l->raw_bytes);
     }

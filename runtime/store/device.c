@@ -39,8 +39,8 @@ static weft_status clear(void *to, size_t bytes, weft_error *error) {
 }
 
 extern const struct executor executor_cpu; /* session/run.c */
-const device device_cpu = {WEFT_DEVICE_CPU, "cpu", cpu_alloc, cpu_free,     copy, copy,
-                           clear,           NULL,  NULL,      &executor_cpu};
+const device device_cpu = {WEFT_DEVICE_CPU, "cpu", cpu_alloc, cpu_free, copy,         copy,
+                           clear,           NULL,  NULL,      NULL,     &executor_cpu};
 
 void *device_alloc(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
                    weft_error *error) {
@@ -71,6 +71,11 @@ weft_status weft_cuda_select(int index, weft_error *error) {
                      "this build of Weft has no CUDA (configure with -DWEFT_CUDA=ON, where nvcc is)");
 }
 #endif
+
+const weft_allocator *weft_plan_feed_memory(const weft_plan *plan) {
+    const device *d = plan ? device_of(plan->options.device, NULL) : NULL;
+    return d ? d->feed_memory : NULL;
+}
 
 const device *device_of(weft_device kind, weft_error *error) {
     if (kind == WEFT_DEVICE_CPU) return &device_cpu;

@@ -32,6 +32,8 @@ typedef struct device {
     weft_status (*in_use)(uint64_t *bytes, weft_error *error);
     /* Bytes that are free there; NULL: it is the host's memory. */
     weft_status (*left)(uint64_t *bytes, weft_error *error);
+    /* Host memory that the device copies from by itself; NULL: any is as good. */
+    const weft_allocator *feed_memory;
     const struct executor *executor; /* runs programs there: session/state.h */
 } device;
 

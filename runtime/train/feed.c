@@ -90,6 +90,7 @@ static weft_status open_loader(batches *b, const weft_dataset *of, const weft_pl
     choose_types(of, plan, only, types);
     mine.names = of->names;
     mine.dtypes = types;
+    mine.memory = weft_plan_feed_memory(plan);
     b->loader = weft_loader_new(of->n, of->sources, &mine, b->env, error);
     kit_free_array(b->env, types, n + 1, sizeof *types);
     return b->loader ? WEFT_OK : error->status;

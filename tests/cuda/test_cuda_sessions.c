@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef WEFT_CUDA_HOST
 #include "cuda_host/cublasLt.h"
@@ -356,22 +357,78 @@ TEST(a_check_names_the_first_node_that_makes_nan) {
     close_model(&o);
 }
 
-/* The host may fill its buffer again as soon as weft_run returns. */
-TEST(what_is_fed_may_change_as_soon_as_a_run_is_back) {
-    opened slow, quick;
-    float x[20], loss[2];
-    int64_t y[4] = {0, 1, 2, 0};
-    open_model(&slow, classifier());
-    open_model(&quick, classifier());
-    for (int step = 0; step < 20 && slow.session && quick.session; step++) {
+/* The loss of the last of 20 steps; x and y are filled anew as soon as weft_run returns. With `waits` each
+ * run has ended before that. */
+static float loss_of_20(float *x, int64_t *y, bool waits) {
+    opened o;
+    float loss = NAN;
+    open_model(&o, classifier());
+    for (int step = 0; step < 20 && o.session; step++) {
         for (int i = 0; i < 20; i++) x[i] = (float)((i * 7 + step * 3) % 11) - 5;
-        CHECK(run_classifier(&slow, x, y, &loss[0]) == WEFT_OK && weft_sync(slow.session, NULL) == WEFT_OK);
-        CHECK(run_classifier(&quick, x, y, step == 19 ? &loss[1] : NULL) == WEFT_OK);
+        for (int i = 0; i < 4; i++) y[i] = (i + step) % 3;
+        CHECK(run_classifier(&o, x, y, step == 19 ? &loss : NULL) == WEFT_OK);
+        if (waits) CHECK(weft_sync(o.session, NULL) == WEFT_OK);
     }
-    CHECK_SAYS(loss[0] == loss[1], "%g, %g", (double)loss[0], (double)loss[1]);
-    close_model(&slow);
-    close_model(&quick);
+    close_model(&o);
+    return loss;
 }
+
+/* The host may fill its buffer again as soon as weft_run returns, wherever the buffer lies. */
+TEST(what_is_fed_may_change_as_soon_as_a_run_is_back) {
+    float x[20], want;
+    int64_t y[4];
+    opened o;
+    open_model(&o, classifier());
+    const weft_allocator *memory = weft_plan_feed_memory(o.plan);
+    NEED(memory != NULL);
+    float *pinned_x = memory->alloc(memory->context, sizeof x, sizeof *x);
+    int64_t *pinned_y = memory->alloc(memory->context, sizeof y, sizeof *y);
+    CHECK(pinned_x && pinned_y);
+    want = loss_of_20(x, y, true);
+    CHECK_SAYS(loss_of_20(x, y, false) == want, "not %g", (double)want);
+    if (pinned_x && pinned_y) {
+        CHECK_SAYS(loss_of_20(pinned_x, pinned_y, false) == want, "pinned: not %g", (double)want);
+        CHECK_SAYS(loss_of_20(pinned_x, y, false) == want, "half pinned: not %g", (double)want);
+    }
+    if (pinned_x) memory->free(memory->context, pinned_x, sizeof x);
+    if (pinned_y) memory->free(memory->context, pinned_y, sizeof y);
+    close_model(&o);
+}
+
+/* Feeds that are not pinned are copied in pieces of 4 MiB. */
+TEST(a_large_feed_arrives_whole) {
+    enum { N = (9 << 20) / 4 + 3 };
+    opened o;
+    weft_model *m = weft_model_new("large");
+    weft_graph *g = weft_graph_new(m, "double", WEFT_EVAL);
+    weft_output(weft_scale(weft_input(g, "x", WEFT_F32, 1, (int64_t[]){N}), 2), "y");
+    open_model(&o, m);
+    float *x = malloc(2 * N * sizeof *x), *y = x + N;
+    NEED(x != NULL);
+    for (int i = 0; i < N; i++) x[i] = (float)i;
+    weft_status status = weft_run(o.session, "double", &(weft_feed){"x", x, N * sizeof *x}, 1,
+                                  &(weft_fetch){"y", y, N * sizeof *y}, 1, &o.error);
+    int wrong = 0;
+    for (int i = 0; i < N && !status; i++) wrong += y[i] != 2 * x[i];
+    CHECK_SAYS(!status && wrong == 0, "%d wrong: %s", wrong, o.error.text);
+    free(x);
+    close_model(&o);
+}
+
+#ifdef WEFT_CUDA_HOST
+/* Memory for feeds that are not pinned is made in the first run. */
+TEST(a_run_without_memory_for_its_feeds_can_be_repeated) {
+    opened o;
+    float x[20] = {1, 2, 3}, loss;
+    int64_t y[4] = {0, 1, 2, 0};
+    open_model(&o, classifier());
+    cuda_host_fail_allocation(1);
+    CHECK(run_classifier(&o, x, y, &loss) == WEFT_MEMORY);
+    cuda_host_fail_allocation(0);
+    CHECK_SAYS(run_classifier(&o, x, y, &loss) == WEFT_OK, "%s", o.error.text);
+    close_model(&o);
+}
+#endif
 
 /* The store gives what the GPU has done so far, without a call of weft_sync. */
 TEST(values_come_back_and_go_there) {
@@ -475,9 +532,9 @@ GPU_SUITE("sessions on a GPU",
            T(worlds_on_gpus_train_to_the_same_bits), T(steps_alone_have_the_bits_of_whole_runs),
 #ifdef WEFT_CUDA_HOST
            T(training_goes_the_same_way_where_cublaslt_lacks_epilogues), T(memory_on_the_gpu_is_the_plans),
-           T(nothing_is_lost_when_memory_is_out),
+           T(nothing_is_lost_when_memory_is_out), T(a_run_without_memory_for_its_feeds_can_be_repeated),
 #endif
            T(a_label_that_breaks_the_rule_is_told_when_the_host_waits),
            T(a_broken_rule_is_told_of_the_graph_that_met_it), T(a_check_names_the_first_node_that_makes_nan),
-           T(what_is_fed_may_change_as_soon_as_a_run_is_back), T(values_come_back_and_go_there),
-           T(the_preprocessor_gives_the_cpus_bits)})
+           T(what_is_fed_may_change_as_soon_as_a_run_is_back), T(a_large_feed_arrives_whole),
+           T(values_come_back_and_go_there), T(the_preprocessor_gives_the_cpus_bits)})

@@ -112,6 +112,18 @@ cudaError_t cudaMallocHost(void **memory, size_t bytes);
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaFreeHost(void *memory);
+typedef enum cudaMemoryType {
+    cudaMemoryTypeUnregistered = 0, /* memory that CUDA did not give */
+    cudaMemoryTypeHost = 1,         /* pinned */
+    cudaMemoryTypeDevice = 2,
+    cudaMemoryTypeManaged = 3,
+} cudaMemoryType;
+struct cudaPointerAttributes {
+    enum cudaMemoryType type;
+    int device;
+    void *devicePointer, *hostPointer;
+};
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const void *memory);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);

@@ -250,6 +250,17 @@ cudaError_t cudaFreeHost(void *memory) {
     return give(memory, true);
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *about, const void *memory) {
+    guard g(gpu().lock);
+    const allocation *a = allocation_of(memory, 1);
+    *about = {};
+    about->device = a ? a->device : -1;
+    about->type = !a             ? cudaMemoryTypeUnregistered
+                  : a->is_pinned ? cudaMemoryTypeHost
+                                 : cudaMemoryTypeDevice;
+    return refused();
+}
+
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     guard g(gpu().lock);
     *total = gpu().memory_bytes;

@@ -90,9 +90,27 @@ static weft_status left(uint64_t *bytes, weft_error *error) {
     return WEFT_OK;
 }
 
+/* ---- pinned memory ---- */
+
+/* Whole pages, so any alignment that is asked for. */
+static void *pinned_alloc(void *context, size_t bytes, size_t alignment) {
+    (void)context, (void)alignment;
+    void *memory = NULL;
+    if (cudaMallocHost(&memory, bytes) == cudaSuccess) return memory;
+    cudaGetLastError();
+    return NULL;
+}
+
+static void pinned_free(void *context, void *memory, size_t bytes) {
+    (void)context, (void)bytes;
+    cudaFreeHost(memory);
+}
+
+static const weft_allocator pinned_memory = {.alloc = pinned_alloc, .free = pinned_free};
+
 extern const executor executor_cuda; /* cuda/session.c */
-const device device_cuda = {WEFT_DEVICE_CUDA, "cuda", cuda_alloc,    cuda_free, read, write, clear,
-                            in_use,           left,   &executor_cuda};
+const device device_cuda = {WEFT_DEVICE_CUDA, "cuda", cuda_alloc,     cuda_free,     read, write, clear,
+                            in_use,           left,   &pinned_memory, &executor_cuda};
 
 /* For the calling thread, as cudaSetDevice: before stores and sessions are made. */
 weft_status weft_cuda_select(int index, weft_error *error) {

@@ -60,8 +60,7 @@ static weft_status open_slots(weft_session *s, weft_error *error) {
     for (int i = 0; i < 2; i++) {
         cuda_slot *slot = &c->slots[i];
         slot->device = at + CUDA_RUN_BYTES + (size_t)i * bytes;
-        if (bytes)
-            CUDA_TRY(cudaMallocHost((void **)&slot->host, bytes), "allocating pinned memory for inputs");
+        slot->bytes = bytes;
         CUDA_TRY(cudaEventCreateWithFlags(&slot->arrived, cudaEventDisableTiming), "creating an event");
         CUDA_TRY(cudaEventCreateWithFlags(&slot->read, cudaEventDisableTiming), "creating an event");
     }
@@ -143,8 +142,48 @@ static weft_status keep_inputs(weft_session *s, const bound_program *r, char *to
     return bytes ? copy_there(s, to, s->cuda->slots[s->cuda->next_slot ^ 1].device, bytes, error) : WEFT_OK;
 }
 
-/* Copies the feeds to the free slot and from there to the GPU, on the copy stream: the run before may still
- * be working. The compute stream waits for the copy. */
+static weft_status copy_from_pinned(weft_session *s, char *to, const char *from, size_t bytes,
+                                    weft_error *error) {
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, s->cuda->copy), "copying inputs");
+    return WEFT_OK;
+}
+
+/* By way of the slot's pinned memory, which is made on first use. In pieces, so that the GPU copies one while
+ * the host writes the next. */
+static weft_status copy_from_pageable(weft_session *s, cuda_slot *slot, size_t at, const char *from,
+                                      size_t bytes, weft_error *error) {
+    enum { PIECE = 4 << 20 };
+    weft_status status = WEFT_OK;
+    if (!slot->host)
+        CUDA_TRY(cudaMallocHost((void **)&slot->host, slot->bytes), "allocating pinned memory for inputs");
+    for (size_t done = 0; done < bytes && !status; done += PIECE) {
+        size_t n = bytes - done < PIECE ? bytes - done : PIECE;
+        memcpy(slot->host + at + done, from + done, n);
+        status = copy_from_pinned(s, slot->device + at + done, slot->host + at + done, n, error);
+    }
+    return status;
+}
+
+/* Memory that is unknown to CUDA has another type, and is no error. */
+static weft_status find_pinned(const void *memory, bool *is_pinned, weft_error *error) {
+    struct cudaPointerAttributes about;
+    CUDA_TRY(cudaPointerGetAttributes(&about, memory), "asking where an input lies");
+    *is_pinned = about.type == cudaMemoryTypeHost;
+    return WEFT_OK;
+}
+
+static weft_status copy_input(weft_session *s, cuda_slot *slot, size_t at, const input_binding *input,
+                              weft_error *error) {
+    bool is_pinned = false;
+    weft_status status = find_pinned(input->data, &is_pinned, error);
+    if (status) return status;
+    slot->lends = slot->lends || is_pinned;
+    return is_pinned ? copy_from_pinned(s, slot->device + at, input->data, input->bytes, error)
+                     : copy_from_pageable(s, slot, at, input->data, input->bytes, error);
+}
+
+/* Copies the feeds to the free slot, on the copy stream: the run before may still be working. The compute
+ * stream waits for the copy. */
 weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
     struct cuda_session *c = s->cuda;
     cuda_slot *slot = &c->slots[c->next_slot];
@@ -152,23 +191,31 @@ weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
     /* The slots take turns. */
     if (!r->n_inputs) return WEFT_OK;
     c->next_slot ^= 1;
+    slot->lends = false;
     /* The slot's last copy to the GPU has ended (its host memory is free), and the copy stream waits for its
      * last reader. */
     weft_status status = cuda_wait(s, c->copy, slot->arrived, "waiting for an input buffer", error);
     if (status) return status;
     CUDA_TRY(cudaStreamWaitEvent(c->copy, slot->read, 0), "ordering inputs");
-    for (int i = 0; i < r->n_inputs; i++) {
-        memcpy(slot->host + at, r->inputs[i].data, r->inputs[i].bytes);
+    for (int i = 0; i < r->n_inputs && !status; i++) {
+        status = copy_input(s, slot, at, &r->inputs[i], error);
         for (int k = 0; k < r->n_relocations; k++)
             if (r->relocations[k].input == i)
                 r->relocations[k].operand->data = slot->device + at + r->relocations[k].offset;
         at += size_align(r->inputs[i].bytes, MEM_ALIGN);
     }
-    CUDA_TRY(cudaMemcpyAsync(slot->device, slot->host, at, cudaMemcpyHostToDevice, c->copy),
-             "copying inputs");
     CUDA_TRY(cudaEventRecord(slot->arrived, c->copy), "ordering inputs");
     CUDA_TRY(cudaStreamWaitEvent(c->compute, slot->arrived, 0), "ordering inputs");
+    if (status) return status;
     return r->keep ? keep_inputs(s, r, r->keep, error) : WEFT_OK;
+}
+
+/* Pinned feeds are copied without the host, and are the caller's again when the run returns. */
+weft_status cuda_return_feeds(weft_session *s, const bound_program *r, weft_error *error) {
+    struct cuda_session *c = s->cuda;
+    const cuda_slot *slot = &c->slots[c->next_slot ^ 1];
+    if (!r->n_inputs || !slot->lends) return WEFT_OK;
+    return cuda_wait(s, c->copy, slot->arrived, "copying inputs", error);
 }
 
 /* ---- fetching ---- */

@@ -21,7 +21,10 @@ typedef struct cuda_launch {
 
 /* Memory for the inputs of one run. There are two: while one run reads a slot, the host fills the other. */
 typedef struct cuda_slot {
-    char *host, *device; /* pinned; part of the session's memory on the GPU */
+    char *device; /* part of the session's memory on the GPU */
+    char *host;   /* pinned; NULL until a feed needs it that is not pinned itself */
+    size_t bytes;
+    bool lends; /* the last run's copies read the caller's memory */
     /* The copy to the GPU has ended; the last reader of the inputs has. */
     cudaEvent_t arrived, read;
 } cuda_slot;
@@ -116,6 +119,8 @@ void cuda_captures_release(int device);
 
 /* ---- cuda/session.c ---- */
 weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error);
+/* Waits until the feeds of the last cuda_feed may change. */
+weft_status cuda_return_feeds(weft_session *s, const bound_program *r, weft_error *error);
 /* What kernels have recorded: WEFT_DATA with the node and the rule that a value broke. The stream must be
  * idle. */
 weft_status cuda_check_data(weft_session *s, weft_error *error);

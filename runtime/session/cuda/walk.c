@@ -286,15 +286,12 @@ static weft_status meet_others(weft_session *s, const bound_program *r, const cu
     return status || have_run ? status : cuda_await_calls(s, error);
 }
 
-/* Starts all launches and returns; the GPU may still be working. Versions count even after an error, as the
- * run may have written. */
-weft_status cuda_walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
+/* All launches of the program; *reached: how many steps have been started. */
+static weft_status start_all(weft_session *s, bound_program *r, int *reached, weft_error *error) {
     const program *p = r->p;
     int index = (int)(r - s->programs);
     cuda_launch *list = s->cuda->launches[index];
-    *reached = 0;
-    weft_status status = s->examines ? WEFT_OK : cuda_feed(s, r, error);
-    if (!status) status = meet_others(s, r, list, error);
+    weft_status status = meet_others(s, r, list, error);
     if (!status)
         CUDA_TRY(
             cuda_begin_run(s->cuda->compute, s->cuda_run, &r->run, &s->cuda->context.failure->running, index),
@@ -307,7 +304,19 @@ weft_status cuda_walk(weft_session *s, bound_program *r, int *reached, weft_erro
         if (!status && ends_uploads) status = free_slot(s, r, error);
     }
     if (!status) *reached = r->n_steps;
-    if (status && p->n_collectives) cuda_drain(s, r);
+    return status;
+}
+
+/* Starts all launches and returns; the GPU may still be working. Versions count even after an error, as the
+ * run may have written; after an error of its own, what a wait says is not the cause. */
+weft_status cuda_walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
+    weft_error later = {0};
+    *reached = 0;
+    weft_status status = s->examines ? WEFT_OK : cuda_feed(s, r, error);
+    if (!status) status = start_all(s, r, reached, error);
+    weft_status returned = s->examines ? WEFT_OK : cuda_return_feeds(s, r, status ? &later : error);
+    if (!status) status = returned;
+    if (status && r->p->n_collectives) cuda_drain(s, r);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
     return status;
 }
