@@ -1,6 +1,6 @@
-/* options.c - checks the options of weft_compile before the first pass: each is in its range, and this model,
- * device and processor can have it. One function a subject, all in one list; the first error ends the checks.
- * Then defaults replace zeros. */
+/* options.c - the options of weft_compile, from their table: checked before the first pass, each in its
+ * range, then together and for this model, device and processor (one function a subject, all in one list;
+ * the first error ends the checks). Then defaults replace zeros. Also their text. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/options.h"
 
@@ -8,6 +8,7 @@
 #include "graph/core/nearest.h"
 #include "graph/core/precision.h"
 #include "ops/cpu/onednn/onednn.h"
+#include "runtime/plan/compile_settings.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -28,9 +29,6 @@ static weft_status check_model(const weft_model *m, const weft_compile_options *
 
 /* A batch other than the model's can only be bound to axes that are WEFT_BATCH. */
 static weft_status check_batch(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    if (o->batch < 0 || o->batch > INT32_MAX)
-        return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1",
-                         (long long)o->batch);
     if (o->batch && o->batch != m->batch && !model_names_batch(m))
         return error_set(
             error, WEFT_ARGUMENT,
@@ -126,8 +124,6 @@ static weft_status check_graph(const weft_model *m, const weft_compile_options *
 
 static weft_status check_device(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     (void)m;
-    if ((unsigned)o->device > WEFT_DEVICE_CUDA)
-        return error_set(error, WEFT_ARGUMENT, "compile: there is no device number %d", o->device);
     if (o->calibration && o->device == WEFT_DEVICE_CPU)
         return error_set(error, WEFT_ARGUMENT,
                          "compile: a calibration is for a GPU, and the plan is for the CPU");
@@ -137,23 +133,15 @@ static weft_status check_device(const weft_model *m, const weft_compile_options 
 /* An instruction set above this processor's would crash; one below it is fine. */
 static weft_status check_processor(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     (void)m;
-    if (o->threads < 0 || o->threads > 1024)
-        return error_set(error, WEFT_ARGUMENT, "compile: %d threads: 1 to 1024, or 0 for all cores",
-                         o->threads);
-    if ((unsigned)o->isa > WEFT_ISA_AVX512)
-        return error_set(error, WEFT_ARGUMENT, "compile: there is no instruction set number %d", o->isa);
     if (o->isa > isa_best())
         return error_set(error, WEFT_UNSUPPORTED, "compile: this processor has no %s (its best is %s)",
                          isa_name(o->isa), isa_name(isa_best()));
     return WEFT_OK;
 }
 
-/* Also that every path of weft_precision names a graph or a scope of the model: a misspelt one would have no
- * effect. */
+/* Every path of weft_precision names a graph or a scope of the model: a misspelt one would have no effect. */
 static weft_status check_precision(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    if (o->precision != WEFT_F32 && !dtype_is_reduced(o->precision))
-        return error_set(error, WEFT_ARGUMENT, "compile: precision %s: it must be f32, bf16 or f16",
-                         dtype_name(o->precision));
+    (void)o;
     const precision_entry *astray = precision_astray(m);
     if (astray)
         return error_set(error, WEFT_NAME, "compile: precision: the model has no graph and no scope '%s'",
@@ -161,45 +149,11 @@ static weft_status check_precision(const weft_model *m, const weft_compile_optio
     return WEFT_OK;
 }
 
-/* ---- steps and ranks ---- */
-
-/* The bounds keep the numbers of micro-batches (rank * accumulate) far from overflow. */
-static weft_status check_world(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+static weft_status check_rank(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     (void)m;
-    if (o->accumulate < 0 || o->accumulate > 1 << 20)
-        return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
-    if (o->world < 0 || o->world > 1 << 20)
-        return error_set(error, WEFT_ARGUMENT, "compile: a world of %d: it must be 1 to 2^20", o->world);
-    if (o->rank < 0 || o->rank >= (o->world ? o->world : 1))
+    if (o->rank >= (o->world ? o->world : 1))
         return error_set(error, WEFT_ARGUMENT, "compile: rank=%d: it must be below the world's %d", o->rank,
                          o->world ? o->world : 1);
-    return WEFT_OK;
-}
-
-/* Comparisons are written so that a NaN bucket_cap_mb fails. */
-static weft_status check_sharing(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    (void)m;
-    if ((unsigned)o->zero > 2)
-        return error_set(error, WEFT_ARGUMENT, "compile: zero=%d: ZeRO has stages 0 to 2", o->zero);
-    if ((unsigned)o->shard > WEFT_SHARD_FLAT)
-        return error_set(error, WEFT_ARGUMENT, "compile: there is no shard mode number %d", o->shard);
-    if (!(o->bucket_cap_mb >= 0) || o->bucket_cap_mb > 1 << 20)
-        return error_set(error, WEFT_ARGUMENT,
-                         "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: at most 25)");
-    if ((unsigned)o->reduce > WEFT_REDUCE_FAST)
-        return error_set(error, WEFT_ARGUMENT, "compile: there is no reduce mode number %d", o->reduce);
-    return WEFT_OK;
-}
-
-/* ---- bad steps ---- */
-
-static weft_status check_guard(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    (void)m;
-    if ((unsigned)o->guard > WEFT_GUARD_GRAD)
-        return error_set(error, WEFT_ARGUMENT, "compile: there is no guard number %d", (int)o->guard);
-    if (o->guard_factor && !(o->guard_factor > 1 && o->guard_factor <= 1e9))
-        return error_set(error, WEFT_ARGUMENT, "compile: guard_factor=%g: it must be above 1 and at most 1e9",
-                         o->guard_factor);
     return WEFT_OK;
 }
 
@@ -232,10 +186,10 @@ static weft_status check_pass(const weft_model *m, const weft_compile_options *o
 weft_status compile_options_check(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     static weft_status (*const checks[])(const weft_model *m, const weft_compile_options *o,
                                          weft_error *error) = {
-        check_model,   check_device, check_batch, check_processor, check_precision, check_world,
-        check_sharing, check_guard,  check_flow,  check_graph,     check_pass,
+        check_model, check_device, check_batch, check_processor, check_precision,
+        check_rank,  check_flow,   check_graph, check_pass,
     };
-    weft_status status = WEFT_OK;
+    weft_status status = settings_check(compile_settings, o, "compile", error);
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++) status = checks[i](m, o, error);
     return status;
 }

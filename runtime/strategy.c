@@ -10,6 +10,7 @@
 #include "graph/core/nearest.h"
 #include "graph/core/strategy.h"
 #include "runtime/options.h"
+#include "runtime/plan/compile_settings.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -120,35 +121,22 @@ weft_status weft_strategy_number(const weft_strategy_call *call, const char *key
 
 /* ---- options of the whole plan ---- */
 
-/* An option that a strategy may decide; all but the cap and flags are enums or int. */
+/* Options that a strategy may decide. */
 static const struct decision {
     const char *name;
-    enum { NUMBER, INTEGER, FLAG } kind;
-    size_t option, decided;
-    const char *const *words;
+    size_t decided; /* the field of weft_distribution, of the same type as the option's */
 } decisions[] = {
-#define D(field) offsetof(weft_compile_options, field), offsetof(weft_distribution, field)
-    {"bucket_cap_mb", NUMBER, D(bucket_cap_mb), NULL},
-    {"zero", INTEGER, D(zero), NULL},
-    {"shard", INTEGER, D(shard), (const char *const[]){"greedy", "flat"}},
-    {"serial", FLAG, D(serial), NULL},
-    {"reduce", INTEGER, D(reduce), (const char *const[]){"auto", "ordered", "fast"}},
-    {"check_equal", FLAG, D(check_equal), NULL},
+#define D(field)                                                                                             \
+    { #field, offsetof(weft_distribution, field) }
+    D(bucket_cap_mb), D(zero), D(shard), D(serial), D(reduce), D(check_equal),
 #undef D
 };
 
-static double decision_at(const struct decision *d, const void *from, size_t offset) {
-    const char *at = (const char *)from + offset;
-    if (d->kind == NUMBER) return *(const double *)at;
-    return d->kind == FLAG ? *(const bool *)at : *(const int *)at;
-}
-
-/* Both have passed, or will pass, the checks of options.c, so a number with words is one of them. */
-static void decision_show(char into[40], const struct decision *d, double value) {
-    if (d->words)
-        snprintf(into, 40, "%s", d->words[(int)value]);
-    else
-        snprintf(into, 40, "%g", value);
+/* The option as a field of weft_distribution. */
+static setting decided_as(const struct decision *d) {
+    setting s = *setting_find(compile_settings, d->name, strlen(d->name));
+    s.offset = d->decided;
+    return s;
 }
 
 /* Whether the text of one of Weft's says it, so that a 0 is meant, too. */
@@ -157,23 +145,27 @@ static bool is_said(const weft_plan *plan, const struct decision *d) {
     return builtin(call->name) && weft_strategy_text(call, d->name);
 }
 
-/* Copies what the strategy decides into the options. */
+/* Copies what the strategy decides into the options. Both are in their ranges. */
 static bool decide(weft_plan *plan, const struct decision *d, weft_compile_options *o,
                    const weft_distribution *by) {
-    double is = decision_at(d, o, d->option), wanted = decision_at(d, by, d->decided);
-    char *at = (char *)o + d->option, said[40], own[40], why[160];
-    if (wanted == is || (wanted == 0 && !is_said(plan, d))) return true;
-    if (is != 0) {
-        decision_show(said, d, is);
-        decision_show(own, d, wanted);
-        snprintf(why, sizeof why, "it sets %s=%s, and the options %s: leave one of them out", d->name, own,
-                 said);
-        return fail(plan, WEFT_ARGUMENT, why);
+    const setting *option = setting_find(compile_settings, d->name, strlen(d->name));
+    const setting decided = decided_as(d);
+    text is = {0}, wanted = {0}, why = {0};
+    setting_write(&is, option, o);
+    setting_write(&wanted, &decided, by);
+    bool is_same = is.data && wanted.data && strcmp(is.data, wanted.data) == 0, good = true;
+    bool says_nothing = !setting_is_set(&decided, by) && !is_said(plan, d);
+    if (!is_same && !says_nothing && setting_is_set(option, o)) {
+        text_add(&why, "it sets %s=%s, and the options %s: leave one of them out", d->name,
+                 wanted.data ? wanted.data : "?", is.data ? is.data : "?");
+        good = fail(plan, WEFT_ARGUMENT, why.data ? why.data : "out of memory");
+    } else if (!is_same && !says_nothing) {
+        good = wanted.data && setting_read(option, wanted.data, o);
     }
-    if (d->kind == NUMBER) memcpy(at, &wanted, sizeof wanted);
-    if (d->kind == FLAG) *(bool *)at = true;
-    if (d->kind == INTEGER) memcpy(at, &(int){(int)wanted}, sizeof(int));
-    return true;
+    free(text_detach(&is));
+    free(text_detach(&wanted));
+    free(text_detach(&why));
+    return good;
 }
 
 /* In the ranges of options.c, too, so that words can be shown. */

@@ -298,8 +298,14 @@ def check_commands():
     names = rows_of("tools/graphtool/cmd/list.h")
     for name in sorted(files ^ set(names)):
         tell("tools/graphtool/cmd/list.h", f"lacks the line\nX({name})" if name in files else f"{name} has no file")
-    groups = dict(re.findall(r'^#define (OPTIONS_\w+)\s+"([^"]*)"', read("tools/graphtool/common/options.h"), re.M))
-    options = re.findall(r'^    \{"([\w-]+)", ', read("tools/graphtool/common/option_table.c"), re.M)
+    compiled = re.findall(r'^OPTION\(.*?"([\w-]+)",\s+(?:0|\'\w\'),\s+(?:NULL|"[^"]*"),\s+([A-Z]+),', read("runtime/plan/compile_list.h"),
+                          re.M | re.S)
+    header = read("tools/graphtool/common/options.h")
+    groups = {group: " ".join(option for option, of in compiled if of == group)
+              for group in re.findall(r'^#define ([A-Z]+)\s+"@', header, re.M)}
+    groups |= {name: groups.get(group, "") + " " + words
+               for name, group, words in re.findall(r'^#define (OPTIONS_\w+)\s+([A-Z]*) ?"([^"]*)"', header, re.M)}
+    options = re.findall(r'^    \{"([\w-]+)", ', read("tools/graphtool/common/option_table.c"), re.M) + [o for o, _ in compiled]
     taken = {"help"}
     for name in sorted(files & set(names)):
         row = re.search(r"\.options =(.*?),\n", read(f"tools/graphtool/cmd/{name}.c"), re.S)[1]

@@ -91,6 +91,8 @@ ELSEWHERE = {
     "weft_bucket_member": "written by the library",
     "weft_loader_event": "written by the library",
 }
+# Structures described by a table of settings, and fields that are none.
+TABLES = {"weft_compile_options": ("runtime/plan/compile_list.h", ["own_strategy"])}
 FIELDS = {
     ("weft_schedule", "kind"): "by position, first",
     ("weft_param_group", "pattern"): "by position, first",
@@ -147,6 +149,16 @@ def check_itself():
     assert found == ["a", "d", "f"], found
 
 
+def tables(known):
+    """Fields without a row in the table of their structure, and rows without a field."""
+    wrong = []
+    for name, (path, apart) in TABLES.items():
+        rows = re.findall(r"^(?:FIELD|OPTION)\((\w+),", (ROOT / path).read_text(), re.M)
+        wrong += [f"{name}.{f}: no row in {path}" for f in known[name] if f not in rows and f not in apart]
+        wrong += [f"{path}: {name} has no field {r}" for r in rows if r not in known[name]]
+    return wrong
+
+
 def main():
     check_itself()
     text, wrong, known = code_of((ROOT / "tests/test_settings.c").read_text()), [], structures()
@@ -159,6 +171,7 @@ def main():
         rows = rows_of(text, ROWS[name])
         wrong += [f"{name}.{f}: no row in tests/test_settings.c" for f in fields
                   if not re.search(r"\." + f + r"\b", rows) and (name, f) not in FIELDS]
+    wrong += tables(known)
     wrong += [f"{name}: it is not in include/weft any more" for name in [*ROWS, *ELSEWHERE] if name not in known]
     wrong += [f"{n}.{f}: it is not there any more" for n, f in FIELDS if f not in known.get(n, [])]
     print("\n".join(wrong) if wrong else f"{sum(len(known[n]) for n in ROWS)} fields of {len(ROWS)} structures have rows")

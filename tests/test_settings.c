@@ -3,6 +3,7 @@
  *
  * A row runs on a fresh model (struct kit); its error is the model's own, or weft_compile's. */
 #include "graph/core/graph.h"
+#include "runtime/plan/compile_settings.h"
 #include "support/scopes.h"
 #include "support/test.h"
 
@@ -696,28 +697,28 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(ddp_group,         DDP(.process_group = "0;0"),               "a rank is named twice")                           \
     /* weft_compile */                                                                                                 \
     X(compile_defaults,  COMPILE(0),                                NULL)                                              \
-    X(compile_device,    COMPILE(.device = (weft_device)2),         "there is no device number 2")                     \
+    X(compile_device,    COMPILE(.device = (weft_device)2),         "device=2: it must be cpu or cuda")                     \
     X(compile_batch,     COMPILE(.batch = 7),                       "batch 7: no axis of the model is WEFT_BATCH")     \
-    X(compile_minus,     COMPILE(.batch = -1),                      "batch -1: it must be 1 to")                       \
-    X(compile_threads,   COMPILE(.threads = -1),                    "-1 threads: 1 to 1024")                           \
-    X(compile_isa,       COMPILE(.isa = (weft_isa)9),               "there is no instruction set number 9")            \
-    X(compile_precision, COMPILE(.precision = WEFT_F64),            "precision f64: it must be f32, bf16 or f16")      \
+    X(compile_minus,     COMPILE(.batch = -1),                      "batch=-1: it must be a whole number from 1 to")                       \
+    X(compile_threads,   COMPILE(.threads = -1),                    "threads=-1: it must be a whole number from 1 to 1024 (0, the default, is every core")                           \
+    X(compile_isa,       COMPILE(.isa = (weft_isa)9),               "isa=9: it must be auto, reference, ")            \
+    X(compile_precision, COMPILE(.precision = WEFT_F64),            "precision=f64: it must be f32, bf16 or f16")      \
     X(compile_accumulate, COMPILE(.accumulate = -1),                "accumulate=-1")                                   \
-    X(compile_world,     COMPILE(.world = -2),                      "a world of -2")                                  \
+    X(compile_world,     COMPILE(.world = -2),                      "world=-2")                                  \
     X(compile_rank,      COMPILE(.rank = 1),                        "below the world's 1")                      \
     X(compile_zero,      COMPILE(.zero = 3),                        "zero=3")                                          \
-    X(compile_shard,       COMPILE(.shard = (weft_shard)2),           "there is no shard mode number 2")          \
+    X(compile_shard,       COMPILE(.shard = (weft_shard)2),           "shard=2: it must be greedy or flat")          \
     X(compile_flags,       COMPILE(.serial = true, .check_equal = true, .verify = true, .unoptimized = true), NULL)    \
     X(compile_unasked,     COMPILE(.no_memory_check = true),          NULL)                                            \
     X(compile_manual,      COMPILE(.manual = true),                   NULL)                                            \
     X(compile_of_a_gpu,    COMPILE(.deterministic = true, .tf32 = true), NULL)                                         \
     X(compile_guard,       COMPILE(.guard = WEFT_GUARD_GRAD),         NULL)                                            \
-    X(compile_guard_9,     COMPILE(.guard = 9),                       "there is no guard number 9")                    \
-    X(compile_factor,      COMPILE(.guard = WEFT_GUARD_SPIKE, .guard_factor = 1), "must be above 1")                   \
-    X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
+    X(compile_guard_9,     COMPILE(.guard = 9),                       "guard=9: it must be off, nan, spike or grad")                    \
+    X(compile_factor,      COMPILE(.guard = WEFT_GUARD_SPIKE, .guard_factor = 1), "guard_factor=1: it must be a number above 1")                   \
+    X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb=nan: it must be a number above 0")                   \
     X(compile_strategy,  COMPILE(.strategy = "dpd"),                "no strategy 'dpd': did you mean 'ddp'?")          \
     X(compile_own,       COMPILE(.own_strategy = &taken),          "own_strategy 'ddp': its name")                    \
-    X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no reduce mode number 3")            \
+    X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "reduce=3: it must be auto, ordered or fast")            \
     X(compile_graph,     COMPILE(.graph = "trian"),                 "no graph 'trian'; it has train")                  \
     X(compile_flow,      COMPILE(.flow = "trian"),                  "the model has no flow 'trian'")                   \
     X(compile_stop,      COMPILE(.stop_after = "fuze"),             "there is no pass 'fuze'")                         \
@@ -1079,6 +1080,97 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
     remove(file);
 }
 
+/* ---- options as text ---- */
+
+/* The text of options that were read from `text`; NULL after an error. The caller frees it. */
+static char *text_again(const char *text, weft_error *e) {
+    weft_compile_options o = {0};
+    char *texts = weft_compile_options_parse(text, &o, e), *again = NULL;
+    if (texts) again = weft_compile_options_text(&o);
+    free(texts);
+    return again;
+}
+
+/* A value of the setting that is not its default, and the largest that it may have. */
+static void value_show(const setting *s, bool is_largest, size_t room, char *into) {
+    int last = 0;
+    while (s->words && s->words[last + 1]) last++;
+    if (s->words)
+        snprintf(into, room, "%s", s->words[is_largest ? last : 1]);
+    else if (s->kind == SETTING_TEXT)
+        snprintf(into, room, is_largest ? "\"a b,c=d\"" : "abc");
+    else if (is_largest)
+        snprintf(into, room, s->most >= 1e9 && s->kind == SETTING_REAL ? "1e+09" : "%.17g", s->most);
+    else
+        snprintf(into, room, "%.17g", s->least + (s->least == 0 || s->kind == SETTING_REAL));
+}
+
+TEST(every_compile_option_is_written_as_text_and_read_back) {
+    weft_error e = {0};
+    text all[2] = {{0}};
+    for (const setting *s = compile_settings; s->name; s++)
+        for (int k = 0; k < 2; k++) {
+            char value[80], one[160];
+            value_show(s, k, sizeof value, value);
+            snprintf(one, sizeof one, "%s=%s", s->name, value);
+            /* a rank has a world around it */
+            if (strcmp(s->name, "rank")) {
+                char *again = text_again(one, &e);
+                CHECK_SAYS(again && strcmp(again, one) == 0, "'%s' became '%s' (%s)", one, again ? again : "",
+                           e.text);
+                free(again);
+            }
+            text_add(&all[k], "%s%s", all[k].length ? " " : "", one);
+        }
+    for (int k = 0; k < 2; k++) {
+        char *whole = text_detach(&all[k]), *again = text_again(whole, &e);
+        CHECK_SAYS(again && strcmp(again, whole) == 0, "'%s' became '%s' (%s)", whole, again ? again : "",
+                   e.text);
+        free(again);
+        free(whole);
+    }
+}
+
+TEST(a_text_of_compile_options_says_what_it_cannot_mean) {
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"batch=64, zero=1,serial", NULL},
+        {"  ", NULL},
+        {"strategy=\"zero:stage=2,shard=flat\" isa=sse2", NULL},
+        {"bacth=64", "compile: there is no setting 'bacth': did you mean 'batch'?"},
+        {"zero", "zero has no value: it must be a whole number from 0 to 2"},
+        {"zero=3", "zero=3: it must be a whole number from 0 to 2"},
+        {"zero=1.5", "zero=1.5: it must be a whole number from 0 to 2"},
+        {"zero=", "zero=: it must be"},
+        {"zero=1 zero=2", "zero is given twice"},
+        {"shard=flta", "shard=flta: it must be greedy or flat: did you mean 'flat'?"},
+        {"serial=2", "serial=2: it must be 0 or 1"},
+        {"batch=99999999999999999999", "it must be a whole number from 1 to 2147483647"},
+        {"batch=-1", "batch=-1: it must be a whole number from 1 to 2147483647"},
+        {"bucket_cap_mb=nan", "bucket_cap_mb=nan: it must be a number above 0"},
+        {"guard_factor=1", "guard_factor=1: it must be a number above 1"},
+        {"precision=f64", "precision=f64: it must be f32, bf16 or f16"},
+        {"own_strategy=x", "there is no setting 'own_strategy'"},
+        {"graph=", "graph has no value"},
+        {"=", "there is no setting ''"},
+        {"\"", "there is no setting '\"'"},
+    };
+    weft_error e;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_compile_options o = {.batch = 7};
+        char *texts = weft_compile_options_parse(rows[i].text, &o, &e);
+        CHECK_SAYS(!texts == (rows[i].error != NULL) && (texts || strstr(e.text, rows[i].error)),
+                   "'%s': '%s'", rows[i].text, e.text);
+        CHECK(texts || o.batch == 7);
+        free(texts);
+    }
+    CHECK(!weft_compile_options_parse(NULL, NULL, NULL));
+    char *nothing = weft_compile_options_text(NULL);
+    CHECK_TEXT(nothing, "");
+    free(nothing);
+}
+
 /* ---- files that were written before losses and groups were checked ---- */
 
 TEST(models_of_files_keep_what_they_meant) {
@@ -1110,4 +1202,6 @@ SUITE("settings",
        T(a_scope_that_a_plain_compiler_leaves_open_is_named), T(a_model_with_an_open_scope_is_not_saved),
        T(every_call_on_a_store_and_a_session_says_what_is_wrong),
        T(weights_with_numbers_that_no_training_has_are_not_loaded),
-       T(every_option_of_a_loader_has_a_default_or_an_error), T(models_of_files_keep_what_they_meant)})
+       T(every_option_of_a_loader_has_a_default_or_an_error),
+       T(every_compile_option_is_written_as_text_and_read_back),
+       T(a_text_of_compile_options_says_what_it_cannot_mean), T(models_of_files_keep_what_they_meant)})

@@ -155,8 +155,7 @@ TEST(what_a_strategy_does_not_take_is_refused) {
     } rows[] = {
         {"single", "strategy single: it is for a world of one rank, and there are 2"},
         {"single:serial=1", "strategy single has no key 'serial'; it takes none"},
-        {"dpd",
-         "there is no strategy 'dpd': did you mean 'ddp'? There are single, ddp, separate_ddp, zero"},
+        {"dpd", "there is no strategy 'dpd': did you mean 'ddp'? There are single, ddp, separate_ddp, zero"},
         {"zero:stages=2", "strategy zero has no key 'stages'; it takes stage, shard, bucket_cap_mb, serial, "
                           "reduce, check_equal"},
         {"zero:stage=3", "stage=3: it must be a whole number from 1 to 2"},
@@ -434,9 +433,9 @@ TEST(ones_own_strategy_is_checked_as_weft_s) {
     check_refused(m, OWN(s, .strategy = "mine:cap=100"), "cap=100: it must be a number from 0.001 to 10");
     check_refused(m, OWN(no, .rank = 1), "strategy mine: rank 1 does not like it");
     s = own(&bad);
-    check_refused(m, OWN(s, .rank = 0), "zero=7: ZeRO has stages 0 to 2");
+    check_refused(m, OWN(s, .rank = 0), "zero=7: it must be a whole number from 0 to 2");
     s = own(&cap);
-    check_refused(m, OWN(s, .rank = 0), "bucket_cap_mb must be above 0");
+    check_refused(m, OWN(s, .rank = 0), "bucket_cap_mb=-1: it must be a number above 0");
     s = own(&list);
     check_refused(m, OWN(s, .rank = 0), "it says a number of subgraphs");
 #undef OWN

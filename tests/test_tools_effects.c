@@ -1,7 +1,9 @@
 /* test_tools_effects.c - every option of every command, as --help lists them: its effect is shown, or a
  * reason is given here why that is impossible. A new option fails until it is in this table; where an option
  * would have no effect the command fails (test_tools_options.c). */
+#include "graph/settings/setting.h"
 #include "support/programs.h"
+#include "tools/graphtool/common/option_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,12 +237,46 @@ static void show_effects(const char *command, const struct effect *e) {
     free(without);
 }
 
-/* Of one option in --help. */
-static void check_option(const char *command, const char *option) {
+static int rows_of(const char *command, const char *option) {
     int rows = 0;
     for (int i = 0; i < EFFECTS; i++)
         rows += word_in(effects[i].options, option) && word_in(effects[i].commands, command);
-    CHECK_SAYS(rows == 1, "graphtool %s %s: %d rows say what it changes", command, option, rows);
+    return rows;
+}
+
+/* A compile option that all ranks share changes the fingerprint, of which the library has it by the row of
+ * runtime/plan/compile_list.h; so it needs no row here (settings_change_the_fingerprint). */
+static bool is_in_fingerprint(const char *option) {
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
+        if (strcmp(row->name, option + 2) == 0) return row->setting && row->setting->uses & SETTING_OF_RANKS;
+    return false;
+}
+
+/* Of one option in --help: whether it has a row. */
+static bool check_option(const char *command, const char *option) {
+    int rows = rows_of(command, option);
+    CHECK_SAYS(rows == 1 || (rows == 0 && is_in_fingerprint(option)),
+               "graphtool %s %s: %d rows say what it changes", command, option, rows);
+    return rows > 0;
+}
+
+/* Those without a row in graphtool plan. */
+TEST(settings_change_the_fingerprint) {
+    NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin"), 0));
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
+        char dashed[40], given[80];
+        const char *const *words = row->setting ? row->setting->words : NULL;
+        snprintf(dashed, sizeof dashed, "--%s", row->name);
+        if (!is_in_fingerprint(dashed) || rows_of("plan", dashed)) continue;
+        if (!row->argument)
+            snprintf(given, sizeof given, "%s", dashed);
+        else if (words)
+            snprintf(given, sizeof given, "%s=%s", dashed, words[1]);
+        else
+            snprintf(given, sizeof given, "%s=%.17g", dashed, row->setting->most);
+        show_effects("plan",
+                     &(struct effect){"plan", given, "mlp.bin --json --world 2 | grep fingerprint", NULL});
+    }
 }
 
 /* Each line of --help; how many there are. */
@@ -254,8 +290,7 @@ static int check_command(const char *command) {
         if (*line != ' ' || !dashes || dashes - line > 8 || sscanf(dashes, "%39[a-z0-9-]", option) != 1)
             continue;
         if (strcmp(option, "--help") == 0) continue;
-        check_option(command, option);
-        n++;
+        n += check_option(command, option);
     }
     free(help);
     return n;
@@ -300,4 +335,5 @@ TEST(every_option_changes_something) {
     }
 }
 
-SUITE("tools: effects of options", {T(every_option_of_help_has_its_row), T(every_option_changes_something)})
+SUITE("tools: effects of options", {T(every_option_of_help_has_its_row), T(settings_change_the_fingerprint),
+                                    T(every_option_changes_something)})

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const shard_words[] = {"greedy", "flat", NULL};
+const char *const shard_words[] = {"greedy", "flat", NULL};
 
 #define RANGE(...) __VA_ARGS__
 const op_attr ddp_attr_table[] = {

@@ -13,6 +13,7 @@ typedef struct ddp_attrs {
 #undef X
 } ddp_attrs;
 extern const op_attr ddp_attr_table[];
+extern const char *const shard_words[]; /* in the order of weft_shard; NULL ends them */
 /* by index in the table: whether the option acts in a world of one rank */
 extern const bool ddp_acts_alone[];
 /* Not an op of any graph: a weft_op that holds the table above, since the helpers for attributes

@@ -98,5 +98,6 @@ bool lies_channels_last(const weft_value *v);
 /* The instruction set that WEFT_ISA_AUTO stands for on this machine, and its name. */
 weft_isa isa_best(void);
 const char *isa_name(weft_isa isa);
+extern const char *const isa_words[]; /* "auto", "reference" ..., in the order of weft_isa; NULL ends them */
 
 #endif

@@ -283,7 +283,5 @@ void bytes_write(text *t, const attr_bytes *v); /* "0000803f" */
 /* Read what bytes_write writes, into `a`, and the name, whose number is the hash. Move *at. */
 bool bytes_parse(const char **at, attr_bytes *v, arena *a);
 bool bytes_name_parse(const char **at, uint64_t *hash);
-void real_write(text *t, double v);
-bool real_parse(const char **at, double *v);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define ALL(name) ONE(name##_avx512) ONE(name##_avx2) ONE(name##_sse2)
 /* In the order of weft_isa; names of dumps and of --isa. */
-static const char *const isa_names[] = {"auto", "reference", "sse2", "avx2", "avx512"};
+const char *const isa_words[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
 
 /* By cpuid. AVX-512 counts only with the four parts that kernels are compiled for. */
 weft_isa isa_best(void) {
@@ -27,7 +27,7 @@ weft_isa isa_best(void) {
 #else
 
 #define ALL(name) ONE(name##_plain)
-static const char *const isa_names[] = {"auto", "reference", "plain", "avx2", "avx512"};
+const char *const isa_words[] = {"auto", "reference", "plain", "avx2", "avx512", NULL};
 
 weft_isa isa_best(void) {
     return WEFT_ISA_SSE2;
@@ -47,5 +47,5 @@ const weft_kernel *const cpu_kernels[] = {
 
 /* "?" for a number that is no set. */
 const char *isa_name(weft_isa isa) {
-    return (unsigned)isa < sizeof isa_names / sizeof *isa_names ? isa_names[isa] : "?";
+    return (unsigned)isa <= WEFT_ISA_AVX512 ? isa_words[isa] : "?";
 }

@@ -1,5 +1,6 @@
 /* plan.c - figures of a compiled plan: memory, text, ports, fingerprint, flops. plan_json.c writes it as
  * JSON. */
+#include "runtime/plan/compile_settings.h"
 #include "runtime/plan/kept.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
@@ -204,25 +205,21 @@ const char *weft_plan_note(const weft_plan *plan, int index) {
 /* ---- the fingerprint ---- */
 
 /* NAME=VALUE for each option that must be equal on all ranks, so that a difference can be named
- * (session/agree.c). */
+ * (session/agree.c). Without the library its lines are there, too: ranks compare their lists item by item. */
 static void options_write(text *t, const weft_plan *plan) {
-    const weft_compile_options *o = &plan->options;
-    text_add(t, "version=%s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s",
-             weft_version(), device_name(o->device), o->deterministic, o->tf32, o->world, (long long)o->batch,
-             o->threads, isa_name(o->isa));
-    /* without the library they are there, too: ranks compare their lists item by item */
+    weft_compile_options o = plan->options;
     const plan_library *l = &plan->library;
+    o.strategy = plan->strategy.text;
+    o.flow = plan->flow_name;
+    text_add(t, "version=%s", weft_version());
+    for (const setting *s = compile_settings; s->name; s++) {
+        if (!(s->uses & SETTING_OF_RANKS)) continue;
+        text_add(t, " %s=", s->name);
+        setting_write(t, s, &o);
+    }
     text_add(t, " onednn=%s onednn_isa=%s onednn_implementations=%s", l->name ? l->version : "unused",
              l->name ? l->set : "unused", l->name ? l->implementations : "unused");
-    text_add(t, " strategy=%s flow=%s accumulate=%d manual=%d bucket_cap_mb=", plan->strategy.text,
-             plan->flow_name, o->accumulate, o->manual);
-    real_write(t, o->bucket_cap_mb);
-    text_add(t, " zero=%d shard=%s serial=%d reduce=%s check_equal=%d precision=%s", o->zero,
-             o->shard == WEFT_SHARD_FLAT ? "flat" : "greedy", o->serial,
-             o->reduce == WEFT_REDUCE_FAST ? "fast" : "ordered", o->check_equal, dtype_name(o->precision));
-    text_add(t, " guard=%d guard_factor=", (int)o->guard);
-    real_write(t, o->guard_factor);
-    text_add(t, " unoptimized=%d calibration=%016llx\n", o->unoptimized,
+    text_add(t, " calibration=%016llx\n",
              plan->kernels.calibration ? (unsigned long long)calibration_hash(plan->kernels.calibration) : 0);
 }
 
@@ -291,8 +288,8 @@ counter_path counter_path_of(const char *graph) {
     return path;
 }
 
-static const char *const device_names[] = {"cpu", "cuda"};
+const char *const device_words[] = {"cpu", "cuda", NULL};
 
 const char *device_name(weft_device kind) {
-    return (unsigned)kind < sizeof device_names / sizeof *device_names ? device_names[kind] : "?";
+    return (unsigned)kind <= WEFT_DEVICE_CUDA ? device_words[kind] : "?";
 }

@@ -210,7 +210,8 @@ weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *buck
 uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]);
 /* "cpu", "cuda"; "?" for other numbers. */
 const char *device_name(weft_device kind);
-bool plan_measure(weft_plan *plan); /* fills plan->memory */
+extern const char *const device_words[]; /* in the order of weft_device; NULL ends them */
+bool plan_measure(weft_plan *plan);      /* fills plan->memory */
 /* The compile options as text, NAME=VALUE with a space or a newline after each. The caller frees it; NULL: no
  * memory. */
 char *plan_options(const weft_plan *plan);

@@ -5,25 +5,33 @@
  * First it is a text of lines, a name and its value by turns; no name has a newline. */
 #include "graph/core/precision.h"
 #include "ops/calibration.h"
+#include "runtime/plan/compile_settings.h"
 #include "runtime/plan/program.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Options that are not set are left out, but for those that the plan has filled in. */
 static void options_write(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
     const calibration *chosen = plan->kernels.calibration;
-    text_add(t, "version\n%s\ndevice\n%s\n", weft_version(), device_name(o->device));
-    if (o->device == WEFT_DEVICE_CPU) text_add(t, "threads\n%d\nisa\n%s\n", o->threads, isa_name(o->isa));
+    unsigned uses = o->device == WEFT_DEVICE_CPU ? SETTING_OF_CPU : SETTING_OF_GPU;
+    text_add(t, "version\n%s\n", weft_version());
+    for (const setting *s = compile_settings; s->name; s++) {
+        if (!(s->uses & uses) || (s->kind == SETTING_FLAG && !setting_is_set(s, o))) continue;
+        text_add(t, "%s\n", s->name);
+        if (s->kind == SETTING_FLAG)
+            text_add(t, "on");
+        else
+            setting_write(t, s, o);
+        text_add(t, "\n");
+    }
     const plan_library *library = &plan->library;
     if (library->name)
         text_add(t, "%s\n%s\n%s isa\n%s\n%s implementations\n%s\n", library->name, library->version,
                  library->name, library->isa, library->name, library->implementations);
-    text_add(t, "reduce\n%s\n", o->reduce == WEFT_REDUCE_FAST ? "fast" : "ordered");
     if (plan->strategy.is_compressed) text_add(t, "strategy\n%s\n", plan->strategy.text);
-    if (o->tf32) text_add(t, "tf32\non\n");
     if (chosen) text_add(t, "calibration\n%016llx\n", (unsigned long long)calibration_hash(chosen));
-    if (o->unoptimized) text_add(t, "unoptimized\non\n");
 }
 
 static void precisions_write(text *t, const weft_plan *plan) {

@@ -92,5 +92,5 @@ const command command_calibrate = {
     .example = "graphtool calibrate gpt2_124m.bin --dtype=bf16 -o h200.calibration",
     .writes_text = true,
     .run = calibrate_run,
-    .defaults = {.device = "cuda"},
+    .defaults = {.compile.device = WEFT_DEVICE_CUDA},
 };

@@ -42,12 +42,12 @@ static int ckpt_export(const options *o) {
 static int ckpt_reshard(const options *o) {
     int status = EXIT_FINE;
     weft_error error = {0};
-    if (!o->output || !o->world)
+    if (!o->output || !o->compile.world)
         return tool_fail("ckpt reshard: --%s is needed",
                          o->output ? "world=N" : "output=DIR, a folder for the new checkpoint");
     weft_checkpoint *c = ckpt_find(o, 0, &status);
     if (!c) return status;
-    if (weft_checkpoint_reshard(c, o->output, (int)o->world, &error)) status = tool_error(&error);
+    if (weft_checkpoint_reshard(c, o->output, o->compile.world, &error)) status = tool_error(&error);
     weft_checkpoint_close(c);
     return status;
 }

@@ -172,7 +172,7 @@ static int draw(const weft_graph *g, const weft_model *m, const options *o, cons
 static int draw_compiled(const weft_model *m, const options *o, const char *pass) {
     int status = EXIT_FINE;
     options late = *o;
-    late.after = pass;
+    late.compile.stop_after = pass;
     weft_plan *plan = tool_compile(m, &late, graph_name(m, o), &status);
     if (!plan) return status;
     /* with accumulation: the program that updates */
@@ -215,8 +215,8 @@ static int draw_whole_plan(const weft_model *m, const options *o) {
 static int draw_forward(const weft_model *m, const options *o) {
     const weft_graph *g = graph_find(m, graph_name(m, o));
     if (!g) return EXIT_MISUSED; /* never: tool_load has looked */
-    if (!o->batch || o->batch == m->batch) return draw(g, m, o, "");
-    weft_model *copy = model_clone_variables(m, o->batch);
+    if (!o->compile.batch || o->compile.batch == m->batch) return draw(g, m, o, "");
+    weft_model *copy = model_clone_variables(m, o->compile.batch);
     int status;
     if (!copy)
         status = tool_fail("out of memory");

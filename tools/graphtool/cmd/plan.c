@@ -19,15 +19,15 @@ static char *written(const weft_plan *plan, const options *o) {
     const roof *gpu = o->estimate ? roof_find(o->estimate) : NULL;
     if (o->bytes || gpu) return work_table_text(plan, gpu);
     if (o->json) return plan_json(plan);
-    return o->dump || o->after ? weft_plan_text(plan)
-                               : plan_summary(plan, o->output ? 0 : out_columns(stdout, 0));
+    return o->dump || o->compile.stop_after ? weft_plan_text(plan)
+                                            : plan_summary(plan, o->output ? 0 : out_columns(stdout, 0));
 }
 
 /* Whether this machine could run it, which need not be the one that will. */
 static void note_memory(const weft_plan *plan, const weft_model *m, const options *o) {
     weft_compile_options how;
     weft_error error = {0};
-    if (o->after || tool_compile_options(o, &how) >= 0) return;
+    if (o->compile.stop_after || tool_compile_options(o, &how) >= 0) return;
     how.graph = o->graph;
     how.flow = tool_flow(m, o);
     weft_fit_options fit = {.model = m, .compile = &how, .words = &tool_fit_words};

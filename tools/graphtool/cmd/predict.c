@@ -96,7 +96,7 @@ static int predict_model(const weft_model *m, const options *o, const char *path
     if (status < 0) status = tool_need_weights(m, o);
     if (status < 0) status = out_check(path);
     if (status >= 0) return status;
-    if (is_png(path) && !o->batch && !o->data.n) at.batch = (int64_t)g.rows * g.columns;
+    if (is_png(path) && !o->compile.batch && !o->data.n) at.compile.batch = (int64_t)g.rows * g.columns;
     return predict(m, &at, graph, path, g);
 }
 

@@ -17,6 +17,7 @@
 #include "graph/core/minimize.h"
 #include "graph/core/nearest.h"
 #include "graph/core/precision.h"
+#include "graph/settings/setting.h"
 #include "weft/weft.h"
 
 #include <errno.h>
@@ -61,7 +62,7 @@ static const char *word_of(const file *f, const char *key, const json_t *value) 
 
 /* Whether a value of this option, or what follows NAME in it, is never a number. */
 static bool is_word(const option_row *row) {
-    bool has_words = row->kind == OPTION_TEXT || row->kind == OPTION_WORD;
+    bool has_words = row->kind == OPTION_TEXT || option_words(row);
     return has_words || (row->kind == OPTION_LIST && !strstr(row->argument, "FIELDS"));
 }
 
@@ -255,6 +256,15 @@ static json_t *list_json(const option_row *row, const text_list *list) {
     return object;
 }
 
+static json_t *setting_json(const option_row *row, const options *o) {
+    text t = {0};
+    setting_write(&t, row->setting, &o->compile);
+    char *value = text_detach(&t);
+    json_t *json = option_words(row) ? json_string(value ? value : "") : text_json(value ? value : "0");
+    free(value);
+    return json;
+}
+
 static json_t *value_json(const option_row *row, const options *o) {
     const void *at = (const char *)o + row->offset;
     switch (row->kind) {
@@ -270,6 +280,8 @@ static json_t *value_json(const option_row *row, const options *o) {
     case OPTION_EVERY:
     case OPTION_INTERVAL:
         return text_json(*(const char *const *)at);
+    case OPTION_SETTING:
+        return setting_json(row, o);
     default:
         return json_string(*(const char *const *)at);
     }
@@ -359,7 +371,7 @@ static json_t *models_json(const options *o, const weft_model *m) {
 static json_t *defaults_json(const options *o) {
     json_t *all = json_object();
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        const char *value = row->kind == OPTION_WORD ? row->words[0] : row->otherwise;
+        const char *value = option_words(row) ? option_words(row)[0] : row->otherwise;
         if (!command_has_option(o->command, row->name) || option_from(row, o) || !value) continue;
         if (rules_allow(o, row->name)) json_object_set_new(all, row->name, text_json(value));
     }

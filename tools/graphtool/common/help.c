@@ -13,19 +13,19 @@
 static const struct {
     const char *title, *options;
 } groups[] = {
-    {"What runs", "graph flow batch accumulate epochs steps warmup seed dtype precision"},
+    {"What runs", "graph flow batch accumulate epochs steps warmup seed dtype precision @step"},
     {"Data and validation", "data val-data val-every metric best early-stop"},
     {"Optimizers", "lr schedule optimizer clip-norm ema"},
     {"Weights", "weights rename partial random-weights averages optimizer-state"},
     {"Checkpoints", "checkpoint-dir checkpoint-every keep keep-best resume"},
     {"Bad steps", "guard on-bad-step keep-going check"},
-    {"Machine", "device threads isa deterministic tf32 calibration no-capture no-memory-check"},
+    {"Machine", "device threads isa deterministic tf32 calibration no-capture no-memory-check @plan @feed"},
     {"Ranks", "world rank strategy ddp zero shard bucket-cap-mb reduce serial ranks launcher comm timeout "
-              "grace rings"},
+              "grace rings @world @spread"},
     {"Picture", "view all depth max-nodes type"},
-    {"Output",
-     "output work-dir log log-every csv tensorboard curves samples fetch grid scale picture profile after dump bytes "
-     "estimate markdown json"},
+    {"Output", "output work-dir log log-every csv tensorboard curves samples fetch grid scale picture "
+               "profile after dump bytes "
+               "estimate markdown json"},
     {"Settings", "config print-config help"},
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
@@ -34,9 +34,13 @@ enum { GROUPS = sizeof groups / sizeof *groups };
  * that need no headings. */
 enum { TEXT = 27, NARROWEST = 50, WIDEST = 110, FEW = 8 };
 
+/* The group that names an option, else the one that names the group of its row. */
 const char *help_group(const char *option) {
     for (int i = 0; i < GROUPS; i++)
         if (has_word(groups[i].options, option)) return groups[i].title;
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
+        for (int i = 0; i < GROUPS && row->group && strcmp(row->name, option) == 0; i++)
+            if (has_word(groups[i].options, row->group)) return groups[i].title;
     return NULL;
 }
 
@@ -62,10 +66,17 @@ static void add_option(text *t, const option_row *row, int columns) {
     help_row(t, left, TEXT, row->help, columns);
 }
 
-static const option_row *row_named(const command *c, const char *at, size_t n) {
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (strlen(row->name) == n && memcmp(row->name, at, n) == 0)
-            return command_has_option(c, row->name) ? row : NULL;
+/* Row number k of a command's that a word names: an option, or a group ("@plan") whose options have no
+ * place of their own. NULL: there is no more. */
+static const option_row *row_of_word(const command *c, const char *at, size_t n, int k) {
+    char word[40];
+    snprintf(word, sizeof word, "%.*s", (int)n, at);
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
+        bool is_named = strcmp(row->name, word) == 0, is_placed = false;
+        for (int i = 0; i < GROUPS; i++) is_placed = is_placed || has_word(groups[i].options, row->name);
+        bool is_of_group = row->group && !is_placed && strcmp(row->group, word) == 0;
+        if ((is_named || is_of_group) && command_has_option(c, row->name) && k-- == 0) return row;
+    }
     return NULL;
 }
 
@@ -84,11 +95,15 @@ static void add_options(text *t, const command *c, int columns) {
         bool is_begun = false;
         for (const char *at = groups[i].options; *at; at += strspn(at, " ")) {
             size_t n = strcspn(at, " ");
-            const option_row *row = row_named(c, at, n);
-            if (row && !is_begun && has_titles)
-                text_add(t, "%s%s%s%s\n", is_first ? "" : "\n", is_bold ? "\033[1m" : "", groups[i].title,
-                         is_bold ? "\033[0m" : "");
-            if (row) is_begun = true, is_first = false, add_option(t, row, columns);
+            const option_row *row;
+            for (int k = 0; (row = row_of_word(c, at, n, k)); k++) {
+                if (!is_begun && has_titles)
+                    text_add(t, "%s%s%s%s\n", is_first ? "" : "\n", is_bold ? "\033[1m" : "", groups[i].title,
+                             is_bold ? "\033[0m" : "");
+                is_begun = true;
+                is_first = false;
+                add_option(t, row, columns);
+            }
             at += n;
         }
     }

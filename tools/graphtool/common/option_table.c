@@ -1,11 +1,8 @@
 /* option_table.c - the rows, in the order of --help. */
 #include "tools/graphtool/common/option_table.h"
 
-const char *const option_devices[] = {"cpu", "cuda", NULL};
-const char *const option_isas[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
-const char *const option_shards[] = {"greedy", "flat", NULL};
-const char *const option_reduces[] = {"auto", "ordered", "fast", NULL};
-const char *const option_dtypes[] = {"f32", "bf16", "f16", NULL};
+#include "runtime/plan/compile_settings.h"
+
 const char *const option_ways[] = {"auto", "mpi", "nccl", "ucx", NULL};
 const char *const option_views[] = {"graph", "program", "plan", NULL};
 const char *const option_types[] = {"dot", "svg", "png", "pdf", NULL};
@@ -14,6 +11,25 @@ static const char *const launchers[] = {"auto", "mpi", "slurm", "env", NULL};
 
 #define F(field) offsetof(options, field)
 enum { MILLION = 1000000 };
+
+/* The places of the compile options in their table. */
+enum {
+#define FIELD(field, ...)  AT_##field,
+#define OPTION(field, ...) AT_##field,
+#include "runtime/plan/compile_list.h"
+#undef FIELD
+#undef OPTION
+};
+
+/* Kinds whose fields the command line reads as its own. */
+#define OF_FLAG  OPTION_FLAG
+#define OF_COUNT OPTION_INT
+#define OF_REAL  OPTION_REAL
+#define OF_TEXT  OPTION_TEXT
+#define OF_INT   OPTION_SETTING
+#define OF_WORD  OPTION_SETTING
+#define OF_DTYPE OPTION_SETTING
+
 /* Each command lists the options that it takes: command.options. */
 const option_row option_rows[] = {
     {"graph", 'g', "NAME", OPTION_TEXT, F(graph), 0, 0, "the graph to use"},
@@ -101,58 +117,20 @@ const option_row option_rows[] = {
     {"scale", 0, "N", OPTION_INT, F(scale), 1, 64, "pixels of a PNG, each way, for one of an image (1)"},
     {"picture", 0, "TITLE=FILE", OPTION_LIST, F(picture), 0, 0,
      "put this picture, a PNG or an SVG, into the page; once for each", .sharing = OWN, .file = READS},
-    {"batch", 'b', "N", OPTION_INT, F(batch), 1, INT32_MAX, "batch size (the model's default)",
-     .elsewhere = "batch-size train-batch-size minibatch bs"},
-    {"threads", 't', "T", OPTION_INT, F(threads), 1, 1024, "threads (every core that the process may use)",
-     .elsewhere = "num-threads jobs"},
-    {"isa", 0, "NAME", OPTION_WORD, F(isa), 0, 0,
-     "highest instruction set of kernels: auto, reference, sse2, avx2 or avx512 (WEFT_ISA, or auto)",
-     option_isas},
-    {"device", 0, "NAME", OPTION_WORD, F(device), 0, 0,
-     "cpu or cuda; compiling for cuda needs no GPU, running does (cpu)", option_devices},
-    {"deterministic", 0, NULL, OPTION_FLAG, F(deterministic), 0, 0, "on a GPU: the same bits in every run"},
-    {"tf32", 0, NULL, OPTION_FLAG, F(tf32), 0, 0,
-     "on a GPU: products of f32 may round their operands to TF32"},
-    {"calibration", 0, "FILE", OPTION_TEXT, F(calibration), 0, 0,
-     "on a GPU: use the algorithms of this table, made by graphtool calibrate", .sharing = CONTENT,
-     .file = READS},
     {"check", 0, NULL, OPTION_FLAG, F(check), 0, 0,
      "check every node's results: the first that is not finite ends the run (slow)"},
     {"no-capture", 0, NULL, OPTION_FLAG, F(no_capture), 0, 0,
      "on a GPU: launch node by node instead of replaying captured graphs"},
-    {"no-memory-check", 0, NULL, OPTION_FLAG, F(no_memory_check), 0, 0,
-     "run although the memory that is free looks too small"},
-    {"dtype", 0, "NAME", OPTION_WORD, F(dtype), 0, 0,
-     "type of matrix products, convolutions and attention: f32, bf16 or f16 (f32)", option_dtypes,
-     .elsewhere = "amp half fp16 bf16"},
     {"precision", 0, "PATH:TYPE", OPTION_LIST, F(precision), 0, 0,
-     "the same for a graph, a scope or a scope of one graph: d_step:bf16, generator/out:f32", option_dtypes},
+     "the same for a graph, a scope or a scope of one graph: d_step:bf16, generator/out:f32",
+     precision_words},
     {"flow", 0, "FLOW", OPTION_TEXT, F(flow), 0, 0,
      "the flow to run: a name, or steps like \"d_step*5 g_step{accumulate=4}\" (train)"},
-    {"accumulate", 0, "K", OPTION_INT, F(accumulate), 1, 65536,
-     "micro-batches a step, for graphs whose flow does not say it (1)", .otherwise = "1",
-     .elsewhere = "gradient-accumulation-steps grad-accum"},
     {"seed", 's', "N", OPTION_INT, F(seed), 0, INT64_MAX,
      "seed of initial values, data order and random numbers (0)", .otherwise = "0",
      .elsewhere = "manual-seed"},
-    {"world", 0, "N", OPTION_INT, F(world), 1, 1 << 20,
-     "compile for N ranks that train together (1); ckpt reshard: files to write"},
-    {"rank", 0, "R", OPTION_INT, F(rank), 0, 1 << 20, "compile for this rank, from 0 (0)"},
-    {"strategy", 0, "NAME:FIELDS", OPTION_TEXT, F(strategy), 0, 0,
-     "single, ddp, separate_ddp or zero, with its fields: zero:stage=2 (the model's, or separate_ddp)"},
     {"ddp", 0, "PATH:FIELDS", OPTION_LIST, F(ddp), 0, 0,
      "options of weft_ddp for the parameters under PATH (empty: all): generator:zero=1,bucket_cap_mb=4"},
-    {"zero", 0, "STAGE", OPTION_INT, F(zero), 0, 2,
-     "ZeRO stage: 1 shards optimizer state and updates over ranks, 2 gradients too (0)", .otherwise = "0"},
-    {"shard", 0, "HOW", OPTION_WORD, F(shard), 0, 0,
-     "how --zero shards: greedy, whole parameters; flat, equal ranges (greedy)", option_shards},
-    {"bucket-cap-mb", 0, "MIB", OPTION_REAL, F(bucket_cap_mb), 0, 0,
-     "size of a gradient bucket in MiB (a sixteenth of the subgraph, at most 25)"},
-    {"reduce", 0, "HOW", OPTION_WORD, F(reduce), 0, 0,
-     "sums over ranks: ordered, the same bits in any world; fast; auto, fast with NCCL (auto)",
-     option_reduces},
-    {"serial", 0, NULL, OPTION_FLAG, F(serial), 0, 0,
-     "wait for each collective where it starts, so that nothing overlaps"},
     {"launcher", 0, "NAME", OPTION_WORD, F(launcher), 0, 0,
      "launcher whose variables give rank and world: auto, mpi, slurm or env (auto)", launchers, OWN},
     {"timeout", 0, "SECONDS", OPTION_REAL, F(timeout), 0, 1000 * MILLION,
@@ -171,8 +149,6 @@ const option_row option_rows[] = {
      .otherwise = "30"},
     {"profile", 0, NULL, OPTION_FLAG, F(profile), 0, 0, "print the time by op and by node to stderr",
      .sharing = OWN},
-    {"after", 0, "PASS", OPTION_TEXT, F(after), 0, 0,
-     "stop after this pass of the compiler, and print the plan as text"},
     {"dump", 0, NULL, OPTION_FLAG, F(dump), 0, 0,
      "print the whole plan node by node, as text that can be read back"},
     {"bytes", 0, NULL, OPTION_FLAG, F(bytes), 0, 0, "print what a step launches, reads and writes, by op"},
@@ -199,6 +175,19 @@ const option_row option_rows[] = {
      .file = READS},
     {"print-config", 0, NULL, OPTION_FLAG, F(print_config), 0, 0,
      "print what holds, and where it is from, as JSON that --config reads; run nothing"},
+#define RANGE(least, most) (least), (most)
+#define WORDS(words)       0, 0
+#define FIELD(...)
+#define OPTION(field, kind, values, uses, otherwise_, means, name, letter, argument, group_, ...)            \
+    {name,       letter,           argument,                                                                 \
+     OF_##kind,  F(compile.field), values,                                                                   \
+     means,      .group = group_,  .setting = &compile_settings[AT_##field],                                 \
+     __VA_ARGS__},
+#include "runtime/plan/compile_list.h"
+#undef RANGE
+#undef WORDS
+#undef FIELD
+#undef OPTION
     {"help", 'h', NULL, OPTION_FLAG, 0, 0, 0, "print this text", .sharing = OWN},
 };
 #undef F

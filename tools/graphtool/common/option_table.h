@@ -19,6 +19,7 @@ typedef enum option_kind {
     OPTION_NAMED,    /* a list whose values may begin with NAME= */
     OPTION_EVERY,    /* see option_every */
     OPTION_INTERVAL, /* see checkpoints_every */
+    OPTION_SETTING,  /* one of row->setting's kinds that is none of the above */
 } option_kind;
 
 /* How ranks that work together share an option. A new option is compared unless its row says otherwise. */
@@ -49,11 +50,13 @@ typedef struct option_row {
     size_t offset;    /* of the field in struct options */
     int64_t min, max; /* OPTION_INT; OPTION_REAL: above 0, up to max unless that is 0 */
     const char *help;
-    const char *const *words; /* OPTION_WORD, or behind the last gap of OPTION_LIST */
+    const char *const *words; /* OPTION_WORD, or after the last gap of OPTION_LIST; see option_words */
     option_sharing sharing;
     option_file file;
     const char *otherwise; /* what holds without it, where that is always the same; of words the first does */
     const char *elsewhere; /* what other programs call it, with blanks between: for "did you mean" */
+    const struct setting *setting; /* that of weft_compile_options; NULL: it is none */
+    const char *group;             /* commands that take "@plan" take all rows of that group; NULL: none */
 } option_row;
 
 extern const option_row option_rows[];
@@ -66,6 +69,8 @@ static inline void *option_field(const option_row *row, options *o) {
 static inline option_origin option_from(const option_row *row, const options *o) {
     return (option_origin)o->from[row - option_rows];
 }
+/* The words of an option that is one of a few; NULL: it is not. */
+const char *const *option_words(const option_row *row);
 /* The row of that name among a command's options; NULL: it has none. */
 const option_row *option_find(const command *c, const char *name);
 /* Checks a value and stores it in its field: -1, or the exit status after printing the rule. `file` is the

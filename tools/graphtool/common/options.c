@@ -10,6 +10,7 @@
 
 #include "graph/core/graph.h"
 #include "graph/core/nearest.h"
+#include "graph/settings/setting.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -28,8 +29,12 @@ bool has_word(const char *words, const char *name) {
     return false;
 }
 
+/* By its name or by its group. */
 bool command_has_option(const command *c, const char *name) {
-    return has_word(c->options, name) || strcmp(name, "help") == 0;
+    bool has = has_word(c->options, name) || strcmp(name, "help") == 0;
+    for (const option_row *row = option_rows; row < option_rows + option_count && !has; row++)
+        has = row->group && strcmp(row->name, name) == 0 && has_word(c->options, row->group);
+    return has;
 }
 
 const char *command_arguments(const command *c, char into[40]) {
@@ -49,12 +54,16 @@ int command_run(const command *c, const options *o) {
     return o->action ? o->action->run(o) : c->run(o);
 }
 
+const char *const *option_words(const option_row *row) {
+    return row->kind == OPTION_WORD ? row->words : row->kind == OPTION_SETTING ? row->setting->words : NULL;
+}
+
 /* The allowed words of an option, as an array. */
 static json_t *words_json(const option_row *row) {
-    json_t *words = json_array();
-    for (int i = 0; row->kind == OPTION_WORD && row->words[i]; i++)
-        json_array_append_new(words, json_string(row->words[i]));
-    return words;
+    json_t *all = json_array();
+    const char *const *words = option_words(row);
+    for (int i = 0; words && words[i]; i++) json_array_append_new(all, json_string(words[i]));
+    return all;
 }
 
 json_t *options_json(const command *c) {
@@ -226,6 +235,18 @@ static int read_word(const said *s, const char **into) {
     return word_fits(s->value, s->row->words, rule) ? -1 : refuse(s, rule);
 }
 
+/* A number or a word that the library reads. */
+static int setting_take(const said *s, options *o) {
+    char rule[sizeof(setting_rule) + 20];
+    const char *const *words = s->row->setting->words;
+    if (setting_read(s->row->setting, s->value, &o->compile)) return -1;
+    if (words)
+        words_text(s->value, words, rule);
+    else
+        snprintf(rule, sizeof rule, "%s is needed", setting_rule_of(s->row->setting).text);
+    return refuse(s, rule);
+}
+
 int option_read(const command *c, const option_row *row, const char *value, const char *file, options *o) {
     const said s = {c, row, value, file};
     void *at = option_field(row, o);
@@ -246,11 +267,20 @@ int option_read(const command *c, const option_row *row, const char *value, cons
     case OPTION_LIST:
     case OPTION_NAMED:
         return read_list(&s, at);
+    case OPTION_SETTING:
+        return setting_take(&s, o);
     }
     return -1;
 }
 
 /* ---- all of them ---- */
+
+/* The word of an option's value; NULL: it is not given, or no word. The buffer is for settings. */
+static const char *word_given(const option_row *row, const options *o, text *buffer) {
+    if (row->kind != OPTION_SETTING) return *(const char *const *)((const char *)o + row->offset);
+    setting_write(buffer, row->setting, &o->compile);
+    return buffer->data;
+}
 
 /* Is `value` the word at `at`, which a blank may end? */
 static bool is_word(const char *value, const char *at) {
@@ -260,11 +290,16 @@ static bool is_word(const char *value, const char *at) {
 
 bool option_is_given(const options *o, const char *name) {
     size_t n = strcspn(name, "= ");
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (strncmp(row->name, name, n) == 0 && !row->name[n])
-            return option_from(row, o) && option_from(row, o) != ORIGIN_VARIABLE &&
-                   (name[n] != '=' ||
-                    is_word(*(const char *const *)((const char *)o + row->offset), name + n + 1));
+    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
+        text buffer = {0};
+        if (strncmp(row->name, name, n) || row->name[n]) continue;
+        if (!option_from(row, o) || option_from(row, o) == ORIGIN_VARIABLE) return false;
+        if (name[n] != '=') return true;
+        const char *value = word_given(row, o, &buffer);
+        bool is_one = value && is_word(value, name + n + 1);
+        free(text_detach(&buffer));
+        return is_one;
+    }
     return false;
 }
 
@@ -451,12 +486,11 @@ static int default_isa(options *o) {
     const char *isa = getenv("WEFT_ISA");
     const option_row *row = option_find(o->command, "isa");
     char rule[WORDS_TEXT];
-    if (!isa || !*isa || !row || o->isa) return -1;
-    o->isa = isa;
+    if (!isa || !*isa || !row || o->compile.isa) return -1;
     o->from[row - option_rows] = ORIGIN_VARIABLE;
-    return word_fits(isa, option_isas, rule)
-               ? -1
-               : tool_fail("%s: the variable WEFT_ISA=%s: %s", o->command->name, SHOW(isa), rule);
+    if (setting_read(row->setting, isa, &o->compile)) return -1;
+    words_text(isa, row->setting->words, rule);
+    return tool_fail("%s: the variable WEFT_ISA=%s: %s", o->command->name, SHOW(isa), rule);
 }
 
 int options_parse(const command *c, int argc, char **argv, options *o) {
@@ -534,6 +568,12 @@ static char *option_value(const option_row *row, const options *o) {
     case OPTION_LIST:
     case OPTION_NAMED:
         list_value(at, row->sharing == NAMES, &t);
+        break;
+    case OPTION_SETTING:
+        if (setting_is_set(row->setting, &o->compile))
+            setting_write(&t, row->setting, &o->compile);
+        else
+            text_add(&t, "not given");
         break;
     }
     return text_detach(&t);

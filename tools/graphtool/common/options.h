@@ -6,6 +6,8 @@
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_OPTIONS_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_OPTIONS_H
 
+#include "weft/plan.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,22 +34,21 @@ typedef struct text_list {
  * parsing. */
 typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
-    const char *graph, *flow, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
-    const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate, *val_every, *work_dir,
-        *config, *csv, *tensorboard, *curves, *samples, *best, *early_stop, *checkpoint_dir,
-        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *strategy;
+    /* But for its graph, flow and guard, which are texts of other meaning here. */
+    weft_compile_options compile;
+    const char *graph, *flow, *output, *format, *view, *log, *weights, *port, *grid, *launcher;
+    const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
+        *early_stop, *checkpoint_dir, *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
     char **rest;                         /* what a command that takes a command is given, then NULL */
     const struct command *command;       /* the subcommand */
-    int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, log_every, warmup, seed,
-        keep, ranks, scale;
-    double lr, bucket_cap_mb, timeout, grace;
+    int64_t depth, max_nodes, epochs, steps, log_every, warmup, seed, keep, ranks, scale;
+    double lr, timeout, grace;
     text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric, picture;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
-    bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
-        no_capture, no_memory_check, bytes;
+    bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;
     bool random_weights, partial, print_config, averages;
     unsigned char from[OPTIONS_MOST]; /* by row of the table: option_origin, where its value is from */
     struct json_t *owned;             /* texts that are not the command line's */
@@ -62,13 +63,21 @@ typedef enum option_origin {
     ORIGIN_VARIABLE, /* the variable WEFT_ISA: a default, so rules do not count it as given */
 } option_origin;
 
-/* Options that several commands take; each name is a row of options.c. */
-#define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype precision "
-#define OPTIONS_STEP    "flow accumulate optimizer clip-norm ema "             /* what a step is made of */
-#define OPTIONS_SPREAD  "strategy ddp zero shard bucket-cap-mb reduce serial " /* distribution over ranks */
-#define OPTIONS_FEED    "data weights rename partial check no-capture no-memory-check seed launcher "
+/* Groups of compile options (the last but one column of runtime/plan/compile_list.h). */
+#define PLAN   "@plan"
+#define STEP   "@step"
+#define SPREAD "@spread"
+#define WORLD  "@world"
+#define FEED   "@feed"
+#define PICKED NULL /* only commands that name it */
+
+/* Options that several commands take; each name is a row of option_table.c, or a group of them. */
+#define OPTIONS_COMPILE PLAN " precision "
+#define OPTIONS_STEP    STEP " flow optimizer clip-norm ema " /* what a step is made of */
+#define OPTIONS_SPREAD  SPREAD " ddp "                        /* distribution over ranks */
+#define OPTIONS_FEED    FEED " data weights rename partial check no-capture seed launcher "
 #define OPTIONS_TALK    "timeout rings comm " /* communication between ranks */
-#define OPTIONS_IMAGINE "world rank "         /* compile as one rank of a world that need not run */
+#define OPTIONS_IMAGINE WORLD " "             /* compile as one rank of a world that need not run */
 
 /* What a command that mpirun, srun or torchrun starts does about the other ranks. All but the first run
  * graphs. */
@@ -116,12 +125,7 @@ const char *action_arguments(const command_action *a);
 int command_run(const command *c, const options *o);
 
 /* The allowed words of an option, ending with NULL; the first is the default. */
-extern const char *const option_devices[],
-    *const option_isas[], *const option_shards[], *const option_reduces[],
-                                                      *const option_dtypes[],
-                                                          *const option_ways[], *const option_views[],
-                                                                                    *const option_types[],
-                                                                                        *const option_roofs[];
+extern const char *const option_ways[], *const option_views[], *const option_types[], *const option_roofs[];
 /* The index of a word in such a list; 0 for NULL. */
 int option_choice(const char *word, const char *const *words);
 

@@ -5,6 +5,7 @@
 #include "graph/core/limits.h"
 #include "graph/file/io.h"
 #include "graph/file/packed.h"
+#include "runtime/plan/compile_settings.h"
 #include "runtime/plan/program.h"
 
 #include <pthread.h>
@@ -16,136 +17,87 @@ enum { STEP_BYTES = 1 << 16 };
 
 /* ---- the text of the step ---- */
 
-typedef enum setting_kind { INTEGER, REAL, HEX, TEXT, WORD } setting_kind;
-
-static const char *const devices[] = {"cpu", "cuda", NULL};
-static const char *const isas[] = {"", "reference", "sse2", "avx2", "avx512", NULL};
-static const char *const shards[] = {"greedy", "flat", NULL};
-static const char *const reduces[] = {"", "ordered", "fast", NULL};
-
-#define R(field) offsetof(replayed, field)
-/* What the text says, each once: where it goes, how many bytes it has there, its range or its words. Older
- * files lack what may be absent. */
-static const struct setting {
-    const char *name;
-    setting_kind kind;
-    size_t at, width;
-    double low, high;
-    const char *const *words;
+/* What the text says beside the options that ranks share (compile_settings), each once. Older files lack what
+ * may be absent. */
+static const struct said {
+    setting s;
     bool may_be_absent;
-} settings[] = {
-    {"version", TEXT, R(version), REPLAYED_NAME, 0, 0, NULL},
-    {"device", WORD, R(options.device), sizeof(weft_device), 0, 0, devices},
-    {"deterministic", INTEGER, R(options.deterministic), sizeof(bool), 0, 1, NULL},
-    {"tf32", INTEGER, R(options.tf32), sizeof(bool), 0, 1, NULL},
-    {"world", INTEGER, R(options.world), sizeof(int), 1, REPLAYED_RANKS, NULL},
-    {"strategy", TEXT, R(strategy), REPLAYED_STRATEGY, 0, 0, NULL},
-    {"batch", INTEGER, R(options.batch), sizeof(int64_t), 1, INT32_MAX, NULL},
-    {"threads", INTEGER, R(options.threads), sizeof(int), 1, 1024, NULL},
-    {"isa", WORD, R(options.isa), sizeof(weft_isa), 0, 0, isas},
-    {"onednn", TEXT, R(library.version), REPLAYED_NAME, .may_be_absent = true},
-    {"onednn_isa", TEXT, R(library.isa), REPLAYED_NAME, .may_be_absent = true},
-    {"onednn_implementations", TEXT, R(library.implementations), REPLAYED_LIST, .may_be_absent = true},
-    {"flow", TEXT, R(flow), REPLAYED_NAME, 0, 0, NULL},
-    {"accumulate", INTEGER, R(options.accumulate), sizeof(int), 1, 1 << 20, NULL},
-    {"manual", INTEGER, R(options.manual), sizeof(bool), 0, 1, NULL},
-    {"bucket_cap_mb", REAL, R(options.bucket_cap_mb), sizeof(double), 0, 1 << 20, NULL},
-    {"zero", INTEGER, R(options.zero), sizeof(int), 0, 2, NULL},
-    {"shard", WORD, R(options.shard), sizeof(weft_shard), 0, 0, shards},
-    {"serial", INTEGER, R(options.serial), sizeof(bool), 0, 1, NULL},
-    {"reduce", WORD, R(options.reduce), sizeof(weft_reduce), 0, 0, reduces},
-    {"guard", INTEGER, R(options.guard), sizeof(weft_guard), 1, WEFT_GUARD_GRAD, NULL},
-    {"guard_factor", REAL, R(options.guard_factor), sizeof(double), 0, 1e9, NULL},
-    {"unoptimized", INTEGER, R(options.unoptimized), sizeof(bool), 0, 1, NULL},
-    {"calibration", HEX, R(calibration), sizeof(uint64_t), 0, 0, NULL},
-    {"fingerprint", HEX, R(fingerprint), sizeof(uint64_t), 0, 0, NULL},
-    {"graph", TEXT, R(graph), REPLAYED_NAME, 0, 0, NULL},
-    {"runs", INTEGER, R(runs), sizeof(int64_t), 1, (1 << 20) + 1, NULL},
-    {"seed", INTEGER, R(seed), sizeof(uint64_t), 0, 0, NULL},
+} saids[] = {
+#define R(field, name)                                                                                       \
+    { name, SETTING_TEXT, offsetof(replayed, field), 0, 0, NULL, 0, NULL, NULL }
+    {R(version, "version"), false},
+    {R(library.version, "onednn"), true},
+    {R(library.isa, "onednn_isa"), true},
+    {R(library.implementations, "onednn_implementations"), true},
+    {R(calibration, "calibration"), false},
+    {R(fingerprint, "fingerprint"), false},
+    {R(graph, "graph"), false},
+    {{"runs", SETTING_COUNT, offsetof(replayed, runs), 1, (1 << 20) + 1, NULL, 0, NULL, NULL}, false},
+    {R(seed, "seed"), false},
+#undef R
 };
-enum { SETTINGS = sizeof settings / sizeof *settings };
+enum { SAIDS = sizeof saids / sizeof *saids };
 
-/* Little-endian, as all of Weft. */
-static void put_integer(char *to, size_t width, uint64_t value) {
-    memcpy(to, &value, width);
-}
-
-static bool set_integer(const struct setting *s, char *to, const char *value) {
+static bool hex_read(const char *value, int base, uint64_t *into) {
     char *end;
-    uint64_t n = strtoull(value, &end, s->kind == HEX ? 16 : 10);
-    bool is_ranged = s->high > 0;
-    if (!*value || *end || *value == '-' || (is_ranged && ((double)n < s->low || (double)n > s->high)))
-        return false;
-    put_integer(to, s->width, n);
-    return true;
+    *into = strtoull(value, &end, base);
+    return *value && !*end && *value != '-';
 }
 
-static bool set_real(const struct setting *s, char *to, const char *value) {
-    char *end;
-    double x = strtod(value, &end);
-    if (!*value || *end || !(x >= s->low && x <= s->high)) return false;
-    memcpy(to, &x, sizeof x);
-    return true;
-}
-
-static bool set_word(const struct setting *s, char *to, const char *value) {
-    for (uint64_t i = 0; s->words[i]; i++)
-        if (*value && strcmp(s->words[i], value) == 0) {
-            put_integer(to, s->width, i);
-            return true;
-        }
-    return false;
-}
-
-static bool set(replayed *r, const struct setting *s, const char *value) {
-    char *to = (char *)r + s->at;
-    if (s->kind == REAL) return set_real(s, to, value);
-    if (s->kind == WORD) return set_word(s, to, value);
-    if (s->kind != TEXT) return set_integer(s, to, value);
-    if (!*value || strlen(value) >= s->width) return false;
-    snprintf(to, s->width, "%s", value);
-    return true;
-}
-
-/* f32 unless it says another reduced type. */
-static bool set_precision(replayed *r, const char *value) {
-    bool is_bf16 = strcmp(value, "bf16") == 0, is_f16 = strcmp(value, "f16") == 0;
-    r->options.precision = is_bf16 ? WEFT_BF16 : is_f16 ? WEFT_F16 : (weft_dtype)0;
-    return is_bf16 || is_f16 || strcmp(value, "f32") == 0;
+static const struct said *said_named(const char *name) {
+    for (int i = 0; i < SAIDS; i++)
+        if (strcmp(saids[i].s.name, name) == 0) return &saids[i];
+    return NULL;
 }
 
 /* Names that this reader does not know are settings that a plan does not depend on. */
-static bool read_line(replayed *r, char *line, bool *is_said, weft_error *error) {
+static bool read_line(replayed *r, char *line, uint64_t *seen, weft_error *error) {
     char *value = strchr(line, '=');
     if (value) *value++ = 0;
-    bool good = value != NULL;
-    if (good && strcmp(line, "precision") == 0) good = set_precision(r, value);
-    for (int i = 0; good && i < SETTINGS; i++) {
-        if (strcmp(settings[i].name, line)) continue;
-        good = !is_said[i] && set(r, &settings[i], value);
-        is_said[i] = true;
-    }
+    const struct said *own = said_named(line);
+    const setting *option = setting_find(compile_settings, line, strlen(line));
+    uint64_t bit = own      ? (uint64_t)1 << (own - saids)
+                   : option ? 1ull << (SAIDS + option - compile_settings)
+                            : 0;
+    bool good = value && !(*seen & bit), is_option = option && option->uses & SETTING_OF_RANKS;
+    if (good && own) good = *value && setting_read(&own->s, value, r);
+    if (good && is_option && !own) good = *value && setting_read(option, value, &r->options);
+    *seen |= bit;
     if (!good)
         error_set(error, WEFT_FILE, "%.300s: step: '%s' is no setting, or has no value that it may have",
                   r->path, SHOW(line));
     return good;
 }
 
-static bool read_step(replayed *r, char *text, weft_error *error) {
-    bool is_said[SETTINGS] = {0};
-    char *rest = NULL;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        if (!read_line(r, line, is_said, error)) return false;
-    for (int i = 0; i < SETTINGS; i++)
-        if (!is_said[i] && !settings[i].may_be_absent)
-            return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path,
-                              settings[i].name);
-    if (!r->calibration) return true;
+static bool is_wrong(const replayed *r, const char *why, weft_error *error) {
+    return !error_set(error, WEFT_FILE, "%.300s: step: %s", r->path, why);
+}
+
+static bool numbers_read(replayed *r, weft_error *error) {
+    uint64_t calibrated;
+    if (!hex_read(r->fingerprint, 16, &r->plan) || !hex_read(r->calibration, 16, &calibrated) ||
+        !hex_read(r->seed, 10, &r->seed_number))
+        return is_wrong(r, "fingerprint, calibration or seed is no number", error);
+    if (r->options.world > REPLAYED_RANKS) return is_wrong(r, "world is more than it may be", error);
+    if (r->options.world < 1) return is_wrong(r, "it does not say world", error);
+    if (!calibrated) return true;
     return !error_set(
         error, WEFT_UNSUPPORTED,
         "%.300s: its plan was made by a table of graphtool calibrate, which is not in the file: it "
         "cannot be run again",
         r->path);
+}
+
+/* Texts point into `text`. */
+static bool read_step(replayed *r, char *text, weft_error *error) {
+    uint64_t seen = 0;
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        if (!read_line(r, line, &seen, error)) return false;
+    for (int i = 0; i < SAIDS; i++)
+        if (!(seen >> i & 1) && !saids[i].may_be_absent)
+            return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path, saids[i].s.name);
+    return numbers_read(r, error);
 }
 
 /* ---- the file ---- */
@@ -218,18 +170,17 @@ bool replayed_open(replayed *r, const char *path, weft_error *error) {
     size_t bytes;
     bool is_model = false;
     uint64_t hash = 0;
-    *r = (replayed){.path = path};
+    *r = (replayed){.path = path, .library = {"", "", ""}};
     if (look_at(path, &is_model, &hash, error)) return false;
     if (is_model)
         return !error_set(error, WEFT_FILE,
                           "%.300s: it is a model, and replay takes the bad.step of a training", path);
     weft_tensors *file = weft_tensors_open(path, NULL, error);
     if (!file) tell_no_step(path, error);
-    char *step = file ? read_bytes(r, file, "step", STEP_BYTES, &bytes, error) : NULL;
-    bool good = step && is_undamaged(r, file, hash, error) && read_step(r, step, error);
+    r->step = file ? read_bytes(r, file, "step", STEP_BYTES, &bytes, error) : NULL;
+    bool good = r->step && is_undamaged(r, file, hash, error) && read_step(r, r->step, error);
     char *model = good ? read_bytes(r, file, "model", MODEL_MAX_FILE_BYTES, &bytes, error) : NULL;
     if (model) r->model = model_unpack(path, model, bytes, NULL, error);
-    free(step);
     free(model);
     weft_tensors_close(file);
     return r->model != NULL;
@@ -237,7 +188,9 @@ bool replayed_open(replayed *r, const char *path, weft_error *error) {
 
 void replayed_close(replayed *r) {
     weft_model_free(r->model);
+    free(r->step);
     r->model = NULL;
+    r->step = NULL;
 }
 
 /* ---- a rank ---- */
@@ -255,19 +208,14 @@ static weft_plan *compile_for(const rank *k, const char *flow, weft_error *error
     weft_compile_options o = k->r->options;
     o.rank = k->number;
     o.flow = flow;
-    o.strategy = k->r->strategy;
     if (o.batch == k->r->model->batch) o.batch = 0;
     return weft_compile(k->r->model, &o, error);
 }
 
 static replayed_library library_here(const weft_plan *plan) {
     const plan_library *l = &plan->library;
-    replayed_library here;
-    snprintf(here.version, sizeof here.version, "%s", l->name ? l->version : "unused");
-    snprintf(here.isa, sizeof here.isa, "%s", l->name ? l->set : "unused");
-    snprintf(here.implementations, sizeof here.implementations, "%s",
-             l->name ? l->implementations : "unused");
-    return here;
+    if (!l->name) return (replayed_library){"unused", "unused", "unused"};
+    return (replayed_library){l->version, l->set, l->implementations};
 }
 
 static bool list_has(const char *names, const char *name, size_t length) {
@@ -312,10 +260,10 @@ static void tell_other(const replayed *r, const weft_plan *plan, weft_error *err
 
 /* The plan by the flow, or of all graphs, whichever has the fingerprint of the file. */
 static weft_plan *compile(const rank *k, weft_error *error) {
-    const char *const flows[] = {k->r->flow, NULL};
+    const char *const flows[] = {k->r->options.flow, NULL};
     for (int i = 0; i < 2; i++) {
         weft_plan *plan = compile_for(k, flows[i], error);
-        if (plan && plan->fingerprint == k->r->fingerprint) return plan;
+        if (plan && plan->fingerprint == k->r->plan) return plan;
         if (plan) tell_other(k->r, plan, error);
         weft_plan_free(plan);
     }
@@ -385,7 +333,7 @@ static void *run_rank(void *self) {
     weft_status status = WEFT_OK;
     weft_error *error = &k->error;
     weft_plan *plan = compile(k, error);
-    weft_store *store = plan ? weft_store_new(plan, k->r->seed, error) : NULL;
+    weft_store *store = plan ? weft_store_new(plan, k->r->seed_number, error) : NULL;
     bool is_loaded = store && load_values(k, store, error);
     weft_session *s = is_loaded ? weft_session_open_on(plan, store, k->comm, error) : NULL;
     weft_tensors *file = s ? weft_tensors_open(k->r->path, NULL, error) : NULL;

@@ -5,24 +5,24 @@
 
 #include "weft/weft.h"
 
-enum { REPLAYED_NAME = 256, REPLAYED_STRATEGY = 1024, REPLAYED_LIST = 4096, REPLAYED_RANKS = 256 };
+enum { REPLAYED_RANKS = 256 /* at most */ };
 
-/* The oneDNN of a plan, as its settings say it: "unused" where it computes nothing of the plan; empty: the
+/* The oneDNN of a plan, as its settings say it: "unused" where it computes nothing of the plan; NULL: the
  * file does not say it. */
 typedef struct replayed_library {
-    char version[REPLAYED_NAME], isa[REPLAYED_NAME];
-    char implementations[REPLAYED_LIST]; /* names with a comma between */
+    const char *version, *isa;
+    const char *implementations; /* names with a comma between */
 } replayed_library;
 
 typedef struct replayed {
     const char *path;
     weft_model *model;
-    weft_compile_options options;     /* but for rank and flow */
-    char strategy[REPLAYED_STRATEGY]; /* of the plan */
-    char flow[REPLAYED_NAME], graph[REPLAYED_NAME], version[REPLAYED_NAME];
+    char *step;                   /* the text that all texts point into */
+    weft_compile_options options; /* but for the rank */
+    const char *graph, *version, *fingerprint, *calibration, *seed;
     replayed_library library;
-    int64_t runs; /* of the step */
-    uint64_t seed, fingerprint, calibration;
+    int64_t runs;               /* of the step */
+    uint64_t plan, seed_number; /* the plan's fingerprint; the number that `seed` is */
 } replayed;
 
 /* False with *error set. replayed_close in any case. */

@@ -166,11 +166,11 @@ static int check_ddp_twice(const text_list *ddp) {
 int rules_together(const options *o) {
     bool compiles = o->all || (o->view && strcmp(o->view, "graph"));
     unsigned known = 1u << OTHER | 1u << NO_OTHER | 1u << CUDA | 1u << COMPILED, facts = 0;
-    if (o->device && strcmp(o->device, "cuda") == 0) facts |= 1u << CUDA;
+    if (o->compile.device == WEFT_DEVICE_CUDA) facts |= 1u << CUDA;
     if (compiles) facts |= 1u << COMPILED;
     int status = check(o, known, facts);
     if (status < 0) status = check_ddp_twice(&o->ddp);
-    bool is_alone = command_has_option(o->command, "world") && o->world < 2;
+    bool is_alone = command_has_option(o->command, "world") && o->compile.world < 2;
     return status < 0 && is_alone ? check_alone(o) : status;
 }
 
@@ -192,8 +192,8 @@ void rules_alone(const options *o) {
 
 /* Does any subgraph use ZeRO? */
 static bool shards(const options *o, const weft_model *m) {
-    const char *strategy = o->strategy ? o->strategy : m->strategy;
-    bool zero = o->zero > 0 || (strategy && strncmp(strategy, "zero", 4) == 0);
+    const char *strategy = o->compile.strategy ? o->compile.strategy : m->strategy;
+    bool zero = o->compile.zero > 0 || (strategy && strncmp(strategy, "zero", 4) == 0);
     for (const ddp_entry *e = m->ddps; e; e = e->next) zero = zero || e->attrs.zero > 0;
     return zero;
 }

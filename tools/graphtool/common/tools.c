@@ -12,6 +12,7 @@
 #include "graph/core/graph.h"
 #include "graph/core/minimize.h"
 #include "runtime/options.h"
+#include "runtime/plan/compile_settings.h"
 #include "runtime/plan/program.h"
 #include "weft/support.h"
 
@@ -19,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16}; /* by option_dtypes */
+static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16}; /* by precision_words */
 
 /* Applies --ddp PATH:FIELDS in order: a later one adds to an earlier one of the same path. */
 static bool apply_ddp(weft_model *m, const text_list *ddp) {
@@ -41,7 +42,7 @@ static bool apply_precision(weft_model *m, const text_list *precision) {
         const char *colon = strrchr(precision->v[i], ':');
         char *path = strndup(precision->v[i], (size_t)(colon - precision->v[i]));
         if (!path) return false;
-        int type = option_choice(colon + 1, option_dtypes);
+        int type = option_choice(colon + 1, precision_words);
         weft_status status = (weft_precision)(m, path, precisions[type]);
         free(path);
         if (status) return false;
@@ -120,23 +121,11 @@ int tool_need_weights(const weft_model *m, const options *o) {
         o->model, n);
 }
 
-weft_device tool_device(const options *o) {
-    return (weft_device)option_choice(o->device, option_devices);
-}
-
-/* Translates the options that are one of a few words. */
-static void words_of(const options *o, weft_compile_options *into) {
-    into->isa = (weft_isa)option_choice(o->isa, option_isas);
-    into->precision = precisions[option_choice(o->dtype, option_dtypes)];
-    into->shard = (weft_shard)option_choice(o->shard, option_shards);
-    into->reduce = (weft_reduce)option_choice(o->reduce, option_reduces);
-    into->device = tool_device(o);
-    /* by way of the host unordered sums are not faster */
+/* By way of the host unordered sums are not faster. */
+static weft_reduce reduce_of(const options *o) {
     bool by_host = o->comm && strcmp(o->comm->kind, "nccl") != 0;
-    if (into->reduce == WEFT_REDUCE_AUTO && by_host) into->reduce = WEFT_REDUCE_ORDERED;
+    return o->compile.reduce == WEFT_REDUCE_AUTO && by_host ? WEFT_REDUCE_ORDERED : o->compile.reduce;
 }
-
-const char *const guard_words[] = {"off", "nan", "spike", "grad"};
 
 /* --guard: -1, or the exit status after telling why not. */
 static int guard_read(const options *o, weft_compile_options *into) {
@@ -157,22 +146,13 @@ static int guard_read(const options *o, weft_compile_options *into) {
 
 /* World and rank are those of the communicator if there is one, else those of the command line. */
 int tool_compile_options(const options *o, weft_compile_options *into) {
-    *into = (weft_compile_options){.batch = o->batch,
-                                   .threads = (int)o->threads,
-                                   .accumulate = (int)o->accumulate,
-                                   .world = o->comm ? o->comm->world : (int)o->world,
-                                   .rank = o->comm ? o->comm->rank : (int)o->rank,
-                                   .zero = (int)o->zero,
-                                   .bucket_cap_mb = o->bucket_cap_mb,
-                                   .serial = o->serial,
-                                   .strategy = o->strategy,
-                                   .deterministic = o->deterministic,
-                                   .tf32 = o->tf32,
-                                   .calibration = o->calibration,
-                                   .no_memory_check = o->no_memory_check,
-                                   .stop_after = o->after};
+    *into = o->compile;
+    if (o->comm) {
+        into->world = o->comm->world;
+        into->rank = o->comm->rank;
+    }
+    into->reduce = reduce_of(o);
     weft_error error;
-    words_of(o, into);
     int status = guard_read(o, into);
     if (status >= 0) return status;
     if (into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error)) return tool_error(&error);
@@ -201,7 +181,7 @@ static int options_for(const weft_model *m, const options *o, const char *graph,
 /* The GPU of this rank, for stores and sessions: -1, or the exit status. */
 static int select_device(const options *o) {
     weft_error error = {0};
-    if (tool_device(o) != WEFT_DEVICE_CUDA) return -1;
+    if (o->compile.device != WEFT_DEVICE_CUDA) return -1;
     return weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error) ? tool_error(&error) : -1;
 }
 
@@ -222,9 +202,9 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
 /* More threads are slower, by far where they wait for each other in every node. */
 static void warn_of_threads(const options *o) {
     int cores = usable_cores();
-    if (o->threads > cores && world_rank(o) == 0)
-        tool_warn("%s: --threads=%lld: this process may use %d core%s: more threads than cores are slower",
-                  o->command->name, (long long)o->threads, cores, cores > 1 ? "s" : "");
+    if (o->compile.threads > cores && world_rank(o) == 0)
+        tool_warn("%s: --threads=%d: this process may use %d core%s: more threads than cores are slower",
+                  o->command->name, o->compile.threads, cores, cores > 1 ? "s" : "");
 }
 
 const weft_fit_words tool_fit_words = {.batch = "--batch ",

@@ -17,11 +17,9 @@ const char *tool_flow(const weft_model *m, const options *o);
 json_t *tool_fingerprint(const weft_plan *plan);
 /* A model with parameters needs --weights or --random-weights: -1, or the exit status. */
 int tool_need_weights(const weft_model *m, const options *o);
-weft_device tool_device(const options *o); /* --device */
 /* Compile options from the command line: -1, or the exit status after telling why not. */
 int tool_compile_options(const options *o, weft_compile_options *into);
 /* What --guard says, by weft_guard. */
-extern const char *const guard_words[];
 /* The same for a trainer, without its data; chooses the GPU of this rank. */
 int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_options *into);
 /* A trainer; NULL with *status set, after printing the error. */

@@ -5,6 +5,8 @@
 #include "tools/graphtool/common/lost.h"
 #include "tools/graphtool/common/rules.h"
 
+#include "runtime/plan/program.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -41,7 +43,7 @@ typedef enum joining { BY_MPI, BY_UCX, BY_NCCL, BY_MPI_AND_NCCL } joining;
 static joining choose_joining(const options *o) {
     static const joining said[] = {0, BY_MPI, BY_NCCL, BY_UCX}; /* as option_ways */
     int way = option_choice(o->way, option_ways);
-    bool is_env = strcmp(launch.launcher, "env") == 0, is_gpu = tool_device(o) == WEFT_DEVICE_CUDA;
+    bool is_env = strcmp(launch.launcher, "env") == 0, is_gpu = o->compile.device == WEFT_DEVICE_CUDA;
     if (way) return said[way];
     return is_env ? (is_gpu ? BY_NCCL : BY_UCX) : is_gpu ? BY_MPI_AND_NCCL : BY_MPI;
 }
@@ -106,8 +108,8 @@ static void tell_log(void *context, const char *line) {
  * later. */
 static void tell_rank(const options *o) {
     fprintf(stderr, "rank %d of %d: %s, %s%s%s\n", o->comm->rank, o->comm->world,
-            o->device ? o->device : "cpu", o->comm->kind, o->strategy ? ", strategy " : "",
-            o->strategy ? o->strategy : "");
+            device_name(o->compile.device), o->comm->kind, o->compile.strategy ? ", strategy " : "",
+            o->compile.strategy ? o->compile.strategy : "");
 }
 
 /* Ranks that did not come are told by each that waited for them. MPI may hang when the process ends. */
