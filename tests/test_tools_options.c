@@ -132,6 +132,8 @@ TEST(options_without_effect_are_refused) {
         {"plan mlp.bin --zero 1", "--zero has no effect on one rank alone: --world=N is needed"},
         {"plan mlp.bin --world 1 --zero 1", "--zero has no effect on one rank alone"},
         {"verify mlp.bin --serial", "--serial has no effect on one rank alone: --world=N is needed"},
+        {"train mlp.bin " DATA " --batch 10 --flow val --steps 1", "no graph of the flow minimizes a loss"},
+        {"train mlp.bin " DATA " --steps 1 -o w.npz", "weights are written as safetensors: end the name so"},
         {"blame nowhere", "nowhere: the folder cannot be read: No such file or directory"},
         {"blame .", ".: it has no file rank-N.ring"},
         {"plan mlp.bin --reduce=fast", "--reduce has no effect on one rank alone"},

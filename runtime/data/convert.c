@@ -157,6 +157,8 @@ weft_status convert_fail(weft_error *error, const char *what, int64_t sample, we
         integers_in(from, number, 0, 1, &whole);
         snprintf(text, sizeof text, "%lld", (long long)whole);
     }
-    return kit_fail(error, WEFT_DATA, "%.600s: sample %lld has %s, which %s does not hold", what,
-                    (long long)sample, text, weft_dtype_name(to));
+    return kit_fail(error, WEFT_DATA,
+                    "%.600s: sample %lld has %s, which %s does not hold: correct it in the file, or declare "
+                    "the input as %s",
+                    what, (long long)sample, text, weft_dtype_name(to), weft_dtype_name(from));
 }

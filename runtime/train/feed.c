@@ -287,10 +287,11 @@ static weft_status find_source(const batches *b, const weft_plan *plan, const ch
                         "data %.80s: graph %s has no input of this name: did you mean '%s'?", near, graph,
                         port->name);
     names_show(b, sizeof names, names);
-    return kit_fail(error, WEFT_NAME,
-                    "graph %s: input %s %s is not fed: no data have its name (graphtool: --data %s=FILE)%s%s",
-                    graph, port->name, TENSOR(&want), port->name, names[0] ? "; these inputs are fed: " : "",
-                    names);
+    return kit_fail(
+        error, WEFT_NAME,
+        "graph %s: input %s %s is not fed: no data have its name (graphtool: --data %s=FILE, and --val-data "
+        "for a validation)%s%s",
+        graph, port->name, TENSOR(&want), port->name, names[0] ? "; these inputs are fed: " : "", names);
 }
 
 int64_t plan_rows(const weft_plan *plan, const char *graph) {

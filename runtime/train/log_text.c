@@ -65,6 +65,20 @@ static size_t columns(FILE *file) {
     return ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
+/* Metrics and then `end`. On a terminal metrics that have no room are left out, those at the end first. */
+static void add_metrics(const text_log *l, line *of, const line *end) {
+    size_t width = l->is_bar ? columns(l->file) - 1 : LINE;
+    for (int k = 0; k < l->values.n; k++) {
+        size_t length = of->length;
+        add_metric(of, l->values.list[k].name, l->values.list[k].value);
+        if (of->length + end->length <= width) continue;
+        of->length = length;
+        of->text[length] = 0;
+        break;
+    }
+    add(of, "%s", end->text);
+}
+
 /* The text, behind a bar where there is room for one; the last column stays free, so that nothing wraps. */
 static void put_bar(const text_log *l, const line *of, const weft_progress *p) {
     static const char marks[] = "########################";
@@ -140,16 +154,16 @@ static void add_rates(text_log *l, line *of, const weft_trainer *t) {
 
 /* What is left: at the pace so far, validations with it. */
 static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
-    line of = {.length = 0};
+    line of = {.length = 0}, end = {.length = 0};
     add(&of, "epoch %lld  step %lld", (long long)log_epoch(t), (long long)log_step(t));
     if (p->iterations) add(&of, "/%lld", (long long)(t->options.first_iteration + p->iterations));
+    add_pace(l, &end, t);
+    add_rates(l, &end, t);
+    if (p->iterations > p->iteration && p->iteration)
+        add_left(&end, p->seconds / (double)p->iteration * (double)(p->iterations - p->iteration));
     l->values.n = 0;
     interval_means(&l->interval, &l->values);
-    for (int k = 0; k < l->values.n; k++) add_metric(&of, l->values.list[k].name, l->values.list[k].value);
-    add_pace(l, &of, t);
-    add_rates(l, &of, t);
-    if (p->iterations > p->iteration && p->iteration)
-        add_left(&of, p->seconds / (double)p->iteration * (double)(p->iterations - p->iteration));
+    add_metrics(l, &of, &end);
     if (l->is_bar)
         put_bar(l, &of, p);
     else

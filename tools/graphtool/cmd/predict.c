@@ -22,7 +22,16 @@ static int grid_parse(const char *text, int *rows, int *columns) {
     return tool_fail("--grid=%.40s: ROWSxCOLUMNS is needed, as 8x8", text);
 }
 
-/* A grid that --grid asks for must be full; the default of 8x8 may stay white in places. */
+/* The default of 8x8 is as large as the images need. */
+static image_grid fitted(const options *o, image_grid g, int64_t n) {
+    if (o->grid || n < 1) return g;
+    if (n < g.columns) g.columns = (int)n;
+    int64_t rows = (n + g.columns - 1) / g.columns;
+    if (rows < g.rows) g.rows = (int)rows;
+    return g;
+}
+
+/* A grid that --grid asks for must be full. */
 static int check_grid(const options *o, const dataset *d, int64_t n, int64_t wanted) {
     if (!o->grid || n >= wanted) return -1;
     return tool_fail("--grid=%s: %lld images are wanted, the data give %lld%s", o->grid, (long long)wanted,
@@ -40,7 +49,7 @@ static int write_result(const weft_array *r, const options *o, const dataset *d,
     bytes *= (int64_t)weft_dtype_bytes(dtype);
     if (!is_png(path)) return image_write_npy(path, dtype, ndim, shape, weft_array_data(r), (size_t)bytes);
     if ((status = check_grid(o, d, shape[0], (int64_t)g.rows * g.columns)) >= 0) return status;
-    return image_write_grid(path, dtype, ndim, shape, weft_array_data(r), g);
+    return image_write_grid(path, dtype, ndim, shape, weft_array_data(r), fitted(o, g, shape[0]));
 }
 
 static int predict(const weft_model *m, const options *o, const char *graph, const char *path, image_grid g) {
@@ -114,7 +123,7 @@ static int predict_run(const options *o) {
 
 const command command_predict = {
     .name = "predict",
-    .summary = "Runs a graph once and writes one output, as .npy or as a PNG of many images",
+    .summary = "Runs a graph over all data and writes one output, as .npy or as a PNG of many images",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_FEED "timeout graph random-weights fetch grid scale output",
     .example = "graphtool predict dcgan28.bin --weights gan.safetensors -o samples.png",

@@ -122,6 +122,18 @@ static int check_outputs(training *t) {
     return status < 0 ? samples_check(&t->samples) : status;
 }
 
+/* Weights are safetensors, whatever the name says: a reader would be misled by another format's. */
+static int check_name(const char *path) {
+    static const char *const others[] = {".npz",  ".npy", ".pt",  ".pth", ".ckpt",
+                                         ".onnx", ".h5",  ".png", ".json"};
+    const char *end = path ? strrchr(path, '.') : NULL;
+    for (size_t i = 0; end && i < sizeof others / sizeof *others; i++)
+        if (strcmp(end, others[i]) == 0)
+            return tool_fail("train: --output=%s: weights are written as safetensors: end the name so",
+                             SHOW(path));
+    return -1;
+}
+
 /* What holds, for those who find the folder later. */
 static int note_config(const options *o) {
     char path[4096];
@@ -240,6 +252,7 @@ static int open_trainer(training *t) {
     evaluators_make(&t->measured, &how);
     set_checkpoints(t, &how);
     if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
+    if ((status = tool_need_training(weft_trainer_plan(t->trainer))) >= 0) return status;
     bool goes_on = checkpoints_resumed(t->trainer);
     t->resumed = weft_trainer_progress(t->trainer)->iteration;
     if (o->resume && !o->checkpoint_dir && world_rank(o) == 0)
@@ -414,7 +427,8 @@ static void tell_saved(const training *t, int status, bool has_weights) {
 }
 
 static int train(training *t) {
-    int status = evaluators_read(&t->measured, t->o);
+    int status = check_name(t->o->output);
+    if (status < 0) status = evaluators_read(&t->measured, t->o);
     if (status < 0) status = samples_read(&t->samples, t->o);
     if (status < 0 && t->o->best) status = place_best(t);
     if (status < 0) status = check_outputs(t);

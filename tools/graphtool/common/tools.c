@@ -223,6 +223,14 @@ weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_tra
     return t;
 }
 
+int tool_need_training(const weft_plan *plan) {
+    for (int i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].trains) return -1;
+    return tool_fail(
+        "train: no graph of the flow minimizes a loss, so nothing would be trained: name one that "
+        "does, or use graphtool eval");
+}
+
 json_t *tool_fingerprint(const weft_plan *plan) {
     return json_sprintf("%016llx", (unsigned long long)plan->fingerprint);
 }

@@ -14,6 +14,9 @@ weft_model *tool_load(const options *o, int *status);
  * where a model that is only shown does not train. */
 const char *tool_flow(const weft_model *m, const options *o);
 /* 16 hexadecimal digits, as `plan` prints them: what differs where plans do. */
+/* -1, or the exit status after telling that its flow only evaluates, which would leave the weights as they
+ * are. */
+int tool_need_training(const weft_plan *plan);
 json_t *tool_fingerprint(const weft_plan *plan);
 /* A model with parameters needs --weights or --random-weights: -1, or the exit status. */
 int tool_need_weights(const weft_model *m, const options *o);
