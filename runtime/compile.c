@@ -132,7 +132,7 @@ static const pass pipeline[] = {
     {"uploads",           NULL,                pass_uploads,      HAS_EDGES,      0,             false},
     {"fuse",              NULL,                fuse,              HAS_EDGES,      0,             true },
     {"layout",            NULL,                layout,            HAS_EDGES,      HAS_LAYOUT,    true },
-    {"order",             NULL,                pass_schedule,     HAS_LAYOUT,     HAS_ORDER,     false},
+    {"order",             NULL,                pass_order,     HAS_LAYOUT,     HAS_ORDER,     false},
     {"deferred",          deferred_find,       NULL,              HAS_ORDER,      HAS_DEFERRED,  false},
     {"memory",            NULL,                pass_memory,       HAS_DEFERRED,   HAS_MEMORY,    false},
     {"launches",          NULL,                pass_launches,     HAS_ORDER,      HAS_LAUNCHES,  false},

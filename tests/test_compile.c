@@ -3,6 +3,7 @@
  * for. */
 #include "graph/core/graph.h"
 #include "ops/cpu/onednn/onednn.h"
+#include "runtime/passes/passes.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 #include "support/evaluate.h"

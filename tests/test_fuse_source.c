@@ -3,6 +3,7 @@
  * multiplication. */
 #include "ops/cuda/pointwise/fuse.h"
 #include "ops/cuda/dnn/program_cache.h"
+#include "runtime/passes/passes.h"
 #include "support/sample.h"
 #include "weft/ops.h"
 

@@ -5,6 +5,7 @@
  * more: loss2 = sum(dloss/dx * c2) and its gradients with respect to x and c. Graphs run in f64 on the
  * reference kernels. */
 #include "ops/kit/op_kit.h"
+#include "runtime/passes/passes.h"
 #include "support/evaluate.h"
 #include "support/samples.h"
 

@@ -252,12 +252,8 @@ void graph_replace_mapped(weft_graph *g); /* not in fused bodies */
 void node_replace_mapped(weft_node *n);   /* the same for the operands of one node */
 void graph_count_uses(weft_graph *g);     /* sets value->uses; an output counts as a use */
 int graph_node_count(const weft_graph *g);
-/* Sets node->after so that readers and writers of a variable keep the order in which they were built. A
- * reader of the old value that also depends on the write gets a copy made before the write. Sorts the list
- * where needed (graph/passes/order.c). */
-bool graph_order_edges(weft_graph *g);
 /* Moves nodes only so far that each comes after its operands and `after` nodes; false (with an error) on a
- * cycle (graph/passes/sort.c). */
+ * cycle (graph/core/sort.c). */
 bool graph_sort(weft_graph *g);
 /* The same, but a cycle is no error: then *circle is a node of it and the list stays as it was, else *circle
  * is NULL. False when memory is out. */
@@ -377,22 +373,11 @@ void node_signature(text *t, const weft_node *n);
  * frees the node's model. NULL after setting *error. */
 weft_node *node_from_signature(const char *signature, const weft_env *env, weft_error *error);
 
-/* Checks the rules G1 to G7 and G9, which hold after every pass (graph/passes/check.c); `after` names the
+/* Checks the rules G1 to G7 and G9, which hold after every pass (graph/core/check.c); `after` names the
  * pass in the error. */
 bool graph_check(weft_graph *g, const char *after);
 /* Checks rule G8: before autodiff, the copy g of `source` still has every value that the user's calls
  * name. */
 bool graph_check_names(const weft_graph *source, weft_graph *g, const char *after);
-
-/* ---- passes on one graph; false after recording the model's error ---- */
-bool pass_simplify(weft_graph *g); /* constants, identities, common subexpressions, dead nodes */
-/* Expands `gradients` nodes and the gradients of `minimize` nodes. `seed` is d loss / d loss of the latter:
- * 1, or 1/k when k micro-batches make a step. Where factor(node, of) is a value f64[] for a `minimize` node,
- * the seed is multiplied by it (the loss scale of f16). */
-bool pass_autodiff(weft_graph *g, double seed,
-                   weft_value *(*factor)(const weft_node *minimize, const void *of), const void *of);
-bool pass_fuse(weft_graph *g); /* pointwise chains become `fused` nodes */
-/* Removes nodes without effect whose results nobody reads; sets value->uses. */
-void graph_remove_dead(weft_graph *g);
 
 #endif

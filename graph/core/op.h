@@ -152,8 +152,8 @@ enum {
     OP_COMMUNICATES = 1 << 11,
 };
 
-/* How the precision pass (graph/passes/precision.c) treats an op in a scope with a reduced type, bf16 or f16.
- * A value that the user has cast to a reduced type keeps it: the pass changes only f32 values. */
+/* How the precision pass (runtime/passes/precision.c) treats an op in a scope with a reduced type, bf16 or
+ * f16. A value that the user has cast to a reduced type keeps it: the pass changes only f32 values. */
 typedef enum op_precision {
     PRECISION_F32,     /* runs in f32: operands that the pass made reduced are cast up */
     PRECISION_REDUCED, /* runs in the reduced type: operands of reduced_in are cast down */

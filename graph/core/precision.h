@@ -29,13 +29,4 @@ bool precision_reaches(const weft_graph *g, weft_dtype dtype, weft_dtype otherwi
 /* The first entry whose path names nothing in the model, or NULL. */
 const precision_entry *precision_astray(const weft_model *m);
 
-/* ---- graph/passes/precision.c ---- */
-
-/* Inserts casts and infers result types again. `name` is the graph's name in the user's model, which entries
- * may begin with. False after recording the model's error. */
-bool pass_precision(weft_graph *g, const char *name, weft_dtype otherwise);
-/* Whether a node casts a parameter, or a view of one. Such a cast is made once per update, not once per
- * run. */
-bool casts_parameter(const weft_node *n);
-
 #endif

@@ -51,12 +51,11 @@ static double window_sum(const kernel_call *c, const conv_attrs *a, const int64_
     int64_t from[WEFT_MAX_NDIM] = {at[0]}, tap[WEFT_MAX_NDIM] = {at[1]};
     tensor_type taps = conv_taps(a);
     double sum = 0;
+    from[1] = first;
     do
-        for (int64_t i = 0; i < channels && conv_meets(a, &x->type, at, tap + 2, from); i++) {
-            from[1] = first + i;
-            tap[1] = i;
-            sum += element_get(x, from) * element_get(w, tap);
-        }
+        if (conv_meets(a, &x->type, at, tap + 2, from))
+            sum = elements_dot(sum, (element_line){x, element_place(x, from), x->stride[1]},
+                               (element_line){w, element_place(w, tap), w->stride[1]}, channels);
     while (index_next(&taps, tap + 2));
     return sum;
 }

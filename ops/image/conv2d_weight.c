@@ -51,17 +51,26 @@ void conv_weight_gradient(weft_node *n, weft_value *const *dout, const bool *wan
 static double correlation(const kernel_call *c, const conv_attrs *a, const int64_t *at, int64_t channel) {
     const tensor *big = &c->in[0], *small = &c->in[1];
     int64_t from[WEFT_MAX_NDIM] = {0, channel}, by[WEFT_MAX_NDIM] = {0};
-    tensor_type places = small->type;
-    places.shape[1] = 1; /* of one channel */
+    int last = small->type.ndim - 1, x = last - 2;
+    tensor_type rows = small->type;
+    rows.shape[1] = rows.shape[last] = 1; /* of one channel */
+    /* the part of a row of small that meets one of big: X = x stride - pad + k dilation */
+    int64_t stride = a->stride.v[x], shift = a->pad.v[x] - at[last] * a->dilation.v[x];
+    int64_t begin = shift > 0 ? (shift + stride - 1) / stride : 0;
+    int64_t reach = big->type.shape[last] - 1 + shift, end = reach < 0 ? 0 : reach / stride + 1;
+    if (end > small->type.shape[last]) end = small->type.shape[last];
     double sum = 0;
     do {
         int64_t one[WEFT_MAX_NDIM];
-        if (!conv_meets(a, &big->type, by, at + 2, from)) continue;
         memcpy(one, by, sizeof one);
+        one[last] = begin;
+        if (begin >= end || !conv_meets(a, &big->type, one, at + 2, from)) continue;
         one[1] = at[0];
         from[0] = by[0];
-        sum += element_get(small, one) * element_get(big, from);
-    } while (index_next(&places, by));
+        sum = elements_dot(sum, (element_line){small, element_place(small, one), small->stride[last]},
+                           (element_line){big, element_place(big, from), big->stride[last] * stride},
+                           end - begin);
+    } while (index_next(&rows, by));
     return sum;
 }
 

@@ -73,11 +73,11 @@ static double window_sum(const kernel_call *c, const conv_attrs *a, const int64_
     int64_t from[WEFT_MAX_NDIM] = {at[0]}, tap[WEFT_MAX_NDIM] = {0, at[1] % per_group};
     tensor_type taps = conv_taps(a);
     double sum = 0;
+    from[1] = tap[0] = first;
     do
-        for (int64_t i = 0; i < channels && source(a, &x->type, at, tap + 2, from); i++) {
-            from[1] = tap[0] = first + i;
-            sum += element_get(x, from) * element_get(w, tap);
-        }
+        if (source(a, &x->type, at, tap + 2, from))
+            sum = elements_dot(sum, (element_line){x, element_place(x, from), x->stride[1]},
+                               (element_line){w, element_place(w, tap), w->stride[0]}, channels);
     while (index_next(&taps, tap + 2));
     return sum;
 }

@@ -5,12 +5,6 @@
 #include <string.h>
 
 /* Offset of an element, in elements from data. */
-static int64_t offset_of(const tensor *t, const int64_t *at) {
-    int64_t p = 0;
-    for (int i = 0; i < t->type.ndim; i++) p += at[i] * t->stride[i];
-    return p;
-}
-
 static float bf16_to_float(uint16_t bits) {
     uint32_t wide = (uint32_t)bits << 16;
     float f;
@@ -60,9 +54,9 @@ static uint16_t double_to_f16(double d) {
     return (uint16_t)(sign | (wide + ((uint64_t)1 << 41) - 1 + (wide >> 42 & 1)) >> 42);
 }
 
-/* Integers go through element_int. */
-double element_get(const tensor *t, const int64_t *at) {
-    int64_t p = offset_of(t, at);
+static int64_t int_at(const tensor *t, int64_t p);
+
+double element_get_at(const tensor *t, int64_t p) {
     switch (t->type.dtype) {
     case WEFT_F32:
         return ((const float *)t->data)[p];
@@ -73,13 +67,23 @@ double element_get(const tensor *t, const int64_t *at) {
     case WEFT_F16:
         return f16_to_double(((const uint16_t *)t->data)[p]);
     default:
-        return (double)element_int(t, at);
+        return (double)int_at(t, p);
     }
+}
+
+static double line_get(const element_line *l, int64_t k) {
+    int64_t p = l->place + k * l->step;
+    return l->t->type.dtype == WEFT_F32 ? (double)((const float *)l->t->data)[p] : element_get_at(l->t, p);
+}
+
+double elements_dot(double sum, element_line a, element_line b, int64_t n) {
+    for (int64_t k = 0; k < n; k++) sum += line_get(&a, k) * line_get(&b, k);
+    return sum;
 }
 
 /* Rounds to nearest for float types, truncates for integers. */
 void element_set(const tensor *t, const int64_t *at, double value) {
-    int64_t p = offset_of(t, at);
+    int64_t p = element_place(t, at);
     switch (t->type.dtype) {
     case WEFT_F32:
         ((float *)t->data)[p] = (float)value;
@@ -100,8 +104,7 @@ void element_set(const tensor *t, const int64_t *at, double value) {
 }
 
 /* Bool is any nonzero byte. */
-int64_t element_int(const tensor *t, const int64_t *at) {
-    int64_t p = offset_of(t, at);
+static int64_t int_at(const tensor *t, int64_t p) {
     switch (t->type.dtype) {
     case WEFT_I64:
         return ((const int64_t *)t->data)[p];
@@ -116,8 +119,12 @@ int64_t element_int(const tensor *t, const int64_t *at) {
     }
 }
 
+int64_t element_int(const tensor *t, const int64_t *at) {
+    return int_at(t, element_place(t, at));
+}
+
 void element_set_int(const tensor *t, const int64_t *at, int64_t value) {
-    int64_t p = offset_of(t, at);
+    int64_t p = element_place(t, at);
     switch (t->type.dtype) {
     case WEFT_I64:
         ((int64_t *)t->data)[p] = value;
@@ -138,8 +145,8 @@ void element_set_int(const tensor *t, const int64_t *at, int64_t value) {
 
 void element_copy(const tensor *to, const int64_t *to_at, const tensor *from, const int64_t *from_at) {
     size_t width = dtype_bytes(to->type.dtype);
-    memcpy((char *)to->data + offset_of(to, to_at) * (int64_t)width,
-           (const char *)from->data + offset_of(from, from_at) * (int64_t)width, width);
+    memcpy((char *)to->data + element_place(to, to_at) * (int64_t)width,
+           (const char *)from->data + element_place(from, from_at) * (int64_t)width, width);
 }
 
 /* The last axis runs fastest. */

@@ -12,7 +12,24 @@
 bool formula_number(const weft_node *n, int i, double *value);
 
 /* ---- elements by index, as double, for any type and strides: simple and slow ---- */
-double element_get(const tensor *t, const int64_t *at);
+static inline int64_t element_place(const tensor *t, const int64_t *at) {
+    int64_t p = 0;
+    for (int i = 0; i < t->type.ndim; i++) p += at[i] * t->stride[i];
+    return p;
+}
+double element_get_at(const tensor *t, int64_t place);
+/* Inline for f32, which reference kernels spend their time with. */
+static inline double element_get(const tensor *t, const int64_t *at) {
+    int64_t p = element_place(t, at);
+    return t->type.dtype == WEFT_F32 ? (double)((const float *)t->data)[p] : element_get_at(t, p);
+}
+/* n elements of a tensor from one on, each a step (in elements) after the one before. */
+typedef struct element_line {
+    const tensor *t;
+    int64_t place, step;
+} element_line;
+/* sum + a[0] b[0] + a[1] b[1] ..., in this order. */
+double elements_dot(double sum, element_line a, element_line b, int64_t n);
 void element_set(const tensor *t, const int64_t *at, double value);
 int64_t element_int(const tensor *t, const int64_t *at); /* integer types and bool, exact */
 void element_set_int(const tensor *t, const int64_t *at, int64_t value);

@@ -63,11 +63,10 @@ static weft_status reference(const kernel_call *c) {
         int64_t o = at[last], xi[WEFT_MAX_NDIM];
         for (int i = 0; i < last; i++) xi[i] = at[i];
         double sum = c->n_in == 3 && c->in[2].data ? element_get(&c->in[2], &o) : 0;
-        for (int64_t k = 0; k < w->type.shape[1]; k++) {
-            xi[last] = k;
-            sum += element_get(x, xi) * element_get(w, (int64_t[]){o, k});
-        }
-        element_set(y, at, sum);
+        xi[last] = 0;
+        element_line row = {x, element_place(x, xi), x->stride[last]},
+                     weights = {w, element_place(w, (int64_t[]){o, 0}), w->stride[1]};
+        element_set(y, at, elements_dot(sum, row, weights, w->type.shape[1]));
     } while (index_next(&y->type, at));
     return WEFT_OK;
 }

@@ -55,14 +55,15 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
                         b);
 }
 
-/* Element (row, column) of that matrix of `t` which broadcasts to index `at` of a result with `ndim` axes. */
-static double matrix_get(const tensor *t, const int64_t *at, int ndim, int64_t row, int64_t column) {
+/* A row or a column of that matrix of `t` which broadcasts to index `at` of a result with `ndim` axes. */
+static element_line line_of(const tensor *t, const int64_t *at, int ndim, int64_t row, int64_t column,
+                            bool is_row) {
     int64_t from[WEFT_MAX_NDIM];
     int last = t->type.ndim - 1;
     for (int i = 0; i < last - 1; i++) from[i] = t->type.shape[i] == 1 ? 0 : at[ndim - 1 - last + i];
     from[last - 1] = row;
     from[last] = column;
-    return element_get(t, from);
+    return (element_line){t, element_place(t, from), t->stride[is_row ? last : last - 1]};
 }
 
 /* One dot product for each element, in double. */
@@ -73,11 +74,11 @@ static weft_status reference(const kernel_call *c) {
     int64_t inner = a->type.shape[a->type.ndim - (t->transpose_a ? 2 : 1)], at[WEFT_MAX_NDIM] = {0};
     do {
         int64_t row = at[ndim - 2], column = at[ndim - 1];
-        double sum = 0;
-        for (int64_t k = 0; k < inner; k++)
-            sum += (t->transpose_a ? matrix_get(a, at, ndim, k, row) : matrix_get(a, at, ndim, row, k)) *
-                   (t->transpose_b ? matrix_get(b, at, ndim, column, k) : matrix_get(b, at, ndim, k, column));
-        element_set(out, at, sum);
+        element_line x =
+            t->transpose_a ? line_of(a, at, ndim, 0, row, false) : line_of(a, at, ndim, row, 0, true);
+        element_line y =
+            t->transpose_b ? line_of(b, at, ndim, column, 0, true) : line_of(b, at, ndim, 0, column, false);
+        element_set(out, at, elements_dot(0, x, y, inner));
     } while (index_next(&out->type, at));
     return WEFT_OK;
 }

@@ -1,6 +1,6 @@
-/* fused.c - pointwise nodes that run together, tile by tile, so that intermediate values stay in the cache.
- * The fuse pass makes them (graph/passes/fuse.c), never a builder: node->body holds the nodes. It runs after
- * autodiff, so there is no gradient. */
+/* fused.c - pointwise nodes that run together, tile by tile, so that intermediate values stay in the
+ * cache. The fuse pass makes them (runtime/passes/fuse.c), never a builder: node->body holds the nodes. It
+ * runs after autodiff, so there is no gradient. */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {

@@ -1,6 +1,6 @@
 /* sum_ranks.c - the sum of a small tensor over the ranks of a process group: statistics that all ranks
  * share. Passes make it for the mathematics (runtime/passes/distribute/sync_norm.c), and strategies for
- * the sums of their buckets (own_sums.c there); later it becomes a collective (collectives.c there).
+ * the sums of their buckets (sums.c there); later it becomes a collective (sum_ranks.c there).
  * Until then it is an op without effects, which is merged and dropped by the same rules on all ranks,
  * since their graphs are the same.
  *

@@ -1,6 +1,6 @@
 /* summed.c - the gradients of a bucket, summed over ranks by nodes that a strategy built: the end of
  * these, which updates read. The value is the operand itself; the node says whose gradients it is.
- * runtime/passes/distribute/own_sums.c makes it, and the verifier proves from it what the nodes read. */
+ * runtime/passes/distribute/sums.c makes it, and the verifier proves from it what the nodes read. */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {

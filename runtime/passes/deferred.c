@@ -7,7 +7,7 @@
  *     of its run (random draws, the number of the micro-batch), and it makes no output. So running it later
  *     changes no result.
  *   - At most one deferred part is pending. Another program's first collective, or its first write into the
- *     in-flight region of the arena (memory_plan.c), runs it to its end. So collectives have one order on all
+ *     in-flight region of the arena (memory.c), runs it to its end. So collectives have one order on all
  *     ranks, whatever is fetched.
  *   - A program has one only where it gains something: some program reads parameters before it needs what the
  *     deferred part updates. That holds for two graphs that train parts of a model, for a graph after a

@@ -1,5 +1,4 @@
-/* launches.c - two passes of plans for GPUs: `uploads` gives inputs a copy in the arena, `launches` cuts the
- * schedule into launches (plan/launches.h). Both do nothing for a CPU. */
+/* launches.c - for GPUs: cuts the schedule into launches (plan/launches.h). */
 #include "runtime/plan/launches.h"
 
 #include "ops/structure/collective.h"
@@ -7,40 +6,6 @@
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
-
-/* ---- inputs ---- */
-
-static bool is_upload(const weft_node *n) {
-    return n->op == &weft_op_reorder && n->in[0]->node->op == &weft_op_input;
-}
-
-/* Makes a copy of the input that all its readers read, so that the host may bring the next input while this
- * one is in use. */
-static bool upload(weft_graph *g, weft_node *input) {
-    weft_value *from = &input->out[0];
-    g->cursor = input;
-    weft_node *copy = node_new(g, &weft_op_reorder, 1, &from, NULL);
-    g->cursor = NULL;
-    if (!copy) return false;
-    from->mapped = &copy->out[0];
-    return true;
-}
-
-/* Readers are replaced on the way (mapped). Outputs that are inputs become their copies. */
-bool pass_uploads(program *p) {
-    if (p->plan->options.device == WEFT_DEVICE_CPU) return true;
-    graph_clear_mapped(p->graph);
-    for (weft_node *n = p->graph->first, *next; n; n = next) {
-        next = n->next; /* so the copy is not visited, and keeps reading the input */
-        node_replace_mapped(n);
-        if (n->op == &weft_op_input && !upload(p->graph, n)) return false;
-    }
-    for (graph_output *o = p->graph->outputs; o; o = o->next)
-        if (o->value->mapped) o->value = o->value->mapped;
-    return true;
-}
-
-/* ---- launches ---- */
 
 const char *launch_name(launch_kind kind) {
     static const char *const names[] = {"upload", "refresh", "compute", "collective"};
@@ -55,7 +20,7 @@ bool launch_kind_of(const weft_node *n, launch_kind *kind) {
     if (node_is_silent(n) || n->op == &weft_op_wait) return false;
     bool is_derived = n->n_out && n->out[0].variable && n->out[0].variable->kind == VARIABLE_DERIVED;
     *kind = node_starts_collective(n) ? LAUNCH_COLLECTIVE
-            : is_upload(n)            ? LAUNCH_UPLOAD
+            : node_is_upload(n)       ? LAUNCH_UPLOAD
             : is_derived              ? LAUNCH_REFRESH
                                       : LAUNCH_COMPUTE;
     return true;

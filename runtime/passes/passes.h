@@ -23,15 +23,36 @@ bool subgraphs_find(weft_plan *plan);
 bool trainings_find(weft_plan *plan);
 /* buckets.c: lays parameters out in buckets (model->variables). */
 bool buckets_cut(weft_plan *plan);
-/* distribute/own_sums.c: records how a strategy sums the buckets (s->sum), and makes the state of it. */
+/* distribute/sums.c: records how a strategy sums the buckets (s->sum), and makes the state of it. */
 bool own_sums_build(weft_plan *plan);
-/* optimizer/state.c: makes the variables that updates need: optimizer state for each bucket or shard, step,
+/* optimizer/states.c: makes the variables that updates need: optimizer state for each bucket or shard, step,
  * learning rate, accumulated gradients. */
 bool optimizer_variables(weft_plan *plan);
-/* programs.c: makes a step counter in the store for each graph that draws random numbers; fills
- * plan->programs. */
+/* counters.c: makes a step counter in the store for each graph that draws random numbers. */
 bool counters_make(weft_plan *plan);
+/* programs.c: fills plan->programs. */
 bool programs_make(weft_plan *plan);
+
+/* ---- passes on one graph, in the order of compiling; false after recording the model's error ---- */
+/* autodiff.c: expands `gradients` nodes and the gradients of `minimize` nodes. `seed` is d loss / d loss
+ * of the latter: 1, or 1/k when k micro-batches make a step. Where factor(node, of) is a value f64[] for a
+ * `minimize` node, the seed is multiplied by it (the loss scale of f16). */
+bool pass_autodiff(weft_graph *g, double seed,
+                   weft_value *(*factor)(const weft_node *minimize, const void *of), const void *of);
+/* precision.c: inserts casts and infers result types again. `name` is the graph's name in the user's model,
+ * which entries may begin with. */
+bool pass_precision(weft_graph *g, const char *name, weft_dtype otherwise);
+/* Whether a node casts a parameter, or a view of one. Such a cast is made once per update, not once per
+ * run. */
+bool casts_parameter(const weft_node *n);
+bool pass_simplify(weft_graph *g); /* simplify.c: constants, identities, common subexpressions, dead nodes */
+/* Removes nodes without effect whose results nobody reads; sets value->uses. */
+void graph_remove_dead(weft_graph *g);
+/* clean.c: sets node->after so that readers and writers of a variable keep the order in which they were
+ * built. A reader of the old value that also depends on the write gets a copy made before the write. Sorts
+ * the list where needed. */
+bool graph_order_edges(weft_graph *g);
+bool pass_fuse(weft_graph *g); /* fuse.c: pointwise chains become `fused` nodes */
 
 /* ---- optimizer.c, with reduction.c ---- */
 bool pass_optimizer(program *p);
@@ -40,7 +61,7 @@ bool pass_optimizer(program *p);
 bool pass_epilogue(program *p);
 bool pass_uploads(program *p);
 bool pass_layout(program *p);
-bool pass_schedule(program *p);
+bool pass_order(program *p);
 /* low_peak.c, for the schedule of one rank: returns `plain` or a greedy order of the same nodes, whichever
  * needs less of the arena. list[i]->order is i. The result is the caller's array `plain` or the graph's
  * arena's. */
@@ -50,7 +71,7 @@ bool collective_order(program *p);
 /* deferred.c, once all programs are scheduled: decides which programs have a deferred part, and sets
  * plan->in_flight_bytes. */
 bool deferred_find(weft_plan *plan);
-/* memory_plan.c: collects the program's buffers, and places those that its deferred part needs. pass_memory
+/* memory.c: collects the program's buffers, and places those that its deferred part needs. pass_memory
  * places the others. */
 bool memory_place_in_flight(program *p);
 bool pass_memory(program *p);

@@ -1,5 +1,5 @@
 /* programs.c - the programs of a plan: each graph once for each phase of a step, as a private copy that the
- * later passes change. And the step counters of graphs that draw random numbers. */
+ * later passes change. */
 #include "runtime/passes/passes.h"
 
 #include "graph/core/minimize.h"
@@ -82,26 +82,6 @@ bool programs_make(weft_plan *plan) {
         int n = phases_of(plan, g, phases);
         for (int i = 0; i < n; i++)
             if (!make(plan, g, phases[i])) return false;
-    }
-    return true;
-}
-
-/* Any node that draws counts, also in an eval graph. */
-static bool has_random(const weft_graph *g) {
-    for (const weft_node *n = g->first; n; n = n->next)
-        if (n->op->flags & OP_RANDOM) return true;
-    return false;
-}
-
-/* Makes a counter of every graph that draws, whichever graph is compiled, so that stores of a model fit all
- * of its plans. */
-bool counters_make(weft_plan *plan) {
-    tensor_type type = type_scalar(WEFT_F64);
-    for (const weft_graph *g = plan->source->graphs; g; g = g->next) {
-        if (!has_random(g)) continue;
-        if (!variable_made(plan->model, counter_path_of(g->name).text, VARIABLE_OPTIMIZER, &type,
-                           (weft_init){0}))
-            return false;
     }
     return true;
 }

@@ -39,6 +39,7 @@ typedef struct launch_entry {
 
 const char *launch_name(launch_kind kind); /* "compute" */
 bool launch_is_captured(launch_kind kind); /* "collective": where the communicator puts it on the stream */
+bool node_is_upload(const weft_node *n);   /* it copies an input into the arena */
 /* The kind of launch that a node goes into; false: it puts nothing on a stream (inputs, views, waits). */
 bool launch_kind_of(const weft_node *n, launch_kind *kind);
 

@@ -13,7 +13,7 @@
  *     deferred.c        L16, L17  deferred parts that outlast their runs
  *     session/verify.c  L14, L15, L18, L19  a session does what the plan relies on
  *     launches.c        S1-S6  a GPU's launches
- *     graph/passes/check.c G1-G9  graphs, after every pass
+ *     graph/core/check.c G1-G9  graphs, after every pass
  * map.c and index.c keep what the rules look up. The verifier reads what passes left in a plan and calls no
  * pass: whatever it checks, it works out a second time. */
 #ifndef WEFT_RUNTIME_VERIFY_VERIFY_H

@@ -1,5 +1,6 @@
 /* fused_graphs.c - see fused_graphs.h. */
 #include "support/fused_graphs.h"
+#include "runtime/passes/passes.h"
 #include "weft/ops.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "support/routes.h"
 
 #include "ops/kit/op_kit.h"
+#include "runtime/passes/passes.h"
 #include "support/evaluate.h"
 #include "support/samples.h"
 

@@ -13,11 +13,11 @@ weft_value *collective_start(program *p, const weft_op *op, weft_value *buffer, 
 /* Adds the wait; its result is the buffer afterwards. */
 weft_value *collective_wait(weft_value *started);
 
-/* own_sums.c: the sum of a bucket with s->sum, by the nodes of the strategy; awaited already. NULL after
+/* sums.c: the sum of a bucket with s->sum, by the nodes of the strategy; awaited already. NULL after
  * an error. */
 weft_value *own_sum(program *p, const weft_variable *s, weft_value *flat);
 
-/* sync_norm.c, collectives.c, broadcast_buffers.c */
+/* sync_norm.c, sum_ranks.c, broadcast_buffers.c */
 bool pass_sync_norm(program *p);
 bool lower_sum_ranks(program *p);
 bool broadcast_buffers(program *p);

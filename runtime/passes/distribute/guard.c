@@ -3,7 +3,7 @@
  *      flags = wait(all_reduce(flags))     among the ranks of the world; overlaps the backward
  *      gate(flags)                         or gate(flags, norms of all gradients...)
  *      loss_mean = assign(guard_mean(flags, loss_mean))      for spikes
- * Edges put every update after the gate (graph/passes/order.c), and a session that finds a flag there skips
+ * Edges put every update after the gate (runtime/passes/clean.c), and a session that finds a flag there skips
  * them (session/bad_step.c). So an update has no operand more, and the gate is one for every optimizer. */
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/optimizer/optimizer.h"

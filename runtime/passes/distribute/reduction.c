@@ -2,10 +2,10 @@
  *      without ZeRO    s = all_reduce(bucket)      w = wait(s)
  *      ZeRO            s = reduce_scatter(bucket)  w = wait(s)   own = w[this rank's range]   ...
  *                      all_gather(updated)
- *      by a strategy   w = summed(what its builder made of the bucket)      own_sums.c
+ *      by a strategy   w = summed(what its builder made of the bucket)      sums.c
  * A sum starts when its bucket is complete, and the update waits for it; what the schedule puts between
  * overlaps it. With ZeRO 2 a range is copied out as soon as it is summed, so that the next bucket can use the
- * memory (schedule.c places that wait early). No node of the program waits for an all_gather: it overlaps the
+ * memory (order.c places that wait early). No node of the program waits for an all_gather: it overlaps the
  * next forward. */
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/optimizer/optimizer.h"

@@ -1,4 +1,4 @@
-/* optimizer.h - the parts of the optimizer pass: state.c makes and finds the optimizers' variables,
+/* optimizer.h - the parts of the optimizer pass: states.c makes and finds the optimizers' variables,
  * reduction.c brings gradients to the ranks that update and parameters back to all ranks, optimizer.c joins
  * the two. */
 #ifndef WEFT_RUNTIME_PASSES_OPTIMIZER_OPTIMIZER_H
@@ -9,7 +9,7 @@
 #include "graph/core/minimize.h"
 #include "ops/optimizer/update.h"
 
-/* ---- optimizer/state.c ---- */
+/* ---- optimizer/states.c ---- */
 
 /* The variable of state number `slot` over a bucket, or over this rank's range of it; NULL: there is none. */
 weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o, const weft_variable *bucket,

@@ -1,4 +1,4 @@
-/* state.c - makes the variables that updates need: step, learning rate and loss scale of each optimizer, its
+/* states.c - makes the variables that updates need: step, learning rate and loss scale of each optimizer, its
  * state over each bucket or this rank's range of it, and the buffers in which gradients of micro-batches are
  * added. */
 #include "runtime/passes/optimizer/optimizer.h"

@@ -1,4 +1,4 @@
-/* schedule.c - the pass that fixes the order of the nodes: deterministic, and with a low peak of live bytes.
+/* order.c - the pass that fixes the order of the nodes: deterministic, and with a low peak of live bytes.
  *
  * On one rank low_peak.c chooses between the order of the list and a greedy one. In a world of several ranks,
  * buckets and their collectives come directly after their last gradient, waits and updates at the end; what
@@ -265,7 +265,7 @@ static void gather_launches(program *p) {
 
 /* The pass. `plain` is the list before updates moved up, `list` afterwards; in a world only the second is
  * used. */
-bool pass_schedule(program *p) {
+bool pass_order(program *p) {
     weft_graph *g = p->graph;
     arena *a = &g->model->arena;
     int count = 0, room = graph_node_count(g);

@@ -1,4 +1,4 @@
-/* collectives.c - the pass sum_ranks: each sum_ranks node becomes a copy of its operand (sums work in place),
+/* sum_ranks.c - each sum_ranks node becomes a copy of its operand (sums work in place),
  * the start of an all_reduce on the communication stream, and a wait that its readers read. The new nodes
  * take its place in the list, which is the same on all ranks, so that all ranks number their collectives
  * alike. */

@@ -1,4 +1,4 @@
-/* order.c - what must run before what: operands, and readers and writers of one variable.
+/* clean.c - what must run before what: operands, and readers and writers of one variable.
  *
  * A value read from a variable is the variable as it was when the read was built: parameters as of the start
  * of the run, state as the last earlier assign left it. A write therefore waits for all readers of the old
@@ -14,6 +14,7 @@
 #include "graph/core/graph.h"
 
 #include "graph/core/limits.h"
+#include "runtime/passes/passes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* memory_plan.c - the pass that gives every value of a scheduled program its offset in the arena.
+/* memory.c - the pass that gives every value of a scheduled program its offset in the arena.
  *
  *   1. gradients of a bucket are placed inside their bucket's buffer, at their member's offset;
  *   2. a pointwise result uses the buffer of an operand that dies there (in place);

@@ -1,8 +1,8 @@
-/* own_sums.c - how a strategy sums buckets (weft_distribution.gradient). The pass `sums` calls the
+/* sums.c - how a strategy sums buckets (weft_distribution.gradient). The pass `sums` calls the
  * builder once for each bucket, on a graph apart: what it builds is a record, whose input is this rank's
  * gradient and whose output the sum. Each program that ends a step repeats the record at its bucket:
  *      s = summed(record(bucket))
- * sum_ranks nodes in it become collectives with all others (collectives.c). State that the record keeps
+ * sum_ranks nodes in it become collectives with all others (sum_ranks.c). State that the record keeps
  * is memory of this rank alone: no file has it, and sessions do not make it equal. */
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/passes.h"

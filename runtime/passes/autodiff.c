@@ -13,6 +13,7 @@
 #include "graph/core/ddp.h"
 #include "graph/core/limits.h"
 #include "graph/core/minimize.h"
+#include "runtime/passes/passes.h"
 #include "weft/ops.h"
 
 #include <stdlib.h>

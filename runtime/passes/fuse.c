@@ -11,6 +11,7 @@
  * or more nodes after its first one, so a row needs bits for the last WINDOW groups only, and the cost is
  * linear in the length of the graph. */
 #include "graph/core/precision.h"
+#include "runtime/passes/passes.h"
 
 #include <string.h>
 
