@@ -599,7 +599,7 @@ TEST(values_and_averages_alone_are_a_file_of_weights) {
     CHECK(weft_checkpoint_export(NULL, got, WEFT_CHECKPOINT_ALL, &error) == WEFT_ARGUMENT);
     CHECK(weft_checkpoint_export(c, got, (weft_checkpoint_content)3, &error) == WEFT_ARGUMENT);
     CHECK(weft_checkpoint_reshard(c, folder, 0, &error) == WEFT_ARGUMENT);
-    CHECK(weft_checkpoint_reshard(c, in_top("other"), (1 << 20) + 1, &error) == WEFT_ARGUMENT);
+    CHECK(weft_checkpoint_reshard(c, in_top("other"), (1 << 16) + 1, &error) == WEFT_ARGUMENT);
     CHECK(!weft_checkpoint_find(in_top("alone/step-00000004"), NULL, NULL, NULL, &error) &&
           error.status == WEFT_IO);
     weft_checkpoint_close(c);

@@ -310,6 +310,10 @@ static variant draw_variant(test_random *r, const drawn *d) {
 
 static char weights[100];
 
+static void name_weights(void) {
+    snprintf(weights, sizeof weights, "relations-%d.st", (int)getpid());
+}
+
 static void load_weights(world_rank *r) {
     weft_weights_load(r->store, weights, &r->error);
 }
@@ -428,7 +432,7 @@ static bool check_model(uint64_t seed, int variants) {
 TEST(what_changes_nothing_changes_no_bit) {
     uint64_t seed = test_seed(1);
     int models = test_count(60, 12), variants = test_is_quick() ? 2 : 4, run = 0;
-    snprintf(weights, sizeof weights, "relations-%d.st", (int)getpid());
+    name_weights();
     for (int i = 0; i < models; i++) {
         test_case_begin();
         bool is_run = check_model(seed + (uint64_t)i, variants);
@@ -438,4 +442,68 @@ TEST(what_changes_nothing_changes_no_bit) {
     CHECK_SAYS(10 * run >= 9 * models, "only %d of %d models have finite losses", run, models);
 }
 
-SUITE("relations", {T(what_changes_nothing_changes_no_bit)})
+/* ---- trainings that were wrong once ---- */
+
+/* Two networks of two layers, with an optimizer each, and one loss. */
+static weft_model *two_networks(weft_optimizer first, weft_optimizer second, const char *schedule) {
+    weft_error e = {0};
+    weft_model *m = weft_model_new("two");
+    weft_value *x =
+        weft_input(weft_graph_new(m, "step", WEFT_TRAIN), "x", WEFT_F32, 2, (int64_t[]){BATCH, 5});
+    weft_optimizer both[] = {first, second};
+    static const char *const scopes[] = {"first", "second"};
+    for (int i = 0; i < 2; i++) {
+        WEFT_SCOPE(x, scopes[i]) {
+            x = weft_linear(weft_relu(weft_linear(x, 9, "in")), 7, "out");
+        }
+    }
+    weft_value *loss = weft_mean(weft_square(weft_offset(x, -0.5)), 0, NULL, false);
+    for (int i = 0; i < 2; i++) {
+        both[i].name = scopes[i];
+        both[i].lr = 0.01;
+        if (schedule && !i) CHECK_SAYS(!weft_schedule_text(schedule, both[i].schedule, &e), "%s", e.text);
+        weft_minimize(loss, scopes[i], &both[i]);
+    }
+    weft_output(loss, "loss");
+    return m;
+}
+
+/* A layout that was refused, or had other bits, beside one bucket in one rank. */
+static void try_layout(const weft_model *m, weft_compile_options o, const char *what) {
+    drawn d = {.options = {.world = 1, .accumulate = o.world * o.accumulate, .verify = true}};
+    variant v = {.options = o};
+    v.options.verify = true;
+    d.model = (weft_model *)m;
+    snprintf(v.said, sizeof v.said, "%s: world %d, zero %d, cap %g", what, o.world, o.zero, o.bucket_cap_mb);
+    world_rank *base = train(m, &d.options, 0, STEPS, false);
+    const weft_error *e = first_error(base, 1);
+    if (CHECK_SAYS(!e, "%s: %s", what, e ? e->text : "")) try_variant(&d, base, &v);
+    world_free(base);
+}
+
+/* B5 and B6 of an attack: LARS with a schedule of its decay over several buckets (rule L21 refused it, or
+ * its bits were others); optimizers whose updates are many nodes, so that ranks ordered collectives
+ * differently where one had no range of a bucket. */
+TEST(layouts_that_were_refused_or_differed_train_to_the_bits_of_one_bucket) {
+    const weft_optimizer lars = {.type = "lars", .momentum = 0.9, .weight_decay = 0.02},
+                         rprop = {.type = "rprop"}, adam = {.type = "adam", .ema = 0.9};
+    weft_model *decays = two_networks(lars, adam, "cosine:1-8,of=weight_decay,to=3"),
+               *steps = two_networks(rprop, adam, NULL), *mixed = two_networks(lars, adam, NULL);
+    name_weights();
+    for (int world = 1; world <= 4; world *= 2)
+        try_layout(decays,
+                   (weft_compile_options){.world = world, .accumulate = 4 / world, .bucket_cap_mb = 1e-4},
+                   "lars");
+    for (int world = 2; world <= 4; world *= 2) {
+        weft_compile_options o = {.world = world, .accumulate = 4 / world, .zero = 1, .bucket_cap_mb = 1e-4};
+        try_layout(mixed, o, "lars beside adam");
+        o.shard = WEFT_SHARD_FLAT;
+        try_layout(steps, o, "rprop");
+    }
+    weft_model_free(decays);
+    weft_model_free(steps);
+    weft_model_free(mixed);
+}
+
+SUITE("relations", {T(what_changes_nothing_changes_no_bit),
+                    T(layouts_that_were_refused_or_differed_train_to_the_bits_of_one_bucket)})

@@ -1,5 +1,6 @@
 /* test_tools.c - graphtool and weft-zoo on the command line: help, wrong use, lists. */
 #include "support/programs.h"
+#include "weft/weft.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,6 +356,29 @@ TEST(subgraphs_are_those_of_weft_ddp) {
     CHECK(colours_of("graphtool dot resnet18.bin --view=program --ddp net/layer1:bucket_cap_mb=1") == 2);
 }
 
+/* Three layers without a scope around them, or in one. */
+static void make_layers(const char *name, bool in_scope) {
+    char path[300];
+    weft_error error = {0};
+    path_of(name, path);
+    weft_model *m = weft_model_new("layers");
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 3});
+    if (in_scope) weft_graph_scope_enter(g, "net");
+    for (int i = 0; i < 3; i++) x = weft_linear(x, 3, (const char *const[]){"fc1", "fc2", "fc3"}[i]);
+    if (in_scope) weft_scope_leave(g);
+    weft_minimize(weft_mean(x, 0, NULL, false), "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+    weft_model_free(m);
+}
+
+TEST(info_says_how_many_subgraphs_a_model_became) {
+    make_layers("apart.bin", false);
+    make_layers("whole.bin", true);
+    ends(run("graphtool info apart.bin | grep '3 subgraphs, each with a DDP of its own'"), 0);
+    ends(run("! graphtool info whole.bin | grep 'subgraphs, each with a DDP'"), 0);
+}
+
 TEST(ops_are_listed_for_people_and_machines) {
     ends(run("graphtool ops --json"), 0);
     json_t *ops = json_out("out");
@@ -373,4 +397,4 @@ SUITE("tools",
        T(errors_are_json_where_output_is), T(colours_are_for_terminals_that_want_them),
        T(dashes_and_names_say_where_and_what), T(plans_show_their_flow),
        T(layers_count_what_a_forward_computes), T(subgraphs_are_those_of_weft_ddp),
-       T(ops_are_listed_for_people_and_machines)})
+       T(info_says_how_many_subgraphs_a_model_became), T(ops_are_listed_for_people_and_machines)})

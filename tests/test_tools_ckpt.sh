@@ -138,6 +138,9 @@ says 0 "" ckpt reshard one/step-00000004 --world 5 -o five
 "$tool" $run --optimizer-state -o got.st --checkpoint-dir five --resume auto >out 2>err || fail "a resharded one: $(cat err)"
 cmp got.st want.st || fail "a resharded one ends with other weights"
 
+says 2 "1 to 65536" ckpt reshard one/step-00000004 --world 1000000 -o million
+[[ ! -e million ]] || fail "a refused reshard leaves a folder"
+
 # diff: which, how many, how much
 says 1 "numbers differ" ckpt diff one/step-00000004 one/step-00000012
 "$tool" ckpt diff one/step-00000004 one/step-00000012 --json >diff.json

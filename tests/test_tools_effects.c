@@ -22,8 +22,6 @@ static const char gpu[] = "needs a GPU: tests/cuda";
 static const char failing[] = "needs ranks that fail: test_tools_ranks.sh";
 static const char ranks[] = "needs ranks: test_tools_mpi.sh; on one rank alone it is told to have none";
 static const char launched[] = "needs ranks: test_tools_launch.sh";
-static const char by_plan[] = "it changes the plan, as plan shows, and not the bits of a training";
-static const char time_alone[] = "it changes how long that takes; plan tells the threads";
 static const char as_bench[] = "workload.c opens the data of bench and of trace; bench shows it";
 
 /* `graphtool COMMAND OPTION REST` and without OPTION: another output, or a command that fails without it;
@@ -128,8 +126,6 @@ static const struct effect {
     {"train", "--on-bad-step=skip", DIVERGES "; true", NULL},
     {"train", "--keep-going", DIVERGES "; md5sum <o", NULL},
     {"train", "--check", DIVERGES "; true", NULL},
-    {"train", "--threads", NULL, time_alone},
-    {"train", "--bucket-cap-mb --strategy", NULL, by_plan},
     /* ckpt; c.e is a checkpoint with averages */
     {"ckpt", "--json", "list resumable | grep -v written", NULL},
     {"ckpt", "--averages", "export c.e -o o; md5sum <o", NULL},
@@ -148,8 +144,6 @@ static const struct effect {
     {"predict", "--output=o.npy", "mlp.bin --random-weights --data image=images.idx", NULL},
     {"predict", "--grid=2x2 --scale=2 --batch=3",
      "dcgan28.bin --random-weights --threads 1 -o o.png; md5sum <o.png", NULL},
-    {"eval", "--isa", NULL, "means of so few numbers come out alike; predict shows it"},
-    {"eval predict", "--threads", NULL, time_alone},
     {"eval predict", "--check", NULL, "weights with NaN are not loaded; train shows it"},
     /* report */
     {"report",
@@ -185,19 +179,15 @@ static const struct effect {
     /* of all that run */
     {"train eval bench predict", "--launcher=env", "mlp.bin 2>&1 | grep launcher", NULL},
     {"trace", "--launcher=env", TRACE "-o o 2>&1 | grep launcher", NULL},
-    {"train eval bench trace predict", "--device --deterministic --tf32 --calibration --no-capture", NULL,
-     gpu},
+    {"train eval bench trace predict", "--calibration --no-capture", NULL, gpu},
     {"launch", "--ranks --grace", NULL, launched},
     {"train eval bench trace predict", "--no-memory-check", NULL,
      "test_tools_files shows it under ulimit -v"},
     {"train eval bench trace", "--comm", NULL, launched},
     {"train eval bench trace", "--timeout --rings", NULL, failing},
-    {"predict", "--timeout", NULL, "rank 0 works alone, and says that it waits for none"},
     {"blame", "--json", NULL, failing},
-    {"train bench trace", "--ddp --zero --shard --reduce --serial", NULL, ranks},
-    {"calibrate",
-     "--device --deterministic --tf32 --graph --batch --threads --isa --dtype --precision --output", NULL,
-     gpu},
+    {"train bench trace", "--ddp", NULL, ranks},
+    {"calibrate", "--graph --precision --output", NULL, gpu},
 };
 enum { EFFECTS = sizeof effects / sizeof *effects };
 
@@ -244,8 +234,9 @@ static int rows_of(const char *command, const char *option) {
     return rows;
 }
 
-/* A compile option that all ranks share changes the fingerprint, of which the library has it by the row of
- * runtime/plan/compile_list.h; so it needs no row here (settings_change_the_fingerprint). */
+/* A compile option that all ranks share is part of the plan's fingerprint, by its row of
+ * runtime/plan/compile_list.h, in each command that compiles: settings_change_the_fingerprint shows it for
+ * all, and a command needs a row only for what it shows besides. */
 static bool is_in_fingerprint(const char *option) {
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
         if (strcmp(row->name, option + 2) == 0) return row->setting && row->setting->uses & SETTING_OF_RANKS;
@@ -260,7 +251,7 @@ static bool check_option(const char *command, const char *option) {
     return rows > 0;
 }
 
-/* Those without a row in graphtool plan. */
+/* Those without a row of their own for `plan`, in a plan for two ranks. */
 TEST(settings_change_the_fingerprint) {
     NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin"), 0));
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {

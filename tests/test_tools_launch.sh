@@ -190,6 +190,16 @@ gone "without its launcher"
 sleep 0.5
 grep -qE '^SigCgt:\s+[0-9a-f]{15}[02468ace]$' "/proc/$!/status" || fail "SIGHUP is UCX's"
 wait
+# A job that is suspended for longer than its time-out, and goes on: the time does not count.
+timeout -s KILL 120 "$tool" launch -n 2 "${train[@]}" --timeout 3 --steps 3000 --log suspended.jsonl >out 2>err &
+job=$!
+for ((i = 0; i < 600; i++)); do [[ -s suspended.jsonl ]] && break; sleep 0.1; done
+ranks=$(pgrep -P "$(pgrep -P $job)")
+kill -STOP $ranks
+sleep 5
+kill -CONT $ranks
+wait $job || fail "a suspended job: status $?, $(cat err)"
+
 # A rank that is stopped: the other ends with 7, and the job does not wait for the grace time of those that could save.
 timeout -s KILL 120 "$tool" launch -n 2 --grace 100000 "${train[@]}" --timeout 3 --epochs 1000000 --log stopped.jsonl >out 2>err &
 job=$!

@@ -209,7 +209,7 @@ TEST(one_rank_takes_the_options_of_many) {
                0));
     CHECK(ends(run("graphtool eval mlp.bin " DATA " --random-weights --timeout 5 --json"), 0));
     make_only_forward("only.bin", ONLY_RANDOM);
-    CHECK(ends(run("graphtool predict only.bin --seed 1 --timeout 5 -o p.npy"), 0));
+    CHECK(ends(run("graphtool predict only.bin --seed 1 -o p.npy"), 0));
 }
 
 SUITE("tools: options", {T(every_option_refuses_what_makes_no_sense), T(options_without_effect_are_refused),

@@ -224,6 +224,15 @@ static void graph_text(text *t, const weft_graph *g, int depth) {
     t->failed |= !layers_text(t, g, depth);
 }
 
+/* What a plan of any options would note of the model: the passes that find it are the first of the
+ * compiler. */
+static void notes_text(text *t, const weft_model *m) {
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.stop_after = "argument_order"}, NULL);
+    const char *note;
+    for (int i = 0; plan && (note = weft_plan_note(plan, i)); i++) text_add(t, "note: %s\n", note);
+    weft_plan_free(plan);
+}
+
 static int info_text(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     text t = {0};
     text_add(&t, "model %s, batch %" PRId64 "\n", m->name, m->batch);
@@ -242,6 +251,7 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
         text_add(&t, "%d subgraphs, each with a DDP of its own; weft_ddp(model, \"\", ...) makes them one\n",
                  trained);
     if (m->strategy) text_add(&t, "strategy %s\n", m->strategy);
+    notes_text(&t, m);
     if (m->flows) text_add(&t, "\n");
     for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_text(&t, g, (int)o->depth);
