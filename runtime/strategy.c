@@ -153,14 +153,17 @@ static bool decide(weft_plan *plan, const struct decision *d, weft_compile_optio
     text is = {0}, wanted = {0}, why = {0};
     setting_write(&is, option, o);
     setting_write(&wanted, &decided, by);
-    bool is_same = is.data && wanted.data && strcmp(is.data, wanted.data) == 0, good = true;
+    bool is_there = is.data && wanted.data, is_same = is_there && strcmp(is.data, wanted.data) == 0,
+         good = true;
     bool says_nothing = !setting_is_set(&decided, by) && !is_said(plan, d);
-    if (!is_same && !says_nothing && setting_is_set(option, o)) {
+    if (!is_there) {
+        good = fail(plan, WEFT_MEMORY, "out of memory");
+    } else if (!is_same && !says_nothing && setting_is_set(option, o)) {
         text_add(&why, "it sets %s=%s, and the options %s: leave one of them out", d->name,
                  wanted.data ? wanted.data : "?", is.data ? is.data : "?");
         good = fail(plan, WEFT_ARGUMENT, why.data ? why.data : "out of memory");
     } else if (!is_same && !says_nothing) {
-        good = wanted.data && setting_read(option, wanted.data, o);
+        good = setting_read(option, wanted.data, o);
     }
     free(text_detach(&is));
     free(text_detach(&wanted));

@@ -1098,7 +1098,7 @@ static void value_show(const setting *s, bool is_largest, size_t room, char *int
     if (s->words)
         snprintf(into, room, "%s", s->words[is_largest ? last : 1]);
     else if (s->kind == SETTING_TEXT)
-        snprintf(into, room, is_largest ? "\"a b,c=d\"" : "abc");
+        snprintf(into, room, is_largest ? "\"a b,c=\\\"d\\\\\"" : "abc");
     else if (is_largest)
         snprintf(into, room, s->most >= 1e9 && s->kind == SETTING_REAL ? "1e+09" : "%.17g", s->most);
     else
@@ -1138,6 +1138,8 @@ TEST(a_text_of_compile_options_says_what_it_cannot_mean) {
         {"batch=64, zero=1,serial", NULL},
         {"  ", NULL},
         {"strategy=\"zero:stage=2,shard=flat\" isa=sse2", NULL},
+        {"strategy=\"zero", "strategy: its text in quotes has no end"},
+        {"strategy=\"zero\"serial", "strategy: its text in quotes has no end, or more than its end"},
         {"bacth=64", "compile: there is no setting 'bacth': did you mean 'batch'?"},
         {"zero", "zero has no value: it must be a whole number from 0 to 2"},
         {"zero=3", "zero=3: it must be a whole number from 0 to 2"},
@@ -1166,7 +1168,11 @@ TEST(a_text_of_compile_options_says_what_it_cannot_mean) {
         free(texts);
     }
     CHECK(!weft_compile_options_parse(NULL, NULL, NULL));
-    char *nothing = weft_compile_options_text(NULL);
+    weft_compile_options odd = {.strategy = "", .batch = INT64_MAX};
+    CHECK(weft_compile(NULL, &odd, &e) == NULL);
+    char *nothing = weft_compile_options_text(NULL), *text = weft_compile_options_text(&odd);
+    CHECK_TEXT(text, "batch=9223372036854775807");
+    free(text);
     CHECK_TEXT(nothing, "");
     free(nothing);
 }

@@ -106,6 +106,7 @@ TEST(the_instruction_set_is_that_of_the_option_or_of_the_variable) {
     NEED(make_model("mlp"));
     ends(run("WEFT_ISA=reference graphtool plan mlp.bin --dump >plan && ! grep 'by onednn' plan"), 0);
     ends(run("WEFT_ISA=reference graphtool plan mlp.bin --isa=sse2 --dump | grep 'by onednn'"), 0);
+    ends(run("WEFT_ISA=reference graphtool plan mlp.bin --isa=auto --dump | grep 'by onednn'"), 0);
     ends(run("WEFT_ISA= graphtool plan mlp.bin --isa=sse2 --dump | grep 'by onednn'"), 0);
     ends(run("WEFT_ISA=reference graphtool dot mlp.bin --graph train"), 0);
     /* a training that is repeated from its settings has the same one without the variable */

@@ -251,23 +251,40 @@ static bool check_option(const char *command, const char *option) {
     return rows > 0;
 }
 
-/* Those without a row of their own for `plan`, in a plan for two ranks. */
+/* What an option needs beside it to have an effect. */
+static const char *partner_of(const char *option) {
+    static const char *const partners[][2] = {{"--deterministic", "--device cuda"},
+                                              {"--tf32", "--device cuda"},
+                                              {"--shard", "--zero 1"},
+                                              {"--world", ""},
+                                              {"--accumulate", ""}};
+    for (size_t i = 0; i < sizeof partners / sizeof *partners; i++)
+        if (strcmp(partners[i][0], option) == 0) return partners[i][1];
+    return "--world 2";
+}
+
+/* Each of them alone, in `verify`: the value after the default, or the least but one. */
 TEST(settings_change_the_fingerprint) {
+    int tried = 0;
     NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin"), 0));
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        char dashed[40], given[80];
+        char dashed[40], given[80], rest[120];
         const char *const *words = row->setting ? row->setting->words : NULL;
         snprintf(dashed, sizeof dashed, "--%s", row->name);
-        if (!is_in_fingerprint(dashed) || rows_of("plan", dashed)) continue;
+        if (!is_in_fingerprint(dashed) || row->kind == OPTION_TEXT) continue;
         if (!row->argument)
             snprintf(given, sizeof given, "%s", dashed);
         else if (words)
-            snprintf(given, sizeof given, "%s=%s", dashed, words[1]);
+            snprintf(given, sizeof given, "%s=%s", dashed, words[strcmp(row->name, "reduce") == 0 ? 2 : 1]);
         else
-            snprintf(given, sizeof given, "%s=%.17g", dashed, row->setting->most);
-        show_effects("plan",
-                     &(struct effect){"plan", given, "mlp.bin --json --world 2 | grep fingerprint", NULL});
+            snprintf(given, sizeof given, "%s=%.17g", dashed, row->setting->least + 1);
+        if (strcmp(row->name, "threads") == 0) strcat(given, "3");
+        snprintf(rest, sizeof rest, "mlp.bin %s %s --json | grep fingerprint", partner_of(dashed),
+                 strcmp(partner_of(dashed), "--world 2") && strcmp(row->name, "world") ? "--world 2" : "");
+        show_effects("plan", &(struct effect){"plan", given, rest, NULL});
+        tried++;
     }
+    CHECK_SAYS(tried > 10, "%d options", tried);
 }
 
 /* Each line of --help; how many there are. */

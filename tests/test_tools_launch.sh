@@ -191,14 +191,20 @@ sleep 0.5
 grep -qE '^SigCgt:\s+[0-9a-f]{15}[02468ace]$' "/proc/$!/status" || fail "SIGHUP is UCX's"
 wait
 # A job that is suspended for longer than its time-out, and goes on: the time does not count.
-timeout -s KILL 120 "$tool" launch -n 2 "${train[@]}" --timeout 3 --steps 3000 --log suspended.jsonl >out 2>err &
+timeout -s KILL 120 "$tool" launch -n 2 "${train[@]}" --timeout 3 --epochs 1000000 --log suspended.jsonl >out 2>err &
 job=$!
 for ((i = 0; i < 600; i++)); do [[ -s suspended.jsonl ]] && break; sleep 0.1; done
 ranks=$(pgrep -P "$(pgrep -P $job)")
+[[ $(wc -w <<<"$ranks") == 2 ]] || fail "no two ranks to suspend: $ranks"
 kill -STOP $ranks
 sleep 5
+before=$(wc -l <suspended.jsonl)
 kill -CONT $ranks
-wait $job || fail "a suspended job: status $?, $(cat err)"
+for ((i = 0; i < 300; i++)); do (($(wc -l <suspended.jsonl) > before + 2)) && break; sleep 0.1; done
+(($(wc -l <suspended.jsonl) > before + 2)) || fail "a suspended job does not go on: $(cat err)"
+kill -INT $ranks
+wait $job
+[[ $? == 130 ]] || fail "a suspended job: status $?, $(cat err)"
 
 # A rank that is stopped: the other ends with 7, and the job does not wait for the grace time of those that could save.
 timeout -s KILL 120 "$tool" launch -n 2 --grace 100000 "${train[@]}" --timeout 3 --epochs 1000000 --log stopped.jsonl >out 2>err &

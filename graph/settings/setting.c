@@ -159,23 +159,37 @@ void setting_write(text *t, const setting *s, const void *options) {
     if (s->kind == SETTING_REAL)
         real_write(t, number);
     else
-        text_add(t, "%lld", (long long)number);
+        text_add(t, "%lld",
+                 (long long)(s->kind == SETTING_COUNT ? CFIELD(int64_t, s, options) : (int64_t)number));
 }
 
-/* Whether a text needs quotes so that settings_read finds its end. */
-static bool needs_quotes(const char *value) {
-    return !*value || strpbrk(value, " ,\"");
+/* In quotes where settings_read would not find its end without. There a quote and a backslash stand after
+ * a backslash. */
+static void text_write(text *t, const char *value) {
+    if (!strpbrk(value, " ,\"\\")) {
+        text_add(t, "%s", value);
+        return;
+    }
+    text_add(t, "\"");
+    for (; *value; value++) text_add(t, *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
+    text_add(t, "\"");
+}
+
+/* An empty text is as good as none. */
+static bool is_written(const setting *s, const void *options) {
+    if (s->kind != SETTING_TEXT) return setting_is_set(s, options);
+    const char *value = CFIELD(const char *, s, options);
+    return value && *value;
 }
 
 void settings_write(text *t, const setting *table, const void *options) {
     for (const setting *s = table; s->name; s++) {
-        text value = {0};
-        if (!setting_is_set(s, options)) continue;
-        setting_write(&value, s, options);
-        const char *quote = s->kind == SETTING_TEXT && value.data && needs_quotes(value.data) ? "\"" : "";
-        text_add(t, "%s%s=%s%s%s", t->length ? " " : "", s->name, quote, value.data ? value.data : "", quote);
-        t->failed |= value.failed;
-        free(text_detach(&value));
+        if (!is_written(s, options)) continue;
+        text_add(t, "%s%s=", t->length ? " " : "", s->name);
+        if (s->kind == SETTING_TEXT)
+            text_write(t, CFIELD(const char *, s, options));
+        else
+            setting_write(t, s, options);
     }
 }
 
@@ -189,8 +203,8 @@ static bool number_parse(const setting *s, const char *value, double *number) {
         char *end;
         errno = 0;
         long long n = strtoll(value, &end, 10);
-        *number = (double)n;
-        return !*end && !errno && (long long)*number == n;
+        *number = (double)n; /* all ranges end before 2^53 */
+        return !*end && !errno && n < ((int64_t)1 << 53) && n > -((int64_t)1 << 53);
     }
     return !is_whole && real_parse(&at, number) && !*at;
 }
@@ -218,22 +232,37 @@ bool setting_read(const setting *s, const char *value, void *options) {
     return true;
 }
 
-/* Cuts the next NAME=VALUE off; *value NULL: it has none. Moves *at; NULL: there is no more. */
-static char *next_of(char **at, char **value) {
-    char *name = *at + strspn(*at, " ,"), *end;
-    if (!*name) return NULL;
-    size_t n = strcspn(name, "= ,");
-    *value = name[n] == '=' ? name + n + 1 : NULL;
-    if (*value && **value == '"') {
-        ++*value;
-        end = *value + strcspn(*value, "\"");
-    } else {
-        end = *value ? *value + strcspn(*value, " ,") : name + n;
+/* Ends a text in quotes, of which *at is the first character, and undoes its backslashes. False: no quote
+ * ends it, or something else than a blank, a comma or the end follows. */
+static bool unquote(char **at) {
+    char *to = *at, *from = *at;
+    for (; *from && *from != '"'; from++) {
+        if (*from == '\\' && from[1]) from++;
+        *to++ = *from;
     }
+    bool is_whole = *from == '"' && (!from[1] || from[1] == ' ' || from[1] == ',');
+    *at = from + (*from != 0);
+    *to = 0;
+    return is_whole;
+}
+
+/* Cuts the next NAME=VALUE off; *value NULL: it has none. Moves *at. False: it breaks off in a text;
+ * *name NULL: there is no more. */
+static bool next_of(char **at, char **name, char **value) {
+    char *begin = *at + strspn(*at, " ,"), *end;
+    *name = *begin ? begin : NULL;
+    if (!*begin) return true;
+    size_t n = strcspn(begin, "= ,");
+    *value = begin[n] == '=' ? begin + n + 1 : NULL;
+    if (*value) begin[n] = 0;
+    if (*value && **value == '"') {
+        *at = ++*value;
+        return unquote(at);
+    }
+    end = *value ? *value + strcspn(*value, " ,") : begin + n;
     *at = end + (*end != 0);
     *end = 0;
-    if (*value) name[n] = 0;
-    return name;
+    return true;
 }
 
 static weft_status no_setting(const setting *table, const char *name, const char *what, weft_error *error) {
@@ -254,7 +283,12 @@ weft_status settings_read(const setting *table, char *all, void *options, const 
                           weft_error *error) {
     char *name, *value, *at = all;
     uint64_t seen = 0; /* bit i: setting i of the table was given */
-    while ((name = next_of(&at, &value))) {
+    for (;;) {
+        bool is_whole = next_of(&at, &name, &value);
+        if (!name) return WEFT_OK;
+        if (!is_whole)
+            return error_set(error, WEFT_ARGUMENT,
+                             "%s: %s: its text in quotes has no end, or more than its end", what, SHOW(name));
         const setting *s = setting_find(table, name, strlen(name));
         if (!s) return no_setting(table, name, what, error);
         /* a flag needs no value */
@@ -267,5 +301,4 @@ weft_status settings_read(const setting *table, char *all, void *options, const 
         seen |= bit;
         if (!setting_read(s, value, options)) return wrong_value(s, value, what, error);
     }
-    return WEFT_OK;
 }

@@ -2,7 +2,7 @@
  * it means. From a table of settings come the checks of the structure, its text and the reading of it, what
  * ranks compare, what a checkpoint keeps, the rows of the command line, and the table in the documents.
  *
- * * A field of 0 is not set: what holds then is `otherwise`. */
+ * A field of 0 is not set: what holds then is `otherwise`. */
 #ifndef WEFT_GRAPH_SETTINGS_SETTING_H
 #define WEFT_GRAPH_SETTINGS_SETTING_H
 
@@ -53,7 +53,8 @@ bool setting_read(const setting *s, const char *value, void *options);
 bool setting_is_valid(const setting *s, const void *options);
 /* WEFT_OK, or sets *error for the first field that is not: "compile: zero=3: it must be ...". */
 weft_status settings_check(const setting *table, const void *options, const char *what, weft_error *error);
-/* "batch=64 zero=1": the fields that are set. A text with a blank, a comma or a quote stands in quotes. */
+/* "batch=64 zero=1": the fields that are set. A text with a blank, a comma, a quote or a backslash stands in
+ * quotes, where a quote and a backslash have a backslash before them. */
 void settings_write(text *t, const setting *table, const void *options);
 /* Reads what settings_write writes, with blanks or commas between, into *options, and keeps the fields
  * that it does not name. Cuts `all` apart: texts point into it. An error names the nearest setting. */

@@ -112,7 +112,8 @@ WEFT_API weft_status weft_cuda_select(int index, weft_error *error);
 
 /** Memory for feeds from which the plan's device copies by itself, while the host works: for CUDA, pinned
  * memory of the GPU that weft_cuda_select() chose (sessions copy other feeds there first). NULL: any memory
- * is as good. It stays as long as the program. Trainers have their batches there. */
+ * is as good. It stays as long as the program, and is not taken from weft_env. weft_run() returns when
+ * such feeds have been copied. Trainers have their batches there. */
 WEFT_API const weft_allocator *weft_plan_feed_memory(const weft_plan *plan);
 
 /** Ends what is in flight after the last run: ZeRO's gathers of updated parameters, and in a world the

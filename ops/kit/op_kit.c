@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-/* Offset of an element, in elements from data. */
 static float bf16_to_float(uint16_t bits) {
     uint32_t wide = (uint32_t)bits << 16;
     float f;

@@ -39,7 +39,7 @@ const weft_op weft_op_sum_ranks = {
                                    {0}},
 };
 
-/* The pass own_sums gives it the bucket and the group. */
+/* The pass sums gives it the bucket and the group. */
 weft_value *weft_sum_ranks(weft_value *x) {
     weft_graph *g = x ? x->node->graph : NULL;
     if (!g || g->sums_ranks)

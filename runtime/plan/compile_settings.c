@@ -35,6 +35,9 @@ const setting compile_settings[] = {
     {0},
 };
 
+_Static_assert(sizeof compile_settings / sizeof *compile_settings <= 50,
+               "settings_read and replayed.c keep a bit for each");
+
 /* ---- text ---- */
 
 char *weft_compile_options_text(const weft_compile_options *options) {

@@ -1,14 +1,14 @@
 /* broadcast_buffers.c - DDP's option of that name. Before a training run reads the state of a subgraph with
  * this option (running statistics, for instance), the state becomes what rank 0 of the process group holds:
  *
- * *      flat  = concat(the state variables as they are)      at the front of the program sent  =
- * broadcast(flat)                              on the communication stream from there on each  = assign(its
- * slice of wait(sent))              before the first node that reads one of them
+ *      flat  = concat(the state variables as they are)      at the front of the program
+ *      sent  = broadcast(flat)                              on the communication stream from there on
+ *      each  = assign(its slice of wait(sent))              before the first node that reads one of them
  *
- * * and the run's readers read `each`. One collective carries up to 32 variables. With accumulation, the
- * first micro-batch of a step does this, as torch's DDP does in the first forward after one that
- * synchronized. A reader sees the assigns that are older than itself, by node id (runtime/passes/clean.c).
- * These nodes are made last but placed at the front, so all ids are given again in the order of the list. */
+ * and the run's readers read `each`. One collective carries up to 32 variables. With accumulation, the first
+ * micro-batch of a step does this, as torch's DDP does in the first forward after one that synchronized. A
+ * reader sees the assigns that are older than itself, by node id (runtime/passes/clean.c). These nodes are
+ * made last but placed at the front, so all ids are given again in the order of the list. */
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/passes.h"
 

@@ -92,18 +92,26 @@ static weft_status left(uint64_t *bytes, weft_error *error) {
 
 /* ---- pinned memory ---- */
 
-/* Whole pages, so any alignment that is asked for. */
+/* Whole pages, so any alignment that is asked for. Without pinned memory plain memory does, but slower;
+ * whether there is a GPU is for stores to say. */
 static void *pinned_alloc(void *context, size_t bytes, size_t alignment) {
     (void)context, (void)alignment;
     void *memory = NULL;
     if (cudaMallocHost(&memory, bytes) == cudaSuccess) return memory;
     cudaGetLastError();
-    return NULL;
+    return mem_new(NULL, bytes);
 }
 
 static void pinned_free(void *context, void *memory, size_t bytes) {
-    (void)context, (void)bytes;
-    cudaFreeHost(memory);
+    (void)context;
+    struct cudaPointerAttributes about = {0};
+    bool is_pinned =
+        cudaPointerGetAttributes(&about, memory) == cudaSuccess && about.type == cudaMemoryTypeHost;
+    cudaGetLastError();
+    if (is_pinned)
+        cudaFreeHost(memory);
+    else
+        mem_free(NULL, memory, bytes);
 }
 
 static const weft_allocator pinned_memory = {.alloc = pinned_alloc, .free = pinned_free};

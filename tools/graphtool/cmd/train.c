@@ -124,8 +124,7 @@ static int check_outputs(training *t) {
 
 /* Weights are safetensors, whatever the name says: a reader would be misled by another format's. */
 static int check_name(const char *path) {
-    static const char *const others[] = {".npz",  ".npy", ".pt",  ".pth", ".ckpt",
-                                         ".onnx", ".h5",  ".png", ".json"};
+    static const char *const others[] = {".npz", ".npy", ".onnx", ".h5", ".png", ".svg"};
     const char *end = path ? strrchr(path, '.') : NULL;
     for (size_t i = 0; end && i < sizeof others / sizeof *others; i++)
         if (strcmp(end, others[i]) == 0)

@@ -238,8 +238,11 @@ static int read_word(const said *s, const char **into) {
 /* A number or a word that the library reads. */
 static int setting_take(const said *s, options *o) {
     char rule[sizeof(setting_rule) + 20];
-    const char *const *words = s->row->setting->words;
-    if (setting_read(s->row->setting, s->value, &o->compile)) return -1;
+    const setting *of = s->row->setting;
+    const char *const *words = of->words;
+    bool is_read = setting_read(of, s->value, &o->compile);
+    /* 0, which the library takes for the default, is no number of threads */
+    if (is_read && (words || of->least <= 0 || setting_is_set(of, &o->compile))) return -1;
     if (words)
         words_text(s->value, words, rule);
     else
@@ -486,7 +489,7 @@ static int default_isa(options *o) {
     const char *isa = getenv("WEFT_ISA");
     const option_row *row = option_find(o->command, "isa");
     char rule[WORDS_TEXT];
-    if (!isa || !*isa || !row || o->compile.isa) return -1;
+    if (!isa || !*isa || !row || option_from(row, o)) return -1;
     o->from[row - option_rows] = ORIGIN_VARIABLE;
     if (setting_read(row->setting, isa, &o->compile)) return -1;
     words_text(isa, row->setting->words, rule);

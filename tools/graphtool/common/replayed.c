@@ -79,7 +79,9 @@ static bool numbers_read(replayed *r, weft_error *error) {
         !hex_read(r->seed, 10, &r->seed_number))
         return is_wrong(r, "fingerprint, calibration or seed is no number", error);
     if (r->options.world > REPLAYED_RANKS) return is_wrong(r, "world is more than it may be", error);
-    if (r->options.world < 1) return is_wrong(r, "it does not say world", error);
+    const weft_compile_options *o = &r->options;
+    if (o->world < 1 || o->batch < 1 || o->threads < 1 || !o->isa || !o->reduce || !o->guard)
+        return is_wrong(r, "world, batch, threads, isa, reduce or guard is not what a plan has", error);
     if (!calibrated) return true;
     return !error_set(
         error, WEFT_UNSUPPORTED,
@@ -97,6 +99,9 @@ static bool read_step(replayed *r, char *text, weft_error *error) {
     for (int i = 0; i < SAIDS; i++)
         if (!(seen >> i & 1) && !saids[i].may_be_absent)
             return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path, saids[i].s.name);
+    for (const setting *s = compile_settings; s->name; s++)
+        if (s->uses & SETTING_OF_RANKS && !(seen >> (SAIDS + (s - compile_settings)) & 1))
+            return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path, s->name);
     return numbers_read(r, error);
 }
 

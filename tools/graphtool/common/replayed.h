@@ -7,7 +7,7 @@
 
 enum { REPLAYED_RANKS = 256 /* at most */ };
 
-/* The oneDNN of a plan, as its settings say it: "unused" where it computes nothing of the plan; NULL: the
+/* The oneDNN of a plan, as its settings say it: "unused" where it computes nothing of the plan; "": the
  * file does not say it. */
 typedef struct replayed_library {
     const char *version, *isa;

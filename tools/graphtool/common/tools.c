@@ -224,11 +224,14 @@ weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_tra
 }
 
 int tool_need_training(const weft_plan *plan) {
-    for (int i = 0; i < plan->n_programs; i++)
+    for (int i = 0; i < plan->n_programs; i++) {
         if (plan->programs[i].trains) return -1;
+        for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next)
+            if (n->op == &weft_op_assign) return -1; /* it renews state */
+    }
     return tool_fail(
-        "train: no graph of the flow minimizes a loss, so nothing would be trained: name one that "
-        "does, or use graphtool eval");
+        "train: no graph of the flow minimizes a loss or writes state, so nothing would be trained: "
+        "name one that does, or use graphtool eval");
 }
 
 json_t *tool_fingerprint(const weft_plan *plan) {

@@ -13,16 +13,14 @@ weft_model *tool_load(const options *o, int *status);
 /* The flow to compile for: that of --flow, or "train" for a command that is for a flow; NULL: all graphs, as
  * where a model that is only shown does not train. */
 const char *tool_flow(const weft_model *m, const options *o);
-/* 16 hexadecimal digits, as `plan` prints them: what differs where plans do. */
-/* -1, or the exit status after telling that its flow only evaluates, which would leave the weights as they
- * are. */
+/* -1, or the exit status after telling that its flow changes nothing: neither parameters nor state. */
 int tool_need_training(const weft_plan *plan);
+/* 16 hexadecimal digits, as `plan` prints them: what differs where plans do. */
 json_t *tool_fingerprint(const weft_plan *plan);
 /* A model with parameters needs --weights or --random-weights: -1, or the exit status. */
 int tool_need_weights(const weft_model *m, const options *o);
 /* Compile options from the command line: -1, or the exit status after telling why not. */
 int tool_compile_options(const options *o, weft_compile_options *into);
-/* What --guard says, by weft_guard. */
 /* The same for a trainer, without its data; chooses the GPU of this rank. */
 int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_options *into);
 /* A trainer; NULL with *status set, after printing the error. */
