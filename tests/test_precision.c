@@ -120,7 +120,7 @@ TEST(wrong_precisions_are_named) {
     weft_error e = {0};
     weft_model *m = scoped();
     CHECK(weft_compile(m, &(weft_compile_options){.precision = WEFT_F64}, &e) == NULL);
-    CHECK_HOLDS(e.text, "precision f64: it must be f32, bf16 or f16");
+    CHECK_HOLDS(e.text, "precision=f64: it must be f32, bf16 or f16");
     weft_model_free(m);
 }
 
