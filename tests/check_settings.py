@@ -91,7 +91,7 @@ ELSEWHERE = {
     "weft_bucket_member": "written by the library",
     "weft_loader_event": "written by the library",
 }
-# Structures described by a table of settings, and fields that are none.
+# Structures described by a table of settings, and their fields without a row.
 TABLES = {"weft_compile_options": ("runtime/plan/compile_list.h", ["own_strategy"])}
 FIELDS = {
     ("weft_schedule", "kind"): "by position, first",

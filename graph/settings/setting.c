@@ -63,12 +63,13 @@ static void put_number(const setting *s, double number, void *options) {
 }
 
 bool setting_is_set(const setting *s, const void *options) {
-    return s->kind == SETTING_TEXT ? CFIELD(const char *, s, options) != NULL : number_of(s, options) != 0;
+    const char *value = s->kind == SETTING_TEXT ? CFIELD(const char *, s, options) : NULL;
+    return s->kind == SETTING_TEXT ? value && *value : number_of(s, options) != 0;
 }
 
 /* ---- the rule ---- */
 
-static void words_show(const char *const *words, size_t room, char *into) {
+void words_show(const char *const *words, size_t room, char *into) {
     size_t at = 0;
     for (int i = 0; words[i] && at < room; i++)
         at += (size_t)snprintf(into + at, room - at, "%s%s",
@@ -113,7 +114,8 @@ static int place_of(const char *const *words, const char *word) {
     return -1;
 }
 
-bool setting_is_valid(const setting *s, const void *options) {
+/* Whether a field that a caller has filled has a value that the rule allows, or 0. */
+static bool is_valid(const setting *s, const void *options) {
     if (s->kind == SETTING_TEXT || !setting_is_set(s, options)) return true;
     if (s->kind == SETTING_DTYPE) return place_of(s->words, dtype_name(CFIELD(weft_dtype, s, options))) >= 0;
     return number_is_valid(s, number_of(s, options));
@@ -122,7 +124,7 @@ bool setting_is_valid(const setting *s, const void *options) {
 weft_status settings_check(const setting *table, const void *options, const char *what, weft_error *error) {
     for (const setting *s = table; s->name; s++) {
         text value = {0};
-        if (setting_is_valid(s, options)) continue;
+        if (is_valid(s, options)) continue;
         setting_write(&value, s, options);
         error_set(error, WEFT_ARGUMENT, "%s: %s=%s: it must be %s%s%s%s", what, s->name,
                   value.data ? value.data : "?", setting_rule_of(s).text,
@@ -175,16 +177,9 @@ static void text_write(text *t, const char *value) {
     text_add(t, "\"");
 }
 
-/* An empty text is as good as none. */
-static bool is_written(const setting *s, const void *options) {
-    if (s->kind != SETTING_TEXT) return setting_is_set(s, options);
-    const char *value = CFIELD(const char *, s, options);
-    return value && *value;
-}
-
 void settings_write(text *t, const setting *table, const void *options) {
     for (const setting *s = table; s->name; s++) {
-        if (!is_written(s, options)) continue;
+        if (!setting_is_set(s, options)) continue;
         text_add(t, "%s%s=", t->length ? " " : "", s->name);
         if (s->kind == SETTING_TEXT)
             text_write(t, CFIELD(const char *, s, options));

@@ -1,8 +1,8 @@
 /* setting.h - a setting: a field of a structure of options, with its type, its range or its words, and what
- * it means. From a table of settings come the checks of the structure, its text and the reading of it, what
- * ranks compare, what a checkpoint keeps, the rows of the command line, and the table in the documents.
+ * it depends on. From a table of settings come the checks of the structure, its text and the reading of it,
+ * what ranks compare, what a checkpoint keeps, and rows of the command line.
  *
- * A field of 0 is not set: what holds then is `otherwise`. */
+ * A field of 0, or an empty text, is not set: what holds then is `otherwise`. */
 #ifndef WEFT_GRAPH_SETTINGS_SETTING_H
 #define WEFT_GRAPH_SETTINGS_SETTING_H
 
@@ -34,12 +34,13 @@ typedef struct setting {
     const char *const *words; /* NULL ends them */
     unsigned uses;
     const char *otherwise; /* "every core": what holds where it is 0; NULL: 0 is a value like others */
-    const char *means;     /* one sentence without a full stop */
 } setting;
 
 /* NULL for a name that the table lacks. */
 const setting *setting_find(const setting *table, const char *name, size_t length);
 bool setting_is_set(const setting *s, const void *options);
+/* "greedy, flat or ranges" */
+void words_show(const char *const *words, size_t room, char *into);
 /* "a whole number from 1 to 1024", "greedy or flat": what a value of it must be. */
 typedef struct setting_rule {
     char text[160];
@@ -49,8 +50,6 @@ setting_rule setting_rule_of(const setting *s);
 void setting_write(text *t, const setting *s, const void *options);
 /* Reads a whole value into the field; false where the value breaks the rule. A text stays the caller's. */
 bool setting_read(const setting *s, const char *value, void *options);
-/* Whether the field of a structure that a caller has filled has a value that the rule allows, or 0. */
-bool setting_is_valid(const setting *s, const void *options);
 /* WEFT_OK, or sets *error for the first field that is not: "compile: zero=3: it must be ...". */
 weft_status settings_check(const setting *table, const void *options, const char *what, weft_error *error);
 /* "batch=64 zero=1": the fields that are set. A text with a blank, a comma, a quote or a backslash stands in

@@ -16,8 +16,8 @@ extern "C" {
 
 /** Saves a model as model.bin (docs/formats.md), with its length and a checksum. */
 WEFT_API weft_status weft_save(const weft_model *model, const char *path, weft_error *error);
-/** Loads a model.bin by replaying the builder calls. `env`
- * may be NULL. NULL on failure. Free the model with weft_model_free(). */
+/** Loads a model.bin by replaying the builder calls. `env` may be NULL. NULL on failure. Free the model with
+ * weft_model_free(). */
 WEFT_API weft_model *weft_load(const char *path, const weft_env *env, weft_error *error);
 
 /** Makes a model of the text that weft_model_text() made. Errors call the text `where`. NULL on failure. */

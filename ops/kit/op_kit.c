@@ -55,7 +55,7 @@ static uint16_t double_to_f16(double d) {
 
 static int64_t int_at(const tensor *t, int64_t p);
 
-double element_get_at(const tensor *t, int64_t p) {
+double element_of_any(const tensor *t, int64_t p) {
     switch (t->type.dtype) {
     case WEFT_F32:
         return ((const float *)t->data)[p];
@@ -70,13 +70,9 @@ double element_get_at(const tensor *t, int64_t p) {
     }
 }
 
-static double line_get(const element_line *l, int64_t k) {
-    int64_t p = l->place + k * l->step;
-    return l->t->type.dtype == WEFT_F32 ? (double)((const float *)l->t->data)[p] : element_get_at(l->t, p);
-}
-
 double elements_dot(double sum, element_line a, element_line b, int64_t n) {
-    for (int64_t k = 0; k < n; k++) sum += line_get(&a, k) * line_get(&b, k);
+    for (int64_t k = 0; k < n; k++)
+        sum += element_value(a.t, a.place + k * a.step) * element_value(b.t, b.place + k * b.step);
     return sum;
 }
 

@@ -17,11 +17,13 @@ static inline int64_t element_place(const tensor *t, const int64_t *at) {
     for (int i = 0; i < t->type.ndim; i++) p += at[i] * t->stride[i];
     return p;
 }
-double element_get_at(const tensor *t, int64_t place);
+double element_of_any(const tensor *t, int64_t place);
 /* Inline for f32, which reference kernels spend their time with. */
+static inline double element_value(const tensor *t, int64_t place) {
+    return t->type.dtype == WEFT_F32 ? (double)((const float *)t->data)[place] : element_of_any(t, place);
+}
 static inline double element_get(const tensor *t, const int64_t *at) {
-    int64_t p = element_place(t, at);
-    return t->type.dtype == WEFT_F32 ? (double)((const float *)t->data)[p] : element_get_at(t, p);
+    return element_value(t, element_place(t, at));
 }
 /* n elements of a tensor from one on, each a step (in elements) after the one before. */
 typedef struct element_line {

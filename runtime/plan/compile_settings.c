@@ -20,9 +20,9 @@ const setting compile_settings[] = {
 #define CPU                SETTING_OF_CPU
 #define GPU                SETTING_OF_GPU
 #define FIELD(field, kind, values, uses, otherwise, means)                                                   \
-    {#field, SETTING_##kind, offsetof(weft_compile_options, field), values, uses, otherwise, means},
+    {#field, SETTING_##kind, offsetof(weft_compile_options, field), values, uses, otherwise},
 #define OPTION(field, kind, values, uses, otherwise, means, ...)                                             \
-    {#field, SETTING_##kind, offsetof(weft_compile_options, field), values, uses, otherwise, means},
+    {#field, SETTING_##kind, offsetof(weft_compile_options, field), values, uses, otherwise},
 #include "runtime/plan/compile_list.h"
 #undef RANGE
 #undef WORDS

@@ -357,7 +357,7 @@ TEST(a_check_names_the_first_node_that_makes_nan) {
     close_model(&o);
 }
 
-/* The loss of the last of 20 steps; x and y are filled anew as soon as weft_run returns. With `waits` each
+/* The loss of the last of 20 steps; x and y are filled again as soon as weft_run returns. With `waits` each
  * run has ended before that. */
 static float loss_of_20(float *x, int64_t *y, bool waits) {
     opened o;

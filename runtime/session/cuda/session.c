@@ -164,7 +164,7 @@ static weft_status copy_from_pageable(weft_session *s, cuda_slot *slot, size_t a
     return status;
 }
 
-/* Memory that is unknown to CUDA has another type, and is no error. */
+/* CUDA answers for any memory; what it does not know has another type. */
 static weft_status find_pinned(const void *memory, bool *is_pinned, weft_error *error) {
     struct cudaPointerAttributes about;
     CUDA_TRY(cudaPointerGetAttributes(&about, memory), "asking where an input lies");

@@ -19,7 +19,7 @@ typedef enum option_kind {
     OPTION_NAMED,    /* a list whose values may begin with NAME= */
     OPTION_EVERY,    /* see option_every */
     OPTION_INTERVAL, /* see checkpoints_every */
-    OPTION_SETTING,  /* one of row->setting's kinds that is none of the above */
+    OPTION_SETTING,  /* a kind of row->setting that is not above */
 } option_kind;
 
 /* How ranks that work together share an option. A new option is compared unless its row says otherwise. */
@@ -55,7 +55,7 @@ typedef struct option_row {
     option_file file;
     const char *otherwise; /* what holds without it, where that is always the same; of words the first does */
     const char *elsewhere; /* what other programs call it, with blanks between: for "did you mean" */
-    const struct setting *setting; /* that of weft_compile_options; NULL: it is none */
+    const struct setting *setting; /* a compile option; NULL: another one */
     const char *group;             /* commands that take "@plan" take all rows of that group; NULL: none */
 } option_row;
 

@@ -110,16 +110,14 @@ static bool is_one_of(const char *word, const char *const *words) {
 
 /* "did you mean 'cuda'? cpu or cuda is needed" */
 static void words_text(const char *value, const char *const *words, char text[WORDS_TEXT]) {
+    char all[WORDS_TEXT];
     nearest near = nearest_to(value, strlen(value));
     for (int i = 0; words[i]; i++) nearest_try(&near, words[i]);
-    size_t at = near.name ? (size_t)snprintf(text, WORDS_TEXT, "did you mean '%s'? ", near.name) : 0;
-    for (int i = 0; words[i]; i++)
-        at += (size_t)snprintf(text + at, WORDS_TEXT - at, "%s%s",
-                               i == 0         ? ""
-                               : words[i + 1] ? ", "
-                                              : " or ",
-                               words[i]);
-    snprintf(text + at, WORDS_TEXT - at, " is needed");
+    words_show(words, sizeof all, all);
+    if (near.name)
+        snprintf(text, WORDS_TEXT, "did you mean '%.20s'? %.70s is needed", near.name, all);
+    else
+        snprintf(text, WORDS_TEXT, "%.100s is needed", all);
 }
 
 static int read_int(const said *s, int64_t *into) {
@@ -241,7 +239,7 @@ static int setting_take(const said *s, options *o) {
     const setting *of = s->row->setting;
     const char *const *words = of->words;
     bool is_read = setting_read(of, s->value, &o->compile);
-    /* 0, which the library takes for the default, is no number of threads */
+    /* 0 is the default in the library, and not a number of threads here */
     if (is_read && (words || of->least <= 0 || setting_is_set(of, &o->compile))) return -1;
     if (words)
         words_text(s->value, words, rule);

@@ -24,7 +24,7 @@ static const struct said {
     bool may_be_absent;
 } saids[] = {
 #define R(field, name)                                                                                       \
-    { name, SETTING_TEXT, offsetof(replayed, field), 0, 0, NULL, 0, NULL, NULL }
+    { name, SETTING_TEXT, offsetof(replayed, field), 0, 0, NULL, 0, NULL }
     {R(version, "version"), false},
     {R(library.version, "onednn"), true},
     {R(library.isa, "onednn_isa"), true},
@@ -32,7 +32,7 @@ static const struct said {
     {R(calibration, "calibration"), false},
     {R(fingerprint, "fingerprint"), false},
     {R(graph, "graph"), false},
-    {{"runs", SETTING_COUNT, offsetof(replayed, runs), 1, (1 << 20) + 1, NULL, 0, NULL, NULL}, false},
+    {{"runs", SETTING_COUNT, offsetof(replayed, runs), 1, (1 << 20) + 1, NULL, 0, NULL}, false},
     {R(seed, "seed"), false},
 #undef R
 };
@@ -69,7 +69,7 @@ static bool read_line(replayed *r, char *line, uint64_t *seen, weft_error *error
     return good;
 }
 
-static bool is_wrong(const replayed *r, const char *why, weft_error *error) {
+static bool refuse_step(const replayed *r, const char *why, weft_error *error) {
     return !error_set(error, WEFT_FILE, "%.300s: step: %s", r->path, why);
 }
 
@@ -77,11 +77,11 @@ static bool numbers_read(replayed *r, weft_error *error) {
     uint64_t calibrated;
     if (!hex_read(r->fingerprint, 16, &r->plan) || !hex_read(r->calibration, 16, &calibrated) ||
         !hex_read(r->seed, 10, &r->seed_number))
-        return is_wrong(r, "fingerprint, calibration or seed is no number", error);
-    if (r->options.world > REPLAYED_RANKS) return is_wrong(r, "world is more than it may be", error);
+        return refuse_step(r, "fingerprint, calibration or seed is not a number", error);
+    if (r->options.world > REPLAYED_RANKS) return refuse_step(r, "world is more than it may be", error);
     const weft_compile_options *o = &r->options;
     if (o->world < 1 || o->batch < 1 || o->threads < 1 || !o->isa || !o->reduce || !o->guard)
-        return is_wrong(r, "world, batch, threads, isa, reduce or guard is not what a plan has", error);
+        return refuse_step(r, "world, batch, threads, isa, reduce or guard is not what a plan has", error);
     if (!calibrated) return true;
     return !error_set(
         error, WEFT_UNSUPPORTED,
