@@ -140,6 +140,8 @@ add_test(NAME test_gpu_scripts COMMAND ${PROJECT_SOURCE_DIR}/tests/test_gpu_scri
 add_executable(model_cases tests/model_cases.c)
 target_link_libraries(model_cases PRIVATE test_support)
 add_dependencies(test_models model_cases)
+add_executable(model_bits tests/model_bits.c)
+target_link_libraries(model_bits PRIVATE test_support)
 
 # ---- a loop that must not grow, for tests/soak.py ----
 add_executable(soak_loop tests/soak_loop.c)

@@ -117,5 +117,22 @@ done
 
 # One that is real.
 part real 6 4 "$build/test_gradients_by" random; says real $? 0 ": 6 run, 0 skipped, 0 failed; next seed 7"
+
+# What the part builds runs: a build is as itself, and beside one that places a node elsewhere, or ends with another bit, it is not.
+spoil() { # program, as, sed script
+    printf '#!/bin/bash\n"%s" "$@" | sed "%s"\n' "$(realpath "$build/$1")" "$3" >"$folder/spoiled/$2"
+    chmod +x "$folder/spoiled/$2"
+}
+compare() { said=$(WEFT_TEST_SEED=${1-} WEFT_TEST_CASES=1 python3 tests/two_builds.py "$folder/spoiled" "$build" --base HEAD "${@:2}" 2>&1); }
+mkdir "$folder/spoiled"
+ln -s "$(realpath "$build/weft-zoo")" "$folder/spoiled"
+spoil graphtool graphtool ""; spoil model_bits model_cases ""
+compare 1 --count; last=$said # a training; the first case is a plan
+for seed in 1 "$last"; do compare "$seed"; says "builds $seed" $? 0 "cases: 1 run, 0 skipped, 0 failed"; done
+spoil graphtool graphtool "/^graph train /,/^graph/s/ +0x[0-9a-f]*/ +0x7/"; spoil model_bits model_cases '/^rank 0 end:/s/.$/x/'
+compare 1;       says builds $? 1 "DIFFERS: mlp --device cpu --dtype f32 --dump in graph train train"
+compare "$last"; says builds $? 1 " in configuration 0 {"
+grep -q "before: rank 0 end: .*x$" <<<"$said" || fail "builds does not say which value differs: $said"
+
 ((failures)) || echo "parts, counts and seeds: done"
 exit $((failures > 0))

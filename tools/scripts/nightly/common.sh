@@ -19,7 +19,7 @@ nightly_begin() {
 
 # What parts write, and nothing else: --folder may name one that holds more.
 nightly_forget() {
-    rm -f "$folder"/{state,state.new,state.json,state.json.new,earlier.txt,build.txt,chunk.txt,failures.txt} \
+    rm -f "$folder"/{state,state.new,state.json,state.json.new,earlier.txt,base.txt,build.txt,chunk.txt,failures.txt} \
         "$folder"/failed.[0-9]*.txt "$folder"/case.[0-9]*.txt "$folder"/failed/[0-9]*.json
     [[ ! -d $folder/failed ]] || rmdir --ignore-fail-on-non-empty "$folder/failed"
 }

@@ -1,0 +1,32 @@
+# builds.sh - the nightly part `builds`: this tree makes the plans and the numbers that an older commit made, to the bit
+# (tests/two_builds.py). $WEFT_BEFORE names that commit, a tag or a hash: by default before-light, where a change of all rooms began
+# that was to move neither. It is built once, in a clone, without CUDA, which plans for a GPU do not need. Sourced by nightly.sh.
+
+# Its model_cases is made of this tree's model_bits.c, which prints numbers and wants nothing of a tree but public functions.
+builds_before() {
+    local bits=$PWD/tests/model_bits.c
+    [[ -d $folder/tree/.git ]] || git clone -q --shared . "$folder/tree"
+    cd "$folder/tree"
+    git checkout -q --force --detach "$builds_base"
+    cp "$bits" tests/model_cases.c
+    cmake --preset release -DWEFT_CUDA=OFF
+    cmake --build build/release --target weft-zoo graphtool model_cases
+}
+
+builds_compare=(python3 tests/two_builds.py "$folder/tree/build/release" "build/$preset")
+
+if ((seeds)) && nightly_goes_on; then
+    builds_base=$(git rev-parse --verify --quiet "${WEFT_BEFORE:-before-light}^{commit}") ||
+        { echo "builds: WEFT_BEFORE=${WEFT_BEFORE:-before-light} is no commit of this repository" >&2; exit 2; }
+    if [[ -e $folder/base.txt && $(<"$folder/base.txt") != "$builds_base" ]]; then
+        echo "builds: $folder counts what was compared with $(<"$folder/base.txt"): use another --folder, or --fresh" >&2
+        exit 2
+    fi
+    echo "$builds_base" >"$folder/base.txt"
+    export builds_base
+    nightly_do "$folder/build.txt" builds_before
+    cmake --build "build/$preset" --target weft-zoo graphtool >>"$folder/build.txt"
+    builds_compare+=(--base "$builds_base")
+    [[ -n $cases ]] || seeds=$("${builds_compare[@]}" --count)
+    nightly_suite "${builds_compare[@]}"
+fi
