@@ -6,8 +6,9 @@
 #include "runtime/plan/program.h"
 #include "runtime/strategy.h"
 
-#include "graph/core/minimize.h"
-#include "graph/core/precision.h"
+#include "graph/settings/clone.h"
+#include "graph/settings/minimize.h"
+#include "graph/settings/precision.h"
 #include "ops/calibration.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/passes/distribute/collectives.h"

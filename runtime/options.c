@@ -4,9 +4,9 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/options.h"
 
-#include "graph/core/flow.h"
+#include "graph/settings/flow.h"
 #include "graph/core/nearest.h"
-#include "graph/core/precision.h"
+#include "graph/settings/precision.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "runtime/plan/compile_settings.h"
 

@@ -6,9 +6,9 @@
 #define _GNU_SOURCE /* environ */
 #include "runtime/strategy.h"
 
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 #include "graph/core/nearest.h"
-#include "graph/core/strategy.h"
+#include "graph/settings/strategy.h"
 #include "runtime/options.h"
 #include "runtime/plan/compile_settings.h"
 

@@ -37,7 +37,7 @@ BENEATH["tests"] = LAYERS + TRAIN + ["examples", "tests"]
 FAMILIES = "structure pointwise reduce shape index linalg image random optimizer norm_loss attention recurrent"
 CUDA_FAMILIES = "pointwise reduce shape index linalg image random optimizer norm_loss attention"
 ROOMS = {
-    "graph": ["core", "settings text file"],
+    "graph": ["core", "settings", "text file"],
     "ops": ["kit", FAMILIES, "."],
     "ops/cpu": [".", "simd", "onednn"],
     "ops/cuda": [".", "kit", "dnn", CUDA_FAMILIES, "recurrent"],

@@ -7,7 +7,7 @@ PLACE: RULE, with the line to add where one is missing.
   ops         all are declared by ops/kit/ops.h, from ops/list.h, and have files of their names; each public builder has its
               line in here.h, each op that is not always f32 its place in docs/precision.md (--write makes both)
   optimizers  the names in ops/optimizer/list.h are spelt out by the file of their update op alone, and in train.h (--write)
-  options     each row of graph/core/ddp_list.h is a field of weft_ddp_options and in the tables of the documents
+  options     each row of graph/settings/ddp_list.h is a field of weft_ddp_options and in the tables of the documents
   blocks      constants of ops/cpu/ that are greater than any axis of test_simd_sweep's forms have nodes of their own there
   commands    a subcommand of graphtool is its file, its line and a word of README.md; it takes options that there are
 
@@ -256,9 +256,9 @@ PUBLIC = {"bf16_wire": "wire"}  # an option in text: the field of weft_ddp_optio
 def check_ddp():
     fields = re.search(r"typedef struct weft_ddp_options \{(.*?)\n\}", read("include/weft/ddp.h"), re.S)[1]
     fields = set(re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", fields, flags=re.S)))
-    names = rows_of("graph/core/ddp_list.h")
+    names = rows_of("graph/settings/ddp_list.h")
     for name in sorted(fields - {PUBLIC.get(n, n) for n in names}):
-        tell("graph/core/ddp_list.h", f"there is no row of weft_ddp_options.{name}")
+        tell("graph/settings/ddp_list.h", f"there is no row of weft_ddp_options.{name}")
     for name in names:
         public = PUBLIC.get(name, name)
         if public not in fields:

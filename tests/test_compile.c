@@ -2,6 +2,7 @@
  * the verifier accepts good plans and rejects broken ones, and dumps stop after the pass that is asked
  * for. */
 #include "graph/core/graph.h"
+#include "graph/settings/clone.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/program.h"

@@ -1,6 +1,7 @@
 /* test_ddp.c - options of subgraphs: the values that weft_ddp accepts and rejects, and that files and dumps
  * keep them. Their effect on a run is tested in test_worlds_*.c. */
-#include "graph/core/ddp.h"
+#include "graph/settings/clone.h"
+#include "graph/settings/ddp.h"
 #include "graph/core/limits.h"
 #include "runtime/verify/verify.h"
 #include "support/faults.h"

@@ -1,6 +1,6 @@
 /* test_flow.c - flows: what their texts mean and how wrong ones are refused; that files and dumps keep them;
  * the flow of a plan; graphs of one plan with different numbers of micro-batches. */
-#include "graph/core/flow.h"
+#include "graph/settings/flow.h"
 #include "support/test.h"
 #include "weft/weft.h"
 

@@ -2,7 +2,7 @@
  * reference (tests/golden/make_optimizers.py, which reads the rows below); and in f32, over buckets: w ranks
  * with any sharding train to the bits of one, a saved state goes on to the bit, and a step that f16 skips
  * changes nothing. */
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "ops/kit/ops.h"
 #include "ops/optimizer/update.h"
 #include "runtime/store/store.h"

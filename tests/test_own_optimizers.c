@@ -1,7 +1,7 @@
 /* test_own_optimizers.c - optimizers of one's own: what a builder built is recorded in the model, in its
  * text and in model.bin, so a loaded model trains to the same bits without the builder; any world does too;
  * what definitions and updates may not be is refused, and so are files and texts that say it. */
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 #include "support/own_model.h"

@@ -1,6 +1,6 @@
 /* test_pictures.c - pictures of graphtool dot: each zoo model's pictures fit a readable page, collapsing
  * leaves out no node and counts none twice, and nodes have tooltips. */
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 #include "runtime/plan/program.h"
 #include "support/programs.h"
 #include "support/random_model.h"

@@ -3,7 +3,8 @@
  * same bits; weights are cast once per update. (Dumps: test_plan_text; trainings beside PyTorch's autocast:
  * test_goldens; f16's scale: test_loss_scale.) */
 #include "examples/zoo.h"
-#include "graph/core/precision.h"
+#include "graph/settings/clone.h"
+#include "graph/settings/precision.h"
 #include "ops/optimizer/update.h"
 #include "runtime/plan/program.h"
 #include "support/sample.h"

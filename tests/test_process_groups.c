@@ -1,5 +1,5 @@
 /* test_process_groups.c - partitions of the ranks as text: "0-3;4-7". */
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -80,8 +80,7 @@ TEST(wrong_groups_say_why) {
 
 static weft_model *one_net(void) {
     weft_model *m = weft_model_new("net");
-    weft_value *x =
-        weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, 2, (int64_t[]){4, 3});
+    weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, 2, (int64_t[]){4, 3});
     weft_linear(x, 2, "a");
     return m;
 }

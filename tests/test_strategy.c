@@ -1,7 +1,7 @@
 /* test_strategy.c - strategies: each of Weft's is the options that it stands for; texts, files and
  * contradictions; cuts and sums of one's own; what a strategy does in a run. Ranks are threads. */
 #include "graph/core/graph.h"
-#include "graph/core/strategy.h"
+#include "graph/settings/strategy.h"
 #include "ops/kit/ops.h"
 #include "runtime/plan/program.h"
 #include "runtime/store/store.h"

@@ -2,6 +2,7 @@
  * rule that a text breaks. */
 #include "graph/core/graph.h"
 #include "graph/core/kernel.h"
+#include "graph/settings/clone.h"
 #include "runtime/passes/passes.h"
 #include "support/example.h"
 #include "support/locale.h"

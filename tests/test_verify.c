@@ -1,7 +1,7 @@
 /* test_verify.c - good plans raise no alarm: models, options of subgraphs and of compiling at random, for all
  * ranks of a world, verified one by one and against each other, then simulated in random orders beside a slow
  * stream. */
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
 #include "support/stream_player.h"

@@ -174,12 +174,12 @@ struct weft_model {
     name_table by_name;  /* graphs */
     /* the graph for which variable->newest (its last parameter, state or assign node) holds */
     weft_graph *indexed;
-    struct ddp_entry *ddps, **ddps_end; /* options of weft_ddp: graph/core/ddp.h */
-    const char *strategy;               /* text of weft_model_strategy: graph/core/strategy.h; NULL: none */
-    /* settings of weft_precision: graph/core/precision.h */
+    struct ddp_entry *ddps, **ddps_end; /* options of weft_ddp: graph/settings/ddp.h */
+    const char *strategy; /* text of weft_model_strategy: graph/settings/strategy.h; NULL: none */
+    /* settings of weft_precision: graph/settings/precision.h */
     struct precision_entry *precisions, **precisions_end;
-    struct flow_entry *flows, **flows_end; /* of weft_flow: graph/core/flow.h */
-    struct own_optimizer *own;             /* of weft_define_optimizer: graph/core/minimize.h */
+    struct flow_entry *flows, **flows_end; /* of weft_flow: graph/settings/flow.h */
+    struct own_optimizer *own;             /* of weft_define_optimizer: graph/settings/minimize.h */
     weft_error error;                      /* the first error, which later calls keep; WEFT_OK: none */
     const char *file;                      /* source line from weft_at; the next builder call takes it */
     int line;
@@ -323,10 +323,6 @@ void variable_note_removed(const weft_node *n);
 void variable_note_kinds(const weft_node *n);
 /* What the calls so far use a parameter for, and what its shape says. */
 unsigned variable_kinds(const weft_variable *v);
-extern const char *const parameter_kinds[]; /* names of the bits in text; NULL ends */
-/* "norm+bias", with `between` in between; and the reader of that with '+', which moves *at. */
-void parameter_kinds_write(text *t, unsigned kinds, const char *between);
-bool parameter_kinds_parse(const char **at, unsigned *kinds);
 
 /* ---- whole graphs ---- */
 /* A graph that is not in the model's list, so that no program is made of it. NULL: no memory. */
@@ -345,9 +341,6 @@ bool model_names_batch(const weft_model *m);
 /* Whether the model is being built with a batch of 1 that the compiler may replace: a rule that only a batch
  * of 1 breaks is then left to the compiler. */
 bool model_awaits_batch(const weft_model *m);
-/* A model with the same variables, subgraph options, precision settings and flows, but no graphs. The caller
- * frees it. NULL when memory is out. */
-weft_model *model_clone_variables(const weft_model *from, int64_t batch);
 
 /* ---- dumps (graph/text/write.c, graph/text/read.c) ---- */
 void graph_write(text *t, const weft_graph *g);

@@ -4,8 +4,6 @@
  * weights, times a weight, plus a bias. */
 #include "graph/core/graph.h"
 
-#include <string.h>
-
 enum { VIEWS = 4 /* views and casts in a row, at most, that builders put between an op and its operand */ };
 
 /* The value behind views and casts. */
@@ -55,28 +53,4 @@ void variable_note_kinds(const weft_node *n) {
 
 unsigned variable_kinds(const weft_variable *v) {
     return v->kinds | (v->type.ndim == 1 ? WEFT_PARAMS_FLAT : 0);
-}
-
-const char *const parameter_kinds[] = {"norm", "bias", "embedding", "depthwise", "flat", NULL};
-
-void parameter_kinds_write(text *t, unsigned kinds, const char *between) {
-    const char *before = "";
-    for (int i = 0; parameter_kinds[i]; i++) {
-        if (!(kinds >> i & 1)) continue;
-        text_add(t, "%s%s", before, parameter_kinds[i]);
-        before = between;
-    }
-}
-
-bool parameter_kinds_parse(const char **at, unsigned *kinds) {
-    for (*kinds = 0;; ++*at) {
-        size_t n = strcspn(*at, "+ ;");
-        int i = 0;
-        while (parameter_kinds[i] && (strlen(parameter_kinds[i]) != n || strncmp(parameter_kinds[i], *at, n)))
-            i++;
-        if (!parameter_kinds[i]) return false;
-        *kinds |= 1u << i;
-        *at += n;
-        if (**at != '+') return true;
-    }
 }

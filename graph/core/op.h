@@ -40,7 +40,7 @@ typedef enum attr_kind {
     ATTR_INTS,      /* attr_ints, each in [min, max]; WEFT_BATCH is allowed where max is INT64_MAX */
     ATTR_STRING,    /* const char *, owned by the model; NULL is "" */
     ATTR_KEY,       /* uint64_t: key of a stream of random numbers; printed in hex */
-    ATTR_SCHEDULES, /* as STRING, of graph/core/schedule.h; a message in model.bin */
+    ATTR_SCHEDULES, /* as STRING, of graph/settings/schedule.h; a message in model.bin */
     ATTR_BYTES,     /* attr_bytes; printed in hex, or by hash where they are many */
 } attr_kind;
 

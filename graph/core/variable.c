@@ -1,10 +1,7 @@
 /* variable.c - parameters and state: found by path or made; in a graph one node, or a chain of assigns, gives
  * the value of each (I4). Layers of several graphs that name one path share one variable, so shapes and kinds
  * must agree. */
-#include "graph/core/minimize.h"
-#include "graph/core/ddp.h"
-#include "graph/core/flow.h"
-#include "graph/core/precision.h"
+#include "graph/core/graph.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -203,10 +200,11 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
     tensor_type type = type_of(WEFT_F32, ndim, shape);
     for (int i = 0; i < ndim; i++)
         if (shape[i] == WEFT_BATCH)
-            return model_fail(m, g, WEFT_SHAPE,
-                              "%s %s: axis %d is WEFT_BATCH, but a %s has one shape at every batch size: give "
-                              "the axis a length",
-                              what, name, i, what);
+            return model_fail(
+                m, g, WEFT_SHAPE,
+                "%s %s: axis %d is WEFT_BATCH, but a %s has one shape at every batch size: give "
+                "the axis a length",
+                what, name, i, what);
     if (!type_check(&type))
         return model_fail(m, g, WEFT_SHAPE, "%s %s: shape %s: every axis must be at least 1", what, name,
                           TYPE(&type));
@@ -311,23 +309,4 @@ weft_status weft_freeze(weft_model *m, const char *pattern) {
                 "freeze: no parameter matches '%s': create it first; a pattern is a path or contains '*'",
                 show_name(one, strlen(one)).text);
     return m->error.status;
-}
-
-weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
-    weft_model *m = weft_model_new_in(from->name, &from->env);
-    if (!m) return NULL;
-    m->batch = batch;
-    m->is_bound = true;
-    for (const weft_variable *v = from->variables; v; v = v->next) {
-        weft_variable *copy = variable_new(m, v->path, v->kind, &v->type, v->init);
-        if (!copy) continue;
-        copy->is_frozen = v->is_frozen;
-        copy->kinds = v->kinds;
-    }
-    /* Options name scopes, so they are set after the variables are there. */
-    for (const ddp_entry *e = from->ddps; e; e = e->next) ddp_set(m, e->path, &e->attrs);
-    for (const precision_entry *e = from->precisions; e; e = e->next) precision_set(m, e->path, e->dtype);
-    for (const flow_entry *e = from->flows; e; e = e->next) flow_set(m, e->name, e->n, e->steps);
-    own_optimizers_copy(from, m); /* an error stays in the model */
-    return m;
 }

@@ -8,16 +8,16 @@
  *   - Bad names, enumerations and numbers, duplicates, and unknown ops, attributes and fields are errors
  *     that name the file, the place and the rule.
  */
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 #include "graph/file/io.h"
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "graph/file/packed.h"
-#include "graph/core/flow.h"
-#include "graph/core/minimize.h"
-#include "graph/core/precision.h"
-#include "graph/core/schedule.h"
-#include "graph/core/strategy.h"
+#include "graph/settings/flow.h"
+#include "graph/settings/minimize.h"
+#include "graph/settings/precision.h"
+#include "graph/settings/schedule.h"
+#include "graph/settings/strategy.h"
 #include "weft/file.h"
 
 #include <stdarg.h>

@@ -3,15 +3,15 @@
  * attributes that are added later.
  *
  * All messages are built in one arena, borrow strings and shapes of the model, and are packed at the end. */
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 #include "graph/file/io.h"
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "graph/file/packed.h"
-#include "graph/core/flow.h"
-#include "graph/core/minimize.h"
-#include "graph/core/schedule.h"
-#include "graph/core/precision.h"
+#include "graph/settings/flow.h"
+#include "graph/settings/minimize.h"
+#include "graph/settings/schedule.h"
+#include "graph/settings/precision.h"
 #include "weft/file.h"
 
 #include <string.h>

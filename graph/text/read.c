@@ -4,11 +4,11 @@
  *
  * The text may be hostile: every number is bounded, the length of the text bounds all tables (MODEL_MAX_*),
  * node_new makes the nodes with all its checks, and nothing recurses. */
-#include "graph/core/ddp.h"
-#include "graph/core/flow.h"
-#include "graph/core/minimize.h"
-#include "graph/core/precision.h"
-#include "graph/core/strategy.h"
+#include "graph/settings/ddp.h"
+#include "graph/settings/flow.h"
+#include "graph/settings/minimize.h"
+#include "graph/settings/precision.h"
+#include "graph/settings/strategy.h"
 #include "graph/text/read.h"
 
 #include "weft/file.h"

@@ -32,11 +32,11 @@
  * a byte offset in the arena and `=%3+0` a result inside another value's buffer (`+0x4000,=%3+16,-`: three
  * results, the last without a place). `work+0x0:4096` is a workspace of 4096 bytes, `# onednn: why` gives the
  * reason why better kernels declined. */
-#include "graph/core/ddp.h"
-#include "graph/core/flow.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/ddp.h"
+#include "graph/settings/flow.h"
+#include "graph/settings/minimize.h"
 #include "graph/core/kernel.h"
-#include "graph/core/precision.h"
+#include "graph/settings/precision.h"
 #include "graph/text/read.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef WEFT_OPS_OPTIMIZER_BUILD_H
 #define WEFT_OPS_OPTIMIZER_BUILD_H
 
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "ops/kit/op_kit.h"
 
 /* The step of adam and adamw where amsgrad is set (adam_kin.c). */

@@ -6,7 +6,7 @@
  * and numbers, was made with PROBE elements and is repeated over any flat buffer; another is for parameters
  * of one shape. Records pass the checks below whether they come from a builder, a file or a text: no op in
  * them has effects, draws or names variables. */
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include "ops/kit/op_kit.h"
 
@@ -288,7 +288,7 @@ static bool is_own_field(const char *field) {
 #define COSINE                          NULL
 #define OWN                             ""
 #define REAL(name, field, readers, ...) readers ? #field : "",
-#include "graph/core/minimize_list.h"
+#include "graph/settings/minimize_list.h"
 #undef EVERY
 #undef STEP
 #undef COSINE

@@ -3,7 +3,7 @@
  * those before it. Missing numbers are 1: the result then is a factor. No kind: the number itself. */
 #include "ops/optimizer/schedule.h"
 
-#include "graph/core/schedule.h"
+#include "graph/settings/schedule.h"
 
 #define F(field) offsetof(schedule_attrs, field)
 static const op_attr attrs[] = {
@@ -54,7 +54,7 @@ schedule_attrs schedule_attrs_of(const weft_schedule *s) {
     return a;
 }
 
-/* The rest of the rules is graph/core/schedule.c's; these keep the formulas from dividing by 0. */
+/* The rest of the rules is graph/settings/schedule.c's; these keep the formulas from dividing by 0. */
 static bool infer(op_call *c) {
     const schedule_attrs *a = c->attrs;
     bool has_period = a->kind == WEFT_SCHEDULE_STEP || a->kind == WEFT_SCHEDULE_COSINE_RESTARTS;

@@ -6,7 +6,7 @@
  * momentum and weight_decay are multiplied by their factors of the step. */
 #include "ops/optimizer/update.h"
 
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 /* Operands: parameters, gradients, momentum buffer (optional), then scalars. */
 enum { P, G, BUF, LR, STEP, SCALE, MOMENTUM, DECAY };

@@ -1,6 +1,6 @@
 /* table.c - ops/optimizer/list.h as a table, by place and by weft_optimizer.type, and questions about its
  * rows. */
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include <string.h>
 #include <strings.h>

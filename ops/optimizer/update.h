@@ -68,7 +68,7 @@ typedef struct schedule_attrs {
 } schedule_attrs;
 struct weft_schedule;
 schedule_attrs
-schedule_attrs_of(const struct weft_schedule *part); /* of a full part (graph/core/schedule.h) */
+schedule_attrs_of(const struct weft_schedule *part); /* of a full part (graph/settings/schedule.h) */
 
 /* The norm of gradients: chunk_squares, then root_sum. Squares are summed in f64 over chunks of NORM_CHUNK
  * elements, counted from each parameter's start, then over chunks and parameters in order. So the sum is the

@@ -1,10 +1,10 @@
 /* minimize.c - the declaration that parameters are trained to minimize a loss. Operand 0 is the loss f32[]
  * and there are no results. The autodiff pass appends the parameters and their gradients to its operands
  * (loss, p1..pn, g1..gn), and the optimizer pass replaces it by update nodes. */
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include "graph/core/nearest.h"
-#include "graph/core/schedule.h"
+#include "graph/settings/schedule.h"
 #include "ops/kit/op_kit.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static const op_attr attrs[] = {
 #define REAL(name, ...)  ROW(name, ATTR_REAL, 0)
 #define COUNT(name, ...) ROW(name, ATTR_INT, INT64_MAX)
 #define PARTS(name)      ROW(name, ATTR_SCHEDULES, 0)
-#include "graph/core/minimize_list.h"
+#include "graph/settings/minimize_list.h"
     {0},
 };
 #undef ROW

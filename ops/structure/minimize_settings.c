@@ -1,13 +1,13 @@
 /* minimize_settings.c - weft_minimize: turns a weft_optimizer into a `minimize` node, with defaults filled
  * in.
  *
- * It checks every field by graph/core/minimize_list.h: 0 means the field's default and WEFT_ZERO a true 0.
- * Other negative numbers are errors, and so are fields that the optimizer or the schedule does not have,
+ * It checks every field by graph/settings/minimize_list.h: 0 means the field's default and WEFT_ZERO a true
+ * 0. Other negative numbers are errors, and so are fields that the optimizer or the schedule does not have,
  * because a setting without effect is a training that silently goes wrong. Files and dumps hold the result,
  * so later defaults do not change them. */
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
-#include "graph/core/schedule.h"
+#include "graph/settings/schedule.h"
 #include "ops/kit/op_kit.h"
 
 #include <float.h>
@@ -31,11 +31,11 @@ typedef struct setting {
     {#field, offsetof(weft_optimizer, field), offsetof(minimize_attrs, name), __VA_ARGS__},
 static const setting reals[] = {
 #define REAL(name, field, ...) ROW(name, field, __VA_ARGS__)
-#include "graph/core/minimize_list.h"
+#include "graph/settings/minimize_list.h"
 };
 static const setting counts[] = {
 #define COUNT(name, field, readers) ROW(name, field, readers, 0, 0, false)
-#include "graph/core/minimize_list.h"
+#include "graph/settings/minimize_list.h"
 };
 #undef ROW
 
@@ -319,7 +319,7 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
         .type = type,
         .name = o->name ? o->name : name,
 #define FLAG(to, field) .to = o->field,
-#include "graph/core/minimize_list.h"
+#include "graph/settings/minimize_list.h"
     };
     if (!kind || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay) &&
                   schedule_write_all(&schedule, g, o) && own_record_shapes(m, kind, pattern))) {

@@ -2,9 +2,9 @@
  * node keeps them as attributes, all filled in; so a change is a new value of an attribute, which holds the
  * rules that it held when the node was made. Calls that share an optimizer are changed together, as they must
  * agree. */
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "graph/core/nearest.h"
-#include "graph/core/schedule.h"
+#include "graph/settings/schedule.h"
 #include "ops/kit/op_kit.h"
 
 #include <float.h>
@@ -23,7 +23,7 @@ static const struct number {
 } numbers[] = {
 #define REAL(name, field, readers, fallback, most, has_zero)                                                 \
     {#name, offsetof(minimize_attrs, name), readers, most},
-#include "graph/core/minimize_list.h"
+#include "graph/settings/minimize_list.h"
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 

@@ -2,7 +2,7 @@
  * matches its path, and one of whose kinds, if the group has any, it is of. A pattern without '*' names a
  * path and all below it, so it is looked up by the path and each of its scopes: O(depth). Patterns with '*'
  * and groups with kinds are tried in turn, and their number is limited. */
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include <stdio.h>
 #include <string.h>

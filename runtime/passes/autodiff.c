@@ -10,9 +10,9 @@
  * alone. */
 #include "graph/core/graph.h"
 
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 #include "graph/core/limits.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "runtime/passes/passes.h"
 #include "weft/ops.h"
 

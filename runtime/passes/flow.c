@@ -1,6 +1,6 @@
 /* flow.c - the flow that a plan is for: the model's, or each training graph once; and by it how many
  * micro-batches each graph has in a step. */
-#include "graph/core/flow.h"
+#include "graph/settings/flow.h"
 
 #include "runtime/passes/passes.h"
 

@@ -1,7 +1,7 @@
 /* flow_states.c - refuses a flow in which one graph reads a state that another one overwrites in each of
  * several micro-batches: it would see what the last micro-batch left, for all of its own. A state that is
  * renewed from what it was (running statistics, a queue, a moving average) has all of them in it. */
-#include "graph/core/flow.h"
+#include "graph/settings/flow.h"
 
 #include "runtime/passes/passes.h"
 

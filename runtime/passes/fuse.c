@@ -10,7 +10,7 @@
  * Dependence is one bit per group in a row of each node (reach_row). A group takes no node that comes WINDOW
  * or more nodes after its first one, so a row needs bits for the last WINDOW groups only, and the cost is
  * linear in the length of the graph. */
-#include "graph/core/precision.h"
+#include "graph/settings/precision.h"
 #include "runtime/passes/passes.h"
 
 #include <string.h>

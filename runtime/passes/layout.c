@@ -10,7 +10,7 @@
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
 
-#include "graph/core/precision.h"
+#include "graph/settings/precision.h"
 #include "ops/image/pack.h"
 #include "ops/kit/ops.h"
 

@@ -10,7 +10,7 @@
  *
  * Micikevicius et al., Mixed Precision Training, arXiv 1710.03740. The rules are those of torch.amp.autocast
  * except for norms and pointwise ops, which read and write the reduced type and compute in f32 inside. */
-#include "graph/core/precision.h"
+#include "graph/settings/precision.h"
 #include "runtime/passes/passes.h"
 
 #include "weft/ops.h"

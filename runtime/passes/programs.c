@@ -2,7 +2,7 @@
  * later passes change. */
 #include "runtime/passes/passes.h"
 
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include <stdio.h>
 #include <string.h>

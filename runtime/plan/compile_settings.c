@@ -1,7 +1,7 @@
 /* compile_settings.c - see compile_settings.h. */
 #include "runtime/plan/compile_settings.h"
 
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 #include "graph/core/error.h"
 #include "graph/core/kernel.h"
 #include "runtime/plan/program.h"

@@ -10,10 +10,10 @@
 #ifndef WEFT_RUNTIME_PLAN_PROGRAM_H
 #define WEFT_RUNTIME_PLAN_PROGRAM_H
 
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 #include "graph/core/graph.h"
 #include "graph/core/kernel.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "runtime/plan/launches.h"
 #include "weft/comm.h"
 #include "weft/flow.h"
@@ -69,7 +69,7 @@ typedef struct optimizer_slot {
 typedef struct optimizer_entry {
     const char *name;                       /* weft_optimizer.name */
     const char *path;                       /* "optimizer.NAME", with which its variables' paths begin */
-    const char *schedule;                   /* its parts as text (graph/core/schedule.h); NULL: none */
+    const char *schedule;                   /* its parts as text (graph/settings/schedule.h); NULL: none */
     weft_variable *step;                    /* f64[] */
     weft_variable *lr;                      /* f64[]; NULL: it has none (optimizer_kind.follows) */
     weft_variable *epoch;                   /* f64[]; NULL unless a part of a schedule counts epochs */

@@ -3,7 +3,7 @@
  * ranks (world, ZeRO, buckets) is left out, as it changes no bit.
  *
  * First it is a text of lines, a name and its value by turns; no name has a newline. */
-#include "graph/core/precision.h"
+#include "graph/settings/precision.h"
 #include "ops/calibration.h"
 #include "runtime/plan/compile_settings.h"
 #include "runtime/plan/program.h"

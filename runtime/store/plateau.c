@@ -6,7 +6,7 @@
 #include "runtime/store/store.h"
 
 #include "graph/core/error.h"
-#include "graph/core/schedule.h"
+#include "graph/settings/schedule.h"
 #include "weft/train.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
  * "optimizer.<name>/<parameter>/<slot>", in whatever bucket it is. */
 #include "runtime/plan/program.h"
 
-#include "graph/core/strategy.h"
+#include "graph/settings/strategy.h"
 #include "ops/optimizer/update.h"
 #include "runtime/store/init.h"
 #include "runtime/store/room.h"

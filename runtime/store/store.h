@@ -3,7 +3,7 @@
 #ifndef WEFT_RUNTIME_STORE_STORE_H
 #define WEFT_RUNTIME_STORE_STORE_H
 
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "runtime/plan/program.h"
 #include "runtime/store/device.h"
 

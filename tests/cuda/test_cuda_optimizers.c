@@ -1,7 +1,7 @@
 /* test_cuda_optimizers.c - every optimizer, and two of a model's own, on a GPU: four steps have the CPU's
  * losses, with clipping, and in f16 a step that is skipped. */
 #include "cuda/support/gpu.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "support/own_model.h"
 #include "support/world.h"
 

@@ -2,7 +2,7 @@
 #include "support/evaluate.h"
 
 #include "graph/core/kernel.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "ops/kit/op_kit.h"
 #include "support/test.h"
 

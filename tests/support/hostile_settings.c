@@ -2,7 +2,7 @@
 #include "support/example.h"
 #include "support/hostile.h"
 
-#include "graph/core/schedule.h"
+#include "graph/settings/schedule.h"
 #include "graph/core/error.h"
 #include "weft/weft.h"
 

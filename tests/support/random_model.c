@@ -1,7 +1,7 @@
 /* random_model.c - see random_model.h. */
 #include "support/random_model.h"
 
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "runtime/passes/distribute/buckets.h"
 #include "runtime/passes/passes.h"
 
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/passes.h"
 
-#include "graph/core/precision.h"
-#include "graph/core/strategy.h"
+#include "graph/settings/precision.h"
+#include "graph/settings/strategy.h"
 #include "ops/kit/ops.h"
 #include "ops/structure/sum_ranks.h"
 

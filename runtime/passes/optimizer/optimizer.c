@@ -18,7 +18,7 @@
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 
-#include "graph/core/schedule.h"
+#include "graph/settings/schedule.h"
 #include "ops/optimizer/update.h"
 #include "ops/kit/ops.h"
 #include "weft/ops.h"

@@ -6,7 +6,7 @@
 
 #include "runtime/plan/program.h"
 
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "ops/optimizer/update.h"
 
 /* ---- optimizer/states.c ---- */

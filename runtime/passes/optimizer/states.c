@@ -4,8 +4,8 @@
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 
-#include "graph/core/precision.h"
-#include "graph/core/schedule.h"
+#include "graph/settings/precision.h"
+#include "graph/settings/schedule.h"
 #include "ops/optimizer/update.h"
 
 #include <math.h>

@@ -6,8 +6,8 @@
 #include "runtime/passes/passes.h"
 
 #include "graph/core/limits.h"
-#include "graph/core/minimize.h"
-#include "graph/core/precision.h"
+#include "graph/settings/minimize.h"
+#include "graph/settings/precision.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* dot.c - graphtool dot: a picture of a graph, as it is written or as it runs, or of a whole plan. It tries
  * several layouts, each with less detail, and writes the first that fits a page. */
 #include "tools/graphtool/diagram/draw.h"
+#include "graph/settings/clone.h"
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/tools.h"
 

@@ -4,10 +4,10 @@
 #include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/tools.h"
 
-#include "graph/core/ddp.h"
-#include "graph/core/flow.h"
+#include "graph/settings/ddp.h"
+#include "graph/settings/flow.h"
 #include "graph/core/graph.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

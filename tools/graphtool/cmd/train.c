@@ -12,7 +12,7 @@
 #include "tools/graphtool/common/world.h"
 
 #include "graph/core/graph.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include <signal.h>
 #include <stdlib.h>

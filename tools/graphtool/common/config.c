@@ -12,11 +12,11 @@
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/rules.h"
 
-#include "graph/core/ddp.h"
-#include "graph/core/flow.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/ddp.h"
+#include "graph/settings/flow.h"
+#include "graph/settings/minimize.h"
 #include "graph/core/nearest.h"
-#include "graph/core/precision.h"
+#include "graph/settings/precision.h"
 #include "graph/settings/setting.h"
 #include "weft/weft.h"
 

@@ -4,8 +4,8 @@
 #include "tools/graphtool/common/checkpoints.h"
 #include "tools/graphtool/common/weights.h"
 
-#include "graph/core/minimize.h"
-#include "graph/core/schedule.h"
+#include "graph/settings/minimize.h"
+#include "graph/settings/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>

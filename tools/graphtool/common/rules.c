@@ -6,9 +6,9 @@
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/tools.h"
 
-#include "graph/core/ddp.h"
-#include "graph/core/flow.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/ddp.h"
+#include "graph/settings/flow.h"
+#include "graph/settings/minimize.h"
 
 #include <stdlib.h>
 #include <string.h>

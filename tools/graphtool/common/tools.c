@@ -7,10 +7,10 @@
 #include "tools/graphtool/common/weights.h"
 #include "tools/graphtool/common/world.h"
 
-#include "graph/core/ddp.h"
-#include "graph/core/flow.h"
+#include "graph/settings/ddp.h"
+#include "graph/settings/flow.h"
 #include "graph/core/graph.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "runtime/options.h"
 #include "runtime/plan/compile_settings.h"
 #include "runtime/plan/program.h"

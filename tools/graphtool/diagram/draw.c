@@ -6,7 +6,7 @@
  * nodes but through labels. */
 #include "tools/graphtool/diagram/draw.h"
 
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 #include "tools/graphtool/timeline/buckets.h"
 #include "tools/graphtool/diagram/paint.h"
 #include "tools/graphtool/diagram/tip.h"

@@ -1,7 +1,7 @@
 /* paint.c - see paint.h. Graphviz copies all names and values, so the casts to char * are safe. */
 #include "tools/graphtool/diagram/paint.h"
 
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 
 #include <stdio.h>
 #include <stdlib.h>

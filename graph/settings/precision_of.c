@@ -4,7 +4,7 @@
  * Programs, files and dumps all set entries through precision_set, so an entry has one of three types and a
  * well-formed path. Whether a path names a graph or a scope is known only when the model is complete:
  * precision_astray checks it. */
-#include "graph/core/precision.h"
+#include "graph/settings/precision.h"
 
 #include <string.h>
 

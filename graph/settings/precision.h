@@ -1,7 +1,7 @@
 /* precision.h - which parts of a model run in bf16 or f16: the entries that weft_precision leaves in a model,
  * and the pass that places the casts. */
-#ifndef WEFT_GRAPH_CORE_PRECISION_H
-#define WEFT_GRAPH_CORE_PRECISION_H
+#ifndef WEFT_GRAPH_SETTINGS_PRECISION_H
+#define WEFT_GRAPH_SETTINGS_PRECISION_H
 
 #include "graph/core/graph.h"
 
@@ -12,7 +12,7 @@ typedef struct precision_entry {
     weft_dtype dtype; /* f32, bf16 or f16 */
 } precision_entry;
 
-/* ---- graph/core/precision_of.c ---- */
+/* ---- graph/settings/precision_of.c ---- */
 
 /* Sets the type of one path, replacing an earlier one ("/", "" or NULL: the whole model). False after
  * recording the model's error. */

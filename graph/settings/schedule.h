@@ -1,7 +1,7 @@
 /* schedule.h - parts of schedules (weft/schedule.h): their rules, defaults and text. A part is full when its
  * defaults are written in it; full parts are what `minimize` keeps as text and model.bin as messages. */
-#ifndef WEFT_GRAPH_CORE_SCHEDULE_H
-#define WEFT_GRAPH_CORE_SCHEDULE_H
+#ifndef WEFT_GRAPH_SETTINGS_SCHEDULE_H
+#define WEFT_GRAPH_SETTINGS_SCHEDULE_H
 
 #include "graph/core/graph.h"
 #include "weft/schedule.h"

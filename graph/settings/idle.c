@@ -1,6 +1,6 @@
 /* idle.c - graphs that assign and that no flow runs, though another graph reads what they assign: a training
  * would leave it as it is, without a word (a teacher that never moves). */
-#include "graph/core/flow.h"
+#include "graph/settings/flow.h"
 
 static const weft_graph *other_reader(const weft_graph *g, const weft_variable *v) {
     for (const weft_graph *other = g->model->graphs; other; other = other->next)

@@ -1,6 +1,6 @@
 /* flow.h - the flows of a model: lists of steps that weft_flow reads from text. */
-#ifndef WEFT_GRAPH_CORE_FLOW_H
-#define WEFT_GRAPH_CORE_FLOW_H
+#ifndef WEFT_GRAPH_SETTINGS_FLOW_H
+#define WEFT_GRAPH_SETTINGS_FLOW_H
 
 #include "graph/core/graph.h"
 #include "weft/flow.h"

@@ -3,7 +3,7 @@
  * Programs, files and dumps all set options through ddp_set. So the options in a model are within their
  * ranges, their scope has at least one parameter, and their process group names no rank twice. Rules that
  * depend on the world (each rank is below its size) are checked by process_group_of when a plan is made. */
-#include "graph/core/ddp.h"
+#include "graph/settings/ddp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@ const char *const shard_words[] = {"greedy", "flat", NULL};
 #define RANGE(...) __VA_ARGS__
 const op_attr ddp_attr_table[] = {
 #define X(name, type, kind, range, ...) {#name, kind, offsetof(ddp_attrs, name), RANGE range},
-#include "graph/core/ddp_list.h"
+#include "graph/settings/ddp_list.h"
 #undef X
     {0},
 };
 #undef RANGE
 const bool ddp_acts_alone[] = {
 #define X(name, type, kind, range, source, alone) alone,
-#include "graph/core/ddp_list.h"
+#include "graph/settings/ddp_list.h"
 #undef X
 };
 const weft_op ddp_fields = {.name = "ddp", .attrs_bytes = sizeof(ddp_attrs), .attrs = ddp_attr_table};
@@ -221,7 +221,7 @@ bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs) {
 ddp_attrs ddp_attrs_of(const weft_ddp_options *o) {
     return (ddp_attrs){
 #define X(name, type, kind, range, source, ...) .name = source,
-#include "graph/core/ddp_list.h"
+#include "graph/settings/ddp_list.h"
 #undef X
     };
 }

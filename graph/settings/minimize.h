@@ -1,7 +1,7 @@
 /* minimize.h - the attributes of a `minimize` node (a weft_optimizer with its defaults filled in), optimizers
  * as rows of a table, and parameter groups. */
-#ifndef WEFT_GRAPH_CORE_MINIMIZE_H
-#define WEFT_GRAPH_CORE_MINIMIZE_H
+#ifndef WEFT_GRAPH_SETTINGS_MINIMIZE_H
+#define WEFT_GRAPH_SETTINGS_MINIMIZE_H
 
 #include "graph/core/graph.h"
 
@@ -11,7 +11,7 @@ typedef struct minimize_attrs {
 #define REAL(name, ...)  double name;
 #define COUNT(name, ...) int64_t name;
 #define PARTS(name)      const char *name;
-#include "graph/core/minimize_list.h"
+#include "graph/settings/minimize_list.h"
 } minimize_attrs;
 
 /* The defaults of torch.amp.GradScaler. */
@@ -153,6 +153,12 @@ bool own_optimizers_copy(const weft_model *from, weft_model *to);
 
 /* Whether a graph has a `minimize` node, so that it updates parameters (ops/structure/minimize.c). */
 bool graph_trains(const weft_graph *g);
+
+/* ---- kinds of parameters, bits WEFT_PARAMS_... (graph/settings/kind_words.c) ---- */
+extern const char *const parameter_kinds[]; /* names of the bits in text; NULL ends */
+/* "norm+bias", with `between` in between; and the reader of that with '+', which moves *at. */
+void parameter_kinds_write(text *t, unsigned kinds, const char *between);
+bool parameter_kinds_parse(const char **at, unsigned *kinds);
 
 /* ---- parameter groups (ops/structure/param_groups.c) ---- */
 enum { MINIMIZE_MAX_WILD = 1024 /* most patterns with a '*' or kinds: each is tried on each parameter */ };

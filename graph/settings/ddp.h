@@ -1,7 +1,7 @@
 /* ddp.h - the options of a subgraph as a model keeps them: a struct described field by field like an op's
  * attributes, so that the same code prints, parses, saves and compares them. */
-#ifndef WEFT_GRAPH_CORE_DDP_H
-#define WEFT_GRAPH_CORE_DDP_H
+#ifndef WEFT_GRAPH_SETTINGS_DDP_H
+#define WEFT_GRAPH_SETTINGS_DDP_H
 
 #include "graph/core/graph.h"
 #include "weft/ddp.h"
@@ -9,7 +9,7 @@
 /* The fields of ddp_list.h. process_group is NULL for the world; it is never "" in a model. */
 typedef struct ddp_attrs {
 #define X(name, type, ...) type name;
-#include "graph/core/ddp_list.h"
+#include "graph/settings/ddp_list.h"
 #undef X
 } ddp_attrs;
 extern const op_attr ddp_attr_table[];

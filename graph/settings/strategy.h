@@ -1,7 +1,7 @@
 /* strategy.h - the text that chooses a strategy: NAME or NAME:key=value,key=value. What a name means is
  * runtime/strategy.c's; files and dumps hold nothing but the text. */
-#ifndef WEFT_GRAPH_CORE_STRATEGY_H
-#define WEFT_GRAPH_CORE_STRATEGY_H
+#ifndef WEFT_GRAPH_SETTINGS_STRATEGY_H
+#define WEFT_GRAPH_SETTINGS_STRATEGY_H
 
 #include "graph/core/graph.h"
 

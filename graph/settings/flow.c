@@ -7,10 +7,10 @@
  *
  * Texts, files and dumps all set flows through flow_set, so each flow in a model keeps the rules below.
  * Whether the model has the graphs is known when it is complete: weft_compile asks. */
-#include "graph/core/flow.h"
+#include "graph/settings/flow.h"
 
 #include "graph/core/limits.h"
-#include "graph/core/minimize.h"
+#include "graph/settings/minimize.h"
 
 #include <stdio.h>
 #include <string.h>

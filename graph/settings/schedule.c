@@ -5,7 +5,7 @@
  *     field    = number "=" value | flag | "of=" number | "milestones=" milestone { "+" milestone }
  *
  * One table has the fields with the kinds that read them; the rest follows from it. */
-#include "graph/core/schedule.h"
+#include "graph/settings/schedule.h"
 
 #include "graph/core/nearest.h"
 

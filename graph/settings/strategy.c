@@ -4,7 +4,7 @@
  *
  * No part is empty or has a blank, so a text is one word of a dump, and one value among the settings that
  * ranks compare. */
-#include "graph/core/strategy.h"
+#include "graph/settings/strategy.h"
 
 #include "weft/strategy.h"
 
