@@ -10,7 +10,9 @@
 #include "graph/settings/minimize.h"
 #include "graph/settings/precision.h"
 #include "ops/calibration.h"
+#include "ops/cpu/isa.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/devices.h"
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
@@ -250,6 +252,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     }
     plan->env = model->env;
     plan->options = compile_options_filled(model, o);
+    plan->device = device_of(plan->options.device);
     plan->source = model;
     plan->kernels = (kernel_env){.isa = plan->options.isa,
                                  .threads = plan->options.threads,

@@ -7,6 +7,7 @@
 #include "graph/settings/flow.h"
 #include "graph/core/nearest.h"
 #include "graph/settings/precision.h"
+#include "ops/cpu/isa.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "runtime/plan/compile_settings.h"
 

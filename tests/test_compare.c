@@ -2,6 +2,7 @@
  * distribution. The first that differs is reported with both values, in the same sentence on all ranks,
  * before anything is done. */
 #include "graph/core/kernel.h"
+#include "ops/cpu/isa.h"
 #include "support/comm_world.h"
 #include "support/test.h"
 #include "weft/weft.h"

@@ -3,6 +3,7 @@
  * for. */
 #include "graph/core/graph.h"
 #include "graph/settings/clone.h"
+#include "ops/cpu/isa.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/program.h"

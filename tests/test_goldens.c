@@ -2,6 +2,7 @@
  * relative, final parameters and buffers within 2e-5 norm-wise, on every instruction set this machine has; in
  * bf16 losses within the type's precision of those under torch.autocast. */
 #include "graph/core/kernel.h"
+#include "ops/cpu/isa.h"
 #include "runtime/store/safetensors.h"
 #include "support/test.h"
 #include "weft/weft.h"

@@ -5,6 +5,7 @@
  * identities, chains of views, folded constants, gradients that are one), whose expected gradients are the
  * central differences of support/differences.h. */
 #include "graph/core/graph.h"
+#include "ops/kit/ops.h"
 #include "runtime/passes/passes.h"
 #include "support/differences.h"
 #include "support/test.h"

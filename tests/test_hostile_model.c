@@ -4,6 +4,7 @@
  * cleanly. */
 #include "graph/file/io.h"
 #include "graph/file/model_file.h"
+#include "ops/catalog/catalog.h"
 #include "support/example.h"
 #include "support/faults.h"
 #include "support/own_model.h"
@@ -422,7 +423,7 @@ TEST(every_op_meets_extreme_attributes_and_missing_operands) {
             text_add(&t, "%s(%s)%s%s", op_at(i)->name, s->in, s->attrs ? " " : "", s->attrs ? s->attrs : "");
             char *signature = text_detach(&t);
             weft_error error = {0};
-            weft_node *n = node_from_signature(signature, NULL, &error);
+            weft_node *n = node_from_signature(signature, NULL, &weft_catalog, &error);
             CHECK_SAYS(n || op_at(i)->flags & OP_VARIABLE, "%s: %s", signature, error.text);
             if (n) {
                 attack_node(n);

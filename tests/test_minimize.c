@@ -9,6 +9,7 @@
  *
  * Settings are assigned in turn, so that each op meets each route, and each value of each setting; the
  * nightly run has all combinations. WEFT_TEST_TABLE=1 prints what has run, op by op. */
+#include "ops/cpu/isa.h"
 #include "ops/kit/op_kit.h"
 #include "support/routes.h"
 #include "support/samples.h"

@@ -3,6 +3,8 @@
  * them. Each is run by the reference kernels, optimized and unoptimized; each plan is verified, and each
  * model is read back from its text and its file. */
 #include "graph/core/kernel.h"
+#include "ops/catalog/catalog.h"
+#include "ops/cpu/isa.h"
 #include "support/model_case.h"
 #include "support/test.h"
 

@@ -1,6 +1,8 @@
 /* test_naive.c - ops whose kernels no sample can test: buckets over a bucket's members, and sums over the
  * micro-batches of a step; both against plain loops (support/naive.h), whose own conversions are checked
  * first. */
+#include "ops/catalog/catalog.h"
+#include "ops/cpu/isa.h"
 #include "ops/kit/op_kit.h"
 #include "ops/optimizer/update.h"
 #include "support/kernel_check.h"
@@ -76,7 +78,7 @@ TEST(a_bucket_has_each_member_row_major_at_its_offset_and_zeros_between) {
         sample_fill(NULL, &data[i].t, &r);
         tensors[i] = data[i].t;
     }
-    weft_node *n = node_new(g, op_find("bucket", 6), 4, in, &(variable_attrs){"bucket.0"});
+    weft_node *n = node_new(g, op_find(&weft_catalog, "bucket", 6), 4, in, &(variable_attrs){"bucket.0"});
     if (CHECK_SAYS(n, "%s", weft_model_error(m)->text)) kernels_check(n, "bucket", tensors);
     for (int i = 0; i < 4; i++) block_free(&data[i]);
     weft_model_free(m);
@@ -139,7 +141,7 @@ TEST(a_step_of_any_number_of_micro_batches_leaves_their_sum) {
     for (weft_isa isa = WEFT_ISA_REFERENCE; isa <= isa_best(); isa++) {
         const weft_kernel *list[16];
         kernel_env env = {.isa = isa, .threads = 1};
-        int n = kernels_of(&weft_op_accumulate, &env, list, 16);
+        int n = kernels_of(&weft_catalog, &weft_op_accumulate, &env, list, 16);
         for (int j = 0; j < n; j++)
             for (int of = 1; of <= 9; of++)
                 for (int count = 1; count <= of; count++) step_check(of, count, list[j], &env);

@@ -5,6 +5,8 @@
  * oneDNN reads its instruction set once per process, so each runs in a process of its own, which may also
  * crash or hang. Buffers end at an inaccessible page and lie between guard words; results and workspaces
  * start as NaN. A seed is a shape of one sequence, and a case is a shape on one instruction set. */
+#include "ops/catalog/catalog.h"
+#include "ops/cpu/isa.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/kit/op_kit.h"
 #include "ops/image/pack.h"
@@ -140,7 +142,7 @@ static bool trial_new(trial *t, const onednn_case *c, uint64_t index) {
     op_sample spec = {.in = t->c.in, .attrs = t->c.attrs};
     snprintf(t->what, sizeof t->what, "%s(%s) %s, layouts %d %d, %d threads", c->op, c->in, c->attrs,
              c->layout[0], c->layout[1], c->threads);
-    sample_build(&t->s, op_find(c->op, strlen(c->op)), &spec, false);
+    sample_build(&t->s, op_find(&weft_catalog, c->op, strlen(c->op)), &spec, false);
     if (!t->s.n) return false;
     for (int i = 0; i < t->s.n_in; i++) operand_fill(t, i, &r);
     const tensor_type *type = &t->s.n->out[0].type;
@@ -267,7 +269,7 @@ static void case_run(report *r, const onednn_case *c, uint64_t index, weft_isa i
     trial t;
     r->at = index;
     if (trial_new(&t, c, index)) {
-        int count = kernels_of(t.s.n->op, &env, list, MOST_KERNELS);
+        int count = kernels_of(&weft_catalog, t.s.n->op, &env, list, MOST_KERNELS);
         for (int i = 0; i < count; i++) {
             bool casts = strstr(list[i]->name, "_cast_"); /* the best one is used for lower sets too */
             if (strncmp(list[i]->name, "onednn", 6) != 0 || (casts && list[i]->min_isa != isa)) continue;

@@ -3,6 +3,7 @@
  * golden/make_opinfo.py says each sample in C (golden/opinfo.h) and asks PyTorch (golden/opinfo.txt.gz).
  * Every op with a PyTorch name, and every builder of ops.h, is in a sample or has a reason not to be. */
 #include "graph/core/graph.h"
+#include "ops/catalog/catalog.h"
 #include "ops/norm_loss/norm.h"
 #include "support/test.h"
 #include "weft/weft.h"

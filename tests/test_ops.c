@@ -1,6 +1,7 @@
 /* test_ops.c - one test for all ops: every sample of every op in ops/list.h gives the types it states, or the
  * error it states; attributes survive being printed; and every kernel of every instruction set agrees with
  * the op's reference, in each layout that the op may get. Gradients: test_gradients.c. */
+#include "ops/cpu/isa.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"

@@ -3,6 +3,7 @@
  * with any sharding train to the bits of one, a saved state goes on to the bit, and a step that f16 skips
  * changes nothing. */
 #include "graph/settings/minimize.h"
+#include "ops/catalog/catalog.h"
 #include "ops/kit/ops.h"
 #include "ops/optimizer/update.h"
 #include "runtime/store/store.h"
@@ -64,11 +65,17 @@ static const row rows[] = {ROWS(X)};
 #undef X
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
+static const optimizer_kind *kind_of(const row *r) {
+    int i = 0;
+    while (strcmp(optimizer_kinds[i]->type, r->type)) i++;
+    return optimizer_kinds[i];
+}
+
 TEST(every_optimizer_has_a_row) {
-    for (int i = 0; optimizer_at(i); i++) {
-        int count = optimizer_at(i)->follows; /* test_moving_mean.c */
-        for (int k = 0; k < N_ROWS; k++) count += strcmp(rows[k].type, optimizer_at(i)->type) == 0;
-        CHECK_SAYS(count > 0, "%s has no row", optimizer_at(i)->type);
+    for (int i = 0; optimizer_kinds[i]; i++) {
+        int count = optimizer_kinds[i]->follows; /* test_moving_mean.c */
+        for (int k = 0; k < N_ROWS; k++) count += strcmp(rows[k].type, optimizer_kinds[i]->type) == 0;
+        CHECK_SAYS(count > 0, "%s has no row", optimizer_kinds[i]->type);
     }
 }
 
@@ -217,7 +224,7 @@ static void check_point(const curve *c, const row *r, int point, int part) {
 static void check_curve(const row *r, int part) {
     weft_model *m = weft_model_new("settings");
     curve c = {.a = attrs_of(m, &r->optimizer), .product = 1};
-    c.kind = optimizer_find(NULL, c.a.type);
+    c.kind = optimizer_find(m, c.a.type);
     c.type = type_of(WEFT_F64, 2, part_shape[part]);
     if (part == LINE && !c.kind->is_for_matrices) c.type = type_of(WEFT_F64, 1, &part_shape[part][1]);
     bool is_built = optimizer_is_built(&c.a, c.kind);
@@ -335,7 +342,7 @@ static bool is_flat(const row *r) {
     weft_model *m = weft_model_new("settings");
     minimize_attrs a = attrs_of(m, &r->optimizer);
     bool answer = false;
-    CHECK(optimizer_is_elementwise(&m->env, optimizer_find(NULL, a.type), &a, &answer));
+    CHECK(optimizer_is_elementwise(m, optimizer_find(m, a.type), &a, &answer));
     weft_model_free(m);
     return answer;
 }
@@ -375,7 +382,7 @@ TEST(ranks_train_to_the_bits_of_one_however_state_is_sharded) {
     static const weft_param_group bias = {"*bias", 0.5, WEFT_ZERO};
     for (int i = 0; i < N_ROWS; i++) {
         weft_optimizer o = rows[i].optimizer;
-        const optimizer_kind *kind = optimizer_spelt(NULL, o.type);
+        const optimizer_kind *kind = kind_of(&rows[i]);
         if (i % 2) o.clip_norm = 0.05, o.ema = 0.9;
         if (o.weight_decay > 0 && !kind->is_for_matrices) o.n_groups = 1, o.groups = &bias;
         check_worlds(&rows[i], &o);

@@ -3,6 +3,7 @@
 #include "examples/zoo.h"
 #include "graph/core/graph.h"
 #include "graph/core/kernel.h"
+#include "ops/cpu/isa.h"
 #include "support/poison.h"
 #include "support/random_model.h"
 #include "support/world.h"

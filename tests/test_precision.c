@@ -5,6 +5,7 @@
 #include "examples/zoo.h"
 #include "graph/settings/clone.h"
 #include "graph/settings/precision.h"
+#include "ops/catalog/catalog.h"
 #include "ops/optimizer/update.h"
 #include "runtime/plan/program.h"
 #include "support/sample.h"

@@ -1,6 +1,7 @@
 /* test_random.c - random numbers: Philox against its authors' known answers, the moments of the distributions
  * made from it, and what the numbers may and may not depend on. */
 #include "graph/core/kernel.h"
+#include "ops/cpu/isa.h"
 #include "ops/kit/philox.h"
 #include "ops/random/random.h"
 #include "support/test.h"

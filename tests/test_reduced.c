@@ -1,6 +1,8 @@
 /* test_reduced.c - bf16 and f16 as kernels read and write them: every number, every rounding, on every
  * instruction set, against the compiler's own _Float16 and plain arithmetic. */
-#include "ops/cpu/simd/reduced.h"
+#include "ops/catalog/catalog.h"
+#include "ops/cpu/isa.h"
+#include "ops/cpu/reduced.h"
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/sample.h"
@@ -75,7 +77,7 @@ static void cast_check(weft_dtype from, weft_dtype to, const void *data, int64_t
     for (weft_isa isa = WEFT_ISA_SSE2; isa <= isa_best(); isa++) {
         const weft_kernel *list[16];
         kernel_env env = {.isa = isa, .threads = 1, .env = &m->env};
-        kernels_of(y->node->op, &env, list, 16);
+        kernels_of(&weft_catalog, y->node->op, &env, list, 16);
         int64_t wrong = 0;
         weft_error error = {0};
         CHECK(kernel_runs(y->node, list[0], &env));

@@ -7,6 +7,7 @@
  * so that remainders, rows that start anywhere in a vector, and incomplete blocks all occur. Kernels also cut
  * long axes into blocks: so each length of each form is once LONG and once LONGER, in every precision, and
  * `longest` has nodes for the constants above these. tests/check_rows.py knows the kernels' constants. */
+#include "ops/cpu/isa.h"
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/samples.h"
@@ -203,7 +204,7 @@ typedef struct filled {
 } filled;
 
 static const weft_op *form_op(const form *f) {
-    return op_find(f->op, strlen(f->op));
+    return op_find(&weft_catalog, f->op, strlen(f->op));
 }
 
 static void form_fill(const form *f, lengths *l, filled *to) {
@@ -278,7 +279,7 @@ TEST(every_op_with_a_kernel_of_ours_has_a_form) {
     kernel_env env = {.isa = isa_best(), .threads = 1};
     for (int i = 0; i < op_count(); i++) {
         const weft_kernel *list[16];
-        int n = kernels_of(op_at(i), &env, list, 16);
+        int n = kernels_of(&weft_catalog, op_at(i), &env, list, 16);
         for (int j = 0; j < n; j++) {
             bool is_ours = list[j]->min_isa > WEFT_ISA_REFERENCE && strncmp(list[j]->name, "onednn", 6) != 0;
             CHECK_SAYS(!is_ours || has_form(op_at(i)) || needs_more_than_a_form(op_at(i)),

@@ -2,6 +2,7 @@
  * extreme numbers, against PyTorch (tests/golden/special.safetensors), by every instruction set: a NaN must
  * stay one, or a broken training goes unnoticed. */
 #include "graph/core/kernel.h"
+#include "ops/cpu/isa.h"
 #include "support/golden.h"
 #include "support/test.h"
 #include "weft/weft.h"
@@ -102,7 +103,8 @@ static bool alike(float x, float ours, float theirs) {
 
 /* Where PyTorch's vector code overflows, or its gradient divides by infinity, ours gives the limit or NaN. */
 static bool overflows(const char *name) {
-    static const char *const names[] = {"gelu", "gelu_tanh", "hardswish", "fmod", "remainder", "mish", "silu"};
+    static const char *const names[] = {"gelu",      "gelu_tanh", "hardswish", "fmod",
+                                        "remainder", "mish",      "silu"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;

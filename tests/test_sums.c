@@ -5,6 +5,8 @@
  * is the greatest number of additions in sequence in any of the kernels. Operands have a bias: adding 0.1 to
  * a large sum rounds the same way for a long time. The measured errors are printed. The bits must not depend
  * on threads. */
+#include "ops/catalog/catalog.h"
+#include "ops/cpu/isa.h"
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/sample.h"
@@ -49,7 +51,7 @@ static block operand_new(const tensor_type *type, const int64_t *stride) {
 static bool trial_new(trial *t, const node_case *as) {
     op_sample spec = {.in = as->in, .attrs = as->attrs};
     *t = (trial){.as = *as};
-    sample_build(&t->s, op_find(as->op, strlen(as->op)), &spec, false);
+    sample_build(&t->s, op_find(&weft_catalog, as->op, strlen(as->op)), &spec, false);
     if (!CHECK_SAYS(t->s.n, "%s(%s): %s", as->op, as->in, t->s.error_text)) return false;
     weft_node *n = t->s.n;
     for (int i = 0; i < n->n_in; i++) {
@@ -117,7 +119,7 @@ static void kernels_judge(trial *t, judge *errors) {
     for (weft_isa isa = WEFT_ISA_SSE2; isa <= isa_best(); isa++) {
         kernel_env env = {.isa = isa, .threads = 1};
         const weft_kernel *list[16];
-        int count = kernels_of(n->op, &env, list, 16);
+        int count = kernels_of(&weft_catalog, n->op, &env, list, 16);
         for (int j = 0; j < count; j++) {
             weft_error error = {0};
             if (list[j]->min_isa != isa || (list[j]->declines && list[j]->declines(n, &env))) continue;

@@ -3,6 +3,7 @@
 #include "graph/core/graph.h"
 #include "graph/core/kernel.h"
 #include "graph/settings/clone.h"
+#include "ops/catalog/catalog.h"
 #include "runtime/passes/passes.h"
 #include "support/example.h"
 #include "support/locale.h"
@@ -300,7 +301,7 @@ TEST(a_comma_locale_changes_nothing) {
 
 static void same_signature(const char *string) {
     weft_error error;
-    weft_node *n = node_from_signature(string, NULL, &error);
+    weft_node *n = node_from_signature(string, NULL, &weft_catalog, &error);
     CHECK_SAYS(n != NULL, "%s: %s", string, error.text);
     if (!n) return;
     text t = {0};
@@ -316,16 +317,16 @@ TEST(signatures_make_nodes_with_layouts) {
     same_signature("add(f32[8,3,12,12], f32[12]:s(0))");
     same_signature("linear(f32[4,3], f32[5,3], -)");
     same_signature("constant() dtype=f32 shape=2,3 value=0.5");
-    weft_node *n = node_from_signature("relu(f32[8,3,12,12]:nhwc)", NULL, NULL);
+    weft_node *n = node_from_signature("relu(f32[8,3,12,12]:nhwc)", NULL, &weft_catalog, NULL);
     NEED(n != NULL);
     CHECK(n->in[0]->has_layout && n->in[0]->stride[1] == 1 && n->out[0].has_layout &&
           n->out[0].stride[1] == 1);
     weft_model_free(n->graph->model);
     weft_error error;
-    CHECK(!node_from_signature("relu(f32[8,3]", NULL, &error));
+    CHECK(!node_from_signature("relu(f32[8,3]", NULL, &weft_catalog, &error));
     CHECK_HOLDS(error.text, "signature:1: ')' is expected");
-    CHECK(!node_from_signature("relu(f32[8,3]) x", NULL, &error));
-    CHECK(!node_from_signature("linear(f32[8,3], f32[2,2])", NULL, &error));
+    CHECK(!node_from_signature("relu(f32[8,3]) x", NULL, &weft_catalog, &error));
+    CHECK(!node_from_signature("linear(f32[8,3], f32[2,2])", NULL, &weft_catalog, &error));
     CHECK_HOLDS(error.text, "the last axis of x must be");
 }
 

@@ -2,6 +2,7 @@
  * ranks of a world, verified one by one and against each other, then simulated in random orders beside a slow
  * stream. */
 #include "graph/settings/minimize.h"
+#include "ops/catalog/catalog.h"
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
 #include "support/stream_player.h"
@@ -167,9 +168,9 @@ static void check_order(const weft_model *m, const char *type, weft_shard shard,
 }
 
 TEST(collectives_stand_in_one_order_under_every_optimizer) {
-    for (int i = 0; optimizer_at(i); i++) {
-        const char *type = optimizer_at(i)->type;
-        if (optimizer_at(i)->follows) continue; /* it trains no layer */
+    for (int i = 0; optimizer_kinds[i]; i++) {
+        const char *type = optimizer_kinds[i]->type;
+        if (optimizer_kinds[i]->follows) continue; /* it trains no layer */
         weft_model *m = model_with_constants(type);
         for (int zero = 1; zero < 3; zero++) check_order(m, type, WEFT_SHARD_GREEDY, zero);
         if (strcmp(type, "rprop") == 0) check_order(m, type, WEFT_SHARD_FLAT, 1);

@@ -2,6 +2,7 @@
  * may let a rank read data too early, sum what does not belong together, or act differently from the others.
  * Every one must be caught, by a rule that its list names, and every rule must catch something. */
 #include "graph/core/kernel.h"
+#include "ops/cpu/isa.h"
 #include "runtime/verify/verify.h"
 #include "support/stream_player.h"
 #include "support/mutants.h"

@@ -1,5 +1,7 @@
 /* test_work.c - the amount of work in a node, the number of threads it runs on, and how long a GPU takes at
  * best: from shapes alone. */
+#include "ops/catalog/catalog.h"
+#include "ops/cpu/isa.h"
 #include "ops/roof.h"
 #include "graph/core/kernel.h"
 #include "support/sample.h"
@@ -16,7 +18,7 @@ typedef struct work_case {
 static void check(const work_case *w) {
     op_sample spec = {.in = w->in, .attrs = w->attrs};
     sample s;
-    sample_build(&s, op_find(w->op, strlen(w->op)), &spec, false);
+    sample_build(&s, op_find(&weft_catalog, w->op, strlen(w->op)), &spec, false);
     if (CHECK_SAYS(s.n, "%s(%s): %s", w->op, w->in, s.error_text)) {
         CHECK_SAYS(node_flops(s.n) == w->flops, "%s(%s): %g operations, not %g", w->op, w->in,
                    node_flops(s.n), w->flops);
@@ -101,7 +103,7 @@ static void check_bytes(const bytes_case *b) {
     const kernel_env env = {.isa = isa_best(), .threads = 1, .device = WEFT_DEVICE_CUDA};
     op_sample spec = {.in = b->in, .attrs = b->attrs};
     sample s;
-    sample_build(&s, op_find(b->op, strlen(b->op)), &spec, false);
+    sample_build(&s, op_find(&weft_catalog, b->op, strlen(b->op)), &spec, false);
     if (CHECK_SAYS(s.n, "%s(%s): %s", b->op, b->in, s.error_text)) {
         arena a = {0};
         s.n->kernel = kernel_select(s.n, &env, &a, NULL);
@@ -205,7 +207,7 @@ TEST(a_roof_is_the_longer_of_bytes_and_operations) {
         op_sample spec = {.in = list[i].in, .attrs = list[i].attrs};
         sample s;
         arena a = {0};
-        sample_build(&s, op_find(list[i].op, strlen(list[i].op)), &spec, false);
+        sample_build(&s, op_find(&weft_catalog, list[i].op, strlen(list[i].op)), &spec, false);
         NEED(s.n);
         s.n->kernel = kernel_select(s.n, &env, &a, NULL);
         node_work w = node_work_of(s.n);

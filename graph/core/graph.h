@@ -157,8 +157,20 @@ struct weft_graph {
     bool sums_ranks; /* weft_sum_ranks may build here: how a strategy sums a bucket */
 };
 
+/* The ops, kernels and optimizers that there are, as tables that end with NULL. A layer above has them
+ * (ops/catalog); a model carries them, so that what is read from a text or a file is found by its name. */
+typedef struct op_catalog {
+    const weft_op *const *ops;
+    const struct weft_kernel *const *cpu, *const *cuda; /* best first */
+    const struct weft_kernel *reference;                /* of the CPU: runs every op */
+    const struct optimizer_kind *const *optimizers;     /* graph/settings/minimize.h */
+} op_catalog;
+/* NULL when there is none. */
+const weft_op *op_find(const op_catalog *c, const char *name, size_t length);
+
 struct weft_model {
     weft_env env;
+    const op_catalog *catalog;
     /* apart from the rest and in the order of making, because passes walk over them often */
     arena nodes, values;
     arena arena; /* strings, attributes and lists; last, since in C++ this field's name hides the type */
@@ -184,6 +196,9 @@ struct weft_model {
     const char *file;                      /* source line from weft_at; the next builder call takes it */
     int line;
 };
+
+/* weft_model_new_in with a catalog. */
+weft_model *model_new(const char *name, const weft_env *env, const op_catalog *catalog);
 
 /* ---- errors ---- */
 /* Records the model's first error with the source line and the open scope of `g` (which may be NULL). Later
@@ -262,10 +277,6 @@ weft_graph *graph_find(const weft_model *m, const char *name);
 /* Writes "conv2d %12 (discriminator/conv1)" into `buffer` and returns it, for messages. */
 const char *node_show(const weft_node *n, char buffer[200]);
 
-/* A new value equal to v (an identity node): for a builder that has nothing to compute but must return a
- * value that the caller can name apart from v in weft_gradients. */
-weft_value *value_again(weft_value *v);
-
 /* ---- scopes and names (graph/core/scope.c) ---- */
 const char *scope_intern(weft_model *m, const char *path); /* equal paths give equal pointers */
 bool name_is_valid(const char *name);                      /* 1-200 letters, digits, '_', '-', '.' */
@@ -283,6 +294,8 @@ weft_status scopes_check(const weft_model *m, weft_error *error);
 uint64_t random_key(weft_graph *g);
 
 /* ---- variables (graph/core/variable.c) ---- */
+const char *init_name(weft_init_kind kind);         /* "kaiming_uniform"; "?" outside the list */
+const char *variable_kind_name(variable_kind kind); /* "parameter"; "?" outside the list */
 /* NULL when there is none. */
 weft_variable *variable_find(const weft_model *m, const char *path);
 /* Whether a node of the graph reads it; one that only writes it does not. */
@@ -357,14 +370,16 @@ void variable_write(text *t, const weft_variable *v);
  * any. What a training that goes on may change is left out: the batch, settings of optimizers, subgraphs,
  * precision, flows, and graphs that only look. False when memory is out. */
 bool model_form(const weft_model *m, uint64_t *fingerprint);
-const char *init_name(weft_init_kind kind);         /* "kaiming_uniform"; "?" outside the list */
-const char *variable_kind_name(variable_kind kind); /* "parameter"; "?" outside the list */
 /* "conv2d(f32[8,3,12,12]:nhwc, f32[8,3,3,3]) stride=1,1 pad=1,1": op, operand types and layouts,
  * attributes. */
 void node_signature(text *t, const weft_node *n);
 /* Makes a model with one node of that signature, whose operands are inputs named "0", "1", ... The caller
  * frees the node's model. NULL after setting *error. */
-weft_node *node_from_signature(const char *signature, const weft_env *env, weft_error *error);
+weft_node *node_from_signature(const char *signature, const weft_env *env, const op_catalog *catalog,
+                               weft_error *error);
+/* weft_model_parse with a catalog. */
+weft_model *model_parse(const char *string, const char *where, const weft_env *env, const op_catalog *catalog,
+                        weft_error *error);
 
 /* Checks the rules G1 to G7 and G9, which hold after every pass (graph/core/check.c); `after` names the
  * pass in the error. */

@@ -1,5 +1,5 @@
-/* kernel.h - what a backend offers for an op. Kernels are rows of the backend's table (ops/cpu/table.c,
- * ops/cuda/table.c), best first; the compiler selects the first one that does not decline the node. On the
+/* kernel.h - what a backend offers for an op. Kernels are rows of the backend's table (ops/catalog), best
+ * first; the compiler selects the first one that does not decline the node. On the
  * CPU the reference kernel comes last and takes every node; on CUDA there is none, so a node that every
  * kernel declines is an error. */
 #ifndef WEFT_GRAPH_CORE_KERNEL_H
@@ -72,11 +72,10 @@ typedef struct weft_kernel {
     const char *data_rule;
 } weft_kernel;
 
-/* The backends' tables; NULL ends them. */
-extern const weft_kernel *const cpu_kernels[], *const cuda_kernels[];
-
-/* Fills `list` with the kernels of an op for this machine, best first; returns how many, at most `room`. */
-int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **list, int room);
+/* Fills `list` with a catalog's kernels of an op for this machine, best first; returns how many, at most
+ * `room`. */
+int kernels_of(const op_catalog *c, const weft_op *op, const kernel_env *env, const weft_kernel **list,
+               int room);
 
 /* The best kernel that does not decline the node; NULL: all of them do. *declined (`declined` may be NULL)
  * gets the reasons of the better ones, allocated in `a`; NULL: there are none. */
@@ -94,10 +93,5 @@ weft_status kernel_check_call(const weft_kernel *kernel, const kernel_call *c, w
 /* Whether a value has this layout, or none yet: for `declines`. */
 bool lies_row_major(const weft_value *v);
 bool lies_channels_last(const weft_value *v);
-
-/* The instruction set that WEFT_ISA_AUTO stands for on this machine, and its name. */
-weft_isa isa_best(void);
-const char *isa_name(weft_isa isa);
-extern const char *const isa_words[]; /* "auto", "reference" ..., in the order of weft_isa; NULL ends them */
 
 #endif

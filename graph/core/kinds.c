@@ -8,7 +8,7 @@ enum { VIEWS = 4 /* views and casts in a row, at most, that builders put between
 
 /* The value behind views and casts. */
 static const weft_value *behind(const weft_value *v) {
-    for (int i = 0; i < VIEWS && (v->node->op->flags & OP_VIEW || v->node->op == &weft_op_cast); i++)
+    for (int i = 0; i < VIEWS && (v->node->op->flags & OP_VIEW || v->node->op->role == ROLE_CAST); i++)
         v = v->node->in[0];
     return v;
 }
@@ -16,7 +16,7 @@ static const weft_value *behind(const weft_value *v) {
 /* Whether v is a norm of rows that still lacks the weight or the bias of its channels. */
 static bool is_bare_norm(const weft_value *v) {
     const weft_node *n = behind(v)->node;
-    if (n->op == &weft_op_mul) n = behind(n->in[0])->node;
+    if (n->op->role == ROLE_PRODUCT) n = behind(n->in[0])->node;
     bool has_weight = n->n_in > 1 && n->in[1];
     return n->op->kinds[1] & WEFT_PARAMS_NORM && !has_weight;
 }
@@ -30,7 +30,7 @@ static bool note(const weft_value *v, unsigned kinds) {
 /* A recurrent layer adds its two biases. */
 static void note_operand(const weft_value *v, unsigned kinds) {
     const weft_node *n = behind(v)->node;
-    if (note(v, kinds) || n->op != &weft_op_add || !(kinds & WEFT_PARAMS_BIAS)) return;
+    if (note(v, kinds) || n->op->role != ROLE_SUM || !(kinds & WEFT_PARAMS_BIAS)) return;
     for (int i = 0; i < 2; i++) note(n->in[i], kinds);
 }
 
@@ -40,14 +40,14 @@ static bool is_depthwise(const weft_node *n) {
 }
 
 void variable_note_kinds(const weft_node *n) {
-    bool is_mul = n->op == &weft_op_mul;
+    bool is_mul = n->op->role == ROLE_PRODUCT;
     if (n->graph->model->is_bound) return; /* variables of the compiler's copy have them */
     for (int i = 0; i < n->n_in && i < OP_KINDS; i++) {
         unsigned kinds = n->op->kinds[i];
         if (kinds & WEFT_PARAMS_DEPTHWISE && !is_depthwise(n)) kinds &= ~(unsigned)WEFT_PARAMS_DEPTHWISE;
         if (kinds && n->in[i]) note_operand(n->in[i], kinds);
     }
-    if ((is_mul || n->op == &weft_op_add) && is_bare_norm(n->in[0]))
+    if ((is_mul || n->op->role == ROLE_SUM) && is_bare_norm(n->in[0]))
         note(n->in[1], is_mul ? WEFT_PARAMS_NORM : WEFT_PARAMS_NORM | WEFT_PARAMS_BIAS);
 }
 

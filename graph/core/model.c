@@ -8,15 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-weft_model *weft_model_new(const char *name) {
-    return weft_model_new_in(name, NULL);
-}
-
-weft_model *weft_model_new_in(const char *name, const weft_env *env) {
+weft_model *model_new(const char *name, const weft_env *env, const op_catalog *catalog) {
     static const weft_env plain = {0};
     weft_model *m = mem_new(env, sizeof *m);
     if (!m) return NULL;
     m->env = env ? *env : plain;
+    m->catalog = catalog;
     arena_init(&m->arena, &m->env);
     arena_init(&m->nodes, &m->env);
     arena_init(&m->values, &m->env);
@@ -90,7 +87,7 @@ weft_graph *graph_apart(weft_model *m, const char *name, weft_mode mode) {
     scope_entry *top = arena_new(&m->arena, sizeof *top);
     if (!g || !top || !(g->name = arena_copy(&m->arena, name)))
         return model_fail(m, NULL, WEFT_MEMORY, "graph %s: out of memory", name);
-    /* Always finds the path that weft_model_new_in has interned. */
+    /* Always finds the path that model_new has interned. */
     top->path = scope_intern(m, "");
     g->model = m;
     g->mode = mode;
@@ -101,6 +98,13 @@ weft_graph *graph_apart(weft_model *m, const char *name, weft_mode mode) {
 
 weft_graph *graph_find(const weft_model *m, const char *name) {
     return table_find(&m->by_name, name);
+}
+
+/* Linear: about 180 names, compared by length first. */
+const weft_op *op_find(const op_catalog *c, const char *name, size_t length) {
+    for (const weft_op *const *op = c->ops; *op; op++)
+        if (strlen((*op)->name) == length && memcmp((*op)->name, name, length) == 0) return *op;
+    return NULL;
 }
 
 /* ---- errors ---- */

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "weft/ops.h"
-
 /* ---- infer helpers ---- */
 
 /* The op's name comes first in every message of an infer. */
@@ -87,6 +85,23 @@ bool infer_alike(op_call *c) {
                            TYPE(op_in(c, i)), TYPE(op_in(c, 0)));
     c->n_out = 1;
     c->out[0] = *op_in(c, 0);
+    return true;
+}
+
+/* ---- shapes in attributes ---- */
+
+bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const int64_t *shape) {
+    if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
+        return model_fail(g->model, g, WEFT_SHAPE, "%s: %d axes, 0 to %d are allowed", op, ndim,
+                          WEFT_MAX_NDIM);
+    into->n = ndim;
+    for (int i = 0; i < ndim; i++) into->v[i] = shape[i];
+    return true;
+}
+
+bool shape_bind(const op_call *c, tensor_type *type) {
+    for (int i = 0; i < type->ndim; i++)
+        if (type->shape[i] == WEFT_BATCH) type->shape[i] = c->graph->model->batch;
     return true;
 }
 
@@ -284,13 +299,6 @@ bool *node_f32_output(const weft_node *n) {
 weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
     weft_node *n = node_new(g, op, n_in, in, attrs);
     return n ? &n->out[0] : NULL;
-}
-
-weft_value *value_again(weft_value *v) {
-    int64_t axes[WEFT_MAX_NDIM];
-    for (int i = 0; i < WEFT_MAX_NDIM; i++) axes[i] = i;
-    /* works for any type and batch size; a view to the layout pass, and removed by simplify */
-    return weft_permute(v, axes);
 }
 
 /* ---- changing ---- */

@@ -2,7 +2,7 @@
  *
  * The struct holds all that the engine may know of an op: its attributes and their ranges, its shapes, its
  * gradient, its reference kernel, and samples that the generic test runs. Ops do not register themselves;
- * faster kernels are rows of the backend's table (ops/cpu/table.c). */
+ * faster kernels are rows of the backend's table (ops/cpu/list.h). */
 #ifndef WEFT_GRAPH_CORE_OP_H
 #define WEFT_GRAPH_CORE_OP_H
 
@@ -83,6 +83,12 @@ bool op_want_same_dtype(const op_call *c); /* over all operands */
 /* Operand i is missing, or has the element type of operand `of`, or is f32 where that one is reduced. */
 bool op_want_beside(const op_call *c, int i, int of);
 
+/* Copies a caller's shape into an attribute, where WEFT_BATCH stays symbolic; false after recording the
+ * error. */
+bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const int64_t *shape);
+/* For infer: replaces WEFT_BATCH in `type` by the model's batch. Always true, so that infer can return it. */
+bool shape_bind(const op_call *c, tensor_type *type);
+
 /* ---- running ---- */
 
 /* A tensor with memory. Strides are in elements; a broadcast axis has stride 0. */
@@ -162,6 +168,17 @@ typedef enum op_precision {
     PRECISION_FOLLOWS,
 } op_precision;
 
+/* What code that knows ops by their descriptors alone must tell apart. */
+typedef enum op_role {
+    ROLE_OTHER,
+    ROLE_CAST,     /* operand 0 in another element type */
+    ROLE_SUM,      /* operand 0 plus operand 1 */
+    ROLE_PRODUCT,  /* operand 0 times operand 1 */
+    ROLE_CONSTANT, /* one number in all elements */
+    ROLE_REORDER,  /* operand 0 in another layout */
+    ROLE_DECLARES, /* that the graph trains, or differentiates: a pass replaces it by what does so */
+} op_role;
+
 enum { OP_KINDS = 4 };
 
 /* An op. Pointers may be NULL where an op has no such part; infer, and one of reference and scalar unless the
@@ -172,6 +189,7 @@ struct weft_op {
     const char *torch;   /* PyTorch's function: "torch.nn.functional.relu"; NULL: it has none */
     int min_in, max_in;  /* operands; max_in -1: any number */
     unsigned flags;
+    op_role role;
     size_t attrs_bytes;
     const op_attr *attrs; /* NULL: none */
 
@@ -218,14 +236,6 @@ struct weft_op {
     const op_sample *samples;
 };
 
-/* Whether v is the result of a `constant` node; *value is its number, rounded to the value's type. NULL is no
- * constant. */
-bool constant_value(const weft_value *v, double *value);
-/* Whether a type can hold a number: integers and bool exactly, floating-point types rounded, but not to
- * infinity. */
-bool constant_fits(weft_dtype dtype, double value);
-/* The bytes of a `constant_tensor` node. */
-const attr_bytes *constant_bytes(const weft_node *n);
 /* The name of an `input` node. */
 const char *input_name(const weft_node *n);
 
@@ -235,15 +245,9 @@ typedef struct variable_attrs {
 } variable_attrs;
 extern const op_attr variable_attr_table[];
 
-/* ops/table.c: all ops of ops/list.h, in its order. */
-int op_count(void);
-const weft_op *op_at(int index);
-const weft_op *op_find(const char *name, size_t length); /* NULL when there is none */
-
-/* Ops that the graph layer itself makes or looks for; ops/kit/ops.h has all. */
-extern const weft_op weft_op_gate, weft_op_input, weft_op_parameter, weft_op_state, weft_op_assign,
-    weft_op_gradients, weft_op_minimize, weft_op_add, weft_op_mul, weft_op_constant, weft_op_constant_tensor,
-    weft_op_cast, weft_op_fused, weft_op_reorder;
+/* The ops that a graph is made of: what it is fed, the variables that it reads and writes, and nodes that the
+ * compiler has put into one (weft_node.body). The graph layer knows all others by their descriptors. */
+extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_assign, weft_op_fused;
 
 /* ---- attribute helpers (graph/core/attrs.c) ---- */
 typedef struct text text;

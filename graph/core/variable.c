@@ -6,6 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- names ---- */
+
+/* By weft_init_kind. */
+static const char *const init_names[] = {
+    "zeros",          "ones",          "constant",        "uniform",       "normal",
+    "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"};
+/* By variable_kind: the word that begins a variable's line. */
+static const char *const kind_names[] = {"parameter", "state",    "bucket",  "shard",
+                                         "optimizer", "gradient", "derived", "constant"};
+
+const char *init_name(weft_init_kind kind) {
+    return (unsigned)kind < sizeof init_names / sizeof *init_names ? init_names[kind] : "?";
+}
+
+const char *variable_kind_name(variable_kind kind) {
+    return (unsigned)kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : "?";
+}
+
+/* ---- finding and making ---- */
+
 weft_variable *variable_find(const weft_model *m, const char *path) {
     return table_find(&m->by_path, path);
 }

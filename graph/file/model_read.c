@@ -372,7 +372,7 @@ static bool call_load(loader *l, const Weft__Call *call, size_t number) {
     if (call->n_operand_call != call->n_operand_result)
         return load_fail(l, place, "%zu operand calls and %zu results", call->n_operand_call,
                          call->n_operand_result);
-    const weft_op *op = op_find(call->op, strlen(call->op));
+    const weft_op *op = op_find(l->m->catalog, call->op, strlen(call->op));
     if (!op) return load_fail(l, place, "there is no op '%s'", SHOW(call->op));
     if (op->flags & OP_COMPILER) return load_fail(l, place, "%s: only the compiler makes these", op->name);
     if (*call->scope && !path_is_valid(call->scope))
@@ -454,9 +454,9 @@ static bool optimizer_load(loader *l, const Weft__Optimizer *from) {
     return true;
 }
 
-static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
+static bool model_load(loader *l, Weft__Model *file, const weft_env *env, const op_catalog *catalog) {
     if (!KNOWN(file)) return load_fail(l, "", "a field that this version does not know");
-    l->m = weft_model_new_in(file->name, env);
+    l->m = model_new(file->name, env, catalog);
     if (!l->m) return no_memory(l);
     weft_model_batch(l->m, file->batch);
     if (!model_ok(l->m)) return load_fail(l, "", "model");
@@ -535,24 +535,14 @@ static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking 
 
 /* The unpacked message lives until the model is built; nodes copy what they keep. */
 weft_model *model_unpack(const char *path, const char *data, size_t bytes, const weft_env *env,
-                         weft_error *error) {
+                         const op_catalog *catalog, weft_error *error) {
     loader l = {.path = path, .error = error};
     unpacking u = {0};
     arena_init(&u.pieces, env);
     Weft__Model *file = unpack(&l, data, bytes, &u);
-    bool good = file && model_load(&l, file, env);
+    bool good = file && model_load(&l, file, env, catalog);
     arena_free(&u.pieces);
     if (good) return l.m;
     weft_model_free(l.m);
     return NULL;
-}
-
-weft_model *weft_load(const char *path, const weft_env *env, weft_error *error) {
-    char *data;
-    size_t bytes;
-    if (error) *error = (weft_error){0};
-    if (file_read_all(env, path, MODEL_MAX_FILE_BYTES, &data, &bytes, error)) return NULL;
-    weft_model *m = model_unpack(path, data, bytes, env, error);
-    mem_free(env, data, bytes + 1);
-    return m;
 }

@@ -9,6 +9,6 @@ weft_status model_pack(const weft_model *m, const char *path, uint8_t **packed, 
                        weft_error *error);
 /* NULL after an error, as weft_load. The bytes stay the caller's. */
 weft_model *model_unpack(const char *path, const char *data, size_t bytes, const weft_env *env,
-                         weft_error *error);
+                         const op_catalog *catalog, weft_error *error);
 
 #endif

@@ -7,7 +7,7 @@
 #include "graph/settings/precision.h"
 
 weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
-    weft_model *m = weft_model_new_in(from->name, &from->env);
+    weft_model *m = model_new(from->name, &from->env, from->catalog);
     if (!m) return NULL;
     m->batch = batch;
     m->is_bound = true;

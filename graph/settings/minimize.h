@@ -5,6 +5,9 @@
 
 #include "graph/core/graph.h"
 
+/* The declaration that a graph trains. */
+extern const weft_op weft_op_minimize;
+
 typedef struct minimize_attrs {
 #define TEXT(name)       const char *name;
 #define FLAG(name, ...)  bool name;
@@ -79,9 +82,7 @@ typedef struct optimizer_kind {
     const struct own_optimizer *own; /* NULL for Weft's */
 } optimizer_kind;
 
-/* By place in the list (NULL past its end). */
-const optimizer_kind *optimizer_at(int index);
-/* By weft_optimizer.type, the model's own among them; NULL: there is none. m may be NULL. */
+/* By weft_optimizer.type: the model's own, then those of its catalog; NULL: there is none. */
 const optimizer_kind *optimizer_find(const weft_model *m, const char *type);
 /* The same for what people write: capitals count as small letters, as in "AdamW". */
 const optimizer_kind *optimizer_spelt(const weft_model *m, const char *type);
@@ -104,14 +105,12 @@ bool minimize_trains(const weft_node *minimize, const weft_variable *v);
 bool optimizer_is_built(const minimize_attrs *a, const optimizer_kind *kind);
 /* *answer: whether every op of the step is pointwise, so that any range of a flat buffer can be updated
  * alone, which is found out by building it in a model of its own. False when memory is out. */
-bool optimizer_is_elementwise(const weft_env *env, const optimizer_kind *kind, const minimize_attrs *a,
+bool optimizer_is_elementwise(const weft_model *m, const optimizer_kind *kind, const minimize_attrs *a,
                               bool *answer);
 /* Builds the step in the graph of u's values. False after recording the model's error. */
 bool optimizer_build(const optimizer_kind *kind, weft_update *u, const minimize_attrs *a);
-/* The factor of u->numbers[0] at a step; momentum: a schedule's factor on beta1, or NULL. */
-weft_value *update_product(weft_value *step, weft_value *momentum, const minimize_attrs *a);
 
-/* ---- a model's own optimizers (ops/optimizer/own.c) ---- */
+/* ---- a model's own optimizers (graph/settings/own.c) ---- */
 
 /* A step as calls: a graph apart from the model's others. Its inputs are "parameter", "gradient", "lr",
  * "step", "weight_decay", and slots and numbers by their names; its outputs "parameter" and slots by their
@@ -151,7 +150,7 @@ void own_optimizers_write(text *t, const weft_model *m);
 /* Copies own optimizers to a model that has none. */
 bool own_optimizers_copy(const weft_model *from, weft_model *to);
 
-/* Whether a graph has a `minimize` node, so that it updates parameters (ops/structure/minimize.c). */
+/* Whether a graph has a `minimize` node, so that it updates parameters (graph/settings/minimize.c). */
 bool graph_trains(const weft_graph *g);
 
 /* ---- kinds of parameters, bits WEFT_PARAMS_... (graph/settings/kind_words.c) ---- */
@@ -160,7 +159,7 @@ extern const char *const parameter_kinds[]; /* names of the bits in text; NULL e
 void parameter_kinds_write(text *t, unsigned kinds, const char *between);
 bool parameter_kinds_parse(const char **at, unsigned *kinds);
 
-/* ---- parameter groups (ops/structure/param_groups.c) ---- */
+/* ---- parameter groups (graph/settings/param_groups.c) ---- */
 enum { MINIMIZE_MAX_WILD = 1024 /* most patterns with a '*' or kinds: each is tried on each parameter */ };
 
 typedef struct param_group param_group;

@@ -12,9 +12,10 @@
 static bool kernel_read(reader *r, weft_node *n) {
     const weft_kernel *list[32];
     kernel_env env = {.isa = WEFT_ISA_AVX512, .threads = 1, .env = &r->m->env};
-    int count = kernels_of(n->op, &env, list, 24); /* the kernels of the CPU, then those of CUDA */
+    int count =
+        kernels_of(r->m->catalog, n->op, &env, list, 24); /* the kernels of the CPU, then those of CUDA */
     env.device = WEFT_DEVICE_CUDA;
-    count += kernels_of(n->op, &env, list + count, 32 - count);
+    count += kernels_of(r->m->catalog, n->op, &env, list + count, 32 - count);
     size_t length = strcspn(r->at, " \n");
     for (int i = 0; i < count && !n->kernel; i++)
         if (strlen(list[i]->name) == length && memcmp(list[i]->name, r->at, length) == 0) n->kernel = list[i];

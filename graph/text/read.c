@@ -453,7 +453,8 @@ static bool model_read(reader *r) {
 
 /* Reads "model NAME batch=N", which must be the first line, and makes the model. NULL after setting
  * *error. */
-static weft_model *header_read(const char **text, const char *where, const weft_env *env, weft_error *error) {
+static weft_model *header_read(const char **text, const char *where, const weft_env *env,
+                               const op_catalog *catalog, weft_error *error) {
     const char *at = *text;
     size_t n = strncmp(at, "model ", 6) == 0 ? strcspn(at + 6, " \n") : 0;
     char name[256], *end;
@@ -470,7 +471,7 @@ static weft_model *header_read(const char **text, const char *where, const weft_
         return NULL;
     }
     int64_t batch = strtoll(at + 6 + n + 7, &end, 10);
-    weft_model *m = weft_model_new_in(name, env);
+    weft_model *m = model_new(name, env, catalog);
     if (!m) {
         error_memory(error, where);
         return NULL;
@@ -482,7 +483,8 @@ static weft_model *header_read(const char **text, const char *where, const weft_
     return m;
 }
 
-weft_model *weft_model_parse(const char *string, const char *where, const weft_env *env, weft_error *error) {
+weft_model *model_parse(const char *string, const char *where, const weft_env *env, const op_catalog *catalog,
+                        weft_error *error) {
     if (error) *error = (weft_error){0};
     if (!where) where = "text";
     if (!string || strnlen(string, MODEL_MAX_TEXT_BYTES + 1) > MODEL_MAX_TEXT_BYTES) {
@@ -490,7 +492,7 @@ weft_model *weft_model_parse(const char *string, const char *where, const weft_e
                   string ? "the text is longer than 16 MiB" : "there is no text");
         return NULL;
     }
-    weft_model *m = header_read(&string, where, env, error);
+    weft_model *m = header_read(&string, where, env, catalog, error);
     if (!m) return NULL;
     reader r = {.at = string, .line = 1, .where = m->file ? m->file : "", .m = m};
     /* The header has ended in its batch size; the rest of the line must be empty. */

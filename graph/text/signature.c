@@ -3,6 +3,7 @@
  *     "conv2d(f32[8,3,12,12]:nhwc, f32[8,3,3,3], -) stride=1,1 pad=1,1"
  */
 #include "graph/text/read.h"
+#include "weft/ops.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,9 +86,10 @@ static weft_node *signature_read(reader *r) {
     return node;
 }
 
-weft_node *node_from_signature(const char *signature, const weft_env *env, weft_error *error) {
+weft_node *node_from_signature(const char *signature, const weft_env *env, const op_catalog *catalog,
+                               weft_error *error) {
     if (error) *error = (weft_error){0};
-    weft_model *m = weft_model_new_in("signature", env);
+    weft_model *m = model_new("signature", env, catalog);
     reader r = {.at = signature, .line = 1, .where = "signature", .m = m};
     r.g = weft_graph_new(m, "signature", WEFT_TRAIN);
     weft_node *n = r.g ? signature_read(&r) : NULL;

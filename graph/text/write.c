@@ -41,22 +41,6 @@
 
 #include <stdlib.h>
 
-/* By weft_init_kind. */
-static const char *const init_names[] = {
-    "zeros",          "ones",          "constant",        "uniform",       "normal",
-    "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"};
-/* By variable_kind: the word that begins a variable's line. */
-static const char *const kind_names[] = {"parameter", "state",    "bucket",  "shard",
-                                         "optimizer", "gradient", "derived", "constant"};
-
-const char *init_name(weft_init_kind kind) {
-    return (unsigned)kind < sizeof init_names / sizeof *init_names ? init_names[kind] : "?";
-}
-
-const char *variable_kind_name(variable_kind kind) {
-    return (unsigned)kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : "?";
-}
-
 /* A range of a bucket (of=), or the members of a bucket, with offsets where they are not the expected
  * ones. */
 static void members_write(text *t, const weft_variable *v) {

@@ -10,15 +10,21 @@ typedef struct number_attrs {
     double value;
 } number_attrs;
 
+typedef struct constant_attrs {
+    weft_dtype dtype;
+    attr_ints shape;
+    double value;
+} constant_attrs;
+
 typedef struct cast_attrs {
     weft_dtype dtype;
 } cast_attrs;
 
 typedef struct sum_attrs {
-    attr_ints axes; /* none: all axes; negative ones count from the last */
-    bool keep;      /* keep reduced axes, with length 1 */
-    bool mean;      /* divide by the number of summed elements */
-    bool f32_output; /* a sum of bf16 or f16 has an f32 result */
+    attr_ints axes;    /* none: all axes; negative ones count from the last */
+    bool keep;         /* keep reduced axes, with length 1 */
+    bool mean;         /* divide by the number of summed elements */
+    bool f32_output;   /* a sum of bf16 or f16 has an f32 result */
     double correction; /* a mean divides by that number less this, as a variance does */
 } sum_attrs;
 /* The reduced axes as bits (bit i: axis i). */

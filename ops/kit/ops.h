@@ -1,5 +1,5 @@
-/* ops.h - declares weft_op_NAME for every line of ops/list.h. graph/core/op.h declares the few that the graph
- * layer itself makes or looks for. */
+/* ops.h - declares weft_op_NAME for every line of ops/list.h. graph/core/op.h declares the few that a
+ * graph is made of. */
 #ifndef WEFT_OPS_KIT_OPS_H
 #define WEFT_OPS_KIT_OPS_H
 
@@ -8,5 +8,8 @@
 #define X(name) extern const weft_op weft_op_##name;
 #include "ops/list.h"
 #undef X
+
+/* The bytes of a `constant_tensor` node. */
+const attr_bytes *constant_bytes(const weft_node *n);
 
 #endif

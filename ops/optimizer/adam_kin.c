@@ -11,6 +11,7 @@
  * torch.optim.Adam, Adamax, NAdam, RAdam; Reddi et al., arXiv 1904.09237; Kingma and Ba, arXiv 1412.6980,
  * algorithm 2; Dozat, ICLR 2016 workshop; Liu et al., arXiv 1908.03265. */
 #include "ops/optimizer/build.h"
+#include "ops/optimizer/update.h"
 
 enum { M, V, MOST };
 

@@ -96,4 +96,9 @@ bool update_is_skipped(const kernel_call *c, int i);
 double flat_get(const tensor *t, int64_t i);
 void flat_set(const tensor *t, int64_t i, double value);
 
+/* The factor of weft_update.numbers[0] at a step, for optimizers with a product; momentum: a schedule's
+ * factor on beta1, or NULL. */
+struct minimize_attrs;
+weft_value *update_product(weft_value *step, weft_value *momentum, const struct minimize_attrs *a);
+
 #endif

@@ -47,6 +47,7 @@ const weft_op weft_op_add = {
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE | OP_COMMUTES,
+    .role = ROLE_SUM,
     .precision = PRECISION_FOLLOWS,
     .reduced_in = 3,
     .reduced_out = 1,

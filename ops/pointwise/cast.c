@@ -47,6 +47,7 @@ const weft_op weft_op_cast = {
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,
+    .role = ROLE_CAST,
     .attrs_bytes = sizeof(cast_attrs),
     .attrs = attrs,
     .precision = PRECISION_FOLLOWS,

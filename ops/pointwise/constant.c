@@ -1,14 +1,9 @@
 /* constant.c - a tensor with one value in all elements; torch.full. The shape may contain WEFT_BATCH. No
  * operands, no gradient. */
+#include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
 #include <math.h>
-
-typedef struct constant_attrs {
-    weft_dtype dtype;
-    attr_ints shape;
-    double value;
-} constant_attrs;
 
 static const op_attr attrs[] = {
     {"dtype", ATTR_DTYPE, offsetof(constant_attrs, dtype), 0, 0},
@@ -37,6 +32,7 @@ const weft_op weft_op_constant = {
     .summary = "a tensor filled with one value",
     .torch = "torch.full",
     .flags = OP_NO_GRADIENT,
+    .role = ROLE_CONSTANT,
     .attrs_bytes = sizeof(constant_attrs),
     .attrs = attrs,
     .infer = infer,
@@ -47,30 +43,19 @@ const weft_op weft_op_constant = {
                                    {0}},
 };
 
-/* A view of a constant is constant too. */
-bool constant_value(const weft_value *v, double *value) {
-    enum { VIEWS = 32 }; /* an arbitrary bound on the walk */
-    for (int i = 0; v && i < VIEWS && v->node->op->flags & OP_VIEW; i++) v = v->node->in[0];
-    if (!v || v->node->op != &weft_op_constant) return false;
-    *value = convert_element(v->type.dtype, ((const constant_attrs *)v->node->attrs)->value);
-    return true;
-}
-
-bool constant_fits(weft_dtype dtype, double value) {
-    /* The range is [least, past). `past` is exact as a double where the largest i64 is not. */
-    static const double least[WEFT_DTYPES] = {[WEFT_I64] = -0x1p63, [WEFT_I32] = INT32_MIN};
-    static const double past[WEFT_DTYPES] = {
-        [WEFT_I64] = 0x1p63, [WEFT_I32] = 0x1p31, [WEFT_U8] = 256, [WEFT_BOOL] = 2};
-    if ((unsigned)dtype >= WEFT_DTYPES) return false;
-    if (dtype_is_float(dtype)) return isfinite(convert_element(dtype, value));
-    return value >= least[dtype] && value < past[dtype] && value == floor(value);
-}
-
 weft_value *weft_constant(weft_graph *g, weft_dtype dtype, int ndim, const int64_t *shape, double value) {
     constant_attrs a = {.dtype = dtype, .value = value};
     if (!g || !shape_attr(g, "constant", &a.shape, ndim, shape)) return NULL;
     /* other values fail the op's own checks */
     if (isfinite(value) && dtype_bytes(dtype) && !constant_fits(dtype, value))
-        return model_fail(g->model, g, WEFT_ARGUMENT, "constant: %s cannot hold %g", dtype_name(dtype), value);
+        return model_fail(g->model, g, WEFT_ARGUMENT, "constant: %s cannot hold %g", dtype_name(dtype),
+                          value);
     return node_value(g, &weft_op_constant, 0, NULL, &a);
+}
+
+weft_value *zeros_like(weft_value *like) {
+    weft_graph *g = like->node->graph;
+    weft_value *never = weft_constant(g, WEFT_BOOL, 0, NULL, 0);
+    weft_value *zero = weft_constant(g, like->type.dtype, 0, NULL, 0);
+    return weft_where(never, like, zero);
 }

@@ -2,6 +2,22 @@
  * either is NaN. The chosen operand gets the gradient; equal ones get half each, as in PyTorch. */
 #include "ops/pointwise/family.h"
 
+/* The operand that was not chosen gets 0, equal ones get half each. Comparisons with NaN are false, so both
+ * operands get all of dout. */
+static void extremum_gradient(weft_node *n, weft_value *dout, const bool *wanted, weft_value **din,
+                              bool is_maximum) {
+    weft_value *zero = weft_constant(n->graph, n->in[0]->type.dtype, 0, NULL, 0);
+    weft_value *half = weft_scale(dout, 0.5);
+    weft_value *shared = weft_where(weft_equal(n->in[0], n->in[1]), half, dout);
+    for (int i = 0; i < 2; i++) {
+        weft_value *own = n->in[i], *other = n->in[1 - i];
+        weft_value *loses = !wanted[i]   ? NULL
+                            : is_maximum ? weft_greater(other, own)
+                                         : weft_greater(own, other);
+        if (wanted[i]) din[i] = sum_to(weft_where(loses, zero, shared), own);
+    }
+}
+
 #define OP_ROW(NAME, SIGN, TEXT)                                                                             \
     static void NAME##_gradient(weft_node *n, weft_value *const *dout, const bool *wanted,                   \
                                 weft_value **din) {                                                          \

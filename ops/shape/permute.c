@@ -115,3 +115,10 @@ weft_value *weft_transpose(weft_value *x, int axis_a, int axis_b) {
     for (int i = 0; i < x->type.ndim; i++) axes[i] = i == a ? b : i == b ? a : i;
     return weft_permute(x, axes);
 }
+
+weft_value *value_again(weft_value *v) {
+    int64_t axes[WEFT_MAX_NDIM];
+    for (int i = 0; i < WEFT_MAX_NDIM; i++) axes[i] = i;
+    /* works for any type and batch size; a view to the layout pass, and removed by simplify */
+    return weft_permute(v, axes);
+}

@@ -15,6 +15,7 @@ const weft_op weft_op_reorder = {
     .min_in = 1,
     .max_in = 1,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
+    .role = ROLE_REORDER,
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
     .reduced_in = 1,

@@ -27,6 +27,7 @@ const weft_op weft_op_gradients = {
     .min_in = 2,
     .max_in = OP_MAX_OUT,
     .flags = OP_NO_GRADIENT,
+    .role = ROLE_DECLARES,
     .infer = infer,
     .samples = (const op_sample[]){{"f32[2], f32[2]", .error = "it must be one floating-point number"}, {0}},
 };

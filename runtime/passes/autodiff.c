@@ -13,6 +13,7 @@
 #include "graph/settings/ddp.h"
 #include "graph/core/limits.h"
 #include "graph/settings/minimize.h"
+#include "ops/kit/op_kit.h"
 #include "runtime/passes/passes.h"
 #include "weft/ops.h"
 

@@ -14,6 +14,7 @@
 #include "graph/core/graph.h"
 
 #include "graph/core/limits.h"
+#include "ops/kit/ops.h"
 #include "runtime/passes/passes.h"
 
 #include <stdlib.h>

@@ -136,7 +136,7 @@ static bool is_taken(const program *p, const weft_node *n) {
 
 static bool is_offered(const program *p, const weft_op *op) {
     const weft_kernel *list[16];
-    return kernels_of(op, &p->plan->kernels, list, 16) > 0 && list[0]->op == op;
+    return kernels_of(p->plan->model->catalog, op, &p->plan->kernels, list, 16) > 0 && list[0]->op == op;
 }
 
 /* New nodes go after `place`, with the scope and the stamps of `like`, until end(). */

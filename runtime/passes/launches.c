@@ -7,25 +7,6 @@
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
 
-const char *launch_name(launch_kind kind) {
-    static const char *const names[] = {"upload", "refresh", "compute", "collective"};
-    return names[kind];
-}
-
-bool launch_is_captured(launch_kind kind) {
-    return kind != LAUNCH_UPLOAD;
-}
-
-bool launch_kind_of(const weft_node *n, launch_kind *kind) {
-    if (node_is_silent(n) || n->op == &weft_op_wait) return false;
-    bool is_derived = n->n_out && n->out[0].variable && n->out[0].variable->kind == VARIABLE_DERIVED;
-    *kind = node_starts_collective(n) ? LAUNCH_COLLECTIVE
-            : node_is_upload(n)       ? LAUNCH_UPLOAD
-            : is_derived              ? LAUNCH_REFRESH
-                                      : LAUNCH_COMPUTE;
-    return true;
-}
-
 /* The state of the cut, node by node in the order of the schedule. */
 typedef struct cutter {
     program *p;

@@ -6,6 +6,7 @@
  * `pack` node. A cast of a parameter, like a packed parameter, is a derived value, made once per update;
  * where a kernel packs a weight that is cast, the pack reads the f32 parameter and does both. Views (permute,
  * slice, reshape, broadcast) have no memory: only strides and an offset in their operand's memory. */
+#include "ops/catalog/catalog.h"
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
@@ -205,7 +206,7 @@ static bool takes_operands(const weft_node *n) {
  * all, with more than it asks for. */
 static bool place_and_select(placer *l, weft_node *n) {
     const weft_kernel *list[16];
-    int count = kernels_of(n->op, &l->p->plan->kernels, list, 16);
+    int count = kernels_of(l->p->plan->model->catalog, n->op, &l->p->plan->kernels, list, 16);
     if (!place_operands(l, n, count ? list[0] : NULL)) return false;
     place_results(n);
     while (choose(l, n)) {

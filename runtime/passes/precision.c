@@ -11,6 +11,7 @@
  * Micikevicius et al., Mixed Precision Training, arXiv 1710.03740. The rules are those of torch.amp.autocast
  * except for norms and pointwise ops, which read and write the reduced type and compute in f32 inside. */
 #include "graph/settings/precision.h"
+#include "ops/kit/op_kit.h"
 #include "runtime/passes/passes.h"
 
 #include "weft/ops.h"

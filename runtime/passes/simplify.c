@@ -5,6 +5,7 @@
  * Nodes that draw random numbers, access variables or have effects are never merged; of these only reads of
  * variables are ever dropped. */
 #include "graph/core/graph.h"
+#include "ops/kit/op_kit.h"
 #include "runtime/passes/passes.h"
 
 #include <string.h>

@@ -3,10 +3,6 @@
 #include "runtime/passes/passes.h"
 #include "runtime/plan/launches.h"
 
-bool node_is_upload(const weft_node *n) {
-    return n->op == &weft_op_reorder && n->in[0]->node->op == &weft_op_input;
-}
-
 /* Makes a copy of the input that all its readers read, so that the host may bring the next input while this
  * one is in use. */
 static bool upload(weft_graph *g, weft_node *input) {

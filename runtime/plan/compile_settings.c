@@ -4,6 +4,7 @@
 #include "graph/settings/ddp.h"
 #include "graph/core/error.h"
 #include "graph/core/kernel.h"
+#include "ops/cpu/isa.h"
 #include "runtime/plan/program.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  *
  * The implementations are those of the graphs that train, or of all where none does, without the nodes of
  * updates: those belong to one rank. */
+#include "ops/cpu/isa.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "runtime/plan/program.h"
 

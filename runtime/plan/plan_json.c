@@ -1,5 +1,6 @@
 /* plan_json.c - a plan as JSON. Its keys are stable, and documented in docs/graphtool.md. Objects take over
  * the references that they are built from (jansson's "o"), so nothing is released on the way but the root. */
+#include "ops/cpu/isa.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 

@@ -140,6 +140,7 @@ struct weft_plan {
     weft_env env;
     kernel_env kernels;
     weft_compile_options options;
+    const struct device *device; /* of store/device.h; NULL: this build has none of the options' kind */
     plan_strategy strategy;
     const weft_model *source; /* the user's; NULL once compiled */
     /* Private: variables (buckets and optimizer state among them) and the programs' graphs. Its arena owns

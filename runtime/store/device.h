@@ -37,13 +37,11 @@ typedef struct device {
     const struct executor *executor; /* runs programs there: session/state.h */
 } device;
 
-extern const device device_cpu;
-
 /* d->alloc, with the purpose in the error: "store of model mlp: ...". The caller frees with d->free. */
 void *device_alloc(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
                    weft_error *error);
 
-/* The device of a kind; NULL and WEFT_UNSUPPORTED when this build has none. */
-const device *device_of(weft_device kind, weft_error *error);
+/* The plan's; NULL and WEFT_UNSUPPORTED when this build has none of its kind. */
+const device *plan_device(const weft_plan *plan, weft_error *error);
 
 #endif

@@ -206,7 +206,7 @@ static void tell_takers(const weft_plan *plan, uint64_t more, const char *name, 
 weft_status room_check(const weft_plan *plan, const char *what, uint64_t bytes, uint64_t more,
                        const char *name, int local_world, room *free, weft_error *error) {
     char takers[500] = "nothing", ranks[80] = "";
-    const device *d = device_of(plan->options.device, NULL);
+    const device *d = plan->device;
     const weft_allocator *own = plan->env.allocator;
     bool is_asked = bytes + more >= ROOM_LEAST || (own ? own->room != NULL : has_limit());
     if (plan->options.no_memory_check || !d || !is_asked) return WEFT_OK;

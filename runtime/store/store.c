@@ -274,7 +274,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     }
     if (error) *error = (weft_error){0};
     uint64_t *offsets;
-    const device *d = device_of(plan->options.device, error);
+    const device *d = plan_device(plan, error);
     if (d && room_check(plan, "a store and a session", plan->memory.total, 0, NULL, 1, NULL, error))
         return NULL;
     weft_store *s = d ? begin_store(plan, &offsets) : NULL;

@@ -22,7 +22,7 @@
 /* Whether some kernel of the backend packs an operand of this op. */
 static bool may_read_packed(const weft_node *n, const kernel_env *env) {
     const weft_kernel *list[16];
-    int count = n->n_in ? kernels_of(n->op, env, list, 16) : 0;
+    int count = n->n_in ? kernels_of(n->graph->model->catalog, n->op, env, list, 16) : 0;
     for (int k = 0; k < count; k++)
         if (list[k]->packed_bytes) return true;
     return false;

@@ -2,6 +2,7 @@
  * the session's rules, tables of measured choices. */
 #include "cuda/support/gpu.h"
 #include "ops/calibration.h"
+#include "ops/catalog/catalog.h"
 #include "runtime/session/calibrate.h"
 #include "support/sample.h"
 #include "weft/weft.h"
@@ -166,7 +167,7 @@ typedef struct setting {
  * each run, `room` floats apart. */
 static void run_node(gpu *g, const char *signature, setting how, float *y, size_t room) {
     weft_error error = {0};
-    weft_node *n = node_from_signature(signature, NULL, &error);
+    weft_node *n = node_from_signature(signature, NULL, &weft_catalog, &error);
     NEED(CHECK_SAYS(n, "%s", error.text));
     kernel_env env = g->env;
     env.deterministic = how.deterministic;
@@ -265,7 +266,7 @@ TEST(a_table_is_read_and_what_is_wrong_in_it_is_told) {
         const calibration *c = calibration_read(tables[i].text, "table", &a, &error);
         CHECK((c != NULL) == !tables[i].error);
         if (tables[i].error) CHECK_HOLDS(error.text, tables[i].error);
-        weft_node *n = node_from_signature("matmul(f32[2,3], f32[3,4])", NULL, &error);
+        weft_node *n = node_from_signature("matmul(f32[2,3], f32[3,4])", NULL, &weft_catalog, &error);
         NEED(n);
         kernel_env with = {.calibration = c}, rounding = {.calibration = c, .tf32 = true};
         const char *says = calibration_find(n, &with);

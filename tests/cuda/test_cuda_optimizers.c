@@ -2,6 +2,7 @@
  * losses, with clipping, and in f16 a step that is skipped. */
 #include "cuda/support/gpu.h"
 #include "graph/settings/minimize.h"
+#include "ops/catalog/catalog.h"
 #include "support/own_model.h"
 #include "support/world.h"
 
@@ -51,10 +52,10 @@ static void check(const weft_optimizer *o, weft_dtype precision, double most) {
 }
 
 TEST(every_optimizer_trains_as_on_the_cpu) {
-    for (int i = 0; optimizer_at(i); i++) {
+    for (int i = 0; optimizer_kinds[i]; i++) {
         weft_optimizer o = {
-            .type = optimizer_at(i)->type, .weight_decay = 0.01, .clip_norm = i % 2 ? 0.1 : 0};
-        if (optimizer_at(i)->follows) continue; /* below */
+            .type = optimizer_kinds[i]->type, .weight_decay = 0.01, .clip_norm = i % 2 ? 0.1 : 0};
+        if (optimizer_kinds[i]->follows) continue; /* below */
         if (strcmp(o.type, "rprop") == 0) o.weight_decay = 0;
         check(&o, WEFT_F32, 1e-4);
     }

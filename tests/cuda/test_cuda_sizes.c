@@ -41,7 +41,7 @@ typedef struct sized_sample {
 
 static void each_check(const sized_sample *list) {
     for (const sized_sample *s = list; s->op; s++) {
-        const weft_op *op = op_find(s->op, strlen(s->op));
+        const weft_op *op = op_find(&weft_catalog, s->op, strlen(s->op));
         taken = 0;
         if (CHECK_SAYS(op, "no op %s", s->op)) sample_check(op, &s->sample, check);
         CHECK_SAYS(taken > 0, "%s(%s) was not made", s->op, s->sample.in);
@@ -282,10 +282,10 @@ static void bad_check(const char *name, const op_sample *spec, int bad, int64_t 
     test_random r = {.state = 3};
     block data[5] = {0};
     tensor in[5] = {0}, out[2] = {0};
-    sample_build(&s, op_find(name, strlen(name)), spec, false);
+    sample_build(&s, op_find(&weft_catalog, name, strlen(name)), spec, false);
     if (!CHECK_SAYS(s.n, "%s", s.error_text)) return;
     const weft_kernel *list[16];
-    int count = kernels_of(s.op, &the_gpu->env, list, 16), blocks = 0;
+    int count = kernels_of(&weft_catalog, s.op, &the_gpu->env, list, 16), blocks = 0;
     for (int i = 0; i < s.n_in; i++) {
         int64_t at[WEFT_MAX_NDIM] = {0};
         in[i] = (data[blocks++] = block_new(&s.in[i]->type, LAYOUT_ROWS)).t;

@@ -5,6 +5,7 @@
  *
  * Operands have a bias: adding 0.1 to a large sum rounds the same way for a long time. */
 #include "cuda/support/gpu.h"
+#include "ops/catalog/catalog.h"
 #include "ops/cuda/kit/columns.h"
 #include "ops/kit/op_kit.h"
 #include "support/sample.h"
@@ -41,7 +42,7 @@ static bool trial_new(trial *t, const char *op, const char *in, const char *attr
     op_sample spec = {.in = in, .attrs = attrs};
     memset(t, 0, sizeof *t);
     t->in_text = in;
-    sample_build(&t->s, op_find(op, strlen(op)), &spec, false);
+    sample_build(&t->s, op_find(&weft_catalog, op, strlen(op)), &spec, false);
     if (!CHECK_SAYS(t->s.n, "%s(%s): %s", op, in, t->s.error_text)) return false;
     weft_node *n = t->s.n;
     for (int i = 0; i < n->n_in; i++) {
@@ -203,7 +204,7 @@ static double log_sum(int row, double *most) {
  * operand; outs[0] and outs[1] are its results. */
 static bool run_soft(const char *signature, int at, const float *lse, block outs[2]) {
     weft_error error = {0};
-    weft_node *n = node_from_signature(signature, NULL, &error);
+    weft_node *n = node_from_signature(signature, NULL, &weft_catalog, &error);
     if (!CHECK_SAYS(n, "%s", error.text)) return false;
     block in[4];
     tensor ins[4], results[2];
@@ -280,7 +281,7 @@ TEST(losses_and_softmax_of_long_rows_keep_their_digits) {
 static void check_constant(const char *signature, double number) {
     enum { MOST = 4 };
     weft_error error = {0};
-    weft_node *n = node_from_signature(signature, NULL, &error);
+    weft_node *n = node_from_signature(signature, NULL, &weft_catalog, &error);
     if (!CHECK_SAYS(n, "%s", error.text)) return;
     block in[MOST], out[MOST];
     tensor ins[MOST], outs[MOST];

@@ -2,6 +2,7 @@
 #include "support/isa.h"
 
 #include "graph/core/kernel.h"
+#include "ops/cpu/isa.h"
 
 #include <stdio.h>
 #include <stdlib.h>

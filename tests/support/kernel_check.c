@@ -1,6 +1,8 @@
 /* kernel_check.c - see kernel_check.h. */
 #include "support/kernel_check.h"
 
+#include "ops/catalog/catalog.h"
+#include "ops/cpu/isa.h"
 #include "ops/kit/op_kit.h"
 #include "ops/image/pack.h"
 #include "ops/linalg/epilogue.h"
@@ -514,7 +516,7 @@ static bool wanted_results(weft_node *n, const tensor *data, run_blocks *want) {
     weft_error error = {0};
     const weft_kernel *list[16];
     kernel_env plain = {.isa = WEFT_ISA_REFERENCE, .threads = 1};
-    int count = kernels_of(n->op, &plain, list, 16);
+    int count = kernels_of(&weft_catalog, n->op, &plain, list, 16);
     if (count == 0 || n->n_out > TEST_MAX_OUT || n->n_in > SAMPLE_MAX_IN) return false;
     if (naive_results(n, data, want)) return true;
     const char *why =
@@ -526,7 +528,7 @@ static int trials_on(weft_node *n, const char *what, layout_kind repeats, const 
                      const kernel_env *env, kernel_runner *run) {
     run_blocks want = {0};
     const weft_kernel *list[16];
-    int count = kernels_of(n->op, env, list, 16), taken = 0;
+    int count = kernels_of(&weft_catalog, n->op, env, list, 16), taken = 0;
     if (count && wanted_results(n, data, &want))
         for (int j = 0; j < count; j++)
             taken += kernel_trials(n, what, list[j], env, run, repeats, data, &want);
@@ -538,7 +540,7 @@ static void trials_here(weft_node *n, const char *what, layout_kind repeats, con
     run_blocks want = {0};
     kernel_env plain = {.isa = WEFT_ISA_REFERENCE, .threads = 1};
     const weft_kernel *list[16], *reference;
-    int count = kernels_of(n->op, &plain, list, 16);
+    int count = kernels_of(&weft_catalog, n->op, &plain, list, 16);
     if (!wanted_results(n, data, &want)) {
         run_blocks_free(&want);
         return;
@@ -547,7 +549,7 @@ static void trials_here(weft_node *n, const char *what, layout_kind repeats, con
     for (weft_isa isa = WEFT_ISA_REFERENCE; isa <= isa_best(); isa++)
         for (int threads = 1; threads <= (is_plain(repeats) ? 3 : 1); threads += 2) {
             kernel_env env = {.isa = isa, .threads = threads};
-            count = kernels_of(n->op, &env, list, 16);
+            count = kernels_of(&weft_catalog, n->op, &env, list, 16);
             for (int j = 0; j < count; j++) {
                 if (list[j] == reference && (isa != WEFT_ISA_REFERENCE || threads > 1))
                     continue;                                                              /* knows neither */
@@ -577,7 +579,7 @@ static void repeat_operands(const weft_node *n, layout_kind layout, const tensor
 
 static bool takes_repeats(const weft_node *n, const kernel_env *env) {
     const weft_kernel *list[16];
-    int count = kernels_of(n->op, env, list, 16);
+    int count = kernels_of(&weft_catalog, n->op, env, list, 16);
     for (int j = 0; j < count; j++)
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] && kernel_input_layout(list[j], n, i) == LIES_ANYHOW) return true;
@@ -702,7 +704,7 @@ static void break_promises(kernel_promises *all, weft_node *n, const weft_kernel
 void kernel_promises_break(kernel_promises *all, weft_node *n, const tensor *data, const kernel_env *env) {
     run_blocks want = {0};
     const weft_kernel *list[16];
-    int count = kernels_of(n->op, env, list, 16);
+    int count = kernels_of(&weft_catalog, n->op, env, list, 16);
     if (count && wanted_results(n, data, &want))
         for (int j = 0; j < count; j++)
             if (list[j]->min_isa == env->isa || env->device != WEFT_DEVICE_CPU)

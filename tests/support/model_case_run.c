@@ -1,6 +1,7 @@
 /* model_case_run.c - runs a case (model_case.h) under one configuration, with ranks as threads, and compares
  * every output of every micro-batch and every variable after every step with PyTorch's results. No code of
  * the engine takes part in the comparison. */
+#include "ops/catalog/catalog.h"
 #include "support/model_case.h"
 
 #include "runtime/plan/program.h"

@@ -3,6 +3,7 @@
 #ifndef WEFT_TEST_SAMPLES_H
 #define WEFT_TEST_SAMPLES_H
 
+#include "ops/catalog/catalog.h"
 #include "support/sample.h"
 
 /* Whether the suites of ops are to test this op: one of WEFT_TEST_OPS=relu,add,... (tests/kernel_mutants.py),

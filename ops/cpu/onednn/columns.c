@@ -12,7 +12,7 @@
  */
 #include "ops/image/conv2d.h"
 #include "ops/cpu/onednn/onednn.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/work.h"
 
 /* PIXELS: most pixels of `small`, for a window without strides. CHANNELS: least channels; a pixel with fewer

@@ -9,7 +9,7 @@
 #include "ops/cpu/onednn/conv.h"
 
 #include "ops/image/conv2d.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/work.h"
 
 #include <string.h>

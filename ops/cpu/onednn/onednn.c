@@ -3,6 +3,7 @@
  * oneDNN takes the number of threads from OpenMP's setting of the calling thread, and chooses descriptors and
  * machine code by it. So each function that creates or runs something calls team_set first and
  * team_restore afterwards. */
+#include "ops/cpu/isa.h"
 #include "ops/cpu/onednn/library.h"
 #include "ops/cpu/onednn/signals.h"
 

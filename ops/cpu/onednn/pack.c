@@ -5,7 +5,7 @@
  * around f32 (simd/cast.c) gets f32, whatever the weight is. */
 #include "ops/image/conv2d.h"
 #include "ops/cpu/onednn/conv.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/f32_shadow.h"
 #include "ops/image/pack.h"
 
@@ -38,7 +38,7 @@ static const char *target_find(const weft_node *n, const kernel_env *env, target
     const weft_value *w = n->in[0];
     weft_error error = {0};
     *t = (target){0};
-    t->node = node_from_signature(a->of, env->env, &error);
+    t->node = node_from_signature(a->of, env->env, n->graph->model->catalog, &error);
     if (!t->node) return error.status == WEFT_MEMORY ? no_memory : other;
     conv_part part = conv_part_of(t->node->op);
     if (a->operand != 1 || (part != CONV_SMALL && part != CONV_BIG)) return other;

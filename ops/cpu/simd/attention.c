@@ -12,7 +12,7 @@
  * the rest is packing and exponentials. */
 #include "ops/attention/attention.h"
 #include "ops/cpu/simd/exp_sum.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/small_gemm.h"
 #include "ops/cpu/simd/words.h"

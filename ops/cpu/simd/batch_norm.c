@@ -6,7 +6,7 @@
  * over fixed chunks of rows, each of which fits the cache and is one block of sums.h: the mean of the chunk,
  * then the squared distances from that mean. The chunks are merged in order in f64 (Chan, Golub, LeVeque
  * 1983), which is stable and gives the same bits for any number of threads. */
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/norm_loss/norm.h"

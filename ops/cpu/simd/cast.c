@@ -3,7 +3,7 @@
  * only.) onednn/pack.c packs a weight for such a kernel in f32. f32_shadow.h makes the f32 node that oneDNN
  * is asked about. */
 #include "ops/image/conv2d.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/tile.h"
 #include "ops/cpu/f32_shadow.h"
 #include "ops/linalg/matmul.h"

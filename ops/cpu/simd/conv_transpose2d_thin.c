@@ -16,7 +16,7 @@
 #endif
 
 #include "ops/image/conv2d.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
  * of the axis whatever the number of threads. Lines that lie side by side in memory go together, as the
  * columns of a strip. Long sums, and all of reduced types, are kept in f64 for a strip (sums.h). */
 #include "ops/cpu/simd/copy.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/index/index.h"
 

@@ -2,7 +2,7 @@
  * both are a sparse matrix: an element of the result is a weighted sum of a range of the operand. A table for
  * each axis is made first; then each row of results is one piece of work, and vectors run along the channels,
  * in blocks. Each result is written by one thread, in a fixed order, so the bits do not depend on threads. */
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/image/interpolate.h"
 

@@ -2,7 +2,7 @@
  * f16. Rows run in parallel; their losses are added in order, in f64, so the sum does not depend on the
  * number of threads. */
 #include "ops/cpu/simd/exp_sum.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/norm_loss/norm.h"
 

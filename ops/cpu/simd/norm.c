@@ -2,7 +2,7 @@
  * gradients may be bf16 or f16. rms_norm is a layer_norm whose mean is 0 and whose bias is none. Rows are
  * independent. The sums over rows (dw, db) are taken over fixed chunks of rows, and the chunks are added in
  * order, so the bits do not depend on the number of threads. */
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/norm_loss/norm.h"

@@ -3,7 +3,7 @@
  * images). So no two threads write to one place, and the bits do not depend on the number of threads. bf16
  * and f16 are handled in blocks of channels as floats, pixel by pixel: forward in a buffer on the stack,
  * backward in a plane of the thread's workspace. */
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/image/pool.h"

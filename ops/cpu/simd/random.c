@@ -1,6 +1,6 @@
 /* random.c - Philox, and uniform, normal and dropout made of it, many counters at a time. The arithmetic is
  * that of ops/kit/philox.h, which the reference compiles too, so the bits are the reference's. */
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/words.h"
 #include "ops/random/random.h"

@@ -16,7 +16,7 @@
 #ifndef WEFT_OPS_CPU_SIMD_RECURRENT_H
 #define WEFT_OPS_CPU_SIMD_RECURRENT_H
 
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/small_gemm.h"
 #include "ops/cpu/simd/vecmath.h"

@@ -8,7 +8,7 @@
  * the bits do not depend on the number of threads. A chunk in turn is summed in blocks (sums.h), so long sums
  * lose no more than short ones. */
 #include "ops/cpu/simd/fold.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/reduce/arg.h"

@@ -2,7 +2,7 @@
  * sines and cosines, by rotating from row to row in f64, and applies it to the heads. Every chunk begins anew
  * with exact ones, so that the bits do not depend on the threads. */
 #include "ops/attention/rotary.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * row; along another axis a strip of neighbouring lines runs at once, so that loads stay contiguous. Each
  * line is computed by one thread in a fixed order. */
 #include "ops/cpu/simd/exp_sum.h"
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/norm_loss/norm.h"
 

@@ -1,7 +1,7 @@
 /* tile.c - see tile.h: the loops of all pointwise ops, programs made of them, loading and storing tiles. */
 #include "ops/cpu/simd/tile.h"
 
-#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/vecmath.h"
 
 #include <math.h>

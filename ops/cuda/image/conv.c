@@ -165,7 +165,7 @@ CONV(conv3d_weight, .rounds_f32_output = true);
 /* The parameter may have a wider type than the weight of the convolution: packing casts. */
 weft_node *conv_pack_target(const weft_node *pack, const weft_env *env, weft_error *error) {
     const pack_attrs *a = pack->attrs;
-    weft_node *t = node_from_signature(a->of, env, error);
+    weft_node *t = node_from_signature(a->of, env, pack->graph->model->catalog, error);
     conv_part part = t ? conv_part_of(t->op) : CONV_NO_PART;
     if ((part == CONV_SMALL || part == CONV_BIG) && shape_equal(&t->in[1]->type, &pack->in[0]->type) &&
         is_supported(pack->in[0]->type.dtype) && (int64_t)conv_packed_bytes(t, (int)a->operand) == a->bytes)

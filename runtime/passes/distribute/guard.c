@@ -6,7 +6,7 @@
  * Edges put every update after the gate (runtime/passes/clean.c), and a session that finds a flag there skips
  * them (session/bad_step.c). So an update has no operand more, and the gate is one for every optimizer. */
 #include "runtime/passes/distribute/collectives.h"
-#include "runtime/passes/optimizer/optimizer.h"
+#include "runtime/passes/distribute/reduction.h"
 
 #include "ops/kit/ops.h"
 #include "ops/optimizer/update.h"

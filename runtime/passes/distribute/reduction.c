@@ -8,7 +8,7 @@
  * memory (order.c places that wait early). No node of the program waits for an all_gather: it overlaps the
  * next forward. */
 #include "runtime/passes/distribute/collectives.h"
-#include "runtime/passes/optimizer/optimizer.h"
+#include "runtime/passes/distribute/reduction.h"
 
 #include "ops/structure/collective.h"
 #include "ops/optimizer/update.h"

@@ -37,7 +37,7 @@ static const char *why_no_part(const weft_node *n, int own) {
     if (is_variable) return n->variable->index >= own ? NULL : "names a variable of the model";
     if (n->op->flags & OP_VARIABLE) return "names a parameter";
     if (n->op->flags & OP_RANDOM) return "draws random numbers";
-    if (n->op == &weft_op_minimize || n->op == &weft_op_gradients) return "trains or differentiates";
+    if (n->op->role == ROLE_DECLARES) return "trains or differentiates";
     if (n->op->flags & (OP_EFFECT | OP_COMPILER | OP_COMMUNICATES)) return "has effects";
     return attrs_name_batch(n->op, n->attrs) ? "depends on the batch" : NULL;
 }

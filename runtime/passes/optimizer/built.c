@@ -5,6 +5,7 @@
  *      p', slots' = where(the step is done, p', slots' / p, slots)          f16
  *      renew(p, g, p')    renew(slot, g, slot')
  * The pass `fuse` joins the pointwise ops. */
+#include "runtime/passes/distribute/reduction.h"
 #include "runtime/passes/optimizer/optimizer.h"
 
 #include "ops/kit/ops.h"

@@ -15,6 +15,7 @@
  * buffers as its buckets, and nothing that was in the graph before. In a world of several ranks the bucket
  * (the accumulated one) is summed over ranks first; with ZeRO each rank updates its own range and sends it to
  * all (reduction.c). */
+#include "runtime/passes/distribute/reduction.h"
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 

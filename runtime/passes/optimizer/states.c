@@ -180,7 +180,7 @@ static bool make_all(weft_plan *plan, training *t, optimizer_entry *o) {
     const minimize_attrs *a = t->minimize->attrs;
     static const optimizer_slot_kind average = {.name = AVERAGE_NAME, .initial = (double)NAN};
     const optimizer_kind *kind = optimizer_find(m, a->type);
-    if (!optimizer_is_elementwise(&plan->env, kind, a, &o->is_elementwise))
+    if (!optimizer_is_elementwise(plan->model, kind, a, &o->is_elementwise))
         return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
     if (a->schedule && !(o->schedule = arena_copy(&m->arena, a->schedule)))
         return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");

@@ -2,6 +2,7 @@
  * frozen. If its loss does not reach one of them, that is an error, which autodiff reports, unless the
  * subgraph has find_unused_parameters: then this call leaves the parameter alone, and the plan lists it.
  * Settings that contradict each other are errors here. */
+#include "ops/kit/ops.h"
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 
@@ -226,7 +227,7 @@ static bool check_parameters(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
     const optimizer_kind *kind = optimizer_find(plan->model, a->type);
     bool is_elementwise;
-    if (!optimizer_is_elementwise(&plan->env, kind, a, &is_elementwise))
+    if (!optimizer_is_elementwise(plan->model, kind, a, &is_elementwise))
         return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         if (v->kind != VARIABLE_PARAMETER || !t->trains[v->index]) continue;

@@ -1,6 +1,7 @@
 /* gpu.c - see gpu.h: the context, copies of operands on the GPU, and one run of a kernel. */
 #include "cuda/support/gpu.h"
 
+#include "ops/cpu/isa.h"
 #include "support/test.h"
 
 #include <cublasLt.h>

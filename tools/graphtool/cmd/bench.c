@@ -1,5 +1,6 @@
 /* bench.c - graphtool bench: times training steps as bench/torch_cpu.py does. Batches are in memory, and a
  * step runs every training graph once. */
+#include "ops/cpu/isa.h"
 #include "tools/graphtool/common/cpu_roof.h"
 #include "tools/graphtool/common/workload.h"
 #include "tools/graphtool/common/world.h"

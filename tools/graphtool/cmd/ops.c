@@ -1,4 +1,5 @@
 /* ops.c - graphtool ops: prints every op, from the list that the library itself is made from (ops/list.h). */
+#include "ops/catalog/catalog.h"
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/tools.h"
 
@@ -28,7 +29,7 @@ _Static_assert(sizeof kind_names / sizeof *kind_names == ATTR_BYTES + 1, "a name
 static int kernel_names(const weft_op *op, weft_device device, const char *names[KERNELS_SHOWN]) {
     const weft_kernel *list[KERNELS_SHOWN];
     kernel_env env = {.isa = WEFT_ISA_AVX512, .threads = 1, .device = device};
-    int n = kernels_of(op, &env, list, KERNELS_SHOWN), kept = 0;
+    int n = kernels_of(&weft_catalog, op, &env, list, KERNELS_SHOWN), kept = 0;
     for (int i = 0; i < n; i++) {
         int k = 0;
         while (k < kept && strcmp(names[k], list[i]->name)) k++;

@@ -5,6 +5,8 @@
 #include "graph/core/limits.h"
 #include "graph/file/io.h"
 #include "graph/file/packed.h"
+#include "ops/catalog/catalog.h"
+#include "ops/cpu/isa.h"
 #include "runtime/plan/compile_settings.h"
 #include "runtime/plan/program.h"
 
@@ -185,7 +187,7 @@ bool replayed_open(replayed *r, const char *path, weft_error *error) {
     r->step = file ? read_bytes(r, file, "step", STEP_BYTES, &bytes, error) : NULL;
     bool good = r->step && is_undamaged(r, file, hash, error) && read_step(r, r->step, error);
     char *model = good ? read_bytes(r, file, "model", MODEL_MAX_FILE_BYTES, &bytes, error) : NULL;
-    if (model) r->model = model_unpack(path, model, bytes, NULL, error);
+    if (model) r->model = model_unpack(path, model, bytes, NULL, &weft_catalog, error);
     free(model);
     weft_tensors_close(file);
     return r->model != NULL;

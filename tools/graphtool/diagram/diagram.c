@@ -1,6 +1,8 @@
 /* diagram.c - builds a diagram from a graph: items in boxes, units, and edges, with boxes closed until the
  * units are few. */
 #include "tools/graphtool/diagram/diagram.h"
+#include "graph/settings/minimize.h"
+#include "ops/kit/ops.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "tools/graphtool/diagram/draw.h"
 
 #include "graph/settings/minimize.h"
+#include "ops/kit/ops.h"
 #include "tools/graphtool/timeline/buckets.h"
 #include "tools/graphtool/diagram/paint.h"
 #include "tools/graphtool/diagram/tip.h"

@@ -3,6 +3,7 @@
  * awaited (x), or to the end of the run (v) when it is in flight into the next one. */
 #include "tools/graphtool/timeline/summary.h"
 
+#include "ops/cpu/isa.h"
 #include "tools/graphtool/timeline/buckets.h"
 #include "tools/graphtool/timeline/streams.h"
 #include "tools/graphtool/common/table.h"

@@ -2,7 +2,8 @@
  * the write. Shapes: value and variable have one type. No gradient reaches the value. Like Tensor.copy_ under
  * no_grad, but a node that graph_order_edges orders after earlier readers. Parameters are not assigned where
  * they are trained (runtime/passes/optimizer/trainings.c). */
-#include "ops/kit/op_kit.h"
+#include "graph/core/element.h"
+#include "graph/core/graph.h"
 
 static bool infer(op_call *c) {
     const variable_attrs *a = c->attrs;

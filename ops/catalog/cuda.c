@@ -1,4 +1,5 @@
-/* table.c - ops/cuda/list.h as an array that ends with NULL. */
+/* cuda.c - ops/cuda/list.h as an array that ends with NULL. */
+#include "ops/catalog/catalog.h"
 #include "ops/cuda/cuda.h"
 
 const weft_kernel *const cuda_kernels[] = {

@@ -5,8 +5,8 @@
  * Rounding is to the nearest, ties to even; NaN stays NaN; f16 overflows to infinity. The conversions are
  * shifts and blends, which become vector code on every instruction set; only f16 has instructions of its own
  * (F16C, AVX-512), which are 4 to 6 times as fast for rows in the cache. */
-#ifndef WEFT_OPS_CPU_SIMD_REDUCED_H
-#define WEFT_OPS_CPU_SIMD_REDUCED_H
+#ifndef WEFT_OPS_CPU_REDUCED_H
+#define WEFT_OPS_CPU_REDUCED_H
 
 #include "graph/core/type.h"
 

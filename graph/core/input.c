@@ -1,6 +1,7 @@
 /* input.c - a tensor that the caller provides for each run. Its shape may contain WEFT_BATCH, which becomes
  * the model's batch. No gradient. */
-#include "ops/kit/op_kit.h"
+#include "graph/core/graph.h"
+#include "weft/ops.h"
 
 typedef struct input_attrs {
     const char *name;

@@ -1,7 +1,8 @@
 /* fused.c - pointwise nodes that run together, tile by tile, so that intermediate values stay in the
  * cache. The fuse pass makes them (runtime/passes/fuse.c), never a builder: node->body holds the nodes. It
  * runs after autodiff, so there is no gradient. */
-#include "ops/kit/op_kit.h"
+#include "graph/core/element.h"
+#include "graph/core/graph.h"
 
 static bool infer(op_call *c) {
     return op_fail(c, WEFT_ARGUMENT, "only the compiler makes these");

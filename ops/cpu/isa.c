@@ -1,16 +1,13 @@
-/* table.c - what depends on the processor: its instruction sets, and ops/cpu/list.h as an array of kernels
- * for these sets. The array ends with NULL; within ALL the best set comes first.
+/* isa.c - what depends on the processor: its instruction sets.
  *
  * The library has every kernel of ops/cpu/simd for each set and selects one when a plan is compiled, so one
  * binary runs on every x86-64. Another processor has one set, "plain": the same sources, vectorized by the
  * compiler for what every processor of its kind has; it takes the place of the lowest set, WEFT_ISA_SSE2.
  * CMakeLists.txt compiles the same list of sets. */
-#include "graph/core/kernel.h"
+#include "ops/cpu/isa.h"
 
-#define ONE(name) extern const weft_kernel name;
 #ifdef __x86_64__
 
-#define ALL(name) ONE(name##_avx512) ONE(name##_avx2) ONE(name##_sse2)
 /* In the order of weft_isa; names of dumps and of --isa. */
 const char *const isa_words[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
 
@@ -26,7 +23,6 @@ weft_isa isa_best(void) {
 
 #else
 
-#define ALL(name) ONE(name##_plain)
 const char *const isa_words[] = {"auto", "reference", "plain", "avx2", "avx512", NULL};
 
 weft_isa isa_best(void) {
@@ -34,16 +30,6 @@ weft_isa isa_best(void) {
 }
 
 #endif
-#include "ops/cpu/list.h"
-#undef ONE
-
-const weft_kernel *const cpu_kernels[] = {
-#define ONE(name) &name,
-#include "ops/cpu/list.h"
-#undef ONE
-#undef ALL
-    NULL,
-};
 
 /* "?" for a number that is no set. */
 const char *isa_name(weft_isa isa) {

@@ -1,32 +1,17 @@
-/* table.c - ops/optimizer/list.h as a table, by place and by weft_optimizer.type, and questions about its
- * rows. */
+/* optimizer.c - optimizers by weft_optimizer.type, and questions about them and about the calls that name
+ * them. */
 #include "graph/settings/minimize.h"
 
 #include <string.h>
 #include <strings.h>
 
-#define X(name) extern const optimizer_kind optimizer_##name;
-#include "ops/optimizer/list.h"
-#undef X
-
-static const optimizer_kind *const table[] = {
-#define X(name) &optimizer_##name,
-#include "ops/optimizer/list.h"
-#undef X
-    NULL,
-};
-
-const optimizer_kind *optimizer_at(int index) {
-    return index >= 0 && index < (int)(sizeof table / sizeof *table) ? table[index] : NULL;
-}
-
 /* Linear: there are a few optimizers. */
 static const optimizer_kind *find(const weft_model *m, const char *type,
                                   int (*compare)(const char *, const char *)) {
-    for (const own_optimizer *o = m && type ? m->own : NULL; o; o = o->next)
+    for (const own_optimizer *o = type ? m->own : NULL; o; o = o->next)
         if (strcmp(o->kind.type, type) == 0) return &o->kind;
-    for (int i = 0; type && table[i]; i++)
-        if (compare(table[i]->type, type) == 0) return table[i];
+    for (const optimizer_kind *const *k = m->catalog->optimizers; type && *k; k++)
+        if (compare((*k)->type, type) == 0) return *k;
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* state.c - reads a state variable with its value at this place in the order of building: the store's, or the
  * last earlier assign's. No gradient. */
-#include "ops/kit/op_kit.h"
+#include "graph/core/graph.h"
 
 static bool infer(op_call *c) {
     const variable_attrs *a = c->attrs;

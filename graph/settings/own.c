@@ -8,7 +8,7 @@
  * them has effects, draws or names variables. */
 #include "graph/settings/minimize.h"
 
-#include "ops/kit/op_kit.h"
+#include "weft/ops.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static bool is_number(const tensor_type *t) {
 /* The op is pointwise over tensors of the parameter's shape and numbers. */
 static bool is_elementwise(const weft_node *n, const tensor_type *type) {
     if (n->op != &weft_op_input && !(n->op->flags & OP_POINTWISE) &&
-        !(n->op == &weft_op_constant && is_number(&n->out[0].type)))
+        !(n->op->role == ROLE_CONSTANT && is_number(&n->out[0].type)))
         return false;
     for (int k = 0; k < n->n_out; k++)
         if (!is_number(&n->out[k].type) && !shape_equal(&n->out[k].type, type)) return false;
@@ -94,7 +94,7 @@ static bool graph_is_elementwise(const weft_graph *g, const tensor_type *type) {
 
 /* Why the op cannot be part of an update; NULL: it can. */
 static const char *why_not(const weft_node *n) {
-    if (n->op == &weft_op_minimize || n->op == &weft_op_gradients) return "trains or differentiates";
+    if (n->op->role == ROLE_DECLARES) return "trains or differentiates";
     if (n->op->flags & OP_VARIABLE) return "names a variable: state is kept in slots";
     if (n->op->flags & OP_RANDOM) return "draws random numbers";
     if (n->op->flags & (OP_EFFECT | OP_COMPILER | OP_COMMUNICATES)) return "has effects";
@@ -198,12 +198,12 @@ static bool record(weft_model *m, own_optimizer *o, const tensor_type *type) {
 
 /* Builds the step over PROBE elements in a model of its own, where errors cost nothing: one that needs
  * matrices fails there, and is not elementwise. */
-bool optimizer_is_elementwise(const weft_env *env, const optimizer_kind *kind, const minimize_attrs *a,
+bool optimizer_is_elementwise(const weft_model *of, const optimizer_kind *kind, const minimize_attrs *a,
                               bool *answer) {
     const tensor_type type = type_of(WEFT_F32, 1, (int64_t[]){PROBE});
     *answer = kind->own ? kind->own->is_elementwise : !optimizer_is_built(a, kind);
     if (kind->own ? !kind->own->build || kind->own->records : *answer) return true;
-    weft_model *m = weft_model_new_in("probe", env);
+    weft_model *m = model_new("probe", &of->env, of->catalog);
     weft_graph *g = m ? graph_apart(m, "probe", WEFT_TRAIN) : NULL;
     weft_update u = {.context = kind->own ? kind->own->context : NULL};
     if (g) inputs_make(g, kind, &type, &u);
@@ -373,7 +373,7 @@ weft_status weft_define_optimizer(weft_model *m, const weft_optimizer_definition
     }
     own_optimizer *o = own_optimizer_new(m, d);
     if (!o) return m->error.status;
-    if (!optimizer_is_elementwise(&m->env, &o->kind, NULL, &is_flat))
+    if (!optimizer_is_elementwise(m, &o->kind, NULL, &is_flat))
         model_fail(m, NULL, WEFT_MEMORY, "optimizer %s: out of memory", d->type);
     else if (is_flat)
         record(m, o, &type);

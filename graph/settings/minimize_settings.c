@@ -8,7 +8,6 @@
 #include "graph/settings/minimize.h"
 
 #include "graph/settings/schedule.h"
-#include "ops/kit/op_kit.h"
 
 #include <float.h>
 #include <stdio.h>

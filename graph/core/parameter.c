@@ -1,6 +1,6 @@
 /* parameter.c - reads a parameter, with its value at the start of the run. A graph has at most one such node
  * for each parameter (I4). Autodiff accumulates the parameter's gradient at its result. */
-#include "ops/kit/op_kit.h"
+#include "graph/core/graph.h"
 
 static bool infer(op_call *c) {
     const variable_attrs *a = c->attrs;

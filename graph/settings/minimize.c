@@ -5,7 +5,6 @@
 
 #include "graph/core/nearest.h"
 #include "graph/settings/schedule.h"
-#include "ops/kit/op_kit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -116,8 +115,8 @@ static const char *why_no_type(const char *type) {
 }
 
 /* Those that builders make for themselves end the list. */
-static bool is_for_all(int i) {
-    return optimizer_at(i) && !optimizer_at(i)->follows;
+static bool is_for_all(const optimizer_kind *kind) {
+    return kind && !kind->follows;
 }
 
 /* Lists the known types: "sgd, adam or adamw". */
@@ -125,9 +124,10 @@ static bool no_such_type(op_call *c, const char *type) {
     text known = {0};
     if (why_no_type(type)) return op_fail(c, WEFT_UNSUPPORTED, "%s", why_no_type(type));
     nearest near = nearest_to(type ? type : "", type ? strlen(type) : 0);
-    for (int i = 0; is_for_all(i); i++) {
-        text_add(&known, "%s%s", !i ? "" : is_for_all(i + 1) ? ", " : " or ", optimizer_at(i)->type);
-        nearest_try(&near, optimizer_at(i)->type);
+    const optimizer_kind *const *all = c->graph->model->catalog->optimizers;
+    for (int i = 0; is_for_all(all[i]); i++) {
+        text_add(&known, "%s%s", !i ? "" : is_for_all(all[i + 1]) ? ", " : " or ", all[i]->type);
+        nearest_try(&near, all[i]->type);
     }
     char *types = text_detach(&known);
     op_fail(c, WEFT_ARGUMENT, "there is no optimizer '%s'%s%s must be %s, or one of weft_define_optimizer",
@@ -208,6 +208,7 @@ const weft_op weft_op_minimize = {
     .max_in = -1,
     /* OP_EFFECT: it has no results, so otherwise it would be dead. */
     .flags = OP_EFFECT | OP_NO_GRADIENT,
+    .role = ROLE_DECLARES,
     .attrs_bytes = sizeof(minimize_attrs),
     .attrs = attrs,
     .infer = infer,
