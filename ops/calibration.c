@@ -3,6 +3,7 @@
 #include "ops/calibration.h"
 
 #include "graph/file/io.h"
+#include "graph/text/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

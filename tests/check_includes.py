@@ -4,6 +4,7 @@
   layers      a file includes only its own layer and those before it; examples only public headers and their own,
               libweft_train (runtime/data, runtime/train) too
   rooms       within a layer, a file includes its own folder and those of lower levels; each README draws the levels
+              (check_symbols.py reads in the objects whether that holds for names, too)
   headers     every public header compiles alone, as C11 and as C++17, without a warning
   finished    no marks of unfinished work in sources, scripts and documents; no tabs, no trailing blanks
   order       no call has two arguments that build nodes: C leaves their order open, and a plan would depend on the compiler

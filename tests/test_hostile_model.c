@@ -4,6 +4,7 @@
  * cleanly. */
 #include "graph/file/io.h"
 #include "graph/file/model_file.h"
+#include "graph/text/text.h"
 #include "ops/catalog/catalog.h"
 #include "support/example.h"
 #include "support/faults.h"

@@ -5,6 +5,7 @@
  * oneDNN reads its instruction set once per process, so each runs in a process of its own, which may also
  * crash or hang. Buffers end at an inaccessible page and lie between guard words; results and workspaces
  * start as NaN. A seed is a shape of one sequence, and a case is a shape on one instruction set. */
+#include "graph/text/text.h"
 #include "ops/catalog/catalog.h"
 #include "ops/cpu/isa.h"
 #include "ops/cpu/onednn/onednn.h"

@@ -3,6 +3,7 @@
 #include "graph/core/graph.h"
 #include "graph/core/kernel.h"
 #include "graph/settings/clone.h"
+#include "graph/text/text.h"
 #include "ops/catalog/catalog.h"
 #include "runtime/passes/passes.h"
 #include "support/example.h"

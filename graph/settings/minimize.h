@@ -145,8 +145,6 @@ weft_graph *own_record_begin(weft_model *m, own_optimizer *o);
 bool own_record_end(weft_model *m, own_optimizer *o, weft_graph *g);
 /* Records the step for each shape of the trainable parameters under `pattern`, where that is needed. */
 bool own_record_shapes(weft_model *m, const optimizer_kind *kind, const char *pattern);
-/* Writes "define signum slot momentum_buffer=0 number momentum=0.9" and each update (graph/text/write.c). */
-void own_optimizers_write(text *t, const weft_model *m);
 /* Copies own optimizers to a model that has none. */
 bool own_optimizers_copy(const weft_model *from, weft_model *to);
 

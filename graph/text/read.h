@@ -4,6 +4,7 @@
 #define WEFT_GRAPH_TEXT_READ_H
 
 #include "graph/core/graph.h"
+#include "graph/text/text.h"
 #include "graph/core/limits.h"
 
 enum {
@@ -30,8 +31,8 @@ typedef struct reader {
     weft_value **values;
     bool *is_used;
     struct own_optimizer *own; /* whose update the present graph is; NULL: it is none */
-    name_table bytes; /* attr_bytes of `data` lines, by "0123456789abcdef" */
-    bool has_kernels; /* a node of the graph names a kernel, so every value has a layout */
+    name_table bytes;          /* attr_bytes of `data` lines, by "0123456789abcdef" */
+    bool has_kernels;          /* a node of the graph names a kernel, so every value has a layout */
 } reader;
 
 /* Records "where:line: what" as the model's error; always returns false. */

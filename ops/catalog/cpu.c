@@ -1,5 +1,5 @@
-/* cpu.c - ops/cpu/list.h as an array of kernels for the instruction sets of ops/cpu/isa.c.
- * NULL ends it. Within ALL the best set comes first. */
+/* cpu.c - ops/cpu/list.h as an array of kernels for the instruction sets of ops/cpu/isa.c; NULL ends it. For
+ * each of ALL the best set comes first. */
 #include "ops/catalog/catalog.h"
 
 #define ONE(name) extern const weft_kernel name;

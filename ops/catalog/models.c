@@ -2,6 +2,7 @@
 #include "graph/core/limits.h"
 #include "graph/file/io.h"
 #include "graph/file/packed.h"
+#include "graph/text/text.h"
 #include "ops/catalog/catalog.h"
 #include "weft/file.h"
 

@@ -6,6 +6,7 @@
  * `pack` node. A cast of a parameter, like a packed parameter, is a derived value, made once per update;
  * where a kernel packs a weight that is cast, the pack reads the f32 parameter and does both. Views (permute,
  * slice, reshape, broadcast) have no memory: only strides and an offset in their operand's memory. */
+#include "graph/text/text.h"
 #include "ops/catalog/catalog.h"
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"

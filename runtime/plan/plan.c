@@ -1,5 +1,6 @@
 /* plan.c - figures of a compiled plan: memory, text, ports, fingerprint, flops. plan_json.c writes it as
  * JSON. */
+#include "graph/text/text.h"
 #include "runtime/plan/compile_settings.h"
 #include "runtime/plan/kept.h"
 #include "runtime/plan/program.h"

@@ -1,5 +1,6 @@
 /* profile.c - times of nodes: sums for weft_session_profile_text, events for a tracer. Times are in ns of the
  * monotonic clock. */
+#include "graph/text/text.h"
 #include "runtime/session/state.h"
 
 #include "ops/structure/collective.h"

@@ -7,6 +7,7 @@
  *   K7  a derived value is made from one place in its parameter, as of the start of the run, in one way, by
  *       all programs of a plan; a tensor's constant holds its bytes, and nothing else is in it
  */
+#include "graph/text/text.h"
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
 

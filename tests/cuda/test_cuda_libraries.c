@@ -1,6 +1,7 @@
 /* test_cuda_libraries.c - how kernels use cuBLASLt and cuDNN: operands at any address, algorithms that keep
  * the session's rules, tables of measured choices. */
 #include "cuda/support/gpu.h"
+#include "graph/text/text.h"
 #include "ops/calibration.h"
 #include "ops/catalog/catalog.h"
 #include "runtime/session/calibrate.h"

@@ -5,6 +5,7 @@
  *
  * Operands have a bias: adding 0.1 to a large sum rounds the same way for a long time. */
 #include "cuda/support/gpu.h"
+#include "graph/text/text.h"
 #include "ops/catalog/catalog.h"
 #include "ops/cuda/kit/columns.h"
 #include "ops/kit/op_kit.h"

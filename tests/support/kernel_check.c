@@ -1,6 +1,7 @@
 /* kernel_check.c - see kernel_check.h. */
 #include "support/kernel_check.h"
 
+#include "graph/text/text.h"
 #include "ops/catalog/catalog.h"
 #include "ops/cpu/isa.h"
 #include "ops/kit/op_kit.h"

@@ -3,6 +3,7 @@
  * The format is oneDNN's, so this kernel rebuilds the convolution node from its signature and asks what that
  * would want. A bf16 kernel gets bf16, made from an f32 parameter in the same step; a kernel that casts
  * around f32 (simd/cast.c) gets f32, whatever the weight is. */
+#include "graph/text/text.h"
 #include "ops/image/conv2d.h"
 #include "ops/cpu/onednn/conv.h"
 #include "ops/cpu/reduced.h"

@@ -1,6 +1,7 @@
 /* conv.c - see conv.h: the plan of a convolution, and the rows of the convolutions and of `pack`. */
 #include "ops/cuda/image/conv.h"
 
+#include "graph/text/text.h"
 #include "ops/cuda/kit/operand.h"
 #include "ops/image/pack.h"
 
