@@ -137,16 +137,20 @@ def grouped(edges, of):
     return found
 
 
+def some(names):
+    return ", ".join(sorted(names)[:5]) + (f" and {len(names) - 5} others" if len(names) > 5 else "")
+
+
 def faults(objects):
     """Sentences about broken rules, and the edges between files."""
     edges = edges_between(*names_of(objects))
     found = [
-        f"{source}: takes {', '.join(sorted(names)[:5])}{' ...' if len(names) > 5 else ''} of {target}: {why}"
+        f"{source}: takes {some(names)} of {target}: {why}"
         for (source, target), names in sorted(edges.items())
         if (why := wrong_way(source, target))
     ]
     rooms = grouped(edges, lambda file: room_of(folder_of(file)))
-    return found + [f"folders in a circle: {', '.join(c)}" for c in circles(rooms)], edges
+    return found + [f"folders in a circle: {some(c)}" for c in circles(rooms)], edges
 
 
 # ---- planted ----
