@@ -85,18 +85,15 @@ static weft_value *powersgd(const weft_bucket *b) {
 /* A bucket for each layer: a backward finishes fc2 first, the weight before the bias. */
 static weft_status distribute(const weft_strategy_call *call, weft_distribution *into, weft_error *error) {
     static const char *const cuts[] = {"net/fc1/weight"};
-    double rank = RANK;
-    if (weft_strategy_number(call, "rank", RANK, RANK, true, &rank, error)) return WEFT_ARGUMENT;
+    (void)call, (void)error;
     into->cuts = cuts;
     into->n_cuts = 1;
     into->gradient = powersgd;
     return WEFT_OK;
 }
 
-static const weft_strategy strategy = {.name = "powersgd",
-                                       .keys = (const char *const[]){"rank", NULL},
-                                       .distribute = distribute,
-                                       .connect = weft_comm_mpi};
+static const weft_strategy strategy = {
+    .name = "powersgd", .distribute = distribute, .connect = weft_comm_mpi};
 
 /* ---- a training ---- */
 

@@ -9,7 +9,7 @@
 #include "graph/settings/precision.h"
 #include "ops/cpu/isa.h"
 #include "ops/cpu/onednn/onednn.h"
-#include "runtime/plan/compile_settings.h"
+#include "runtime/plan/compile_fields.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -190,7 +190,7 @@ weft_status compile_options_check(const weft_model *m, const weft_compile_option
         check_model, check_device, check_batch, check_processor, check_precision,
         check_rank,  check_flow,   check_graph, check_pass,
     };
-    weft_status status = settings_check(compile_settings, o, "compile", error);
+    weft_status status = weft_fields_check(compile_fields, o, "compile", error);
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++) status = checks[i](m, o, error);
     return status;
 }

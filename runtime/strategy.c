@@ -10,9 +10,8 @@
 #include "graph/core/nearest.h"
 #include "graph/settings/strategy.h"
 #include "runtime/options.h"
-#include "runtime/plan/compile_settings.h"
+#include "runtime/plan/compile_fields.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,45 +77,33 @@ static const weft_strategy *find_strategy(weft_plan *plan, const char *name, con
     return NULL;
 }
 
-static bool takes_key(const weft_strategy *s, const char *key) {
-    for (const char *const *k = s->keys; k && *k; k++)
-        if (strcmp(*k, key) == 0) return true;
+static bool unknown_key(weft_plan *plan, const weft_strategy *s, const char *key) {
+    text known = {0};
+    for (const weft_field *f = s->fields; f && f->name; f++)
+        text_add(&known, "%s%s", f == s->fields ? "it takes " : ", ", f->name);
+    char *names = text_detach(&known);
+    model_fail(plan->model, NULL, WEFT_ARGUMENT, "compile: strategy %s has no key '%s'; %s", s->name,
+               SHOW(key), names && *names ? names : "it takes no keys");
+    free(names);
     return false;
 }
 
-static bool unknown_key(weft_plan *plan, const weft_strategy *s, const char *key) {
-    text known = {0};
-    for (const char *const *k = s->keys; k && *k; k++) text_add(&known, "%s%s", k == s->keys ? "" : ", ", *k);
-    char *names = text_detach(&known);
-    model_fail(plan->model, NULL, WEFT_ARGUMENT, "compile: strategy %s has no key '%s'; it takes %s", s->name,
-               SHOW(key), names && *names ? names : "none");
-    free(names);
-    return false;
+/* Fills the structure of the strategy's options from its text. */
+static bool read_keys(weft_plan *plan, const weft_strategy *s, const strategy_parts *parts, void *options) {
+    weft_error error = {0};
+    for (int i = 0; i < parts->n; i++) {
+        const weft_field *f = weft_field_find(s->fields, parts->keys[i]);
+        if (!f) return unknown_key(plan, s, parts->keys[i]);
+        if (!field_set(f, parts->values[i], options, NULL, &error))
+            return fail(plan, error.status, error.text);
+    }
+    return true;
 }
 
 /* ---- what strategies call ---- */
 
 void *weft_strategy_room(const weft_strategy_call *call, size_t bytes) {
     return arena_new(call->memory, bytes + 1);
-}
-
-const char *weft_strategy_text(const weft_strategy_call *call, const char *key) {
-    for (int i = 0; i < call->n_keys; i++)
-        if (strcmp(call->keys[i], key) == 0) return call->values[i];
-    return NULL;
-}
-
-weft_status weft_strategy_number(const weft_strategy_call *call, const char *key, double low, double high,
-                                 bool is_whole, double *value, weft_error *error) {
-    const char *text = weft_strategy_text(call, key), *at = text;
-    double number;
-    if (!text) return WEFT_OK;
-    if (!real_parse(&at, &number) || *at || !(number >= low && number <= high) ||
-        (is_whole && number != floor(number)))
-        return error_set(error, WEFT_ARGUMENT, "%s=%s: it must be %s from %g to %g", key, SHOW(text),
-                         is_whole ? "a whole number" : "a number", low, high);
-    *value = number;
-    return WEFT_OK;
 }
 
 /* ---- options of the whole plan ---- */
@@ -133,37 +120,39 @@ static const struct decision {
 };
 
 /* The option as a field of weft_distribution. */
-static setting decided_as(const struct decision *d) {
-    setting s = *setting_find(compile_settings, d->name, strlen(d->name));
+static weft_field decided_as(const struct decision *d) {
+    weft_field s = *field_find(compile_fields, d->name, strlen(d->name));
     s.offset = d->decided;
     return s;
 }
 
 /* Whether the text of one of Weft's says it, so that a 0 is meant, too. */
 static bool is_said(const weft_plan *plan, const struct decision *d) {
-    const weft_strategy_call *call = plan->strategy.call;
-    return builtin(call->name) && weft_strategy_text(call, d->name);
+    const strategy_parts *parts = plan->strategy.parts;
+    bool is_there = false;
+    for (int i = 0; i < parts->n; i++) is_there |= strcmp(parts->keys[i], d->name) == 0;
+    return is_there && builtin(parts->name);
 }
 
 /* Copies what the strategy decides into the options. Both are in their ranges. */
 static bool decide(weft_plan *plan, const struct decision *d, weft_compile_options *o,
                    const weft_distribution *by) {
-    const setting *option = setting_find(compile_settings, d->name, strlen(d->name));
-    const setting decided = decided_as(d);
+    const weft_field *option = field_find(compile_fields, d->name, strlen(d->name));
+    const weft_field decided = decided_as(d);
     text is = {0}, wanted = {0}, why = {0};
-    setting_write(&is, option, o);
-    setting_write(&wanted, &decided, by);
+    field_write(&is, option, o);
+    field_write(&wanted, &decided, by);
     bool is_there = is.data && wanted.data, is_same = is_there && strcmp(is.data, wanted.data) == 0,
          good = true;
-    bool says_nothing = !setting_is_set(&decided, by) && !is_said(plan, d);
+    bool says_nothing = !weft_field_is_set(&decided, by) && !is_said(plan, d);
     if (!is_there) {
         good = fail(plan, WEFT_MEMORY, "out of memory");
-    } else if (!is_same && !says_nothing && setting_is_set(option, o)) {
+    } else if (!is_same && !says_nothing && weft_field_is_set(option, o)) {
         text_add(&why, "it sets %s=%s, and the options %s: leave one of them out", d->name,
                  wanted.data ? wanted.data : "?", is.data ? is.data : "?");
         good = fail(plan, WEFT_ARGUMENT, why.data ? why.data : "out of memory");
     } else if (!is_same && !says_nothing) {
-        good = setting_read(option, wanted.data, o);
+        good = field_read(option, wanted.data, o);
     }
     free(text_detach(&is));
     free(text_detach(&wanted));
@@ -288,18 +277,19 @@ static bool set_cuts(weft_plan *plan, const weft_distribution *by) {
 static bool ask(weft_plan *plan, const weft_strategy *s, const strategy_parts *parts, weft_distribution *by) {
     arena *memory = &plan->model->arena;
     weft_strategy_call *call = arena_new(memory, sizeof *call);
+    void *options = s->fields ? arena_new(memory, s->options_bytes) : NULL;
     weft_error error = {0};
-    if (!call) return no_memory(plan);
+    if (!call || (s->fields && !options)) return no_memory(plan);
+    if (!read_keys(plan, s, parts, options)) return false;
     *call = (weft_strategy_call){.name = s->name,
                                  .model = plan->source,
                                  .world = plan->options.world,
                                  .rank = plan->options.rank,
-                                 .n_keys = parts->n,
-                                 .keys = parts->keys,
-                                 .values = parts->values,
+                                 .options = options,
                                  .context = s->context,
                                  .memory = memory};
     plan->strategy.call = call;
+    plan->strategy.parts = parts;
     weft_status status = s->distribute ? s->distribute(call, by, &error) : WEFT_OK;
     if (!status) return true;
     return fail(plan, status, *error.text ? error.text : "it refuses, and does not say why");
@@ -321,8 +311,6 @@ bool strategy_choose(weft_plan *plan, const weft_compile_options *o) {
     if (!strategy_parse(text, &plan->model->arena, parts, why))
         return *why ? fail(plan, WEFT_ARGUMENT, why) : no_memory(plan);
     const weft_strategy *s = find_strategy(plan, parts->name, own);
-    for (int i = 0; s && i < parts->n; i++)
-        if (!takes_key(s, parts->keys[i])) return unknown_key(plan, s, parts->keys[i]);
     if (!s || !ask(plan, s, parts, &by) || !decide_all(plan, o, &by) || !set_subgraphs(plan, &by) ||
         !set_cuts(plan, &by))
         return false;

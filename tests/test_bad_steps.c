@@ -361,7 +361,7 @@ TEST(a_training_without_a_guard_cannot_pass_over) {
         weft_trainer_options how;
     } rows[] = {{"skip_bad_steps needs a guard", {.skip_bad_steps = 1, .own_guard = true}},
                 {"skip_bad_steps needs a guard", {.skip_bad_steps = 1, .keep_going = true}},
-                {"skip_bad_steps must not be negative", {.skip_bad_steps = -1}}};
+                {"skip_bad_steps=-1: it must be a whole number from 1", {.skip_bad_steps = -1}}};
     weft_model *m = build(false, false);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_error error = {0};

@@ -136,7 +136,7 @@ static void write_files(void) {
 
 TEST(each_option_stands_under_a_heading) {
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        CHECK_SAYS(help_group(row->name) != NULL, "--%s is in no group of help.c", row->name);
+        CHECK_SAYS(help_group(row->field.name) != NULL, "--%s is in no group of help.c", row->field.name);
 }
 
 TEST(each_option_is_compared_or_a_rank_s_own) {

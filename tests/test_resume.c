@@ -270,7 +270,8 @@ TEST(what_cannot_be_gone_on_from_is_refused) {
     refuse(&(run){.model = m, .resume = in_top("refused/step-00000004")},
            "refused/step-00000004: there is no such checkpoint; ");
     refuse(&(run){.model = m, .resume = in_top("refused/step-4")}, "refused has step-00000003");
-    refuse(&(run){.model = m, .folder = folder, .resume = "auto", .every = -1}, "must not be negative");
+    refuse(&(run){.model = m, .folder = folder, .resume = "auto", .every = -1},
+           "trainer: checkpoints: every=-1: it must be");
     /* back to an earlier one, and all of them damaged */
     run later = {.model = m, .folder = folder, .resume = "auto", .stop = 6};
     NEED(run_it(&later));
@@ -591,7 +592,7 @@ TEST(several_that_fail_in_a_row_end_it) {
         .train = data, .iterations = 1, .checkpoints = {.folder = in_top("gone"), .most_failures = -2}};
     weft_error e = {0};
     CHECK(!weft_trainer_new(m, &wrong, &e) && e.status == WEFT_ARGUMENT);
-    CHECK_HOLDS(e.text, "most_failures is -2: it must be -1 or more");
+    CHECK_HOLDS(e.text, "most_failures=-2: it must be a whole number from -1");
     weft_model_free(m);
 }
 

@@ -3,7 +3,6 @@
  *
  * A row runs on a fresh model (struct kit); its error is the model's own, or weft_compile's. */
 #include "graph/core/graph.h"
-#include "runtime/plan/compile_settings.h"
 #include "support/scopes.h"
 #include "support/test.h"
 
@@ -1035,9 +1034,9 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
         {"make no whole batch of 40", {.batch = 40, .drop_last = true}},
         {"rank 1 of 0", {.batch = 4, .rank = 1}},
         {"rank 2 of 2", {.batch = 4, .rank = 2, .num_replicas = 2}},
-        {"rank -1 of 2", {.batch = 4, .rank = -1, .num_replicas = 2}},
-        {"rank 0 of -1", {.batch = 4, .num_replicas = -1}},
-        {"-1 batches in a row", {.batch = 4, .in_a_row = -1}},
+        {"rank=-1: it must be", {.batch = 4, .rank = -1, .num_replicas = 2}},
+        {"num_replicas=-1: it must be", {.batch = 4, .num_replicas = -1}},
+        {"in_a_row=-1: it must be", {.batch = 4, .in_a_row = -1}},
         {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .all = true}},
         {"in_a_row=2 must be 0", {.batch = 4, .in_a_row = 2, .all = true}},
         {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .by_sample = true}},
@@ -1046,15 +1045,15 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
         {NULL, {.batch = 4, .sampler = backwards, .sampler_context = (void *)names, .sampler_count = 5}},
         {"leave shuffle out", {.batch = 4, .sampler = backwards, .shuffle = true}},
         {"there is no such sampler", {.batch = 4, .sampler_count = 5}},
-        {"there is no such sampler", {.batch = 4, .sampler = backwards, .sampler_count = -5}},
+        {"sampler_count=-5: it must be", {.batch = 4, .sampler = backwards, .sampler_count = -5}},
         {NULL, {.batch = 4, .draws = 3, .names = names}},
-        {"draws=-1: 0 to", {.batch = 4, .draws = -1}},
+        {"draws=-1: it must be a whole number from 1 to 4096", {.batch = 4, .draws = -1}},
         {NULL, {.batch = 4, .memory = &counted, .ahead = 1}},
         {"memory: ", {.batch = 4, .memory = &none}},
         {NULL, {.batch = 4, .ahead = -1}},
         {NULL, {.batch = 4, .ahead = 9, .threads = 3}},
-        {"-1 to 4096 batches", {.batch = 4, .ahead = -2}},
-        {"0 to 256 threads", {.batch = 4, .threads = -1}}};
+        {"ahead=-2: it must be a whole number from -1 to 4096", {.batch = 4, .ahead = -2}},
+        {"threads=-1: it must be a whole number from 1 to 256", {.batch = 4, .threads = -1}}};
     weft_error e = {0};
     FILE *f = fopen(file, "wb");
     unsigned char head[10] = "\x93NUMPY\x01\x00\x76\x00", data[12] = {0};
@@ -1078,103 +1077,6 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
     CHECK(!weft_loader_new(1, (const weft_source *[]){array}, NULL, NULL, &e));
     weft_source_free(array);
     remove(file);
-}
-
-/* ---- options as text ---- */
-
-/* The text of options that were read from `text`; NULL after an error. The caller frees it. */
-static char *text_again(const char *text, weft_error *e) {
-    weft_compile_options o = {0};
-    char *texts = weft_compile_options_parse(text, &o, e), *again = NULL;
-    if (texts) again = weft_compile_options_text(&o);
-    free(texts);
-    return again;
-}
-
-/* A value of the setting that is not its default, and the largest that it may have. */
-static void value_show(const setting *s, bool is_largest, size_t room, char *into) {
-    int last = 0;
-    while (s->words && s->words[last + 1]) last++;
-    if (s->words)
-        snprintf(into, room, "%s", s->words[is_largest ? last : 1]);
-    else if (s->kind == SETTING_TEXT)
-        snprintf(into, room, is_largest ? "\"a b,c=\\\"d\\\\\"" : "abc");
-    else if (is_largest)
-        snprintf(into, room, s->most >= 1e9 && s->kind == SETTING_REAL ? "1e+09" : "%.17g", s->most);
-    else
-        snprintf(into, room, "%.17g", s->least + (s->least == 0 || s->kind == SETTING_REAL));
-}
-
-TEST(every_compile_option_is_written_as_text_and_read_back) {
-    weft_error e = {0};
-    text all[2] = {{0}};
-    for (const setting *s = compile_settings; s->name; s++)
-        for (int k = 0; k < 2; k++) {
-            char value[80], one[160];
-            value_show(s, k, sizeof value, value);
-            snprintf(one, sizeof one, "%s=%s", s->name, value);
-            /* a rank has a world around it */
-            if (strcmp(s->name, "rank")) {
-                char *again = text_again(one, &e);
-                CHECK_SAYS(again && strcmp(again, one) == 0, "'%s' became '%s' (%s)", one, again ? again : "",
-                           e.text);
-                free(again);
-            }
-            text_add(&all[k], "%s%s", all[k].length ? " " : "", one);
-        }
-    for (int k = 0; k < 2; k++) {
-        char *whole = text_detach(&all[k]), *again = text_again(whole, &e);
-        CHECK_SAYS(again && strcmp(again, whole) == 0, "'%s' became '%s' (%s)", whole, again ? again : "",
-                   e.text);
-        free(again);
-        free(whole);
-    }
-}
-
-TEST(a_text_of_compile_options_says_what_it_cannot_mean) {
-    static const struct {
-        const char *text, *error;
-    } rows[] = {
-        {"batch=64, zero=1,serial", NULL},
-        {"  ", NULL},
-        {"strategy=\"zero:stage=2,shard=flat\" isa=sse2", NULL},
-        {"strategy=\"zero", "strategy: its text in quotes has no end"},
-        {"strategy=\"zero\"serial", "strategy: its text in quotes has no end, or more than its end"},
-        {"bacth=64", "compile: there is no setting 'bacth': did you mean 'batch'?"},
-        {"zero", "zero has no value: it must be a whole number from 0 to 2"},
-        {"zero=3", "zero=3: it must be a whole number from 0 to 2"},
-        {"zero=1.5", "zero=1.5: it must be a whole number from 0 to 2"},
-        {"zero=", "zero=: it must be"},
-        {"zero=1 zero=2", "zero is given twice"},
-        {"shard=flta", "shard=flta: it must be greedy or flat: did you mean 'flat'?"},
-        {"serial=2", "serial=2: it must be 0 or 1"},
-        {"batch=99999999999999999999", "it must be a whole number from 1 to 2147483647"},
-        {"batch=-1", "batch=-1: it must be a whole number from 1 to 2147483647"},
-        {"bucket_cap_mb=nan", "bucket_cap_mb=nan: it must be a number above 0"},
-        {"guard_factor=1", "guard_factor=1: it must be a number above 1"},
-        {"precision=f64", "precision=f64: it must be f32, bf16 or f16"},
-        {"own_strategy=x", "there is no setting 'own_strategy'"},
-        {"graph=", "graph has no value"},
-        {"=", "there is no setting ''"},
-        {"\"", "there is no setting '\"'"},
-    };
-    weft_error e;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        weft_compile_options o = {.batch = 7};
-        char *texts = weft_compile_options_parse(rows[i].text, &o, &e);
-        CHECK_SAYS(!texts == (rows[i].error != NULL) && (texts || strstr(e.text, rows[i].error)),
-                   "'%s': '%s'", rows[i].text, e.text);
-        CHECK(texts || o.batch == 7);
-        free(texts);
-    }
-    CHECK(!weft_compile_options_parse(NULL, NULL, NULL));
-    weft_compile_options odd = {.strategy = "", .batch = INT64_MAX};
-    CHECK(weft_compile(NULL, &odd, &e) == NULL);
-    char *nothing = weft_compile_options_text(NULL), *text = weft_compile_options_text(&odd);
-    CHECK_TEXT(text, "batch=9223372036854775807");
-    free(text);
-    CHECK_TEXT(nothing, "");
-    free(nothing);
 }
 
 /* ---- files that were written before losses and groups were checked ---- */
@@ -1208,6 +1110,4 @@ SUITE("settings",
        T(a_scope_that_a_plain_compiler_leaves_open_is_named), T(a_model_with_an_open_scope_is_not_saved),
        T(every_call_on_a_store_and_a_session_says_what_is_wrong),
        T(weights_with_numbers_that_no_training_has_are_not_loaded),
-       T(every_option_of_a_loader_has_a_default_or_an_error),
-       T(every_compile_option_is_written_as_text_and_read_back),
-       T(a_text_of_compile_options_says_what_it_cannot_mean), T(models_of_files_keep_what_they_meant)})
+       T(every_option_of_a_loader_has_a_default_or_an_error), T(models_of_files_keep_what_they_meant)})

@@ -203,10 +203,11 @@ static void refused(const bytes *b, const char *name, const weft_source_options 
 TEST(options_that_make_no_sense_are_told) {
     bytes b = {"abcdefg", 7};
     refused(&b, "x", NULL, "no form of data is recognized");
-    refused(&b, "x", &(weft_source_options){.form = "csv"}, "there is no form 'csv'");
+    refused(&b, "x", &(weft_source_options){.form = "csv"}, "form=csv: it must be npy, idx, npz, images, ");
     refused(&b, "x.txt", NULL, "window=N");
-    refused(&b, "x.txt", &(weft_source_options){.window = -1}, "window=N");
-    refused(&b, "x.txt", &(weft_source_options){.window = 2, .stride = -1}, "stride=-1");
+    refused(&b, "x.txt", &(weft_source_options){.window = -1}, "window=-1: it must be a whole number from 1");
+    refused(&b, "x.txt", &(weft_source_options){.window = 2, .stride = -1},
+            "stride=-1: it must be a whole number from 1");
     refused(&b, "x.txt", &(weft_source_options){.window = 8}, "7 elements are less than the 8");
     refused(&b, "x.txt", &(weft_source_options){.window = 7, .pairs = true},
             "7 elements are less than the 8");
@@ -279,10 +280,10 @@ TEST(sources_open_from_text) {
     weft_source_free(s);
     const char *const wrong[][2] = {
         {"c:/a b.txt:window=3,strid=2", "there is no option 'strid': did you mean 'stride'?"},
-        {"c:/a b.txt:window=x", "window=x: a number"},
-        {"c:/a b.txt:window=", "window=: a number"},
-        {"c:/a b.txt:window=3,pairs=2", "a number from 0 to 1"},
-        {"c:/a b.txt:window=3,", "option=value is needed"},
+        {"c:/a b.txt:window=x", "window=x: it must be a whole number from 1"},
+        {"c:/a b.txt:window=", "window=: it must be a whole number"},
+        {"c:/a b.txt:window=3,pairs=2", "pairs=2: it must be 0 or 1"},
+        {"c:/a b.txt:window=3,pairs,stride", "stride has no value: it must be a whole number"},
         {"none.txt:window=3", "none.txt: cannot be opened"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         CHECK(!weft_source_open_text(wrong[i][0], &f.env, &error));

@@ -419,9 +419,10 @@ TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
     refuses(run(GAN "--steps 4 --samples strip.png:strip=3,real=noise"),
             "real=noise: no data of the training");
     refuses(run(GAN "--steps 4 --samples strip.png:strip=3,rows=2"), "leave every and rows out");
-    refuses(run(GAN "--samples shown.png:evry=2"), "it has no field 'evry': did you mean 'every'?");
-    refuses(run(GAN "--samples shown.png:every=0"), "every: a whole number from 1 to 1000000 is needed");
-    refuses(run(GAN "--samples shown.png:graph=d_step,every"), "NAME=VALUE is needed at 'every'");
+    refuses(run(GAN "--samples shown.png:evry=2"), "there is no option 'evry': did you mean 'every'?");
+    refuses(run(GAN "--samples shown.png:every=0"), "every=0: it must be a whole number from 1");
+    refuses(run(GAN "--samples shown.png:graph=d_step,every"),
+            "every has no value: it must be a whole number");
     refuses(run(GAN "--samples no/shown.png"), "no/shown-100000000.png: cannot be written");
     refuses(run(MLP DATA " --samples shown.png:output=class"), "a PNG needs [N,H,W] or [N,C,H,W]");
     refuses(run(GAN "--curves c.jpg"), ".svg");
@@ -429,7 +430,7 @@ TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
         run(MLP DATA VALIDATED " --metric f1 --work-dir never"),
         "--metric=f1: there is no metric 'f1'; there are accuracy, confusion, perplexity, mean, mse, psnr");
     refuses(run(MLP DATA VALIDATED " --metric accuracy:topk=3 --work-dir never"),
-            "it has no field 'topk': did you mean 'top'? There are top, scores, label");
+            "there is no option 'topk': did you mean 'top'? There are top, scores, label");
     refuses(run(MLP DATA VALIDATED " --metric mse:output=logits --work-dir never"), "target=NAME is needed");
     refuses(run(MLP DATA VALIDATED " --metric perplexity:losses=a,label=b"),
             "in the place of scores and label");

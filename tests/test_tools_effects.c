@@ -1,8 +1,9 @@
 /* test_tools_effects.c - every option of every command, as --help lists them: its effect is shown, or a
  * reason is given here why that is impossible. A new option fails until it is in this table; where an option
  * would have no effect the command fails (test_tools_options.c). */
-#include "graph/settings/setting.h"
+#include "graph/settings/field.h"
 #include "support/programs.h"
+#include "runtime/plan/compile_fields.h"
 #include "tools/graphtool/common/option_table.h"
 
 #include <stdio.h>
@@ -239,7 +240,7 @@ static int rows_of(const char *command, const char *option) {
  * all, and a command needs a row only for what it shows besides. */
 static bool is_in_fingerprint(const char *option) {
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (strcmp(row->name, option + 2) == 0) return row->setting && row->setting->uses & SETTING_OF_RANKS;
+        if (strcmp(row->field.name, option + 2) == 0) return row->field.uses & COMPILE_OF_RANKS;
     return false;
 }
 
@@ -269,18 +270,20 @@ TEST(settings_change_the_fingerprint) {
     NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin"), 0));
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
         char dashed[40], given[80], rest[120];
-        const char *const *words = row->setting ? row->setting->words : NULL;
-        snprintf(dashed, sizeof dashed, "--%s", row->name);
-        if (!is_in_fingerprint(dashed) || row->kind == OPTION_TEXT) continue;
+        const char *const *words = row->field.words;
+        snprintf(dashed, sizeof dashed, "--%s", row->field.name);
+        if (!is_in_fingerprint(dashed) || row->field.kind == WEFT_FIELD_TEXT) continue;
         if (!row->argument)
             snprintf(given, sizeof given, "%s", dashed);
         else if (words)
-            snprintf(given, sizeof given, "%s=%s", dashed, words[strcmp(row->name, "reduce") == 0 ? 2 : 1]);
+            snprintf(given, sizeof given, "%s=%s", dashed,
+                     words[strcmp(row->field.name, "reduce") == 0 ? 2 : 1]);
         else
-            snprintf(given, sizeof given, "%s=%.17g", dashed, row->setting->least + 1);
-        if (strcmp(row->name, "threads") == 0) strcat(given, "3");
+            snprintf(given, sizeof given, "%s=%.17g", dashed, row->field.least + 1);
+        if (strcmp(row->field.name, "threads") == 0) strcat(given, "3");
         snprintf(rest, sizeof rest, "mlp.bin %s %s --json | grep fingerprint", partner_of(dashed),
-                 strcmp(partner_of(dashed), "--world 2") && strcmp(row->name, "world") ? "--world 2" : "");
+                 strcmp(partner_of(dashed), "--world 2") && strcmp(row->field.name, "world") ? "--world 2"
+                                                                                             : "");
         show_effects("plan", &(struct effect){"plan", given, rest, NULL});
         tried++;
     }

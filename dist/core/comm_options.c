@@ -1,20 +1,27 @@
-/* comm_options.c - see comm_options.h. A NaN fails every comparison, so the check asks for what is
- * allowed. */
+/* comm_options.c - see comm_options.h. */
 #include "dist/core/comm_options.h"
+
+#include "weft/field.h"
 
 #define MOST_SECONDS 1e9 /* 31 years; in nanoseconds it fits a uint64_t */
 
-static weft_status check(const char *field, double seconds, weft_error *error) {
-    if (seconds >= 0 && seconds <= MOST_SECONDS) return WEFT_OK; /* false for NaN */
-    return error_set(error, WEFT_ARGUMENT,
-                     "weft_comm_options: %s is %g: a number of seconds from 0 (the default) to %g is needed",
-                     field, seconds, MOST_SECONDS);
+#define FIELD(field, kind, least, most, otherwise, means)                                                    \
+    { #field, WEFT_FIELD_##kind, offsetof(weft_comm_options, field), least, most, NULL, 0, otherwise, means }
+static const weft_field fields[] = {
+    FIELD(deadline_seconds, REAL, 0, MOST_SECONDS, "300", "seconds for each step of a collective"),
+    FIELD(nap_seconds, REAL, 0, MOST_SECONDS, "0.00005 on one machine, 0.0005 on several",
+          "seconds between two looks for progress"),
+    FIELD(window_bytes, COUNT, -1, WEFT_COUNT_MOST, "8 MiB; of threads no memory",
+          "bytes per rank of memory that a machine's ranks share; -1: no such memory"),
+    {0},
+};
+
+const weft_field *weft_comm_fields(void) {
+    return fields;
 }
 
 weft_status comm_options_check(const weft_comm_options *options, weft_error *error) {
-    if (!options) return WEFT_OK;
-    weft_status status = check("deadline_seconds", options->deadline_seconds, error);
-    return status ? status : check("nap_seconds", options->nap_seconds, error);
+    return options ? weft_fields_check(fields, options, "weft_comm_options", error) : WEFT_OK;
 }
 
 double comm_deadline(const weft_comm_options *options) {

@@ -8,6 +8,7 @@
 #include "graph/settings/schedule.h"
 
 #include "graph/core/nearest.h"
+#include "graph/settings/field.h"
 
 #include <float.h>
 #include <math.h>
@@ -29,49 +30,40 @@ enum {
     CURVES = BIT(LINEAR) | BIT(EXPONENTIAL) | BIT(POLYNOMIAL) | BIT(COSINE) | CYCLE,
 };
 
-typedef enum field_type { COUNT, REAL, FLAG } field_type;
-typedef struct field {
-    const char *name;
-    field_type type;
-    size_t at;
-    unsigned readers; /* bits of kinds */
-} field;
-
-#define ROW(type, name, readers)                                                                             \
-    { #name, type, offsetof(weft_schedule, name), readers }
-static const field fields[] = {
-    ROW(FLAG, by_epoch, ALL),
-    ROW(FLAG, replaces, ALL),
-    ROW(COUNT, warmup, ALL),
-    ROW(COUNT, length, CURVES | BIT(CONSTANT)),
-    ROW(COUNT, period, BIT(STEP) | BIT(COSINE_RESTARTS)),
-    ROW(COUNT, period_mult, BIT(COSINE_RESTARTS)),
-    ROW(REAL, gamma, BIT(STEP) | BIT(MULTI_STEP) | BIT(EXPONENTIAL)),
-    ROW(REAL, from, CURVES | BIT(CONSTANT) | BIT(COSINE_RESTARTS)),
-    ROW(REAL, middle, CYCLE),
-    ROW(REAL, to, CURVES | BIT(COSINE_RESTARTS)),
-    ROW(REAL, power, BIT(POLYNOMIAL)),
-    ROW(REAL, share, CYCLE),
-    ROW(FLAG, linear, CYCLE),
-    ROW(FLAG, three_phase, CYCLE),
+#define ROW(kind, name, readers, most)                                                                       \
+    { #name, WEFT_FIELD_##kind, offsetof(weft_schedule, name), kind##_LEAST, most, NULL, readers, NULL, NULL }
+enum { COUNT_LEAST = 1, NUMBER_LEAST = 0, FLAG_LEAST = 0 };
+/* `uses` is the kinds that read a field. The first have places of their own in the text of a part. */
+enum { APART = 4 };
+static const weft_field fields[] = {
+    {"kind", WEFT_FIELD_WORD, offsetof(weft_schedule, kind), .words = schedule_kinds, .uses = ALL},
+    {"of", WEFT_FIELD_WORD, offsetof(weft_schedule, of), .words = schedule_numbers, .uses = ALL},
+    ROW(COUNT, begin, ALL, WEFT_COUNT_MOST),
+    ROW(COUNT, end, ALL, WEFT_COUNT_MOST),
+    ROW(FLAG, by_epoch, ALL, 1),
+    ROW(FLAG, replaces, ALL, 1),
+    ROW(COUNT, warmup, ALL, WEFT_COUNT_MOST),
+    ROW(COUNT, length, CURVES | BIT(CONSTANT), WEFT_COUNT_MOST),
+    ROW(COUNT, period, BIT(STEP) | BIT(COSINE_RESTARTS), WEFT_COUNT_MOST),
+    ROW(COUNT, period_mult, BIT(COSINE_RESTARTS), WEFT_COUNT_MOST),
+    ROW(NUMBER, gamma, BIT(STEP) | BIT(MULTI_STEP) | BIT(EXPONENTIAL), FLT_MAX),
+    ROW(NUMBER, from, CURVES | BIT(CONSTANT) | BIT(COSINE_RESTARTS), FLT_MAX),
+    ROW(NUMBER, middle, CYCLE, FLT_MAX),
+    ROW(NUMBER, to, CURVES | BIT(COSINE_RESTARTS), FLT_MAX),
+    ROW(NUMBER, power, BIT(POLYNOMIAL), FLT_MAX),
+    ROW(NUMBER, share, CYCLE, FLT_MAX),
+    ROW(FLAG, linear, CYCLE, 1),
+    ROW(FLAG, three_phase, CYCLE, 1),
+    {0},
 };
 #undef ROW
-enum { FIELDS = sizeof fields / sizeof *fields };
 
-static int64_t *count_at(const weft_schedule *s, const field *f) {
-    return (int64_t *)((char *)s + f->at);
+const weft_field *weft_schedule_fields(void) {
+    return fields;
 }
 
-static double *real_at(const weft_schedule *s, const field *f) {
-    return (double *)((char *)s + f->at);
-}
-
-static bool *flag_at(const weft_schedule *s, const field *f) {
-    return (bool *)((char *)s + f->at);
-}
-
-static bool is_set(const weft_schedule *s, const field *f) {
-    return f->type == COUNT ? *count_at(s, f) != 0 : f->type == REAL ? *real_at(s, f) != 0 : *flag_at(s, f);
+static double *real_at(const weft_schedule *s, const weft_field *f) {
+    return (double *)((char *)s + f->offset);
 }
 
 double schedule_real(double v) {
@@ -141,14 +133,14 @@ static const char *milestones_broken(const weft_schedule *s) {
 
 /* Numbers that the kind reads are factors and the like, finite and not negative; others must be 0. */
 static bool numbers_hold(const weft_schedule *s, char why[SCHEDULE_WHY]) {
-    for (const field *f = fields; f < fields + FIELDS; f++) {
-        bool is_read = f->readers >> s->kind & 1;
-        if (is_set(s, f) && !is_read) {
+    for (const weft_field *f = fields + APART; f->name; f++) {
+        bool is_read = f->uses >> s->kind & 1;
+        if (weft_field_is_set(f, s) && !is_read) {
             snprintf(why, SCHEDULE_WHY, "%s is set, but a schedule of this kind has none: leave it 0",
                      f->name);
             return false;
         }
-        double v = f->type == REAL ? schedule_real(*real_at(s, f)) : 0;
+        double v = f->kind == WEFT_FIELD_NUMBER ? schedule_real(*real_at(s, f)) : 0;
         if (v >= 0 && v <= FLT_MAX) continue;
         snprintf(why, SCHEDULE_WHY, "%s=%g: it must be a finite number from 0 on (a true 0 is WEFT_ZERO)",
                  f->name, v);
@@ -194,8 +186,8 @@ int schedule_count(const weft_schedule *parts) {
 
 /* Whether fields of a part without a kind are set. */
 static bool is_empty(const weft_schedule *s) {
-    bool empty = !s->kind && !s->of && !s->begin && !s->end && !s->milestones[0];
-    for (const field *f = fields; f < fields + FIELDS; f++) empty = empty && !is_set(s, f);
+    bool empty = !s->milestones[0];
+    for (const weft_field *f = fields; f->name; f++) empty = empty && !weft_field_is_set(f, s);
     return empty;
 }
 
@@ -224,11 +216,10 @@ bool schedules_fill(weft_schedule parts[WEFT_MAX_SCHEDULES], char why[SCHEDULE_W
 
 bool schedules_fill_zeros(weft_schedule parts[WEFT_MAX_SCHEDULES], char why[SCHEDULE_WHY]) {
     for (int i = 0; i < schedule_count(parts); i++)
-        for (const field *f = fields; f < fields + FIELDS; f++) {
-            bool is_read =
-                (unsigned)parts[i].kind <= WEFT_SCHEDULE_ONE_CYCLE && f->readers >> parts[i].kind & 1;
+        for (const weft_field *f = fields + APART; f->name; f++) {
+            bool is_read = (unsigned)parts[i].kind <= WEFT_SCHEDULE_ONE_CYCLE && f->uses >> parts[i].kind & 1;
             bool has_gamma = parts[i].kind == WEFT_SCHEDULE_EXPONENTIAL;
-            if (f->type == REAL && is_read && !has_gamma && !is_set(&parts[i], f))
+            if (f->kind == WEFT_FIELD_NUMBER && is_read && !has_gamma && !weft_field_is_set(f, &parts[i]))
                 *real_at(&parts[i], f) = WEFT_ZERO;
         }
     return schedules_fill(parts, why);
@@ -291,8 +282,8 @@ static bool read_milestones(reader *r, weft_schedule *s) {
 }
 
 /* A true 0 in the text is WEFT_ZERO in the part. */
-static bool read_value(reader *r, weft_schedule *s, const field *f) {
-    if (f->type == COUNT) return read_count(r, count_at(s, f));
+static bool read_value(reader *r, weft_schedule *s, const weft_field *f) {
+    if (f->kind == WEFT_FIELD_COUNT) return read_count(r, (int64_t *)((char *)s + f->offset));
     if (!real_parse(&r->at, real_at(s, f))) return refuse(r, "a number is needed");
     if (*real_at(s, f) == 0) *real_at(s, f) = WEFT_ZERO;
     return true;
@@ -306,17 +297,18 @@ static bool read_field(reader *r, weft_schedule *s) {
         s->of = (weft_scheduled)of;
         return of >= 0 || refuse(r, "there are lr, momentum and weight_decay");
     }
-    for (const field *f = fields; f < fields + FIELDS; f++) {
+    for (const weft_field *f = fields + APART; f->name; f++) {
         if (strlen(f->name) != n || memcmp(f->name, r->at, n)) continue;
-        if ((f->type == FLAG) == (r->at[n] == '='))
-            return refuse(r, f->type == FLAG ? "this field has no value" : "this field needs a value");
+        if ((f->kind == WEFT_FIELD_FLAG) == (r->at[n] == '='))
+            return refuse(r, f->kind == WEFT_FIELD_FLAG ? "this field has no value"
+                                                        : "this field needs a value");
         r->at += n;
-        if (f->type == FLAG) return *flag_at(s, f) = true;
+        if (f->kind == WEFT_FIELD_FLAG) return *(bool *)((char *)s + f->offset) = true;
         r->at++;
         return read_value(r, s, f);
     }
     nearest near = nearest_to(r->at, n);
-    for (const field *f = fields; f < fields + FIELDS; f++) nearest_try(&near, f->name);
+    for (const weft_field *f = fields + APART; f->name; f++) nearest_try(&near, f->name);
     return refuse_name(r, &near, "no part has such a field");
 }
 
@@ -351,11 +343,10 @@ bool schedules_parse(const char *from, weft_schedule parts[WEFT_MAX_SCHEDULES], 
     return true;
 }
 
-static void field_write(text *t, const weft_schedule *s, const field *f) {
-    if (!is_set(s, f)) return;
-    text_add(t, f->type == FLAG ? ",%s" : ",%s=", f->name);
-    if (f->type == COUNT) text_add(t, "%lld", (long long)*count_at(s, f));
-    if (f->type == REAL) real_write(t, schedule_real(*real_at(s, f)));
+static void own_field_write(text *t, const weft_schedule *s, const weft_field *f) {
+    if (!weft_field_is_set(f, s)) return;
+    text_add(t, f->kind == WEFT_FIELD_FLAG ? ",%s" : ",%s=", f->name);
+    if (f->kind != WEFT_FIELD_FLAG) field_write(t, f, s);
 }
 
 void schedules_write(text *t, const weft_schedule *parts) {
@@ -366,7 +357,7 @@ void schedules_write(text *t, const weft_schedule *parts) {
         if (s->begin || s->end) text_add(t, ":%lld-", (long long)s->begin);
         if (s->end) text_add(t, "%lld", (long long)s->end);
         if (s->of) text_add(t, ",of=%s", schedule_numbers[s->of]);
-        for (const field *f = fields; f < fields + FIELDS; f++) field_write(t, s, f);
+        for (const weft_field *f = fields + APART; f->name; f++) own_field_write(t, s, f);
         for (int k = 0; k < WEFT_MAX_MILESTONES && s->milestones[k]; k++)
             text_add(t, "%s%lld", k ? "+" : ",milestones=", (long long)s->milestones[k]);
     }

@@ -52,6 +52,8 @@ typedef struct weft_checkpoint_options {
     /** Of this folder; release it after the writer is closed. NULL: the writer takes the folder itself. */
     const weft_checkpoint_lock *lock;
 } weft_checkpoint_options;
+/** Its plain fields (field.h). */
+WEFT_API const weft_field *weft_checkpoint_fields(void);
 /** Allocates the copy of what this rank writes (weft_checkpoint_bytes()), so that later steps need no memory.
  * Where there is none, begin writes before it returns, and env.log tells how long. It tells, too, where the
  * disk has no room for `keep` checkpoints and one more. In a world it is collective. NULL on failure:

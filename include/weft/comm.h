@@ -242,6 +242,8 @@ typedef struct weft_comm_options {
     /** The first argument of `event` and `lost`. */
     void *event_context;
 } weft_comm_options;
+/** Its plain fields (field.h). */
+WEFT_API const weft_field *weft_comm_fields(void);
 
 /** A world of one rank, without threads. NULL on failure. Free it with weft_comm_free(), as all that
  * follow. */

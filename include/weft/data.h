@@ -80,6 +80,8 @@ typedef struct weft_loader_options {
     int ahead;   /**< batches that are read ahead; 0: 2; -1: none, each is read when it is asked for */
     int threads; /**< threads that read; 0: 1 */
 } weft_loader_options;
+/** Its plain fields (field.h). */
+WEFT_API const weft_field *weft_loader_fields(void);
 /** Makes a loader of n sources, which must outlive it. NULL on failure. Free it with weft_loader_free(). */
 WEFT_API weft_loader *weft_loader_new(int n, const weft_source *const *sources,
                                       const weft_loader_options *options, const weft_env *env,

@@ -79,6 +79,8 @@ typedef struct weft_samples {
      * are as large as the images, u8 or f32. */
     const char *real;
 } weft_samples;
+/** Its plain fields but the paths (field.h). */
+WEFT_API const weft_field *weft_samples_fields(void);
 /** Runs a graph every so many iterations and writes its images as one PNG picture, a grid: u8 as it is, f32
  * from [-1, 1] if a number is negative, else from [0, 1]. The graph draws the same random numbers each time,
  * so a generator gets the same latents, and reads averages of parameters where optimizers keep some, as

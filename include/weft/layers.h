@@ -89,7 +89,7 @@ WEFT_API weft_value *weft_conv_transpose3d(weft_value *x, const weft_conv *conv,
 
 /** Options of weft_batch_norm_with(); NULL or zeroes: torch's defaults. */
 typedef struct weft_batch_norm_options {
-    double eps; /**< added to the variance; 0: 1e-5; WEFT_ZERO (train.h): a true 0 */
+    double eps; /**< added to the variance; 0: 1e-5; WEFT_ZERO (field.h): a true 0 */
     /** Weight of the batch in the running statistics, at most 1; 0: 0.1; WEFT_ZERO: a true 0. */
     double momentum;
     const weft_init *weight; /**< NULL: ones */
@@ -104,7 +104,7 @@ WEFT_API weft_value *weft_batch_norm_with(weft_value *x, const char *name,
 
 /** Options of the norms below; NULL or zeroes: torch's defaults. */
 typedef struct weft_norm_options {
-    double eps;              /**< of the op: 0: 1e-5, in rms_norm 2^-23; WEFT_ZERO (train.h): a true 0 */
+    double eps;              /**< of the op: 0: 1e-5, in rms_norm 2^-23; WEFT_ZERO (field.h): a true 0 */
     int axes;                /**< of layer_norm and rms_norm: how many last axes are normalized; 0: 1 */
     bool no_weight;          /**< leave out weight and bias (elementwise_affine or affine = False) */
     bool no_bias;            /**< leave out the bias */

@@ -16,6 +16,7 @@
 #define WEFT_MODEL_H
 
 #include "weft/env.h"
+#include "weft/field.h"
 
 #ifdef __cplusplus
 extern "C++" { /* these headers may be included within extern "C" */

@@ -424,7 +424,7 @@ WEFT_API weft_value *weft_pixel_unshuffle(weft_value *x, int64_t factor);
 WEFT_API weft_value *weft_softmax(weft_value *x, int axis);     /**< exp(x) / sum of exp(x) along `axis` */
 WEFT_API weft_value *weft_log_softmax(weft_value *x, int axis); /**< The logarithm of weft_softmax(). */
 /** Normalizes over the last axes of x, as many as w has (without w: the last one), then w * x + b. w and b
- * have the lengths of these axes; b may be NULL, or both. eps 0 means 1e-5, WEFT_ZERO (train.h) a true 0. */
+ * have the lengths of these axes; b may be NULL, or both. eps 0 means 1e-5, WEFT_ZERO (field.h) a true 0. */
 WEFT_API weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);
 /** Divides by the root of the mean square over the last axes of x, as many as w has (without w: the last
  * one), then w * x. eps 0 means 2^-23 as in PyTorch, for f64 2^-52; WEFT_ZERO a true 0. */
@@ -453,7 +453,7 @@ typedef struct weft_loss {
     weft_value *pos_weight;      /**< bce_with_logits: what positive targets count; it broadcasts */
     const int64_t *ignore_index; /**< cross_entropy, nll: rows of this target do not count; NULL: -100 */
     double label_smoothing;      /**< cross_entropy: this part of each target is spread over all classes */
-    double beta;                 /**< smooth_l1: 0: 1; WEFT_ZERO (train.h): l1 */
+    double beta;                 /**< smooth_l1: 0: 1; WEFT_ZERO (field.h): l1 */
     double delta;                /**< huber: 0: 1 */
     double margin;               /**< 0: 1, in margin_ranking and cosine_embedding 0; WEFT_ZERO: a true 0 */
     double p;                    /**< triplet_margin: the norm, 1 or 2; 0: 2 */

@@ -123,19 +123,8 @@ typedef struct weft_compile_options {
      * removes nothing. For tests, and to find out whether one of these passes is to blame. */
     bool unoptimized;
 } weft_compile_options;
-/** Reads options from a text and keeps the fields that it does not name: "batch=64 zero=1 isa=avx2", by the
- * names of the fields but own_strategy, with blanks or commas between; words are lower-case without their
- * prefix, as `guard=spike`, and a flag needs no value. What has a blank, a comma, a quote or a backslash
- * stands in quotes: strategy="zero:stage=2,shard=flat". Returns the memory of the options' texts: free() it
- * once the plan is compiled. NULL after an error, which leaves *options as they were: WEFT_NAME for an
- * unknown name, with the nearest one, WEFT_ARGUMENT for a value out of range.
- *
- *     weft_compile_options o = {0};
- *     char *texts = weft_compile_options_parse("world=4 zero=2 bucket_cap_mb=8", &o, &error);
- */
-WEFT_API char *weft_compile_options_parse(const char *text, weft_compile_options *options, weft_error *error);
-/** The fields that are not 0, as weft_compile_options_parse() reads them. free() it; NULL: out of memory. */
-WEFT_API char *weft_compile_options_text(const weft_compile_options *options);
+/** Its fields but own_strategy (field.h): "batch=64 zero=1 isa=avx2 guard=spike". */
+WEFT_API const weft_field *weft_compile_fields(void);
 
 /** Compiles a model. NULL on failure, with `*error` filled: by the model's first error, if it has one.
  * `options` may be NULL. Free the plan with weft_plan_free(). */

@@ -28,6 +28,8 @@ typedef struct weft_preprocess_options {
     int64_t multiple; /**< height and width are filled up to a multiple of it, at the end */
     double fill;      /**< the value of what is filled up */
 } weft_preprocess_options;
+/** Its plain fields (field.h). */
+WEFT_API const weft_field *weft_preprocess_fields(void);
 
 /** Draws that a training graph needs for each image: its input "draws" is f32[batch, 3], fed by a loader
  * with draws=3, so that an image is cropped and flipped the same in any world. */

@@ -4,10 +4,7 @@
 #ifndef WEFT_SCHEDULE_H
 #define WEFT_SCHEDULE_H
 
-#include "weft/status.h"
-
-#include <stdbool.h>
-#include <stdint.h>
+#include "weft/field.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,6 +70,8 @@ typedef struct weft_schedule {
     bool linear;      /**< ONE_CYCLE: lines instead of half cosines */
     bool three_phase; /**< ONE_CYCLE: back to `from` as fast as it came, then to `to` */
 } weft_schedule;
+/** Its fields but the milestones (field.h); `uses` has a bit for each kind that reads a field, its number. */
+WEFT_API const weft_field *weft_schedule_fields(void);
 
 /** Reads parts from a text, and a NONE behind them:
  *

@@ -61,6 +61,9 @@ typedef struct weft_source_options {
     int crop_y; /**< images: the same from top to bottom */
 } weft_source_options;
 
+/** Its fields (field.h); `uses` has a bit for each form, in the order of the words of `form`. */
+WEFT_API const weft_field *weft_source_fields(void);
+
 /** Opens a file or a folder of samples. Samples are read when they are asked for, so a file may be larger
  * than memory; packed ones (gzip, packed members of a .npz, column-major .npy) are held in memory whole.
  * `options` and `env` may be NULL. NULL on failure. Free it with weft_source_free().
@@ -76,7 +79,8 @@ typedef struct weft_source_options {
  * tokens, text: windows of one long row of numbers: "ids" [window], or with pairs "input" and "target". */
 WEFT_API weft_source *weft_source_open(const char *path, const weft_source_options *options,
                                        const weft_env *env, weft_error *error);
-/** The same from text: "FILE" or "FILE:option=value,option=value", as "train.bin:window=256,pairs=1". */
+/** The same from text: "FILE" or "FILE:option=value,option=value", as "train.bin:window=256,pairs=1", by
+ * weft_fields_read(). Members have "+" between them. */
 WEFT_API weft_source *weft_source_open_text(const char *text, const weft_env *env, weft_error *error);
 /** Frees a source that weft_source_open() made. NULL is fine. */
 WEFT_API void weft_source_free(weft_source *source);

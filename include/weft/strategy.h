@@ -49,27 +49,19 @@ WEFT_API const char *weft_strategy_name(int index);
 
 /** What a strategy is asked for. All of it lives until weft_compile() returns. */
 typedef struct weft_strategy_call {
-    const char *name;          /**< that of the strategy */
-    const weft_model *model;   /**< that is compiled */
-    int world;                 /**< ranks that train together */
-    int rank;                  /**< this one */
-    int n_keys;                /**< keys that the text gives */
-    const char *const *keys;   /**< n_keys names, each of weft_strategy.keys and there once */
-    const char *const *values; /**< n_keys values */
-    void *context;             /**< of the strategy */
-    void *memory;              /**< what weft_strategy_room() takes from */
+    const char *name;        /**< that of the strategy */
+    const weft_model *model; /**< that is compiled */
+    int world;               /**< ranks that train together */
+    int rank;                /**< this one */
+    /** The structure of weft_strategy.fields: what the text gives, and else zeroes. NULL without fields. */
+    const void *options;
+    void *context; /**< of the strategy */
+    void *memory;  /**< what weft_strategy_room() takes from */
 } weft_strategy_call;
 
 /** Memory for the lists of a weft_distribution: zeros, which live until weft_compile() returns. NULL when
  * memory is out; then return WEFT_MEMORY. */
 WEFT_API void *weft_strategy_room(const weft_strategy_call *call, size_t bytes);
-
-/** The value of a key as text; NULL: the text does not give it. */
-WEFT_API const char *weft_strategy_text(const weft_strategy_call *call, const char *key);
-/** Writes the value of a key to `*value`, which stays as it is where the text does not give the key.
- * WEFT_ARGUMENT for what is no number in [low, high], or no whole one with `is_whole`. */
-WEFT_API weft_status weft_strategy_number(const weft_strategy_call *call, const char *key, double low,
-                                          double high, bool is_whole, double *value, weft_error *error);
 
 /** A subgraph, as weft_ddp() makes it. */
 typedef struct weft_strategy_subgraph {
@@ -93,7 +85,7 @@ typedef struct weft_bucket {
     int ranks;                         /**< that share the gradient: those of the process group */
     int n_members;                     /**< parameters in it */
     const weft_bucket_member *members; /**< n_members, in the order of the bucket */
-    const weft_strategy_call *call;    /**< what weft_strategy.distribute was asked, with its keys */
+    const weft_strategy_call *call;    /**< what weft_strategy.distribute was asked */
     /** f32[n]: this rank's part. The parts of all ranks add up to the gradient of the step, whose division by
      * micro-batches and ranks is in it. */
     weft_value *gradient;
@@ -148,8 +140,10 @@ WEFT_API weft_value *weft_sum_ranks(weft_value *x);
  * weft_session_group(). */
 typedef struct weft_strategy {
     const char *name; /**< letters, digits, '_', '-', '.'; not one of Weft's */
-    /** Keys that its text may have, up to a NULL; NULL: none. weft_compile() refuses others. */
-    const char *const *keys;
+    /** The fields of a structure of its own that its text sets (field.h); NULL: its text has no keys.
+     * weft_compile() refuses other keys, and values that a field may not have. */
+    const weft_field *fields;
+    size_t options_bytes; /**< of that structure */
     /** Decides. `*into` is zero. It runs while weft_compile() does, on every rank. Anything but WEFT_OK, with
      * `*error`, ends the compilation. */
     weft_status (*distribute)(const weft_strategy_call *call, weft_distribution *into, weft_error *error);

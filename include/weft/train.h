@@ -11,10 +11,6 @@
 extern "C" {
 #endif
 
-/** A true zero, in number fields of options where 0 means the default. (Any other negative number there is an
- * error.) */
-#define WEFT_ZERO (-1e-300)
-
 /** Builds the gradients of the scalar `loss` by each of `values`, and writes them to gradients[n]. They
  * are made of ops, so further losses may use them (gradient penalties). A value on which the loss
  * does not depend gets zeros. Of y = weft_scale(x, 1) only the paths through y count, and two equal calls
@@ -116,6 +112,9 @@ typedef struct weft_optimizer {
      * only. */
     int64_t growth_interval;
 } weft_optimizer;
+/** Its plain fields (field.h): "type=adam lr=2e-4 beta1=0.5". `otherwise` is the default that most optimizers
+ * have; the comments above tell others. */
+WEFT_API const weft_field *weft_optimizer_fields(void);
 
 /** Adds to the graph the gradients of the scalar `loss` by every trainable parameter under `pattern`, and
  * their update by the optimizer. `pattern` is a scope path, in which '*' matches any characters; several

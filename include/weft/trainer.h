@@ -141,6 +141,8 @@ typedef struct weft_trainer_checkpoints {
      * for another one than the training before was, this holds from there on, and the log tells it. */
     const weft_rate *rates;
 } weft_trainer_checkpoints;
+/** Its fields but the rates (field.h). */
+WEFT_API const weft_field *weft_trainer_checkpoints_fields(void);
 
 /** What weft_trainer_new() is given; zeroes mean the defaults. The structure is copied; all that it points to
  * must outlive the trainer, but for the lists of hooks and evaluators, which become the trainer's. */
@@ -206,6 +208,8 @@ typedef struct weft_trainer_options {
     int n_hooks;                          /**< number of hooks */
     const weft_hook *hooks;               /**< in the order in which they are called */
 } weft_trainer_options;
+/** Its plain fields (field.h); `compile` and `checkpoints` have tables of their own. */
+WEFT_API const weft_field *weft_trainer_fields(void);
 
 /** Compiles the model, makes a store, and binds inputs to data by their names. All mistakes in names, shapes
  * and sizes are found here. NULL on failure; the hooks are freed then, too. In a world it is collective: an

@@ -6,6 +6,7 @@
 
 #include "weft/api.h"        /* version, and the mark of public functions */
 #include "weft/status.h"     /* status codes and the one error type */
+#include "weft/field.h"      /* options as data: their names, kinds, ranges, and their text */
 #include "weft/env.h"        /* allocator, file access, log callback: all replaceable */
 #include "weft/model.h"      /* model, graph, value, scope, input, parameter, state, output */
 #include "weft/ops.h"        /* every op as a builder */

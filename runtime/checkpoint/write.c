@@ -130,11 +130,29 @@ static weft_status take_folder(weft_checkpoint_writer *w, weft_error *error) {
     return w->lock ? WEFT_OK : error->status;
 }
 
+#define FIELD(field, kind, least, most, otherwise, means)                                                    \
+    {                                                                                                        \
+#field, WEFT_FIELD_##kind, offsetof(weft_checkpoint_options, field), least, most, NULL, 0,           \
+            otherwise, means                                                                                 \
+    }
+static const weft_field fields[] = {
+    FIELD(folder, TEXT, 0, 0, NULL, "where checkpoints are"),
+    FIELD(keep, INT, 1, INT32_MAX, "all", "how many stay, the newest that are whole"),
+    FIELD(best, COUNT, 1, WEFT_COUNT_MOST, NULL, "step of the best one so far"),
+    FIELD(no_snapshot, FLAG, 0, 1, NULL, "no memory for a copy"),
+    {0},
+};
+#undef FIELD
+
+const weft_field *weft_checkpoint_fields(void) {
+    return fields;
+}
+
 static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_options *o,
                               weft_error *error) {
-    if (!o || !o->folder || !*o->folder || o->keep < 0)
-        return error_set(error, WEFT_ARGUMENT,
-                         "checkpoints: a folder is needed, and keep must not be negative");
+    if (!o || !o->folder || !*o->folder)
+        return error_set(error, WEFT_ARGUMENT, "checkpoints: a folder is needed");
+    if (weft_fields_check(fields, o, "checkpoints", error)) return error->status;
     if (strlen(o->folder) >= CHECKPOINT_ROOM - 200)
         return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", o->folder);
     snprintf(w->folder, sizeof w->folder, "%s", o->folder);

@@ -252,9 +252,6 @@ static weft_status check_options(const form_request *r, weft_error *error) {
     if (o->shorter_side && (o->shorter_side < larger || o->shorter_side > MOST))
         return kit_fail(error, WEFT_ARGUMENT, "%.600s: shorter_side=%lld: %lld, so that the crop fits, to %d",
                         r->path, (long long)o->shorter_side, (long long)larger, MOST);
-    if (abs(o->crop_x) > 500 || abs(o->crop_y) > 500)
-        return kit_fail(error, WEFT_ARGUMENT, "%.600s: crop_x=%d, crop_y=%d: -500 to 500 thousandths",
-                        r->path, o->crop_x, o->crop_y);
     return WEFT_OK;
 }
 

@@ -248,6 +248,36 @@ static weft_status loader_init(weft_loader *l, const weft_source *const *sources
     return slots_new(l, error);
 }
 
+/* ---- options ---- */
+
+#define FIELD(field, kind, least, most, otherwise, means)                                                    \
+    {                                                                                                        \
+#field, WEFT_FIELD_##kind, offsetof(weft_loader_options, field), least, most, NULL, 0, otherwise,    \
+            means                                                                                            \
+    }
+static const weft_field fields[] = {
+    FIELD(batch, COUNT, 1, WEFT_COUNT_MOST, NULL, "samples a batch"),
+    FIELD(shuffle, FLAG, 0, 1, NULL, "samples come in a new random order each epoch"),
+    FIELD(drop_last, FLAG, 0, 1, NULL, "a last batch that is smaller is left out"),
+    FIELD(seed, SEED, 0, 0, NULL, "seed of the shuffling and the draws"),
+    FIELD(rank, INT, 0, INT32_MAX, NULL, "this rank, from 0"),
+    FIELD(num_replicas, INT, 1, INT32_MAX, "1", "ranks that share the data"),
+    FIELD(in_a_row, INT, 1, INT32_MAX, "1", "batches that a rank takes at once"),
+    FIELD(all, FLAG, 0, 1, NULL, "every rank sees all batches"),
+    FIELD(by_sample, FLAG, 0, 1, NULL, "samples are dealt, not batches"),
+    FIELD(sampler_count, COUNT, 1, WEFT_COUNT_MOST, "as many as the sources have",
+          "samples of an epoch of the sampler's"),
+    FIELD(draws, INT, 1, 4096, NULL, "random numbers for each sample, as one more array"),
+    FIELD(ahead, INT, -1, 4096, "2", "batches that are read ahead; -1: each when it is asked for"),
+    FIELD(threads, INT, 1, 256, "1", "threads that read"),
+    {0},
+};
+#undef FIELD
+
+const weft_field *weft_loader_fields(void) {
+    return fields;
+}
+
 /* Whether the options name a part of the data that there is. */
 static weft_status check_part(const weft_loader_options *o, weft_error *error) {
     int ranks = o->num_replicas ? o->num_replicas : 1;
@@ -257,26 +287,18 @@ static weft_status check_part(const weft_loader_options *o, weft_error *error) {
     if (o->all && o->by_sample)
         return kit_fail(error, WEFT_ARGUMENT,
                         "loader: all: every rank sees all batches: leave by_sample out");
-    if (ranks < 1 || o->rank < 0 || o->rank >= ranks || o->in_a_row < 0)
-        return kit_fail(error, WEFT_ARGUMENT,
-                        "loader: rank %d of %d, %d batches in a row: there is no such part", o->rank,
-                        o->num_replicas, o->in_a_row);
+    if (o->rank >= ranks)
+        return kit_fail(error, WEFT_ARGUMENT, "loader: rank %d of %d: there is no such part", o->rank,
+                        o->num_replicas);
     return WEFT_OK;
 }
 
 static weft_status check_reading(const weft_loader_options *o, weft_error *error) {
-    enum { MOST_THREADS = 256, MOST_AHEAD = 4096, MOST_DRAWS = 4096 };
-    if (o->ahead < -1 || o->ahead > MOST_AHEAD || o->threads < 0 || o->threads > MOST_THREADS)
-        return kit_fail(error, WEFT_ARGUMENT,
-                        "loader: ahead=%d, threads=%d: -1 to %d batches, 0 to %d threads", o->ahead,
-                        o->threads, MOST_AHEAD, MOST_THREADS);
     if (o->memory && (!o->memory->alloc || !o->memory->free))
         return kit_fail(error, WEFT_ARGUMENT, "loader: memory: its functions alloc and free are needed");
-    if (o->draws < 0 || o->draws > MOST_DRAWS)
-        return kit_fail(error, WEFT_ARGUMENT, "loader: draws=%d: 0 to %d", o->draws, MOST_DRAWS);
     if (o->sampler && o->shuffle)
         return kit_fail(error, WEFT_ARGUMENT, "loader: a sampler gives the order: leave shuffle out");
-    if (o->sampler_count < 0 || (o->sampler_count && !o->sampler))
+    if (o->sampler_count && !o->sampler)
         return kit_fail(error, WEFT_ARGUMENT, "loader: sampler_count=%lld: there is no such sampler",
                         (long long)o->sampler_count);
     return WEFT_OK;
@@ -291,7 +313,9 @@ weft_loader *weft_loader_new(int n, const weft_source *const *sources, const wef
         kit_fail(error, WEFT_ARGUMENT, "loader: at least one source and a batch of at least 1 are needed");
         return NULL;
     }
-    if (check_part(options, error) || check_reading(options, error)) return NULL;
+    if (weft_fields_check(fields, options, "loader", error) || check_part(options, error) ||
+        check_reading(options, error))
+        return NULL;
     weft_loader *l = kit_new(env, sizeof *l);
     if (!l) return kit_no_memory(error, "loader"), NULL;
     l->env = l->batch_env = env ? *env : (weft_env){0};

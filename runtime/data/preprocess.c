@@ -6,6 +6,7 @@
 #include "runtime/data/kit.h"
 #include "weft/ops.h"
 
+#include <float.h>
 #include <stdio.h>
 
 typedef struct preprocessor {
@@ -23,15 +24,37 @@ static weft_value *refuse_options(const preprocessor *p, const char *format, lon
     return NULL;
 }
 
+#define FIELD(field, kind, least, most, otherwise, means)                                                    \
+    {                                                                                                        \
+#field, WEFT_FIELD_##kind, offsetof(weft_preprocess_options, field), least, most, NULL, 0,           \
+            otherwise, means                                                                                 \
+    }
+static const weft_field fields[] = {
+    FIELD(border, COUNT, 1, 65535, NULL, "zeros around each image, before the crop"),
+    FIELD(crop_height, COUNT, 1, WEFT_COUNT_MOST, "all", "rows of the crop"),
+    FIELD(crop_width, COUNT, 1, WEFT_COUNT_MOST, "all", "columns of the crop"),
+    FIELD(flip, FLAG, 0, 1, NULL, "in training about every second image is mirrored"),
+    FIELD(centered, FLAG, 0, 1, NULL, "no random crop or flip in training either"),
+    FIELD(swap_channels, FLAG, 0, 1, NULL, "RGB becomes BGR"),
+    FIELD(multiple, COUNT, 1, 65535, NULL, "height and width are filled up to a multiple of it"),
+    FIELD(fill, REAL, -FLT_MAX, FLT_MAX, NULL, "the value of what is filled up"),
+    {0},
+};
+#undef FIELD
+
+const weft_field *weft_preprocess_fields(void) {
+    return fields;
+}
+
 /* Shapes are set, or the graph has an error. */
 static bool check_images(preprocessor *p, weft_value *images, weft_value *draws) {
     const weft_preprocess_options *o = p->options;
+    weft_error error;
     if (weft_ndim(images) != 4)
         return !!refuse_options(p, "preprocess: images have 4 axes, [N, C, H, W], not %lld",
                                 weft_ndim(images), 0);
-    if (o->border < 0 || o->crop_height < 0 || o->crop_width < 0 || o->multiple < 0)
-        return !!refuse_options(p, "preprocess: border=%lld, multiple=%lld and the crop cannot be negative",
-                                o->border, o->multiple);
+    if (weft_fields_check(fields, o, "preprocess", &error))
+        return weft_graph_fail(p->graph, error.status, error.text), false;
     p->channels = weft_dim(images, 1);
     p->height = weft_dim(images, 2) + 2 * o->border;
     p->width = weft_dim(images, 3) + 2 * o->border;

@@ -1,5 +1,6 @@
 /* source.c - opens sources: finds the form of a path, checks that the options are that form's, and reads
- * options from text. A new form is a file, a row in `forms` and its options' rows in `fields`. */
+ * options from text. A new form is a file, a row in FORMS, and its options' rows in `fields`
+ * (docs/adding-a-source.md). */
 #include "runtime/data/form.h"
 
 #include <stddef.h>
@@ -18,19 +19,38 @@ typedef struct opened {
 
 /* ---- the form ---- */
 
-static const struct {
-    const char *name;
-    const form *form;
-} forms[] = {{"npy", &form_array},     {"idx", &form_array},     {"npz", &form_npz},
-             {"images", &form_images}, {"tokens", &form_tokens}, {"text", &form_text}};
-enum { FORMS = sizeof forms / sizeof *forms };
+/* A row for each: a bit, as weft_field.uses is the forms that read an option, the name, and what opens it. */
+#define FORMS(X)                                                                                             \
+    X(NPY, "npy", form_array)                                                                                \
+    X(IDX, "idx", form_array)                                                                                \
+    X(NPZ, "npz", form_npz)                                                                                  \
+    X(IMAGES, "images", form_images)                                                                         \
+    X(TOKENS, "tokens", form_tokens)                                                                         \
+    X(TEXT, "text", form_text)
 
-static const char *form_names = "npy, idx, npz, images, tokens, text";
+enum {
+#define X(bit, name, form) AT_##bit,
+    FORMS(X) AT_END
+#undef X
+};
+enum {
+#define X(bit, name, form) bit = 1 << AT_##bit,
+    FORMS(X) WINDOWS = TOKENS | TEXT,
+    ANY = (1 << AT_END) - 1,
+#undef X
+};
+#define X(bit, name, form) name,
+static const char *const form_names[] = {FORMS(X) NULL};
+#undef X
+#define X(bit, name, form) &form,
+static const form *const forms[] = {FORMS(X)};
+#undef X
 
-static const char *form_by_name(const char *name) {
-    for (int i = 0; i < FORMS; i++)
-        if (strcmp(forms[i].name, name) == 0) return forms[i].name;
-    return NULL;
+/* Its place in both lists; the name is valid. */
+static int form_place(const char *name) {
+    int i = 0;
+    while (strcmp(form_names[i], name) != 0) i++;
+    return i;
 }
 
 static bool name_ends(const char *path, const char *end) {
@@ -70,111 +90,83 @@ static weft_status form_find(const form_request *r, const char **name, weft_erro
             r->path);
     if (*name && r->options.window && strcmp(*name, "npy") == 0) *name = "tokens";
     if (*name) return WEFT_OK;
-    return kit_fail(error, WEFT_FILE, "%.600s: no form of data is recognized: form=NAME says it, one of %s",
-                    r->path, form_names);
+    return kit_fail(
+        error, WEFT_FILE,
+        "%.600s: no form of data is recognized: form=NAME chooses npy, idx, npz, images, tokens or text",
+        r->path);
 }
 
 /* ---- options ---- */
 
-typedef enum field_kind { FIELD_TEXT, FIELD_I64, FIELD_INT, FIELD_BOOL } field_kind;
-
-#define FIELD(name, kind, forms)                                                                             \
-    { #name, forms, kind, offsetof(weft_source_options, name) }
-/* Each option, and the forms that take it. */
-static const struct {
-    const char *name, *forms;
-    field_kind kind;
-    size_t offset;
-} fields[] = {
-    FIELD(form, FIELD_TEXT, "npy idx npz images tokens text"),
-    FIELD(members, FIELD_TEXT, "npz"),
-    FIELD(window, FIELD_I64, "tokens text"),
-    FIELD(stride, FIELD_I64, "tokens text"),
-    FIELD(pairs, FIELD_BOOL, "tokens text"),
-    FIELD(token_bytes, FIELD_INT, "tokens"),
-    FIELD(dtype, FIELD_TEXT, "npy idx npz tokens text"),
-    FIELD(height, FIELD_I64, "images"),
-    FIELD(width, FIELD_I64, "images"),
-    FIELD(channels, FIELD_I64, "images"),
-    FIELD(shorter_side, FIELD_I64, "images"),
-    FIELD(crop_x, FIELD_INT, "images"),
-    FIELD(crop_y, FIELD_INT, "images"),
+enum { PIXELS = 65535 };
+#define COUNTS (double)INT32_MAX
+#define FIELD(field, kind, least, most, forms, otherwise, means)                                             \
+    {                                                                                                        \
+#field, WEFT_FIELD_##kind, offsetof(weft_source_options, field), least, most, NULL, forms,           \
+            otherwise, means                                                                                 \
+    }
+static const weft_field fields[] = {
+    {"form", WEFT_FIELD_TEXT, offsetof(weft_source_options, form), 0, 0, form_names, ANY,
+     "found by the file's name and first bytes", "how the file is read"},
+    FIELD(members, TEXT, 0, 0, NPZ, "all", "the arrays wanted, with '+' between"),
+    FIELD(window, COUNT, 1, COUNTS, WINDOWS, NULL, "elements of a sample"),
+    FIELD(stride, COUNT, 1, COUNTS, WINDOWS, "window", "from one sample's begin to the next's"),
+    FIELD(pairs, FLAG, 0, 1, WINDOWS, NULL, "two arrays: the input, and the target one element later"),
+    FIELD(token_bytes, INT, 2, 4, TOKENS, "2", "bytes of a token in a file without a header, 2 or 4"),
+    FIELD(dtype, TEXT, 0, 0, NPY | IDX | NPZ | WINDOWS, "the file's; of tokens i64",
+          "type of a sample's numbers"),
+    FIELD(height, COUNT, 1, PIXELS, IMAGES, NULL, "rows of an image"),
+    FIELD(width, COUNT, 1, PIXELS, IMAGES, "height", "columns of an image"),
+    FIELD(channels, COUNT, 1, 4, IMAGES, "3", "1 grey, 3 RGB, 4 RGBA"),
+    FIELD(shorter_side, COUNT, 1, PIXELS, IMAGES, "the larger of height and width",
+          "length of the shorter side before the crop"),
+    FIELD(crop_x, INT, -500, 500, IMAGES, NULL, "where the crop begins: -500 left, 0 middle, 500 right"),
+    FIELD(crop_y, INT, -500, 500, IMAGES, NULL, "the same from top to bottom"),
+    {0},
 };
-enum { FIELDS = sizeof fields / sizeof *fields };
+#undef FIELD
 
-static bool takes(const char *list, const char *name) {
-    size_t n = strlen(name);
-    for (const char *at = list; (at = strstr(at, name)); at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
-    return false;
+const weft_field *weft_source_fields(void) {
+    return fields;
 }
 
-static bool is_set(const weft_source_options *o, int field) {
-    const char *at = (const char *)o + fields[field].offset;
-    switch (fields[field].kind) {
-    case FIELD_TEXT:
-        return *(const char *const *)(const void *)at != NULL;
-    case FIELD_I64:
-        return *(const int64_t *)(const void *)at != 0;
-    case FIELD_INT:
-        return *(const int *)(const void *)at != 0;
-    case FIELD_BOOL:
-        return *at != 0;
+/* "npy or npz", of bits of forms. */
+static void forms_show(unsigned of, size_t room, char *into) {
+    size_t at = 0;
+    for (int i = 0; form_names[i] && at < room; i++)
+        if (of >> i & 1) at += (size_t)snprintf(into + at, room - at, "%s%s", at ? " " : "", form_names[i]);
+}
+
+static weft_status check_ranges(const weft_field *table, const form_request *r, weft_error *error) {
+    char what[601];
+    snprintf(what, sizeof what, "%s", r->path);
+    return weft_fields_check(table, &r->options, what, error);
+}
+
+static weft_status check_options(const form_request *r, const char *form, weft_error *error) {
+    char all[80];
+    for (const weft_field *f = fields; f->name; f++) {
+        if (!weft_field_is_set(f, &r->options) || f->uses >> form_place(form) & 1) continue;
+        forms_show(f->uses, sizeof all, all);
+        return kit_fail(error, WEFT_ARGUMENT, "%.600s: %s has no effect on %s: it is for %s", r->path,
+                        f->name, form, all);
     }
-    return false;
-}
-
-static weft_status check_fields(const form_request *r, const char *form, weft_error *error) {
-    for (int i = 0; i < FIELDS; i++)
-        if (is_set(&r->options, i) && !takes(fields[i].forms, form))
-            return kit_fail(error, WEFT_ARGUMENT, "%.600s: %s has no effect on %s: it is for %s", r->path,
-                            fields[i].name, form, fields[i].forms);
-    return WEFT_OK;
-}
-
-/* Sets one option from text, which must outlive the options. */
-static weft_status set_field(weft_source_options *o, const char *name, char *value, weft_error *error) {
-    int i = 0;
-    const char *near = NULL;
-    while (i < FIELDS && strcmp(fields[i].name, name) != 0) near = weft_nearest(name, near, fields[i++].name);
-    if (i == FIELDS)
-        return kit_fail(error, WEFT_NAME, "data: there is no option '%s'%s",
-                        kit_show(name, strlen(name)).text, NEAR(near));
-    char *end = value, *at = (char *)o + fields[i].offset;
-    long long number = strtoll(value, &end, 10);
-    if (fields[i].kind == FIELD_TEXT) {
-        for (char *c = value; (c = strchr(c, '+'));) *c = ','; /* a list: "," stands between options */
-        *(const char **)(void *)at = value;
-        return WEFT_OK;
-    }
-    int64_t most = fields[i].kind == FIELD_I64 ? INT64_MAX : fields[i].kind == FIELD_INT ? INT32_MAX : 1;
-    int64_t least = fields[i].kind == FIELD_BOOL ? 0 : -most;
-    if (!*value || *end || number < least || number > most)
-        return kit_fail(error, WEFT_ARGUMENT, "data: %s=%s: a number from %lld to %lld is needed", name,
-                        kit_show(value, strlen(value)).text, (long long)least, (long long)most);
-    if (fields[i].kind == FIELD_I64)
-        *(int64_t *)(void *)at = number;
-    else if (fields[i].kind == FIELD_INT)
-        *(int *)(void *)at = (int)number;
-    else
-        *(bool *)(void *)at = number;
-    return WEFT_OK;
+    return check_ranges(fields, r, error);
 }
 
 /* ---- opening ---- */
 
 static weft_status open_form(opened *o, const weft_source_options *options, weft_error *error) {
     form_request r = {.path = o->path, .env = o->env};
-    const char *name = NULL;
     if (options) r.options = *options;
-    if (r.options.form && !(name = form_by_name(r.options.form)))
-        return kit_fail(error, WEFT_NAME, "%.600s: there is no form '%s' of data: %s", r.path,
-                        kit_show(r.options.form, strlen(r.options.form)).text, form_names);
-    weft_status status = name ? WEFT_OK : form_find(&r, &name, error);
-    if (!status) status = check_fields(&r, name, error);
-    for (int i = 0; !status && i < FORMS; i++)
-        if (forms[i].name == name) o->form = forms[i].form;
-    return status ? status : o->form->open(&r, &o->source, error);
+    const weft_field by_name[] = {fields[0], {0}}; /* the form alone: others are checked by it */
+    const char *name = r.options.form;
+    weft_status status = check_ranges(by_name, &r, error);
+    if (!status && !(name && *name)) status = form_find(&r, &name, error);
+    if (!status) status = check_options(&r, name, error);
+    if (status) return status;
+    o->form = forms[form_place(name)];
+    return o->form->open(&r, &o->source, error);
 }
 
 weft_source *weft_source_open(const char *path, const weft_source_options *options, const weft_env *env,
@@ -214,23 +206,12 @@ weft_source *weft_source_open_text(const char *text, const weft_env *env, weft_e
                      : kit_fail(error, WEFT_ARGUMENT, "data: a path is needed"),
                NULL;
     memcpy(copy, text, bytes);
-    char *at = copy + source_path_bytes(text);
-    weft_status status = WEFT_OK;
-    while (!status && *at) {
-        *at++ = 0; /* the ":" or "," before an option */
-        char *end = at + strcspn(at, ","), *equals = strchr(at, '=');
-        char *next = *end ? end : NULL;
-        if (next) *next = 0;
-        if (!equals || equals > end) {
-            status = kit_fail(error, WEFT_ARGUMENT, "data: '%s': option=value is needed",
-                              kit_show(at, strlen(at)).text);
-            break;
-        }
-        *equals = 0;
-        status = set_field(&o, at, equals + 1, error);
-        at = next ? next : end;
-        if (next) *next = ',';
-    }
+    size_t path = source_path_bytes(text);
+    bool has_options = copy[path] == ':';
+    copy[path] = 0;
+    weft_status status = has_options ? weft_fields_read(fields, copy + path + 1, &o, "data", error) : WEFT_OK;
+    /* "," stands between options, so a list has "+"; the text is the copy's */
+    for (char *plus = (char *)o.members; plus && (plus = strchr(plus, '+'));) *plus = ',';
     weft_source *source = status ? NULL : weft_source_open(copy, &o, env, error);
     weft_memory_free(env, copy, bytes);
     return source;

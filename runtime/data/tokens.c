@@ -139,10 +139,9 @@ static weft_status describe(windows *w, const form_request *r, const char *name,
     w->window = o->window;
     w->stride = o->stride ? o->stride : o->window;
     w->pairs = o->pairs;
-    if (o->window < 1 || o->window > INT32_MAX || o->stride < 0)
-        return kit_fail(error, WEFT_ARGUMENT,
-                        "%.600s: window=%lld, stride=%lld: window=N, the elements of a sample, is needed",
-                        r->path, (long long)o->window, (long long)o->stride);
+    if (!o->window)
+        return kit_fail(error, WEFT_ARGUMENT, "%.600s: window=N, the elements of a sample, is needed",
+                        r->path);
     least = o->window + o->pairs;
     if (w->dtype == WEFT_U8 && w->rows.h.width != 1)
         return kit_fail(error, WEFT_TYPE,

@@ -1,13 +1,23 @@
 /* compile_list.h - the settings of weft_compile_options, in the order of plans and fingerprints. A new option
  * is a field in weft/plan.h, a row here, its use and its test (docs/adding-an-option.md). Checks, text
- * (weft_compile_options_parse), the comparison of ranks, what checkpoints keep, bad.step and graphtool's
+ * (weft_fields_read), the comparison of ranks, what checkpoints keep, bad.step and graphtool's
  * options follow from the row. FIELD is a setting of programs alone; OPTION is an option of graphtool, too.
- * Columns: field, kind, RANGE or WORDS, uses (graph/settings/setting.h), what 0 means, what it means; the
+ * Columns: field, kind, RANGE or WORDS, uses (graph/settings/field.h), what 0 means, what it means; the
  * option's name, letter, argument, group of commands that take it (options.h), and other fields of
  * option_row.
  *
  * A text of other meaning on the command line (flow, guard) is a FIELD here and has a row of its own
  * there. */
+#ifndef FIELD
+#define FIELD(...)
+#endif
+#define RANGE(least, most) (least), (most), NULL
+#define WORDS(words)       0, 0, (words)
+#define RANKS              COMPILE_OF_RANKS
+#define NUMBERS            COMPILE_OF_NUMBERS
+#define CPU                COMPILE_OF_CPU
+#define GPU                COMPILE_OF_GPU
+
 OPTION(device, WORD, WORDS(device_words), RANKS | NUMBERS, NULL,
        "cpu or cuda; compiling for cuda needs no GPU, running does (cpu)", "device", 0, "NAME", PLAN, )
 OPTION(deterministic, FLAG, RANGE(0, 1), RANKS, NULL, "on a GPU: the same bits in every run", "deterministic",
@@ -32,14 +42,14 @@ OPTION(strategy, TEXT, RANGE(0, 0), RANKS, NULL,
 FIELD(flow, TEXT, RANGE(0, 0), RANKS, NULL, "compile the graphs of this flow alone")
 OPTION(accumulate, INT, RANGE(1, 1 << 20), RANKS, "1",
        "micro-batches a step, for graphs whose flow does not say it (1)", "accumulate", 0, "K", STEP,
-       .otherwise = "1", .elsewhere = "gradient-accumulation-steps grad-accum")
+       .elsewhere = "gradient-accumulation-steps grad-accum")
 FIELD(manual, FLAG, RANGE(0, 1), RANKS, NULL, "manual optimization: losses, gradients and updates are calls")
 OPTION(bucket_cap_mb, REAL, RANGE(0, 1 << 20), RANKS, "a sixteenth of the subgraph, at most 25",
        "size of a gradient bucket in MiB (a sixteenth of the subgraph, at most 25)", "bucket-cap-mb", 0,
        "MIB", SPREAD, )
-OPTION(zero, INT, RANGE(0, 2), RANKS, NULL,
+OPTION(zero, INT, RANGE(0, 2), RANKS, "0",
        "ZeRO stage: 1 shards optimizer state and updates over ranks, 2 gradients too (0)", "zero", 0, "STAGE",
-       SPREAD, .otherwise = "0")
+       SPREAD, )
 OPTION(shard, WORD, WORDS(shard_words), RANKS, NULL,
        "how --zero shards: greedy, whole parameters; flat, equal ranges (greedy)", "shard", 0, "HOW",
        SPREAD, )
@@ -65,3 +75,12 @@ OPTION(stop_after, TEXT, RANGE(0, 0), 0, NULL,
 FIELD(verify, FLAG, RANGE(0, 1), 0, NULL, "the verifier runs after every pass")
 OPTION(no_memory_check, FLAG, RANGE(0, 1), 0, NULL, "run although the memory that is free looks too small",
        "no-memory-check", 0, NULL, FEED, )
+
+#undef RANGE
+#undef WORDS
+#undef RANKS
+#undef NUMBERS
+#undef CPU
+#undef GPU
+#undef OPTION
+#undef FIELD

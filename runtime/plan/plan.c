@@ -1,7 +1,7 @@
 /* plan.c - figures of a compiled plan: memory, text, ports, fingerprint, flops. plan_json.c writes it as
  * JSON. */
 #include "graph/text/text.h"
-#include "runtime/plan/compile_settings.h"
+#include "runtime/plan/compile_fields.h"
 #include "runtime/plan/kept.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
@@ -213,10 +213,10 @@ static void options_write(text *t, const weft_plan *plan) {
     o.strategy = plan->strategy.text;
     o.flow = plan->flow_name;
     text_add(t, "version=%s", weft_version());
-    for (const setting *s = compile_settings; s->name; s++) {
-        if (!(s->uses & SETTING_OF_RANKS)) continue;
+    for (const weft_field *s = compile_fields; s->name; s++) {
+        if (!(s->uses & COMPILE_OF_RANKS)) continue;
         text_add(t, " %s=", s->name);
-        setting_write(t, s, &o);
+        field_write(t, s, &o);
     }
     text_add(t, " onednn=%s onednn_isa=%s onednn_implementations=%s", l->name ? l->version : "unused",
              l->name ? l->set : "unused", l->name ? l->implementations : "unused");

@@ -119,6 +119,7 @@ typedef struct plan_strategy {
     weft_strategy runs; /* the functions of runs; zero for Weft's own */
     /* While it compiles: what the strategy was asked, and the builder of sums; NULL: none. */
     const weft_strategy_call *call;
+    const struct strategy_parts *parts; /* its text */
     weft_value *(*gradient)(const weft_bucket *bucket);
 } plan_strategy;
 

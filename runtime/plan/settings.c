@@ -5,7 +5,7 @@
  * First it is a text of lines, a name and its value by turns; no name has a newline. */
 #include "graph/settings/precision.h"
 #include "ops/calibration.h"
-#include "runtime/plan/compile_settings.h"
+#include "runtime/plan/compile_fields.h"
 #include "runtime/plan/program.h"
 
 #include <stdlib.h>
@@ -15,15 +15,15 @@
 static void options_write(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
     const calibration *chosen = plan->kernels.calibration;
-    unsigned uses = o->device == WEFT_DEVICE_CPU ? SETTING_OF_CPU : SETTING_OF_GPU;
+    unsigned uses = o->device == WEFT_DEVICE_CPU ? COMPILE_OF_CPU : COMPILE_OF_GPU;
     text_add(t, "version\n%s\n", weft_version());
-    for (const setting *s = compile_settings; s->name; s++) {
-        if (!(s->uses & uses) || (s->kind == SETTING_FLAG && !setting_is_set(s, o))) continue;
+    for (const weft_field *s = compile_fields; s->name; s++) {
+        if (!(s->uses & uses) || (s->kind == WEFT_FIELD_FLAG && !weft_field_is_set(s, o))) continue;
         text_add(t, "%s\n", s->name);
-        if (s->kind == SETTING_FLAG)
+        if (s->kind == WEFT_FIELD_FLAG)
             text_add(t, "on");
         else
-            setting_write(t, s, o);
+            field_write(t, s, o);
         text_add(t, "\n");
     }
     const plan_library *library = &plan->library;

@@ -268,13 +268,6 @@ weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
     weft_status status = trainer_check_trains(t, error);
     if (!status) status = rates_open(t, error);
     if (!status) status = rates_begin(t, error);
-    if (!status && (o->every < 0 || !(o->minutes >= 0) || o->keep < 0))
-        status = kit_fail(error, WEFT_ARGUMENT,
-                          "trainer: checkpoints: every, minutes and keep must not be negative");
-    if (!status && o->most_failures < -1)
-        status =
-            kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: most_failures is %d: it must be -1 or more",
-                     o->most_failures);
     if (!status && !o->folder && o->resume && strcmp(o->resume, "auto") == 0)
         status = kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: resume \"auto\" needs a folder");
     if (!status && o->best) status = watch_open(&t->checkpoints.best, "checkpoints", t, error);

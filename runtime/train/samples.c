@@ -108,7 +108,8 @@ static bool is_strip_due(const samples *s, const weft_trainer *t, weft_point poi
     const weft_progress *p = &t->progress;
     if (point == WEFT_BEFORE_RUN) return !p->iteration;
     if (point == WEFT_AFTER_RUN) return t->stops && p->iteration > s->drawn;
-    return point == WEFT_AFTER_ITERATION && rows_until(s, t, p->iteration) > rows_until(s, t, p->iteration - 1);
+    return point == WEFT_AFTER_ITERATION &&
+           rows_until(s, t, p->iteration) > rows_until(s, t, p->iteration - 1);
 }
 
 /* A training that is resumed keeps the rows of what it has done. */
@@ -182,16 +183,34 @@ static void samples_free(void *self) {
     weft_memory_free(NULL, s, sizeof *s);
 }
 
+#define FIELD(field, kind, least, most, otherwise, means)                                                    \
+    { #field, WEFT_FIELD_##kind, offsetof(weft_samples, field), least, most, NULL, 0, otherwise, means }
+static const weft_field fields[] = {
+    FIELD(graph, TEXT, 0, 0, "predict", "the graph whose images are drawn"),
+    FIELD(output, TEXT, 0, 0, "the graph's first", "its output"),
+    FIELD(every, COUNT, 1, WEFT_COUNT_MOST, "500", "iterations between pictures"),
+    FIELD(rows, INT, 1, 20000, "8", "rows of images in a picture"),
+    FIELD(columns, INT, 1, 20000, "8", "columns of images"),
+    FIELD(scale, INT, 1, 64, "1", "pixels, each way, for one of an image"),
+    FIELD(strip, INT, 2, 20000, NULL, "one picture of the training, with so many rows"),
+    FIELD(real, TEXT, 0, 0, NULL, "the input whose samples stand below a strip"),
+    {0},
+};
+#undef FIELD
+
+const weft_field *weft_samples_fields(void) {
+    return fields;
+}
+
 /* NULL: nothing is wrong. */
 static const char *refused(const weft_samples *o) {
     if (!o || (!o->path && !o->tensorboard)) return "samples: a path or a folder for TensorBoard is needed";
-    if (o->every < 0 || o->rows < 0 || o->columns < 0 || o->scale < 0 || o->strip < 0)
-        return "samples: every, rows, columns, scale and strip must not be negative";
     if (o->strip && (o->every || o->rows))
         return "samples: a strip has its own rows and iterations: leave every and rows out";
-    if (o->strip == 1) return "samples: a strip has at least 2 rows, of the begin and of the end";
-    if (o->scale > 64 || o->rows > 20000 || o->columns > 20000 || o->strip > 20000)
-        return "samples: scale is 64, rows, columns and strip are 20000 at most";
+    if (weft_fields_check(fields, o, "samples", NULL))
+        return "samples: every is at least 1, rows and columns are 1 to 20000, scale is 1 to 64, a strip has "
+               "2 "
+               "to 20000 rows";
     return NULL;
 }
 

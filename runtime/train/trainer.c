@@ -17,13 +17,13 @@ static weft_status check_dataset(const weft_dataset *d, const char *field, weft_
 }
 
 static weft_status check_options(const weft_trainer_options *o, weft_error *error) {
-    if (o->epochs < 0 || o->iterations < 0 || o->first_iteration < 0 || o->val_iterations < 0 ||
-        o->metrics_every < 0 || o->skip_bad_steps < 0 || o->val_epochs < -1)
-        return kit_fail(error, WEFT_ARGUMENT,
-                        "trainer: epochs, iterations, intervals and skip_bad_steps must not be negative");
+    const weft_trainer_checkpoints *c = &o->checkpoints;
+    weft_status status = weft_fields_check(weft_trainer_fields(), o, "trainer", error);
+    if (!status)
+        status = weft_fields_check(weft_trainer_checkpoints_fields(), c, "trainer: checkpoints", error);
+    if (status) return status;
     if (o->n_hooks < 0 || (o->n_hooks && !o->hooks))
         return kit_fail(error, WEFT_ARGUMENT, "trainer: %d hooks are said, and none are given", o->n_hooks);
-    const weft_trainer_checkpoints *c = &o->checkpoints;
     if (c->n_rates < 0 || (c->n_rates && !c->rates))
         return kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: %d rates are said, and none are given",
                         c->n_rates);
@@ -32,7 +32,7 @@ static weft_status check_options(const weft_trainer_options *o, weft_error *erro
             return kit_fail(error, o->hooks[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
                             "trainer: hook %d could not be made: %s", i,
                             o->hooks[i].name ? o->hooks[i].name : "out of memory");
-    weft_status status = evaluators_check(o->n_evaluators, o->evaluators, error);
+    status = evaluators_check(o->n_evaluators, o->evaluators, error);
     if (!status) status = check_dataset(&o->train, "train", error);
     if (!status) status = check_dataset(&o->val, "val", error);
     return status ? status : check_dataset(&o->test, "test", error);

@@ -64,7 +64,9 @@ static weft_status decides(const weft_strategy_call *call, weft_distribution *in
     static const char *const cuts[] = {"discriminator/fc1/weight"};
     calls[DISTRIBUTE]++;
     *into = (weft_distribution){.cuts = cuts, .n_cuts = 1, .gradient = adds};
-    return weft_strategy_number(call, "cap", 1e-3, 25, false, &into->bucket_cap_mb, error);
+    into->bucket_cap_mb = *(const double *)call->options;
+    (void)error;
+    return WEFT_OK;
 }
 
 static weft_status looks(void *context, weft_session *s, const char *graph, weft_feed *feeds, int n_feeds,
@@ -86,8 +88,10 @@ static weft_comm *connects(const weft_launch *launch, const weft_comm_options *o
     return weft_comm_self(options, error);
 }
 
+static const weft_field cap[] = {{"cap", WEFT_FIELD_REAL, 0, 0, 25}, {0}};
 static const weft_strategy mine = {.name = "mine",
-                                   .keys = (const char *const[]){"cap", NULL},
+                                   .fields = cap,
+                                   .options_bytes = sizeof(double),
                                    .distribute = decides,
                                    .connect = connects,
                                    .before_forward = looks,

@@ -16,6 +16,7 @@ run     | dataset-fashion-mnist                | -                              
 develop | libopenmpi-dev openmpi-bin           | openmpi-devel openmpi                    | openmpi             | ranks over MPI
 develop | libucx-dev                           | ucx-devel                                | openucx             | ranks without MPI
 develop | libcunit1-dev python3 valgrind       | CUnit-devel python3 valgrind             | cunit python valgrind | the tests
+develop | mold                                 | mold                                     | mold                | fast links of the tests
 develop | doxygen                              | doxygen                                  | doxygen             | the API reference
 develop | file                                 | file                                     | file                | packages by cpack
 '

@@ -119,7 +119,7 @@ static int check_outputs(training *t) {
         if (folders[i]) status = out_folder(folders[i]);
     for (size_t i = 0; status < 0 && i < sizeof files / sizeof *files; i++)
         if (files[i]) status = out_check(files[i]);
-    return status < 0 ? samples_check(&t->samples) : status;
+    return status < 0 ? samples_place(&t->samples) : status;
 }
 
 /* Weights are safetensors, whatever the name says: a reader would be misled by another format's. */

@@ -56,7 +56,7 @@ static void notes_write(text *t, const weft_checkpoint *c) {
     table_write(t, &rows);
 }
 
-static void settings_write(text *t, const weft_checkpoint *c) {
+static void fields_write(text *t, const weft_checkpoint *c) {
     const char *name, *value;
     table rows = {.columns = 2};
     for (int i = 0; weft_checkpoint_setting_at(c, i, &name, &value); i++) {
@@ -95,7 +95,7 @@ static int show_text(const weft_checkpoint *c, entries *all) {
              world == 1 ? "" : "s", bytes_show(ckpt_bytes(c)).text,
              ckpt_written(weft_checkpoint_path(c)).text);
     notes_write(&t, c);
-    settings_write(&t, c);
+    fields_write(&t, c);
     numbers_write(&t, all);
     tensors_write(&t, all);
     char *text = text_detach(&t);

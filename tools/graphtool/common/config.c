@@ -16,8 +16,8 @@
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
 #include "graph/core/nearest.h"
+#include "graph/settings/field.h"
 #include "graph/settings/precision.h"
-#include "graph/settings/setting.h"
 #include "weft/weft.h"
 
 #include <errno.h>
@@ -62,12 +62,12 @@ static const char *word_of(const file *f, const char *key, const json_t *value) 
 
 /* Whether a value of this option, or what follows NAME in it, is never a number. */
 static bool is_word(const option_row *row) {
-    bool has_words = row->kind == OPTION_TEXT || option_words(row);
-    return has_words || (row->kind == OPTION_LIST && !strstr(row->argument, "FIELDS"));
+    bool is_text = row->field.kind == WEFT_FIELD_TEXT || option_words(row);
+    return row->form == OPTION_ONE ? is_text : row->form == OPTION_LIST && !strstr(row->argument, "FIELDS");
 }
 
 static const char *value_of(const file *f, const option_row *row, const json_t *value) {
-    return is_word(row) ? word_of(f, row->name, value) : text_of(f, row->name, value);
+    return is_word(row) ? word_of(f, row->field.name, value) : text_of(f, row->field.name, value);
 }
 
 /* Settings of optimizers and of weft_ddp may be flags, 0 or 1. */
@@ -96,7 +96,7 @@ static const char *fields_of(const file *f, const char *key, json_t *fields) {
 static const char *joined(const file *f, const option_row *row, const char *name, const char *value) {
     char gap = row->argument[strcspn(row->argument, "=:")];
     text t = {0};
-    bool is_bare = row->kind == OPTION_NAMED && !*name;
+    bool is_bare = row->form == OPTION_NAMED && !*name;
     text_add(&t, is_bare ? "%s" : "%s%c%s", is_bare ? value : name, gap, value);
     char *made = text_detach(&t);
     const char *kept = made ? option_keep(f->o, made) : NULL;
@@ -114,7 +114,8 @@ static int read_object(const file *f, const option_row *row, json_t *object) {
     json_t *value;
     int status = -1;
     json_object_foreach(object, name, value) {
-        const char *one = json_is_object(value) ? fields_of(f, row->name, value) : value_of(f, row, value);
+        const char *one =
+            json_is_object(value) ? fields_of(f, row->field.name, value) : value_of(f, row, value);
         status = read_value(f, row, one ? joined(f, row, name, one) : NULL);
         if (status >= 0) break;
     }
@@ -130,7 +131,8 @@ static int read_array(const file *f, const option_row *row, json_t *array) {
 
 static int read_flag(const file *f, const option_row *row, const json_t *value) {
     if (!json_is_boolean(value))
-        return tool_fail("%s: %s: \"%s\": true or false is needed", f->o->command->name, f->path, row->name);
+        return tool_fail("%s: %s: \"%s\": true or false is needed", f->o->command->name, f->path,
+                         row->field.name);
     return json_is_true(value) ? read_value(f, row, "1") : -1;
 }
 
@@ -166,8 +168,8 @@ static int read_key(const file *f, const char *key, json_t *value) {
     if (is_of_line(key))
         return tool_fail("%s: %s: \"%s\": it is for the command line alone", o->command->name, f->path, key);
     if (option_from(row, o)) return -1; /* the command line wins */
-    bool is_list = row->kind == OPTION_LIST || row->kind == OPTION_NAMED;
-    int status = row->kind == OPTION_FLAG           ? read_flag(f, row, value)
+    bool is_list = option_is_list(row);
+    int status = option_is_flag(row)                ? read_flag(f, row, value)
                  : is_list && json_is_object(value) ? read_object(f, row, value)
                  : is_list && json_is_array(value)  ? read_array(f, row, value)
                                                     : read_value(f, row, value_of(f, row, value));
@@ -216,10 +218,10 @@ static json_t *text_json(const char *value) {
 /* NAME of a value of a list, and what follows it. */
 static size_t name_in(const option_row *row, const char *value, const char **rest) {
     char gap = row->argument[strcspn(row->argument, "=:")];
-    if (row->kind == OPTION_NAMED) return option_name_of(value, rest);
+    if (row->form == OPTION_NAMED) return option_name_of(value, rest);
     if (strchr(row->argument, '[')) return option_kind_of(value, rest);
     if (strstr(row->argument, "FIELDS")) return option_name_before(value, rest);
-    const char *at = row->words ? strrchr(value, gap) : strchr(value, gap);
+    const char *at = row->field.words ? strrchr(value, gap) : strchr(value, gap);
     *rest = at + 1;
     return (size_t)(at - value);
 }
@@ -243,7 +245,7 @@ static json_t *texts_json(const text_list *list) {
 /* A list as an object by NAME, or as one value without; as texts where a NAME stands twice. */
 static json_t *list_json(const option_row *row, const text_list *list) {
     const char *bare;
-    if (row->kind == OPTION_NAMED && list->n == 1 && !option_name_of(list->v[0], &bare))
+    if (row->form == OPTION_NAMED && list->n == 1 && !option_name_of(list->v[0], &bare))
         return text_json(bare);
     if (has_twice(row, list)) return texts_json(list);
     json_t *object = json_object();
@@ -256,35 +258,15 @@ static json_t *list_json(const option_row *row, const text_list *list) {
     return object;
 }
 
-static json_t *setting_json(const option_row *row, const options *o) {
+static json_t *value_json(const option_row *row, const options *o) {
     text t = {0};
-    setting_write(&t, row->setting, &o->compile);
+    if (option_is_flag(row)) return json_true();
+    if (option_is_list(row)) return list_json(row, (const text_list *)((const char *)o + row->field.offset));
+    field_write(&t, &row->field, o);
     char *value = text_detach(&t);
-    json_t *json = option_words(row) ? json_string(value ? value : "") : text_json(value ? value : "0");
+    json_t *json = is_word(row) ? json_string(value ? value : "") : text_json(value ? value : "0");
     free(value);
     return json;
-}
-
-static json_t *value_json(const option_row *row, const options *o) {
-    const void *at = (const char *)o + row->offset;
-    switch (row->kind) {
-    case OPTION_FLAG:
-        return json_boolean(*(const bool *)at);
-    case OPTION_INT:
-        return json_integer(*(const int64_t *)at);
-    case OPTION_REAL:
-        return json_real(*(const double *)at);
-    case OPTION_LIST:
-    case OPTION_NAMED:
-        return list_json(row, at);
-    case OPTION_EVERY:
-    case OPTION_INTERVAL:
-        return text_json(*(const char *const *)at);
-    case OPTION_SETTING:
-        return setting_json(row, o);
-    default:
-        return json_string(*(const char *const *)at);
-    }
 }
 
 /* ---- what the model says ---- */
@@ -366,14 +348,26 @@ static json_t *models_json(const options *o, const weft_model *m) {
     return all;
 }
 
-/* What holds where nothing is said: first words, and what a row says; not of an option that would have no
- * effect, as the number of checkpoints where none are written. */
+/* What holds without the option, as a value of it; NULL: that is no value, such as the model's batch. */
+static const char *default_of(const option_row *row) {
+    weft_field f = row->field;
+    union {
+        double number;
+        const char *text;
+    } scratch;
+    f.offset = 0;
+    if (option_words(row)) return f.words[0];
+    return f.otherwise && field_read(&f, f.otherwise, &scratch) ? f.otherwise : NULL;
+}
+
+/* What holds where nothing is said; not of an option that would have no effect, as the number of checkpoints
+ * where none are written. */
 static json_t *defaults_json(const options *o) {
     json_t *all = json_object();
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        const char *value = option_words(row) ? option_words(row)[0] : row->otherwise;
-        if (!command_has_option(o->command, row->name) || option_from(row, o) || !value) continue;
-        if (rules_allow(o, row->name)) json_object_set_new(all, row->name, text_json(value));
+        const char *value = default_of(row);
+        if (!command_has_option(o->command, row->field.name) || option_from(row, o) || !value) continue;
+        if (rules_allow(o, row->field.name)) json_object_set_new(all, row->field.name, text_json(value));
     }
     return all;
 }
@@ -394,12 +388,13 @@ static json_t *all_json(const options *o, int *status) {
     json_object_set_new(all, "model", json_string(o->model));
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
         option_origin origin = option_from(row, o);
-        if (origin == ORIGIN_NONE || strcmp(row->name, "print-config") == 0 ||
-            strcmp(row->name, "config") == 0 || (origin == ORIGIN_VARIABLE && !rules_allow(o, row->name)))
+        if (origin == ORIGIN_NONE || strcmp(row->field.name, "print-config") == 0 ||
+            strcmp(row->field.name, "config") == 0 ||
+            (origin == ORIGIN_VARIABLE && !rules_allow(o, row->field.name)))
             continue;
-        json_object_set_new(from, row->name,
+        json_object_set_new(from, row->field.name,
                             json_string(origin == ORIGIN_FILE ? o->config : origins[origin]));
-        if (origin != ORIGIN_DIR) json_object_set_new(all, row->name, value_json(row, o));
+        if (origin != ORIGIN_DIR) json_object_set_new(all, row->field.name, value_json(row, o));
     }
     json_object_set_new(all, "from", from);
     json_object_set_new(all, "not_given",

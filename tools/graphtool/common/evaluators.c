@@ -2,58 +2,73 @@
  * unless fields say others. */
 #include "tools/graphtool/common/evaluators.h"
 
-#include "tools/graphtool/common/fields.h"
 #include "tools/graphtool/common/names.h"
+#include "tools/graphtool/common/output.h"
 
 #include "graph/core/error.h"
 
+#include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef enum metric_kind { ACCURACY, CONFUSION, PERPLEXITY, MEAN, MSE, PSNR, KINDS } metric_kind;
 
-static const struct {
-    const char *name;
-    const char *takes, *needs; /* fields, each with a space behind it */
-} kinds[KINDS] = {
-    [ACCURACY] = {"accuracy", "top scores label ", ""},
-    [CONFUSION] = {"confusion", "scores label ", ""},
-    [PERPLEXITY] = {"perplexity", "scores label losses ", ""},
-    [MEAN] = {"mean", "output name ", "output "},
-    [MSE] = {"mse", "output target ", "output target "},
-    [PSNR] = {"psnr", "output target range ", "output target "},
+static const char *const kinds[KINDS + 1] = {"accuracy", "confusion", "perplexity", "mean",
+                                             "mse",      "psnr",      NULL};
+
+#define BIT(kind) (1u << (kind))
+enum {
+    OF_CLASSES = BIT(ACCURACY) | BIT(CONFUSION) | BIT(PERPLEXITY),
+    OF_TARGETS = BIT(MSE) | BIT(PSNR),
+    OF_OUTPUTS = OF_TARGETS | BIT(MEAN),
 };
+/* `uses` is the kinds that read a field. */
+#define TEXT(field, kinds)                                                                                   \
+    { #field, WEFT_FIELD_TEXT, offsetof(metric, field), .uses = kinds }
+static const weft_field fields[] = {
+    {"top", WEFT_FIELD_INT, offsetof(metric, top), 1, 1000000, .uses = BIT(ACCURACY)},
+    TEXT(scores, OF_CLASSES),
+    TEXT(label, OF_CLASSES),
+    TEXT(losses, BIT(PERPLEXITY)),
+    TEXT(output, OF_OUTPUTS),
+    TEXT(target, OF_TARGETS),
+    TEXT(name, BIT(MEAN)),
+    {"range", WEFT_FIELD_REAL, offsetof(metric, range), 0, FLT_MAX, .uses = BIT(PSNR)},
+};
+#undef TEXT
+enum { FIELDS = sizeof fields / sizeof *fields };
 
 static int find_kind(metric *m, const char *name, const char *said) {
     names known = names_for(name);
     for (m->kind = 0; m->kind < KINDS; m->kind++) {
-        names_add(&known, kinds[m->kind].name);
-        if (strcmp(kinds[m->kind].name, name)) continue;
+        names_add(&known, kinds[m->kind]);
+        if (strcmp(kinds[m->kind], name)) continue;
         names_end(&known);
         return -1;
     }
     return names_refuse(&known, "--metric=%s: there is no metric '%s'", SHOW(said), SHOW(name));
 }
 
-/* Those that its kind takes. */
+static int refuse_missing(const char *field, const char *said) {
+    return tool_fail("--metric=%s: %s=NAME is needed: an output or an input of the graph", SHOW(said), field);
+}
+
+/* Those that its kind reads. */
 static int read_fields(metric *m, char *text, const char *said) {
-    const field all[] = {{"top", .whole = &m->top},      {"scores", .text = &m->scores},
-                         {"label", .text = &m->label},   {"losses", .text = &m->losses},
-                         {"output", .text = &m->output}, {"target", .text = &m->target},
-                         {"name", .text = &m->name},     {"range", .real = &m->range}};
-    enum { ALL = sizeof all / sizeof *all };
-    field own[ALL];
+    weft_field own[FIELDS + 1] = {{0}};
+    char head[200];
+    weft_error error = {0};
     int n = 0;
-    for (int i = 0; i < ALL; i++)
-        if (has_word(kinds[m->kind].takes, all[i].name)) own[n++] = all[i];
-    int status = fields_read("metric", said, text, n, own);
-    for (int i = 0; status < 0 && i < ALL; i++)
-        if (has_word(kinds[m->kind].needs, all[i].name) && !*all[i].text)
-            status = tool_fail("--metric=%s: %s=NAME is needed: an output or an input of the graph",
-                               SHOW(said), all[i].name);
-    if (status < 0 && m->losses && (m->scores || m->label))
-        status = tool_fail("--metric=%s: losses are in the place of scores and label", SHOW(said));
-    return status;
+    for (int i = 0; i < FIELDS; i++)
+        if (fields[i].uses >> m->kind & 1) own[n++] = fields[i];
+    snprintf(head, sizeof head, "--metric=%s", SHOW(said));
+    if (weft_fields_read(own, text, m, head, &error)) return tool_error(&error);
+    if (BIT(m->kind) & OF_OUTPUTS && !m->output) return refuse_missing("output", said);
+    if (BIT(m->kind) & OF_TARGETS && !m->target) return refuse_missing("target", said);
+    if (m->losses && (m->scores || m->label))
+        return tool_fail("--metric=%s: losses are in the place of scores and label", SHOW(said));
+    return -1;
 }
 
 static int read_one(metric *m, const char *said) {
@@ -81,7 +96,7 @@ int evaluators_read(evaluators *e, const options *o) {
 static weft_evaluator make_one(const metric *m) {
     switch ((metric_kind)m->kind) {
     case ACCURACY:
-        return weft_evaluator_accuracy(m->scores, m->label, (int)m->top);
+        return weft_evaluator_accuracy(m->scores, m->label, m->top);
     case CONFUSION:
         return weft_evaluator_confusion(m->scores, m->label, NULL);
     case PERPLEXITY:

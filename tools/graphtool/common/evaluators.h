@@ -9,7 +9,7 @@ typedef struct metric {
     int kind;   /* in the table of evaluators.c */
     char *said; /* a copy of its text, which the fields point into */
     const char *scores, *label, *losses, *output, *target, *name;
-    int64_t top;
+    int top;
     double range;
 } metric;
 

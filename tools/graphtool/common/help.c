@@ -39,7 +39,7 @@ const char *help_group(const char *option) {
     for (int i = 0; i < GROUPS; i++)
         if (has_word(groups[i].options, option)) return groups[i].title;
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        for (int i = 0; i < GROUPS && row->group && strcmp(row->name, option) == 0; i++)
+        for (int i = 0; i < GROUPS && row->group && strcmp(row->field.name, option) == 0; i++)
             if (has_word(groups[i].options, row->group)) return groups[i].title;
     return NULL;
 }
@@ -60,10 +60,10 @@ static void help_row(text *t, const char *left, int indent, const char *right, i
 
 static void add_option(text *t, const option_row *row, int columns) {
     char left[64];
-    int n = row->letter ? snprintf(left, sizeof left, "  -%c, --%s", row->letter, row->name)
-                        : snprintf(left, sizeof left, "      --%s", row->name);
+    int n = row->letter ? snprintf(left, sizeof left, "  -%c, --%s", row->letter, row->field.name)
+                        : snprintf(left, sizeof left, "      --%s", row->field.name);
     if (row->argument) snprintf(left + n, sizeof left - (size_t)n, "=%s", row->argument);
-    help_row(t, left, TEXT, row->help, columns);
+    help_row(t, left, TEXT, row->field.means, columns);
 }
 
 /* Row number k of a command's that a word names: an option, or a group ("@plan") whose options have no
@@ -72,10 +72,10 @@ static const option_row *row_of_word(const command *c, const char *at, size_t n,
     char word[40];
     snprintf(word, sizeof word, "%.*s", (int)n, at);
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        bool is_named = strcmp(row->name, word) == 0, is_placed = false;
-        for (int i = 0; i < GROUPS; i++) is_placed = is_placed || has_word(groups[i].options, row->name);
+        bool is_named = strcmp(row->field.name, word) == 0, is_placed = false;
+        for (int i = 0; i < GROUPS; i++) is_placed = is_placed || has_word(groups[i].options, row->field.name);
         bool is_of_group = row->group && !is_placed && strcmp(row->group, word) == 0;
-        if ((is_named || is_of_group) && command_has_option(c, row->name) && k-- == 0) return row;
+        if ((is_named || is_of_group) && command_has_option(c, row->field.name) && k-- == 0) return row;
     }
     return NULL;
 }
@@ -83,7 +83,7 @@ static const option_row *row_of_word(const command *c, const char *at, size_t n,
 static int options_of(const command *c) {
     int n = 0;
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        n += command_has_option(c, row->name);
+        n += command_has_option(c, row->field.name);
     return n;
 }
 

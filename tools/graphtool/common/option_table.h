@@ -6,21 +6,17 @@
 #include "tools/graphtool/common/options.h"
 
 #include "graph/core/nearest.h"
+#include "graph/settings/field.h"
 
 #include <stddef.h>
 
-typedef enum option_kind {
-    OPTION_FLAG,
-    OPTION_INT,
-    OPTION_REAL,
-    OPTION_TEXT,
-    OPTION_WORD,
+typedef enum option_form {
+    OPTION_ONE,      /* a value of its field's kind */
     OPTION_LIST,     /* its values have a '=' or ':' as the argument has one */
     OPTION_NAMED,    /* a list whose values may begin with NAME= */
     OPTION_EVERY,    /* see option_every */
     OPTION_INTERVAL, /* see checkpoints_every */
-    OPTION_SETTING,  /* a kind of row->setting that is not above */
-} option_kind;
+} option_form;
 
 /* How ranks that work together share an option. A new option is compared unless its row says otherwise. */
 typedef enum option_sharing {
@@ -43,20 +39,15 @@ typedef enum option_file {
 } option_file;
 
 typedef struct option_row {
-    const char *name;
-    char letter;          /* short form, 0: none */
+    weft_field field;     /* of struct options, by the option's name; the words of a list are for what follows
+                           * its last gap */
+    char letter;          /* short form, 0: it has no short form */
     const char *argument; /* its name in --help; NULL for flags */
-    option_kind kind;
-    size_t offset;    /* of the field in struct options */
-    int64_t min, max; /* OPTION_INT; OPTION_REAL: above 0, up to max unless that is 0 */
-    const char *help;
-    const char *const *words; /* OPTION_WORD, or after the last gap of OPTION_LIST; see option_words */
+    option_form form;
     option_sharing sharing;
     option_file file;
-    const char *otherwise; /* what holds without it, where that is always the same; of words the first does */
     const char *elsewhere; /* what other programs call it, with blanks between: for "did you mean" */
-    const struct setting *setting; /* a compile option; NULL: another one */
-    const char *group;             /* commands that take "@plan" take all rows of that group; NULL: none */
+    const char *group;     /* commands that take "@plan" take all rows of that group; or NULL */
 } option_row;
 
 extern const option_row option_rows[];
@@ -64,11 +55,14 @@ extern const int option_count;
 
 /* The field of *o that a row is of. */
 static inline void *option_field(const option_row *row, options *o) {
-    return (char *)o + row->offset;
+    return (char *)o + row->field.offset;
 }
 static inline option_origin option_from(const option_row *row, const options *o) {
     return (option_origin)o->from[row - option_rows];
 }
+/* Whether it is a switch without a value; whether it may be given several times. */
+bool option_is_flag(const option_row *row);
+bool option_is_list(const option_row *row);
 /* The words of an option that is one of a few; NULL: it is not. */
 const char *const *option_words(const option_row *row);
 /* The row of that name among a command's options; NULL: it has none. */

@@ -10,7 +10,7 @@
 
 #include "graph/core/graph.h"
 #include "graph/core/nearest.h"
-#include "graph/settings/setting.h"
+#include "graph/settings/field.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -20,7 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_VALUE = 256 /* of getopt_long, for the first row */, WORDS_TEXT = 120 };
+enum {
+    FIRST_VALUE = 256, /* of getopt_long, for the first row */
+    WORDS_TEXT = 120,
+    RULE_TEXT = sizeof(field_rule) + 20,
+};
 
 bool has_word(const char *words, const char *name) {
     size_t n = strlen(name);
@@ -33,7 +37,7 @@ bool has_word(const char *words, const char *name) {
 bool command_has_option(const command *c, const char *name) {
     bool has = has_word(c->options, name) || strcmp(name, "help") == 0;
     for (const option_row *row = option_rows; row < option_rows + option_count && !has; row++)
-        has = row->group && strcmp(row->name, name) == 0 && has_word(c->options, row->group);
+        has = row->group && strcmp(row->field.name, name) == 0 && has_word(c->options, row->group);
     return has;
 }
 
@@ -55,7 +59,15 @@ int command_run(const command *c, const options *o) {
 }
 
 const char *const *option_words(const option_row *row) {
-    return row->kind == OPTION_WORD ? row->words : row->kind == OPTION_SETTING ? row->setting->words : NULL;
+    return row->form == OPTION_ONE ? row->field.words : NULL;
+}
+
+bool option_is_flag(const option_row *row) {
+    return row->form == OPTION_ONE && row->field.kind == WEFT_FIELD_FLAG;
+}
+
+bool option_is_list(const option_row *row) {
+    return row->form == OPTION_LIST || row->form == OPTION_NAMED;
 }
 
 /* The allowed words of an option, as an array. */
@@ -73,11 +85,12 @@ json_t *options_json(const command *c) {
                                         [FILLS] = "fills"};
     json_t *list = json_array();
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        if (!command_has_option(c, row->name)) continue;
+        if (!command_has_option(c, row->field.name)) continue;
         char letter[2] = {row->letter, 0};
-        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->name, "letter", letter,
-                                "argument", row->argument ? row->argument : "", "help", row->help, "group",
-                                help_group(row->name), "file", files[row->file], "words", words_json(row));
+        json_t *one =
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->field.name, "letter", letter,
+                      "argument", row->argument ? row->argument : "", "help", row->field.means, "group",
+                      help_group(row->field.name), "file", files[row->file], "words", words_json(row));
         json_array_append_new(list, one);
     }
     return list;
@@ -94,8 +107,8 @@ typedef struct said {
 
 static int refuse(const said *s, const char *rule) {
     if (s->file)
-        return tool_fail("%s: %s: \"%s\": %s: %s", s->c->name, s->file, s->row->name, s->value, rule);
-    return tool_fail("%s: --%s=%s: %s", s->c->name, s->row->name, s->value, rule);
+        return tool_fail("%s: %s: \"%s\": %s: %s", s->c->name, s->file, s->row->field.name, s->value, rule);
+    return tool_fail("%s: --%s=%s: %s", s->c->name, s->row->field.name, s->value, rule);
 }
 
 int option_choice(const char *word, const char *const *words) {
@@ -118,31 +131,6 @@ static void words_text(const char *value, const char *const *words, char text[WO
         snprintf(text, WORDS_TEXT, "did you mean '%.20s'? %.70s is needed", near.name, all);
     else
         snprintf(text, WORDS_TEXT, "%.100s is needed", all);
-}
-
-static int read_int(const said *s, int64_t *into) {
-    char *end, rule[80];
-    errno = 0;
-    long long n = strtoll(s->value, &end, 10);
-    snprintf(rule, sizeof rule, "a whole number from %lld to %lld is needed", (long long)s->row->min,
-             (long long)s->row->max);
-    if (errno || end == s->value || *end || n < s->row->min || n > s->row->max) return refuse(s, rule);
-    *into = n;
-    return -1;
-}
-
-static int read_real(const said *s, double *into) {
-    char *end, rule[80];
-    errno = 0;
-    double x = strtod(s->value, &end);
-    snprintf(rule, sizeof rule,
-             s->row->max ? "a number above 0 and up to %lld is needed" : "a number above 0 is needed",
-             (long long)s->row->max);
-    if (errno || end == s->value || *end || !isfinite(x) || x <= 0 ||
-        (s->row->max && x > (double)s->row->max))
-        return refuse(s, rule);
-    *into = x;
-    return -1;
 }
 
 size_t option_name_of(const char *value, const char **rest) {
@@ -179,12 +167,13 @@ static int read_list(const said *s, text_list *list) {
     char gap = s->row->argument[strcspn(s->row->argument, "=:")], rule[WORDS_TEXT];
     const char *right = strchr(s->value, gap), *rest;
     bool is_rename = strcmp(s->row->argument, "FROM:TO") == 0; /* where both may be empty */
-    bool is_named = s->row->kind == OPTION_NAMED, is_bare = strchr(s->row->argument, '[') && *s->value;
+    bool is_named = s->row->form == OPTION_NAMED, is_bare = strchr(s->row->argument, '[') && *s->value;
     snprintf(rule, sizeof rule, "%s is needed", s->row->argument);
     if (!is_named && !is_bare && (!right || (right == s->value && gap == '=') || (!right[1] && !is_rename)))
         return refuse(s, rule);
-    if (s->row->words && !is_one_of(strrchr(s->value, gap) + 1, s->row->words)) {
-        words_text(strrchr(s->value, gap) + 1, s->row->words, rule);
+    const char *const *words = s->row->field.words;
+    if (words && !is_one_of(strrchr(s->value, gap) + 1, words)) {
+        words_text(strrchr(s->value, gap) + 1, words, rule);
         return refuse(s, rule);
     }
     if (is_named) option_name_of(s->value, &rest);
@@ -207,81 +196,47 @@ static int read_text(const said *s, const char **into) {
     bool is_steps;
     *into = s->value;
     if (!*s->value) return refuse(s, "it must not be empty");
-    if (s->row->kind == OPTION_EVERY && !option_every(s->value, &n, &is_steps))
+    if (s->row->form == OPTION_EVERY && !option_every(s->value, &n, &is_steps))
         return refuse(s, "a number of epochs, or of steps as in 500steps, is needed");
     double minutes;
-    if (s->row->kind == OPTION_INTERVAL && !checkpoints_every(s->value, &n, &minutes))
+    if (s->row->form == OPTION_INTERVAL && !checkpoints_every(s->value, &n, &minutes))
         return refuse(s, "a number of steps, or a time as in 30s, 10m or 1h, is needed");
-    bool is_stream = strcmp(s->value, "-") == 0 && strcmp(s->row->name, "output") == 0 && s->c->writes_text;
+    bool is_stream =
+        strcmp(s->value, "-") == 0 && strcmp(s->row->field.name, "output") == 0 && s->c->writes_text;
     if (is_stream) *into = "/dev/stdout";
-    if (s->row->kind == OPTION_TEXT && strcmp(s->row->argument, "FILE") == 0 && strcmp(s->value, "-") == 0 &&
+    if (s->row->form == OPTION_ONE && strcmp(s->row->argument, "FILE") == 0 && strcmp(s->value, "-") == 0 &&
         !is_stream)
         return refuse(s, "a file is needed (/dev/stdin and /dev/stdout are some)");
     return -1;
 }
 
-/* Is it one of the words? If not, `rule` says which there are. */
-static bool word_fits(const char *value, const char *const *words, char rule[WORDS_TEXT]) {
-    if (is_one_of(value, words)) return true;
-    words_text(value, words, rule);
-    return false;
-}
-
-static int read_word(const said *s, const char **into) {
-    char rule[WORDS_TEXT];
-    *into = s->value;
-    return word_fits(s->value, s->row->words, rule) ? -1 : refuse(s, rule);
-}
-
-/* A number or a word that the library reads. */
-static int setting_take(const said *s, options *o) {
-    char rule[sizeof(setting_rule) + 20];
-    const setting *of = s->row->setting;
-    const char *const *words = of->words;
-    bool is_read = setting_read(of, s->value, &o->compile);
-    /* 0 is the default in the library, and not a number of threads here */
-    if (is_read && (words || of->least <= 0 || setting_is_set(of, &o->compile))) return -1;
-    if (words)
-        words_text(s->value, words, rule);
+/* Fills `rule` with what a value must be: "did you mean 'cuda'? cpu or cuda is needed". */
+static void rule_text(const char *value, const weft_field *f, char rule[RULE_TEXT]) {
+    if (f->words)
+        words_text(value, f->words, rule);
     else
-        snprintf(rule, sizeof rule, "%s is needed", setting_rule_of(s->row->setting).text);
+        snprintf(rule, RULE_TEXT, "%s is needed", field_rule_of(f).text);
+}
+
+/* A 0 that stands for the default is no number of threads here. */
+static int read_one(const said *s, options *o) {
+    char rule[RULE_TEXT];
+    const weft_field *f = &s->row->field;
+    bool takes_zero = f->words || f->least <= 0;
+    if (field_read(f, s->value, o) && (takes_zero || weft_field_is_set(f, o))) return -1;
+    rule_text(s->value, f, rule);
     return refuse(s, rule);
 }
 
 int option_read(const command *c, const option_row *row, const char *value, const char *file, options *o) {
     const said s = {c, row, value, file};
-    void *at = option_field(row, o);
-    switch (row->kind) {
-    case OPTION_FLAG:
-        *(bool *)at = true;
-        return -1;
-    case OPTION_TEXT:
-    case OPTION_EVERY:
-    case OPTION_INTERVAL:
-        return read_text(&s, at);
-    case OPTION_WORD:
-        return read_word(&s, at);
-    case OPTION_INT:
-        return read_int(&s, at);
-    case OPTION_REAL:
-        return read_real(&s, at);
-    case OPTION_LIST:
-    case OPTION_NAMED:
-        return read_list(&s, at);
-    case OPTION_SETTING:
-        return setting_take(&s, o);
-    }
-    return -1;
+    if (option_is_flag(row)) return *(bool *)option_field(row, o) = true, -1;
+    if (option_is_list(row)) return read_list(&s, option_field(row, o));
+    if (row->field.kind == WEFT_FIELD_TEXT && !row->field.words) return read_text(&s, option_field(row, o));
+    return read_one(&s, o);
 }
 
 /* ---- all of them ---- */
-
-/* The word of an option's value; NULL: it is not given, or no word. The buffer is for settings. */
-static const char *word_given(const option_row *row, const options *o, text *buffer) {
-    if (row->kind != OPTION_SETTING) return *(const char *const *)((const char *)o + row->offset);
-    setting_write(buffer, row->setting, &o->compile);
-    return buffer->data;
-}
 
 /* Is `value` the word at `at`, which a blank may end? */
 static bool is_word(const char *value, const char *at) {
@@ -293,11 +248,11 @@ bool option_is_given(const options *o, const char *name) {
     size_t n = strcspn(name, "= ");
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
         text buffer = {0};
-        if (strncmp(row->name, name, n) || row->name[n]) continue;
+        if (strncmp(row->field.name, name, n) || row->field.name[n]) continue;
         if (!option_from(row, o) || option_from(row, o) == ORIGIN_VARIABLE) return false;
         if (name[n] != '=') return true;
-        const char *value = word_given(row, o, &buffer);
-        bool is_one = value && is_word(value, name + n + 1);
+        field_write(&buffer, &row->field, o);
+        bool is_one = buffer.data && is_word(buffer.data, name + n + 1);
         free(text_detach(&buffer));
         return is_one;
     }
@@ -306,19 +261,19 @@ bool option_is_given(const options *o, const char *name) {
 
 const option_row *option_find(const command *c, const char *name) {
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (strcmp(row->name, name) == 0) return command_has_option(c, name) ? row : NULL;
+        if (strcmp(row->field.name, name) == 0) return command_has_option(c, name) ? row : NULL;
     return NULL;
 }
 
 void options_near(const command *c, nearest *near) {
     char word[40];
     for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        if (!command_has_option(c, row->name)) continue;
-        nearest_try(near, row->name);
+        if (!command_has_option(c, row->field.name)) continue;
+        nearest_try(near, row->field.name);
         for (const char *at = row->elsewhere ? row->elsewhere : ""; *at; at += strspn(at, " ")) {
             size_t n = strcspn(at, " ");
             snprintf(word, sizeof word, "%.*s", (int)n, at);
-            nearest_try_as(near, word, row->name);
+            nearest_try_as(near, word, row->field.name);
             at += n;
         }
     }
@@ -352,8 +307,8 @@ static void getopt_table(const command *c, struct option longs[OPTIONS_MOST + 1]
     *s++ = ':'; /* getopt then returns ':' for a missing argument and '?' for an unknown option */
     for (int i = 0; i < option_count; i++) {
         const option_row *row = &option_rows[i];
-        if (!command_has_option(c, row->name)) continue;
-        longs[n++] = (struct option){row->name, row->argument ? 1 : 0, NULL, FIRST_VALUE + i};
+        if (!command_has_option(c, row->field.name)) continue;
+        longs[n++] = (struct option){row->field.name, row->argument ? 1 : 0, NULL, FIRST_VALUE + i};
         if (row->letter) {
             *s++ = row->letter;
             if (row->argument) *s++ = ':';
@@ -367,7 +322,7 @@ static void getopt_table(const command *c, struct option longs[OPTIONS_MOST + 1]
 static const option_row *row_of(const command *c, int value) {
     if (value >= FIRST_VALUE) return &option_rows[value - FIRST_VALUE];
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (row->letter == value && command_has_option(c, row->name)) return row;
+        if (row->letter == value && command_has_option(c, row->field.name)) return row;
     return NULL;
 }
 
@@ -385,10 +340,6 @@ static int refuse_unknown(const command *c, const char *word) {
     return tool_fail("%s: no option %s; graphtool %s --help lists all", c->name, word, c->name);
 }
 
-static bool is_many(const option_row *row) {
-    return row->kind == OPTION_FLAG || row->kind == OPTION_LIST || row->kind == OPTION_NAMED;
-}
-
 /* Flags and lists may be repeated; any other option may be given once. */
 static int parse_line(const command *c, int argc, char **argv, options *o) {
     struct option longs[OPTIONS_MOST + 1];
@@ -401,12 +352,12 @@ static int parse_line(const command *c, int argc, char **argv, options *o) {
         if (value == ':') return tool_fail("%s: %s needs a value", c->name, word);
         const option_row *row = row_of(c, value);
         if (!row) return refuse_unknown(c, word);
-        if (strcmp(row->name, "help") == 0) {
+        if (strcmp(row->field.name, "help") == 0) {
             help_print(c);
             return EXIT_FINE;
         }
-        if (option_from(row, o) && !is_many(row))
-            return tool_fail("%s: --%s is given twice", c->name, row->name);
+        if (option_from(row, o) && !option_is_flag(row) && !option_is_list(row))
+            return tool_fail("%s: --%s is given twice", c->name, row->field.name);
         o->from[row - option_rows] = ORIGIN_LINE;
         int status = option_read(c, row, optarg, NULL, o);
         if (status >= 0) return status;
@@ -423,8 +374,8 @@ static int refuse_action(const command *c, const char *name) {
 /* An option that another action takes. */
 static int check_action_options(const command *c, const options *o) {
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (option_from(row, o) && !has_word(o->action->options, row->name))
-            return tool_fail("%s %s: --%s has no effect", c->name, o->action->name, row->name);
+        if (option_from(row, o) && !has_word(o->action->options, row->field.name))
+            return tool_fail("%s %s: --%s has no effect", c->name, o->action->name, row->field.name);
     return -1;
 }
 
@@ -486,11 +437,11 @@ static int place_files(options *o) {
 static int default_isa(options *o) {
     const char *isa = getenv("WEFT_ISA");
     const option_row *row = option_find(o->command, "isa");
-    char rule[WORDS_TEXT];
+    char rule[RULE_TEXT];
     if (!isa || !*isa || !row || option_from(row, o)) return -1;
     o->from[row - option_rows] = ORIGIN_VARIABLE;
-    if (setting_read(row->setting, isa, &o->compile)) return -1;
-    words_text(isa, row->setting->words, rule);
+    if (field_read(&row->field, isa, o)) return -1;
+    rule_text(isa, &row->field, rule);
     return tool_fail("%s: the variable WEFT_ISA=%s: %s", o->command->name, SHOW(isa), rule);
 }
 
@@ -541,42 +492,16 @@ static void list_value(const text_list *list, bool names_alone, text *t) {
 
 /* The value of an option as text, freed by options_settings_free. */
 static char *option_value(const option_row *row, const options *o) {
-    const void *at = (const char *)o + row->offset;
+    const void *at = (const char *)o + row->field.offset;
     text t = {0};
-    switch (row->kind) {
-    case OPTION_FLAG:
-        text_add(&t, *(const bool *)at ? "given" : "not given");
-        break;
-    case OPTION_INT:
-        if (*(const int64_t *)at < row->min)
-            text_add(&t, "not given");
-        else
-            text_add(&t, "%lld", (long long)*(const int64_t *)at);
-        break;
-    case OPTION_REAL:
-        if (*(const double *)at == 0)
-            text_add(&t, "not given");
-        else
-            real_write(&t, *(const double *)at);
-        break;
-    case OPTION_TEXT:
-    case OPTION_WORD:
-    case OPTION_EVERY:
-    case OPTION_INTERVAL:
-        if (*(const char *const *)at && row->sharing == CONTENT) return file_value(*(const char *const *)at);
-        text_add(&t, "%s", *(const char *const *)at ? *(const char *const *)at : "not given");
-        break;
-    case OPTION_LIST:
-    case OPTION_NAMED:
+    bool is_set = !option_is_list(row) && weft_field_is_set(&row->field, o);
+    if (is_set && row->sharing == CONTENT) return file_value(*(const char *const *)at);
+    if (option_is_list(row))
         list_value(at, row->sharing == NAMES, &t);
-        break;
-    case OPTION_SETTING:
-        if (setting_is_set(row->setting, &o->compile))
-            setting_write(&t, row->setting, &o->compile);
-        else
-            text_add(&t, "not given");
-        break;
-    }
+    else if (is_set)
+        field_write(&t, &row->field, o);
+    else
+        text_add(&t, "not given");
     return text_detach(&t);
 }
 
@@ -589,8 +514,8 @@ static void add_setting(option_settings *all, const char *dashes, const char *na
 void options_settings(const options *o, option_settings *all) {
     *all = (option_settings){0};
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (command_has_option(o->command, row->name) && row->sharing != OWN)
-            add_setting(all, "--", row->name, option_value(row, o));
+        if (command_has_option(o->command, row->field.name) && row->sharing != OWN)
+            add_setting(all, "--", row->field.name, option_value(row, o));
     add_setting(all, "", "MODEL", o->model ? file_value(o->model) : NULL);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i]);

@@ -44,7 +44,8 @@ typedef struct options {
     const char *words[ACTION_WORDS];     /* the action's: folders */
     char **rest;                         /* what a command that takes a command is given, then NULL */
     const struct command *command;       /* the subcommand */
-    int64_t depth, max_nodes, epochs, steps, log_every, warmup, seed, keep, ranks, scale;
+    int64_t depth, max_nodes, epochs, steps, log_every, warmup, keep, ranks, scale;
+    uint64_t seed;
     double lr, timeout, grace;
     text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric, picture;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */

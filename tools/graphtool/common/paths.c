@@ -122,14 +122,14 @@ static void add_value(places *all, const option_row *row, const char *value) {
     const char *from = strstr(row->argument, "=FILE") ? strchr(value, '=') + 1 : value, *rest;
     size_t fields = row->file == WRITES_PICTURES ? option_name_before(from, &rest) : 0;
     size_t bytes = row->file == READS_DATA ? source_path_bytes(from) : fields ? fields : strlen(from);
-    place p = {.option = row->name, .file = row->file, .is_list = row->kind == OPTION_LIST};
+    place p = {.option = row->field.name, .file = row->file, .is_list = row->form == OPTION_LIST};
     add_place(all, p, from, bytes);
 }
 
 static void add_option(places *all, const option_row *row, const options *o) {
-    const void *at = (const char *)o + row->offset;
+    const void *at = (const char *)o + row->field.offset;
     const text_list *list = at;
-    if (row->kind == OPTION_LIST) {
+    if (row->form == OPTION_LIST) {
         for (int i = 0; i < list->n; i++) add_value(all, row, list->v[i]);
         return;
     }
@@ -165,7 +165,7 @@ static void collect(places *all, const options *o) {
         add_place(all, (place){.file = READS_STEPS}, o->words[i], strlen(o->words[i]));
     add_best(all, o);
     for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (row->file && command_has_option(o->command, row->name)) add_option(all, row, o);
+        if (row->file && command_has_option(o->command, row->field.name)) add_option(all, row, o);
     add_note(all, o);
 }
 

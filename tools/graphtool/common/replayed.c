@@ -7,7 +7,7 @@
 #include "graph/file/packed.h"
 #include "ops/catalog/catalog.h"
 #include "ops/cpu/isa.h"
-#include "runtime/plan/compile_settings.h"
+#include "runtime/plan/compile_fields.h"
 #include "runtime/plan/program.h"
 
 #include <pthread.h>
@@ -19,14 +19,14 @@ enum { STEP_BYTES = 1 << 16 };
 
 /* ---- the text of the step ---- */
 
-/* What the text says beside the options that ranks share (compile_settings), each once. Older files lack what
+/* What the text says beside the options that ranks share (compile_fields), each once. Older files lack what
  * may be absent. */
 static const struct said {
-    setting s;
+    weft_field s;
     bool may_be_absent;
 } saids[] = {
 #define R(field, name)                                                                                       \
-    { name, SETTING_TEXT, offsetof(replayed, field), 0, 0, NULL, 0, NULL }
+    { name, WEFT_FIELD_TEXT, offsetof(replayed, field), 0, 0, NULL, 0, NULL }
     {R(version, "version"), false},
     {R(library.version, "onednn"), true},
     {R(library.isa, "onednn_isa"), true},
@@ -34,7 +34,7 @@ static const struct said {
     {R(calibration, "calibration"), false},
     {R(fingerprint, "fingerprint"), false},
     {R(graph, "graph"), false},
-    {{"runs", SETTING_COUNT, offsetof(replayed, runs), 1, (1 << 20) + 1, NULL, 0, NULL}, false},
+    {{"runs", WEFT_FIELD_COUNT, offsetof(replayed, runs), 1, (1 << 20) + 1, NULL, 0, NULL}, false},
     {R(seed, "seed"), false},
 #undef R
 };
@@ -57,13 +57,13 @@ static bool read_line(replayed *r, char *line, uint64_t *seen, weft_error *error
     char *value = strchr(line, '=');
     if (value) *value++ = 0;
     const struct said *own = said_named(line);
-    const setting *option = setting_find(compile_settings, line, strlen(line));
+    const weft_field *option = field_find(compile_fields, line, strlen(line));
     uint64_t bit = own      ? (uint64_t)1 << (own - saids)
-                   : option ? 1ull << (SAIDS + option - compile_settings)
+                   : option ? 1ull << (SAIDS + option - compile_fields)
                             : 0;
-    bool good = value && !(*seen & bit), is_option = option && option->uses & SETTING_OF_RANKS;
-    if (good && own) good = *value && setting_read(&own->s, value, r);
-    if (good && is_option && !own) good = *value && setting_read(option, value, &r->options);
+    bool good = value && !(*seen & bit), is_option = option && option->uses & COMPILE_OF_RANKS;
+    if (good && own) good = *value && field_read(&own->s, value, r);
+    if (good && is_option && !own) good = *value && field_read(option, value, &r->options);
     *seen |= bit;
     if (!good)
         error_set(error, WEFT_FILE, "%.300s: step: '%s' is no setting, or has no value that it may have",
@@ -101,8 +101,8 @@ static bool read_step(replayed *r, char *text, weft_error *error) {
     for (int i = 0; i < SAIDS; i++)
         if (!(seen >> i & 1) && !saids[i].may_be_absent)
             return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path, saids[i].s.name);
-    for (const setting *s = compile_settings; s->name; s++)
-        if (s->uses & SETTING_OF_RANKS && !(seen >> (SAIDS + (s - compile_settings)) & 1))
+    for (const weft_field *s = compile_fields; s->name; s++)
+        if (s->uses & COMPILE_OF_RANKS && !(seen >> (SAIDS + (s - compile_fields)) & 1))
             return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path, s->name);
     return numbers_read(r, error);
 }

@@ -1,11 +1,13 @@
 /* samples.c - see samples.h. */
 #include "tools/graphtool/common/samples.h"
 
-#include "tools/graphtool/common/fields.h"
+#include "tools/graphtool/common/output.h"
 
+#include "graph/core/error.h"
 #include "graph/core/graph.h"
 #include "graph/core/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,27 +26,21 @@ int samples_read(samples *s, const options *o) {
     *s = (samples){0};
     if (!o->samples) return -1;
     const char *rest = o->samples;
-    int64_t every = 0, rows = 0, columns = SIDE, scale = 1, strip = 0;
+    char head[200];
+    weft_error error = {0};
     size_t n = option_name_before(o->samples, &rest);
     if (!(s->said = strdup(o->samples))) return tool_fail("out of memory");
     char *fields = n ? s->said + (rest - o->samples) : NULL;
     if (n) s->said[n] = 0;
-    const field table[] = {{"every", .whole = &every},         {"graph", .text = &s->how.graph},
-                           {"output", .text = &s->how.output}, {"rows", .whole = &rows},
-                           {"columns", .whole = &columns},     {"scale", .whole = &scale},
-                           {"strip", .whole = &strip},         {"real", .text = &s->how.real}};
-    int status = fields_read("samples", o->samples, fields, sizeof table / sizeof *table, table);
+    snprintf(head, sizeof head, "--samples=%s", SHOW(o->samples));
+    if (fields && weft_fields_read(weft_samples_fields(), fields, &s->how, head, &error))
+        return tool_error(&error);
     s->how.path = s->said;
-    s->how.every = every;
-    s->how.rows = (int)rows;
-    s->how.columns = (int)columns;
-    s->how.scale = (int)scale;
-    s->how.strip = (int)strip;
-    return status < 0 ? place_events(s, o) : status;
+    return place_events(s, o);
 }
 
 /* By the longest name that a training of less than 10^9 steps will give one. */
-int samples_check(const samples *s) {
+int samples_place(const samples *s) {
     text t = {0};
     if (!s->how.path) return -1;
     if (s->how.strip) return out_check(s->how.path);
@@ -66,7 +62,8 @@ static bool has_input(const weft_graph *g, const char *name) {
 void samples_feed(samples *s, const weft_model *m, const dataset *val, const dataset *data) {
     const dataset *of = val->of.n ? val : data;
     const weft_graph *g = graph_find(m, s->how.graph ? s->how.graph : "predict");
-    int64_t rows = s->how.strip ? 1 : s->how.rows ? s->how.rows : SIDE, most = rows * s->how.columns;
+    int64_t columns = s->how.columns ? s->how.columns : SIDE;
+    int64_t rows = s->how.strip ? 1 : s->how.rows ? s->how.rows : SIDE, most = rows * columns;
     bool is_fed = false;
     for (int i = 0; g && i < of->n_names; i++) {
         s->names[i] = has_input(g, of->names[i]) ? of->names[i] : NULL; /* others would feed nothing */

@@ -17,7 +17,7 @@ typedef struct samples {
  * the trainer has been freed. It points into itself, so it stays where it is. */
 int samples_read(samples *s, const options *o);
 /* Whether a picture can be written, tried before the training: -1, or the exit status likewise. */
-int samples_check(const samples *s);
+int samples_place(const samples *s);
 /* Feeds a graph that has inputs with the first samples of --val-data, or of --data. */
 void samples_feed(samples *s, const weft_model *m, const dataset *val, const dataset *data);
 void samples_free(samples *s);

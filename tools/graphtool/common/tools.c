@@ -12,7 +12,7 @@
 #include "graph/core/graph.h"
 #include "graph/settings/minimize.h"
 #include "runtime/options.h"
-#include "runtime/plan/compile_settings.h"
+#include "runtime/plan/compile_fields.h"
 #include "runtime/plan/program.h"
 #include "weft/support.h"
 

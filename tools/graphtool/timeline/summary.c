@@ -8,7 +8,7 @@
 #include "tools/graphtool/timeline/streams.h"
 #include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/tools.h"
-#include "runtime/plan/compile_settings.h"
+#include "runtime/plan/compile_fields.h"
 #include "runtime/plan/value.h"
 
 #include <stdlib.h>
