@@ -278,7 +278,7 @@ TEST(what_cannot_be_gone_on_from_is_refused) {
            "it has a later checkpoint, of step 6: to go on from step 3, choose another folder");
     CHECK(truncate(in_top("refused/step-00000003/manifest.json"), 40) == 0);
     CHECK(truncate(in_top("refused/step-00000006/manifest.json"), 40) == 0);
-    refuse(&(run){.model = m, .folder = folder, .resume = "auto"}, "each was passed over");
+    refuse(&(run){.model = m, .folder = folder, .resume = "auto"}, "each was skipped");
     CHECK(access(in_top("refused/step-00000006"), F_OK) == 0);
     remove_tree(folder);
     weft_model_free(m);
@@ -304,9 +304,8 @@ TEST(another_model_is_not_gone_on_with) {
     for (int world = 1; world < 3; world++) {
         refuse(&(run){.model = wrong, .world = world, .resume = in_top("models/step-00000003")},
                "step-00000003: it is a checkpoint of another model (its fingerprint is ");
-        refuse(
-            &(run){.model = wrong, .world = world, .folder = folder, .resume = "auto"},
-            "models: it has no checkpoint of this model: each was passed over: resume with the model that");
+        refuse(&(run){.model = wrong, .world = world, .folder = folder, .resume = "auto"},
+               "models: it has no checkpoint of this model: each was skipped: resume with the model that");
         /* a newer one of another model is passed over, and stays */
         run other = {.model = wrong, .folder = in_top("others"), .stop = 9};
         NEED(run_it(&other) && rename(in_top("others/step-00000009"), newer) == 0);

@@ -126,7 +126,7 @@ enum { NONE = -1, NO_MORE = -2, NO_FOLDER = -3 };
 static void tell_passed_over(const weft_comm *comm, const weft_env *env, const weft_error *why) {
     char line[sizeof why->text + 80];
     if (!env || !env->log || (comm && comm->rank)) return;
-    snprintf(line, sizeof line, "this checkpoint is passed over: %s", why->text);
+    snprintf(line, sizeof line, "this checkpoint is skipped: %s", why->text);
     env->log(env->log_context, line);
 }
 
@@ -165,9 +165,9 @@ static weft_status none_left(const search *s, int64_t why, weft_error *error) {
     if (why == NO_FOLDER) return error_set(error, WEFT_NAME, "%.600s: there is no such folder", s->folder);
     if (s->met_other)
         return error_set(error, WEFT_FILE,
-                         "%.400s: it has no checkpoint of this model: each was passed over: " ANOTHER_MODEL,
+                         "%.400s: it has no checkpoint of this model: each was skipped: " ANOTHER_MODEL,
                          s->folder);
-    return error_set(error, WEFT_FILE, "%.600s: it has no checkpoint that is whole: each was passed over",
+    return error_set(error, WEFT_FILE, "%.600s: it has no checkpoint that is whole: each was skipped",
                      s->folder);
 }
 

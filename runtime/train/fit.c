@@ -306,7 +306,7 @@ weft_status weft_trainer_check(const weft_trainer *t, weft_error *error) {
     if (!t) return kit_fail(error, WEFT_ARGUMENT, "trainer: it is NULL");
     if (t->is_broken) return kit_fail(error, WEFT_DATA, "the weights are not finite");
     if (t->progress.skipped && !t->has_trained)
-        return kit_fail(error, WEFT_DATA, "each step was a bad one and was passed over: nothing was trained");
+        return kit_fail(error, WEFT_DATA, "each step was a bad one and was skipped: nothing was trained");
     weft_status status = check_metrics(t, error);
     const weft_error *failure = &t->checkpoints.failure;
     if (!status && failure->status) status = kit_fail(error, failure->status, "%s", failure->text);
