@@ -275,7 +275,7 @@ TEST(what_cannot_be_gone_on_from_is_refused) {
     run later = {.model = m, .folder = folder, .resume = "auto", .stop = 6};
     NEED(run_it(&later));
     refuse(&(run){.model = m, .folder = folder, .resume = in_top("refused/step-00000003/")},
-           "it has a later checkpoint, of step 6: to go on from step 3, choose another folder");
+           "it has a later checkpoint, of step 6: to resume from step 3, choose another folder");
     CHECK(truncate(in_top("refused/step-00000003/manifest.json"), 40) == 0);
     CHECK(truncate(in_top("refused/step-00000006/manifest.json"), 40) == 0);
     refuse(&(run){.model = m, .folder = folder, .resume = "auto"}, "each was skipped");
@@ -387,8 +387,8 @@ TEST(another_rate_is_taken_where_it_is_asked_for) {
     CHECK(run_it(&whole) && run_it(&as_built) && same_files(want, got));
     refuse(&(run){.model = m, .rates = &(weft_rate){"sgd", 1}, .n_rates = 1}, "there is no optimizer 'sgd'");
     refuse(&(run){.model = m, .rates = &(weft_rate){NULL, -1}, .n_rates = 1}, "learning rate -1: it must be");
-    refuse(&(run){.model = m, .n_rates = 1}, "checkpoints: 1 rates are said, and none are given");
-    refuse(&(run){.model = m, .n_rates = -1}, "checkpoints: -1 rates are said, and none are given");
+    refuse(&(run){.model = m, .n_rates = 1}, "checkpoints: n_rates is 1 without as many rates");
+    refuse(&(run){.model = m, .n_rates = -1}, "checkpoints: n_rates is -1 without as many rates");
     weft_model_free(slow);
     weft_model_free(m);
 }

@@ -141,8 +141,8 @@ typedef struct search {
     bool met_other;       /* one of another model was passed over */
 } search;
 
-/* Of a model that computes something else is told by the manifest, before any file is read. Then each rank
- * proves its share of the files. */
+/* The manifest says whether the model differs, before any file is read. Then each rank proves its share of
+ * the files. */
 static weft_status check_and_prove(const weft_checkpoint *c, const weft_plan *plan, const weft_comm *comm,
                                    const char *advice, weft_error *error) {
     weft_status status = plan ? checkpoint_check_form(c, plan->form, advice, error) : WEFT_OK;

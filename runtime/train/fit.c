@@ -84,7 +84,7 @@ static weft_status agree(weft_trainer *t, weft_error *error) {
 }
 
 /* Where it calls weft_run_update() by itself, a bad step is the error of that call. After a bad step that it
- * passes over itself it goes on with another run, and that one's errors are none of a bad step. */
+ * skips itself it continues with another run, whose errors are not bad steps. */
 static weft_status run_own(weft_trainer *t, weft_error *error) {
     int64_t bad = weft_bad_steps(t->session);
     weft_status status = t->options.train_step(t, t->options.user, error);
