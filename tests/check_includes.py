@@ -61,7 +61,7 @@ LISTS = {"ops/list.h"}
 GENERATED = {
     "model.pb-c.h": {"graph/file/model_file.h", "graph/file/model_read.c", "graph/file/model_write.c"},  # from graph/file/model.proto
     # from a page's tables, by tests/test_docs.py and tests/test_from_pytorch.py
-    "lines.h": {"tests/docs/distribution_lines.c", "tests/docs/training_lines.c", "tests/docs/from-pytorch_rows.c"},
+    "lines.h": {"tests/docs/ddp_lines.c", "tests/docs/mmengine_lines.c", "tests/docs/pytorch_rows.c"},
 }
 
 # Libraries stay in few files, so that another version or library is a small change: prefix -> who may.

@@ -295,8 +295,7 @@ TEST(sharding_without_effect_is_told) {
     static const weft_ddp_options none = {0}, flat = {.shard = WEFT_SHARD_FLAT}, own = {.zero = 1},
                                   off = {.zero = -1};
     sharded(&none, &none, 2, 0, WEFT_SHARD_FLAT, "compile: shard=flat has no effect without ZeRO");
-    sharded(&off, &off, 2, 1, WEFT_SHARD_GREEDY,
-            "zero=1 has no effect: every subgraph has a zero of its own");
+    sharded(&off, &off, 2, 1, WEFT_SHARD_GREEDY, "zero=1 has no effect: every subgraph has its own zero");
     sharded(&own, &own, 2, 2, WEFT_SHARD_GREEDY, "zero=2 has no effect");
     sharded(&none, &flat, 2, 0, WEFT_SHARD_GREEDY, "subgraph other: shard=flat has no effect without ZeRO");
     sharded(&none, &flat, 2, 1, WEFT_SHARD_GREEDY, NULL);

@@ -905,7 +905,7 @@ TEST(files_of_two_steps_another_model_and_a_lost_file_are_named) {
     CHECK_HOLDS(told, "c/step-00000001: it is a checkpoint of another model (its fingerprint is ");
     f.io.remove(&f, "c/step-00000001/manifest.json");
     CHECK(open_newest("c", &f.env, &step, &error) == WEFT_FILE);
-    CHECK_HOLDS(error.text, "c: it has no checkpoint that is whole: each was passed over");
+    CHECK_HOLDS(error.text, "c: it has no checkpoint that is whole: each was skipped");
     CHECK(open_newest("d", &f.env, &step, &error) == WEFT_NAME);
     CHECK_HOLDS(error.text, "d: there is no such folder");
     weft_checkpoint_writer_close(w);

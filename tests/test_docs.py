@@ -52,7 +52,7 @@ import guide  # noqa: E402: what follows the guides reads their edits
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
 SHELL = ("graphtool ", "mpirun ")  # how lines begin that are for it
-LONG = ("distribution", "training") if "WEFT_TEST_QUICK" in os.environ else ()  # pages whose shell lines take a while
+LONG = ("distribution", "ddp", "training", "mmengine") if "WEFT_TEST_QUICK" in os.environ else ()  # pages whose shell lines take a while
 NO_MPI = "no MPI\n"  # what mpirun of tests/docs/*_text.sh prints where there is none
 PROLOGUE = '#include "weft/weft.h"\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
 
@@ -64,7 +64,7 @@ def tell(place, rule):
 
 
 def pages():
-    folders = ["", "docs", "include/weft", "graph", "ops", "runtime", "dist", "tools", "tests", "examples", "bench"]
+    folders = ["", "docs", "docs/from", "include/weft", "graph", "ops", "runtime", "dist", "tools", "tests", "examples", "bench"]
     return sorted(p for f in folders for p in (ROOT / f).glob("*.md"))
 
 
@@ -429,9 +429,10 @@ def check_promises(page):
 def check_contents():
     """docs/README.md links every page."""
     text = (ROOT / "docs/README.md").read_text()
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        if page.name != "README.md" and f"({page.name})" not in text:
-            tell("docs/README.md", f"has no row for {page.name}")
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        name = page.relative_to(ROOT / "docs")
+        if page.name != "README.md" and f"({name})" not in text:
+            tell("docs/README.md", f"has no row for {name}")
 
 
 def check_measured():

@@ -406,7 +406,7 @@ TEST(what_does_not_fit_is_refused) {
         refused(&rows[i].e, 1, rows[i].status, rows[i].says);
     weft_evaluator twice[] = {weft_evaluator_mse("drawn", "target"), weft_evaluator_mse("drawn", "target")};
     refused(twice, 2, WEFT_NAME, "two evaluators are called mse");
-    refused(NULL, 2, WEFT_ARGUMENT, "2 evaluators are said");
+    refused(NULL, 2, WEFT_ARGUMENT, "n_evaluators is 2 without as many evaluators");
     own bad[] = {{.fails = WEFT_IO}, {.wrong_count = 2}, {.grows = 1}};
     const char *const says[] = {"evaluator own: it failed", "evaluator own: count 2 of 2", "other counts"};
     const weft_status status[] = {WEFT_IO, WEFT_ARGUMENT, WEFT_SHAPE};

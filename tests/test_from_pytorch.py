@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_from_pytorch.py - every row of docs/from-pytorch.md is true: its Weft code, compiled and run, gives what its
+"""test_from_pytorch.py - every row of docs/from/pytorch.md is true: its Weft code, compiled and run, gives what its
 PyTorch expression gives (tests/golden/from_pytorch.json, made with --goldens where PyTorch is), and the page has a row
 for every builder of ops.h and layers.h and for every op with a PyTorch name.
 
@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/from-pytorch.md"
+PAGE = ROOT / "docs/from/pytorch.md"
 GOLDENS = ROOT / "tests/golden/from_pytorch.json"
-FRAME = ROOT / "tests/docs/from-pytorch_rows.c"
+FRAME = ROOT / "tests/docs/pytorch_rows.c"
 RANDOM = ("torch.rand", "F.dropout")  # of these only type and shape are compared
 TOLERANCE = 2e-5
 
@@ -61,7 +61,7 @@ def ask_torch():
     import torch
 
     def fill(module, _):
-        """The outermost module gets the parameters that from-pytorch_rows.c gives."""
+        """The outermost module gets the parameters that pytorch_rows.c gives."""
         if any(hasattr(p, "filled") for p in module.parameters()):
             return
         for p in module.parameters():
@@ -114,7 +114,7 @@ def generate():
         lines = "".join(f"weft_value *{n} = given(g, &operands[{place[n]}]);\n" for n in used)
         ends = f"return {code};" if "parts" in code else f"parts[0] = {code};\nreturn 1;"
         made.append(f'static int row_{number}(weft_graph *g, weft_value **parts) {{\n(void)g;\n{lines}'
-                    f'#line {number} "docs/{PAGE.name}"\n{ends}\n}}')
+                    f'#line {number} "{PAGE.relative_to(ROOT)}"\n{ends}\n}}')
     made.append("static const struct { int number; row_function *build; } rows[] = {")
     made += [f"{{{number}, row_{number}}}," for number, *_ in rows()]
     return "\n".join(made) + "\n};\n"
@@ -203,7 +203,7 @@ def main():
     o = options.parse_args()
     if o.goldens:
         return ask_torch()
-    goldens, wrong = json.loads(GOLDENS.read_text()), [f"docs/{PAGE.name}: {w}" for w in missing(o.graphtool)]
+    goldens, wrong = json.loads(GOLDENS.read_text()), [f"{PAGE.relative_to(ROOT)}: {w}" for w in missing(o.graphtool)]
     if not o.prefix:
         print("\n".join(wrong))
         return 1 if wrong else 0
@@ -211,9 +211,9 @@ def main():
         got = printed(run_weft(o, folder))
     for number, expression, code in rows():
         if expression not in goldens:
-            wrong.append(f"docs/{PAGE.name}:{number}: {expression} was not asked of PyTorch: run --goldens")
+            wrong.append(f"{PAGE.relative_to(ROOT)}:{number}: {expression} was not asked of PyTorch: run --goldens")
         elif (why := difference(expression, goldens[expression], got[number])):
-            wrong.append(f"docs/{PAGE.name}:{number}: {code}: {why}")
+            wrong.append(f"{PAGE.relative_to(ROOT)}:{number}: {code}: {why}")
     print("\n".join(wrong) if wrong else f"{len(got)} rows give what PyTorch gives")
     return 1 if wrong else 0
 

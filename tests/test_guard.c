@@ -202,7 +202,7 @@ static void check_refused(size_t number) {
     bool is_open = replayed_open(&r, bad_path(), &error);
     const char *what = error.text + (is_open ? 0 : strlen(bad_path()));
     CHECK_SAYS(!is_open && error.status && strstr(error.text, bad_path()) == error.text &&
-                   (strstr(what, ": it is no bad.step, or was cut or damaged: ") == what ||
+                   (strstr(what, ": it is not a bad.step, or was cut or damaged: ") == what ||
                     strstr(what, ": it is damaged: ") == what),
                "%zu: %s", number, error.text);
     replayed_close(&r);

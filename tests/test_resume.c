@@ -276,10 +276,10 @@ TEST(what_cannot_be_gone_on_from_is_refused) {
     run later = {.model = m, .folder = folder, .resume = "auto", .stop = 6};
     NEED(run_it(&later));
     refuse(&(run){.model = m, .folder = folder, .resume = in_top("refused/step-00000003/")},
-           "it has a later checkpoint, of step 6: to go on from step 3, choose another folder");
+           "it has a later checkpoint, of step 6: to resume from step 3, choose another folder");
     CHECK(truncate(in_top("refused/step-00000003/manifest.json"), 40) == 0);
     CHECK(truncate(in_top("refused/step-00000006/manifest.json"), 40) == 0);
-    refuse(&(run){.model = m, .folder = folder, .resume = "auto"}, "each was passed over");
+    refuse(&(run){.model = m, .folder = folder, .resume = "auto"}, "each was skipped");
     CHECK(access(in_top("refused/step-00000006"), F_OK) == 0);
     remove_tree(folder);
     weft_model_free(m);
@@ -305,9 +305,8 @@ TEST(another_model_is_not_gone_on_with) {
     for (int world = 1; world < 3; world++) {
         refuse(&(run){.model = wrong, .world = world, .resume = in_top("models/step-00000003")},
                "step-00000003: it is a checkpoint of another model (its fingerprint is ");
-        refuse(
-            &(run){.model = wrong, .world = world, .folder = folder, .resume = "auto"},
-            "models: it has no checkpoint of this model: each was passed over: resume with the model that");
+        refuse(&(run){.model = wrong, .world = world, .folder = folder, .resume = "auto"},
+               "models: it has no checkpoint of this model: each was skipped: resume with the model that");
         /* a newer one of another model is passed over, and stays */
         run other = {.model = wrong, .folder = in_top("others"), .stop = 9};
         NEED(run_it(&other) && rename(in_top("others/step-00000009"), newer) == 0);
@@ -389,8 +388,8 @@ TEST(another_rate_is_taken_where_it_is_asked_for) {
     CHECK(run_it(&whole) && run_it(&as_built) && same_files(want, got));
     refuse(&(run){.model = m, .rates = &(weft_rate){"sgd", 1}, .n_rates = 1}, "there is no optimizer 'sgd'");
     refuse(&(run){.model = m, .rates = &(weft_rate){NULL, -1}, .n_rates = 1}, "learning rate -1: it must be");
-    refuse(&(run){.model = m, .n_rates = 1}, "checkpoints: 1 rates are said, and none are given");
-    refuse(&(run){.model = m, .n_rates = -1}, "checkpoints: -1 rates are said, and none are given");
+    refuse(&(run){.model = m, .n_rates = 1}, "checkpoints: n_rates is 1 without as many rates");
+    refuse(&(run){.model = m, .n_rates = -1}, "checkpoints: n_rates is -1 without as many rates");
     weft_model_free(slow);
     weft_model_free(m);
 }

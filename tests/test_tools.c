@@ -262,12 +262,12 @@ TEST(dashes_and_names_say_where_and_what) {
     ends(run("mkdir -p a.b && graphtool dot mlp.bin -o a.b/y && head -n 1 a.b/y | grep -q digraph"), 0);
     ends(run("graphtool dot mlp.bin -T svg -o y.tmp && head -c 5 y.tmp | grep -q '<?xml'"), 0);
     refuses(run("graphtool dot mlp.bin -o y.pfd"),
-            "dot: --output=y.pfd: 'pfd' is no format: did you mean 'pdf'? There are dot, svg, png, pdf");
-    refuses(run("graphtool dot mlp.bin -o y.gif"), "'gif' is no format; there are dot, svg, png, pdf");
+            "dot: --output=y.pfd: 'pfd' is not a format: did you mean 'pdf'? There are dot, svg, png, pdf");
+    refuses(run("graphtool dot mlp.bin -o y.gif"), "'gif' is not a format; there are dot, svg, png, pdf");
     CHECK(!exists("y.pfd") && !exists("y.gif"));
     ends(run("graphtool dot mlp.bin -o y.svg && grep -q '<svg' y.svg"), 0);
     ends(run("graphtool dot mlp.bin -o y.PNG -T dot && grep -q digraph y.PNG"), 0);
-    refuses(run("graphtool dot mlp.bin -o y.txt"), "'txt' is no format; there are");
+    refuses(run("graphtool dot mlp.bin -o y.txt"), "'txt' is not a format; there are");
     ends(run("graphtool trace mlp.bin --batch 4 --steps 1 --warmup 0 -o - | python3 -m json.tool >/dev/null"),
          0);
     refuses(run("graphtool predict mlp.bin -o -"), "a file is needed");
@@ -376,7 +376,7 @@ static void make_layers(const char *name, bool in_scope) {
 TEST(info_says_how_many_subgraphs_a_model_became) {
     make_layers("apart.bin", false);
     make_layers("whole.bin", true);
-    ends(run("graphtool info apart.bin | grep '3 subgraphs, each with a DDP of its own'"), 0);
+    ends(run("graphtool info apart.bin | grep '3 subgraphs, each with its own DDP'"), 0);
     ends(run("! graphtool info whole.bin | grep 'subgraphs, each with a DDP'"), 0);
 }
 

@@ -38,7 +38,7 @@ for signal in "${signals[@]}"; do
     wait $pid
     status=$?
     if [[ $status == 130 ]]; then
-        grep -q -- "--resume=auto with the same options goes on from c" out || fail "SIG$signal does not say how to go on"
+        grep -q -- "--resume=auto with the same options continues from c" out || fail "SIG$signal does not say how to go on"
         "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --resume auto >out 2>err || fail "after SIG$signal"
         same got
         first=done
@@ -112,7 +112,7 @@ rm -rf c got.*
 [[ $(ls c | tr '\n' ' ') == "step-00000028 step-00000030 " ]] || fail "--keep 2 leaves $(ls c)"
 printf x | dd of=c/step-00000030/rank-0.safetensors bs=1 seek=100000 conv=notrunc status=none
 "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --resume auto >out 2>err || fail "past a damaged one"
-grep -q "passed over: c/step-00000030/rank-0.safetensors: its checksum is" err || fail "$(cat err)"
+grep -q "skipped: c/step-00000030/rank-0.safetensors: its checksum is" err || fail "$(cat err)"
 grep -q "resumed from c/step-00000028: iteration 28" err || fail "$(cat err)"
 same got
 
@@ -200,12 +200,12 @@ for rate in "--optimizer :lr=1e-3" "--lr 0.001 --weights want.st"; do
     grep -q "the learning rate of" err && fail "$rate is no other rate: $(cat err)"
     rm -rf c && cp -r begun c && cp begun.jsonl got.jsonl
 done
-grep -qF -- "--weights begins a training: this one goes on with its own values" err || fail "--weights: $(cat err)"
+grep -qF -- "--weights is read at the start of a training: this one keeps its own values" err || fail "--weights: $(cat err)"
 half="train mlp.bin --data image=image --data label=label --precision train:f16 --checkpoint-dir half --resume auto"
 "$tool" $half --optimizer :loss_scale=2 --steps 1 >out 2>err && "$tool" $half --optimizer :loss_scale=2 --steps 2 >out 2>err || fail "f16: $(cat err)"
 grep -q "loss_scale" err && fail "the same loss_scale is told: $(cat err)"
 "$tool" $half --optimizer :loss_scale=4 --steps 3 >out 2>err || fail "f16: $(cat err)"
-grep -q "loss_scale of adam[^ ]* begins a training: this one goes on with its own" err || fail "loss_scale: $(cat err)"
+grep -q "loss_scale of adam[^ ]* is read at the start of a training: this one keeps its own" err || fail "loss_scale: $(cat err)"
 for rate in "--lr 0.0005" "--optimizer :lr=5e-4"; do
     rm -rf c && cp -r begun c && cp begun.jsonl got.jsonl
     "$tool" $short $rate --steps 20 >out 2>err || fail "$rate: $(cat err)"

@@ -63,7 +63,7 @@ rmdir hurt/step-00000016.tmp
 grep -q "not whole: rank-0.safetensors: 1000 bytes, the manifest says" out || fail "a cut file: $(cat out)"
 grep -q "not whole: manifest.json: cannot be opened" out || fail "no manifest: $(cat out)"
 says 1 "hurt/step-00000008/rank-0.safetensors: its checksum is" ckpt verify hurt
-says 2 "it has no checkpoint that is whole: each was passed over" ckpt show hurt
+says 2 "it has no checkpoint that is whole: each was skipped" ckpt show hurt
 says 2 "1000 bytes, the manifest says" ckpt show hurt/step-00000012
 says 1 "1000 bytes, the manifest says" ckpt verify hurt/step-00000012
 says 2 "mlp.bin: cannot be listed: Not a directory" ckpt verify mlp.bin
@@ -173,11 +173,11 @@ done
 gpt="--data tokens,target=text.txt:window=16,pairs=1,dtype=i32 --threads 1 --steps 4 --checkpoint-every 2 --resume auto"
 "$tool" train heads2.bin $gpt --checkpoint-dir heads >out 2>err || fail "a gpt: $(cat err)"
 says 2 "heads/step-00000004: it is a checkpoint of another model (its fingerprint is" train heads4.bin $gpt --checkpoint-dir heads
-grep -qF "heads: it has no checkpoint of this model: each was passed over: resume with the model that it is of" err || fail "another model: $(cat err)"
+grep -qF "heads: it has no checkpoint of this model: each was skipped: resume with the model that it is of" err || fail "another model: $(cat err)"
 "$tool" train heads4.bin $gpt --checkpoint-dir others >out 2>err || fail "another gpt: $(cat err)"
 rm -r heads/step-00000004 && mv others/step-00000004 heads
 says 0 "resumed from heads/step-00000002: iteration 2" train heads2.bin ${gpt/steps 4/steps 3} --batch 2 --checkpoint-dir heads
-grep -q "passed over: heads/step-00000004: it is a checkpoint of another model" err || fail "the newest is of another model: $(cat err)"
+grep -q "skipped: heads/step-00000004: it is a checkpoint of another model" err || fail "the newest is of another model: $(cat err)"
 says 0 "whole" ckpt list heads
 [[ $(grep -c whole out) == 3 ]] || fail "nothing is removed: $(cat out)"
 

@@ -493,7 +493,7 @@ TEST(what_is_left_aside_or_slow_is_told) {
     NEED(ends(run("graphtool eval mlp.bin " DATA " --threads 1 --weights s.safetensors 2>told"), 0));
     ends(run("grep 's.safetensors: it has averages of the parameters.*the parameters are read' told"), 0);
     NEED(ends(run(MLP DATA " --steps 2 --weights s.safetensors 2>told"), 0));
-    ends(run("grep 'averages.*--ema goes on with them' told"), 0);
+    ends(run("grep 'averages.*--ema continues them' told"), 0);
     NEED(ends(run(MLP DATA " --steps 2 --ema 0.5 --weights s.safetensors 2>told"), 0));
     ends(run("grep averages told"), 1);
     NEED(ends(run(GAN "--steps 1 -o g.safetensors"), 0));

@@ -220,7 +220,7 @@ once() { [[ $(grep -cF -- "$1" err) == 1 ]] || fail "not said once: $1: $(cat er
 "$tool" launch train dcgan28.bin -n 2 2>err
 [[ $? == 2 ]] || fail "options of launch behind the command"
 once "train: no option -n"
-once "options of launch stand before the command: graphtool launch -n 4 train ..."
+once "options of launch come before the command: graphtool launch -n 4 train ..."
 "$tool" launch -n 2 train dcgan28.bin --stpes 3 2>err
 [[ $? == 2 ]] || fail "a misspelt option"
 once "did you mean --steps?"

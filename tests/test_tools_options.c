@@ -122,7 +122,7 @@ TEST(options_without_effect_are_refused) {
         {"plan mlp.bin --world 2 --rank 2", "rank"},
         {"plan mlp.bin --world 2 --shard flat", "--shard has no effect without --zero"},
         {"plan mlp.bin --world 2 --zero 1 --ddp net:zero=2",
-         "--zero has no effect where every subgraph has a zero"},
+         "--zero has no effect where every subgraph has its own zero"},
         {"plan mlp.bin --tf32", "--tf32 has no effect without --device=cuda"},
         {"plan mlp.bin --calibration=none", "--calibration has no effect without --device=cuda"},
         {"bench mlp.bin --no-capture", "--no-capture has no effect without --device=cuda"},

@@ -379,7 +379,7 @@ TEST(a_wrong_label_is_told_with_its_samples) {
     for (int way = 0; way < 2; way++) {
         char *said = read_all("err");
         for (size_t i = 0; i < sizeof found / sizeof *found; i++) CHECK_HOLDS(said, found[i]);
-        if (way) CHECK_HOLDS(said, "]: passed over, 1 of at most 3 in a row");
+        if (way) CHECK_HOLDS(said, "]: skipped, 1 of at most 3 in a row");
         free(said);
         CHECK(exists("never.safetensors") == way && exists("bad.step") == !way);
         if (!way)
@@ -465,7 +465,8 @@ TEST(what_begins_a_training_is_told_once_for_each_optimizer) {
                         "--checkpoint-dir shared --resume auto --optimizer :initial_accumulator=0.5";
     NEED(ends(run("%s --steps 2", train), 0));
     NEED(ends(run("%s --steps 4", train), 0));
-    char *err = read_all("err"), *first = strstr(err, "initial_accumulator of one begins a training");
+    char *err = read_all("err"),
+         *first = strstr(err, "initial_accumulator of one is read at the start of a training");
     CHECK_SAYS(first && !strstr(first + 1, "initial_accumulator"), "%s", err);
     free(err);
 }
@@ -478,7 +479,7 @@ TEST(a_training_of_bad_steps_alone_has_their_status) {
         8);
     char *err = read_all("err");
     CHECK_HOLDS(err,
-                "graphtool: each step was a bad one and was passed over: nothing was trained: no weights are "
+                "graphtool: each step was a bad one and was skipped: nothing was trained: no weights are "
                 "written\n");
     free(err);
     CHECK(!exists("never.st"));
@@ -501,8 +502,9 @@ TEST(bad_steps_push_no_good_checkpoint_out) {
     NEED(ends(run("%s spoilt --steps 6", train), 0));
     NEED(ends(run("%s spoilt --steps 20 --resume auto --lr 1e38", train), 8));
     char *err = read_all("err");
-    CHECK_HOLDS(err, "if all steps from there are bad, its weights are spoilt: go on from an older one, with "
-                     "--resume=spoilt/step-N and another --checkpoint-dir");
+    CHECK_HOLDS(err,
+                "if all steps from there are bad, its weights are bad too: resume from an older one, with "
+                "--resume=spoilt/step-N and another --checkpoint-dir");
     free(err);
     NEED(ends(run("%s spoilt --steps 20 --resume auto --on-bad-step skip=1000", train), 0));
     CHECK(exists("spoilt/step-00000006"));
@@ -522,14 +524,14 @@ TEST(weights_that_are_no_numbers_are_not_kept) {
     CHECK_HOLDS(err,
                 "\ngraphtool: to run the bad step again: graphtool replay bad.step\ngraphtool: graph train: "
                 "loss is -inf on rank 0 in micro-batch 0; nothing was updated; first ");
-    CHECK_HOLDS(err, "]: training stops, no weights are written (--on-bad-step=skip passes over it)\n");
+    CHECK_HOLDS(err, "]: training stops, no weights are written (--on-bad-step=skip skips it)\n");
     free(err);
     free(out);
     ends(run("cmp u.st good"), 0);
     ends(run("graphtool replay . | grep -q '^bad step: graph train: loss is -inf'"), 0);
     ends(run("%s --epochs 3 --on-bad-step skip=2", train), 8); /* each later step is bad */
     err = read_all("err");
-    CHECK_HOLDS(err, "]: passed over, 2 of at most 2 in a row\nbad step: graph train: ");
+    CHECK_HOLDS(err, "]: skipped, 2 of at most 2 in a row\nbad step: graph train: ");
     free(err);
     ends(run("%s --epochs 3 --guard off", train), 8);
     err = read_all("err");

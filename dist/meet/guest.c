@@ -206,7 +206,7 @@ static attempt next_frame(meeting *m, uint64_t until_ns, char missing[TEXT], wef
     return OVER;
 }
 
-/* What has no memory for the table is told to rank 0 instead of a card. */
+/* A rank without memory for the table reports that to rank 0 instead of its card. */
 weft_status meet_guest_round(meeting *m, const void *card, size_t bytes, const char *why, weft_error *error) {
     unsigned char words[MEET_INTRODUCTION_MOST], head[MEET_HEAD];
     char missing[TEXT] = "";

@@ -1,6 +1,6 @@
 /** @file
- * checkpoint.h - checkpoints: all that a training needs to go on to the same bits, saved by all ranks while
- * it goes on.
+ * checkpoint.h - checkpoints: all that a training needs to resume to the same bits, saved by all ranks while
+ * it runs.
  *
  * A checkpoint is a folder, FOLDER/step-00000100. Each rank writes one safetensors file of what it holds of
  * sharded values and of its share of the values that all hold, so each value is written once. Rank 0 writes
@@ -46,7 +46,7 @@ typedef struct weft_checkpoint_options {
     const char *folder; /**< where checkpoints are; made if it is not there, its parent is not. Copied */
     int keep;     /**< how many stay, the newest that are whole; 0: all. The best stays beside them, and what
                * is newer than the oldest of them though it is damaged. Those of other models stay, too */
-    int64_t best; /**< step of the best one so far, which a run that goes on knows; 0: none */
+    int64_t best; /**< step of the best one so far, known to a resumed run; 0: no best one */
     const weft_env *env; /**< memory, files and log of the writer; NULL: the session's */
     bool no_snapshot;    /**< no memory for a copy: each checkpoint is written before begin returns */
     /** Of this folder; release it after the writer is closed. NULL: the writer takes the folder itself. */
@@ -66,11 +66,11 @@ WEFT_API void weft_checkpoint_writer_close(weft_checkpoint_writer *writer);
 /** Bytes of values that this rank writes in each checkpoint; of all ranks when `all`. */
 WEFT_API uint64_t weft_checkpoint_bytes(const weft_checkpoint_writer *writer, bool all);
 
-/** Copies the session's values and begins to write them as checkpoint `step`, on a thread of the writer's
- * own: training may go on at once. Of `notes` rank 0's are written. With `is_best` it stays until a later
+/** Copies the session's values and begins to write them as checkpoint `step`, on the writer's thread:
+ * training may continue at once. Rank 0's `notes` are written. With `is_best` it stays until a later
  * one is best. With options.keep, where the disk has no room for it, the oldest of this model is removed
- * before, never the best or the last whole one, and env.log tells it. In a world it is collective. WEFT_ORDER
- * between two micro-batches of a step, and where the last one has not been ended. */
+ * before, never the best or the last whole one, and env.log reports it. In a world it is collective.
+ * WEFT_ORDER between two micro-batches of a step, and where the last one has not been ended. */
 WEFT_API weft_status weft_checkpoint_begin(weft_checkpoint_writer *writer, int64_t step, bool is_best,
                                            const weft_note *notes, int n_notes, weft_error *error);
 /** Whether weft_checkpoint_end() would not wait for this rank, or none is under way. Never waits. */
@@ -79,7 +79,7 @@ WEFT_API bool weft_checkpoint_is_written(const weft_checkpoint_writer *writer);
  * options.keep leaves out: where it has to read checkpoints of an earlier run before, on a thread of the
  * writer's own, which may take until the next one or the writer's closing. In a world it is collective. When
  * any rank fails, all get an error, older checkpoints stay as they are, and the next one can be begun.
- * WEFT_ORDER when none was begun. */
+ * WEFT_ORDER when no checkpoint was begun. */
 WEFT_API weft_status weft_checkpoint_end(weft_checkpoint_writer *writer, weft_error *error);
 /** @} */
 
@@ -93,10 +93,10 @@ WEFT_API weft_checkpoint *weft_checkpoint_open(const char *path, const weft_env 
 /** Closes it. NULL is fine. */
 WEFT_API void weft_checkpoint_close(weft_checkpoint *checkpoint);
 /** Opens the newest checkpoint of a folder that verifies and is of the model of `plan` (NULL: of any);
- * env.log tells why newer ones are not. A model is another one if the graphs that change values have other
+ * env.log says why newer ones are not. A model is another one if the graphs that change values have other
  * ops, attributes, wiring or names; its batch, optimizers' settings, precision, subgraphs and flows may
  * change. With `comm` (NULL: alone) all ranks call it: they share the work and open the same one. NULL on
- * failure: WEFT_NAME where the folder has none, WEFT_FILE where none of them will do. */
+ * failure: WEFT_NAME where the folder has none, WEFT_FILE where it cannot use any of them. */
 WEFT_API weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *plan, weft_comm *comm,
                                                  const weft_env *env, weft_error *error);
 /** Opens what a person names: FOLDER/step-N, which must verify and be of the model of `plan` (else it is
@@ -114,12 +114,12 @@ WEFT_API uint64_t weft_checkpoint_seed(const weft_checkpoint *checkpoint);
 WEFT_API const char *weft_checkpoint_path(const weft_checkpoint *checkpoint);
 /** The number that it was begun with. */
 WEFT_API int64_t weft_checkpoint_step(const weft_checkpoint *checkpoint);
-/** The value of a note; NaN when there is none of this name. */
+/** The value of a note; NaN when no note has this name. */
 WEFT_API double weft_checkpoint_note(const weft_checkpoint *checkpoint, const char *name);
 /** Note 0, 1, ... in the order in which they were given; false past the end. */
 WEFT_API bool weft_checkpoint_note_at(const weft_checkpoint *checkpoint, int index, weft_note *note);
 /** Setting 0, 1, ... of the plan that was trained, as of weft_plan_setting_at(); false past the end. A
- * checkpoint of Weft before it kept settings has none. */
+ * checkpoint of an older Weft has no settings. */
 WEFT_API bool weft_checkpoint_setting_at(const weft_checkpoint *checkpoint, int index, const char **name,
                                          const char **value);
 /** Name and bytes of file 0, 1, ...; false past the end. */

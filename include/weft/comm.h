@@ -83,7 +83,7 @@ typedef struct weft_collective {
 } weft_collective;
 
 /** Bytes of scratch that a collective needs in a world of this size. It does not grow beyond 2 Mi elements of
- * a buffer, and is 0 for one rank and for what is not a sum. A communicator of the user's must do with it. */
+ * a buffer, and is 0 for one rank and for what is not a sum. User communicators must not need more. */
 WEFT_API size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire,
                                         size_t count, int world);
 
@@ -103,7 +103,7 @@ typedef struct weft_comm_calls {
     /** Puts a collective on the stream and returns; `*ticket` names it. Waits only when 256 are in flight. */
     weft_status (*start)(weft_comm *comm, const weft_collective *collective, uint64_t *ticket,
                          weft_error *error);
-    /** Tells whether it has finished. Never waits. */
+    /** Whether it has finished. Never waits. */
     weft_status (*test)(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error);
     /** Returns when it has finished, or with the error that ended the communicator. */
     weft_status (*wait)(weft_comm *comm, uint64_t ticket, weft_error *error);
@@ -128,11 +128,11 @@ typedef struct weft_comm_calls {
      * sessions copy to the host and back. */
     weft_status (*enqueue)(weft_comm *comm, const weft_collective *collective, void *stream,
                            weft_error *error);
-    /** Tells whether this communicator has failed or another rank has given up. Never waits. A caller
+    /** Whether this communicator has failed or another rank has given up. Never waits. A caller
      * that waits for a stream must poll: once a call of a communicator that enqueues has failed, nothing that
      * it put on a stream waits for other ranks any more. NULL: nothing to ask. */
     weft_status (*poll)(weft_comm *comm, weft_error *error);
-    /** The collectives of every rank fail with this reason; unlike with abort, the job goes on. NULL: the
+    /** The collectives of every rank fail with this reason; unlike with abort, the job continues. NULL: the
      * others find out by their deadlines. */
     void (*fail)(weft_comm *comm, const char *reason);
     /** Writes the ring of the last collectives to an open file; see weft_comm_write_ring(). NULL: it keeps
@@ -230,7 +230,7 @@ typedef struct weft_comm_options {
     /** Between two looks for progress; 0: 50 us on one machine, 500 us on several. */
     double nap_seconds;
     /** Bytes per rank of memory that the ranks of one machine share; collectives among them go through it. 0:
-     * 8 MiB (threads: none); negative: none. The same on all ranks; taken once, at the start. */
+     * 8 MiB (threads: 0); negative: no window. The same on all ranks; taken once, at the start. */
     int64_t window_bytes;
     /** Called on the communicator's thread after each collective. NULL: not. */
     void (*event)(void *context, const weft_comm_event *event);
@@ -254,7 +254,7 @@ WEFT_API weft_comm *weft_comm_self(const weft_comm_options *options, weft_error 
 WEFT_API weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_comm **comms,
                                        weft_error *error);
 
-/** How this process was started, as its environment tells. */
+/** How this process was started, as its environment says. */
 typedef struct weft_launch {
     const char *launcher; /**< "mpi", "slurm", "env", or "none": one rank, started alone */
     int rank;             /**< this process, from 0 */
@@ -275,7 +275,7 @@ typedef struct weft_launch {
 WEFT_API weft_status weft_launch_read(const char *launcher, char *const *environment, weft_launch *launch,
                                       weft_error *error);
 
-/** The world of MPI; the program links libweft_mpi. It initializes MPI on a thread of its own unless the
+/** The world of MPI; the program links libweft_mpi. It initializes MPI on its own thread unless the
  * program has done so (with MPI_THREAD_SERIALIZED at least). `launch` may be NULL; else MPI must agree with
  * it. NULL on failure; WEFT_UNSUPPORTED in a build without MPI. A process has at most one. */
 WEFT_API weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options,
@@ -288,7 +288,7 @@ WEFT_API weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_opt
  * rank that is missing at the deadline is named. UCX is kept from handling errors' signals and from printing
  * unless UCX_HANDLE_ERRORS or UCX_LOG_LEVEL is set; SIGHUP it takes as soon as it is loaded, unless
  * UCX_DEBUG_SIGNO=0 stands in the environment then. NULL on failure; WEFT_UNSUPPORTED in a build without UCX.
- * There is no job to end: weft_comm_abort() tells the other ranks and returns, and the caller ends. */
+ * There is no job to end: weft_comm_abort() informs the other ranks and returns, and the caller ends. */
 WEFT_API weft_comm *weft_comm_ucx(const weft_launch *launch, const weft_comm_options *options,
                                   weft_error *error);
 
@@ -303,7 +303,7 @@ WEFT_API weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *
 
 /** NCCL without MPI: the launcher's ranks meet at launch->address and port as those of weft_comm_ucx() do,
  * token and all; a rank that does not come is named. What is in the host's memory goes through NCCL too, by
- * way of the GPU. Later a missing rank is an error at the deadline, but NCCL does not tell which rank; nor
+ * way of the GPU. Later a missing rank is an error at the deadline, but NCCL does not name the rank; nor
  * does it pass on why another rank gave up. Of the options only the deadline counts. */
 WEFT_API weft_comm *weft_comm_nccl_launch(const weft_launch *launch, const weft_comm_options *options,
                                           weft_error *error);

@@ -35,7 +35,7 @@ WEFT_API const void *weft_array_data(const weft_array *array);
 WEFT_API weft_status weft_array_source(const weft_array *array, weft_source *source, weft_error *error);
 
 /** Batches of one or more sources with the same number of samples, in an order that depends on seed and epoch
- * alone. Threads of its own read the next batches ahead. Each call is for one thread at a time. */
+ * alone. Its own threads read the next batches ahead. Each call is for one thread at a time. */
 typedef struct weft_loader weft_loader;
 /** Options of weft_loader_new(). Ranks that share the data each take their part: rank 0 takes the first
  * in_a_row batches of the common order, then rank 1 does, and so on. */
@@ -43,7 +43,7 @@ typedef struct weft_loader_options {
     int64_t batch; /**< samples a batch; at least 1 */
     bool shuffle;  /**< deal samples in a new random order each epoch */
     /** Leave out a last batch that is smaller. With several ranks all get equally many batches then, at least
-     * one each; without it every batch is dealt to one rank, and none twice. */
+     * one each; without it every batch is dealt to exactly one rank. */
     bool drop_last;
     uint64_t seed;    /**< of the shuffling and the draws; no effect without them */
     int rank;         /**< this rank, from 0 */
@@ -71,13 +71,13 @@ typedef struct weft_loader_options {
     void (*sampler)(void *context, int64_t epoch, int64_t *order, int64_t n);
     void *sampler_context; /**< the first argument of sampler */
     int64_t sampler_count; /**< samples of an epoch of the sampler's; 0: as many as the sources have */
-    /** With draws=n there is one array more, "draws", behind those of the sources: f32[n], uniform in [0, 1),
+    /** With draws=n there is one array more, "draws", after those of the sources: f32[n], uniform in [0, 1),
      * a function of seed, epoch and sample alone, whatever the rank and the batch: for weft_preprocess(). */
     int draws;
     /** Where batches lie: weft_plan_feed_memory() is the fastest to feed to a GPU; NULL: memory of `env`. It
      * must outlive the loader. */
     const weft_allocator *memory;
-    int ahead;   /**< batches that are read ahead; 0: 2; -1: none, each is read when it is asked for */
+    int ahead;   /**< batches that are read ahead; 0: 2; -1: 0, each is read when it is needed */
     int threads; /**< threads that read; 0: 1 */
 } weft_loader_options;
 /** Its plain fields (field.h). */
@@ -87,7 +87,7 @@ WEFT_API weft_loader *weft_loader_new(int n, const weft_source *const *sources,
                                       const weft_loader_options *options, const weft_env *env,
                                       weft_error *error);
 /** Checks that all ranks load the same data in the same order: WEFT_PEER on all ranks when seeds, options or
- * data differ, with the first difference and both ranks. Of the data it compares types, shapes, and a hash
+ * data differ, with the first difference and both ranks. It compares the data's types, shapes, and a hash
  * of samples at both ends, a MiB each. All ranks that share the data call it before the first batch.
  * Without it nobody would see a rank with another seed or another file, which repeats some samples and
  * leaves out others. A sampler must give the same order on all ranks; it is compared at epoch 0. */
@@ -101,7 +101,7 @@ WEFT_API int64_t weft_loader_batches(const weft_loader *loader);
 /** Makes batch 0, 1, ... of the epoch the next one. Batches that were read ahead stay where they are among
  * the next ones. */
 WEFT_API void weft_loader_seek(weft_loader *loader, int64_t batch);
-/** Makes these the next batches, in this order, and then those behind the last of them: for one who knows
+/** Makes these the next batches, in this order, and then those after the last of them: for callers that know
  * what comes, a step of several graphs or a rank that sees `all`, so that nothing else is read ahead.
  * Numbers may repeat. What was read already stays. */
 WEFT_API weft_status weft_loader_follow(weft_loader *loader, int n, const int64_t *batches,

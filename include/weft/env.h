@@ -28,11 +28,11 @@ typedef struct weft_allocator {
 
 /** File access. A `file` is a handle of the table's own; every function returns 0 or an errno value. */
 typedef struct weft_io {
-    /** Opens a file for reading and tells its length in bytes. */
+    /** Opens a file for reading and returns its length in bytes. */
     int (*open_read)(void *context, const char *path, void **file, uint64_t *bytes);
     /** Creates a file, or empties the one that is there. */
     int (*open_write)(void *context, const char *path, void **file);
-    /** Opens a file that is there to append, and cuts off what is behind its first `bytes` bytes. NULL: there
+    /** Opens a file that is there to append, and cuts it off after its first `bytes` bytes. NULL: there
      * is no appending. */
     int (*open_append)(void *context, const char *path, uint64_t bytes, void **file);
     /** Reads exactly `bytes` from `offset` on; less is an error. */

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/** @name An evaluator of one's own
+/** @name An evaluator of your own
  * @{ */
 
 /** What an evaluator counted and summed up. */

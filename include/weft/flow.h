@@ -48,7 +48,7 @@ WEFT_API const char *weft_flow_name(const weft_model *model, int index);
 typedef enum weft_flow_batch {
     WEFT_FLOW_AUTO = 0, /**< the first step of an iteration that has inputs as NEXT, the others as SAME */
     WEFT_FLOW_NEXT = 1, /**< new batches, each time that it runs */
-    WEFT_FLOW_SAME = 2, /**< those of the step before it that took new ones */
+    WEFT_FLOW_SAME = 2, /**< those of the last step before it that took new ones */
 } weft_flow_batch;
 
 /** A step of a flow. */
@@ -58,7 +58,7 @@ typedef struct weft_flow_step {
     int accumulate;        /**< micro-batches of each time, on each rank, from 1 */
     weft_flow_batch batch; /**< which batches it takes; SAME of a graph without inputs */
     int64_t from;          /**< first iteration that has the step */
-    int64_t to;            /**< the iteration behind the last one; INT64_MAX: no end */
+    int64_t to;            /**< the iteration after the last one; INT64_MAX: no end */
 } weft_flow_step;
 /** Writes step 0, 1, ... of the flow that a plan is for to `*step`; false past the end. */
 WEFT_API bool weft_plan_flow(const weft_plan *plan, int index, weft_flow_step *step);

@@ -7,13 +7,13 @@
  * its inputs, node by node, on all ranks. The error names the loss, the rank and the micro-batch, and the
  * first node that made a NaN of operands without NaN, or an infinity of finite operands.
  *
- * So it is with a value that a kernel before the losses does not take (a label outside the classes, an index
- * outside the axis): the run of its micro-batch goes on with NaN, or 0 in integers, in the place of that
+ * The same holds for an input value that a kernel before the losses rejects (a label outside the classes, an
+ * index outside the axis): the run of its micro-batch continues with NaN, or 0 in integers, instead of that
  * kernel's results (on a GPU with class or row 0), so that no rank waits for this one. A kernel that no loss
  * needs may come later; then it is this rank's error, as in a run without a guard.
  *
- * The training may go on with the next batch: the bad step was not counted. f16's loss scale judges gradients
- * by itself: where they overflow the step is skipped and is not bad.
+ * The training may continue with the next batch: the bad step was not counted. f16's loss scale judges
+ * gradients by itself: where they overflow the step is skipped and is not bad.
  */
 #ifndef WEFT_GUARD_H
 #define WEFT_GUARD_H
@@ -28,10 +28,10 @@ extern "C" {
 WEFT_API bool weft_bad_step(const weft_session *session);
 /** How many bad steps the session has met; the same on all ranks. */
 WEFT_API int64_t weft_bad_steps(const weft_session *session);
-/** Of the last run, if it was a bad step: a rank with a bad loss (of several the one whose node was found
- * earliest in the program; without any, the rank of that node), and which of that rank's micro-batches of
- * the step it was, from 0; the same on all ranks.
- * `rank` and `micro_batch` may be NULL. False: it was none, or no rank has found where it came from. */
+/** Where the last run, a bad step, went wrong: a rank with a bad loss (of several the one whose node was
+ * found earliest in the program; without any, the rank of that node), and which of that rank's micro-batches
+ * of the step it was, from 0; the same on all ranks. `rank` and `micro_batch` may be NULL. False: it was no
+ * bad step, or no rank has found where it came from. */
 WEFT_API bool weft_bad_step_at(const weft_session *session, int *rank, int64_t *micro_batch);
 /** Row of that micro-batch's inputs, along axis 0, in which an input has the first NaN, or the value that its
  * kernel does not take; the same on all ranks. -1: it is not in an input, or not known. */

@@ -7,9 +7,9 @@
  * of the training needs. A metric that has the name of one of these, or is called step, epoch, samples or
  * seconds, is metric/NAME. Rank 0 writes. A log that cannot be opened is an error before the first step, and
  * the next weft_trainer_fit() tries again; where one cannot be written later (a full disk), it ends there,
- * the training goes on, and weft_trainer_check() tells. What is written is on the disk when
- * weft_trainer_fit() returns. A training that resumes from a checkpoint goes on with its JSON and CSV files
- * where they were then, and what was written later is cut off; all others begin their files anew.
+ * the training continues, and weft_trainer_check() reports it. What is written is on the disk when
+ * weft_trainer_fit() returns. A training that resumes from a checkpoint continues its JSON and CSV files
+ * where they were then, and what was written later is cut off; all others begin their files again.
  *
  * Each function copies its texts. weft_trainer_new() refuses what cannot be, and says why: arguments, the
  * metric of a hook that the validation will not give, a graph or an output, a folder that is not there.
@@ -52,9 +52,9 @@ WEFT_API weft_hook weft_hook_csv(const char *path, int64_t every);
 WEFT_API weft_hook weft_hook_tensorboard(const char *folder, int64_t every);
 
 /** Draws curves of the metrics over the steps when a run ends, training beside validation: a panel for each
- * of the first 24 names, and how many names are left out. A run that was resumed has the steps since then.
+ * of the first 24 names, and how many names are left out. A resumed run has the steps since then.
  * The file is an .svg or a .png. Points are means of `every` iterations (0: 10). A run that fails before its
- * first point writes none. A file that cannot be written then is told by weft_trainer_check(). */
+ * first point writes no picture. weft_trainer_check() reports a file that cannot be written then. */
 WEFT_API weft_hook weft_hook_curves(const char *path, int64_t every);
 
 /** What weft_hook_samples() draws; what `data` points to must outlive the trainer. */
@@ -91,7 +91,7 @@ WEFT_API weft_hook weft_hook_samples(const weft_samples *options);
 
 /** @name By the metrics of validations
  * Ranks have the same metrics, so they decide alike. A metric that validations do not give is WEFT_NAME
- * of weft_trainer_new(), or of the first validation where an evaluator of one's own would report it.
+ * of weft_trainer_new(), or of the first validation where your own evaluator would report it.
  * @{ */
 
 /** What weft_hook_early_stop() looks at. */
@@ -121,7 +121,7 @@ WEFT_API weft_hook weft_hook_best(const weft_best *options);
 /** Lowers the base learning rate of an optimizer (its name as in weft_optimizer; NULL: of all) when a metric
  * no longer improves: weft_plateau_step() after each validation, as ReduceLROnPlateau. `*rules` is copied,
  * with what it holds of evaluations so far; NULL: PyTorch's defaults. Evaluations are counted in the hook:
- * checkpoints keep the counts, and a training that goes on from a file of weights counts anew. */
+ * checkpoints keep the counts, and a training that starts from a file of weights counts from 0. */
 WEFT_API weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const weft_plateau *rules);
 /** @} */
 

@@ -46,7 +46,7 @@ WEFT_API weft_value *weft_linear(weft_value *x, int64_t out, const char *name);
 WEFT_API weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
                                       const weft_linear_options *options);
 
-/** A convolution. A number is for all axes of the kernel; where they differ, {height, width} with _hw behind
+/** A convolution. A number is for all axes of the kernel; where they differ, {height, width} with _hw after
  * its name stands in its place, or of a volume {depth, height, width} with _dhw, for one or for all: {.out =
  * 64, .kernel_hw = {1, 7}, .pad_hw = {0, 3}}. */
 typedef struct weft_conv {
@@ -147,7 +147,7 @@ WEFT_API weft_value *weft_instance_norm_with(weft_value *x, const char *name,
  * are those of the optimizer "moving_mean:PATH", which has a momentum and its schedule alone. While it is
  * frozen (weft_freeze()) it stays as it is. `value` is f32, its shape must not follow the batch, and a graph
  * calls this once for a name. Each call counts as a weft_minimize(), of which a model has 256 at most, and
- * has a sum over ranks of its own. */
+ * has its own sum over ranks. */
 WEFT_API weft_value *weft_moving_mean(weft_value *value, double momentum, const char *name);
 
 /** w / (u^T W v), its largest singular value being near u^T W v; W is w as a matrix, whose rows are those of

@@ -4,7 +4,7 @@
  * A plan states its bytes (weft_plan_memory()). What is free is the least of what the machine has available
  * without swapping, what each control group of the process leaves (a container's limit; caches that can be
  * dropped count as free), and `ulimit -v`; on a GPU, what is free there. weft_store_new(),
- * weft_session_open() and weft_trainer_new() ask by themselves. A host with an allocator of its own answers
+ * weft_session_open() and weft_trainer_new() ask by themselves. A host with its own allocator answers
  * by weft_allocator.room.
  */
 #ifndef WEFT_MEMORY_H
@@ -39,10 +39,10 @@ typedef struct weft_fit_options {
     const weft_fit_words *words;         /**< NULL: as in C */
 } weft_fit_options;
 
-/** Whether a store and a session of the plan fit into what is free now. WEFT_MEMORY tells what is needed and
- * what is free, the three that take most, and, with a model, with which options it would fit: each of a
- * smaller batch, the same with as many micro-batches, a ZeRO stage, and bf16 is compiled, and its bytes are
- * told. With options.no_memory_check everything fits. Below 16 MiB nobody is asked, unless an allocator
+/** Whether a store and a session of the plan fit into what is free now. WEFT_MEMORY says what is needed and
+ * what is free, the three that take most, and, with a model, the options that would fit, each compiled, with
+ * its bytes: a smaller batch, the same with as many micro-batches, a ZeRO stage, and bf16. With
+ * options.no_memory_check everything fits. Below 16 MiB nothing is checked, unless an allocator
  * answers. */
 WEFT_API weft_status weft_plan_fits(const weft_plan *plan, const weft_fit_options *options,
                                     weft_error *error);

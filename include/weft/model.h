@@ -143,7 +143,7 @@ struct weft_scope_holder {
          weft_scope_end(&weft_scope_##n))
 #endif
 #define WEFT_SCOPE_NUMBERED(entered, n) WEFT_SCOPE_NAMED(entered, n) /**< Expands the number. */
-/** What WEFT_SCOPE and WEFT_GRAPH_SCOPE are made of. Each use has a variable of its own, so that a scope
+/** What WEFT_SCOPE and WEFT_GRAPH_SCOPE are made of. Each use has its own variable, so that a scope
  * within another shadows nothing. */
 #define WEFT_SCOPE_OF(entered) WEFT_SCOPE_NUMBERED(entered, __COUNTER__)
 /** Runs the body once within scope `name` of the graph of `value`.
@@ -281,9 +281,9 @@ WEFT_API weft_model *weft_model_at(weft_model *model, const char *file, int line
  * All accept NULL and then answer 0, NULL or WEFT_EVAL. The model owns the texts.
  * @{ */
 WEFT_API int weft_ndim(const weft_value *value); /**< Number of axes. */
-/** Length of an axis, which may be negative (-1: the last). 0 when it is out of range. Of an axis that
- * follows the batch it is the length while building (weft_model_batch()), which fixes a shape that it is
- * written into: write -1 (weft_reshape(), weft_broadcast_to()) or WEFT_BATCH there. */
+/** Length of an axis, which may be negative (-1: the last). 0 when it is out of range. On the
+ * batch axis it is the default while building (weft_model_batch()); writing it into a shape fixes that
+ * shape: write -1 (weft_reshape(), weft_broadcast_to()) or WEFT_BATCH there. */
 WEFT_API int64_t weft_dim(const weft_value *value, int axis);
 WEFT_API weft_dtype weft_value_dtype(const weft_value *value);  /**< Element type. */
 WEFT_API weft_graph *weft_value_graph(const weft_value *value); /**< The graph that holds the value. */

@@ -60,16 +60,16 @@ typedef struct weft_compile_options {
     int64_t batch;      /**< length of WEFT_BATCH, an error where no shape has it; 0: the model's default */
     int threads;        /**< threads of the CPU's kernels; 0: as many as the process has processors */
     weft_isa isa;       /**< instruction set of the CPU's kernels */
-    /** Type in which products, convolutions and attention compute where weft_precision() sets none:
+    /** Type in which products, convolutions and attention compute where weft_precision() does not set one:
      * WEFT_BF16, WEFT_F16; 0: f32 (docs/precision.md). */
     weft_dtype precision;
     /** Micro-batches per step, for training graphs whose flow does not say it; 0 and 1: no accumulation. */
     int accumulate;
     /** Manual optimization: the steps of a training, the loss, its gradients, the update and forgetting
-     * gradients, are calls of their own for every training graph (docs/training.md). weft_run() then adds the
+     * gradients, are separate calls for every training graph (docs/training.md). weft_run() then adds the
      * gradients of a micro-batch, `accumulate` of them at most, and weft_run_update() updates by them. */
     bool manual;
-    /** What makes a step bad. All ranks agree on it before any update of the step, none of which then
+    /** What makes a step bad. All ranks agree on it before any update of the step; then no update
      * happens: the run that ends the step is WEFT_DATA (guard.h). */
     weft_guard guard;
     double guard_factor; /**< of WEFT_GUARD_SPIKE, above 1; 0: 10 */
@@ -145,7 +145,7 @@ typedef struct weft_memory {
     uint64_t activations; /**< the arena: activations, gradients of one run, kernels' workspace */
     /** Part of the arena: scratch of a program's kernels, in the program that needs most. */
     uint64_t workspace;
-    uint64_t communication; /**< part of the arena: scratch of collectives at once, likewise */
+    uint64_t communication; /**< part of the arena: scratch of collectives, the most at once */
     /** On a GPU: two places for inputs, so that a step's data arrive while the last one runs. */
     uint64_t inputs;
     /** Part of the arena: what is in flight across runs, gradients whose sum a later run hides. */

@@ -18,7 +18,7 @@ typedef struct weft_plateau {
     bool max;         /**< the metric shall grow; else it shall fall */
     bool absolute;    /**< `threshold` is a difference; else a share of the best metric */
     double factor;    /**< multiplies the rate, below 1; 0: 0.1 */
-    int patience;     /**< evaluations without improvement that are let pass; 0: 10; below 0: none */
+    int patience;     /**< evaluations without improvement that are allowed; 0: 10; below 0: 0 */
     int cooldown;     /**< evaluations after a fall that are not counted */
     double threshold; /**< an improvement is more than this; 0: 1e-4; WEFT_ZERO: a true 0 */
     double min_lr;    /**< rates do not fall below it */
@@ -29,7 +29,7 @@ typedef struct weft_plateau {
     int cooling;      /**< state: evaluations that still are not counted */
 } weft_plateau;
 
-/** Tells a metric, and lowers the base learning rate of an optimizer (its name as in weft_optimizer; NULL: of
+/** Takes a metric, and lowers the base learning rate of an optimizer (its name as in weft_optimizer; NULL: of
  * all), as weft_store_set_lr() does, where it is time. All ranks must call it with the same metric. */
 WEFT_API weft_status weft_plateau_step(weft_plateau *plateau, weft_store *store, const char *optimizer,
                                        double metric, weft_error *error);

@@ -42,7 +42,7 @@ typedef enum weft_scheduled {
 
 /** A part of a schedule. It multiplies its number by its curve from `begin` on; from `end` on the factor
  * stays what it is at `end`. Parts of one number multiply each other, as the schedulers of MMEngine's
- * param_scheduler and of ChainedScheduler do; one that `replaces` begins anew, as those of SequentialLR
+ * param_scheduler and of ChainedScheduler do; one that `replaces` begins again, as those of SequentialLR
  * do. In numbers 0 means the default; where 0 itself is meant, write WEFT_ZERO. Fields that the kind does
  * not read must be 0. */
 typedef struct weft_schedule {
@@ -51,7 +51,7 @@ typedef struct weft_schedule {
     bool by_epoch; /**< it counts epochs, which weft_store_set_epoch() sets; otherwise updates, from 0 */
     bool replaces; /**< from `begin` on, parts of the same number before it in the list do not count */
     int64_t begin; /**< its first step or epoch */
-    int64_t end;   /**< the step or epoch behind its last; 0: none */
+    int64_t end;   /**< the step or epoch after its last; 0: no end */
     /** While n < warmup the factor is (n + 1) / warmup; curves with a length come after it. */
     int64_t warmup;
     int64_t length;      /**< L; 0: what warmup leaves of begin to end */
@@ -73,7 +73,7 @@ typedef struct weft_schedule {
 /** Its fields but the milestones (field.h); `uses` has a bit for each kind that reads a field, its number. */
 WEFT_API const weft_field *weft_schedule_fields(void);
 
-/** Reads parts from a text, and a NONE behind them:
+/** Reads parts from a text, and a NONE after them:
  *
  *     cosine:0-10000,warmup=500,to=0.1
  *     linear:0-500 cosine:500-10000,replaces

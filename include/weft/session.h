@@ -122,7 +122,7 @@ WEFT_API const weft_allocator *weft_plan_feed_memory(const weft_plan *plan);
  * With ZeRO all ranks call it at the same place among their runs. After a failure nothing is in flight. On a
  * GPU it returns when all work is done. */
 WEFT_API weft_status weft_sync(weft_session *session, weft_error *error);
-/** Puts the averages that optimizers keep (weft_optimizer.ema) in the place of their parameters and, with
+/** Puts the averages that optimizers keep (weft_optimizer.ema) instead of their parameters and, with
  * ema_buffers, of state (on), or the parameters back into theirs: so every session on the store evaluates
  * averages, weft_store_get() gives them and a file without training state has them. A parameter whose average
  * has not begun, or which is NaN, stays. Where they are in place already nothing happens. While averages are
@@ -130,7 +130,7 @@ WEFT_API weft_status weft_sync(weft_session *session, weft_error *error);
  * weft_store_set() of it are WEFT_ORDER. WEFT_NAME where no optimizer keeps averages. In a world all ranks
  * call it at the same place among their runs; after another error than these the store is not to be used. */
 WEFT_API weft_status weft_use_averages(weft_session *session, bool on, weft_error *error);
-/** Whether averages are in the place of parameters. */
+/** Whether averages are in place, instead of parameters. */
 WEFT_API bool weft_uses_averages(const weft_store *store);
 /** @} */
 
@@ -162,7 +162,7 @@ typedef struct weft_fetch {
  * WEFT_ORDER). With options.manual no run of a training graph updates: weft_run_update() does.
  *
  * A run that fails in the middle may have written state and parameters. The gradients of the step's earlier
- * runs are kept, and it may be repeated (in a world: when none of its collectives had begun), unless it was
+ * runs are kept, and it may be repeated (in a world: when no collective of it had begun), unless it was
  * the step's last run and sums or updates had begun: then the next run begins a new step. */
 WEFT_API weft_status weft_run(weft_session *session, const char *graph, const weft_feed *feeds, int n_feeds,
                               const weft_fetch *fetches, int n_fetches, weft_error *error);
@@ -191,7 +191,7 @@ WEFT_API weft_status weft_run_no_sync(weft_session *session, const char *graph, 
  *     weft_run_update(s, "step", &error);                  // optimizer.step(), optimizer.zero_grad()
  * @{ */
 /** The loss of a training graph: its forward alone, in training mode, with the random numbers of the step's
- * next micro-batch (behind the last one: numbers that no micro-batch of this rank has). It writes state
+ * next micro-batch (after the last one: numbers that no micro-batch of this rank has). It writes state
  * (running statistics) as a training run does; gradients and parameters stay. It communicates only where the
  * forward does (norms over all ranks, sums over ranks). */
 WEFT_API weft_status weft_run_loss(weft_session *session, const char *graph, const weft_feed *feeds,
@@ -260,8 +260,8 @@ typedef struct weft_node_event {
     const char *scope;  /**< path of its scope */
     const char *kernel; /**< NULL: the node starts a collective or waits for one */
     int id;             /**< the node's first number in the plan's text, 0 without a result */
-    uint64_t run;       /**< that of the run's collectives (weft_collective.run); 0: the program has none */
-    int64_t order;      /**< of the collective that it starts or waits for; -1: none of this run's */
+    uint64_t run;       /**< weft_collective.run of the run's collectives; 0: it has no collectives */
+    int64_t order;      /**< of the collective that it starts or waits for; -1: not one of this run */
     /** The node waits; with order -1, before it runs, for what an earlier run left in flight. */
     bool is_wait;
     uint64_t began_ns;    /**< when it began */

@@ -17,7 +17,7 @@ extern "C" {
 
 /** One array of a sample, such as its image or its label. */
 typedef struct weft_source_array {
-    const char *name;             /**< what messages call it; NULL: it has no name of its own */
+    const char *name;             /**< what messages call it; NULL: no name */
     weft_dtype dtype;             /**< the type of its elements */
     int ndim;                     /**< its number of axes, without the batch; 0: one number */
     int64_t shape[WEFT_MAX_NDIM]; /**< its shape, without the batch */
@@ -64,7 +64,7 @@ typedef struct weft_source_options {
 /** Its fields (field.h); `uses` has a bit for each form, in the order of the words of `form`. */
 WEFT_API const weft_field *weft_source_fields(void);
 
-/** Opens a file or a folder of samples. Samples are read when they are asked for, so a file may be larger
+/** Opens a file or a folder of samples. Samples are read when they are needed, so a file may be larger
  * than memory; packed ones (gzip, packed members of a .npz, column-major .npy) are held in memory whole.
  * `options` and `env` may be NULL. NULL on failure. Free it with weft_source_free().
  *

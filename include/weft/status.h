@@ -32,7 +32,7 @@ extern "C" {
     X(ORDER, 10, "calls came in the wrong order")                                                            \
     X(INTERNAL, 11, "an internal error of Weft: please report it")                                           \
     X(PEER, 12, "ranks disagree, or one is missing")                                                         \
-    X(DEVICE, 13, "a GPU or its driver failed, or there is none")
+    X(DEVICE, 13, "a GPU or its driver failed, or is missing")
 
 /** What a call came to. WEFT_OK is 0. */
 typedef enum weft_status {

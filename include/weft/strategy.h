@@ -37,7 +37,7 @@ extern "C" {
 WEFT_API weft_status weft_model_strategy(weft_model *model, const char *strategy);
 /** The text that was set, or NULL. The model owns it. */
 WEFT_API const char *weft_model_strategy_text(const weft_model *model);
-/** The text of the strategy that a plan was compiled by; "separate_ddp" where none was chosen. The plan owns
+/** The text of the strategy that a plan was compiled by; "separate_ddp" by default. The plan owns
  * it. */
 WEFT_API const char *weft_plan_strategy(const weft_plan *plan);
 /** The name of strategy 0, 1, ... that Weft brings; NULL past the end. The text is static. */
@@ -47,7 +47,7 @@ WEFT_API const char *weft_strategy_name(int index);
 /** @name Before compiling: data
  * @{ */
 
-/** What a strategy is asked for. All of it lives until weft_compile() returns. */
+/** What a strategy gets. All of it lives until weft_compile() returns. */
 typedef struct weft_strategy_call {
     const char *name;        /**< that of the strategy */
     const weft_model *model; /**< that is compiled */
@@ -78,7 +78,7 @@ typedef struct weft_bucket_member {
     int64_t begin;                /**< its first element in the bucket; gaps between members are zeros */
 } weft_bucket_member;
 
-/** A bucket whose gradient a strategy sums by nodes of its own. */
+/** A bucket whose gradient a strategy sums by its own nodes. */
 typedef struct weft_bucket {
     const char *name;                  /**< "net.0" */
     const char *subgraph;              /**< its path; "": the whole model */
@@ -118,9 +118,10 @@ typedef struct weft_distribution {
      * cannot be read there, nor random numbers drawn.
      *
      * Such state is this rank's own, begins as its initializer says (random values by the path alone, so
-     * equal on all ranks), and is in no file: a training that goes on from a checkpoint begins with it
-     * anew. Bits are what the nodes make of them, and others in another world. WEFT_UNSUPPORTED: nodes on a
-     * bucket that ZeRO shards, and state where gradients are f16, whose scale changes between steps. */
+     * equal on all ranks), and is in no file: a training that resumes from a checkpoint begins
+     * with its initial values. Bits follow from the nodes, and differ in another world. WEFT_UNSUPPORTED:
+     * nodes on a bucket that ZeRO shards, and state where gradients are f16, whose scale changes between
+     * steps. */
     weft_value *(*gradient)(const weft_bucket *bucket);
 } weft_distribution;
 
@@ -129,11 +130,11 @@ typedef struct weft_distribution {
 WEFT_API weft_value *weft_sum_ranks(weft_value *x);
 /** @} */
 
-/** @name A strategy of one's own
+/** @name A strategy of your own
  * @{ */
 
 /** A strategy. Functions that are NULL do what separate_ddp does: nothing. What else a training over ranks
- * does are fixed calls, which all strategies share and none replaces: weft_session_save() (the state of
+ * does are fixed calls, which all strategies share and cannot replace: weft_session_save() (the state of
  * optimizers from all ranks), the paths of the model (nothing is wrapped, so nothing is unwrapped),
  * weft_run_no_sync() (a backward without sums), weft_run_update() (what ends a manual step; before a manual
  * backward there is nothing to do), weft_loader_options (which rank reads which samples) and
@@ -147,20 +148,20 @@ typedef struct weft_strategy {
     /** Decides. `*into` is zero. It runs while weft_compile() does, on every rank. Anything but WEFT_OK, with
      * `*error`, ends the compilation. */
     weft_status (*distribute)(const weft_strategy_call *call, weft_distribution *into, weft_error *error);
-    /** Makes the communicator of this rank: weft_comm_mpi, or one's own with addresses and ranks of its own.
+    /** Makes the communicator of this rank: weft_comm_mpi, or your own with its own addresses and ranks.
      * Only weft_strategy_connect() calls it, which the program calls: a trainer takes the communicator that
      * it is given (weft_trainer_options.comm), and graphtool makes its own. */
     weft_comm *(*connect)(const weft_launch *launch, const weft_comm_options *options, weft_error *error);
     /** Called by each run of a graph, before its feeds are checked: it may change what feeds[n_feeds] point
      * to (a slice, a copy elsewhere), and check it. Anything but WEFT_OK ends the run with `*error`, before
-     * anything has changed. In a world it fails on all ranks alike, or the others wait in the run for this
+     * anything has changed. In a world it fails on all ranks, or the others wait in the run for this
      * one until their deadline. It must not run the session. */
     weft_status (*before_forward)(void *context, weft_session *session, const char *graph, weft_feed *feeds,
                                   int n_feeds, weft_error *error);
     /** Called once by weft_session_open_on() (and weft_session_open()) of a plan that trains, on every
      * rank, when parameters and state of optimizers are there and all ranks have equal ones: to set
-     * rates, say. A training that goes on from a checkpoint has loaded it before: a rate that is set here
-     * replaces the one that was saved. What it sets it sets on all ranks alike. Anything but WEFT_OK, of any
+     * rates, say. A training that resumes from a checkpoint has loaded it before: a rate that is set here
+     * replaces the one that was saved. It sets the same on all ranks. Anything but WEFT_OK, of any
      * rank, ends the opening on all. */
     weft_status (*after_setup_optimizers)(void *context, weft_session *session, weft_store *store,
                                           weft_error *error);

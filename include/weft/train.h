@@ -18,10 +18,10 @@ extern "C" {
 WEFT_API weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values,
                                     weft_value **gradients);
 
-/** A number field of weft_optimizer: of a parameter group, or one that an optimizer of one's own reads. */
+/** A number field of weft_optimizer: of a parameter group, or one that your own optimizer reads. */
 typedef struct weft_number {
     const char *field; /**< "momentum", "beta1", "eps", "alpha", ...; not those that all optimizers have */
-    double value;      /**< the group's, where 0 is 0; of one's own: what 0 means there */
+    double value;      /**< a group's, where 0 is 0; your own optimizer's: what 0 means there */
 } weft_number;
 
 /** A parameter group: parameters whose path matches, and that are of its kinds, get other multipliers. The
@@ -31,7 +31,7 @@ typedef struct weft_param_group {
     const char *pattern; /**< as of weft_minimize(): "*bias,*norm*"; with `kinds` NULL is all */
     double lr_scale; /**< multiplies lr; 0: 1, as without a group; WEFT_ZERO: these parameters do not move */
     double decay_scale; /**< multiplies weight_decay; 0: 1; WEFT_ZERO: these parameters do not decay */
-    /** Other numbers that these parameters have of their own, up to the first without a field:
+    /** Other numbers of these parameters, up to the first without a field:
      * {{"beta1", 0.5}, {"eps", 1e-6}}. All but lr, weight_decay, clipping and the loss scale are possible. */
     weft_number numbers[4];
     /** Bits WEFT_PARAMS_...: only parameters that are of one of these kinds; 0: all. Kinds follow from the
@@ -39,7 +39,7 @@ typedef struct weft_param_group {
     unsigned kinds;
     /** These parameters train in the optimizer's updates [from, to), counted from 0; to 0: to the end.
      * Outside of them neither they nor their state change, and norms of clip_norm leave their gradients out,
-     * as in PyTorch where .grad is None; their own step counts from `from`. Schedules go on. */
+     * as in PyTorch where .grad is None; their own step counts from `from`. Schedules continue. */
     int64_t from;
     int64_t to; /**< see `from` */
 } weft_param_group;
@@ -89,7 +89,7 @@ typedef struct weft_optimizer {
     double clip_value; /**< each element of a gradient is clipped to [-clip_value, clip_value]; 0: no */
     /** Keeps an average of each parameter, which every update that is done moves: average = ema average +
      * (1 - ema) parameter; the first one copies. As torch.optim.swa_utils.AveragedModel with
-     * get_ema_avg_fn(ema); below 1, 0.999 say; 0: none. weft_use_averages() puts averages in the place of
+     * get_ema_avg_fn(ema); below 1, 0.999 say; 0: none. weft_use_averages() puts averages instead of
      * parameters. */
     double ema;
     /** A warm-up of averages: update t takes ema (1 - exp(-t / ema_gamma)) for ema, as MMEngine's
@@ -131,8 +131,8 @@ WEFT_API weft_status weft_minimize(weft_value *loss, const char *pattern, const 
 /** Changes settings of an optimizer in all weft_minimize() calls before it that have it: for a model that was
  * loaded. `name` is weft_optimizer.name, or a pattern of weft_minimize(); NULL or "": every optimizer.
  * `settings` are NAME=VALUE, with blanks or commas between: number fields and flags of weft_optimizer (0 or
- * 1), and `schedule`, which is quoted and as weft_schedule_text() reads it; "" is none. 0 is 0 here, and what
- * is not named stays as it is. This is also the language of dumps.
+ * 1), and `schedule`, which is quoted and as weft_schedule_text() reads it; "" removes it. 0 is 0 here, and
+ * settings that are not named stay. This is also the language of dumps.
  *
  *     weft_optimizer_text(model, "generator", "lr=1e-4 clip_norm=1 schedule=\"cosine:0-9000,warmup=500\"");
  *
@@ -140,11 +140,11 @@ WEFT_API weft_status weft_minimize(weft_value *loss, const char *pattern, const 
  * value out of its range, and a field that the optimizer does not have (WEFT_ARGUMENT). */
 WEFT_API weft_status weft_optimizer_text(weft_model *model, const char *name, const char *settings);
 
-/* ---- an optimizer of one's own ---- */
+/* ---- your own optimizer ---- */
 
 enum {
     WEFT_MAX_SLOTS = 4,   /**< tensors of state that an optimizer keeps for a parameter */
-    WEFT_MAX_NUMBERS = 6, /**< hyperparameters that an optimizer of one's own reads */
+    WEFT_MAX_NUMBERS = 6, /**< hyperparameters that your own optimizer reads */
 };
 
 /** State that an optimizer keeps for each parameter, in the parameter's shape. */
@@ -172,7 +172,7 @@ typedef struct weft_update {
 /** x times a number of an update, f64[], in x's type. */
 WEFT_API weft_value *weft_update_scale(weft_value *x, weft_value *number);
 
-/** An optimizer of one's own. */
+/** An optimizer of your own. */
 typedef struct weft_optimizer_definition {
     const char *type;                /**< for weft_optimizer.type: letters, digits, '_'; not one of Weft's */
     weft_slot slots[WEFT_MAX_SLOTS]; /**< ends at the first without a name */

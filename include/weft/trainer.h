@@ -2,7 +2,7 @@
  * trainer.h - the loop around the steps: a trainer holds plan, store, session and data, runs a flow
  * iteration by iteration, validates, tests and predicts.
  *
- * It is in a library of its own, libweft_train, which uses nothing but the other headers: all that it does, a
+ * It is in libweft_train, which uses only the other headers: all that it does, a
  * program can do, too.
  *
  *     weft_source *data = weft_source_open_text("photos:height=64", NULL, &error);
@@ -84,8 +84,7 @@ typedef enum weft_point {
 /** The name of a point, "before_run"; "?" outside the list. The text is static. */
 WEFT_API const char *weft_point_name(weft_point point);
 
-/** A number of a hook's that goes on where a training does: checkpoints have it, and a resumed training
- * writes it back before it begins. */
+/** A hook's number that checkpoints save, and that a resumed training writes back before it begins. */
 typedef struct weft_kept {
     const char *name; /**< "best" */
     double *value;    /**< one that is not finite is not kept */
@@ -93,7 +92,7 @@ typedef struct weft_kept {
 
 /** A function and what it works on. */
 typedef struct weft_hook {
-    const char *name; /**< for messages; static. Without `at` it is why there is no hook */
+    const char *name; /**< for messages; static. Without `at` it is the reason for no hook */
     /** Called at every point, on every rank. Anything but WEFT_OK ends the loop with `*error`, on all ranks.
      * It may validate, test, predict, save and stop; weft_trainer_fit() and weft_trainer_train_step() are
      * WEFT_ORDER here. */
@@ -110,13 +109,13 @@ typedef struct weft_hook {
 /** @name A trainer
  * @{ */
 
-/** A learning rate, in the place of the model's. */
+/** A learning rate, instead of the model's. */
 typedef struct weft_rate {
     const char *optimizer; /**< its name; NULL: all of them */
     double lr;             /**< the base of schedules */
 } weft_rate;
 
-/** Checkpoints of a training (checkpoint.h): all that it needs to go on, saved while it goes on. Resumed in
+/** Checkpoints of a training (checkpoint.h): all that it needs to resume, saved while it runs. Resumed in
  * any world, with any plan, it ends with the bits of a training that was not stopped, where an iteration
  * takes the same micro-batches. */
 typedef struct weft_trainer_checkpoints {
@@ -127,18 +126,18 @@ typedef struct weft_trainer_checkpoints {
     const char *best;   /**< metric of the validation: each best one so far is saved, and the best stays */
     bool max;           /**< that metric shall grow; else it shall fall */
     /** So many in a row that cannot be written end the training as weft_trainer_stop() does, after one more
-     * try, and weft_trainer_check() says why; 0: 3, -1: it goes on without them. */
+     * try, and weft_trainer_check() says why; 0: 3, -1: it continues without them. */
     int most_failures;
-    /** Go on from a checkpoint ("run/step-00000100"), from the newest one of a folder that is whole ("run"),
-     * or, where it has none, begin anew ("auto": the newest of `folder`). NULL: begin anew; WEFT_ORDER where
+    /** Resume from a checkpoint ("run/step-00000100"), from the newest one of a folder that is whole ("run"),
+     * or, where it has none, begin ("auto": the newest of `folder`). NULL: begin; WEFT_ORDER where
      * `folder` has checkpoints. The seed must be the same. Metrics are not kept: a train_step that decides by
      * those of the last iteration keeps what it needs in a hook (weft_kept). */
     const char *resume;
     bool no_snapshot; /**< no memory for a copy: iterations wait until a checkpoint is written */
     int n_rates;      /**< number of rates */
-    /** Learning rates that are asked for; of two for one optimizer the later. A training begins with them.
+    /** Learning rates to train with; of two for one optimizer the later. A training begins with them.
      * One that resumes has the rates of its checkpoint, which hooks may have lowered; but where it is asked
-     * for another one than the training before was, this holds from there on, and the log tells it. */
+     * for another one than the training before was, this holds from there on, and the log reports it. */
     const weft_rate *rates;
 } weft_trainer_checkpoints;
 /** Its fields but the rates (field.h). */
@@ -163,7 +162,7 @@ typedef struct weft_trainer_options {
     void (*sampler)(void *context, int64_t epoch, int64_t *order, int64_t n);
     void *sampler_context;  /**< the first argument of sampler */
     int64_t sampler_count;  /**< samples of an epoch of the sampler's; 0: as many as the data have */
-    weft_dataset val;       /**< what validations run on; without it there are none */
+    weft_dataset val;       /**< what validations run on; without it there are no validations */
     weft_dataset test;      /**< what weft_trainer_test() runs on */
     const char *val_graph;  /**< NULL: "val" */
     const char *test_graph; /**< NULL: "test" where the model has it, else as val_graph */
@@ -172,10 +171,10 @@ typedef struct weft_trainer_options {
      * trainer's. */
     const weft_evaluator *evaluators;
     /** 0: as many as `iterations` need, or 1. Where the store has the training state of an earlier run and a
-     * schedule counts epochs, these come after that run's: schedules and the order of samples go on. */
+     * schedule counts epochs, these come after that run's: schedules and the order of samples continue. */
     int64_t epochs;
     int64_t iterations; /**< most iterations; 0: those of the epochs */
-    /** Iterations of earlier trainings, from whose state this one goes on: the steps of logs and the names of
+    /** Iterations of earlier trainings, from whose state this one starts: the steps of logs and the names of
      * pictures count on from them. It changes nothing else. A training that resumes from a checkpoint counts
      * on by itself. */
     int64_t first_iteration;
@@ -184,7 +183,7 @@ typedef struct weft_trainer_options {
     /** Metrics of iterations are taken after every so many (0: 1), which may wait for a GPU: then also ranks
      * learn of weft_trainer_stop(). */
     int64_t metrics_every;
-    /** Validations and tests put averages in the place of parameters (weft_optimizer.ema), where they are not
+    /** Validations and tests put averages instead of parameters (weft_optimizer.ema), where they are not
      * in it, and take them out again; with this they do not. Predictions and steps read what is in place:
      * weft_use_averages(). */
     bool without_averages;
@@ -192,8 +191,8 @@ typedef struct weft_trainer_options {
     /** compile.guard is what it says, where it is 0, too. Else 0 is WEFT_GUARD_NAN without
      * keep_going: a step whose loss is not finite changes nothing and ends the training (guard.h). */
     bool own_guard;
-    /** Bad steps that are passed over: such a step updates nothing, the rest of its iteration runs, and the
-     * training goes on; env->log gets a line with its samples. They are counted since the last iteration
+    /** Bad steps that are skipped: such a step updates nothing, the rest of its iteration runs, and the
+     * training continues; env->log gets a line with its samples. They are counted since the last iteration
      * without one (two graphs that train on a bad batch are two), and one more ends the training. 0: the
      * first one does. It needs a guard. Where train_step returns the error of a bad step, such as that of
      * weft_run_update(), what it left out does not run, and the iteration has no metrics. */
@@ -203,7 +202,7 @@ typedef struct weft_trainer_options {
      * with validation and hooks, and the next one begins. */
     weft_status (*train_step)(weft_trainer *trainer, void *user, weft_error *error);
     void *user;                           /**< the second argument of train_step */
-    weft_trainer_checkpoints checkpoints; /**< what is saved while it runs, and where it goes on */
+    weft_trainer_checkpoints checkpoints; /**< what is saved while it runs, and where it resumes */
     const weft_fit_words *fit_words;      /**< for the error that it does not fit: weft_fit_options.words */
     int n_hooks;                          /**< number of hooks */
     const weft_hook *hooks;               /**< in the order in which they are called */
@@ -220,7 +219,7 @@ WEFT_API weft_trainer *weft_trainer_new(const weft_model *model, const weft_trai
                                         weft_error *error);
 /** How often `graph` runs (NULL: how many iterations there are) in a training of these options, which is how
  * often the optimizers in it update, without those that f16 skips: for schedules that end with the training
- * (one that goes on from saved state counts on from that state's updates, so these belong to its end, too).
+ * (one that starts from saved state continues to count that state's updates, so its end includes them).
  * Only the flow is compiled, and hooks stay the caller's. In a world it is collective. 0 for a graph that the
  * flow does not have. WEFT_ORDER where it cannot be known: with options.train_step and without
  * options.iterations. */
@@ -230,7 +229,7 @@ WEFT_API weft_status weft_trainer_count(const weft_model *model, const weft_trai
 WEFT_API void weft_trainer_free(weft_trainer *trainer);
 
 /** Trains until all epochs or iterations are done. After weft_trainer_stop() or an error of a hook it can be
- * called again, and goes on with the next iteration. WEFT_DATA when a metric or, at the end of an epoch, a
+ * called again, and continues with the next iteration. WEFT_DATA when a metric or, at the end of an epoch, a
  * parameter is NaN or infinite: no later iteration runs, and what was before is lost only as far as it was
  * updated.
  *
@@ -239,7 +238,7 @@ WEFT_API void weft_trainer_free(weft_trainer *trainer);
  * finite are all ranks' error, which leaves it as it is. */
 WEFT_API weft_status weft_trainer_fit(weft_trainer *trainer, weft_error *error);
 /** What is wrong now: weights or last metrics that are not finite (WEFT_DATA), which end weft_trainer_fit()
- * unless options.keep_going is set; that each step so far was a bad one and was passed over, so that nothing
+ * unless options.keep_going is set; that each step so far was a bad one and was skipped, so that nothing
  * was trained (WEFT_DATA); that the last checkpoint could not be written; or what a hook could not do without
  * ending it, such as a log on a full disk. */
 WEFT_API weft_status weft_trainer_check(const weft_trainer *trainer, weft_error *error);
@@ -255,7 +254,7 @@ typedef struct weft_failed_step {
     int64_t row;         /**< whose sample made a bad step: weft_bad_step_row(); -1: not known */
 } weft_failed_step;
 /** The step that ended the last weft_trainer_fit() or weft_trainer_train_step(), into `*step` (or NULL).
- * False: none did. */
+ * False: no one did. */
 WEFT_API bool weft_trainer_failed(const weft_trainer *trainer, weft_failed_step *step);
 /** Sample `row` of that step's micro-batch: its place in the data, from 0. -1: there is none. */
 WEFT_API int64_t weft_trainer_failed_sample(const weft_trainer *trainer, int64_t row);
@@ -263,8 +262,8 @@ WEFT_API int64_t weft_trainer_failed_sample(const weft_trainer *trainer, int64_t
  * classes: all steps before it are whole, and on one rank they may be saved or trained further. In a world
  * the communicator may have failed. */
 WEFT_API bool weft_trainer_failed_validating(const weft_trainer *trainer);
-/** The path of the last complete checkpoint that this training has written or goes on from, which the trainer
- * owns, and in *iteration (or NULL) the iterations that it has. NULL: there is none, and *iteration is 0. */
+/** The path of the last complete checkpoint that this training has written or resumes from, which the trainer
+ * owns, and in *iteration (or NULL) the iterations that it has. NULL: no checkpoint, and *iteration is 0. */
 WEFT_API const char *weft_trainer_saved(const weft_trainer *trainer, int64_t *iteration);
 /** Ends weft_trainer_fit() after the present iteration; in a world after one that all ranks then have begun.
  * It may be called from a hook, another thread, or a signal handler. */
@@ -280,9 +279,9 @@ WEFT_API weft_status weft_trainer_train_step(weft_trainer *trainer, weft_metrics
 WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, const char *graph, weft_flow_batch batch,
                                       weft_error *error);
 
-/** The next batch of the validation data, on this rank: its metrics. A call after the last batch begins anew,
- * and so does weft_trainer_validate(). `*metrics` has no samples where the rank has none left. It reads
- * parameters, or averages while weft_use_averages() has put them in place. */
+/** The next batch of the validation data, on this rank: its metrics. A call after the last batch begins
+ * again, and so does weft_trainer_validate(). `*metrics` has no samples where the rank has no batch
+ * left. It reads parameters, or averages while weft_use_averages() has put them in place. */
 WEFT_API weft_status weft_trainer_val_step(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
 /** The same with the test data. */
 WEFT_API weft_status weft_trainer_test_step(weft_trainer *trainer, weft_metrics *metrics, weft_error *error);
@@ -316,9 +315,9 @@ WEFT_API weft_status weft_trainer_save(weft_trainer *trainer, const char *path, 
 typedef struct weft_progress {
     int64_t epoch;          /**< the present one, from 0 */
     int64_t iteration;      /**< iterations that have run */
-    int64_t iterations;     /**< those of the whole run; 0: unknown, as train_step takes what it likes */
+    int64_t iterations;     /**< those of the whole run; 0: unknown, as train_step decides */
     int64_t samples;        /**< that iterations took, on all ranks */
-    int64_t skipped;        /**< bad steps that this trainer has passed over (skip_bad_steps) */
+    int64_t skipped;        /**< bad steps that this trainer has skipped (skip_bad_steps) */
     double seconds;         /**< in weft_trainer_fit() */
     double data_seconds;    /**< that iterations waited for batches on this rank: weft_loader_waited() */
     double compile_seconds; /**< that compiling the plan took */

@@ -18,13 +18,13 @@
 #include "weft/memory.h"     /* whether what a plan needs is there, and what would fit */
 #include "weft/flow.h"       /* which graphs a training runs, in which order, on which batches */
 #include "weft/session.h"    /* store and session: where values live and how graphs run */
-#include "weft/strategy.h"   /* how a training is spread over ranks: by name, or a strategy of one's own */
+#include "weft/strategy.h"   /* how a training is spread over ranks: by name, or your own strategy */
 #include "weft/guard.h"      /* bad steps: what made the first NaN */
 #include "weft/plateau.h"    /* a learning rate that falls when a metric no longer improves */
 #include "weft/comm.h"       /* communicators: how ranks exchange tensors */
 #include "weft/support.h"    /* errors, memory and files for code around the library */
 #include "weft/file.h"       /* model.bin and safetensors */
-#include "weft/checkpoint.h" /* all that a training needs to go on, saved while it goes on */
+#include "weft/checkpoint.h" /* all that a training needs to resume, saved while it runs */
 #include "weft/source.h"     /* sources of data: files, folders, functions of your own */
 #include "weft/preprocess.h" /* images cropped, flipped and normalized in the graph */
 #include "weft/data.h"       /* arrays, and shuffled batches of sources */

@@ -126,7 +126,7 @@ enum { NONE = -1, NO_MORE = -2, NO_FOLDER = -3 };
 static void tell_passed_over(const weft_comm *comm, const weft_env *env, const weft_error *why) {
     char line[sizeof why->text + 80];
     if (!env || !env->log || (comm && comm->rank)) return;
-    snprintf(line, sizeof line, "this checkpoint is passed over: %s", why->text);
+    snprintf(line, sizeof line, "this checkpoint is skipped: %s", why->text);
     env->log(env->log_context, line);
 }
 
@@ -141,8 +141,8 @@ typedef struct search {
     bool met_other;       /* one of another model was passed over */
 } search;
 
-/* Of a model that computes something else is told by the manifest, before any file is read. Then each rank
- * proves its share of the files. */
+/* The manifest says whether the model differs, before any file is read. Then each rank proves its share of
+ * the files. */
 static weft_status check_and_prove(const weft_checkpoint *c, const weft_plan *plan, const weft_comm *comm,
                                    const char *advice, weft_error *error) {
     weft_status status = plan ? checkpoint_check_form(c, plan->form, advice, error) : WEFT_OK;
@@ -165,9 +165,9 @@ static weft_status none_left(const search *s, int64_t why, weft_error *error) {
     if (why == NO_FOLDER) return error_set(error, WEFT_NAME, "%.600s: there is no such folder", s->folder);
     if (s->met_other)
         return error_set(error, WEFT_FILE,
-                         "%.400s: it has no checkpoint of this model: each was passed over: " ANOTHER_MODEL,
+                         "%.400s: it has no checkpoint of this model: each was skipped: " ANOTHER_MODEL,
                          s->folder);
-    return error_set(error, WEFT_FILE, "%.600s: it has no checkpoint that is whole: each was passed over",
+    return error_set(error, WEFT_FILE, "%.600s: it has no checkpoint that is whole: each was skipped",
                      s->folder);
 }
 

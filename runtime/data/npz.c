@@ -159,7 +159,7 @@ static weft_status directory_next(directory *d, member *m, weft_error *error) {
 static weft_status member_begin(const stream *s, const member *m, uint64_t *begin, weft_error *error) {
     unsigned char head[LOCAL_BYTES];
     if (m->offset > s->file_bytes || s->file_bytes - m->offset < LOCAL_BYTES)
-        return broken(s, "a member begins behind the end of the file", error);
+        return broken(s, "a member begins after the end of the file", error);
     weft_status status = stream_read_at(s, m->offset, head, LOCAL_BYTES, error);
     if (status) return status;
     *begin = m->offset + LOCAL_BYTES + little(head + 26, 2) + little(head + 28, 2);

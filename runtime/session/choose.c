@@ -84,8 +84,8 @@ static weft_status check_no_sync(const chosen *c, weft_error *error) {
         graph, of, of);
 }
 
-/* WEFT_OK, or why this call is none for a graph of a plan with options.manual, where gradients are added
- * until an update. */
+/* WEFT_OK, or why this call is not allowed under options.manual, where gradients are added until an
+ * update. */
 static weft_status check_manual(const chosen *c, run_kind kind, weft_error *error) {
     const char *graph = c->head->p->name;
     int of = c->head->p->accumulate;

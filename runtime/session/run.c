@@ -293,7 +293,7 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     return status;
 }
 
-/* Averages are for reading: an update of them would be none of the parameters. */
+/* Averages are for reading: updating them would not update the parameters. */
 static weft_status check_parameters(const weft_session *s, const bound_program *r, weft_error *error) {
     bool writes = r->p->trains;
     if (!*store_averages(s->store)) return WEFT_OK;

@@ -225,7 +225,7 @@ static const char *and_more(int others, char into[40]) {
     return into;
 }
 
-/* No parameter of the model is in the file, and what is there is none of it. */
+/* No parameter of the model is in the file, which has other tensors only. */
 static weft_status another_model(const safetensors *file, const unmatched *missing,
                                  const unmatched *unexpected, weft_error *error) {
     char more[2][40];

@@ -82,7 +82,7 @@ static void name_samples(const weft_trainer *t, weft_error *error) {
 
 static weft_status pass_over(weft_trainer *t, weft_error *error) {
     char line[sizeof error->text + 100];
-    snprintf(line, sizeof line, "%s: passed over, %lld of at most %lld in a row", error->text,
+    snprintf(line, sizeof line, "%s: skipped, %lld of at most %lld in a row", error->text,
              (long long)t->bad_in_row, (long long)t->options.skip_bad_steps);
     trainer_log(t, line);
     t->progress.skipped++;

@@ -228,7 +228,7 @@ static weft_status check_last(const weft_trainer *t, const weft_checkpoint *c, w
     if (status || last <= weft_checkpoint_step(c)) return status;
     return kit_fail(
         error, WEFT_ORDER,
-        "%.400s: it has a later checkpoint, of step %lld: to go on from step %lld, choose another "
+        "%.400s: it has a later checkpoint, of step %lld: to resume from step %lld, choose another "
         "folder for new ones, or remove the later ones",
         o->folder, (long long)last, (long long)weft_checkpoint_step(c));
 }
@@ -288,7 +288,7 @@ static void note_failure(weft_trainer *t, weft_error *error) {
     trainer_log(t, line);
 }
 
-/* A best one that is not on the disk is none. */
+/* Ignore a best checkpoint that is no longer on disk. */
 static void lose(weft_trainer *t, weft_error *error) {
     note_failure(t, error);
     t->checkpoints.n_failures++;

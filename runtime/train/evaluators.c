@@ -23,7 +23,7 @@ static int reads_of(const weft_evaluator *e) {
 
 weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *error) {
     if (n < 0 || (n && !list))
-        return kit_fail(error, WEFT_ARGUMENT, "trainer: %d evaluators are said, and none are given", n);
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: n_evaluators is %d without as many evaluators", n);
     for (int i = 0; i < n; i++) {
         if (!list[i].open || !list[i].batch || !list[i].report || !list[i].name)
             return kit_fail(error, list[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,

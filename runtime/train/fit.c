@@ -84,7 +84,7 @@ static weft_status agree(weft_trainer *t, weft_error *error) {
 }
 
 /* Where it calls weft_run_update() by itself, a bad step is the error of that call. After a bad step that it
- * passes over itself it goes on with another run, and that one's errors are none of a bad step. */
+ * skips itself it continues with another run, whose errors are not bad steps. */
 static weft_status run_own(weft_trainer *t, weft_error *error) {
     int64_t bad = weft_bad_steps(t->session);
     weft_status status = t->options.train_step(t, t->options.user, error);
@@ -306,7 +306,7 @@ weft_status weft_trainer_check(const weft_trainer *t, weft_error *error) {
     if (!t) return kit_fail(error, WEFT_ARGUMENT, "trainer: it is NULL");
     if (t->is_broken) return kit_fail(error, WEFT_DATA, "the weights are not finite");
     if (t->progress.skipped && !t->has_trained)
-        return kit_fail(error, WEFT_DATA, "each step was a bad one and was passed over: nothing was trained");
+        return kit_fail(error, WEFT_DATA, "each step was a bad one and was skipped: nothing was trained");
     weft_status status = check_metrics(t, error);
     const weft_error *failure = &t->checkpoints.failure;
     if (!status && failure->status) status = kit_fail(error, failure->status, "%s", failure->text);

@@ -190,7 +190,7 @@ static bool is_due(const text_log *l, const weft_progress *p) {
     return trainer_clock() - l->shown >= bar_seconds;
 }
 
-/* What mpirun and its like collect is no terminal. */
+/* Output collected by mpirun is not a terminal. */
 static void begin(text_log *l, const weft_progress *p) {
     extern char **environ;
     l->has_begun = false;

@@ -1,6 +1,6 @@
-/* rates.c - the learning rates that a training was asked for, by the model or by options.checkpoints.rates.
+/* rates.c - the learning rates that a training was given, by the model or by options.checkpoints.rates.
  * They are notes of its checkpoints: one that resumes keeps the rates of its store, which a plateau may have
- * lowered, but for those that it is now asked to have otherwise. */
+ * lowered, except rates that the caller changes. */
 #include "runtime/train/trainer.h"
 
 #include "weft/checkpoint.h"

@@ -9,8 +9,7 @@
 
 static weft_status check_dataset(const weft_dataset *d, const char *field, weft_error *error) {
     if (d->n < 0 || (d->n && !d->sources))
-        return kit_fail(error, WEFT_ARGUMENT, "trainer: %s: %d sources are said, and none are given", field,
-                        d->n);
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: %s: n is %d without as many sources", field, d->n);
     for (int i = 0; i < d->n; i++)
         if (!d->sources[i]) return kit_fail(error, WEFT_ARGUMENT, "trainer: %s: source %d is NULL", field, i);
     return WEFT_OK;
@@ -23,9 +22,9 @@ static weft_status check_options(const weft_trainer_options *o, weft_error *erro
         status = weft_fields_check(weft_trainer_checkpoints_fields(), c, "trainer: checkpoints", error);
     if (status) return status;
     if (o->n_hooks < 0 || (o->n_hooks && !o->hooks))
-        return kit_fail(error, WEFT_ARGUMENT, "trainer: %d hooks are said, and none are given", o->n_hooks);
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: n_hooks is %d without as many hooks", o->n_hooks);
     if (c->n_rates < 0 || (c->n_rates && !c->rates))
-        return kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: %d rates are said, and none are given",
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: n_rates is %d without as many rates",
                         c->n_rates);
     for (int i = 0; i < o->n_hooks; i++)
         if (!o->hooks[i].at)

@@ -21,67 +21,25 @@ static int run_classifier(void) {
         label[i] = (unsigned char)(i % 10);
         memset(image + i * PIXELS, label[i] * 25, PIXELS);
     }
-    trainer t = {0};
-    weft_error error = {0};
     if (write_npy("image.npy", "(256, 28, 28)", image, sizeof image) ||
         write_npy("label.npy", "(256,)", label, N))
         return 1;
-    if (classifier_epoch("image.npy", "label.npy")) return 1;
-    weft_status status = restore(&t, &error);
-    if (!status) status = warm_start(t.store, "classifier.safetensors", &error);
-    trainer_close(&t);
-    if (status) fprintf(stderr, "%s\n", error.text);
-    return status != WEFT_OK;
+    return classifier_epoch("image.npy", "label.npy") != WEFT_OK;
 }
 
-static int run_layers(void) {
-    weft_model *m = weft_model_new("layers");
-    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
-    weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){4, 8, 6, 6});
-    x = block(block(x, 8, 1, "one"), 16, 2, "two");
-    WEFT_SCOPE(x, "gpt") {
-        x = self_attention(weft_reshape(x, 3, (int64_t[]){4, 9, 16}), 2);
-        x = centred(weft_layer_norm(weft_reshape(x, 2, (int64_t[]){36, 16}), "ln"));
-    }
-    weft_output(x, "y");
-    weft_value *label = weft_input(g, "label", WEFT_I64, 1, (int64_t[]){36}), *target = weft_tanh(x);
-    weft_output(losses(x, label, x, target), "losses");
-    train_with_care(weft_mean(weft_square(x), 0, NULL, false));
-    int wrong = print_plan(m, 0);
-    weft_model_free(m);
-    return wrong;
+static bool does_not_compile(const weft_model *m) {
+    weft_error error = {0};
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 1}, &error);
+    if (error.status) fprintf(stderr, "%s\n", error.text);
+    weft_plan_free(plan);
+    return error.status != WEFT_OK;
 }
 
 static int run_signs(void) {
     weft_model *m = weft_model_new("signs");
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, 2, (int64_t[]){4, 8});
     train_by_signs(weft_mean(weft_square(weft_linear(x, 2, "fc")), 0, NULL, false));
-    int wrong = print_plan(m, 0);
-    weft_model_free(m);
-    return wrong;
-}
-
-/* A budget of nothing fails with a status; a large one is whole again at the end. */
-static int run_budget(void) {
-    budget b;
-    weft_model *m = model_within(&b, 0);
-    if (m) return 1;
-    m = model_within(&b, 1 << 20);
-    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
-    weft_output(weft_relu(weft_input(g, "x", WEFT_F32, 1, (int64_t[]){3})), "y");
-    int wrong = print_plan(m, 0);
-    weft_model_free(m);
-    return wrong || b.left != 1 << 20;
-}
-
-static int run_spread(void) {
-    weft_model *m = build_classifier();
-    weft_status status = spread(m);
-    char *text = weft_model_text(m);
-    int wrong = status || !text ||
-                !strstr(text, "ddp net/fc1 bucket_cap_mb=4 zero=1 shard=flat bf16_wire=1 process") ||
-                print_plan(m, 0);
-    free(text);
+    int wrong = does_not_compile(m);
     weft_model_free(m);
     return wrong;
 }
@@ -94,24 +52,7 @@ static int run_followers(void) {
     weft_output(weft_mse(y, weft_linear(x, 2, "teacher")), "loss");
     add_teacher(m);
     add_clip(m);
-    int wrong = print_plan(m, 0) || say_whether_it_fits(m, &(weft_compile_options){.threads = 1});
-    weft_model_free(m);
-    return wrong;
-}
-
-static void add_step(weft_model *m, const char *name) {
-    weft_value *x = weft_input(weft_graph_new(m, name, WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 3));
-    weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc")), 0, NULL, false);
-    weft_minimize(loss, NULL, &(weft_optimizer){.type = "sgd"});
-    weft_output(loss, "loss");
-}
-
-static int run_flows(void) {
-    weft_model *m = weft_model_new("m");
-    add_step(m, "d_step");
-    add_step(m, "g_step");
-    flows(m);
-    int wrong = print_flow(m, NULL) || print_flow(m, "balanced");
+    int wrong = does_not_compile(m);
     weft_model_free(m);
     return wrong;
 }
@@ -121,7 +62,7 @@ static int run_preprocess(void) {
     weft_model *m = weft_model_new("m");
     for (int i = 0; i < 2; i++)
         weft_output(cifar_input(weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN)), "y");
-    int wrong = print_plan(m, 0);
+    int wrong = does_not_compile(m);
     weft_model_free(m);
     return wrong;
 }
@@ -145,35 +86,23 @@ static weft_status train_in_parts(const weft_plan *plan, const char *folder, int
     return status;
 }
 
-/* fc.weight of a file of weights. */
-static weft_status read_weights(const char *path, float weights[6], weft_error *error) {
-    weft_tensors *t = weft_tensors_open(path, NULL, error);
-    weft_status status =
-        t ? weft_tensors_read(t, "fc.weight", weights, 6 * sizeof *weights, error) : error->status;
-    weft_tensors_close(t);
-    return status;
-}
-
-/* A training in three runs has the bits of one run, and so does its last checkpoint as a file of weights. */
+/* A training in three runs has the bits of one run. */
 static int run_checkpoints(void) {
     weft_error error = {0};
-    float one[6], parts[6], file[6];
+    float one[6], parts[6];
     weft_model *m = weft_model_new("m");
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 3));
     weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc")), 0, NULL, false);
     weft_minimize(loss, NULL, &(weft_optimizer){.type = "adam", .lr = 1e-3});
     weft_plan *plan = weft_compile(m, NULL, &error);
     bool is_done = plan && !train_in_parts(plan, "at_once", 1, (int64_t[]){170}, one, &error) &&
-                   !train_in_parts(plan, "in_parts", 3, (int64_t[]){50, 120, 170}, parts, &error) &&
-                   !to_weights("in_parts", "parts.safetensors", &error) &&
-                   !read_weights("parts.safetensors", file, &error);
+                   !train_in_parts(plan, "in_parts", 3, (int64_t[]){50, 120, 170}, parts, &error);
     if (!is_done) fprintf(stderr, "%s\n", error.text);
     weft_plan_free(plan);
     weft_model_free(m);
-    return !is_done || memcmp(one, parts, sizeof one) != 0 || memcmp(one, file, sizeof one) != 0;
+    return !is_done || memcmp(one, parts, sizeof one) != 0;
 }
 
 int main(void) {
-    return run_flows() || run_followers() || run_classifier() || run_spread() || run_layers() ||
-           run_signs() || run_budget() || run_preprocess() || run_checkpoints();
+    return run_followers() || run_classifier() || run_signs() || run_preprocess() || run_checkpoints();
 }

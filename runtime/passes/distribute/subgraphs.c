@@ -120,7 +120,7 @@ static void tell_idle(const weft_plan *plan, bool takes_zero) {
                 s->name);
     }
     if (o->zero && !takes_zero)
-        say(plan, "compile: zero=%d has no effect: every subgraph has a zero of its own (weft_ddp)", o->zero);
+        say(plan, "compile: zero=%d has no effect: every subgraph has its own zero (weft_ddp)", o->zero);
     if (o->shard && !shards) say(plan, "compile: shard=flat has no effect without ZeRO: set zero to 1 or 2");
 }
 

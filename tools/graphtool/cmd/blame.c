@@ -11,7 +11,7 @@
 
 enum { SHOWN = 16 }; /* ranks that are listed as text */
 
-static const char *const stands[] = {[STAND_OUTSIDE] = "is no member, or not known",
+static const char *const stands[] = {[STAND_OUTSIDE] = "is not a member, or unknown",
                                      [STAND_ENTERED] = "has entered it",
                                      [STAND_LATE] = "ENTERED IT LATE",
                                      [STAND_ABSENT] = "HAS NOT ENTERED IT",
@@ -19,7 +19,7 @@ static const char *const stands[] = {[STAND_OUTSIDE] = "is no member, or not kno
                                      [STAND_GONE] = "IS GONE"};
 
 /* The same where a signal has ended the job: nobody is to blame for where it was then. */
-static const char *const calm_stands[] = {[STAND_OUTSIDE] = "is no member, or not known",
+static const char *const calm_stands[] = {[STAND_OUTSIDE] = "is not a member, or unknown",
                                           [STAND_ENTERED] = "has entered it",
                                           [STAND_LATE] = "entered it late",
                                           [STAND_ABSENT] = "has not entered it",
@@ -158,7 +158,7 @@ static int say_all(const ring_set *s, const ring_blame *b) {
             text_add(&t, "rank %u said: %s", s->files[i].head.rank, s->files[i].head.text);
             say(&t);
         }
-    if (s->n_earlier) printf("%d files of an earlier job are passed over\n", s->n_earlier);
+    if (s->n_earlier) printf("%d files of an earlier job are skipped\n", s->n_earlier);
     return EXIT_FINE;
 }
 

@@ -243,7 +243,7 @@ static int format_of(options *o) {
         if (strcasecmp(end + 1, option_types[i]) == 0) o->format = option_types[i];
         names_add(&known, option_types[i]);
     }
-    if (!o->format) return names_refuse(&known, "dot: --output=%s: '%s' is no format", o->output, end + 1);
+    if (!o->format) return names_refuse(&known, "dot: --output=%s: '%s' is not a format", o->output, end + 1);
     names_end(&known);
     return -1;
 }

@@ -226,7 +226,7 @@ static int check_line(const command *c, char **words) {
     int status = options_parse(c, n, copy, &o);
     if (status < 0) status = paths_check(&o);
     if (status == EXIT_MISUSED && is_misled)
-        tool_note("options of launch stand before the command: graphtool launch -n 4 %s ...", c->name);
+        tool_note("options of launch come before the command: graphtool launch -n 4 %s ...", c->name);
     options_free(&o);
     free(copy);
     return status;
@@ -316,9 +316,8 @@ const command command_launch = {
     .options = "ranks grace",
     .details =
         "COMMAND is one of graphtool, or a program of yours, in PATH or with its folder (./train). Its "
-        "options "
-        "stand behind it. The exit status is that of the first rank that failed, or 137 where one had to be "
-        "killed.",
+        "options come after it. The exit status is that of the first rank that failed, or 137 where one had "
+        "to be killed.",
     .example = "graphtool launch -n 4 train model.bin --data image=train.npy --threads 2",
     .run = launch_run,
     .defaults = {.ranks = 2, .grace = 30},

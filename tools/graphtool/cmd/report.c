@@ -167,8 +167,8 @@ const command command_report = {
     .summary = "Writes a page of HTML: pictures, what the plan's memory is for, its graphs",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE "guard picture output",
-    .details = "The page is one file: a browser needs no other and no network. With the options of train its "
-               "memory is that of the training.",
+    .details = "The page is one file: a browser needs no other and no network. With the options of train it "
+               "shows the memory of that training.",
     .example = "graphtool report dcgan28.bin --picture Losses=curves.svg \\\n"
                "             -o index.html",
     .run = report_run,

@@ -215,7 +215,8 @@ static void set_checkpoints(training *t, weft_trainer_options *how) {
 /* What begins a training is not taken where one goes on. */
 static void tell_begun(const training *t) {
     optimizers_tell_begun(t->model, t->o, weft_trainer_store(t->trainer));
-    if (t->o->weights) tool_note("--weights begins a training: this one goes on with its own values");
+    if (t->o->weights)
+        tool_note("--weights is read at the start of a training: this one keeps its own values");
 }
 
 /* Rates that options give win over those of the state in --weights. */
@@ -314,7 +315,7 @@ static int fit(training *t) {
         if (world_rank(t->o) == 0) print_bad_step(t, &step);
         save_bad_step(t);
         tool_fail("%s: training stops, no weights are written%s", error.text,
-                  t->o->on_bad_step ? "" : " (--on-bad-step=skip passes over it)");
+                  t->o->on_bad_step ? "" : " (--on-bad-step=skip skips it)");
         return EXIT_NUMBERS;
     }
     bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, &check) != WEFT_DATA;
@@ -372,8 +373,7 @@ static void print_summary(const training *t, const char *done, const char *outpu
     else
         printf("%s %lld step%s, %lld sample%s, %.1f s; ", done, (long long)p->iteration,
                p->iteration == 1 ? "" : "s", (long long)p->samples, p->samples == 1 ? "" : "s", p->seconds);
-    if (p->skipped)
-        printf("%lld bad step%s passed over; ", (long long)p->skipped, p->skipped == 1 ? "" : "s");
+    if (p->skipped) printf("%lld bad step%s skipped; ", (long long)p->skipped, p->skipped == 1 ? "" : "s");
     if (output)
         printf("weights in %s\n", SHOW_PATH(output));
     else
@@ -395,7 +395,7 @@ static int finish(training *t, int saved) {
     print_summary(t, done, saved < 0 ? t->o->output : NULL);
     if (t->has_failed) return EXIT_WRONG;
     if (is_cut && !is_early && t->o->checkpoint_dir && weft_trainer_saved(t->trainer, NULL))
-        printf("--resume=auto with the same options goes on from %s\n", SHOW_PATH(t->o->checkpoint_dir));
+        printf("--resume=auto with the same options continues from %s\n", SHOW_PATH(t->o->checkpoint_dir));
     if (weft_trainer_check(t->trainer, &error)) {
         bool is_there = error.status == WEFT_DATA && t->o->output && saved < 0;
         tool_fail("%s%s", error.text, is_there ? "; they are written because of --keep-going" : "");
@@ -420,7 +420,7 @@ static void tell_saved(const training *t, int status, bool has_weights) {
         tool_note("there is no whole checkpoint: the training of %lld iterations is not saved%s",
                   (long long)now, rest);
     if (path && status == EXIT_NUMBERS)
-        tool_note("if all steps from there are bad, its weights are spoilt: go on from an older one, with "
+        tool_note("if all steps from there are bad, its weights are bad too: resume from an older one, with "
                   "--resume=%s/step-N and another --checkpoint-dir",
                   SHOW_PATH(t->o->checkpoint_dir));
 }
@@ -447,7 +447,8 @@ static int train(training *t) {
 
 static int check_resume(const options *o) {
     if (!o->resume || strcmp(o->resume, "auto") != 0 || o->checkpoint_dir) return -1;
-    return tool_fail("train: --resume=auto goes on from the newest checkpoint of --checkpoint-dir: give it");
+    return tool_fail("train: --resume=auto continues from the newest checkpoint of --checkpoint-dir: give "
+                     "--checkpoint-dir");
 }
 
 static int train_run(const options *o) {
@@ -481,8 +482,8 @@ const command command_train = {
     "keep-going output "
     "config "
     "print-config",
-    .details = "Outputs that are one number are shown and logged. What the command line does not say is as "
-               "the file of --config says it, else as the model does.",
+    .details = "Outputs that are one number are shown and logged. Settings come from the command "
+               "line, then from the file of --config, then from the model.",
     .example = "graphtool train convnet.bin --data image=train-images-idx3-ubyte.gz \\\n"
                "          --data label=train-labels-idx1-ubyte.gz --epochs 5 --log log.jsonl",
     .run = train_run,

@@ -259,7 +259,7 @@ static void tell_fields(const weft_model *m, const options *o, const minimize_at
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].is_read && optimizers_give(m, o, a->name, fields[i].name) &&
             !has_number(store, a->name, fields[i].name, fields[i].given))
-            tool_note("%s of %s begins a training: this one goes on with its own", fields[i].name,
+            tool_note("%s of %s is read at the start of a training: this one keeps its own", fields[i].name,
                       SHOW(a->name));
 }
 

@@ -118,7 +118,7 @@ void tool_report(const char *text, const char *rings) {
     atomic_store(&speaker.is_over, true);
     if (!text) return;
     snprintf(all, sizeof all, "%s%s%.200s%s", text, rings ? "; graphtool blame " : "", rings ? rings : "",
-             rings ? " tells what each rank was at" : "");
+             rings ? " shows where each rank was" : "");
     show_line(line, sizeof line, all);
     speak("error", speaker.rank, line);
 }

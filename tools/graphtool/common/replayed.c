@@ -66,8 +66,8 @@ static bool read_line(replayed *r, char *line, uint64_t *seen, weft_error *error
     if (good && is_option && !own) good = *value && field_read(option, value, &r->options);
     *seen |= bit;
     if (!good)
-        error_set(error, WEFT_FILE, "%.300s: step: '%s' is no setting, or has no value that it may have",
-                  r->path, SHOW(line));
+        error_set(error, WEFT_FILE, "%.300s: step: '%s' is not a setting, or its value is invalid", r->path,
+                  SHOW(line));
     return good;
 }
 
@@ -109,7 +109,7 @@ static bool read_step(replayed *r, char *text, weft_error *error) {
 
 /* ---- the file ---- */
 
-static const char no_step[] = "it is no bad.step, or was cut or damaged";
+static const char no_step[] = "it is not a bad.step, or was cut or damaged";
 
 /* Puts this before what a reader of safetensors says behind the path. */
 static void tell_no_step(const char *path, weft_error *error) {

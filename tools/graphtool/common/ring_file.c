@@ -22,12 +22,12 @@ static bool ends(const char *text, size_t room) {
 
 static const char *wrong_header(const ring_header *h, size_t bytes) {
     if (bytes < sizeof *h || memcmp(h->magic, RING_MAGIC, sizeof h->magic))
-        return "it is no ring of collectives, as ranks write them to --rings";
+        return "it is not a ring of collectives, as ranks write them to --rings";
     if (h->version != RING_VERSION) return "it is of another version of the format";
     if (h->order != RING_ORDER || h->header_bytes != sizeof *h || h->record_bytes != sizeof(ring_record))
         return "it is of another kind of machine";
     if (h->check != hash_bytes(h, offsetof(ring_header, check), 0)) return "its head was damaged";
-    if (h->world < 1 || h->world > RING_WORLD || h->rank >= h->world) return "its rank is none of its world";
+    if (h->world < 1 || h->world > RING_WORLD || h->rank >= h->world) return "its rank is not in its world";
     if (h->records > RING_RECORDS || bytes != sizeof *h + h->records * sizeof(ring_record))
         return "its length is not that of its collectives: it was cut";
     if (!ends(h->place, sizeof h->place) || !ends(h->host, sizeof h->host) || !ends(h->text, sizeof h->text))
@@ -40,7 +40,7 @@ static const char *wrong_record(const ring_header *h, const ring_record *r) {
     if (r->check != hash_bytes(r, offsetof(ring_record, check), 0)) return "a collective was damaged";
     if (r->members < 1 || r->members > h->world || !r->sequence || d->kind < WEFT_BARRIER ||
         d->kind > WEFT_BROADCAST)
-        return "a collective is none";
+        return "a collective is invalid";
     if (!ends(d->program, sizeof d->program) || !ends(d->name, sizeof d->name) ||
         !ends(r->contents, sizeof r->contents))
         return "a text of a collective does not end";
@@ -123,7 +123,7 @@ static int add_file(ring_set *s, const char *name) {
     if (!damaged) return tool_fail("out of memory");
     s->damaged = damaged;
     s->damaged[s->n_damaged++] = atoi(name + 5); /* "rank-12.ring" */
-    tool_note("this file is passed over: %s", error.text);
+    tool_note("this file is skipped: %s", error.text);
     return -1;
 }
 

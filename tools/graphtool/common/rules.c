@@ -74,7 +74,7 @@ static const char *const told[NEEDS] = {
     [CUDA] = "without --device=cuda",
     [COMPILED] = "on a graph as written: --view=program, --view=plan or --all is needed",
     [SHARDS] = "without --zero",
-    [SHARING] = "where every subgraph has a zero of its own: leave one of the two out",
+    [SHARING] = "where every subgraph has its own zero: leave one of the two out",
     [TRAINS] = "where no graph trains",
     [UNSAID] = "with a flow that says it for each graph",
     [TRAINABLE] = "on a model without a graph that trains",

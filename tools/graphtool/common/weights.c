@@ -102,9 +102,9 @@ static int tell_averages(const weft_store *store, const options *o) {
     if (has && is_first)
         tool_warn(
             "%s: it has averages of the parameters, as --ema keeps them, and the model keeps none: they "
-            "are left aside, and the parameters %s",
+            "are ignored, and the parameters %s",
             SHOW_PATH(o->weights),
-            trains ? "go on without; --ema goes on with them"
+            trains ? "are trained without; --ema continues them"
                    : "are read; a file that was saved without --optimizer-state has averages in their "
                      "place");
     return -1;

@@ -317,7 +317,7 @@ static void move_label(text *t, const like *k) {
     names_text(t, k);
     text_add(t, end != m ? "\n%s in all\n" : ", %s\n", bytes_show(bytes_of(k)).text);
     if (row_of_wait(k->d->l, like_row(k, k->step)->move) < 0) {
-        text_add(t, "goes on into the next run");
+        text_add(t, "continues into the next run");
         return;
     }
     count_text(t, k, count_between);

@@ -1,4 +1,4 @@
-/* distribution_lines.c - runs the C lines of the tables in docs/distribution.md, each on two ranks, as
+/* ddp_lines.c - runs the C lines of the tables in docs/from/ddp.md, each on two ranks, as
  * threads, with all names that the lines use. Then both compile the model with the options as the line left
  * them, and train a step on the data that the sampler gives them. */
 #include "weft/weft.h"

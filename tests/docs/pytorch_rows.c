@@ -1,4 +1,4 @@
-/* from-pytorch_rows.c - runs the rows of docs/from-pytorch.md, which tests/test_from_pytorch.py has
+/* pytorch_rows.c - runs the rows of docs/from/pytorch.md, which tests/test_from_pytorch.py has
  * written to lines.h, and prints what each gives: "NUMBER TYPE [SHAPE] VALUES", and "NUMBER parameter NAME
  * [SHAPE]". */
 #include "weft/weft.h"
@@ -29,7 +29,7 @@ static const char *const dtypes[] = {"float32", "float64", "bfloat16", "float16"
                                      "int64",   "int32",   "uint8",    "bool"};
 
 static void die(int number, const weft_error *error) {
-    fprintf(stderr, "docs/from-pytorch.md:%d: %s\n", number, error->text);
+    fprintf(stderr, "docs/from/pytorch.md:%d: %s\n", number, error->text);
     exit(1);
 }
 

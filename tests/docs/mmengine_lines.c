@@ -1,6 +1,6 @@
-/* training_lines.c - runs the C lines of the tables in docs/training.md, each with all names that the lines
- * use, beside a trainer of a small GAN and a classifier. Then a trainer is made of the model and the options
- * as the line left them, and trains for some iterations. */
+/* mmengine_lines.c - runs the C lines of the tables in docs/from/mmengine.md, each with all names that the
+ * lines use, beside a trainer of a small GAN and a classifier. Then a trainer is made of the model and the
+ * options as the line left them, and trains for some iterations. */
 #include "weft/weft.h"
 
 #include <stdio.h>
