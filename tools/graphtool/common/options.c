@@ -494,7 +494,7 @@ static void list_value(const text_list *list, bool names_alone, text *t) {
 static char *option_value(const option_row *row, const options *o) {
     const void *at = (const char *)o + row->field.offset;
     text t = {0};
-    bool is_set = !option_is_list(row) && weft_field_is_set(&row->field, o);
+    bool is_set = !option_is_list(row) && (option_from(row, o) || weft_field_is_set(&row->field, o));
     if (is_set && row->sharing == CONTENT) return file_value(*(const char *const *)at);
     if (option_is_list(row))
         list_value(at, row->sharing == NAMES, &t);
