@@ -51,7 +51,7 @@ OPTION(zero, INT, RANGE(0, 2), RANKS, "0",
        "ZeRO stage: 1 shards optimizer state and updates over ranks, 2 gradients too (0)", "zero", 0, "STAGE",
        SPREAD, )
 OPTION(shard, WORD, WORDS(shard_words), RANKS, NULL,
-       "how --zero shards: greedy, whole parameters; flat, equal ranges (greedy)", "shard", 0, "HOW",
+       "how ZeRO shards: greedy, whole parameters; flat, equal ranges (greedy)", "shard", 0, "HOW",
        SPREAD, )
 OPTION(serial, FLAG, RANGE(0, 1), RANKS, NULL,
        "wait for each collective where it starts, so that nothing overlaps", "serial", 0, NULL, SPREAD, )
