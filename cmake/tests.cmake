@@ -235,7 +235,7 @@ foreach(label home quick sample)
 endforeach()
 # `trains`: trainings of whole models, which tools/test.sh leaves out where kernels are plain loops (WEFT_TEST_ISA=reference).
 get_property(trains DIRECTORY PROPERTY TESTS)
-list(FILTER trains INCLUDE REGEX "^test_(tools.*|zoo|precision_training|resume_kills)$")
+list(FILTER trains INCLUDE REGEX "^test_(tools.*|zoo|precision_training|resume_kills|signals)$")
 set_property(TEST ${trains} APPEND PROPERTY LABELS trains)
 add_dependencies(home ${needs})
 add_dependencies(quick graphtool weft-zoo)

@@ -31,10 +31,12 @@ typedef struct spread_options {
         ENUM(reduce, reduce_words), FLAG(serial), FLAG(check_equal)
 
 static const weft_field spread_fields[] = {
-    COMMON, FLAG(broadcast_buffers), FLAG(find_unused_parameters), FLAG(sync_batch_norm), FLAG(bf16_wire),
-    {0}};
-static const weft_field zero_fields[] = {
-    COMMON, {"stage", WEFT_FIELD_INT, offsetof(spread_options, stage), 1, 2}, ENUM(shard, shard_words), {0}};
+    COMMON,          FLAG(broadcast_buffers),           FLAG(find_unused_parameters), FLAG(sync_batch_norm),
+    FLAG(bf16_wire), {.offset = sizeof(spread_options)}};
+static const weft_field zero_fields[] = {COMMON,
+                                         {"stage", WEFT_FIELD_INT, offsetof(spread_options, stage), 1, 2},
+                                         ENUM(shard, shard_words),
+                                         {.offset = sizeof(spread_options)}};
 
 /* ---- what they decide ---- */
 
@@ -92,8 +94,8 @@ static weft_status zero(const weft_strategy_call *call, weft_distribution *into,
 
 const weft_strategy strategies[] = {
     {.name = "single", .distribute = single},
-    {"ddp", spread_fields, sizeof(spread_options), .distribute = ddp},
-    {"separate_ddp", spread_fields, sizeof(spread_options), .distribute = separate_ddp},
-    {"zero", zero_fields, sizeof(spread_options), .distribute = zero},
+    {"ddp", spread_fields, .distribute = ddp},
+    {"separate_ddp", spread_fields, .distribute = separate_ddp},
+    {"zero", zero_fields, .distribute = zero},
     {0},
 };

@@ -88,12 +88,24 @@ static bool unknown_key(weft_plan *plan, const weft_strategy *s, const char *key
     return false;
 }
 
+/* Of the structure that its fields are in: the row that ends them has it. */
+static size_t options_bytes(const weft_strategy *s) {
+    const weft_field *f = s->fields;
+    while (f && f->name) f++;
+    return f ? f->offset : 0;
+}
+
 /* Fills the structure of the strategy's options from its text. */
-static bool read_keys(weft_plan *plan, const weft_strategy *s, const strategy_parts *parts, void *options) {
+static bool read_keys(weft_plan *plan, const weft_strategy *s, const strategy_parts *parts, size_t bytes,
+                      void *options) {
     weft_error error = {0};
     for (int i = 0; i < parts->n; i++) {
         const weft_field *f = weft_field_find(s->fields, parts->keys[i]);
         if (!f) return unknown_key(plan, s, parts->keys[i]);
+        if (f->offset > bytes || field_width(f) > bytes - f->offset)
+            return fail(
+                plan, WEFT_ARGUMENT,
+                "a field of it is not within its structure: the row that ends its fields has the size");
         if (!field_set(f, parts->values[i], options, NULL, &error))
             return fail(plan, error.status, error.text);
     }
@@ -277,10 +289,11 @@ static bool set_cuts(weft_plan *plan, const weft_distribution *by) {
 static bool ask(weft_plan *plan, const weft_strategy *s, const strategy_parts *parts, weft_distribution *by) {
     arena *memory = &plan->model->arena;
     weft_strategy_call *call = arena_new(memory, sizeof *call);
-    void *options = s->fields ? arena_new(memory, s->options_bytes) : NULL;
+    size_t bytes = options_bytes(s);
+    void *options = s->fields ? arena_new(memory, bytes) : NULL;
     weft_error error = {0};
     if (!call || (s->fields && !options)) return no_memory(plan);
-    if (!read_keys(plan, s, parts, options)) return false;
+    if (!read_keys(plan, s, parts, bytes, options)) return false;
     *call = (weft_strategy_call){.name = s->name,
                                  .model = plan->source,
                                  .world = plan->options.world,

@@ -173,6 +173,34 @@ TEST(each_field_refuses_what_it_may_not_be) {
         }
 }
 
+/* A 0 is a value where it is in the range, or where the default is 0; else it would mean something else than it
+ * says. */
+TEST(a_zero_that_stands_for_another_default_is_refused) {
+    static unsigned char structure[ROOM];
+    for (const struct table *t = tables; t < tables + TABLES; t++)
+        for (const weft_field *f = t->fields(); f->name; f++) {
+            char one[120];
+            weft_error e = {0};
+            bool is_number =
+                f->kind != WEFT_FIELD_TEXT && f->kind != WEFT_FIELD_WORD && f->kind != WEFT_FIELD_DTYPE;
+            bool is_in_range = f->kind == WEFT_FIELD_REAL ? f->least < 0 : f->least <= 0;
+            bool is_off = f->otherwise && strcmp(f->otherwise, "0") == 0;
+            if (!is_number || (f->kind == WEFT_FIELD_FLAG && f->least)) continue;
+            snprintf(one, sizeof one, "%s=0", f->name);
+            weft_status status = read_one(t->fields(), one, structure, &e);
+            CHECK_SAYS((status == WEFT_OK) == (is_in_range || is_off), "%s: %s: %d '%s'", t->name, one,
+                       status, e.text);
+        }
+}
+
+TEST(the_row_that_ends_a_table_has_the_size_of_the_structure) {
+    for (const struct table *t = tables; t < tables + TABLES; t++) {
+        const weft_field *f = t->fields();
+        while (f->name) f++;
+        CHECK_SAYS(f->offset == t->bytes, "%s: %zu, not %zu", t->name, f->offset, t->bytes);
+    }
+}
+
 /* As a program may fill it: the numbers next to the range. */
 static bool put_wrong(const weft_field *f, bool is_above, unsigned char *structure) {
     double number = is_above ? f->most + 1 : f->least == 1 ? -1 : f->least - 1; /* never 0 */
@@ -245,6 +273,7 @@ TEST(a_text_says_what_it_cannot_mean) {
         CHECK(!status ? o.rank == 3 : o.batch == 7 && o.rank == 0); /* an error changes nothing */
     }
     CHECK(weft_fields_read(NULL, NULL, NULL, NULL, NULL) == WEFT_ARGUMENT);
+    CHECK(weft_fields_check(NULL, NULL, NULL, NULL) == WEFT_ARGUMENT && !weft_field_is_set(NULL, NULL));
     weft_compile_options odd = {.strategy = "", .batch = INT64_MAX};
     CHECK(weft_compile(NULL, &odd, &e) == NULL);
     char *nothing = weft_fields_text(NULL, NULL), *text = weft_fields_text(weft_compile_fields(), &odd);
@@ -252,6 +281,22 @@ TEST(a_text_says_what_it_cannot_mean) {
     free(text);
     CHECK_TEXT(nothing, "");
     free(nothing);
+}
+
+TEST(a_table_that_is_too_long_is_refused) {
+    enum { MOST = 64 };
+    static char names[MOST + 1][16];
+    static weft_field long_table[MOST + 2];
+    int values[MOST + 1] = {0};
+    char good[] = "f63=5", bad[] = "f0=1 f64=2";
+    weft_error e;
+    for (int i = 0; i <= MOST; i++) {
+        snprintf(names[i], sizeof names[i], "f%d", i);
+        long_table[i] = (weft_field){names[i], WEFT_FIELD_INT, (size_t)i * sizeof(int), 1, 9};
+    }
+    CHECK(weft_fields_read(long_table, good, values, "options", &e) == WEFT_OK && values[63] == 5);
+    CHECK(weft_fields_read(long_table, bad, values, "options", &e) == WEFT_ARGUMENT && values[0] == 0);
+    CHECK_HOLDS(e.text, "f64: a table has at most 64 fields");
 }
 
 /* A true 0 is WEFT_ZERO where 0 is the default. */
@@ -268,7 +313,10 @@ TEST(a_zero_in_a_text_is_a_true_zero) {
     CHECK(weft_fields_read(weft_optimizer_fields(), off, &o, "optimizer", &e) == WEFT_OK && o.clip_norm == 0);
 }
 
-SUITE("fields", {T(each_field_is_read_and_written_alone), T(all_fields_of_a_structure_are_one_text),
-                 T(a_table_names_each_field_once), T(each_field_refuses_what_it_may_not_be),
-                 T(a_structure_with_a_number_outside_its_range_is_refused),
-                 T(a_text_says_what_it_cannot_mean), T(a_zero_in_a_text_is_a_true_zero)})
+SUITE("fields",
+      {T(each_field_is_read_and_written_alone), T(all_fields_of_a_structure_are_one_text),
+       T(a_table_names_each_field_once), T(each_field_refuses_what_it_may_not_be),
+       T(a_zero_that_stands_for_another_default_is_refused),
+       T(the_row_that_ends_a_table_has_the_size_of_the_structure),
+       T(a_structure_with_a_number_outside_its_range_is_refused), T(a_table_that_is_too_long_is_refused),
+       T(a_text_says_what_it_cannot_mean), T(a_zero_in_a_text_is_a_true_zero)})

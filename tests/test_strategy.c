@@ -324,7 +324,7 @@ TEST(hostile_texts_are_refused) {
 
 /* ---- one's own: data ---- */
 
-static const weft_field own_fields[] = {{"cap", WEFT_FIELD_NUMBER, 0, 0.001, 10}, {0}};
+static const weft_field own_fields[] = {{"cap", WEFT_FIELD_NUMBER, 0, 0.001, 10}, {.offset = sizeof(double)}};
 
 static weft_status tells(const weft_strategy_call *call, weft_distribution *into, weft_error *error) {
     double cap = *(const double *)call->options;
@@ -335,8 +335,7 @@ static weft_status tells(const weft_strategy_call *call, weft_distribution *into
 }
 
 static weft_strategy own(const weft_distribution *d) {
-    return (weft_strategy){"mine", own_fields, sizeof(double), .distribute = tells,
-                           .context = (void *)(uintptr_t)d};
+    return (weft_strategy){"mine", own_fields, .distribute = tells, .context = (void *)(uintptr_t)d};
 }
 
 static const weft_variable *bucket_named(const weft_plan *plan, const char *path) {
@@ -424,6 +423,9 @@ TEST(ones_own_strategy_is_checked_as_weft_s) {
     weft_model *m = two_nets(NULL);
 #define OWN(strategy, ...) (&(weft_compile_options){.world = 2, .own_strategy = &strategy, __VA_ARGS__})
     check_refused(m, OWN(unnamed, .rank = 0), "a name is expected");
+    static const weft_field unsized[] = {{"cap", WEFT_FIELD_NUMBER, 4000, 0.001, 10}, {0}};
+    weft_strategy lost = {"mine", unsized, .distribute = tells};
+    check_refused(m, OWN(lost, .strategy = "mine:cap=1"), "a field of it is not within its structure");
     check_refused(m, OWN(taken, .rank = 0), "own_strategy 'ddp': its name must be letters");
     check_refused(m, OWN(s, .strategy = "zero"),
                   "own_strategy is mine, and the strategy that is chosen zero");

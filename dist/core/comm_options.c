@@ -11,9 +11,9 @@ static const weft_field fields[] = {
     FIELD(deadline_seconds, REAL, 0, MOST_SECONDS, "300", "seconds for each step of a collective"),
     FIELD(nap_seconds, REAL, 0, MOST_SECONDS, "0.00005 on one machine, 0.0005 on several",
           "seconds between two looks for progress"),
-    FIELD(window_bytes, COUNT, -1, WEFT_COUNT_MOST, "8 MiB; of threads no memory",
-          "bytes per rank of memory that a machine's ranks share; -1: no such memory"),
-    {0},
+    FIELD(window_bytes, COUNT, -WEFT_COUNT_MOST, WEFT_COUNT_MOST, "8 MiB; of threads no memory",
+          "bytes per rank of memory that a machine's ranks share; negative: no such memory"),
+    {.offset = sizeof(weft_comm_options)},
 };
 
 const weft_field *weft_comm_fields(void) {

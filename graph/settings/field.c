@@ -83,7 +83,18 @@ static void put_number(const weft_field *f, number n, void *options) {
     }
 }
 
+size_t field_width(const weft_field *f) {
+    static const size_t widths[] = {
+        [WEFT_FIELD_FLAG] = sizeof(bool),     [WEFT_FIELD_INT] = sizeof(int),
+        [WEFT_FIELD_COUNT] = sizeof(int64_t), [WEFT_FIELD_SEED] = sizeof(uint64_t),
+        [WEFT_FIELD_REAL] = sizeof(double),   [WEFT_FIELD_NUMBER] = sizeof(double),
+        [WEFT_FIELD_WORD] = sizeof(int),      [WEFT_FIELD_DTYPE] = sizeof(int),
+        [WEFT_FIELD_TEXT] = sizeof(char *)};
+    return (unsigned)f->kind < sizeof widths / sizeof *widths ? widths[f->kind] : SIZE_MAX;
+}
+
 bool weft_field_is_set(const weft_field *f, const void *options) {
+    if (!f || !options) return false;
     if (f->kind == WEFT_FIELD_SEED) return CFIELD(uint64_t, f, options) != 0;
     if (f->kind != WEFT_FIELD_TEXT) return number_of(f, options) != 0;
     const char *value = CFIELD(const char *, f, options);
@@ -102,11 +113,11 @@ void words_show(const char *const *words, size_t room, char *into) {
                                words[i]);
 }
 
-/* FLT_MAX is no end that a reader asks for. */
+/* Up to FLT_MAX is all that f32 holds. */
 static void real_rule(const weft_field *f, size_t room, char *into) {
     bool is_open = f->kind == WEFT_FIELD_REAL, is_endless = f->most >= FLT_MAX;
-    const char *rule = is_open && is_endless ? "a number above %.17g"
-                       : is_endless          ? "a number from %.17g on"
+    const char *rule = is_open && is_endless ? "a number above %.17g that f32 holds"
+                       : is_endless          ? "a number from %.17g on that f32 holds"
                        : is_open             ? "a number above %.17g and up to %.17g"
                                              : "a number from %.17g to %.17g";
     snprintf(into, room, rule, f->least, f->most);
@@ -134,7 +145,7 @@ field_rule field_rule_of(const weft_field *f) {
 
 static int count_of(const char *const *words) {
     int n = 0;
-    while (words[n]) n++;
+    while (words && words[n]) n++;
     return n;
 }
 
@@ -149,7 +160,7 @@ static bool number_is_valid(const weft_field *f, double number) {
 
 /* The place of a word; -1: it is not there. */
 static int place_of(const char *const *words, const char *word) {
-    for (int i = 0; words[i]; i++)
+    for (int i = 0; words && words[i]; i++)
         if (strcmp(words[i], word) == 0) return i;
     return -1;
 }
@@ -171,15 +182,17 @@ static bool is_valid(const weft_field *f, const void *options) {
 
 weft_status weft_fields_check(const weft_field *fields, const void *options, const char *what,
                               weft_error *error) {
+    if (!fields || !options || !what)
+        return error_set(error, WEFT_ARGUMENT, "weft_fields_check: fields, options and a head are needed");
     for (const weft_field *f = fields; f->name; f++) {
         text value = {0};
         bool has_default = f->otherwise && strcmp(f->otherwise, "0");
         if (is_valid(f, options)) continue;
         field_write(&value, f, options);
+        const char *default_is = f->kind == WEFT_FIELD_TEXT ? " (left out, it is " : " (0, the default, is ";
         error_set(error, WEFT_ARGUMENT, "%s: %s=%s: it must be %s%s%s%s", what, f->name,
-                  value.data ? SHOW(value.data) : "?", field_rule_of(f).text,
-                  has_default ? " (0, the default, is " : "", has_default ? f->otherwise : "",
-                  has_default ? ")" : "");
+                  value.data ? SHOW(value.data) : "?", field_rule_of(f).text, has_default ? default_is : "",
+                  has_default ? f->otherwise : "", has_default ? ")" : "");
         free(text_detach(&value));
         return WEFT_ARGUMENT;
     }
@@ -342,10 +355,18 @@ static weft_status no_field(const weft_field *fields, const char *name, const ch
     return WEFT_NAME;
 }
 
-/* A 0 that stands for the default is no number that a person means: "every=0". */
+/* Whether a 0 is a value of it, or says what leaving it out does: "clip_norm=0". */
+static bool takes_zero(const weft_field *f) {
+    return f->words || f->kind == WEFT_FIELD_SEED || number_is_valid(f, 0) ||
+           (f->otherwise && strcmp(f->otherwise, "0") == 0);
+}
+
+bool field_take(const weft_field *f, const char *value, void *options) {
+    return field_read(f, value, options) && (weft_field_is_set(f, options) || takes_zero(f));
+}
+
 bool field_set(const weft_field *f, const char *value, void *options, const char *what, weft_error *error) {
-    bool takes_zero = f->words || f->least <= 0;
-    if (field_read(f, value, options) && (takes_zero || weft_field_is_set(f, options))) return true;
+    if (field_take(f, value, options)) return true;
     nearest near = nearest_to(value, strlen(value));
     for (int i = 0; f->words && f->words[i]; i++) nearest_try(&near, f->words[i]);
     return !error_set(error, WEFT_ARGUMENT, "%s%s%s=%s: it must be %s%s", what ? what : "", what ? ": " : "",
@@ -375,11 +396,13 @@ static weft_status say_field(said *all, const weft_field *fields, const char *na
     const weft_field *f = field_find(fields, name, strlen(name));
     any_value scratch;
     if (!f) return no_field(fields, name, what, error);
+    if (f - fields >= MOST_FIELDS)
+        return error_set(error, WEFT_ARGUMENT, "%s: %s: a table has at most 64 fields", what, f->name);
     if (!value && f->kind == WEFT_FIELD_FLAG) value = "1";
     if (!value || (f->kind == WEFT_FIELD_TEXT && !*value))
         return error_set(error, WEFT_ARGUMENT, "%s: %s has no value: it must be %s", what, f->name,
                          field_rule_of(f).text);
-    uint64_t bit = (uint64_t)1 << ((f - fields) & (MOST_FIELDS - 1));
+    uint64_t bit = (uint64_t)1 << (f - fields);
     if (all->seen & bit) return error_set(error, WEFT_ARGUMENT, "%s: %s is given twice", what, f->name);
     weft_field at_scratch = *f;
     at_scratch.offset = 0;

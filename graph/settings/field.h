@@ -18,6 +18,10 @@ field_rule field_rule_of(const weft_field *f);
 void field_write(text *t, const weft_field *f, const void *options);
 /* Reads a whole value into the field; false where the value breaks the rule. A text stays the caller's. */
 bool field_read(const weft_field *f, const char *value, void *options);
+/* The same of what a person wrote: a 0 that stands for another default is refused ("threads=0"). */
+bool field_take(const weft_field *f, const char *value, void *options);
+/* Bytes of the field; SIZE_MAX for a kind that there is not. */
+size_t field_width(const weft_field *f);
 /* The same, with an error that names the nearest word: "WHAT: stage=3: it must be ...", without WHAT where
  * it is NULL. */
 bool field_set(const weft_field *f, const char *value, void *options, const char *what, weft_error *error);

@@ -33,6 +33,9 @@ enum {
 #define ROW(kind, name, readers, most)                                                                       \
     { #name, WEFT_FIELD_##kind, offsetof(weft_schedule, name), kind##_LEAST, most, NULL, readers, NULL, NULL }
 enum { COUNT_LEAST = 1, NUMBER_LEAST = 0, FLAG_LEAST = 0 };
+#define COUNT_DEFAULT  NULL
+#define FLAG_DEFAULT   NULL
+#define NUMBER_DEFAULT "that of its kind"
 /* `uses` is the kinds that read a field. The first have places of their own in the text of a part. */
 enum { APART = 4 };
 static const weft_field fields[] = {
@@ -54,7 +57,7 @@ static const weft_field fields[] = {
     ROW(NUMBER, share, CYCLE, FLT_MAX),
     ROW(FLAG, linear, CYCLE, 1),
     ROW(FLAG, three_phase, CYCLE, 1),
-    {0},
+    {.offset = sizeof(weft_schedule)},
 };
 #undef ROW
 

@@ -11,7 +11,7 @@
  * weft_trainer_checkpoints_fields(), weft_checkpoint_fields(), weft_comm_fields(), weft_source_fields(),
  * weft_loader_fields(), weft_preprocess_fields(), weft_samples_fields().
  * Functions, lists, and pointers to anything but texts have no row. A strategy of a program has such a table
- * for its options, too (strategy.h).
+ * for its options, too (strategy.h); other structures have none.
  */
 #ifndef WEFT_FIELD_H
 #define WEFT_FIELD_H
@@ -44,9 +44,9 @@ typedef enum weft_field_kind {
 
 /** One field of a structure. In every kind 0 (of texts NULL and "") means that the field is not set. */
 typedef struct weft_field {
-    const char *name;         /**< as in the structure; NULL ends a table */
+    const char *name;         /**< as in the structure; NULL ends a table of at most 64 fields */
     weft_field_kind kind;     /**< its C type */
-    size_t offset;            /**< in the structure */
+    size_t offset;            /**< in the structure; in the row that ends the table, the structure's size */
     double least;             /**< the range, for kinds that have one */
     double most;              /**< its other end */
     const char *const *words; /**< the values that it may have, by name; NULL ends them; or NULL */
@@ -55,9 +55,9 @@ typedef struct weft_field {
     const char *means;     /**< what it is, in a few words; NULL: its name says it */
 } weft_field;
 
-/** The row of that name; NULL: the table has none. */
+/** The row of that name; NULL: the table does not have it. */
 WEFT_API const weft_field *weft_field_find(const weft_field *fields, const char *name);
-/** Whether it is set in that structure. */
+/** Whether it is set in that structure. False for NULL. */
 WEFT_API bool weft_field_is_set(const weft_field *field, const void *options);
 /** Checks that every field that is set has a value that it may have: WEFT_ARGUMENT names the first that has
  * not. Messages begin with `what`. */
@@ -66,8 +66,9 @@ WEFT_API weft_status weft_fields_check(const weft_field *fields, const void *opt
 /** Reads fields from a text and keeps those that it does not name: NAME=VALUE, with blanks or commas between;
  * a flag needs no value. A value with a blank, a comma, a quote or a backslash stands in quotes, where a
  * quote and a backslash follow a backslash. Cuts `text` apart: texts of the structure point into it, so it
- * outlives them. After an error the structure is as it was: WEFT_NAME for an unknown name, with the nearest
- * one, WEFT_ARGUMENT for a value that the field may not have. */
+ * outlives them. A 0 that stands for another default is refused: leave the field out. After an error the
+ * structure is as it was: WEFT_NAME for an unknown name, with the nearest one, WEFT_ARGUMENT for a value that
+ * the field may not have. */
 WEFT_API weft_status weft_fields_read(const weft_field *fields, char *text, void *options, const char *what,
                                       weft_error *error);
 /** The fields that are set, as weft_fields_read() reads them. free() it; NULL: out of memory. */

@@ -80,7 +80,7 @@ WEFT_API const weft_field *weft_source_fields(void);
 WEFT_API weft_source *weft_source_open(const char *path, const weft_source_options *options,
                                        const weft_env *env, weft_error *error);
 /** The same from text: "FILE" or "FILE:option=value,option=value", as "train.bin:window=256,pairs=1", by
- * weft_fields_read(). Members have "+" between them. */
+ * weft_fields_read(): a value with a blank or a comma is quoted. Members have "+" between them. */
 WEFT_API weft_source *weft_source_open_text(const char *text, const weft_env *env, weft_error *error);
 /** Frees a source that weft_source_open() made. NULL is fine. */
 WEFT_API void weft_source_free(weft_source *source);

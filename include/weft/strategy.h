@@ -141,10 +141,10 @@ WEFT_API weft_value *weft_sum_ranks(weft_value *x);
  * weft_session_group(). */
 typedef struct weft_strategy {
     const char *name; /**< letters, digits, '_', '-', '.'; not one of Weft's */
-    /** The fields of a structure of its own that its text sets (field.h); NULL: its text has no keys.
-     * weft_compile() refuses other keys, and values that a field may not have. */
+    /** The fields of a structure of its own that its text sets (field.h); NULL: its text has no keys. The row
+     * that ends them has the structure's size. weft_compile() refuses other keys, and values that a field may
+     * not have. */
     const weft_field *fields;
-    size_t options_bytes; /**< of that structure */
     /** Decides. `*into` is zero. It runs while weft_compile() does, on every rank. Anything but WEFT_OK, with
      * `*error`, ends the compilation. */
     weft_status (*distribute)(const weft_strategy_call *call, weft_distribution *into, weft_error *error);

@@ -112,8 +112,8 @@ typedef struct weft_optimizer {
      * only. */
     int64_t growth_interval;
 } weft_optimizer;
-/** Its plain fields (field.h): "type=adam lr=2e-4 beta1=0.5". `otherwise` is the default that most optimizers
- * have; the comments above tell others. */
+/** Its plain fields (field.h): "type=adam lr=2e-4 beta1=0.5". Most defaults are those of its type, which the
+ * comments above tell. */
 WEFT_API const weft_field *weft_optimizer_fields(void);
 
 /** Adds to the graph the gradients of the scalar `loss` by every trainable parameter under `pattern`, and

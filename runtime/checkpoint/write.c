@@ -140,7 +140,7 @@ static const weft_field fields[] = {
     FIELD(keep, INT, 1, INT32_MAX, "all", "how many stay, the newest that are whole"),
     FIELD(best, COUNT, 1, WEFT_COUNT_MOST, NULL, "step of the best one so far"),
     FIELD(no_snapshot, FLAG, 0, 1, NULL, "no memory for a copy"),
-    {0},
+    {.offset = sizeof(weft_checkpoint_options)},
 };
 #undef FIELD
 

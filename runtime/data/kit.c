@@ -42,6 +42,14 @@ kit_near kit_show_near(const char *name) {
     return n;
 }
 
+/* ---- options ---- */
+
+void kit_plain_texts(const weft_field *fields, void *options) {
+    for (const weft_field *f = fields; f->name; f++)
+        if (f->kind == WEFT_FIELD_TEXT && !weft_field_is_set(f, options))
+            *(const char **)(void *)((char *)options + f->offset) = NULL;
+}
+
 /* ---- memory ---- */
 
 void *kit_new(const weft_env *env, size_t bytes) {

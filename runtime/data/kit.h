@@ -26,6 +26,11 @@ typedef struct kit_near {
 kit_near kit_show_near(const char *name);
 #define NEAR(name) (kit_show_near(name).text)
 
+/* ---- options ---- */
+
+/* Makes "" of the texts among the fields NULL, which means the same: not set. */
+void kit_plain_texts(const weft_field *fields, void *options);
+
 /* ---- memory ---- */
 
 void *kit_new(const weft_env *env, size_t bytes);                     /* zeroed; NULL: out of memory */

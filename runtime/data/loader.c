@@ -270,7 +270,7 @@ static const weft_field fields[] = {
     FIELD(draws, INT, 1, 4096, NULL, "random numbers for each sample, as one more array"),
     FIELD(ahead, INT, -1, 4096, "2", "batches that are read ahead; -1: each when it is asked for"),
     FIELD(threads, INT, 1, 256, "1", "threads that read"),
-    {0},
+    {.offset = sizeof(weft_loader_options)},
 };
 #undef FIELD
 

@@ -38,7 +38,7 @@ static const weft_field fields[] = {
     FIELD(swap_channels, FLAG, 0, 1, NULL, "RGB becomes BGR"),
     FIELD(multiple, COUNT, 1, 65535, NULL, "height and width are filled up to a multiple of it"),
     FIELD(fill, REAL, -FLT_MAX, FLT_MAX, NULL, "the value of what is filled up"),
-    {0},
+    {.offset = sizeof(weft_preprocess_options)},
 };
 #undef FIELD
 

@@ -110,7 +110,7 @@ static const weft_field fields[] = {
      "found by the file's name and first bytes", "how the file is read"},
     FIELD(members, TEXT, 0, 0, NPZ, "all", "the arrays wanted, with '+' between"),
     FIELD(window, COUNT, 1, COUNTS, WINDOWS, NULL, "elements of a sample"),
-    FIELD(stride, COUNT, 1, COUNTS, WINDOWS, "window", "from one sample's begin to the next's"),
+    FIELD(stride, COUNT, 1, WEFT_COUNT_MOST, WINDOWS, "window", "from one sample's begin to the next's"),
     FIELD(pairs, FLAG, 0, 1, WINDOWS, NULL, "two arrays: the input, and the target one element later"),
     FIELD(token_bytes, INT, 2, 4, TOKENS, "2", "bytes of a token in a file without a header, 2 or 4"),
     FIELD(dtype, TEXT, 0, 0, NPY | IDX | NPZ | WINDOWS, "the file's; of tokens i64",
@@ -122,7 +122,7 @@ static const weft_field fields[] = {
           "length of the shorter side before the crop"),
     FIELD(crop_x, INT, -500, 500, IMAGES, NULL, "where the crop begins: -500 left, 0 middle, 500 right"),
     FIELD(crop_y, INT, -500, 500, IMAGES, NULL, "the same from top to bottom"),
-    {0},
+    {.offset = sizeof(weft_source_options)},
 };
 #undef FIELD
 
@@ -159,10 +159,11 @@ static weft_status check_options(const form_request *r, const char *form, weft_e
 static weft_status open_form(opened *o, const weft_source_options *options, weft_error *error) {
     form_request r = {.path = o->path, .env = o->env};
     if (options) r.options = *options;
+    kit_plain_texts(fields, &r.options);
     const weft_field by_name[] = {fields[0], {0}}; /* the form alone: others are checked by it */
     const char *name = r.options.form;
     weft_status status = check_ranges(by_name, &r, error);
-    if (!status && !(name && *name)) status = form_find(&r, &name, error);
+    if (!status && !name) status = form_find(&r, &name, error);
     if (!status) status = check_options(&r, name, error);
     if (status) return status;
     o->form = forms[form_place(name)];
@@ -189,11 +190,18 @@ weft_source *weft_source_open(const char *path, const weft_source_options *optio
     return NULL;
 }
 
-/* Options begin after the last ":" that a "name=" follows. */
+static bool is_option(const char *name, size_t length) {
+    for (const weft_field *f = fields; f->name; f++)
+        if (strlen(f->name) == length && memcmp(f->name, name, length) == 0) return true;
+    return false;
+}
+
+/* Options begin after the last ":" that "name=" follows, or "name," of a flag. */
 size_t source_path_bytes(const char *text) {
-    const char *colon = strrchr(text, ':');
-    size_t name = colon ? strspn(colon + 1, "abcdefghijklmnopqrstuvwxyz_") : 0;
-    return name && colon[1 + name] == '=' ? (size_t)(colon - text) : strlen(text);
+    const char *colon = strrchr(text, ':'), *name = colon ? colon + 1 : "";
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
+    bool begins = n && (name[n] == '=' || (name[n] == ',' && is_option(name, n)));
+    return begins ? (size_t)(colon - text) : strlen(text);
 }
 
 weft_source *weft_source_open_text(const char *text, const weft_env *env, weft_error *error) {

@@ -15,8 +15,11 @@ const weft_field compile_fields[] = {
 #define OPTION(field, kind, values, uses, otherwise, means, ...)                                             \
     {#field, WEFT_FIELD_##kind, offsetof(weft_compile_options, field), values, uses, otherwise, means},
 #include "runtime/plan/compile_list.h"
-    {0},
+    {.offset = sizeof(weft_compile_options)},
 };
+
+_Static_assert(sizeof compile_fields / sizeof *compile_fields <= 50,
+               "a text of options, and replayed.c, have a bit for each");
 
 const weft_field *weft_compile_fields(void) {
     return compile_fields;

@@ -25,7 +25,7 @@ OPTION(deterministic, FLAG, RANGE(0, 1), RANKS, NULL, "on a GPU: the same bits i
 OPTION(tf32, FLAG, RANGE(0, 1), RANKS | GPU, NULL,
        "on a GPU: products of f32 may round their operands to TF32", "tf32", 0, NULL, PLAN, )
 OPTION(world, INT, RANGE(1, 1 << 20), RANKS, "1",
-       "compile for N ranks that train together (1); ckpt reshard: files to write", "world", 0, "N", WORLD, )
+       "ranks that train together, or files that ckpt reshard writes (1)", "world", 0, "N", WORLD, )
 OPTION(rank, INT, RANGE(0, (1 << 20) - 1), 0, NULL, "compile for this rank, from 0 (0)", "rank", 0, "R",
        WORLD, )
 OPTION(batch, COUNT, RANGE(1, INT32_MAX), RANKS, "the model's", "batch size (the model's default)", "batch",
@@ -51,8 +51,7 @@ OPTION(zero, INT, RANGE(0, 2), RANKS, "0",
        "ZeRO stage: 1 shards optimizer state and updates over ranks, 2 gradients too (0)", "zero", 0, "STAGE",
        SPREAD, )
 OPTION(shard, WORD, WORDS(shard_words), RANKS, NULL,
-       "how ZeRO shards: greedy, whole parameters; flat, equal ranges (greedy)", "shard", 0, "HOW",
-       SPREAD, )
+       "how ZeRO shards: greedy, whole parameters; flat, equal ranges (greedy)", "shard", 0, "HOW", SPREAD, )
 OPTION(serial, FLAG, RANGE(0, 1), RANKS, NULL,
        "wait for each collective where it starts, so that nothing overlaps", "serial", 0, NULL, SPREAD, )
 OPTION(reduce, WORD, WORDS(reduce_words), RANKS | NUMBERS, NULL,

@@ -194,7 +194,7 @@ static const weft_field fields[] = {
     FIELD(scale, INT, 1, 64, "1", "pixels, each way, for one of an image"),
     FIELD(strip, INT, 2, 20000, NULL, "one picture of the training, with so many rows"),
     FIELD(real, TEXT, 0, 0, NULL, "the input whose samples stand below a strip"),
-    {0},
+    {.offset = sizeof(weft_samples)},
 };
 #undef FIELD
 
@@ -208,9 +208,8 @@ static const char *refused(const weft_samples *o) {
     if (o->strip && (o->every || o->rows))
         return "samples: a strip has its own rows and iterations: leave every and rows out";
     if (weft_fields_check(fields, o, "samples", NULL))
-        return "samples: every is at least 1, rows and columns are 1 to 20000, scale is 1 to 64, a strip has "
-               "2 "
-               "to 20000 rows";
+        return "samples: every is at least 1, rows and columns are 1 to 20000, scale is 1 to 64, "
+               "a strip has 2 to 20000 rows";
     return NULL;
 }
 
@@ -220,12 +219,14 @@ weft_hook weft_hook_samples(const weft_samples *o) {
     samples *s = kit_new(NULL, sizeof *s);
     if (!s) return hook_refused(NULL);
     s->how = *o;
+    kit_plain_texts(fields, &s->how);
     s->lost = s->events.lost = -1;
     if (!s->how.every) s->how.every = 500;
     if (!s->how.rows) s->how.rows = 8;
     if (!s->how.columns) s->how.columns = 8;
-    if (hook_copy(&s->graph, o->graph) && hook_copy(&s->output, o->output) && hook_copy(&s->path, o->path) &&
-        hook_copy(&s->real, o->real) && (!o->tensorboard || event_file_new(&s->events, o->tensorboard)))
+    if (hook_copy(&s->graph, s->how.graph) && hook_copy(&s->output, s->how.output) &&
+        hook_copy(&s->path, o->path) && hook_copy(&s->real, s->how.real) &&
+        (!o->tensorboard || event_file_new(&s->events, o->tensorboard)))
         return (weft_hook){"samples", samples_at, samples_free, samples_check, s};
     samples_free(s);
     return hook_refused(NULL);

@@ -290,6 +290,8 @@ static weft_trainer *begin(const weft_model *model, const weft_trainer_options *
     if (model && !t) kit_no_memory(error, "trainer");
     if (!t) return NULL;
     *t = (weft_trainer){.env = options->env, .model = model, .options = *options, .validated = -1};
+    kit_plain_texts(weft_trainer_fields(), &t->options);
+    kit_plain_texts(weft_trainer_checkpoints_fields(), &t->options.checkpoints);
     t->checkpoints = (checkpoints){.saved = -1, .looked = -1};
     t->options.hooks = NULL, t->options.evaluators = NULL; /* until they are the trainer's */
     t->metrics.env = t->env;

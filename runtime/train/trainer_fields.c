@@ -23,8 +23,8 @@ static const weft_field trainer_fields[] = {
     FIELD(without_averages, FLAG, 0, 1, NULL, "validations read parameters, not their averages"),
     FIELD(keep_going, FLAG, 0, 1, NULL, "NaN and infinities do not end the training"),
     FIELD(own_guard, FLAG, 0, 1, NULL, "the guard is what compile.guard says, 0 too"),
-    FIELD(skip_bad_steps, COUNT, 1, WEFT_COUNT_MOST, NULL, "bad steps that are passed over in a row"),
-    {0},
+    FIELD(skip_bad_steps, COUNT, 1, WEFT_COUNT_MOST, NULL, "bad steps that are skipped in a row"),
+    {.offset = sizeof(OF)},
 };
 #undef OF
 
@@ -32,14 +32,14 @@ static const weft_field trainer_fields[] = {
 static const weft_field checkpoints_fields[] = {
     FIELD(folder, TEXT, 0, 0, NULL, "where checkpoints are written"),
     FIELD(every, COUNT, 1, WEFT_COUNT_MOST, NULL, "iterations between two"),
-    FIELD(minutes, REAL, 0, 1e9, NULL, "minutes between two"),
+    FIELD(minutes, REAL, 0, 1e9, "0", "minutes between two"),
     FIELD(keep, INT, 1, INT32_MAX, "3", "how many stay, the newest"),
     FIELD(best, TEXT, 0, 0, NULL, "metric of the validation whose best checkpoint stays"),
     FIELD(max, FLAG, 0, 1, NULL, "that metric shall grow; else it shall fall"),
     FIELD(most_failures, INT, -1, INT32_MAX, "3", "failures in a row that end the training; -1: none does"),
     FIELD(resume, TEXT, 0, 0, NULL, "a checkpoint, a folder of them, or auto"),
     FIELD(no_snapshot, FLAG, 0, 1, NULL, "no memory for a copy"),
-    {0},
+    {.offset = sizeof(OF)},
 };
 #undef OF
 

@@ -88,10 +88,9 @@ static weft_comm *connects(const weft_launch *launch, const weft_comm_options *o
     return weft_comm_self(options, error);
 }
 
-static const weft_field cap[] = {{"cap", WEFT_FIELD_REAL, 0, 0, 25}, {0}};
+static const weft_field cap[] = {{"cap", WEFT_FIELD_REAL, 0, 0, 25}, {.offset = sizeof(double)}};
 static const weft_strategy mine = {.name = "mine",
                                    .fields = cap,
-                                   .options_bytes = sizeof(double),
                                    .distribute = decides,
                                    .connect = connects,
                                    .before_forward = looks,

@@ -218,12 +218,10 @@ static void rule_text(const char *value, const weft_field *f, char rule[RULE_TEX
         snprintf(rule, RULE_TEXT, "%s is needed", field_rule_of(f).text);
 }
 
-/* A 0 that stands for the default is no number of threads here. */
 static int read_one(const said *s, options *o) {
     char rule[RULE_TEXT];
     const weft_field *f = &s->row->field;
-    bool takes_zero = f->words || f->least <= 0;
-    if (field_read(f, s->value, o) && (takes_zero || weft_field_is_set(f, o))) return -1;
+    if (field_take(f, s->value, o)) return -1;
     rule_text(s->value, f, rule);
     return refuse(s, rule);
 }
@@ -494,7 +492,8 @@ static void list_value(const text_list *list, bool names_alone, text *t) {
 static char *option_value(const option_row *row, const options *o) {
     const void *at = (const char *)o + row->field.offset;
     text t = {0};
-    bool is_set = !option_is_list(row) && (option_from(row, o) || weft_field_is_set(&row->field, o));
+    bool is_zero = row->field.kind == WEFT_FIELD_SEED && option_from(row, o); /* a seed may be 0 */
+    bool is_set = !option_is_list(row) && (is_zero || weft_field_is_set(&row->field, o));
     if (is_set && row->sharing == CONTENT) return file_value(*(const char *const *)at);
     if (option_is_list(row))
         list_value(at, row->sharing == NAMES, &t);
