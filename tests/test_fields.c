@@ -173,8 +173,8 @@ TEST(each_field_refuses_what_it_may_not_be) {
         }
 }
 
-/* A 0 is a value where it is in the range, or where the default is 0; else it would mean something else than it
- * says. */
+/* A 0 is a value where it is in the range, or where the default is 0; else it would mean something else than
+ * it says. */
 TEST(a_zero_that_stands_for_another_default_is_refused) {
     static unsigned char structure[ROOM];
     for (const struct table *t = tables; t < tables + TABLES; t++)
