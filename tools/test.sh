@@ -44,8 +44,9 @@ build() { # preset, target
     cmake --preset "$1" >/dev/null && cmake --build "build/$1" --target "$2"
 }
 
+# Two more at once than processors: suites of ranks mostly wait.
 run_tests() { # preset, ctest's option...
-    ctest --test-dir "build/$1" --parallel $(($(nproc) + 1)) --output-on-failure --no-tests=error "${@:2}"
+    ctest --test-dir "build/$1" --parallel $(($(nproc) + 2)) --output-on-failure --no-tests=error "${@:2}"
 }
 
 # A build, then its tests.
