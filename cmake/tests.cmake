@@ -122,7 +122,7 @@ add_test(NAME test_resume_kills COMMAND Python3::Interpreter ${PROJECT_SOURCE_DI
 set_tests_properties(test_tools_checkpoints test_tools_ckpt test_resume_kills PROPERTIES TIMEOUT 600)
 set_tests_properties(test_comm_mpi test_comm_ucx test_comm_memory test_tools_mpi test_tools_launch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 set_tests_properties(test_tools_mpi PROPERTIES TIMEOUT 900) # many starts of mpirun, which a busy machine makes slow
-set_tests_properties(test_comm_mpi test_comm_ucx test_comm_memory PROPERTIES RUN_SERIAL TRUE) # they have limits of time, and look at /dev/shm
+set_tests_properties(test_comm_mpi test_comm_ucx test_comm_memory PROPERTIES RESOURCE_LOCK ranks) # they have limits of time
 
 # ---- small models under valgrind; sanitizers have eyes of their own ----
 if(NOT WEFT_INSTRUMENTED)
@@ -191,7 +191,16 @@ add_test(NAME test_from_pytorch COMMAND Python3::Interpreter ${PROJECT_SOURCE_DI
          --flags=${SANITIZERS})
 
 # ---- what takes longest begins first, so that nothing waits for it at the end; ctest measures from the second time on ----
-set_tests_properties(test_tools_mpi test_ops test_goldens test_tools_effects PROPERTIES COST 50)
+set(LONGEST test_tools_mpi test_docs test_tools_checkpoints test_tools_launch test_pictures test_tools_files test_tools_ranks test_ops test_comm_ucx
+    test_tools_config test_zoo test_tools_ranks_ucx test_resume_kills test_guard test_comm_mpi test_comm test_hostile test_bench test_steps
+    test_tools_ckpt test_valgrind test_comm_memory test_tools_effects test_worlds_groups test_gradients test_signals test_meet test_bad_steps)
+set(cost 90)
+foreach(name ${LONGEST})
+    if(TEST ${name})
+        set_tests_properties(${name} PROPERTIES COST ${cost})
+    endif()
+    math(EXPR cost "${cost} - 1")
+endforeach()
 
 # ---- what is installed, and programs that use it ----
 if(WEFT_INSTALL AND WEFT_SHARED)

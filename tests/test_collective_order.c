@@ -166,7 +166,7 @@ TEST(several_minimizes_have_plans_in_every_world) {
     enum { WAYS = 4 * 3 * 2 * 2 * 2 * 2 * 2, MODELS = 4 };
     weft_model *m[MODELS];
     for (int k = 0; k < MODELS; k++) m[k] = three_chains(k % 2, k / 2);
-    for (int i = 0; i < WAYS; i++) {
+    for (int i = 0; i < WAYS; i += test_is_quick() ? 5 : 1) { /* 5 divides no option's part of i */
         weft_error e = {0};
         weft_compile_options o = {.world = 2,
                                   .threads = 1,

@@ -33,6 +33,7 @@ TEST(a_training_ends_with_the_bits_of_one_that_never_saw_its_bad_steps) {
         for (size_t w = 0; w < sizeof worlds / sizeof *worlds; w++) {
             world_job job = {.model = m, .options = worlds[w], .steps = 3};
             if (job.options.shard && i == 2) continue; /* lamb cannot be cut */
+            if (test_is_quick() && (w + i) % 3) continue;
             if (i % 2 == w % 2) job.options.guard = WEFT_GUARD_GRAD;
             guarded_job(job, optimizers[i].type);
             n++;

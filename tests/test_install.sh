@@ -17,6 +17,10 @@ prefix=$work/moved
 library=$(dirname "$(find "$prefix" -name libweft.a)")
 export PKG_CONFIG_PATH=$library/pkgconfig LD_LIBRARY_PATH=$library:${LD_LIBRARY_PATH-}
 
+# Short runs show each way to build once: the static library by CMake, the shared one by make.
+statics=(OFF ON) packages=(weft weft-static) ways=(add_subdirectory FetchContent)
+[[ -z ${WEFT_TEST_QUICK:-} ]] || statics=(ON) packages=(weft) ways=(add_subdirectory)
+
 say() { echo "== $*"; }
 quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; echo "failed: $*"; exit 1; }; }
 
@@ -24,7 +28,7 @@ configure() { # FOLDER ARGUMENT...
     quietly cmake -S "$root/tests/consumer" -B "$@" -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags"
 }
 
-for static in OFF ON; do
+for static in "${statics[@]}"; do
     say "find_package, WEFT_STATIC=$static"
     configure "$work/cmake_$static" -DCMAKE_PREFIX_PATH="$prefix" -DWEFT_STATIC=$static
     quietly cmake --build "$work/cmake_$static"
@@ -41,7 +45,7 @@ for static in OFF ON; do
     fi
 done
 
-for name in weft weft-static; do
+for name in "${packages[@]}"; do
     say "make, pkg-config $name"
     mkdir "$work/$name"
     cp "$root"/tests/consumer/* "$work/$name"
@@ -99,7 +103,7 @@ for name in jansson libprotobuf-c libsodium zlib; do
     found=$(PKG_CONFIG_PATH='' pkg-config --variable pcfiledir "$name")
     cp "$found/$name.pc" "$work/packages"
 done
-for by in add_subdirectory FetchContent; do
+for by in "${ways[@]}"; do
     say "$by"
     PKG_CONFIG_LIBDIR=$work/packages PKG_CONFIG_PATH='' configure "$work/$by" -G Ninja -DCONSUMER_BY=$by \
         -DWEFT_SOURCE="$root" -DWEFT_CUDA=OFF -DCMAKE_DISABLE_FIND_PACKAGE_PNG=ON

@@ -661,15 +661,17 @@ TEST(weights_as_sums_over_parts_of_the_batch_are_right) {
         if (i / KINDS / 2 % 2) list[i].stride[0] = 2, list[i].small[0] = 10;
         case_print(&list[i]);
     }
-    job_run(&(job){.list = list, .n = CASES, .kernel = "onednn_parts"}, false);
-    for (int i = 0; i < CASES; i++) { /* the same, 4 such images deep */
+    int n = 0, stride = test_is_quick() ? 5 : 1; /* 5 meets each value of each part of i */
+    for (int i = 0; i < CASES; i += stride) list[n++] = list[i];
+    job_run(&(job){.list = list, .n = (uint64_t)n, .kernel = "onednn_parts"}, false);
+    for (int i = 0; i < n; i++) { /* the same, 4 such images deep */
         list[i].axes = 3;
         list[i].size[2] = list[i].small[2] = 4;
         list[i].kernel[2] = 3;
         list[i].stride[2] = list[i].pad[2] = list[i].dilation[2] = 1;
         case_print(&list[i]);
     }
-    job_run(&(job){.list = list, .n = CASES, .kernel = "onednn_parts"}, false);
+    job_run(&(job){.list = list, .n = (uint64_t)n, .kernel = "onednn_parts"}, false);
     free(list);
 }
 

@@ -61,11 +61,12 @@ static weft_compile_options any_options(test_random *r) {
 TEST(every_plan_of_the_zoo_reads_back) {
     test_random r = {test_seed(10)};
     for (int i = 0; i < ZOO_MODELS; i++) {
+        int stride = test_is_quick() ? 3 : 1, first = i % stride; /* of the passes */
         weft_model *m = small_model(&zoo_models[i]);
         for (int k = 0; k < test_count(8, 2); k++) {
             weft_compile_options c = any_options(&r);
             check_back(m, &c);
-            for (int pass = 0; k == 0 && weft_pass_name(pass); pass++) {
+            for (int pass = first; k == 0 && weft_pass_name(pass); pass += stride) {
                 c.stop_after = weft_pass_name(pass);
                 check_back(m, &c);
             }

@@ -141,6 +141,7 @@ TEST(a_signal_in_any_node_overwrites_nothing) {
     long signals = 0;
     await_signals();
     for (int i = 0; i < ZOO_MODELS; i++) {
+        if (test_is_quick() && strcmp(zoo_models[i].name, "resnet50") == 0) continue; /* resnet18's nodes */
         weft_model *m = build(&zoo_models[i]);
         for (int n = test_count(1, MOST_THREADS); n <= MOST_THREADS; n++) {
             compare(zoo_models[i].name, n, m, test_count(2, 1));
@@ -156,8 +157,8 @@ TEST(thousands_of_signals_in_products_overwrite_nothing) {
     await_signals();
     weft_model *m = build(&zoo_models[0]);
     for (int n = 1; n <= MOST_THREADS; n++) {
-        compare("mlp", n, m, test_count(400, 100));
-        CHECK_SAYS(threads[0].signals > test_count(400, 100), "%ld signals only", threads[0].signals);
+        compare("mlp", n, m, test_count(400, 50));
+        CHECK_SAYS(threads[0].signals > test_count(400, 50), "%ld signals only", threads[0].signals);
     }
     weft_model_free(m);
 }

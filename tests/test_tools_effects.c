@@ -211,12 +211,29 @@ static char *leaves(const char *command, const char *option, const char *rest, i
     return read_all("out");
 }
 
-/* Of one row in one command: each option against none. */
-static void show_effects(const char *command, const struct effect *e) {
-    int before, after;
-    char *without = leaves(command, "", e->rest, &before), option[80];
+static bool always(const struct effect *e, const char *option) {
+    (void)e, (void)option;
+    return true;
+}
+
+/* Whether no row before this one, of any command, shows the option. */
+static bool is_first(const struct effect *e, const char *option) {
+    char name[80];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(option, "="), option);
+    for (const struct effect *other = effects; other < e; other++)
+        if (other->rest && word_in(other->options, name)) return false;
+    return true;
+}
+
+/* Of one row in one command: each option that is to be shown, against none. */
+static void show_effects(const char *command, const struct effect *e,
+                         bool shows(const struct effect *e, const char *option)) {
+    int before = 0, after;
+    char *without = NULL, option[80];
     for (const char *p = e->options; *p; p += strcspn(p, " "), p += strspn(p, " ")) {
         snprintf(option, sizeof option, "%.*s", (int)strcspn(p, " !"), p);
+        if (!shows(e, option)) continue;
+        if (!without) without = leaves(command, "", e->rest, &before);
         bool is_refused = p[strcspn(p, " !")] == '!';
         char *with = leaves(command, option, e->rest, &after);
         CHECK_SAYS(is_refused ? !before && after : before || !after,
@@ -284,7 +301,7 @@ TEST(settings_change_the_fingerprint) {
         snprintf(rest, sizeof rest, "mlp.bin %s %s --json | grep fingerprint", partner_of(dashed),
                  strcmp(partner_of(dashed), "--world 2") && strcmp(row->field.name, "world") ? "--world 2"
                                                                                              : "");
-        show_effects("plan", &(struct effect){"plan", given, rest, NULL});
+        show_effects("plan", &(struct effect){"plan", given, rest, NULL}, always);
         tried++;
     }
     CHECK_SAYS(tried > 10, "%d options", tried);
@@ -340,7 +357,7 @@ TEST(every_option_changes_something) {
         for (const char *p = e->rest ? e->commands : ""; *p; p += strcspn(p, " "), p += strspn(p, " ")) {
             char command[20];
             snprintf(command, sizeof command, "%.*s", (int)strcspn(p, " "), p);
-            show_effects(command, e);
+            show_effects(command, e, test_is_quick() ? is_first : always);
             if (test_is_quick()) break; /* the first command that has it */
         }
     }

@@ -323,7 +323,7 @@ TEST(every_command_tells_that_memory_is_too_small) {
     make_data();
     NEED(make_model("mlp"));
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        for (int mib = 60; mib <= 240; mib += 30) {
+        for (int mib = 60; mib <= 240; mib += test_is_quick() ? 90 : 30) {
             int status = run("ulimit -v %d; graphtool %s", mib << 10, commands[i]);
             char *err = read_all("err");
             bool is_told = status == 2 && strstr(err, "graphtool: ") == err && strstr(err, "memory");
@@ -355,7 +355,7 @@ TEST(what_would_fit_fits_at_every_limit) {
 #ifndef __SANITIZE_ADDRESS__
     int told = 0;
     NEED(make_model("mlp"));
-    for (int kib = 240000; kib <= 360000; kib += test_is_quick() ? 48000 : 16000) {
+    for (int kib = 240000; kib <= 360000; kib += test_is_quick() ? 60000 : 16000) {
         char options[80];
         way_out(kib, "bench mlp.bin --steps 1 --warmup 0 -t 1 --batch 20000", options, sizeof options);
         if (!*options) continue;

@@ -47,8 +47,9 @@ build() { # preset, target
 # Trainings by plain loops take hours, so those of whole models are left out there (the label `trains`).
 slow=()
 [[ ${WEFT_TEST_ISA-} != reference ]] || slow=(-LE '^trains$')
+# Two more at once than processors: suites of ranks mostly wait.
 run_tests() { # preset, ctest's option...
-    ctest --test-dir "build/$1" --parallel $(($(nproc) + 1)) --output-on-failure --no-tests=error "${@:2}" "${slow[@]}"
+    ctest --test-dir "build/$1" --parallel $(($(nproc) + 2)) --output-on-failure --no-tests=error "${@:2}" "${slow[@]}"
 }
 
 # A build, then its tests.

@@ -60,9 +60,18 @@ TEST(every_kernel_agrees_with_the_reference_on_every_sample) {
     samples_check(check);
 }
 
+/* In short runs a pointwise op, whose kernels are compiled, has one sample here. */
+static void check_reduced(weft_node *n, const char *what, const tensor *data) {
+    static const weft_op *last;
+    bool is_compiled = n->op->flags & OP_POINTWISE && !n->n_body;
+    if (test_is_quick() && is_compiled && n->op == last) return;
+    last = n->op;
+    check(n, what, data);
+}
+
 TEST(every_kernel_agrees_with_the_reference_in_bf16_and_f16) {
     NEED(begin());
-    samples_check_reduced(check, is_drawn());
+    samples_check_reduced(check_reduced, is_drawn());
 }
 
 TEST(pointwise_kernels_agree_at_all_sizes_and_broadcasts) {

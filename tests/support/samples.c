@@ -137,7 +137,7 @@ void samples_check_sizes(node_check *check, bool in_turn) {
             continue;
         for (int k = 0; k < (int)(sizeof shapes / sizeof *shapes); k++) {
             bool has_low = op->precision == PRECISION_FOLLOWS;
-            int turn = (int)(((uint64_t)i + (uint64_t)k + test_seed(0)) % 4);
+            int turn = (int)(((uint64_t)i + (uint64_t)k + test_seed(0)) % (test_is_quick() ? 8 : 4));
             if (!in_turn || turn == 0) sizes_check(op, types, shapes[k], WEFT_F32, check);
             if (has_low && (!in_turn || turn == 2)) sizes_check(op, types, shapes[k], WEFT_BF16, check);
         }

@@ -33,7 +33,7 @@ void samples_check(node_check *check);
 void samples_check_reduced(node_check *check, bool in_turn);
 /* Checks pointwise ops at more sizes than their samples have: lengths around the vector and the tile, and all
  * kinds of broadcasting, in f32 and bf16. With `in_turn`, where a case costs a compilation, an op meets two
- * of the eight in each. */
+ * of the eight in each, or one in short runs. */
 void samples_check_sizes(node_check *check, bool in_turn);
 
 #endif
