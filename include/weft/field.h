@@ -30,16 +30,15 @@ extern "C" {
 
 /** The C type of a field, and which values it may have. */
 typedef enum weft_field_kind {
-    WEFT_FIELD_FLAG = 0,  /**< bool; with `least` 1 a text may only switch it on */
-    WEFT_FIELD_INT = 1,   /**< int, from `least` to `most` */
-    WEFT_FIELD_COUNT = 2, /**< int64_t, from `least` to `most` */
-    WEFT_FIELD_SEED = 3,  /**< uint64_t, any */
-    WEFT_FIELD_REAL = 4,  /**< double, above `least` and up to `most` */
-    WEFT_FIELD_NUMBER =
-        5, /**< double, from `least` to `most`; WEFT_ZERO is a true 0, and a text of 0 sets it */
-    WEFT_FIELD_WORD = 6,  /**< an enum; a value is the place of its word */
-    WEFT_FIELD_DTYPE = 7, /**< weft_dtype, one of the words where there are some */
-    WEFT_FIELD_TEXT = 8,  /**< const char *, one of the words where there are some; not owned */
+    WEFT_FIELD_FLAG = 0,   /**< bool; with `least` 1 a text may only switch it on */
+    WEFT_FIELD_INT = 1,    /**< int, from `least` to `most` */
+    WEFT_FIELD_COUNT = 2,  /**< int64_t, from `least` to `most` */
+    WEFT_FIELD_SEED = 3,   /**< uint64_t, any */
+    WEFT_FIELD_REAL = 4,   /**< double, above `least` and up to `most` */
+    WEFT_FIELD_NUMBER = 5, /**< double, from `least` to `most`; a text of 0 sets WEFT_ZERO, a true 0 */
+    WEFT_FIELD_WORD = 6,   /**< an enum; a value is the place of its word */
+    WEFT_FIELD_DTYPE = 7,  /**< weft_dtype, one of the words where there are some */
+    WEFT_FIELD_TEXT = 8,   /**< const char *, one of the words where there are some; not owned */
 } weft_field_kind;
 
 /** One field of a structure. In every kind 0 (of texts NULL and "") means that the field is not set. */
