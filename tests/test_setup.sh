@@ -55,7 +55,7 @@ leaves_out() { ! grep -qE -- "$1" <<<"$said$(<"$asked")" || fail "'$1' is in: $s
 
 # An empty machine: each manager is asked for its own names, apt does it, the others' command is printed.
 setup debian 0
-grep -q -- '-y .*libdnnl-dev.* libopenmpi-dev .*doxygen file$' "$asked" || fail "apt-get was asked for: $(<"$asked")"
+grep -q -- '-y .*libdnnl-dev.* libopenmpi-dev .*doxygen file mold$' "$asked" || fail "apt-get was asked for: $(<"$asked")"
 setup debian 0 run
 grep -q -- '-y .*libdnnl-dev.* libgraphviz-dev .*dataset-fashion-mnist$' "$asked" || fail "apt-get was asked for: $(<"$asked")"
 leaves_out 'openmpi|ucx|cunit|doxygen|valgrind'
@@ -84,6 +84,12 @@ setup debian 0 run
 setup debian 0
 leaves_out 'libdnnl-dev'
 grep -q libcunit1-dev "$asked" || fail "what developing needs was not asked for: $(<"$asked")"
+
+# What only makes it faster comes with the others, and is no reason to install.
+grep -q ' mold' "$asked" || fail "mold was not asked for with the others: $(<"$asked")"
+tools/scripts/setup.sh --list | awk -F' *[|] *' 'NR > 2 && $3 != "`faster`" { print $4 }' | tr -d '`' | tr ' ' '\n' >"$has"
+setup debian 0
+[[ -z $said && ! -s $asked ]] || fail "all that is needed is there, but: $said $(<"$asked")"
 
 setup debian 2 everything
 says "there is no size 'everything'"

@@ -3,7 +3,7 @@
 # everything there it does nothing, and needs no network and no rights.
 set -euo pipefail
 
-# A row for each need: the size that has it, its packages by apt, by dnf and by pacman ("-": there is none), and what for.
+# A row for each need: the size that has it (faster: developing works without; it comes with others that are missing), its packages by apt, by dnf and by pacman ("-": there is none), and what for.
 needs='
 run     | build-essential cmake ninja-build pkg-config | gcc gcc-c++ make cmake ninja-build pkgconf | base-devel cmake ninja pkgconf | the build
 run     | libdnnl-dev                          | onednn-devel                             | onednn              | oneDNN: convolutions and matrix products
@@ -16,7 +16,7 @@ run     | dataset-fashion-mnist                | -                              
 develop | libopenmpi-dev openmpi-bin           | openmpi-devel openmpi                    | openmpi             | ranks over MPI
 develop | libucx-dev                           | ucx-devel                                | openucx             | ranks without MPI
 develop | libcunit1-dev python3 valgrind       | CUnit-devel python3 valgrind             | cunit python valgrind | the tests
-develop | mold                                 | mold                                     | mold                | fast links of the tests
+faster  | mold                                 | mold                                     | mold                | fast links of the tests
 develop | doxygen                              | doxygen                                  | doxygen             | the API reference
 develop | file                                 | file                                     | file                | packages by cpack
 '
@@ -44,11 +44,19 @@ apt_has() { [[ $(dpkg-query -W -f='${Status}' "$1" 2>/dev/null) == *" installed"
 dnf_has() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
 pacman_has() { pacman -T "$1" >/dev/null 2>&1; }
 
-# The packages of the size by this manager that are not installed.
-missing() { # manager, its column
+# Whether rows of this size are wanted: those that are needed, or those that make it faster.
+is_wanted() { # size, which: needed or faster
+    case $2 in
+    needed) [[ $1 == run* || ($1 == develop* && $wanted == develop) ]] ;;
+    *) [[ $1 == faster* && $wanted == develop ]] ;;
+    esac
+}
+
+# Their packages by this manager that are not installed.
+missing() { # manager, which
     local size apt dnf pacman names name
     while IFS='|' read -r size apt dnf pacman _; do
-        [[ -n $size && ($size == run* || $wanted == develop) ]] || continue
+        is_wanted "$size" "$2" || continue
         names=${!1}
         for name in $names; do
             [[ $name == - ]] || "$1_has" "$name" || echo "$name"
@@ -72,8 +80,9 @@ if [[ -z $manager ]]; then
     echo "setup.sh: no apt-get, dnf or pacman here: setup.sh --list names what to install by other means" >&2
     exit 2
 fi
-mapfile -t packages < <(missing "$manager")
+mapfile -t packages < <(missing "$manager" needed)
 ((${#packages[@]})) || exit 0
+mapfile -t -O "${#packages[@]}" packages < <(missing "$manager" faster)
 
 as_root=()
 ((EUID == 0)) || as_root=(sudo)
