@@ -492,8 +492,8 @@ static void list_value(const text_list *list, bool names_alone, text *t) {
 static char *option_value(const option_row *row, const options *o) {
     const void *at = (const char *)o + row->field.offset;
     text t = {0};
-    bool is_zero = row->field.kind == WEFT_FIELD_SEED && option_from(row, o); /* a seed may be 0 */
-    bool is_set = !option_is_list(row) && (is_zero || weft_field_is_set(&row->field, o));
+    bool is_seed = row->field.kind == WEFT_FIELD_SEED; /* 0 is one like others */
+    bool is_set = !option_is_list(row) && (is_seed || weft_field_is_set(&row->field, o));
     if (is_set && row->sharing == CONTENT) return file_value(*(const char *const *)at);
     if (option_is_list(row))
         list_value(at, row->sharing == NAMES, &t);
