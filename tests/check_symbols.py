@@ -174,7 +174,7 @@ def check_planted(objects, cc):
                 rules.tell(source, f"planted: it takes {name}, which must be {said or 'allowed'}, not {found}")
 
 
-# ---- what is told ----
+# ---- what is reported ----
 
 
 def tell_shapes(edges, objects):

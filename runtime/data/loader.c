@@ -250,29 +250,26 @@ static weft_status loader_init(weft_loader *l, const weft_source *const *sources
 
 /* ---- options ---- */
 
-#define FIELD(field, kind, least, most, otherwise, means)                                                    \
-    {                                                                                                        \
-#field, WEFT_FIELD_##kind, offsetof(weft_loader_options, field), least, most, NULL, 0, otherwise,    \
-            means                                                                                            \
-    }
 static const weft_field fields[] = {
-    FIELD(batch, COUNT, 1, WEFT_COUNT_MOST, NULL, "samples a batch"),
-    FIELD(shuffle, FLAG, 0, 1, NULL, "samples come in a new random order each epoch"),
-    FIELD(drop_last, FLAG, 0, 1, NULL, "a last batch that is smaller is left out"),
-    FIELD(seed, SEED, 0, 0, NULL, "seed of the shuffling and the draws"),
-    FIELD(rank, INT, 0, INT32_MAX, NULL, "this rank, from 0"),
-    FIELD(num_replicas, INT, 1, INT32_MAX, "1", "ranks that share the data"),
-    FIELD(in_a_row, INT, 1, INT32_MAX, "1", "batches that a rank takes at once"),
-    FIELD(all, FLAG, 0, 1, NULL, "every rank sees all batches"),
-    FIELD(by_sample, FLAG, 0, 1, NULL, "samples are dealt, not batches"),
-    FIELD(sampler_count, COUNT, 1, WEFT_COUNT_MOST, "as many as the sources have",
-          "samples of an epoch of the sampler's"),
-    FIELD(draws, INT, 1, 4096, NULL, "random numbers for each sample, as one more array"),
-    FIELD(ahead, INT, -1, 4096, "2", "batches that are read ahead; -1: each when it is asked for"),
-    FIELD(threads, INT, 1, 256, "1", "threads that read"),
+    KIT_FIELD(weft_loader_options, batch, COUNT, 1, WEFT_COUNT_MOST, NULL, "samples a batch"),
+    KIT_FIELD(weft_loader_options, shuffle, FLAG, 0, 1, NULL,
+              "samples come in a new random order each epoch"),
+    KIT_FIELD(weft_loader_options, drop_last, FLAG, 0, 1, NULL, "a last batch that is smaller is left out"),
+    KIT_FIELD(weft_loader_options, seed, SEED, 0, 0, NULL, "seed of the shuffling and the draws"),
+    KIT_FIELD(weft_loader_options, rank, INT, 0, INT32_MAX, NULL, "this rank, from 0"),
+    KIT_FIELD(weft_loader_options, num_replicas, INT, 1, INT32_MAX, "1", "ranks that share the data"),
+    KIT_FIELD(weft_loader_options, in_a_row, INT, 1, INT32_MAX, "1", "batches that a rank takes at once"),
+    KIT_FIELD(weft_loader_options, all, FLAG, 0, 1, NULL, "every rank sees all batches"),
+    KIT_FIELD(weft_loader_options, by_sample, FLAG, 0, 1, NULL, "samples are dealt, not batches"),
+    KIT_FIELD(weft_loader_options, sampler_count, COUNT, 1, WEFT_COUNT_MOST, "as many as the sources have",
+              "samples of an epoch of the sampler's"),
+    KIT_FIELD(weft_loader_options, draws, INT, 1, 4096, NULL,
+              "random numbers for each sample, as one more array"),
+    KIT_FIELD(weft_loader_options, ahead, INT, -1, 4096, "2",
+              "batches that are read ahead; -1: each when it is asked for"),
+    KIT_FIELD(weft_loader_options, threads, INT, 1, 256, "1", "threads that read"),
     {.offset = sizeof(weft_loader_options)},
 };
-#undef FIELD
 
 const weft_field *weft_loader_fields(void) {
     return fields;

@@ -53,6 +53,15 @@ static int form_place(const char *name) {
     return i;
 }
 
+/* "npy, idx or npz", of bits of forms. */
+static void forms_show(unsigned of, size_t room, char *into) {
+    size_t at = 0;
+    for (int i = 0; form_names[i] && at < room; i++) {
+        const char *gap = !at ? "" : of >> (i + 1) ? ", " : " or ";
+        if (of >> i & 1) at += (size_t)snprintf(into + at, room - at, "%s%s", gap, form_names[i]);
+    }
+}
+
 static bool name_ends(const char *path, const char *end) {
     size_t n = strlen(path), e = strlen(end);
     return n >= e && strcmp(path + n - e, end) == 0;
@@ -71,6 +80,7 @@ static weft_status form_find(const form_request *r, const char **name, weft_erro
     stream s;
     struct stat about;
     unsigned char first[4] = {1};
+    char all[80];
     if (!r->env.io && stat(r->path, &about) == 0 && S_ISDIR(about.st_mode)) return *name = "images", WEFT_OK;
     if (name_ends(r->path, ".bin")) return *name = "tokens", WEFT_OK;
     if (name_ends(r->path, ".txt")) return *name = "text", WEFT_OK;
@@ -90,10 +100,9 @@ static weft_status form_find(const form_request *r, const char **name, weft_erro
             r->path);
     if (*name && r->options.window && strcmp(*name, "npy") == 0) *name = "tokens";
     if (*name) return WEFT_OK;
-    return kit_fail(
-        error, WEFT_FILE,
-        "%.600s: no form of data is recognized: form=NAME chooses npy, idx, npz, images, tokens or text",
-        r->path);
+    forms_show(ANY, sizeof all, all);
+    return kit_fail(error, WEFT_FILE, "%.600s: no form of data is recognized: form=NAME chooses %s", r->path,
+                    all);
 }
 
 /* ---- options ---- */
@@ -128,13 +137,6 @@ static const weft_field fields[] = {
 
 const weft_field *weft_source_fields(void) {
     return fields;
-}
-
-/* "npy or npz", of bits of forms. */
-static void forms_show(unsigned of, size_t room, char *into) {
-    size_t at = 0;
-    for (int i = 0; form_names[i] && at < room; i++)
-        if (of >> i & 1) at += (size_t)snprintf(into + at, room - at, "%s%s", at ? " " : "", form_names[i]);
 }
 
 static weft_status check_ranges(const weft_field *table, const form_request *r, weft_error *error) {
