@@ -8,13 +8,11 @@
 
 #include "graph/settings/clone.h"
 #include "graph/settings/minimize.h"
-#include "graph/settings/precision.h"
 #include "ops/calibration.h"
 #include "ops/cpu/isa.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/devices.h"
 #include "runtime/passes/distribute/collectives.h"
-#include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 #include "runtime/verify/verify.h"
 #include "weft/support.h"
@@ -56,26 +54,10 @@ static bool simplify(program *p) {
     return p->plan->options.unoptimized || pass_simplify(p->graph);
 }
 
-/* The f16 loss scale that the gradient of this minimize starts from; NULL where its optimizer has none. */
-static weft_value *loss_factor(const weft_node *n, const void *plan) {
-    const minimize_attrs *a = n->attrs;
-    const optimizer_entry *o = optimizer_named(plan, a->name);
-    return o && o->loss_scale ? variable_value(n->graph, o->loss_scale) : NULL;
-}
-
-/* The loss alone needs no gradients but those that the model itself asks for. */
-static void forget_minimizes(weft_graph *g) {
-    for (weft_node *n = g->first, *next; n; n = next) {
-        next = n->next;
-        if (n->op == &weft_op_minimize) node_remove(n);
-    }
-}
-
 static bool autodiff(program *p) {
-    if (p->phase == PHASE_LOSS) forget_minimizes(p->graph);
     /* Gradients are means over all micro-batches of a step, on all ranks. */
     double parts = (double)p->accumulate * p->plan->options.world;
-    return pass_autodiff(p->graph, 1 / parts, loss_factor, p->plan);
+    return pass_autodiff(p->graph, 1 / parts, p->plan);
 }
 
 static bool precision(program *p) {
@@ -168,11 +150,19 @@ static bool check_graph(const program *p, const char *after, unsigned had) {
     return graph_check(p->graph, after);
 }
 
+/* One that fails without an error has no memory; one that goes on after a builder's error fails, too. */
+static bool run_pass(weft_plan *plan, const pass *s, program *p, unsigned has) {
+    if (!check_requirements(plan, s, has)) return false;
+    bool good = p ? s->program(p) : s->plan(plan);
+    arena_free(&plan->model->scratch);
+    if (!model_ok(plan->model)) return false;
+    return good || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: %s: out of memory", s->name);
+}
+
 /* Runs passes [first, end) on one program; all are program passes. `has` is what earlier passes gave. */
 static bool run_program(program *p, const pass *first, const pass *end, unsigned has) {
     for (const pass *s = first; s < end; s++) {
-        if (!check_requirements(p->plan, s, has) || !s->program(p)) return false;
-        if (!model_ok(p->graph->model)) return false; /* a builder failed inside the pass */
+        if (!run_pass(p->plan, s, p, has)) return false;
         has |= s->gives;
         if (p->plan->options.verify && !check_graph(p, s->name, has)) return false;
     }
@@ -195,8 +185,7 @@ static bool run_pipeline(weft_plan *plan) {
     for (const pass *s = pipeline, *end; s <= last; s = end) {
         for (end = s + 1; s->program && end <= last && end->program;) end++;
         if (s->program && !run_programs(plan, s, end, has)) return false;
-        if (s->plan && !(check_requirements(plan, s, has) && s->plan(plan) && model_ok(plan->model)))
-            return false;
+        if (s->plan && !run_pass(plan, s, NULL, has)) return false;
         for (; s < end; s++) has |= s->gives;
     }
     return true;
@@ -233,6 +222,12 @@ static void log_plan(const weft_plan *plan) {
     plan->env.log(plan->env.log_context, line);
 }
 
+/* False: no memory. */
+static bool plan_describe(weft_plan *plan, const weft_model *source) {
+    plan_measure(plan);
+    return plan_find_library(plan) && plan_collect_settings(plan) && plan_identify(plan, source);
+}
+
 /* Returns NULL and sets *error when the model is broken, an option is out of range, or a pass fails. The
  * caller frees the plan with weft_plan_free. Pointers of the options are not kept. */
 weft_plan *weft_compile(const weft_model *model, const weft_compile_options *options, weft_error *error) {
@@ -262,10 +257,8 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
                                  .tf32 = o->tf32};
     plan->model = model_clone_variables(model, plan->options.batch);
     if (!plan->model || !strategy_choose(plan, o) || !load_calibration(plan, o->calibration) ||
-        !run_pipeline(plan) || !plan_measure(plan) || !plan_find_library(plan) ||
-        !plan_identify(plan, model) || !plan_collect_settings(plan) ||
-        (!o->stop_after && !share_measure(plan))) {
-        if (plan->model)
+        !run_pipeline(plan) || !plan_describe(plan, model) || (!o->stop_after && !share_measure(plan))) {
+        if (plan->model && !model_ok(plan->model))
             error_set(error, plan->model->error.status, "%s", plan->model->error.text);
         else
             error_memory(error, "compile");

@@ -39,8 +39,8 @@ static weft_status clear(void *to, size_t bytes, weft_error *error) {
 }
 
 extern const struct executor executor_cpu; /* session/run.c */
-static const device device_cpu = {WEFT_DEVICE_CPU, "cpu", cpu_alloc, cpu_free, copy,         copy,
-                                  clear,           NULL,  NULL,      NULL,     &executor_cpu};
+static const device device_cpu = {WEFT_DEVICE_CPU, "cpu", cpu_alloc, cpu_free,     copy, copy,
+                                  clear,           NULL,  NULL,      &executor_cpu};
 
 #ifndef WEFT_HAS_CUDA
 /* Stubs, so that programs link with any build and learn at run time what it lacks. */

@@ -74,19 +74,13 @@ static void try_batches(attempt *a, const weft_compile_options *how, bool accumu
     }
 }
 
-static bool trains(const weft_plan *plan) {
-    for (int i = 0; i < plan->n_programs; i++)
-        if (plan->programs[i].trains) return true;
-    return false;
-}
-
 static void try_all(attempt *a) {
     char name[80];
     uint64_t bytes;
     weft_compile_options how = *a->of->compile;
     how.verify = false;
     try_batches(a, &how, false);
-    if (trains(a->plan)) try_batches(a, &how, true);
+    if (plan_trains(a->plan)) try_batches(a, &how, true);
     for (int stage = how.zero + 1; how.world > 1 && stage <= 2; stage++) {
         weft_compile_options other = how;
         other.zero = stage;

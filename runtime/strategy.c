@@ -22,10 +22,6 @@ static bool fail(weft_plan *plan, weft_status status, const char *why) {
     return model_fail(plan->model, NULL, status, "compile: strategy %s: %s", SHOW(plan->strategy.text), why);
 }
 
-static bool no_memory(weft_plan *plan) {
-    return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
-}
-
 /* ---- by name ---- */
 
 const char *weft_strategy_name(int index) {
@@ -131,45 +127,41 @@ static const struct decision {
 #undef D
 };
 
-/* The option as a field of weft_distribution. */
-static weft_field decided_as(const struct decision *d) {
-    weft_field s = *field_find(compile_fields, d->name, strlen(d->name));
-    s.offset = d->decided;
-    return s;
-}
-
 /* Whether the text of one of Weft's says it, so that a 0 is meant, too. */
-static bool is_said(const weft_plan *plan, const struct decision *d) {
+static bool is_said(const weft_plan *plan, const char *name) {
     const strategy_parts *parts = plan->strategy.parts;
     bool is_there = false;
-    for (int i = 0; i < parts->n; i++) is_there |= strcmp(parts->keys[i], d->name) == 0;
+    for (int i = 0; i < parts->n; i++) is_there |= strcmp(parts->keys[i], name) == 0;
     return is_there && builtin(parts->name);
+}
+
+static bool contradict(weft_plan *plan, const weft_field *option, const weft_compile_options *o,
+                       const weft_field *decided, const weft_distribution *by) {
+    text why = {0};
+    text_add(&why, "it sets %s=", option->name);
+    field_write(&why, decided, by);
+    text_add(&why, ", and the options ");
+    field_write(&why, option, o);
+    text_add(&why, ": leave one of them out");
+    char *all = text_detach(&why);
+    if (all) fail(plan, WEFT_ARGUMENT, all);
+    free(all);
+    return false;
 }
 
 /* Copies what the strategy decides into the options. Both are in their ranges. */
 static bool decide(weft_plan *plan, const struct decision *d, weft_compile_options *o,
                    const weft_distribution *by) {
     const weft_field *option = field_find(compile_fields, d->name, strlen(d->name));
-    const weft_field decided = decided_as(d);
-    text is = {0}, wanted = {0}, why = {0};
-    field_write(&is, option, o);
-    field_write(&wanted, &decided, by);
-    bool is_there = is.data && wanted.data, is_same = is_there && strcmp(is.data, wanted.data) == 0,
-         good = true;
-    bool says_nothing = !weft_field_is_set(&decided, by) && !is_said(plan, d);
-    if (!is_there) {
-        good = fail(plan, WEFT_MEMORY, "out of memory");
-    } else if (!is_same && !says_nothing && weft_field_is_set(option, o)) {
-        text_add(&why, "it sets %s=%s, and the options %s: leave one of them out", d->name,
-                 wanted.data ? wanted.data : "?", is.data ? is.data : "?");
-        good = fail(plan, WEFT_ARGUMENT, why.data ? why.data : "out of memory");
-    } else if (!is_same && !says_nothing) {
-        good = field_read(option, wanted.data, o);
-    }
-    free(text_detach(&is));
-    free(text_detach(&wanted));
-    free(text_detach(&why));
-    return good;
+    weft_field decided = *option;
+    decided.offset = d->decided;
+    char *is = (char *)o + option->offset;
+    const char *wanted = (const char *)by + d->decided;
+    bool says_nothing = !weft_field_is_set(&decided, by) && !is_said(plan, d->name);
+    if (says_nothing || memcmp(is, wanted, field_width(option)) == 0) return true;
+    if (weft_field_is_set(option, o)) return contradict(plan, option, o, &decided, by);
+    memcpy(is, wanted, field_width(option));
+    return true;
 }
 
 /* In the ranges of options.c, too, so that words can be shown. */
@@ -292,8 +284,7 @@ static bool ask(weft_plan *plan, const weft_strategy *s, const strategy_parts *p
     size_t bytes = options_bytes(s);
     void *options = s->fields ? arena_new(memory, bytes) : NULL;
     weft_error error = {0};
-    if (!call || (s->fields && !options)) return no_memory(plan);
-    if (!read_keys(plan, s, parts, bytes, options)) return false;
+    if (!call || (s->fields && !options) || !read_keys(plan, s, parts, bytes, options)) return false;
     *call = (weft_strategy_call){.name = s->name,
                                  .model = plan->source,
                                  .world = plan->options.world,
@@ -316,13 +307,12 @@ bool strategy_choose(weft_plan *plan, const weft_compile_options *o) {
     weft_distribution by = {0};
     char why[STRATEGY_WHY];
     *into = (plan_strategy){.text = "separate_ddp"};
-    if (!parts) return no_memory(plan);
+    if (!parts) return false;
     if (!text && own) text = own->name ? own->name : "";
     if (!text) return true;
     into->is_chosen = true;
-    if (!(into->text = arena_copy(&plan->model->arena, text))) return no_memory(plan);
-    if (!strategy_parse(text, &plan->model->arena, parts, why))
-        return *why ? fail(plan, WEFT_ARGUMENT, why) : no_memory(plan);
+    if (!(into->text = arena_copy(&plan->model->arena, text))) return false;
+    if (!strategy_parse(text, &plan->model->arena, parts, why)) return *why && fail(plan, WEFT_ARGUMENT, why);
     const weft_strategy *s = find_strategy(plan, parts->name, own);
     if (!s || !ask(plan, s, parts, &by) || !decide_all(plan, o, &by) || !set_subgraphs(plan, &by) ||
         !set_cuts(plan, &by))

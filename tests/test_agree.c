@@ -211,30 +211,7 @@ TEST(stores_of_different_seeds_differ_in_their_first_parameter) {
     weft_model_free(m);
 }
 
-/* ---- settings ---- */
-
-TEST(every_setting_of_a_plan_is_compared_however_many_there_are) {
-    char text[2000] = "", word[40];
-    size_t room;
-    int n;
-    weft_error e = {0};
-    weft_env env = {0};
-    for (int i = 0; i < 100; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%sname%d=%d", i ? " " : "", i, i);
-    weft_setting *list = settings_split(&env, text, &room, &n, &e);
-    NEED(list != NULL);
-    CHECK(n == 100 && room > 100);
-    for (int i = 0; i < n; i++) {
-        snprintf(word, sizeof word, "name%d", i);
-        CHECK(strcmp(list[i].name, word) == 0 && atoi(list[i].value) == i);
-    }
-    mem_free(&env, list, room * sizeof *list);
-    CHECK(!settings_split(&env, strcpy(text, "a=1 b c=2\n"), &room, &n, &e));
-    CHECK_HOLDS(e.text, "setting 'b' has no value");
-}
-
 SUITE("agree", {T(all_begin_with_what_rank_0_has), T(a_process_group_begins_with_what_its_first_rank_has),
                 T(what_is_not_shared_out_is_made_equal), T(large_values_travel_in_pieces),
                 T(the_first_value_that_differs_is_named_on_all_ranks),
-                T(stores_of_different_seeds_differ_in_their_first_parameter),
-                T(every_setting_of_a_plan_is_compared_however_many_there_are)})
+                T(stores_of_different_seeds_differ_in_their_first_parameter)})

@@ -135,7 +135,7 @@ static void run_plain(const weft_model *m, weft_store *store, const float *a, co
     weft_error e = {0};
     weft_model *copy = model_clone_variables(m, m->batch);
     weft_graph *g = graph_replay(m->graphs, copy, "g");
-    NEED(g && pass_autodiff(g, 1, NULL, NULL));
+    NEED(g && pass_autodiff(g, 1, NULL));
     evaluation *run = evaluate_new(g, true);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_input)
@@ -378,10 +378,10 @@ TEST(a_plan_tells_the_library_that_computes_in_it) {
     const char **const parts[] = {&plan->library.version, &plan->library.set, &plan->library.implementations};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         *parts[i] = "other";
-        CHECK(plan_identify(plan, m) && plan->fingerprint != fingerprint);
+        CHECK(plan_collect_settings(plan) && plan_identify(plan, m) && plan->fingerprint != fingerprint);
         plan->library = was;
     }
-    CHECK(plan_identify(plan, m) && plan->fingerprint == fingerprint);
+    CHECK(plan_collect_settings(plan) && plan_identify(plan, m) && plan->fingerprint == fingerprint);
     weft_plan_free(plan);
     weft_plan_free(plain);
     weft_model_free(m);

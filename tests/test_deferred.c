@@ -197,7 +197,7 @@ static void look_early(world_rank *r) {
     CHECK(weft_weights_save(r->store, "/tmp/weft_deferred_early", false, NULL) == WEFT_ORDER);
     CHECK(weft_store_set_lr(r->store, NULL, 0.01, NULL) == WEFT_OK);
     CHECK(weft_sync(r->session, &r->error) == WEFT_OK);
-    CHECK(store_arriving(r->store) == 0);
+    CHECK(r->store->n_arriving == 0);
     CHECK(weft_store_get(r->store, "discriminator/conv1/bias", bias, bytes, NULL) == WEFT_OK);
 }
 
@@ -222,7 +222,7 @@ static void go_away(world_rank *r) {
     for (int i = 0; i < 3 && !r->error.status; i++) world_micro(r, i % 2 ? "d_step" : "g_step", i + 2, NULL);
     CHECK_SAYS(r->error.status == WEFT_PEER, "%s", r->error.text);
     weft_sync(r->session, NULL);
-    CHECK(!r->session->deferred.r && !r->session->n_in_flight && !store_arriving(r->store));
+    CHECK(!r->session->deferred.r && !r->session->n_in_flight && !r->store->n_arriving);
 }
 
 TEST(a_rank_that_goes_with_deferred_steps_pending_is_an_error_not_a_hang) {

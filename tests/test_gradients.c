@@ -134,7 +134,7 @@ static void trial_check(const weft_op *op, const op_sample *spec, int order) {
         return;
     }
     name_outputs(&t);
-    if (CHECK_SAYS(pass_autodiff(t.s.g, 1, NULL, NULL), "%s(%s): %s", op->name, spec->in,
+    if (CHECK_SAYS(pass_autodiff(t.s.g, 1, NULL), "%s(%s): %s", op->name, spec->in,
                    weft_model_error(t.s.m)->text)) {
         evaluation *e = evaluate_new(t.s.g, false);
         for (const weft_node *n = t.s.g->first; n; n = n->next) {
@@ -213,7 +213,7 @@ static void check_narrowed(const op_sample *spec, const weft_op *op, int which, 
     bool is_built = trial_build(&t, op, &changed, 1);
     if (t.s.n && is_built) {
         name_outputs(&t);
-        CHECK_SAYS(pass_autodiff(t.s.g, 1, NULL, NULL), "%s(%s): %s", op->name, text,
+        CHECK_SAYS(pass_autodiff(t.s.g, 1, NULL), "%s(%s): %s", op->name, text,
                    weft_model_error(t.s.m)->text);
         for (int i = 0; model_ok(t.s.m) && i < t.n_targets; i++) {
             char name[16];

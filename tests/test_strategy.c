@@ -616,9 +616,8 @@ static weft_node *node_of(const program *p, const weft_op *op, const weft_variab
 static void check_caught(const program *p, const char *rule, const char *what) {
     weft_error error = {0};
     verify_index x;
-    weft_status status = verify_index_open(&x, p) ? verify_summed(&x, &error) : WEFT_MEMORY;
-    if (!status) status = verify_buckets(&x, &error);
-    verify_index_close(&x);
+    bool good = verify_index_open(&x, p->plan, p) && verify_summed(&x) && verify_buckets(&x);
+    weft_status status = verify_index_close(&x, good, &error);
     CHECK_SAYS(*rule ? status && strncmp(error.text, rule, strlen(rule)) == 0 : !status,
                "%s: wanted %s, got '%s'", what, *rule ? rule : "nothing", error.text);
 }

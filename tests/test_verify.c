@@ -25,7 +25,7 @@ static int wanted_plans(void) {
 static void count_nodes(const program *p, census *c) {
     bool in_flight = false, sync = false, buffers = false, clipped = false;
     verify_index x;
-    bool is_indexed = verify_index_open(&x, p);
+    bool is_indexed = verify_index_open(&x, p->plan, p);
     CHECK(is_indexed);
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         in_flight |= verify_outlasts_run(&x, n);
@@ -46,7 +46,7 @@ static void count_nodes(const program *p, census *c) {
         verify_own(&x, s, &begin, &end);
         c->empty += begin == end;
     }
-    verify_index_close(&x);
+    verify_index_close(&x, is_indexed, NULL);
 }
 
 static void count_plan(const weft_plan *plan, census *c) {

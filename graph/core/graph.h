@@ -173,7 +173,8 @@ struct weft_model {
     const op_catalog *catalog;
     /* apart from the rest and in the order of making, because passes walk over them often */
     arena nodes, values;
-    arena arena; /* strings, attributes and lists; last, since in C++ this field's name hides the type */
+    arena scratch; /* of the pass that runs: who calls it frees this afterwards */
+    arena arena;   /* strings, attributes and lists; last, since in C++ this field's name hides the type */
     const char *name;
     int64_t batch; /* the size that WEFT_BATCH stands for */
     bool is_bound; /* a copy of the compiler's: no other batch will be bound */
@@ -205,6 +206,10 @@ weft_model *model_new(const char *name, const weft_env *env, const op_catalog *c
  * errors are ignored. Always returns NULL, so that a caller can fail in one line. */
 void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Zeroed arrays of at least one element, for as long as the model lives, and in m->scratch; NULL: no
+ * memory. */
+void *model_array(weft_model *m, int64_t count, size_t width);
+void *scratch_array(weft_model *m, int64_t count, size_t width);
 /* "gan.c:31"; "" where the file is unknown. */
 typedef struct shown_place {
     char text[160];
@@ -267,6 +272,7 @@ void graph_replace_mapped(weft_graph *g); /* not in fused bodies */
 void node_replace_mapped(weft_node *n);   /* the same for the operands of one node */
 void graph_count_uses(weft_graph *g);     /* sets value->uses; an output counts as a use */
 int graph_node_count(const weft_graph *g);
+void graph_number(weft_graph *g); /* node->mark becomes its place in the list, from 0 */
 /* Moves nodes only so far that each comes after its operands and `after` nodes; false (with an error) on a
  * cycle (graph/core/sort.c). */
 bool graph_sort(weft_graph *g);
@@ -323,6 +329,8 @@ bool variable_is_sessions(const weft_variable *v);
 weft_value *variable_value(weft_graph *g, weft_variable *v);
 /* The same without making a node; NULL: the graph does not read the variable. */
 weft_value *variable_in_graph(weft_graph *g, const weft_variable *v);
+/* Gives the variable a new value, which it returns; NULL for NULL. */
+weft_value *variable_assign(weft_graph *g, const weft_variable *v, weft_value *value);
 /* weft_parameter for layers. `said` is the caller's initializer; where it is NULL a new parameter gets
  * `otherwise`, and an existing one keeps the initializer that it has. */
 weft_value *parameter_or_else(weft_value *near, const char *name, int ndim, const int64_t *shape,

@@ -45,7 +45,8 @@ void *mem_grow(const weft_env *env, void *array, size_t *room, size_t least, siz
     /* Doubling makes n appends cost O(n) copies. */
     size_t more = *room ? *room : 64;
     if (least <= *room) return array;
-    while (more < least && size_mul(&more, more, 2)) {}
+    while (more < least && size_mul(&more, more, 2)) {
+    }
     void *to = more < least ? NULL : mem_new_array(env, more, width);
     if (!to) return NULL;
     if (*room) memcpy(to, array, *room * width);
@@ -103,6 +104,13 @@ void *arena_new(arena *a, size_t bytes) {
 void *arena_new_array(arena *a, size_t count, size_t width) {
     size_t bytes;
     return size_mul(&bytes, count, width) ? arena_new(a, bytes) : NULL;
+}
+
+void *arena_grow(arena *a, void *array, size_t count, size_t width) {
+    if (count & (count - 1)) return array;
+    void *more = arena_new_array(a, count ? 2 * count : 1, width);
+    if (more && count) memcpy(more, array, count * width);
+    return more;
 }
 
 char *arena_copy(arena *a, const char *string) {

@@ -37,6 +37,9 @@ void arena_init(arena *a, const weft_env *env);
 /* Zeroed; NULL when out of memory. Aligned to 16, and to MEM_ALIGN where all sizes are multiples of it. */
 void *arena_new(arena *a, size_t bytes);
 void *arena_new_array(arena *a, size_t count, size_t width);
+/* array[count], of the arena, with room for one more: itself, or where count is 0 or a power of two a copy
+ * of twice its length. NULL when out of memory. */
+void *arena_grow(arena *a, void *array, size_t count, size_t width);
 char *arena_copy(arena *a, const char *text);
 char *arena_printf(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void arena_free(arena *a);

@@ -17,6 +17,7 @@ weft_model *model_new(const char *name, const weft_env *env, const op_catalog *c
     arena_init(&m->arena, &m->env);
     arena_init(&m->nodes, &m->env);
     arena_init(&m->values, &m->env);
+    arena_init(&m->scratch, &m->env);
     m->graphs_end = &m->graphs;
     m->variables_end = &m->variables;
     m->ddps_end = &m->ddps;
@@ -41,8 +42,17 @@ void weft_model_free(weft_model *m) {
     weft_env env = m->env;
     arena_free(&m->nodes);
     arena_free(&m->values);
+    arena_free(&m->scratch);
     arena_free(&m->arena);
     mem_free(&env, m, sizeof *m);
+}
+
+void *model_array(weft_model *m, int64_t count, size_t width) {
+    return arena_new_array(&m->arena, count > 0 ? (size_t)count : 1, width);
+}
+
+void *scratch_array(weft_model *m, int64_t count, size_t width) {
+    return arena_new_array(&m->scratch, count > 0 ? (size_t)count : 1, width);
 }
 
 const weft_error *weft_model_error(const weft_model *m) {

@@ -366,6 +366,11 @@ void graph_count_uses(weft_graph *g) {
     for (graph_output *o = g->outputs; o; o = o->next) o->value->uses++;
 }
 
+void graph_number(weft_graph *g) {
+    int64_t place = 0;
+    for (weft_node *n = g->first; n; n = n->next) n->mark = place++;
+}
+
 int graph_node_count(const weft_graph *g) {
     return g->n_nodes;
 }

@@ -163,6 +163,10 @@ weft_value *variable_value(weft_graph *g, weft_variable *v) {
     return node_value(g, op, 0, NULL, &(variable_attrs){v->path});
 }
 
+weft_value *variable_assign(weft_graph *g, const weft_variable *v, weft_value *value) {
+    return value ? node_value(g, &weft_op_assign, 1, &value, &(variable_attrs){v->path}) : NULL;
+}
+
 bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim) {
     /* Xavier and Kaiming kinds compute a fan from the first two axes. */
     bool random = init.kind >= WEFT_INIT_XAVIER_UNIFORM;

@@ -80,7 +80,7 @@ static weft_status check_fit(loading *l, weft_error *error) {
     for (int i = 0; i < l->from.n; i++) l->by_file[i] = &l->from.list[i];
     if (l->from.n) qsort(l->by_file, (size_t)l->from.n, sizeof *l->by_file, by_file);
     if (!status) status = check_complete(l, error);
-    return status ? status : checkpoint_check_form(l->c, store_form(l->store), ": " ANOTHER_MODEL, error);
+    return status ? status : checkpoint_check_form(l->c, l->store->form, ": " ANOTHER_MODEL, error);
 }
 
 /* The elements of an entry that this rank holds, piece by piece. */
@@ -108,8 +108,8 @@ static weft_status load_all(loading *l, weft_error *error) {
         if (l->to[e->whole]) status = load_entry(l, e, l->to[e->whole]->part, piece, error);
     }
     mem_free(&l->c->env, piece, SAFETENSORS_PIECE);
-    store_set_seed(l->store, l->c->m.seed);
-    *store_loaded(l->store) |= LOADED_STATE | LOADED_VALUES;
+    l->store->seed = l->c->m.seed;
+    l->store->loaded |= LOADED_STATE | LOADED_VALUES;
     return status;
 }
 

@@ -412,7 +412,7 @@ static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
     }
     if (!files) return error_memory(error, w->folder);
     manifest m = {.step = w->step,
-                  .seed = store_seed(w->session->store),
+                  .seed = w->session->store->seed,
                   .model = weft_model_name(w->session->plan->model),
                   .form = w->session->plan->form,
                   .n_files = world,

@@ -3,8 +3,7 @@
  * random numbers, these are two models. A plan notes each node whose operands are two uses of one scope with
  * such state, if the later operand was built first. Built in statements of their own, or from left to right,
  * they give no note. */
-#include "graph/core/graph.h"
-
+#include "graph/core/compare.h"
 #include "runtime/passes/passes.h"
 
 #include <stdio.h>
@@ -37,10 +36,6 @@ typedef struct site {
     int place; /* among the sites of the graph */
     const weft_node *node, *partner, *before;
 } site;
-
-static int by_number(int64_t a, int64_t b) {
-    return (a > b) - (a < b);
-}
 
 /* 0: they are a pair. Both write one state, or draw by one line of the program in one scope. */
 static int compare_keys(const weft_node *a, const weft_node *b) {
@@ -160,27 +155,24 @@ static bool add_note(weft_plan *plan, const weft_node *join, const weft_node *si
 }
 
 static bool check_graph(weft_plan *plan, const weft_graph *g) {
-    arena *memory = &plan->model->arena;
-    size_t ids = (size_t)g->next_id + 1;
+    weft_model *m = plan->model;
+    int ids = g->next_id + 1;
     const weft_node *last = NULL; /* one note for a node, whatever its operands update */
-    uses u = {NULL, arena_new_array(memory, ids, 1), arena_new_array(memory, ids, 1),
-              arena_new_array(memory, ids, sizeof *u.last_read)};
-    site *sites = mem_new_array(&plan->env, (size_t)g->n_nodes + 1, sizeof *sites);
-    bool good = u.makes && u.reaches && u.last_read && sites;
-    if (!good) model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
-    int n = good ? find_sites(g, sites) : 0;
-    for (const weft_node *k = good ? g->first : NULL; k; k = k->next)
+    uses u = {NULL, scratch_array(m, ids, 1), scratch_array(m, ids, 1),
+              scratch_array(m, ids, sizeof *u.last_read)};
+    site *sites = scratch_array(m, g->n_nodes, sizeof *sites);
+    if (!u.makes || !u.reaches || !u.last_read || !sites) return false;
+    int n = find_sites(g, sites);
+    for (const weft_node *k = g->first; k; k = k->next)
         for (int i = 0; i < k->n_in; i++)
             if (k->in[i]) u.last_read[k->in[i]->node->id] = k->id;
-    for (int i = 0; good && i < n; i++) {
-        const site *s = &sites[i];
+    for (const site *s = sites; s < sites + n; s++) {
         u.from = s->before ? s->before->next : g->first;
         const weft_node *join = s->partner ? reversed_join(&u, s->partner, s->node) : NULL;
-        if (join && join != last) good = add_note(plan, join, s->node);
+        if (join && join != last && !add_note(plan, join, s->node)) return false;
         if (join) last = join;
     }
-    mem_free(&plan->env, sites, ((size_t)g->n_nodes + 1) * sizeof *sites);
-    return good;
+    return true;
 }
 
 bool argument_order_note(weft_plan *plan) {

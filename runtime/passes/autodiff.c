@@ -26,8 +26,10 @@
  * node. node->mark is the place in the list. */
 typedef struct derivation {
     weft_graph *g;
-    int64_t number;     /* number of the present declaration, from 1 */
-    weft_node **needed; /* the nodes that its loss depends on, sorted from last to first */
+    const weft_plan *plan; /* NULL: no loss has a scale */
+    double seed;           /* of a loss that is minimized */
+    int64_t number;        /* number of the present declaration, from 1 */
+    weft_node **needed;    /* the nodes that its loss depends on, sorted from last to first */
     size_t count, room;
     int64_t oldest;         /* place of the first target: no earlier node depends on one */
     const weft_node *asked; /* the present declaration, for errors */
@@ -42,7 +44,7 @@ typedef struct derivation {
 static bool need(derivation *d, weft_node *n) {
     if (n->order == d->number || n->mark < d->oldest) return true;
     weft_node **more = mem_grow(&d->g->model->env, d->needed, &d->room, d->count + 1, sizeof *more);
-    if (!more) return model_fail(d->g->model, d->g, WEFT_MEMORY, "autodiff: out of memory");
+    if (!more) return false;
     d->needed = more;
     n->order = (int)d->number;
     d->needed[d->count++] = n;
@@ -151,7 +153,6 @@ static bool no_gradient(const derivation *d, const weft_node *n) {
 /* Step 2 for one node: builds the gradients of its operands in its scope and with its source line. */
 static bool node_backward(const derivation *d, weft_node *n) {
     weft_graph *g = n->graph;
-    arena *a = &g->model->arena;
     weft_value *dout[OP_MAX_OUT];
     bool has_gradient = false, any_wanted = false;
     for (int k = 0; k < n->n_out; k++) {
@@ -159,9 +160,9 @@ static bool node_backward(const derivation *d, weft_node *n) {
         has_gradient |= dout[k] != NULL;
     }
     if (!has_gradient || n->op->flags & OP_NO_GRADIENT) return true;
-    bool *wanted = arena_new_array(a, (size_t)n->n_in + 1, sizeof *wanted);
-    weft_value **din = arena_new_array(a, (size_t)n->n_in + 1, sizeof *din);
-    if (!wanted || !din) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
+    bool *wanted = scratch_array(g->model, n->n_in, sizeof *wanted);
+    weft_value **din = scratch_array(g->model, n->n_in, sizeof *din);
+    if (!wanted || !din) return false;
     for (int i = 0; i < n->n_in; i++) any_wanted |= wanted[i] = is_marked(d, n->in[i]);
     if (!any_wanted) return true;
     if (!n->op->gradient) return no_gradient(d, n);
@@ -181,24 +182,25 @@ static bool node_backward(const derivation *d, weft_node *n) {
     return model_ok(g->model) && within_budget(d);
 }
 
-/* d loss / d loss. */
-typedef struct loss_seed {
-    double value;
-    /* may be NULL, and may return NULL: no factor */
-    weft_value *(*factor)(const weft_node *minimize, const void *of);
-    const void *of;
-} loss_seed;
+/* The f16 loss scale that the gradient of this minimize starts from; NULL where its optimizer has none. */
+static weft_value *loss_factor(const derivation *d, const weft_node *n) {
+    const optimizer_entry *o =
+        d->plan ? optimizer_named(d->plan, ((const minimize_attrs *)n->attrs)->name) : NULL;
+    return o && o->loss_scale ? variable_value(d->g, o->loss_scale) : NULL;
+}
 
-static weft_value *seed_of(const weft_value *loss, const weft_node *place, loss_seed seed) {
+/* d loss / d loss, for the declaration at `place`. */
+static weft_value *seed_of(const derivation *d, const weft_value *loss, const weft_node *place) {
     const tensor_type *t = &loss->type;
-    weft_value *v = weft_constant(place->graph, t->dtype, t->ndim, t->shape, seed.value);
-    weft_value *factor = seed.factor ? seed.factor(place, seed.of) : NULL;
+    bool is_minimized = place->op == &weft_op_minimize;
+    weft_value *v = weft_constant(d->g, t->dtype, t->ndim, t->shape, is_minimized ? d->seed : 1);
+    weft_value *factor = is_minimized ? loss_factor(d, place) : NULL;
     return factor ? weft_mul(v, as_type(factor, t->dtype)) : v;
 }
 
 /* Leaves the gradient of each marked value that the loss depends on in value->mapped. New nodes go before
  * `place`. */
-static bool backward(derivation *d, weft_value *loss, weft_node *place, loss_seed seed) {
+static bool backward(derivation *d, weft_value *loss, weft_node *place) {
     weft_graph *g = d->g;
     if (!find_needed(d, loss->node)) return false;
     mark_dependents(d);
@@ -206,7 +208,7 @@ static bool backward(derivation *d, weft_value *loss, weft_node *place, loss_see
     build_place at;
     build_begin(&at, g, place->scope, place->prev);
     g->building_backward = true;
-    loss->mapped = seed_of(loss, place, seed);
+    loss->mapped = seed_of(d, loss, place);
     bool good = loss->mapped != NULL;
     for (size_t i = 0; good && i < d->count; i++) good = node_backward(d, d->needed[i]);
     build_end(&at);
@@ -235,7 +237,7 @@ static weft_value *gradient_of(const derivation *d, weft_value *v, const weft_no
 static bool expand_gradients(derivation *d, weft_node *n) {
     begin_declaration(d, n);
     for (int i = 1; i < n->n_in; i++) mark_target(d, n->in[i]);
-    if (!backward(d, n->in[0], n, (loss_seed){.value = 1})) return false;
+    if (!backward(d, n->in[0], n)) return false;
     for (int i = 1; i < n->n_in; i++)
         if (!(n->out[i - 1].mapped = gradient_of(d, n->in[i], n))) return false;
     node_remove(n);
@@ -320,20 +322,19 @@ static bool check_patterns(const weft_node *n, weft_variable *const *targets, in
 }
 
 /* Gives the node its operands: the loss, the parameters p[i] and their gradients d loss / d p[i]. */
-static bool expand_minimize(derivation *d, weft_node *n, loss_seed seed) {
+static bool expand_minimize(derivation *d, weft_node *n) {
     weft_graph *g = n->graph;
-    arena *a = &g->model->arena;
-    weft_variable **targets = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *targets);
-    if (!targets) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
+    weft_variable **targets = scratch_array(g->model, g->model->n_variables, sizeof *targets);
+    if (!targets) return false;
     int count = minimize_targets(n, targets);
     if (!check_patterns(n, targets, count)) return false;
     begin_declaration(d, n);
-    weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
-    if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
+    weft_value **in = model_array(g->model, 1 + 2 * count, sizeof *in);
+    if (!in) return false;
     in[0] = n->in[0];
     if ((count = used_targets(n, targets, count)) < 0) return false;
     for (int i = 0; i < count; i++) mark_target(d, variable_in_graph(g, targets[i]));
-    if (!backward(d, in[0], n, seed)) return false;
+    if (!backward(d, in[0], n)) return false;
     int kept = 0;
     for (int i = 0; i < count; i++) {
         weft_value *v = variable_in_graph(g, targets[i]);
@@ -349,37 +350,36 @@ static bool expand_minimize(derivation *d, weft_node *n, loss_seed seed) {
     return true;
 }
 
-static bool expand(derivation *d, weft_node *n, loss_seed minimized) {
+static bool expand(derivation *d, weft_node *n) {
     if (n->op == &weft_op_gradients) return expand_gradients(d, n);
-    return n->op != &weft_op_minimize || n->n_in > 1 || expand_minimize(d, n, minimized);
+    return n->op != &weft_op_minimize || n->n_in > 1 || expand_minimize(d, n);
 }
 
 /* Expands from front to back. New nodes get their place in the list (node->mark) after each expansion, so
  * that later declarations can differentiate through them. */
-static bool expand_all(derivation *d, loss_seed minimized) {
+static bool expand_all(derivation *d) {
     weft_graph *g = d->g;
     int64_t place = 0;
     for (weft_node *n = g->first, *next; n; n = next) {
         weft_node *before = n->prev;
         next = n->next;
         for (int i = 0; i < n->n_in; i++) n->in[i] = read_now(n->in[i]);
-        if (!expand(d, n, minimized)) return false;
+        if (!expand(d, n)) return false;
         for (weft_node *m = before ? before->next : g->first; m != next; m = m->next) m->mark = ++place;
     }
     for (graph_output *o = g->outputs; o; o = o->next) o->value = read_now(o->value);
     return true;
 }
 
-bool pass_autodiff(weft_graph *g, double seed,
-                   weft_value *(*factor)(const weft_node *minimize, const void *of), const void *of) {
-    derivation d = {.g = g, .first_id = g->next_id, .calls = graph_node_count(g)};
+bool pass_autodiff(weft_graph *g, double seed, const weft_plan *plan) {
+    derivation d = {.g = g, .plan = plan, .seed = seed, .first_id = g->next_id, .calls = g->n_nodes};
     for (weft_node *n = g->first; n; n = n->next) {
         n->order = 0;
         for (int k = 0; k < n->n_out; k++) n->out[k].mark = 0;
     }
-    bool good = expand_all(&d, (loss_seed){seed, factor, of});
-    for (weft_node *n = g->first; n; n = n->next) n->order = 0; /* schedule places come later */
+    bool good = expand_all(&d);
     mem_free(&g->model->env, d.needed, d.room * sizeof *d.needed);
+    for (weft_node *n = g->first; n; n = n->next) n->order = 0; /* schedule places come later */
     g->is_expanded = good;
     return good;
 }

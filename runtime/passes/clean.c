@@ -11,8 +11,7 @@
  * list as it was built is an order that respects all edges.
  *
  * Updates wait for the `gate`, where there is one: it says whether the step is bad. */
-#include "graph/core/graph.h"
-
+#include "graph/core/compare.h"
 #include "graph/core/limits.h"
 #include "ops/kit/ops.h"
 #include "runtime/passes/passes.h"
@@ -20,25 +19,57 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether two variables share memory: ranges of one bucket, or a bucket and a part of it. */
-static bool overlaps(const weft_variable *a, const weft_variable *b) {
-    if (!a || !b) return false;
-    if (variable_is_part(a) && variable_is_part(b))
-        return a->bucket == b->bucket && a->offset < b->offset + type_elements(&b->type) &&
-               b->offset < a->offset + type_elements(&a->type);
-    return a == b || (variable_is_part(a) && a->bucket == b) || (variable_is_part(b) && b->bucket == a);
-}
+/* ---- what nodes write ---- */
 
-/* Whether n overwrites memory of v, as an assign or in place (weft_op.writes). */
-static bool writes(const weft_node *n, const weft_variable *v) {
-    if (n->op->flags & OP_WRITES && overlaps(n->variable, v)) return true;
-    for (int i = 0; i < n->n_in && i < 32; i++)
-        if (n->op->writes >> i & 1 && n->in[i] && overlaps(n->in[i]->variable, v)) return true;
-    return false;
+/* The variable that n writes through operand i (weft_op.writes), or for i = -1 by OP_WRITES; or NULL. */
+static const weft_variable *written_by(const weft_node *n, int i) {
+    if (i < 0) return n->op->flags & OP_WRITES ? n->variable : NULL;
+    return i < 32 && n->op->writes >> i & 1 && n->in[i] ? n->in[i]->variable : NULL;
 }
 
 static bool is_writer(const weft_node *n) {
     return n->op->flags & OP_WRITES || n->op->writes;
+}
+
+/* Variables that overlap have one owner: the bucket is the owner of its parts. */
+static const weft_variable *owner_of(const weft_variable *v) {
+    return variable_is_part(v) ? v->bucket : v;
+}
+
+/* Whether two variables share memory: ranges of one bucket, or a bucket and a part of it. */
+static bool overlaps(const weft_variable *a, const weft_variable *b) {
+    if (!variable_is_part(a) || !variable_is_part(b)) return owner_of(a) == owner_of(b);
+    return a->bucket == b->bucket && a->offset < b->offset + type_elements(&b->type) &&
+           b->offset < a->offset + type_elements(&a->type);
+}
+
+/* Whether n overwrites memory of v. */
+static bool writes(const weft_node *n, const weft_variable *v) {
+    for (int i = -1; i < n->n_in; i++)
+        if (written_by(n, i) && overlaps(written_by(n, i), v)) return true;
+    return false;
+}
+
+/* Whether n overwrites all of v. */
+static bool covers(const weft_node *n, const weft_variable *v) {
+    for (int i = -1; i < n->n_in; i++) {
+        const weft_variable *w = written_by(n, i);
+        if (w && (w == v || w == owner_of(v))) return true;
+    }
+    return false;
+}
+
+/* The owners of all that a writer writes, each once: at most 32 operands and its own variable. */
+enum { MOST_OWNERS = 33 };
+static int owners_of(const weft_node *writer, const weft_variable **list) {
+    int count = 0;
+    for (int i = -1; i < writer->n_in; i++) {
+        const weft_variable *v = written_by(writer, i);
+        bool is_known = !v;
+        for (int k = 0; v && k < count; k++) is_known |= list[k] == owner_of(v);
+        if (!is_known) list[count++] = owner_of(v);
+    }
+    return count;
 }
 
 /* ---- readers by variable ---- */
@@ -48,15 +79,21 @@ typedef struct reader {
     weft_node *node;
     const weft_value *root;        /* the value that it reads, below views; NULL: it writes */
     const weft_variable *variable; /* the variable that it reads or writes, a part of the owner */
-    int64_t place;                 /* of the node in the list */
-    int next;                      /* number of the owner's next entry, counted from 1; 0: none */
+    int number;                    /* in the order of finding */
+    struct reader *next;
 } reader;
 
 /* An output that shows a variable's value, in a list of those of one owner. */
 typedef struct output_entry {
     graph_output *output;
-    int next; /* number of the next one of the owner; 0: none */
+    struct output_entry *next;
 } output_entry;
+
+/* A reader that comes after the writer but reads the older value. */
+typedef struct late_pair {
+    weft_node *writer;
+    const reader *reader;
+} late_pair;
 
 /* The state of one call. Variables with shared memory have one owner (owner_of); lists are by the owner's
  * index. */
@@ -65,74 +102,50 @@ typedef struct orderer {
     weft_node *gate;         /* before all updates; NULL: none */
     const weft_value **root; /* by value id: the value below its views */
     int n_ids, n_variables;
-    reader *readers; /* numbered from 1; writers are added once they have their edges */
-    int count;
-    size_t room;
-    int *first, *last; /* by owner: its first and last reader, linked in the order of the list */
-    int *writers;      /* by owner: how many nodes write it */
-    int *shown;        /* by owner: the first output that shows it, numbered from 1; 0: none */
-    output_entry *outputs;
-    size_t n_outputs, output_room;
+    int n_readers;
+    reader **first, **last; /* by owner: its readers, linked in the order of the list */
+    output_entry **shown;   /* by owner: the outputs that show it */
+    late_pair *late;
+    size_t n_late;
+    /* by value id: the last walk of waits_for that met it; a copy of each value may be made meanwhile */
+    int *met, walk;
     int64_t steps;    /* Nodes that waits_for may still visit; below 0: every late reader is taken to wait. */
     bool is_unsorted; /* a node may come before one that it waits for */
 } orderer;
 
 enum { WALKS = 64 }; /* budget of waits_for, in walks over the whole list */
 
-/* Variables that overlap have one owner: the bucket is the owner of its parts. */
-static const weft_variable *owner_of(const weft_variable *v) {
-    return variable_is_part(v) ? v->bucket : v;
-}
-
 static const weft_value *looked_at(const orderer *o, const weft_value *v) {
     return v->id < o->n_ids ? o->root[v->id] : v;
 }
 
-static bool out_of_memory(const weft_graph *g) {
-    return model_fail(g->model, (weft_graph *)g, WEFT_MEMORY, "order: out of memory");
-}
-
 /* Arrays are by value id or by variable index, so their sizes are known here. */
 static bool orderer_open(orderer *o, weft_graph *g) {
-    const weft_env *env = &g->model->env;
-    *o = (orderer){.g = g, .n_ids = g->next_id, .n_variables = g->model->n_variables};
-    o->root = mem_new_array(env, (size_t)o->n_ids, sizeof *o->root);
-    o->first = mem_new_array(env, (size_t)o->n_variables, sizeof *o->first);
-    o->last = mem_new_array(env, (size_t)o->n_variables, sizeof *o->last);
-    o->writers = mem_new_array(env, (size_t)o->n_variables, sizeof *o->writers);
-    o->shown = mem_new_array(env, (size_t)o->n_variables, sizeof *o->shown);
-    if (!o->root || !o->first || !o->last || !o->writers || !o->shown) return out_of_memory(g);
-    return true;
+    weft_model *m = g->model;
+    *o = (orderer){.g = g,
+                   .n_ids = g->next_id,
+                   .n_variables = m->n_variables,
+                   .root = scratch_array(m, g->next_id, sizeof *o->root),
+                   .met = scratch_array(m, 2 * (int64_t)g->next_id, sizeof *o->met),
+                   .first = scratch_array(m, m->n_variables, sizeof *o->first),
+                   .last = scratch_array(m, m->n_variables, sizeof *o->last),
+                   .shown = scratch_array(m, m->n_variables, sizeof *o->shown)};
+    return o->root && o->met && o->first && o->last && o->shown;
 }
 
-static void orderer_close(orderer *o) {
-    const weft_env *env = &o->g->model->env;
-    mem_free(env, o->root, (size_t)o->n_ids * sizeof *o->root);
-    mem_free(env, o->first, (size_t)o->n_variables * sizeof *o->first);
-    mem_free(env, o->last, (size_t)o->n_variables * sizeof *o->last);
-    mem_free(env, o->writers, (size_t)o->n_variables * sizeof *o->writers);
-    mem_free(env, o->shown, (size_t)o->n_variables * sizeof *o->shown);
-    mem_free(env, o->outputs, o->output_room * sizeof *o->outputs);
-    mem_free(env, o->readers, o->room * sizeof *o->readers);
-}
-
-/* Adds an entry; returns its number, 0 after an error. */
-static int new_reader(orderer *o, reader r) {
-    reader *more = mem_grow(&o->g->model->env, o->readers, &o->room, (size_t)o->count + 2, sizeof *more);
-    if (!more) return out_of_memory(o->g);
-    o->readers = more;
-    o->readers[++o->count] = r;
-    return o->count;
+static reader *new_reader(orderer *o, weft_node *n, const weft_value *root, const weft_variable *v) {
+    reader *r = scratch_array(o->g->model, 1, sizeof *r);
+    if (r) *r = (reader){n, root, v, o->n_readers++, NULL};
+    return r;
 }
 
 /* Appends node n, which reads `root`, to its owner's list. */
 static bool add_reader(orderer *o, weft_node *n, const weft_value *root) {
     int owner = owner_of(root->variable)->index;
-    int number = new_reader(o, (reader){n, root, root->variable, n->mark, 0});
-    if (!number) return false;
-    *(o->last[owner] ? &o->readers[o->last[owner]].next : &o->first[owner]) = number;
-    o->last[owner] = number;
-    return true;
+    reader *r = new_reader(o, n, root, root->variable), *last = o->last[owner];
+    *(last ? &last->next : &o->first[owner]) = r;
+    o->last[owner] = r;
+    return r;
 }
 
 /* Operands come first in the list, so their roots are known. */
@@ -144,30 +157,25 @@ static void find_roots(orderer *o, weft_node *n) {
 
 /* Lists the outputs that show a variable, by owner. */
 static bool find_outputs(orderer *o) {
-    o->n_outputs = 0;
     memset(o->shown, 0, (size_t)o->n_variables * sizeof *o->shown);
     for (graph_output *out = o->g->outputs; out; out = out->next) {
         const weft_variable *v = looked_at(o, out->value)->variable;
         if (!v) continue;
-        output_entry *more =
-            mem_grow(&o->g->model->env, o->outputs, &o->output_room, o->n_outputs + 2, sizeof *more);
-        if (!more) return out_of_memory(o->g);
-        int *first = &o->shown[owner_of(v)->index];
-        o->outputs = more;
-        o->outputs[++o->n_outputs] = (output_entry){out, *first};
-        *first = (int)o->n_outputs;
+        output_entry *e = scratch_array(o->g->model, 1, sizeof *e), **first = &o->shown[owner_of(v)->index];
+        if (!e) return false;
+        *e = (output_entry){out, *first};
+        *first = e;
     }
     return true;
 }
 
-/* Lists all readers in the order of the list; sets node->mark to the place in it, from 1. */
+/* Lists all readers in the order of the list; sets node->mark to the place in it. */
 static bool find_readers(orderer *o) {
-    int64_t place = 0;
-    o->count = 0;
+    o->n_readers = 0;
     memset(o->first, 0, (size_t)o->n_variables * sizeof *o->first);
     memset(o->last, 0, (size_t)o->n_variables * sizeof *o->last);
+    graph_number(o->g);
     for (weft_node *n = o->g->first; n; n = n->next) {
-        n->mark = ++place;
         find_roots(o, n);
         for (int i = 0; i < n->n_in; i++) {
             const weft_value *root = n->in[i] ? looked_at(o, n->in[i]) : NULL;
@@ -189,20 +197,6 @@ static bool is_old(const weft_value *root, const weft_node *writer) {
     return is_first(root) || root->node->id < writer->id;
 }
 
-/* The owners of all that a writer writes, each once: at most 32 operands and its own variable. */
-static int owners_of(const weft_node *writer, const weft_variable **list) {
-    int count = 0;
-    if (writer->op->flags & OP_WRITES && writer->variable) list[count++] = owner_of(writer->variable);
-    for (int i = 0; i < writer->n_in && i < 32; i++) {
-        const weft_variable *v =
-            writer->op->writes >> i & 1 && writer->in[i] ? writer->in[i]->variable : NULL;
-        bool is_known = !v;
-        for (int k = 0; v && k < count; k++) is_known |= list[k] == owner_of(v);
-        if (!is_known) list[count++] = owner_of(v);
-    }
-    return count;
-}
-
 /* ---- copies ---- */
 
 /* A copy of v, made right after its node, and one for all readers. */
@@ -219,8 +213,7 @@ static weft_value *copy_of(weft_value *v) {
 
 /* Sets value->mapped to the value's first copy, so that a second run makes no more. */
 static void find_copies(weft_graph *g) {
-    for (weft_node *n = g->first; n; n = n->next)
-        for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
+    graph_clear_mapped(g);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_reorder && !n->in[0]->mapped) n->in[0]->mapped = &n->out[0];
 }
@@ -240,80 +233,57 @@ static bool copy_operands(orderer *o, weft_node *n, const weft_node *writer) {
 
 /* Whether `n`, which comes after `writer`, depends on it through operands: one walk over the nodes between
  * them. Once the budget is spent the answer is yes, which costs a copy but is never wrong. */
-static bool waits_for(orderer *o, const weft_node *n, weft_node *writer, bool *waits) {
-    size_t ids = (size_t)o->g->next_id;
-    const weft_env *env = &o->g->model->env;
-    *waits = true;
+static bool waits_for(orderer *o, const weft_node *n, weft_node *writer) {
     if (o->steps < 0) return true;
-    bool *is_late = mem_new_array(env, ids, sizeof *is_late);
-    if (!is_late) return out_of_memory(o->g);
-    o->steps -= (int64_t)ids / 16;
-    for (const weft_node *m = writer;; m = m->next) {
+    o->walk++;
+    for (weft_node *m = writer;; m = m->next) {
         bool late = m == writer;
-        for (int i = 0; i < m->n_in; i++) late |= m->in[i] && is_late[m->in[i]->id];
-        for (int k = 0; k < m->n_out; k++) is_late[m->out[k].id] = late;
+        for (int i = 0; i < m->n_in; i++) late |= m->in[i] && o->met[m->in[i]->id] == o->walk;
+        for (int k = 0; k < m->n_out && late; k++) o->met[m->out[k].id] = o->walk;
         o->steps--;
-        *waits = late;
-        if (m == n) break;
+        if (m == n) return late;
     }
-    mem_free(env, is_late, ids * sizeof *is_late);
-    return true;
 }
 
 /* ---- readers after a writer ---- */
 
 /* A writer of an owner, sorted by place in the list. */
 typedef struct write_entry {
-    int owner;
+    const weft_variable *owner;
     weft_node *writer;
     int newest; /* the largest id among it and the owner's earlier writers */
 } write_entry;
 
-/* A reader that comes after the writer but reads the older value. */
-typedef struct late_pair {
-    weft_node *writer;
-    int reader;
-} late_pair;
-
-typedef struct late_list {
-    late_pair *v;
-    size_t count, room;
-} late_list;
-
 static int by_owner(const void *pa, const void *pb) {
     const write_entry *a = pa, *b = pb;
-    if (a->owner != b->owner) return (a->owner > b->owner) - (a->owner < b->owner);
-    return (a->writer->mark > b->writer->mark) - (a->writer->mark < b->writer->mark);
+    int order = by_number(a->owner->index, b->owner->index);
+    return order ? order : by_number(a->writer->mark, b->writer->mark);
 }
 
 /* Sorts pairs by writer, then by reader, so that copies are made in an order that does not depend on
  * find_late. */
 static int by_writer(const void *pa, const void *pb) {
     const late_pair *a = pa, *b = pb;
-    if (a->writer != b->writer)
-        return (a->writer->mark > b->writer->mark) - (a->writer->mark < b->writer->mark);
-    return (a->reader > b->reader) - (a->reader < b->reader);
+    int order = by_number(a->writer->mark, b->writer->mark);
+    return order ? order : by_number(a->reader->number, b->reader->number);
 }
 
-/* Lists every writer once for each of its owners, sorted by owner and place; false after an error. */
-static bool find_writes(orderer *o, write_entry *list, size_t *n) {
-    const weft_variable *owners[33];
+/* Every writer once for each of its owners, sorted by owner and place; NULL: no memory. */
+static write_entry *find_writes(orderer *o, size_t *n) {
+    const weft_variable *owners[MOST_OWNERS];
+    int64_t room = 0;
+    for (const weft_node *w = o->g->first; w; w = w->next) room += is_writer(w) ? owners_of(w, owners) : 0;
+    write_entry *list = scratch_array(o->g->model, room, sizeof *list);
     *n = 0;
-    for (weft_node *w = o->g->first; w; w = w->next) {
+    for (weft_node *w = o->g->first; w && list; w = w->next) {
         int count = is_writer(w) ? owners_of(w, owners) : 0;
-        for (int h = 0; h < count; h++) {
-            if (++o->writers[owners[h]->index] > MODEL_MAX_WRITES)
-                return model_fail(o->g->model, NULL, WEFT_UNSUPPORTED,
-                                  "graph %s: %s is written more than %d times in one run", o->g->name,
-                                  owners[h]->path, MODEL_MAX_WRITES);
-            list[(*n)++] = (write_entry){owners[h]->index, w, w->id};
-        }
+        for (int h = 0; h < count; h++) list[(*n)++] = (write_entry){owners[h], w, w->id};
     }
-    qsort(list, *n, sizeof *list, by_owner);
+    if (list) qsort(list, *n, sizeof *list, by_owner);
     for (size_t i = 1; i < *n; i++)
         if (list[i].owner == list[i - 1].owner && list[i].newest < list[i - 1].newest)
             list[i].newest = list[i - 1].newest;
-    return true;
+    return list;
 }
 
 /* How many of an owner's writers list[0 .. count) come before `place`: a binary search. */
@@ -329,73 +299,68 @@ static size_t writes_before(const write_entry *list, size_t count, int64_t place
     return low;
 }
 
-static bool add_late(orderer *o, late_list *l, late_pair pair) {
-    late_pair *more = mem_grow(&o->g->model->env, l->v, &l->room, l->count + 1, sizeof *more);
-    if (!more) return out_of_memory(o->g);
-    l->v = more;
-    l->v[l->count++] = pair;
+static bool add_late(orderer *o, weft_node *writer, const reader *r) {
+    late_pair *more = arena_grow(&o->g->model->scratch, o->late, o->n_late, sizeof *more);
+    if (!more) return false;
+    o->late = more;
+    o->late[o->n_late++] = (late_pair){writer, r};
     return true;
 }
 
-/* For each reader goes back over the writers before it, until all earlier ones are older than the value that
- * it reads. */
-static bool find_late(orderer *o, const write_entry *list, size_t count, late_list *late) {
-    for (int r = o->first[list->owner]; r; r = o->readers[r].next) {
-        const reader *e = &o->readers[r];
-        bool is_parameter = is_first(e->root);
-        if (e->node->op->writes) continue; /* an update in place reads what is there */
-        for (size_t i = writes_before(list, count, e->place); i--;) {
-            if (!is_parameter && list[i].newest <= e->root->node->id) break;
-            if (is_old(e->root, list[i].writer) && !add_late(o, late, (late_pair){list[i].writer, r}))
-                return false;
+/* For each reader of an owner, whose writers are list[0 .. count), goes back over the writers before it,
+ * until all earlier ones are older than the value that it reads. */
+static bool find_late(orderer *o, const write_entry *list, size_t count) {
+    for (const reader *r = o->first[list->owner->index]; r; r = r->next) {
+        bool is_parameter = is_first(r->root);
+        if (r->node->op->writes) continue; /* an update in place reads what is there */
+        for (size_t i = writes_before(list, count, r->node->mark); i--;) {
+            if (!is_parameter && list[i].newest <= r->root->node->id) break;
+            if (is_old(r->root, list[i].writer) && !add_late(o, list[i].writer, r)) return false;
         }
     }
     return true;
 }
 
-/* Makes copies for the pairs whose reader depends on the writer; the others get an edge. */
-static bool copy_late(orderer *o, const late_list *late) {
-    for (size_t i = 0; i < late->count; i++) {
-        weft_node *n = o->readers[late->v[i].reader].node;
-        bool waits;
-        if (!waits_for(o, n, late->v[i].writer, &waits)) return false;
-        if (waits && !copy_operands(o, n, late->v[i].writer)) return false;
-    }
-    return true;
-}
-
-/* O(readers + writers x log) plus the walks of waits_for. */
+/* O(readers + writers x log) plus the walks of waits_for. Readers that depend on the writer read copies; the
+ * others get an edge. */
 static bool copy_for_late_readers(orderer *o) {
-    const weft_env *env = &o->g->model->env;
-    const weft_variable *owners[33];
-    size_t room = 0, count = 0, end;
-    late_list late = {0};
-    for (const weft_node *n = o->g->first; n; n = n->next)
-        room += is_writer(n) ? (size_t)owners_of(n, owners) : 0;
-    write_entry *list = mem_new_array(env, room, sizeof *list);
-    bool good = list ? find_writes(o, list, &count) : out_of_memory(o->g);
-    for (size_t i = 0; good && i < count; i = end) {
+    size_t count, end;
+    write_entry *list = find_writes(o, &count);
+    if (!list) return false;
+    for (size_t i = 0; i < count; i = end) {
         for (end = i; end < count && list[end].owner == list[i].owner;) end++;
-        good = find_late(o, list + i, end - i, &late);
+        if (end - i > MODEL_MAX_WRITES)
+            return model_fail(o->g->model, NULL, WEFT_UNSUPPORTED,
+                              "graph %s: %s is written more than %d times in one run", o->g->name,
+                              list[i].owner->path, MODEL_MAX_WRITES);
+        if (!find_late(o, list + i, end - i)) return false;
     }
-    if (good && late.count) qsort(late.v, late.count, sizeof *late.v, by_writer);
-    good = good && copy_late(o, &late);
-    mem_free(env, list, room * sizeof *list);
-    mem_free(env, late.v, late.room * sizeof *late.v);
-    return good;
+    if (o->n_late) qsort(o->late, o->n_late, sizeof *o->late, by_writer);
+    for (const late_pair *l = o->late; l < o->late + o->n_late; l++)
+        if (waits_for(o, l->reader->node, l->writer) && !copy_operands(o, l->reader->node, l->writer))
+            return false;
+    return true;
 }
 
 /* Outputs show the end of the run, so one that names an old value always gets a copy. After that it names no
  * variable, and later writers pass over it. */
 static bool copy_outputs(orderer *o, const weft_node *writer) {
-    const weft_variable *owners[33];
+    const weft_variable *owners[MOST_OWNERS];
     int count = owners_of(writer, owners);
     for (int h = 0; h < count; h++)
-        for (int i = o->shown[owners[h]->index]; i; i = o->outputs[i].next) {
-            graph_output *out = o->outputs[i].output;
-            if (is_old(looked_at(o, out->value), writer) && !(out->value = copy_of(out->value))) return false;
+        for (const output_entry *e = o->shown[owners[h]->index]; e; e = e->next) {
+            weft_value **shown = &e->output->value;
+            if (is_old(looked_at(o, *shown), writer) && !(*shown = copy_of(*shown))) return false;
         }
     return true;
+}
+
+static bool make_copies(orderer *o) {
+    find_copies(o->g);
+    if (!find_readers(o) || !copy_for_late_readers(o)) return false;
+    for (weft_node *n = o->g->first; n; n = n->next)
+        if (is_writer(n) && !copy_outputs(o, n)) return false;
+    return find_readers(o);
 }
 
 /* ---- edges ----
@@ -405,28 +370,13 @@ static bool copy_outputs(orderer *o, const weft_node *writer) {
 
 static int by_place(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
-    return ((*a)->mark > (*b)->mark) - ((*a)->mark < (*b)->mark);
+    return by_number((*a)->mark, (*b)->mark);
 }
 
 /* By id: the order of building, which is the order of a variable's versions. */
 static int by_id(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
-    return (*a)->id != (*b)->id ? ((*a)->id > (*b)->id) - ((*a)->id < (*b)->id) : by_place(pa, pb);
-}
-
-/* The variable that the node writes through operand i, or for i = -1 by OP_WRITES; or NULL. */
-static const weft_variable *written_by(const weft_node *n, int i) {
-    if (i < 0) return n->op->flags & OP_WRITES ? n->variable : NULL;
-    return i < 32 && n->op->writes >> i & 1 && n->in[i] ? n->in[i]->variable : NULL;
-}
-
-/* Whether n overwrites all of v. */
-static bool covers(const weft_node *n, const weft_variable *v) {
-    for (int i = -1; i < n->n_in; i++) {
-        const weft_variable *w = written_by(n, i);
-        if (w && (w == v || w == owner_of(v))) return true;
-    }
-    return false;
+    return (*a)->id != (*b)->id ? by_number((*a)->id, (*b)->id) : by_place(pa, pb);
 }
 
 /* The id of the version that a reader sees; -1 for a parameter as of the start, older than any writer.
@@ -435,33 +385,26 @@ static int version_of(const reader *r) {
     return is_first(r->root) ? -1 : r->root->node->id;
 }
 
-/* A reader, to be sorted by the version that it sees. */
-typedef struct sight {
-    int owner, version, reader;
-} sight;
-
 static int by_version(const void *pa, const void *pb) {
-    const sight *a = pa, *b = pb;
-    if (a->owner != b->owner) return (a->owner > b->owner) - (a->owner < b->owner);
-    if (a->version != b->version) return (a->version > b->version) - (a->version < b->version);
-    return (a->reader > b->reader) - (a->reader < b->reader);
+    const reader *a = *(reader *const *)pa, *b = *(reader *const *)pb;
+    int order = by_number(owner_of(a->variable)->index, owner_of(b->variable)->index);
+    if (!order) order = by_number(version_of(a), version_of(b));
+    return order ? order : by_number(a->number, b->number);
 }
 
 /* Sorts each owner's list by the versions that its readers see, the oldest first. */
 static bool sort_readers(orderer *o) {
-    const weft_env *env = &o->g->model->env;
-    size_t count = (size_t)o->count;
-    sight *list = mem_new_array(env, count, sizeof *list);
-    if (!list) return out_of_memory(o->g);
-    for (int r = 1; r <= o->count; r++)
-        list[r - 1] = (sight){owner_of(o->readers[r].variable)->index, version_of(&o->readers[r]), r};
+    reader **list = scratch_array(o->g->model, o->n_readers, sizeof *list), *after = NULL;
+    size_t count = 0;
+    if (!list) return false;
+    for (int v = 0; v < o->n_variables; v++)
+        for (reader *r = o->first[v]; r; r = r->next) list[count++] = r;
     qsort(list, count, sizeof *list, by_version);
-    for (size_t i = count; i--;) {
-        bool is_last = i + 1 == count || list[i + 1].owner != list[i].owner;
-        o->readers[list[i].reader].next = is_last ? 0 : list[i + 1].reader;
-        o->first[list[i].owner] = list[i].reader;
+    for (size_t i = count; i--; after = list[i]) {
+        bool is_last = !after || owner_of(after->variable) != owner_of(list[i]->variable);
+        list[i]->next = is_last ? NULL : after;
+        o->first[owner_of(list[i]->variable)->index] = list[i];
     }
-    mem_free(env, list, count * sizeof *list);
     return true;
 }
 
@@ -481,15 +424,14 @@ static bool must_precede(const reader *r, const weft_node *writer) {
 
 /* Adds to `found` the owner's readers and writers that `n` waits for, and drops those that it covers. */
 static int waited_for(orderer *o, const weft_node *n, int owner, weft_node **found, int count) {
-    for (int *link = &o->first[owner]; *link;) {
-        const reader *r = &o->readers[*link];
+    for (reader **link = &o->first[owner], *r; (r = *link);) {
         if (r->root && version_of(r) >= n->id) break; /* the rest see versions that are as new */
         bool must = must_precede(r, n);
         if (must && r->node != n && !(r->node->op->flags & OP_VIEW)) found[count++] = r->node;
         if (must && covers(n, r->variable))
             *link = r->next;
         else
-            link = &o->readers[*link].next;
+            link = &r->next;
     }
     return count;
 }
@@ -498,15 +440,18 @@ static int waited_for(orderer *o, const weft_node *n, int owner, weft_node **fou
 static bool add_writer(orderer *o, weft_node *n) {
     for (int i = -1; i < n->n_in; i++) {
         const weft_variable *v = written_by(n, i);
-        int *first = v ? &o->first[owner_of(v)->index] : NULL;
-        if (v && !(*first = new_reader(o, (reader){n, NULL, v, n->mark, *first}))) return false;
+        reader *r = v ? new_reader(o, n, NULL, v) : NULL;
+        if (!v) continue;
+        if (!r) return false;
+        r->next = o->first[owner_of(v)->index];
+        o->first[owner_of(v)->index] = r;
     }
     return true;
 }
 
 /* Sets n->after: sorted by place, each node once. `found` has room for every reader and writer. */
 static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
-    const weft_variable *owners[33];
+    const weft_variable *owners[MOST_OWNERS];
     int count = owners_of(n, owners), edges = 0, kept = 0;
     for (int h = 0; h < count; h++) edges = waited_for(o, n, owners[h]->index, found, edges);
     if (o->gate && is_gated(n)) found[edges++] = o->gate;
@@ -515,41 +460,29 @@ static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
         if (!i || found[i] != found[i - 1]) found[kept++] = found[i];
     n->n_after = kept;
     if (kept) {
-        n->after = arena_new_array(&o->g->model->arena, (size_t)kept, sizeof *n->after);
-        if (!n->after) return out_of_memory(o->g);
+        if (!(n->after = model_array(o->g->model, kept, sizeof *n->after))) return false;
         memcpy(n->after, found, (size_t)kept * sizeof *found);
         o->is_unsorted |= found[kept - 1]->mark >= n->mark;
     }
     return add_writer(o, n);
 }
 
-static bool make_copies(orderer *o) {
-    find_copies(o->g);
-    if (!find_readers(o)) return false;
-    if (!copy_for_late_readers(o)) return false;
-    for (weft_node *n = o->g->first; n; n = n->next)
-        if (is_writer(n) && !copy_outputs(o, n)) return false;
-    return find_readers(o);
-}
-
 /* Writers get their edges in the order of building, each after all that it may wait for. */
 static bool set_all_edges(orderer *o) {
     weft_graph *g = o->g;
-    const weft_env *env = &g->model->env;
-    size_t room = (size_t)o->count + 2, count = 0, n_writers = 0;
-    for (const weft_node *n = g->first; n; n = n->next) n_writers += is_writer(n);
-    for (const weft_node *n = g->first; n; n = n->next)
-        for (int i = -1; i < n->n_in && is_writer(n); i++) room += written_by(n, i) != NULL;
-    weft_node **writers = mem_new_array(env, n_writers, sizeof *writers);
-    weft_node **found = mem_new_array(env, room, sizeof *found);
-    bool good = ((writers && found) || out_of_memory(g)) && sort_readers(o);
-    for (weft_node *n = g->first; n && good; n = n->next)
+    int room = o->n_readers + 1; /* the gate */
+    size_t count = 0;
+    weft_node **writers = scratch_array(g->model, g->n_nodes, sizeof *writers);
+    for (weft_node *n = g->first; n && writers; n = n->next) {
+        for (int i = -1; i < n->n_in; i++) room += written_by(n, i) != NULL;
         if (is_writer(n)) writers[count++] = n;
-    if (good) qsort(writers, count, sizeof *writers, by_id);
-    for (size_t i = 0; i < count && good; i++) good = set_edges(o, writers[i], found);
-    mem_free(env, writers, n_writers * sizeof *writers);
-    mem_free(env, found, room * sizeof *found);
-    return good;
+    }
+    weft_node **found = scratch_array(g->model, room, sizeof *found);
+    if (!writers || !found || !sort_readers(o)) return false;
+    qsort(writers, count, sizeof *writers, by_id);
+    for (size_t i = 0; i < count; i++)
+        if (!set_edges(o, writers[i], found)) return false;
+    return true;
 }
 
 /* One attempt with a budget of `steps`. *is_unsorted: a node may come before one that it waits for. */
@@ -564,13 +497,12 @@ static bool order_edges(weft_graph *g, int64_t steps, bool *is_unsorted) {
     }
     *is_unsorted = false;
     if (!any) return true; /* no writer: operands are the only order */
-    bool good = orderer_open(&o, g);
+    if (!orderer_open(&o, g)) return false;
     o.steps = steps;
     o.gate = gate;
-    good = good && make_copies(&o) && set_all_edges(&o);
+    if (!make_copies(&o) || !set_all_edges(&o)) return false;
     *is_unsorted = o.is_unsorted;
-    orderer_close(&o);
-    return good;
+    return true;
 }
 
 bool graph_order_edges(weft_graph *g) {

@@ -17,7 +17,6 @@
 #include "runtime/plan/value.h"
 
 #include "graph/core/users.h"
-#include "ops/structure/collective.h"
 #include "ops/optimizer/update.h"
 
 #include <stdlib.h>
@@ -57,27 +56,20 @@ typedef struct reordering {
     int end;            /* the largest order given so far */
 } reordering;
 
-static bool out_of_memory(weft_graph *g) {
-    return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
-}
-
-/* Arrays are the graph's arena's. */
 static bool reordering_open(reordering *m, weft_graph *g) {
-    arena *a = &g->model->arena;
-    size_t room = (size_t)graph_node_count(g) + 2;
-    *m = (reordering){.g = g};
-    m->nodes = arena_new_array(a, room, sizeof *m->nodes);
-    m->is_marked = arena_new_array(a, room, sizeof *m->is_marked);
-    m->gather = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *m->gather);
-    m->at = arena_new_array(a, room, sizeof *m->at);
-    if (!m->nodes || !m->is_marked || !m->gather || !m->at) return out_of_memory(g);
+    *m = (reordering){.g = g,
+                      .nodes = scratch_array(g->model, g->n_nodes, sizeof *m->nodes),
+                      .is_marked = scratch_array(g->model, g->n_nodes, sizeof *m->is_marked),
+                      .gather = scratch_array(g->model, g->model->n_variables, sizeof *m->gather),
+                      .at = scratch_array(g->model, g->n_nodes, sizeof *m->at)};
+    if (!m->nodes || !m->is_marked || !m->gather || !m->at) return false;
     for (weft_node *n = g->first; n; n = n->next) {
         n->mark = n->order = m->count;
         m->at[m->count++] = n;
         if (n->op == &weft_op_all_gather) m->gather[n->variable->index] = n;
     }
     m->end = m->count;
-    return node_users_find(&m->users, a, m->at, m->count) || out_of_memory(g);
+    return node_users_find(&m->users, &g->model->scratch, m->at, m->count);
 }
 
 static void mark(reordering *m, weft_node *n) {

@@ -18,7 +18,6 @@
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
 
-#include "ops/structure/collective.h"
 #include "ops/optimizer/update.h"
 
 #include <string.h>
@@ -96,7 +95,7 @@ static int find_starts(const program *p, int *starts) {
 static bool touches(const weft_node *n, bool *touched, bool sets) {
     bool any = false;
     for (int i = 0; i < n->n_in + n->n_out; i++) {
-        const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
+        const weft_value *v = node_value_at(n, i);
         const weft_variable *owner = v ? value_owner(v) : NULL;
         if (!owner) continue;
         any |= touched[owner->index];
@@ -143,10 +142,9 @@ static bool pays_from(const weft_plan *plan, program *p, int start, bool *touche
  * other sums must be done. A shorter one touches less, so it pays too; the border is found by binary search,
  * in log n walks. */
 static bool choose_deferred(const weft_plan *plan, program *p) {
-    weft_model *m = plan->model;
-    bool *touched = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *touched);
-    int *starts = arena_new_array(&m->arena, (size_t)graph_node_count(p->graph) + 2, sizeof *starts);
-    if (!touched || !starts) return model_fail(m, NULL, WEFT_MEMORY, "deferred parts: out of memory");
+    bool *touched = scratch_array(plan->model, plan->model->n_variables + 1, sizeof *touched);
+    int *starts = scratch_array(plan->model, p->graph->n_nodes + 1, sizeof *starts);
+    if (!touched || !starts) return false;
     int low = 0, high = find_starts(p, starts);
     while (low < high) {
         int middle = low + (high - low) / 2;

@@ -18,7 +18,6 @@
 
 #include "ops/kit/basic_attrs.h"
 #include "ops/linalg/epilogue.h"
-#include "ops/kit/ops.h"
 
 #include <string.h>
 
@@ -26,41 +25,32 @@
  * new nodes are added as they are made. value->uses is always right. node->mark is the place in the list; new
  * nodes have that of the node before them. */
 
-/* One element of a linked list of nodes; lists are indices in epilogue.readings. */
+/* One element of a linked list of nodes. */
 typedef struct reading {
     weft_node *node;
-    int next; /* index of the next one, from 1; 0: none */
+    struct reading *next;
 } reading;
 
 /* Heads of lists: the value's first and last reader, and the first product that may be the gradient of a
  * weight with it. */
 typedef struct of_value {
-    int first, last, product;
+    reading *first, *last, *product;
 } of_value;
 
 typedef struct epilogue {
     const program *p;
     of_value *of; /* by id of a value */
     size_t ids;
-    reading *readings; /* from 1: readers, and products listed by what their left operand is made of */
-    size_t count, room;
     weft_node *place; /* new nodes come after it */
 } epilogue;
 
-/* `array` grown to hold element `index`; NULL after an error. *room is its length. */
-static void *with(const epilogue *e, void *array, size_t *room, size_t index, size_t width) {
+/* A new element for the node; NULL after an error. */
+static reading *new_reading(const epilogue *e, weft_node *n) {
     weft_graph *g = e->p->graph;
-    void *to = mem_grow(&g->model->env, array, room, index + 1, width);
-    return to ? to : model_fail(g->model, g, WEFT_MEMORY, "epilogue: out of memory");
-}
-
-/* The index of a new element for the node; 0 after an error. */
-static int new_reading(epilogue *e, weft_node *n) {
-    reading *more = with(e, e->readings, &e->room, e->count + 1, sizeof *more);
-    if (!more) return 0;
-    e->readings = more;
-    e->readings[++e->count] = (reading){n, 0};
-    return (int)e->count;
+    reading *r = scratch_array(g->model, 1, sizeof *r);
+    if (!r) return model_fail(g->model, g, WEFT_MEMORY, "epilogue: out of memory");
+    *r = (reading){n, NULL};
+    return r;
 }
 
 static of_value *of(epilogue *e, const weft_value *v) {
@@ -69,27 +59,26 @@ static of_value *of(epilogue *e, const weft_value *v) {
 
 /* Adds n to the readers of each operand, once for every place where it reads it. */
 static bool note_node(epilogue *e, weft_node *n) {
-    of_value *more = with(e, e->of, &e->ids, (size_t)e->p->graph->next_id, sizeof *more);
-    if (!more) return false;
+    weft_graph *g = e->p->graph;
+    of_value *more = mem_grow(&g->model->env, e->of, &e->ids, (size_t)g->next_id, sizeof *more);
+    if (!more) return model_fail(g->model, g, WEFT_MEMORY, "epilogue: out of memory");
     e->of = more;
     for (int i = 0; i < n->n_in; i++) {
-        int number = n->in[i] ? new_reading(e, n) : 0;
         if (!n->in[i]) continue;
-        if (!number) return false;
+        reading *r = new_reading(e, n);
+        if (!r) return false;
         of_value *v = of(e, n->in[i]);
-        *(v->last ? &e->readings[v->last].next : &v->first) = number;
-        v->last = number;
+        *(v->last ? &v->last->next : &v->first) = r;
+        v->last = r;
     }
     return true;
 }
 
 static bool note_all(epilogue *e) {
-    int64_t place = 0;
     graph_count_uses(e->p->graph);
-    for (weft_node *n = e->p->graph->first; n; n = n->next) {
-        n->mark = ++place;
+    graph_number(e->p->graph);
+    for (weft_node *n = e->p->graph->first; n; n = n->next)
         if (!note_node(e, n)) return false;
-    }
     return true;
 }
 
@@ -97,7 +86,7 @@ static bool note_all(epilogue *e) {
 static void move_readers(epilogue *e, weft_value *from, weft_value *to) {
     of_value *a = of(e, from), *b = of(e, to);
     if (a->first) {
-        *(b->last ? &e->readings[b->last].next : &b->first) = a->first;
+        *(b->last ? &b->last->next : &b->first) = a->first;
         b->last = a->last;
     }
     if (!b->product) b->product = a->product;
@@ -106,8 +95,8 @@ static void move_readers(epilogue *e, weft_value *from, weft_value *to) {
 
 /* Makes every reader of `from`, nodes and outputs, read `to`. */
 static void replace(epilogue *e, weft_value *from, weft_value *to) {
-    for (int r = of(e, from)->first; r; r = e->readings[r].next) {
-        weft_node *n = e->readings[r].node;
+    for (const reading *r = of(e, from)->first; r; r = r->next) {
+        weft_node *n = r->node;
         for (int i = 0; i < n->n_in; i++) {
             if (n->in[i] != from) continue;
             n->in[i] = to;
@@ -242,8 +231,8 @@ static weft_node *forward_node(epilogue *e, const weft_node *n, epilogue_act act
 /* Lets every backward of y, relu's result, read what `made` keeps. Returns whether there was one. */
 static bool relu_backwards(epilogue *e, const weft_value *y, weft_node *made) {
     bool is_any = false;
-    for (int r = made ? of(e, y)->first : 0; r; r = e->readings[r].next) {
-        weft_node *b = e->readings[r].node;
+    for (const reading *r = made ? of(e, y)->first : NULL; r; r = r->next) {
+        weft_node *b = r->node;
         if (b->op == &weft_op_relu_backward && b->in[1] == y && b->out[0].uses)
             is_any |= backward(e, b, ACT_RELU, &made->out[1]);
     }
@@ -301,10 +290,10 @@ static bool note_products(epilogue *e) {
         const weft_value *roots[2] = {below_reshapes(n->in[0])};
         roots[1] = operand_root(n->in[0]);
         for (int i = 0; i < 2 && (!i || roots[1] != roots[0]); i++) {
-            int number = new_reading(e, n);
-            if (!number) return false;
-            e->readings[number].next = of(e, roots[i])->product;
-            of(e, roots[i])->product = number;
+            reading *r = new_reading(e, n);
+            if (!r) return false;
+            r->next = of(e, roots[i])->product;
+            of(e, roots[i])->product = r;
         }
     }
     return true;
@@ -313,8 +302,8 @@ static bool note_products(epilogue *e) {
 /* The gradient of the weight that belongs to the bias whose gradient `sum` makes; NULL: none. */
 static weft_node *weight_gradient(epilogue *e, const weft_node *sum) {
     const weft_value *dy = below_reshapes(sum->in[0]);
-    for (int r = of(e, dy)->product; r; r = e->readings[r].next) {
-        weft_node *n = e->readings[r].node;
+    for (const reading *r = of(e, dy)->product; r; r = r->next) {
+        weft_node *n = r->node;
         bool is_same = below_reshapes(n->in[0]) == dy || operand_root(n->in[0]) == dy;
         if (n->out[0].uses && is_same && last_axis(n->in[0]) == last_axis(sum->in[0]) &&
             n->out[0].type.dtype == sum->out[0].type.dtype)
@@ -327,8 +316,8 @@ static weft_node *weight_gradient(epilogue *e, const weft_node *sum) {
  * both. Else NULL. */
 static weft_node *common_place(epilogue *e, weft_node *a, weft_node *b) {
     weft_node *early = a->mark < b->mark ? a : b, *late = early == a ? b : a;
-    for (int r = of(e, &early->out[0])->first; r; r = e->readings[r].next)
-        if (e->readings[r].node->mark <= late->mark) return NULL;
+    for (const reading *r = of(e, &early->out[0])->first; r; r = r->next)
+        if (r->node->mark <= late->mark) return NULL;
     return late;
 }
 
@@ -348,7 +337,7 @@ static void sum_with_weight(epilogue *e, weft_node *sum) {
 
 /* ---- the pass ---- */
 
-/* The readings are freed at the end; where nodes were made, simplify removes those left without readers. */
+/* Where nodes were made, simplify removes those left without readers. */
 bool pass_epilogue(program *p) {
     weft_graph *g = p->graph;
     if (!is_offered(p, &weft_op_linear_act) && !is_offered(p, &weft_op_matmul_act_backward) &&
@@ -362,7 +351,6 @@ bool pass_epilogue(program *p) {
     good = good && note_products(&e);
     for (weft_node *n = g->first; n && good; n = n->next) sum_with_weight(&e, n);
     mem_free(&g->model->env, e.of, e.ids * sizeof *e.of);
-    mem_free(&g->model->env, e.readings, e.room * sizeof *e.readings);
     if (!model_ok(g->model)) return false;
     return g->next_id == next_id || (pass_simplify(g) && graph_order_edges(g));
 }

@@ -6,16 +6,19 @@
 
 #include <string.h>
 
-int accumulate_of(const weft_plan *plan, const char *graph) {
+static const weft_flow_step *step_of(const weft_plan *plan, const char *graph) {
     for (int i = 0; i < plan->n_flow; i++)
-        if (strcmp(plan->flow[i].graph, graph) == 0) return plan->flow[i].accumulate;
-    return plan->options.accumulate;
+        if (strcmp(plan->flow[i].graph, graph) == 0) return &plan->flow[i];
+    return NULL;
+}
+
+int accumulate_of(const weft_plan *plan, const char *graph) {
+    const weft_flow_step *s = step_of(plan, graph);
+    return s ? s->accumulate : plan->options.accumulate;
 }
 
 bool flow_has(const weft_plan *plan, const char *graph) {
-    for (int i = 0; i < plan->n_flow; i++)
-        if (strcmp(plan->flow[i].graph, graph) == 0) return true;
-    return false;
+    return step_of(plan, graph);
 }
 
 /* Micro-batches of a graph by any of its steps, else by the options. */
@@ -39,14 +42,13 @@ static void fill_in(weft_plan *plan) {
 
 /* Without a flow in the model: each training graph once, in order, from the first iteration on. */
 static bool flow_make(weft_plan *plan) {
-    arena *memory = &plan->model->arena;
     const weft_model *m = plan->source;
     plan->flow_name = FLOW_DEFAULT;
-    plan->flow = arena_new_array(memory, (size_t)weft_graph_count(m) + 1, sizeof *plan->flow);
+    plan->flow = model_array(plan->model, weft_graph_count(m), sizeof *plan->flow);
     for (const weft_graph *g = m->graphs; plan->flow && g; g = g->next) {
         if (g->mode != WEFT_TRAIN) continue;
         weft_flow_step *s = &plan->flow[plan->n_flow++];
-        *s = (weft_flow_step){arena_copy(memory, g->name), 1, 0, WEFT_FLOW_AUTO, 0, INT64_MAX};
+        *s = (weft_flow_step){arena_copy(&plan->model->arena, g->name), 1, 0, WEFT_FLOW_AUTO, 0, INT64_MAX};
         if (!s->graph) return false;
     }
     return plan->flow != NULL;
@@ -55,7 +57,7 @@ static bool flow_make(weft_plan *plan) {
 static bool flow_copy(weft_plan *plan, const flow_entry *e) {
     plan->flow_name = e->name;
     plan->n_flow = e->n;
-    plan->flow = arena_new_array(&plan->model->arena, (size_t)e->n, sizeof *plan->flow);
+    plan->flow = model_array(plan->model, e->n, sizeof *plan->flow);
     for (int i = 0; plan->flow && i < e->n; i++) plan->flow[i] = e->steps[i];
     return plan->flow != NULL;
 }
@@ -87,8 +89,7 @@ static bool check_shares(weft_plan *plan, int64_t iteration) {
 bool flow_choose(weft_plan *plan) {
     const char *name = plan->options.flow ? plan->options.flow : FLOW_DEFAULT;
     const flow_entry *e = flow_find(plan->model, name);
-    if (!(e ? flow_copy(plan, e) : flow_make(plan)))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    if (!(e ? flow_copy(plan, e) : flow_make(plan))) return false;
     plan->accumulate_most = plan->options.accumulate;
     fill_in(plan);
     for (int64_t i = 0; i < INT64_MAX; i = flow_change(plan->n_flow, plan->flow, i))

@@ -1,7 +1,6 @@
 /* flow_states.c - refuses a flow in which one graph reads a state that another one overwrites in each of
  * several micro-batches: it would see what the last micro-batch left, for all of its own. A state that is
  * renewed from what it was (running statistics, a queue, a moving average) has all of them in it. */
-#include "graph/settings/flow.h"
 
 #include "runtime/passes/passes.h"
 
@@ -31,10 +30,10 @@ static const weft_graph *reader_of(const weft_plan *plan, const weft_graph *writ
 
 static bool check_writer(weft_plan *plan, const weft_flow_step *s) {
     const weft_graph *g = graph_find(plan->source, s->graph);
-    size_t ids = (size_t)g->next_id + 1;
-    unsigned char *on = s->accumulate > 1 ? arena_new_array(&plan->model->arena, ids, 1) : NULL;
-    if (s->accumulate > 1 && !on) return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
-    for (const weft_node *n = s->accumulate > 1 ? g->first : NULL; n; n = n->next) {
+    if (s->accumulate <= 1) return true;
+    unsigned char *on = scratch_array(plan->model, g->next_id + 1, 1);
+    if (!on) return false;
+    for (const weft_node *n = g->first; n; n = n->next) {
         const weft_graph *reader = n->op == &weft_op_assign ? reader_of(plan, g, n->variable) : NULL;
         if (!reader || !overwrites(n, on)) continue;
         return model_fail(

@@ -10,7 +10,6 @@
  * Dependence is one bit per group in a row of each node (reach_row). A group takes no node that comes WINDOW
  * or more nodes after its first one, so a row needs bits for the last WINDOW groups only, and the cost is
  * linear in the length of the graph. */
-#include "graph/settings/precision.h"
 #include "runtime/passes/passes.h"
 
 #include <string.h>
@@ -167,8 +166,8 @@ static void join_chain(fuser *f, int index, weft_node *n) {
 }
 
 static bool start_group(fuser *f, weft_node *n) {
-    group *p = arena_new(&f->g->model->arena, sizeof *p);
-    if (!p) return model_fail(f->g->model, f->g, WEFT_MEMORY, "fuse: out of memory");
+    group *p = scratch_array(f->g->model, 1, sizeof *p);
+    if (!p) return false;
     p->type = n->out[0].type;
     f->earliest[f->n_groups] = n->mark;
     f->groups[f->n_groups] = p;
@@ -364,7 +363,7 @@ static bool make_node(weft_graph *g, group *p) {
     int n_out = 0;
     for (int i = 0; i < p->n_nodes; i++)
         if (is_used_outside(p, &p->nodes[i]->out[0])) outside[n_out++] = &p->nodes[i]->out[0];
-    if (!n) return model_fail(g->model, g, WEFT_MEMORY, "fuse: out of memory");
+    if (!n) return false;
     *n = *last;
     n->n_after = 0;
     n->op = &weft_op_fused;
@@ -376,8 +375,7 @@ static bool make_node(weft_graph *g, group *p) {
     n->body = arena_new_array(a, (size_t)p->n_nodes, sizeof *n->body);
     n->body_out = arena_new_array(a, (size_t)n_out, sizeof *n->body_out);
     n->attrs = arena_new(a, 16);
-    if (!n->in || !n->out || !n->body || !n->body_out || !n->attrs)
-        return model_fail(g->model, g, WEFT_MEMORY, "fuse: out of memory");
+    if (!n->in || !n->out || !n->body || !n->body_out || !n->attrs) return false;
     memcpy(n->in, p->in, (size_t)p->n_in * sizeof *n->in);
     memcpy(n->body, p->nodes, (size_t)p->n_nodes * sizeof *n->body);
     n->prev = last->prev;
@@ -423,48 +421,36 @@ static void redirect(weft_graph *g) {
 
 /* Memory is n_rows x n_words words: at most 2 WINDOW x WINDOW / 64. */
 static bool fuser_open(fuser *f, weft_graph *g) {
-    const weft_env *env = &g->model->env;
-    arena *a = &g->model->arena;
-    size_t count = 0, candidates = 0;
-    for (weft_node *n = g->first; n; n = n->next) {
-        n->mark = (int64_t)count++;
-        candidates += is_fusable(n);
-        for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
-    }
+    weft_model *m = g->model;
+    int candidates = 0;
+    graph_number(g);
+    graph_clear_mapped(g);
+    for (const weft_node *n = g->first; n; n = n->next) candidates += is_fusable(n);
     *f = (fuser){.g = g};
-    f->n_words = (int)((candidates < WINDOW ? candidates : WINDOW) / 64 + 1);
-    f->n_rows = (int)(count < 2 * WINDOW ? count + 1 : 2 * WINDOW);
-    size_t words = (size_t)f->n_rows * (size_t)f->n_words;
-    f->words = mem_new_array(env, words, sizeof *f->words);
-    f->rounds = mem_new_array(env, words, sizeof *f->rounds);
-    f->groups = arena_new_array(a, candidates + 1, sizeof *f->groups);
-    f->group_of = arena_new_array(a, count + 1, sizeof *f->group_of);
-    f->earliest = arena_new_array(a, candidates + 1, sizeof *f->earliest);
-    bool good = f->words && f->rounds && f->groups && f->group_of && f->earliest;
-    return good || model_fail(g->model, g, WEFT_MEMORY, "fuse: out of memory");
-}
-
-static void fuser_close(fuser *f) {
-    const weft_env *env = &f->g->model->env;
-    size_t words = (size_t)f->n_rows * (size_t)f->n_words;
-    mem_free(env, f->words, words * sizeof *f->words);
-    mem_free(env, f->rounds, words * sizeof *f->rounds);
+    f->n_words = (candidates < WINDOW ? candidates : WINDOW) / 64 + 1;
+    f->n_rows = g->n_nodes < 2 * WINDOW ? g->n_nodes + 1 : 2 * WINDOW;
+    int64_t words = (int64_t)f->n_rows * f->n_words;
+    f->words = scratch_array(m, words, sizeof *f->words);
+    f->rounds = scratch_array(m, words, sizeof *f->rounds);
+    f->groups = scratch_array(m, candidates, sizeof *f->groups);
+    f->group_of = scratch_array(m, g->n_nodes, sizeof *f->group_of);
+    f->earliest = scratch_array(m, candidates, sizeof *f->earliest);
+    return f->words && f->rounds && f->groups && f->group_of && f->earliest;
 }
 
 bool pass_fuse(weft_graph *g) {
     fuser f;
-    bool good = fuser_open(&f, g);
-    graph_count_uses(g);
-    for (weft_node *n = g->first; good && n; n = n->next) good = place_node(&f, n);
-    fuser_close(&f);
     bool any = false;
-    for (int i = 0; good && i < f.n_groups; i++) {
+    if (!fuser_open(&f, g)) return false;
+    graph_count_uses(g);
+    for (weft_node *n = g->first; n; n = n->next)
+        if (!place_node(&f, n)) return false;
+    for (int i = 0; i < f.n_groups; i++) {
         if (f.groups[i]->n_nodes <= 1) continue;
         any = true;
-        good = make_node(g, f.groups[i]);
+        if (!make_node(g, f.groups[i])) return false;
     }
-    /* Fused nodes may come before nodes that they now wait for. */
-    if (!good || !any) return good;
+    if (!any) return true;
     redirect(g);
-    return graph_sort(g);
+    return graph_sort(g); /* fused nodes may come before nodes that they now wait for */
 }

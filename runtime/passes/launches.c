@@ -2,7 +2,6 @@
 #include "runtime/plan/launches.h"
 
 #include "ops/structure/collective.h"
-#include "ops/kit/ops.h"
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
@@ -35,7 +34,7 @@ static const weft_variable *sharded_bucket(const weft_value *v) {
 static int newcomers(cutter *c, const weft_node *n, const weft_variable **list) {
     int count = 0;
     for (int i = 0; i < n->n_in + n->n_out; i++) {
-        const weft_variable *s = sharded_bucket(i < n->n_in ? n->in[i] : &n->out[i - n->n_in]);
+        const weft_variable *s = sharded_bucket(node_value_at(n, i));
         if (!s || c->arrived[s->index]) continue;
         c->arrived[s->index] = true;
         list[count++] = s;
@@ -67,9 +66,8 @@ static launch_entry *open_compute(cutter *c, launch_kind kind, int order) {
 /* Adds n to the open launch, or opens one: where the kind changes, a collective must be awaited, or a gather
  * of an earlier run. A launch ends with the gate. */
 static bool cut_compute(cutter *c, const weft_node *n, launch_kind kind) {
-    weft_model *m = n->graph->model;
-    const weft_variable **list = arena_new_array(&m->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *list);
-    if (!list) return model_fail(m, n->graph, WEFT_MEMORY, "launches: out of memory");
+    const weft_variable **list = model_array(n->graph->model, n->n_in + n->n_out, sizeof *list);
+    if (!list) return false;
     int count = newcomers(c, n, list);
     launch_entry *l = c->compute >= 0 ? &c->p->launches[c->compute] : NULL;
     if (!c->is_open || l->kind != kind || c->awaited >= 0 || count) {
@@ -87,14 +85,13 @@ static bool cut_compute(cutter *c, const weft_node *n, launch_kind kind) {
 /* The last launch may have no nodes: it only waits, so that the run ends after its collectives. */
 bool pass_launches(program *p) {
     weft_graph *g = p->graph;
-    arena *a = &g->model->arena;
+    weft_model *m = g->model;
     if (p->plan->options.device == WEFT_DEVICE_CPU) return true;
     cutter c = {.p = p, .compute = -1, .awaited = -1};
-    p->launches = arena_new_array(a, (size_t)graph_node_count(g) + 2, sizeof *p->launches);
-    c.launch_of = arena_new_array(a, (size_t)p->n_collectives + 1, sizeof *c.launch_of);
-    c.arrived = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *c.arrived);
-    if (!p->launches || !c.launch_of || !c.arrived)
-        return model_fail(g->model, g, WEFT_MEMORY, "launches: out of memory");
+    p->launches = model_array(m, g->n_nodes + 1, sizeof *p->launches);
+    c.launch_of = scratch_array(m, p->n_collectives, sizeof *c.launch_of);
+    c.arrived = scratch_array(m, m->n_variables, sizeof *c.arrived);
+    if (!p->launches || !c.launch_of || !c.arrived) return false;
     for (weft_node *n = g->first; n; n = n->next) {
         launch_kind kind;
         if (n->op == &weft_op_wait) {

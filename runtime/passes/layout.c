@@ -12,7 +12,6 @@
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
 
-#include "graph/settings/precision.h"
 #include "ops/image/pack.h"
 #include "ops/kit/ops.h"
 
@@ -40,10 +39,9 @@ typedef struct placer {
 
 /* Enters v under `key`; returns v, or NULL after an error. */
 static weft_value *note_made(placer *l, weft_value *v, const char *key) {
-    arena *a = &l->p->graph->model->arena;
+    arena *a = &l->p->graph->model->scratch;
     const char *copy = arena_copy(a, key);
-    if (copy && table_add(&l->made, a, copy, v)) return v;
-    return model_fail(l->p->graph->model, l->p->graph, WEFT_MEMORY, "layout: out of memory");
+    return copy && table_add(&l->made, a, copy, v) ? v : NULL;
 }
 
 typedef struct reorder_key {
@@ -163,15 +161,14 @@ static void place_results(weft_node *n) {
 
 /* Notes that nothing can run the op. The pass goes on, so that one error names all such ops. */
 static bool note_lacking(placer *l, const weft_node *n, const char *why) {
-    arena *a = &n->graph->model->arena;
+    arena *a = &n->graph->model->scratch;
     const char *gap = l->n_lacking ? ", " : "", *semicolon = l->n_lacking ? "; " : "";
     for (int i = 0; i < l->n_lacking; i++)
         if (l->lacking[i] == n->op) return true;
     if (!l->lacking) l->lacking = arena_new_array(a, (size_t)op_count(), sizeof *l->lacking);
     l->names = arena_printf(a, "%s%s%s %%%d", l->names ? l->names : "", gap, n->op->name, n->id);
     l->reasons = arena_printf(a, "%s%s%s: %s", l->reasons ? l->reasons : "", semicolon, n->op->name, why);
-    if (!l->lacking || !l->names || !l->reasons)
-        return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "layout: out of memory");
+    if (!l->lacking || !l->names || !l->reasons) return false;
     l->lacking[l->n_lacking++] = n->op;
     return true;
 }
@@ -271,7 +268,7 @@ static bool derive_cast(placer *l, weft_node *n) {
     node_signature(&t, n);
     text_add(&t, " from %lld", (long long)value_offset(n->in[0]));
     char *key = text_detach(&t);
-    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "cast: out of memory");
+    if (!key) return false;
     weft_value *first = table_find(&l->made, key);
     bool good = first || (derive(n, hash_text(key + prefix, 0)) && note_made(l, &n->out[0], key));
     n->out[0].mapped = first;
@@ -337,7 +334,7 @@ static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
     size_t prefix = t.length;
     node_signature(&t, n);
     char *key = text_detach(&t);
-    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "pack: out of memory");
+    if (!key) return NULL;
     for (char *q = key; *q; q++)
         if (*q == '"') *q = '\''; /* the text becomes a quoted attribute */
     pack_attrs a = {.of = key + prefix, .operand = i, .bytes = (int64_t)bytes};

@@ -7,7 +7,6 @@
  *
  * What orders are compared by is read from the graph once, into arrays of numbers: a graph of many layers
  * fits no cache, and three walks through it cost more than all else here. */
-#include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
 
@@ -34,14 +33,6 @@ typedef struct progress {
     int *readers, *who;
 } progress;
 
-static bool takes_memory(const weft_value *v) {
-    return !v->base && !v->variable && v->node->op != &weft_op_input;
-}
-
-static bool out_of_memory(weft_graph *g) {
-    return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
-}
-
 /* ---- what the graph says ---- */
 
 /* Numbers the results that are roots (value->mark), and notes their bytes. */
@@ -49,7 +40,7 @@ static void note_results(traffic *t, const weft_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         weft_value *v = &n->out[k];
         if (v->base) continue;
-        if (takes_memory(v)) t->bytes[t->n_roots] = (int64_t)value_span(v);
+        if (value_is_arenas(v)) t->bytes[t->n_roots] = (int64_t)value_span(v);
         t->made[n->order] += t->bytes[t->n_roots];
         v->mark = t->n_roots++;
     }
@@ -69,37 +60,35 @@ static int note_reads(traffic *t, const weft_node *n, int *seen, int at) {
     return at;
 }
 
-/* Arrays are the graph's arena's; false after an error. */
 static bool traffic_read(traffic *t, weft_graph *g, weft_node **list, int count) {
-    arena *a = &g->model->arena;
-    size_t room = (size_t)count + 1, values = 1, operands = 1;
+    weft_model *m = g->model;
+    int values = 0, operands = 0;
     for (int i = 0; i < count; i++) {
-        values += (size_t)list[i]->n_out;
-        operands += (size_t)list[i]->n_in;
+        values += list[i]->n_out;
+        operands += list[i]->n_in;
     }
-    int *seen = arena_new_array(a, values, sizeof *seen);
+    int *seen = scratch_array(m, values, sizeof *seen);
     *t = (traffic){.count = count,
-                   .made = arena_new_array(a, room, sizeof *t->made),
-                   .first = arena_new_array(a, room, sizeof *t->first),
-                   .reads = arena_new_array(a, operands, sizeof *t->reads),
-                   .bytes = arena_new_array(a, values, sizeof *t->bytes),
-                   .is_shown = arena_new_array(a, values, sizeof *t->is_shown)};
-    if (!seen || !t->made || !t->first || !t->reads || !t->bytes || !t->is_shown) return out_of_memory(g);
+                   .made = scratch_array(m, count, sizeof *t->made),
+                   .first = scratch_array(m, count + 1, sizeof *t->first),
+                   .reads = scratch_array(m, operands, sizeof *t->reads),
+                   .bytes = scratch_array(m, values, sizeof *t->bytes),
+                   .is_shown = scratch_array(m, values, sizeof *t->is_shown)};
+    if (!seen || !t->made || !t->first || !t->reads || !t->bytes || !t->is_shown) return false;
     for (int i = 0; i < count; i++) note_results(t, list[i]);
     for (int i = 0; i < count; i++) t->first[i + 1] = note_reads(t, list[i], seen, t->first[i]);
     for (const graph_output *o = g->outputs; o; o = o->next) t->is_shown[value_root(o->value)->mark] = true;
-    return node_users_find(&t->users, a, list, count) || out_of_memory(g);
+    return node_users_find(&t->users, &m->scratch, list, count);
 }
 
 /* ---- a run ---- */
 
 static bool progress_open(progress *s, const traffic *t, weft_graph *g) {
-    arena *a = &g->model->arena;
-    *s = (progress){.freed = arena_new_array(a, (size_t)t->count + 1, sizeof *s->freed),
-                    .pending = arena_new_array(a, (size_t)t->count + 1, sizeof *s->pending),
-                    .readers = arena_new_array(a, (size_t)t->n_roots + 1, sizeof *s->readers),
-                    .who = arena_new_array(a, (size_t)t->n_roots + 1, sizeof *s->who)};
-    return (s->freed && s->pending && s->readers && s->who) || out_of_memory(g);
+    *s = (progress){.freed = scratch_array(g->model, t->count, sizeof *s->freed),
+                    .pending = scratch_array(g->model, t->count, sizeof *s->pending),
+                    .readers = scratch_array(g->model, t->n_roots, sizeof *s->readers),
+                    .who = scratch_array(g->model, t->n_roots, sizeof *s->who)};
+    return s->freed && s->pending && s->readers && s->who;
 }
 
 static void note_last_reader(progress *s, const traffic *t, int root) {
@@ -164,10 +153,9 @@ static int pick(const progress *s, const traffic *t, const int *next, int first)
 
 /* next[] and prev[] are a linked list of the nodes that are left; `first` is its head. */
 static bool greedy(progress *s, const traffic *t, weft_graph *g, weft_node **list, weft_node **order) {
-    arena *a = &g->model->arena;
-    int *next = arena_new_array(a, (size_t)t->count + 1, sizeof *next), first = 0;
-    int *prev = arena_new_array(a, (size_t)t->count + 1, sizeof *prev);
-    if (!next || !prev) return out_of_memory(g);
+    int *next = scratch_array(g->model, t->count + 1, sizeof *next), first = 0;
+    int *prev = scratch_array(g->model, t->count + 1, sizeof *prev);
+    if (!next || !prev) return false;
     for (int i = 0; i <= t->count; i++) {
         next[i] = i + 1;
         prev[i] = i - 1;
@@ -186,9 +174,9 @@ static bool greedy(progress *s, const traffic *t, weft_graph *g, weft_node **lis
 weft_node **order_low_peak(weft_graph *g, weft_node **list, weft_node **plain, int count) {
     traffic t;
     progress s;
-    weft_node **order = arena_new_array(&g->model->arena, (size_t)count + 1, sizeof *order);
-    if (!order) return out_of_memory(g), NULL;
-    if (!traffic_read(&t, g, list, count) || !progress_open(&s, &t, g) || !greedy(&s, &t, g, list, order))
+    weft_node **order = scratch_array(g->model, count, sizeof *order);
+    if (!order || !traffic_read(&t, g, list, count) || !progress_open(&s, &t, g) ||
+        !greedy(&s, &t, g, list, order))
         return NULL;
     return peak_of(&s, &t, order) < peak_of(&s, &t, plain) ? order : plain;
 }

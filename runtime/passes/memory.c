@@ -35,11 +35,6 @@ typedef struct buffer_list {
     int count, steps;
 } buffer_list;
 
-/* The value has memory in the arena of its own: no view, variable or input. */
-static bool owns_memory(const weft_value *v) {
-    return !v->base && !v->variable && v->node->op != &weft_op_input;
-}
-
 /* ---- lifetimes ---- */
 
 /* root->mark becomes the step of its last read; for outputs, the number of steps. */
@@ -68,7 +63,7 @@ static void find_overwritten(weft_graph *g) {
 /* A value that is read after the bucket was filled cannot be inside it if a collective overwrites it: a
  * gradient that two parameters share, or that is an output. value->mark is its last read. */
 static bool may_lie_in(const weft_node *b, bool overwritten, const weft_value *v) {
-    return owns_memory(v) && (!overwritten || v->mark <= b->order);
+    return value_is_arenas(v) && (!overwritten || v->mark <= b->order);
 }
 
 /* Rule 1 for gradients with memory of their own: f32 and row-major, as the bucket is. */
@@ -105,7 +100,7 @@ static void place_viewed(weft_node *b) {
  * reader. */
 static bool can_take_over(const weft_node *n, const weft_value *result, const weft_value *operand) {
     const weft_value *root = value_root(operand);
-    if (!owns_memory(root) || root->mark != n->order || root->node == n) return false;
+    if (!value_is_arenas(root) || root->mark != n->order || root->node == n) return false;
     if (operand->type.dtype != result->type.dtype || !shape_equal(&operand->type, &result->type))
         return false;
     if (!stride_same(&operand->type, operand->stride, result->stride)) return false;
@@ -146,7 +141,7 @@ static void take_over(weft_node *n) {
     bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
     for (int k = 0; k < n->n_out; k++) {
         weft_value *v = &n->out[k];
-        if (!owns_memory(v)) continue;
+        if (!value_is_arenas(v)) continue;
         for (int i = 0; i < n->n_in; i++) {
             if (!n->in[i] || !(pointwise || takes_over(n->op, k, i))) continue;
             weft_value *root = (weft_value *)value_root(n->in[i]);
@@ -185,7 +180,7 @@ static bool is_quiet(const weft_node *from, const weft_node *to, const weft_vari
 static bool renews_itself(const weft_node *n, int k, const weft_node *renew) {
     const weft_value *v = &n->out[k], *old = renew->in[0];
     bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused, reads_old = false;
-    if (!pointwise || !owns_memory(v) || !old->variable || old->base) return false;
+    if (!pointwise || !value_is_arenas(v) || !old->variable || old->base) return false;
     if (!type_equal(&v->type, &old->type) || !stride_same(&v->type, v->stride, old->stride)) return false;
     for (int i = 0; i < n->n_in; i++) {
         reads_old |= n->in[i] == old;
@@ -239,7 +234,7 @@ static bool place_buffers(program *p, bool in_flight, int settled, uint64_t floo
     bool good = placement_open(&map, &g->model->env, p->buffers->steps, p->buffers->count) &&
                 place_in(&map, p->buffers, in_flight, settled, floor, total);
     placement_close(&map);
-    return good || model_fail(g->model, g, WEFT_MEMORY, "memory: out of memory");
+    return good;
 }
 
 /* first[id of a root] becomes the first step that writes into it: members of a bucket are written before the
@@ -260,7 +255,7 @@ static int collect_buffers(program *p, buffer *list, const int *first) {
     for (weft_node *n = p->graph->first; n; n = n->next) {
         for (int k = 0; k < n->n_out; k++) {
             weft_value *v = &n->out[k];
-            if (!owns_memory(v)) continue;
+            if (!value_is_arenas(v)) continue;
             list[count++] = (buffer){.bytes = size_align(value_span(v), MEM_ALIGN),
                                      .first = first[v->id],
                                      .last = (int)v->mark,
@@ -329,16 +324,14 @@ static void share_buffers(weft_graph *g, int nodes) {
  * theirs. */
 bool memory_place_in_flight(program *p) {
     weft_graph *g = p->graph;
-    arena *a = &g->model->arena;
-    int nodes = graph_node_count(g), values = 0;
+    int nodes = g->n_nodes, values = 0;
     if (!find_workspaces(p)) return false;
     for (weft_node *n = g->first; n; n = n->next) values += n->n_out + 1;
-    buffer_list *l = arena_new(a, sizeof *l);
-    int *first = arena_new_array(a, (size_t)g->next_id + 1, sizeof *first);
-    bool *is_deferred = arena_new_array(a, (size_t)g->next_id + 1, sizeof *is_deferred);
-    if (l) l->v = arena_new_array(a, (size_t)values, sizeof *l->v);
-    if (!l || !l->v || !first || !is_deferred)
-        return model_fail(g->model, g, WEFT_MEMORY, "memory: out of memory");
+    buffer_list *l = model_array(g->model, 1, sizeof *l);
+    int *first = scratch_array(g->model, g->next_id, sizeof *first);
+    bool *is_deferred = scratch_array(g->model, g->next_id, sizeof *is_deferred);
+    if (l) l->v = model_array(g->model, values, sizeof *l->v);
+    if (!l || !l->v || !first || !is_deferred) return false;
     share_buffers(g, nodes);
     find_first_writes(g, first);
     l->count = collect_buffers(p, l->v, first);

@@ -10,10 +10,8 @@
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
 
-#include "graph/core/users.h"
 #include "ops/structure/collective.h"
 #include "ops/kit/ops.h"
-#include "ops/optimizer/update.h"
 
 #include <string.h>
 
@@ -34,8 +32,8 @@ static bool must_stay(const weft_node *n) {
  * mark. */
 static bool hoist(weft_graph *g, int count) {
     int64_t moved = 0;
-    weft_node **behind = arena_new_array(&g->model->arena, (size_t)count + 1, sizeof *behind);
-    if (!behind) return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
+    weft_node **behind = scratch_array(g->model, count, sizeof *behind);
+    if (!behind) return false;
     for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
         if (!n->is_update || must_stay(n)) continue;
@@ -75,15 +73,13 @@ static bool is_view_or_copy(const weft_node *n) {
 }
 
 static bool index_waits(wait_index *x, weft_graph *g, int count) {
-    arena *a = &g->model->arena;
-    size_t room = (size_t)count + 1;
+    weft_model *m = g->model;
     int at = 0;
-    x->list = arena_new_array(a, room, sizeof *x->list);
-    x->wait = arena_new_array(a, room, sizeof *x->wait);
-    x->reader = arena_new_array(a, room, sizeof *x->reader);
-    x->next = arena_new_array(a, room, sizeof *x->next);
-    if (!x->list || !x->wait || !x->reader || !x->next)
-        return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
+    x->list = scratch_array(m, count, sizeof *x->list);
+    x->wait = scratch_array(m, count, sizeof *x->wait);
+    x->reader = scratch_array(m, count, sizeof *x->reader);
+    x->next = scratch_array(m, count, sizeof *x->next);
+    if (!x->list || !x->wait || !x->reader || !x->next) return false;
     for (weft_node *n = g->first; n; n = n->next) {
         n->order = at;
         x->wait[at] = x->reader[at] = x->next[at] = -1;
@@ -150,10 +146,10 @@ static bool place_waits(program *p, int count) {
 
 /* ---- what an earlier run may have left in flight ---- */
 
-/* By index of a parameter: whether this graph trains it. The caller frees it; NULL when memory is out. */
+/* By index of a parameter: whether this graph trains it. NULL when memory is out. */
 static bool *trained_here(const program *p) {
-    const weft_model *m = p->plan->model;
-    bool *own = mem_new_array(&m->env, (size_t)m->n_variables, sizeof *own);
+    weft_model *m = p->plan->model;
+    bool *own = scratch_array(m, m->n_variables, sizeof *own);
     for (int i = 0; own && i < p->plan->n_trainings; i++) {
         const training *t = &p->plan->trainings[i];
         if (strcmp(t->name, p->name)) continue;
@@ -181,12 +177,11 @@ static bool follows_marked(const weft_node *n) {
  * discriminator, the forward and the backward of real images. A program with a collective in its forward
  * waits for everything there anyway. */
 static bool foreign_last(const program *p) {
-    const weft_model *m = p->plan->model;
     weft_node *last = NULL;
     for (const weft_node *n = p->graph->first; n; n = n->next)
         if (node_starts_collective(n) && !n->is_update) return true;
     bool *own = trained_here(p);
-    if (!own) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "schedule: out of memory");
+    if (!own) return false;
     for (weft_node *n = p->graph->first, *next; n; n = next) {
         next = n->next;
         n->mark = n->is_update || follows_marked(n);
@@ -196,7 +191,6 @@ static bool foreign_last(const program *p) {
         if (n->prev != last) node_move_after(n, last);
         last = n;
     }
-    mem_free(&m->env, own, (size_t)m->n_variables * sizeof *own);
     return true;
 }
 
@@ -218,14 +212,13 @@ static void numbers_first(weft_graph *g) {
 }
 
 /* The list becomes the schedule; collectives get their numbers in its order. */
-static bool pin(weft_graph *g, weft_node **order, int count) {
+static void pin(weft_graph *g, weft_node **order, int count) {
     int64_t collectives = 0;
     graph_relink(g, order, count);
     for (int i = 0; i < count; i++) {
         order[i]->order = i;
         if (node_starts_collective(order[i])) ((collective_attrs *)order[i]->attrs)->order = collectives++;
     }
-    return true;
 }
 
 /* Moves a node and the nodes that it is made from, of one operand each, to after *place, down to a variable
@@ -267,15 +260,14 @@ static void gather_launches(program *p) {
  * used. */
 bool pass_order(program *p) {
     weft_graph *g = p->graph;
-    arena *a = &g->model->arena;
-    int count = 0, room = graph_node_count(g);
+    int count = 0;
     bool overlaps = p->n_collectives && !p->plan->options.serial;
     gather_launches(p);
     if (overlaps && !foreign_last(p)) return false;
     for (weft_node *n = g->first; n; n = n->next) n->mark = SPACING * (int64_t)count++;
-    weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
-    weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);
-    if (!plain || !list) return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
+    weft_node **plain = scratch_array(g->model, count, sizeof *plain);
+    weft_node **list = scratch_array(g->model, count, sizeof *list);
+    if (!plain || !list) return false;
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
     if (!hoist(g, count) || !place_waits(p, count) || (overlaps && !collective_order(p))) return false;
@@ -285,7 +277,8 @@ bool pass_order(program *p) {
         n->order = count;
         list[count++] = n;
     }
-    if (p->n_collectives) return pin(g, list, count); /* a world: sums begin early and are awaited late */
-    weft_node **order = order_low_peak(g, list, plain, count);
-    return order && pin(g, order, count);
+    /* in a world sums begin early and are awaited late */
+    weft_node **order = p->n_collectives ? list : order_low_peak(g, list, plain, count);
+    if (order) pin(g, order, count);
+    return order;
 }

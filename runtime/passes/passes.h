@@ -1,5 +1,6 @@
 /* passes.h - the passes that compile.c lists, and what one pass asks of another. All return false (NULL)
- * after recording the error in the plan's model. */
+ * after recording the error in the plan's model; without an error, memory is out, which compile.c records.
+ * Arrays that only one pass reads are of the model's scratch (scratch_array), which compile.c frees. */
 #ifndef WEFT_RUNTIME_PASSES_PASSES_H
 #define WEFT_RUNTIME_PASSES_PASSES_H
 
@@ -33,12 +34,11 @@ bool counters_make(weft_plan *plan);
 /* programs.c: fills plan->programs. */
 bool programs_make(weft_plan *plan);
 
-/* ---- passes on one graph, in the order of compiling; false after recording the model's error ---- */
+/* ---- passes on one graph, in the order of compiling ---- */
 /* autodiff.c: expands `gradients` nodes and the gradients of `minimize` nodes. `seed` is d loss / d loss
- * of the latter: 1, or 1/k when k micro-batches make a step. Where factor(node, of) is a value f64[] for a
- * `minimize` node, the seed is multiplied by it (the loss scale of f16). */
-bool pass_autodiff(weft_graph *g, double seed,
-                   weft_value *(*factor)(const weft_node *minimize, const void *of), const void *of);
+ * of the latter: 1, or 1/k when k micro-batches make a step; times the plan's loss scale of f16, where there
+ * is a plan and a scale. */
+bool pass_autodiff(weft_graph *g, double seed, const weft_plan *plan);
 /* precision.c: inserts casts and infers result types again. `name` is the graph's name in the user's model,
  * which entries may begin with. */
 bool pass_precision(weft_graph *g, const char *name, weft_dtype otherwise);

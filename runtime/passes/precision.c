@@ -14,7 +14,6 @@
 #include "ops/kit/op_kit.h"
 #include "runtime/passes/passes.h"
 
-#include "weft/ops.h"
 
 /* What one run of the pass needs to know. */
 typedef struct placing {

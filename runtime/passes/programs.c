@@ -40,11 +40,12 @@ static void show_losses(weft_graph *g) {
     }
 }
 
-/* A moving mean that is frozen stays as it is. */
-static void forget_still(weft_graph *g) {
+/* A moving mean that is frozen stays as it is, and the loss alone needs no gradients but those that the model
+ * itself asks for. */
+static void forget_minimizes(weft_graph *g, bool all) {
     for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
-        if (n->op == &weft_op_minimize && minimize_is_still(n)) node_remove(n);
+        if (n->op == &weft_op_minimize && (all || minimize_is_still(n))) node_remove(n);
     }
 }
 
@@ -59,9 +60,10 @@ static bool make(weft_plan *plan, const weft_graph *source, program_phase phase)
     *p = (program){.plan = plan, .source = source, .phase = phase, .accumulate = accumulate};
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
-    if (p->graph) forget_still(p->graph);
-    if (p->graph) show_losses(p->graph);
-    return p->name && p->graph && model_ok(plan->model);
+    if (!p->name || !p->graph) return false;
+    show_losses(p->graph);
+    forget_minimizes(p->graph, phase == PHASE_LOSS);
+    return true;
 }
 
 /* With options.graph or options.flow only what they name is compiled. */
@@ -71,11 +73,9 @@ static bool is_compiled(const weft_plan *plan, const weft_graph *g) {
 }
 
 bool programs_make(weft_plan *plan) {
-    weft_model *m = plan->model;
-    int count = 0;
-    for (const weft_graph *g = plan->source->graphs; g; g = g->next) count += MOST_PHASES;
-    plan->programs = arena_new_array(&m->arena, (size_t)count + 1, sizeof *plan->programs);
-    if (!plan->programs) return model_fail(m, NULL, WEFT_MEMORY, "compile: out of memory");
+    int count = MOST_PHASES * weft_graph_count(plan->source);
+    plan->programs = model_array(plan->model, count, sizeof *plan->programs);
+    if (!plan->programs) return false;
     for (const weft_graph *g = plan->source->graphs; g; g = g->next) {
         program_phase phases[MOST_PHASES];
         if (!is_compiled(plan, g)) continue;

@@ -45,21 +45,19 @@ static const weft_graph *reader_of(const weft_node *n, const reads *r) {
     return r->on[n->in[0]->node->id] ? r->first[v] : NULL;
 }
 
-static size_t most_ids(const weft_model *m) {
-    size_t most = 0;
+static int most_ids(const weft_model *m) {
+    int most = 0;
     for (const weft_graph *g = m->graphs; g; g = g->next)
-        if ((size_t)g->next_id > most) most = (size_t)g->next_id;
+        if (g->next_id > most) most = g->next_id;
     return most + 1;
 }
 
 static bool reads_open(weft_plan *plan, reads *r) {
-    arena *memory = &plan->model->arena;
-    size_t variables = (size_t)plan->source->n_variables + 1;
-    r->on = arena_new_array(memory, most_ids(plan->source), 1);
-    r->first = arena_new_array(memory, variables, sizeof *r->first);
-    r->newest = arena_new_array(memory, variables, sizeof *r->newest);
-    if (!r->on || !r->first || !r->newest)
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    int variables = plan->source->n_variables;
+    r->on = scratch_array(plan->model, most_ids(plan->source), 1);
+    r->first = scratch_array(plan->model, variables, sizeof *r->first);
+    r->newest = scratch_array(plan->model, variables, sizeof *r->newest);
+    if (!r->on || !r->first || !r->newest) return false;
     for (int i = 0; i < plan->n_flow; i++) losses_read(graph_find(plan->source, plan->flow[i].graph), r);
     return true;
 }

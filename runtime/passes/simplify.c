@@ -63,11 +63,11 @@ typedef struct seen_table {
 
 static bool seen_init(seen_table *t, weft_graph *g) {
     /* At most a quarter full with the nodes that are there at the start. */
-    size_t room = 64, least = 4 * (size_t)graph_node_count(g);
-    while (room < least) room *= 2;
-    t->slots = arena_new_array(&g->model->arena, room, sizeof *t->slots);
-    t->mask = room - 1;
-    return t->slots || model_fail(g->model, g, WEFT_MEMORY, "simplify: out of memory");
+    int64_t room = 64;
+    while (room < 4 * (int64_t)g->n_nodes) room *= 2;
+    t->slots = scratch_array(g->model, room, sizeof *t->slots);
+    t->mask = (size_t)room - 1;
+    return t->slots;
 }
 
 /* An equal node met before, or NULL after storing this one. Probing ends: nodes that the sweep adds replace
@@ -115,10 +115,6 @@ static weft_value *latest(weft_value *v) {
     return v;
 }
 
-static void replace_by(weft_node *n, weft_value *to) {
-    n->out[0].mapped = to;
-}
-
 /* Rewrites of one node in a row, as a bound on rules that undo each other. */
 enum { CHAIN = 8 };
 
@@ -143,7 +139,7 @@ static void simplify_node(weft_node *n, seen_table *seen) {
     for (int i = 0; more && more->index == 0 && i < CHAIN; i++, more = improve(more->node)) better = more;
     build_end(&at);
     if (better && better != &n->out[0] && type_equal(&better->type, &n->out[0].type)) {
-        replace_by(n, better);
+        n->out[0].mapped = better;
         return;
     }
     weft_node *same = is_mergeable(n) ? seen_before(seen, n) : NULL;
@@ -154,8 +150,7 @@ static void simplify_node(weft_node *n, seen_table *seen) {
 bool pass_simplify(weft_graph *g) {
     seen_table seen;
     if (!seen_init(&seen, g)) return false;
-    for (weft_node *n = g->first; n; n = n->next)
-        for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
+    graph_clear_mapped(g);
     for (weft_node *n = g->first; n && model_ok(g->model); n = n->next) simplify_node(n, &seen);
     for (graph_output *o = g->outputs; o; o = o->next) o->value = latest(o->value);
     graph_remove_dead(g);

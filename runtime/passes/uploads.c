@@ -1,7 +1,6 @@
 /* uploads.c - for GPUs: inputs get a copy in the arena, which their readers read. */
 #include "ops/kit/ops.h"
 #include "runtime/passes/passes.h"
-#include "runtime/plan/launches.h"
 
 /* Makes a copy of the input that all its readers read, so that the host may bring the next input while this
  * one is in use. */

@@ -1,7 +1,6 @@
 /* compile_fields.c - see compile_fields.h. */
 #include "runtime/plan/compile_fields.h"
 
-#include "graph/settings/ddp.h"
 #include "ops/cpu/isa.h"
 #include "runtime/plan/program.h"
 

@@ -4,7 +4,6 @@
 
 #include "ops/kit/ops.h"
 
-#include <string.h>
 
 /* The first program of a graph that trains has its inputs, and its count of micro-batches. */
 static bool is_head(const program *p) {
@@ -29,16 +28,16 @@ const weft_variable *kept_next(const program *head, const weft_node **at) {
     return NULL;
 }
 
-uint64_t kept_input_bytes(const program *head) {
+uint64_t kept_input_bytes(const program *p) {
     uint64_t bytes = 0;
-    for (const weft_node *n = head->graph->first; n; n = n->next)
-        if (n->op == &weft_op_input) bytes += size_align(type_bytes(&n->out[0].type), MEM_ALIGN);
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (n->op == &weft_op_input) bytes += type_room(&n->out[0].type);
     return bytes;
 }
 
 uint64_t kept_flag_bytes(const program *head) {
     for (const weft_node *n = head->graph->first; n; n = n->next)
-        if (n->op == &weft_op_guard) return size_align(type_bytes(&n->out[0].type), MEM_ALIGN);
+        if (n->op == &weft_op_guard) return type_room(&n->out[0].type);
     return 0;
 }
 
@@ -46,7 +45,6 @@ uint64_t kept_bytes(const program *p) {
     if (!is_head(p)) return 0;
     uint64_t bytes = (uint64_t)p->accumulate * kept_input_bytes(p) + kept_flag_bytes(p);
     const weft_node *at = NULL;
-    for (const weft_variable *v; (v = kept_next(p, &at));)
-        bytes += size_align(type_bytes(&v->type), MEM_ALIGN);
+    for (const weft_variable *v; (v = kept_next(p, &at));) bytes += type_room(&v->type);
     return bytes;
 }

@@ -8,8 +8,8 @@
 
 /* The next variable that is kept; NULL: no more. *at is NULL at first. */
 const weft_variable *kept_next(const program *head, const weft_node **at);
-/* The inputs of one micro-batch, each aligned. */
-uint64_t kept_input_bytes(const program *head);
+/* The inputs of a program, each aligned: those of one micro-batch. */
+uint64_t kept_input_bytes(const program *p);
 /* The flags of its earlier micro-batches, aligned. */
 uint64_t kept_flag_bytes(const program *head);
 /* All together, each aligned; 0 for a program that keeps nothing. */

@@ -1,9 +1,7 @@
 /* launches.c - the kinds of launches, and which nodes go into each. */
 #include "runtime/plan/launches.h"
 
-#include "ops/kit/ops.h"
 #include "ops/structure/collective.h"
-#include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 
 const char *launch_name(launch_kind kind) {

@@ -61,10 +61,8 @@ static bool fill(weft_plan *plan, const name_list *list) {
 
 bool plan_find_library(weft_plan *plan) {
     name_list list = {0};
-    bool trains = false, good = true;
-    for (int i = 0; i < plan->n_programs; i++) trains |= plan->programs[i].trains;
-    for (int i = 0; i < plan->n_programs && good; i++)
-        if (plan->programs[i].trains == trains) good = find_names(plan, &plan->programs[i], &list);
-    if (good && list.n) good = fill(plan, &list);
-    return good || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    bool trains = plan_trains(plan);
+    for (int i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].trains == trains && !find_names(plan, &plan->programs[i], &list)) return false;
+    return !list.n || fill(plan, &list);
 }

@@ -1,7 +1,6 @@
 /* plan.c - figures of a compiled plan: memory, text, ports, fingerprint, flops. plan_json.c writes it as
  * JSON. */
 #include "graph/text/text.h"
-#include "runtime/plan/compile_fields.h"
 #include "runtime/plan/kept.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
@@ -10,7 +9,6 @@
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
 #include "graph/settings/precision.h"
-#include "ops/calibration.h"
 #include "ops/structure/collective.h"
 #include "ops/work.h"
 
@@ -27,7 +25,7 @@ uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_o
     for (int k = 0; k < VARIABLE_KINDS; k++) bytes_of_kind[k] = 0;
     for (const weft_variable *v = m->variables; v; v = v->next) {
         if (variable_is_part(v)) continue;
-        uint64_t bytes = size_align(type_bytes(&v->type), MEM_ALIGN);
+        uint64_t bytes = type_room(&v->type);
         bool is_sessions = variable_is_sessions(v);
         if (offsets) offsets[v->index] = is_sessions ? own : total;
         bytes_of_kind[v->kind] += bytes;
@@ -51,17 +49,9 @@ static uint64_t communication_bytes(const program *p) {
     return most;
 }
 
-/* The inputs of a program, each aligned: what a GPU needs to hold one run's feeds. */
-static uint64_t fed_bytes(const program *p) {
-    uint64_t bytes = 0;
-    for (const weft_node *n = p->graph->first; n; n = n->next)
-        if (n->op == &weft_op_input) bytes += size_align(type_bytes(&n->out[0].type), MEM_ALIGN);
-    return bytes;
-}
-
 /* Maxima over programs, since they take turns in one arena. A GPU holds two sets of inputs: one is filled
  * while a run reads the other. */
-bool plan_measure(weft_plan *plan) {
+void plan_measure(weft_plan *plan) {
     uint64_t kinds[VARIABLE_KINDS];
     weft_memory *m = &plan->memory;
     uint64_t store = store_layout(plan, NULL, kinds);
@@ -75,13 +65,13 @@ bool plan_measure(weft_plan *plan) {
         if (p->workspace_bytes > m->workspace) m->workspace = p->workspace_bytes;
         uint64_t communication = communication_bytes(p);
         if (communication > m->communication) m->communication = communication;
-        uint64_t inputs = plan->options.device == WEFT_DEVICE_CPU ? 0 : CUDA_RUN_BYTES + 2 * fed_bytes(p);
+        uint64_t inputs =
+            plan->options.device == WEFT_DEVICE_CPU ? 0 : CUDA_RUN_BYTES + 2 * kept_input_bytes(p);
         if (inputs > m->inputs) m->inputs = inputs;
         m->guard += kept_bytes(p);
     }
     m->in_flight = plan->in_flight_bytes;
     m->total = store + m->derived + m->activations + m->inputs + m->guard;
-    return true;
 }
 
 int64_t weft_plan_batch(const weft_plan *plan) {
@@ -190,8 +180,7 @@ bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_
 bool plan_add_note(weft_plan *plan, const char *words) {
     arena *memory = &plan->model->arena;
     plan_note **end = &plan->notes, *note = arena_new(memory, sizeof *note);
-    if (!note || !(note->text = arena_copy(memory, words)))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    if (!note || !(note->text = arena_copy(memory, words))) return false;
     while (*end) end = &(*end)->next;
     *end = note;
     return true;
@@ -204,31 +193,6 @@ const char *weft_plan_note(const weft_plan *plan, int index) {
 }
 
 /* ---- the fingerprint ---- */
-
-/* NAME=VALUE for each option that must be equal on all ranks, so that a difference can be named
- * (session/agree.c). Without the library its lines are there, too: ranks compare their lists item by item. */
-static void options_write(text *t, const weft_plan *plan) {
-    weft_compile_options o = plan->options;
-    const plan_library *l = &plan->library;
-    o.strategy = plan->strategy.text;
-    o.flow = plan->flow_name;
-    text_add(t, "version=%s", weft_version());
-    for (const weft_field *s = compile_fields; s->name; s++) {
-        if (!(s->uses & COMPILE_OF_RANKS)) continue;
-        text_add(t, " %s=", s->name);
-        field_write(t, s, &o);
-    }
-    text_add(t, " onednn=%s onednn_isa=%s onednn_implementations=%s", l->name ? l->version : "unused",
-             l->name ? l->set : "unused", l->name ? l->implementations : "unused");
-    text_add(t, " calibration=%016llx\n",
-             plan->kernels.calibration ? (unsigned long long)calibration_hash(plan->kernels.calibration) : 0);
-}
-
-char *plan_options(const weft_plan *plan) {
-    text t = {0};
-    options_write(&t, plan);
-    return text_detach(&t);
-}
 
 /* The buckets, and how many elements each rank updates. Shares of a group smaller than the world are left
  * out: another group may cut the same bucket differently. How a strategy sums a bucket is a graph. */
@@ -259,7 +223,9 @@ static void collectives_write(text *t, const program *p) {
 bool plan_identify(weft_plan *plan, const weft_model *source) {
     char *model = weft_model_text(source);
     text t = {0};
-    options_write(&t, plan);
+    for (int i = 0; i < plan->n_agreed; i++)
+        text_add(&t, "%s%s=%s", i ? " " : "", plan->agreed[i].name, plan->agreed[i].value);
+    text_add(&t, "\n");
     shares_write(&t, plan);
     for (int i = 0; i < plan->n_programs; i++) collectives_write(&t, &plan->programs[i]);
     char *rest = text_detach(&t);
@@ -267,7 +233,13 @@ bool plan_identify(weft_plan *plan, const weft_model *source) {
     bool good = model && rest && model_form(source, &plan->form);
     free(model);
     free(rest);
-    return good || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    return good;
+}
+
+bool plan_trains(const weft_plan *plan) {
+    for (int i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].trains) return true;
+    return false;
 }
 
 bool program_ends_step(const program *p) {

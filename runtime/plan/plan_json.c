@@ -106,7 +106,7 @@ static json_t *subgraph_json(const weft_plan *plan, const subgraph *g, const con
 typedef struct timeline {
     const weft_node **wait, **reader;
     int *before;
-    size_t ids;
+    arena memory;
 } timeline;
 
 /* Follows views down from each operand, since a view of a wait's result reads it too. */
@@ -116,14 +116,14 @@ static void note_readers(timeline *t, const weft_node *n) {
             if (v->node->op == &weft_op_wait && v->node != n && !t->reader[v->id]) t->reader[v->id] = n;
 }
 
-/* The caller closes the timeline in any case. */
+/* The caller frees t->memory in any case. */
 static bool timeline_open(timeline *t, const program *p) {
-    const weft_env *env = &p->plan->env;
+    size_t ids = (size_t)p->graph->next_id + 1;
     int count = 0;
-    *t = (timeline){.ids = (size_t)p->graph->next_id + 1};
-    t->wait = mem_new_array(env, t->ids, sizeof *t->wait);
-    t->reader = mem_new_array(env, t->ids, sizeof *t->reader);
-    t->before = mem_new_array(env, t->ids, sizeof *t->before);
+    arena_init(&t->memory, &p->plan->env);
+    t->wait = arena_new_array(&t->memory, ids, sizeof *t->wait);
+    t->reader = arena_new_array(&t->memory, ids, sizeof *t->reader);
+    t->before = arena_new_array(&t->memory, ids, sizeof *t->before);
     if (!t->wait || !t->reader || !t->before) return false;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (n->n_out) t->before[n->id] = count;
@@ -133,13 +133,6 @@ static bool timeline_open(timeline *t, const program *p) {
         note_readers(t, n);
     }
     return true;
-}
-
-static void timeline_close(const timeline *t, const program *p) {
-    const weft_env *env = &p->plan->env;
-    mem_free(env, t->wait, t->ids * sizeof *t->wait);
-    mem_free(env, t->reader, t->ids * sizeof *t->reader);
-    mem_free(env, t->before, t->ids * sizeof *t->before);
 }
 
 /* "nodes_between" counts the nodes with work that run between start and wait, which is what can overlap it. A
@@ -187,7 +180,7 @@ static json_t *graph_json(const program *p) {
     bool has_timeline = timeline_open(&t, p);
     for (const weft_node *n = p->graph->first; n && has_timeline; n = n->next)
         if (node_starts_collective(n)) json_array_append_new(collectives, collective_json(p->plan, &t, n));
-    timeline_close(&t, p);
+    arena_free(&t.memory);
     if (!has_timeline) {
         json_decref(collectives);
         return NULL;

@@ -168,8 +168,9 @@ struct weft_plan {
     double compile_ms;
     uint64_t fingerprint; /* equal on all ranks that may train together (plan_identify) */
     uint64_t form;        /* equal where a training may go on (model_form) */
-    int n_settings;
-    const weft_setting *settings; /* [n_settings]: what a training's numbers depend on (settings.c) */
+    /* settings.c: what all ranks must have in common; what a training's numbers depend on */
+    int n_agreed, n_settings;
+    const weft_setting *agreed, *settings;
     plan_library library;
     weft_memory memory;
     uint64_t in_flight_bytes; /* the most that any program has; they start at offset 0 of every arena */
@@ -213,14 +214,13 @@ uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_o
 /* "cpu", "cuda"; "?" for other numbers. */
 const char *device_name(weft_device kind);
 extern const char *const device_words[]; /* in the order of weft_device; NULL ends them */
-bool plan_measure(weft_plan *plan);      /* fills plan->memory */
-/* The compile options as text, NAME=VALUE with a space or a newline after each. The caller frees it; NULL: no
- * memory. */
-char *plan_options(const weft_plan *plan);
+void plan_measure(weft_plan *plan);      /* fills plan->memory */
+/* Whether any program updates parameters or accumulates gradients. */
+bool plan_trains(const weft_plan *plan);
 bool plan_find_library(weft_plan *plan);                       /* fills library (library.c) */
 bool plan_add_note(weft_plan *plan, const char *text);         /* copies the text */
-bool plan_identify(weft_plan *plan, const weft_model *source); /* fills fingerprint, form */
-bool plan_collect_settings(weft_plan *plan);                   /* fills settings (settings.c) */
+bool plan_collect_settings(weft_plan *plan);                   /* fills agreed, settings (settings.c) */
+bool plan_identify(weft_plan *plan, const weft_model *source); /* then: fills fingerprint, form */
 /* Floating-point operations of one run. */
 double program_flops(const program *p);
 

@@ -1,8 +1,9 @@
-/* settings.c - what the numbers of a training depend on beside its model, its data and its learning rates: a
- * checkpoint keeps it, so that a training which goes on otherwise can say so. How values are spread over
- * ranks (world, ZeRO, buckets) is left out, as it changes no bit.
+/* settings.c - two lists of names and values of a plan. What all ranks must have in common is compared by
+ * name (session/agree.c). What the numbers of a training depend on beside its model, its data and its
+ * learning rates a checkpoint keeps, so that a training which resumes otherwise can say so: how values are
+ * spread over ranks (world, ZeRO, buckets) is left out, as it changes no bit.
  *
- * First it is a text of lines, a name and its value by turns; no name has a newline. */
+ * First each is a text of lines, a name and its value by turns; no name has a newline. */
 #include "graph/settings/precision.h"
 #include "ops/calibration.h"
 #include "runtime/plan/compile_fields.h"
@@ -11,6 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void option_write(text *t, const weft_field *s, const weft_compile_options *o) {
+    text_add(t, "%s\n", s->name);
+    field_write(t, s, o);
+    text_add(t, "\n");
+}
+
+/* Without the library its lines are there, too: ranks compare their lists item by item. */
+static void agreed_write(text *t, const weft_plan *plan) {
+    weft_compile_options o = plan->options;
+    const plan_library *l = &plan->library;
+    o.strategy = plan->strategy.text;
+    o.flow = plan->flow_name;
+    text_add(t, "version\n%s\n", weft_version());
+    for (const weft_field *s = compile_fields; s->name; s++)
+        if (s->uses & COMPILE_OF_RANKS) option_write(t, s, &o);
+    text_add(t, "onednn\n%s\nonednn_isa\n%s\nonednn_implementations\n%s\n", l->name ? l->version : "unused",
+             l->name ? l->set : "unused", l->name ? l->implementations : "unused");
+    text_add(t, "calibration\n%016llx\n",
+             plan->kernels.calibration ? (unsigned long long)calibration_hash(plan->kernels.calibration) : 0);
+}
+
 /* Options that are not set are left out, but for those that the plan has filled in. */
 static void options_write(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
@@ -18,13 +40,11 @@ static void options_write(text *t, const weft_plan *plan) {
     unsigned uses = o->device == WEFT_DEVICE_CPU ? COMPILE_OF_CPU : COMPILE_OF_GPU;
     text_add(t, "version\n%s\n", weft_version());
     for (const weft_field *s = compile_fields; s->name; s++) {
-        if (!(s->uses & uses) || (s->kind == WEFT_FIELD_FLAG && !weft_field_is_set(s, o))) continue;
-        text_add(t, "%s\n", s->name);
-        if (s->kind == WEFT_FIELD_FLAG)
-            text_add(t, "on");
-        else
-            field_write(t, s, o);
-        text_add(t, "\n");
+        if (!(s->uses & uses)) continue;
+        if (s->kind != WEFT_FIELD_FLAG)
+            option_write(t, s, o);
+        else if (weft_field_is_set(s, o))
+            text_add(t, "%s\non\n", s->name);
     }
     const plan_library *library = &plan->library;
     if (library->name)
@@ -70,31 +90,31 @@ static bool is_first(const weft_plan *plan, int i) {
     return is_one;
 }
 
-/* Cuts the lines apart, in place. */
-static bool take_lines(weft_plan *plan, char *lines) {
-    int n = 0;
-    for (const char *c = lines; *c; c++) n += *c == '\n';
-    weft_setting *list = arena_new_array(&plan->model->arena, (size_t)n / 2 + 1, sizeof *list);
-    if (!list) return false;
-    plan->settings = list;
-    plan->n_settings = n / 2;
-    for (int i = 0; i < plan->n_settings; i++) {
+/* Cuts the lines apart; NULL: no memory. */
+static const weft_setting *take_lines(weft_plan *plan, text *t, int *n) {
+    char *all = text_detach(t), *lines = all ? arena_copy(&plan->model->arena, all) : NULL;
+    free(all);
+    *n = 0;
+    for (const char *c = lines; c && *c; c++) *n += *c == '\n';
+    *n /= 2;
+    weft_setting *list = lines ? model_array(plan->model, *n, sizeof *list) : NULL;
+    for (int i = 0; list && i < *n; i++) {
         list[i].name = strsep(&lines, "\n");
         list[i].value = strsep(&lines, "\n");
     }
-    return true;
+    return list;
 }
 
 bool plan_collect_settings(weft_plan *plan) {
-    text t = {0};
+    text agreed = {0}, t = {0};
+    agreed_write(&agreed, plan);
+    plan->agreed = take_lines(plan, &agreed, &plan->n_agreed);
     options_write(&t, plan);
     precisions_write(&t, plan);
     for (int i = 0; i < plan->n_trainings; i++)
         if (is_first(plan, i)) optimizer_write(&t, &plan->trainings[i]);
-    char *all = text_detach(&t), *lines = all ? arena_copy(&plan->model->arena, all) : NULL;
-    free(all);
-    return (lines && take_lines(plan, lines)) ||
-           model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
+    plan->settings = take_lines(plan, &t, &plan->n_settings);
+    return plan->agreed && plan->settings;
 }
 
 bool weft_plan_setting_at(const weft_plan *plan, int index, const char **name, const char **value) {

@@ -2,7 +2,6 @@
  * in a state of the bucket. */
 #include "runtime/plan/program.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Tries the whole path, then cuts off the last name again and again: a look-up a name, the longest path

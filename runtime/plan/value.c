@@ -19,9 +19,21 @@ const weft_variable *node_written(const weft_node *n) {
     return n->op->writes ? n->in[0]->variable : NULL;
 }
 
+size_t type_room(const tensor_type *t) {
+    return size_align(type_bytes(t), MEM_ALIGN);
+}
+
+const weft_value *node_value_at(const weft_node *n, int i) {
+    return i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
+}
+
 const weft_value *value_root(const weft_value *v) {
     while (v->base) v = v->base;
     return v;
+}
+
+bool value_is_arenas(const weft_value *v) {
+    return !v->base && !v->variable && v->node->op != &weft_op_input;
 }
 
 /* Parameters and shards are parts of their bucket's memory. */

@@ -12,8 +12,14 @@ bool node_starts_collective(const weft_node *n);
 /* The variable that a run of the node changes: updates change a bucket in place (op->writes), assigns their
  * variable. NULL: none. */
 const weft_variable *node_written(const weft_node *n);
+/* Bytes in a block of aligned ones. */
+size_t type_room(const tensor_type *t);
+/* Operand i of n, then its results: i is below n_in + n_out; NULL: an optional operand that is missing. */
+const weft_value *node_value_at(const weft_node *n, int i);
 /* The value whose memory holds `v`: follows `base` to the end. */
 const weft_value *value_root(const weft_value *v);
+/* Whether it has memory of its own in the arena: no view, variable or input. */
+bool value_is_arenas(const weft_value *v);
 /* The variable of the store whose memory holds `v`; for a parameter in a bucket, the bucket. NULL: the memory
  * is in the arena or in a session's derived region. */
 const weft_variable *value_owner(const weft_value *v);

@@ -8,7 +8,6 @@
 #include "runtime/session/state.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE = 4 << 20 /* bytes that travel at once */ };
@@ -21,15 +20,22 @@ weft_status comm_send(weft_comm *comm, int from, const char *name, void *bytes, 
     return comm && comm->world > 1 ? weft_comm_run(comm, &c, error) : WEFT_OK;
 }
 
+weft_status comm_exchange(weft_comm *comm, const char *name, int32_t *votes, int32_t own, weft_error *error) {
+    weft_collective all = {.kind = WEFT_ALL_GATHER,
+                           .dtype = WEFT_I32,
+                           .name = name,
+                           .buffer = votes,
+                           .count = (size_t)comm->world};
+    votes[comm->rank] = own;
+    return weft_comm_run(comm, &all, error);
+}
+
 /* Two collectives at most: the statuses of all, then the first error's text. WEFT_PEER stands for another
  * rank's error. */
 static weft_status settle_votes(weft_comm *comm, int32_t *votes, const char *name, weft_status own,
                                 weft_error *error) {
     int from = 0, world = comm->world;
-    weft_collective all = {
-        .kind = WEFT_ALL_GATHER, .dtype = WEFT_I32, .name = name, .buffer = votes, .count = (size_t)world};
-    votes[comm->rank] = (int32_t)own;
-    weft_status status = weft_comm_run(comm, &all, own ? NULL : error);
+    weft_status status = comm_exchange(comm, name, votes, (int32_t)own, own ? NULL : error);
     if (status) return own ? own : status;
     while (from < world && !votes[from]) from++;
     if (from == world) return WEFT_OK;
@@ -61,19 +67,9 @@ weft_status comm_settle(weft_comm *comm, const weft_env *env, const char *name, 
 
 /* ---- the parts of a process group ---- */
 
-static const subgraph *subgraph_of_part(const weft_session *s, const store_part *p) {
-    return p->parameter ? subgraph_of(s->plan, p->parameter) : NULL;
-}
-
 weft_comm *part_group(const weft_session *s, const store_part *p) {
-    const subgraph *g = subgraph_of_part(s, p);
+    const subgraph *g = p->parameter ? subgraph_of(s->plan, p->parameter) : NULL;
     return g ? s->groups[g - s->plan->subgraphs] : s->comm;
-}
-
-/* The rank of the world whose values the others take for this part. */
-static int first_rank(const weft_session *s, const store_part *p) {
-    const subgraph *g = subgraph_of_part(s, p);
-    return g ? g->ranks[0] : 0;
 }
 
 /* The next part from *index on that `group` makes equal: not sharded, and of this group. NULL: no more. */
@@ -150,7 +146,7 @@ static bool make_equal(weft_session *s, weft_error *error) {
 
 /* Random nodes draw by micro-batch, not by rank, so all ranks must have one seed. */
 static bool share_seed(weft_session *s, weft_error *error) {
-    uint64_t seed = store_seed(s->store);
+    uint64_t seed = s->store->seed;
     if (comm_send(s->comm, 0, "seed", &seed, sizeof seed, error)) return false;
     for (int i = 0; i < s->plan->n_programs; i++) s->programs[i].run.seed = seed;
     return true;
@@ -197,7 +193,7 @@ static weft_status tell_difference(const weft_session *s, int first, weft_error 
     if (first == INT32_MAX) return WEFT_OK;
     const store_part *p = store_part_at(s->store, first);
     return error_set(error, WEFT_PEER, "session: %s %s of rank %d differs from that of rank %d (check_equal)",
-                     p->path, TYPE(&p->type), s->comm->rank, first_rank(s, p));
+                     p->path, TYPE(&p->type), s->comm->rank, p->first_rank);
 }
 
 /* Every rank reports, so that one that differs makes all fail. */
@@ -262,55 +258,26 @@ static weft_status check_votes(const weft_session *s, weft_error *error) {
  * would be lost. Sharded state cannot come from one rank: where one rank of a group has loaded it, all must
  * have. */
 static bool check_loaded(weft_session *s, weft_error *error) {
-    weft_collective loads = {.kind = WEFT_ALL_GATHER,
-                             .dtype = WEFT_I32,
-                             .name = "loaded weights",
-                             .buffer = s->votes,
-                             .count = (size_t)s->comm->world};
-    s->votes[s->comm->rank] = (int32_t)*store_loaded(s->store);
-    if (weft_comm_run(s->comm, &loads, error)) return false;
+    int32_t own = (int32_t)s->store->loaded;
+    if (comm_exchange(s->comm, "loaded weights", s->votes, own, error)) return false;
     return !ranks_settle(s, "loaded weights", check_votes(s, error), error);
-}
-
-weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int *n, weft_error *error) {
-    char *rest = NULL;
-    *room = 2; /* the last word may have no separator after it; and one more */
-    *n = 0;
-    for (const char *at = text; *at; at++) *room += *at == ' ' || *at == '\n';
-    weft_setting *settings = mem_new_array(env, *room, sizeof *settings);
-    if (!settings) error_memory(error, "session");
-    for (char *one = strtok_r(text, " \n", &rest); settings && one; one = strtok_r(NULL, " \n", &rest)) {
-        char *equals = strchr(one, '=');
-        if (!equals) {
-            error_set(error, WEFT_INTERNAL, "session: the plan's setting '%s' has no value", SHOW(one));
-            mem_free(env, settings, *room * sizeof *settings);
-            return NULL;
-        }
-        *equals = 0;
-        settings[(*n)++] = (weft_setting){one, equals + 1};
-    }
-    return settings;
 }
 
 /* Runs before anything is shared. Options are compared by name; the fingerprint covers the rest: model,
  * layouts, shares. */
 static weft_status compare_plans(weft_session *s, weft_error *error) {
-    int n = 0;
-    size_t room = 0;
-    char fingerprint[20], *text = plan_options(s->plan);
-    weft_setting *settings = text ? settings_split(&s->env, text, &room, &n, error) : NULL;
-    if (!settings) { /* the other ranks are waiting: end the communicator, so that they fail too */
-        weft_status status = text ? error->status : error_memory(error, "session");
-        weft_comm_fail(s->comm, error->text);
-        free(text);
-        return status;
+    const weft_plan *plan = s->plan;
+    size_t n = (size_t)plan->n_agreed;
+    weft_setting *settings = arena_new_array(&s->arena, n + 1, sizeof *settings);
+    char *fingerprint = arena_printf(&s->arena, "%016llx", (unsigned long long)plan->fingerprint);
+    if (!settings ||
+        !fingerprint) { /* the other ranks are waiting: end the communicator, so that they fail too */
+        weft_comm_fail(s->comm, "out of memory");
+        return error_memory(error, "session");
     }
-    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)s->plan->fingerprint);
-    settings[n++] = (weft_setting){"plan", fingerprint};
-    weft_status status = weft_comm_compare(s->comm, settings, n, error);
-    mem_free(&s->env, settings, room * sizeof *settings);
-    free(text);
-    return status;
+    memcpy(settings, plan->agreed, n * sizeof *settings);
+    settings[n] = (weft_setting){"plan", fingerprint};
+    return weft_comm_compare(s->comm, settings, plan->n_agreed + 1, error);
 }
 
 bool ranks_agree(weft_session *s, weft_error *error) {

@@ -104,7 +104,7 @@ static weft_status find_any(const weft_store *store, bool *are_sharded, weft_err
 }
 
 bool weft_uses_averages(const weft_store *store) {
-    return store && *store_averages((weft_store *)(uintptr_t)store);
+    return store && store->has_averages;
 }
 
 /* Every rank of the world has the same store, so all do the same, or settle on the error of one. */
@@ -115,7 +115,7 @@ weft_status weft_use_averages(weft_session *s, bool on, weft_error *error) {
     weft_status status = weft_sync(s, error);
     bool are_sharded = false;
     if (!status) status = find_any(s->store, &are_sharded, error);
-    if (status || *store_averages(s->store) == on) return status;
+    if (status || s->store->has_averages == on) return status;
     size_t world = s->comm ? (size_t)s->comm->world : 1;
     exchange x = {.session = s, .error = error};
     x.own = mem_new_array(&s->env, 2 * PIECE, sizeof *x.own);
@@ -124,7 +124,7 @@ weft_status weft_use_averages(weft_session *s, bool on, weft_error *error) {
     if (!x.own || !x.counts) status = error_memory(error, "weft_use_averages");
     if (are_sharded) status = ranks_settle(s, "averages", status, error);
     if (!status) status = exchange_all(&x);
-    if (!status) *store_averages(s->store) = on;
+    if (!status) s->store->has_averages = on;
     mem_free(&s->env, x.own, 2 * PIECE * sizeof *x.own);
     mem_free(&s->env, x.counts, world * sizeof *x.counts);
     return status;

@@ -35,10 +35,7 @@ static int runs_fed(const bad_step *b) {
 
 /* The piece of input `index` of a run, on this rank. */
 static const char *input_at(const bad_step *b, int run, int index) {
-    const kept_step *k = b->head->kept;
-    const char *at = k->inputs + (size_t)run * k->input_bytes;
-    for (int i = 0; i < index; i++) at += size_align(b->head->inputs[i].bytes, MEM_ALIGN);
-    return at;
+    return b->head->kept->inputs + (size_t)run * b->head->input_bytes + b->head->inputs[index].at;
 }
 
 static weft_status fill_feed(bad_file *f, int index, uint64_t at, void *into, size_t bytes,
@@ -64,14 +61,11 @@ static weft_status fill(void *context, int index, uint64_t at, void *into, size_
 
 static char *step_text(const weft_session *s) {
     text t = {0};
-    char *settings = plan_options(s->plan);
-    text_add(&t, "%s", settings ? settings : "");
+    for (int i = 0; i < s->plan->n_agreed; i++)
+        text_add(&t, "%s=%s\n", s->plan->agreed[i].name, s->plan->agreed[i].value);
     text_add(&t, "fingerprint=%016llx\n", (unsigned long long)s->plan->fingerprint);
     text_add(&t, "graph=%s\nruns=%d\nseed=%llu\n", s->bad.head->p->name, s->bad.runs,
              (unsigned long long)s->bad.head->run.seed);
-    for (char *c = t.data; settings && c && c < t.data + strlen(settings); c++)
-        if (*c == ' ') *c = '\n';
-    free(settings);
     return text_detach(&t);
 }
 

@@ -11,10 +11,8 @@
 #include "runtime/session/examine.h"
 #include "runtime/plan/kept.h"
 
-#include "ops/kit/op_kit.h"
 #include "ops/kit/ops.h"
 #include "ops/optimizer/update.h"
-#include "ops/structure/collective.h"
 #include "weft/guard.h"
 
 #include <math.h>
@@ -45,15 +43,13 @@ static bool open_kept(weft_session *s, bound_program *head, char *memory) {
     while (kept_next(head->p, &at)) n++;
     if (!k || !(k->variables = arena_new_array(&s->arena, (size_t)n + 1, sizeof *k->variables))) return false;
     k->inputs = memory;
-    k->input_bytes = kept_input_bytes(head->p);
-    memory += (size_t)head->p->accumulate * k->input_bytes;
+    memory += (size_t)head->p->accumulate * head->input_bytes;
     for (at = NULL; (v = kept_next(head->p, &at)); k->n_variables++) {
-        size_t bytes = type_bytes(&v->type);
         k->variables[k->n_variables] = (kept_variable){.memory = store_memory(s->store, v->path, &v->type),
                                                        .copy = memory,
-                                                       .bytes = bytes,
+                                                       .bytes = type_bytes(&v->type),
                                                        .version = store_version(s->store, v)};
-        memory += size_align(bytes, MEM_ALIGN);
+        memory += type_room(&v->type);
     }
     k->carried = (double *)(void *)memory;
     k->flags = arena_new(&s->arena, type_bytes(&head->guard->node->out[0].type));
@@ -91,33 +87,22 @@ void guard_close(weft_session *s) {
 
 /* Where the inputs of a micro-batch are kept. */
 static char *kept_inputs(const bound_program *head, int64_t micro) {
-    return head->kept->inputs + (size_t)micro * head->kept->input_bytes;
+    return head->kept->inputs + (size_t)micro * head->input_bytes;
 }
 
 static void use_inputs(const bound_program *head, bound_program *r, int64_t micro) {
-    char *from = kept_inputs(head, micro);
-    for (int i = 0; i < r->n_inputs; i++) {
-        r->inputs[i].data = from;
-        from += size_align(r->inputs[i].bytes, MEM_ALIGN);
-    }
+    for (int i = 0; i < r->n_inputs; i++) r->inputs[i].data = kept_inputs(head, micro) + r->inputs[i].at;
     session_relocate(r);
 }
 
-static weft_status keep_state(weft_session *s, const kept_step *k, weft_error *error) {
+/* Keeps what the step changes before its gate, or puts it back. */
+static weft_status copy_state(weft_session *s, const kept_step *k, bool is_back, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < k->n_variables && !status; i++) {
         const kept_variable *v = &k->variables[i];
-        status = s->device->executor->copy(s, v->copy, v->memory, v->bytes, error);
-    }
-    return status;
-}
-
-static weft_status restore_state(weft_session *s, const kept_step *k, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < k->n_variables && !status; i++) {
-        const kept_variable *v = &k->variables[i];
-        status = s->device->executor->copy(s, v->memory, v->copy, v->bytes, error);
-        ++*v->version;
+        char *to = is_back ? v->memory : v->copy, *from = is_back ? v->copy : v->memory;
+        status = s->device->executor->copy(s, to, from, v->bytes, error);
+        *v->version += is_back;
     }
     return status;
 }
@@ -138,7 +123,7 @@ weft_status guard_before(weft_session *s, chosen *c, weft_error *error) {
     if (r->p->phase == PHASE_LOSS) return WEFT_OK;
     begin_run(head, r, head->micro, false);
     if (!program_ends_step(r->p)) r->keep = kept_inputs(head, head->micro);
-    return head->micro ? WEFT_OK : keep_state(s, head->kept, error);
+    return head->micro ? WEFT_OK : copy_state(s, head->kept, false, error);
 }
 
 bool guard_carries(const bound_program *r, const step *st) {
@@ -237,15 +222,9 @@ static void take_part(char *part, int rank, bad_step *where, char headline[HEADL
  * in their order. parts[0] is this rank's. */
 static weft_status gather_parts(weft_session *s, text *report, char headline[HEADLINE], char (*parts)[PART],
                                 int32_t weight, bad_step *where, weft_error *error) {
-    int world = s->comm ? s->comm->world : 1, told = 0, own = s->comm ? s->comm->rank : 0, first = 0;
+    int world = s->comm ? s->comm->world : 1, told = 0, first = 0;
     int32_t alone = weight, *found = world > 1 ? s->votes : &alone;
-    weft_collective votes = {.kind = WEFT_ALL_GATHER,
-                             .dtype = WEFT_I32,
-                             .name = "bad step",
-                             .buffer = found,
-                             .count = (size_t)world};
-    found[own] = weight;
-    weft_status status = world > 1 ? weft_comm_run(s->comm, &votes, error) : WEFT_OK;
+    weft_status status = world > 1 ? comm_exchange(s->comm, "bad step", found, weight, error) : WEFT_OK;
     for (int r = 1; r < world && !status; r++)
         if (found[r] > found[first]) first = r;
     for (int i = -1; i < world && !status && told < 8; i++) {
@@ -289,7 +268,7 @@ static weft_status begin_report(weft_session *s, chosen *c, examination *e, weft
     if (!status && r->p->phase != PHASE_UPDATE)
         status = s->device->executor->keep(s, r, kept_inputs(head, head->micro), error);
     if (!status) status = examine_open(e, s, r, head->kept->flags, error);
-    weft_status restored = restore_state(s, head->kept, status ? NULL : error);
+    weft_status restored = copy_state(s, head->kept, true, status ? NULL : error);
     return ranks_settle(s, "bad step", status ? status : restored, error);
 }
 
@@ -302,7 +281,7 @@ static weft_status run_and_tell(weft_session *s, chosen *c, weft_error *error) {
     weft_status status = begin_report(s, c, &e, error);
     if (!status) {
         status = run_again(s, c, found.runs, &e, error);
-        weft_status restored = restore_state(s, c->head->kept, status ? NULL : error);
+        weft_status restored = copy_state(s, c->head->kept, true, status ? NULL : error);
         if (!status) status = restored;
         if (!status && !parts) status = error_memory(error, "session");
         status = ranks_settle(s, "bad step", status, error);

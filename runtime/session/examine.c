@@ -4,7 +4,6 @@
  * have them. Slow, and only done for a step that is bad. */
 #include "runtime/session/examine.h"
 
-#include "ops/kit/op_kit.h"
 #include "ops/kit/ops.h"
 #include "ops/optimizer/update.h"
 
@@ -26,22 +25,13 @@ static void add_element(tally *y, double x) {
     y->n++;
 }
 
-/* The next index in row-major order; false behind the last. */
-static bool next_index(const tensor_type *t, int64_t *at) {
-    for (int i = t->ndim; i--;) {
-        if (++at[i] < t->shape[i]) return true;
-        at[i] = 0;
-    }
-    return false;
-}
-
 /* A tensor in the host's memory. Packed bytes have no numbers to show. */
 static tally count_here(const tensor *t) {
     tally y = {0};
     int64_t at[WEFT_MAX_NDIM] = {0};
     if (!t->data || t->type.dtype == WEFT_U8 || !type_elements(&t->type)) return y;
     do add_element(&y, element_get(t, at));
-    while (next_index(&t->type, at));
+    while (index_next(&t->type, at));
     if (y.n) y.mean /= (double)y.n;
     return y;
 }
@@ -152,25 +142,19 @@ static int64_t nan_row(examination *e, const bound_program *r, const weft_node *
     if (t.data) look(e, r, t.data, in->data, in->bytes);
     while (t.data && in->bytes && is_left && !is_found) {
         is_found = isnan(element_get(&t, at));
-        is_left = is_found || next_index(&t.type, at);
+        is_left = is_found || index_next(&t.type, at);
     }
     mem_free(env, t.data, in->bytes);
     return is_found && t.type.ndim ? at[0] : -1;
-}
-
-static bool is_row_major(const weft_value *v) {
-    int64_t stride[WEFT_MAX_NDIM];
-    stride_row_major(&v->type, stride);
-    return stride_same(&v->type, v->stride, stride);
 }
 
 /* Of element `number` of v, where v is an input as it was fed, in another shape at most; -1: it is not. */
 static int64_t row_of(const weft_value *v, int64_t number) {
     const weft_value *root = value_root(v);
     int64_t n = type_elements(&v->type);
-    bool is_fed = is_row_major(v);
+    bool is_fed = lies_row_major(v);
     if (is_copy(root->node)) {
-        is_fed = is_fed && is_row_major(root->node->in[0]) && type_elements(&root->type) == n;
+        is_fed = is_fed && lies_row_major(root->node->in[0]) && type_elements(&root->type) == n;
         root = value_root(root->node->in[0]);
     }
     if (!is_fed || number < 0 || number >= n || !root->type.ndim || type_elements(&root->type) != n)

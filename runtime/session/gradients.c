@@ -11,13 +11,7 @@
 /* Every rank says how many it has added; -1: it has an error. */
 static weft_status compare_counts(weft_session *s, const char *graph, int64_t own, weft_error *error) {
     int me = s->comm->rank, world = s->comm->world, from = 0;
-    weft_collective counts = {.kind = WEFT_ALL_GATHER,
-                              .dtype = WEFT_I32,
-                              .name = graph,
-                              .buffer = s->votes,
-                              .count = (size_t)world};
-    s->votes[me] = (int32_t)own;
-    weft_status status = weft_comm_run(s->comm, &counts, own < 0 ? NULL : error);
+    weft_status status = comm_exchange(s->comm, graph, s->votes, (int32_t)own, own < 0 ? NULL : error);
     if (status || own < 0) return status;
     while (from < world && s->votes[from] == own) from++;
     if (from == world) return WEFT_OK;

@@ -9,7 +9,6 @@
 #include "ops/work.h"
 
 #include <omp.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Rounded up, so that derived values after it are aligned. */
@@ -68,8 +67,7 @@ static bool bind(weft_session *s, bound_program *r, const weft_value *v, tensor 
 /* The in-flight region starts at offset 0, so a value's first byte decides. */
 static bool touches_in_flight(const weft_session *s, const weft_value *v) {
     const weft_value *root = value_root(v);
-    bool is_arena = !root->variable && root->node->op != &weft_op_input;
-    return is_arena && (uint64_t)root->arena_offset < s->plan->in_flight_bytes;
+    return value_is_arenas(root) && (uint64_t)root->arena_offset < s->plan->in_flight_bytes;
 }
 
 /* Lists the variables of the store that the step touches, which may still be arriving when it runs, and
@@ -79,7 +77,7 @@ static bool note_touched(weft_session *s, step *st, const weft_node *n) {
     if (n->workspace_bytes) st->ends_deferred |= (uint64_t)n->workspace_offset < s->plan->in_flight_bytes;
     st->touched = arena_new_array(&s->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *st->touched);
     for (int i = 0; st->touched && i < n->n_in + n->n_out; i++) {
-        const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
+        const weft_value *v = node_value_at(n, i);
         const weft_variable *owner = v ? value_owner(v) : NULL;
         if (owner) st->touched[st->n_touched++] = owner;
         st->ends_deferred |= v && touches_in_flight(s, v);
@@ -161,6 +159,13 @@ static bool fill_constant(weft_session *s, const weft_variable *v, weft_error *e
     return !s->device->write(NULL, variable_memory(s, v), v->bytes->data, v->bytes->n, error);
 }
 
+static void add_input(bound_program *r, weft_node *n) {
+    const tensor_type *t = &n->out[0].type;
+    r->inputs[r->n_inputs++] = (input_binding){
+        .name = input_name(n), .value = &n->out[0], .bytes = type_bytes(t), .at = r->input_bytes};
+    r->input_bytes += type_room(t);
+}
+
 /* Binds one program: its inputs, its steps that have work, its outputs. */
 static bool prepare_program(weft_session *s, bound_program *r, const program *p, weft_error *error) {
     /* Upper bounds for the arrays. */
@@ -171,7 +176,7 @@ static bool prepare_program(weft_session *s, bound_program *r, const program *p,
     }
     for (graph_output *o = p->graph->outputs; o; o = o->next) outputs++;
     r->p = p;
-    r->run.seed = store_seed(s->store);
+    r->run.seed = s->store->seed;
     find_counter(s, r);
     r->steps = arena_new_array(&s->arena, nodes + 1, sizeof *r->steps);
     r->inputs = arena_new_array(&s->arena, nodes + 1, sizeof *r->inputs);
@@ -184,9 +189,7 @@ static bool prepare_program(weft_session *s, bound_program *r, const program *p,
     if (!r->written || !r->sums || !r->tickets || !r->steps || !r->inputs || !r->relocations || !r->outputs)
         return !error_memory(error, "session");
     for (weft_node *n = p->graph->first; n; n = n->next)
-        if (n->op == &weft_op_input)
-            r->inputs[r->n_inputs++] = (input_binding){
-                .name = input_name(n), .value = &n->out[0], .bytes = type_bytes(&n->out[0].type)};
+        if (n->op == &weft_op_input) add_input(r, n);
     for (weft_node *n = p->graph->first; n; n = n->next) {
         if (n->op == &weft_op_constant_tensor && !fill_constant(s, n->out[0].variable, error)) return false;
         if (!node_is_silent(n) && !prepare_step(s, r, n, error)) return false;
@@ -216,12 +219,13 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
             error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
         return NULL;
     }
-    if (store_device(store)->kind != plan->options.device) {
+    if (store->device->kind != plan->options.device) {
         error_set(error, WEFT_ORDER, "session: the plan is for %s, the store's values are on %s",
-                  device_name(plan->options.device), store_device(store)->name);
+                  device_name(plan->options.device), store->device->name);
         return NULL;
     }
-    if (room_check(plan, "a session", session_bytes(plan), 0, NULL, comm ? comm->local_world : 1, NULL, error))
+    if (room_check(plan, "a session", session_bytes(plan), 0, NULL, comm ? comm->local_world : 1, NULL,
+                   error))
         return NULL;
     weft_session *s = mem_new(&plan->env, sizeof *s);
     if (!s) {
@@ -235,7 +239,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     arena_init(&s->arena, &s->env);
     uint64_t kinds[VARIABLE_KINDS];
     size_t variables = (size_t)plan->model->n_variables + 1;
-    s->device = store_device(store);
+    s->device = store->device;
     s->kernels = plan->kernels;
     s->memory =
         device_alloc(s->device, &s->env, session_bytes(plan), "session", weft_model_name(plan->model), error);
@@ -292,9 +296,9 @@ weft_status weft_session_beyond(const weft_session *s, uint64_t *bytes, weft_err
     uint64_t own = s ? s->plan->memory.total : 0;
     if (!s || !bytes)
         return error_set(error, WEFT_ARGUMENT, "weft_session_beyond: a session and a place are needed");
+    size_t left, all;
     *bytes = 0;
-    if (!s->device->in_use) return WEFT_OK;
-    weft_status status = s->device->in_use(bytes, error);
-    if (!status) *bytes = *bytes > own ? *bytes - own : 0;
+    weft_status status = s->device->room ? s->device->room(&left, &all, error) : WEFT_OK;
+    if (!status && s->device->room && all - left > own) *bytes = all - left - own;
     return status;
 }

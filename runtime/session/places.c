@@ -5,7 +5,6 @@
 #include "ops/structure/collective.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* "net/fc/weight, net/fc/bias and 12 more" */
 static const char *contents_of(weft_session *s, const weft_variable *bucket) {

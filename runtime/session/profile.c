@@ -6,7 +6,6 @@
 #include "ops/structure/collective.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* The fields that all events of a node have. */
 static weft_node_event event_of(const weft_session *s, const bound_program *r, const weft_node *n,

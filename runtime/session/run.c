@@ -201,10 +201,7 @@ static weft_status run_step(weft_session *s, bound_program *r, step *st, weft_er
 
 static weft_status keep_here(weft_session *s, const bound_program *r, char *to, weft_error *error) {
     (void)s, (void)error;
-    for (int i = 0; i < r->n_inputs; i++) {
-        memcpy(to, r->inputs[i].data, r->inputs[i].bytes);
-        to += size_align(r->inputs[i].bytes, MEM_ALIGN);
-    }
+    for (int i = 0; i < r->n_inputs; i++) memcpy(to + r->inputs[i].at, r->inputs[i].data, r->inputs[i].bytes);
     return WEFT_OK;
 }
 
@@ -296,7 +293,7 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
 /* Averages are for reading: updating them would not update the parameters. */
 static weft_status check_parameters(const weft_session *s, const bound_program *r, weft_error *error) {
     bool writes = r->p->trains;
-    if (!*store_averages(s->store)) return WEFT_OK;
+    if (!s->store->has_averages) return WEFT_OK;
     for (const weft_node *n = r->p->graph->first; n && !writes; n = n->next)
         writes = n->op == &weft_op_assign &&
                  (n->variable->kind == VARIABLE_PARAMETER || store_has_average(s->store, n->variable->path));
@@ -305,7 +302,7 @@ static weft_status check_parameters(const weft_session *s, const bound_program *
 
 /* What arrives in the store must be this session's own. */
 static weft_status check_arriving(const weft_session *s, weft_error *error) {
-    bool is_own = store_arriving(s->store) == s->n_in_flight + (s->deferred.r ? s->deferred.r->n_owners : 0);
+    bool is_own = s->store->n_arriving == s->n_in_flight + (s->deferred.r ? s->deferred.r->n_owners : 0);
     return is_own ? WEFT_OK : store_check_settled(s->store, "run: another session on the store", error);
 }
 

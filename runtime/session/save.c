@@ -125,7 +125,7 @@ static weft_status begin_file(saving *v, const char *path, bool training, weft_e
     v->counts = arena_new_array(&v->w.arena, s->comm ? (size_t)s->comm->world : 1, sizeof *v->counts);
     if (!status && (!v->counts || !list_tensors(v))) status = error_memory(error, name);
     if (status) return status;
-    return safetensors_begin(&v->file, writes ? path : NULL, store_env(s->store),
+    return safetensors_begin(&v->file, writes ? path : NULL, &s->store->env,
                              v->w.n + (v->more ? v->more->n : 0), v->tensors, v->more ? v->more->hash : NULL,
                              error);
 }

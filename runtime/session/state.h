@@ -41,6 +41,7 @@ typedef struct input_binding {
     const char *name;
     weft_value *value;
     size_t bytes;
+    size_t at; /* its offset where all inputs lie one after the other, each aligned */
     /* The caller's memory, during a run. */
     const void *data;
 } input_binding;
@@ -72,8 +73,7 @@ typedef struct kept_variable {
     uint64_t *version;
 } kept_variable;
 typedef struct kept_step {
-    char *inputs; /* of micro-batch m from m * input_bytes on */
-    size_t input_bytes;
+    char *inputs; /* of micro-batch m from m * head->input_bytes on */
     int n_variables;
     kept_variable *variables;
     /* On the device: the flags of this rank's micro-batches so far, as the guard makes them. */
@@ -95,7 +95,8 @@ typedef struct bad_step {
 typedef struct bound_program {
     const program *p;
     int n_steps, n_inputs, n_relocations, n_outputs;
-    uint64_t *tickets; /* of collectives in flight, by order */
+    size_t input_bytes; /* of all inputs, each aligned */
+    uint64_t *tickets;  /* of collectives in flight, by order */
     step *steps;
     input_binding *inputs;
     relocation *relocations;
@@ -332,9 +333,6 @@ weft_status deferred_finish(weft_session *s, weft_error *error);
 /* ---- session/agree.c ---- */
 /* Makes sure that all ranks hold one plan, and start from the same values and seed. False after an error. */
 bool ranks_agree(weft_session *s, weft_error *error);
-/* Splits "a=1 b=2\n", in place, into *n settings. The array has room for one more; its length is *room, and
- * the caller frees it. NULL: no memory, or a word without '=', which could not be compared. */
-weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int *n, weft_error *error);
 /* Every rank of the world calls it with its own status. WEFT_OK when all succeeded, else an error on all: the
  * rank's own, or that of the first rank that has one. `error` holds this rank's own and is not NULL. A
  * session without other ranks: own. */
@@ -342,6 +340,8 @@ weft_status ranks_settle(weft_session *s, const char *name, weft_status own, wef
 /* The same without a session. `comm` NULL, or of one rank: own. */
 weft_status comm_settle(weft_comm *comm, const weft_env *env, const char *name, weft_status own,
                         weft_error *error);
+/* One number of each rank: votes[world]. */
+weft_status comm_exchange(weft_comm *comm, const char *name, int32_t *votes, int32_t own, weft_error *error);
 /* All ranks have the bytes of rank `from` when it returns. `comm` NULL, or of one rank: nothing is sent. */
 weft_status comm_send(weft_comm *comm, int from, const char *name, void *bytes, size_t n, weft_error *error);
 /* The communicator of the ranks that share a part's gradients; the world for a part of no subgraph. */

@@ -21,18 +21,12 @@ static bool make_feeds(weft_session *s) {
     return s->feeds != NULL;
 }
 
-static bool trains(const weft_plan *plan) {
-    for (int i = 0; i < plan->n_programs; i++)
-        if (plan->programs[i].trains) return true;
-    return false;
-}
-
 /* The strategy's own setup of optimizers, if it has one. */
 static weft_status set_up(weft_session *s, weft_error *error) {
     const weft_strategy *runs = &s->plan->strategy.runs;
     weft_error own = {0};
     if (runs->before_forward && !make_feeds(s)) return error_memory(error, "session");
-    if (!runs->after_setup_optimizers || !trains(s->plan)) return WEFT_OK;
+    if (!runs->after_setup_optimizers || !plan_trains(s->plan)) return WEFT_OK;
     weft_status status = runs->after_setup_optimizers(runs->context, s, s->store, &own);
     if (!status) return WEFT_OK;
     return error_set(error, status, "strategy %s: %s", runs->name,

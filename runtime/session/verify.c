@@ -78,7 +78,7 @@ static int by_address(const void *a, const void *b) {
 }
 
 /* Buckets are disjoint in memory, or L14 fails at once. */
-static weft_status find_places(const weft_session *s, places *p, weft_error *error) {
+static bool find_places(const weft_session *s, places *p, verify_index *x) {
     for (const weft_variable *v = s->plan->model->variables; v; v = v->next) {
         const char *memory = v->kind == VARIABLE_BUCKET ? store_memory(s->store, v->path, &v->type) : NULL;
         if (memory) p->v[p->count++] = (place){v, {memory, memory + type_bytes(&v->type)}};
@@ -86,9 +86,9 @@ static weft_status find_places(const weft_session *s, places *p, weft_error *err
     qsort(p->v, (size_t)p->count, sizeof *p->v, by_address);
     for (int i = 1; i < p->count; i++)
         if (spans_meet(p->v[i - 1].m, p->v[i].m))
-            return error_set(error, WEFT_INTERNAL, "L14: buckets %s and %s share memory in the store",
-                             p->v[i - 1].bucket->path, p->v[i].bucket->path);
-    return WEFT_OK;
+            return !error_set(&x->error, WEFT_INTERNAL, "L14: buckets %s and %s share memory in the store",
+                              p->v[i - 1].bucket->path, p->v[i].bucket->path);
+    return true;
 }
 
 /* The first place that ends after `at`. */
@@ -132,57 +132,53 @@ static bool is_counted(const weft_session *s, const counted *c, const weft_varia
 }
 
 /* L14 and L15 for all memory that one step touches. */
-static weft_status check_step(const weft_session *s, const bound_program *r, const step *st, const places *p,
-                              const counted *c, weft_error *error) {
+static bool check_step(const weft_session *s, const step *st, const places *p, const counted *c,
+                       verify_index *x) {
     bool writes;
     for (int i = 0; i <= st->node->n_in + st->node->n_out; i++) {
         span t = touched_by(st, i, &writes);
         for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++) {
             if (at->bucket->shards && !step_waits(st, at->bucket))
-                return verify_broken(r->p, error, "L14", st->node, "does not wait for what may be in flight");
+                return verify_broken(x, "L14", st->node, "does not wait for what may be in flight");
             if (changes(st->node, i) && !is_counted(s, c, at->bucket))
-                return verify_broken(r->p, error, "L15", st->node, "changes a bucket and does not count it");
+                return verify_broken(x, "L15", st->node, "changes a bucket and does not count it");
         }
     }
-    return WEFT_OK;
+    return true;
 }
 
 /* L14 for the outputs, which are copied from the store itself. */
-static weft_status check_copies(const bound_program *r, const places *p, weft_error *error) {
+static bool check_copies(const bound_program *r, const places *p, verify_index *x) {
     for (int i = 0; i < r->n_outputs; i++) {
         const fetched *o = &r->outputs[i];
         span t = {o->memory, o->memory ? o->memory + o->bytes : NULL};
         for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++)
             if (at->bucket->shards && o->owner != at->bucket)
-                return error_set(error, WEFT_INTERNAL,
-                                 "L14: graph %s: output %s is copied while it may be in flight",
-                                 r->p->graph->name, o->name);
+                return !error_set(&x->error, WEFT_INTERNAL,
+                                  "L14: graph %s: output %s is copied while it may be in flight",
+                                  r->p->graph->name, o->name);
     }
-    return WEFT_OK;
+    return true;
 }
 
-static weft_status check_bound(const weft_session *s, const bound_program *r, const places *p,
-                               weft_error *error) {
-    size_t room = (size_t)r->n_written + 1;
-    counted c = {mem_new_array(&s->env, room, sizeof *c.v), (size_t)r->n_written};
-    if (!c.v) return error_memory(error, "verify");
+static bool check_bound(const weft_session *s, const bound_program *r, const places *p, verify_index *x) {
+    counted c = {verify_array(x, r->n_written, sizeof *c.v), (size_t)r->n_written};
+    if (!c.v) return false;
     memcpy(c.v, r->written, c.count * sizeof *c.v);
     qsort(c.v, c.count, sizeof *c.v, by_version);
-    weft_status status = check_copies(r, p, error);
-    for (int i = 0; i < r->n_steps && !status; i++) status = check_step(s, r, &r->steps[i], p, &c, error);
-    mem_free(&s->env, c.v, room * sizeof *c.v);
-    return status;
+    if (!check_copies(r, p, x)) return false;
+    for (int i = 0; i < r->n_steps; i++)
+        if (!check_step(s, &r->steps[i], p, &c, x)) return false;
+    return true;
 }
 
 /* L14 and L15 for all programs, by the addresses of the buckets. */
-static weft_status check_buckets(const weft_session *s, weft_error *error) {
-    size_t room = (size_t)s->plan->model->n_variables + 1;
-    places p = {mem_new_array(&s->env, room, sizeof *p.v), 0};
-    weft_status status = p.v ? find_places(s, &p, error) : error_memory(error, "verify");
-    for (int i = 0; i < s->plan->n_programs && !status; i++)
-        status = check_bound(s, &s->programs[i], &p, error);
-    mem_free(&s->env, p.v, room * sizeof *p.v);
-    return status;
+static bool check_buckets(const weft_session *s, verify_index *x) {
+    places p = {verify_array(x, x->n_variables, sizeof *p.v), 0};
+    if (!p.v || !find_places(s, &p, x)) return false;
+    for (int i = 0; i < s->plan->n_programs; i++)
+        if (!check_bound(s, &s->programs[i], &p, x)) return false;
+    return true;
 }
 
 /* ---- L18, L19 ---- */
@@ -207,18 +203,17 @@ static bool starts(const bound_program *r, int until) {
 
 /* L18 and L19: what r's deferred part still has to do when step i of `next` runs, against that step; i goes
  * up to next's own deferred part. */
-static weft_status check_steps(const bound_program *r, const bound_program *next, weft_error *error) {
+static bool check_steps(const bound_program *r, const bound_program *next, verify_index *x) {
     for (int i = 0; i < next->n_steps && next->steps[i].node->order < next->p->deferred; i++) {
         const step *st = &next->steps[i];
         int until = deferred_needed_by(r, st);
         if (node_starts_collective(st->node) && until < r->n_steps)
-            return verify_broken(next->p, error, "L19", st->node, "starts while a deferred part is pending");
+            return verify_broken(x, "L19", st->node, "starts while a deferred part is pending");
         for (int k = until > r->deferred ? until : r->deferred; k < r->n_steps; k++)
             if (conflicts(st, &r->steps[k]))
-                return verify_broken(next->p, error, "L18", st->node,
-                                     "does not wait for a deferred part that it meets");
+                return verify_broken(x, "L18", st->node, "does not wait for a deferred part that it meets");
     }
-    return WEFT_OK;
+    return true;
 }
 
 /* Outputs in the arena belong to their own program: the nodes that make them have waited. */
@@ -228,19 +223,19 @@ static bool is_in_arena(const weft_session *s, const fetched *o) {
 
 /* L18 for the outputs of `next` in the store or the caller's memory, against what r's deferred part still
  * writes. */
-static weft_status check_outputs(const weft_session *s, const bound_program *r, const bound_program *next,
-                                 weft_error *error) {
+static bool check_outputs(const weft_session *s, const bound_program *r, const bound_program *next,
+                          verify_index *x) {
     int until = deferred_needed_by_outputs(r, next);
     for (int i = 0; i < next->n_outputs; i++) {
         const fetched *o = &next->outputs[i];
         if (!o->memory || is_in_arena(s, o)) continue;
         for (int k = until > r->deferred ? until : r->deferred; k < r->n_steps; k++)
             if (step_writes(&r->steps[k], (span){o->memory, o->memory + o->bytes}))
-                return error_set(error, WEFT_INTERNAL,
-                                 "L18: graph %s: output %s is copied before a deferred part writes it",
-                                 next->p->graph->name, o->name);
+                return !error_set(&x->error, WEFT_INTERNAL,
+                                  "L18: graph %s: output %s is copied before a deferred part writes it",
+                                  next->p->graph->name, o->name);
     }
-    return WEFT_OK;
+    return true;
 }
 
 /* Whether the store counts v's variable as arriving while r's deferred part is pending. */
@@ -253,35 +248,36 @@ static bool is_announced(const weft_session *s, const bound_program *r, const we
 }
 
 /* The session's deferred part begins where the plan's does, after a collective of its program. */
-static weft_status check_deferred(const weft_session *s, const bound_program *r, weft_error *error) {
-    weft_status status = WEFT_OK;
+static bool check_deferred(const weft_session *s, const bound_program *r, verify_index *x) {
     int left = 0;
     while (left < r->n_steps && r->steps[left].node->order < r->p->deferred) left++;
-    if (left == r->n_steps && left == r->deferred) return WEFT_OK;
+    if (left == r->n_steps && left == r->deferred) return true;
     if (left != r->deferred || !starts(r, left))
-        return error_set(
-            error, WEFT_INTERNAL,
+        return !error_set(
+            &x->error, WEFT_INTERNAL,
             "L19: graph %s: its deferred part begins at another node, or while another one is pending",
             r->p->graph->name);
     for (int k = left; k < r->n_steps; k++) {
         const weft_node *n = r->steps[k].node;
         for (int i = 0; i < n->n_in + n->n_out; i++) {
-            const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
+            const weft_value *v = node_value_at(n, i);
             if (v && !is_announced(s, r, v))
-                return verify_broken(r->p, error, "L19", n,
-                                     "uses store memory that may be read at the same time");
+                return verify_broken(x, "L19", n, "uses store memory that may be read at the same time");
         }
     }
-    for (int i = 0; i < s->plan->n_programs && !status; i++) {
-        status = check_steps(r, &s->programs[i], error);
-        if (!status) status = check_outputs(s, r, &s->programs[i], error);
-    }
-    return status;
+    for (int i = 0; i < s->plan->n_programs; i++)
+        if (!check_steps(r, &s->programs[i], x) || !check_outputs(s, r, &s->programs[i], x)) return false;
+    return true;
+}
+
+static bool check_session(const weft_session *s, verify_index *x) {
+    for (int i = 0; i < s->plan->n_programs; i++)
+        if (!check_deferred(s, &s->programs[i], x)) return false;
+    return check_buckets(s, x);
 }
 
 weft_status verify_session(const weft_session *s, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < s->plan->n_programs && !status; i++)
-        status = check_deferred(s, &s->programs[i], error);
-    return status ? status : check_buckets(s, error);
+    verify_index x;
+    bool good = verify_index_open(&x, s->plan, NULL) && check_session(s, &x);
+    return verify_index_close(&x, good, error);
 }

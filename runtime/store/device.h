@@ -28,10 +28,8 @@ typedef struct device {
                          weft_error *error);
     /* Sets all bytes to 0. No queued work may use them. */
     weft_status (*clear)(void *to, size_t bytes, weft_error *error);
-    /* Bytes in use on the device, by all processes; NULL: the device cannot report it. */
-    weft_status (*in_use)(uint64_t *bytes, weft_error *error);
-    /* Bytes that are free there; NULL: it is the host's memory. */
-    weft_status (*left)(uint64_t *bytes, weft_error *error);
+    /* Bytes that are free there, and all that it has; NULL: it is the host's memory. */
+    weft_status (*room)(size_t *left, size_t *all, weft_error *error);
     /* Host memory that the device copies from by itself; NULL: any is as good. */
     const weft_allocator *feed_memory;
     const struct executor *executor; /* runs programs there: session/state.h */

@@ -10,7 +10,6 @@
 #include "weft/train.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static double number(double v, double otherwise) {

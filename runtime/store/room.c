@@ -140,8 +140,9 @@ room room_at(const char *root, int local_world, int threads) {
 static room room_of(const weft_plan *plan, const device *d, int local_world) {
     const weft_allocator *own = plan->env.allocator;
     room r = {.bytes = UINT64_MAX};
-    if (d->left) {
-        if (d->left(&r.bytes, NULL)) r.bytes = UINT64_MAX;
+    size_t left, all;
+    if (d->room) {
+        if (!d->room(&left, &all, NULL)) r.bytes = left;
         snprintf(r.by, sizeof r.by, "the GPU");
         return r;
     }
@@ -162,8 +163,8 @@ static const weft_value *largest_value(const weft_plan *plan) {
     for (const weft_node *n = most ? most->graph->first : NULL; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) {
             const weft_value *v = &n->out[k];
-            bool is_arena = value_root(v) == v && !v->variable && n->op != &weft_op_input;
-            if (is_arena && (!largest || type_bytes(&v->type) > type_bytes(&largest->type))) largest = v;
+            if (value_is_arenas(v) && (!largest || type_bytes(&v->type) > type_bytes(&largest->type)))
+                largest = v;
         }
     return largest;
 }

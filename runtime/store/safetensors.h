@@ -42,6 +42,8 @@ void safetensors_close(safetensors *s);
 /* Between them the file is not open, and what is known of it stays. */
 void safetensors_rest(safetensors *s);
 weft_status safetensors_wake(safetensors *s, weft_error *error);
+/* Sorts the tensors by name. Returns one whose name another has, too; NULL: there is none. */
+const safetensors_tensor *safetensors_sort(safetensors *s);
 /* NULL when there is no tensor of that name. */
 const safetensors_tensor *safetensors_find(const safetensors *s, const char *name);
 /* Reads `bytes` bytes of a tensor, from its byte `at` on. safetensors_read reads all of it: end - begin

@@ -25,7 +25,7 @@ typedef struct parser {
     const char *begin, *at, *end;
     safetensors *s;
     int room; /* length of s->tensors */
-    size_t n_said, said_room;
+    size_t n_said;
     said *said; /* sorted by key, once all are read */
     weft_error *error;
 } parser;
@@ -241,14 +241,9 @@ static int by_key(const void *a, const void *b) {
 
 /* Room for one more; the arena keeps the old array. */
 static bool grow_said(parser *p) {
-    if (p->n_said < p->said_room) return true;
-    size_t room = p->said_room ? 2 * p->said_room : 8;
-    said *more = arena_new_array(&p->s->arena, room, sizeof *more);
-    if (!more) return error_memory(p->error, p->s->path), false;
-    if (p->n_said) memcpy(more, p->said, p->n_said * sizeof *more);
-    p->said = more;
-    p->said_room = room;
-    return true;
+    said *more = arena_grow(&p->s->arena, p->said, p->n_said, sizeof *more);
+    if (more) p->said = more;
+    return more || !error_memory(p->error, p->s->path);
 }
 
 /* Pairs of strings, whose keys must differ. */
@@ -304,6 +299,13 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
 }
 
+const safetensors_tensor *safetensors_sort(safetensors *s) {
+    qsort(s->tensors, (size_t)s->n, sizeof *s->tensors, by_name);
+    for (int i = 1; i < s->n; i++)
+        if (by_name(&s->tensors[i - 1], &s->tensors[i]) == 0) return &s->tensors[i];
+    return NULL;
+}
+
 /* Each tensor begins where the one before it ends, and the last one at the end of the data: no holes, no
  * overlaps. Afterwards tensors are sorted by name. */
 static weft_status layout_check(safetensors *s, weft_error *error) {
@@ -318,12 +320,15 @@ static weft_status layout_check(safetensors *s, weft_error *error) {
     if (at != s->data_bytes)
         return error_set(error, WEFT_FILE, "%.400s: its tensors have %llu bytes, the file has %llu of data",
                          s->path, (unsigned long long)at, (unsigned long long)s->data_bytes);
-    qsort(s->tensors, (size_t)s->n, sizeof *s->tensors, by_name);
-    for (int i = 1; i < s->n; i++)
-        if (strcmp(s->tensors[i - 1].name, s->tensors[i].name) == 0)
-            return error_set(error, WEFT_FILE, "%.400s: %s is there twice", s->path,
-                             SHOW(s->tensors[i].name));
-    return WEFT_OK;
+    const safetensors_tensor *again = safetensors_sort(s);
+    return again ? error_set(error, WEFT_FILE, "%.400s: %s is there twice", s->path, SHOW(again->name))
+                 : WEFT_OK;
+}
+
+/* Binary search. */
+static safetensors_tensor *tensor_named(const safetensors *s, const char *name) {
+    safetensors_tensor key = {.name = name};
+    return s->n ? bsearch(&key, s->tensors, (size_t)s->n, sizeof key, by_name) : NULL;
 }
 
 /* What metadata say of tensors that are there. */
@@ -331,8 +336,7 @@ static void note_said(parser *p) {
     size_t head = strlen(SAFETENSORS_SAYS);
     for (size_t i = 0; i < p->n_said; i++) {
         if (strncmp(p->said[i].key, SAFETENSORS_SAYS, head)) continue;
-        safetensors_tensor key = {.name = p->said[i].key + head}, *list = p->s->tensors;
-        safetensors_tensor *t = p->s->n ? bsearch(&key, list, (size_t)p->s->n, sizeof key, by_name) : NULL;
+        safetensors_tensor *t = tensor_named(p->s, p->said[i].key + head);
         if (t) t->says = p->said[i].value;
     }
 }
@@ -438,10 +442,8 @@ void safetensors_close(safetensors *s) {
     s->n = 0;
 }
 
-/* Binary search. */
 const safetensors_tensor *safetensors_find(const safetensors *s, const char *name) {
-    safetensors_tensor key = {.name = name};
-    return s->n ? bsearch(&key, s->tensors, (size_t)s->n, sizeof key, by_name) : NULL;
+    return tensor_named(s, name);
 }
 
 weft_status safetensors_read_range(const safetensors *s, const safetensors_tensor *t, uint64_t at, void *into,

@@ -19,28 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct weft_store {
-    weft_env env;
-    arena arena;
-    const device *device;
-    uint64_t form; /* of the model */
-    uint64_t seed;
-    char *memory; /* on the device */
-    uint64_t bytes;
-    /* Entries are variables; parts (n_public of them) are what users can name. */
-    int n_entries, n_public;
-    int n_arriving;    /* sum of the entries' counts */
-    unsigned loaded;   /* LOADED_VALUES, LOADED_STATE */
-    bool has_averages; /* in the place of parameters */
-    store_entry *entries;
-    name_table by_path; /* store_entry by path */
-    store_part *parts;
-    name_table named; /* store_part by path */
-    bool has_lock;
-    pthread_mutex_t lock; /* of `work` */
-    device_work *work;    /* of the sessions that are open on it */
-};
-
 /* ---- building ---- */
 
 /* One entry for each variable but those that belong to sessions. */
@@ -345,40 +323,25 @@ static weft_status put(weft_store *s, void *to, const void *from, size_t bytes, 
 
 /* ---- by path ---- */
 
-static const store_part *find_part(const weft_store *s, const char *path) {
+const store_part *store_part_of(const weft_store *s, const char *path) {
     return s && path ? table_find(&s->named, path) : NULL;
 }
 
-const store_part *store_part_of(const weft_store *s, const char *path) {
-    return find_part(s, path);
-}
-
-/* This rank holds all elements of the part. */
-static bool is_whole(const store_part *e) {
-    return e->begin == 0 && e->end == type_elements(&e->type);
-}
-
-/* The part of this path, if the caller's size is right, this rank holds all of it, and nothing is arriving in
- * it. NULL after an error. */
-static const store_part *expect(const weft_store *s, const char *path, size_t bytes, weft_error *error) {
-    const store_part *e = find_part(s, path);
-    if (!e) {
-        error_set(error, WEFT_NAME, "store: there is no '%s'", SHOW(path));
-        return NULL;
-    }
-    if (bytes != type_bytes(&e->type)) {
-        error_set(error, WEFT_SHAPE, "store: %s is %s, %zu bytes; the caller gave %zu", e->path,
-                  TYPE(&e->type), type_bytes(&e->type), bytes);
-        return NULL;
-    }
-    if (!is_whole(e)) {
-        error_set(
+/* *part is the part of this path, if the caller's size is right, this rank holds all of it, and nothing is
+ * arriving in it. */
+static weft_status expect(const weft_store *s, const char *path, size_t bytes, const store_part **part,
+                          weft_error *error) {
+    const store_part *e = *part = store_part_of(s, path);
+    if (!e) return error_set(error, WEFT_NAME, "store: there is no '%s'", SHOW(path));
+    if (bytes != type_bytes(&e->type))
+        return error_set(error, WEFT_SHAPE, "store: %s is %s, %zu bytes; the caller gave %zu", e->path,
+                         TYPE(&e->type), type_bytes(&e->type), bytes);
+    if (e->begin != 0 || e->end != type_elements(&e->type))
+        return error_set(
             error, WEFT_ORDER,
             "store: %s, %s: this rank holds only elements %lld to %lld: ZeRO keeps the others on other ranks",
             e->path, TYPE(&e->type), (long long)e->begin, (long long)e->end);
-        return NULL;
-    }
-    return e->owner->arriving && store_check_settled(s, e->path, error) ? NULL : e;
+    return e->owner->arriving ? store_check_settled(s, e->path, error) : WEFT_OK;
 }
 
 /* ---- numbers of optimizers ---- */
@@ -408,22 +371,21 @@ const char *store_number_rule(const store_part *e, double value) {
 /* A copy in the host's memory, row-major. */
 weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes,
                            weft_error *error) {
-    weft_error own = {0};
+    const store_part *e;
     if (!into)
         return error_set(error, WEFT_ARGUMENT, "store: %s: there is nowhere to copy it (NULL)", SHOW(path));
-    const store_part *e = expect(s, path, bytes, error ? error : &own);
-    if (!e) return error ? error->status : own.status;
-    return store_read(s, e, 0, into, bytes, error);
+    weft_status status = expect(s, path, bytes, &e, error);
+    return status ? status : store_read(s, e, 0, into, bytes, error);
 }
 
 /* Numbers of optimizers are checked, since a wrong one would show only in the results of training. */
 weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes,
                            weft_error *error) {
-    weft_error own = {0};
+    const store_part *e;
     if (!from)
         return error_set(error, WEFT_ARGUMENT, "store: %s: there is nothing to copy (NULL)", SHOW(path));
-    const store_part *e = expect(s, path, bytes, error ? error : &own);
-    if (!e) return error ? error->status : own.status;
+    weft_status status = expect(s, path, bytes, &e, error);
+    if (status) return status;
     bool may_be_average =
         e->parameter && (store_has_parameter(s, e->parameter) || store_has_average(s, e->parameter));
     if (may_be_average && store_check_parameters(s, e->path, error)) return WEFT_ORDER;
@@ -448,10 +410,6 @@ weft_status store_write(weft_store *s, const store_part *part, size_t at, const 
     return put(s, part->memory + at, from, bytes, error);
 }
 
-const device *store_device(const weft_store *s) {
-    return s->device;
-}
-
 const store_part *store_part_at(const weft_store *s, int index) {
     return s && index >= 0 && index < s->n_public ? &s->parts[index] : NULL;
 }
@@ -471,7 +429,7 @@ bool weft_store_at(const weft_store *s, int index, weft_stored *value) {
 
 /* The number of axes; -1: no such part. */
 int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, int64_t shape[WEFT_MAX_NDIM]) {
-    const store_part *e = find_part(s, path);
+    const store_part *e = store_part_of(s, path);
     if (!e) return -1;
     if (dtype) *dtype = e->type.dtype;
     if (shape) memcpy(shape, e->type.shape, sizeof e->type.shape);
@@ -524,22 +482,6 @@ uint64_t *store_version(const weft_store *s, const weft_variable *v) {
     return e ? &e->owner->version : NULL;
 }
 
-uint64_t store_form(const weft_store *s) {
-    return s->form;
-}
-
-uint64_t store_seed(const weft_store *s) {
-    return s->seed;
-}
-
-void store_set_seed(weft_store *s, uint64_t seed) {
-    s->seed = seed;
-}
-
-const weft_env *store_env(const weft_store *s) {
-    return &s->env;
-}
-
 bool store_has_parameter(const weft_store *s, const char *path) {
     const store_entry *e = find_entry(s, path);
     return e && e->kind == VARIABLE_PARAMETER;
@@ -557,10 +499,6 @@ void store_note_arriving(weft_store *s, store_entry *entry, int change) {
     entry->arriving += change;
 }
 
-int store_arriving(const weft_store *s) {
-    return s->n_arriving;
-}
-
 weft_status store_check_settled(const weft_store *s, const char *what, weft_error *error) {
     if (!s->n_arriving) return WEFT_OK;
     return error_set(
@@ -572,10 +510,6 @@ bool store_has_average(const weft_store *s, const char *path) {
     for (int i = 0; i < s->n_public; i++)
         if (s->parts[i].kind == WEFT_STORED_AVERAGE && strcmp(s->parts[i].parameter, path) == 0) return true;
     return false;
-}
-
-bool *store_averages(weft_store *s) {
-    return &s->has_averages;
 }
 
 weft_status store_check_parameters(const weft_store *s, const char *what, weft_error *error) {
@@ -608,8 +542,4 @@ weft_status store_check_cuts(const weft_store *s, const weft_plan *plan, weft_er
                 v->path);
     }
     return WEFT_OK;
-}
-
-unsigned *store_loaded(weft_store *s) {
-    return &s->loaded;
 }

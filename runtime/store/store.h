@@ -7,6 +7,8 @@
 #include "runtime/plan/program.h"
 #include "runtime/store/device.h"
 
+#include <pthread.h>
+
 /* How the optimizer state of a bucket is divided among its process group (ZeRO). */
 typedef struct store_cut {
     int n_ranks;
@@ -48,6 +50,32 @@ typedef struct store_part {
     /* the first rank of the process group that has these values; 0 also for what all ranks have */
     int first_rank;
 } store_part;
+
+/* Which kinds of values came from files. */
+enum { LOADED_VALUES = 1, LOADED_STATE = 2 };
+
+struct weft_store {
+    weft_env env;
+    arena arena;
+    const device *device;
+    uint64_t form; /* of the plan */
+    uint64_t seed; /* fixed once a session is open on it */
+    char *memory;  /* on the device */
+    uint64_t bytes;
+    /* Entries are variables; parts (n_public of them) are what users can name. */
+    int n_entries, n_public;
+    int n_arriving;    /* sum of the entries' counts */
+    unsigned loaded;   /* LOADED_VALUES, LOADED_STATE */
+    bool has_averages; /* in the place of parameters */
+    store_entry *entries;
+    name_table by_path; /* store_entry by path */
+    store_part *parts;
+    name_table named; /* store_part by path */
+    bool has_lock;
+    pthread_mutex_t lock; /* of `work` */
+    device_work *work;    /* of the sessions that are open on it */
+};
+
 /* The parts of a store of the plan, without their memory: nothing can be read, and no session opens on it.
  * NULL: no memory. The caller frees it with weft_store_free. */
 weft_store *store_outline(const weft_plan *plan);
@@ -57,8 +85,7 @@ const store_part *store_part_at(const weft_store *store, int index);
 const store_part *store_part_of(const weft_store *store, const char *path);
 /* Whether the parameter or state of this path has an average (weft_optimizer.ema). */
 bool store_has_average(const weft_store *store, const char *path);
-/* Whether averages are in the place of parameters; and WEFT_ORDER while they are. */
-bool *store_averages(weft_store *store);
+/* WEFT_ORDER while averages are in the place of parameters. */
 weft_status store_check_parameters(const weft_store *store, const char *what, weft_error *error);
 /* Why a number of an optimizer (step, lr, ...) cannot be `value`; NULL: it can, or the part is no such
  * number. */
@@ -69,7 +96,6 @@ weft_status store_read(const weft_store *store, const store_part *part, size_t a
                        weft_error *error);
 weft_status store_write(weft_store *store, const store_part *part, size_t at, const void *from, size_t bytes,
                         weft_error *error);
-const device *store_device(const weft_store *store);
 /* A session's queues on the device, from its opening to its closing. Removing what was not added does
  * nothing. Sessions on one store may be in several threads, as long as none of them writes. */
 void store_add_work(weft_store *store, device_work *work);
@@ -80,25 +106,17 @@ weft_status store_fetch(const weft_store *store, void *into, const void *from, s
 
 /* The memory of a variable; NULL: the store has none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);
-uint64_t store_form(const weft_store *store); /* plan->form */
-uint64_t store_seed(const weft_store *store);
-void store_set_seed(weft_store *store, uint64_t seed); /* before a session opens on it */
 /* The number of changes of a variable's memory (for a parameter: of its bucket), from 1. Whoever writes the
  * memory increments it. */
 uint64_t *store_version(const weft_store *store, const weft_variable *v);
-const weft_env *store_env(const weft_store *store);
 /* The entry that counts a variable's changes; NULL: the store has none of that path. */
 store_entry *store_owner(const weft_store *store, const weft_variable *v);
 /* A session reports that new values will arrive in a variable (1), or have arrived (-1). */
 void store_note_arriving(weft_store *store, store_entry *entry, int change);
-int store_arriving(const weft_store *store); /* the sum of these */
 /* WEFT_ORDER while values of any variable are arriving. */
 weft_status store_check_settled(const weft_store *store, const char *what, weft_error *error);
 /* WEFT_ORDER unless the ranges of sharded buckets are the plan's. */
 weft_status store_check_cuts(const weft_store *store, const weft_plan *plan, weft_error *error);
-/* Which kinds of values came from files. */
-enum { LOADED_VALUES = 1, LOADED_STATE = 2 };
-unsigned *store_loaded(weft_store *store);
 bool store_has_parameter(const weft_store *store, const char *path); /* false also for state */
 
 #endif

@@ -36,7 +36,7 @@ weft_status weights_collect(weights *w, const weft_store *store, bool training, 
                             weft_error *error) {
     size_t room = 0;
     *w = (weights){.store = store};
-    arena_init(&w->arena, store_env(store));
+    arena_init(&w->arena, &store->env);
     while (store_part_at(store, (int)room)) room++;
     w->list = arena_new_array(&w->arena, room + 1, sizeof *w->list);
     w->tensors = arena_new_array(&w->arena, room + 1, sizeof *w->tensors);
@@ -90,7 +90,7 @@ weft_status weft_weights_save(const weft_store *store, const char *path, bool tr
     if (!status) status = check_whole(&w, path, error);
     if (!status) status = store_check_settled(store, path, error);
     if (!status && training) status = store_check_parameters(store, path, error);
-    if (!status) status = safetensors_write(path, store_env(store), w.n, w.tensors, give, &w, error);
+    if (!status) status = safetensors_write(path, &store->env, w.n, w.tensors, give, &w, error);
     arena_free(&w.arena);
     return status;
 }
@@ -285,10 +285,6 @@ static const char *renamed(safetensors *file, const char *name, const weft_weigh
     return name;
 }
 
-static int by_tensor(const void *a, const void *b) {
-    return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
-}
-
 /* Names stay sorted, and each of them once. What the file says is training state keeps its name. */
 static weft_status rename_all(safetensors *file, const weft_weights_options *o, weft_error *error) {
     bool is_good = o->n_renames >= 0 && (o->n_renames > 0) == (o->renames != NULL);
@@ -305,12 +301,10 @@ static weft_status rename_all(safetensors *file, const weft_weights_options *o, 
         if (!stored_is_training(value.kind) && !(t->name = renamed(file, t->name, o)))
             return error_memory(error, file->path);
     }
-    if (file->n) qsort(file->tensors, (size_t)file->n, sizeof *file->tensors, by_tensor);
-    for (int i = 1; i < file->n; i++)
-        if (by_tensor(&file->tensors[i - 1], &file->tensors[i]) == 0)
-            return error_set(error, WEFT_NAME, "%.400s: two tensors would be named %s after renaming",
-                             file->path, SHOW(file->tensors[i].name));
-    return WEFT_OK;
+    const safetensors_tensor *again = safetensors_sort(file);
+    return again ? error_set(error, WEFT_NAME, "%.400s: two tensors would be named %s after renaming",
+                             file->path, SHOW(again->name))
+                 : WEFT_OK;
 }
 
 /* ---- reading ---- */
@@ -344,7 +338,7 @@ static weft_status load_all(weft_store *store, const weights *w, const safetenso
         if (!to) continue;
         status = load_one(store, file, &file->tensors[i], to->part, error);
         if (!status) ++*n_loaded;
-        *store_loaded(store) |= stored_is_training(to->part->kind) ? LOADED_STATE : LOADED_VALUES;
+        store->loaded |= stored_is_training(to->part->kind) ? LOADED_STATE : LOADED_VALUES;
     }
     return status;
 }
@@ -362,7 +356,7 @@ weft_status weft_weights_load_with(weft_store *store, const char *path, const we
     if (!store || !path)
         return error_set(error, WEFT_ARGUMENT, "weft_weights_load: a store and a path are needed");
     weft_status status = store_check_parameters(store, path, error);
-    if (!status) status = safetensors_open(&file, path, store_env(store), error);
+    if (!status) status = safetensors_open(&file, path, &store->env, error);
     if (status) return status;
     status = rename_all(&file, o, error);
     if (!status) status = weights_collect(&w, store, true, path, error);

@@ -10,7 +10,6 @@
  */
 #include "runtime/verify/verify.h"
 
-#include "ops/structure/collective.h"
 #include "ops/optimizer/update.h"
 #include "ops/kit/ops.h"
 
@@ -23,7 +22,7 @@ void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t
     *end = s->shards ? 0 : type_elements(&s->type);
     for (int i = 0; g && s->shards && i < g->n_ranks; i++) {
         *end += (int64_t)s->shards[i];
-        if (g->ranks[i] == x->p->plan->options.rank) break;
+        if (g->ranks[i] == x->plan->options.rank) break;
         *begin = *end;
     }
 }
@@ -50,46 +49,42 @@ static void find_members(const program *p, membership *of) {
 }
 
 /* L4 for every parameter of the model, in one walk over its variables. */
-static weft_status check_gradients(verify_index *x, weft_error *error) {
-    const weft_model *m = x->p->plan->model;
-    size_t variables = (size_t)m->n_variables + 1;
-    membership *of = mem_new_array(&m->env, variables, sizeof *of);
-    weft_status status = of ? WEFT_OK : error_memory(error, "verify");
-    if (of) find_members(x->p, of);
-    for (const weft_variable *v = m->variables; v && !status; v = v->next) {
+static bool check_gradients(verify_index *x) {
+    membership *of = verify_array(x, x->n_variables, sizeof *of);
+    if (!of) return false;
+    find_members(x->p, of);
+    for (const weft_variable *v = x->plan->model->variables; v; v = v->next) {
         if (v->kind != VARIABLE_PARAMETER) continue;
         int buckets = v->bucket ? x->counts[v->bucket->index].buckets : 0;
         bool is_listed = !v->bucket || of[v->index].times == 1;
         if (buckets != of[v->index].is_trained || !is_listed)
-            status = error_set(error, WEFT_INTERNAL, "L4: graph %s: %s is in %d buckets", x->p->graph->name,
-                               v->path, is_listed ? buckets : 0);
+            return !error_set(&x->error, WEFT_INTERNAL, "L4: graph %s: %s is in %d buckets",
+                              x->p->graph->name, v->path, is_listed ? buckets : 0);
     }
-    mem_free(&m->env, of, variables * sizeof *of);
-    return status;
+    return true;
 }
 
 /* L4 for one bucket's node and the bucket that it names. */
-static weft_status check_bucket(verify_index *x, weft_error *error, const weft_node *b) {
+static bool check_bucket(verify_index *x, const weft_node *b) {
     const weft_variable *s = b->variable;
     const subgraph *owner = NULL;
     if (!s || s->kind != VARIABLE_BUCKET || b->n_in != s->n_members || !type_equal(&b->out[0].type, &s->type))
-        return verify_broken(x->p, error, "L4", b, "its operands are not its bucket's members");
+        return verify_broken(x, "L4", b, "its operands are not its bucket's members");
     for (int i = 0; i < b->n_in; i++) {
         const weft_variable *v = s->members[i];
         int64_t end = i + 1 < b->n_in ? s->members[i + 1]->offset : type_elements(&s->type);
         if (v->bucket != s || !type_equal(&b->in[i]->type, &v->type) || v->type.dtype != s->type.dtype)
-            return verify_broken(x->p, error, "L4", b,
-                                 "a member belongs to another bucket or has another type");
+            return verify_broken(x, "L4", b, "a member belongs to another bucket or has another type");
         if (i && verify_subgraph_of(x, v) != owner)
-            return verify_broken(x->p, error, "L4", b, "its bucket mixes subgraphs");
+            return verify_broken(x, "L4", b, "its bucket mixes subgraphs");
         owner = verify_subgraph_of(x, v);
         if (i && v->is_cut && !s->shards)
-            return verify_broken(x->p, error, "L4", b, "its strategy cuts within its bucket");
+            return verify_broken(x, "L4", b, "its strategy cuts within its bucket");
         if ((!i && v->offset) || v->offset + type_elements(&v->type) > end)
-            return verify_broken(x->p, error, "L4", b, "members overlap");
+            return verify_broken(x, "L4", b, "members overlap");
     }
-    if (owner == &x->p->plan->subgraphs[s->subgraph]) return WEFT_OK;
-    return verify_broken(x->p, error, "L4", b, "its bucket names another subgraph than its members");
+    if (owner == &x->plan->subgraphs[s->subgraph]) return true;
+    return verify_broken(x, "L4", b, "its bucket names another subgraph than its members");
 }
 
 /* ---- L5 ---- */
@@ -118,9 +113,7 @@ const weft_value *verify_only_operand(const weft_value *v) {
     return at;
 }
 
-/* The bucket or wait that gradients are a part, a copy or a multiple of, or clipped from. *first: their first
- * element in it. */
-static const weft_node *source_of(const weft_value *v, int64_t *first) {
+const weft_node *verify_source_of(const weft_value *v, int64_t *first) {
     *first = 0;
     const weft_value *from;
     while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->op != &weft_op_summed &&
@@ -132,68 +125,65 @@ static const weft_node *source_of(const weft_value *v, int64_t *first) {
 }
 
 /* L5 and L7 for the gradients v of an update or a norm n over bucket s. */
-static weft_status check_gradient(verify_index *x, weft_error *error, const weft_node *n, const weft_value *v,
-                                  const weft_variable *s) {
+static bool check_gradient(verify_index *x, const weft_node *n, const weft_value *v, const weft_variable *s) {
     int64_t first, begin, end;
-    const weft_node *from = source_of(v, &first),
+    const weft_node *from = verify_source_of(v, &first),
                     *start = from->op == &weft_op_wait ? from->in[0]->node : NULL;
     bool is_summed = s->sum ? from->op == &weft_op_summed && from->variable == s
                             : start && start->variable == s && verify_sums_gradients(start);
-    if (x->p->plan->options.world > 1 ? !is_summed : verify_gradients_in(from) != s)
-        return verify_broken(x->p, error, "L5", n, "does not wait for the sum of its own gradients");
+    if (x->plan->options.world > 1 ? !is_summed : verify_gradients_in(from) != s)
+        return verify_broken(x, "L5", n, "does not wait for the sum of its own gradients");
     verify_own(x, s, &begin, &end);
-    if (first == begin && type_elements(&v->type) == end - begin) return WEFT_OK;
-    return verify_broken(x->p, error, "L7", n, "reads gradients of another range than this rank's");
+    if (first == begin && type_elements(&v->type) == end - begin) return true;
+    return verify_broken(x, "L7", n, "reads gradients of another range than this rank's");
 }
 
 /* L5: sums, updates and gathers of a bucket happen exactly as often as they must. */
-static weft_status check_counts(verify_index *x, weft_error *error, const weft_node *b) {
+static bool check_counts(verify_index *x, const weft_node *b) {
     const weft_variable *s = verify_filled_by(b);
     const verify_counts *counts = &x->counts[s->index];
     int64_t begin, end;
-    bool ends_step = program_ends_step(x->p), is_summed = ends_step && x->p->plan->options.world > 1;
+    bool ends_step = program_ends_step(x->p), is_summed = ends_step && x->plan->options.world > 1;
     verify_own(x, s, &begin, &end);
     if (counts->sums != (is_summed && !s->sum) || counts->summed != (is_summed && s->sum) ||
         counts->updates != (ends_step && begin != end) || counts->gathers != (ends_step && s->shards))
-        return verify_broken(x->p, error, "L5", b,
-                             "is not summed, used and sent back once where its step ends");
-    return WEFT_OK;
+        return verify_broken(x, "L5", b, "is not summed, used and sent back once where its step ends");
+    return true;
 }
 
 /* L5: what is summed is the bucket itself, by the op that fits its sharding. */
-static weft_status check_sum(verify_index *x, weft_error *error, const weft_node *n) {
+static bool check_sum(verify_index *x, const weft_node *n) {
     if (x->counts[n->variable->index].buckets == 1 && verify_gradients_in(n->in[0]->node) == n->variable &&
         (n->op == &weft_op_reduce_scatter) == (n->variable->shards != NULL))
-        return WEFT_OK;
-    return verify_broken(x->p, error, "L5", n,
-                         "does not sum its whole bucket for the ranks that update with it");
+        return true;
+    return verify_broken(x, "L5", n, "does not sum its whole bucket for the ranks that update with it");
 }
 
 /* ---- L7 ---- */
 
 /* L7 for the bucket or range that n updates and for the optimizer's state, then the gradients. */
-static weft_status check_update(verify_index *x, weft_error *error, const weft_node *n) {
+static bool check_update(verify_index *x, const weft_node *n) {
     const weft_variable *over = n->in[0]->variable, *s = verify_updated_by(n);
     int64_t begin, end;
     verify_own(x, s, &begin, &end);
     if ((s->shards != NULL) != (over != s) || (over != s && over->offset != begin) ||
         type_elements(&over->type) != end - begin)
-        return verify_broken(x->p, error, "L7", n, "updates another range than this rank's");
+        return verify_broken(x, "L7", n, "updates another range than this rank's");
     for (int i = 2; i < n->n_in; i++) {
         const weft_variable *state = n->in[i] ? n->in[i]->variable : NULL;
         if (state && state->bucket && (state->bucket != s || state->offset != begin))
-            return verify_broken(x->p, error, "L7", n, "has the state of another range");
+            return verify_broken(x, "L7", n, "has the state of another range");
     }
-    return check_gradient(x, error, n, n->in[1], s);
+    return check_gradient(x, n, n->in[1], s);
 }
 
 /* L7 for norms: a rank squares its own range only. */
-static weft_status check_squares(verify_index *x, weft_error *error, const weft_node *n) {
+static bool check_squares(verify_index *x, const weft_node *n) {
     int64_t begin, end;
     verify_own(x, n->variable, &begin, &end);
     bool is_right = begin == end ? !n->n_in : n->n_in && ((chunk_squares_attrs *)n->attrs)->begin == begin;
-    if (!is_right) return verify_broken(x->p, error, "L7", n, "squares another range than this rank's");
-    return n->n_in ? check_gradient(x, error, n, n->in[0], n->variable) : WEFT_OK;
+    if (!is_right) return verify_broken(x, "L7", n, "squares another range than this rank's");
+    return n->n_in ? check_gradient(x, n, n->in[0], n->variable) : true;
 }
 
 /* Whether a rank's range may end at element `at`: between parameters, or with `flat` between chunks of norms.
@@ -210,7 +200,7 @@ static bool may_cut(const weft_variable *s, int64_t at, bool flat, int *member) 
 }
 
 /* L7: the ranges of the whole process group, whatever this rank's is. */
-static weft_status check_shards(verify_index *x, weft_error *error, const weft_node *n) {
+static bool check_shards(verify_index *x, const weft_node *n) {
     const weft_variable *s = n->variable;
     const subgraph *g = verify_subgraph_of(x, s->members[0]);
     int64_t at = 0;
@@ -220,25 +210,23 @@ static weft_status check_shards(verify_index *x, weft_error *error, const weft_n
         at += (int64_t)s->shards[r];
         are_good = may_cut(s, at, g->ddp.shard == WEFT_SHARD_FLAT, &member);
     }
-    if (are_good && at == type_elements(&s->type)) return WEFT_OK;
-    return verify_broken(x->p, error, "L7", n,
-                         "the ranks' ranges do not cover its bucket, or cut a parameter");
+    if (are_good && at == type_elements(&s->type)) return true;
+    return verify_broken(x, "L7", n, "the ranks' ranges do not cover its bucket, or cut a parameter");
 }
 
-static weft_status check_bucket_node(verify_index *x, weft_error *error, const weft_node *n) {
-    weft_status status = WEFT_OK;
-    if (n->op == &weft_op_bucket) status = check_bucket(x, error, n);
-    if (!status && verify_filled_by(n)) status = check_counts(x, error, n);
-    if (n->op == &weft_op_reduce_scatter || n->op == &weft_op_all_gather) status = check_shards(x, error, n);
-    if (!status && verify_sums_gradients(n)) status = check_sum(x, error, n);
-    if (verify_updated_by(n)) status = check_update(x, error, n);
-    if (n->op == &weft_op_chunk_squares) status = check_squares(x, error, n);
-    return status;
+static bool check_bucket_node(verify_index *x, const weft_node *n) {
+    if (n->op == &weft_op_bucket && !check_bucket(x, n)) return false;
+    if (verify_filled_by(n) && !check_counts(x, n)) return false;
+    if ((n->op == &weft_op_reduce_scatter || n->op == &weft_op_all_gather) && !check_shards(x, n))
+        return false;
+    if (verify_sums_gradients(n) && !check_sum(x, n)) return false;
+    if (verify_updated_by(n) && !check_update(x, n)) return false;
+    return n->op != &weft_op_chunk_squares || check_squares(x, n);
 }
 
-weft_status verify_buckets(verify_index *x, weft_error *error) {
-    weft_status status = check_gradients(x, error);
-    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next)
-        status = check_bucket_node(x, error, n);
-    return status;
+bool verify_buckets(verify_index *x) {
+    if (!check_gradients(x)) return false;
+    for (const weft_node *n = x->p->graph->first; n; n = n->next)
+        if (!check_bucket_node(x, n)) return false;
+    return true;
 }

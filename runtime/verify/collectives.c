@@ -17,17 +17,6 @@
 
 #include <string.h>
 
-bool ranges_meet(verify_range a, verify_range b) {
-    return a.space == b.space && a.begin < b.end && b.begin < a.end;
-}
-
-weft_status verify_broken(const program *p, weft_error *error, const char *rule, const weft_node *n,
-                          const char *what) {
-    char node[200];
-    return error_set(error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: %s", rule, p->graph->name, n->order,
-                     node_show(n, node), what);
-}
-
 bool verify_sums_gradients(const weft_node *n) {
     if (n->op == &weft_op_reduce_scatter) return true;
     return n->op == &weft_op_all_reduce && n->variable && n->variable->kind == VARIABLE_BUCKET &&
@@ -37,8 +26,6 @@ bool verify_sums_gradients(const weft_node *n) {
 /* The state of the walk along a schedule. */
 typedef struct collectives {
     verify_index *x;
-    const program *p;
-    weft_error *error;
     verify_map writers; /* by bytes of variables: the node that wrote them last */
     /* bytes that a collective in flight works on; a gather that outlasts the run keeps them */
     verify_map busy;
@@ -65,40 +52,38 @@ static bool sends_update(const collectives *l, const weft_node *gather) {
     return sent->op == &weft_op_wait && sent->in[0]->node->variable == gather->variable;
 }
 
-static weft_status check_gather(const collectives *l, const weft_node *gather) {
-    if (gather->variable && gather->variable->shards && sends_update(l, gather)) return WEFT_OK;
-    return verify_broken(l->p, l->error, "L6", gather, "does not send what this rank has updated");
+static bool check_gather(const collectives *l, const weft_node *gather) {
+    if (gather->variable && gather->variable->shards && sends_update(l, gather)) return true;
+    return verify_broken(l->x, "L6", gather, "does not send what this rank has updated");
 }
 
 /* L3 and L6: n touches range r. */
-static weft_status check_range(const collectives *l, const weft_node *n, verify_range r) {
+static bool check_range(const collectives *l, const weft_node *n, verify_range r) {
     const verify_extent *e = verify_map_first(&l->busy, r);
-    if (!e) return WEFT_OK;
-    return verify_outlasts_run(l->x, e->owner)
-               ? verify_broken(l->p, l->error, "L6", n, "touches a bucket after its all_gather")
-               : verify_broken(l->p, l->error, "L3", n, "uses the buffer of a running collective");
+    if (!e) return true;
+    bool is_gather = verify_outlasts_run(l->x, e->owner);
+    return verify_broken(l->x, is_gather ? "L6" : "L3", n,
+                         is_gather ? "touches a bucket after its all_gather"
+                                   : "uses the buffer of a running collective");
 }
 
-static weft_status check_touch(const collectives *l, const weft_node *n) {
-    verify_range r = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
-    weft_status status = n->workspace_bytes ? check_range(l, n, r) : WEFT_OK;
-    for (int i = 0; i < n->n_in && !status; i++)
-        if (n->in[i] && verify_locate(n->in[i], &r)) status = check_range(l, n, r);
-    for (int k = 0; k < n->n_out && !status; k++)
-        if (verify_locate(&n->out[k], &r)) status = check_range(l, n, r);
-    return status;
+static bool check_touch(const collectives *l, const weft_node *n) {
+    verify_range r;
+    for (int i = 0; i < verify_touches(n); i++)
+        if (verify_touched(n, i, &r) && !check_range(l, n, r)) return false;
+    return true;
 }
 
 /* The buffer and the scratch of a collective are its own from here to its wait. */
-static weft_status occupy(collectives *l, const weft_node *start) {
+static bool occupy(collectives *l, const weft_node *start) {
     verify_range buffer, scratch = {start, 0, 0};
     bool has_places = verify_locate(&start->out[0], &buffer) && buffer.begin >= 0;
     if (start->n_out > 1) has_places &= verify_locate(&start->out[1], &scratch) && scratch.begin >= 0;
     if (!has_places || ranges_meet(buffer, scratch))
-        return verify_broken(l->p, l->error, "L3", start, "its buffer and scratch overlap or have no place");
+        return verify_broken(l->x, "L3", start, "its buffer and scratch overlap or have no place");
     verify_map_claim(&l->busy, buffer, start);
     if (start->n_out > 1) verify_map_claim(&l->busy, scratch, start);
-    return WEFT_OK;
+    return true;
 }
 
 static void release(collectives *l, const weft_node *start) {
@@ -118,9 +103,9 @@ static void note_writer(collectives *l, const weft_node *n) {
 /* A bucket's collective is over the bucket's subgraph; another one over the subgraph that its path names. */
 static bool goes_over_group(const collectives *l, const weft_node *n) {
     const collective_attrs *a = n->attrs;
-    if (a->group == l->p->plan->n_subgraphs) return n->in[0]->node->op == &weft_op_guard;
-    if (a->group > l->p->plan->n_subgraphs) return false;
-    const subgraph *g = &l->p->plan->subgraphs[a->group];
+    if (a->group == l->x->plan->n_subgraphs) return n->in[0]->node->op == &weft_op_guard;
+    if (a->group > l->x->plan->n_subgraphs) return false;
+    const subgraph *g = &l->x->plan->subgraphs[a->group];
     bool is_bucket = n->variable && n->variable->kind == VARIABLE_BUCKET;
     const char *owner = is_bucket ? n->variable->members[0]->path : a->path;
     return (!is_bucket && strcmp(owner, g->name) == 0) || verify_subgraph(l->x, owner) == g;
@@ -138,44 +123,41 @@ static bool has_room(const collectives *l, const weft_node *n) {
     size_t count = (size_t)type_elements(&n->out[0].type);
     return (size_t)a->scratch >= weft_collective_scratch(kind, n->out[0].type.dtype,
                                                          a->bf16 ? WEFT_BF16 : (weft_dtype)0, count,
-                                                         l->p->plan->subgraphs[a->group].n_ranks);
+                                                         l->x->plan->subgraphs[a->group].n_ranks);
 }
 
 /* What parameters follow (weft_moving_mean) is no gradient. */
 static bool is_followed(const collectives *l, const weft_node *n) {
-    const weft_variable *s = variable_find(l->p->graph->model, ((const collective_attrs *)n->attrs)->path);
+    const weft_variable *s = variable_find(l->x->plan->model, ((const collective_attrs *)n->attrs)->path);
     return s && s->kind == VARIABLE_BUCKET && s->members[0]->follows;
 }
 
 /* L10. */
-static weft_status check_way(const collectives *l, const weft_node *n) {
+static bool check_way(const collectives *l, const weft_node *n) {
     const collective_attrs *a = n->attrs;
     bool is_gradient = verify_sums_gradients(n) && !is_followed(l, n);
-    if (!goes_over_group(l, n))
-        return verify_broken(l->p, l->error, "L10", n, "goes over ranks of another subgraph");
-    const ddp_attrs *ddp = &l->p->plan->subgraphs[a->group].ddp;
+    if (!goes_over_group(l, n)) return verify_broken(l->x, "L10", n, "goes over ranks of another subgraph");
+    const ddp_attrs *ddp = &l->x->plan->subgraphs[a->group].ddp;
     if (a->bf16 != (is_gradient && ddp->bf16_wire) ||
-        a->unordered != (is_gradient && l->p->plan->options.reduce == WEFT_REDUCE_FAST))
-        return verify_broken(l->p, l->error, "L10", n, "sums in another way than its subgraph says");
-    if (!has_room(l, n)) return verify_broken(l->p, l->error, "L10", n, "has not the scratch that it needs");
-    return WEFT_OK;
+        a->unordered != (is_gradient && l->x->plan->options.reduce == WEFT_REDUCE_FAST))
+        return verify_broken(l->x, "L10", n, "sums in another way than its subgraph says");
+    if (!has_room(l, n)) return verify_broken(l->x, "L10", n, "has not the scratch that it needs");
+    return true;
 }
 
 /* ---- L1, L2 ---- */
 
 /* L1 and L2 for a start, then L10 and L6; then it occupies its bytes. */
-static weft_status check_start(collectives *l, const weft_node *n) {
+static bool check_start(collectives *l, const weft_node *n) {
     int waits;
     const weft_node *wait = verify_wait_of(l->x, n, &waits);
     bool is_in_flight = n->op == &weft_op_all_gather && waits == 0;
     int64_t number = l->next++;
     if (!is_in_flight && (waits != 1 || wait->order <= n->order))
-        return verify_broken(l->p, l->error, "L1", n, "does not have one wait after it");
-    if (((const collective_attrs *)n->attrs)->order != number || number >= l->p->n_collectives)
-        return verify_broken(l->p, l->error, "L2", n, "is not in the order of collectives");
-    weft_status status = check_way(l, n);
-    if (!status && n->op == &weft_op_all_gather) status = check_gather(l, n);
-    return status ? status : occupy(l, n);
+        return verify_broken(l->x, "L1", n, "does not have one wait after it");
+    if (((const collective_attrs *)n->attrs)->order != number || number >= l->x->p->n_collectives)
+        return verify_broken(l->x, "L2", n, "is not in the order of collectives");
+    return check_way(l, n) && (n->op != &weft_op_all_gather || check_gather(l, n)) && occupy(l, n);
 }
 
 /* Whether a wait reads all results of one collective and nothing else. */
@@ -188,29 +170,21 @@ static bool waits_well(const weft_node *wait) {
 }
 
 /* A wait releases its collective before it is itself checked as a node that touches these bytes. */
-static weft_status check_collective_node(collectives *l, const weft_node *n) {
-    weft_status status = WEFT_OK;
+static bool check_collective_node(collectives *l, const weft_node *n) {
     if (n->op == &weft_op_wait && !waits_well(n))
-        return verify_broken(l->p, l->error, "L1", n, "waits for a node that is not a collective");
+        return verify_broken(l->x, "L1", n, "waits for a node that is not a collective");
     if (n->op == &weft_op_wait) release(l, n->in[0]->node);
-    if (!node_is_silent(n)) status = check_touch(l, n);
-    if (!status && node_starts_collective(n)) status = check_start(l, n);
-    if (!status) note_writer(l, n);
-    if (!status && (l->writers.is_out_of_memory || l->busy.is_out_of_memory))
-        status = error_memory(l->error, "verify");
-    return status;
+    if (!node_is_silent(n) && !check_touch(l, n)) return false;
+    if (node_starts_collective(n) && !check_start(l, n)) return false;
+    note_writer(l, n);
+    return !l->writers.is_out_of_memory && !l->busy.is_out_of_memory;
 }
 
-weft_status verify_collectives(verify_index *x, weft_error *error) {
-    const weft_env *env = &x->p->plan->env;
-    collectives l = {.x = x, .p = x->p, .error = error, .writers = {.env = env}, .busy = {.env = env}};
-    weft_status status = WEFT_OK;
-    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next)
-        status = check_collective_node(&l, n);
-    if (!status && l.next != x->p->n_collectives)
-        status = error_set(error, WEFT_INTERNAL, "L2: graph %s has %lld collectives and counts %d",
-                           x->p->graph->name, (long long)l.next, x->p->n_collectives);
-    verify_map_free(&l.writers);
-    verify_map_free(&l.busy);
-    return status;
+bool verify_collectives(verify_index *x) {
+    collectives l = {.x = x, .writers = {.memory = &x->memory}, .busy = {.memory = &x->memory}};
+    for (const weft_node *n = x->p->graph->first; n; n = n->next)
+        if (!check_collective_node(&l, n)) return false;
+    return l.next == x->p->n_collectives ||
+           !error_set(&x->error, WEFT_INTERNAL, "L2: graph %s has %lld collectives and counts %d",
+                      x->p->graph->name, (long long)l.next, x->p->n_collectives);
 }

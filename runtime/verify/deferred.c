@@ -9,7 +9,6 @@
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
 
-#include "ops/structure/collective.h"
 #include "ops/optimizer/update.h"
 
 #include <string.h>
@@ -19,28 +18,19 @@
 /* Look-ups: by index of a variable, whether the program sets it before its deferred part; by id of a value,
  * whether it is an output, or an output is in its memory. */
 typedef struct deferred_index {
-    const program *p;
     bool *is_set, *is_output;
-    size_t variables, ids;
 } deferred_index;
 
-static bool index_open(deferred_index *x, const program *p) {
-    const weft_env *env = &p->plan->env;
-    *x = (deferred_index){
-        .p = p, .variables = (size_t)p->graph->model->n_variables + 1, .ids = (size_t)p->graph->next_id + 1};
-    x->is_set = mem_new_array(env, x->variables, sizeof *x->is_set);
-    x->is_output = mem_new_array(env, x->ids, sizeof *x->is_output);
+static bool index_open(deferred_index *x, verify_index *of) {
+    const program *p = of->p;
+    x->is_set = verify_array(of, of->n_variables, sizeof *x->is_set);
+    x->is_output = verify_array(of, of->n_ids, sizeof *x->is_output);
     if (!x->is_set || !x->is_output) return false;
     for (const weft_node *n = p->graph->first; n && n->order < p->deferred; n = n->next)
         if (n->op->flags & OP_WRITES && n->variable) x->is_set[n->variable->index] = true;
     for (const graph_output *o = p->graph->outputs; o; o = o->next)
         for (const weft_value *v = o->value; v; v = v->base) x->is_output[v->id] = true;
     return true;
-}
-
-static void index_close(const deferred_index *x) {
-    mem_free(&x->p->plan->env, x->is_set, x->variables * sizeof *x->is_set);
-    mem_free(&x->p->plan->env, x->is_output, x->ids * sizeof *x->is_output);
 }
 
 /* Whether v is a number that the caller may set between runs (learning rate, counter), and the program has
@@ -72,45 +62,34 @@ static const char *why_not(const deferred_index *x, const weft_node *n) {
 
 /* ---- L17 ---- */
 
-/* Whether a value in the arena is within the in-flight region. */
-static bool is_in_flight(const program *p, const weft_value *v) {
-    verify_range r;
-    if (!v || !verify_locate(v, &r) || r.space) return true;
-    return r.begin >= 0 && (uint64_t)r.end <= p->plan->in_flight_bytes;
-}
-
-/* The same for all that a node touches. */
+/* Whether all that a node touches in the arena is in the in-flight region. */
 static bool lies_in_region(const program *p, const weft_node *n) {
-    bool good =
-        !n->workspace_bytes || (uint64_t)n->workspace_offset + n->workspace_bytes <= p->plan->in_flight_bytes;
-    for (int i = 0; i < n->n_in; i++) good &= is_in_flight(p, n->in[i]);
-    for (int k = 0; k < n->n_out; k++) good &= is_in_flight(p, &n->out[k]);
-    return good;
+    verify_range r;
+    for (int i = 0; i < verify_touches(n); i++)
+        if (verify_touched(n, i, &r) && !r.space &&
+            (r.begin < 0 || (uint64_t)r.end > p->plan->in_flight_bytes))
+            return false;
+    return true;
 }
 
 /* Silent nodes have nothing to run and may be anywhere. */
-static weft_status check_deferred(const deferred_index *x, weft_error *error) {
+bool verify_deferred(verify_index *x) {
     const program *p = x->p;
     const weft_compile_options *o = &p->plan->options;
     const weft_node *first = NULL;
+    deferred_index at;
+    if (!index_open(&at, x)) return false;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (n->order < p->deferred || node_is_silent(n)) continue;
-        const char *why = why_not(x, n);
+        const char *why = why_not(&at, n);
         if (!first) first = n;
-        if (why) return verify_broken(p, error, "L16", n, why);
+        if (why) return verify_broken(x, "L16", n, why);
         if (!lies_in_region(p, n))
-            return verify_broken(p, error, "L17", n, "outlasts its run, but its memory does not");
+            return verify_broken(x, "L17", n, "outlasts its run, but its memory does not");
     }
     if (first && (first->op != &weft_op_wait || o->world == 1 || o->serial))
-        return verify_broken(p, error, "L16", first, "outlasts its run without a sum");
-    if (first && p->plan->in_flight_bytes > p->plan->memory.activations && p->plan->memory.activations)
-        return verify_broken(p, error, "L17", first, "the in-flight region leaves the arena");
-    return WEFT_OK;
-}
-
-weft_status verify_deferred(const program *p, weft_error *error) {
-    deferred_index x;
-    weft_status status = index_open(&x, p) ? check_deferred(&x, error) : error_memory(error, "verify");
-    index_close(&x);
-    return status;
+        return verify_broken(x, "L16", first, "outlasts its run without a sum");
+    uint64_t arena_bytes = p->plan->memory.activations;
+    return !first || !arena_bytes || p->plan->in_flight_bytes <= arena_bytes ||
+           verify_broken(x, "L17", first, "the in-flight region leaves the arena");
 }

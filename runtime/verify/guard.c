@@ -66,7 +66,8 @@ static const char *why_wrong(const program *p, const weft_node *guard, const wef
     return gate && source_of(p, gate) != guard ? "does not read the flags of all ranks" : NULL;
 }
 
-weft_status verify_guard(const program *p, weft_error *error) {
+bool verify_guard(verify_index *x) {
+    const program *p = x->p;
     const weft_node *guard = NULL, *gate = NULL, *early = NULL;
     int guards = 0, gates = 0;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
@@ -77,7 +78,7 @@ weft_status verify_guard(const program *p, weft_error *error) {
         if (!gate && !early && is_update(n)) early = n;
     }
     const char *why = guards > 1 || gates > 1 ? "there is more than one gate" : why_wrong(p, guard, gate);
-    if (!why && gate && early) return verify_broken(p, error, "L22", early, "updates before the gate");
+    if (!why && gate && early) return verify_broken(x, "L22", early, "updates before the gate");
     const weft_node *at = gate ? gate : guard ? guard : p->graph->last;
-    return why && at ? verify_broken(p, error, "L22", at, why) : WEFT_OK;
+    return !why || !at || verify_broken(x, "L22", at, why);
 }

@@ -3,7 +3,6 @@
  * weft_ddp said. */
 #include "runtime/verify/verify.h"
 
-#include "ops/structure/collective.h"
 #include "ops/optimizer/update.h"
 #include "ops/kit/ops.h"
 
@@ -80,22 +79,22 @@ static int by_path(const void *pa, const void *pb) {
 }
 
 static bool sort_paths(verify_index *x) {
-    const weft_plan *plan = x->p->plan;
+    const weft_plan *plan = x->plan;
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next) x->n_scopes++;
-    x->scopes = mem_new_array(&plan->env, (size_t)x->n_scopes, sizeof *x->scopes);
-    x->subgraphs = mem_new_array(&plan->env, (size_t)plan->n_subgraphs, sizeof *x->subgraphs);
+    x->scopes = verify_array(x, x->n_scopes, sizeof *x->scopes);
+    x->subgraphs = verify_array(x, plan->n_subgraphs, sizeof *x->subgraphs);
     if (!x->scopes || !x->subgraphs) return false;
     int n = 0;
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next) x->scopes[n++] = e->path;
     for (int i = 0; i < plan->n_subgraphs; i++) x->subgraphs[i] = &plan->subgraphs[i];
-    if (n) qsort(x->scopes, (size_t)n, sizeof *x->scopes, by_text);
-    if (plan->n_subgraphs) qsort(x->subgraphs, (size_t)plan->n_subgraphs, sizeof *x->subgraphs, by_path);
+    qsort(x->scopes, (size_t)n, sizeof *x->scopes, by_text);
+    qsort(x->subgraphs, (size_t)plan->n_subgraphs, sizeof *x->subgraphs, by_path);
     return true;
 }
 
 /* The first subgraph whose path is the first `n` characters of `path`; NULL: none. */
 static const subgraph *subgraph_named(const verify_index *x, const char *path, size_t n) {
-    int low = 0, high = x->p->plan->n_subgraphs;
+    int low = 0, high = x->plan->n_subgraphs;
     while (low < high) {
         int middle = low + (high - low) / 2;
         const char *own = x->subgraphs[middle]->path;
@@ -104,7 +103,7 @@ static const subgraph *subgraph_named(const verify_index *x, const char *path, s
         else
             high = middle;
     }
-    const subgraph *found = low < x->p->plan->n_subgraphs ? x->subgraphs[low] : NULL;
+    const subgraph *found = low < x->plan->n_subgraphs ? x->subgraphs[low] : NULL;
     return found && strncmp(found->path, path, n) == 0 && !found->path[n] ? found : NULL;
 }
 
@@ -137,15 +136,20 @@ const subgraph *verify_subgraph_of(verify_index *x, const weft_variable *paramet
 
 /* ---- the index ---- */
 
-/* One walk over the program. verify_index_close frees it after a failure too. */
-bool verify_index_open(verify_index *x, const program *p) {
-    const weft_env *env = &p->plan->env;
-    *x = (verify_index){.p = p, .n_ids = p->graph->next_id, .n_variables = p->graph->model->n_variables};
-    size_t ids = (size_t)x->n_ids + 1, variables = (size_t)x->n_variables + 1;
-    x->wait = mem_new_array(env, ids, sizeof *x->wait);
-    x->waits = mem_new_array(env, ids, sizeof *x->waits);
-    x->counts = mem_new_array(env, variables, sizeof *x->counts);
-    x->owner = mem_new_array(env, variables, sizeof *x->owner);
+void *verify_array(verify_index *x, int64_t count, size_t width) {
+    return arena_new_array(&x->memory, count > 0 ? (size_t)count : 1, width);
+}
+
+/* One walk over the program. */
+bool verify_index_open(verify_index *x, const weft_plan *plan, const program *p) {
+    *x = (verify_index){.plan = plan, .p = p, .n_variables = plan->model->n_variables};
+    arena_init(&x->memory, &plan->env);
+    if (!p) return true;
+    x->n_ids = p->graph->next_id + 1;
+    x->wait = verify_array(x, x->n_ids, sizeof *x->wait);
+    x->waits = verify_array(x, x->n_ids, sizeof *x->waits);
+    x->counts = verify_array(x, x->n_variables, sizeof *x->counts);
+    x->owner = verify_array(x, x->n_variables, sizeof *x->owner);
     if (!x->wait || !x->waits || !x->counts || !x->owner || !sort_paths(x)) return false;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (n->op == &weft_op_wait) note_wait(x, n);
@@ -154,13 +158,15 @@ bool verify_index_open(verify_index *x, const program *p) {
     return true;
 }
 
-void verify_index_close(verify_index *x) {
-    const weft_env *env = &x->p->plan->env;
-    size_t ids = (size_t)x->n_ids + 1, variables = (size_t)x->n_variables + 1;
-    mem_free(env, x->wait, ids * sizeof *x->wait);
-    mem_free(env, x->waits, ids * sizeof *x->waits);
-    mem_free(env, x->counts, variables * sizeof *x->counts);
-    mem_free(env, x->owner, variables * sizeof *x->owner);
-    mem_free(env, x->scopes, (size_t)x->n_scopes * sizeof *x->scopes);
-    mem_free(env, x->subgraphs, (size_t)x->p->plan->n_subgraphs * sizeof *x->subgraphs);
+weft_status verify_index_close(verify_index *x, bool good, weft_error *error) {
+    arena_free(&x->memory);
+    if (good) return WEFT_OK;
+    return x->error.status ? error_set(error, x->error.status, "%s", x->error.text)
+                           : error_memory(error, "verify");
+}
+
+bool verify_broken(verify_index *x, const char *rule, const weft_node *n, const char *what) {
+    char node[200];
+    return !error_set(&x->error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: %s", rule, n->graph->name,
+                      n->order, node_show(n, node), what);
 }

@@ -11,21 +11,20 @@
 #include "runtime/verify/verify.h"
 
 #include "ops/kit/basic_attrs.h"
-#include "ops/image/pack.h"
 #include "ops/kit/ops.h"
 
 #include <stdio.h>
 
 /* Fails with the value, its type and its strides. */
-static weft_status wrong(const program *p, weft_error *error, const char *rule, const weft_node *n,
-                         const weft_value *v, const char *what) {
+static bool wrong(verify_index *x, const char *rule, const weft_node *n, const weft_value *v,
+                  const char *what) {
     char text[300], strides[200] = "";
     size_t used = 0;
     for (int i = 0; i < v->type.ndim; i++)
         used += (size_t)snprintf(strides + used, sizeof strides - used, i ? ",%lld" : "%lld",
                                  (long long)v->stride[i]);
     snprintf(text, sizeof text, "value %%%d %s at strides (%s) %s", v->id, TYPE(&v->type), strides, what);
-    return verify_broken(p, error, rule, n, text);
+    return verify_broken(x, rule, n, text);
 }
 
 /* ---- layouts of values ---- */
@@ -71,33 +70,31 @@ static bool takes_any(const weft_node *n, int i) {
 }
 
 /* K1, and K6 for packed operands. */
-static weft_status check_operands(const program *p, const weft_node *n, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < n->n_in && !status; i++) {
+static bool check_operands(verify_index *x, const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++) {
         const weft_value *v = n->in[i];
         if (!v) continue;
-        if (v->node->op == &weft_op_pack) status = verify_packed_operand(p, n, i, error);
-        if (status || takes_any(n, i)) continue;
+        if (v->node->op == &weft_op_pack && !verify_packed_operand(x, n, i)) return false;
         bool wants_image = has_bit(n->op->image_in, i);
-        if (wants_image ? !is_image(v) : !is_rows(v))
-            status = wrong(p, error, "K1", n, v, wants_image ? "is not channels-last" : "is not row-major");
+        if (!takes_any(n, i) && !(wants_image ? is_image(v) : is_rows(v)))
+            return wrong(x, "K1", n, v, wants_image ? "is not channels-last" : "is not row-major");
     }
-    return status;
+    return true;
 }
 
 /* K2. Pointwise results and reorders may have either layout, all others the one that the op declares. */
-static weft_status check_results(const program *p, const weft_node *n, weft_error *error) {
+static bool check_results(verify_index *x, const weft_node *n) {
     bool is_free = n->kernel && (works_anywhere(n->op) || n->op == &weft_op_reorder);
     for (int k = 0; k < n->n_out; k++) {
         const weft_value *v = &n->out[k];
         bool wants_image = has_bit(n->op->image_out, k);
-        if (!v->has_layout) return wrong(p, error, "K2", n, v, "has no layout");
+        if (!v->has_layout) return wrong(x, "K2", n, v, "has no layout");
         if (is_free ? !is_rows(v) && !is_image(v) : wants_image ? !is_image(v) : !is_rows(v))
-            return wrong(p, error, "K2", n, v, "is not laid out as its kernel writes");
+            return wrong(x, "K2", n, v, "is not laid out as its kernel writes");
         if (is_free && is_rows(v) != is_rows(&n->out[0]) && shape_equal(&v->type, &n->out[0].type))
-            return wrong(p, error, "K2", n, v, "is not laid out like its node's first result");
+            return wrong(x, "K2", n, v, "is not laid out like its node's first result");
     }
-    return WEFT_OK;
+    return true;
 }
 
 /* ---- K3 ---- */
@@ -175,22 +172,15 @@ static bool is_known_view(const weft_node *n) {
 }
 
 /* K3, for a view without a kernel: it must be of an op that viewed() knows. */
-static weft_status check_view(const program *p, const weft_node *n, weft_error *error) {
+static bool check_view(verify_index *x, const weft_node *n) {
     const weft_value *v = &n->out[0];
-    if (!is_known_view(n))
-        return wrong(p, error, "K3", n, v, "is a view of an op that the verifier does not know");
-    if (v->base != n->in[0]) return wrong(p, error, "K3", n, v, "does not look at its operand");
-    weft_status status = verify_not_packed(p, n, n->in[0], error);
-    if (status) return status;
-    return names_all(n) ? WEFT_OK : wrong(p, error, "K3", n, v, "does not name its operand's elements");
+    if (!is_known_view(n)) return wrong(x, "K3", n, v, "is a view of an op that the verifier does not know");
+    if (v->base != n->in[0]) return wrong(x, "K3", n, v, "does not look at its operand");
+    if (!verify_not_packed(x, n, n->in[0])) return false;
+    return names_all(n) || wrong(x, "K3", n, v, "does not name its operand's elements");
 }
 
 /* ---- K4 ---- */
-
-static bool lies_in(const weft_value *v, const weft_value *whole) {
-    while (v && v != whole) v = v->base;
-    return v != NULL;
-}
 
 static bool has_strides_of(const weft_value *a, const weft_value *b) {
     for (int i = 0; i < a->type.ndim; i++)
@@ -199,31 +189,30 @@ static bool has_strides_of(const weft_value *a, const weft_value *b) {
 }
 
 /* K4: a result whose base is an operand's memory. Parts of a bucket are made there, not over an operand. */
-static weft_status check_place(const program *p, const weft_node *n, const weft_value *v, weft_error *error) {
-    if (!v->base || v->base->node->op == &weft_op_bucket || n->op->flags & OP_COMMUNICATES) return WEFT_OK;
+static bool check_place(verify_index *x, const weft_node *n, const weft_value *v) {
+    if (!v->base || v->base->node->op == &weft_op_bucket || n->op->flags & OP_COMMUNICATES) return true;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && lies_in(n->in[i], v->base) && has_strides_of(v, n->in[i])) return WEFT_OK;
-    return wrong(p, error, "K4", n, v, "has other strides than the operand that it overwrites");
+        if (n->in[i] && verify_lies_in(n->in[i], v->base) && has_strides_of(v, n->in[i])) return true;
+    return wrong(x, "K4", n, v, "has other strides than the operand that it overwrites");
 }
 
 /* ---- all of them ---- */
 
-static weft_status check_layout_node(const program *p, const weft_node *n, weft_error *error) {
-    if (n->op->flags & OP_VIEW && n->out[0].base && !n->kernel) return check_view(p, n, error);
-    weft_status status = check_operands(p, n, error);
-    if (!status) status = check_results(p, n, error);
-    for (int k = 0; k < n->n_out && !status; k++) status = check_place(p, n, &n->out[k], error);
-    return status;
+static bool check_layout_node(verify_index *x, const weft_node *n) {
+    if (n->op->flags & OP_VIEW && n->out[0].base && !n->kernel) return check_view(x, n);
+    if (!check_operands(x, n) || !check_results(x, n)) return false;
+    for (int k = 0; k < n->n_out; k++)
+        if (!check_place(x, n, &n->out[k])) return false;
+    return true;
 }
 
-weft_status verify_layouts(const program *p, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (const weft_node *n = p->graph->first; n && !status; n = n->next)
-        status = check_layout_node(p, n, error);
-    for (const graph_output *o = p->graph->outputs; o && !status; o = o->next)
-        if ((status = verify_not_packed(p, o->value->node, o->value, error)))
-            break;
-        else if (!is_rows(o->value))
-            status = wrong(p, error, "K5", o->value->node, o->value, "is fetched, but not row-major");
-    return status;
+bool verify_layouts(verify_index *x) {
+    for (const weft_node *n = x->p->graph->first; n; n = n->next)
+        if (!check_layout_node(x, n)) return false;
+    for (const graph_output *o = x->p->graph->outputs; o; o = o->next) {
+        const weft_node *n = o->value->node;
+        if (!verify_not_packed(x, n, o->value)) return false;
+        if (!is_rows(o->value)) return wrong(x, "K5", n, o->value, "is fetched, but not row-major");
+    }
+    return true;
 }

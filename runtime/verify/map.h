@@ -13,13 +13,10 @@ typedef struct verify_extent {
 } verify_extent;
 
 typedef struct verify_map {
-    const weft_env *env;
-    struct map_node *nodes; /* numbered from 1; 0 is no node */
-    size_t room;
-    /* Nodes made, the root, and the first of the list of free nodes. */
-    uint32_t count, root, unused;
+    arena *memory;
+    struct map_node *root, *unused; /* unused: the first of the list of free nodes, by `left` */
     int64_t stamp;
-    uint64_t added;        /* nodes ever made, from which weights come */
+    uint64_t added;        /* extents ever added, from which weights come */
     bool is_out_of_memory; /* if so the map lacks extents, and no answer counts */
 } verify_map;
 
@@ -29,6 +26,5 @@ void verify_map_claim(verify_map *m, verify_range r, const void *owner);
 void verify_map_drop(verify_map *m, verify_range r);
 /* The first extent of r.space that overlaps r; NULL: none. To find the next one, set r.begin to its end. */
 const verify_extent *verify_map_first(const verify_map *m, verify_range r);
-void verify_map_free(verify_map *m);
 
 #endif

@@ -31,16 +31,16 @@ static bool may_read_packed(const weft_node *n, const kernel_env *env) {
 
 /* Arrays are the plan's: the note must last as long as the plan can be verified. */
 bool verify_note_operands(program *p) {
-    arena *a = &p->graph->model->arena;
-    size_t ids = (size_t)p->graph->next_id + 1;
+    weft_model *m = p->graph->model;
+    int ids = p->graph->next_id + 1;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (!may_read_packed(n, &p->plan->kernels)) continue;
-        if (!p->unpacked) p->unpacked = arena_new_array(a, ids, sizeof *p->unpacked);
-        weft_value **in = p->unpacked ? arena_new_array(a, (size_t)n->n_in, sizeof *in) : NULL;
-        if (!in) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "verify: out of memory");
+        if (!p->unpacked) p->unpacked = model_array(m, ids, sizeof *p->unpacked);
+        weft_value **in = p->unpacked ? model_array(m, n->n_in, sizeof *in) : NULL;
+        if (!in) return false;
         memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
         p->unpacked[n->id] = in;
-        p->n_unpacked = (int)ids;
+        p->n_unpacked = ids;
     }
     return true;
 }
@@ -53,11 +53,10 @@ static const weft_value *noted(const program *p, const weft_node *n, int i) {
 
 /* ---- K6 ---- */
 
-static weft_status wrong(const program *p, weft_error *error, const weft_node *n, const weft_value *v,
-                         const char *what) {
+static bool wrong(verify_index *x, const weft_node *n, const weft_value *v, const char *what) {
     char text[400];
     snprintf(text, sizeof text, "value %%%d %s %s", v->id, TYPE(&v->type), what);
-    return verify_broken(p, error, "K6", n, text);
+    return verify_broken(x, "K6", n, text);
 }
 
 /* A copy of n with operand i plain and row-major; `plain` and `in` are the caller's memory. */
@@ -80,18 +79,14 @@ static bool says_signature(const char *of, const char *signature) {
     return !signature[k] && !of[k];
 }
 
-static weft_status check_signature(const program *p, const weft_node *n, const weft_node *asked, int i,
-                                   weft_error *error) {
+static bool check_signature(verify_index *x, const weft_node *n, const weft_node *asked, int i) {
     const pack_attrs *a = n->in[i]->node->attrs;
     text t = {0};
     node_signature(&t, asked);
     char *signature = text_detach(&t);
     bool is_right = signature && says_signature(a->of, signature);
-    weft_status status = !signature ? error_memory(error, "verify")
-                         : is_right ? WEFT_OK
-                                    : wrong(p, error, n, n->in[i], "was packed for another node");
     free(signature);
-    return status;
+    return is_right || (signature && wrong(x, n, n->in[i], "was packed for another node"));
 }
 
 /* Whether packed bytes come from `was`: from the value itself, a copy in another layout, or the value that it
@@ -103,27 +98,27 @@ static bool comes_from(const weft_value *from, const weft_value *was) {
 
 /* K6. The kernel is asked again about a copy of n whose operand is plain, as it was before the layout pass.
  */
-weft_status verify_packed_operand(const program *p, const weft_node *n, int i, weft_error *error) {
+bool verify_packed_operand(verify_index *x, const weft_node *n, int i) {
     enum { ROOM = 16 };
-    const weft_value *v = n->in[i], *was = noted(p, n, i);
+    const weft_value *v = n->in[i], *was = noted(x->p, n, i);
     const weft_node *pack = v->node;
     const pack_attrs *a = pack->attrs;
     weft_value plain, *in[ROOM];
     if (!n->kernel || !n->kernel->packed_bytes || !was || n->n_in > ROOM || a->operand != i ||
         v->type.dtype != WEFT_U8 || type_elements(&v->type) != a->bytes)
-        return wrong(p, error, n, v, "was packed for another kernel");
+        return wrong(x, n, v, "was packed for another kernel");
     weft_node asked = with_plain(n, i, was, &plain, in);
     if (!comes_from(pack->in[0], was))
-        return wrong(p, error, n, v, "was packed from another value than its reader's operand");
-    if ((int64_t)n->kernel->packed_bytes(&asked, i, &p->plan->kernels) != a->bytes || !pack->kernel ||
+        return wrong(x, n, v, "was packed from another value than its reader's operand");
+    if ((int64_t)n->kernel->packed_bytes(&asked, i, &x->plan->kernels) != a->bytes || !pack->kernel ||
         pack->kernel->op != &weft_op_pack)
-        return wrong(p, error, n, v, "was packed into another form than its reader's kernel takes");
-    return check_signature(p, n, &asked, i, error);
+        return wrong(x, n, v, "was packed into another form than its reader's kernel takes");
+    return check_signature(x, n, &asked, i);
 }
 
-weft_status verify_not_packed(const program *p, const weft_node *n, const weft_value *v, weft_error *error) {
-    if (v->node->op != &weft_op_pack) return WEFT_OK;
-    return wrong(p, error, n, v, "is packed, and is not read by the kernel that it was packed for");
+bool verify_not_packed(verify_index *x, const weft_node *n, const weft_value *v) {
+    return v->node->op != &weft_op_pack ||
+           wrong(x, n, v, "is packed, and is not read by the kernel that it was packed for");
 }
 
 /* ---- K7 ---- */
@@ -152,27 +147,23 @@ static bool is_kept(const weft_node *n) {
            memcmp(v->bytes->data, b->data, b->n) == 0;
 }
 
-static weft_status check_derived(const program *p, const weft_node **first, weft_error *error) {
+static bool check_derived(verify_index *x, const program *p, const weft_node **first) {
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         const weft_variable *v = derived_by(n);
-        if (!is_kept(n)) return verify_broken(p, error, "K7", n, "is in memory that holds other bytes");
+        if (!is_kept(n)) return verify_broken(x, "K7", n, "is in memory that holds other bytes");
         if (!v) continue;
         if (!first[v->index]) first[v->index] = n;
         if (value_root(n->in[0])->node->op != &weft_op_parameter)
-            return verify_broken(p, error, "K7", n,
-                                 "is derived of what is no parameter as of the run's start");
+            return verify_broken(x, "K7", n, "is derived of what is no parameter as of the run's start");
         if (!type_equal(&v->type, &n->out[0].type) || !derive_alike(first[v->index], n))
-            return verify_broken(p, error, "K7", n, "another node makes the same derived value differently");
+            return verify_broken(x, "K7", n, "another node makes the same derived value differently");
     }
-    return WEFT_OK;
+    return true;
 }
 
-weft_status verify_derived(const weft_plan *plan, weft_error *error) {
-    size_t variables = (size_t)plan->model->n_variables + 1;
-    const weft_node **first = mem_new_array(&plan->env, variables, sizeof *first);
-    weft_status status = first ? WEFT_OK : error_memory(error, "verify");
-    for (int i = 0; i < plan->n_programs && !status; i++)
-        status = check_derived(&plan->programs[i], first, error);
-    mem_free(&plan->env, first, variables * sizeof *first);
-    return status;
+bool verify_derived(verify_index *x) {
+    const weft_node **first = verify_array(x, x->n_variables, sizeof *first);
+    for (int i = 0; first && i < x->plan->n_programs; i++)
+        if (!check_derived(x, &x->plan->programs[i], first)) return false;
+    return first;
 }

@@ -18,23 +18,21 @@
 #include "ops/kit/ops.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- L8, L9 ---- */
 
-static weft_status check_in_flight(const program *p, weft_error *error, const weft_node *gather) {
+static bool check_in_flight(verify_index *x, const weft_node *gather) {
     verify_range r;
     const weft_variable *s = gather->variable;
     bool is_there = verify_locate(&gather->out[0], &r) && r.space == s && s->kind == VARIABLE_BUCKET;
     if (is_there && r.begin == 0 && r.end == (int64_t)type_bytes(&s->type) && gather->n_out == 1 &&
         !gather->workspace_bytes)
-        return WEFT_OK;
-    return verify_broken(p, error, "L8", gather, "outlasts its run, but its memory does not");
+        return true;
+    return verify_broken(x, "L8", gather, "outlasts its run, but its memory does not");
 }
 
-/* The sharded bucket whose memory holds a value; NULL: none. */
-static const weft_variable *bucket_at(const weft_value *v) {
+const weft_variable *verify_sharded(const weft_value *v) {
     verify_range r;
     if (!v || !verify_locate(v, &r) || !r.space) return NULL;
     const weft_variable *s = r.space;
@@ -44,33 +42,31 @@ static const weft_variable *bucket_at(const weft_value *v) {
 /* Whether a session waits for bucket s before n (see the head of this file). */
 static bool is_waited_for(const weft_node *n, const weft_variable *s) {
     for (int i = 0; i < n->n_in; i++)
-        if (bucket_at(n->in[i]) == s) return true;
-    if (n->op == &weft_op_assign && bucket_at(&n->out[0]) == s) return true;
+        if (verify_sharded(n->in[i]) == s) return true;
+    if (n->op == &weft_op_assign && verify_sharded(&n->out[0]) == s) return true;
     return node_starts_collective(n);
 }
 
 /* L9. Sessions wait for operands, so only results are left. */
-static weft_status check_touch(const program *p, weft_error *error, const weft_node *n,
-                               const bool *in_flight) {
+static bool check_touch(verify_index *x, const weft_node *n, const bool *in_flight) {
     for (int k = 0; k < n->n_out && !node_is_silent(n); k++) {
-        const weft_variable *s = bucket_at(&n->out[k]);
+        const weft_variable *s = verify_sharded(&n->out[k]);
         if (s && in_flight[s->index] && !is_waited_for(n, s))
-            return verify_broken(p, error, "L9", n, "touches a bucket that no session waits for first");
+            return verify_broken(x, "L9", n, "touches a bucket that no session waits for first");
         const weft_variable *v = n->out[k].variable;
         if (v && v->kind == VARIABLE_DERIVED && (v->bucket || !value_root(n->in[0])->variable))
-            return verify_broken(p, error, "L9", n, "makes a derived value of a value without a version");
+            return verify_broken(x, "L9", n, "makes a derived value of a value without a version");
     }
-    return WEFT_OK;
+    return true;
 }
 
 /* in_flight[s]: whether any program of the plan may leave a gather of bucket s in flight. */
-static weft_status check_program(verify_index *x, weft_error *error, const bool *in_flight) {
-    weft_status status = WEFT_OK;
-    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) {
-        if (verify_outlasts_run(x, n)) status = check_in_flight(x->p, error, n);
-        if (!status) status = check_touch(x->p, error, n, in_flight);
+static bool check_program(verify_index *x, const bool *in_flight) {
+    for (const weft_node *n = x->p->graph->first; n; n = n->next) {
+        if (verify_outlasts_run(x, n) && !check_in_flight(x, n)) return false;
+        if (!check_touch(x, n, in_flight)) return false;
     }
-    return status;
+    return verify_deferred(x);
 }
 
 static void find_in_flight(const verify_index *x, bool *in_flight) {
@@ -80,23 +76,19 @@ static void find_in_flight(const verify_index *x, bool *in_flight) {
 
 /* Two rounds over the programs: the first finds which gathers may be in flight, the second checks every
  * program against these. */
-static weft_status check_programs(const weft_plan *plan, weft_error *error) {
-    size_t variables = (size_t)plan->model->n_variables + 1;
-    bool *in_flight = mem_new_array(&plan->env, variables, sizeof *in_flight);
-    weft_status status = in_flight ? WEFT_OK : error_memory(error, "verify");
-    for (int i = 0; i < 2 * plan->n_programs && !status; i++) {
-        const program *p = &plan->programs[i % plan->n_programs];
+static bool check_programs(verify_index *all) {
+    const weft_plan *plan = all->plan;
+    bool *in_flight = verify_array(all, all->n_variables, sizeof *in_flight), good = in_flight;
+    for (int i = 0; i < 2 * plan->n_programs && good; i++) {
         verify_index x;
-        if (!verify_index_open(&x, p))
-            status = error_memory(error, "verify");
-        else if (i < plan->n_programs)
+        good = verify_index_open(&x, plan, &plan->programs[i % plan->n_programs]);
+        if (good && i < plan->n_programs)
             find_in_flight(&x, in_flight);
-        else if (!(status = check_program(&x, error, in_flight)))
-            status = verify_deferred(p, error);
-        verify_index_close(&x);
+        else
+            good = good && check_program(&x, in_flight);
+        verify_index_close(&x, good, &all->error);
     }
-    mem_free(&plan->env, in_flight, variables * sizeof *in_flight);
-    return status;
+    return good;
 }
 
 /* ---- L20 ---- */
@@ -135,21 +127,19 @@ static void find_bytes(const weft_plan *plan, double *bytes) {
 }
 
 /* L20. Bytes of subgraphs are counted again for the usual bucket size. */
-static weft_status check_subgraphs(const weft_plan *plan, weft_error *error) {
-    size_t world = (size_t)plan->options.world, count = (size_t)plan->n_subgraphs + 1;
-    int *ranks = mem_new_array(&plan->env, world, sizeof *ranks);
-    double *bytes = mem_new_array(&plan->env, count, sizeof *bytes);
-    weft_status status = ranks && bytes ? WEFT_OK : error_memory(error, "verify");
-    if (!status) find_bytes(plan, bytes);
-    for (int i = 0; i < plan->n_subgraphs && !status; i++) {
+static bool check_subgraphs(verify_index *x) {
+    const weft_plan *plan = x->plan;
+    int *ranks = verify_array(x, plan->options.world, sizeof *ranks);
+    double *bytes = verify_array(x, plan->n_subgraphs + 1, sizeof *bytes);
+    if (!ranks || !bytes) return false;
+    find_bytes(plan, bytes);
+    for (int i = 0; i < plan->n_subgraphs; i++) {
         const subgraph *g = &plan->subgraphs[i];
         if (!has_own_options(plan, g, bytes[i]) || !has_own_ranks(plan, g, ranks))
-            status = error_set(error, WEFT_INTERNAL, "L20: subgraph %s: options or ranks are not its own",
-                               g->name);
+            return !error_set(&x->error, WEFT_INTERNAL, "L20: subgraph %s: options or ranks are not its own",
+                              g->name);
     }
-    mem_free(&plan->env, ranks, world * sizeof *ranks);
-    mem_free(&plan->env, bytes, count * sizeof *bytes);
-    return status;
+    return true;
 }
 
 /* ---- L11 ---- */
@@ -186,74 +176,61 @@ static const weft_value *added_by(const weft_node *n) {
 }
 
 /* L11 within one program: what is done with each bucket. */
-static weft_status check_sums(const program *p, weft_error *error) {
-    size_t ids = (size_t)p->graph->next_id + 1;
-    const weft_node **adds = mem_new_array(&p->plan->env, ids, sizeof *adds);
-    weft_status status = adds ? WEFT_OK : error_memory(error, "verify");
+static bool check_sums(verify_index *x, const program *p) {
+    const weft_node **adds = verify_array(x, p->graph->next_id + 1, sizeof *adds);
     /* from the end, so that the node that adds b comes before b */
-    for (const weft_node *n = p->graph->last; n && !status; n = n->prev) {
+    for (const weft_node *n = p->graph->last; n && adds; n = n->prev) {
         const weft_value *v = added_by(n);
         if (v && !adds[v->id]) adds[v->id] = n;
         if (verify_filled_by(n) && !adds_up(p, n, adds[n->id]))
-            status = verify_broken(p, error, "L11", n, "is not added to its own gradients");
+            return verify_broken(x, "L11", n, "is not added to its own gradients");
     }
-    mem_free(&p->plan->env, adds, ids * sizeof *adds);
-    return status;
+    return adds;
 }
 
-static int by_name(const void *pa, const void *pb) {
-    const program *const *a = pa, *const *b = pb;
-    int order = strcmp((*a)->name, (*b)->name);
-    return order ? order : (*a > *b) - (*a < *b);
-}
-
-/* list[0 .. n) are the programs of one graph that have gradients. filled[s] counts those that fill bucket s;
- * it is 0 again afterwards. */
-static weft_status check_step(const program *const *list, int n, int *filled, weft_error *error) {
-    const weft_node *wrong = NULL;
-    const program *of = NULL;
-    for (int i = 0; i < n; i++)
-        for (const weft_node *b = list[i]->graph->first; b; b = b->next) {
+/* Counts in filled[s], by index of a bucket, the programs that fill it: graph's, but of a loss alone. Returns
+ * how many programs there are. */
+static int count_filled(const weft_plan *plan, const char *graph, int *filled) {
+    int count = 0;
+    for (int i = 0; i < plan->n_programs; i++) {
+        const program *p = &plan->programs[i];
+        if (strcmp(p->name, graph) || p->phase == PHASE_LOSS) continue;
+        for (const weft_node *b = p->graph->first; b; b = b->next) {
             const weft_variable *s = verify_filled_by(b);
-            if (s) filled[s->index] += filled[s->index] == i;
+            if (s) filled[s->index] += filled[s->index] == count;
         }
-    for (int i = 0; i < n && !wrong; i++)
-        for (const weft_node *b = list[i]->graph->first; b && !wrong; b = b->next) {
-            const weft_variable *s = verify_filled_by(b);
-            if (s && filled[s->index] != n) wrong = b, of = list[i];
-        }
-    if (wrong)
-        return verify_broken(of, error, "L11", wrong, "has no counterpart in another program of its step");
-    for (int i = 0; i < n; i++)
-        for (const weft_node *b = list[i]->graph->first; b; b = b->next) {
-            const weft_variable *s = verify_filled_by(b);
-            if (s) filled[s->index] = 0;
-        }
-    return WEFT_OK;
-}
-
-/* L11 across the programs of a graph, which are sorted by name to find them together. */
-static weft_status check_steps(const weft_plan *plan, weft_error *error) {
-    size_t count = (size_t)plan->n_programs, variables = (size_t)plan->model->n_variables + 1;
-    const program **list = mem_new_array(&plan->env, count, sizeof *list);
-    int *filled = mem_new_array(&plan->env, variables, sizeof *filled);
-    weft_status status = list && filled ? WEFT_OK : error_memory(error, "verify");
-    for (size_t i = 0; list && i < count; i++) list[i] = &plan->programs[i];
-    if (list && count) qsort(list, count, sizeof *list, by_name);
-    for (size_t i = 0, end; i < count && !status; i = end) {
-        for (end = i; end < count && strcmp(list[end]->name, list[i]->name) == 0;) end++;
-        bool has_loss = list[end - 1]->phase == PHASE_LOSS; /* the last one in the plan */
-        status = check_step(list + i, (int)(end - i) - has_loss, filled, error);
+        count++;
     }
-    mem_free(&plan->env, list, count * sizeof *list);
-    mem_free(&plan->env, filled, variables * sizeof *filled);
-    return status;
+    return count;
+}
+
+/* L11 across the programs of a graph, which follow one another in the plan. */
+static bool check_steps(verify_index *x) {
+    const weft_plan *plan = x->plan;
+    int *filled = verify_array(x, x->n_variables, sizeof *filled), count = 0;
+    for (int i = 0; filled && i < plan->n_programs; i++) {
+        const program *p = &plan->programs[i];
+        bool is_first = !i || strcmp(p[-1].name, p->name);
+        if (is_first) memset(filled, 0, (size_t)x->n_variables * sizeof *filled);
+        if (is_first) count = count_filled(plan, p->name, filled);
+        for (const weft_node *b = p->graph->first; b && p->phase != PHASE_LOSS; b = b->next) {
+            const weft_variable *s = verify_filled_by(b);
+            if (s && filled[s->index] != count)
+                return verify_broken(x, "L11", b, "has no counterpart in another program of its step");
+        }
+    }
+    return filled;
+}
+
+static bool check_plan(verify_index *x) {
+    if (!check_subgraphs(x) || !verify_derived(x) || !check_programs(x)) return false;
+    for (int i = 0; i < x->plan->n_programs; i++)
+        if (!check_sums(x, &x->plan->programs[i])) return false;
+    return check_steps(x);
 }
 
 weft_status verify_plan(const weft_plan *plan, weft_error *error) {
-    weft_status status = check_subgraphs(plan, error);
-    if (!status) status = verify_derived(plan, error);
-    if (!status) status = check_programs(plan, error);
-    for (int i = 0; i < plan->n_programs && !status; i++) status = check_sums(&plan->programs[i], error);
-    return status ? status : check_steps(plan, error);
+    verify_index x;
+    bool good = verify_index_open(&x, plan, NULL) && check_plan(&x);
+    return verify_index_close(&x, good, error);
 }

@@ -7,20 +7,16 @@
  */
 #include "runtime/verify/verify.h"
 
-#include "ops/structure/collective.h"
 #include "ops/kit/ops.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* Paths walked back from one node: seen[] holds, by id of a node, the number of the last walk that met it. */
-typedef struct walk {
+/* The walk back from one node. */
+typedef struct sum_walk {
+    verify_walk walk;
     const weft_variable *bucket;
-    int *seen, number;
-    const weft_node **stack;
-    int depth;
     bool has_gradient;
-} walk;
+} sum_walk;
 
 /* Whether v is state that the strategy keeps for bucket s, by its path. */
 static bool is_state(const weft_variable *v, const weft_variable *s) {
@@ -30,10 +26,10 @@ static bool is_state(const weft_variable *v, const weft_variable *s) {
            strncmp(v->path + sizeof head - 1, s->path, n) == 0 && v->path[sizeof head - 1 + n] == '/';
 }
 
-/* Why a sum of the bucket cannot read n's result; NULL: it can. *goes_on: n's own operands are to be
- * asked. */
-static const char *why_foreign(walk *w, const weft_node *n, bool *goes_on) {
-    *goes_on = false;
+/* Why a sum of the bucket cannot read v. */
+static const char *why_foreign(void *of, const weft_value *v, bool *goes_on) {
+    sum_walk *w = of;
+    const weft_node *n = v->node;
     if (verify_gradients_in(n) == w->bucket) return w->has_gradient = true, NULL;
     if (n->op == &weft_op_bucket || n->op == &weft_op_accumulate || n->op == &weft_op_summed)
         return "is made of another bucket's gradients";
@@ -47,31 +43,14 @@ static const char *why_foreign(walk *w, const weft_node *n, bool *goes_on) {
     return NULL;
 }
 
-static const char *visit(walk *w, const weft_node *n) {
-    bool goes_on;
-    if (w->seen[n->id] == w->number) return NULL;
-    w->seen[n->id] = w->number;
-    const char *why = why_foreign(w, n, &goes_on);
-    if (!why && goes_on) w->stack[w->depth++] = n;
-    return why;
-}
-
 /* All that v is computed from. */
-static const char *walk_back(walk *w, const weft_variable *bucket, const weft_value *v) {
+static const char *walk_back(sum_walk *w, const weft_variable *bucket, const weft_value *v) {
     w->bucket = bucket;
-    w->number++;
-    w->depth = 0;
     w->has_gradient = false;
-    const char *why = visit(w, v->node);
-    while (!why && w->depth) {
-        const weft_node *n = w->stack[--w->depth];
-        for (int i = 0; i < n->n_in && !why; i++)
-            if (n->in[i]) why = visit(w, n->in[i]->node);
-    }
-    return why;
+    return verify_walk_back(&w->walk, v, why_foreign, w);
 }
 
-static const char *check_sum(walk *w, const weft_node *n) {
+static const char *check_sum(sum_walk *w, const weft_node *n) {
     const weft_variable *s = n->variable;
     if (!s || s->kind != VARIABLE_BUCKET || !s->sum || s->shards)
         return "sums a bucket that no strategy sums";
@@ -81,28 +60,21 @@ static const char *check_sum(walk *w, const weft_node *n) {
 }
 
 /* An assignment to a strategy's state; NULL as well for any other node. */
-static const char *check_state(walk *w, const program *p, const weft_node *n) {
+static const char *check_state(sum_walk *w, const weft_plan *plan, const weft_node *n) {
     if (n->op != &weft_op_assign || n->variable->kind != VARIABLE_OPTIMIZER) return NULL;
-    for (const weft_variable *s = p->plan->model->variables; s; s = s->next)
+    for (const weft_variable *s = plan->model->variables; s; s = s->next)
         if (s->kind == VARIABLE_BUCKET && s->sum && is_state(n->variable, s))
             return walk_back(w, s, n->in[0]);
     return NULL;
 }
 
-weft_status verify_summed(verify_index *x, weft_error *error) {
-    const program *p = x->p;
-    const weft_env *env = &p->plan->env;
-    size_t ids = (size_t)x->n_ids + 1;
-    weft_status status = WEFT_OK;
-    if (!p->plan->strategy.is_compressed) return WEFT_OK;
-    walk w = {.seen = mem_new_array(env, ids, sizeof *w.seen),
-              .stack = mem_new_array(env, ids, sizeof *w.stack)};
-    if (!w.seen || !w.stack) status = error_memory(error, "verify");
-    for (const weft_node *n = p->graph->first; n && !status; n = n->next) {
-        const char *why = n->op == &weft_op_summed ? check_sum(&w, n) : check_state(&w, p, n);
-        if (why) status = verify_broken(p, error, "L23", n, why);
+bool verify_summed(verify_index *x) {
+    sum_walk w;
+    if (!x->plan->strategy.is_compressed) return true;
+    if (!verify_walk_open(&w.walk, x)) return false;
+    for (const weft_node *n = x->p->graph->first; n; n = n->next) {
+        const char *why = n->op == &weft_op_summed ? check_sum(&w, n) : check_state(&w, x->plan, n);
+        if (why) return verify_broken(x, "L23", n, why);
     }
-    mem_free(env, w.seen, ids * sizeof *w.seen);
-    mem_free(env, w.stack, ids * sizeof *w.stack);
-    return status;
+    return true;
 }

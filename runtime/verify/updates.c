@@ -5,32 +5,17 @@
  */
 #include "runtime/verify/verify.h"
 
-#include "ops/optimizer/update.h"
-#include "ops/structure/collective.h"
 #include "ops/kit/ops.h"
 
-/* Paths walked back from one renewal: `seen` holds, by id of a node, the number of the last renewal that met
- * it. */
-typedef struct walk {
+/* One renewal. */
+typedef struct renewal {
     verify_index *x;
+    verify_walk walk;
     const weft_variable *bucket;
     const weft_node *gradient; /* where the renewal's gradient comes from */
     int64_t begin;
     bool is_cut; /* shards cut parameters: only pointwise ops keep elements apart */
-    int *seen, number;
-    const weft_node **stack;
-    int depth;
-} walk;
-
-/* The node whose values a gradient is, as they are or in part: a wait, a bucket, a sum of micro-batches or of
- * ranks. */
-static const weft_node *origin_of(const weft_value *v) {
-    const weft_value *from;
-    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->op != &weft_op_summed &&
-           v->node->op != &weft_op_accumulate && (from = verify_only_operand(v)))
-        v = from;
-    return v->node;
-}
+} renewal;
 
 /* The bucket that a variable is, is a part of or is the state of. */
 static const weft_variable *bucket_of(const weft_variable *v) {
@@ -54,10 +39,9 @@ static bool keeps_apart(const weft_node *n) {
            are_numbers;
 }
 
-/* What n may not take v for; NULL: all is right. *goes_on: v's own operands are to be asked. */
-static const char *why_not(const walk *w, const weft_value *v, bool *goes_on) {
+static const char *why_not(void *of, const weft_value *v, bool *goes_on) {
+    const renewal *w = of;
     const weft_node *from = v->node;
-    *goes_on = false;
     if (is_number(v)) return NULL;
     if (v->variable) {
         bool is_own = bucket_of(v->variable) == w->bucket && v->variable->kind != VARIABLE_GRADIENT;
@@ -77,27 +61,6 @@ static const char *why_not(const walk *w, const weft_value *v, bool *goes_on) {
     return NULL;
 }
 
-/* Asks v, and puts its node on the stack when it was not there before. */
-static const char *visit(walk *w, const weft_value *v) {
-    bool goes_on;
-    const char *why = why_not(w, v, &goes_on);
-    if (why || !goes_on || w->seen[v->node->id] == w->number) return why;
-    w->seen[v->node->id] = w->number;
-    w->stack[w->depth++] = v->node;
-    return NULL;
-}
-
-static const char *walk_back(walk *w, const weft_value *v) {
-    const char *why = visit(w, v);
-    while (!why && w->depth) {
-        const weft_node *n = w->stack[--w->depth];
-        for (int i = 0; i < n->n_in && !why; i++)
-            if (n->in[i]) why = visit(w, n->in[i]);
-    }
-    w->depth = 0;
-    return why;
-}
-
 /* The elements of a parameter's state, rounded up to a cache line; 0: it has none. */
 static int64_t member_elements(slot_shape shape, const tensor_type *t) {
     enum { LINE = 16 };
@@ -110,8 +73,8 @@ static int64_t member_elements(slot_shape shape, const tensor_type *t) {
 }
 
 /* What the state over the range that ends at `end` must have. */
-static int64_t state_elements(const walk *w, const weft_variable *over, int64_t end) {
-    const weft_plan *plan = w->x->p->plan;
+static int64_t state_elements(const renewal *w, const weft_variable *over, int64_t end) {
+    const weft_plan *plan = w->x->plan;
     slot_shape shape = SLOT_LIKE_PARAMETER;
     int64_t sum = 0;
     for (int i = 0; i < plan->n_states; i++)
@@ -125,15 +88,15 @@ static int64_t state_elements(const walk *w, const weft_variable *over, int64_t 
 }
 
 /* times[v]: how often variable v was renewed before. */
-static const char *check_renew(walk *w, const weft_node *n, int *times) {
+static const char *check_renew(renewal *w, const weft_node *n, int *times) {
     const weft_variable *over = n->in[0]->variable;
-    int64_t end;
+    int64_t end, first;
     w->bucket = over ? bucket_of(over) : NULL;
     if (!w->bucket || n->n_in != 3) return "renews what is no part of a bucket";
     const subgraph *g = verify_subgraph_of(w->x, w->bucket->members[0]);
     verify_own(w->x, w->bucket, &w->begin, &end);
     w->is_cut = w->bucket->shards && g && g->ddp.shard == WEFT_SHARD_FLAT;
-    w->gradient = origin_of(n->in[1]);
+    w->gradient = verify_source_of(n->in[1], &first);
     if (times[over->index]++) return "renews for the second time";
     if (over->kind == VARIABLE_OPTIMIZER &&
         (over->offset != w->begin || type_elements(&over->type) != state_elements(w, over, end)))
@@ -142,34 +105,17 @@ static const char *check_renew(walk *w, const weft_node *n, int *times) {
     const weft_node *start = w->gradient->op == &weft_op_wait ? w->gradient->in[0]->node : w->gradient;
     const weft_variable *of = verify_gradients_in(start);
     if ((of ? of : start->variable) != w->bucket) return "has the gradients of another bucket";
-    return walk_back(w, n->in[2]);
-}
-
-static bool renews(const weft_graph *g) {
-    for (const weft_node *n = g->first; n; n = n->next)
-        if (n->op == &weft_op_renew) return true;
-    return false;
+    return verify_walk_back(&w->walk, n->in[2], why_not, w);
 }
 
 /* O(nodes) a renewal, and of those there are a few for each bucket. */
-weft_status verify_updates(verify_index *x, weft_error *error) {
-    const weft_env *env = &x->p->plan->env;
-    size_t ids = (size_t)x->n_ids + 1, variables = (size_t)x->n_variables + 1;
-    weft_status status = WEFT_OK;
-    if (!renews(x->p->graph)) return WEFT_OK;
-    walk w = {.x = x};
-    int *times = mem_new_array(env, variables, sizeof *times);
-    w.seen = mem_new_array(env, ids, sizeof *w.seen);
-    w.stack = mem_new_array(env, ids, sizeof *w.stack);
-    if (!times || !w.seen || !w.stack) status = error_memory(error, "verify");
-    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) {
-        if (n->op != &weft_op_renew) continue;
-        w.number++;
-        const char *why = check_renew(&w, n, times);
-        if (why) status = verify_broken(x->p, error, "L21", n, why);
+bool verify_updates(verify_index *x) {
+    renewal w = {.x = x};
+    int *times = verify_array(x, x->n_variables, sizeof *times);
+    if (!times || !verify_walk_open(&w.walk, x)) return false;
+    for (const weft_node *n = x->p->graph->first; n; n = n->next) {
+        const char *why = n->op == &weft_op_renew ? check_renew(&w, n, times) : NULL;
+        if (why) return verify_broken(x, "L21", n, why);
     }
-    mem_free(env, times, variables * sizeof *times);
-    mem_free(env, w.seen, ids * sizeof *w.seen);
-    mem_free(env, w.stack, ids * sizeof *w.stack);
-    return status;
+    return true;
 }

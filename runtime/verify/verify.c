@@ -19,7 +19,6 @@
 #include "runtime/verify/map.h"
 #include "runtime/plan/value.h"
 #include "ops/kit/ops.h"
-#include "ops/optimizer/update.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -32,11 +31,10 @@ typedef struct writing {
 } writing;
 
 typedef struct prover {
-    const program *p;
-    weft_error *error;
+    verify_index *x;
     verify_map map;    /* an extent's owner is a value; NULL: a workspace */
     writing *writings; /* sorted by owner, then id */
-    int n_writings, room;
+    int n_writings;
     int64_t *versions;  /* by index of a variable: how many writes have been played */
     bool assigns_parts; /* there is an assign to a parameter in a bucket */
     /* Outputs are being checked: failures are V5's. */
@@ -66,6 +64,17 @@ bool verify_locate(const weft_value *v, verify_range *r) {
     }
     r->end = r->begin + bytes;
     return true;
+}
+
+/* The workspace is number 0. */
+int verify_touches(const weft_node *n) {
+    return 1 + n->n_in + n->n_out;
+}
+
+bool verify_touched(const weft_node *n, int i, verify_range *r) {
+    const weft_value *v = i ? node_value_at(n, i - 1) : NULL;
+    *r = (verify_range){NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
+    return i ? v && verify_locate(v, r) : n->workspace_bytes > 0;
 }
 
 /* The value whose bytes a value reads: a view's are those of the value that it views. */
@@ -104,14 +113,14 @@ static const weft_value *intruder(const prover *p, verify_range r, const weft_va
     return NULL;
 }
 
-static weft_status memory_broken(prover *p, const char *rule, const weft_node *n, const weft_value *v,
-                                 const char *what, const weft_value *other) {
+static bool memory_broken(prover *p, const char *rule, const weft_node *n, const weft_value *v,
+                          const char *what, const weft_value *other) {
     char node[200], maker[200] = "nobody";
     node_show(n, node);
     if (other) node_show(other->node, maker);
-    return error_set(p->error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: value %%%d %s%s%s",
-                     p->is_at_end ? "V5" : rule, p->p->graph->name, n->order, node, v ? v->id : -1, what,
-                     other ? " " : "", other ? maker : "");
+    return !error_set(&p->x->error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: value %%%d %s%s%s",
+                      p->is_at_end ? "V5" : rule, p->x->p->graph->name, n->order, node, v ? v->id : -1, what,
+                      other ? " " : "", other ? maker : "");
 }
 
 /* ---- rules ---- */
@@ -131,29 +140,29 @@ static bool is_unasked_write(const weft_node *n, const weft_value *v) {
 
 /* A view with gaps reads less than its span, but the whole span is checked: a view's bytes are its base's,
  * whose claim covers them all. */
-static weft_status check_read(prover *p, const weft_node *n, const weft_value *v) {
+static bool check_read(prover *p, const weft_node *n, const weft_value *v) {
     verify_range r;
     bool none;
     const weft_value *mine = content(v);
-    if (!verify_locate(v, &r)) return WEFT_OK;
+    if (!verify_locate(v, &r)) return true;
     if (n->op == &weft_op_renew && v == n->in[0] && is_renewed(n, n->in[2])) mine = n->in[2];
     if (r.begin < 0) return memory_broken(p, "V1", n, v, "has no place in memory", NULL);
     const weft_value *other = intruder(p, r, mine, &none);
     if (other) return memory_broken(p, "V2", n, v, "is overwritten by", other);
     if (none && !r.space) return memory_broken(p, "V1", n, v, "is read before it is written", NULL);
-    return WEFT_OK;
+    return true;
 }
 
-static bool is_part_of(const weft_value *part, const weft_value *whole) {
-    while (part && part != whole) part = part->base;
-    return part != NULL;
+bool verify_lies_in(const weft_value *v, const weft_value *whole) {
+    while (v && v != whole) v = v->base;
+    return v != NULL;
 }
 
 /* Whether an operand of n is inside the bytes of result `v`, except as a part of v (a bucket's members). */
 static bool reads_bytes(const weft_node *n, const weft_value *v, verify_range range) {
     verify_range r;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && !is_part_of(n->in[i], v) && verify_locate(n->in[i], &r) && ranges_meet(r, range))
+        if (n->in[i] && !verify_lies_in(n->in[i], v) && verify_locate(n->in[i], &r) && ranges_meet(r, range))
             return true;
     return false;
 }
@@ -171,14 +180,15 @@ static bool is_read_twice(const weft_node *n, const weft_value *v, verify_range 
 
 /* V1 and V3 for each result, which then claims its bytes. Members have written into their bucket; its node
  * owns the whole. */
-static weft_status claim_results(prover *p, const weft_node *n) {
-    verify_range r, w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
+static bool claim_results(prover *p, const weft_node *n) {
+    verify_range r, w, other;
+    bool has_workspace = verify_touched(n, 0, &w);
     for (int k = 0; k < n->n_out; k++) {
         if (!verify_locate(&n->out[k], &r)) continue;
         if (r.begin < 0) return memory_broken(p, "V1", n, &n->out[k], "has no place in memory", NULL);
-        if (!r.space && (uint64_t)r.end > p->p->arena_bytes)
+        if (!r.space && (uint64_t)r.end > p->x->p->arena_bytes)
             return memory_broken(p, "V3", n, &n->out[k], "leaves the arena", NULL);
-        if (!r.space && n->workspace_bytes && r.begin < w.end && w.begin < r.end)
+        if (has_workspace && ranges_meet(r, w))
             return memory_broken(p, "V3", n, &n->out[k], "overlaps its node's workspace", NULL);
         if (!n->out[k].base && !r.space && reads_bytes(n, &n->out[k], r))
             return memory_broken(p, "V3", n, &n->out[k], "overlaps an operand without being in its place",
@@ -188,28 +198,25 @@ static weft_status claim_results(prover *p, const weft_node *n) {
         if (is_read_twice(n, &n->out[k], r))
             return memory_broken(p, "V3", n, &n->out[k], "is in the place of an operand that is read again",
                                  NULL);
-        for (int i = 0; i < k; i++) {
-            verify_range other;
-            if (verify_locate(&n->out[i], &other) && other.space == r.space && r.begin < other.end &&
-                other.begin < r.end)
+        for (int i = 0; i < k; i++)
+            if (verify_locate(&n->out[i], &other) && ranges_meet(r, other))
                 return memory_broken(p, "V3", n, &n->out[k], "overlaps another result of its node", NULL);
-        }
         verify_map_claim(&p->map, r, &n->out[k]);
     }
-    return WEFT_OK;
+    return true;
 }
 
 /* V3 for the workspace, which then claims its bytes as nobody's value. */
-static weft_status check_workspace(prover *p, const weft_node *n) {
-    verify_range w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes}, r;
-    if (!n->workspace_bytes) return WEFT_OK;
-    if (w.begin < 0 || (uint64_t)w.end > p->p->arena_bytes)
+static bool check_workspace(prover *p, const weft_node *n) {
+    verify_range w, r;
+    if (!verify_touched(n, 0, &w)) return true;
+    if (w.begin < 0 || (uint64_t)w.end > p->x->p->arena_bytes)
         return memory_broken(p, "V3", n, NULL, "workspace leaves the arena", NULL);
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && verify_locate(n->in[i], &r) && !r.space && r.begin < w.end && w.begin < r.end)
+        if (n->in[i] && verify_locate(n->in[i], &r) && ranges_meet(r, w))
             return memory_broken(p, "V3", n, n->in[i], "overlaps the workspace of its reader", NULL);
     verify_map_claim(&p->map, w, NULL);
-    return WEFT_OK;
+    return true;
 }
 
 /* ---- V4: how many writes of a variable were played before a read, against how many were built before it
@@ -246,15 +253,15 @@ static bool assigns_part(const weft_node *n) {
 }
 
 /* V4: whether the program assigns to parts of buckets. It may not update any in place then. */
-static weft_status find_assigns(prover *p) {
+static bool find_assigns(prover *p) {
     const weft_node *assign = NULL, *update = NULL;
-    for (const weft_node *n = p->p->graph->first; n; n = n->next) {
+    for (const weft_node *n = p->x->p->graph->first; n; n = n->next) {
         if (assigns_part(n)) assign = n;
         for (int i = 0; i < n->n_in && i < 32; i++)
             if (n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable) update = n;
     }
     p->assigns_parts = assign != NULL;
-    if (!assign || !update) return WEFT_OK;
+    if (!assign || !update) return true;
     return memory_broken(p, "V4", assign, &assign->out[0], "is assigned in a program with the update",
                          &update->out[0]);
 }
@@ -262,11 +269,11 @@ static weft_status find_assigns(prover *p) {
 /* One list for all variables, sorted, so that each question is a binary search. */
 static bool find_writings(prover *p) {
     const weft_variable *list[33];
-    const weft_env *env = &p->p->plan->env;
-    for (const weft_node *n = p->p->graph->first; n; n = n->next) p->room += written_by(p, n, list);
-    p->writings = mem_new_array(env, (size_t)p->room, sizeof *p->writings);
+    int room = 0;
+    for (const weft_node *n = p->x->p->graph->first; n; n = n->next) room += written_by(p, n, list);
+    p->writings = verify_array(p->x, room, sizeof *p->writings);
     if (!p->writings) return false;
-    for (const weft_node *n = p->p->graph->first; n; n = n->next) {
+    for (const weft_node *n = p->x->p->graph->first; n; n = n->next) {
         int count = written_by(p, n, list);
         for (int k = 0; k < count; k++) p->writings[p->n_writings++] = (writing){list[k]->index, n->id};
     }
@@ -289,9 +296,9 @@ static int writings_before(const prover *p, int owner, int id) {
 
 /* V4 for a read: as many writes must have been played as were built before the read. What a node has put into
  * a variable's place is no version of it until it is renewed: V2 proves that it is there. */
-static weft_status check_version(prover *p, const weft_node *n, const weft_value *v) {
+static bool check_version(prover *p, const weft_node *n, const weft_value *v) {
     const weft_value *root = value_root(v);
-    if (!root->variable || content(v) != root) return WEFT_OK;
+    if (!root->variable || content(v) != root) return true;
     int owner = owner_of(p, root->variable)->index;
     int64_t now = p->versions[owner];
     bool is_first = root->node->op == &weft_op_parameter;
@@ -300,14 +307,14 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
     bool is_written =
         /* gradient buffers and results of updates are ordered as operands are */
         root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes;
-    if (now == wanted || is_written) return WEFT_OK;
+    if (now == wanted || is_written) return true;
     return memory_broken(p, "V4", n, v,
                          now > wanted ? "is read after a later write" : "is read before an earlier write",
                          NULL);
 }
 
 /* V4 for a write: an assign runs when all earlier writes of its variable have run, and no later one. */
-static weft_status count_writes(prover *p, const weft_node *n) {
+static bool count_writes(prover *p, const weft_node *n) {
     const weft_variable *list[33];
     int count = written_by(p, n, list);
     for (int k = 0; k < count; k++) {
@@ -317,69 +324,51 @@ static weft_status count_writes(prover *p, const weft_node *n) {
             return memory_broken(p, "V4", n, n->n_out ? &n->out[0] : NULL, "is written out of turn", NULL);
         p->versions[owner]++;
     }
-    return WEFT_OK;
+    return true;
 }
 
 /* Checks one node against the map, then enters what it writes. Silent nodes read and write nothing. */
-static weft_status play(prover *p, const weft_node *n) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < n->n_in && !status; i++) {
+static bool play(prover *p, const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) continue;
         if (n->in[i]->node->order >= n->order)
             return memory_broken(p, "V1", n, n->in[i], "is made after its reader", NULL);
-        if (node_is_silent(n)) continue;
-        if (!(status = check_read(p, n, n->in[i]))) status = check_version(p, n, n->in[i]);
+        if (!node_is_silent(n) && (!check_read(p, n, n->in[i]) || !check_version(p, n, n->in[i])))
+            return false;
     }
-    if (status || node_is_silent(n)) return status;
-    if ((status = check_workspace(p, n)) || (status = claim_results(p, n))) return status;
-    if ((status = count_writes(p, n))) return status;
-    return p->map.is_out_of_memory ? error_memory(p->error, "verify") : WEFT_OK;
+    if (node_is_silent(n)) return true;
+    return check_workspace(p, n) && claim_results(p, n) && count_writes(p, n) && !p->map.is_out_of_memory;
 }
 
-static weft_status play_all(prover *p) {
-    weft_status status = WEFT_OK;
-    for (const weft_node *n = p->p->graph->first; n && !status; n = n->next) status = play(p, n);
-    p->is_at_end = true;
-    for (const graph_output *o = p->p->graph->outputs; o && !status; o = o->next)
-        status = check_read(p, o->value->node, o->value);
-    return status;
+bool verify_memory(verify_index *x) {
+    prover p = {.x = x, .map = {.memory = &x->memory}};
+    p.versions = verify_array(x, x->n_variables, sizeof *p.versions);
+    if (!find_assigns(&p) || !find_writings(&p) || !p.versions) return false;
+    for (const weft_node *n = x->p->graph->first; n; n = n->next)
+        if (!play(&p, n)) return false;
+    p.is_at_end = true;
+    for (const graph_output *o = x->p->graph->outputs; o; o = o->next)
+        if (!check_read(&p, o->value->node, o->value)) return false;
+    return true;
 }
 
-/* The checks of one program: layouts, memory, collectives, buckets, launches. Returns the first error. */
-weft_status verify_program(const program *program, weft_error *error) {
-    const weft_env *env = &program->plan->env;
-    prover p = {.p = program, .error = error, .map = {.env = env}};
+/* The checks of one program: layouts, memory, collectives, buckets, launches. */
+weft_status verify_program(const program *p, weft_error *error) {
     verify_index x;
-    size_t variables = (size_t)program->graph->model->n_variables + 1;
-    bool is_indexed = verify_index_open(&x, program);
-    p.versions = mem_new_array(env, variables, sizeof *p.versions);
-    weft_status status = find_assigns(&p);
-    bool is_ready = is_indexed && p.versions && (status || find_writings(&p));
-    if (!status) status = is_ready ? verify_layouts(program, error) : error_memory(error, "verify");
-    if (!status) status = play_all(&p);
-    if (!status) status = verify_collectives(&x, error);
-    if (!status) status = verify_buckets(&x, error);
-    if (!status) status = verify_updates(&x, error);
-    if (!status) status = verify_guard(program, error);
-    if (!status) status = verify_summed(&x, error);
-    if (!status) status = verify_launches(program, error);
-    verify_index_close(&x);
-    mem_free(env, p.versions, variables * sizeof *p.versions);
-    mem_free(env, p.writings, (size_t)p.room * sizeof *p.writings);
-    verify_map_free(&p.map);
-    return status;
+    bool good = verify_index_open(&x, p->plan, p) && verify_layouts(&x) && verify_memory(&x) &&
+                verify_collectives(&x) && verify_buckets(&x) && verify_updates(&x) && verify_guard(&x) &&
+                verify_summed(&x) && verify_streams(&x);
+    return verify_index_close(&x, good, error);
 }
 
 bool pass_verify(program *p) {
     weft_error error = {0};
-    if (verify_program(p, &error)) return model_fail(p->graph->model, NULL, error.status, "%s", error.text);
-    return true;
+    return !verify_program(p, &error) || model_fail(p->graph->model, NULL, error.status, "%s", error.text);
 }
 
 bool pass_verify_plan(weft_plan *plan) {
     weft_error error = {0};
-    if (verify_plan(plan, &error)) return model_fail(plan->model, NULL, error.status, "%s", error.text);
-    return true;
+    return !verify_plan(plan, &error) || model_fail(plan->model, NULL, error.status, "%s", error.text);
 }
 
 weft_status weft_plan_verify(const weft_plan *plan, weft_error *error) {

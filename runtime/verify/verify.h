@@ -44,24 +44,31 @@ typedef struct verify_range {
     int64_t begin, end;
 } verify_range;
 
+/* Range number i of those that n touches: its workspace, operands, results; false: there is nothing, or it is
+ * the caller's memory. */
+bool verify_touched(const weft_node *n, int i, verify_range *range);
+int verify_touches(const weft_node *n);
+/* The sharded bucket whose memory holds v; NULL: none. */
+const weft_variable *verify_sharded(const weft_value *v);
 /* The place of a value, by the verifier's own walk; false for the caller's memory. begin is -1 if it has no
  * place. */
 bool verify_locate(const weft_value *v, verify_range *range);
+/* Whether v is `whole`, or in its memory. */
+bool verify_lies_in(const weft_value *v, const weft_value *whole);
 /* Whether two ranges share a byte. */
 bool ranges_meet(verify_range a, verify_range b);
-
-/* Sets the error "RULE: graph d_step, step 12, node: what" and returns WEFT_INTERNAL. */
-weft_status verify_broken(const program *p, weft_error *error, const char *rule, const weft_node *n,
-                          const char *what);
 
 /* How often each happens to a bucket's gradients in one program. */
 typedef struct verify_counts {
     int buckets, sums, updates, gathers, summed;
 } verify_counts;
 
-/* What the rules ask about one program again and again (verify/index.c). */
+/* What the rules ask about one program again and again (verify/index.c), and what they find. */
 typedef struct verify_index {
-    const program *p;
+    const weft_plan *plan;
+    const program *p; /* NULL: rules of the whole plan are asked */
+    weft_error error; /* of the rule that is broken */
+    arena memory;     /* of the arrays below, and of the rules' own */
     int n_ids, n_variables, n_scopes;
     const weft_node **wait;     /* by id of a collective: the last wait for it */
     int *waits;                 /* by id of a collective: how many waits there are */
@@ -70,9 +77,15 @@ typedef struct verify_index {
     const char **scopes;        /* scopes that weft_ddp names, sorted */
     const subgraph **subgraphs; /* sorted by path */
 } verify_index;
-/* false when memory is out; verify_index_close frees it in either case. */
-bool verify_index_open(verify_index *x, const program *p);
-void verify_index_close(verify_index *x);
+/* p: of the plan, or NULL. Rules return false when they are broken, or without an error when memory is out;
+ * so does this. */
+bool verify_index_open(verify_index *x, const weft_plan *plan, const program *p);
+/* Frees it. Returns WEFT_OK, or where the rules were not `good` the error. */
+weft_status verify_index_close(verify_index *x, bool good, weft_error *error);
+/* Zeroed, until the index is closed. */
+void *verify_array(verify_index *x, int64_t count, size_t width);
+/* Sets the error "RULE: graph d_step, step 12, node: what". */
+bool verify_broken(verify_index *x, const char *rule, const weft_node *n, const char *what);
 
 /* A wait for a collective, or NULL; *count becomes the number of waits. */
 const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, int *count);
@@ -94,19 +107,35 @@ const subgraph *verify_subgraph_of(verify_index *x, const weft_variable *paramet
 /* The operand that a result is computed from, apart from numbers, where there is one alone; NULL: none, or
  * several. Within a fused node it is looked for in the body. */
 const weft_value *verify_only_operand(const weft_value *v);
+/* The bucket, wait or sum that gradients are a part, a copy or a multiple of, or clipped from. *first: their
+ * first element in it. */
+const weft_node *verify_source_of(const weft_value *v, int64_t *first);
+/* Walks back from values: each node's operands are asked once in a walk. */
+typedef struct verify_walk {
+    int *seen, number; /* by id of a node: the number of the last walk that met it */
+    const weft_node **stack;
+    int depth;
+} verify_walk;
+/* Why v must not be read; NULL: it may. *goes_on: its own operands are to be asked. */
+typedef const char *(*verify_why_not)(void *of, const weft_value *v, bool *goes_on);
+bool verify_walk_open(verify_walk *w, verify_index *x);
+/* The first reason against v, or what it is computed from; NULL: there is none. */
+const char *verify_walk_back(verify_walk *w, const weft_value *v, verify_why_not why_not, void *of);
 /* The elements [*begin, *end) of a bucket that this plan's rank updates. */
 void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end);
 
-weft_status verify_layouts(const program *p, weft_error *error);
+bool verify_layouts(verify_index *x);
 /* Operand i of n, a pack's result; a value that no kernel may read packed; derived values of all programs. */
-weft_status verify_packed_operand(const program *p, const weft_node *n, int i, weft_error *error);
-weft_status verify_not_packed(const program *p, const weft_node *n, const weft_value *v, weft_error *error);
-weft_status verify_derived(const weft_plan *plan, weft_error *error);
-weft_status verify_collectives(verify_index *x, weft_error *error);
-weft_status verify_buckets(verify_index *x, weft_error *error);
-weft_status verify_updates(verify_index *x, weft_error *error);
-weft_status verify_guard(const program *p, weft_error *error);
-weft_status verify_summed(verify_index *x, weft_error *error);
-weft_status verify_deferred(const program *p, weft_error *error);
+bool verify_packed_operand(verify_index *x, const weft_node *n, int i);
+bool verify_not_packed(verify_index *x, const weft_node *n, const weft_value *v);
+bool verify_derived(verify_index *x);
+bool verify_memory(verify_index *x);
+bool verify_collectives(verify_index *x);
+bool verify_buckets(verify_index *x);
+bool verify_updates(verify_index *x);
+bool verify_guard(verify_index *x);
+bool verify_summed(verify_index *x);
+bool verify_deferred(verify_index *x);
+bool verify_streams(verify_index *x);
 
 #endif

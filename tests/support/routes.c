@@ -326,7 +326,7 @@ static bool with_gradient(const trained *t, trained *to) {
         weft_gradients(to->loss, 1, &to->p, &gradient) != WEFT_OK)
         return false;
     weft_output(gradient, "gradient");
-    return pass_autodiff(to->g, 1, NULL, NULL);
+    return pass_autodiff(to->g, 1, NULL);
 }
 
 bool trained_disturb_backward(const trained *t, const run_state *run, double by, int n, expected *to) {

@@ -49,17 +49,14 @@ static const subgraph *shared_state(const program *p, const weft_node *n) {
 
 /* Fills s->list, links those that can travel together, and sets node->mark to places in the list. */
 static bool find_shared(sharing *s) {
-    arena *a = &s->p->graph->model->arena;
-    size_t kinds = (size_t)s->p->plan->n_subgraphs * WEFT_DTYPES, place = 0;
-    int *last = arena_new_array(a, kinds + 1, sizeof *last);
-    int *number =
-        arena_new_array(a, (size_t)s->p->graph->next_id + 1, sizeof *number); /* by id of its value */
-    s->list = arena_new_array(a, (size_t)graph_node_count(s->p->graph) + 1, sizeof *s->list);
-    if (!last || !number || !s->list)
-        return model_fail(s->p->graph->model, s->p->graph, WEFT_MEMORY, "broadcast_buffers: out of memory");
-    for (weft_node *n = s->p->graph->first; n; n = n->next) {
+    weft_graph *g = s->p->graph;
+    int *last = scratch_array(g->model, s->p->plan->n_subgraphs * WEFT_DTYPES, sizeof *last);
+    int *number = scratch_array(g->model, g->next_id, sizeof *number); /* by id of its value */
+    s->list = scratch_array(g->model, g->n_nodes + 1, sizeof *s->list);
+    if (!last || !number || !s->list) return false;
+    graph_number(g);
+    for (weft_node *n = g->first; n; n = n->next) {
         const subgraph *group = shared_state(s->p, n);
-        n->mark = (int64_t)++place;
         for (int i = 0; i < n->n_in; i++) {
             shared *of = n->in[i] && number[n->in[i]->id] ? &s->list[number[n->in[i]->id]] : NULL;
             if (of && !of->reader) of->reader = n;
@@ -112,10 +109,8 @@ static bool receive(program *p, bundle *b, weft_value *start) {
         weft_value *old = &b->state[i]->node->out[0];
         int64_t end = at + type_elements(&old->type);
         weft_value *own = weft_reshape(weft_slice(all, 0, at, end), old->type.ndim, old->type.shape);
-        variable_attrs a = {b->state[i]->node->variable->path};
-        weft_value *now = own ? node_value(p->graph, &weft_op_assign, 1, &own, &a) : NULL;
-        if (!now) return false;
-        old->mapped = now;
+        old->mapped = variable_assign(p->graph, b->state[i]->node->variable, own);
+        if (!old->mapped) return false;
         at = end;
     }
     return true;

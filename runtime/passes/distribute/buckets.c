@@ -54,14 +54,18 @@ static bool sign(trained *list, int count, const training *t, int call, const in
     return true;
 }
 
-/* By subgraph, then signature; within these the last first use comes first. */
+/* The last first use comes first; one node makes the gradients of its operands in their order. */
+static int by_first_use(const trained *a, const trained *b) {
+    if (a->first_use != b->first_use) return a->first_use > b->first_use ? -1 : 1;
+    return a->parameter->index - b->parameter->index;
+}
+
+/* By subgraph, then signature. */
 static int compare(const void *pa, const void *pb) {
     const trained *a = pa, *b = pb;
     if (a->subgraph != b->subgraph) return a->subgraph - b->subgraph;
     if (a->signature != b->signature) return a->signature < b->signature ? -1 : 1;
-    if (a->first_use != b->first_use) return a->first_use > b->first_use ? -1 : 1;
-    /* one node makes the gradients of its operands in their order */
-    return a->parameter->index - b->parameter->index;
+    return by_first_use(a, b);
 }
 
 static int by_owner(const void *pa, const void *pb) {
@@ -80,8 +84,8 @@ static bool make_bucket(weft_plan *plan, trained *list, int count, int number) {
     char path[1400];
     int64_t total = 0;
     snprintf(path, sizeof path, "%s.%d", plan->subgraphs[list[0].subgraph].name, number);
-    weft_variable **members = arena_new_array(&m->arena, (size_t)count, sizeof *members);
-    if (!members) return model_fail(m, NULL, WEFT_MEMORY, "buckets: out of memory");
+    weft_variable **members = model_array(m, count, sizeof *members);
+    if (!members) return false;
     qsort(list, (size_t)count, sizeof *list, by_owner);
     for (int i = 0; i < count; i++) {
         members[i] = list[i].parameter;
@@ -133,9 +137,7 @@ typedef struct cut {
 /* A bucket is complete with the gradient that the backward finishes last, that of its earliest first use. */
 static int by_completion(const void *pa, const void *pb) {
     const cut *x = pa, *y = pb;
-    const trained *a = &x->list[x->count - 1], *b = &y->list[y->count - 1];
-    if (a->first_use != b->first_use) return a->first_use > b->first_use ? -1 : 1;
-    return a->parameter->index - b->parameter->index; /* as in `compare` */
+    return by_first_use(&x->list[x->count - 1], &y->list[y->count - 1]);
 }
 
 /* Where the run of parameters that are trained alike ends which begins at list[0]. */
@@ -204,8 +206,8 @@ static bool cut_subgraph(weft_plan *plan, trained *list, int count, cut *cuts) {
 
 /* The list is sorted by subgraph; numbers restart in each. */
 static bool cut_all(weft_plan *plan, trained *list, int count) {
-    cut *cuts = arena_new_array(&plan->model->arena, (size_t)count + 1, sizeof *cuts);
-    if (!cuts) return model_fail(plan->model, NULL, WEFT_MEMORY, "buckets: out of memory");
+    cut *cuts = scratch_array(plan->model, count, sizeof *cuts);
+    if (!cuts) return false;
     for (int i = 0, end; i < count; i = end) {
         for (end = i; end < count && list[end].subgraph == list[i].subgraph;) end++;
         if (!cut_subgraph(plan, list + i, end - i, cuts)) return false;
@@ -216,18 +218,16 @@ static bool cut_all(weft_plan *plan, trained *list, int count) {
 /* The pass. Parameters that no minimize trains (signature 0) stay outside of buckets. */
 bool buckets_cut(weft_plan *plan) {
     weft_model *m = plan->model;
-    trained *list = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *list);
-    if (!list) return model_fail(m, NULL, WEFT_MEMORY, "buckets: out of memory");
+    trained *list = scratch_array(m, m->n_variables, sizeof *list);
+    int64_t *first = scratch_array(m, m->n_variables, sizeof *first);
+    if (!list || !first) return false;
     int count = 0, kept = 0;
     for (weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) list[count++] = (trained){.parameter = v, .subgraph = v->subgraph};
-    int64_t *first = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *first);
-    if (!first) return model_fail(m, NULL, WEFT_MEMORY, "buckets: out of memory");
     for (int i = 0; i < plan->n_trainings; i++) {
         const training *t = &plan->trainings[i];
         if (!i || t->graph != t[-1].graph) find_first_uses(t->graph, first, m->n_variables);
-        if (!sign(list, count, t, i, first))
-            return model_fail(m, NULL, WEFT_MEMORY, "buckets: out of memory");
+        if (!sign(list, count, t, i, first)) return false;
     }
     for (int i = 0; i < count; i++)
         if (list[i].signature) list[kept++] = list[i];

@@ -34,8 +34,7 @@ static guard_attrs attrs_of(const program *p) {
 static weft_node *last_loss(const program *p) {
     weft_graph *g = p->graph;
     weft_node *last = NULL;
-    int64_t place = 0;
-    for (weft_node *n = g->first; n; n = n->next) n->mark = place++;
+    graph_number(g);
     for (const weft_node *n = g->first; n && p->phase != PHASE_UPDATE; n = n->next)
         if (n->op == &weft_op_minimize && (!last || n->in[0]->node->mark > last->mark)) last = n->in[0]->node;
     return last ? last : g->cursor;
@@ -44,10 +43,9 @@ static weft_node *last_loss(const program *p) {
 /* Losses, then the means of their sizes. */
 static weft_value **operands_of(const program *p, const guard_attrs *a) {
     weft_graph *g = p->graph;
-    weft_value **in = arena_new_array(&g->model->arena, 2 * (size_t)a->losses + 2, sizeof *in);
+    weft_value **in = scratch_array(g->model, 2 * a->losses, sizeof *in);
     int64_t i = 0;
-    if (!in) return model_fail(g->model, g, WEFT_MEMORY, "guard: out of memory");
-    for (const weft_node *n = g->first; n && a->losses; n = n->next) {
+    for (const weft_node *n = g->first; n && in && a->losses; n = n->next) {
         if (n->op != &weft_op_minimize) continue;
         weft_value *mean = a->factor > 0 ? variable_value(g, mean_of(p, n)) : NULL;
         in[i] = n->in[0];
@@ -80,19 +78,17 @@ static bool means_move(program *p, const guard_attrs *a, weft_value *flags) {
         weft_variable *mean = mean_of(p, n);
         weft_value *in[] = {flags, variable_value(g, mean)};
         weft_value *next =
-            in[1] ? node_value(g, &weft_op_guard_mean, 2, in, &(guard_mean_attrs){a->count + i++, parts})
-                  : NULL;
-        if (!next || !node_new(g, &weft_op_assign, 1, &next, &(variable_attrs){mean->path})) return false;
+            node_value(g, &weft_op_guard_mean, 2, in, &(guard_mean_attrs){a->count + i++, parts});
+        if (!variable_assign(g, mean, next)) return false;
     }
     return true;
 }
 
 bool guard_begin(program *p, guarding *into) {
-    weft_graph *g = p->graph;
     *into = (guarding){.attrs = attrs_of(p)};
     if (!p->plan->options.guard || !into->attrs.count) return true;
-    into->norms = arena_new_array(&g->model->arena, (size_t)into->attrs.count + 1, sizeof *into->norms);
-    if (!into->norms) return model_fail(g->model, g, WEFT_MEMORY, "guard: out of memory");
+    into->norms = scratch_array(p->graph->model, into->attrs.count + 1, sizeof *into->norms);
+    if (!into->norms) return false;
     weft_value *flags = flags_start(p, &into->attrs);
     if (!flags || !program_ends_step(p)) return flags != NULL;
     if (p->plan->options.world > 1) flags = collective_wait(flags);

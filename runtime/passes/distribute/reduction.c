@@ -87,11 +87,10 @@ weft_value *values_join(weft_value **parts, int n) {
 /* The chunk sums of buckets list[0 .. n), all of one subgraph, joined in order. Where buckets are sharded,
  * each rank has only its own chunks, so they are summed over the group. */
 static weft_value *subgraph_squares(program *p, weft_variable *const *list, int n, weft_value *const *own) {
-    weft_model *m = p->graph->model;
     const subgraph *g = bucket_subgraph(p, list[0]);
-    weft_value **parts = arena_new_array(&m->arena, (size_t)n, sizeof *parts);
+    weft_value **parts = scratch_array(p->graph->model, n, sizeof *parts);
     bool is_sharded = false;
-    if (!parts) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: out of memory");
+    if (!parts) return NULL;
     for (int i = 0; i < n; i++) {
         if (!(parts[i] = squares(p, list[i], own[list[i]->index]))) return NULL;
         is_sharded |= list[i]->shards != NULL;
@@ -135,11 +134,10 @@ static int by_subgraph(const void *pa, const void *pb) {
 weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own,
                            weft_value *const *trains) {
     weft_model *m = p->graph->model;
-    size_t variables = (size_t)m->n_variables;
-    weft_value **parts = arena_new_array(&m->arena, variables + 1, sizeof *parts);
-    weft_variable **list = arena_new_array(&m->arena, (size_t)count + 1, sizeof *list);
-    int n = 0;
-    if (!parts || !list) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: out of memory");
+    weft_value **parts = scratch_array(m, m->n_variables, sizeof *parts);
+    weft_variable **list = scratch_array(m, count, sizeof *list);
+    int n = 0, variables = m->n_variables;
+    if (!parts || !list) return NULL;
     memcpy(list, buckets, (size_t)count * sizeof *list);
     qsort(list, (size_t)count, sizeof *list, by_subgraph);
     for (int i = 0, end; i < count; i = end) {
@@ -147,7 +145,7 @@ weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count,
         weft_value *all = subgraph_squares(p, list + i, end - i, own);
         if (!all || !spread_chunks(list + i, end - i, all, trains, parts)) return NULL;
     }
-    for (size_t i = 0; i < variables; i++)
+    for (int i = 0; i < variables; i++)
         if (parts[i]) parts[n++] = parts[i];
     return node_value(p->graph, &weft_op_root_sum, n, parts, NULL);
 }

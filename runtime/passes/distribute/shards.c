@@ -17,10 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const subgraph *bucket_subgraph(const weft_plan *plan, const weft_variable *s) {
-    return &plan->subgraphs[s->subgraph];
-}
-
 /* ---- greedy ---- */
 
 /* By subgraph, then the largest first; equal sizes in the order of the variables. */
@@ -56,9 +52,8 @@ static void sink(dealt *heap, int count) {
 
 /* O(n log n) for the sort, O(log ranks) a parameter. The heap starts empty for each subgraph. */
 bool shards_deal(weft_plan *plan, trained *list, int count) {
-    size_t most = (size_t)plan->options.world;
-    dealt *heap = mem_new_array(&plan->env, most, sizeof *heap);
-    if (!heap) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: out of memory");
+    dealt *heap = scratch_array(plan->model, plan->options.world, sizeof *heap);
+    if (!heap) return false;
     qsort(list, (size_t)count, sizeof *list, by_size);
     for (int i = 0; i < count; i++) {
         const subgraph *g = &plan->subgraphs[list[i].subgraph];
@@ -69,7 +64,6 @@ bool shards_deal(weft_plan *plan, trained *list, int count) {
         list[i].owner = heap[0].rank;
         sink(heap, g->largest);
     }
-    mem_free(&plan->env, heap, most * sizeof *heap);
     return true;
 }
 
@@ -115,11 +109,11 @@ static void cut_flat(const weft_variable *s, int n_ranks, size_t *shards) {
 /* ---- ranges ---- */
 
 bool shards_cut(weft_plan *plan, weft_variable *s, const trained *members) {
-    const subgraph *g = bucket_subgraph(plan, s);
+    const subgraph *g = &plan->subgraphs[s->subgraph];
     int64_t begin, end;
     if (!g->ddp.zero) return true;
-    size_t *shards = arena_new_array(&plan->model->arena, (size_t)g->n_ranks, sizeof *shards);
-    if (!shards) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: out of memory");
+    size_t *shards = model_array(plan->model, g->n_ranks, sizeof *shards);
+    if (!shards) return false;
     if (g->ddp.shard == WEFT_SHARD_FLAT)
         cut_flat(s, g->n_ranks, shards);
     else

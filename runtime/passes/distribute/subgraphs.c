@@ -5,7 +5,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 /* The path of a parameter's subgraph; *said is what weft_ddp or the strategy set for it, or NULL.
  * "generator/fc/weight" -> "generator"; "" for a parameter outside any scope. */
@@ -27,10 +26,10 @@ static bool fail_group(weft_plan *plan, const subgraph *s, const char *why) {
 static bool set_group(weft_plan *plan, subgraph *s, name_table *by_group) {
     const char *why = NULL;
     int world = plan->options.world;
-    arena *a = &plan->model->arena;
-    const char *groups = world > 1 ? s->ddp.process_group : NULL; /* a world of one rank has no groups */
+    bool has_groups = world > 1 && s->ddp.process_group; /* a world of one rank has none */
+    const char *groups = has_groups ? s->ddp.process_group : "";
     /* Many subgraphs usually share one process group, whose ranks may be many. */
-    const subgraph *known = table_find(by_group, groups ? groups : "");
+    const subgraph *known = table_find(by_group, groups);
     if (known) {
         s->n_ranks = known->n_ranks;
         s->rank = known->rank;
@@ -38,9 +37,8 @@ static bool set_group(weft_plan *plan, subgraph *s, name_table *by_group) {
         s->largest = known->largest;
         return true;
     }
-    int *ranks = arena_new_array(a, (size_t)world, sizeof *ranks);
-    if (!ranks || !table_add(by_group, a, groups ? groups : "", s))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: out of memory");
+    int *ranks = model_array(plan->model, world, sizeof *ranks);
+    if (!ranks || !table_add(by_group, &plan->model->arena, groups, s)) return false;
     s->n_ranks = process_group_of(groups, world, plan->options.rank, ranks, &why);
     s->ranks = ranks;
     if (!s->n_ranks) return fail_group(plan, s, why);
@@ -57,14 +55,13 @@ static bool add_subgraph(weft_plan *plan, const ddp_entry *said, const char *pat
     if (said) s->ddp = said->attrs;
     if (s->ddp.process_group &&
         !(s->ddp.process_group = arena_copy(&plan->model->arena, s->ddp.process_group)))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: out of memory");
+        return false;
     if (s->ddp.bucket_cap_mb == 0) s->ddp.bucket_cap_mb = o->bucket_cap_mb;
     if (s->ddp.zero == 0) {
         s->ddp.zero = o->zero;
         if (!s->ddp.shard) s->ddp.shard = o->shard;
     }
-    if (!table_add(&plan->by_path, &plan->model->arena, path, s))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: out of memory");
+    if (!table_add(&plan->by_path, &plan->model->arena, path, s)) return false;
     if (!set_group(plan, s, by_group)) return false;
     /* -1 switches off what the compile options ask for; one rank has nothing to shard. */
     if (s->ddp.zero < 0 || o->world == 1) s->ddp.zero = 0;
@@ -85,8 +82,8 @@ static void set_cap(const weft_plan *plan, subgraph *s, double bytes) {
 /* Sizes are counted over all parameters of a subgraph, trained or not. */
 static bool set_caps(weft_plan *plan) {
     weft_model *m = plan->model;
-    double *bytes = arena_new_array(&m->arena, (size_t)plan->n_subgraphs + 1, sizeof *bytes);
-    if (!bytes) return model_fail(m, NULL, WEFT_MEMORY, "subgraphs: out of memory");
+    double *bytes = scratch_array(m, plan->n_subgraphs, sizeof *bytes);
+    if (!bytes) return false;
     for (const weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) bytes[v->subgraph] += (double)type_bytes(&v->type);
     for (int i = 0; i < plan->n_subgraphs; i++) set_cap(plan, &plan->subgraphs[i], bytes[i]);
@@ -127,9 +124,8 @@ static void tell_idle(const weft_plan *plan, bool takes_zero) {
 /* Behind the last subgraph: the whole world, for what all ranks agree on. */
 static bool add_world(weft_plan *plan) {
     subgraph *all = &plan->subgraphs[plan->n_subgraphs];
-    int world = plan->options.world,
-        *ranks = arena_new_array(&plan->model->arena, (size_t)world, sizeof *ranks);
-    if (!ranks) return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: out of memory");
+    int world = plan->options.world, *ranks = model_array(plan->model, world, sizeof *ranks);
+    if (!ranks) return false;
     for (int i = 0; i < world; i++) ranks[i] = i;
     *all = (subgraph){.path = "",
                       .name = "world",
@@ -145,8 +141,8 @@ bool subgraphs_find(weft_plan *plan) {
     weft_model *m = plan->model;
     name_table by_group = {0};
     bool takes_zero = false;
-    plan->subgraphs = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *plan->subgraphs);
-    if (!plan->subgraphs) return model_fail(m, NULL, WEFT_MEMORY, "subgraphs: out of memory");
+    plan->subgraphs = model_array(m, m->n_variables + 1, sizeof *plan->subgraphs);
+    if (!plan->subgraphs) return false;
     for (weft_variable *v = m->variables; v; v = v->next) {
         const ddp_entry *said;
         if (v->kind != VARIABLE_PARAMETER) continue;

@@ -6,7 +6,6 @@
 
 #include "ops/structure/collective.h"
 #include "ops/structure/sum_ranks.h"
-#include "ops/kit/ops.h"
 
 /* Declares that a result is in its operand's own memory; a variable's memory says so already. */
 static weft_value *same_memory(weft_node *n) {

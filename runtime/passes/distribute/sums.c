@@ -23,10 +23,6 @@ static bool refuse_sum(const weft_plan *plan, const weft_variable *s, weft_statu
                       plan->strategy.call->name, s->path, what, why);
 }
 
-static bool out_of_memory(const weft_plan *plan) {
-    return model_fail(plan->model, NULL, WEFT_MEMORY, "sums: out of memory");
-}
-
 /* Why a call cannot be part of a sum; NULL: it can. Variables from number `own` on are the strategy's. */
 static const char *why_no_part(const weft_node *n, int own) {
     bool is_variable = n->op == &weft_op_state || n->op == &weft_op_assign;
@@ -77,7 +73,7 @@ static bool is_scaled(const weft_plan *plan, const weft_variable *s) {
 /* What the builder sees of the bucket. */
 static bool describe(const weft_plan *plan, const weft_variable *s, weft_bucket *of) {
     const subgraph *g = &plan->subgraphs[s->subgraph];
-    weft_bucket_member *members = arena_new_array(&plan->model->arena, (size_t)s->n_members, sizeof *members);
+    weft_bucket_member *members = model_array(plan->model, s->n_members, sizeof *members);
     for (int i = 0; members && i < s->n_members; i++) {
         const weft_variable *v = s->members[i];
         members[i] = (weft_bucket_member){.path = v->path, .ndim = v->type.ndim, .begin = v->offset};
@@ -101,7 +97,7 @@ static bool record(weft_plan *plan, weft_variable *s) {
     weft_bucket of;
     build_place at;
     int own = m->n_variables;
-    if (!g || !scope || !describe(plan, s, &of)) return out_of_memory(plan);
+    if (!g || !scope || !describe(plan, s, &of)) return false;
     g->sums_ranks = true;
     build_begin(&at, g, scope, NULL);
     of.gradient = weft_input(g, "gradient", WEFT_F32, 1, s->type.shape);
@@ -142,8 +138,8 @@ static bool repeat_sum(program *p, const weft_variable *s, const weft_node *n, w
 
 weft_value *own_sum(program *p, const weft_variable *s, weft_value *flat) {
     const weft_graph *g = s->sum;
-    weft_value **map = arena_new_array(&p->graph->model->arena, (size_t)g->next_id + 1, sizeof *map);
-    if (!map) return out_of_memory(p->plan), NULL;
+    weft_value **map = scratch_array(p->graph->model, g->next_id, sizeof *map);
+    if (!map) return NULL;
     map[g->first->out[0].id] = flat;
     for (const weft_node *n = g->first->next; n; n = n->next)
         if (!(n->op == &weft_op_sum_ranks ? repeat_sum(p, s, n, map) : node_replay(n, p->graph, map)))

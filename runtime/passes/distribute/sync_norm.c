@@ -8,7 +8,6 @@
  * outputs are values apart from those that y is made of: a gradient flows from mean and rstd to x, but a
  * gradient with respect to them does not pass y. None flows through the unbiased variance. */
 #include "runtime/passes/distribute/collectives.h"
-#include "runtime/passes/passes.h"
 
 #include "ops/norm_loss/norm.h"
 #include "ops/structure/sum_ranks.h"

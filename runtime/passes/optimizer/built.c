@@ -109,10 +109,8 @@ static bool build_parts(range *r, const weft_variable *s, int64_t first) {
         list[OF_SLOTS + i] = (pieces){.flat = r->before.slots[i], .shape = r->kind->slots[i].shape};
     for (int i = 0; i < BUFFERS; i++) {
         list[i].first = slot_place(list[i].shape, s, first);
-        list[i].parts =
-            arena_new_array(&r->p->graph->model->arena, 2 * (size_t)s->n_members + 1, sizeof *list[i].parts);
-        if (!list[i].parts)
-            return model_fail(r->p->graph->model, r->p->graph, WEFT_MEMORY, "optimizer: out of memory");
+        list[i].parts = scratch_array(r->p->graph->model, 2 * s->n_members + 1, sizeof *list[i].parts);
+        if (!list[i].parts) return false;
     }
     for (int m = 0; m < s->n_members; m++) {
         int64_t begin = s->members[m]->offset - first;
@@ -130,7 +128,7 @@ static bool build_parts(range *r, const weft_variable *s, int64_t first) {
 static weft_value *renewed(weft_graph *g, weft_value *old, weft_value *gradient, weft_value *new_one,
                            const step_values *v) {
     if (v->done) new_one = weft_where(weft_cast(v->done, WEFT_BOOL), new_one, old);
-    return new_one ? node_value(g, &weft_op_renew, 3, (weft_value *[]){old, gradient, new_one}, NULL) : NULL;
+    return node_value(g, &weft_op_renew, 3, (weft_value *[]){old, gradient, new_one}, NULL);
 }
 
 weft_value *update_built(program *p, const optimizer_entry *o, const weft_variable *s, weft_variable *over,
@@ -196,8 +194,7 @@ bool update_state_averages(program *p, const optimizer_entry *o, const minimize_
         weft_value *old = variable_value(g, average);
         weft_value *next = next_average(old, variable_value(g, s), a, v);
         if (v->done) next = weft_where(weft_cast(v->done, WEFT_BOOL), next, old);
-        if (!next || !node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){average->path}))
-            return false;
+        if (!variable_assign(g, average, next)) return false;
     }
     return true;
 }

@@ -76,7 +76,7 @@ static weft_value *accumulated(program *p, const weft_variable *s, weft_value *b
 static weft_value *bucket(program *p, const weft_node *n, weft_variable *s, weft_value *const *gradient) {
     weft_graph *g = p->graph;
     if (p->phase == PHASE_UPDATE) return accumulated(p, s, NULL);
-    weft_value **list = arena_new_array(&g->model->arena, (size_t)s->n_members, sizeof *list);
+    weft_value **list = scratch_array(g->model, s->n_members, sizeof *list);
     if (!list || !member_gradients(n, s, gradient, list)) return NULL;
     weft_node *b = node_new(g, &weft_op_bucket, s->n_members, list, &(variable_attrs){s->path});
     if (!b || p->phase == PHASE_WHOLE) return b ? &b->out[0] : NULL;
@@ -86,12 +86,12 @@ static weft_value *bucket(program *p, const weft_node *n, weft_variable *s, weft
 }
 
 static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value *norm) {
-    return norm ? node_value(g, &weft_op_clip_scale, 1, &norm, &(clip_scale_attrs){a->clip_norm}) : NULL;
+    return node_value(g, &weft_op_clip_scale, 1, &norm, &(clip_scale_attrs){a->clip_norm});
 }
 
-/* An f64[] variable of the optimizer gets a new value. */
-static bool assign_number(weft_graph *g, const weft_variable *to, weft_value *v) {
-    return v && node_new(g, &weft_op_assign, 1, &v, &(variable_attrs){to->path}) != NULL;
+/* A number f64[]. */
+static weft_value *number(weft_graph *g, double value) {
+    return weft_constant(g, WEFT_F64, 0, NULL, value);
 }
 
 /* The factor on gradients, from clipping and in f16 from the loss scale, which gets its next value here. */
@@ -110,7 +110,7 @@ static bool scale_begin(program *p, const minimize_attrs *a, const optimizer_ent
     if (!n) return false;
     out->scale = &n->out[0];
     out->done = &n->out[3];
-    return assign_number(g, scale, &n->out[1]) && assign_number(g, good, &n->out[2]);
+    return variable_assign(g, scale, &n->out[1]) && variable_assign(g, good, &n->out[2]);
 }
 
 /* The product of update_product() over the steps so far, for optimizers that have it. A skipped step leaves
@@ -120,9 +120,7 @@ static bool product_begin(program *p, const minimize_attrs *a, const optimizer_e
     weft_value *before = variable_value(p->graph, o->product);
     weft_value *next = weft_mul(before, update_product(out->step, out->momentum, a));
     if (out->done) next = weft_where(weft_cast(out->done, WEFT_BOOL), next, before);
-    out->product =
-        next ? node_value(p->graph, &weft_op_assign, 1, &next, &(variable_attrs){o->product->path}) : NULL;
-    return out->product != NULL;
+    return (out->product = variable_assign(p->graph, o->product, next)) != NULL;
 }
 
 /* What the schedule's parts of a number make of `base`; without base of 1, which gives a factor. Where
@@ -135,14 +133,11 @@ static bool scheduled(program *p, const weft_schedule *parts, weft_scheduled of,
         if (parts[i].of != of) continue;
         schedule_attrs attrs = schedule_attrs_of(&parts[i]);
         weft_value *count = parts[i].by_epoch ? variable_value(g, o->epoch) : before;
-        *into = count ? node_value(g, &weft_op_schedule, attrs.replaces ? 3 : 2,
-                                   (weft_value *[]){count, *into, base}, &attrs)
-                      : NULL;
-        if (!*into) return false;
+        weft_value *in[] = {count, *into, base};
+        if (!(*into = node_value(g, &weft_op_schedule, attrs.replaces ? 3 : 2, in, &attrs))) return false;
     }
     if (base && *into == base)
-        *into =
-            node_value(g, &weft_op_schedule, 2, (weft_value *[]){before, base}, &(schedule_attrs){.kind = 0});
+        *into = node_value(g, &weft_op_schedule, 2, (weft_value *[]){before, base}, &(schedule_attrs){0});
     return *into || !base;
 }
 
@@ -154,13 +149,13 @@ static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entr
     char why[SCHEDULE_WHY];
     if (!schedules_parse(a->schedule, parts, why)) return model_fail(g->model, g, WEFT_INTERNAL, "%s", why);
     weft_value *before = variable_value(g, o->step);
-    weft_value *base = o->lr ? variable_value(g, o->lr) : weft_constant(g, WEFT_F64, 0, NULL, 1);
+    weft_value *base = o->lr ? variable_value(g, o->lr) : number(g, 1);
     if (!before || !base || !scheduled(p, parts, WEFT_SCHEDULED_LR, o, before, base, &out->lr) ||
         !scheduled(p, parts, WEFT_SCHEDULED_MOMENTUM, o, before, NULL, &out->momentum) ||
         !scheduled(p, parts, WEFT_SCHEDULED_WEIGHT_DECAY, o, before, NULL, &out->decay))
         return false;
     weft_value *next = out->done ? weft_add(before, out->done) : weft_offset(before, 1);
-    out->step = next ? node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){o->step->path}) : NULL;
+    out->step = variable_assign(g, o->step, next);
     return out->step && product_begin(p, a, o, out);
 }
 
@@ -171,7 +166,6 @@ typedef struct expansion {
     const minimize_attrs *a;
     const optimizer_entry *o;
     param_groups groups;
-    size_t room;           /* length of the arrays */
     weft_value **gradient; /* by parameter: its gradient */
     bool *is_trained;
     int n_buckets;
@@ -182,7 +176,6 @@ typedef struct expansion {
     weft_value **trains;
     step_values v;
     guarding *guard;
-    bool has_groups;
     bool is_summed; /* all sums over ranks have been awaited, for the norm */
 } expansion;
 
@@ -192,8 +185,8 @@ static bool find_range(expansion *e, weft_variable *s) {
     int64_t from, to;
     if (!param_groups_range(&e->groups, s->members[0], &from, &to)) return true;
     weft_value *before = variable_value(g, e->o->step), **trains = &e->trains[s->index];
-    if (from) *trains = weft_greater_equal(before, weft_constant(g, WEFT_F64, 0, NULL, (double)from));
-    weft_value *end = to ? weft_constant(g, WEFT_F64, 0, NULL, (double)to) : NULL;
+    if (from) *trains = weft_greater_equal(before, number(g, (double)from));
+    weft_value *end = to ? number(g, (double)to) : NULL;
     weft_value *is_before = to ? weft_less(before, end) : NULL;
     if (to) *trains = from ? weft_logical_and(*trains, is_before) : is_before;
     return *trains != NULL;
@@ -206,8 +199,8 @@ static bool in_range(const expansion *e, const weft_variable *s, step_values *v)
     int64_t from, to;
     *v = e->v;
     if (!trains) return true;
-    weft_value *done = weft_cast(trains, WEFT_F64), *skip = weft_constant(g, WEFT_F64, 0, NULL, -1);
-    weft_value *scale = v->scale ? v->scale : weft_constant(g, WEFT_F64, 0, NULL, 1);
+    weft_value *done = weft_cast(trains, WEFT_F64), *skip = number(g, -1);
+    weft_value *scale = v->scale ? v->scale : number(g, 1);
     param_groups_range(&e->groups, s->members[0], &from, &to);
     v->done = v->done ? weft_mul(v->done, done) : done;
     v->scale = weft_where(trains, scale, skip);
@@ -333,9 +326,8 @@ static bool clip_begin(expansion *e) {
     if (!scale_begin(e->p, e->a, e->o, norm, &e->v)) return false;
     if (e->a->clip_value <= 0 || !e->o->loss_scale) return true;
     if (!for_buckets(e, clip_unscaled)) return false;
-    weft_value *factor =
-        e->a->clip_norm > 0 ? clip(g, e->a, norm_of(e)) : weft_constant(g, WEFT_F64, 0, NULL, 1);
-    weft_value *skip = weft_constant(g, WEFT_F64, 0, NULL, -1);
+    weft_value *factor = e->a->clip_norm > 0 ? clip(g, e->a, norm_of(e)) : number(g, 1);
+    weft_value *skip = number(g, -1);
     return (e->v.scale = weft_where(weft_cast(e->v.done, WEFT_BOOL), factor, skip)) != NULL;
 }
 
@@ -354,39 +346,23 @@ static bool expand_updates(expansion *e) {
     return step_begin(p, e->a, e->o, &e->v) && apply_all(e) && update_state_averages(p, e->o, e->a, &e->v);
 }
 
-/* expansion_close frees the arrays in any case. */
 static bool expansion_open(expansion *e, program *p, weft_node *n, guarding *guard) {
     weft_model *m = p->graph->model;
-    const weft_env *env = &m->env;
     const minimize_attrs *a = n->attrs;
     *e = (expansion){.p = p,
                      .n = n,
                      .a = a,
                      .o = optimizer_named(p->plan, a->name),
-                     .room = (size_t)m->n_variables + 1,
-                     .guard = guard};
+                     .guard = guard,
+                     .gradient = scratch_array(m, m->n_variables, sizeof *e->gradient),
+                     .is_trained = scratch_array(m, m->n_variables, sizeof *e->is_trained),
+                     .flat = scratch_array(m, m->n_variables, sizeof *e->flat),
+                     .own = scratch_array(m, m->n_variables, sizeof *e->own),
+                     .trains = scratch_array(m, m->n_variables, sizeof *e->trains),
+                     .buckets = scratch_array(m, m->n_variables, sizeof *e->buckets)};
     if (!e->o) return node_fail(m, n, WEFT_INTERNAL, "optimizer %s has no variables", SHOW(a->name));
-    e->gradient = mem_new_array(env, e->room, sizeof *e->gradient);
-    e->is_trained = mem_new_array(env, e->room, sizeof *e->is_trained);
-    e->flat = mem_new_array(env, e->room, sizeof *e->flat);
-    e->own = mem_new_array(env, e->room, sizeof *e->own);
-    e->trains = mem_new_array(env, e->room, sizeof *e->trains);
-    e->buckets = mem_new_array(env, e->room, sizeof *e->buckets);
-    e->has_groups = param_groups_open(&e->groups, env, a->groups);
-    bool has_memory =
-        e->has_groups && e->gradient && e->is_trained && e->flat && e->own && e->trains && e->buckets;
-    return has_memory || model_fail(m, p->graph, WEFT_MEMORY, "optimizer: out of memory");
-}
-
-static void expansion_close(expansion *e) {
-    const weft_env *env = &e->p->graph->model->env;
-    if (e->has_groups) param_groups_close(&e->groups);
-    mem_free(env, e->gradient, e->room * sizeof *e->gradient);
-    mem_free(env, e->is_trained, e->room * sizeof *e->is_trained);
-    mem_free(env, e->flat, e->room * sizeof *e->flat);
-    mem_free(env, e->own, e->room * sizeof *e->own);
-    mem_free(env, e->trains, e->room * sizeof *e->trains);
-    mem_free(env, e->buckets, e->room * sizeof *e->buckets);
+    return param_groups_open(&e->groups, &m->env, a->groups) && e->gradient && e->is_trained && e->flat &&
+           e->own && e->trains && e->buckets;
 }
 
 /* For a program of the update alone: leaves nothing but `minimize`, whose operands still name the parameters.
@@ -431,43 +407,34 @@ static bool for_calls(expansion *list, int count, bool (*act)(expansion *e)) {
     return good;
 }
 
-/* Where a gate waits for norms of gradients, all of them come before the first update. */
-static bool expand_judged(expansion *list, int count, guarding *guard) {
-    return for_calls(list, count, expand_sums) && guard_end(list->p, guard) &&
-           for_calls(list, count, expand_updates);
-}
-
 static bool expand(expansion *e) {
     return expand_sums(e) && expand_updates(e);
 }
 
-static bool expand_all(program *p, expansion *list, int *count) {
-    guarding guard;
-    bool good = guard_begin(p, &guard);
-    for (weft_node *n = next_minimize(p->graph->first); n && good; n = next_minimize(n->next))
-        good = check_other_names(n) && expansion_open(&list[(*count)++], p, n, &guard);
-    if (!good) return false;
-    return p->plan->options.guard == WEFT_GUARD_GRAD ? expand_judged(list, *count, &guard)
-                                                     : for_calls(list, *count, expand);
+/* Where a gate waits for norms of gradients, all of them come before the first update. */
+static bool expand_all(expansion *list, int count, guarding *guard) {
+    if (list->p->plan->options.guard != WEFT_GUARD_GRAD) return for_calls(list, count, expand);
+    return for_calls(list, count, expand_sums) && guard_end(list->p, guard) &&
+           for_calls(list, count, expand_updates);
 }
 
-/* The pass. */
+/* The pass `clean` orders the new nodes by edges. */
 bool pass_optimizer(program *p) {
     weft_graph *g = p->graph;
-    int calls = 0, opened = 0;
+    int count = 0;
+    guarding guard;
+    expansion *list = scratch_array(g->model, p->plan->n_trainings, sizeof *list);
     if (p->phase == PHASE_UPDATE) keep_minimizes(g);
-    for (weft_node *n = next_minimize(g->first); n; n = next_minimize(n->next)) calls++;
-    if (!calls) return true;
-    expansion *list = mem_new_array(&g->model->env, (size_t)calls, sizeof *list);
-    if (!list) return model_fail(g->model, g, WEFT_MEMORY, "optimizer: out of memory");
-    g->building_update = true;
-    bool good = expand_all(p, list, &opened);
+    if (!list || !next_minimize(g->first)) return list != NULL;
+    g->building_update = p->trains = true;
+    bool good = guard_begin(p, &guard);
+    for (weft_node *n = next_minimize(g->first); n && good; n = next_minimize(n->next))
+        good = check_other_names(n) && expansion_open(&list[count++], p, n, &guard);
+    good = good && expand_all(list, count, &guard);
     g->building_update = false;
-    for (int i = 0; i < opened; i++) {
-        if (list[i].n) node_remove(list[i].n);
-        if (list[i].p) expansion_close(&list[i]);
+    for (int i = 0; i < count; i++) {
+        if (good) node_remove(list[i].n);
+        param_groups_close(&list[i].groups);
     }
-    mem_free(&g->model->env, list, (size_t)calls * sizeof *list);
-    p->trains = true;
-    return good; /* the pass `clean` orders the new nodes by edges */
+    return good;
 }

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 /* ---- finding them ---- */
 
@@ -50,16 +49,15 @@ static weft_variable *make_number(weft_plan *plan, const optimizer_entry *o, con
                 what);
 }
 
-/* Makes room for one more in plan->states, whose length doubles when it is a power of two. The arena keeps
- * the old array. */
-static bool make_room(weft_plan *plan) {
+/* Appends to plan->states, and sets the slot's number. */
+static optimizer_slot *add_state(weft_plan *plan, int *number, optimizer_slot state) {
     size_t count = (size_t)plan->n_states;
-    if (count & (count - 1)) return true;
-    optimizer_slot *more = arena_new_array(&plan->model->arena, count ? 2 * count : 1, sizeof *more);
-    if (!more) return false;
-    if (count) memcpy(more, plan->states, count * sizeof *more);
+    optimizer_slot *more = arena_grow(&plan->model->arena, plan->states, count, sizeof *more);
+    if (!more) return NULL;
     plan->states = more;
-    return true;
+    more[count] = state;
+    *number = ++plan->n_states;
+    return &more[count];
 }
 
 /* Of the state over `over`, the bucket or this rank's range of it. */
@@ -77,14 +75,13 @@ static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *
     weft_variable *over = s->shards ? s->own : s;
     int *number = slot_number(o, s, slot);
     if (*number || !slot_place(kind->shape, s, s->type.shape[0])) return true;
-    if (!make_room(plan)) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
-    optimizer_slot *state = &plan->states[plan->n_states++];
-    *state = (optimizer_slot){.bucket = s,
-                              .name = o->path,
-                              .slot = kind->name,
-                              .shape = kind->shape,
-                              .is_average = slot == SLOT_AVERAGE};
-    *number = plan->n_states;
+    optimizer_slot *state = add_state(plan, number,
+                                      (optimizer_slot){.bucket = s,
+                                                       .name = o->path,
+                                                       .slot = kind->name,
+                                                       .shape = kind->shape,
+                                                       .is_average = slot == SLOT_AVERAGE});
+    if (!state) return false;
     tensor_type type = over ? slot_type(kind->shape, s, over) : (tensor_type){0};
     if (!over || !type.shape[0]) return true;
     double first =
@@ -104,13 +101,11 @@ static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *
 static bool make_state_average(weft_plan *plan, const optimizer_entry *o, const weft_variable *state) {
     int *number = slot_number(o, state, SLOT_AVERAGE);
     if (*number) return true;
-    if (!make_room(plan)) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
     weft_variable *v = make(plan->model, VARIABLE_OPTIMIZER, state->type, init_of((double)NAN), "%s/%s/%s",
                             o->path, state->path, AVERAGE_NAME);
-    plan->states[plan->n_states++] = (optimizer_slot){
+    optimizer_slot average = {
         .bucket = state, .name = o->path, .slot = AVERAGE_NAME, .is_average = true, .variable = v};
-    *number = plan->n_states;
-    return v != NULL;
+    return v && add_state(plan, number, average);
 }
 
 /* One buffer a level of the tree of the graph's micro-batches, each as large as the bucket, whole even with
@@ -160,14 +155,14 @@ static bool make_epoch(weft_plan *plan, const minimize_attrs *a, optimizer_entry
 }
 
 /* The optimizer of that name, added when it is new. NULL: no memory. */
-static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t variables) {
+static optimizer_entry *entry_of(weft_plan *plan, const char *name, int variables) {
     optimizer_entry *o = optimizer_named(plan, name);
     if (o) return o;
     arena *memory = &plan->model->arena;
     o = &plan->optimizers[plan->n_optimizers];
     *o = (optimizer_entry){.name = arena_copy(memory, name),
                            .path = arena_printf(memory, "optimizer.%s", name),
-                           .slots = arena_new_array(memory, variables * OPTIMIZER_STATES, sizeof *o->slots)};
+                           .slots = model_array(plan->model, variables * OPTIMIZER_STATES, sizeof *o->slots)};
     if (!o->name || !o->path || !o->slots) return NULL;
     plan->n_optimizers++;
     return o;
@@ -180,10 +175,8 @@ static bool make_all(weft_plan *plan, training *t, optimizer_entry *o) {
     const minimize_attrs *a = t->minimize->attrs;
     static const optimizer_slot_kind average = {.name = AVERAGE_NAME, .initial = (double)NAN};
     const optimizer_kind *kind = optimizer_find(m, a->type);
-    if (!optimizer_is_elementwise(plan->model, kind, a, &o->is_elementwise))
-        return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
-    if (a->schedule && !(o->schedule = arena_copy(&m->arena, a->schedule)))
-        return model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
+    if (!optimizer_is_elementwise(plan->model, kind, a, &o->is_elementwise)) return false;
+    if (a->schedule && !(o->schedule = arena_copy(&m->arena, a->schedule))) return false;
     if (kind->has_product && !(o->product = make_number(plan, o, "product", 1))) return false;
     if (plan->options.guard == WEFT_GUARD_SPIKE && !(t->loss_mean = make_loss_mean(plan, t, o))) return false;
     o->step = make_number(plan, o, "step", 0);
@@ -206,18 +199,17 @@ static bool make_all(weft_plan *plan, training *t, optimizer_entry *o) {
 /* The pass. Records are by name, so calls of several graphs share them. */
 bool optimizer_variables(weft_plan *plan) {
     weft_model *m = plan->model;
-    size_t variables = (size_t)m->n_variables; /* counts buckets, but not what is made here */
-    size_t levels = (size_t)accumulate_levels(plan->accumulate_most);
-    bool adds_up = plan->accumulate_most > 1 || plan->options.manual;
-    plan->optimizers = arena_new_array(&m->arena, (size_t)plan->n_trainings + 1, sizeof *plan->optimizers);
-    if (adds_up)
-        plan->gradients = arena_new_array(&m->arena, variables * levels + 1, sizeof *plan->gradients);
-    bool has_memory = plan->optimizers && (!adds_up || plan->gradients);
-    for (int i = 0; has_memory && i < plan->n_trainings; i++) {
-        training *t = &plan->trainings[i];
-        optimizer_entry *o = entry_of(plan, ((const minimize_attrs *)t->minimize->attrs)->name, variables);
-        if (o && !make_all(plan, t, o)) return false;
-        has_memory = o != NULL;
+    int variables = m->n_variables; /* counts buckets, but not what is made here */
+    int levels = accumulate_levels(plan->accumulate_most);
+    plan->optimizers = model_array(m, plan->n_trainings, sizeof *plan->optimizers);
+    if (plan->accumulate_most > 1 || plan->options.manual) {
+        plan->gradients = model_array(m, (int64_t)variables * levels, sizeof *plan->gradients);
+        if (!plan->gradients) return false;
     }
-    return has_memory || model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
+    for (int i = 0; i < plan->n_trainings; i++) {
+        training *t = &plan->trainings[i];
+        optimizer_entry *o = plan->optimizers ? entry_of(plan, t->optimizer, variables) : NULL;
+        if (!o || !make_all(plan, t, o)) return false;
+    }
+    return true;
 }

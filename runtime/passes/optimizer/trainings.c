@@ -14,10 +14,9 @@
 #include <string.h>
 
 /* Indexed by value id: whether the loss of `minimize` depends on the value through ops that have a gradient.
- * One walk backward. The caller frees it; NULL: no memory. */
-static bool *reached_by(const weft_env *env, const weft_node *minimize) {
-    const weft_graph *g = minimize->graph;
-    bool *reached = mem_new_array(env, (size_t)g->next_id + 1, sizeof *reached);
+ * One walk backward. NULL: no memory. */
+static bool *reached_by(weft_model *m, const weft_node *minimize) {
+    bool *reached = scratch_array(m, minimize->graph->next_id, sizeof *reached);
     if (!reached) return NULL;
     reached[minimize->in[0]->id] = true;
     for (const weft_node *n = minimize->prev; n; n = n->prev) {
@@ -31,31 +30,24 @@ static bool *reached_by(const weft_env *env, const weft_node *minimize) {
     return reached;
 }
 
-/* Adds one to plan->unused, whose length doubles when it is a power of two. */
-static bool note_unused(weft_plan *plan, const weft_graph *g, const weft_variable *v) {
+/* Adds one to plan->unused. */
+static bool note_unused(weft_plan *plan, const char *graph_name, const weft_variable *v) {
     arena *a = &plan->model->arena;
-    if ((plan->n_unused & (plan->n_unused - 1)) == 0) { /* a power of two: it is full */
-        size_t room = plan->n_unused ? 2 * (size_t)plan->n_unused : 1;
-        unused_parameter *more = arena_new_array(a, room, sizeof *more);
-        if (!more) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
-        if (plan->n_unused) memcpy(more, plan->unused, (size_t)plan->n_unused * sizeof *more);
-        plan->unused = more;
-    }
-    unused_parameter *u = &plan->unused[plan->n_unused++];
-    *u = (unused_parameter){arena_copy(a, g->name), v->path};
-    return u->graph || model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
+    unused_parameter *more = arena_grow(a, plan->unused, (size_t)plan->n_unused, sizeof *more);
+    if (!more) return false;
+    plan->unused = more;
+    more[plan->n_unused++] = (unused_parameter){graph_name, v->path};
+    return true;
 }
 
 /* is_read[v]: whether the loss depends on variable v. Indexed like the source model's variables, whose
  * indices the plan's copy shares. */
 static bool find_read(weft_plan *plan, const weft_node *minimize, bool *is_read) {
     const weft_graph *g = minimize->graph;
-    bool *reached = reached_by(&plan->model->env, minimize);
-    if (!reached) return false;
-    for (const weft_node *n = g->first; n; n = n->next)
+    bool *reached = reached_by(plan->model, minimize);
+    for (const weft_node *n = g->first; n && reached; n = n->next)
         if (n->op == &weft_op_parameter) is_read[n->variable->index] = reached[n->out[0].id];
-    mem_free(&plan->model->env, reached, ((size_t)g->next_id + 1) * sizeof *reached);
-    return true;
+    return reached;
 }
 
 /* Marks the parameters that follow a value: only the call that says so trains them. */
@@ -71,15 +63,14 @@ static void find_followers(weft_plan *plan) {
 /* Sets t->trains. */
 static bool find_targets(weft_plan *plan, training *t) {
     weft_model *m = plan->model;
-    bool *is_read = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *is_read);
-    t->trains = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *t->trains);
-    if (!is_read || !t->trains || !find_read(plan, t->minimize, is_read))
-        return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
+    bool *is_read = scratch_array(m, m->n_variables, sizeof *is_read);
+    t->trains = model_array(m, m->n_variables, sizeof *t->trains);
+    if (!is_read || !t->trains || !find_read(plan, t->minimize, is_read)) return false;
     for (weft_variable *v = m->variables; v; v = v->next) {
         if (!minimize_trains(t->minimize, v)) continue;
         bool may_be_unused = plan->subgraphs[v->subgraph].ddp.find_unused_parameters;
         t->trains[v->index] = !may_be_unused || is_read[v->index];
-        if (!t->trains[v->index] && !note_unused(plan, t->graph, v)) return false;
+        if (!t->trains[v->index] && !note_unused(plan, t->name, v)) return false;
     }
     return true;
 }
@@ -227,8 +218,7 @@ static bool check_parameters(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
     const optimizer_kind *kind = optimizer_find(plan->model, a->type);
     bool is_elementwise;
-    if (!optimizer_is_elementwise(plan->model, kind, a, &is_elementwise))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
+    if (!optimizer_is_elementwise(plan->model, kind, a, &is_elementwise)) return false;
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         if (v->kind != VARIABLE_PARAMETER || !t->trains[v->index]) continue;
         if (!check_shape(plan, t, kind, v) || (!is_elementwise && !check_flat(plan, t, kind, v)))
@@ -239,12 +229,11 @@ static bool check_parameters(weft_plan *plan, const training *t) {
 
 /* For each rank the lowest rank of its process group: equal for two texts that name the same groups. */
 static int *leaders(weft_plan *plan, const char *groups) {
-    arena *memory = &plan->model->arena;
     int world = plan->options.world;
     const char *why;
-    int *least = arena_new_array(memory, (size_t)world, sizeof *least);
-    int *ranks = arena_new_array(memory, (size_t)world, sizeof *ranks);
-    bool *is_known = arena_new_array(memory, (size_t)world, sizeof *is_known);
+    int *least = scratch_array(plan->model, world, sizeof *least);
+    int *ranks = scratch_array(plan->model, world, sizeof *ranks);
+    bool *is_known = scratch_array(plan->model, world, sizeof *is_known);
     for (int r = 0; least && ranks && is_known && r < world; r++) {
         int n = is_known[r] ? 0 : process_group_of(groups, world, r, ranks, &why);
         for (int i = 0; i < n; i++) {
@@ -261,7 +250,7 @@ static bool share_groups(weft_plan *plan, const subgraph *a, const subgraph *b, 
     *answer = true;
     if (of_a == of_b || (of_a && of_b && strcmp(of_a, of_b) == 0)) return true;
     int *x = leaders(plan, of_a), *y = leaders(plan, of_b);
-    if (!x || !y) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
+    if (!x || !y) return false;
     *answer = memcmp(x, y, (size_t)plan->options.world * sizeof *x) == 0;
     return true;
 }
@@ -290,8 +279,8 @@ static bool check_clip(weft_plan *plan, const training *t) {
     bool alike = true, *is_trained;
     bool is_scaled = precision_reaches(t->graph, WEFT_F16, plan->options.precision);
     if (a->clip_norm <= 0 && (!is_scaled || minimize_follows(t->minimize))) return true;
-    is_trained = arena_new_array(&plan->model->arena, (size_t)plan->n_subgraphs + 1, sizeof *is_trained);
-    if (!is_trained) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
+    is_trained = scratch_array(plan->model, plan->n_subgraphs, sizeof *is_trained);
+    if (!is_trained) return false;
     for (const weft_variable *v = plan->model->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) is_trained[v->subgraph] |= t->trains[v->index];
     for (int i = 0; i < plan->n_subgraphs && plan->options.world > 1; i++) {
@@ -310,36 +299,30 @@ static bool check_clip(weft_plan *plan, const training *t) {
     return true;
 }
 
+static bool add_training(weft_plan *plan, const weft_node *n) {
+    arena *memory = &plan->model->arena;
+    size_t count = (size_t)plan->n_trainings;
+    if (count == MODEL_MAX_TRAININGS)
+        return node_fail(plan->model, n, WEFT_UNSUPPORTED,
+                         "minimize: more than %d calls in the model: train more parameters by one call",
+                         MODEL_MAX_TRAININGS);
+    training *list = plan->trainings = arena_grow(memory, plan->trainings, count, sizeof *list);
+    training *t = list ? &list[plan->n_trainings++] : NULL;
+    if (!t) return false;
+    *t = (training){.graph = n->graph,
+                    .minimize = n,
+                    .name = arena_copy(memory, n->graph->name),
+                    .optimizer = arena_copy(memory, ((const minimize_attrs *)n->attrs)->name)};
+    return t->name && t->optimizer && check_assigns(plan, t) && find_targets(plan, t) &&
+           check_once(plan, t) && check_same(plan, t) && check_averages(plan, t) && check_scale(plan, t) &&
+           check_clip(plan, t) && check_guard(plan, t) && check_parameters(plan, t);
+}
+
 /* In the order of the model's graphs and of the calls in each, which buckets and signatures rely on. */
 bool trainings_find(weft_plan *plan) {
-    const weft_model *source = plan->source;
-    weft_model *m = plan->model;
-    const weft_node *last = NULL;
-    size_t calls = 0;
-    for (const weft_graph *g = source->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n; n = n->next)
-            if (n->op == &weft_op_minimize && !minimize_is_still(n) && ++calls) last = n;
-    if (calls > MODEL_MAX_TRAININGS)
-        return node_fail(m, last, WEFT_UNSUPPORTED,
-                         "minimize: %zu calls in the model, at most %d: train more parameters by one call",
-                         calls, MODEL_MAX_TRAININGS);
-    plan->trainings = arena_new_array(&m->arena, calls + 1, sizeof *plan->trainings);
-    if (!plan->trainings) return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
     find_followers(plan);
-    for (const weft_graph *g = source->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n; n = n->next) {
-            if (n->op != &weft_op_minimize || minimize_is_still(n)) continue;
-            training *t = &plan->trainings[plan->n_trainings++];
-            *t = (training){.graph = g,
-                            .minimize = n,
-                            .name = arena_copy(&m->arena, g->name),
-                            .optimizer = arena_copy(&m->arena, ((const minimize_attrs *)n->attrs)->name)};
-            if (!t->name || !t->optimizer)
-                return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
-            if (!check_assigns(plan, t) || !find_targets(plan, t) || !check_once(plan, t) ||
-                !check_same(plan, t) || !check_averages(plan, t) || !check_scale(plan, t) ||
-                !check_clip(plan, t) || !check_guard(plan, t) || !check_parameters(plan, t))
-                return false;
-        }
+    for (const weft_graph *g = plan->source->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (n->op == &weft_op_minimize && !minimize_is_still(n) && !add_training(plan, n)) return false;
     return true;
 }

@@ -74,19 +74,9 @@ static weft_status clear(void *to, size_t bytes, weft_error *error) {
     return WEFT_OK;
 }
 
-/* Bytes in use on the GPU, by all processes. */
-static weft_status in_use(uint64_t *bytes, weft_error *error) {
-    size_t left, all;
-    CUDA_TRY(cudaMemGetInfo(&left, &all), "asking for its memory");
-    *bytes = all - left;
-    return WEFT_OK;
-}
-
-/* Bytes that are free on the GPU. */
-static weft_status left(uint64_t *bytes, weft_error *error) {
-    size_t free, all;
-    CUDA_TRY(cudaMemGetInfo(&free, &all), "asking for its memory");
-    *bytes = free;
+/* What all processes have left of the GPU's memory. */
+static weft_status room(size_t *left, size_t *all, weft_error *error) {
+    CUDA_TRY(cudaMemGetInfo(left, all), "asking for its memory");
     return WEFT_OK;
 }
 
@@ -117,8 +107,8 @@ static void pinned_free(void *context, void *memory, size_t bytes) {
 static const weft_allocator pinned_memory = {.alloc = pinned_alloc, .free = pinned_free};
 
 extern const executor executor_cuda; /* cuda/session.c */
-const device device_cuda = {WEFT_DEVICE_CUDA, "cuda", cuda_alloc,     cuda_free,     read, write, clear,
-                            in_use,           left,   &pinned_memory, &executor_cuda};
+const device device_cuda = {WEFT_DEVICE_CUDA, "cuda",        cuda_alloc, cuda_free, read, write, clear, room,
+                            &pinned_memory,   &executor_cuda};
 
 /* For the calling thread, as cudaSetDevice: before stores and sessions are made. */
 weft_status weft_cuda_select(int index, weft_error *error) {

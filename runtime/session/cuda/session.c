@@ -137,9 +137,8 @@ static weft_status copy_there(weft_session *s, void *to, const void *from, size_
 
 /* Those of the slot that was fed last, where they lie as they are kept. */
 static weft_status keep_inputs(weft_session *s, const bound_program *r, char *to, weft_error *error) {
-    size_t bytes = 0;
-    for (int i = 0; i < r->n_inputs; i++) bytes += size_align(r->inputs[i].bytes, MEM_ALIGN);
-    return bytes ? copy_there(s, to, s->cuda->slots[s->cuda->next_slot ^ 1].device, bytes, error) : WEFT_OK;
+    const char *from = s->cuda->slots[s->cuda->next_slot ^ 1].device;
+    return r->n_inputs ? copy_there(s, to, from, r->input_bytes, error) : WEFT_OK;
 }
 
 static weft_status copy_from_pinned(weft_session *s, char *to, const char *from, size_t bytes,
@@ -187,7 +186,6 @@ static weft_status copy_input(weft_session *s, cuda_slot *slot, size_t at, const
 weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
     struct cuda_session *c = s->cuda;
     cuda_slot *slot = &c->slots[c->next_slot];
-    size_t at = 0;
     /* The slots take turns. */
     if (!r->n_inputs) return WEFT_OK;
     c->next_slot ^= 1;
@@ -198,11 +196,11 @@ weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
     if (status) return status;
     CUDA_TRY(cudaStreamWaitEvent(c->copy, slot->read, 0), "ordering inputs");
     for (int i = 0; i < r->n_inputs && !status; i++) {
+        size_t at = r->inputs[i].at;
         status = copy_input(s, slot, at, &r->inputs[i], error);
         for (int k = 0; k < r->n_relocations; k++)
             if (r->relocations[k].input == i)
                 r->relocations[k].operand->data = slot->device + at + r->relocations[k].offset;
-        at += size_align(r->inputs[i].bytes, MEM_ALIGN);
     }
     CUDA_TRY(cudaEventRecord(slot->arrived, c->copy), "ordering inputs");
     CUDA_TRY(cudaStreamWaitEvent(c->compute, slot->arrived, 0), "ordering inputs");

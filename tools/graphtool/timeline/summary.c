@@ -268,12 +268,6 @@ static void unused_text(text *t, const weft_plan *plan) {
                  plan->unused[i].graph, plan->unused[i].path);
 }
 
-static bool plan_trains(const weft_plan *plan) {
-    for (int i = 0; i < plan->n_programs; i++)
-        if (plan->programs[i].trains) return true;
-    return false;
-}
-
 /* Rows of 0 bytes are left out. */
 int plan_memory_rows(const weft_plan *plan, memory_row rows[PLAN_MEMORY_ROWS]) {
     weft_memory m = weft_plan_memory(plan);
