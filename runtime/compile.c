@@ -6,6 +6,7 @@
 #include "runtime/plan/program.h"
 #include "runtime/strategy.h"
 
+#include "graph/core/nearest.h"
 #include "graph/settings/clone.h"
 #include "graph/settings/minimize.h"
 #include "ops/calibration.h"
@@ -18,6 +19,7 @@
 #include "weft/support.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What passes give and require; each row of pipeline[] names some of these. */
@@ -131,6 +133,26 @@ const char *weft_pass_name(int index) {
     return index >= 0 && index < N_PASSES ? pipeline[index].name : NULL;
 }
 
+/* The error lists all passes, so that the right name is at hand. */
+static weft_status check_pass(const weft_compile_options *o, weft_error *error) {
+    text known = {0};
+    bool is_known = !o->stop_after;
+    for (int i = 0; weft_pass_name(i) && !is_known; i++)
+        is_known = strcmp(weft_pass_name(i), o->stop_after) == 0;
+    if (is_known) return WEFT_OK;
+    nearest near = nearest_to(o->stop_after, strlen(o->stop_after));
+    for (int i = 0; weft_pass_name(i); i++) {
+        text_add(&known, "%s%s", i ? ", " : "", weft_pass_name(i));
+        nearest_try(&near, weft_pass_name(i));
+    }
+    char *names = text_detach(&known);
+    near_text ask = nearest_ask(&near);
+    weft_status status = error_set(error, WEFT_NAME, "compile: there is no pass '%s'%s%s are %s",
+                                   SHOW(o->stop_after), ask.question, ask.there, names ? names : "others");
+    free(names);
+    return status;
+}
+
 /* ---- going through it ---- */
 
 static bool check_requirements(weft_plan *plan, const pass *s, unsigned has) {
@@ -239,7 +261,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
         error_set(error, e->status, "%s", e->text);
         return NULL;
     }
-    if (compile_options_check(model, o, error)) return NULL;
+    if (compile_options_check(model, o, error) || check_pass(o, error)) return NULL;
     weft_plan *plan = mem_new(&model->env, sizeof *plan);
     if (!plan) {
         error_memory(error, "compile");

@@ -5,7 +5,6 @@
 #include "runtime/options.h"
 
 #include "graph/settings/flow.h"
-#include "graph/core/nearest.h"
 #include "graph/settings/precision.h"
 #include "ops/cpu/isa.h"
 #include "ops/cpu/onednn/onednn.h"
@@ -158,37 +157,14 @@ static weft_status check_rank(const weft_model *m, const weft_compile_options *o
     return WEFT_OK;
 }
 
-/* ---- the pipeline ---- */
-
-/* The error lists all passes, so that the right name is at hand. */
-static weft_status check_pass(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    text known = {0};
-    bool is_known = !o->stop_after;
-    (void)m;
-    for (int i = 0; weft_pass_name(i) && !is_known; i++)
-        is_known = strcmp(weft_pass_name(i), o->stop_after) == 0;
-    if (is_known) return WEFT_OK;
-    nearest near = nearest_to(o->stop_after, strlen(o->stop_after));
-    for (int i = 0; weft_pass_name(i); i++) {
-        text_add(&known, "%s%s", i ? ", " : "", weft_pass_name(i));
-        nearest_try(&near, weft_pass_name(i));
-    }
-    char *names = text_detach(&known);
-    near_text ask = nearest_ask(&near);
-    weft_status status = error_set(error, WEFT_NAME, "compile: there is no pass '%s'%s%s are %s",
-                                   SHOW(o->stop_after), ask.question, ask.there, names ? names : "others");
-    free(names);
-    return status;
-}
-
 /* ---- all ---- */
 
 /* A model's sticky error is not looked at here: weft_compile reports it first. */
 weft_status compile_options_check(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     static weft_status (*const checks[])(const weft_model *m, const weft_compile_options *o,
                                          weft_error *error) = {
-        check_model, check_device, check_batch, check_processor, check_precision,
-        check_rank,  check_flow,   check_graph, check_pass,
+        check_model,     check_device, check_batch, check_processor,
+        check_precision, check_rank,   check_flow,  check_graph,
     };
     weft_status status = weft_fields_check(compile_fields, o, "compile", error);
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++) status = checks[i](m, o, error);

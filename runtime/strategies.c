@@ -38,6 +38,12 @@ static const weft_field zero_fields[] = {COMMON,
                                          ENUM(shard, shard_words),
                                          {.offset = sizeof(spread_options)}};
 
+/* ---- what strategies call ---- */
+
+void *weft_strategy_room(const weft_strategy_call *call, size_t bytes) {
+    return arena_new(call->memory, bytes + 1);
+}
+
 /* ---- what they decide ---- */
 
 /* What all of them but single say of the whole plan. */

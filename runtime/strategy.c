@@ -108,12 +108,6 @@ static bool read_keys(weft_plan *plan, const weft_strategy *s, const strategy_pa
     return true;
 }
 
-/* ---- what strategies call ---- */
-
-void *weft_strategy_room(const weft_strategy_call *call, size_t bytes) {
-    return arena_new(call->memory, bytes + 1);
-}
-
 /* ---- options of the whole plan ---- */
 
 /* Options that a strategy may decide. */

@@ -17,12 +17,6 @@
 
 #include <string.h>
 
-bool verify_sums_gradients(const weft_node *n) {
-    if (n->op == &weft_op_reduce_scatter) return true;
-    return n->op == &weft_op_all_reduce && n->variable && n->variable->kind == VARIABLE_BUCKET &&
-           !n->variable->sum;
-}
-
 /* The state of the walk along a schedule. */
 typedef struct collectives {
     verify_index *x;

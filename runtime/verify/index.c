@@ -66,6 +66,49 @@ static void count_bucket_use(verify_index *x, const weft_node *n) {
     counts->summed += n->op == &weft_op_summed;
 }
 
+bool verify_sums_gradients(const weft_node *n) {
+    if (n->op == &weft_op_reduce_scatter) return true;
+    return n->op == &weft_op_all_reduce && n->variable && n->variable->kind == VARIABLE_BUCKET &&
+           !n->variable->sum;
+}
+
+/* ---- gradients ---- */
+
+static const weft_value *only_of(const weft_node *n) {
+    const weft_value *only = NULL;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i] || n->in[i] == only || (n->n_in > 1 && n->in[i]->type.ndim == 0)) continue;
+        if (only) return NULL;
+        only = n->in[i];
+    }
+    return only;
+}
+
+static bool is_in_body(const weft_node *fused, const weft_node *n) {
+    for (int i = 0; i < fused->n_body; i++)
+        if (fused->body[i] == n) return true;
+    return false;
+}
+
+/* Of a fused node's result, through the body. */
+const weft_value *verify_only_operand(const weft_value *v) {
+    if (v->node->op != &weft_op_fused) return only_of(v->node);
+    const weft_value *at = v->node->body_out[v->index];
+    while (at && is_in_body(v->node, at->node)) at = only_of(at->node);
+    return at;
+}
+
+const weft_node *verify_source_of(const weft_value *v, int64_t *first) {
+    *first = 0;
+    const weft_value *from;
+    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->op != &weft_op_summed &&
+           v->node->op != &weft_op_accumulate && (from = verify_only_operand(v))) {
+        if (v->base == from) *first += v->base_offset;
+        v = from;
+    }
+    return v->node;
+}
+
 /* ---- subgraphs ---- */
 
 static int by_text(const void *a, const void *b) {
@@ -132,6 +175,18 @@ const subgraph *verify_subgraph_of(verify_index *x, const weft_variable *paramet
     const subgraph **owner = &x->owner[parameter->index];
     if (!*owner) *owner = verify_subgraph(x, parameter->path);
     return *owner;
+}
+
+/* Ranges follow one another in the order of the group's ranks. */
+void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end) {
+    const subgraph *g = verify_subgraph_of(x, s->members[0]);
+    *begin = 0;
+    *end = s->shards ? 0 : type_elements(&s->type);
+    for (int i = 0; g && s->shards && i < g->n_ranks; i++) {
+        *end += (int64_t)s->shards[i];
+        if (g->ranks[i] == x->plan->options.rank) break;
+        *begin = *end;
+    }
 }
 
 /* ---- the index ---- */

@@ -2,10 +2,6 @@
  * counter, so that two proofs of one plan do the same steps. Expected depth is O(log n). */
 #include "runtime/verify/map.h"
 
-bool ranges_meet(verify_range a, verify_range b) {
-    return a.space == b.space && a.begin < b.end && b.begin < a.end;
-}
-
 typedef struct map_node {
     verify_extent e;
     struct map_node *left, *right;

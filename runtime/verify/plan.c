@@ -32,13 +32,6 @@ static bool check_in_flight(verify_index *x, const weft_node *gather) {
     return verify_broken(x, "L8", gather, "outlasts its run, but its memory does not");
 }
 
-const weft_variable *verify_sharded(const weft_value *v) {
-    verify_range r;
-    if (!v || !verify_locate(v, &r) || !r.space) return NULL;
-    const weft_variable *s = r.space;
-    return s->kind == VARIABLE_BUCKET && s->shards ? s : NULL;
-}
-
 /* Whether a session waits for bucket s before n (see the head of this file). */
 static bool is_waited_for(const weft_node *n, const weft_variable *s) {
     for (int i = 0; i < n->n_in; i++)

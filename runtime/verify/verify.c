@@ -41,42 +41,6 @@ typedef struct prover {
     bool is_at_end;
 } prover;
 
-bool verify_locate(const weft_value *v, verify_range *r) {
-    int64_t offset = 0, last = 0;
-    for (int i = 0; i < v->type.ndim; i++) last += (v->type.shape[i] - 1) * v->stride[i];
-    int64_t bytes = (last + 1) * (int64_t)dtype_bytes(v->type.dtype);
-    const weft_value *at = v;
-    while (at->base) {
-        offset += at->base_offset * (int64_t)dtype_bytes(at->type.dtype);
-        at = at->base;
-    }
-    if (at->variable) {
-        const weft_variable *s = at->variable;
-        bool member = variable_is_part(s);
-        r->space = member ? s->bucket : s;
-        r->begin = offset + (member ? s->offset * 4 : 0);
-    } else if (at->node->op == &weft_op_input) {
-        return false; /* the caller's memory: nothing of the session can touch it */
-    } else {
-        r->space = NULL;
-        r->begin = offset + at->arena_offset;
-        if (at->arena_offset < 0) r->begin = -1;
-    }
-    r->end = r->begin + bytes;
-    return true;
-}
-
-/* The workspace is number 0. */
-int verify_touches(const weft_node *n) {
-    return 1 + n->n_in + n->n_out;
-}
-
-bool verify_touched(const weft_node *n, int i, verify_range *r) {
-    const weft_value *v = i ? node_value_at(n, i - 1) : NULL;
-    *r = (verify_range){NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
-    return i ? v && verify_locate(v, r) : n->workspace_bytes > 0;
-}
-
 /* The value whose bytes a value reads: a view's are those of the value that it views. */
 static const weft_value *content(const weft_value *v) {
     while (v->node->op->flags & OP_VIEW && v->base == v->node->in[0]) v = v->base;
@@ -151,11 +115,6 @@ static bool check_read(prover *p, const weft_node *n, const weft_value *v) {
     if (other) return memory_broken(p, "V2", n, v, "is overwritten by", other);
     if (none && !r.space) return memory_broken(p, "V1", n, v, "is read before it is written", NULL);
     return true;
-}
-
-bool verify_lies_in(const weft_value *v, const weft_value *whole) {
-    while (v && v != whole) v = v->base;
-    return v != NULL;
 }
 
 /* Whether an operand of n is inside the bytes of result `v`, except as a part of v (a bucket's members). */
