@@ -126,39 +126,6 @@ weft_status guard_before(weft_session *s, chosen *c, weft_error *error) {
     return head->micro ? WEFT_OK : copy_state(s, head->kept, false, error);
 }
 
-bool guard_carries(const bound_program *r, const step *st) {
-    return st == r->guard && r->of && !program_ends_step(r->p);
-}
-
-/* A wrong label of one rank must not leave the others waiting in their collectives. */
-bool guard_takes(const weft_session *s, const bound_program *r, const step *st) {
-    if (!r->of || !r->guard || st->is_gated || s->checks) return false;
-    return r->is_broken || st->node->order < r->guard->node->order;
-}
-
-void guard_take(weft_session *s, bound_program *r, const step *st, weft_error *error) {
-    r->is_broken = true;
-    if (s->examines) examine_broken(s->examines, r, st, error);
-    *error = (weft_error){0};
-    for (int k = 0; k < st->node->n_out; k++) {
-        const tensor *t = &st->out[k];
-        int64_t at[WEFT_MAX_NDIM] = {0};
-        if (!t->data || !type_elements(&t->type)) continue;
-        do element_set(t, at, dtype_is_float(t->type.dtype) ? NAN : 0);
-        while (index_next(&t->type, at));
-    }
-}
-
-void guard_flag(const step *guard) {
-    double *flags = guard->out[0].data;
-    for (int64_t i = 0; i < ((const guard_attrs *)guard->node->attrs)->count; i++) flags[i] += 1;
-}
-
-void guard_judge(bound_program *r) {
-    int64_t count = type_elements(&r->gate->out[0].type);
-    for (int64_t i = 0; i < count; i++) r->skips |= r->of->flags[i] != 0;
-}
-
 /* ---- again ---- */
 
 /* All runs of the step, the last by the program that ended it. Updates are skipped whatever is found. */

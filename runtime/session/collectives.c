@@ -1,5 +1,5 @@
-/* collectives.c - a session among other ranks: its process groups, and the collectives of a run. in_flight.c
- * has those that outlast a run, agree.c what ranks agree on. */
+/* collectives.c - a session among other ranks: its process groups, and the collectives of a run, also gathers
+ * that outlast it. in_flight.c has deferred parts, agree.c what ranks agree on. */
 #include "runtime/session/state.h"
 
 #include "ops/structure/collective.h"
@@ -123,5 +123,39 @@ weft_status collective_run(weft_session *s, bound_program *r, const step *st, we
     weft_collective c = session_collective(s, r, st);
     weft_status status = weft_comm_start(s->groups[a->group], &c, &r->tickets[a->order], error);
     if (!status && collective_outlasts_run(s, n)) in_flight_add(s, n, r->tickets[a->order]);
+    return status;
+}
+
+/* ---- gathers that outlast their run ---- */
+
+void in_flight_add(weft_session *s, const weft_node *n, uint64_t ticket) {
+    uint64_t *in_flight = &s->in_flight[n->variable->index];
+    if (!*in_flight) { /* else one of an earlier run is in flight; the stream keeps the two in order */
+        s->n_in_flight++;
+        store_note_arriving(s->store, store_owner(s->store, n->variable), 1);
+    }
+    *in_flight = ticket + 1;
+}
+
+void in_flight_remove(weft_session *s, const weft_variable *bucket) {
+    uint64_t *in_flight = &s->in_flight[bucket->index];
+    if (!*in_flight) return;
+    *in_flight = 0;
+    s->n_in_flight--;
+    store_note_arriving(s->store, store_owner(s->store, bucket), -1);
+}
+
+weft_status in_flight_await(weft_session *s, const weft_variable *bucket, weft_error *error) {
+    uint64_t in_flight = s->in_flight[bucket->index];
+    if (!in_flight) return WEFT_OK;
+    weft_status status = weft_comm_wait(s->groups[bucket->subgraph], in_flight - 1, error);
+    in_flight_remove(s, bucket);
+    return status;
+}
+
+weft_status in_flight_await_touched(weft_session *s, const step *st, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int k = 0; s->n_in_flight && k < st->n_touched && !status; k++)
+        status = in_flight_await(s, st->touched[k], error);
     return status;
 }

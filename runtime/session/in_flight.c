@@ -1,46 +1,12 @@
-/* in_flight.c - what outlasts a run: gathers of updated parameters (ZeRO), and the deferred part of a
- * program, its last waits and updates (passes/deferred.c says which). A step that needs their results waits
- * for them first; until then their variables count as arriving in the store. A deferred part runs as far as
- * the next step needs, in its own order, with the number of its own run. */
+/* in_flight.c - what outlasts a run: gathers of updated parameters (ZeRO; collectives.c), and the deferred
+ * part of a program, its last waits and updates (passes/deferred.c says which). A step that needs their
+ * results waits for them first; until then their variables count as arriving in the store. A deferred part
+ * runs as far as the next step needs, in its own order, with the number of its own run. */
 #include "runtime/session/state.h"
 
 #include "ops/structure/collective.h"
 
 #include <omp.h>
-
-/* ---- gathers ---- */
-
-void in_flight_add(weft_session *s, const weft_node *n, uint64_t ticket) {
-    uint64_t *in_flight = &s->in_flight[n->variable->index];
-    if (!*in_flight) { /* else one of an earlier run is in flight; the stream keeps the two in order */
-        s->n_in_flight++;
-        store_note_arriving(s->store, store_owner(s->store, n->variable), 1);
-    }
-    *in_flight = ticket + 1;
-}
-
-void in_flight_remove(weft_session *s, const weft_variable *bucket) {
-    uint64_t *in_flight = &s->in_flight[bucket->index];
-    if (!*in_flight) return;
-    *in_flight = 0;
-    s->n_in_flight--;
-    store_note_arriving(s->store, store_owner(s->store, bucket), -1);
-}
-
-weft_status in_flight_await(weft_session *s, const weft_variable *bucket, weft_error *error) {
-    uint64_t in_flight = s->in_flight[bucket->index];
-    if (!in_flight) return WEFT_OK;
-    weft_status status = weft_comm_wait(s->groups[bucket->subgraph], in_flight - 1, error);
-    in_flight_remove(s, bucket);
-    return status;
-}
-
-weft_status in_flight_await_touched(weft_session *s, const step *st, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int k = 0; s->n_in_flight && k < st->n_touched && !status; k++)
-        status = in_flight_await(s, st->touched[k], error);
-    return status;
-}
 
 /* ---- deferred parts: what they touch ---- */
 

@@ -11,15 +11,11 @@
 #include <omp.h>
 #include <string.h>
 
-/* Rounded up, so that derived values after it are aligned. */
-static uint64_t arena_bytes(const weft_plan *plan) {
-    return size_align(plan->memory.activations, MEM_ALIGN);
-}
-
 /* Where a variable's bytes are: derived values and constants after the arena, others in the store. NULL: the
  * store lacks it. */
 static char *variable_memory(weft_session *s, const weft_variable *v) {
-    if (variable_is_sessions(v)) return s->memory + arena_bytes(s->plan) + s->offsets[v->index];
+    if (variable_is_sessions(v))
+        return s->memory + size_align(s->plan->memory.activations, MEM_ALIGN) + s->offsets[v->index];
     return store_memory(s->store, v->path, &v->type);
 }
 
@@ -195,10 +191,6 @@ static bool prepare_program(weft_session *s, bound_program *r, const program *p,
         if (!node_is_silent(n) && !prepare_step(s, r, n, error)) return false;
     }
     return prepare_outputs(s, r, error);
-}
-
-size_t session_bytes(const weft_plan *plan) {
-    return arena_bytes(plan) + plan->memory.derived + plan->memory.inputs + plan->memory.guard;
 }
 
 weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error) {

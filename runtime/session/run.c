@@ -61,13 +61,6 @@ static weft_status wrong_size(const bound_program *r, const input_binding *in, s
                      in->name, TYPE(t), in->bytes, bytes, batch);
 }
 
-void session_relocate(bound_program *r) {
-    for (int i = 0; i < r->n_relocations; i++) {
-        const relocation *p = &r->relocations[i];
-        p->operand->data = (char *)(uintptr_t)r->inputs[p->input].data + p->offset;
-    }
-}
-
 /* Checks all feeds before any pointer is set: each input is fed once, with its size, aligned to its elements.
  */
 static weft_status feed(bound_program *r, const weft_feed *feeds, int n_feeds, weft_error *error) {
@@ -139,58 +132,6 @@ static weft_status arrive_for_fetch(weft_session *s, const bound_program *r, con
 
 /* ---- the run ---- */
 
-/* Debug and sanitizer builds check each call against its kernel's declarations (CMakeLists.txt). */
-#ifdef WEFT_CHECKS_CALLS
-static const bool checks_calls = true;
-#else
-static const bool checks_calls = false;
-#endif
-
-/* The flags are copied at once: their memory is soon another value's. */
-static void note_flags(const weft_session *s, bound_program *r, const step *st) {
-    size_t bytes = type_bytes(&st->out[0].type);
-    if (st == r->guard && r->is_broken) guard_flag(st);
-    if (guard_carries(r, st)) memcpy(r->of->carried, st->out[0].data, bytes);
-    if (st != r->gate || s->examines) return;
-    memcpy(r->of->flags, st->out[0].data, bytes);
-    guard_judge(r);
-}
-
-/* A derived value whose parameter has not changed is skipped. Times and events are only taken when they are
- * asked for. */
-weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
-    bool is_timed = s->profiles || s->event;
-    if (st->version && *st->version == *st->packed) return WEFT_OK;
-    if (st->is_gated && r->skips) return WEFT_OK;
-    if (st->place) weft_comm_place(s->comm, st->place);
-    /* Gathers of earlier runs that this step touches must have arrived; a tracer sees the wait. */
-    if (s->n_in_flight) {
-        int before = s->n_in_flight;
-        uint64_t began = s->event ? weft_clock_ns() : 0;
-        weft_status status = in_flight_await_touched(s, st, error);
-        if (s->event && s->n_in_flight < before) note_arrival(s, r, st, began);
-        if (status) return status;
-    }
-    uint64_t began = is_timed ? weft_clock_ns() : 0;
-    st->call.error = error;
-    st->call.broken = &s->broken;
-    if (s->examines) examine_before(s->examines, r, st);
-    weft_status status =
-        checks_calls && st->kernel ? kernel_check_call(st->kernel, &st->call, error) : WEFT_OK;
-    if (!status)
-        status = st->kernel ? st->kernel->run(st->state, &st->call) : collective_run(s, r, st, error);
-    if (status == WEFT_DATA && st->kernel && guard_takes(s, r, st)) {
-        guard_take(s, r, st, error);
-        status = WEFT_OK;
-    }
-    if (!status && s->examines) examine_after(s->examines, r, st);
-    if (!status && (st == r->guard || st == r->gate)) note_flags(s, r, st);
-    if (!status && s->checks) status = session_check_results(s, r, st, error);
-    if (is_timed) note_time(s, r, st, began, weft_clock_ns());
-    if (st->version && !status) *st->packed = *st->version;
-    return status;
-}
-
 /* A step of the run itself: first, as much of the pending deferred part as it needs. */
 static weft_status run_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
     weft_status status = s->deferred.r ? deferred_before(s, st, error) : WEFT_OK;
@@ -251,22 +192,6 @@ const executor executor_cpu = {open_nothing, open_nothing,    walk,         fetc
                                keep_here,    in_flight_await, open_nothing, close_nothing};
 
 /* ---- a run, on any device ---- */
-
-weft_status session_fetch(weft_session *s, const bound_program *r, void *into, const void *from, size_t bytes,
-                          weft_error *error) {
-    const fetched all = {.memory = from, .input = -1, .bytes = bytes};
-    return s->device->executor->fetch(s, r, &all, into, error);
-}
-
-/* Kernels draw random numbers by these: the same on any number of ranks, as micro-batches are numbered over
- * all ranks. */
-void session_number(weft_session *s, bound_program *head, bound_program *r, int64_t micro) {
-    int64_t rank = s->comm ? s->comm->rank : 0;
-    r->run.step = r->counter ? (int64_t)head->random_step : 0;
-    r->run.local = micro;
-    r->run.micro = micro + rank * head->p->accumulate;
-    if (r->p->n_collectives) s->run = ++s->runs;
-}
 
 /* Runs the chosen program on the session's device, with its number of threads. */
 static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {

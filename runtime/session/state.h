@@ -206,7 +206,7 @@ struct weft_session {
     void *event_context;
 };
 
-/* ---- session/open.c ---- */
+/* ---- session/step.c ---- */
 /* Bytes of s->memory: the arena, derived values and constants, and on a GPU the inputs. */
 size_t session_bytes(const weft_plan *plan);
 
@@ -222,7 +222,7 @@ weft_status strategy_before_forward(weft_session *s, const char *graph, const we
 /* WEFT_DATA when a floating-point result of the step is not finite. */
 weft_status session_check_results(weft_session *s, const bound_program *r, const step *st, weft_error *error);
 
-/* ---- session/bad_step.c ---- */
+/* ---- session/bad_step.c, and step.c for single steps and what they share ---- */
 /* Finds what a program's steps do about bad ones, once all are prepared. False without memory. */
 bool guard_open(weft_session *s, weft_error *error);
 void guard_close(weft_session *s);
@@ -304,11 +304,11 @@ void session_forget_step(bound_program *head);
 weft_status session_agree_on_update(weft_session *s, const char *graph, const chosen *c, weft_status own,
                                     weft_error *error);
 
-/* ---- session/run.c ---- */
+/* ---- session/step.c: the step ---- */
 /* Runs one step, after waiting for gathers in flight that it touches. Ignores pending deferred parts. */
 weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error *error);
 
-/* ---- session/in_flight.c ---- */
+/* ---- session/collectives.c: gathers; session/in_flight.c: deferred parts ---- */
 /* A gather of n's bucket has started and outlasts its run (add); has arrived (remove); wait for it (await).
  */
 void in_flight_add(weft_session *s, const weft_node *n, uint64_t ticket);
