@@ -555,8 +555,9 @@ TEST(a_bar_is_as_wide_as_its_terminal) {
         see_screen(screen, text, sizeof text);
         size_t width = widest(text);
         CHECK_SAYS(width < rows[i].columns, "%zu of %d columns: %s", width, rows[i].columns, text);
-        CHECK_SAYS((strstr(text, " steps/s  0:00 left") != NULL) == rows[i].is_whole, "%d columns: %s",
-                   rows[i].columns, text);
+        const char *pace = strstr(text, " steps/s  "); /* then the rest, "0:02 left" on a slow machine */
+        CHECK_SAYS((pace && strstr(pace, " left")) == rows[i].is_whole, "%d columns: %s", rows[i].columns,
+                   text);
         CHECK_SAYS((strstr(text, "\r[####") || !rows[i].has_bar) && strstr(text, "epoch 2  step 24"),
                    "%d columns: %s", rows[i].columns, text);
         CHECK(strchr(text, '\033') == NULL && strchr(text, '\n') == text + strlen(text) - 1);

@@ -25,7 +25,7 @@ minimize     release  test_minimize       260000  5000     a step takes the grad
 gradients    release  test_gradients_by   100000  2000     gradients by any value of random graphs are central differences
 order        release  test_order          1000000 100000   reads of states see what was there when they were built, in random programs of reads and writes
 onednn       release  test_onednn_sweep   300000  5000     every kernel that calls oneDNN on small random shapes, a seed on each instruction set, against plain loops
-onednn_3     release  weft-zoo            300000  5000     the same with oneDNN 3.2 of the Python registry, or with that in the folder WEFT_ONEDNN
+onednn_3     release  weft-zoo            300000  5000     the same with oneDNN 3.2 of the Python registry, or with that in the folder WEFT_ONEDNN; signals come in the middle of its products
 simd         release  test_simd_sweep     100000  5000     our own kernels on small random shapes, on each instruction set, against plain loops
 kills        release  comm_ranks          500     10       ranks that share memory, killed all at once at random moments: nothing of theirs is left
 ranks        release  graphtool           200     20       a rank of two is killed, stopped, its main thread held or its link cut at a random moment: it is named, status 7, no hang, the right numbers
