@@ -109,7 +109,8 @@ endif()
 add_executable(comm_ranks tests/comm_ranks.c)
 target_link_libraries(comm_ranks PRIVATE weft_train_internal weft_mpi_internal weft_ucx_internal test_support)
 add_test(NAME test_comm_mpi COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks>)
-add_test(NAME test_comm_ucx COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks> $<TARGET_FILE:graphtool>)
+add_test(NAME test_comm_ucx COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks> $<TARGET_FILE:graphtool> ucx)
+add_test(NAME test_comm_local COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks> $<TARGET_FILE:graphtool> local)
 add_test(NAME test_comm_memory COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_memory.sh $<TARGET_FILE:comm_ranks>)
 add_test(NAME test_tools_mpi COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_mpi.sh ${PROJECT_BINARY_DIR})
 add_test(NAME test_tools_launch COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_launch.sh ${PROJECT_BINARY_DIR})
@@ -120,9 +121,9 @@ add_test(NAME test_tools_ranks_ucx COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tool
 set_tests_properties(test_tools_ranks test_tools_ranks_ucx PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 add_test(NAME test_resume_kills COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_resume_kills.py ${PROJECT_BINARY_DIR})
 set_tests_properties(test_tools_checkpoints test_tools_ckpt test_resume_kills PROPERTIES TIMEOUT 600)
-set_tests_properties(test_comm_mpi test_comm_ucx test_comm_memory test_tools_mpi test_tools_launch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(test_comm_mpi test_comm_ucx test_comm_local test_comm_memory test_tools_mpi test_tools_launch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 set_tests_properties(test_tools_mpi PROPERTIES TIMEOUT 900) # many starts of mpirun, which a busy machine makes slow
-set_tests_properties(test_comm_mpi test_comm_ucx test_comm_memory PROPERTIES RESOURCE_LOCK ranks) # they have limits of time
+set_tests_properties(test_comm_mpi test_comm_ucx test_comm_local test_comm_memory PROPERTIES RESOURCE_LOCK ranks) # they have limits of time
 
 # ---- small models under valgrind; sanitizers have eyes of their own ----
 if(NOT WEFT_INSTRUMENTED)

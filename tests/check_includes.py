@@ -42,7 +42,7 @@ ROOMS = {
     "ops/cpu": [".", "onednn", "simd"],
     "ops/cuda": [".", "kit", "dnn", CUDA_FAMILIES, "recurrent"],
     "ops/catalog": ["."],
-    "dist": ["core", "shm meet", "engine", "mpi ucx nccl"],
+    "dist": ["core", "shm meet", "engine", "local mpi ucx nccl"],
     "runtime": ["plan", "store passes verify", "session passes/distribute", "session/cuda passes/optimizer checkpoint", "."],
     "tools": ["graphtool/common", "graphtool/timeline", "graphtool/diagram", "graphtool/cmd", "graphtool"],
 }
