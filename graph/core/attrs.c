@@ -121,32 +121,34 @@ const char *attrs_check(const weft_op *op, const void *attrs, char why[200]) {
 
 /* ---- compare ---- */
 
-/* NULL and "" are the same string. */
-static bool field_equal(const op_attr *f, const void *a, const void *b) {
+/* Bytes of a field that is a number; 0: it is something else. */
+static size_t number_bytes(const op_attr *f) {
     switch (f->kind) {
     case ATTR_INT:
-        return CFIELD(int64_t, a, f) == CFIELD(int64_t, b, f);
-    case ATTR_REAL: /* bitwise, so that equal attributes have equal hashes */
-        return memcmp(&CFIELD(double, a, f), &CFIELD(double, b, f), sizeof(double)) == 0;
-    case ATTR_BOOL:
-        return CFIELD(bool, a, f) == CFIELD(bool, b, f);
-    case ATTR_DTYPE:
-        return CFIELD(weft_dtype, a, f) == CFIELD(weft_dtype, b, f);
+    case ATTR_REAL:
     case ATTR_KEY:
-        return CFIELD(uint64_t, a, f) == CFIELD(uint64_t, b, f);
-    case ATTR_STRING:
-    case ATTR_SCHEDULES: {
+        return 8;
+    case ATTR_BOOL:
+        return sizeof(bool);
+    case ATTR_DTYPE:
+        return sizeof(weft_dtype);
+    default:
+        return 0;
+    }
+}
+
+/* Numbers bitwise, so that equal attributes have equal hashes; NULL and "" are the same string. */
+static bool field_equal(const op_attr *f, const void *a, const void *b) {
+    if (is_text(f)) {
         const char *s = CFIELD(const char *, a, f), *t = CFIELD(const char *, b, f);
         return strcmp(s ? s : "", t ? t : "") == 0;
     }
-    case ATTR_INTS: {
+    if (f->kind == ATTR_INTS) {
         const attr_ints *v = &CFIELD(attr_ints, a, f), *w = &CFIELD(attr_ints, b, f);
         return v->n == w->n && memcmp(v->v, w->v, (size_t)v->n * sizeof v->v[0]) == 0;
     }
-    case ATTR_BYTES:
-        return bytes_equal(&CFIELD(attr_bytes, a, f), &CFIELD(attr_bytes, b, f));
-    }
-    return false;
+    if (f->kind == ATTR_BYTES) return bytes_equal(&CFIELD(attr_bytes, a, f), &CFIELD(attr_bytes, b, f));
+    return memcmp((const char *)a + f->offset, (const char *)b + f->offset, number_bytes(f)) == 0;
 }
 
 const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b) {
@@ -168,34 +170,20 @@ bool attrs_name_batch(const weft_op *op, const void *attrs) {
 
 /* Equal fields have equal hashes; the multiplier 0x9e3779b97f4a7c15 is 2^64 over the golden ratio. */
 static uint64_t field_hash(const op_attr *f, const void *attrs) {
-    switch (f->kind) {
-    case ATTR_INT:
-    case ATTR_REAL:
-    case ATTR_KEY: {
-        /* These kinds are all 8 bytes wide. */
-        uint64_t bits;
-        memcpy(&bits, (const char *)attrs + f->offset, sizeof bits);
-        return bits;
-    }
-    case ATTR_BOOL:
-        return CFIELD(bool, attrs, f);
-    case ATTR_DTYPE:
-        return CFIELD(weft_dtype, attrs, f);
-    case ATTR_STRING:
-    case ATTR_SCHEDULES: {
+    uint64_t h = 0;
+    if (is_text(f)) {
         const char *s = CFIELD(const char *, attrs, f);
         return hash_text(s ? s : "", 0);
     }
-    case ATTR_INTS: {
+    if (f->kind == ATTR_BYTES) return CFIELD(attr_bytes, attrs, f).hash;
+    if (f->kind == ATTR_INTS) {
         const attr_ints *v = &CFIELD(attr_ints, attrs, f);
-        uint64_t h = (uint64_t)v->n;
+        h = (uint64_t)v->n;
         for (int i = 0; i < v->n; i++) h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + (uint64_t)v->v[i];
         return h;
     }
-    case ATTR_BYTES:
-        return CFIELD(attr_bytes, attrs, f).hash;
-    }
-    return 0;
+    memcpy(&h, (const char *)attrs + f->offset, number_bytes(f));
+    return h;
 }
 
 uint64_t attrs_hash(const weft_op *op, const void *attrs) {
@@ -245,58 +233,72 @@ static void string_write(text *t, const char *string) {
     text_add(t, "\"");
 }
 
-/* One case for each kind. DTYPE and KEY are always printed: 0 is a valid type, and a key of 0 a stream. */
-void attr_write(text *t, const op_attr *f, const void *attrs) {
+/* DTYPE and KEY are always set: 0 is a valid type, and a key of 0 a stream. */
+bool attr_is_set(const op_attr *f, const void *attrs) {
     switch (f->kind) {
     case ATTR_INT:
-        if (CFIELD(int64_t, attrs, f) == 0) return;
-        text_add(t, " %s=", f->name);
+        return CFIELD(int64_t, attrs, f) != 0;
+    case ATTR_REAL:
+        return CFIELD(double, attrs, f) != 0;
+    case ATTR_BOOL:
+        return CFIELD(bool, attrs, f);
+    case ATTR_STRING:
+    case ATTR_SCHEDULES:
+        return CFIELD(const char *, attrs, f) != NULL;
+    case ATTR_INTS:
+        return CFIELD(attr_ints, attrs, f).n != 0;
+    case ATTR_BYTES:
+        return CFIELD(attr_bytes, attrs, f).n != 0;
+    case ATTR_DTYPE:
+    case ATTR_KEY:
+        break;
+    }
+    return true;
+}
+
+static void value_write(text *t, const op_attr *f, const void *attrs) {
+    switch (f->kind) {
+    case ATTR_INT:
         if (f->words)
             text_add(t, "%s", f->words[CFIELD(int64_t, attrs, f)]);
         else
             int_write(t, CFIELD(int64_t, attrs, f));
         return;
     case ATTR_REAL:
-        if (CFIELD(double, attrs, f) == 0) return;
-        text_add(t, " %s=", f->name);
         real_write(t, CFIELD(double, attrs, f));
         return;
     case ATTR_BOOL:
-        if (CFIELD(bool, attrs, f)) text_add(t, " %s=1", f->name);
+        text_add(t, "1");
         return;
     case ATTR_DTYPE:
-        text_add(t, " %s=%s", f->name, dtype_name(CFIELD(weft_dtype, attrs, f)));
+        text_add(t, "%s", dtype_name(CFIELD(weft_dtype, attrs, f)));
         return;
     case ATTR_KEY:
-        text_add(t, " %s=0x%llx", f->name, (unsigned long long)CFIELD(uint64_t, attrs, f));
+        text_add(t, "0x%llx", (unsigned long long)CFIELD(uint64_t, attrs, f));
         return;
     case ATTR_STRING:
     case ATTR_SCHEDULES:
-        if (!CFIELD(const char *, attrs, f)) return;
-        text_add(t, " %s=", f->name);
         string_write(t, CFIELD(const char *, attrs, f));
         return;
-    case ATTR_INTS: {
-        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
-        if (v->n == 0) return;
-        text_add(t, " %s=", f->name);
-        for (int i = 0; i < v->n; i++) {
+    case ATTR_INTS:
+        for (int i = 0; i < CFIELD(attr_ints, attrs, f).n; i++) {
             if (i) text_add(t, ",");
-            int_write(t, v->v[i]);
+            int_write(t, CFIELD(attr_ints, attrs, f).v[i]);
         }
         return;
-    }
-    case ATTR_BYTES: {
-        const attr_bytes *v = &CFIELD(attr_bytes, attrs, f);
-        if (v->n == 0) return;
-        text_add(t, " %s=", f->name);
-        if (bytes_are_many(v))
-            text_add(t, "@%016llx", (unsigned long long)v->hash);
+    case ATTR_BYTES:
+        if (bytes_are_many(&CFIELD(attr_bytes, attrs, f)))
+            text_add(t, "@%016llx", (unsigned long long)CFIELD(attr_bytes, attrs, f).hash);
         else
-            bytes_write(t, v);
+            bytes_write(t, &CFIELD(attr_bytes, attrs, f));
         return;
     }
-    }
+}
+
+void attr_write(text *t, const op_attr *f, const void *attrs) {
+    if (!attr_is_set(f, attrs)) return;
+    text_add(t, " %s=", f->name);
+    value_write(t, f, attrs);
 }
 
 void attrs_write(text *t, const weft_op *op, const void *attrs) {
@@ -420,8 +422,7 @@ static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a
 /* Where the values are words, lists them; of a text that does not begin as one, says how it does. */
 static void say_unreadable(const weft_op *op, const op_attr *f, char first, char why[200]) {
     int n = snprintf(why, 200, "%s: the value of %s cannot be read", op->name, f->name);
-    bool is_text = f->kind == ATTR_STRING || f->kind == ATTR_SCHEDULES;
-    if (is_text && first != '"')
+    if (is_text(f) && first != '"')
         snprintf(why + n, 200 - (size_t)n, ": it stands in quotation marks, as in %s=\"...\"", f->name);
     for (int i = 0; f->words && f->words[i] && n >= 0 && n < 200; i++)
         n += snprintf(why + n, 200 - (size_t)n, i ? " or %s" : ": %s", f->words[i]);

@@ -20,7 +20,7 @@ const char *weft_status_text(weft_status status) {
 }
 
 const char *weft_version(void) {
-#define TEXT_OF(major, minor, patch) #major "." #minor "." #patch
+#define TEXT_OF(major, minor, patch)      #major "." #minor "." #patch
 #define VERSION_TEXT(major, minor, patch) TEXT_OF(major, minor, patch)
     return VERSION_TEXT(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR, WEFT_VERSION_PATCH);
 }

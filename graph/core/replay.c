@@ -38,7 +38,7 @@ bool model_awaits_batch(const weft_model *m) {
 bool model_is_as_built(const weft_model *m) {
     /* Other kinds of variables are made by the compiler. */
     for (const weft_variable *v = m->variables; v; v = v->next)
-        if (v->kind != VARIABLE_PARAMETER && v->kind != VARIABLE_STATE) return false;
+        if (!variable_is_named(v->kind)) return false;
     for (const weft_graph *g = m->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next)
             if (n->is_backward || n->is_update || n->n_body || n->kernel) return false;

@@ -280,23 +280,11 @@ static bool is_word(const char *s) {
     return n && n <= 40 && !s[n];
 }
 
-/* Fields of weft_optimizer that only some optimizers read, and hold a number. */
+/* Numbers of weft_optimizer that only some optimizers read. */
 static bool is_own_field(const char *field) {
-    static const char *const fields[] = {
-#define EVERY                           NULL
-#define STEP                            NULL
-#define COSINE                          NULL
-#define OWN                             ""
-#define REAL(name, field, readers, ...) readers ? #field : "",
-#include "graph/settings/minimize_list.h"
-#undef EVERY
-#undef STEP
-#undef COSINE
-#undef OWN
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (*fields[i] && strcmp(fields[i], field) == 0) return true;
-    return false;
+    const optimizer_setting *s = optimizer_settings;
+    while (s->name && strcmp(s->name, field)) s++;
+    return s->name && s->is_own;
 }
 
 static bool slots_take(weft_model *m, own_optimizer *o, const weft_optimizer_definition *d) {

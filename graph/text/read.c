@@ -188,7 +188,7 @@ static bool variable_read(reader *r, variable_kind kind) {
     weft_model *m = r->m;
     tensor_type type;
     weft_init init = {WEFT_INIT_ZEROS, 0, 0};
-    bool by_user = kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE;
+    bool by_user = variable_is_named(kind);
     if (r->n_graphs || (by_user && r->by_path))
         return reader_fail(
             r, "variables must come before graphs, and parameters and state before all other variables");
