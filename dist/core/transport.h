@@ -68,7 +68,7 @@ typedef struct transport_calls {
     bool (*control_send)(transport *t, int to, const control *message);
     /* false when no message has come. */
     bool (*control_receive)(transport *t, control *message);
-    /* Waits until something may have happened, at most `seconds`. */
+    /* Waits until something may have happened, at most `seconds`; NULL: nothing ends a nap early. */
     void (*nap)(transport *t, double seconds);
     /* How a rank was seen to have ended without a word, as words of a report ("its process has ended"), which
      * live as long as the transport. NULL: it has not, or that is not known. Never waits. */
@@ -91,6 +91,9 @@ struct transport {
     double nap_seconds; /* between two looks for progress, unless the options set it */
     window *window;     /* memory shared with the ranks of this machine, owned by the transport; NULL: none */
 };
+
+/* Takes in control messages for 0.2 s, in which the reason that was just sent to all ranks can leave. */
+void transport_drain(transport *t);
 
 /* A communicator on a transport. It frees the transport, also on failure, when it returns NULL and sets
  * *error. */

@@ -50,12 +50,6 @@ static weft_status get(const rounds *m, int from, int tag, void *into, size_t n,
     return t->calls->receive(t, m->g->ranks[from], tag, into, n * m->width, error);
 }
 
-/* is_ready of engine_until: is the batch finished? */
-static weft_status transfers_done(engine *e, const stream_op *op, bool *ready, weft_error *error) {
-    (void)op;
-    return e->t->calls->progress(e->t, ready, error);
-}
-
 /* The i-th member after this one, cyclically: so not every rank sends to rank 0 first. */
 static int other(const rounds *m, int i) {
     return (m->g->own + i) % m->g->n;
@@ -82,7 +76,7 @@ static weft_status contribute(rounds *m, size_t round, weft_error *error) {
         status = send_message(m, to, tag, from, range_length(w), error);
         sent += range_length(w);
     }
-    if (!status) status = engine_until(m->e, m->op, transfers_done, error);
+    if (!status) status = engine_transfer(m->e, m->op, error);
     if (status) return status;
     for (int r = 0; r < m->g->n; r++) m->e->from[r] = m->slots + (size_t)r * slot * m->width;
     ordered_sum sum = {m->c->dtype, m->has_wire ? WEFT_BF16 : m->c->dtype, m->g->n, own, m->e->from};
@@ -102,7 +96,7 @@ static weft_status deal(rounds *m, size_t round, weft_error *error) {
         int to = other(m, i);
         status = send_message(m, to, tag, element_at(m, m->work[to].begin), range_length(m->work[to]), error);
     }
-    return status ? status : engine_until(m->e, m->op, transfers_done, error);
+    return status ? status : engine_transfer(m->e, m->op, error);
 }
 
 /* ---- phase 1: p sends its part of the result to every rank that needs it ---- */
@@ -149,7 +143,7 @@ static weft_status distribute(rounds *m, size_t round, weft_error *error) {
         }
         status = send_message(m, to, tag, sent_from(m, r.begin, r.begin - own.begin), range_length(r), error);
     }
-    if (!status) status = engine_until(m->e, m->op, transfers_done, error);
+    if (!status) status = engine_transfer(m->e, m->op, error);
     if (!status && m->has_wire) results_to_f32(m);
     return status;
 }

@@ -13,11 +13,6 @@ bool sum_is_possible(const engine *e, const weft_collective *c) {
     return c->unordered && collective_is_sum(c->kind) && e->t->calls->sum && c->count <= MOST_ELEMENTS;
 }
 
-static weft_status transfers_done(engine *e, const stream_op *op, bool *ready, weft_error *error) {
-    (void)op;
-    return e->t->calls->progress(e->t, ready, error);
-}
-
 /* Starts one sum of `count` elements at `at`, and waits for it. e->work holds the ranges of a
  * reduce_scatter. */
 static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, void *at, size_t count,
@@ -27,7 +22,7 @@ static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, voi
     sum.root = op->c.root;
     sum.counts = op->c.kind == WEFT_REDUCE_SCATTER ? e->work : NULL;
     weft_status status = e->t->calls->sum(e->t, op->group->id, &sum, error);
-    return status ? status : engine_until(e, op, transfers_done, error);
+    return status ? status : engine_transfer(e, op, error);
 }
 
 /* The whole buffer in one call, in place. A reduce_scatter leaves the result at its start, so it is moved to
