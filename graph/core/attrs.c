@@ -5,6 +5,7 @@
 #include "graph/core/nearest.h"
 #include "graph/core/op.h"
 #include "graph/core/table.h"
+#include "graph/core/words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,14 +24,9 @@ const op_attr variable_attr_table[] = {
 
 /* ---- check ---- */
 
-/* `name` need not end in NUL: it points into a dump. */
-static bool is_name(const char *text, const char *name, size_t length) {
-    return strlen(text) == length && memcmp(text, name, length) == 0;
-}
-
 const op_attr *attr_find(const weft_op *op, const char *name, size_t length) {
     for (const op_attr *f = op->attrs; f && f->name; f++)
-        if (is_name(f->name, name, length)) return f;
+        if (word_is(f->name, name, length)) return f;
     return NULL;
 }
 
@@ -343,10 +339,9 @@ bool real_parse(const char **at, double *v) {
 /* Reads one of the names in `words`; *v is its index. */
 static bool word_parse(const char **at, const char *const *words, int64_t *v) {
     size_t n = strspn(*at, "abcdefghijklmnopqrstuvwxyz_");
-    for (*v = 0; words[*v]; ++*v)
-        if (strlen(words[*v]) == n && memcmp(words[*v], *at, n) == 0) break;
+    *v = word_find(words, *at, n);
     *at += n;
-    return words[*v] != NULL;
+    return *v >= 0;
 }
 
 /* "2,2": 1 to WEFT_MAX_NDIM numbers. */

@@ -10,6 +10,7 @@
 #include "graph/settings/flow.h"
 
 #include "graph/core/limits.h"
+#include "graph/core/words.h"
 #include "graph/settings/minimize.h"
 
 #include <stdio.h>
@@ -165,19 +166,11 @@ static void skip_blanks(flow_reader *r) {
 }
 
 static bool accept(flow_reader *r, const char *word) {
-    size_t n = strlen(word);
-    if (strncmp(r->at, word, n)) return false;
-    r->at += n;
-    return true;
+    return text_accept(&r->at, word);
 }
 
-/* A number of at most 18 digits, which cannot overflow. */
 static bool read_number(flow_reader *r, int64_t *number) {
-    size_t digits = strspn(r->at, "0123456789");
-    if (!digits || digits > 18) return refuse(r, "a number of 1 to 18 digits is needed");
-    *number = 0;
-    for (; digits; digits--) *number = *number * 10 + (*r->at++ - '0');
-    return true;
+    return count_parse(&r->at, number) || refuse(r, "a number of 1 to 18 digits is needed");
 }
 
 /* A number that fits an int; flow_set has the rule of each. */

@@ -4,6 +4,7 @@
  * agree. */
 #include "graph/settings/minimize.h"
 #include "graph/core/nearest.h"
+#include "graph/core/words.h"
 #include "graph/settings/schedule.h"
 
 #include <float.h>
@@ -140,7 +141,7 @@ static bool is_elsewhere(const char *at, const char *const **known) {
     while (*(at += strspn(at, " ,\t\n"))) {
         size_t n = strcspn(at, "=, \t\n");
         for (*known = elsewhere[0]; *known < elsewhere[0] + 2 * NAMES; *known += 2)
-            if (strlen(**known) == n && memcmp(**known, at, n) == 0) return true;
+            if (word_is(**known, at, n)) return true;
         bool is_quoted = false;
         for (; *at && (is_quoted || *at != ','); at++) is_quoted ^= *at == '"';
     }

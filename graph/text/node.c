@@ -194,8 +194,7 @@ static bool is_past_infer(const call *c) {
  * layouts. */
 static weft_node *call_make(reader *r, const call *c) {
     weft_graph *g = r->g;
-    r->m->file = r->where;
-    r->m->line = r->line;
+    reader_place(r);
     for (int i = 0; i < c->op->min_in && i < c->n_in; i++)
         if (!c->in[i]) return reader_fail(r, "%s: operand %d is missing", c->op->name, i), NULL;
     weft_node *n = is_past_infer(c) ? node_new_typed(g, c->op, c->n_in, c->in, c->attrs, c->n_out, c->type)

@@ -1,5 +1,5 @@
-/* read.c - reads back the dump format of graph/text/write.c: the cursor, the header, variables, graphs and
- * outputs; nodes are in text/node.c. A model read from a dump of any stage of the compiler prints the same
+/* read.c - reads back the dump format of graph/text/write.c: the header, variables, graphs and outputs; nodes
+ * are in text/node.c. A model read from a dump of any stage of the compiler prints the same
  * text again.
  *
  * The text may be hostile: every number is bounded, the length of the text bounds all tables (MODEL_MAX_*),
@@ -13,73 +13,9 @@
 
 #include "weft/file.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- the cursor ---- */
-
-/* Errors of builders then name the line of the text. */
-static void reader_place(reader *r) {
-    r->m->file = r->where;
-    r->m->line = r->line;
-}
-
-bool reader_fail(reader *r, const char *format, ...) {
-    char message[700];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    reader_place(r);
-    model_fail(r->m, NULL, WEFT_FILE, "%s", message);
-    return false;
-}
-
-bool reader_accept(reader *r, const char *word) {
-    size_t n = strlen(word);
-    if (strncmp(r->at, word, n) != 0) return false;
-    r->at += n;
-    return true;
-}
-
-bool reader_want(reader *r, const char *word) {
-    if (reader_accept(r, word)) return true;
-    size_t n = strcspn(r->at, "\n");
-    return reader_fail(r, "'%s' is expected, but there is '%s'",
-                       strcmp(word, "\n") ? word : "the end of the line",
-                       show_name(r->at, n < 30 ? n : 30).text);
-}
-
-/* strtoll would skip spaces and line ends, so the first character is checked; an overflow gives a limit of
- * int64_t, which [least, most] rejects. */
-bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v) {
-    char *end;
-    bool is_number = *r->at == '-' || (*r->at >= '0' && *r->at <= '9');
-    bool is_hex = r->at[0] == '0' && r->at[1] == 'x';
-    *v = is_number ? strtoll(r->at, &end, is_hex ? 16 : 10) : 0;
-    if (!is_number || end == r->at || *v < least || *v > most)
-        return reader_fail(r, "a number from %lld to %lld is expected at '%s'", (long long)least,
-                           (long long)most, show_name(r->at, strcspn(r->at, " \n")).text);
-    r->at = end;
-    return true;
-}
-
-/* 1000 characters is the longest path. */
-char *reader_name(reader *r, const char *ends) {
-    char stop[24];
-    snprintf(stop, sizeof stop, "\n%s", ends);
-    size_t n = strcspn(r->at, stop);
-    if (n == 0 || n > 1000) {
-        reader_fail(r, "a name of 1 to 1000 characters is expected");
-        return NULL;
-    }
-    char *name = arena_printf(&r->m->arena, "%.*s", (int)n, r->at);
-    if (!name) reader_fail(r, "out of memory");
-    r->at += n;
-    return name;
-}
 
 /* ---- variables ---- */
 
@@ -202,7 +138,6 @@ static bool variable_read(reader *r, variable_kind kind) {
     if (!type_parse(&r->at, &type) || !type_check(&type))
         return reader_fail(r, "%s: its type cannot be read, or an axis is below 1", SHOW(path));
     if (variable_has_init(kind) && !init_read(r, &init)) return false;
-    reader_place(r);
     if (by_user && !init_is_valid(m, NULL, path, init, type.ndim)) return false;
     if (!by_user && !r->by_path && !variables_sort(r)) return false;
     weft_variable *v = variable_new(m, path, kind, &type, init);
@@ -219,26 +154,19 @@ static bool variable_read(reader *r, variable_kind kind) {
 }
 
 /* Reads "generator zero=1", after "ddp ". */
-static bool ddp_read(reader *r) {
+static bool ddp_read(reader *r, const char *path) {
     void *attrs;
-    const char *path = reader_name(r, " ");
-    if (!path) return false;
-    if (r->n_graphs) return reader_fail(r, "options of subgraphs must come before graphs");
     if (ddp_at(r->m, path)) return reader_fail(r, "subgraph %s is listed twice", SHOW(path));
     if (r->n_ddps++ == MODEL_MAX_SUBGRAPHS)
         return reader_fail(r, "more than %d subgraphs", MODEL_MAX_SUBGRAPHS);
-    if (!attrs_read(r, &ddp_fields, &attrs)) return false;
-    reader_place(r);
-    return ddp_set(r->m, path, attrs);
+    return attrs_read(r, &ddp_fields, &attrs) && ddp_set(r->m, path, attrs);
 }
 
 /* Reads "generator bf16", after "precision ". */
-static bool precision_read(reader *r) {
+static bool precision_read(reader *r, const char *path) {
     weft_dtype dtype;
-    const char *path = reader_name(r, " ");
-    if (!path || !reader_want(r, " ")) return false;
+    if (!reader_want(r, " ")) return false;
     size_t length = strcspn(r->at, "\n");
-    if (r->n_graphs) return reader_fail(r, "precisions must come before graphs");
     if (strcmp(path, "/") && !path_is_valid(path)) return reader_fail(r, "'%s' cannot be a path", SHOW(path));
     if (!dtype_parse(r->at, length, &dtype))
         return reader_fail(r, "precision %s: no element type", SHOW(path));
@@ -246,33 +174,25 @@ static bool precision_read(reader *r) {
     if (r->n_precisions++ == MODEL_MAX_SUBGRAPHS)
         return reader_fail(r, "more than %d precisions", MODEL_MAX_SUBGRAPHS);
     r->at += length;
-    reader_place(r);
     return precision_set(r->m, path, dtype);
 }
 
 /* Reads "train d_step*5 g_step", after "flow ". */
-static bool flow_read(reader *r) {
-    const char *name = reader_name(r, " ");
-    if (!name || !reader_want(r, " ")) return false;
+static bool flow_read(reader *r, const char *name) {
+    if (!reader_want(r, " ")) return false;
     size_t length = strcspn(r->at, "\n");
     char *steps = arena_new(&r->m->arena, length + 1);
     if (!steps) return model_fail(r->m, NULL, WEFT_MEMORY, "%s: out of memory", r->where);
     memcpy(steps, r->at, length);
-    if (r->n_graphs) return reader_fail(r, "flows must come before graphs");
     if (flow_find(r->m, name)) return reader_fail(r, "flow %s is listed twice", SHOW(name));
     if (r->n_flows++ == MODEL_MAX_FLOWS) return reader_fail(r, "more than %d flows", MODEL_MAX_FLOWS);
     r->at += length;
-    reader_place(r);
     return flow_parse(r->m, name, steps);
 }
 
 /* Reads "zero:stage=2", after "strategy ". */
-static bool strategy_read(reader *r) {
-    char *text = reader_name(r, " ");
-    if (!text) return false;
-    if (r->n_graphs) return reader_fail(r, "the strategy must come before graphs");
+static bool strategy_read(reader *r, const char *text) {
     if (r->m->strategy) return reader_fail(r, "there are two strategies");
-    reader_place(r);
     return strategy_set(r->m, text);
 }
 
@@ -322,20 +242,23 @@ static bool section_end(reader *r) {
     return true;
 }
 
+/* Begins the lines of a graph. */
+static bool section_begin(reader *r, weft_graph *g) {
+    r->g = g;
+    r->n_inputs = 0;
+    r->has_kernels = false;
+    return g && ids_reserve(r);
+}
+
 /* Ends the graph before it and begins the next. */
-static bool graph_read(reader *r) {
+static bool graph_read(reader *r, const char *name) {
     if (!r->n_graphs && !variables_sort(r)) return false;
     if (!section_end(r)) return false;
     if (++r->n_graphs > MODEL_MAX_GRAPHS) return reader_fail(r, "more than %d graphs", MODEL_MAX_GRAPHS);
-    const char *name = reader_name(r, " ");
-    if (!name || !reader_want(r, " ")) return false;
+    if (!reader_want(r, " ")) return false;
     bool trains = reader_accept(r, "train");
     if (!trains && !reader_want(r, "eval")) return false;
-    reader_place(r);
-    r->g = weft_graph_new(r->m, name, trains ? WEFT_TRAIN : WEFT_EVAL);
-    r->n_inputs = 0;
-    r->has_kernels = false;
-    return r->g && ids_reserve(r);
+    return section_begin(r, weft_graph_new(r->m, name, trains ? WEFT_TRAIN : WEFT_EVAL));
 }
 
 /* ---- optimizers ---- */
@@ -360,51 +283,41 @@ static bool part_read(reader *r, weft_optimizer_definition *d, int *slots, int *
 }
 
 /* Reads "signum slot momentum_buffer=0 number momentum=0.9", after "define ". */
-static bool define_read(reader *r) {
-    weft_optimizer_definition d = {0};
+static bool define_read(reader *r, const char *type) {
+    weft_optimizer_definition d = {.type = type};
     int slots = 0, numbers = 0;
-    if (r->n_graphs) return reader_fail(r, "definitions must come before graphs");
-    if (!section_end(r) || !(d.type = reader_name(r, " "))) return false;
+    if (!section_end(r)) return false;
     while (*r->at == ' ')
         if (!part_read(r, &d, &slots, &numbers)) return false;
-    reader_place(r);
     return own_optimizer_new(r->m, &d) != NULL;
 }
 
 /* Begins an update of the optimizer, after "update ": the lines behind it are those of a graph. */
-static bool update_read(reader *r) {
-    if (r->n_graphs) return reader_fail(r, "updates must come before graphs");
+static bool update_read(reader *r, const char *type) {
     if ((!r->by_path && !variables_sort(r)) || !section_end(r)) return false;
-    const char *type = reader_name(r, " ");
     own_optimizer *o = r->m->own;
-    while (type && o && strcmp(o->kind.type, type)) o = o->next;
-    if (!type || !o) return reader_fail(r, "update: no line defines '%s'", type ? SHOW(type) : "");
-    reader_place(r);
+    while (o && strcmp(o->kind.type, type)) o = o->next;
+    if (!o) return reader_fail(r, "update: no line defines '%s'", SHOW(type));
     r->own = o;
-    r->g = own_record_begin(r->m, o);
-    r->n_inputs = 0;
-    r->has_kernels = false;
-    return r->g && ids_reserve(r);
+    return section_begin(r, own_record_begin(r->m, o));
 }
 
-static bool output_read(reader *r) {
-    if (!r->g) return reader_fail(r, "an output before the first graph");
-    const char *name = reader_name(r, " ");
+static bool output_read(reader *r, const char *name) {
     weft_value *v = NULL;
-    if (!name || !reader_want(r, " ") || !value_read(r, " ", &v)) return false;
+    if (!r->g) return reader_fail(r, "an output before the first graph");
+    if (!reader_want(r, " ") || !value_read(r, " ", &v)) return false;
     if (!v) return reader_fail(r, "output %s: no value", SHOW(name));
-    reader_place(r);
+    reader_place(r); /* the value may be a new node, which has taken it */
     weft_output(v, name);
     return model_ok(r->m);
 }
 
 /* Reads "@0123456789abcdef 0000803f", after "data ": bytes, under a name that is their hash. */
-static bool data_read(reader *r) {
+static bool data_read(reader *r, const char *name) {
     attr_bytes *v = arena_new(&r->m->arena, sizeof *v);
-    const char *name = reader_name(r, " ");
     uint64_t hash;
     if (!v) return reader_fail(r, "out of memory");
-    if (!name || !reader_want(r, " ")) return false;
+    if (!reader_want(r, " ")) return false;
     const char *at = name;
     if (!bytes_name_parse(&at, &hash) || *at)
         return reader_fail(r, "data: @ and 16 hexadecimal digits are expected at '%s'", SHOW(name));
@@ -417,27 +330,42 @@ static bool data_read(reader *r) {
 
 /* ---- lines ---- */
 
-/* The first word selects the kind of line; anything else is a node. */
+/* Lines by their first word, which a name follows. */
+static const struct line_kind {
+    const char *word;
+    bool (*read)(reader *r, const char *name);
+    const char *what; /* these come before graphs; NULL: no matter */
+} line_kinds[] = {
+    {"graph ", graph_read},
+    {"output ", output_read},
+    {"ddp ", ddp_read, "options of subgraphs"},
+    {"precision ", precision_read, "precisions"},
+    {"data ", data_read},
+    {"flow ", flow_read, "flows"},
+    {"strategy ", strategy_read, "strategies"},
+    {"define ", define_read, "definitions"},
+    {"update ", update_read, "updates"},
+};
+
+/* What begins with none of these words, nor as a variable, is a node. */
 static bool line_read(reader *r) {
     if (*r->at == '\n' || *r->at == '#') {
         r->at += strcspn(r->at, "\n");
         return true;
     }
-    if (reader_accept(r, "graph ")) return graph_read(r);
-    if (reader_accept(r, "output ")) return output_read(r);
-    if (reader_accept(r, "ddp ")) return ddp_read(r);
-    if (reader_accept(r, "precision ")) return precision_read(r);
-    if (reader_accept(r, "data ")) return data_read(r);
-    if (reader_accept(r, "flow ")) return flow_read(r);
-    if (reader_accept(r, "strategy ")) return strategy_read(r);
-    if (reader_accept(r, "define ")) return define_read(r);
-    if (reader_accept(r, "update ")) return update_read(r);
+    reader_place(r);
+    for (size_t i = 0; i < sizeof line_kinds / sizeof *line_kinds; i++) {
+        const struct line_kind *k = &line_kinds[i];
+        if (!reader_accept(r, k->word)) continue;
+        if (k->what && r->n_graphs) return reader_fail(r, "%s must come before graphs", k->what);
+        const char *name = reader_name(r, " ");
+        return name && k->read(r, name);
+    }
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
-        const char *name = variable_kind_name((variable_kind)kind);
-        size_t n = strlen(name);
-        if (strncmp(r->at, name, n) != 0 || r->at[n] != ' ') continue;
-        r->at += n + 1;
-        return variable_read(r, (variable_kind)kind);
+        const char *before = r->at;
+        if (reader_accept(r, variable_kind_name((variable_kind)kind)) && reader_accept(r, " "))
+            return variable_read(r, (variable_kind)kind);
+        r->at = before;
     }
     return node_read(r);
 }

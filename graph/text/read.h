@@ -35,6 +35,9 @@ typedef struct reader {
     bool has_kernels;          /* a node of the graph names a kernel, so every value has a layout */
 } reader;
 
+/* text/cursor.c */
+/* Errors of builders then name the line of the text. */
+void reader_place(reader *r);
 /* Records "where:line: what" as the model's error; always returns false. */
 bool reader_fail(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether `word` comes next; if so, moves past it. */
