@@ -55,22 +55,28 @@ static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine
     e->issued++;
 }
 
-/* Waits while the queue is full, then appends. `since` restarts with each finished collective, so only a
- * stuck thread ends the wait. */
+/* Waits until so many collectives are finished, or the communicator has failed. `since` restarts with each
+ * finished one, so only a stuck thread ends the wait. The lock is held. */
+static weft_status await_finished(engine *e, uint64_t count, weft_error *error) {
+    uint64_t since = clock_now(), at = 0;
+    while (e->finished < count) {
+        if (e->finished != at) since = clock_now();
+        at = e->finished;
+        if (e->failure.status) return failed(e, error);
+        if (wait_too_long(e, since)) return fail_silent(e, error);
+        engine_wait_changed(e, 1);
+    }
+    return WEFT_OK;
+}
+
+/* Waits while the queue is full, then appends. */
 static weft_status start_op(weft_comm *comm, const weft_collective *c, engine_group *founded,
                             uint64_t *ticket, weft_error *error) {
     engine *e = engine_of(comm);
-    uint64_t since = clock_now(), at = 0;
-    weft_status status = WEFT_OK;
     pthread_mutex_lock(&e->lock);
-    while (!e->failure.status && e->issued - e->finished >= QUEUE && !status) {
-        if (e->finished != at) since = clock_now();
-        at = e->finished;
-        if (wait_too_long(e, since))
-            status = fail_silent(e, error);
-        else
-            engine_wait_changed(e, 1);
-    }
+    weft_status status = WEFT_OK;
+    while (!status && e->issued - e->finished >= QUEUE)
+        status = await_finished(e, e->issued - QUEUE + 1, error);
     if (!status && e->failure.status) status = failed(e, error);
     if (!status) {
         fill_op(e, ((engine_handle *)comm)->group, c, founded);
@@ -101,19 +107,8 @@ static weft_status engine_test(weft_comm *comm, uint64_t ticket, bool *is_done, 
 /* Returns at once if the ticket is finished, even after a failure: its results are complete. */
 static weft_status engine_wait(weft_comm *comm, uint64_t ticket, weft_error *error) {
     engine *e = engine_of(comm);
-    uint64_t since = clock_now(), at = 0;
-    weft_status status = WEFT_OK;
     pthread_mutex_lock(&e->lock);
-    while (e->finished < ticket && !status) {
-        if (e->finished != at) since = clock_now();
-        at = e->finished;
-        if (e->failure.status)
-            status = failed(e, error);
-        else if (wait_too_long(e, since))
-            status = fail_silent(e, error);
-        else
-            engine_wait_changed(e, 1);
-    }
+    weft_status status = await_finished(e, ticket, error);
     pthread_mutex_unlock(&e->lock);
     return status;
 }
@@ -142,7 +137,7 @@ static weft_status engine_poll(weft_comm *comm, weft_error *error) {
 static void engine_fail(weft_comm *comm, const char *reason) {
     engine *e = engine_of(comm);
     weft_error error;
-    error_set(&error, WEFT_PEER, "%s", reason ? reason : "no reason given");
+    error_set(&error, WEFT_PEER, "%s", reason);
     pthread_mutex_lock(&e->lock);
     engine_fail_locked(e, &error);
     pthread_mutex_unlock(&e->lock);
@@ -152,7 +147,7 @@ static void engine_fail(weft_comm *comm, const char *reason) {
 static void engine_abort(weft_comm *comm, const char *reason) {
     engine *e = engine_of(comm);
     weft_error error;
-    error_set(&error, WEFT_PEER, "rank %d was aborted: %s", e->t->rank, reason ? reason : "no reason given");
+    error_set(&error, WEFT_PEER, "rank %d was aborted: %s", e->t->rank, reason);
     uint64_t begin = clock_now();
     pthread_mutex_lock(&e->lock);
     engine_fail_locked(e, &error);

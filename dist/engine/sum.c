@@ -29,7 +29,6 @@ static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, voi
  * the own range. */
 static weft_status sum_whole(engine *e, const stream_op *op, weft_error *error) {
     const weft_collective *c = &op->c;
-    size_t width = dtype_bytes(c->dtype);
     if (!c->count) return WEFT_OK;
     cut_room room = {.sum = c->count, .range = c->count, .to_owners = true};
     cut k = cut_of(c, op->group->n, &room);
@@ -37,7 +36,7 @@ static weft_status sum_whole(engine *e, const stream_op *op, weft_error *error) 
     weft_status status = run_sum(e, op, c->dtype, c->buffer, c->count, error);
     range own = e->work[op->group->own];
     if (!status && c->kind == WEFT_REDUCE_SCATTER)
-        memmove((char *)c->buffer + own.begin * width, c->buffer, range_length(own) * width);
+        memmove(collective_at(c, own.begin), c->buffer, range_length(own) * dtype_bytes(c->dtype));
     return status;
 }
 

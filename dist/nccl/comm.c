@@ -139,7 +139,7 @@ weft_status nccl_give_up(nccl_comm *n, const weft_error *why, weft_error *error)
 
 void nccl_reason(weft_comm *comm, const char *reason) {
     weft_error why;
-    error_set(&why, WEFT_PEER, "%s", reason ? reason : "no reason given");
+    error_set(&why, WEFT_PEER, "%s", reason);
     nccl_give_up((nccl_comm *)comm, &why, NULL);
 }
 
@@ -155,8 +155,7 @@ static void end_here(nccl_comm *n, const weft_error *why) {
 void nccl_abort(weft_comm *comm, const char *reason) {
     nccl_comm *n = (nccl_comm *)comm;
     weft_error why;
-    error_set(&why, WEFT_PEER, "rank %d was aborted: %s", n->world->comm.rank,
-              reason ? reason : "no reason given");
+    error_set(&why, WEFT_PEER, "rank %d was aborted: %s", n->world->comm.rank, reason);
     end_here(n, &why);
     weft_comm_abort(n->control, reason);
 }
