@@ -12,10 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The field f of the struct `attrs`, as an lvalue of `type`. */
-#define FIELD(type, attrs, f)  (*(type *)((char *)(attrs) + (f)->offset))
-#define CFIELD(type, attrs, f) (*(type const *)((const char *)(attrs) + (f)->offset))
-
 /* The table of ops whose only attribute is the variable's path. */
 const op_attr variable_attr_table[] = {
     {"path", ATTR_STRING, offsetof(variable_attrs, path), 0, 0},
@@ -38,13 +34,12 @@ static bool in_range(const op_attr *f, int64_t v) {
 }
 
 /* Fills `why` with the rule that v breaks. */
-static const char *range_text(const op_attr *f, int64_t v, char why[200]) {
+static void range_text(const op_attr *f, int64_t v, char why[200]) {
     if (f->max == INT64_MAX)
         snprintf(why, 200, "%s=%lld: it must be at least %lld", f->name, (long long)v, (long long)f->min);
     else
         snprintf(why, 200, "%s=%lld: it must be %lld to %lld", f->name, (long long)v, (long long)f->min,
                  (long long)f->max);
-    return why;
 }
 
 /* Strings (patterns, names, paths) are printed in many places, so a graph may hold no bytes that control a
@@ -67,51 +62,47 @@ static bool is_text(const op_attr *f) {
     return f->kind == ATTR_STRING || f->kind == ATTR_SCHEDULES;
 }
 
-/* NULL, or `why` with the rule that the field breaks in it. */
-static const char *field_check(const op_attr *f, const void *attrs, char why[200]) {
-    if (f->kind == ATTR_INT && !in_range(f, CFIELD(int64_t, attrs, f)))
-        return range_text(f, CFIELD(int64_t, attrs, f), why);
-    if (f->kind == ATTR_REAL && !isfinite(CFIELD(double, attrs, f))) {
+/* `why` has the rule that the numbers break; else it stays. */
+static void ints_check(const op_attr *f, const attr_ints *v, char why[200]) {
+    if (v->n < 0 || v->n > WEFT_MAX_NDIM)
+        snprintf(why, 200, "%s has %d numbers, 0 to %d are allowed", f->name, v->n, WEFT_MAX_NDIM);
+    for (int i = 0; !*why && i < v->n; i++) {
+        char number[60];
+        op_attr one = *f;
+        if (in_range(f, v->v[i])) continue;
+        snprintf(number, sizeof number, is_mixed(v) ? "%.40s[%d]" : "%.40s", f->name, i);
+        one.name = number; /* "kernel[1]=0" */
+        range_text(&one, v->v[i], why);
+    }
+}
+
+/* The same of a number; NaN is in no range. */
+static void real_check(const op_attr *f, double v, char why[200]) {
+    if (!isfinite(v))
         snprintf(why, 200, "%s is not a finite number", f->name);
-        return why;
-    }
-    /* Written so that NaN fails too. */
-    if (f->kind == ATTR_REAL && f->max &&
-        !(CFIELD(double, attrs, f) >= (double)f->min && CFIELD(double, attrs, f) <= (double)f->max)) {
-        snprintf(why, 200, "%s=%g: it must be %lld to %lld", f->name, CFIELD(double, attrs, f),
-                 (long long)f->min, (long long)f->max);
-        return why;
-    }
-    if (f->kind == ATTR_DTYPE && dtype_bytes(CFIELD(weft_dtype, attrs, f)) == 0) {
+    else if (f->max && !(v >= (double)f->min && v <= (double)f->max))
+        snprintf(why, 200, "%s=%g: it must be %lld to %lld", f->name, v, (long long)f->min,
+                 (long long)f->max);
+}
+
+/* Whether the field holds its rules; else `why` has the one that it breaks. */
+static bool field_holds(const op_attr *f, const void *attrs, char why[200]) {
+    *why = 0;
+    if (f->kind == ATTR_INT && !in_range(f, ATTR_FIELD(int64_t, attrs, f)))
+        range_text(f, ATTR_FIELD(int64_t, attrs, f), why);
+    if (f->kind == ATTR_REAL) real_check(f, ATTR_FIELD(double, attrs, f), why);
+    if (f->kind == ATTR_INTS) ints_check(f, &ATTR_FIELD(attr_ints, attrs, f), why);
+    if (f->kind == ATTR_DTYPE && dtype_bytes(ATTR_FIELD(weft_dtype, attrs, f)) == 0)
         snprintf(why, 200, "%s is not an element type", f->name);
-        return why;
-    }
-    if (is_text(f) && !is_printable(CFIELD(const char *, attrs, f))) {
+    if (is_text(f) && !is_printable(ATTR_FIELD(const char *, attrs, f)))
         snprintf(why, 200, "%s='%s': printable ASCII is needed", f->name,
-                 SHOW(CFIELD(const char *, attrs, f)));
-        return why;
-    }
-    if (f->kind == ATTR_INTS) {
-        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
-        if (v->n < 0 || v->n > WEFT_MAX_NDIM) {
-            snprintf(why, 200, "%s has %d numbers, 0 to %d are allowed", f->name, v->n, WEFT_MAX_NDIM);
-            return why;
-        }
-        for (int i = 0; i < v->n; i++)
-            if (!in_range(f, v->v[i])) {
-                char number[60];
-                op_attr one = *f;
-                snprintf(number, sizeof number, is_mixed(v) ? "%.40s[%d]" : "%.40s", f->name, i);
-                one.name = number; /* "kernel[1]=0" */
-                return range_text(&one, v->v[i], why);
-            }
-    }
-    return NULL;
+                 SHOW(ATTR_FIELD(const char *, attrs, f)));
+    return !*why;
 }
 
 const char *attrs_check(const weft_op *op, const void *attrs, char why[200]) {
     for (const op_attr *f = op->attrs; f && f->name; f++)
-        if (field_check(f, attrs, why)) return why;
+        if (!field_holds(f, attrs, why)) return why;
     return NULL;
 }
 
@@ -136,14 +127,15 @@ static size_t number_bytes(const op_attr *f) {
 /* Numbers bitwise, so that equal attributes have equal hashes; NULL and "" are the same string. */
 static bool field_equal(const op_attr *f, const void *a, const void *b) {
     if (is_text(f)) {
-        const char *s = CFIELD(const char *, a, f), *t = CFIELD(const char *, b, f);
+        const char *s = ATTR_FIELD(const char *, a, f), *t = ATTR_FIELD(const char *, b, f);
         return strcmp(s ? s : "", t ? t : "") == 0;
     }
     if (f->kind == ATTR_INTS) {
-        const attr_ints *v = &CFIELD(attr_ints, a, f), *w = &CFIELD(attr_ints, b, f);
+        const attr_ints *v = &ATTR_FIELD(attr_ints, a, f), *w = &ATTR_FIELD(attr_ints, b, f);
         return v->n == w->n && memcmp(v->v, w->v, (size_t)v->n * sizeof v->v[0]) == 0;
     }
-    if (f->kind == ATTR_BYTES) return bytes_equal(&CFIELD(attr_bytes, a, f), &CFIELD(attr_bytes, b, f));
+    if (f->kind == ATTR_BYTES)
+        return bytes_equal(&ATTR_FIELD(attr_bytes, a, f), &ATTR_FIELD(attr_bytes, b, f));
     return memcmp((const char *)a + f->offset, (const char *)b + f->offset, number_bytes(f)) == 0;
 }
 
@@ -159,8 +151,8 @@ bool attrs_equal(const weft_op *op, const void *a, const void *b) {
 
 bool attrs_name_batch(const weft_op *op, const void *attrs) {
     for (const op_attr *f = op->attrs; f && f->name; f++)
-        for (int i = 0; f->kind == ATTR_INTS && i < CFIELD(attr_ints, attrs, f).n; i++)
-            if (CFIELD(attr_ints, attrs, f).v[i] == WEFT_BATCH) return true;
+        for (int i = 0; f->kind == ATTR_INTS && i < ATTR_FIELD(attr_ints, attrs, f).n; i++)
+            if (ATTR_FIELD(attr_ints, attrs, f).v[i] == WEFT_BATCH) return true;
     return false;
 }
 
@@ -168,12 +160,12 @@ bool attrs_name_batch(const weft_op *op, const void *attrs) {
 static uint64_t field_hash(const op_attr *f, const void *attrs) {
     uint64_t h = 0;
     if (is_text(f)) {
-        const char *s = CFIELD(const char *, attrs, f);
+        const char *s = ATTR_FIELD(const char *, attrs, f);
         return hash_text(s ? s : "", 0);
     }
-    if (f->kind == ATTR_BYTES) return CFIELD(attr_bytes, attrs, f).hash;
+    if (f->kind == ATTR_BYTES) return ATTR_FIELD(attr_bytes, attrs, f).hash;
     if (f->kind == ATTR_INTS) {
-        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
+        const attr_ints *v = &ATTR_FIELD(attr_ints, attrs, f);
         h = (uint64_t)v->n;
         for (int i = 0; i < v->n; i++) h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + (uint64_t)v->v[i];
         return h;
@@ -233,18 +225,18 @@ static void string_write(text *t, const char *string) {
 bool attr_is_set(const op_attr *f, const void *attrs) {
     switch (f->kind) {
     case ATTR_INT:
-        return CFIELD(int64_t, attrs, f) != 0;
+        return ATTR_FIELD(int64_t, attrs, f) != 0;
     case ATTR_REAL:
-        return CFIELD(double, attrs, f) != 0;
+        return ATTR_FIELD(double, attrs, f) != 0;
     case ATTR_BOOL:
-        return CFIELD(bool, attrs, f);
+        return ATTR_FIELD(bool, attrs, f);
     case ATTR_STRING:
     case ATTR_SCHEDULES:
-        return CFIELD(const char *, attrs, f) != NULL;
+        return ATTR_FIELD(const char *, attrs, f) != NULL;
     case ATTR_INTS:
-        return CFIELD(attr_ints, attrs, f).n != 0;
+        return ATTR_FIELD(attr_ints, attrs, f).n != 0;
     case ATTR_BYTES:
-        return CFIELD(attr_bytes, attrs, f).n != 0;
+        return ATTR_FIELD(attr_bytes, attrs, f).n != 0;
     case ATTR_DTYPE:
     case ATTR_KEY:
         break;
@@ -256,37 +248,37 @@ static void value_write(text *t, const op_attr *f, const void *attrs) {
     switch (f->kind) {
     case ATTR_INT:
         if (f->words)
-            text_add(t, "%s", f->words[CFIELD(int64_t, attrs, f)]);
+            text_add(t, "%s", f->words[ATTR_FIELD(int64_t, attrs, f)]);
         else
-            int_write(t, CFIELD(int64_t, attrs, f));
+            int_write(t, ATTR_FIELD(int64_t, attrs, f));
         return;
     case ATTR_REAL:
-        real_write(t, CFIELD(double, attrs, f));
+        real_write(t, ATTR_FIELD(double, attrs, f));
         return;
     case ATTR_BOOL:
         text_add(t, "1");
         return;
     case ATTR_DTYPE:
-        text_add(t, "%s", dtype_name(CFIELD(weft_dtype, attrs, f)));
+        text_add(t, "%s", dtype_name(ATTR_FIELD(weft_dtype, attrs, f)));
         return;
     case ATTR_KEY:
-        text_add(t, "0x%llx", (unsigned long long)CFIELD(uint64_t, attrs, f));
+        text_add(t, "0x%llx", (unsigned long long)ATTR_FIELD(uint64_t, attrs, f));
         return;
     case ATTR_STRING:
     case ATTR_SCHEDULES:
-        string_write(t, CFIELD(const char *, attrs, f));
+        string_write(t, ATTR_FIELD(const char *, attrs, f));
         return;
     case ATTR_INTS:
-        for (int i = 0; i < CFIELD(attr_ints, attrs, f).n; i++) {
+        for (int i = 0; i < ATTR_FIELD(attr_ints, attrs, f).n; i++) {
             if (i) text_add(t, ",");
-            int_write(t, CFIELD(attr_ints, attrs, f).v[i]);
+            int_write(t, ATTR_FIELD(attr_ints, attrs, f).v[i]);
         }
         return;
     case ATTR_BYTES:
-        if (bytes_are_many(&CFIELD(attr_bytes, attrs, f)))
-            text_add(t, "@%016llx", (unsigned long long)CFIELD(attr_bytes, attrs, f).hash);
+        if (bytes_are_many(&ATTR_FIELD(attr_bytes, attrs, f)))
+            text_add(t, "@%016llx", (unsigned long long)ATTR_FIELD(attr_bytes, attrs, f).hash);
         else
-            bytes_write(t, &CFIELD(attr_bytes, attrs, f));
+            bytes_write(t, &ATTR_FIELD(attr_bytes, attrs, f));
         return;
     }
 }
@@ -380,36 +372,36 @@ static bool string_parse(const char **at, const char **v, arena *a) {
 static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a) {
     switch (f->kind) {
     case ATTR_INT:
-        return f->words ? word_parse(at, f->words, &FIELD(int64_t, attrs, f))
-                        : int_parse(at, &FIELD(int64_t, attrs, f));
+        return f->words ? word_parse(at, f->words, &ATTR_FIELD(int64_t, attrs, f))
+                        : int_parse(at, &ATTR_FIELD(int64_t, attrs, f));
     case ATTR_REAL:
-        return real_parse(at, &FIELD(double, attrs, f));
+        return real_parse(at, &ATTR_FIELD(double, attrs, f));
     case ATTR_BOOL:
-        FIELD(bool, attrs, f) = **at == '1';
+        ATTR_FIELD(bool, attrs, f) = **at == '1';
         if (**at != '0' && **at != '1') return false;
         ++*at;
         return true;
     case ATTR_DTYPE: {
         size_t n = strcspn(*at, " \n;}");
-        if (!dtype_parse(*at, n, &FIELD(weft_dtype, attrs, f))) return false;
+        if (!dtype_parse(*at, n, &ATTR_FIELD(weft_dtype, attrs, f))) return false;
         *at += n;
         return true;
     }
     case ATTR_KEY: {
         char *end;
         if ((*at)[0] != '0' || (*at)[1] != 'x') return false;
-        FIELD(uint64_t, attrs, f) = strtoull(*at, &end, 16);
+        ATTR_FIELD(uint64_t, attrs, f) = strtoull(*at, &end, 16);
         *at = end;
         return true;
     }
     case ATTR_STRING:
     case ATTR_SCHEDULES:
-        return string_parse(at, &FIELD(const char *, attrs, f), a);
+        return string_parse(at, &ATTR_FIELD(const char *, attrs, f), a);
     case ATTR_INTS:
-        return ints_parse(at, &FIELD(attr_ints, attrs, f));
+        return ints_parse(at, &ATTR_FIELD(attr_ints, attrs, f));
     case ATTR_BYTES:
-        if (**at == '@') return bytes_name_parse(at, &FIELD(attr_bytes, attrs, f).hash);
-        return bytes_parse(at, &FIELD(attr_bytes, attrs, f), a);
+        if (**at == '@') return bytes_name_parse(at, &ATTR_FIELD(attr_bytes, attrs, f).hash);
+        return bytes_parse(at, &ATTR_FIELD(attr_bytes, attrs, f), a);
     }
     return false;
 }

@@ -95,3 +95,9 @@ shown show_name(const char *name, size_t length) {
     }
     return s;
 }
+
+shown errno_show(int code) {
+    shown s;
+    if (strerror_r(code, s.text, sizeof s.text)) snprintf(s.text, sizeof s.text, "error %d", code);
+    return s;
+}

@@ -348,6 +348,8 @@ weft_graph *graph_apart(weft_model *m, const char *name, weft_mode mode);
 /* Repeats one call in graph g, with its scope and source line. map[id] is the copy of the source's value
  * with that id. */
 bool node_replay(const weft_node *n, weft_graph *g, weft_value **map);
+/* Repeats all calls and outputs of `from` in the empty graph g. False after recording the model's error. */
+bool graph_replay_into(const weft_graph *from, weft_graph *g);
 /* Repeats the builder calls of `from` in `model` as graph `name`, at the batch size of `model`, which must
  * hold the variables already. NULL after recording an error. */
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name);

@@ -62,12 +62,6 @@ static void insert_after(weft_graph *g, weft_node *n, weft_node *place) {
     variable_note_added(n);
 }
 
-/* At the cursor, which moves on to the new node, so that nodes of one build_place stay in order. */
-static void node_link(weft_graph *g, weft_node *n) {
-    insert_after(g, n, g->cursor ? g->cursor : g->last);
-    if (g->cursor) g->cursor = n;
-}
-
 /* Copies the bytes into the arena. */
 static bool bytes_keep(attr_bytes *v, arena *a) {
     uint8_t *copy = v->n ? arena_new(a, v->n) : NULL;
@@ -131,7 +125,8 @@ static weft_node *node_finish(const op_call *c) {
     weft_node *n = node_store(c);
     if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
     if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: out of memory", c->op->name);
-    node_link(g, n);
+    insert_after(g, n, g->cursor ? g->cursor : g->last);
+    if (g->cursor) g->cursor = n; /* nodes of one build_place stay in order */
     variable_note_kinds(n);
     /* One source line is for one builder call. */
     g->model->file = NULL;

@@ -58,12 +58,17 @@ static void *batch_misfit(const weft_model *from, weft_model *model) {
     return NULL;
 }
 
+bool graph_replay_into(const weft_graph *from, weft_graph *g) {
+    weft_value **map = arena_new_array(&g->model->arena, (size_t)from->next_id + 1, sizeof *map);
+    if (!map) return model_fail(g->model, g, WEFT_MEMORY, "replay: out of memory");
+    for (const weft_node *n = from->first; n; n = n->next)
+        if (!node_replay(n, g, map)) return false;
+    for (const graph_output *o = from->outputs; o; o = o->next) weft_output(map[o->value->id], o->name);
+    return model_ok(g->model);
+}
+
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name) {
     weft_graph *g = weft_graph_new(model, name, from->mode);
-    weft_value **map = arena_new_array(&model->arena, (size_t)from->next_id + 1, sizeof *map);
-    if (!map) return model_fail(model, g, WEFT_MEMORY, "replay: out of memory");
-    for (const weft_node *n = from->first; g && n; n = n->next)
-        if (!node_replay(n, g, map)) return batch_misfit(from->model, model);
-    for (const graph_output *o = from->outputs; g && o; o = o->next) weft_output(map[o->value->id], o->name);
-    return model_ok(model) ? g : NULL;
+    if (!g || graph_replay_into(from, g)) return g;
+    return batch_misfit(from->model, model);
 }

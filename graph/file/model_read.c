@@ -100,6 +100,7 @@ static bool variable_load(loader *l, const Weft__Variable *v) {
     if (!type_check(&type) || type.dtype != WEFT_F32)
         return load_fail(l, "type %s: f32, every axis at least 1, the whole below 2^46 bytes", TYPE(&type));
     if (is_state && v->frozen) return load_fail(l, "state cannot be frozen");
+    if (variable_find(l->m, v->path)) return load_fail(l, "it is listed twice");
     weft_init init = {(weft_init_kind)v->init, v->a, v->b};
     weft_variable *made = NULL;
     if (init_is_valid(l->m, NULL, v->path, init, type.ndim))
@@ -109,20 +110,9 @@ static bool variable_load(loader *l, const Weft__Variable *v) {
     return true;
 }
 
-static int by_path(const void *a, const void *b) {
-    return strcmp((*(Weft__Variable *const *)a)->path, (*(Weft__Variable *const *)b)->path);
-}
-
-/* Makes the variables in the order of the file, then sorts the file's table to find duplicates in O(n log
- * n). */
-static bool variables_load(loader *l, Weft__Model *file) {
+static bool variables_load(loader *l, const Weft__Model *file) {
     for (size_t i = 0; i < file->n_variables; i++)
         if (!variable_load(l, file->variables[i])) return false;
-    snprintf(l->place, sizeof l->place, "variables: ");
-    if (file->n_variables) qsort(file->variables, file->n_variables, sizeof *file->variables, by_path);
-    for (size_t i = 1; i < file->n_variables; i++)
-        if (by_path(&file->variables[i - 1], &file->variables[i]) == 0)
-            return load_fail(l, "%s is listed twice", SHOW(file->variables[i]->path));
     l->read = arena_new_array(&l->m->arena, file->n_variables + 1, sizeof *l->read);
     return l->read || no_memory(l);
 }
@@ -225,7 +215,7 @@ static bool attributes_load(loader *l, const weft_op *op, size_t n, Weft__Attrib
 
 static bool subgraph_load(loader *l, const Weft__Subgraph *from) {
     ddp_attrs attrs = {0};
-    if (!enter(l, &from->base, "subgraph %s: ", *from->path ? SHOW(from->path) : "/")) return false;
+    if (!enter(l, &from->base, "subgraph %s: ", SHOW(path_full(from->path)))) return false;
     if (ddp_at(l->m, from->path)) return load_fail(l, "it is listed twice");
     return attributes_load(l, &ddp_fields, from->n_options, from->options, &attrs) &&
            (ddp_set(l->m, from->path, &attrs) || entry_fail(l, "subgraphs"));

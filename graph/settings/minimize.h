@@ -190,8 +190,8 @@ const char *param_groups_broken(const char *text);
 /* Parses a text without errors. False when memory is out; then there is nothing to close. */
 bool param_groups_open(param_groups *g, const weft_env *env, const char *text);
 void param_groups_close(param_groups *g);
-/* The group of parameter v, numbered from 1, and its multipliers; 0 (and multipliers of 1): none. */
-int param_groups_find(const param_groups *g, const weft_variable *v, double *lr_scale, double *decay_scale);
+/* The group of parameter v, numbered from 1; 0: it is in none. */
+int param_groups_find(const param_groups *g, const weft_variable *v);
 /* Writes the group's numbers and its weight_decay into *own, a copy of the call's settings. Returns the
  * group's multiplier of lr. */
 double param_groups_apply(const param_groups *g, const weft_variable *v, minimize_attrs *own);

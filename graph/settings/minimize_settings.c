@@ -210,7 +210,6 @@ static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *p
 static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *pattern,
                             const char *written) {
     const weft_env *env = &g->model->env;
-    double lr, decay;
     param_groups groups;
     if (param_groups_broken(written))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
@@ -222,7 +221,7 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
     }
     bool good = true;
     for (const weft_variable *v = g->model->variables; v; v = v->next)
-        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v, &lr, &decay)] = true;
+        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v)] = true;
     /* one pattern matches what made its group used; of several, each is looked at (at most
      * MINIMIZE_MAX_WILD) */
     for (int i = 0; good && i < o->n_groups; i++)

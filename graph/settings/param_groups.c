@@ -144,10 +144,8 @@ static const param_group *find(const param_groups *g, const weft_variable *v) {
     return best;
 }
 
-int param_groups_find(const param_groups *g, const weft_variable *v, double *lr_scale, double *decay_scale) {
+int param_groups_find(const param_groups *g, const weft_variable *v) {
     const param_group *best = find(g, v);
-    *lr_scale = best ? best->lr_scale : 1;
-    *decay_scale = best ? best->decay_scale : 1;
     return best ? best->number : 0;
 }
 

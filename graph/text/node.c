@@ -49,21 +49,13 @@ bool layout_read(reader *r, tensor_type *type, bool *has_layout, int64_t stride[
     return reader_want(r, ")");
 }
 
-/* A binary search; `path` ends after `length` characters, not in NUL. NULL: no parameter has it. */
-static weft_variable *parameter_named(const reader *r, const char *path, size_t length) {
-    int low = 0, high = r->n_by_path;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        const char *other = r->by_path[middle]->path;
-        int order = strncmp(path, other, length);
-        if (order == 0) order = other[length] ? -1 : 0;
-        if (order == 0) return r->by_path[middle]->kind == VARIABLE_PARAMETER ? r->by_path[middle] : NULL;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+/* NULL: no parameter has the path of so many characters. */
+static weft_variable *parameter_named(const reader *r, const char *at, size_t length) {
+    char path[1001];
+    if (length >= sizeof path) return NULL;
+    snprintf(path, sizeof path, "%.*s", (int)length, at);
+    weft_variable *v = variable_find(r->m, path);
+    return v && v->kind == VARIABLE_PARAMETER ? v : NULL;
 }
 
 /* The graph's one `parameter` node of v (I4), made at its first use, with the first number that the text does

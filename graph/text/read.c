@@ -4,6 +4,7 @@
  *
  * The text may be hostile: every number is bounded, the length of the text bounds all tables (MODEL_MAX_*),
  * node_new makes the nodes with all its checks, and nothing recurses. */
+#include "graph/core/words.h"
 #include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
@@ -18,33 +19,6 @@
 #include <string.h>
 
 /* ---- variables ---- */
-
-static int by_path(const void *a, const void *b) {
-    return strcmp((*(weft_variable *const *)a)->path, (*(weft_variable *const *)b)->path);
-}
-
-/* Sorts the variables read so far, so that names are found in logarithmic time. A path that occurs twice is
- * an error. */
-static bool variables_sort(reader *r) {
-    weft_model *m = r->m;
-    int n = 0;
-    r->by_path = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *r->by_path);
-    r->parameter = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *r->parameter);
-    if (!r->by_path || !r->parameter) return reader_fail(r, "out of memory");
-    for (weft_variable *v = m->variables; v; v = v->next) r->by_path[n++] = v;
-    qsort(r->by_path, (size_t)n, sizeof *r->by_path, by_path);
-    r->n_by_path = n;
-    for (int i = 1; i < n; i++)
-        if (strcmp(r->by_path[i - 1]->path, r->by_path[i]->path) == 0)
-            return reader_fail(r, "%s is listed twice", SHOW(r->by_path[i]->path));
-    return true;
-}
-
-static weft_variable *variable_named(const reader *r, const char *path) {
-    weft_variable key = {.path = path}, *at = &key;
-    weft_variable **found = bsearch(&at, r->by_path, (size_t)r->n_by_path, sizeof at, by_path);
-    return found ? *found : NULL;
-}
 
 /* " uniform(-0.125,0.125)" */
 static bool init_read(reader *r, weft_init *init) {
@@ -67,7 +41,7 @@ static bool init_read(reader *r, weft_init *init) {
  * elements, and is moved to the end of this one. */
 static bool member_read(reader *r, weft_variable *v, int64_t *end) {
     const char *path = reader_name(r, ",@ ");
-    weft_variable *p = path ? variable_named(r, path) : NULL;
+    weft_variable *p = path ? variable_find(r->m, path) : NULL;
     if (!p || p->kind != VARIABLE_PARAMETER)
         return reader_fail(r, "%s: its member '%s' is not a parameter", SHOW(v->path), SHOW(path));
     int64_t at = (int64_t)size_align((size_t)*end, TEXT_MEMBER_ALIGN);
@@ -125,7 +99,7 @@ static bool variable_read(reader *r, variable_kind kind) {
     tensor_type type;
     weft_init init = {WEFT_INIT_ZEROS, 0, 0};
     bool by_user = variable_is_named(kind);
-    if (r->n_graphs || (by_user && r->by_path))
+    if (r->n_graphs || (by_user && r->has_users_variables))
         return reader_fail(
             r, "variables must come before graphs, and parameters and state before all other variables");
     if (m->n_variables == MODEL_MAX_VARIABLES)
@@ -139,7 +113,8 @@ static bool variable_read(reader *r, variable_kind kind) {
         return reader_fail(r, "%s: its type cannot be read, or an axis is below 1", SHOW(path));
     if (variable_has_init(kind) && !init_read(r, &init)) return false;
     if (by_user && !init_is_valid(m, NULL, path, init, type.ndim)) return false;
-    if (!by_user && !r->by_path && !variables_sort(r)) return false;
+    if (variable_find(m, path)) return reader_fail(r, "%s is listed twice", SHOW(path));
+    r->has_users_variables = !by_user;
     weft_variable *v = variable_new(m, path, kind, &type, init);
     if (!v) return false;
     bool has_members = !by_user && kind != VARIABLE_SHARD; /* a shard has a range instead */
@@ -244,15 +219,18 @@ static bool section_end(reader *r) {
 
 /* Begins the lines of a graph. */
 static bool section_begin(reader *r, weft_graph *g) {
+    if (!r->parameter)
+        r->parameter = arena_new_array(&r->m->arena, (size_t)r->m->n_variables + 1, sizeof *r->parameter);
+    if (!r->parameter) return reader_fail(r, "out of memory");
     r->g = g;
     r->n_inputs = 0;
     r->has_kernels = false;
+    r->has_users_variables = true;
     return g && ids_reserve(r);
 }
 
 /* Ends the graph before it and begins the next. */
 static bool graph_read(reader *r, const char *name) {
-    if (!r->n_graphs && !variables_sort(r)) return false;
     if (!section_end(r)) return false;
     if (++r->n_graphs > MODEL_MAX_GRAPHS) return reader_fail(r, "more than %d graphs", MODEL_MAX_GRAPHS);
     if (!reader_want(r, " ")) return false;
@@ -294,7 +272,7 @@ static bool define_read(reader *r, const char *type) {
 
 /* Begins an update of the optimizer, after "update ": the lines behind it are those of a graph. */
 static bool update_read(reader *r, const char *type) {
-    if ((!r->by_path && !variables_sort(r)) || !section_end(r)) return false;
+    if (!section_end(r)) return false;
     own_optimizer *o = r->m->own;
     while (o && strcmp(o->kind.type, type)) o = o->next;
     if (!o) return reader_fail(r, "update: no line defines '%s'", SHOW(type));
@@ -376,7 +354,7 @@ static bool model_read(reader *r) {
         if (*r->at && !reader_want(r, "\n")) return false;
         r->line++;
     }
-    return (r->n_graphs || variables_sort(r)) && section_end(r);
+    return section_end(r);
 }
 
 /* Reads "model NAME batch=N", which must be the first line, and makes the model. NULL after setting
@@ -384,21 +362,20 @@ static bool model_read(reader *r) {
 static weft_model *header_read(const char **text, const char *where, const weft_env *env,
                                const op_catalog *catalog, weft_error *error) {
     const char *at = *text;
-    size_t n = strncmp(at, "model ", 6) == 0 ? strcspn(at + 6, " \n") : 0;
-    char name[256], *end;
-    if (n == 0 || n >= sizeof name || strncmp(at + 6 + n, " batch=", 7) != 0 || at[6 + n + 7] < '0' ||
-        at[6 + n + 7] > '9') {
+    char name[256] = "";
+    int64_t batch;
+    size_t n = text_accept(&at, "model ") ? strcspn(at, " \n") : 0;
+    if (n < sizeof name) memcpy(name, at, n);
+    at += n;
+    if (!*name || !text_accept(&at, " batch=") || !count_parse(&at, &batch)) {
         error_set(error, WEFT_FILE, "%.200s:1: the first line must be 'model NAME batch=N'", where);
         return NULL;
     }
-    memcpy(name, at + 6, n);
-    name[n] = 0;
     if (!name_is_valid(name)) {
         error_set(error, WEFT_FILE, "%.200s:1: model name '%s': letters, digits, '_', '-' and '.' only",
                   where, show_name(name, n).text);
         return NULL;
     }
-    int64_t batch = strtoll(at + 6 + n + 7, &end, 10);
     weft_model *m = model_new(name, env, catalog);
     if (!m) {
         error_memory(error, where);
@@ -407,7 +384,7 @@ static weft_model *header_read(const char **text, const char *where, const weft_
     m->file = arena_copy(&m->arena, where);
     m->line = 1;
     weft_model_batch(m, batch);
-    *text = end;
+    *text = at;
     return m;
 }
 
