@@ -21,16 +21,6 @@ static engine *engine_of(weft_comm *comm) {
     return ((engine_handle *)comm)->e;
 }
 
-/* Bounds a wait even if the thread hangs in a library. The thread's own deadline comes first. */
-static bool wait_too_long(const engine *e, uint64_t since) {
-    return clock_since(since) > 4 * e->options.deadline_seconds + 5;
-}
-
-/* The thread is stuck in a library. This is an error of the call; the communicator's failure stays unset. */
-static weft_status fail_silent(engine *e, weft_error *error) {
-    return error_set(error, WEFT_PEER, "the communication thread of rank %d does not answer", e->t->rank);
-}
-
 /* Copies the communicator's failure. The lock is held. */
 static weft_status failed(const engine *e, weft_error *error) {
     if (error) *error = e->failure;
@@ -56,14 +46,17 @@ static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine
 }
 
 /* Waits until so many collectives are finished, or the communicator has failed. `since` restarts with each
- * finished one, so only a stuck thread ends the wait. The lock is held. */
+ * finished one, and the thread's own deadline comes first: so only a thread that is stuck in a library ends
+ * the wait, which is an error of the call; the communicator's failure stays unset. The lock is held. */
 static weft_status await_finished(engine *e, uint64_t count, weft_error *error) {
     uint64_t since = clock_now(), at = 0;
     while (e->finished < count) {
         if (e->finished != at) since = clock_now();
         at = e->finished;
         if (e->failure.status) return failed(e, error);
-        if (wait_too_long(e, since)) return fail_silent(e, error);
+        if (clock_since(since) > 4 * e->options.deadline_seconds + 5)
+            return error_set(error, WEFT_PEER, "the communication thread of rank %d does not answer",
+                             e->t->rank);
         engine_wait_changed(e, 1);
     }
     return WEFT_OK;

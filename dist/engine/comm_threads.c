@@ -72,11 +72,6 @@ static void call(thread_world *w, int rank) {
     pthread_cond_signal(&w->ranks[rank].called);
 }
 
-static weft_status threads_open(transport *t, weft_error *error) {
-    (void)t, (void)error;
-    return WEFT_OK;
-}
-
 /* Posts a notice. One message per sender and receiver is under way at a time. */
 static weft_status threads_send(transport *t, int to, int tag, const void *from, size_t bytes,
                                 weft_error *error) {
@@ -169,11 +164,6 @@ static void threads_nap(transport *t, double seconds) {
     pthread_mutex_unlock(&r->world->lock);
 }
 
-/* The process continues; the other ranks have been sent the failure by control messages. */
-static void threads_stop(transport *t, int code) {
-    (void)t, (void)code;
-}
-
 /* Removes this rank's notices and wants. A notice that is being copied is waited for, a matter of
  * microseconds. */
 static void threads_withdraw(transport *t) {
@@ -221,14 +211,12 @@ static void threads_free(transport *t) {
 
 static const transport_calls threads_calls = {
     .kind = "threads",
-    .open = threads_open,
     .send = threads_send,
     .receive = threads_receive,
     .progress = threads_progress,
     .control_send = threads_control_send,
     .control_receive = threads_control_receive,
     .nap = threads_nap,
-    .stop = threads_stop,
     .withdraw = threads_withdraw,
     .close = threads_close,
     .free = threads_free,

@@ -205,7 +205,7 @@ void *engine_main(void *context) {
     engine *e = context;
     weft_error error = {0};
     ask_for_short_slices();
-    weft_status status = e->t->calls->open(e->t, &error);
+    weft_status status = e->t->calls->open ? e->t->calls->open(e->t, &error) : WEFT_OK;
     bool is_open = status == WEFT_OK;
     if (is_open) status = make_tables(e, &error);
     if (e->options.nap_seconds <= 0) e->options.nap_seconds = e->t->nap_seconds;
@@ -218,7 +218,8 @@ void *engine_main(void *context) {
     pthread_mutex_lock(&e->lock);
     bool is_stopping = e->is_stopping, has_failed = e->failure.status != WEFT_OK;
     pthread_mutex_unlock(&e->lock);
-    if (is_open && is_stopping) e->t->calls->stop(e->t, e->lost.status ? EXIT_CODE_LOST : EXIT_CODE_WRONG);
+    if (is_open && is_stopping && e->t->calls->stop)
+        e->t->calls->stop(e->t, e->lost.status ? EXIT_CODE_LOST : EXIT_CODE_WRONG);
     if (is_open) e->t->calls->close(e->t, has_failed);
     pthread_mutex_lock(&e->lock);
     e->is_ended = true;

@@ -80,7 +80,7 @@ static int connect_to(const struct addrinfo *a, uint64_t until_ns, char why[WHY]
         *is_own = code == EMFILE || code == ENFILE;
     }
     if (fd >= 0) close(fd);
-    if (code && strerror_r(code, why, WHY)) snprintf(why, WHY, "error %d", code);
+    if (code) text_cut(why, errno_show(code).text, WHY);
     return -1;
 }
 

@@ -304,10 +304,8 @@ static void welcome(meeting *m, int fd) {
 
 /* What this rank cannot do for a reason of its own. */
 static void say_own(const char *what, int code, char why[TEXT]) {
-    char reason[100];
-    if (strerror_r(code, reason, sizeof reason)) snprintf(reason, sizeof reason, "error %d", code);
     bool is_limit = code == EMFILE || code == ENFILE;
-    snprintf(why, TEXT, "%s: %s%s", what, reason, is_limit ? " (ulimit -n)" : "");
+    snprintf(why, TEXT, "%s: %s%s", what, errno_show(code).text, is_limit ? " (ulimit -n)" : "");
 }
 
 /* Connections that are no rank yet end soon, and make room; without them nothing will. */

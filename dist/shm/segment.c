@@ -2,6 +2,8 @@
  * memory. */
 #include "dist/shm/segment.h"
 
+#include "graph/core/error.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,9 +24,7 @@
 
 /* Writes "what: reason of the errno code" into why and returns -1. */
 static int segment_fail(char why[SEGMENT_WHY], const char *what, int code) {
-    char reason[100];
-    if (strerror_r(code, reason, sizeof reason)) snprintf(reason, sizeof reason, "error %d", code);
-    snprintf(why, SEGMENT_WHY, "%.80s: %s", what, reason);
+    snprintf(why, SEGMENT_WHY, "%.80s: %s", what, errno_show(code).text);
     return -1;
 }
 
