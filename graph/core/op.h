@@ -253,6 +253,8 @@ extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_as
 typedef struct text text;
 /* " stride=2,2 pad=1,1": fields that are not zero, in order */
 void attrs_write(text *t, const weft_op *op, const void *attrs);
+/* Whether dumps and files have the field: it is not zero, or of a kind whose 0 is a value. */
+bool attr_is_set(const op_attr *field, const void *attrs);
 void attr_write(text *t, const op_attr *field, const void *attrs); /* attrs_write of one field */
 /* The attribute of that name, or of an older name that files may still hold; NULL: the op has none. */
 const op_attr *attr_find(const weft_op *op, const char *name, size_t length);

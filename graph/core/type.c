@@ -2,6 +2,8 @@
  * the two memory layouts; see type.h. */
 #include "graph/core/type.h"
 
+#include "graph/core/words.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,7 @@ const char *dtype_name(weft_dtype dtype) {
 
 bool dtype_parse(const char *name, size_t length, weft_dtype *dtype) {
     for (int i = 0; i < WEFT_DTYPES; i++)
-        if (strlen(dtypes[i].name) == length && memcmp(dtypes[i].name, name, length) == 0) {
+        if (word_is(dtypes[i].name, name, length)) {
             *dtype = (weft_dtype)i;
             return true;
         }

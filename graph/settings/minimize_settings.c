@@ -14,47 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who reads a setting: all optimizers, or for OWN those that name it in their `fields`. */
-typedef enum readers { OWN, EVERY } readers;
-
-typedef struct setting {
-    const char *name; /* as users write it */
-    size_t from, to;  /* offsets in weft_optimizer and in minimize_attrs */
-    readers readers;
-    double fallback; /* meaning of 0, unless the optimizer has its own default */
-    double most;
-    bool has_zero; /* WEFT_ZERO is allowed; otherwise 0 means off, and a true 0 has no meaning */
-} setting;
-
-#define ROW(name, field, ...)                                                                                \
-    {#field, offsetof(weft_optimizer, field), offsetof(minimize_attrs, name), __VA_ARGS__},
-static const setting reals[] = {
-#define REAL(name, field, ...) ROW(name, field, __VA_ARGS__)
-#include "graph/settings/minimize_list.h"
-};
-static const setting counts[] = {
-#define COUNT(name, field, readers) ROW(name, field, readers, 0, 0, false)
-#include "graph/settings/minimize_list.h"
-};
-#undef ROW
-
 /* ---- one field ---- */
 
-/* Whether the optimizer reads the setting. */
-static bool has(const optimizer_kind *kind, const setting *s) {
-    return s->readers != OWN || optimizer_reads(kind, s->name);
-}
-
 /* The default of the setting for this optimizer. */
-static double fallback_of(const optimizer_kind *kind, const setting *s) {
+static double fallback_of(const optimizer_kind *kind, const optimizer_setting *s) {
     for (int i = 0; i < OPTIMIZER_FIELDS && kind->defaults[i].name; i++)
         if (strcmp(kind->defaults[i].name, s->name) == 0) return kind->defaults[i].value;
     return s->fallback;
 }
 
 /* Reports a field that is set although nothing reads it. */
-static bool check_read(weft_graph *g, const setting *s, const weft_optimizer *o) {
-    if (!has(optimizer_spelt(g->model, o->type), s))
+static bool check_read(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o) {
+    if (!optimizer_has(optimizer_spelt(g->model, o->type), s))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
                           s->name, o->type);
     return true;
@@ -76,15 +47,15 @@ static bool number_read(weft_graph *g, const char *what, double value, double fa
 
 /* A setting that nothing reads may only be 0, and stays so, or gets its default: so the attributes of calls
  * that share an optimizer compare equal. */
-static bool real_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
+static bool real_set(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o, minimize_attrs *a) {
     double value = *(const double *)((const char *)o + s->from), *to = (double *)((char *)a + s->to);
     const optimizer_kind *kind = optimizer_spelt(g->model, o->type);
     double fallback = fallback_of(kind, s);
-    if (value == 0 && !has(kind, s)) return *to = 0, true;
+    if (value == 0 && !optimizer_has(kind, s)) return *to = 0, true;
     return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_zero, to);
 }
 
-static bool count_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
+static bool count_set(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o, minimize_attrs *a) {
     int64_t value = *(const int64_t *)((const char *)o + s->from);
     *(int64_t *)((char *)a + s->to) = value;
     if (value == 0) return true;
@@ -95,10 +66,8 @@ static bool count_set(weft_graph *g, const setting *s, const weft_optimizer *o, 
 }
 
 static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs *a) {
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        if (!real_set(g, &reals[i], o, a)) return false;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (!count_set(g, &counts[i], o, a)) return false;
+    for (const optimizer_setting *s = optimizer_settings; s->name; s++)
+        if (!(s->is_count ? count_set : real_set)(g, s, o, a)) return false;
     return true;
 }
 
@@ -241,7 +210,6 @@ static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *p
 static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *pattern,
                             const char *written) {
     const weft_env *env = &g->model->env;
-    double lr, decay;
     param_groups groups;
     if (param_groups_broken(written))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
@@ -253,7 +221,7 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
     }
     bool good = true;
     for (const weft_variable *v = g->model->variables; v; v = v->next)
-        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v, &lr, &decay)] = true;
+        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v)] = true;
     /* one pattern matches what made its group used; of several, each is looked at (at most
      * MINIMIZE_MAX_WILD) */
     for (int i = 0; good && i < o->n_groups; i++)
@@ -317,7 +285,7 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
         .pattern = pattern,
         .type = type,
         .name = o->name ? o->name : name,
-#define FLAG(to, field) .to = o->field,
+#define FLAG(name) .name = o->name,
 #include "graph/settings/minimize_list.h"
     };
     if (!kind || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay) &&

@@ -21,10 +21,8 @@ typedef struct reader {
     weft_model *m;
     weft_graph *g;
     int n_nodes, n_inputs, n_graphs, n_ddps, n_precisions, n_flows;
-    /* Variables sorted by path, and by variable->index the `parameter` node in the present graph. */
-    int n_by_path;
-    weft_variable **by_path;
-    weft_value **parameter;
+    bool has_users_variables; /* all parameters and state have been read */
+    weft_value **parameter; /* of the user's variables by index: the `parameter` node in the present graph */
     /* The values of the present graph by number. `parameter` nodes have no line: they get the numbers that
      * the text does not use, in the order in which they are made. */
     int n_values, free_id;
@@ -35,6 +33,9 @@ typedef struct reader {
     bool has_kernels;          /* a node of the graph names a kernel, so every value has a layout */
 } reader;
 
+/* text/cursor.c */
+/* Errors of builders then name the line of the text. */
+void reader_place(reader *r);
 /* Records "where:line: what" as the model's error; always returns false. */
 bool reader_fail(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether `word` comes next; if so, moves past it. */

@@ -130,19 +130,14 @@ static weft_status take_folder(weft_checkpoint_writer *w, weft_error *error) {
     return w->lock ? WEFT_OK : error->status;
 }
 
-#define FIELD(field, kind, least, most, otherwise, means)                                                    \
-    {                                                                                                        \
-#field, WEFT_FIELD_##kind, offsetof(weft_checkpoint_options, field), least, most, NULL, 0,           \
-            otherwise, means                                                                                 \
-    }
 static const weft_field fields[] = {
-    FIELD(folder, TEXT, 0, 0, NULL, "where checkpoints are"),
-    FIELD(keep, INT, 1, INT32_MAX, "all", "how many stay, the newest that are whole"),
-    FIELD(best, COUNT, 1, WEFT_COUNT_MOST, NULL, "step of the best one so far"),
-    FIELD(no_snapshot, FLAG, 0, 1, NULL, "no memory for a copy"),
+    WEFT_FIELD(weft_checkpoint_options, folder, TEXT, 0, 0, NULL, "where checkpoints are"),
+    WEFT_FIELD(weft_checkpoint_options, keep, INT, 1, INT32_MAX, "all",
+               "how many stay, the newest that are whole"),
+    WEFT_FIELD(weft_checkpoint_options, best, COUNT, 1, WEFT_COUNT_MOST, NULL, "step of the best one so far"),
+    WEFT_FIELD(weft_checkpoint_options, no_snapshot, FLAG, 0, 1, NULL, "no memory for a copy"),
     {.offset = sizeof(weft_checkpoint_options)},
 };
-#undef FIELD
 
 const weft_field *weft_checkpoint_fields(void) {
     return fields;

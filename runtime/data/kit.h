@@ -28,9 +28,6 @@ kit_near kit_show_near(const char *name);
 
 /* ---- options ---- */
 
-/* A row of a table of fields whose `uses` is 0 and which has no words. */
-#define KIT_FIELD(structure, field, kind, least, most, otherwise, means)                                     \
-    { #field, WEFT_FIELD_##kind, offsetof(structure, field), least, most, NULL, 0, otherwise, means }
 /* Makes "" of the texts among the fields NULL, which means the same: not set. */
 void kit_plain_texts(const weft_field *fields, void *options);
 

@@ -25,18 +25,19 @@ static weft_value *refuse_options(const preprocessor *p, const char *format, lon
 }
 
 static const weft_field fields[] = {
-    KIT_FIELD(weft_preprocess_options, border, COUNT, 1, 65535, NULL,
-              "zeros around each image, before the crop"),
-    KIT_FIELD(weft_preprocess_options, crop_height, COUNT, 1, WEFT_COUNT_MOST, "all", "rows of the crop"),
-    KIT_FIELD(weft_preprocess_options, crop_width, COUNT, 1, WEFT_COUNT_MOST, "all", "columns of the crop"),
-    KIT_FIELD(weft_preprocess_options, flip, FLAG, 0, 1, NULL,
-              "in training about every second image is mirrored"),
-    KIT_FIELD(weft_preprocess_options, centered, FLAG, 0, 1, NULL,
-              "no random crop or flip in training either"),
-    KIT_FIELD(weft_preprocess_options, swap_channels, FLAG, 0, 1, NULL, "RGB becomes BGR"),
-    KIT_FIELD(weft_preprocess_options, multiple, COUNT, 1, 65535, NULL,
-              "height and width are filled up to a multiple of it"),
-    KIT_FIELD(weft_preprocess_options, fill, REAL, -FLT_MAX, FLT_MAX, NULL, "the value of what is filled up"),
+    WEFT_FIELD(weft_preprocess_options, border, COUNT, 1, 65535, NULL,
+               "zeros around each image, before the crop"),
+    WEFT_FIELD(weft_preprocess_options, crop_height, COUNT, 1, WEFT_COUNT_MOST, "all", "rows of the crop"),
+    WEFT_FIELD(weft_preprocess_options, crop_width, COUNT, 1, WEFT_COUNT_MOST, "all", "columns of the crop"),
+    WEFT_FIELD(weft_preprocess_options, flip, FLAG, 0, 1, NULL,
+               "in training about every second image is mirrored"),
+    WEFT_FIELD(weft_preprocess_options, centered, FLAG, 0, 1, NULL,
+               "no random crop or flip in training either"),
+    WEFT_FIELD(weft_preprocess_options, swap_channels, FLAG, 0, 1, NULL, "RGB becomes BGR"),
+    WEFT_FIELD(weft_preprocess_options, multiple, COUNT, 1, 65535, NULL,
+               "height and width are filled up to a multiple of it"),
+    WEFT_FIELD(weft_preprocess_options, fill, REAL, -FLT_MAX, FLT_MAX, NULL,
+               "the value of what is filled up"),
     {.offset = sizeof(weft_preprocess_options)},
 };
 

@@ -108,32 +108,32 @@ static weft_status form_find(const form_request *r, const char **name, weft_erro
 /* ---- options ---- */
 
 enum { PIXELS = 65535 };
-#define COUNTS (double)INT32_MAX
-#define FIELD(field, kind, least, most, forms, otherwise, means)                                             \
-    {                                                                                                        \
-#field, WEFT_FIELD_##kind, offsetof(weft_source_options, field), least, most, NULL, forms,           \
-            otherwise, means                                                                                 \
-    }
+#define COUNTS  (double)INT32_MAX
+#define OPTIONS weft_source_options
 static const weft_field fields[] = {
-    {"form", WEFT_FIELD_TEXT, offsetof(weft_source_options, form), 0, 0, form_names, ANY,
-     "found by the file's name and first bytes", "how the file is read"},
-    FIELD(members, TEXT, 0, 0, NPZ, "all", "the arrays wanted, with '+' between"),
-    FIELD(window, COUNT, 1, COUNTS, WINDOWS, NULL, "elements of a sample"),
-    FIELD(stride, COUNT, 1, WEFT_COUNT_MOST, WINDOWS, "window", "from one sample's begin to the next's"),
-    FIELD(pairs, FLAG, 0, 1, WINDOWS, NULL, "two arrays: the input, and the target one element later"),
-    FIELD(token_bytes, INT, 2, 4, TOKENS, "2", "bytes of a token in a file without a header, 2 or 4"),
-    FIELD(dtype, TEXT, 0, 0, NPY | IDX | NPZ | WINDOWS, "the file's; of tokens i64",
-          "type of a sample's numbers"),
-    FIELD(height, COUNT, 1, PIXELS, IMAGES, NULL, "rows of an image"),
-    FIELD(width, COUNT, 1, PIXELS, IMAGES, "height", "columns of an image"),
-    FIELD(channels, COUNT, 1, 4, IMAGES, "3", "1 grey, 3 RGB, 4 RGBA"),
-    FIELD(shorter_side, COUNT, 1, PIXELS, IMAGES, "the larger of height and width",
-          "length of the shorter side before the crop"),
-    FIELD(crop_x, INT, -500, 500, IMAGES, NULL, "where the crop begins: -500 left, 0 middle, 500 right"),
-    FIELD(crop_y, INT, -500, 500, IMAGES, NULL, "the same from top to bottom"),
-    {.offset = sizeof(weft_source_options)},
+    WEFT_FIELD(OPTIONS, form, TEXT, 0, 0, "found by the file's name and first bytes", "how the file is read",
+               .words = form_names, .uses = ANY),
+    WEFT_FIELD(OPTIONS, members, TEXT, 0, 0, "all", "the arrays wanted, with '+' between", .uses = NPZ),
+    WEFT_FIELD(OPTIONS, window, COUNT, 1, COUNTS, NULL, "elements of a sample", .uses = WINDOWS),
+    WEFT_FIELD(OPTIONS, stride, COUNT, 1, WEFT_COUNT_MOST, "window", "from one sample's begin to the next's",
+               .uses = WINDOWS),
+    WEFT_FIELD(OPTIONS, pairs, FLAG, 0, 1, NULL, "two arrays: the input, and the target one element later",
+               .uses = WINDOWS),
+    WEFT_FIELD(OPTIONS, token_bytes, INT, 2, 4, "2", "bytes of a token in a file without a header, 2 or 4",
+               .uses = TOKENS),
+    WEFT_FIELD(OPTIONS, dtype, TEXT, 0, 0, "the file's; of tokens i64", "type of a sample's numbers",
+               .uses = NPY | IDX | NPZ | WINDOWS),
+    WEFT_FIELD(OPTIONS, height, COUNT, 1, PIXELS, NULL, "rows of an image", .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, width, COUNT, 1, PIXELS, "height", "columns of an image", .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, channels, COUNT, 1, 4, "3", "1 grey, 3 RGB, 4 RGBA", .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, shorter_side, COUNT, 1, PIXELS, "the larger of height and width",
+               "length of the shorter side before the crop", .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, crop_x, INT, -500, 500, NULL, "where the crop begins: -500 left, 0 middle, 500 right",
+               .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, crop_y, INT, -500, 500, NULL, "the same from top to bottom", .uses = IMAGES),
+    {.offset = sizeof(OPTIONS)},
 };
-#undef FIELD
+#undef OPTIONS
 
 const weft_field *weft_source_fields(void) {
     return fields;

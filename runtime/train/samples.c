@@ -184,14 +184,14 @@ static void samples_free(void *self) {
 }
 
 static const weft_field fields[] = {
-    KIT_FIELD(weft_samples, graph, TEXT, 0, 0, "predict", "the graph whose images are drawn"),
-    KIT_FIELD(weft_samples, output, TEXT, 0, 0, "the graph's first", "its output"),
-    KIT_FIELD(weft_samples, every, COUNT, 1, WEFT_COUNT_MOST, "500", "iterations between pictures"),
-    KIT_FIELD(weft_samples, rows, INT, 1, 20000, "8", "rows of images in a picture"),
-    KIT_FIELD(weft_samples, columns, INT, 1, 20000, "8", "columns of images"),
-    KIT_FIELD(weft_samples, scale, INT, 1, 64, "1", "pixels, each way, for one of an image"),
-    KIT_FIELD(weft_samples, strip, INT, 2, 20000, NULL, "one picture of the training, with so many rows"),
-    KIT_FIELD(weft_samples, real, TEXT, 0, 0, NULL, "the input whose samples stand below a strip"),
+    WEFT_FIELD(weft_samples, graph, TEXT, 0, 0, "predict", "the graph whose images are drawn"),
+    WEFT_FIELD(weft_samples, output, TEXT, 0, 0, "the graph's first", "its output"),
+    WEFT_FIELD(weft_samples, every, COUNT, 1, WEFT_COUNT_MOST, "500", "iterations between pictures"),
+    WEFT_FIELD(weft_samples, rows, INT, 1, 20000, "8", "rows of images in a picture"),
+    WEFT_FIELD(weft_samples, columns, INT, 1, 20000, "8", "columns of images"),
+    WEFT_FIELD(weft_samples, scale, INT, 1, 64, "1", "pixels, each way, for one of an image"),
+    WEFT_FIELD(weft_samples, strip, INT, 2, 20000, NULL, "one picture of the training, with so many rows"),
+    WEFT_FIELD(weft_samples, real, TEXT, 0, 0, NULL, "the input whose samples stand below a strip"),
     {.offset = sizeof(weft_samples)},
 };
 

@@ -1,6 +1,6 @@
-/* model_seal.c - the seal of model.bin: its length and checksum. Protobuf alone takes a file cut at the end
- * of a field for a smaller complete model, and a changed byte for another number. The checksum is XXH3
- * (xxhash.com, stable since 0.8.0). */
+/* model_file.c - see model_file.h. Protobuf alone takes a file cut at the end of a field for a smaller
+ * complete model, and a changed byte for another number: hence the seal. The checksum is XXH3 (xxhash.com,
+ * stable since 0.8.0). */
 #include "graph/file/model_file.h"
 
 #define XXH_INLINE_ALL
@@ -45,4 +45,18 @@ seal_state seal_check(const uint8_t *file, size_t bytes, uint64_t *promised) {
     if (bytes != *promised) return bytes < *promised ? SEAL_CUT : SEAL_LONGER;
     bool good = get(file + SEAL_CHECKSUM_AT) == XXH3_64bits(file + SEAL_BYTES, bytes - SEAL_BYTES);
     return good ? SEAL_GOOD : SEAL_CHANGED;
+}
+
+const Weft__Attribute__ValueCase attribute_case[] = {
+    [ATTR_INT] = WEFT__ATTRIBUTE__VALUE_INTEGER,         [ATTR_REAL] = WEFT__ATTRIBUTE__VALUE_REAL,
+    [ATTR_BOOL] = WEFT__ATTRIBUTE__VALUE_FLAG,           [ATTR_DTYPE] = WEFT__ATTRIBUTE__VALUE_DTYPE,
+    [ATTR_STRING] = WEFT__ATTRIBUTE__VALUE_TEXT,         [ATTR_KEY] = WEFT__ATTRIBUTE__VALUE_KEY,
+    [ATTR_INTS] = WEFT__ATTRIBUTE__VALUE_INTEGERS,       [ATTR_BYTES] = WEFT__ATTRIBUTE__VALUE_DATA,
+    [ATTR_SCHEDULES] = WEFT__ATTRIBUTE__VALUE_SCHEDULES,
+};
+
+void *schedule_member(Weft__Schedule *message, const weft_field *field) {
+    const ProtobufCFieldDescriptor *there =
+        protobuf_c_message_descriptor_get_field_by_name(&weft__schedule__descriptor, field->name);
+    return (char *)message + there->offset;
 }
