@@ -16,7 +16,7 @@
 enum { NPY_MAX_HEADER = 10000 };
 
 struct weft_array {
-    weft_env env;
+    kit_arena memory;
     tensor type;
     size_t bytes;
     char *data;
@@ -259,10 +259,10 @@ void array_elements(const array_header *h, char *data, size_t count) {
 
 /* Makes column-major data row-major. */
 static weft_status turn(weft_array *a, const char *path, weft_error *error) {
-    char *rows = weft_memory_new(&a->env, a->bytes);
+    char *rows = kit_take_raw(&a->memory, a->bytes, 1);
     if (!rows) return kit_no_memory(error, path);
     from_fortran(&a->type, a->data, rows);
-    weft_memory_free(&a->env, a->data, a->bytes);
+    kit_drop(&a->memory, a->data);
     a->data = rows;
     return WEFT_OK;
 }
@@ -272,8 +272,7 @@ static weft_status data_read(stream *s, const array_header *h, weft_array *a, we
     size_t count = (size_t)tensor_elements(&h->type);
     a->type = h->type;
     a->bytes = count * h->width;
-    a->data = weft_memory_new(&a->env, a->bytes);
-    if (!a->data) return kit_no_memory(error, s->path);
+    if (!(a->data = kit_take_raw(&a->memory, a->bytes, 1))) return kit_no_memory(error, s->path);
     weft_status status = stream_read(s, a->data, a->bytes, error);
     if (!status) status = stream_finish(s, error);
     if (status) return status;
@@ -282,11 +281,10 @@ static weft_status data_read(stream *s, const array_header *h, weft_array *a, we
 }
 
 weft_array *array_read(stream *s, const array_header *h, weft_error *error) {
-    weft_array *a = kit_new(&s->env, sizeof *a);
+    weft_array *a = kit_object(&s->env, sizeof *a);
     if (!a) return kit_no_memory(error, s->path), NULL;
-    a->env = s->env;
     if (data_read(s, h, a, error) == WEFT_OK) return a;
-    weft_array_free(a);
+    kit_free(a);
     return NULL;
 }
 
@@ -306,19 +304,18 @@ weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *e
 
 weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
                           const weft_env *env, weft_error *error) {
-    tensor t = {.dtype = dtype, .ndim = ndim};
-    if (ndim > 0 && ndim <= WEFT_MAX_NDIM && shape) memcpy(t.shape, shape, (size_t)ndim * sizeof *shape);
-    if (ndim < 1 || !shape || !tensor_check(&t))
+    bool has_axes = ndim > 0 && shape;
+    tensor t = tensor_of(dtype, has_axes ? ndim : 0, shape);
+    if (!has_axes || ndim > WEFT_MAX_NDIM || !tensor_check(&t))
         return kit_fail(error, WEFT_ARGUMENT,
                         "weft_array_of: a type and 1 to %d axes of at least 1 are needed", WEFT_MAX_NDIM),
                NULL;
-    weft_array *a = kit_new(env, sizeof *a);
+    weft_array *a = kit_object(env, sizeof *a);
     if (!a) return kit_no_memory(error, "array"), NULL;
-    if (env) a->env = *env;
     a->type = t;
     a->bytes = tensor_bytes(&t);
-    if ((a->data = kit_new(env, a->bytes))) return data ? memcpy(a->data, data, a->bytes), a : a;
-    weft_array_free(a);
+    if ((a->data = kit_take(&a->memory, a->bytes, 1))) return data ? memcpy(a->data, data, a->bytes), a : a;
+    kit_free(a);
     return kit_no_memory(error, "array"), NULL;
 }
 
@@ -327,10 +324,7 @@ void *weft_array_write(weft_array *a) {
 }
 
 void weft_array_free(weft_array *a) {
-    if (!a) return;
-    weft_env env = a->env;
-    weft_memory_free(&env, a->data, a->bytes);
-    weft_memory_free(&env, a, sizeof *a);
+    kit_free(a);
 }
 
 weft_dtype weft_array_dtype(const weft_array *a) {

@@ -101,12 +101,11 @@ void stream_close(stream *s) {
 
 /* Reads the next packed bytes for zlib. */
 static weft_status refill(stream *s, weft_error *error) {
-    const weft_io *io = weft_files(&s->env);
     uint64_t rest = s->file_bytes - s->at;
     size_t bytes = rest < PACKED_BYTES ? (size_t)rest : PACKED_BYTES;
     if (bytes == 0) return kit_fail(error, WEFT_FILE, "%.600s: the gzip stream is cut off", s->path);
-    int code = io->read(io->context, s->file, s->at, s->packed, bytes);
-    if (code) return weft_error_io(error, s->path, "cannot be read", code);
+    weft_status status = stream_read_at(s, s->at, s->packed, bytes, error);
+    if (status) return status;
     s->at += bytes;
     s->z.next_in = s->packed;
     s->z.avail_in = (uInt)bytes;
@@ -142,18 +141,17 @@ static weft_status unpack(stream *s, unsigned char *into, size_t bytes, size_t *
 
 /* The error says at which byte the file ended, counted after unpacking. */
 weft_status stream_read(stream *s, void *into, size_t bytes, weft_error *error) {
-    const weft_io *io = weft_files(&s->env);
     size_t got = bytes;
+    weft_status status = WEFT_OK;
     if (s->is_packed) {
-        weft_status status = unpack(s, into, bytes, &got, error);
-        if (status) return status;
+        status = unpack(s, into, bytes, &got, error);
     } else if (bytes > s->file_bytes - s->at) {
         got = (size_t)(s->file_bytes - s->at);
     } else {
-        int code = bytes ? io->read(io->context, s->file, s->at, into, bytes) : 0;
-        if (code) return weft_error_io(error, s->path, "cannot be read", code);
+        status = stream_read_at(s, s->at, into, bytes, error);
         s->at += bytes;
     }
+    if (status) return status;
     if (got < bytes)
         return kit_fail(error, WEFT_FILE, "%.600s: it ends after %llu bytes, %zu more are needed", s->path,
                         (unsigned long long)(s->given + got), bytes - got);

@@ -1,6 +1,6 @@
 /* log_csv.c - every number of a line as a row of its own: step,epoch,phase,name,value. So a metric that comes
  * later needs no column. */
-#include "runtime/train/log.h"
+#include "runtime/hooks/log.h"
 
 #include <math.h>
 #include <string.h>
