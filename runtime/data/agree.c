@@ -17,7 +17,7 @@ typedef struct settings {
 /* `of`: an option, or an array, of which `what` is shown. */
 static void show(settings *s, const char *of, const char *what, const char *value) {
     kit_line name = {0};
-    weft_setting *list = kit_grow(&s->memory, s->list, (size_t)s->n + 1, sizeof *list);
+    weft_setting *list = kit_grow(&s->memory, s->list, s->n + 1, sizeof *list);
     if (!list) return;
     kit_add(&name, "%.60s%s%s", kit_show(of, strlen(of)).text, *what ? ": " : "", what);
     s->list = list;
@@ -26,7 +26,7 @@ static void show(settings *s, const char *of, const char *what, const char *valu
 
 static void show_hash(settings *s, const char *of, const char *what, uint64_t hash) {
     char digits[24];
-    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)hash);
+    snprintf(digits, sizeof digits, "%016jx", hash);
     show(s, of, what, digits);
 }
 
@@ -94,8 +94,7 @@ static weft_status hash_source(const weft_loader *l, const weft_source *s, uint6
 
 static weft_status hash_sources(const weft_loader *l, uint64_t *hashes, weft_error *error) {
     for (int i = 0, first = 0; i < l->n; first += l->sources[i]->n, i++) {
-        weft_status status = hash_source(l, l->sources[i], hashes + first, error);
-        if (status) return status;
+        if (hash_source(l, l->sources[i], hashes + first, error)) return error->status;
     }
     return WEFT_OK;
 }
@@ -124,7 +123,7 @@ weft_status weft_loader_agree(const weft_loader *l, weft_comm *comm, weft_error 
     if (!comm || comm->world == 1) return WEFT_OK;
     if (check_share(l, comm, error)) return give_up(comm, error);
     settings s = {.memory = kit_arena_of(&l->memory.env)};
-    uint64_t *hashes = kit_take(&s.memory, (size_t)l->n_arrays, sizeof *hashes);
+    uint64_t *hashes = kit_take(&s.memory, l->n_arrays, sizeof *hashes);
     weft_status status = hashes ? hash_sources(l, hashes, error) : WEFT_OK;
     show_options(l, &s);
     for (int i = 0; hashes && i < l->n_arrays; i++) show_array(l, i, hashes[i], &s);

@@ -88,9 +88,7 @@ static weft_status walk_folder(const walk *w, const char *below, int depth, weft
 static weft_status walk_entry(const walk *w, const char *below, const char *name, int depth,
                               weft_error *error) {
     char inner[PATH_BYTES], path[PATH_BYTES];
-    weft_status status = path_join(inner, below, name, error);
-    if (!status) status = path_join(path, w->root, inner, error);
-    if (status) return status;
+    if (path_join(inner, below, name, error) || path_join(path, w->root, inner, error)) return error->status;
     bool is_wanted = w->folders ? is_folder(path) : is_image(name);
     if (is_wanted) return names_add(w->memory, w->found, inner) ? WEFT_OK : kit_no_memory(error, w->root);
     return w->folders || !is_folder(path) ? WEFT_OK : walk_folder(w, inner, depth + 1, error);
@@ -158,7 +156,7 @@ static weft_status list_classes(images *m, int64_t *count, weft_error *error) {
     if (status) return status;
     m->has_labels = m->folders.n > 0;
     m->n_classes = m->has_labels ? (int64_t)m->folders.n : 1;
-    m->classes = kit_take(&m->memory, (size_t)m->n_classes, sizeof *m->classes);
+    m->classes = kit_take(&m->memory, m->n_classes, sizeof *m->classes);
     if (!m->classes) return kit_no_memory(error, m->path);
     for (int64_t c = 0; !status && c < m->n_classes; c++) {
         m->classes[c].name = m->has_labels ? m->folders.v[c] : "";
@@ -194,8 +192,8 @@ static weft_status decode_file(const images *m, const char *path, unsigned char 
     if (status) return status;
     image_crop to = crop_of(m, &i);
     if (to.width > INT32_MAX || to.height > INT32_MAX)
-        status = kit_fail(error, WEFT_FILE, "%.600s: %lld x %lld pixels are too long to be resized", path,
-                          (long long)i.width, (long long)i.height);
+        status = kit_fail(error, WEFT_FILE, "%.600s: %jd x %jd pixels are too long to be resized", path,
+                          i.width, i.height);
     else
         status = image_resize(&m->memory.env, &i, &to, into, error);
     image_free(&m->memory.env, &i);
@@ -229,14 +227,13 @@ static weft_status check_options(const form_request *r, weft_error *error) {
     int64_t width = o->width ? o->width : o->height, larger = width > o->height ? width : o->height;
     if (o->height < 1 || width < 1 || larger > MOST)
         return kit_fail(error, WEFT_ARGUMENT,
-                        "%.600s: height=%lld, width=%lld: height=N, the rows of a sample, is needed; 1 to %d",
-                        r->path, (long long)o->height, (long long)width, MOST);
+                        "%.600s: height=%jd, width=%jd: height=N, the rows of a sample, is needed; 1 to %d",
+                        r->path, o->height, width, MOST);
     if (o->channels && o->channels != 1 && o->channels != 3 && o->channels != 4)
-        return kit_fail(error, WEFT_ARGUMENT, "%.600s: channels=%lld: 1, 3 or 4", r->path,
-                        (long long)o->channels);
+        return kit_fail(error, WEFT_ARGUMENT, "%.600s: channels=%jd: 1, 3 or 4", r->path, o->channels);
     if (o->shorter_side && (o->shorter_side < larger || o->shorter_side > MOST))
-        return kit_fail(error, WEFT_ARGUMENT, "%.600s: shorter_side=%lld: %lld, so that the crop fits, to %d",
-                        r->path, (long long)o->shorter_side, (long long)larger, MOST);
+        return kit_fail(error, WEFT_ARGUMENT, "%.600s: shorter_side=%jd: %jd, so that the crop fits, to %d",
+                        r->path, o->shorter_side, larger, MOST);
     return WEFT_OK;
 }
 

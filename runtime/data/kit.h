@@ -8,6 +8,9 @@
 
 /* ---- errors ---- */
 
+/* In formats %jd prints an int64_t, and %ju a uint64_t, without a cast. */
+_Static_assert(_Generic((int64_t)0, intmax_t : true, default : false), "int64_t is intmax_t");
+
 /* Formats and sets an error; returns the status, so that a failure is one line. */
 weft_status kit_fail(weft_error *error, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -57,7 +60,7 @@ void *kit_object(const weft_env *env, size_t bytes);
 void kit_free(void *object); /* with all that its arena has; NULL is fine */
 
 kit_arena kit_arena_of(const weft_env *env);
-/* Zeroed. NULL: out of memory, or too much. */
+/* Zeroed. NULL: out of memory, or too much, as a number below 0 is. */
 void *kit_take(kit_arena *a, size_t count, size_t width);
 void *kit_take_raw(kit_arena *a, size_t count, size_t width); /* not zeroed */
 char *kit_copy(kit_arena *a, const char *text);               /* NULL of NULL, too */

@@ -122,7 +122,7 @@ weft_status weft_loader_follow(weft_loader *l, int n, const int64_t *batches, we
     if (!is_valid)
         return kit_fail(error, WEFT_ARGUMENT,
                         "weft_loader_follow: a loader and numbers of batches, from 0, are needed");
-    int64_t *list = kit_take_raw(&l->memory, (size_t)n, sizeof *list);
+    int64_t *list = kit_take_raw(&l->memory, n, sizeof *list);
     if (!list) return kit_no_memory(error, "loader");
     memcpy(list, batches, (size_t)n * sizeof *list);
     pthread_mutex_lock(&l->mutex);
@@ -159,8 +159,8 @@ static weft_status check_source(const weft_loader *l, int i, const weft_source *
                 WEFT_MAX_NDIM - 1);
     }
     if (i && s->count != l->samples)
-        return kit_fail(error, WEFT_SHAPE, "loader: source %d has %lld samples, source 0 has %lld", i,
-                        (long long)s->count, (long long)l->samples);
+        return kit_fail(error, WEFT_SHAPE, "loader: source %d has %jd samples, source 0 has %jd", i, s->count,
+                        l->samples);
     return WEFT_OK;
 }
 
@@ -194,7 +194,7 @@ static weft_status give_as(weft_loader *l, int i, weft_dtype dtype, weft_error *
  * last array, are not in it. */
 static weft_status copy_names(weft_loader *l, weft_error *error) {
     if (!l->options.names) return WEFT_OK;
-    if (!(l->names = kit_take(&l->memory, (size_t)l->n_arrays, sizeof *l->names)))
+    if (!(l->names = kit_take(&l->memory, l->n_arrays, sizeof *l->names)))
         return kit_no_memory(error, "loader");
     for (int i = 0; i < l->n_arrays - (l->options.draws > 0); i++) l->names[i] = l->options.names[i];
     l->options.names = l->names;
@@ -204,8 +204,7 @@ static weft_status copy_names(weft_loader *l, weft_error *error) {
 /* Checks the sources and lists their arrays. */
 static weft_status list_arrays(weft_loader *l, const weft_source *const *sources, weft_error *error) {
     for (int i = 0; i < l->n; i++) {
-        weft_status status = check_source(l, i, sources[i], error);
-        if (status) return status;
+        if (check_source(l, i, sources[i], error)) return error->status;
         l->sources[i] = sources[i];
         l->samples = sources[i]->count;
         l->n_arrays += sources[i]->n;
@@ -235,7 +234,7 @@ static weft_status list_arrays(weft_loader *l, const weft_source *const *sources
 /* On an error weft_loader_free frees what is there. */
 static weft_status loader_init(weft_loader *l, const weft_source *const *sources, weft_error *error) {
     const weft_loader_options *o = &l->options;
-    l->sources = kit_take(&l->memory, (size_t)l->n, sizeof *l->sources);
+    l->sources = kit_take(&l->memory, l->n, sizeof *l->sources);
     weft_status status = l->sources ? list_arrays(l, sources, error) : kit_no_memory(error, "loader");
     if (!status) status = copy_names(l, error);
     if (status) return status;
@@ -244,11 +243,11 @@ static weft_status loader_init(weft_loader *l, const weft_source *const *sources
     if (o->drop_last && weft_loader_batches(l) == 0)
         return kit_fail(
             error, WEFT_ARGUMENT,
-            "loader: %lld samples make no whole batch of %lld for each of %d ranks: leave drop_last "
+            "loader: %jd samples make no whole batch of %jd for each of %d ranks: leave drop_last "
             "out, or make the batch smaller",
-            (long long)l->dealt, (long long)o->batch, o->all ? 1 : o->num_replicas);
+            l->dealt, o->batch, o->all ? 1 : o->num_replicas);
     if (o->shuffle || o->sampler) {
-        l->order = kit_take(&l->memory, (size_t)l->dealt, sizeof *l->order);
+        l->order = kit_take(&l->memory, l->dealt, sizeof *l->order);
         if (!l->order) return kit_no_memory(error, "loader");
     }
     set_order(l, 0);
@@ -303,8 +302,8 @@ static weft_status check_reading(const weft_loader_options *o, weft_error *error
     if (o->sampler && o->shuffle)
         return kit_fail(error, WEFT_ARGUMENT, "loader: a sampler gives the order: leave shuffle out");
     if (o->sampler_count && !o->sampler)
-        return kit_fail(error, WEFT_ARGUMENT, "loader: sampler_count=%lld: there is no such sampler",
-                        (long long)o->sampler_count);
+        return kit_fail(error, WEFT_ARGUMENT, "loader: sampler_count=%jd: there is no such sampler",
+                        o->sampler_count);
     return WEFT_OK;
 }
 

@@ -56,8 +56,7 @@ static weft_status broken(const stream *s, const char *rule, weft_error *error) 
 static weft_status find_end(const stream *s, unsigned char end[END_BYTES], uint64_t *at, weft_error *error) {
     uint64_t last = s->file_bytes < END_BYTES ? 0 : s->file_bytes - END_BYTES;
     for (uint64_t back = 0; s->file_bytes >= END_BYTES && back <= 65535 && back <= last; back++) {
-        weft_status status = stream_read_at(s, last - back, end, END_BYTES, error);
-        if (status) return status;
+        if (stream_read_at(s, last - back, end, END_BYTES, error)) return error->status;
         *at = last - back;
         if (memcmp(end, "PK\5\6", 4) == 0 && little(end + 20, 2) == back) return WEFT_OK;
     }
@@ -160,8 +159,7 @@ static weft_status member_begin(const stream *s, const member *m, uint64_t *begi
     unsigned char head[LOCAL_BYTES];
     if (m->offset > s->file_bytes || s->file_bytes - m->offset < LOCAL_BYTES)
         return broken(s, "a member begins after the end of the file", error);
-    weft_status status = stream_read_at(s, m->offset, head, LOCAL_BYTES, error);
-    if (status) return status;
+    if (stream_read_at(s, m->offset, head, LOCAL_BYTES, error)) return error->status;
     *begin = m->offset + LOCAL_BYTES + little(head + 26, 2) + little(head + 28, 2);
     return memcmp(head, "PK\3\4", 4) == 0 ? WEFT_OK : broken(s, "a member's local header is damaged", error);
 }
@@ -254,8 +252,7 @@ static weft_status open_members(npz *z, const form_request *r, weft_error *error
 static weft_status read_members(void *context, int64_t i, void *const *into, weft_error *error) {
     const npz *z = context;
     for (int k = 0; k < z->n; k++) {
-        weft_status status = row_file_sample(&z->rows[k], i, into[k], error);
-        if (status) return status;
+        if (row_file_sample(&z->rows[k], i, into[k], error)) return error->status;
     }
     return WEFT_OK;
 }
@@ -276,9 +273,8 @@ static weft_status describe_npz(npz *z, const form_request *r, weft_source *into
         into->arrays[k] = row_file_array(&z->rows[k], z->names[k]);
         if (z->rows[k].h.type.shape[0] != into->count)
             return kit_fail(error, WEFT_SHAPE,
-                            "%.600s: %s has %lld samples, %s has %lld: members=NAME,NAME chooses", r->path,
-                            z->names[k], (long long)z->rows[k].h.type.shape[0], z->names[0],
-                            (long long)into->count);
+                            "%.600s: %s has %jd samples, %s has %jd: members=NAME,NAME chooses", r->path,
+                            z->names[k], z->rows[k].h.type.shape[0], z->names[0], into->count);
     }
     return WEFT_OK;
 }

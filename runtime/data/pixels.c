@@ -13,11 +13,11 @@ weft_status image_new(const image_file *f, int64_t width, int64_t height, int ch
                       image *into, weft_error *error) {
     if (width < 1 || height < 1 || width > MOST_SIDE || height > MOST_SIDE || width * height > MOST_PIXELS)
         return kit_fail(error, WEFT_FILE,
-                        "%.600s: %lld x %lld pixels: sides of 1 to %d and at most %d pixels are read",
-                        f->path, (long long)width, (long long)height, MOST_SIDE, MOST_PIXELS);
+                        "%.600s: %jd x %jd pixels: sides of 1 to %d and at most %d pixels are read", f->path,
+                        width, height, MOST_SIDE, MOST_PIXELS);
     if (width * height / best > (int64_t)f->bytes)
-        return kit_fail(error, WEFT_FILE, "%.600s: %lld x %lld pixels do not fit into a file of %zu bytes",
-                        f->path, (long long)width, (long long)height, f->bytes);
+        return kit_fail(error, WEFT_FILE, "%.600s: %jd x %jd pixels do not fit into a file of %zu bytes",
+                        f->path, width, height, f->bytes);
     *into = (image){width, height, channels, NULL};
     into->data = weft_memory_new(f->env, (size_t)(width * height * channels));
     return into->data ? WEFT_OK : kit_no_memory(error, f->path);
@@ -38,8 +38,7 @@ static void convert_pixel(const unsigned char *from, int had, unsigned char *to,
 
 weft_status image_convert(const image_file *f, int channels, image *i, weft_error *error) {
     image to;
-    weft_status status = image_new(f, i->width, i->height, channels, INT64_MAX, &to, error);
-    if (status) return status;
+    if (image_new(f, i->width, i->height, channels, INT64_MAX, &to, error)) return error->status;
     for (int64_t p = 0; p < i->width * i->height; p++)
         convert_pixel(i->data + p * i->channels, i->channels, to.data + p * channels, channels);
     image_free(f->env, i);

@@ -13,10 +13,10 @@
 
 static bool slot_init(weft_loader *l, slot *s) {
     s->batch = -1;
-    s->data = kit_take(&l->memory, (size_t)l->n_arrays, sizeof *s->data);
+    s->data = kit_take(&l->memory, l->n_arrays, sizeof *s->data);
     if (l->raw_bytes) s->raw = kit_take_raw(&l->memory, l->raw_bytes, 1);
     for (int i = 0; s->data && i < l->n_arrays; i++)
-        s->data[i] = kit_take_raw(&l->batches, (size_t)l->room, l->row_bytes[i]);
+        s->data[i] = kit_take_raw(&l->batches, l->room, l->row_bytes[i]);
     return !l->memory.is_out && !l->batches.is_out;
 }
 
@@ -27,8 +27,8 @@ weft_status slots_new(weft_loader *l, weft_error *error) {
     l->options.ahead = ahead;
     l->n_slots = ahead < 0 ? 1 : ahead + 1;
     l->held = -1;
-    l->slots = kit_take(&l->memory, (size_t)l->n_slots, sizeof *l->slots);
-    if (ahead > 0) l->threads = kit_take(&l->memory, (size_t)l->options.threads, sizeof *l->threads);
+    l->slots = kit_take(&l->memory, l->n_slots, sizeof *l->slots);
+    if (ahead > 0) l->threads = kit_take(&l->memory, l->options.threads, sizeof *l->threads);
     bool is_there = !l->memory.is_out;
     for (int i = 0; is_there && i < l->n_slots; i++) is_there = slot_init(l, &l->slots[i]);
     return is_there ? WEFT_OK : kit_no_memory(error, "loader");
@@ -47,7 +47,7 @@ void threads_end(weft_loader *l) {
 /* A source that fails without a status, or with a status and no text, would give no error to show. */
 static weft_status source_failed(weft_error *error, weft_status status, int64_t sample) {
     if (error->status == status && *error->text) return status;
-    return kit_fail(error, status, "sample %lld: %s", (long long)sample, weft_status_text(status));
+    return kit_fail(error, status, "sample %jd: %s", sample, weft_status_text(status));
 }
 
 /* Seed, epoch and sample are mixed in one after another; numbers are multiples of 2^-24. */
@@ -92,8 +92,8 @@ static weft_status read_source(const weft_loader *l, slot *s, int i, int first, 
 /* All arrays of one sample, as row `row` of the slot. */
 static weft_status read_sample(const weft_loader *l, slot *s, int64_t row, int64_t sample) {
     if (sample < 0 || sample >= l->samples)
-        return kit_fail(&s->error, WEFT_ARGUMENT, "loader: the sampler names sample %lld, there are %lld",
-                        (long long)sample, (long long)l->samples);
+        return kit_fail(&s->error, WEFT_ARGUMENT, "loader: the sampler names sample %jd, there are %jd",
+                        sample, l->samples);
     for (int i = 0, first = 0; i < l->n; first += l->sources[i]->n, i++) {
         weft_status status = read_source(l, s, i, first, row, sample);
         if (status) return status;

@@ -17,8 +17,7 @@ weft_status row_file_begin(row_file *f, bool tokens, weft_error *error) {
         f->gives = f->h.type.dtype;
         f->row_bytes = (size_t)(tensor_elements(&f->h.type) / f->h.type.shape[0]) * f->h.width;
         bool is_whole = f->s.is_packed || (f->h.is_fortran && f->h.type.ndim > 1);
-        if (is_whole && !(f->whole = array_read(&f->s, &f->h, error)))
-            status = error ? error->status : WEFT_FILE;
+        if (is_whole && !(f->whole = array_read(&f->s, &f->h, error))) status = error->status;
     }
     if (status || f->whole) {
         stream_close(&f->s);
@@ -57,8 +56,7 @@ static weft_status read_elements(const row_file *f, size_t first, size_t count, 
     if (f->whole) {
         memcpy(into, (const char *)weft_array_data(f->whole) + at, bytes);
     } else {
-        weft_status status = stream_read_at(&f->s, f->begin + at, into, bytes, error);
-        if (status) return status;
+        if (stream_read_at(&f->s, f->begin + at, into, bytes, error)) return error->status;
         array_elements(&f->h, into, count);
     }
     widen(&f->h, into, count);
@@ -84,8 +82,7 @@ weft_status row_file_read(const row_file *f, int64_t sample, size_t first, size_
     for (size_t at = 0; at < count; at += most) {
         size_t n = count - at < most ? count - at : most;
         char *to = (char *)into + at * weft_dtype_bytes(f->gives);
-        weft_status status = read_elements(f, first + at, n, some, error);
-        if (status) return status;
+        if (read_elements(f, first + at, n, some, error)) return error->status;
         size_t good = convert_numbers(has, some, f->gives, to, n, true);
         if (good < n) return convert_fail(error, f->s.path, sample, has, some + good * width, f->gives);
     }

@@ -92,8 +92,7 @@ static weft_status form_find(const form_request *r, const char **name, weft_erro
     if (!r->env.io && stat(r->path, &about) == 0 && S_ISDIR(about.st_mode)) return *name = "images", WEFT_OK;
     if (name_ends(r->path, ".bin")) return *name = "tokens", WEFT_OK;
     if (name_ends(r->path, ".txt")) return *name = "text", WEFT_OK;
-    weft_status status = source_first_bytes(r, first, error);
-    if (status) return status;
+    if (source_first_bytes(r, first, error)) return error->status;
     *name = form_of_bytes(first);
     bool is_torchs =
         (*name && strcmp(*name, "npz") == 0 && !name_ends(r->path, ".npz")) /* a zip, or a pickle */
@@ -169,10 +168,9 @@ static weft_status open_form(opened *o, const weft_source_options *options, weft
     kit_plain_texts(fields, &r.options);
     const weft_field by_name[] = {fields[0], {0}}; /* the form alone: others are checked by it */
     const char *name = r.options.form;
-    weft_status status = check_ranges(by_name, &r, error);
-    if (!status && !name) status = form_find(&r, &name, error);
-    if (!status) status = check_options(&r, name, error);
-    if (status) return status;
+    if (check_ranges(by_name, &r, error) || (!name && form_find(&r, &name, error)) ||
+        check_options(&r, name, error))
+        return error->status;
     o->form = forms[form_place(name)];
     return o->form->open(&r, &o->source, error);
 }

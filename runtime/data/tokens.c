@@ -30,8 +30,7 @@ static void close_windows(void *context) {
 /* A file without a header: all of it is elements of `width` bytes, unsigned. */
 static weft_status open_raw(row_file *f, const form_request *r, size_t width, weft_error *error) {
     weft_dtype type = width == 1 ? WEFT_U8 : WEFT_I64;
-    weft_status status = stream_open(&f->s, r->path, &r->env, error);
-    if (status) return status;
+    if (stream_open(&f->s, r->path, &r->env, error)) return error->status;
     f->is_open = true;
     f->h = (array_header){.type = {type, 1, {(int64_t)(f->s.file_bytes / width)}}, .width = width};
     f->row_bytes = width;
@@ -39,15 +38,14 @@ static weft_status open_raw(row_file *f, const form_request *r, size_t width, we
         return kit_fail(error, WEFT_FILE,
                         "%.600s: it is packed by gzip: windows are read from unpacked files", r->path);
     if (f->s.file_bytes % width)
-        return kit_fail(error, WEFT_FILE, "%.600s: %llu bytes are no whole number of tokens of %zu bytes",
-                        r->path, (unsigned long long)f->s.file_bytes, width);
+        return kit_fail(error, WEFT_FILE, "%.600s: %ju bytes are no whole number of tokens of %zu bytes",
+                        r->path, f->s.file_bytes, width);
     return WEFT_OK;
 }
 
 /* The elements' types that are tokens. */
 static weft_status open_npy(row_file *f, const form_request *r, weft_error *error) {
-    weft_status status = row_file_open(f, r->path, true, &r->env, error);
-    if (status) return status;
+    if (row_file_open(f, r->path, true, &r->env, error)) return error->status;
     weft_dtype d = f->h.type.dtype;
     bool are_tokens = d == WEFT_I64 || d == WEFT_I32 || d == WEFT_U8;
     if (f->h.type.ndim == 1 && are_tokens) return WEFT_OK;
@@ -78,8 +76,8 @@ static weft_status describe(windows *w, const form_request *r, weft_source *into
                         "%.600s: elements of %zu bytes do not fit into u8: dtype=i32 or i64", r->path,
                         w->rows.h.width);
     if (all < least)
-        return kit_fail(error, WEFT_SHAPE, "%.600s: %lld elements are less than the %lld of a sample",
-                        r->path, (long long)all, (long long)least);
+        return kit_fail(error, WEFT_SHAPE, "%.600s: %jd elements are less than the %jd of a sample", r->path,
+                        all, least);
     into->count = (all - least) / w->stride + 1;
     into->n = o->pairs ? 2 : 1;
     for (int k = 0; k < into->n; k++)

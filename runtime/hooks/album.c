@@ -81,7 +81,7 @@ weft_status album_open(album *a, const tensor *type, grid_shape shape, const wef
     a->type.dtype = WEFT_U8;
     a->type.shape[0] = 1;
     a->each = (size_t)tensor_elements(&a->type);
-    a->images = kit_take_raw(&a->memory, (size_t)(shape.rows + ALBUM_REAL) * (size_t)shape.columns, a->each);
+    a->images = kit_take_raw(&a->memory, (shape.rows + ALBUM_REAL) * shape.columns, a->each);
     if (!a->images) return kit_no_memory(error, "a picture");
     return real ? open_real(a, data, real, error) : WEFT_OK;
 }

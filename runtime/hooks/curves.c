@@ -46,7 +46,7 @@ typedef struct curves {
 /* A number that is none, or for which there is no memory, is left out. */
 static void add_point(curves *c, series *s, double step, double value) {
     if (!isfinite(value)) return;
-    point *points = kit_grow(&c->memory, s->points, (size_t)s->n + 1, sizeof *points);
+    point *points = kit_grow(&c->memory, s->points, s->n + 1, sizeof *points);
     if (!points) return;
     s->points = points;
     s->points[s->n++] = (point){step, value};
@@ -143,7 +143,7 @@ static void draw_axes(canvas *c, const panel *p) {
 /* A line; few points are marked, too. */
 static void draw_series(canvas *c, const panel *p, int k) {
     const series *s = &p->of[k];
-    point *points = kit_take(&c->memory, (size_t)s->n, sizeof *points);
+    point *points = kit_take(&c->memory, s->n, sizeof *points);
     if (!points) return;
     for (int i = 0; i < s->n; i++) points[i] = place(p, s->points[i]);
     canvas_line(c, points, s->n, 1.8, colors[k]);

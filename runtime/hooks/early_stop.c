@@ -20,8 +20,7 @@ static weft_status early_stop_at(void *self, weft_trainer *t, weft_point point, 
     bool has_stopped = point == WEFT_BEFORE_RUN && t->checkpoints.is_resumed && s->waited >= s->patience;
     if (has_stopped) weft_trainer_stop(t);
     if (point != WEFT_AFTER_VAL) return WEFT_OK;
-    weft_status status = watch_look(&s->watch, t, &value, &is_better, error);
-    if (status) return status;
+    if (watch_look(&s->watch, t, &value, &is_better, error)) return error->status;
     s->waited = is_better ? 0 : s->waited + 1;
     if (s->waited >= s->patience || !isfinite(value)) weft_trainer_stop(t);
     return WEFT_OK;

@@ -104,15 +104,14 @@ weft_status event_file_open(log_file *l, const weft_env *env, weft_error *error)
     struct timespec now;
     if (l->is_open) return WEFT_OK;
     clock_gettime(CLOCK_REALTIME, &now);
-    int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%09ld.weft", l->folder,
-                     (long long)now.tv_sec, now.tv_nsec);
+    int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010jd.%09ld.weft", l->folder, now.tv_sec,
+                     now.tv_nsec);
     if (n < 0 || (size_t)n >= sizeof path)
         return weft_error_io(error, l->folder, "it cannot be written", ENAMETOOLONG);
     if (mkdir(l->folder, 0777) && errno != EEXIST)
         return weft_error_io(error, l->folder, "it cannot be made", errno);
     if (!(l->path = kit_copy(l->memory, path))) return kit_no_memory(error, "tensorboard");
-    weft_status status = log_file_open(l, env, error);
-    if (status) return status;
+    if (log_file_open(l, env, error)) return error->status;
     event.what_case = TENSORBOARD__EVENT__WHAT_FILE_VERSION;
     event.file_version = version;
     write_event(l, 0, &event);

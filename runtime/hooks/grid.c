@@ -93,7 +93,7 @@ static weft_status draw(const grid *g, kit_arena *memory, uint8_t *canvas, size_
                         const void *data, weft_error *error) {
     int64_t most = (int64_t)g->in.rows * g->in.columns, shown = g->count < most ? g->count : most;
     size_t each = (size_t)(g->channels * g->height * g->width);
-    uint8_t *images = kit_take_raw(memory, (size_t)shown, each);
+    uint8_t *images = kit_take_raw(memory, shown, each);
     if (!images) return kit_no_memory(error, "a PNG");
     grid_bytes(images, t, data, shown);
     for (int64_t k = 0; k < shown; k++) put_image(g, canvas, stride, k, images + (size_t)k * each);

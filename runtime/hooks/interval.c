@@ -22,7 +22,7 @@ static interval_sum *sum_of(interval *i, const char *name, int guess) {
     int at = guess < i->n && strcmp(i->sums[guess].name, name) == 0 ? guess : 0;
     while (at < i->n && strcmp(i->sums[at].name, name)) at++;
     if (at < i->n) return &i->sums[at];
-    interval_sum *sums = kit_grow(i->memory, i->sums, (size_t)i->n + 1, sizeof *sums);
+    interval_sum *sums = kit_grow(i->memory, i->sums, i->n + 1, sizeof *sums);
     if (!sums) return NULL;
     i->sums = sums;
     i->sums[i->n] = (interval_sum){.sum = 0};
@@ -64,7 +64,7 @@ void interval_restart(interval *i, const weft_trainer *t) {
 }
 
 static void add_value(const interval *i, log_values *into, const char *name, double value) {
-    log_value *list = kit_grow(i->memory, into->list, (size_t)into->n + 1, sizeof *list);
+    log_value *list = kit_grow(i->memory, into->list, into->n + 1, sizeof *list);
     if (!list) return;
     into->list = list;
     snprintf(into->list[into->n].name, LOG_NAME, "%s", name);

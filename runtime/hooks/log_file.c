@@ -53,14 +53,14 @@ void log_file_write(log_file *l, int64_t step, const void *bytes, size_t n) {
     const weft_io *io = weft_files(l->env);
     int code = io->write(io->context, l->file, bytes, n);
     l->bytes += code ? 0 : (double)n;
-    if (code) lose(l, step, "writing failed at step %lld, and the log ends there", code);
+    if (code) lose(l, step, "writing failed at step %jd, and the log ends there", code);
 }
 
 void log_file_sync(log_file *l, int64_t step) {
     if (!l->file) return;
     const weft_io *io = weft_files(l->env);
     int code = io->sync(io->context, l->file);
-    if (code) lose(l, step, "lines before step %lld may be lost", code);
+    if (code) lose(l, step, "lines before step %jd may be lost", code);
 }
 
 weft_status log_file_check(const log_file *l, weft_error *error) {
@@ -68,7 +68,7 @@ weft_status log_file_check(const log_file *l, weft_error *error) {
     if (l->memory->is_out)
         return kit_fail(error, WEFT_MEMORY, "a log lacks metrics: there was no memory for them");
     if (l->lost < 0) return WEFT_OK;
-    snprintf(what, sizeof what, l->why, (long long)l->lost);
+    snprintf(what, sizeof what, l->why, l->lost);
     return weft_error_io(error, l->path, what, l->reason);
 }
 

@@ -17,8 +17,7 @@ static weft_status lines_at(void *self, weft_trainer *t, weft_point point, weft_
     log_lines *l = self;
     const char *phase;
     if (t->progress.rank) return WEFT_OK;
-    weft_status status = open_file(l, t, error);
-    if (status) return status;
+    if (open_file(l, t, error)) return error->status;
     if (interval_line(&l->interval, t, point, &phase, &l->values)) l->form->write(l, t, phase);
     if (point == WEFT_AFTER_RUN || point == WEFT_AFTER_TEST) log_file_sync(&l->file, log_step(t));
     return WEFT_OK;

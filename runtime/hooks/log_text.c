@@ -99,7 +99,7 @@ static bool has_changed(text_log *l, const log_value *now) {
             shown->list[k].value = now->value;
             return is_other;
         }
-    log_value *list = kit_grow(&l->memory, shown->list, (size_t)shown->n + 1, sizeof *list);
+    log_value *list = kit_grow(&l->memory, shown->list, shown->n + 1, sizeof *list);
     if (!list) return true;
     shown->list = list;
     shown->list[shown->n++] = *now;
@@ -138,8 +138,8 @@ static void add_rates(text_log *l, kit_line *of, const weft_trainer *t) {
 /* What is left: at the pace so far, validations with it. */
 static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
     kit_line of = {.length = 0}, end = {.length = 0};
-    kit_add(&of, "epoch %lld  step %lld", (long long)log_epoch(t), (long long)log_step(t));
-    if (p->iterations) kit_add(&of, "/%lld", (long long)(t->options.first_iteration + p->iterations));
+    kit_add(&of, "epoch %jd  step %jd", log_epoch(t), log_step(t));
+    if (p->iterations) kit_add(&of, "/%jd", (t->options.first_iteration + p->iterations));
     add_pace(l, &end, t);
     add_rates(l, &end, t);
     if (p->iterations > p->iteration && p->iteration)
@@ -159,7 +159,7 @@ static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
 
 static void show_metrics(text_log *l, const weft_trainer *t, const char *what, const weft_metrics *m) {
     kit_line of = {.length = 0};
-    kit_add(&of, "epoch %lld  %s", (long long)log_epoch(t), what);
+    kit_add(&of, "epoch %jd  %s", log_epoch(t), what);
     for (int i = 0; i < m->n; i++) add_metric(&of, m->list[i].name, m->list[i].value);
     fprintf(l->file, "%s%s\n", l->is_bar ? "\r\033[K" : "", of.text);
     fflush(l->file);

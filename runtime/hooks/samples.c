@@ -22,7 +22,7 @@ typedef struct samples {
 static bool path_of(const char *pattern, int64_t step, char *into, size_t room) {
     const char *slash = strrchr(pattern, '/'), *dot = strrchr(pattern, '.');
     int stem = (int)(dot && (!slash || dot > slash) ? (size_t)(dot - pattern) : strlen(pattern));
-    int n = snprintf(into, room, "%.*s-%lld%s", stem, pattern, (long long)step, pattern + stem);
+    int n = snprintf(into, room, "%.*s-%jd%s", stem, pattern, step, pattern + stem);
     return n > 0 && (size_t)n < room;
 }
 

@@ -53,12 +53,10 @@ static void list_samples(const weft_trainer *t, kit_line *to, size_t room) {
     enum { SHORT = 16, NUMBER = 40 };
     const weft_failed_step *s = &t->failure.step;
     int64_t most = s->row >= 0 ? 0 : s->is_bad && s->samples > SHORT ? SHORT : s->samples, i = 0;
-    if (s->row >= 0)
-        kit_add(to, ", sample %lld, row %lld", (long long)weft_trainer_failed_sample(t, s->row),
-                (long long)s->row);
+    if (s->row >= 0) kit_add(to, ", sample %jd, row %jd", weft_trainer_failed_sample(t, s->row), s->row);
     for (; i < most && to->length + 2 * NUMBER < room; i++)
-        kit_add(to, "%s%lld", i ? ", " : ", samples ", (long long)weft_trainer_failed_sample(t, i));
-    if (s->row < 0 && i < s->samples) kit_add(to, ", ... (%lld)", (long long)s->samples);
+        kit_add(to, "%s%jd", i ? ", " : ", samples ", weft_trainer_failed_sample(t, i));
+    if (s->row < 0 && i < s->samples) kit_add(to, ", ... (%jd)", s->samples);
     kit_add(to, "]");
 }
 
@@ -69,7 +67,7 @@ static void name_samples(const weft_trainer *t, weft_error *error) {
     kit_line to = {0};
     kit_add(&to, "%s", error->text);
     if (to.length + LEAST > LINE) return;
-    kit_add(&to, " [epoch %lld, iteration %lld", (long long)s->epoch, (long long)s->iteration);
+    kit_add(&to, " [epoch %jd, iteration %jd", s->epoch, s->iteration);
     if (t->progress.world > 1) kit_add(&to, ", rank %d", s->rank);
     list_samples(t, &to, LINE);
     snprintf(error->text, LINE, "%.*s", LINE - 1, to.text);
@@ -78,8 +76,8 @@ static void name_samples(const weft_trainer *t, weft_error *error) {
 /* ---- passing over ---- */
 
 static weft_status pass_over(weft_trainer *t, weft_error *error) {
-    trainer_log(t, "%s: skipped, %lld of at most %lld in a row", error->text, (long long)t->bad_in_row,
-                (long long)t->options.skip_bad_steps);
+    trainer_log(t, "%s: skipped, %jd of at most %jd in a row", error->text, t->bad_in_row,
+                t->options.skip_bad_steps);
     t->progress.skipped++;
     t->failure = (failure){.batch = -1};
     *error = (weft_error){0};

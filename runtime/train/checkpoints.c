@@ -47,7 +47,7 @@ typedef struct kept_list {
 
 static void keep(kept_list *k, const char *head, const char *name, double *value) {
     kit_line whole = {0};
-    weft_kept *list = kit_grow(&k->memory, k->list, (size_t)k->n + 1, sizeof *list);
+    weft_kept *list = kit_grow(&k->memory, k->list, k->n + 1, sizeof *list);
     if (!list) return;
     kit_add(&whole, "%s%.200s", head, name);
     k->list = list;
@@ -81,7 +81,7 @@ static bool keep_all(kept_list *k, weft_trainer *t) {
 
 /* All of them as notes, in memory of the list; NULL: there is none. */
 static const weft_note *notes_of(kept_list *k, weft_trainer *t, int *n) {
-    weft_note *list = kit_take(&k->memory, (size_t)(POSITIONS + 3 + k->n), sizeof *list), *to = list;
+    weft_note *list = kit_take(&k->memory, (POSITIONS + 3 + k->n), sizeof *list), *to = list;
     if (!list) return NULL;
     t->checkpoints.in_epoch = t->is_in_epoch;
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
@@ -106,8 +106,8 @@ static int64_t count_of(const weft_checkpoint *c, const char *name) {
 static void fit_batches(weft_trainer *t, const weft_checkpoint *c) {
     int64_t samples = count_of(c, "trainer/data");
     if (samples >= 0 && samples != t->data.samples)
-        trainer_log(t, "resumed with %lld samples, before %lld: they come in another order",
-                    (long long)t->data.samples, (long long)samples);
+        trainer_log(t, "resumed with %jd samples, before %jd: they come in another order", t->data.samples,
+                    samples);
     int64_t rows = count_of(c, "trainer/rows"), takes = count_of(c, "trainer/takes");
     int64_t now = flow_takes(t, t->progress.iteration);
     if (rows > 0 && rows != t->data.batch)
@@ -115,9 +115,9 @@ static void fit_batches(weft_trainer *t, const weft_checkpoint *c) {
     if (rows == t->data.batch && takes == now) return;
     trainer_log(
         t,
-        "resumed with %lld batches of %lld samples an iteration, before %lld of %lld: numbers differ from "
+        "resumed with %jd batches of %jd samples an iteration, before %jd of %jd: numbers differ from "
         "those of a training that was not stopped",
-        (long long)now, (long long)t->data.batch, (long long)takes, (long long)rows);
+        now, t->data.batch, takes, rows);
 }
 
 static weft_status take_positions(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
@@ -155,16 +155,14 @@ static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_er
 
 static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
     if (weft_checkpoint_seed(c) != t->options.seed)
-        return kit_fail(error, WEFT_ORDER, "%.400s: it was made with seed %llu, this training has %llu",
-                        weft_checkpoint_path(c), (unsigned long long)weft_checkpoint_seed(c),
-                        (unsigned long long)t->options.seed);
+        return kit_fail(error, WEFT_ORDER, "%.400s: it was made with seed %ju, this training has %ju",
+                        weft_checkpoint_path(c), weft_checkpoint_seed(c), t->options.seed);
     if (weft_checkpoint_load(c, t->store, error) || take_notes(t, c, error)) return error->status;
     t->checkpoints.saved = t->checkpoints.whole = t->progress.iteration;
     snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s", weft_checkpoint_path(c));
     t->checkpoints.is_resumed = true;
     t->has_trained = t->progress.iteration > 0; /* what it holds counts as trained */
-    trainer_log(t, "resumed from %.400s: iteration %lld", weft_checkpoint_path(c),
-                (long long)t->progress.iteration);
+    trainer_log(t, "resumed from %.400s: iteration %jd", weft_checkpoint_path(c), t->progress.iteration);
     settings_tell(t, c);
     return rates_resume(t, error);
 }
@@ -189,8 +187,8 @@ static weft_status check_empty(const weft_trainer *t, weft_error *error) {
     weft_status status = last_step(t, &last, error);
     if (status || last < 0) return status;
     return kit_fail(error, WEFT_ORDER,
-                    "%.400s: it has a checkpoint of step %lld: resume, or choose another folder",
-                    t->options.checkpoints.folder, (long long)last);
+                    "%.400s: it has a checkpoint of step %jd: resume, or choose another folder",
+                    t->options.checkpoints.folder, last);
 }
 
 /* One who goes back keeps what came after: it would be taken for the newest. With "auto" what came after is
@@ -201,11 +199,10 @@ static weft_status check_last(const weft_trainer *t, const weft_checkpoint *c, w
     if (!o->folder || is_auto(t)) return WEFT_OK;
     weft_status status = last_step(t, &last, error);
     if (status || last <= weft_checkpoint_step(c)) return status;
-    return kit_fail(
-        error, WEFT_ORDER,
-        "%.400s: it has a later checkpoint, of step %lld: to resume from step %lld, choose another "
-        "folder for new ones, or remove the later ones",
-        o->folder, (long long)last, (long long)weft_checkpoint_step(c));
+    return kit_fail(error, WEFT_ORDER,
+                    "%.400s: it has a later checkpoint, of step %jd: to resume from step %jd, choose another "
+                    "folder for new ones, or remove the later ones",
+                    o->folder, last, weft_checkpoint_step(c));
 }
 
 static weft_status resume(weft_trainer *t, weft_error *error) {
@@ -250,7 +247,7 @@ weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
 /* The training goes on without it. */
 static void note_failure(weft_trainer *t, weft_error *error) {
     t->checkpoints.failure = *error;
-    trainer_log(t, "no checkpoint of iteration %lld: %s", (long long)t->checkpoints.saved, error->text);
+    trainer_log(t, "no checkpoint of iteration %jd: %s", t->checkpoints.saved, error->text);
 }
 
 /* Ignore a best checkpoint that is no longer on disk. */
@@ -274,8 +271,8 @@ static void complete(weft_trainer *t) {
     t->checkpoints.failure = (weft_error){0};
     t->checkpoints.n_failures = 0;
     t->checkpoints.whole = t->checkpoints.saved;
-    snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s/step-%08lld", t->options.checkpoints.folder,
-             (long long)t->checkpoints.whole);
+    snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s/step-%08jd", t->options.checkpoints.folder,
+             t->checkpoints.whole);
 }
 
 static void save(weft_trainer *t, bool is_best, double best_before) {

@@ -79,7 +79,7 @@ weft_status trainer_check_weights(weft_trainer *t, weft_error *error) {
     t->is_broken = broken > 0;
     if (status || !t->is_broken || t->options.keep_going) return status;
     t->is_common = true;
-    return kit_fail(error, WEFT_DATA, "step %lld: %s is no longer finite", (long long)t->progress.iteration,
+    return kit_fail(error, WEFT_DATA, "step %jd: %s is no longer finite", t->progress.iteration,
                     first ? first : "a tensor of another rank");
 }
 

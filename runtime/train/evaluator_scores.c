@@ -32,9 +32,9 @@ static weft_status check_shapes(int64_t rows, const weft_read *reads, weft_error
     for (int i = 1; fits && i < l.ndim; i++) fits = l.shape[i] == s.shape[i + 1];
     if (fits) return WEFT_OK;
     return kit_fail(error, WEFT_SHAPE,
-                    "%s is %s, and %s is %s: scores are f32 or f64 [%lld,C,...], labels u8, i32 or i64 "
-                    "[%lld,...]",
-                    scores->name, TENSOR(&s), label->name, TENSOR(&l), (long long)rows, (long long)rows);
+                    "%s is %s, and %s is %s: scores are f32 or f64 [%jd,C,...], labels u8, i32 or i64 "
+                    "[%jd,...]",
+                    scores->name, TENSOR(&s), label->name, TENSOR(&l), rows, rows);
 }
 
 /* How many classes have a higher score than class `label`, and those before it that have the same. With a NaN
@@ -63,8 +63,8 @@ static weft_status batch_scores(void *self, int64_t rows, const weft_read *reads
     for (int64_t e = 0; e < n; e++) {
         int64_t label = read_whole(&reads[1], e);
         if (label >= classes)
-            return kit_fail(error, WEFT_DATA, "%s has a label %lld, and there are %lld classes",
-                            reads[1].name, (long long)label, (long long)classes);
+            return kit_fail(error, WEFT_DATA, "%s has a label %jd, and there are %jd classes", reads[1].name,
+                            label, classes);
         if (label >= 0) m->note(m, reads, e, label, tally);
     }
     return WEFT_OK;
@@ -80,8 +80,7 @@ static weft_status open_accuracy(void *self, int64_t rows, const weft_read *read
     *counts = 2, *sums = 0;
     weft_status status = check_shapes(rows, reads, error);
     if (status || m->k <= classes_of(&reads[0])) return status;
-    return kit_fail(error, WEFT_ARGUMENT, "the top %d of %lld classes", m->k,
-                    (long long)classes_of(&reads[0]));
+    return kit_fail(error, WEFT_ARGUMENT, "the top %d of %jd classes", m->k, classes_of(&reads[0]));
 }
 
 static void note_accuracy(const measure *m, const weft_read *reads, int64_t e, int64_t label,
@@ -111,10 +110,9 @@ weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, in
 static weft_status open_confusion(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
                                   int64_t *sums, weft_error *error) {
     (void)self;
-    weft_status status = check_shapes(rows, reads, error);
-    if (status) return status;
+    if (check_shapes(rows, reads, error)) return error->status;
     int64_t c = classes_of(&reads[0]);
-    if (c > 4096) return kit_fail(error, WEFT_UNSUPPORTED, "%lld classes, at most 4096", (long long)c);
+    if (c > 4096) return kit_fail(error, WEFT_UNSUPPORTED, "%jd classes, at most 4096", c);
     *counts = c * (c + 1), *sums = 0;
     return WEFT_OK;
 }

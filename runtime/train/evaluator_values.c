@@ -58,8 +58,8 @@ int64_t read_elements(const weft_read *r) {
 static weft_status check_rows(const weft_read *r, int64_t rows, weft_error *error) {
     tensor t = read_type(r);
     if (is_real(r) && r->ndim && r->shape[0] == rows) return WEFT_OK;
-    return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64 with a row for each of %lld samples",
-                    r->name, TENSOR(&t), (long long)rows);
+    return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64 with a row for each of %jd samples",
+                    r->name, TENSOR(&t), rows);
 }
 
 /* One count, the samples or elements, and one sum. */

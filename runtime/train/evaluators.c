@@ -45,8 +45,8 @@ void evaluator_copy(weft_evaluator *into, const weft_evaluator *from, kit_arena 
 weft_status measures_open(measures *m, int n, const weft_evaluator *list, const weft_env *env,
                           weft_error *error) {
     *m = (measures){.memory = kit_arena_of(env), .n = n, .list = list};
-    m->tallies = kit_take(&m->memory, (size_t)n, sizeof *m->tallies);
-    for (int i = 0; i < 2; i++) m->reads[i] = kit_take(&m->memory, (size_t)n, sizeof *m->reads[i]);
+    m->tallies = kit_take(&m->memory, n, sizeof *m->tallies);
+    for (int i = 0; i < 2; i++) m->reads[i] = kit_take(&m->memory, n, sizeof *m->reads[i]);
     return m->memory.is_out ? kit_no_memory(error, "trainer") : WEFT_OK;
 }
 
@@ -131,7 +131,7 @@ weft_status measures_batch(measures *m, int which, const batches *b, weft_error 
 static weft_status append(measures *m, weft_metrics *out, weft_error *error) {
     int all = out->n, n = out->n;
     for (int i = 0; i < m->n; i++) all += m->tallies[i].n_reports;
-    weft_metric *given = kit_grow(&m->memory, m->given, (size_t)all, sizeof *given);
+    weft_metric *given = kit_grow(&m->memory, m->given, all, sizeof *given);
     if (!given) return kit_no_memory(error, "trainer");
     m->given = given;
     for (int i = 0; i < n; i++) m->given[i] = out->list[i];

@@ -146,9 +146,9 @@ weft_status batches_open(batches *b, const weft_dataset *of, const weft_plan *pl
     weft_status status = open_loader(b, of, plan, only, how, error);
     if (status) return status;
     while (weft_loader_array(b->loader, b->n)) b->n++;
-    b->names = kit_take(&b->memory, (size_t)b->n, sizeof *b->names);
-    b->row_bytes = kit_take(&b->memory, (size_t)b->n, sizeof *b->row_bytes);
-    b->data = kit_take(&b->memory, (size_t)b->n, sizeof *b->data);
+    b->names = kit_take(&b->memory, b->n, sizeof *b->names);
+    b->row_bytes = kit_take(&b->memory, b->n, sizeof *b->row_bytes);
+    b->data = kit_take(&b->memory, b->n, sizeof *b->data);
     if (b->memory.is_out) return kit_no_memory(error, "trainer");
     status = name_arrays(b, of, how->draws > 0, error);
     return status || !comm ? status : weft_loader_agree(b->loader, comm, error);
@@ -193,15 +193,15 @@ static weft_status takes_rows(const batches *b, const char *graph, const weft_po
     if (want.ndim && takes == rows) return WEFT_OK;
     bool is_rest = rows != b->batch, is_few = b->samples < takes;
     snprintf(way_out, sizeof way_out,
-             is_few    ? "feed %lld"
-             : is_rest ? "feed a multiple of %lld"
-                       : "use a batch of %lld",
-             (long long)takes);
+             is_few    ? "feed %jd"
+             : is_rest ? "feed a multiple of %jd"
+                       : "use a batch of %jd",
+             takes);
     return kit_fail(error, WEFT_SHAPE,
-                    "graph %s: input %s is %s, and the %s of %lld samples: %s, or declare its first axis "
+                    "graph %s: input %s is %s, and the %s of %jd samples: %s, or declare its first axis "
                     "WEFT_BATCH",
-                    graph, port->name, TENSOR(&want), is_rest ? "last batch is" : "batches are",
-                    (long long)rows, way_out);
+                    graph, port->name, TENSOR(&want), is_rest ? "last batch is" : "batches are", rows,
+                    way_out);
 }
 
 /* Whether an array gives what an input takes, but for the number of samples. */
@@ -343,8 +343,8 @@ weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const
     while (weft_plan_input(plan, graph, r->n_in, &p)) r->n_in++;
     while (weft_plan_output(plan, graph, r->room, &p)) r->room++;
     size_t room = (size_t)r->room;
-    r->feeds = kit_take(&r->memory, (size_t)r->n_in, sizeof *r->feeds);
-    r->source = kit_take(&r->memory, (size_t)r->n_in, sizeof *r->source);
+    r->feeds = kit_take(&r->memory, r->n_in, sizeof *r->feeds);
+    r->source = kit_take(&r->memory, r->n_in, sizeof *r->source);
     r->out = kit_take(&r->memory, room, sizeof *r->out);
     r->fetches = kit_take(&r->memory, room, sizeof *r->fetches);
     r->numbers = kit_take(&r->memory, room, sizeof *r->numbers);

@@ -10,8 +10,8 @@ static weft_status check_metrics(const weft_trainer *t, weft_error *error) {
     const weft_metrics *m = &t->progress.train;
     for (int i = 0; i < m->n; i++)
         if (!isfinite(m->list[i].value))
-            return kit_fail(error, WEFT_DATA, "step %lld: %s is %g", (long long)t->progress.iteration,
-                            m->list[i].name, isnan(m->list[i].value) ? NAN : m->list[i].value);
+            return kit_fail(error, WEFT_DATA, "step %jd: %s is %g", t->progress.iteration, m->list[i].name,
+                            isnan(m->list[i].value) ? NAN : m->list[i].value);
     return WEFT_OK;
 }
 

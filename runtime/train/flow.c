@@ -42,7 +42,7 @@ weft_status flow_bind(weft_trainer *t, weft_error *error) {
     weft_flow_step s;
     weft_status status = WEFT_OK;
     t->room_graphs = weft_graph_count(t->model);
-    t->graphs = kit_take(&t->memory, (size_t)t->room_graphs, sizeof *t->graphs);
+    t->graphs = kit_take(&t->memory, t->room_graphs, sizeof *t->graphs);
     if (!t->graphs) return kit_no_memory(error, "trainer");
     for (int i = 0; !status && weft_plan_flow(t->plan, i, &s); i++)
         if (flow_graph(t, s.graph) < 0) status = flow_bind_graph(t, s.graph, error);
@@ -91,12 +91,10 @@ weft_status flow_count(const weft_trainer *t, int64_t epochs, int64_t *iteration
     for (int64_t i = 0; i < epochs && *iterations < most; i++) {
         int64_t n = in_epoch(t, *iterations);
         if (!n)
-            return kit_fail(
-                error, WEFT_DATA,
-                "trainer: iteration %lld of the flow takes %lld batches on all ranks, and the data "
-                "have %lld: use a smaller batch",
-                (long long)*iterations, (long long)flow_takes(t, *iterations),
-                (long long)batches_count(&t->data));
+            return kit_fail(error, WEFT_DATA,
+                            "trainer: iteration %jd of the flow takes %jd batches on all ranks, and the data "
+                            "have %jd: use a smaller batch",
+                            *iterations, flow_takes(t, *iterations), batches_count(&t->data));
         if (n >= INT64_MAX - *iterations)
             return kit_fail(
                 error, WEFT_ARGUMENT,
@@ -129,7 +127,7 @@ static weft_status next_micro_batch(weft_trainer *t, const bound *r, int k, weft
     weft_comm_place(t->options.comm, "wait for data");
     weft_status status = batches_next(&t->data, &is_there, error);
     if (status || is_there) return status;
-    return kit_fail(error, WEFT_DATA, "trainer: the epoch has no batch %lld", (long long)number);
+    return kit_fail(error, WEFT_DATA, "trainer: the epoch has no batch %jd", number);
 }
 
 /* One run of a graph: its micro-batches, after the last of which it updates. */

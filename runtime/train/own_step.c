@@ -20,8 +20,8 @@ static weft_status take_new(weft_trainer *t, const bound *r, weft_error *error) 
     if (t->begin + needs > batches_count(&t->data)) {
         if (needs > batches_count(&t->data))
             return kit_fail(error, WEFT_DATA,
-                            "trainer: graph %s takes %lld batches on all ranks, the data have %lld", r->graph,
-                            (long long)needs, (long long)batches_count(&t->data));
+                            "trainer: graph %s takes %jd batches on all ranks, the data have %jd", r->graph,
+                            needs, batches_count(&t->data));
         if (trainer_cross_epoch(t, error)) return error->status;
     }
     flow_take(t, r);
@@ -40,8 +40,8 @@ weft_status weft_trainer_run(weft_trainer *t, const char *graph, weft_flow_batch
     bool is_new = r->n_in && (batch == WEFT_FLOW_NEXT || (batch == WEFT_FLOW_AUTO && !t->micro_each));
     if (r->n_in && !is_new && (!t->micro_each || t->micro_each % r->accumulate))
         return kit_fail(error, WEFT_ORDER,
-                        "trainer: graph %s runs on %d micro-batches of the run before it, which had %lld",
-                        r->graph, r->accumulate, (long long)t->micro_each);
+                        "trainer: graph %s runs on %d micro-batches of the run before it, which had %jd",
+                        r->graph, r->accumulate, t->micro_each);
     if (is_new && take_new(t, r, error)) return error->status;
     return flow_run_graph(t, r, error);
 }

@@ -15,8 +15,7 @@ weft_status rates_open(weft_trainer *t, weft_error *error) {
     weft_stored value;
     int n = 0;
     for (int i = 0; weft_store_at(t->store, i, &value); i++) n += value.kind == WEFT_STORED_LR;
-    if (!(c->rates = kit_take(&t->memory, (size_t)n, sizeof *c->rates)))
-        return kit_no_memory(error, "trainer");
+    if (!(c->rates = kit_take(&t->memory, n, sizeof *c->rates))) return kit_no_memory(error, "trainer");
     c->n_rates = n;
     n = 0;
     for (int i = 0; weft_store_at(t->store, i, &value); i++)
@@ -56,8 +55,8 @@ static weft_status resume_one(weft_trainer *t, asked_rate *r, weft_error *error)
     if (read_rate(t, r, &old, error) || weft_store_set_lr(t->store, r->optimizer, now->lr, error))
         return error->status;
     r->lr = now->lr;
-    trainer_log(t, "the learning rate of %.200s was %.9g, and is %.9g from iteration %lld on", r->optimizer,
-                old, now->lr, (long long)t->progress.iteration);
+    trainer_log(t, "the learning rate of %.200s was %.9g, and is %.9g from iteration %jd on", r->optimizer,
+                old, now->lr, t->progress.iteration);
     return WEFT_OK;
 }
 

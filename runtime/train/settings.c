@@ -12,8 +12,8 @@ static kit_shown setting_show(const char *text) {
 }
 
 static void tell_change(const weft_trainer *t, const char *name, const char *was, const char *is) {
-    trainer_log(t, "%s was %s, and is %s from iteration %lld on", setting_show(name).text,
-                setting_show(was).text, setting_show(is).text, (long long)t->progress.iteration);
+    trainer_log(t, "%s was %s, and is %s from iteration %jd on", setting_show(name).text,
+                setting_show(was).text, setting_show(is).text, t->progress.iteration);
 }
 
 /* NULL: the training that was saved had no such setting. */

@@ -20,9 +20,11 @@ static weft_status compile(sweep *s, int which, const weft_model *m, const weft_
 /* Metrics of the smaller last batch are those of whole batches, at the same places. */
 static weft_status bind(sweep *s, int which, const sweep_options *of, int64_t rows, weft_error *error) {
     bound *r = &s->run[which];
-    weft_status status = bound_open(r, s->plan[which], of->graph, &s->data, rows, of->output, error);
-    if (!status && !of->output && !which) status = metrics_add(&s->metrics, r, error);
-    return status ? status : measures_bind(&s->measures, which, s->plan[which], r, rows, error);
+    return bound_open(r, s->plan[which], of->graph, &s->data, rows, of->output, error) ||
+                   (!of->output && !which && metrics_add(&s->metrics, r, error)) ||
+                   measures_bind(&s->measures, which, s->plan[which], r, rows, error)
+               ? error->status
+               : WEFT_OK;
 }
 
 static weft_status open_rest(sweep *s, const weft_model *m, const weft_compile_options *how,
@@ -30,8 +32,8 @@ static weft_status open_rest(sweep *s, const weft_model *m, const weft_compile_o
     weft_error why = {0};
     weft_status status = compile(s, 1, m, how, of->graph, rest, &why);
     if (status)
-        return kit_fail(error, status, "the last batch of %lld samples, graph %s: %s", (long long)rest,
-                        of->graph, why.text);
+        return kit_fail(error, status, "the last batch of %jd samples, graph %s: %s", rest, of->graph,
+                        why.text);
     return bind(s, 1, of, rest, error);
 }
 

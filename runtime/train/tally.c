@@ -66,8 +66,7 @@ static double exact_value(const exact *of) {
 
 /* Wrong calls are told when the evaluator's function returns. */
 static void wrong(weft_tally *t, const char *what, int64_t index, int64_t n) {
-    if (!t->error.status)
-        kit_fail(&t->error, WEFT_ARGUMENT, "%s %lld of %lld", what, (long long)index, (long long)n);
+    if (!t->error.status) kit_fail(&t->error, WEFT_ARGUMENT, "%s %jd of %jd", what, index, n);
 }
 
 void weft_tally_count(weft_tally *t, int64_t index, int64_t n) {
@@ -96,7 +95,7 @@ double weft_tally_sum(const weft_tally *t, int64_t index) {
 
 void weft_tally_report(weft_tally *t, const char *part, double value) {
     if (!t) return;
-    report *reports = kit_grow(&t->memory, t->reports, (size_t)t->n_reports + 1, sizeof *reports);
+    report *reports = kit_grow(&t->memory, t->reports, t->n_reports + 1, sizeof *reports);
     if (!reports) {
         kit_no_memory(&t->error, "report");
         return;
@@ -113,8 +112,8 @@ weft_status tally_open(weft_tally *t, const char *name, int64_t counts, int64_t 
                        weft_error *error) {
     *t = (weft_tally){.memory = kit_arena_of(env), .name = name};
     if (counts < 0 || sums < 0) return kit_fail(error, WEFT_ARGUMENT, "negative numbers of counts or sums");
-    t->counts = kit_take(&t->memory, (size_t)counts, sizeof *t->counts);
-    t->sums = kit_take(&t->memory, (size_t)sums, sizeof *t->sums);
+    t->counts = kit_take(&t->memory, counts, sizeof *t->counts);
+    t->sums = kit_take(&t->memory, sums, sizeof *t->sums);
     if (t->memory.is_out) return kit_no_memory(error, "trainer");
     t->n_counts = counts;
     t->n_sums = sums;

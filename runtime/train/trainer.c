@@ -61,8 +61,8 @@ static weft_status check_options(const weft_trainer_options *o, weft_error *erro
 
 /* The lists are copied with the evaluators' names, since what is in them is the trainer's from here on. */
 static weft_status copy_lists(weft_trainer *t, const weft_trainer_options *o, weft_error *error) {
-    weft_hook *hooks = kit_take(&t->memory, (size_t)o->n_hooks, sizeof *hooks);
-    weft_evaluator *evaluators = kit_take(&t->memory, (size_t)o->n_evaluators, sizeof *evaluators);
+    weft_hook *hooks = kit_take(&t->memory, o->n_hooks, sizeof *hooks);
+    weft_evaluator *evaluators = kit_take(&t->memory, o->n_evaluators, sizeof *evaluators);
     for (int i = 0; hooks && i < o->n_hooks; i++) hooks[i] = o->hooks[i];
     for (int i = 0; evaluators && i < o->n_evaluators; i++)
         evaluator_copy(&evaluators[i], &o->evaluators[i], &t->memory);
@@ -139,8 +139,8 @@ static weft_status open_data(weft_trainer *t, weft_error *error) {
         return kit_fail(error, WEFT_ARGUMENT, "trainer: a sampler needs data to train on");
     if (o->train.n && samples < how.batch)
         return kit_fail(error, WEFT_ARGUMENT,
-                        "trainer: %lld samples are fewer than a batch of %lld: use a smaller batch",
-                        (long long)samples, (long long)how.batch);
+                        "trainer: %jd samples are fewer than a batch of %jd: use a smaller batch", samples,
+                        how.batch);
     return batches_open(&t->data, &o->train, t->plan, NULL, &how, o->comm, t->env, error);
 }
 
@@ -152,8 +152,7 @@ static weft_status count(weft_trainer *t, weft_error *error) {
     if (!o->train.n && !most)
         return kit_fail(error, WEFT_ARGUMENT, "trainer: without data there are no epochs: set iterations");
     if (o->epochs && o->train.n && !o->train_step) {
-        weft_status status = flow_count(t, o->epochs, &all, error);
-        if (status) return status;
+        if (flow_count(t, o->epochs, &all, error)) return error->status;
     }
     t->progress.iterations = most && (!all || most < all) ? most : all;
     return o->train_step || !o->train.n || all ? WEFT_OK : flow_count(t, 1, &all, error);
