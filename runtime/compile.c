@@ -149,6 +149,17 @@ const char *weft_pass_name(int index) {
     return index >= 0 && index < N_PASSES ? pipeline[index].name : NULL;
 }
 
+/* A misspelt pass would not stop anything. */
+static weft_status check_stop(const char *pass, weft_error *error) {
+    const char *names[N_PASSES + 1] = {0};
+    bool is_known = !pass;
+    for (int i = 0; i < N_PASSES; i++) {
+        names[i] = pipeline[i].name;
+        is_known = is_known || strcmp(pass, names[i]) == 0;
+    }
+    return is_known ? WEFT_OK : compile_no_name("pass", pass, names, "", error);
+}
+
 /* ---- going through it ---- */
 
 static bool check_requirements(weft_plan *plan, const pass *s, unsigned has) {
@@ -226,10 +237,9 @@ static bool load_calibration(weft_plan *plan, const char *path) {
 static void log_plan(const weft_plan *plan) {
     char line[400];
     if (!plan->env.log) return;
-    snprintf(line, sizeof line, "compiled %.100s: batch %lld, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
-             plan->model->name, (long long)plan->options.batch, plan->options.threads,
-             isa_name(plan->options.isa), plan->n_programs, (double)plan->memory.total / (1 << 20),
-             plan->compile_ms);
+    snprintf(line, sizeof line, "compiled %.100s: batch %jd, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
+             plan->model->name, plan->options.batch, plan->options.threads, isa_name(plan->options.isa),
+             plan->n_programs, (double)plan->memory.total / (1 << 20), plan->compile_ms);
     plan->env.log(plan->env.log_context, line);
 }
 
@@ -239,17 +249,11 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     static const weft_compile_options defaults = {0};
     const weft_compile_options *o = options ? options : &defaults;
     uint64_t start = weft_clock_ns();
-    if (!model_ok(model)) {
-        const weft_error *e = weft_model_error(model);
-        error_set(error, e->status, "%s", e->text);
-        return NULL;
-    }
-    if (compile_options_check(model, o, error)) return NULL;
+    const weft_error *e = weft_model_error(model);
+    if (!model_ok(model)) return error_set(error, e->status, "%s", e->text), NULL;
+    if (compile_options_check(model, o, error) || check_stop(o->stop_after, error)) return NULL;
     weft_plan *plan = mem_new(&model->env, sizeof *plan);
-    if (!plan) {
-        error_memory(error, "compile");
-        return NULL;
-    }
+    if (!plan) return error_memory(error, "compile"), NULL;
     plan->env = model->env;
     plan->options = compile_options_filled(model, o);
     plan->device = device_of(plan->options.device);

@@ -100,9 +100,12 @@ typedef struct weft_hook {
     void (*free)(void *self); /**< called once, by weft_trainer_free(); NULL: nothing to free */
     /** For weft_trainer_check(): what it failed at without ending the loop. NULL: it never does. */
     weft_status (*check)(void *self, weft_error *error);
-    void *self;            /**< the first argument of all three */
+    void *self;            /**< the first argument of all four */
     int n_kept;            /**< numbers that checkpoints keep; the hook needs a name then */
     const weft_kept *kept; /**< n_kept of them, which live as long as the hook */
+    /** Called once, by weft_trainer_new() when all else is made: what is wrong in names and files is found
+     * before the first step. NULL: nothing is looked at. */
+    weft_status (*open)(void *self, weft_trainer *trainer, weft_error *error);
 } weft_hook;
 /** @} */
 

@@ -26,8 +26,7 @@ static weft_status open_files(entries *all, weft_error *error) {
     for (int i = 0; i < m->n_files; i++) {
         char *path = arena_printf(a, "%s/%s", all->c->path, m->files[i].name);
         if (!path) return error_memory(error, all->c->path);
-        weft_status status = safetensors_open(&all->files[i], path, &all->c->env, error);
-        if (status) return status;
+        if (safetensors_open(&all->files[i], path, &all->c->env, error)) return error->status;
         safetensors_rest(&all->files[i]);
         all->n_open++;
         room += (size_t)all->files[i].n;
@@ -80,8 +79,8 @@ static weft_status add_wholes(entries *all, weft_error *error) {
                        !order_of(w->name, w->first_rank, all->list[k].key.name, all->list[k].key.first_rank);
         if (reached != type_elements(&w->type) || is_more)
             return error_set(error, WEFT_FILE,
-                             "%.400s: the elements of %s from %lld on are missing or there twice",
-                             all->c->path, SHOW(w->name), (long long)reached);
+                             "%.400s: the elements of %s from %jd on are missing or there twice",
+                             all->c->path, SHOW(w->name), reached);
         w->n = k - i;
         all->n_wholes++;
         weft_status status = find_kind(all, w, error);

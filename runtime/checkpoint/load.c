@@ -37,8 +37,7 @@ static weft_status match(loading *l, int i, weft_error *error) {
                          "%.400s: %s is %s, the model's is %s: it is a checkpoint of another model",
                          l->c->path, SHOW(from->name), TYPE(&from->type), TYPE(&to->part->type));
     if (from->first_rank != to->part->first_rank) return WEFT_OK; /* another process group's */
-    weft_status status = weights_check_kind(l->c->path, &from->value, to, error);
-    if (status) return status;
+    if (weights_check_kind(l->c->path, &from->value, to, error)) return error->status;
     l->to[i] = to;
     return check_number(l, from, to->part, error);
 }
@@ -58,9 +57,9 @@ weft_status checkpoint_check_form(const weft_checkpoint *c, uint64_t form, const
                                   weft_error *error) {
     if (c->m.form == form) return WEFT_OK;
     return error_set(error, WEFT_FILE,
-                     "%.400s: it is a checkpoint of another model (its fingerprint is %016llx, this model's "
-                     "%016llx)%s",
-                     c->path, (unsigned long long)c->m.form, (unsigned long long)form, advice);
+                     "%.400s: it is a checkpoint of another model (its fingerprint is %016jx, this model's "
+                     "%016jx)%s",
+                     c->path, c->m.form, form, advice);
 }
 
 static int by_file(const void *a, const void *b) {
@@ -114,7 +113,8 @@ static weft_status load_all(loading *l, weft_error *error) {
 }
 
 weft_status weft_checkpoint_load(const weft_checkpoint *c, weft_store *store, weft_error *error) {
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = checkpoint_error(error, &own);
     if (!c || !store)
         return error_set(error, WEFT_ARGUMENT, "weft_checkpoint_load: a checkpoint and a store are needed");
     loading l = {.c = c, .store = store};

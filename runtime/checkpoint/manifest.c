@@ -37,7 +37,7 @@ enum {
 
 static json_t *hash_json(uint64_t hash) {
     char digits[HEX + 1];
-    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)hash);
+    snprintf(digits, sizeof digits, "%016jx", hash);
     return json_string(digits);
 }
 
@@ -52,32 +52,27 @@ static json_t *files_json(const manifest *m) {
 
 /* NULL: no memory, or a text that is not UTF-8. */
 static json_t *settings_json(const manifest *m) {
-    bool is_good = true;
     json_t *settings = json_object();
     for (int i = 0; i < m->n_settings; i++)
-        is_good =
-            json_object_set_new(settings, m->settings[i].name, json_string(m->settings[i].value)) == 0 &&
-            is_good;
-    if (!is_good) json_decref(settings);
-    return is_good ? settings : NULL;
+        if (json_object_set_new(settings, m->settings[i].name, json_string(m->settings[i].value)))
+            return json_decref(settings), NULL;
+    return settings;
 }
 
 /* JSON has no infinities and no NaN. NULL: no memory, or a name that is not UTF-8. */
 static json_t *notes_json(const manifest *m) {
-    bool is_good = true;
     json_t *notes = json_object();
     for (int i = 0; i < m->n_notes; i++)
-        if (isfinite(m->notes[i].value))
-            is_good =
-                json_object_set_new(notes, m->notes[i].name, json_real(m->notes[i].value)) == 0 && is_good;
-    if (!is_good) json_decref(notes);
-    return is_good ? notes : NULL;
+        if (isfinite(m->notes[i].value) &&
+            json_object_set_new(notes, m->notes[i].name, json_real(m->notes[i].value)))
+            return json_decref(notes), NULL;
+    return notes;
 }
 
 /* Without the seal; the caller frees it with free(). NULL: no memory, or a text that is not UTF-8. */
 static char *manifest_text(const manifest *m) {
     char seed[24];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)m->seed);
+    snprintf(seed, sizeof seed, "%ju", m->seed);
     json_t *root =
         json_pack("{s:s, s:I, s:s, s:o, s:s, s:o, s:o, s:o}", "format", FORMAT, "step", (json_int_t)m->step,
                   "model", m->model, "fingerprint", hash_json(m->form), "seed", seed, "files", files_json(m),
@@ -93,7 +88,7 @@ weft_status manifest_write(const manifest *m, const char *path, const weft_env *
     char *all = manifest_text(m), seal[SEAL_BYTES + 1];
     if (!all) return error_memory(error, path);
     size_t bytes = strlen(all) - strlen("\n}");
-    snprintf(seal, sizeof seal, SEAL_HEAD "%016llx" SEAL_TAIL, (unsigned long long)hash_bytes(all, bytes, 0));
+    snprintf(seal, sizeof seal, SEAL_HEAD "%016jx" SEAL_TAIL, hash_bytes(all, bytes, 0));
     file_writer w;
     file_begin(&w, env, path, error);
     file_append(&w, all, bytes);
@@ -112,8 +107,7 @@ static bool is_sealed(const char *data, size_t bytes) {
     char seal[SEAL_BYTES + 1];
     if (bytes < SEAL_BYTES) return false;
     size_t before = bytes - SEAL_BYTES;
-    snprintf(seal, sizeof seal, SEAL_HEAD "%016llx" SEAL_TAIL,
-             (unsigned long long)hash_bytes(data, before, 0));
+    snprintf(seal, sizeof seal, SEAL_HEAD "%016jx" SEAL_TAIL, hash_bytes(data, before, 0));
     return memcmp(data + before, seal, SEAL_BYTES) == 0;
 }
 

@@ -62,8 +62,7 @@ static weft_status choose(entries *all, weft_checkpoint_content content, output 
     const whole **sources = arena_new_array(&all->arena, (size_t)all->n_wholes + 1, sizeof *sources);
     if (!sources || !output_new(o, all)) return error_memory(error, all->c->path);
     bool is_averaged = content == WEFT_CHECKPOINT_AVERAGES;
-    weft_status status = put_averages(all, sources, &n, error);
-    if (status) return status;
+    if (put_averages(all, sources, &n, error)) return error->status;
     if (!n && is_averaged)
         return error_set(error, WEFT_NAME, "%.400s: it has no averages of parameters", all->c->path);
     for (int i = 0; i < all->n_wholes; i++) {
@@ -80,7 +79,8 @@ weft_status weft_checkpoint_export(const weft_checkpoint *c, const char *path,
                                    weft_checkpoint_content content, weft_error *error) {
     entries all;
     output o;
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = checkpoint_error(error, &own);
     if (!c || !path || content < WEFT_CHECKPOINT_ALL || content > WEFT_CHECKPOINT_AVERAGES)
         return error_set(error, WEFT_ARGUMENT,
                          "weft_checkpoint_export: a checkpoint, a path and what to write are needed");
@@ -109,11 +109,9 @@ static weft_status give_out(entries *all, int world, int *file_of, weft_error *e
     for (int i = 0; i < all->n_wholes; i++) order[i] = &all->wholes[i];
     if (all->n_wholes) qsort(order, (size_t)all->n_wholes, sizeof *order, larger_first);
     for (int i = 0; i < all->n_wholes; i++) {
-        int least = 0;
-        for (int f = 1; f < world; f++)
-            if (bytes[f] < bytes[least]) least = f;
-        bytes[least] += type_bytes(&order[i]->type);
-        file_of[order[i] - all->wholes] = least;
+        int file = least_of(bytes, world);
+        bytes[file] += type_bytes(&order[i]->type);
+        file_of[order[i] - all->wholes] = file;
     }
     return WEFT_OK;
 }
@@ -132,8 +130,7 @@ static weft_status write_file(entries *all, output *o, const int *file_of, int f
     }
     to->name = arena_printf(&all->arena, "rank-%d.safetensors", file);
     if (!to->name) return error_memory(error, tmp);
-    if (!checkpoint_file_path(path, tmp, to->name))
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", tmp);
+    checkpoint_file_path(path, tmp, to->name);
     weft_status status =
         safetensors_write_sealed(path, &all->c->env, o->n, o->tensors, give_part, o, &seal, error);
     to->bytes = seal.bytes;
@@ -152,8 +149,8 @@ static weft_status write_all(entries *all, const char *folder, int world, weft_e
     if (!files || !file_of || !output_new(&o, all)) return error_memory(error, folder);
     m.files = files;
     m.n_files = world;
-    if (!checkpoint_path(tmp, folder, m.step, ".tmp") || !checkpoint_file_path(path, tmp, MANIFEST_NAME))
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", folder);
+    checkpoint_path(tmp, folder, m.step, ".tmp");
+    checkpoint_file_path(path, tmp, MANIFEST_NAME);
     weft_status status = give_out(all, world, file_of, error);
     if (!status) status = folder_make_tmp(folder, m.step, env, error);
     for (int f = 0; !status && f < world; f++)
@@ -170,8 +167,8 @@ static weft_status check_new(const weft_checkpoint *c, const char *folder, weft_
     weft_status status = weft_checkpoint_steps(folder, &c->env, &steps, &n, error);
     for (int i = 0; !status && i < n; i++)
         if (steps[i] == c->m.step)
-            status = error_set(error, WEFT_ORDER, "%.600s: it has step %lld: choose another folder", folder,
-                               (long long)c->m.step);
+            status = error_set(error, WEFT_ORDER, "%.600s: it has step %jd: choose another folder", folder,
+                               c->m.step);
     free(steps);
     return status;
 }
@@ -179,14 +176,14 @@ static weft_status check_new(const weft_checkpoint *c, const char *folder, weft_
 weft_status weft_checkpoint_reshard(const weft_checkpoint *c, const char *folder, int world,
                                     weft_error *error) {
     entries all;
-    weft_error own = {0};
+    weft_error own;
     weft_checkpoint_lock *lock = NULL;
-    if (!error) error = &own;
-    *error = (weft_error){0};
-    if (!c || !folder || !*folder || world < 1 || world > MOST_WORLD)
+    error = checkpoint_error(error, &own);
+    if (!c || world < 1 || world > MOST_WORLD)
         return error_set(error, WEFT_ARGUMENT,
-                         "weft_checkpoint_reshard: a checkpoint, a folder and from 1 to %d files are needed",
+                         "weft_checkpoint_reshard: a checkpoint and from 1 to %d files are needed",
                          MOST_WORLD);
+    if (path_check(folder, BEHIND_FOLDER, error)) return error->status;
     weft_status status = entries_open(&all, c, error);
     if (!status) status = folder_make(folder, &c->env, error);
     if (!status && !(lock = weft_checkpoint_lock_take(folder, &c->env, error))) status = error->status;

@@ -20,7 +20,7 @@ typedef struct slot {
 } slot;
 
 struct weft_loader {
-    weft_env env, batch_env;     /* batch_env: with the allocator of batches */
+    kit_arena memory, batches;   /* batches: by the allocator of batches */
     weft_loader_options options; /* with defaults filled in */
     int n, n_arrays;
     const weft_source **sources;      /* [n] */
@@ -60,13 +60,15 @@ int64_t loader_sample(const weft_loader *l, int64_t batch, int64_t row);
 int64_t loader_rows(const weft_loader *l, int64_t batch);
 /* Bytes of one sample's array; those of all are multiples of 8 in `raw`. */
 size_t loader_array_bytes(const weft_source_array *a);
+/* What messages call array i. */
+const char *loader_array_name(const weft_loader *l, int i, char number[24]);
 
 /* wait.c: what the caller waited in a call for this batch, or for an epoch (-1). */
 void loader_note(weft_loader *l, int64_t batch, uint64_t began_ns);
 
 /* reader.c */
 weft_status slots_new(weft_loader *l, weft_error *error);
-void slots_free(weft_loader *l); /* ends the threads */
+void threads_end(weft_loader *l);
 /* Waits until no thread reads; then empties all slots. The mutex must be locked. */
 void slots_empty(weft_loader *l);
 

@@ -12,7 +12,7 @@
 /* What weft_source_open returns. */
 typedef struct opened {
     weft_source source; /* first, so that both have one address */
-    weft_env env;
+    kit_arena memory;
     const form *form;
     char *path;
 } opened;
@@ -54,17 +54,26 @@ static int form_place(const char *name) {
 }
 
 /* "npy, idx or npz", of bits of forms. */
-static void forms_show(unsigned of, size_t room, char *into) {
-    size_t at = 0;
-    for (int i = 0; form_names[i] && at < room; i++) {
-        const char *gap = !at ? "" : of >> (i + 1) ? ", " : " or ";
-        if (of >> i & 1) at += (size_t)snprintf(into + at, room - at, "%s%s", gap, form_names[i]);
+static void forms_show(unsigned of, kit_line *into) {
+    for (int i = 0; form_names[i]; i++) {
+        const char *gap = !into->length ? "" : of >> (i + 1) ? ", " : " or ";
+        if (of >> i & 1) kit_add(into, "%s%s", gap, form_names[i]);
     }
 }
 
 static bool name_ends(const char *path, const char *end) {
     size_t n = strlen(path), e = strlen(end);
     return n >= e && strcmp(path + n - e, end) == 0;
+}
+
+weft_status source_first_bytes(const form_request *r, unsigned char first[4], weft_error *error) {
+    stream s;
+    weft_status status = stream_open(&s, r->path, &r->env, error);
+    if (status) return status;
+    memset(first, 1, 4); /* of a shorter file: no form begins so */
+    if (s.file_bytes >= 4) status = stream_read_at(&s, 0, first, 4, error);
+    stream_close(&s);
+    return status;
 }
 
 /* By the first bytes; "npy" stands for gzip too: array.c finds out what is in it. */
@@ -77,18 +86,13 @@ static const char *form_of_bytes(const unsigned char first[4]) {
 /* Folders, files whose name says it, and files by their first bytes. An array that a window is cut from is
  * tokens. */
 static weft_status form_find(const form_request *r, const char **name, weft_error *error) {
-    stream s;
     struct stat about;
-    unsigned char first[4] = {1};
-    char all[80];
+    unsigned char first[4];
+    kit_line all = {0};
     if (!r->env.io && stat(r->path, &about) == 0 && S_ISDIR(about.st_mode)) return *name = "images", WEFT_OK;
     if (name_ends(r->path, ".bin")) return *name = "tokens", WEFT_OK;
     if (name_ends(r->path, ".txt")) return *name = "text", WEFT_OK;
-    weft_status status = stream_open(&s, r->path, &r->env, error);
-    if (status) return status;
-    if (s.file_bytes >= sizeof first) status = stream_read_at(&s, 0, first, sizeof first, error);
-    stream_close(&s);
-    if (status) return status;
+    if (source_first_bytes(r, first, error)) return error->status;
     *name = form_of_bytes(first);
     bool is_torchs =
         (*name && strcmp(*name, "npz") == 0 && !name_ends(r->path, ".npz")) /* a zip, or a pickle */
@@ -100,9 +104,9 @@ static weft_status form_find(const form_request *r, const char **name, weft_erro
             r->path);
     if (*name && r->options.window && strcmp(*name, "npy") == 0) *name = "tokens";
     if (*name) return WEFT_OK;
-    forms_show(ANY, sizeof all, all);
+    forms_show(ANY, &all);
     return kit_fail(error, WEFT_FILE, "%.600s: no form of data is recognized: form=NAME chooses %s", r->path,
-                    all);
+                    all.text);
 }
 
 /* ---- options ---- */
@@ -146,12 +150,12 @@ static weft_status check_ranges(const weft_field *table, const form_request *r, 
 }
 
 static weft_status check_options(const form_request *r, const char *form, weft_error *error) {
-    char all[80];
+    kit_line all = {0};
     for (const weft_field *f = fields; f->name; f++) {
         if (!weft_field_is_set(f, &r->options) || f->uses >> form_place(form) & 1) continue;
-        forms_show(f->uses, sizeof all, all);
+        forms_show(f->uses, &all);
         return kit_fail(error, WEFT_ARGUMENT, "%.600s: %s has no effect on %s: it is for %s", r->path,
-                        f->name, form, all);
+                        f->name, form, all.text);
     }
     return check_ranges(fields, r, error);
 }
@@ -159,36 +163,34 @@ static weft_status check_options(const form_request *r, const char *form, weft_e
 /* ---- opening ---- */
 
 static weft_status open_form(opened *o, const weft_source_options *options, weft_error *error) {
-    form_request r = {.path = o->path, .env = o->env};
+    form_request r = {.path = o->path, .env = o->memory.env};
     if (options) r.options = *options;
     kit_plain_texts(fields, &r.options);
     const weft_field by_name[] = {fields[0], {0}}; /* the form alone: others are checked by it */
     const char *name = r.options.form;
-    weft_status status = check_ranges(by_name, &r, error);
-    if (!status && !name) status = form_find(&r, &name, error);
-    if (!status) status = check_options(&r, name, error);
-    if (status) return status;
+    if (check_ranges(by_name, &r, error) || (!name && form_find(&r, &name, error)) ||
+        check_options(&r, name, error))
+        return error->status;
     o->form = forms[form_place(name)];
     return o->form->open(&r, &o->source, error);
 }
 
 weft_source *weft_source_open(const char *path, const weft_source_options *options, const weft_env *env,
                               weft_error *error) {
-    weft_error nobody_asks;
-    if (!error) error = &nobody_asks;
-    *error = (weft_error){0};
+    weft_error own;
+    error = kit_error(error, &own);
     if (!path || !*path) return kit_fail(error, WEFT_ARGUMENT, "weft_source_open: a path is needed"), NULL;
-    opened *o = kit_new(env, sizeof *o);
-    size_t bytes = strlen(path) + 1;
-    if (!o || !(o->path = weft_memory_new(env, bytes))) {
-        weft_memory_free(env, o, sizeof *o);
-        return kit_no_memory(error, path), NULL;
+    kit_arena memory = kit_arena_of(env);
+    opened *o = kit_take(&memory, 1, sizeof *o);
+    char *copy = kit_copy(&memory, path);
+    if (memory.is_out) {
+        kit_no_memory(error, path);
+    } else {
+        o->path = copy;
+        o->memory = memory;
+        if (open_form(o, options, error) == WEFT_OK) return &o->source;
     }
-    memcpy(o->path, path, bytes);
-    o->env = env ? *env : (weft_env){0};
-    if (open_form(o, options, error) == WEFT_OK) return &o->source;
-    weft_memory_free(env, o->path, bytes);
-    weft_memory_free(env, o, sizeof *o);
+    kit_release(memory);
     return NULL;
 }
 
@@ -208,32 +210,29 @@ size_t source_path_bytes(const char *text) {
 
 weft_source *weft_source_open_text(const char *text, const weft_env *env, weft_error *error) {
     weft_source_options o = {0};
-    if (error) *error = (weft_error){0};
-    size_t bytes = text ? strlen(text) + 1 : 0;
-    char *copy = bytes ? weft_memory_new(env, bytes) : NULL;
-    if (!copy)
-        return bytes ? kit_no_memory(error, "data")
-                     : kit_fail(error, WEFT_ARGUMENT, "data: a path is needed"),
-               NULL;
-    memcpy(copy, text, bytes);
+    weft_error own;
+    weft_source *source = NULL;
+    kit_arena memory = kit_arena_of(env);
+    char *copy = kit_copy(&memory, text);
+    error = kit_error(error, &own);
+    if (!text) return kit_fail(error, WEFT_ARGUMENT, "data: a path is needed"), NULL;
+    if (!copy) return kit_no_memory(error, "data"), NULL;
     size_t path = source_path_bytes(text);
     bool has_options = copy[path] == ':';
     copy[path] = 0;
     weft_status status = has_options ? weft_fields_read(fields, copy + path + 1, &o, "data", error) : WEFT_OK;
     /* "," stands between options, so a list has "+"; the text is the copy's */
     for (char *plus = (char *)o.members; plus && (plus = strchr(plus, '+'));) *plus = ',';
-    weft_source *source = status ? NULL : weft_source_open(copy, &o, env, error);
-    weft_memory_free(env, copy, bytes);
+    if (!status) source = weft_source_open(copy, &o, env, error);
+    kit_release(memory);
     return source;
 }
 
 void weft_source_free(weft_source *source) {
     opened *o = (opened *)(void *)source;
     if (!o) return;
-    weft_env env = o->env;
     o->form->close(o->source.context);
-    weft_memory_free(&env, o->path, strlen(o->path) + 1);
-    weft_memory_free(&env, o, sizeof *o);
+    kit_release(o->memory);
 }
 
 const char *weft_source_class(const weft_source *source, int64_t label) {

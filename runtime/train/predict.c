@@ -57,10 +57,9 @@ static weft_status collect(sweep *s, weft_store *store, char *into, weft_error *
     return status;
 }
 
-/* Compiles and binds. Plans for the graph are made here, as only this call knows the data. *own: a plan whose
- * texts the output's name may be. */
-static weft_status open_sweep(sweep *s, const weft_trainer *t, const char *graph, const char *output,
-                              const weft_dataset *data, weft_plan **own, weft_error *error) {
+/* Plans for the graph are made here, as only this call knows the data. */
+weft_status prediction_open(prediction *p, const weft_trainer *t, const char *graph, const char *output,
+                            const weft_dataset *data, weft_error *error) {
     weft_dataset none = {0};
     weft_port port;
     graph = graph ? graph : "predict";
@@ -69,21 +68,15 @@ static weft_status open_sweep(sweep *s, const weft_trainer *t, const char *graph
     how.flow = NULL;
     how.world = how.rank = how.accumulate = 0;
     how.manual = false;
-    if (!output && !(output = first_output(t, &how, graph, &port, own, error))) return error->status;
+    if (!output && !(output = first_output(t, &how, graph, &port, &p->names, error))) return error->status;
     sweep_options of = {.graph = graph, .data = data ? data : &none, .output = output, .env = t->env};
-    return sweep_open(s, t->model, &how, &of, error);
-}
-
-weft_status prediction_open(prediction *p, const weft_trainer *t, const char *graph, const char *output,
-                            const weft_dataset *data, weft_error *error) {
-    return open_sweep(&p->sweep, t, graph, output, data, &p->names, error);
+    return sweep_open(&p->sweep, t->model, &how, &of, error);
 }
 
 weft_status prediction_type(const prediction *p, tensor *type, weft_error *error) {
     const weft_port *out = &p->sweep.run[0].out[0];
     weft_status status = check_rows(&p->sweep, error);
-    *type = (tensor){.dtype = out->dtype, .ndim = out->ndim};
-    memcpy(type->shape, out->shape, sizeof type->shape);
+    *type = tensor_of(out->dtype, out->ndim, out->shape);
     return status;
 }
 
@@ -109,10 +102,10 @@ void prediction_close(prediction *p) {
 
 weft_array *weft_trainer_predict(weft_trainer *t, const char *graph, const char *output,
                                  const weft_dataset *data, weft_error *error) {
-    weft_error own = {0};
+    weft_error own;
     prediction p = {0};
     weft_array *result = NULL;
-    error = error ? error : &own;
+    error = kit_error(error, &own);
     if (!t) return kit_fail(error, WEFT_ARGUMENT, "weft_trainer_predict: the trainer is NULL"), NULL;
     bool is_open = !prediction_open(&p, t, graph, output, data, error);
     if (is_open && data) batches_tell(&p.sweep.data, data, t);

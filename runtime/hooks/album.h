@@ -1,15 +1,15 @@
 /* album.h - the images of one picture: rows that a graph has made, and below them, apart, real ones. */
-#ifndef WEFT_RUNTIME_TRAIN_ALBUM_H
-#define WEFT_RUNTIME_TRAIN_ALBUM_H
+#ifndef WEFT_RUNTIME_HOOKS_ALBUM_H
+#define WEFT_RUNTIME_HOOKS_ALBUM_H
 
-#include "runtime/train/grid.h"
+#include "runtime/hooks/grid.h"
 #include "runtime/train/trainer.h"
 
 enum { ALBUM_REAL = 2 /* rows of real images */ };
 
 /* Images are bytes, [C,H,W]. */
 typedef struct album {
-    const weft_env *env;
+    kit_arena memory;
     tensor type;      /* u8[N,C,H,W] or [N,H,W]; N counts the images of all rows that there may be */
     grid_shape shape; /* rows: of made images, at most */
     int n;            /* rows that are there */
@@ -28,8 +28,8 @@ weft_status album_open(album *a, const tensor *type, grid_shape shape, const wef
 void album_keep(album *a, int rows, const char *path);
 /* Adds so many rows of what a graph has made; where it made fewer images, the rest is white. */
 void album_add(album *a, const tensor *type, const void *data, int rows);
-/* The picture of what is there. Free it with grid_free. */
-weft_status album_encode(const album *a, grid_file *file, weft_error *error);
+/* The picture of what is there. */
+weft_status album_encode(const album *a, kit_arena *memory, grid_file *file, weft_error *error);
 void album_close(album *a);
 
 #endif

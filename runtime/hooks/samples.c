@@ -1,29 +1,28 @@
 /* samples.c - what a graph makes, as a picture, while it trains: a new picture every so many iterations, or
  * one with a row for each of a few moments. */
-#include "runtime/train/album.h"
-#include "runtime/train/event_file.h"
-#include "runtime/train/hooks.h"
+#include "runtime/hooks/album.h"
+#include "runtime/hooks/event_file.h"
+#include "runtime/hooks/hook.h"
 
 #include <errno.h>
 #include <string.h>
 
 typedef struct samples {
-    weft_samples how; /* but for the texts */
-    char *graph, *output, *path, *real;
+    kit_arena memory;
+    weft_samples how;  /* its texts are copies */
     char counter[400]; /* path of the number that the graph's random numbers depend on */
     album album;
     int64_t drawn; /* the iteration of the last row of a strip */
     prediction made_by;
     log_file events;
-    int64_t lost; /* the step at which a picture could not be written; -1: none */
-    weft_error why;
+    weft_error lost; /* why a picture could not be written, the first time */
 } samples;
 
 /* "out/photo.png" at step 500: "out/photo-500.png". */
 static bool path_of(const char *pattern, int64_t step, char *into, size_t room) {
     const char *slash = strrchr(pattern, '/'), *dot = strrchr(pattern, '.');
     int stem = (int)(dot && (!slash || dot > slash) ? (size_t)(dot - pattern) : strlen(pattern));
-    int n = snprintf(into, room, "%.*s-%lld%s", stem, pattern, (long long)step, pattern + stem);
+    int n = snprintf(into, room, "%.*s-%jd%s", stem, pattern, step, pattern + stem);
     return n > 0 && (size_t)n < room;
 }
 
@@ -31,26 +30,17 @@ static bool path_of(const char *pattern, int64_t step, char *into, size_t room) 
 static weft_status write_file(const samples *s, const weft_env *env, int64_t step, const grid_file *file,
                               weft_error *error) {
     char path[4096];
-    if (s->how.strip) return file_write_whole(s->path, file->bytes, file->n, env, error);
-    if (!path_of(s->path, step, path, sizeof path))
-        return weft_error_io(error, s->path, "it cannot be written", ENAMETOOLONG);
+    if (s->how.strip) return file_write_whole(s->how.path, file->bytes, file->n, env, error);
+    if (!path_of(s->how.path, step, path, sizeof path))
+        return weft_error_io(error, s->how.path, "it cannot be written", ENAMETOOLONG);
     return file_write_whole(path, file->bytes, file->n, env, error);
 }
 
 static void write_all(samples *s, const weft_env *env, int64_t step, const grid_file *file) {
     weft_error error = {0};
-    const char *output = s->output ? s->output : "samples";
-    weft_status status = s->path ? write_file(s, env, step, file, &error) : WEFT_OK;
-    if (status && s->lost < 0) s->lost = step, s->why = error;
-    if (s->how.tensorboard)
-        event_file_image(&s->events, step, output, file->bytes, file->n, file->width, file->height,
-                         file->channels);
-}
-
-static tensor type_of(const weft_array *a) {
-    tensor t = {.dtype = weft_array_dtype(a)};
-    t.ndim = weft_array_shape(a, t.shape);
-    return t;
+    const char *output = s->how.output ? s->how.output : "samples";
+    if (s->how.path && write_file(s, env, step, file, &error) && !s->lost.status) s->lost = error;
+    if (s->how.tensorboard) event_file_image(&s->events, step, output, file);
 }
 
 /* ---- the images ---- */
@@ -74,19 +64,22 @@ static weft_array *make_images(samples *s, weft_trainer *t, weft_error *error) {
 
 /* All ranks run the graph, so that what is collective in it is so; rank 0 writes. */
 static weft_status draw_samples(samples *s, weft_trainer *t, weft_error *error) {
-    grid_file file = {0};
+    grid_file file;
+    int64_t shape[WEFT_MAX_NDIM];
+    kit_arena memory = kit_arena_of(t->env);
     weft_array *images = make_images(s, t, error);
     if (!images) return error->status;
-    tensor type = type_of(images);
+    int ndim = weft_array_shape(images, shape);
+    tensor type = tensor_of(weft_array_dtype(images), ndim, shape);
     weft_status status = WEFT_OK;
     if (t->progress.rank == 0) {
         if (!s->how.strip) album_keep(&s->album, 0, NULL);
         album_add(&s->album, &type, weft_array_data(images), s->how.strip ? 1 : s->how.rows);
-        status = album_encode(&s->album, &file, error);
+        status = album_encode(&s->album, &memory, &file, error);
         if (!status) write_all(s, t->env, log_step(t), &file);
     }
     s->drawn = t->progress.iteration;
-    grid_free(&file);
+    kit_release(memory);
     weft_array_free(images);
     return status;
 }
@@ -117,7 +110,7 @@ static void begin_album(samples *s, const weft_trainer *t) {
     int64_t iteration = t->progress.iteration;
     bool keeps = s->how.strip && iteration;
     s->drawn = iteration;
-    if (t->progress.rank == 0) album_keep(&s->album, keeps ? rows_until(s, t, iteration) : 0, s->path);
+    if (t->progress.rank == 0) album_keep(&s->album, keeps ? rows_until(s, t, iteration) : 0, s->how.path);
 }
 
 static bool is_due(const samples *s, const weft_trainer *t, weft_point point) {
@@ -125,7 +118,7 @@ static bool is_due(const samples *s, const weft_trainer *t, weft_point point) {
     return point == WEFT_AFTER_ITERATION && log_step(t) % s->how.every == 0;
 }
 
-weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     samples *s = self;
     weft_status status = WEFT_OK;
     if (point == WEFT_BEFORE_RUN) {
@@ -143,31 +136,33 @@ static weft_status open_album(samples *s, const weft_trainer *t, const tensor *t
     weft_error own = {0};
     grid_shape shape = {s->how.strip ? s->how.strip : s->how.rows, s->how.columns, s->how.scale, 0};
     album_close(&s->album);
-    weft_status status = album_open(&s->album, type, shape, &t->options.train, s->real, t->env, &own);
+    weft_status status = album_open(&s->album, type, shape, &t->options.train, s->how.real, t->env, &own);
     if (!status) return WEFT_OK;
-    return kit_fail(error, status, "hook samples: output %s: %s", s->output ? s->output : "1", own.text);
+    return kit_fail(error, status, "hook samples: output %s: %s", s->how.output ? s->how.output : "1",
+                    own.text);
 }
 
 /* What the pictures are made of, and where they go. */
-weft_status samples_open(void *self, const weft_trainer *t, weft_error *error) {
+static weft_status samples_open(void *self, weft_trainer *t, weft_error *error) {
     samples *s = self;
     tensor type;
     weft_error own = {0};
-    weft_status status = prediction_open(&s->made_by, t, s->graph, s->output, &s->how.data, &own);
+    weft_status status = prediction_open(&s->made_by, t, s->how.graph, s->how.output, &s->how.data, &own);
     if (!status) status = prediction_type(&s->made_by, &type, &own);
     if (status) return kit_fail(error, status, "hook samples: %s", own.text);
     if (s->how.strip && !t->progress.iterations)
         return kit_fail(error, WEFT_ARGUMENT,
                         "hook samples: a strip needs to know when the training ends: set iterations");
-    snprintf(s->counter, sizeof s->counter, "optimizer.graph/%s/step", s->graph ? s->graph : "predict");
+    snprintf(s->counter, sizeof s->counter, "optimizer.graph/%s/step",
+             s->how.graph ? s->how.graph : "predict");
     status = open_album(s, t, &type, error);
-    if (!status) status = hook_check_folder(t, "samples", s->path, error);
+    if (!status) status = hook_check_folder(t, "samples", s->how.path, error);
     return status ? status : hook_check_folder(t, "samples", s->events.folder, error);
 }
 
 static weft_status samples_check(void *self, weft_error *error) {
     const samples *s = self;
-    if (s->lost >= 0) return kit_fail(error, s->why.status, "%s", s->why.text);
+    if (s->lost.status) return kit_fail(error, s->lost.status, "%s", s->lost.text);
     return log_file_check(&s->events, error);
 }
 
@@ -175,12 +170,8 @@ static void samples_free(void *self) {
     samples *s = self;
     prediction_close(&s->made_by);
     album_close(&s->album);
-    log_file_free(&s->events);
-    hook_free_copy(s->graph);
-    hook_free_copy(s->output);
-    hook_free_copy(s->path);
-    hook_free_copy(s->real);
-    weft_memory_free(NULL, s, sizeof *s);
+    log_file_close(&s->events);
+    kit_free(s);
 }
 
 static const weft_field fields[] = {
@@ -213,18 +204,22 @@ static const char *refused(const weft_samples *o) {
 weft_hook weft_hook_samples(const weft_samples *o) {
     const char *why = refused(o);
     if (why) return hook_refused(why);
-    samples *s = kit_new(NULL, sizeof *s);
+    samples *s = kit_object(NULL, sizeof *s);
     if (!s) return hook_refused(NULL);
     s->how = *o;
     kit_plain_texts(fields, &s->how);
-    s->lost = s->events.lost = -1;
+    s->how.graph = kit_copy(&s->memory, s->how.graph);
+    s->how.output = kit_copy(&s->memory, s->how.output);
+    s->how.path = kit_copy(&s->memory, o->path);
+    s->how.real = kit_copy(&s->memory, s->how.real);
+    log_file_new(&s->events, &s->memory, NULL, o->tensorboard);
     if (!s->how.every) s->how.every = 500;
     if (!s->how.rows) s->how.rows = 8;
     if (!s->how.columns) s->how.columns = 8;
-    if (hook_copy(&s->graph, s->how.graph) && hook_copy(&s->output, s->how.output) &&
-        hook_copy(&s->path, o->path) && hook_copy(&s->real, s->how.real) &&
-        (!o->tensorboard || event_file_new(&s->events, o->tensorboard)))
-        return (weft_hook){"samples", samples_at, samples_free, samples_check, s};
-    samples_free(s);
-    return hook_refused(NULL);
+    return hook_made((weft_hook){.name = "samples",
+                                 .open = samples_open,
+                                 .at = samples_at,
+                                 .free = samples_free,
+                                 .check = samples_check,
+                                 .self = s});
 }

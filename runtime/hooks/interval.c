@@ -1,5 +1,5 @@
 /* interval.c - what logs show: means of metrics since the last line, weighted by samples, and rates. */
-#include "runtime/train/log.h"
+#include "runtime/hooks/log.h"
 #include "weft/plateau.h"
 
 #include <string.h>
@@ -22,22 +22,12 @@ static interval_sum *sum_of(interval *i, const char *name, int guess) {
     int at = guess < i->n && strcmp(i->sums[guess].name, name) == 0 ? guess : 0;
     while (at < i->n && strcmp(i->sums[at].name, name)) at++;
     if (at < i->n) return &i->sums[at];
-    interval_sum *sums = kit_grow(NULL, i->sums, &i->room, (size_t)i->n + 1, sizeof *sums);
+    interval_sum *sums = kit_grow(i->memory, i->sums, i->n + 1, sizeof *sums);
     if (!sums) return NULL;
     i->sums = sums;
     i->sums[i->n] = (interval_sum){.sum = 0};
     snprintf(i->sums[i->n].name, LOG_NAME, "%s", name);
     return &i->sums[i->n++];
-}
-
-int64_t log_step(const weft_trainer *t) {
-    return t->options.first_iteration + t->progress.iteration;
-}
-
-/* Counted from 1. What comes after an epoch and before the next one, such as a test, is of the one before. */
-int64_t log_epoch(const weft_trainer *t) {
-    int64_t ended = t->first_epoch + t->progress.epoch;
-    return ended + (t->is_in_epoch || !ended);
 }
 
 void interval_note(interval *i, const weft_progress *p) {
@@ -47,7 +37,6 @@ void interval_note(interval *i, const weft_progress *p) {
         char name[LOG_NAME];
         put_name(name, m->list[k].name);
         interval_sum *s = sum_of(i, name, k);
-        i->is_short = i->is_short || !s;
         if (s) s->sum += weight * m->list[k].value, s->weight += weight;
     }
 }
@@ -58,7 +47,8 @@ bool interval_is_due(const interval *i, const weft_progress *p) {
     return is_last || (double)p->iteration - i->iteration >= (double)every;
 }
 
-void interval_keep(interval *i, weft_kept kept[INTERVAL_KEPT]) {
+void interval_open(interval *i, kit_arena *memory, weft_kept kept[INTERVAL_KEPT]) {
+    i->memory = memory;
     kept[0] = (weft_kept){"iteration", &i->iteration};
     kept[1] = (weft_kept){"samples", &i->samples};
     kept[2] = (weft_kept){"seconds", &i->seconds};
@@ -73,9 +63,8 @@ void interval_restart(interval *i, const weft_trainer *t) {
     i->data_seconds = t->progress.data_seconds;
 }
 
-static void add_value(log_values *into, const char *name, double value) {
-    log_value *list = kit_grow(NULL, into->list, &into->room, (size_t)into->n + 1, sizeof *list);
-    into->is_short = into->is_short || !list;
+static void add_value(const interval *i, log_values *into, const char *name, double value) {
+    log_value *list = kit_grow(i->memory, into->list, into->n + 1, sizeof *list);
     if (!list) return;
     into->list = list;
     snprintf(into->list[into->n].name, LOG_NAME, "%s", name);
@@ -83,9 +72,8 @@ static void add_value(log_values *into, const char *name, double value) {
 }
 
 void interval_means(const interval *i, log_values *into) {
-    into->is_short = into->is_short || i->is_short;
     for (int k = 0; k < i->n; k++)
-        if (i->sums[k].weight > 0) add_value(into, i->sums[k].name, i->sums[k].sum / i->sums[k].weight);
+        if (i->sums[k].weight > 0) add_value(i, into, i->sums[k].name, i->sums[k].sum / i->sums[k].weight);
 }
 
 void interval_rates(const interval *i, const weft_trainer *t, log_values *into) {
@@ -96,20 +84,20 @@ void interval_rates(const interval *i, const weft_trainer *t, log_values *into) 
     for (int k = 0; weft_plan_lr(t->plan, t->store, k, &optimizer, &lr); k++) {
         char name[LOG_NAME] = "lr";
         if (!is_one) snprintf(name, sizeof name, "lr/%s", optimizer);
-        add_value(into, name, lr);
+        add_value(i, into, name, lr);
     }
     double samples = (double)p->samples - i->samples, iterations = (double)p->iteration - i->iteration;
-    if (seconds > 0 && samples > 0) add_value(into, "samples_per_second", samples / seconds);
+    if (seconds > 0 && samples > 0) add_value(i, into, "samples_per_second", samples / seconds);
     if (t->data.loader && iterations > 0)
-        add_value(into, "data_time", (p->data_seconds - i->data_seconds) / iterations);
-    add_value(into, "memory_mib", (double)weft_plan_memory(t->plan).total / (1 << 20));
+        add_value(i, into, "data_time", (p->data_seconds - i->data_seconds) / iterations);
+    add_value(i, into, "memory_mib", (double)weft_plan_memory(t->plan).total / (1 << 20));
 }
 
-static void add_all(log_values *into, const weft_metrics *m) {
+static void add_all(const interval *i, log_values *into, const weft_metrics *m) {
     for (int k = 0; k < m->n; k++) {
         char name[LOG_NAME];
         put_name(name, m->list[k].name);
-        add_value(into, name, m->list[k].value);
+        add_value(i, into, name, m->list[k].value);
     }
 }
 
@@ -128,16 +116,6 @@ bool interval_line(interval *i, const weft_trainer *t, weft_point point, const c
     }
     if (point != WEFT_AFTER_VAL && point != WEFT_AFTER_TEST) return false;
     *phase = point == WEFT_AFTER_VAL ? "val" : "test";
-    add_all(into, point == WEFT_AFTER_VAL ? &p->val : &p->test);
+    add_all(i, into, point == WEFT_AFTER_VAL ? &p->val : &p->test);
     return true;
-}
-
-void interval_free(interval *i, log_values *values) {
-    kit_free_array(NULL, i->sums, i->room, sizeof *i->sums);
-    kit_free_array(NULL, values->list, values->room, sizeof *values->list);
-}
-
-weft_status log_values_check(const log_values *v, weft_error *error) {
-    return v->is_short ? kit_fail(error, WEFT_MEMORY, "a log lacks metrics: there was no memory for them")
-                       : WEFT_OK;
 }

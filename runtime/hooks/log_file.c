@@ -1,11 +1,11 @@
 /* log_file.c - see log.h. */
-#include "runtime/train/log.h"
+#include "runtime/hooks/log.h"
 
 #include <errno.h>
 
-bool log_file_new(log_file *l, const char *path) {
-    *l = (log_file){.lost = -1};
-    return path && hook_copy(&l->path, path);
+void log_file_new(log_file *l, kit_arena *memory, const char *path, const char *folder) {
+    *l = (log_file){
+        .memory = memory, .lost = -1, .path = kit_copy(memory, path), .folder = kit_copy(memory, folder)};
 }
 
 /* Told at once, and again by the check: a training may go on for days, or end for another reason. */
@@ -53,29 +53,29 @@ void log_file_write(log_file *l, int64_t step, const void *bytes, size_t n) {
     const weft_io *io = weft_files(l->env);
     int code = io->write(io->context, l->file, bytes, n);
     l->bytes += code ? 0 : (double)n;
-    if (code) lose(l, step, "writing failed at step %lld, and the log ends there", code);
+    if (code) lose(l, step, "writing failed at step %jd, and the log ends there", code);
 }
 
 void log_file_sync(log_file *l, int64_t step) {
     if (!l->file) return;
     const weft_io *io = weft_files(l->env);
     int code = io->sync(io->context, l->file);
-    if (code) lose(l, step, "lines before step %lld may be lost", code);
+    if (code) lose(l, step, "lines before step %jd may be lost", code);
 }
 
 weft_status log_file_check(const log_file *l, weft_error *error) {
     char what[80];
+    if (l->memory->is_out)
+        return kit_fail(error, WEFT_MEMORY, "a log lacks metrics: there was no memory for them");
     if (l->lost < 0) return WEFT_OK;
-    snprintf(what, sizeof what, l->why, (long long)l->lost);
+    snprintf(what, sizeof what, l->why, l->lost);
     return weft_error_io(error, l->path, what, l->reason);
 }
 
-void log_file_free(log_file *l) {
+void log_file_close(log_file *l) {
     const weft_io *io = weft_files(l->env);
     if (l->file) io->close(io->context, l->file);
-    hook_free_copy(l->path);
-    hook_free_copy(l->folder);
-    *l = (log_file){.lost = -1};
+    l->file = NULL;
 }
 
 weft_status file_write_whole(const char *path, const void *bytes, size_t n, const weft_env *env,

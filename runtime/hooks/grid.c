@@ -1,5 +1,5 @@
 /* grid.c - see grid.h; by libpng's simplified API. */
-#include "runtime/train/grid.h"
+#include "runtime/hooks/grid.h"
 
 #include <string.h>
 
@@ -89,53 +89,51 @@ static void put_image(const grid *g, uint8_t *canvas, size_t stride, int64_t k, 
 }
 
 /* White between images and where there are none. */
-static weft_status draw(const grid *g, uint8_t *canvas, size_t stride, const tensor *t, const void *data,
-                        const weft_env *env, weft_error *error) {
+static weft_status draw(const grid *g, kit_arena *memory, uint8_t *canvas, size_t stride, const tensor *t,
+                        const void *data, weft_error *error) {
     int64_t most = (int64_t)g->in.rows * g->in.columns, shown = g->count < most ? g->count : most;
-    size_t each = (size_t)(g->channels * g->height * g->width), bytes = (size_t)shown * each + 1;
-    uint8_t *images = weft_memory_new(env, bytes);
+    size_t each = (size_t)(g->channels * g->height * g->width);
+    uint8_t *images = kit_take_raw(memory, shown, each);
     if (!images) return kit_no_memory(error, "a PNG");
     grid_bytes(images, t, data, shown);
     for (int64_t k = 0; k < shown; k++) put_image(g, canvas, stride, k, images + (size_t)k * each);
-    weft_memory_free(env, images, bytes);
+    kit_drop(memory, images);
     return WEFT_OK;
 }
 
-weft_status grid_pack(grid_file *f, const uint8_t *canvas, weft_error *error) {
+weft_status grid_pack(kit_arena *memory, grid_file *f, const uint8_t *canvas, weft_error *error) {
 #ifdef WEFT_HAS_PNG
     png_image png = {.version = PNG_IMAGE_VERSION,
                      .width = (png_uint_32)f->width,
                      .height = (png_uint_32)f->height,
                      .format = f->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
-    png_alloc_size_t bytes = f->room = PNG_IMAGE_PNG_SIZE_MAX(png);
-    if (!(f->bytes = weft_memory_new(f->env, f->room))) return kit_no_memory(error, "a PNG");
-    if (!png_image_write_to_memory(&png, f->bytes, &bytes, 0, canvas, 0, NULL))
+    png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(png);
+    void *into = kit_take_raw(memory, bytes, 1);
+    if (!into) return kit_no_memory(error, "a PNG");
+    if (!png_image_write_to_memory(&png, into, &bytes, 0, canvas, 0, NULL))
         return kit_fail(error, WEFT_FILE, "a PNG: %s", png.message);
+    f->bytes = into;
     f->n = bytes;
     return WEFT_OK;
 #else
-    (void)f, (void)canvas;
+    (void)memory, (void)f, (void)canvas;
     return kit_fail(error, WEFT_UNSUPPORTED, "this build writes no PNG: libpng was not found");
 #endif
 }
 
-weft_status grid_encode(grid_file *f, const tensor *t, const void *data, grid_shape shape,
-                        const weft_env *env, weft_error *error) {
+weft_status grid_encode(kit_arena *memory, grid_file *f, const tensor *t, const void *data, grid_shape shape,
+                        weft_error *error) {
     const char *why = grid_refuses(t, shape);
-    *f = (grid_file){.env = env};
     if (why) return kit_fail(error, WEFT_SHAPE, "%s", why);
     grid g = grid_of(t, shape);
-    f->channels = g.channels;
-    f->width = (int)width_of(&g);
-    f->height = (int)height_of(&g);
+    *f = (grid_file){.channels = g.channels, .width = (int)width_of(&g), .height = (int)height_of(&g)};
     size_t stride = (size_t)(f->width * g.channels), bytes = stride * (size_t)f->height;
-    uint8_t *canvas = weft_memory_new(env, bytes);
+    uint8_t *canvas = kit_take_raw(memory, bytes, 1);
     if (!canvas) return kit_no_memory(error, "a PNG");
     memset(canvas, 255, bytes);
-    weft_status status = draw(&g, canvas, stride, t, data, env, error);
-    if (!status) status = grid_pack(f, canvas, error);
-    weft_memory_free(env, canvas, bytes);
-    if (status) grid_free(f);
+    weft_status status = draw(&g, memory, canvas, stride, t, data, error);
+    if (!status) status = grid_pack(memory, f, canvas, error);
+    kit_drop(memory, canvas);
     return status;
 }
 
@@ -156,9 +154,4 @@ bool grid_take(const image *picture, const tensor *t, grid_shape shape, uint8_t 
     for (int64_t k = 0; k < count; k++)
         take_image(&g, picture, k, into + (size_t)(k * g.channels * g.height * g.width));
     return true;
-}
-
-void grid_free(grid_file *f) {
-    weft_memory_free(f->env, f->bytes, f->room);
-    *f = (grid_file){.env = f->env};
 }

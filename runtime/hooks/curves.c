@@ -1,8 +1,8 @@
 /* curves.c - metrics over the steps as a picture, when a run ends: a panel for each name, in it what the
  * training and the validations gave. */
-#include "runtime/train/canvas.h"
-#include "runtime/train/hooks.h"
-#include "runtime/train/log.h"
+#include "runtime/hooks/canvas.h"
+#include "runtime/hooks/hook.h"
+#include "runtime/hooks/log.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,6 @@ static const char *const phases[PHASES] = {"train", "val"};
 /* Steps and values. */
 typedef struct series {
     int n;
-    size_t room;
     point *points;
 } series;
 
@@ -31,6 +30,7 @@ typedef struct panel {
 } panel;
 
 typedef struct curves {
+    kit_arena memory;
     char *path;
     bool is_png;
     interval interval;
@@ -44,9 +44,9 @@ typedef struct curves {
 /* ---- what is shown ---- */
 
 /* A number that is none, or for which there is no memory, is left out. */
-static void add_point(series *s, double step, double value) {
+static void add_point(curves *c, series *s, double step, double value) {
     if (!isfinite(value)) return;
-    point *points = kit_grow(NULL, s->points, &s->room, (size_t)s->n + 1, sizeof *points);
+    point *points = kit_grow(&c->memory, s->points, s->n + 1, sizeof *points);
     if (!points) return;
     s->points = points;
     s->points[s->n++] = (point){step, value};
@@ -76,7 +76,7 @@ static void note_line(curves *c, const char *phase, int64_t step) {
         if (is_left_out(name)) continue;
         panel *p = panel_of(c, name);
         left_out += !p;
-        if (p) add_point(&p->of[k], (double)step, c->values.list[i].value);
+        if (p) add_point(c, &p->of[k], (double)step, c->values.list[i].value);
     }
     if (left_out > c->left_out) c->left_out = left_out;
 }
@@ -143,16 +143,13 @@ static void draw_axes(canvas *c, const panel *p) {
 /* A line; few points are marked, too. */
 static void draw_series(canvas *c, const panel *p, int k) {
     const series *s = &p->of[k];
-    point *points = kit_new_array(c->env, (size_t)s->n + 1, sizeof *points);
-    if (!points) {
-        c->is_out = true;
-        return;
-    }
+    point *points = kit_take(&c->memory, s->n, sizeof *points);
+    if (!points) return;
     for (int i = 0; i < s->n; i++) points[i] = place(p, s->points[i]);
     canvas_line(c, points, s->n, 1.8, colors[k]);
     for (int i = 0; (k || s->n == 1) && s->n <= MARKED && i < s->n; i++)
         canvas_line(c, &points[i], 1, 6, colors[k]);
-    kit_free_array(c->env, points, (size_t)s->n + 1, sizeof *points);
+    kit_drop(&c->memory, points);
 }
 
 /* A name of at most n letters: of a longer one the middle is left out, as ends tell names apart. */
@@ -207,7 +204,7 @@ static weft_status write_picture(const curves *of, const weft_env *env, weft_err
     draw_curves(of, &c, env);
     weft_status status = canvas_file(&c, &bytes, &n, error);
     if (!status) status = file_write_whole(of->path, bytes, n, env, error);
-    canvas_close(&c);
+    kit_release(c.memory);
     return status;
 }
 
@@ -218,7 +215,7 @@ static bool has_points(const curves *c) {
     return has;
 }
 
-weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     curves *c = self;
     const char *phase;
     (void)error;
@@ -230,23 +227,13 @@ weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error 
     return WEFT_OK;
 }
 
-weft_status curves_open(void *self, const weft_trainer *t, weft_error *error) {
+static weft_status curves_open(void *self, weft_trainer *t, weft_error *error) {
     return hook_check_folder(t, "curves", ((const curves *)self)->path, error);
 }
 
 static weft_status curves_check(void *self, weft_error *error) {
     const curves *c = self;
     return c->lost.status ? kit_fail(error, c->lost.status, "%s", c->lost.text) : WEFT_OK;
-}
-
-static void curves_free(void *self) {
-    curves *c = self;
-    for (int i = 0; i < c->n; i++)
-        for (int k = 0; k < PHASES; k++)
-            kit_free_array(NULL, c->panels[i].of[k].points, c->panels[i].of[k].room, sizeof(point));
-    interval_free(&c->interval, &c->values);
-    hook_free_copy(c->path);
-    weft_memory_free(NULL, c, sizeof *c);
 }
 
 static bool ends_with(const char *path, const char *end) {
@@ -258,19 +245,18 @@ weft_hook weft_hook_curves(const char *path, int64_t every) {
     bool is_png = ends_with(path, ".png");
     if (!is_png && !ends_with(path, ".svg"))
         return hook_refused("curves: a path is needed that ends with .svg or .png");
-    curves *c = kit_new(NULL, sizeof *c);
+    curves *c = kit_object(NULL, sizeof *c);
     if (!c) return hook_refused(NULL);
+    c->path = kit_copy(&c->memory, path);
     c->is_png = is_png;
     c->interval.every = every;
-    interval_keep(&c->interval, c->kept);
-    if (hook_copy(&c->path, path))
-        return (weft_hook){.name = "curves",
-                           .at = curves_at,
-                           .free = curves_free,
-                           .check = curves_check,
-                           .self = c,
-                           .n_kept = INTERVAL_KEPT,
-                           .kept = c->kept};
-    curves_free(c);
-    return hook_refused(NULL);
+    interval_open(&c->interval, &c->memory, c->kept);
+    return hook_made((weft_hook){.name = "curves",
+                                 .open = curves_open,
+                                 .at = curves_at,
+                                 .free = kit_free,
+                                 .check = curves_check,
+                                 .self = c,
+                                 .n_kept = INTERVAL_KEPT,
+                                 .kept = c->kept});
 }

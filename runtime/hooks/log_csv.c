@@ -1,6 +1,6 @@
 /* log_csv.c - every number of a line as a row of its own: step,epoch,phase,name,value. So a metric that comes
  * later needs no column. */
-#include "runtime/train/log.h"
+#include "runtime/hooks/log.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,8 +22,7 @@ static size_t put_name(char *into, const char *name) {
 
 static size_t put_row(char *into, size_t room, const weft_trainer *t, const char *phase, const char *name,
                       double value) {
-    size_t n =
-        (size_t)snprintf(into, room, "%lld,%lld,%s,", (long long)log_step(t), (long long)log_epoch(t), phase);
+    size_t n = (size_t)snprintf(into, room, "%jd,%jd,%s,", log_step(t), log_epoch(t), phase);
     n += put_name(into + n, name);
     n += (size_t)snprintf(into + n, room - n, ",%s\n", isnan(value) ? "nan" : NUMBER("%.9g", value));
     return n;

@@ -1,18 +1,16 @@
 /* log_text.c - progress as lines of text, or as a bar on a terminal. */
-#include "runtime/train/log.h"
+#include "runtime/hooks/log.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-enum { LINE = 2000 };
 
 /* Seconds between two states of the bar. */
 static const double bar_seconds = 0.2;
 
 typedef struct text_log {
+    kit_arena memory;
     FILE *file;
     bool is_bar;
     bool has_begun;   /* an iteration of this run has ended: a run that resumes may have none left */
@@ -24,38 +22,22 @@ typedef struct text_log {
     weft_kept kept[INTERVAL_KEPT];
 } text_log;
 
-/* A line that is put together, cut where it is full. */
-typedef struct line {
-    char text[LINE];
-    size_t length;
-} line;
-
-static void add(line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(line *l, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(l->text + l->length, LINE - l->length, format, args);
-    va_end(args);
-    l->length += n < 0 ? 0 : (size_t)n;
-    if (l->length > LINE - 1) l->length = LINE - 1;
-}
-
 /* Never "-nan": the sign has no meaning. */
-static void add_metric(line *l, const char *name, double value) {
+static void add_metric(kit_line *l, const char *name, double value) {
     double size = fabs(value);
     bool is_plain = value == 0 || (size >= 1e-3 && size < 1e6);
     if (isnan(value))
-        add(l, "  %.60s nan", name);
+        kit_add(l, "  %.60s nan", name);
     else
-        add(l, is_plain ? "  %.60s %.4f" : "  %.60s %.4g", name, value);
+        kit_add(l, is_plain ? "  %.60s %.4f" : "  %.60s %.4g", name, value);
 }
 
-static void add_left(line *l, double seconds) {
+static void add_left(kit_line *l, double seconds) {
     long s = seconds > 0 && seconds < 1e9 ? lround(seconds) : 0;
     if (s >= 3600)
-        add(l, "  %ld:%02ld:%02ld left", s / 3600, s / 60 % 60, s % 60);
+        kit_add(l, "  %ld:%02ld:%02ld left", s / 3600, s / 60 % 60, s % 60);
     else
-        add(l, "  %ld:%02ld left", s / 60, s % 60);
+        kit_add(l, "  %ld:%02ld left", s / 60, s % 60);
 }
 
 /* ---- a terminal ---- */
@@ -66,8 +48,8 @@ static size_t columns(FILE *file) {
 }
 
 /* Metrics and then `end`. On a terminal metrics that have no room are left out, those at the end first. */
-static void add_metrics(const text_log *l, line *of, const line *end) {
-    size_t width = l->is_bar ? columns(l->file) - 1 : LINE;
+static void add_metrics(const text_log *l, kit_line *of, const kit_line *end) {
+    size_t width = l->is_bar ? columns(l->file) - 1 : sizeof of->text;
     for (int k = 0; k < l->values.n; k++) {
         size_t length = of->length;
         add_metric(of, l->values.list[k].name, l->values.list[k].value);
@@ -76,11 +58,11 @@ static void add_metrics(const text_log *l, line *of, const line *end) {
         of->text[length] = 0;
         break;
     }
-    add(of, "%s", end->text);
+    kit_add(of, "%s", end->text);
 }
 
 /* The text, behind a bar where there is room for one; the last column stays free, so that nothing wraps. */
-static void put_bar(const text_log *l, const line *of, const weft_progress *p) {
+static void put_bar(const text_log *l, const kit_line *of, const weft_progress *p) {
     static const char marks[] = "########################";
     size_t width = columns(l->file) - 1, most = sizeof marks - 1,
            room = width > of->length ? width - of->length : 0;
@@ -109,14 +91,15 @@ static int64_t lines_every(int64_t iterations, int64_t now) {
 }
 
 /* Whether a number is another one than when it was shown last, or was not shown yet; notes it. */
-static bool has_changed(log_values *shown, const log_value *now) {
+static bool has_changed(text_log *l, const log_value *now) {
+    log_values *shown = &l->rates;
     for (int k = 0; k < shown->n; k++)
         if (strcmp(shown->list[k].name, now->name) == 0) {
             bool is_other = shown->list[k].value != now->value;
             shown->list[k].value = now->value;
             return is_other;
         }
-    log_value *list = kit_grow(NULL, shown->list, &shown->room, (size_t)shown->n + 1, sizeof *list);
+    log_value *list = kit_grow(&l->memory, shown->list, shown->n + 1, sizeof *list);
     if (!list) return true;
     shown->list = list;
     shown->list[shown->n++] = *now;
@@ -124,11 +107,11 @@ static bool has_changed(log_values *shown, const log_value *now) {
 }
 
 /* Steps per second since the last line. */
-static void add_pace(const text_log *l, line *of, const weft_trainer *t) {
+static void add_pace(const text_log *l, kit_line *of, const weft_trainer *t) {
     double steps = (double)t->progress.iteration - l->interval.iteration,
            seconds = trainer_seconds(t) - l->interval.seconds;
     double pace = seconds > 0 ? steps / seconds : 0;
-    if (pace > 0) add(of, pace < 100 ? "  %.3g steps/s" : "  %.0f steps/s", pace);
+    if (pace > 0) kit_add(of, pace < 100 ? "  %.3g steps/s" : "  %.0f steps/s", pace);
 }
 
 static bool is_rate(const log_value *v) {
@@ -137,7 +120,7 @@ static bool is_rate(const log_value *v) {
 
 /* Learning rates that have changed, in lines alone: a bar has little room. Each is noted by its own name;
  * where all are equal, one stands for all. */
-static void add_rates(text_log *l, line *of, const weft_trainer *t) {
+static void add_rates(text_log *l, kit_line *of, const weft_trainer *t) {
     l->values.n = 0;
     if (!l->is_bar) interval_rates(&l->interval, t, &l->values);
     int n = 0, changed = 0;
@@ -147,16 +130,16 @@ static void add_rates(text_log *l, line *of, const weft_trainer *t) {
         if (is_rate(&list[k])) list[n++] = list[k];
     for (int k = 1; k < n; k++) are_equal = are_equal && list[k].value == list[0].value;
     for (int k = 0; k < n; k++)
-        if (has_changed(&l->rates, &list[k])) list[changed++] = list[k];
-    if (changed && are_equal) add(of, "  lr %.4g", list[0].value);
-    for (int k = 0; k < changed && !are_equal; k++) add(of, "  %.60s %.4g", list[k].name, list[k].value);
+        if (has_changed(l, &list[k])) list[changed++] = list[k];
+    if (changed && are_equal) kit_add(of, "  lr %.4g", list[0].value);
+    for (int k = 0; k < changed && !are_equal; k++) kit_add(of, "  %.60s %.4g", list[k].name, list[k].value);
 }
 
 /* What is left: at the pace so far, validations with it. */
 static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
-    line of = {.length = 0}, end = {.length = 0};
-    add(&of, "epoch %lld  step %lld", (long long)log_epoch(t), (long long)log_step(t));
-    if (p->iterations) add(&of, "/%lld", (long long)(t->options.first_iteration + p->iterations));
+    kit_line of = {.length = 0}, end = {.length = 0};
+    kit_add(&of, "epoch %jd  step %jd", log_epoch(t), log_step(t));
+    if (p->iterations) kit_add(&of, "/%jd", (t->options.first_iteration + p->iterations));
     add_pace(l, &end, t);
     add_rates(l, &end, t);
     if (p->iterations > p->iteration && p->iteration)
@@ -175,8 +158,8 @@ static void show(text_log *l, const weft_trainer *t, const weft_progress *p) {
 }
 
 static void show_metrics(text_log *l, const weft_trainer *t, const char *what, const weft_metrics *m) {
-    line of = {.length = 0};
-    add(&of, "epoch %lld  %s", (long long)log_epoch(t), what);
+    kit_line of = {.length = 0};
+    kit_add(&of, "epoch %jd  %s", log_epoch(t), what);
     for (int i = 0; i < m->n; i++) add_metric(&of, m->list[i].name, m->list[i].value);
     fprintf(l->file, "%s%s\n", l->is_bar ? "\r\033[K" : "", of.text);
     fflush(l->file);
@@ -223,21 +206,14 @@ static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error 
     return WEFT_OK;
 }
 
-static void end(void *self) {
-    text_log *l = self;
-    interval_free(&l->interval, &l->values);
-    kit_free_array(NULL, l->rates.list, l->rates.room, sizeof *l->rates.list);
-    weft_memory_free(NULL, l, sizeof *l);
-}
-
 weft_hook weft_hook_text(FILE *file, int64_t every) {
     if (!file) return hook_refused("text: a file is needed");
-    text_log *l = kit_new(NULL, sizeof *l);
+    text_log *l = kit_object(NULL, sizeof *l);
     if (!l) return hook_refused(NULL);
     l->file = file;
     l->every = every > 0 ? every : 0;
     l->shown = -bar_seconds; /* so that the first step shows at once */
-    interval_keep(&l->interval, l->kept);
+    interval_open(&l->interval, &l->memory, l->kept);
     return (weft_hook){
-        .name = "text", .at = at, .free = end, .self = l, .n_kept = INTERVAL_KEPT, .kept = l->kept};
+        .name = "text", .at = at, .free = kit_free, .self = l, .n_kept = INTERVAL_KEPT, .kept = l->kept};
 }

@@ -1,29 +1,12 @@
 /* album.c - see album.h. Real images are read once, when the album is opened. */
-#include "runtime/train/album.h"
+#include "runtime/hooks/album.h"
 
 #include <string.h>
 
 /* ---- real images ---- */
 
-/* The array of a data set that feeds an input: its place in its source. */
-typedef struct fed {
-    const weft_source *source; /* NULL: nothing feeds it */
-    int array;
-} fed;
-
-static fed find_array(const weft_dataset *d, const char *input) {
-    for (int s = 0, at = 0; s < d->n; s++)
-        for (int k = 0; k < d->sources[s]->n; k++, at++) {
-            const char *own = d->names ? d->names[at] : d->sources[s]->arrays[k].name;
-            if (own && strcmp(own, input) == 0) return (fed){d->sources[s], k};
-        }
-    return (fed){0};
-}
-
 static tensor array_type(const weft_source_array *a) {
-    tensor t = {.dtype = a->dtype, .ndim = a->ndim + 1, .shape = {1}};
-    memcpy(t.shape + 1, a->shape, (size_t)a->ndim * sizeof *a->shape);
-    return t;
+    return tensor_of_samples(1, a->dtype, a->ndim, a->shape);
 }
 
 /* One channel more or less is the same image where there is one. */
@@ -33,60 +16,55 @@ static bool is_alike(const album *a, const tensor *t) {
     return mine[0] == other[0] && mine[1] == other[1];
 }
 
-/* Sample i as bytes. All arrays of a sample come together; `room` has one after the other. */
-static weft_status read_sample(const fed *of, int64_t i, uint8_t *room, uint8_t *into, weft_error *error) {
+/* Room for array k of a sample, one behind the other. */
+static size_t room_of(const weft_source *s, int k) {
+    tensor t = array_type(&s->arrays[k]);
+    return (tensor_bytes(&t) + 15) / 16 * 16;
+}
+
+/* Sample i as bytes. All arrays of a sample come together. */
+static weft_status read_sample(const weft_source *of, const weft_source_array *array, int64_t i,
+                               uint8_t *room, uint8_t *into, weft_error *error) {
     void *arrays[WEFT_SOURCE_ARRAYS];
-    size_t at = 0;
-    for (int k = 0; k < of->source->n; k++) {
-        tensor t = array_type(&of->source->arrays[k]);
-        arrays[k] = room + at;
-        at += (tensor_bytes(&t) + 15) / 16 * 16;
+    for (int k = 0; k < of->n; k++) {
+        arrays[k] = room;
+        room += room_of(of, k);
     }
-    tensor type = array_type(&of->source->arrays[of->array]);
-    weft_status status = of->source->read(of->source->context, i, arrays, error);
-    if (!status) grid_bytes(into, &type, arrays[of->array], 1);
+    tensor type = array_type(array);
+    weft_status status = of->read(of->context, i, arrays, error);
+    if (!status) grid_bytes(into, &type, arrays[array - of->arrays], 1);
     return status;
 }
 
-static size_t sample_room(const weft_source *s) {
-    size_t room = 0;
-    for (int k = 0; k < s->n; k++) {
-        tensor t = array_type(&s->arrays[k]);
-        room += (tensor_bytes(&t) + 15) / 16 * 16;
-    }
-    return room;
-}
-
-static weft_status read_real(album *a, const fed *of, weft_error *error) {
-    int64_t n = (int64_t)ALBUM_REAL * a->shape.columns;
-    size_t room = sample_room(of->source);
-    uint8_t *sample = weft_memory_new(a->env, room);
-    a->real = weft_memory_new(a->env, (size_t)n * a->each);
-    weft_status status = sample && a->real ? WEFT_OK : kit_no_memory(error, "a picture");
-    if (a->real) memset(a->real, 255, (size_t)n * a->each);
-    for (int64_t i = 0; !status && i < n && i < of->source->count; i++)
-        status = read_sample(of, i, sample, a->real + (size_t)i * a->each, error);
-    weft_memory_free(a->env, sample, room);
+static weft_status read_real(album *a, const weft_source *of, const weft_source_array *array,
+                             weft_error *error) {
+    size_t n = ALBUM_REAL * (size_t)a->shape.columns, room = 0;
+    for (int k = 0; k < of->n; k++) room += room_of(of, k);
+    uint8_t *sample = kit_take_raw(&a->memory, room, 1);
+    a->real = kit_take_raw(&a->memory, n, a->each);
+    if (a->memory.is_out) return kit_no_memory(error, "a picture");
+    memset(a->real, 255, n * a->each);
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; !status && i < n && (int64_t)i < of->count; i++)
+        status = read_sample(of, array, (int64_t)i, sample, a->real + i * a->each, error);
+    kit_drop(&a->memory, sample);
     return status;
 }
 
 static weft_status open_real(album *a, const weft_dataset *data, const char *real, weft_error *error) {
-    fed of = find_array(data, real);
-    if (!of.source)
+    const weft_source *of;
+    const weft_source_array *array = dataset_find(data, real, &of);
+    if (!array)
         return kit_fail(error, WEFT_NAME, "real=%.80s: no data of the training feed an input of this name",
                         real);
-    tensor type = array_type(&of.source->arrays[of.array]);
+    tensor type = array_type(array);
     if (!is_alike(a, &type))
         return kit_fail(error, WEFT_SHAPE, "real=%.80s: its samples are %s, which are no images like %s",
                         real, TENSOR(&type), TENSOR(&a->type));
-    return read_real(a, &of, error);
+    return read_real(a, of, array, error);
 }
 
 /* ---- the album ---- */
-
-static size_t images_bytes(const album *a) {
-    return (size_t)(a->shape.rows + ALBUM_REAL) * (size_t)a->shape.columns * a->each;
-}
 
 /* With the real images below this many rows, where there are some. */
 static grid_shape with_real(grid_shape shape, int rows, bool has_real) {
@@ -97,13 +75,14 @@ static grid_shape with_real(grid_shape shape, int rows, bool has_real) {
 
 weft_status album_open(album *a, const tensor *type, grid_shape shape, const weft_dataset *data,
                        const char *real, const weft_env *env, weft_error *error) {
-    *a = (album){.env = env, .type = *type, .shape = shape};
+    *a = (album){.memory = kit_arena_of(env), .type = *type, .shape = shape};
     const char *why = grid_refuses(type, with_real(shape, shape.rows, real));
     if (why) return kit_fail(error, WEFT_SHAPE, "%s is needed, not %s", why, TENSOR(type));
     a->type.dtype = WEFT_U8;
     a->type.shape[0] = 1;
     a->each = (size_t)tensor_elements(&a->type);
-    if (!(a->images = weft_memory_new(env, images_bytes(a)))) return kit_no_memory(error, "a picture");
+    a->images = kit_take_raw(&a->memory, (shape.rows + ALBUM_REAL) * shape.columns, a->each);
+    if (!a->images) return kit_no_memory(error, "a picture");
     return real ? open_real(a, data, real, error) : WEFT_OK;
 }
 
@@ -119,9 +98,9 @@ static bool take_rows(album *a, const image *picture, int rows) {
 static bool take_file(album *a, int rows, const char *path) {
     image picture;
     weft_error ignored;
-    if (image_load(a->env, path, grid_channels(&a->type), &picture, &ignored)) return false;
+    if (image_load(&a->memory.env, path, grid_channels(&a->type), &picture, &ignored)) return false;
     bool is_taken = take_rows(a, &picture, rows);
-    image_free(a->env, &picture);
+    image_free(&a->memory.env, &picture);
     return is_taken;
 }
 
@@ -140,17 +119,16 @@ void album_add(album *a, const tensor *type, const void *data, int rows) {
     a->n += rows;
 }
 
-weft_status album_encode(const album *a, grid_file *file, weft_error *error) {
+weft_status album_encode(const album *a, kit_arena *memory, grid_file *file, weft_error *error) {
     size_t row = (size_t)a->shape.columns * a->each;
     tensor type = a->type;
     grid_shape shape = with_real(a->shape, a->n, a->real);
     if (a->real) memcpy(a->images + (size_t)a->n * row, a->real, ALBUM_REAL * row);
     type.shape[0] = (int64_t)shape.rows * shape.columns;
-    return grid_encode(file, &type, a->images, shape, a->env, error);
+    return grid_encode(memory, file, &type, a->images, shape, error);
 }
 
 void album_close(album *a) {
-    if (a->images) weft_memory_free(a->env, a->images, images_bytes(a));
-    if (a->real) weft_memory_free(a->env, a->real, (size_t)ALBUM_REAL * (size_t)a->shape.columns * a->each);
+    kit_release(a->memory);
     *a = (album){0};
 }

@@ -1,8 +1,8 @@
 /* log.h - what the logs share: numbers of an interval, and files that may fail. */
-#ifndef WEFT_RUNTIME_TRAIN_LOG_H
-#define WEFT_RUNTIME_TRAIN_LOG_H
+#ifndef WEFT_RUNTIME_HOOKS_LOG_H
+#define WEFT_RUNTIME_HOOKS_LOG_H
 
-#include "runtime/train/hooks.h"
+#include "runtime/hooks/hook.h"
 
 /* ---- interval.c ---- */
 
@@ -15,15 +15,14 @@ typedef struct interval_sum {
 } interval_sum;
 
 typedef struct interval {
-    int64_t every; /* iterations between lines */
+    kit_arena *memory; /* the hook's */
+    int64_t every;     /* iterations between lines */
     /* At the last line; checkpoints keep them, so a resumed training has its lines at the same iterations,
      * with means of those that it ran. The first two are whole numbers. */
     double iteration, samples;
     double seconds; /* of training, without validations */
     double data_seconds;
     int n;
-    bool is_short; /* there was no memory for a metric */
-    size_t room;
     interval_sum *sums;
 } interval;
 
@@ -35,14 +34,8 @@ typedef struct log_value {
 /* The numbers of a line. */
 typedef struct log_values {
     int n;
-    bool is_short;
-    size_t room;
     log_value *list;
 } log_values;
-
-/* What a line calls the present iteration and epoch, which count on from those of earlier trainings. */
-int64_t log_step(const weft_trainer *t);
-int64_t log_epoch(const weft_trainer *t);
 
 /* Adds the last iteration's metrics, with its samples as their weight. */
 void interval_note(interval *i, const weft_progress *p);
@@ -59,16 +52,14 @@ bool interval_line(interval *i, const weft_trainer *t, weft_point point, const c
                    log_values *into);
 /* What checkpoints keep of it. */
 enum { INTERVAL_KEPT = 4 };
-void interval_keep(interval *i, weft_kept kept[INTERVAL_KEPT]);
-void interval_free(interval *i, log_values *values);
-/* WEFT_MEMORY when numbers are missing. */
-weft_status log_values_check(const log_values *v, weft_error *error);
+void interval_open(interval *i, kit_arena *memory, weft_kept kept[INTERVAL_KEPT]);
 
 /* ---- log_file.c ---- */
 
 /* A file that is written while the training runs. The first failure ends it, and is told by env.log and by
  * its check. */
 typedef struct log_file {
+    kit_arena *memory; /* the hook's */
     const weft_env *env;
     char *path;   /* of an event file: made when it is opened */
     char *folder; /* of an event file */
@@ -80,12 +71,13 @@ typedef struct log_file {
     int reason; /* errno of it */
 } log_file;
 
-bool log_file_new(log_file *l, const char *path); /* copies the path; false: no memory */
+/* Copies path and folder, either of which may be NULL. */
+void log_file_new(log_file *l, kit_arena *memory, const char *path, const char *folder);
 weft_status log_file_open(log_file *l, const weft_env *env, weft_error *error);
 void log_file_write(log_file *l, int64_t step, const void *bytes, size_t n);
 void log_file_sync(log_file *l, int64_t step);
 weft_status log_file_check(const log_file *l, weft_error *error);
-void log_file_free(log_file *l);
+void log_file_close(log_file *l);
 /* Writes a whole file at once. */
 weft_status file_write_whole(const char *path, const void *bytes, size_t n, const weft_env *env,
                              weft_error *error);
@@ -94,6 +86,7 @@ weft_status file_write_whole(const char *path, const void *bytes, size_t n, cons
 
 /* A hook that writes its lines into a file, in one of several forms. */
 typedef struct log_lines {
+    kit_arena memory;
     const struct log_form *form;
     log_file file;
     interval interval;

@@ -1,5 +1,5 @@
 /* log_tensorboard.c - every interval, validation and test as scalars of an event file. */
-#include "runtime/train/event_file.h"
+#include "runtime/hooks/event_file.h"
 
 static void write_scalars(log_lines *l, const weft_trainer *t, const char *phase) {
     event_file_scalars(&l->file, log_step(t), phase, &l->values);

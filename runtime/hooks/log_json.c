@@ -1,5 +1,5 @@
 /* log_json.c - every interval, validation and test as a line of JSON. */
-#include "runtime/train/log.h"
+#include "runtime/hooks/log.h"
 
 #include <jansson.h>
 #include <math.h>

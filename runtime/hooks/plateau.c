@@ -1,5 +1,6 @@
 /* plateau.c - lowers learning rates when a metric of the validation no longer improves: weft_plateau_step()
  * after each validation. */
+#include "runtime/hooks/hook.h"
 #include "runtime/train/watch.h"
 #include "weft/plateau.h"
 
@@ -8,6 +9,7 @@
 enum { BEST, BAD, COOLING, STATES };
 
 typedef struct plateau {
+    kit_arena memory;
     watch watch;
     weft_plateau rules;
     char *optimizer;      /* NULL: all */
@@ -35,7 +37,7 @@ static void state_put(plateau *p) {
     r->cooling = count_of(p->state[COOLING]);
 }
 
-weft_status plateau_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status plateau_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     plateau *p = self;
     double value;
     bool is_better;
@@ -48,7 +50,7 @@ weft_status plateau_at(void *self, weft_trainer *t, weft_point point, weft_error
 }
 
 /* A step of rules without a state lowers nothing: its metric is the best so far. */
-weft_status plateau_open(void *self, const weft_trainer *t, weft_error *error) {
+static weft_status plateau_open(void *self, weft_trainer *t, weft_error *error) {
     const plateau *p = self;
     weft_plateau first = p->rules;
     first.has_best = false, first.bad = 0;
@@ -56,30 +58,22 @@ weft_status plateau_open(void *self, const weft_trainer *t, weft_error *error) {
     return status ? status : weft_plateau_step(&first, t->store, p->optimizer, 0, error);
 }
 
-static void plateau_free(void *self) {
-    plateau *p = self;
-    hook_free_copy(p->watch.name);
-    hook_free_copy(p->optimizer);
-    weft_memory_free(NULL, p, sizeof *p);
-}
-
 weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const weft_plateau *rules) {
     if (!metric) return hook_refused("plateau: a metric is needed");
-    plateau *p = kit_new(NULL, sizeof *p);
+    plateau *p = kit_object(NULL, sizeof *p);
     if (!p) return hook_refused(NULL);
     if (rules) p->rules = *rules;
+    p->watch.name = kit_copy(&p->memory, metric);
+    p->optimizer = kit_copy(&p->memory, optimizer);
     state_get(p);
+    p->kept[BEST] = (weft_kept){p->watch.name, &p->state[BEST]}; /* of this metric: another one begins anew */
     p->kept[BAD] = (weft_kept){"bad", &p->state[BAD]};
     p->kept[COOLING] = (weft_kept){"cooling", &p->state[COOLING]};
-    bool is_complete = hook_copy(&p->watch.name, metric) && hook_copy(&p->optimizer, optimizer);
-    p->kept[BEST] = (weft_kept){p->watch.name, &p->state[BEST]}; /* of this metric: another one begins anew */
-    if (is_complete)
-        return (weft_hook){.name = "plateau",
-                           .at = plateau_at,
-                           .free = plateau_free,
-                           .self = p,
-                           .n_kept = STATES,
-                           .kept = p->kept};
-    plateau_free(p);
-    return hook_refused(NULL);
+    return hook_made((weft_hook){.name = "plateau",
+                                 .open = plateau_open,
+                                 .at = plateau_at,
+                                 .free = kit_free,
+                                 .self = p,
+                                 .n_kept = STATES,
+                                 .kept = p->kept});
 }
