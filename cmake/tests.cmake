@@ -70,6 +70,10 @@ add_test(NAME test_fuzz COMMAND fuzz --replay ${PROJECT_SOURCE_DIR}/tests/fuzz/c
 foreach(name test_options test_hostile_tools test_rings test_pictures test_guard test_tools_effects fuzz)
     target_link_libraries(${name} PRIVATE commands)
 endforeach()
+add_executable(spoiled_graphtool tests/spoiled_compile.c tools/graphtool/graphtool.c) # a graphtool with a wrong compiler
+target_link_libraries(spoiled_graphtool PRIVATE test_support commands)
+target_link_options(spoiled_graphtool PRIVATE -Wl,--wrap=weft_compile)
+add_dependencies(test_tools_plan spoiled_graphtool)
 target_sources(test_settings PRIVATE tests/support/scopes.cpp) # the headers are for C++ too
 # ---- steps are counted in sources that are compiled once more for that (tests/test_steps.c) ----
 if(NOT WEFT_INSTRUMENTED)
