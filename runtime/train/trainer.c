@@ -182,11 +182,25 @@ static weft_status check_manual(const weft_trainer_options *o, weft_error *error
                     "calls weft_run_update, or leave compile.manual out");
 }
 
+static bool has_val(const weft_trainer_options *o) {
+    return o->val.n || o->val_graph;
+}
+
+static bool has_test(const weft_trainer_options *o) {
+    return o->test.n || o->test_graph;
+}
+
+/* Whether an evaluation of this training runs the graph. */
+static bool is_evaluated(const weft_trainer *t, const char *graph) {
+    return (has_val(&t->options) && strcmp(graph, val_graph(t)) == 0) ||
+           (has_test(&t->options) && strcmp(graph, test_graph(t)) == 0);
+}
+
 /* A graph that assigns, such as a teacher's, has to be run by the flow or by an evaluation. */
 static weft_status check_idle(const weft_trainer *t, weft_error *error) {
     weft_idle_graph g;
     for (int i = 0; !t->options.train_step && weft_flow_idle(t->model, i, &g); i++) {
-        if (strcmp(g.graph, val_graph(t)) == 0 || strcmp(g.graph, test_graph(t)) == 0) continue;
+        if (is_evaluated(t, g.graph)) continue;
         return kit_fail(
             error, WEFT_ORDER,
             "trainer: graph %.80s assigns %.80s, which graph %.80s reads, but no flow runs it: "
@@ -223,9 +237,8 @@ static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
     const weft_trainer_options *o = &t->options;
     const char *val = val_graph(t), *test = test_graph(t);
     weft_status status = WEFT_OK;
-    if (o->val.n || o->val_graph) status = open_sweep(t, &t->val, &o->val, val, &t->has_val, error);
-    if (!status && (o->test.n || o->test_graph))
-        status = open_sweep(t, &t->test, &o->test, test, &t->has_test, error);
+    if (has_val(o)) status = open_sweep(t, &t->val, &o->val, val, &t->has_val, error);
+    if (!status && has_test(o)) status = open_sweep(t, &t->test, &o->test, test, &t->has_test, error);
     return status;
 }
 
