@@ -1068,7 +1068,7 @@ static void validate_averages(weft_comm *comm, int rank, void *context) {
 TEST(ranks_with_averages_step_alone_and_learn_of_each_others_errors) {
     for (int zero = 0; zero < 2; zero++) {
         averaged_world r = {.zero = zero};
-        ranks_run(2, 20, validate_averages, &r);
+        ranks_run(2, 60, validate_averages, &r);
         CHECK(r.steps[0] == 5 && r.steps[1] == 4);
         CHECK(r.status[0] == WEFT_PEER && r.status[1] == WEFT_FILE);
         CHECK_HOLDS(r.text[0], "rank 1 has given up: photos/7.png: it is damaged");
@@ -1104,7 +1104,7 @@ static void make_without_data(weft_comm *comm, int rank, void *context) {
 TEST(an_error_of_one_rank_before_the_first_step_ends_all) {
     for (int counts = 0; counts < 2; counts++) {
         short_of r = {.counts = counts};
-        ranks_run(3, 20, make_without_data, &r);
+        ranks_run(3, 60, make_without_data, &r);
         for (int k = 0; k < 3; k++) {
             CHECK_SAYS(r.status[k] == (k == 1 ? WEFT_ARGUMENT : WEFT_PEER), "rank %d: %s", k, r.text[k]);
             CHECK_HOLDS(r.text[k], "samples are fewer than a batch");
