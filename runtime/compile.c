@@ -234,6 +234,12 @@ static bool load_calibration(weft_plan *plan, const char *path) {
            model_fail(plan->model, NULL, error.status, "compile: calibration: %s", error.text);
 }
 
+/* What ranks compare, a resumed training compares, and sessions need: of a plan that can run. */
+static bool identify(weft_plan *plan, const weft_model *model) {
+    return plan_find_library(plan) && plan_identify(plan, model) && plan_collect_settings(plan) &&
+           share_measure(plan);
+}
+
 static void log_plan(const weft_plan *plan) {
     char line[400];
     if (!plan->env.log) return;
@@ -266,9 +272,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
                                  .tf32 = o->tf32};
     plan->model = model_clone_variables(model, plan->options.batch);
     if (!plan->model || !strategy_choose(plan, o) || !load_calibration(plan, o->calibration) ||
-        !run_pipeline(plan) || !plan_measure(plan) || !plan_find_library(plan) ||
-        !plan_identify(plan, model) || !plan_collect_settings(plan) ||
-        (!o->stop_after && !share_measure(plan))) {
+        !run_pipeline(plan) || !plan_measure(plan) || (!o->stop_after && !identify(plan, model))) {
         if (plan->model)
             error_set(error, plan->model->error.status, "%s", plan->model->error.text);
         else

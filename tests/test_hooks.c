@@ -362,7 +362,7 @@ TEST(an_error_of_one_rank_ends_all_with_its_text) {
     for (int i = 0; i < 4; i++)
         for (int world = 2; world <= WORLDS; world++) {
             fault_run r = {.fault = (fault)i};
-            ranks_run(world, 30, run_fault, &r);
+            ranks_run(world, 60, run_fault, &r);
             for (int k = 0; k < world; k++) {
                 CHECK(r.status[k] == (k == 1 && i == BY_DATA            ? WEFT_FILE
                                       : k == 1 || (fault)i == BY_METRIC ? WEFT_DATA
@@ -393,7 +393,7 @@ static void run_without_folder(weft_comm *comm, int rank, void *context) {
 }
 
 TEST(a_folder_that_rank_0_lacks_ends_all) {
-    for (int world = 2; world <= WORLDS; world++) ranks_run(world, 30, run_without_folder, NULL);
+    for (int world = 2; world <= WORLDS; world++) ranks_run(world, 60, run_without_folder, NULL);
 }
 
 /* ---- what hooks may call ---- */

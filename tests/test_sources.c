@@ -360,7 +360,7 @@ TEST(the_nearest_of_some_names_is_found) {
 enum { PAUSE_NS = 2000000 };
 
 static weft_status read_slowly(void *context, int64_t i, void *const *into, weft_error *error) {
-    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    test_nap(PAUSE_NS / 1000000);
     return count_up(context, i, into, error);
 }
 

@@ -103,7 +103,7 @@ told() {
     local lost=$1 r named
     shift
     for r in "$@"; do
-        for _ in {1..300}; do [[ -e heard.$r ]] && break; sleep 0.1; done
+        for _ in {1..600}; do [[ -e heard.$r ]] && break; sleep 0.1; done
         named=$(grep -oE "rank [0-9]+ (IS DEAD|HAS NOT ENTERED|has entered but HAS FALLEN SILENT)" "said.$r" | awk '{ print $2 }' | sort -u | tr '\n' ' ')
         [[ $named == "$lost " ]] && continue
         if grep -q "the ranks have not met in" "said.$r"; then met=; continue; fi # there is no name before they meet
@@ -216,8 +216,8 @@ lose() {
     reach "$moment" "$lines" || { launch=("${near[@]}") launch_env=() watched=; fail "$what: three starts have ended too soon"; return 1; }
     pid=$(cat pid.1 2>/dev/null)
     from=$(now)
-    limit=$((timeout + 10))
-    ((lines)) || limit=45 # ranks that have not met wait 30 s at least
+    limit=$((timeout + 60))
+    ((lines)) || limit=90 # ranks that have not met wait 30 s at least
     case $kind in
     kill | far) kill -9 "$pid" ;;
     stop) kill -STOP "$pid" ;;

@@ -175,11 +175,26 @@ static weft_status check_manual(const weft_trainer_options *o, weft_error *error
                     "calls weft_run_update, or leave compile.manual out");
 }
 
+/* An evaluation is there where it has data, or a graph that the caller names. */
+static bool has_val(const weft_trainer_options *o) {
+    return o->val.n || o->val_graph;
+}
+
+static bool has_test(const weft_trainer_options *o) {
+    return o->test.n || o->test_graph;
+}
+
+/* Whether an evaluation of this training runs the graph. */
+static bool is_evaluated(const weft_trainer *t, const char *graph) {
+    return (has_val(&t->options) && strcmp(graph, val_graph(t)) == 0) ||
+           (has_test(&t->options) && strcmp(graph, test_graph(t)) == 0);
+}
+
 /* A graph that assigns, such as a teacher's, has to be run by the flow or by an evaluation. */
 static weft_status check_idle(const weft_trainer *t, weft_error *error) {
     weft_idle_graph g;
     for (int i = 0; !t->options.train_step && weft_flow_idle(t->model, i, &g); i++) {
-        if (strcmp(g.graph, val_graph(t)) == 0 || strcmp(g.graph, test_graph(t)) == 0) continue;
+        if (is_evaluated(t, g.graph)) continue;
         return kit_fail(
             error, WEFT_ORDER,
             "trainer: graph %.80s assigns %.80s, which graph %.80s reads, but no flow runs it: "
@@ -197,10 +212,8 @@ static weft_status open_training(weft_trainer *t, weft_error *error) {
                : WEFT_OK;
 }
 
-/* An evaluation is there where it has data, or a graph that the caller names. */
-static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *data, const char *named,
-                              const char *graph, weft_error *error) {
-    if (!data->n && !named) return WEFT_OK;
+static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *data, const char *graph,
+                              weft_error *error) {
     if (!model_graph(t->model, graph, "trainer: data for an evaluation, but the model", error))
         return error->status;
     sweep_options of = {.graph = graph,
@@ -214,8 +227,10 @@ static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *dat
 
 static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
     const weft_trainer_options *o = &t->options;
-    weft_status status = open_sweep(t, &t->val, &o->val, o->val_graph, val_graph(t), error);
-    return status ? status : open_sweep(t, &t->test, &o->test, o->test_graph, test_graph(t), error);
+    weft_status status = WEFT_OK;
+    if (has_val(o)) status = open_sweep(t, &t->val, &o->val, val_graph(t), error);
+    if (!status && has_test(o)) status = open_sweep(t, &t->test, &o->test, test_graph(t), error);
+    return status;
 }
 
 /* Bytes that this trainer will take beside its plan's: sessions of the evaluations (an evaluation alone runs
