@@ -76,21 +76,6 @@ static world_rank *train(const weft_model *m, const weft_compile_options *o, int
     return ranks;
 }
 
-static weft_model *copy_of(const weft_model *m, bool by_file) {
-    weft_error e = {0};
-    char name[100], *text = weft_model_text(m);
-    snprintf(name, sizeof name, "relations-%d.bin", (int)getpid());
-    weft_model *copy = NULL;
-    if (!by_file)
-        copy = weft_model_parse(text, "text", NULL, &e);
-    else if (!weft_save(m, name, &e))
-        copy = weft_load(name, NULL, &e);
-    remove(name);
-    free(text);
-    CHECK_SAYS(copy != NULL, "%s", e.text);
-    return copy;
-}
-
 /* ---- comparing ---- */
 
 /* What each rank has for itself, and the mean of losses that only one of the guards keeps. */
@@ -126,7 +111,7 @@ static void compare(const random_training *d, const world_rank *base, const worl
 }
 
 static void try_variant(const random_training *d, const world_rank *base, const variant *v) {
-    weft_model *copy = v->by_text || v->by_file ? copy_of(d->model, v->by_file) : NULL;
+    weft_model *copy = v->by_text || v->by_file ? training_copy(d->model, v->by_file) : NULL;
     const weft_model *m = copy ? copy : d->model;
     const weft_error *e = NULL;
     world_rank *first = v->resumed ? train(m, &v->before, 0, v->resumed, true) : NULL;

@@ -2,7 +2,9 @@
 #include "support/random_training.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BATCH = TRAINING_BATCH, CLASSES = TRAINING_CLASSES, NETS = TRAINING_NETS };
 
@@ -81,12 +83,17 @@ static void minimize(random_training *d, weft_value *loss, const char *pattern, 
 
 /* ---- parts of graphs ---- */
 
-weft_value *training_input(random_training *d, const char *graph, weft_mode mode) {
+int training_axes(const random_training *d, int64_t shape[4]) {
     static const int64_t shapes[NET_KINDS][4] = {{BATCH, 0}, {BATCH, 4, 5}, {BATCH, 3, 6, 5}};
-    int64_t shape[4];
-    memcpy(shape, shapes[d->kind], sizeof shape);
+    memcpy(shape, shapes[d->kind], sizeof shapes[0]);
     if (d->kind == NET_FEATURES) shape[1] = d->features;
-    return weft_input(weft_graph_new(d->model, graph, mode), "x", WEFT_F32, 2 + (int)d->kind, shape);
+    return 2 + (int)d->kind;
+}
+
+weft_value *training_input(random_training *d, const char *graph, weft_mode mode) {
+    int64_t shape[4];
+    int ndim = training_axes(d, shape);
+    return weft_input(weft_graph_new(d->model, graph, mode), "x", WEFT_F32, ndim, shape);
 }
 
 static weft_value *input(random_training *d, const char *graph) {
@@ -302,4 +309,21 @@ void training_layout(test_random *r, const random_training *d, const int *micros
     o->serial = random_one_in(r, 5);
     o->manual = random_one_in(r, 4);
     o->guard = guards[random_below(r, 3)];
+}
+
+/* ---- copies ---- */
+
+weft_model *training_copy(const weft_model *m, bool by_file) {
+    weft_error e = {0};
+    char name[100], *text = weft_model_text(m);
+    snprintf(name, sizeof name, "relations-%d.bin", (int)getpid());
+    weft_model *copy = NULL;
+    if (!by_file)
+        copy = weft_model_parse(text, "text", NULL, &e);
+    else if (!weft_save(m, name, &e))
+        copy = weft_load(name, NULL, &e);
+    remove(name);
+    free(text);
+    CHECK_SAYS(copy != NULL, "%s", e.text);
+    return copy;
 }

@@ -22,8 +22,11 @@ typedef struct random_training {
 } random_training;
 
 random_training training_draw(uint64_t seed, test_random *r);
-/* Input x of a new graph. */
+/* Writes the shape of input x of all graphs, and returns the number of axes. */
+int training_axes(const random_training *d, int64_t shape[4]);
 weft_value *training_input(random_training *d, const char *graph, weft_mode mode);
+/* The model from its text, or from a file; NULL, and a failed check: it cannot be read back. */
+weft_model *training_copy(const weft_model *m, bool by_file);
 /* World, ZeRO stage, buckets and whatever else changes no bit. `micros`: of each step of a training graph,
  * over all ranks, up to a 0. */
 void training_layout(test_random *r, const random_training *d, const int *micros, weft_compile_options *o);
