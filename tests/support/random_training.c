@@ -59,6 +59,12 @@ static void draw_schedule(test_random *r, int scheduled, weft_optimizer *o) {
     if (*text) CHECK_SAYS(!weft_schedule_text(text, o->schedule, &e), "%s: %s", text, e.text);
 }
 
+static void draw_averages(test_random *r, weft_optimizer *o) {
+    o->ema = 0.9;
+    if (random_one_in(r, 2)) o->ema_gamma = 3;
+    o->ema_buffers = random_one_in(r, 3);
+}
+
 /* The same settings wherever a model names this optimizer. */
 static void minimize(random_training *d, weft_value *loss, const char *pattern, const char *name) {
     static const weft_param_group slow = {"*bias", .lr_scale = 2}, some = {"*last*", .from = 1, .to = 2};
@@ -71,7 +77,7 @@ static void minimize(random_training *d, weft_value *loss, const char *pattern, 
     draw_schedule(r, optimizers[row].scheduled, &o);
     if (random_one_in(r, 3)) o.clip_norm = 0.5;
     if (random_one_in(r, 6)) o.clip_value = 0.1;
-    if (random_one_in(r, 3)) o.ema = 0.9;
+    if (random_one_in(r, 3)) draw_averages(r, &o);
     bool has_product = strcmp(o.type, "nadam") == 0; /* of all parameters, so all train in every step */
     if (random_one_in(r, 3)) o.n_groups = 1, o.groups = random_one_in(r, 2) || has_product ? &slow : &some;
     char matrices[60];
