@@ -21,6 +21,7 @@ fuzz         release  fuzz                300     1        files changed by what
 contents     asan     test_hostile_model  100000  2000     well-formed models with hostile contents, under the sanitizers
 poison       release  test_poison         20000   100      random models whose unwritten and dead memory holds rubbish: the same bits
 relations    release  test_relations      20000   100      random trainings of every layer and optimizer, each again in ways that change no bit: worlds, stages, buckets, files, resumes
+relations_trainer release test_relations_trainer 20000 100 the same by trainers: flows, validations, skipped steps, parts that resume from checkpoints in other worlds
 minimize     release  test_minimize       260000  5000     a step takes the gradient: every op, route, precision, instruction set, accumulation, world, ZeRO
 gradients    release  test_gradients_by   100000  2000     gradients by any value of random graphs are central differences
 order        release  test_order          1000000 100000   reads of states see what was there when they were built, in random programs of reads and writes

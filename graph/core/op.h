@@ -148,6 +148,8 @@ enum {
     OP_RANDOM = 1 << 2,      /* draws random numbers: never merged or dropped */
     OP_EFFECT = 1 << 3,      /* has effects besides its results: never merged or dropped */
     OP_NO_GRADIENT = 1 << 4, /* its gradient is zero by definition (argmax, comparisons, random) */
+    /* Its gradient is a function of result 0: a second gradient by the result reaches it, as in PyTorch. */
+    OP_FROM_RESULT = 1 << 5,
     OP_VIEW = 1 << 6,        /* the result can share the operand's memory: see view() */
     OP_VARIABLE = 1 << 7,    /* names a variable: its attributes begin with `const char *path` */
     OP_IS_VARIABLE = 1 << 9, /* result 0 is that variable's memory */
