@@ -2,8 +2,8 @@
  * meet (dist/meet), and each gives the address of a socket; then every two are connected twice, for data and
  * for control messages. A packet arrives whole, and the packets of a connection keep their order. Most data
  * go through the window (dist/shm). */
+#include "dist/core/clock.h"
 #include "dist/core/comm_options.h"
-#include "dist/engine/engine.h"
 #include "dist/meet/meet.h"
 #include "dist/shm/share.h"
 
@@ -57,6 +57,7 @@ typedef struct local_peer {
 typedef struct local_transport {
     transport t; /* first: what the engine holds */
     weft_env env;
+    arena memory;
     weft_launch launch;
     double deadline_seconds;
     int64_t window_bytes;
@@ -155,9 +156,9 @@ static weft_status connect_all(local_transport *l, weft_error *error) {
 
 static weft_status allocate_ranks(local_transport *l, weft_error *error) {
     size_t w = (size_t)l->t.world;
-    l->peers = mem_new_array(&l->env, w, sizeof *l->peers);
-    l->parts = mem_new_array(&l->env, w, sizeof *l->parts);
-    l->ranks = mem_new_array(&l->env, w, sizeof *l->ranks);
+    l->peers = arena_new_array(&l->memory, w, sizeof *l->peers);
+    l->parts = arena_new_array(&l->memory, w, sizeof *l->parts);
+    l->ranks = arena_new_array(&l->memory, w, sizeof *l->ranks);
     for (int i = 0; l->peers && i < l->t.world; i++)
         l->peers[i].links[DATA] = l->peers[i].links[CONTROL] = -1;
     for (int i = 0; l->ranks && i < l->t.world; i++) l->ranks[i] = i;
@@ -308,11 +309,6 @@ static const char *local_ending(transport *t, int rank) {
 
 /* ---- leaving ---- */
 
-/* What was sent stays readable when this process has ended. */
-static void local_stop(transport *t, int code) {
-    (void)t, (void)code;
-}
-
 /* Whether all have left, too; those who do not know it yet are sent that this rank does. */
 static bool all_leave(local_transport *l) {
     bool all = true;
@@ -327,11 +323,11 @@ static bool all_leave(local_transport *l) {
 
 static void local_close(transport *t, bool is_failed) {
     control unread;
-    uint64_t begin = engine_now();
-    while (!is_failed && !all_leave(local_of(t)) && engine_now() - begin < LEAVE_NS) {
+    uint64_t begin = clock_now();
+    while (!is_failed && !all_leave(local_of(t)) && clock_now() - begin < LEAVE_NS) {
         while (local_control_receive(t, &unread)) {
         }
-        engine_nap(t, 50e-6);
+        clock_nap(50e-6);
     }
     share_end(t);
 }
@@ -342,9 +338,7 @@ static void local_free(transport *t) {
         for (int link = 0; link < LINKS; link++)
             if (l->peers[i].links[link] >= 0) close(l->peers[i].links[link]);
     if (l->listener >= 0) close(l->listener);
-    mem_free(&l->env, l->peers, (size_t)t->world * sizeof *l->peers);
-    mem_free(&l->env, l->parts, (size_t)t->world * sizeof *l->parts);
-    mem_free(&l->env, l->ranks, (size_t)t->world * sizeof *l->ranks);
+    arena_free(&l->memory);
     window_free(t->window);
     weft_env env = l->env;
     mem_free(&env, l, sizeof *l);
@@ -358,9 +352,7 @@ static const transport_calls local_calls = {
     .progress = local_progress,
     .control_send = local_control_send,
     .control_receive = local_control_receive,
-    .nap = engine_nap,
     .ending = local_ending,
-    .stop = local_stop,
     .withdraw = local_withdraw,
     .close = local_close,
     .free = local_free,
@@ -389,6 +381,7 @@ weft_comm *weft_comm_local(const weft_launch *launch, const weft_comm_options *o
         return NULL;
     }
     if (env) l->env = *env;
+    arena_init(&l->memory, &l->env);
     l->t = (transport){&local_calls, launch->rank, launch->world, launch->rank, launch->world, 50e-6, NULL};
     l->launch = *launch;
     l->window_bytes = options ? options->window_bytes : 0;
