@@ -297,17 +297,8 @@ void attrs_write(text *t, const weft_op *op, const void *attrs) {
 
 /* A number, or B for WEFT_BATCH; moves *at. */
 static bool int_parse(const char **at, int64_t *v) {
-    if (**at == 'B') {
-        *v = WEFT_BATCH;
-        ++*at;
-        return true;
-    }
-    char *end;
-    if (**at != '-' && !(**at >= '0' && **at <= '9')) return false; /* strtoll would skip spaces and lines */
-    *v = strtoll(*at, &end, 10);
-    if (end == *at) return false;
-    *at = end;
-    return true;
+    *v = WEFT_BATCH;
+    return text_accept(at, "B") || integer_parse(at, v);
 }
 
 /* strtod follows the locale but a dump always has '.', so each '.' is replaced by the locale's point

@@ -1,6 +1,7 @@
 /* words.c - see words.h. */
 #include "graph/core/words.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool word_is(const char *word, const char *at, size_t n) {
@@ -18,6 +19,15 @@ bool text_accept(const char **at, const char *text) {
     if (strncmp(*at, text, n)) return false;
     *at += n;
     return true;
+}
+
+bool integer_parse(const char **at, int64_t *v) {
+    char *end;
+    if (**at != '-' && !(**at >= '0' && **at <= '9')) return false; /* strtoll would skip spaces and lines */
+    *v = strtoll(*at, &end, 10);
+    bool is_number = end != *at;
+    *at = end;
+    return is_number;
 }
 
 bool count_parse(const char **at, int64_t *count) {

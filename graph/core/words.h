@@ -12,6 +12,8 @@ bool word_is(const char *word, const char *at, size_t n);
 int word_find(const char *const *words, const char *at, size_t n);
 /* Whether the text comes next; if so, moves *at past it. */
 bool text_accept(const char **at, const char *text);
+/* Reads a number, which one too large makes a limit of int64_t, and moves *at past it. */
+bool integer_parse(const char **at, int64_t *v);
 /* Reads a number of 1 to 18 digits, which cannot overflow, and moves *at past it. */
 bool count_parse(const char **at, int64_t *count);
 

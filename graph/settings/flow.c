@@ -223,10 +223,9 @@ static bool read_step(flow_reader *r) {
     char graph[201];
     size_t length = strcspn(r->at, " \t;:{*");
     if (r->n == FLOW_MAX_STEPS) return refuse(r, "a flow has at most 256 steps");
-    if (!length || length >= sizeof graph) return refuse(r, "a step begins with the name of a graph");
-    memcpy(graph, r->at, length);
-    graph[length] = 0;
-    if (!name_is_valid(graph)) return refuse(r, "a step begins with the name of a graph");
+    snprintf(graph, sizeof graph, "%.*s", (int)length, r->at);
+    if (length >= sizeof graph || !name_is_valid(graph))
+        return refuse(r, "a step begins with the name of a graph");
     r->at += length;
     weft_flow_step *s = &r->steps[r->n++];
     *s = (weft_flow_step){scope_intern(r->m, graph), 1, 0, WEFT_FLOW_AUTO, r->from, r->to};

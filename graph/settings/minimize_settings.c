@@ -151,11 +151,17 @@ static bool group_takes(const weft_param_group *p, const weft_variable *v) {
     return (!p->kinds || p->kinds & variable_kinds(v)) && path_matches(pattern_of(p), v->path);
 }
 
+/* The first candidate that the group takes by itself; NULL: there is none. */
+static const weft_variable *first_of(const weft_graph *g, const char *pattern, const weft_param_group *p) {
+    const weft_variable *v = g->model->variables;
+    while (v && !(is_candidate(v, pattern) && group_takes(p, v))) v = v->next;
+    return v;
+}
+
 /* Reports that earlier groups take all that group i matches, which is something. */
 static bool group_unused(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
-    const weft_variable *v = g->model->variables;
+    const weft_variable *v = first_of(g, pattern, &o->groups[i]);
     int hidden_by = 0;
-    while (!(is_candidate(v, pattern) && group_takes(&o->groups[i], v))) v = v->next;
     while (!group_takes(&o->groups[hidden_by], v)) hidden_by++;
     return model_fail(
         g->model, g, WEFT_ARGUMENT,
@@ -185,20 +191,11 @@ static bool no_such_kind(weft_graph *g, const weft_optimizer *o, const char *pat
     return false;
 }
 
-/* Whether the group matches a parameter, which an earlier one may take. */
-static bool kinds_match(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
-    const weft_variable *v = g->model->variables;
-    while (v && !(is_candidate(v, pattern) && group_takes(&o->groups[i], v))) v = v->next;
-    return v || no_such_kind(g, o, pattern, i);
-}
-
 /* Reports one of a group's several patterns that matches nothing. */
 static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
     char one[PATTERN_ROOM];
     for (size_t at = 0; pattern_next(pattern_of(&o->groups[i]), &at, one);) {
-        const weft_variable *v = g->model->variables;
-        while (v && !(is_candidate(v, pattern) && path_matches(one, v->path))) v = v->next;
-        if (!v)
+        if (!first_of(g, pattern, &(weft_param_group){.pattern = one}))
             return model_fail(g->model, g, WEFT_NAME,
                               "minimize: parameter group %d: no parameter of '%s' matches '%s'", i,
                               *pattern ? SHOW(pattern) : "(all)", show_name(one, strlen(one)).text);
@@ -209,28 +206,27 @@ static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *p
 /* Every group must be the first that matches some parameter. */
 static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *pattern,
                             const char *written) {
-    const weft_env *env = &g->model->env;
     param_groups groups;
+    bool *is_used = NULL, good = true;
     if (param_groups_broken(written))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
-    size_t room = (size_t)o->n_groups + 1;
-    bool *is_used = mem_new_array(env, room, sizeof *is_used);
-    if (!is_used || !param_groups_open(&groups, env, written)) {
-        mem_free(env, is_used, room * sizeof *is_used);
+    if (param_groups_open(&groups, &g->model->env, written))
+        is_used = arena_new_array(&groups.memory, (size_t)o->n_groups + 1, sizeof *is_used);
+    if (!is_used) {
+        param_groups_close(&groups);
         return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
     }
-    bool good = true;
     for (const weft_variable *v = g->model->variables; v; v = v->next)
         if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v)] = true;
     /* one pattern matches what made its group used; of several, each is looked at (at most
      * MINIMIZE_MAX_WILD) */
     for (int i = 0; good && i < o->n_groups; i++)
         if (!is_used[i + 1] || strchr(pattern_of(&o->groups[i]), ','))
-            good = patterns_match(g, o, pattern, i) && kinds_match(g, o, pattern, i);
+            good = patterns_match(g, o, pattern, i) &&
+                   (first_of(g, pattern, &o->groups[i]) || no_such_kind(g, o, pattern, i));
     int first = 0; /* the first unused group */
     while (first < o->n_groups && is_used[first + 1]) first++;
     param_groups_close(&groups);
-    mem_free(env, is_used, room * sizeof *is_used);
     return good && (first == o->n_groups || group_unused(g, o, pattern, first));
 }
 

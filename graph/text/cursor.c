@@ -64,3 +64,9 @@ char *reader_name(reader *r, const char *ends) {
     r->at += n;
     return name;
 }
+
+size_t reader_items(const reader *r, const char *ends) {
+    size_t items = 1, n = strcspn(r->at, ends);
+    for (size_t i = 0; i < n; i++) items += r->at[i] == ',';
+    return items;
+}

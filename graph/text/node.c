@@ -158,9 +158,7 @@ static bool results_read(reader *r, call *c) {
 
 /* The number of commas bounds the number of operands. */
 static bool operands_read(reader *r, call *c, const body *b) {
-    size_t room = 1;
-    for (const char *p = r->at; *p && *p != '\n' && *p != ')'; p++) room += *p == ',';
-    c->in = arena_new_array(&r->m->arena, room, sizeof *c->in);
+    c->in = arena_new_array(&r->m->arena, reader_items(r, "\n)"), sizeof *c->in);
     if (!c->in) return reader_fail(r, "out of memory");
     if (*r->at == ')') return reader_want(r, ")");
     do

@@ -63,10 +63,8 @@ static bool member_read(reader *r, weft_variable *v, int64_t *end) {
 
 /* "a/weight,a/bias@64": at least one member. */
 static bool members_read(reader *r, weft_variable *v) {
-    size_t room = 1;
     int64_t end = 0;
-    for (const char *p = r->at; *p && *p != '\n' && *p != ' '; p++) room += *p == ',';
-    v->members = arena_new_array(&r->m->arena, room, sizeof *v->members);
+    v->members = arena_new_array(&r->m->arena, reader_items(r, "\n "), sizeof *v->members);
     if (!v->members) return reader_fail(r, "out of memory");
     do
         if (!member_read(r, v, &end)) return false;

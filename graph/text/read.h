@@ -47,6 +47,9 @@ bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v);
 /* Reads the characters up to one of `ends` or the line's end, 1 to 1000, into a copy; NULL after an error. */
 char *reader_name(reader *r, const char *ends);
 
+/* How many items a list with ',' between them has at most, up to one of `ends`. */
+size_t reader_items(const reader *r, const char *ends);
+
 /* text/node.c */
 /* Reads "f32[8,3,12,12]:nhwc"; *has_layout: the text gives strides, otherwise they are row-major. */
 bool layout_read(reader *r, tensor_type *type, bool *has_layout, int64_t stride[WEFT_MAX_NDIM]);
