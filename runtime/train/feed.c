@@ -317,9 +317,8 @@ static weft_status bind_inputs(bound *r, const weft_plan *plan, const batches *b
 
 /* Those that are wanted come first in r->out. */
 static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *output, weft_error *error) {
-    for (int i = 0; i < r->room; i++) {
-        weft_port p;
-        weft_plan_output(plan, r->graph, i, &p);
+    weft_port p;
+    for (int i = 0; weft_plan_output(plan, r->graph, i, &p); i++) {
         bool is_wanted = !output ? is_number(&p) : *output ? strcmp(p.name, output) == 0 : i == 0;
         if (!is_wanted) continue;
         int k = r->n_out++;
@@ -329,7 +328,6 @@ static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *out
     r->n_fetch = r->n_out;
     if (!output || r->n_out) return WEFT_OK;
     const char *near = NULL;
-    weft_port p;
     find_port(plan, r->graph, false, output, &p, &near);
     return kit_fail(error, WEFT_NAME, "graph %s has no output '%.80s'%s", r->graph, output, NEAR(near));
 }
@@ -339,8 +337,8 @@ weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const
     weft_port p;
     *r = (bound){.memory = kit_arena_of(&b->memory.env), .graph = graph, .accumulate = 1};
     while (weft_plan_input(plan, graph, r->n_in, &p)) r->n_in++;
-    while (weft_plan_output(plan, graph, r->room, &p)) r->room++;
-    size_t room = (size_t)r->room;
+    int room = 0;
+    while (weft_plan_output(plan, graph, room, &p)) room++;
     r->feeds = kit_take(&r->memory, r->n_in, sizeof *r->feeds);
     r->source = kit_take(&r->memory, r->n_in, sizeof *r->source);
     r->out = kit_take(&r->memory, room, sizeof *r->out);

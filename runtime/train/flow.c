@@ -25,8 +25,6 @@ static int accumulate_of(const weft_trainer *t, const char *graph) {
 weft_status flow_bind_graph(weft_trainer *t, const char *name, weft_error *error) {
     const char *own = model_graph(t->model, name, "trainer: the model", error);
     if (!own) return error->status;
-    if (t->n_graphs == t->room_graphs)
-        return kit_fail(error, WEFT_INTERNAL, "trainer: more graphs than the model has");
     bound *r = &t->graphs[t->n_graphs];
     weft_status status = bound_open(r, t->plan, own, &t->data, t->data.batch, NULL, error);
     r->accumulate = accumulate_of(t, own);
@@ -38,8 +36,7 @@ weft_status flow_bind_graph(weft_trainer *t, const char *name, weft_error *error
 
 weft_status flow_bind(weft_trainer *t, weft_error *error) {
     weft_flow_step s;
-    t->room_graphs = weft_graph_count(t->model);
-    t->graphs = kit_take(&t->memory, t->room_graphs, sizeof *t->graphs);
+    t->graphs = kit_take(&t->memory, weft_graph_count(t->model), sizeof *t->graphs);
     if (!t->graphs) return kit_no_memory(error, "trainer");
     for (int i = 0; weft_plan_flow(t->plan, i, &s); i++)
         if (flow_graph(t, s.graph) < 0 && flow_bind_graph(t, s.graph, error)) return error->status;

@@ -65,15 +65,15 @@ int find_port(const weft_plan *plan, const char *graph, bool is_input, const cha
 typedef struct bound {
     kit_arena memory;
     const char *graph;
-    int n_in, n_out, room; /* room: of the arrays by output */
-    int n_fetch;           /* first those of the numbers, then what evaluators read */
-    weft_feed *feeds;      /* [n_in] */
-    int *source;           /* [n_in]: which array of the data set feeds it */
-    weft_port *out;        /* [n_out] */
-    weft_fetch *fetches;   /* [n_fetch]: the first n_out into numbers, the others into memory of their own */
-    double *numbers;       /* [n_out]: 8 bytes for each */
-    int accumulate;        /* micro-batches of a step */
-    int first;             /* place of its first metric in a list */
+    int n_in, n_out;
+    int n_fetch;         /* first those of the numbers, then what evaluators read */
+    weft_feed *feeds;    /* [n_in] */
+    int *source;         /* [n_in]: which array of the data set feeds it */
+    weft_port *out;      /* [n_out] */
+    weft_fetch *fetches; /* [n_fetch]: the first n_out into numbers, the others into memory of their own */
+    double *numbers;     /* [n_out]: 8 bytes for each */
+    int accumulate;      /* micro-batches of a step */
+    int first;           /* place of its first metric in a list */
 } bound;
 
 /* The length of the batch that a graph takes: of its first input's first axis, or the plan's without one. */
@@ -324,7 +324,7 @@ struct weft_trainer {
     weft_session *session; /* NULL until the first step */
     batches data;
     bound *graphs; /* [n_graphs] of the flow, in the order of their first steps, then others that ran */
-    int n_graphs, room_graphs;
+    int n_graphs;  /* at most those of the model */
     metrics metrics;
     sweep val, test;
     weft_progress progress;
