@@ -190,12 +190,6 @@ static bool run_program(program *p, const pass *first, const pass *end, unsigned
     return true;
 }
 
-static bool run_programs(weft_plan *plan, const pass *first, const pass *end, unsigned has) {
-    for (int i = 0; i < plan->n_programs; i++)
-        if (!run_program(&plan->programs[i], first, end, has)) return false;
-    return true;
-}
-
 /* Runs the list to its end, or up to stop_after. Consecutive program passes are run program by program: all
  * of them on the first, then all on the next. */
 static bool run_pipeline(weft_plan *plan) {
@@ -205,7 +199,8 @@ static bool run_pipeline(weft_plan *plan) {
     while (last + 1 < pipeline + N_PASSES && !(stop && strcmp(last->name, stop) == 0)) last++;
     for (const pass *s = pipeline, *end; s <= last; s = end) {
         for (end = s + 1; s->program && end <= last && end->program;) end++;
-        if (s->program && !run_programs(plan, s, end, has)) return false;
+        for (int i = 0; s->program && i < plan->n_programs; i++)
+            if (!run_program(&plan->programs[i], s, end, has)) return false;
         if (s->plan && !(check_requirements(plan, s, has) && s->plan(plan) && model_ok(plan->model)))
             return false;
         for (; s < end; s++) has |= s->gives;

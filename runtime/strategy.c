@@ -147,32 +147,26 @@ static bool contradicts(weft_plan *plan, const weft_field *option, const weft_co
     return fail(plan, WEFT_ARGUMENT, why);
 }
 
-/* Copies what the strategy decides into the options. Both are in their ranges. */
+/* Copies what the strategy decides into the options. */
 static bool decide(weft_plan *plan, const struct decision *d, weft_compile_options *o,
                    const weft_distribution *by) {
     const weft_field *option = weft_field_find(compile_fields, d->name);
-    weft_field decided = *option;
-    decided.offset = d->decided;
+    weft_field decided[] = {*option, {0}};
+    weft_error error = {0};
+    decided->offset = d->decided;
+    if (weft_fields_check(decided, by, "compile", &error)) return fail(plan, error.status, error.text);
     void *to = (char *)o + option->offset;
     const void *from = (const char *)by + d->decided;
     size_t width = field_width(option);
-    bool says = weft_field_is_set(&decided, by) || is_said(plan, d);
+    bool says = weft_field_is_set(decided, by) || is_said(plan, d);
     if (!says || memcmp(to, from, width) == 0) return true;
-    if (weft_field_is_set(option, o)) return contradicts(plan, option, o, &decided, by);
+    if (weft_field_is_set(option, o)) return contradicts(plan, option, o, decided, by);
     memcpy(to, from, width);
     return true;
 }
 
-/* In the ranges of options.c, too, so that words can be shown. */
 static bool decide_all(weft_plan *plan, const weft_compile_options *given, const weft_distribution *by) {
-    weft_compile_options own = {.bucket_cap_mb = by->bucket_cap_mb,
-                                .zero = by->zero,
-                                .shard = by->shard,
-                                .reduce = by->reduce},
-                         o = *given;
-    weft_error error = {0};
-    if (weft_fields_check(compile_fields, &own, "compile", &error))
-        return fail(plan, error.status, error.text);
+    weft_compile_options o = *given;
     for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++)
         if (!decide(plan, &decisions[i], &o, by)) return false;
     plan->options = compile_options_filled(plan->source, &o);

@@ -15,6 +15,11 @@
 #include "runtime/store/weights.h"
 #include "weft/checkpoint.h"
 
+/* What most files need. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #define MANIFEST_NAME "manifest.json"
 
 enum { CHECKPOINT_ROOM = 4096 /* bytes of a path */ };

@@ -5,9 +5,6 @@
 #include "graph/file/io_posix.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- names ---- */
 

@@ -3,8 +3,6 @@
  * sizes. One of an earlier run is read once, every byte of it. */
 #include "runtime/checkpoint/checkpoint.h"
 
-#include <stdlib.h>
-
 void kept_free(kept *k) {
     mem_free(k->env, k->steps, k->room * sizeof *k->steps);
 }

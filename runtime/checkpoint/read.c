@@ -2,9 +2,6 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- opening ---- */
 

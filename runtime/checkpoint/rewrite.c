@@ -3,9 +3,6 @@
  * whole. */
 #include "runtime/checkpoint/checkpoint.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_WORLD = 1 << 16 }; /* each rank has a file */
 
 /* The tensors of one file. */
@@ -84,11 +81,10 @@ weft_status weft_checkpoint_export(const weft_checkpoint *c, const char *path,
     if (!c || !path || content < WEFT_CHECKPOINT_ALL || content > WEFT_CHECKPOINT_AVERAGES)
         return error_set(error, WEFT_ARGUMENT,
                          "weft_checkpoint_export: a checkpoint, a path and what to write are needed");
-    weft_status status = entries_open(&all, c, error);
-    if (!status) status = choose(&all, content, &o, error);
-    if (!status) status = safetensors_write(path, &c->env, o.n, o.tensors, give_part, &o, error);
+    bool failed = entries_open(&all, c, error) || choose(&all, content, &o, error) ||
+                  safetensors_write(path, &c->env, o.n, o.tensors, give_part, &o, error);
     entries_close(&all);
-    return status;
+    return failed ? error->status : WEFT_OK;
 }
 
 /* ---- another number of files ---- */
@@ -151,14 +147,12 @@ static weft_status write_all(entries *all, const char *folder, int world, weft_e
     m.n_files = world;
     checkpoint_path(tmp, folder, m.step, ".tmp");
     checkpoint_file_path(path, tmp, MANIFEST_NAME);
-    weft_status status = give_out(all, world, file_of, error);
-    if (!status) status = folder_make_tmp(folder, m.step, env, error);
-    for (int f = 0; !status && f < world; f++)
-        status = write_file(all, &o, file_of, f, tmp, &files[f], error);
-    if (!status) status = manifest_write(&m, path, env, error);
-    if (!status) status = folder_complete(folder, m.step, env, error);
-    if (status) folder_clean(folder, env);
-    return status;
+    bool failed = give_out(all, world, file_of, error) || folder_make_tmp(folder, m.step, env, error);
+    for (int f = 0; !failed && f < world; f++)
+        failed = write_file(all, &o, file_of, f, tmp, &files[f], error);
+    failed = failed || manifest_write(&m, path, env, error) || folder_complete(folder, m.step, env, error);
+    if (failed) folder_clean(folder, env);
+    return failed ? error->status : WEFT_OK;
 }
 
 static weft_status check_new(const weft_checkpoint *c, const char *folder, weft_error *error) {
@@ -184,12 +178,10 @@ weft_status weft_checkpoint_reshard(const weft_checkpoint *c, const char *folder
                          "weft_checkpoint_reshard: a checkpoint and from 1 to %d files are needed",
                          MOST_WORLD);
     if (path_check(folder, BEHIND_FOLDER, error)) return error->status;
-    weft_status status = entries_open(&all, c, error);
-    if (!status) status = folder_make(folder, &c->env, error);
-    if (!status && !(lock = weft_checkpoint_lock_take(folder, &c->env, error))) status = error->status;
-    if (!status) status = check_new(c, folder, error);
-    if (!status) status = write_all(&all, folder, world, error);
+    bool failed = entries_open(&all, c, error) || folder_make(folder, &c->env, error) ||
+                  !(lock = weft_checkpoint_lock_take(folder, &c->env, error)) ||
+                  check_new(c, folder, error) || write_all(&all, folder, world, error);
     weft_checkpoint_lock_release(lock);
     entries_close(&all);
-    return status;
+    return failed ? error->status : WEFT_OK;
 }

@@ -4,10 +4,6 @@
  * so nothing is exchanged, and a plan alone tells how much it will be. */
 #include "runtime/checkpoint/checkpoint.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- names ---- */
 
 const char *piece_name(arena *a, const char *name, const tensor_type *type, int64_t begin, int64_t end,

@@ -15,8 +15,6 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 struct weft_checkpoint_writer {
     weft_env env;
@@ -43,7 +41,6 @@ struct weft_checkpoint_writer {
     pthread_t thread;
     atomic_bool is_written;
     /* of the thread, to be read when it has ended: */
-    weft_status status;
     weft_error error;
     safetensors_seal seal;
     /* of the pruner: */
@@ -124,11 +121,6 @@ static void make_snapshot(weft_checkpoint_writer *w) {
             mib(w->share.bytes));
 }
 
-static weft_status take_folder(weft_checkpoint_writer *w, weft_error *error) {
-    w->lock = weft_checkpoint_lock_take(w->folder, &w->env, error);
-    return w->lock ? WEFT_OK : error->status;
-}
-
 static const weft_field fields[] = {
     WEFT_FIELD(weft_checkpoint_options, folder, TEXT, 0, 0, NULL, "where checkpoints are"),
     WEFT_FIELD(weft_checkpoint_options, keep, INT, 1, INT32_MAX, "all",
@@ -145,7 +137,8 @@ const weft_field *weft_checkpoint_fields(void) {
 /* On rank 0. */
 static weft_status open_folder(weft_checkpoint_writer *w, const weft_checkpoint_lock *lock,
                                weft_error *error) {
-    if (folder_make(w->folder, &w->env, error) || (!lock_is_held(lock) && take_folder(w, error)))
+    if (folder_make(w->folder, &w->env, error)) return error->status;
+    if (!lock_is_held(lock) && !(w->lock = weft_checkpoint_lock_take(w->folder, &w->env, error)))
         return error->status;
     folder_clean(w->folder, &w->env); /* what a kill left */
     return check_disk(w, error);
@@ -244,8 +237,8 @@ static weft_status give_value(void *context, int index, uint64_t at, void *into,
 
 static void *write_file(void *context) {
     weft_checkpoint_writer *w = context;
-    w->status = safetensors_write_sealed(w->path, &w->env, w->share.n, w->share.tensors,
-                                         w->snapshot ? give_copy : give_value, w, &w->seal, &w->error);
+    safetensors_write_sealed(w->path, &w->env, w->share.n, w->share.tensors,
+                             w->snapshot ? give_copy : give_value, w, &w->seal, &w->error);
     atomic_store(&w->is_written, true);
     return NULL;
 }
@@ -333,7 +326,6 @@ static weft_status take_snapshot(weft_checkpoint_writer *w, weft_error *error) {
 
 /* A thread that cannot be started is no failure: the file is written here, and the step waits. */
 static void start(weft_checkpoint_writer *w) {
-    w->status = WEFT_OK;
     w->error = (weft_error){0};
     atomic_store(&w->is_written, false);
     w->has_thread = w->snapshot && pthread_create(&w->thread, NULL, write_file, w) == 0;
@@ -359,12 +351,11 @@ weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool 
     w->step = step;
     w->is_best = is_best;
     w->is_begun = true;
-    if (!(status = take_snapshot(w, error))) {
+    if (!take_snapshot(w, error)) {
         start(w);
         return WEFT_OK;
     }
-    w->status = status; /* the others learn of it at the end */
-    w->error = *error;
+    w->error = *error; /* the others learn of it at the end */
     atomic_store(&w->is_written, true);
     return WEFT_OK;
 }
@@ -437,11 +428,6 @@ static void start_pruner(weft_checkpoint_writer *w) {
     if (!w->has_pruner) prune(w);
 }
 
-static void tidy(weft_checkpoint_writer *w, weft_status status) {
-    folder_clean(w->folder, &w->env);
-    if (!status && w->keep) start_pruner(w);
-}
-
 weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
     weft_error own;
     error = checkpoint_error(error, &own);
@@ -449,8 +435,8 @@ weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
         return error_set(error, w ? WEFT_ORDER : WEFT_ARGUMENT, "checkpoints: none was begun");
     end_thread(w);
     w->is_begun = false;
-    if (w->status) *error = w->error;
-    weft_status status = settle_all(w, "checkpoint written", w->status, error);
+    *error = w->error;
+    weft_status status = settle_all(w, "checkpoint written", error->status, error);
     if (!status) status = gather_seals(w, error);
     if (!status) {
         status = w->rank == 0 ? complete(w, error) : WEFT_OK;
@@ -458,6 +444,7 @@ weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
     }
     if (!status && w->is_best) w->best = w->step;
     if (!status) w->has_given = false;
-    if (w->rank == 0) tidy(w, status);
+    if (w->rank == 0) folder_clean(w->folder, &w->env);
+    if (w->rank == 0 && !status && w->keep) start_pruner(w);
     return status;
 }

@@ -1,9 +1,7 @@
 /* agree.c - ranks compare what they load: options, types, shapes, and samples at both ends of each source. */
 #include "runtime/data/loader.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { END_BYTES = 1 << 20 };
 
@@ -74,19 +72,14 @@ static weft_status hash_samples(const weft_source *s, void *const *into, const s
  * MiB, or one sample. */
 static weft_status hash_source(const weft_loader *l, const weft_source *s, uint64_t *hashes,
                                weft_error *error) {
-    size_t sum = 0, at = 0, bytes[WEFT_SOURCE_ARRAYS];
+    size_t sum = 0, bytes[WEFT_SOURCE_ARRAYS];
     void *into[WEFT_SOURCE_ARRAYS];
     for (int k = 0; k < s->n; k++) sum += (bytes[k] = loader_array_bytes(&s->arrays[k])) + 64;
     kit_arena arena = kit_arena_of(&l->memory.env);
-    char *memory = kit_take(&arena, sum, 1);
-    if (!memory) return kit_no_memory(error, "loader");
-    for (int k = 0; k < s->n; k++) {
-        into[k] = memory + at;
-        at += (bytes[k] + 63) / 64 * 64;
-    }
+    weft_status status = sample_room(&arena, s, into) ? WEFT_OK : kit_no_memory(error, "loader");
     int64_t most = (int64_t)(END_BYTES / sum) + 1, end = s->count < most ? s->count : most;
     int64_t last = s->count - end < end ? end : s->count - end;
-    weft_status status = hash_samples(s, into, bytes, 0, end, hashes, error);
+    if (!status) status = hash_samples(s, into, bytes, 0, end, hashes, error);
     if (!status) status = hash_samples(s, into, bytes, last, s->count, hashes, error);
     kit_release(arena);
     return status;

@@ -10,7 +10,6 @@
 #include "runtime/data/array.h"
 
 #include <jansson.h>
-#include <string.h>
 
 enum { NPY_MAX_HEADER = 10000 };
 
@@ -109,14 +108,11 @@ static weft_status npy_header(stream *s, bool tokens, array_header *h, weft_erro
     if (b[2] < 1 || b[2] > 3 || b[3] != 0)
         return kit_fail(error, WEFT_FILE, "%.600s: .npy version %d.%d: 1.0, 2.0 and 3.0 are read", s->path,
                         b[2], b[3]);
-    bool is_wide = b[2] > 1;
-    if ((status = stream_read(s, b, is_wide ? 4 : 2, error))) return status;
-    /* Little-endian, by the format. */
-    uint32_t bytes = is_wide
-                         ? (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24
-                         : (uint32_t)b[0] | (uint32_t)b[1] << 8;
+    int width = b[2] > 1 ? 4 : 2;
+    if (stream_read(s, b, (size_t)width, error)) return error->status;
+    size_t bytes = (size_t)stream_number(b, width, false);
     if (bytes > NPY_MAX_HEADER)
-        return kit_fail(error, WEFT_FILE, "%.600s: a .npy header of %u bytes, at most %d", s->path, bytes,
+        return kit_fail(error, WEFT_FILE, "%.600s: a .npy header of %zu bytes, at most %d", s->path, bytes,
                         NPY_MAX_HEADER);
     if ((status = stream_read(s, header, bytes, error))) return status;
     return npy_dictionary(s->path, header, bytes, tokens, h, error);
@@ -143,7 +139,7 @@ static weft_status idx_header(stream *s, const unsigned char first[4], array_hea
     for (int i = 0; i < h->type.ndim; i++) {
         unsigned char b[4];
         if (stream_read(s, b, 4, error)) return error->status;
-        h->type.shape[i] = (int64_t)b[0] << 24 | (int64_t)b[1] << 16 | (int64_t)b[2] << 8 | (int64_t)b[3];
+        h->type.shape[i] = (int64_t)stream_number(b, 4, true);
     }
     return WEFT_OK;
 }

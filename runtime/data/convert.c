@@ -3,8 +3,6 @@
 #include "runtime/data/convert.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { BLOCK = 256 };
 

@@ -2,8 +2,6 @@
 #include "runtime/data/image.h"
 #include "runtime/data/stream.h"
 
-#include <string.h>
-
 enum { MOST_FILE = 1 << 30 };
 
 weft_status image_decode(const image_file *f, int channels, image *into, weft_error *error) {

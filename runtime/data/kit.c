@@ -2,8 +2,7 @@
 #include "runtime/data/kit.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 /* ---- errors ---- */
 
@@ -18,6 +17,10 @@ weft_status kit_fail(weft_error *error, weft_status status, const char *format, 
 
 weft_status kit_no_memory(weft_error *error, const char *what) {
     return kit_fail(error, WEFT_MEMORY, "%.600s: out of memory", what);
+}
+
+weft_status kit_pass(weft_error *error, const weft_error *other) {
+    return other->status ? kit_fail(error, other->status, "%s", other->text) : WEFT_OK;
 }
 
 weft_error *kit_error(weft_error *error, weft_error *own) {
@@ -59,10 +62,17 @@ kit_near kit_show_near(const char *name) {
 
 /* ---- options ---- */
 
-void kit_plain_texts(const weft_field *fields, void *options) {
-    for (const weft_field *f = fields; f->name; f++)
-        if (f->kind == WEFT_FIELD_TEXT && !weft_field_is_set(f, options))
-            *(const char **)(void *)((char *)options + f->offset) = NULL;
+void kit_defaults(const weft_field *fields, void *options) {
+    for (const weft_field *f = fields; f->name; f++) {
+        void *at = (char *)options + f->offset;
+        char *end = NULL;
+        int64_t number = f->otherwise ? strtoll(f->otherwise, &end, 10) : 0;
+        if (weft_field_is_set(f, options)) continue;
+        if (f->kind == WEFT_FIELD_TEXT) *(const char **)at = NULL;
+        if (!end || *end) continue;
+        if (f->kind == WEFT_FIELD_INT) *(int *)at = (int)number;
+        if (f->kind == WEFT_FIELD_COUNT) *(int64_t *)at = number;
+    }
 }
 
 /* ---- memory ---- */

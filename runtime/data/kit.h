@@ -6,6 +6,10 @@
 
 #include "weft/support.h"
 
+/* What most files need. */
+#include <stdio.h>
+#include <string.h>
+
 /* ---- errors ---- */
 
 /* In formats %jd prints an int64_t, and %ju a uint64_t, without a cast. */
@@ -15,6 +19,8 @@ _Static_assert(_Generic((int64_t)0, intmax_t : true, default : false), "int64_t 
 weft_status kit_fail(weft_error *error, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 weft_status kit_no_memory(weft_error *error, const char *what); /* "WHAT: out of memory" */
+/* Another one, where it is one. */
+weft_status kit_pass(weft_error *error, const weft_error *other);
 /* The caller's error, or `own` where the caller has none; cleared. */
 weft_error *kit_error(weft_error *error, weft_error *own);
 
@@ -40,8 +46,8 @@ kit_near kit_show_near(const char *name);
 
 /* ---- options ---- */
 
-/* Makes "" of the texts among the fields NULL, which means the same: not set. */
-void kit_plain_texts(const weft_field *fields, void *options);
+/* Sets what is not set: texts, "" too, to NULL, whole numbers to the default that their row has. */
+void kit_defaults(const weft_field *fields, void *options);
 
 /* ---- memory ---- */
 

@@ -4,9 +4,6 @@
 #include "runtime/data/convert.h"
 #include "runtime/data/loader.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- the order ---- */
 
 /* Uniform in [0, n) by Lemire's multiplication; values that would make it uneven are drawn again. */
@@ -169,6 +166,11 @@ size_t loader_array_bytes(const weft_source_array *a) {
     return tensor_bytes(&t);
 }
 
+bool sample_room(kit_arena *memory, const weft_source *s, void *into[WEFT_SOURCE_ARRAYS]) {
+    for (int k = 0; k < s->n; k++) into[k] = kit_take(memory, loader_array_bytes(&s->arrays[k]), 1);
+    return !memory->is_out;
+}
+
 const char *loader_array_name(const weft_loader *l, int i, char number[24]) {
     snprintf(number, 24, "array %d", i);
     const char *own = l->names ? l->names[i] : NULL, *name = own ? own : l->arrays[i]->name;
@@ -185,7 +187,6 @@ static weft_status give_as(weft_loader *l, int i, weft_dtype dtype, weft_error *
             "loader: array %d is %s, and not every such number is one of %s: convert the data, or "
             "let their source do it (weft_source_options.dtype)",
             i, weft_dtype_name(a->dtype), weft_dtype_name(dtype));
-    l->raw_bytes += (loader_array_bytes(a) + 7) / 8 * 8;
     a->dtype = dtype;
     return WEFT_OK;
 }
@@ -326,10 +327,7 @@ weft_loader *weft_loader_new(int n, const weft_source *const *sources, const wef
     if (options->memory) l->batches.env.allocator = options->memory;
     l->n = n;
     l->options = *options;
-    if (!options->num_replicas) l->options.num_replicas = 1;
-    if (!options->in_a_row) l->options.in_a_row = 1;
-    if (!options->ahead) l->options.ahead = 2;
-    if (!options->threads) l->options.threads = 1;
+    kit_defaults(fields, &l->options);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);

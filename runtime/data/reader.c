@@ -7,16 +7,18 @@
 #include "runtime/data/loader.h"
 
 #include <signal.h>
-#include <string.h>
 
 /* ---- memory ---- */
 
 static bool slot_init(weft_loader *l, slot *s) {
     s->batch = -1;
     s->data = kit_take(&l->memory, l->n_arrays, sizeof *s->data);
-    if (l->raw_bytes) s->raw = kit_take_raw(&l->memory, l->raw_bytes, 1);
-    for (int i = 0; s->data && i < l->n_arrays; i++)
+    s->raw = kit_take(&l->memory, l->n_arrays, sizeof *s->raw);
+    for (int i = 0; s->data && s->raw && i < l->n_arrays; i++) {
         s->data[i] = kit_take_raw(&l->batches, l->room, l->row_bytes[i]);
+        if (l->given[i].dtype != l->arrays[i]->dtype)
+            s->raw[i] = kit_take_raw(&l->memory, loader_array_bytes(l->arrays[i]), 1);
+    }
     return !l->memory.is_out && !l->batches.is_out;
 }
 
@@ -75,17 +77,13 @@ static weft_status convert(const weft_loader *l, slot *s, int at, int64_t row, i
  * `raw`. */
 static weft_status read_source(const weft_loader *l, slot *s, int i, int first, int64_t row, int64_t sample) {
     void *into[WEFT_SOURCE_ARRAYS];
-    char *raw = s->raw;
     const weft_source *from = l->sources[i];
-    for (int k = 0, at = first; k < from->n; k++, at++) {
-        bool is_raw = l->given[at].dtype != l->arrays[at]->dtype;
-        into[k] = is_raw ? raw : s->data[at] + (size_t)row * l->row_bytes[at];
-        if (is_raw) raw += (loader_array_bytes(l->arrays[at]) + 7) / 8 * 8;
-    }
+    for (int k = 0, at = first; k < from->n; k++, at++)
+        into[k] = s->raw[at] ? s->raw[at] : s->data[at] + (size_t)row * l->row_bytes[at];
     weft_status status = from->read(from->context, sample, into, &s->error);
     if (status) return source_failed(&s->error, status, sample);
     for (int k = 0, at = first; !status && k < from->n; k++, at++)
-        if (l->given[at].dtype != l->arrays[at]->dtype) status = convert(l, s, at, row, sample, into[k]);
+        if (s->raw[at]) status = convert(l, s, at, row, sample, into[k]);
     return status;
 }
 

@@ -4,21 +4,21 @@
 #include "runtime/data/convert.h"
 #include "runtime/data/form.h"
 
-#include <string.h>
+static weft_status begin(row_file *f, bool tokens, weft_error *error) {
+    if (array_header_read(&f->s, tokens, &f->h, error)) return error->status;
+    if (f->h.type.ndim < 1)
+        return kit_fail(error, WEFT_SHAPE, "%.600s: one number has no samples: the first axis counts them",
+                        f->s.path);
+    f->begin = f->s.at;
+    f->gives = f->h.type.dtype;
+    f->row_bytes = (size_t)(tensor_elements(&f->h.type) / f->h.type.shape[0]) * f->h.width;
+    bool is_whole = f->s.is_packed || (f->h.is_fortran && f->h.type.ndim > 1);
+    return is_whole && !(f->whole = array_read(&f->s, &f->h, error)) ? error->status : WEFT_OK;
+}
 
 weft_status row_file_begin(row_file *f, bool tokens, weft_error *error) {
-    weft_status status = array_header_read(&f->s, tokens, &f->h, error);
     f->is_open = true;
-    if (!status && f->h.type.ndim < 1)
-        status = kit_fail(error, WEFT_SHAPE, "%.600s: one number has no samples: the first axis counts them",
-                          f->s.path);
-    if (!status) {
-        f->begin = f->s.at;
-        f->gives = f->h.type.dtype;
-        f->row_bytes = (size_t)(tensor_elements(&f->h.type) / f->h.type.shape[0]) * f->h.width;
-        bool is_whole = f->s.is_packed || (f->h.is_fortran && f->h.type.ndim > 1);
-        if (is_whole && !(f->whole = array_read(&f->s, &f->h, error))) status = error->status;
-    }
+    weft_status status = begin(f, tokens, error);
     if (status || f->whole) {
         stream_close(&f->s);
         f->is_open = false;
@@ -120,9 +120,9 @@ static void close_array(void *context) {
 static weft_status open_array(const form_request *r, weft_source *into, weft_error *error) {
     array_file *a = kit_object(&r->env, sizeof *a);
     if (!a) return kit_no_memory(error, r->path);
-    weft_status status = row_file_open(&a->rows, r->path, false, &r->env, error);
-    if (!status) status = row_file_as(&a->rows, r->options.dtype, error);
-    if (status) return close_array(a), status;
+    if (row_file_open(&a->rows, r->path, false, &r->env, error) ||
+        row_file_as(&a->rows, r->options.dtype, error))
+        return close_array(a), error->status;
     into->count = a->rows.h.type.shape[0];
     into->n = 1;
     into->arrays[0] = row_file_array(&a->rows, NULL);

@@ -4,9 +4,7 @@
 #include "runtime/data/form.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* What weft_source_open returns. */
@@ -165,12 +163,12 @@ static weft_status check_options(const form_request *r, const char *form, weft_e
 static weft_status open_form(opened *o, const weft_source_options *options, weft_error *error) {
     form_request r = {.path = o->path, .env = o->memory.env};
     if (options) r.options = *options;
-    kit_plain_texts(fields, &r.options);
     const weft_field by_name[] = {fields[0], {0}}; /* the form alone: others are checked by it */
     const char *name = r.options.form;
-    if (check_ranges(by_name, &r, error) || (!name && form_find(&r, &name, error)) ||
+    if (check_ranges(by_name, &r, error) || ((!name || !*name) && form_find(&r, &name, error)) ||
         check_options(&r, name, error))
         return error->status;
+    kit_defaults(fields, &r.options);
     o->form = forms[form_place(name)];
     return o->form->open(&r, &o->source, error);
 }

@@ -2,8 +2,6 @@
  * budget, so a hostile file cannot make it take more. */
 #include "runtime/data/stream.h"
 
-#include <string.h>
-
 enum { PACKED_BYTES = 64 << 10, ZLIB_BYTES = 1 << 20 /* inflate takes about 48 KiB */, BEST_RATIO = 1032 };
 
 /* The header of a piece of zlib's memory; its size keeps what follows aligned. */
@@ -135,6 +133,12 @@ static weft_status unpack(stream *s, unsigned char *into, size_t bytes, size_t *
 }
 
 /* ---- reading ---- */
+
+uint64_t stream_number(const unsigned char *bytes, int n, bool is_big_endian) {
+    uint64_t v = 0;
+    for (int i = 0; i < n; i++) v = v << 8 | bytes[is_big_endian ? i : n - 1 - i];
+    return v;
+}
 
 /* The error says at which byte the file ended, counted after unpacking. */
 weft_status stream_read(stream *s, void *into, size_t bytes, weft_error *error) {

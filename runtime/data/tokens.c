@@ -3,8 +3,6 @@
  * lies. */
 #include "runtime/data/form.h"
 
-#include <string.h>
-
 typedef struct windows {
     kit_arena memory;
     row_file rows; /* elements, one a row */
@@ -92,23 +90,23 @@ static weft_status describe(windows *w, const form_request *r, weft_source *into
     return WEFT_OK;
 }
 
-static weft_status open_windows(const form_request *r, bool is_text, weft_source *into, weft_error *error) {
-    int bytes = r->options.token_bytes ? r->options.token_bytes : 2;
+static weft_status open_file(windows *w, const form_request *r, bool is_text, weft_error *error) {
     unsigned char first[4];
+    if (is_text) return open_raw(&w->rows, r, 1, error);
+    if (source_first_bytes(r, first, error)) return error->status;
+    if (memcmp(first, "\x93NUM", sizeof first) == 0) return open_npy(&w->rows, r, error);
+    return open_raw(&w->rows, r, (size_t)r->options.token_bytes, error);
+}
+
+static weft_status open_windows(const form_request *r, bool is_text, weft_source *into, weft_error *error) {
+    int bytes = r->options.token_bytes;
     if (bytes != 2 && bytes != 4)
         return kit_fail(error, WEFT_ARGUMENT, "%.600s: token_bytes=%d: 2 or 4", r->path, bytes);
     windows *w = kit_object(&r->env, sizeof *w);
     if (!w) return kit_no_memory(error, r->path);
-    weft_status status = WEFT_OK;
-    if (!is_text) status = source_first_bytes(r, first, error);
-    bool is_npy = !status && !is_text && memcmp(first, "\x93NUM", sizeof first) == 0;
-    if (!status)
-        status =
-            is_npy ? open_npy(&w->rows, r, error) : open_raw(&w->rows, r, is_text ? 1 : (size_t)bytes, error);
-    if (!status) status = window_dtype(&w->rows, r, error);
-    if (!status) status = describe(w, r, into, error);
-    if (status) close_windows(w);
-    return status;
+    if (open_file(w, r, is_text, error) || window_dtype(&w->rows, r, error) || describe(w, r, into, error))
+        return close_windows(w), error->status;
+    return WEFT_OK;
 }
 
 static weft_status open_tokens(const form_request *r, weft_source *into, weft_error *error) {

@@ -1,7 +1,6 @@
 /* album.c - see album.h. Real images are read once, when the album is opened. */
 #include "runtime/hooks/album.h"
-
-#include <string.h>
+#include "runtime/data/loader.h"
 
 /* ---- real images ---- */
 
@@ -16,38 +15,29 @@ static bool is_alike(const album *a, const tensor *t) {
     return mine[0] == other[0] && mine[1] == other[1];
 }
 
-/* Room for array k of a sample, one behind the other. */
-static size_t room_of(const weft_source *s, int k) {
-    tensor t = array_type(&s->arrays[k]);
-    return (tensor_bytes(&t) + 15) / 16 * 16;
-}
-
-/* Sample i as bytes. All arrays of a sample come together. */
-static weft_status read_sample(const weft_source *of, const weft_source_array *array, int64_t i,
-                               uint8_t *room, uint8_t *into, weft_error *error) {
-    void *arrays[WEFT_SOURCE_ARRAYS];
-    for (int k = 0; k < of->n; k++) {
-        arrays[k] = room;
-        room += room_of(of, k);
-    }
+/* Samples from the first on as bytes. All arrays of a sample come together; `arrays` has room for one. */
+static weft_status read_samples(album *a, const weft_source *of, const weft_source_array *array,
+                                void *const *arrays, size_t n, weft_error *error) {
     tensor type = array_type(array);
-    weft_status status = of->read(of->context, i, arrays, error);
-    if (!status) grid_bytes(into, &type, arrays[array - of->arrays], 1);
-    return status;
+    for (size_t i = 0; i < n && (int64_t)i < of->count; i++) {
+        weft_status status = of->read(of->context, (int64_t)i, arrays, error);
+        if (status) return status;
+        grid_bytes(a->real + i * a->each, &type, arrays[array - of->arrays], 1);
+    }
+    return WEFT_OK;
 }
 
 static weft_status read_real(album *a, const weft_source *of, const weft_source_array *array,
                              weft_error *error) {
-    size_t n = ALBUM_REAL * (size_t)a->shape.columns, room = 0;
-    for (int k = 0; k < of->n; k++) room += room_of(of, k);
-    uint8_t *sample = kit_take_raw(&a->memory, room, 1);
+    void *arrays[WEFT_SOURCE_ARRAYS];
+    size_t n = ALBUM_REAL * (size_t)a->shape.columns;
+    kit_arena sample = kit_arena_of(&a->memory.env);
     a->real = kit_take_raw(&a->memory, n, a->each);
-    if (a->memory.is_out) return kit_no_memory(error, "a picture");
-    memset(a->real, 255, n * a->each);
-    weft_status status = WEFT_OK;
-    for (size_t i = 0; !status && i < n && (int64_t)i < of->count; i++)
-        status = read_sample(of, array, (int64_t)i, sample, a->real + i * a->each, error);
-    kit_drop(&a->memory, sample);
+    if (a->real) memset(a->real, 255, n * a->each);
+    weft_status status = a->real && sample_room(&sample, of, arrays)
+                             ? read_samples(a, of, array, arrays, n, error)
+                             : kit_no_memory(error, "a picture");
+    kit_release(sample);
     return status;
 }
 

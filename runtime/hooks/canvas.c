@@ -6,8 +6,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- SVG ---- */
 

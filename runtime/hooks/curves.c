@@ -5,7 +5,6 @@
 #include "runtime/hooks/log.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { PHASES = 2 /* train, val */, PANELS = 24, WIDTH = 460, HEIGHT = 280, MARKED = 60, TICKS = 12 };
 enum { LEFT = 64, RIGHT = 18, TOP = 34, BOTTOM = 34 }; /* around the axes of a panel */
@@ -60,23 +59,15 @@ static panel *panel_of(curves *c, const char *name) {
     return &c->panels[i];
 }
 
-/* Numbers of the machine, not of the model. */
-static bool is_left_out(const char *name) {
-    static const char *const rates[] = {"samples_per_second", "data_time", "memory_mib"};
-    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
-        if (strcmp(name, rates[i]) == 0) return true;
-    return false;
-}
-
 static void note_line(curves *c, const char *phase, int64_t step) {
     int k = strcmp(phase, "train") == 0 ? 0 : strcmp(phase, "val") == 0 ? 1 : PHASES;
     int left_out = 0;
     for (int i = 0; k < PHASES && i < c->values.n; i++) {
-        const char *name = c->values.list[i].name;
-        if (is_left_out(name)) continue;
-        panel *p = panel_of(c, name);
+        const log_value *v = &c->values.list[i];
+        if (v->kind == LOG_MACHINE) continue;
+        panel *p = panel_of(c, v->name);
         left_out += !p;
-        if (p) add_point(c, &p->of[k], (double)step, c->values.list[i].value);
+        if (p) add_point(c, &p->of[k], (double)step, v->value);
     }
     if (left_out > c->left_out) c->left_out = left_out;
 }
@@ -121,20 +112,22 @@ static kit_number show_tick(double value, double tick) {
     return kit_show_number(format, fabs(value) < tick / 2 ? 0 : value);
 }
 
-/* Ticks are counted: a sum may stay where it is. */
+/* Lines across at the ticks of an axis. Ticks are counted: a sum may stay where it is. */
+static void draw_ticks(canvas *c, const panel *p, bool is_x, double first, double tick) {
+    double at = first, last = is_x ? p->right : p->high;
+    for (int k = 0; k < TICKS && at <= last; at = first + ++k * tick) {
+        point ends[] = {place(p, is_x ? (point){at, p->low} : (point){p->left, at}),
+                        place(p, is_x ? (point){at, p->high} : (point){p->right, at})};
+        point text = is_x ? (point){ends[0].x, ends[0].y + 17} : (point){ends[0].x - 8, ends[0].y + 4};
+        canvas_line(c, ends, 2, 1, FAINT);
+        canvas_text(c, text, is_x ? MIDDLE : TO, 11, INK, show_tick(at, tick).text);
+    }
+}
+
 static void draw_axes(canvas *c, const panel *p) {
-    double tick = tick_of(p->high - p->low), y = 0, x = 0;
-    for (int k = 0; k < TICKS && (y = (ceil(p->low / tick) + k) * tick) <= p->high; k++) {
-        point ends[] = {place(p, (point){p->left, y}), place(p, (point){p->right, y})};
-        canvas_line(c, ends, 2, 1, FAINT);
-        canvas_text(c, (point){ends[0].x - 8, ends[0].y + 4}, TO, 11, INK, show_tick(y, tick).text);
-    }
-    tick = fmax(tick_of(p->right - p->left), 1);
-    for (int k = 0; k < TICKS && (x = p->left + k * tick) <= p->right; k++) {
-        point ends[] = {place(p, (point){x, p->low}), place(p, (point){x, p->high})};
-        canvas_line(c, ends, 2, 1, FAINT);
-        canvas_text(c, (point){ends[0].x, ends[0].y + 17}, MIDDLE, 11, INK, show_tick(x, tick).text);
-    }
+    double x = fmax(tick_of(p->right - p->left), 1), y = tick_of(p->high - p->low);
+    draw_ticks(c, p, false, ceil(p->low / y) * y, y);
+    draw_ticks(c, p, true, p->left, x);
     point frame[] = {place(p, (point){p->left, p->high}), place(p, (point){p->left, p->low}),
                      place(p, (point){p->right, p->low})};
     canvas_line(c, frame, 3, 1.2, FRAME);
@@ -232,8 +225,7 @@ static weft_status curves_open(void *self, weft_trainer *t, weft_error *error) {
 }
 
 static weft_status curves_check(void *self, weft_error *error) {
-    const curves *c = self;
-    return c->lost.status ? kit_fail(error, c->lost.status, "%s", c->lost.text) : WEFT_OK;
+    return kit_pass(error, &((const curves *)self)->lost);
 }
 
 static bool ends_with(const char *path, const char *end) {

@@ -4,7 +4,6 @@
 #include "event.pb-c.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 

@@ -1,8 +1,6 @@
 /* grid.c - see grid.h; by libpng's simplified API. */
 #include "runtime/hooks/grid.h"
 
-#include <string.h>
-
 #ifdef WEFT_HAS_PNG
 #include <png.h>
 #endif

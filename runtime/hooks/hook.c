@@ -2,8 +2,6 @@
 #include "runtime/hooks/hook.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 weft_status hook_check_folder(const weft_trainer *t, const char *hook, const char *path, weft_error *error) {

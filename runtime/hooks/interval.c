@@ -2,8 +2,6 @@
 #include "runtime/hooks/log.h"
 #include "weft/plateau.h"
 
-#include <string.h>
-
 /* Names of the line's own numbers: a metric that has one becomes metric/NAME. */
 static bool is_reserved(const char *name) {
     static const char *const own[] = {"step",      "epoch",      "samples", "seconds", "samples_per_second",
@@ -63,17 +61,19 @@ void interval_restart(interval *i, const weft_trainer *t) {
     i->data_seconds = t->progress.data_seconds;
 }
 
-static void add_value(const interval *i, log_values *into, const char *name, double value) {
+static void add_value(const interval *i, log_values *into, log_kind kind, const char *name, double value) {
     log_value *list = kit_grow(i->memory, into->list, into->n + 1, sizeof *list);
     if (!list) return;
     into->list = list;
-    snprintf(into->list[into->n].name, LOG_NAME, "%s", name);
-    into->list[into->n++].value = value;
+    log_value *v = &list[into->n++];
+    *v = (log_value){.kind = kind, .value = value};
+    snprintf(v->name, LOG_NAME, "%s", name);
 }
 
 void interval_means(const interval *i, log_values *into) {
     for (int k = 0; k < i->n; k++)
-        if (i->sums[k].weight > 0) add_value(i, into, i->sums[k].name, i->sums[k].sum / i->sums[k].weight);
+        if (i->sums[k].weight > 0)
+            add_value(i, into, LOG_METRIC, i->sums[k].name, i->sums[k].sum / i->sums[k].weight);
 }
 
 void interval_rates(const interval *i, const weft_trainer *t, log_values *into) {
@@ -84,20 +84,20 @@ void interval_rates(const interval *i, const weft_trainer *t, log_values *into) 
     for (int k = 0; weft_plan_lr(t->plan, t->store, k, &optimizer, &lr); k++) {
         char name[LOG_NAME] = "lr";
         if (!is_one) snprintf(name, sizeof name, "lr/%s", optimizer);
-        add_value(i, into, name, lr);
+        add_value(i, into, LOG_RATE, name, lr);
     }
     double samples = (double)p->samples - i->samples, iterations = (double)p->iteration - i->iteration;
-    if (seconds > 0 && samples > 0) add_value(i, into, "samples_per_second", samples / seconds);
+    if (seconds > 0 && samples > 0) add_value(i, into, LOG_MACHINE, "samples_per_second", samples / seconds);
     if (t->data.loader && iterations > 0)
-        add_value(i, into, "data_time", (p->data_seconds - i->data_seconds) / iterations);
-    add_value(i, into, "memory_mib", (double)weft_plan_memory(t->plan).total / (1 << 20));
+        add_value(i, into, LOG_MACHINE, "data_time", (p->data_seconds - i->data_seconds) / iterations);
+    add_value(i, into, LOG_MACHINE, "memory_mib", (double)weft_plan_memory(t->plan).total / (1 << 20));
 }
 
 static void add_all(const interval *i, log_values *into, const weft_metrics *m) {
     for (int k = 0; k < m->n; k++) {
         char name[LOG_NAME];
         put_name(name, m->list[k].name);
-        add_value(i, into, name, m->list[k].value);
+        add_value(i, into, LOG_METRIC, name, m->list[k].value);
     }
 }
 

@@ -26,8 +26,12 @@ typedef struct interval {
     interval_sum *sums;
 } interval;
 
+/* Metrics, learning rates, and numbers of the machine. */
+typedef enum log_kind { LOG_METRIC, LOG_RATE, LOG_MACHINE } log_kind;
+
 typedef struct log_value {
     char name[LOG_NAME];
+    log_kind kind;
     double value;
 } log_value;
 
@@ -66,9 +70,7 @@ typedef struct log_file {
     void *file;   /* NULL: not open yet, or lost */
     double bytes; /* written so far, a whole number; more than 0 before it is open: append behind them */
     bool is_open;
-    int64_t lost; /* the step at which writing failed; -1: none */
-    const char *why;
-    int reason; /* errno of it */
+    weft_error lost; /* why it could not be written, the first time */
 } log_file;
 
 /* Copies path and folder, either of which may be NULL. */

@@ -3,7 +3,6 @@
 #include "runtime/hooks/log.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { LONGEST = LOG_NAME * 2 + 100 /* row */ };
 

@@ -4,15 +4,16 @@
 #include <errno.h>
 
 void log_file_new(log_file *l, kit_arena *memory, const char *path, const char *folder) {
-    *l = (log_file){
-        .memory = memory, .lost = -1, .path = kit_copy(memory, path), .folder = kit_copy(memory, folder)};
+    *l = (log_file){.memory = memory, .path = kit_copy(memory, path), .folder = kit_copy(memory, folder)};
 }
 
 /* Told at once, and again by the check: a training may go on for days, or end for another reason. */
-static void lose(log_file *l, int64_t step, const char *why, int reason) {
+static void lose(log_file *l, int64_t step, const char *why, int code) {
+    char what[80];
     weft_error error = {0};
-    if (l->lost < 0) l->lost = step, l->why = why, l->reason = reason;
     const weft_io *io = weft_files(l->env);
+    snprintf(what, sizeof what, why, step);
+    if (!l->lost.status) weft_error_io(&l->lost, l->path, what, code);
     if (l->file) io->close(io->context, l->file);
     l->file = NULL;
     log_file_check(l, &error);
@@ -64,12 +65,9 @@ void log_file_sync(log_file *l, int64_t step) {
 }
 
 weft_status log_file_check(const log_file *l, weft_error *error) {
-    char what[80];
     if (l->memory->is_out)
         return kit_fail(error, WEFT_MEMORY, "a log lacks metrics: there was no memory for them");
-    if (l->lost < 0) return WEFT_OK;
-    snprintf(what, sizeof what, l->why, l->lost);
-    return weft_error_io(error, l->path, what, l->reason);
+    return kit_pass(error, &l->lost);
 }
 
 void log_file_close(log_file *l) {

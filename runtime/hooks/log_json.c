@@ -3,7 +3,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <string.h>
 
 /* NaN and infinities, which JSON lacks, are null. */
 static json_t *line_of(const log_values *values, const weft_trainer *t, const char *phase) {

@@ -2,8 +2,6 @@
  * and all of it on the disk at the end. */
 #include "runtime/hooks/event_file.h"
 
-#include <string.h>
-
 static weft_status open_file(log_lines *l, const weft_trainer *t, weft_error *error) {
     if (l->file.is_open) return WEFT_OK;
     weft_status status = l->form->is_events ? event_file_open(&l->file, t->env, error)

@@ -2,7 +2,6 @@
 #include "runtime/hooks/log.h"
 
 #include <math.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -114,10 +113,6 @@ static void add_pace(const text_log *l, kit_line *of, const weft_trainer *t) {
     if (pace > 0) kit_add(of, pace < 100 ? "  %.3g steps/s" : "  %.0f steps/s", pace);
 }
 
-static bool is_rate(const log_value *v) {
-    return strcmp(v->name, "lr") == 0 || strncmp(v->name, "lr/", 3) == 0;
-}
-
 /* Learning rates that have changed, in lines alone: a bar has little room. Each is noted by its own name;
  * where all are equal, one stands for all. */
 static void add_rates(text_log *l, kit_line *of, const weft_trainer *t) {
@@ -127,7 +122,7 @@ static void add_rates(text_log *l, kit_line *of, const weft_trainer *t) {
     bool are_equal = true;
     log_value *list = l->values.list;
     for (int k = 0; k < l->values.n; k++)
-        if (is_rate(&list[k])) list[n++] = list[k];
+        if (list[k].kind == LOG_RATE) list[n++] = list[k];
     for (int k = 1; k < n; k++) are_equal = are_equal && list[k].value == list[0].value;
     for (int k = 0; k < n; k++)
         if (has_changed(l, &list[k])) list[changed++] = list[k];

@@ -5,7 +5,6 @@
 #include "runtime/hooks/hook.h"
 
 #include <errno.h>
-#include <string.h>
 
 typedef struct samples {
     kit_arena memory;
@@ -13,7 +12,7 @@ typedef struct samples {
     char counter[400]; /* path of the number that the graph's random numbers depend on */
     album album;
     int64_t drawn; /* the iteration of the last row of a strip */
-    prediction made_by;
+    sweep made_by;
     log_file events;
     weft_error lost; /* why a picture could not be written, the first time */
 } samples;
@@ -53,9 +52,9 @@ static weft_array *make_images(samples *s, weft_trainer *t, weft_error *error) {
     weft_error ignored;
     weft_array *images = NULL;
     bool draws = !weft_store_get(t->store, s->counter, &counter, sizeof counter, &ignored);
-    weft_status status = trainer_averages_on(t, &s->made_by.sweep, &is_averaged, error);
+    weft_status status = trainer_averages_on(t, &s->made_by, &is_averaged, error);
     if (!status && !(images = prediction_run(&s->made_by, t, error))) status = error->status;
-    if (is_averaged) status = trainer_averages_off(t, &s->made_by.sweep, status, error);
+    if (is_averaged) status = trainer_averages_off(t, &s->made_by, status, error);
     if (!status && draws) status = weft_store_set(t->store, s->counter, &counter, sizeof counter, error);
     if (!status) return images;
     weft_array_free(images);
@@ -123,7 +122,7 @@ static weft_status samples_at(void *self, weft_trainer *t, weft_point point, wef
     weft_status status = WEFT_OK;
     if (point == WEFT_BEFORE_RUN) {
         begin_album(s, t);
-        batches_tell(&s->made_by.sweep.data, &s->how.data, t);
+        batches_tell(&s->made_by.data, &s->how.data, t);
     }
     if (point == WEFT_BEFORE_RUN && s->how.tensorboard && t->progress.rank == 0)
         status = event_file_open(&s->events, t->env, error);
@@ -147,28 +146,28 @@ static weft_status samples_open(void *self, weft_trainer *t, weft_error *error) 
     samples *s = self;
     tensor type;
     weft_error own = {0};
-    weft_status status = prediction_open(&s->made_by, t, s->how.graph, s->how.output, &s->how.data, &own);
-    if (!status) status = prediction_type(&s->made_by, &type, &own);
-    if (status) return kit_fail(error, status, "hook samples: %s", own.text);
+    if (prediction_open(&s->made_by, t, s->how.graph, s->how.output, &s->how.data, &own) ||
+        prediction_type(&s->made_by, &type, &own))
+        return kit_fail(error, own.status, "hook samples: %s", own.text);
     if (s->how.strip && !t->progress.iterations)
         return kit_fail(error, WEFT_ARGUMENT,
                         "hook samples: a strip needs to know when the training ends: set iterations");
     snprintf(s->counter, sizeof s->counter, "optimizer.graph/%s/step",
              s->how.graph ? s->how.graph : "predict");
-    status = open_album(s, t, &type, error);
-    if (!status) status = hook_check_folder(t, "samples", s->how.path, error);
-    return status ? status : hook_check_folder(t, "samples", s->events.folder, error);
+    return open_album(s, t, &type, error) || hook_check_folder(t, "samples", s->how.path, error) ||
+                   hook_check_folder(t, "samples", s->events.folder, error)
+               ? error->status
+               : WEFT_OK;
 }
 
 static weft_status samples_check(void *self, weft_error *error) {
     const samples *s = self;
-    if (s->lost.status) return kit_fail(error, s->lost.status, "%s", s->lost.text);
-    return log_file_check(&s->events, error);
+    return kit_pass(error, &s->lost) ? error->status : log_file_check(&s->events, error);
 }
 
 static void samples_free(void *self) {
     samples *s = self;
-    prediction_close(&s->made_by);
+    sweep_close(&s->made_by);
     album_close(&s->album);
     log_file_close(&s->events);
     kit_free(s);
@@ -207,15 +206,12 @@ weft_hook weft_hook_samples(const weft_samples *o) {
     samples *s = kit_object(NULL, sizeof *s);
     if (!s) return hook_refused(NULL);
     s->how = *o;
-    kit_plain_texts(fields, &s->how);
+    kit_defaults(fields, &s->how);
     s->how.graph = kit_copy(&s->memory, s->how.graph);
     s->how.output = kit_copy(&s->memory, s->how.output);
     s->how.path = kit_copy(&s->memory, o->path);
     s->how.real = kit_copy(&s->memory, s->how.real);
     log_file_new(&s->events, &s->memory, NULL, o->tensorboard);
-    if (!s->how.every) s->how.every = 500;
-    if (!s->how.rows) s->how.rows = 8;
-    if (!s->how.columns) s->how.columns = 8;
     return hook_made((weft_hook){.name = "samples",
                                  .open = samples_open,
                                  .at = samples_at,

@@ -5,9 +5,6 @@
 #include "runtime/data/loader.h"
 #include "weft/guard.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- where it was ---- */
 
 int64_t flow_micro_batch(const weft_trainer *t, const bound *r, int rank, int64_t k) {

@@ -13,9 +13,7 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- where the trainer is, as notes ---- */
 
@@ -154,13 +152,14 @@ static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_er
 }
 
 static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
+    checkpoints *s = &t->checkpoints;
     if (weft_checkpoint_seed(c) != t->options.seed)
         return kit_fail(error, WEFT_ORDER, "%.400s: it was made with seed %ju, this training has %ju",
                         weft_checkpoint_path(c), weft_checkpoint_seed(c), t->options.seed);
     if (weft_checkpoint_load(c, t->store, error) || take_notes(t, c, error)) return error->status;
-    t->checkpoints.saved = t->checkpoints.whole = t->progress.iteration;
-    snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s", weft_checkpoint_path(c));
-    t->checkpoints.is_resumed = true;
+    s->saved = s->whole = t->progress.iteration;
+    snprintf(s->path, sizeof s->path, "%s", weft_checkpoint_path(c));
+    s->is_resumed = true;
     t->has_trained = t->progress.iteration > 0; /* what it holds counts as trained */
     trainer_log(t, "resumed from %.400s: iteration %jd", weft_checkpoint_path(c), t->progress.iteration);
     settings_tell(t, c);
@@ -214,7 +213,7 @@ static weft_status resume(weft_trainer *t, weft_error *error) {
         trainer_log(t, "%.400s has no checkpoint: the training begins", o->folder);
         return WEFT_OK;
     }
-    weft_status status = c ? check_last(t, c, error) : kit_fail(error, why.status, "%s", why.text);
+    weft_status status = c ? check_last(t, c, error) : kit_pass(error, &why);
     if (!status) status = go_on(t, c, error);
     weft_checkpoint_close(c);
     return status;
@@ -252,47 +251,49 @@ static void note_failure(weft_trainer *t, weft_error *error) {
 
 /* Ignore a best checkpoint that is no longer on disk. */
 static void lose(weft_trainer *t, weft_error *error) {
+    checkpoints *s = &t->checkpoints;
     note_failure(t, error);
-    t->checkpoints.n_failures++;
-    t->checkpoints.has_news = true;
-    if (!t->checkpoints.is_best) return;
-    t->checkpoints.best.best = t->checkpoints.best_before;
-    t->checkpoints.best_step = t->checkpoints.step_before;
-    t->checkpoints.is_best = false;
+    s->n_failures++;
+    s->has_news = true;
+    if (!s->is_best) return;
+    s->best.best = s->best_before;
+    s->best_step = s->step_before;
+    s->is_best = false;
 }
 
 static void complete(weft_trainer *t) {
+    checkpoints *s = &t->checkpoints;
     weft_error error = {0};
-    t->checkpoints.is_begun = false;
-    if (weft_checkpoint_end(t->checkpoints.writer, &error)) {
+    s->is_begun = false;
+    if (weft_checkpoint_end(s->writer, &error)) {
         lose(t, &error);
         return;
     }
-    t->checkpoints.failure = (weft_error){0};
-    t->checkpoints.n_failures = 0;
-    t->checkpoints.whole = t->checkpoints.saved;
-    snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s/step-%08jd", t->options.checkpoints.folder,
-             t->checkpoints.whole);
+    s->failure = (weft_error){0};
+    s->n_failures = 0;
+    s->whole = s->saved;
+    snprintf(s->path, sizeof s->path, "%s/step-%08jd", t->options.checkpoints.folder, s->whole);
 }
 
 static void save(weft_trainer *t, bool is_best, double best_before) {
+    checkpoints *s = &t->checkpoints;
     kept_list k;
     int n = 0;
     weft_error error = {0};
-    if (t->checkpoints.is_begun) complete(t);
-    t->checkpoints.is_best = is_best;
-    t->checkpoints.best_before = best_before;
-    t->checkpoints.step_before = t->checkpoints.best_step;
-    if (is_best) t->checkpoints.best_step = t->progress.iteration;
-    t->checkpoints.saved = t->progress.iteration;
-    t->checkpoints.saved_at = trainer_clock();
-    t->checkpoints.has_news = false;
+    if (s->is_begun) complete(t);
+    s->is_best = is_best;
+    s->best_before = best_before;
+    s->step_before = s->best_step;
+    if (is_best) s->best_step = t->progress.iteration;
+    s->saved = t->progress.iteration;
+    s->saved_at = trainer_clock();
+    s->has_news = false;
     const weft_note *notes = keep_all(&k, t) ? notes_of(&k, t, &n) : NULL;
     weft_status status =
-        notes ? weft_checkpoint_begin(t->checkpoints.writer, t->progress.iteration, is_best, notes, n, &error)
+        notes ? weft_checkpoint_begin(s->writer, t->progress.iteration, is_best, notes, n, &error)
               : trainer_tell(t, kit_no_memory(&error, "trainer"), &error);
     kit_release(k.memory);
-    t->checkpoints.is_begun = !status;
+    s->is_begun = !status;
     if (status) lose(t, &error);
 }
 
@@ -333,7 +334,7 @@ static weft_status agree(weft_trainer *t, bool *is_written, bool *is_time, weft_
 
 /* Ranks fail together, so they stop together. */
 static weft_status stop_after_failures(weft_trainer *t, weft_error *error) {
-    int most = t->options.checkpoints.most_failures ? t->options.checkpoints.most_failures : 3;
+    int most = t->options.checkpoints.most_failures;
     if (most < 0 || t->checkpoints.n_failures < most) return WEFT_OK;
     trainer_log(t, "%d checkpoints in a row could not be written: the training stops",
                 t->checkpoints.n_failures);
@@ -343,14 +344,15 @@ static weft_status stop_after_failures(weft_trainer *t, weft_error *error) {
 
 /* Completes the one under way, and begins one where it is due. */
 static weft_status take_turn(weft_trainer *t, weft_error *error) {
+    checkpoints *s = &t->checkpoints;
     int64_t every = t->options.checkpoints.every;
     bool is_written, is_time, is_best;
-    double before = t->checkpoints.best.best;
+    double before = s->best.best;
     if (look_at_best(t, &is_best, error) || agree(t, &is_written, &is_time, error)) return error->status;
-    if (t->checkpoints.is_begun && is_written) complete(t);
+    if (s->is_begun && is_written) complete(t);
     is_time = is_time || (every > 0 && t->progress.iteration % every == 0);
-    bool is_due = is_best || (is_time && t->checkpoints.has_news);
-    if (!is_due || t->checkpoints.saved == t->progress.iteration) return WEFT_OK;
+    bool is_due = is_best || (is_time && s->has_news);
+    if (!is_due || s->saved == t->progress.iteration) return WEFT_OK;
     if (trainer_check_weights(t, error)) return error->status;
     if (is_worth_it(t)) save(t, is_best, before);
     return WEFT_OK;
@@ -369,26 +371,27 @@ const char *weft_trainer_saved(const weft_trainer *t, int64_t *iteration) {
 }
 
 weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {
+    checkpoints *s = &t->checkpoints;
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
-    t->checkpoints.saved_at = trainer_clock();
-    t->checkpoints.n_failures = 0;
-    if (!o->folder || t->checkpoints.writer) return WEFT_OK;
+    s->saved_at = trainer_clock();
+    s->n_failures = 0;
+    if (!o->folder || s->writer) return WEFT_OK;
     if (rates_keep(t, error)) return error->status;
     weft_checkpoint_options how = {.folder = o->folder,
-                                   .keep = o->keep ? o->keep : 3,
-                                   .best = t->checkpoints.best_step,
+                                   .keep = o->keep,
+                                   .best = s->best_step,
                                    .env = t->env,
                                    .no_snapshot = o->no_snapshot,
-                                   .lock = t->checkpoints.lock};
-    t->checkpoints.writer = weft_checkpoint_writer_open(t->session, &how, error);
-    return t->checkpoints.writer ? WEFT_OK : error->status;
+                                   .lock = s->lock};
+    s->writer = weft_checkpoint_writer_open(t->session, &how, error);
+    return s->writer ? WEFT_OK : error->status;
 }
 
 void checkpoints_end(weft_trainer *t) {
-    if (!t->checkpoints.writer) return;
-    if (t->checkpoints.saved != t->progress.iteration && t->checkpoints.has_news && is_worth_it(t))
-        save(t, false, t->checkpoints.best.best);
-    if (t->checkpoints.is_begun) complete(t);
+    checkpoints *s = &t->checkpoints;
+    if (!s->writer) return;
+    if (s->saved != t->progress.iteration && s->has_news && is_worth_it(t)) save(t, false, s->best.best);
+    if (s->is_begun) complete(t);
 }
 
 /* Whether all values are those of before the iteration: its first step was a bad one. Before the first
@@ -398,20 +401,21 @@ static bool is_before_iteration(const weft_trainer *t) {
 }
 
 void checkpoints_fail(weft_trainer *t) {
-    if (!t->checkpoints.writer || (t->progress.world > 1 && !t->is_common)) return;
-    if (t->checkpoints.is_begun) complete(t);
-    if (!is_before_iteration(t) || t->checkpoints.saved == t->progress.iteration || !t->checkpoints.has_news)
-        return;
+    checkpoints *s = &t->checkpoints;
+    if (!s->writer || (t->progress.world > 1 && !t->is_common)) return;
+    if (s->is_begun) complete(t);
+    if (!is_before_iteration(t) || s->saved == t->progress.iteration || !s->has_news) return;
     int64_t begin = t->begin;
     t->begin = t->began; /* who goes on meets the bad step again */
-    if (is_worth_it(t)) save(t, false, t->checkpoints.best.best);
+    if (is_worth_it(t)) save(t, false, s->best.best);
     t->begin = begin;
-    if (t->checkpoints.is_begun) complete(t);
+    if (s->is_begun) complete(t);
 }
 
 void checkpoints_close(weft_trainer *t) {
-    weft_checkpoint_writer_close(t->checkpoints.writer);
-    t->checkpoints.writer = NULL;
-    weft_checkpoint_lock_release(t->checkpoints.lock);
-    t->checkpoints.lock = NULL;
+    checkpoints *s = &t->checkpoints;
+    weft_checkpoint_writer_close(s->writer);
+    s->writer = NULL;
+    weft_checkpoint_lock_release(s->lock);
+    s->lock = NULL;
 }

@@ -58,7 +58,7 @@ static weft_status look_at(const weft_trainer *t, const char *path, bool *is_fin
     for (int64_t i = 0; !status && i < tensor_elements(&type); i++)
         *is_finite = *is_finite && isfinite(values[i]);
     kit_release(memory);
-    return status && status != WEFT_ORDER ? kit_fail(error, status, "%s", own.text) : WEFT_OK;
+    return status == WEFT_ORDER ? WEFT_OK : kit_pass(error, &own);
 }
 
 /* A loss that is not among the outputs is not watched, but what it does to weights is seen here. Averages are
@@ -119,7 +119,7 @@ static bool is_last(const weft_trainer *t) {
 
 /* What is saved from here on has the number of the next one. */
 weft_status epoch_end(weft_trainer *t, bool is_whole, weft_error *error) {
-    int64_t every = t->options.val_epochs ? t->options.val_epochs : 1;
+    int64_t every = t->options.val_epochs;
     bool is_due = every > 0 && ((t->progress.epoch + 1) % every == 0 || is_last(t));
     if (trainer_check_weights(t, error) ||
         (is_due && t->validated != t->progress.iteration && epoch_validate(t, error)) ||

@@ -39,10 +39,10 @@ weft_status trainer_averages_off(weft_trainer *t, sweep *s, weft_status before, 
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error) {
     bool averaged = false;
     if (!weft_trainer_session(t, error)) return error->status;
-    weft_status status = hooks_call(t, WEFT_BEFORE_SAVE, error);
-    if (!status) status = trainer_averages_on(t, &t->val, &averaged, error);
-    if (!status) status = weft_sync(t->session, error);
-    if (!status) status = weft_session_save(t->session, path, false, error);
+    bool failed = hooks_call(t, WEFT_BEFORE_SAVE, error) ||
+                  trainer_averages_on(t, &t->val, &averaged, error) || weft_sync(t->session, error) ||
+                  weft_session_save(t->session, path, false, error);
+    weft_status status = failed ? error->status : WEFT_OK;
     if (averaged) status = trainer_averages_off(t, &t->val, status, error);
     return status ? status : hooks_call(t, WEFT_AFTER_SAVE, error);
 }
@@ -91,15 +91,13 @@ static weft_status all(weft_trainer *t, weft_point before, const char *call, wef
     if (!s) return error->status;
     weft_metrics *progress = s == &t->val ? &t->progress.val : &t->progress.test;
     t->is_common = false;
-    weft_status status = hooks_call(t, before, error);
-    if (!status) status = settle(t, error);
-    if (!status) status = trainer_averages_on(t, s, &averaged, error);
-    if (!status) status = sweep_run(s, t->store, error);
+    bool failed = hooks_call(t, before, error) || settle(t, error) ||
+                  trainer_averages_on(t, s, &averaged, error) || sweep_run(s, t->store, error);
+    weft_status status = failed ? error->status : WEFT_OK;
     if (averaged) status = trainer_averages_off(t, s, status, error);
-    if (!status) status = sweep_means(s, progress, error);
-    if (!status && metrics) *metrics = *progress;
-    if (!status) status = hooks_call(t, (weft_point)(before + 1), error);
-    return trainer_tell(t, status, error);
+    if (status || sweep_means(s, progress, error)) return trainer_tell(t, error->status, error);
+    if (metrics) *metrics = *progress;
+    return trainer_tell(t, hooks_call(t, (weft_point)(before + 1), error), error);
 }
 
 weft_status weft_trainer_val_step(weft_trainer *t, weft_metrics *metrics, weft_error *error) {

@@ -9,6 +9,7 @@ typedef struct measure {
     kit_arena memory;
     char name[64];
     int k;
+    int64_t counts, sums; /* of its tally; counts 0: those of a matrix */
     double range;
     int64_t *matrix;
     /* Counts element e of the scores, which has a label. */

@@ -3,7 +3,6 @@
 #include "runtime/train/evaluator.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- scores and labels ---- */
 
@@ -54,6 +53,19 @@ static double ratio(double part, double of) {
     return of > 0 ? part / of : 0;
 }
 
+static weft_status open_scores(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+                               int64_t *sums, weft_error *error) {
+    enum { MOST = 4096 /* classes of a matrix */ };
+    const measure *m = self;
+    if (check_shapes(rows, reads, error)) return error->status;
+    int64_t c = classes_of(&reads[0]);
+    if (m->k > c) return kit_fail(error, WEFT_ARGUMENT, "the top %d of %jd classes", m->k, c);
+    if (!m->counts && c > MOST) return kit_fail(error, WEFT_UNSUPPORTED, "%jd classes, at most %d", c, MOST);
+    *counts = m->counts ? m->counts : c * (c + 1);
+    *sums = m->sums;
+    return WEFT_OK;
+}
+
 /* Elements whose label is negative do not count. */
 static weft_status batch_scores(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
                                 weft_error *error) {
@@ -74,15 +86,6 @@ static weft_status batch_scores(void *self, int64_t rows, const weft_read *reads
 
 enum { HITS, ALL };
 
-static weft_status open_accuracy(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
-                                 int64_t *sums, weft_error *error) {
-    const measure *m = self;
-    *counts = 2, *sums = 0;
-    weft_status status = check_shapes(rows, reads, error);
-    if (status || m->k <= classes_of(&reads[0])) return status;
-    return kit_fail(error, WEFT_ARGUMENT, "the top %d of %jd classes", m->k, classes_of(&reads[0]));
-}
-
 static void note_accuracy(const measure *m, const weft_read *reads, int64_t e, int64_t label,
                           weft_tally *tally) {
     weft_tally_count(tally, HITS, place_of(&reads[0], e, label) < m->k);
@@ -97,25 +100,15 @@ static weft_status report_accuracy(void *self, weft_tally *tally, weft_error *er
 }
 
 weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, int k) {
-    measure m = {.name = "accuracy", .k = k, .note = note_accuracy};
+    measure m = {.name = "accuracy", .k = k, .counts = 2, .note = note_accuracy};
     if (!scores || !label) return measure_refused("accuracy: scores and a label are needed");
     if (k < 1) return measure_refused("accuracy: k must be 1 or more");
     if (k > 1) snprintf(m.name, sizeof m.name, "accuracy_top%d", k);
-    weft_evaluator calls = {.open = open_accuracy, .batch = batch_scores, .report = report_accuracy};
+    weft_evaluator calls = {.open = open_scores, .batch = batch_scores, .report = report_accuracy};
     return measure_new(&m, scores, label, calls);
 }
 
 /* ---- confusion: counts [label][highest score, or C: none] ---- */
-
-static weft_status open_confusion(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
-                                  int64_t *sums, weft_error *error) {
-    (void)self;
-    if (check_shapes(rows, reads, error)) return error->status;
-    int64_t c = classes_of(&reads[0]);
-    if (c > 4096) return kit_fail(error, WEFT_UNSUPPORTED, "%jd classes, at most 4096", c);
-    *counts = c * (c + 1), *sums = 0;
-    return WEFT_OK;
-}
 
 /* C where a score is NaN. */
 static int64_t highest(const weft_read *scores, int64_t e) {
@@ -181,22 +174,11 @@ weft_evaluator weft_evaluator_confusion(const char *scores, const char *label, i
     measure m = {.name = "confusion", .matrix = matrix, .note = note_confusion};
     if (!scores || !label) return measure_refused("confusion: scores and a label are needed");
     weft_evaluator calls = {
-        .open = open_confusion, .batch = batch_scores, .report = report_confusion, .parts = confusion_parts};
+        .open = open_scores, .batch = batch_scores, .report = report_confusion, .parts = confusion_parts};
     return measure_new(&m, scores, label, calls);
 }
 
 /* ---- perplexity ---- */
-
-static weft_status open_perplexity(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
-                                   int64_t *sums, weft_error *error) {
-    (void)self;
-    *counts = *sums = 1;
-    if (reads[1].name) return check_shapes(rows, reads, error);
-    tensor t = read_type(&reads[0]);
-    return is_real(&reads[0])
-               ? WEFT_OK
-               : kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64", reads[0].name, TENSOR(&t));
-}
 
 /* -log softmax(scores)[label] */
 static double surprise(const weft_read *scores, int64_t e, int64_t label) {
@@ -215,6 +197,15 @@ static void note_perplexity(const measure *m, const weft_read *reads, int64_t e,
 }
 
 /* Of values that the graph gives itself. */
+static weft_status open_surprises(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+                                  int64_t *sums, weft_error *error) {
+    tensor t = read_type(&reads[0]);
+    (void)self, (void)rows;
+    *counts = *sums = 1;
+    if (is_real(&reads[0])) return WEFT_OK;
+    return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64", reads[0].name, TENSOR(&t));
+}
+
 static weft_status batch_surprises(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
                                    weft_error *error) {
     int64_t n = read_elements(&reads[0]);
@@ -232,8 +223,9 @@ static weft_status report_perplexity(void *self, weft_tally *tally, weft_error *
 
 weft_evaluator weft_evaluator_perplexity(const char *scores, const char *label) {
     if (!scores) return measure_refused("perplexity: scores are needed");
-    weft_evaluator calls = {.open = open_perplexity,
+    weft_evaluator calls = {.open = label ? open_scores : open_surprises,
                             .batch = label ? batch_scores : batch_surprises,
                             .report = report_perplexity};
-    return measure_new(&(measure){.name = "perplexity", .note = note_perplexity}, scores, label, calls);
+    return measure_new(&(measure){.name = "perplexity", .counts = 1, .sums = 1, .note = note_perplexity},
+                       scores, label, calls);
 }

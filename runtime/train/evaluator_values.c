@@ -2,7 +2,6 @@
 #include "runtime/train/evaluator.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- what all share ---- */
 

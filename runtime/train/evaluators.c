@@ -2,8 +2,6 @@
  * batch, and reports what follows from all. */
 #include "runtime/train/trainer.h"
 
-#include <string.h>
-
 /* The function's error begins with the evaluator's name. */
 static weft_status told(const weft_evaluator *e, weft_tally *t, weft_status status, const weft_error *own,
                         weft_error *error) {
@@ -19,21 +17,6 @@ static int reads_of(const weft_evaluator *e) {
     int n = 0;
     while (n < WEFT_MAX_READS && e->reads[n]) n++;
     return n;
-}
-
-weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *error) {
-    if (n < 0 || (n && !list))
-        return kit_fail(error, WEFT_ARGUMENT, "trainer: n_evaluators is %d without as many evaluators", n);
-    for (int i = 0; i < n; i++) {
-        if (!list[i].open || !list[i].batch || !list[i].report || !list[i].name)
-            return kit_fail(error, list[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
-                            "trainer: evaluator %d could not be made: %s", i,
-                            list[i].name ? list[i].name : "out of memory");
-        for (int k = 0; k < i; k++)
-            if (strcmp(list[i].name, list[k].name) == 0)
-                return kit_fail(error, WEFT_NAME, "trainer: two evaluators are called %.80s", list[i].name);
-    }
-    return WEFT_OK;
 }
 
 void evaluator_copy(weft_evaluator *into, const weft_evaluator *from, kit_arena *memory) {
@@ -85,28 +68,28 @@ static weft_status bind_one(measures *m, int which, int i, const weft_plan *plan
     const weft_evaluator *e = &m->list[i];
     measure_reads *reads = &m->reads[which][i];
     int64_t counts = 0, sums = 0;
-    weft_status status = WEFT_OK;
-    for (int k = 0; !status && k < reads_of(e); k++)
-        status = find_read(reads, k, plan, r, e->reads[k], error);
+    for (int k = 0; k < reads_of(e); k++)
+        if (find_read(reads, k, plan, r, e->reads[k], error)) return error->status;
     weft_read shapes[WEFT_MAX_READS];
     memcpy(shapes, reads->reads, sizeof shapes);
     for (int k = 0; k < WEFT_MAX_READS; k++) shapes[k].data = NULL;
-    if (!status) status = e->open(e->self, rows, shapes, &counts, &sums, error);
+    weft_status status = e->open(e->self, rows, shapes, &counts, &sums, error);
     return status ? status : keep(&m->tallies[i], which, e, counts, sums, &m->memory.env, error);
 }
 
 weft_status measures_bind(measures *m, int which, const weft_plan *plan, bound *r, int64_t rows,
                           weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < m->n; i++) {
+    for (int i = 0; i < m->n; i++) {
         weft_error own = {0};
-        status = told(&m->list[i], NULL, bind_one(m, which, i, plan, r, rows, &own), &own, error);
-        for (int k = 0; !status && k < r->n_out; k++)
-            if (strcmp(r->out[k].name, m->list[i].name) == 0)
-                status = kit_fail(error, WEFT_NAME, "evaluator %.80s: graph %s has an output of this name",
-                                  m->list[i].name, r->graph);
+        const char *name = m->list[i].name;
+        if (told(&m->list[i], NULL, bind_one(m, which, i, plan, r, rows, &own), &own, error))
+            return error->status;
+        for (int k = 0; k < r->n_out; k++)
+            if (strcmp(r->out[k].name, name) == 0)
+                return kit_fail(error, WEFT_NAME, "evaluator %.80s: graph %s has an output of this name",
+                                name, r->graph);
     }
-    return status;
+    return WEFT_OK;
 }
 
 void measures_clear(measures *m) {
@@ -114,17 +97,16 @@ void measures_clear(measures *m) {
 }
 
 weft_status measures_batch(measures *m, int which, const batches *b, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < m->n; i++) {
+    for (int i = 0; i < m->n; i++) {
         const weft_evaluator *e = &m->list[i];
         measure_reads *of = &m->reads[which][i];
         weft_error own = {0};
         for (int k = 0; k < reads_of(e); k++)
             if (of->source[k] >= 0) of->reads[k].data = b->data[of->source[k]];
-        status = e->batch(e->self, b->rows, of->reads, &m->tallies[i], &own);
-        status = told(e, &m->tallies[i], status, &own, error);
+        weft_status status = e->batch(e->self, b->rows, of->reads, &m->tallies[i], &own);
+        if (told(e, &m->tallies[i], status, &own, error)) return error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* Room for the graph's own metrics and all that is reported. */
@@ -146,14 +128,12 @@ static weft_status append(measures *m, weft_metrics *out, weft_error *error) {
 }
 
 weft_status measures_report(measures *m, weft_comm *comm, weft_metrics *out, weft_error *error) {
-    weft_status status = WEFT_OK;
-    if (!m->n) return WEFT_OK;
-    for (int i = 0; !status && i < m->n; i++) {
+    for (int i = 0; i < m->n; i++) {
         const weft_evaluator *e = &m->list[i];
         weft_tally *t = &m->tallies[i];
         weft_error own = {0};
-        status = tally_merge(t, comm, error);
-        if (!status) status = told(e, t, e->report(e->self, t, &own), &own, error);
+        if (tally_merge(t, comm, error) || told(e, t, e->report(e->self, t, &own), &own, error))
+            return error->status;
     }
-    return status ? status : append(m, out, error);
+    return m->n ? append(m, out, error) : WEFT_OK;
 }

@@ -2,9 +2,6 @@
 #include "runtime/data/convert.h"
 #include "runtime/train/trainer.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- ports ---- */
 
 int find_port(const weft_plan *plan, const char *graph, bool is_input, const char *name, weft_port *port,
@@ -30,27 +27,40 @@ static tensor array_type(const batches *b, int i) {
     return tensor_of_samples(b->samples, a->dtype, a->ndim, a->shape);
 }
 
+/* Sources that are no sources are found by the loader. */
+static int arrays_of(const weft_source *s) {
+    return s->n < 0 ? 0 : s->n > WEFT_SOURCE_ARRAYS ? WEFT_SOURCE_ARRAYS : s->n;
+}
+
 int64_t dataset_samples(const weft_dataset *d) {
     return d->n ? d->sources[0]->count : 0;
 }
 
-const weft_source_array *dataset_find(const weft_dataset *d, const char *input, const weft_source **source) {
-    for (int s = 0, at = 0; s < d->n; s++)
-        for (int k = 0; k < d->sources[s]->n; k++, at++) {
-            const weft_source_array *a = &d->sources[s]->arrays[k];
-            const char *name = d->names ? d->names[at] : a->name;
-            if (source) *source = d->sources[s];
-            if (name && strcmp(name, input) == 0) return a;
-        }
+/* Array `at` of all sources, the input that it feeds (NULL: none), and whose it is; NULL: there is none. */
+static const weft_source_array *dataset_array(const weft_dataset *d, int at, const char **name,
+                                              const weft_source **source) {
+    for (int s = 0, first = 0; s < d->n; first += arrays_of(d->sources[s++])) {
+        if (at - first >= arrays_of(d->sources[s])) continue;
+        const weft_source_array *a = &d->sources[s]->arrays[at - first];
+        *name = d->names ? d->names[at] : a->name;
+        *source = d->sources[s];
+        return a;
+    }
     return NULL;
+}
+
+const weft_source_array *dataset_find(const weft_dataset *d, const char *input, const weft_source **source) {
+    const weft_source_array *a;
+    const char *name;
+    for (int at = 0; (a = dataset_array(d, at, &name, source)); at++)
+        if (name && strcmp(name, input) == 0) break;
+    return a;
 }
 
 /* Behind the arrays of the sources come the draws that the loader makes. */
 static weft_status name_arrays(batches *b, const weft_dataset *of, bool has_draws, weft_error *error) {
     for (int i = 0; i < b->n; i++) {
         const weft_source_array *a = weft_loader_array(b->loader, i);
-        tensor row = tensor_of(a->dtype, a->ndim, a->shape);
-        b->row_bytes[i] = tensor_bytes(&row);
         bool is_draws = has_draws && i == b->n - 1;
         b->names[i] = of->names && !is_draws ? of->names[i] : a->name;
         for (int k = 0; b->names[i] && k < i; k++)
@@ -83,29 +93,16 @@ static weft_dtype taken_as(const weft_plan *plan, const char *only, const char *
     return found;
 }
 
-/* Sources that are no sources are found by the loader. */
-static int arrays_of(const weft_source *s) {
-    return s->n < 0 ? 0 : s->n > WEFT_SOURCE_ARRAYS ? WEFT_SOURCE_ARRAYS : s->n;
-}
-
-/* For each array of the data set, one of `types`, in their order. */
-static void choose_types(const weft_dataset *d, const weft_plan *plan, const char *only, weft_dtype *types) {
-    for (int s = 0, at = 0; s < d->n; s++)
-        for (int k = 0; k < arrays_of(d->sources[s]); k++, at++) {
-            const weft_source_array *a = &d->sources[s]->arrays[k];
-            const char *name = d->names ? d->names[at] : a->name;
-            types[at] = name ? taken_as(plan, only, name, a->dtype) : a->dtype;
-        }
-}
-
 static weft_status open_loader(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
                                const weft_loader_options *how, weft_error *error) {
     weft_loader_options mine = *how;
-    size_t n = 0;
-    for (int s = 0; s < of->n; s++) n += (size_t)arrays_of(of->sources[s]);
-    weft_dtype *types = kit_take(&b->memory, n, sizeof *types);
+    weft_dtype *types = kit_take(&b->memory, of->n * WEFT_SOURCE_ARRAYS, sizeof *types);
+    const weft_source_array *a;
+    const weft_source *source;
+    const char *name;
     if (!types) return kit_no_memory(error, "trainer");
-    choose_types(of, plan, only, types);
+    for (int at = 0; (a = dataset_array(of, at, &name, &source)); at++)
+        types[at] = name ? taken_as(plan, only, name, a->dtype) : a->dtype;
     mine.names = of->names;
     mine.dtypes = types;
     mine.memory = weft_plan_feed_memory(plan);
@@ -127,15 +124,16 @@ static bool is_new(weft_trainer *t, const char *line) {
 
 void batches_tell(const batches *b, const weft_dataset *of, weft_trainer *t) {
     char line[300];
-    for (int s = 0, at = 0; b->loader && s < of->n; s++)
-        for (int k = 0; k < of->sources[s]->n; k++, at++) {
-            weft_dtype has = of->sources[s]->arrays[k].dtype, is = weft_loader_array(b->loader, at)->dtype;
-            if (has == is) continue;
-            snprintf(line, sizeof line,
-                     "data %.80s: %s is read as %s, each number as it is (nothing is scaled)", b->names[at],
-                     weft_dtype_name(has), weft_dtype_name(is));
-            if (is_new(t, line)) trainer_log(t, "%s", line);
-        }
+    const weft_source_array *a;
+    const weft_source *source;
+    const char *name;
+    for (int at = 0; b->loader && (a = dataset_array(of, at, &name, &source)); at++) {
+        weft_dtype has = a->dtype, is = weft_loader_array(b->loader, at)->dtype;
+        if (has == is) continue;
+        snprintf(line, sizeof line, "data %.80s: %s is read as %s, each number as it is (nothing is scaled)",
+                 b->names[at], weft_dtype_name(has), weft_dtype_name(is));
+        if (is_new(t, line)) trainer_log(t, "%s", line);
+    }
 }
 
 weft_status batches_open(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
@@ -147,7 +145,6 @@ weft_status batches_open(batches *b, const weft_dataset *of, const weft_plan *pl
     if (status) return status;
     while (weft_loader_array(b->loader, b->n)) b->n++;
     b->names = kit_take(&b->memory, b->n, sizeof *b->names);
-    b->row_bytes = kit_take(&b->memory, b->n, sizeof *b->row_bytes);
     b->data = kit_take(&b->memory, b->n, sizeof *b->data);
     if (b->memory.is_out) return kit_no_memory(error, "trainer");
     status = name_arrays(b, of, how->draws > 0, error);
@@ -309,21 +306,21 @@ static bool is_number(const weft_port *p) {
 static weft_status bind_inputs(bound *r, const weft_plan *plan, const batches *b, int64_t rows,
                                weft_error *error) {
     weft_port p;
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < r->n_in; i++) {
+    for (int i = 0; i < r->n_in; i++) {
         weft_plan_input(plan, r->graph, i, &p);
         r->feeds[i].name = p.name;
-        status = find_source(b, plan, r->graph, &p, rows, &r->source[i], error);
+        r->feeds[i].bytes = p.bytes;
+        if (find_source(b, plan, r->graph, &p, rows, &r->source[i], error)) return error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* Those that are wanted come first in r->out. */
 static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *output, weft_error *error) {
-    for (int i = 0; i < r->room; i++) {
-        weft_port p;
-        weft_plan_output(plan, r->graph, i, &p);
-        if (output ? strcmp(p.name, output) != 0 : !is_number(&p)) continue;
+    weft_port p;
+    for (int i = 0; weft_plan_output(plan, r->graph, i, &p); i++) {
+        bool is_wanted = !output ? is_number(&p) : *output ? strcmp(p.name, output) == 0 : i == 0;
+        if (!is_wanted) continue;
         int k = r->n_out++;
         r->out[k] = p;
         r->fetches[k] = (weft_fetch){p.name, output ? NULL : &r->numbers[k], p.bytes};
@@ -331,7 +328,6 @@ static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *out
     r->n_fetch = r->n_out;
     if (!output || r->n_out) return WEFT_OK;
     const char *near = NULL;
-    weft_port p;
     find_port(plan, r->graph, false, output, &p, &near);
     return kit_fail(error, WEFT_NAME, "graph %s has no output '%.80s'%s", r->graph, output, NEAR(near));
 }
@@ -341,8 +337,8 @@ weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const
     weft_port p;
     *r = (bound){.memory = kit_arena_of(&b->memory.env), .graph = graph, .accumulate = 1};
     while (weft_plan_input(plan, graph, r->n_in, &p)) r->n_in++;
-    while (weft_plan_output(plan, graph, r->room, &p)) r->room++;
-    size_t room = (size_t)r->room;
+    int room = 0;
+    while (weft_plan_output(plan, graph, room, &p)) room++;
     r->feeds = kit_take(&r->memory, r->n_in, sizeof *r->feeds);
     r->source = kit_take(&r->memory, r->n_in, sizeof *r->source);
     r->out = kit_take(&r->memory, room, sizeof *r->out);
@@ -370,11 +366,7 @@ void bound_close(bound *r) {
 }
 
 weft_status bound_run(bound *r, weft_session *session, const batches *b, bool fetches, weft_error *error) {
-    for (int i = 0; i < r->n_in; i++) {
-        int k = r->source[i];
-        r->feeds[i].data = b->data[k];
-        r->feeds[i].bytes = (size_t)b->rows * b->row_bytes[k];
-    }
+    for (int i = 0; i < r->n_in; i++) r->feeds[i].data = b->data[r->source[i]];
     return weft_run(session, r->graph, r->feeds, r->n_in, r->fetches, fetches ? r->n_fetch : 0, error);
 }
 

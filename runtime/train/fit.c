@@ -142,9 +142,8 @@ weft_status weft_trainer_check(const weft_trainer *t, weft_error *error) {
     if (t->is_broken) return kit_fail(error, WEFT_DATA, "the weights are not finite");
     if (t->progress.skipped && !t->has_trained)
         return kit_fail(error, WEFT_DATA, "each step was a bad one and was skipped: nothing was trained");
-    const weft_error *failure = &t->checkpoints.failure;
-    if (check_metrics(t, error)) return error->status;
-    return failure->status ? kit_fail(error, failure->status, "%s", failure->text) : hooks_check(t, error);
+    if (check_metrics(t, error) || kit_pass(error, &t->checkpoints.failure)) return error->status;
+    return hooks_check(t, error);
 }
 
 void weft_trainer_metrics_every(weft_trainer *t, int64_t every) {

@@ -6,8 +6,6 @@
 #include "runtime/train/trainer.h"
 #include "weft/guard.h"
 
-#include <string.h>
-
 /* ---- binding ---- */
 
 int flow_graph(const weft_trainer *t, const char *name) {
@@ -27,8 +25,6 @@ static int accumulate_of(const weft_trainer *t, const char *graph) {
 weft_status flow_bind_graph(weft_trainer *t, const char *name, weft_error *error) {
     const char *own = model_graph(t->model, name, "trainer: the model", error);
     if (!own) return error->status;
-    if (t->n_graphs == t->room_graphs)
-        return kit_fail(error, WEFT_INTERNAL, "trainer: more graphs than the model has");
     bound *r = &t->graphs[t->n_graphs];
     weft_status status = bound_open(r, t->plan, own, &t->data, t->data.batch, NULL, error);
     r->accumulate = accumulate_of(t, own);
@@ -40,13 +36,11 @@ weft_status flow_bind_graph(weft_trainer *t, const char *name, weft_error *error
 
 weft_status flow_bind(weft_trainer *t, weft_error *error) {
     weft_flow_step s;
-    weft_status status = WEFT_OK;
-    t->room_graphs = weft_graph_count(t->model);
-    t->graphs = kit_take(&t->memory, t->room_graphs, sizeof *t->graphs);
+    t->graphs = kit_take(&t->memory, weft_graph_count(t->model), sizeof *t->graphs);
     if (!t->graphs) return kit_no_memory(error, "trainer");
-    for (int i = 0; !status && weft_plan_flow(t->plan, i, &s); i++)
-        if (flow_graph(t, s.graph) < 0) status = flow_bind_graph(t, s.graph, error);
-    if (status || t->options.train_step) return status; /* train_step may run other graphs */
+    for (int i = 0; weft_plan_flow(t->plan, i, &s); i++)
+        if (flow_graph(t, s.graph) < 0 && flow_bind_graph(t, s.graph, error)) return error->status;
+    if (t->options.train_step) return WEFT_OK; /* it may run other graphs */
     return batches_all_used(&t->data, t->n_graphs, t->graphs, error);
 }
 
@@ -132,19 +126,18 @@ static weft_status next_micro_batch(weft_trainer *t, const bound *r, int k, weft
 
 /* One run of a graph: its micro-batches, after the last of which it updates. */
 weft_status flow_run_graph(weft_trainer *t, bound *r, weft_error *error) {
-    weft_status status = WEFT_OK;
     t->last_run = r;
     metrics_mark(&t->metrics);
-    for (int k = 0; !status && k < r->accumulate; k++) {
+    for (int k = 0; k < r->accumulate; k++) {
         int64_t bad = weft_bad_steps(t->session);
-        if (r->n_in) status = next_micro_batch(t, r, k, error);
-        if (status) break;
-        status = bound_run(r, t->session, &t->data, t->fetches, error);
+        if (r->n_in && next_micro_batch(t, r, k, error)) return error->status;
+        weft_status status = bound_run(r, t->session, &t->data, t->fetches, error);
         if (status == WEFT_DATA) return step_failed(t, r, k, weft_bad_steps(t->session) > bad, error);
-        if (!status && t->fetches) metrics_note(&t->metrics, r, 1);
+        if (status) return status;
+        if (t->fetches) metrics_note(&t->metrics, r, 1);
     }
-    t->has_run = t->has_run || !status;
-    return status;
+    t->has_run = true;
+    return WEFT_OK;
 }
 
 void flow_take(weft_trainer *t, const bound *r) {
@@ -190,13 +183,13 @@ static weft_status follow(weft_trainer *t, weft_error *error) {
 weft_status flow_run(weft_trainer *t, weft_error *error) {
     weft_flow_step s[WEFT_MAX_FLOW_STEPS];
     int n = weft_plan_iteration(t->plan, t->progress.iteration, s);
-    weft_status status = follow(t, error);
-    for (int i = 0; !status && i < n; i++) {
+    if (follow(t, error)) return error->status;
+    for (int i = 0; i < n; i++) {
         bound *r = &t->graphs[flow_graph(t, s[i].graph)];
-        for (int k = 0; !status && k < s[i].repeat; k++) {
+        for (int k = 0; k < s[i].repeat; k++) {
             if (s[i].batch == WEFT_FLOW_NEXT) flow_take(t, r);
-            status = flow_run_graph(t, r, error);
+            if (flow_run_graph(t, r, error)) return error->status;
         }
     }
-    return status;
+    return WEFT_OK;
 }

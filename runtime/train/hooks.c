@@ -1,8 +1,6 @@
 /* hooks.c - calls the hooks of a trainer: when it is made, at each point, and when it is checked. */
 #include "runtime/train/trainer.h"
 
-#include <stdio.h>
-
 const char *weft_point_name(weft_point point) {
     switch (point) {
 #define X(name, number, text)                                                                                \

@@ -3,7 +3,6 @@
 #include "runtime/train/trainer.h"
 
 #include <math.h>
-#include <string.h>
 
 double weft_metrics_get(const weft_metrics *metrics, const char *name) {
     for (int i = 0; metrics && name && i < metrics->n; i++)

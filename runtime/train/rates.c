@@ -4,7 +4,6 @@
 #include "runtime/train/trainer.h"
 
 #include <math.h>
-#include <string.h>
 
 static weft_status read_rate(const weft_trainer *t, const asked_rate *r, double *lr, weft_error *error) {
     return weft_store_get(t->store, r->path, lr, sizeof *lr, error);

@@ -4,8 +4,6 @@
 #include "runtime/train/trainer.h"
 #include "weft/checkpoint.h"
 
-#include <string.h>
-
 static kit_shown setting_show(const char *text) {
     if (!text) text = "not set";
     return kit_show(text, strlen(text));

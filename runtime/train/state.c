@@ -3,8 +3,6 @@
 #include "runtime/train/trainer.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- parts ---- */
 

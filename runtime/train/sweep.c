@@ -105,16 +105,15 @@ weft_status sweep_next(sweep *s, weft_store *store, int *which, weft_error *erro
 
 weft_status sweep_run(sweep *s, weft_store *store, weft_error *error) {
     int which = 0;
-    weft_status status = WEFT_OK;
     sweep_restart(s);
     s->samples = 0;
-    while (!status && !(status = sweep_next(s, store, &which, error)) && which >= 0) {
+    while (!sweep_next(s, store, &which, error) && which >= 0) {
         metrics_note(&s->metrics, &s->run[which], (double)s->data.rows);
-        status = measures_batch(&s->measures, which, &s->data, error);
+        if (measures_batch(&s->measures, which, &s->data, error)) break;
         s->samples += (double)s->data.rows;
     }
     s->is_begun = false;
-    return status;
+    return error->status;
 }
 
 weft_status sweep_means(sweep *s, weft_metrics *out, weft_error *error) {

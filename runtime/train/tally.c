@@ -7,7 +7,6 @@
 #include "runtime/train/trainer.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     UNIT = 1074,    /* 2^-UNIT is 1 */
@@ -128,11 +127,12 @@ void tally_clear(weft_tally *t) {
 
 /* Moves the numbers of a tally into `list`, or those of the list into it. */
 static void pack(weft_tally *t, double *list, bool is_back) {
-    for (int64_t i = 0; i < t->n_counts; i++, list++)
-        if (is_back)
-            t->counts[i] = *list;
-        else
-            *list = t->counts[i];
+    size_t counts = (size_t)t->n_counts * sizeof *t->counts;
+    if (is_back)
+        memcpy(t->counts, list, counts);
+    else
+        memcpy(list, t->counts, counts);
+    list += t->n_counts;
     for (int64_t i = 0; i < t->n_sums; i++) {
         exact *e = &t->sums[i];
         carry(e);

@@ -3,8 +3,6 @@
  * before it opens. */
 #include "runtime/train/trainer.h"
 
-#include <string.h>
-
 /* ---- options ---- */
 
 static weft_status check_list(int n, const void *list, const char *field, const char *what,
@@ -111,7 +109,8 @@ static int64_t flow_rows(const weft_plan *plan) {
 static int flow_draws(const weft_trainer *t) {
     weft_flow_step s;
     weft_port p;
-    if (dataset_find(&t->options.train, "draws", NULL)) return 0;
+    const weft_source *source;
+    if (dataset_find(&t->options.train, "draws", &source)) return 0;
     for (int i = 0; weft_plan_flow(t->plan, i, &s); i++)
         if (find_port(t->plan, s.graph, true, "draws", &p, NULL) >= 0 && p.dtype == WEFT_F32 && p.ndim == 2 &&
             p.shape[1] <= 4096)
@@ -233,40 +232,30 @@ static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
     return status;
 }
 
-/* Bytes that this trainer will take beside its plan's: sessions of the evaluations (an evaluation alone runs
- * what the plan counts). */
-static uint64_t bytes_beside(const weft_trainer *t) {
-    return t->options.compile.graph ? 0 : sweep_bytes(&t->val) + sweep_bytes(&t->test);
-}
-
 /* Before anything large is allocated, on any rank of this machine: they share what is free. */
 static weft_status check_memory(weft_trainer *t, weft_error *error) {
     double none = 0;
     const weft_comm *comm = t->options.comm;
     bool is_copied = t->options.checkpoints.folder && !t->options.checkpoints.no_snapshot;
     bool is_evaluated = t->val.is_open || t->test.is_open;
-    weft_fit_options how = {.more = bytes_beside(t),
+    bool is_alone = t->options.compile.graph; /* an evaluation, which runs what the plan counts */
+    weft_fit_options how = {.more = is_alone ? 0 : sweep_bytes(&t->val) + sweep_bytes(&t->test),
                             .more_name = !is_copied      ? "evaluations"
                                          : !is_evaluated ? "a checkpoint's copy"
                                                          : "evaluations and a checkpoint's copy",
-                            .checkpoints = is_copied && !t->options.compile.graph,
+                            .checkpoints = is_copied && !is_alone,
                             .local_world = comm ? comm->local_world : 1,
                             .model = t->model,
                             .compile = &t->options.compile,
                             .words = t->options.fit_words};
     weft_status status = weft_plan_fits(t->plan, &how, error);
-    bool waits = !status && !t->options.compile.graph;
-    return waits ? ranks_sum(t->env, t->options.comm, 1, &none, error) : status;
+    return status || is_alone ? status : ranks_sum(t->env, t->options.comm, 1, &none, error);
 }
 
-/* Logs what the compiler has to say. */
+/* Logs what the compiler has to say, and what is converted. */
 static void tell_notes(weft_trainer *t) {
     const char *note;
     for (int i = 0; (note = weft_plan_note(t->plan, i)); i++) trainer_log(t, "%s", note);
-}
-
-/* Logs what is converted. */
-static void tell_types(weft_trainer *t) {
     batches_tell(&t->data, &t->options.train, t);
     batches_tell(&t->val.data, &t->options.val, t);
     batches_tell(&t->test.data, &t->options.test, t);
@@ -281,7 +270,6 @@ static weft_status open_all(weft_trainer *t, weft_error *error) {
     weft_status status = hooks_open(t, error);
     if (status) return status;
     tell_notes(t);
-    tell_types(t);
     return WEFT_OK;
 }
 
@@ -297,8 +285,8 @@ static weft_trainer *begin(const weft_model *model, const weft_trainer_options *
     t->model = model;
     t->options = *options;
     t->validated = t->checkpoints.saved = t->checkpoints.looked = -1;
-    kit_plain_texts(weft_trainer_fields(), &t->options);
-    kit_plain_texts(weft_trainer_checkpoints_fields(), &t->options.checkpoints);
+    kit_defaults(weft_trainer_fields(), &t->options);
+    kit_defaults(weft_trainer_checkpoints_fields(), &t->options.checkpoints);
     t->metrics.memory = kit_arena_of(t->env);
     t->progress.world = options->comm ? options->comm->world : 1;
     t->progress.rank = options->comm ? options->comm->rank : 0;

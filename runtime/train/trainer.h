@@ -22,7 +22,6 @@
 #include "weft/trainer.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 
 /* ---- feed.c ---- */
 
@@ -33,7 +32,6 @@ typedef struct batches {
     weft_loader *loader;
     int n;                  /* arrays of all sources */
     const char **names;     /* [n]: the input that each feeds; NULL: none */
-    size_t *row_bytes;      /* [n] */
     int64_t samples, batch; /* batch: rows of a whole one */
     int64_t taken;          /* number of the next batch of the epoch */
     const void **data;      /* [n]: the current batch */
@@ -56,7 +54,7 @@ weft_status batches_next(batches *b, bool *is_there, weft_error *error);
 int64_t batches_count(const batches *b);
 /* Samples of a data set; 0 without sources. */
 int64_t dataset_samples(const weft_dataset *d);
-/* The array that feeds an input, and in *source (or NULL) whose it is; NULL: nothing feeds it. */
+/* The array that feeds an input, and whose it is; NULL: nothing feeds it. */
 const weft_source_array *dataset_find(const weft_dataset *d, const char *input, const weft_source **source);
 /* The place of an output, or of an input, of this name, with *port filled; -1: there is none, and *near (or
  * NULL) is of *near and all names the one that `name` is nearest to. */
@@ -67,22 +65,22 @@ int find_port(const weft_plan *plan, const char *graph, bool is_input, const cha
 typedef struct bound {
     kit_arena memory;
     const char *graph;
-    int n_in, n_out, room; /* room: of the arrays by output */
-    int n_fetch;           /* first those of the numbers, then what evaluators read */
-    weft_feed *feeds;      /* [n_in] */
-    int *source;           /* [n_in]: which array of the data set feeds it */
-    weft_port *out;        /* [n_out] */
-    weft_fetch *fetches;   /* [n_fetch]: the first n_out into numbers, the others into memory of their own */
-    double *numbers;       /* [n_out]: 8 bytes for each */
-    int accumulate;        /* micro-batches of a step */
-    int first;             /* place of its first metric in a list */
+    int n_in, n_out;
+    int n_fetch;         /* first those of the numbers, then what evaluators read */
+    weft_feed *feeds;    /* [n_in] */
+    int *source;         /* [n_in]: which array of the data set feeds it */
+    weft_port *out;      /* [n_out] */
+    weft_fetch *fetches; /* [n_fetch]: the first n_out into numbers, the others into memory of their own */
+    double *numbers;     /* [n_out]: 8 bytes for each */
+    int accumulate;      /* micro-batches of a step */
+    int first;           /* place of its first metric in a list */
 } bound;
 
 /* The length of the batch that a graph takes: of its first input's first axis, or the plan's without one. */
 int64_t plan_rows(const weft_plan *plan, const char *graph);
 /* Binds the inputs of `graph`. Each must be in the data set, with its type and shape, `rows` at a time.
- * `output`: the only one that is fetched, into memory that the caller sets; NULL: every one that is a
- * number. */
+ * `output`: the only one that is fetched, into memory that the caller sets; "": the graph's first; NULL:
+ * every one that is a number. */
 weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
                        const char *output, weft_error *error);
 void bound_close(bound *r);
@@ -326,7 +324,7 @@ struct weft_trainer {
     weft_session *session; /* NULL until the first step */
     batches data;
     bound *graphs; /* [n_graphs] of the flow, in the order of their first steps, then others that ran */
-    int n_graphs, room_graphs;
+    int n_graphs;  /* at most those of the model */
     metrics metrics;
     sweep val, test;
     weft_progress progress;
@@ -393,17 +391,15 @@ weft_status hooks_check(const weft_trainer *t, weft_error *error);
 /* Of a trainer that is complete. */
 weft_status hooks_open(weft_trainer *t, weft_error *error);
 
-/* What weft_trainer_predict() does, compiled once for many runs (predict.c). Texts and data must outlive it;
- * it may outlive the trainer. Close it in any case. */
-typedef struct prediction {
-    sweep sweep;
-    weft_plan *names; /* whose texts the output's name may be; NULL: another's */
-} prediction;
-weft_status prediction_open(prediction *p, const weft_trainer *t, const char *graph, const char *output,
+/* ---- predict.c ---- */
+
+/* What weft_trainer_predict() does, compiled once for many runs. Texts and data must outlive it; it may
+ * outlive the trainer. Close the sweep in any case. */
+weft_status prediction_open(sweep *s, const weft_trainer *t, const char *graph, const char *output,
                             const weft_dataset *data, weft_error *error);
-weft_status prediction_type(const prediction *p, tensor *type, weft_error *error); /* of one batch */
-weft_array *prediction_run(prediction *p, const weft_trainer *t, weft_error *error);
-void prediction_close(prediction *p);
+weft_status prediction_type(const sweep *s, tensor *type, weft_error *error); /* of one batch */
+weft_array *prediction_run(sweep *s, const weft_trainer *t, weft_error *error);
+
 /* ---- state.c ---- */
 
 /* The model's own text of a graph's name; NULL: it has none of this name, and *error (or NULL) says so after

@@ -2,8 +2,6 @@
 #include "runtime/train/watch.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- names ---- */
 
