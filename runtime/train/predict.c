@@ -70,7 +70,12 @@ static weft_status open_sweep(sweep *s, const weft_trainer *t, const char *graph
     how.world = how.rank = how.accumulate = 0;
     how.manual = false;
     if (!output && !(output = first_output(t, &how, graph, &port, own, error))) return error->status;
-    sweep_options of = {.graph = graph, .data = data ? data : &none, .output = output, .env = t->env};
+    sweep_options of = {.graph = graph,
+                        .data = data ? data : &none,
+                        .output = output,
+                        .env = t->env,
+                        .checks = t->options.check,
+                        .no_capture = t->options.no_capture};
     return sweep_open(s, t->model, &how, &of, error);
 }
 

@@ -38,7 +38,8 @@ static weft_status open_rest(sweep *s, const weft_model *m, const weft_compile_o
 /* A data set with fewer samples than a batch is one batch. */
 weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options *how,
                        const sweep_options *of, weft_error *error) {
-    *s = (sweep){.comm = of->comm, .metrics = {.env = of->env}};
+    *s = (sweep){
+        .comm = of->comm, .metrics = {.env = of->env}, .checks = of->checks, .no_capture = of->no_capture};
     weft_status status = measures_open(&s->measures, of->n_evaluators, of->evaluators, of->env, error);
     if (!status) status = compile(s, 0, m, how, of->graph, 0, error);
     if (status) return status;
@@ -83,9 +84,12 @@ void sweep_restart(sweep *s) {
 }
 
 weft_status sweep_sessions(sweep *s, weft_store *store, weft_error *error) {
-    for (int i = 0; i < 2; i++)
-        if (s->plan[i] && !s->session[i] && !(s->session[i] = weft_session_open(s->plan[i], store, error)))
-            return error->status;
+    for (int i = 0; i < 2; i++) {
+        if (!s->plan[i] || s->session[i]) continue;
+        if (!(s->session[i] = weft_session_open(s->plan[i], store, error))) return error->status;
+        weft_session_check(s->session[i], s->checks);
+        weft_session_capture(s->session[i], !s->no_capture);
+    }
     return WEFT_OK;
 }
 

@@ -229,7 +229,9 @@ static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *dat
                         .comm = t->options.comm,
                         .n_evaluators = t->options.n_evaluators,
                         .evaluators = t->options.evaluators,
-                        .env = t->env};
+                        .env = t->env,
+                        .checks = t->options.check,
+                        .no_capture = t->options.no_capture};
     return sweep_open(s, t->model, &t->options.compile, &of, error);
 }
 
@@ -398,9 +400,11 @@ weft_session *weft_trainer_session(weft_trainer *t, weft_error *error) {
     weft_error own = {0};
     error = error ? error : &own;
     if (trainer_check_trains(t, error)) return NULL;
-    if (!t->session)
-        t->session = t->options.comm ? weft_session_open_on(t->plan, t->store, t->options.comm, error)
-                                     : weft_session_open(t->plan, t->store, error);
+    if (t->session) return t->session;
+    t->session = t->options.comm ? weft_session_open_on(t->plan, t->store, t->options.comm, error)
+                                 : weft_session_open(t->plan, t->store, error);
+    if (t->session) weft_session_check(t->session, t->options.check);
+    if (t->session) weft_session_capture(t->session, !t->options.no_capture);
     return t->session;
 }
 
