@@ -699,8 +699,8 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
     weft_model_free(m);
 }
 
-/* A weight that is NaN: with `check` the node that reads it ends an evaluation, a prediction and a step, which
- * are else done and have NaN. */
+/* A weight that is NaN: with `check` the node that reads it ends an evaluation, a prediction and a step,
+ * which are else done and have NaN. */
 TEST(checks_are_of_all_that_a_trainer_runs) {
     weft_model *m = build();
     weft_dataset data = {1, list, (const char *[]){"x", NULL}};
