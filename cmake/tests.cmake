@@ -126,7 +126,7 @@ set_tests_properties(test_tools_ranks test_tools_ranks_ucx PROPERTIES SKIP_RETUR
 add_test(NAME test_resume_kills COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_resume_kills.py ${PROJECT_BINARY_DIR})
 set_tests_properties(test_tools_checkpoints test_tools_ckpt test_resume_kills PROPERTIES TIMEOUT 600)
 set_tests_properties(test_comm_mpi test_comm_ucx test_comm_local test_comm_memory test_tools_mpi test_tools_launch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
-set_tests_properties(test_tools_mpi PROPERTIES TIMEOUT 900) # many starts of mpirun, which a busy machine makes slow
+set_tests_properties(test_tools_mpi test_tools_launch PROPERTIES TIMEOUT 900) # many starts of ranks, which a busy machine makes slow
 set_tests_properties(test_comm_mpi test_comm_ucx test_comm_local test_comm_memory PROPERTIES RESOURCE_LOCK ranks) # they have limits of time
 
 # ---- small models under valgrind; sanitizers have eyes of their own ----

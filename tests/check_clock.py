@@ -84,6 +84,7 @@ ALLOWED = {
     ("tests/test_tools_mpi.sh", "sleep 0.5"): RANDOM,
     ("tests/test_tools_ranks.sh", "timeout=3"): MISSED,
     ("tests/test_tools_ranks.sh", "/proc/uptime"): "it reports how long the ranks took, and what lives a minute longer than it should hangs",
+    ("tests/test_tools_effects.c", "lose, ranks)"): MISSED,
     ("tests/test_worlds.c", "deadline_seconds = 2}"): MISSED,
 }
 

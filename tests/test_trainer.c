@@ -699,6 +699,35 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
     weft_model_free(m);
 }
 
+/* A weight that is NaN: with `check` the node that reads it ends an evaluation, a prediction and a step,
+ * which are else done and have NaN. */
+TEST(checks_are_of_all_that_a_trainer_runs) {
+    weft_model *m = build();
+    weft_dataset data = {1, list, (const char *[]){"x", NULL}};
+    for (int checks = 0; checks < 2; checks++) {
+        float bias[8] = {NAN};
+        weft_error e[3] = {{0}};
+        weft_metrics means;
+        weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA,
+                                                                .val = DATA,
+                                                                .check = checks,
+                                                                .no_capture = checks,
+                                                                .own_guard = true,
+                                                                .keep_going = true,
+                                                                .iterations = 1});
+        CHECK(!weft_store_set(weft_trainer_store(t), "left/fc/bias", bias, sizeof bias, NULL));
+        weft_trainer_validate(t, &means, &e[0]);
+        weft_array_free(weft_trainer_predict(t, "predict", "y", &data, &e[1]));
+        weft_trainer_train_step(t, &means, &e[2]);
+        for (int i = 0; i < 3; i++) {
+            CHECK_SAYS(e[i].status == (checks ? WEFT_DATA : WEFT_OK), "%d: %s", i, e[i].text);
+            if (checks) CHECK_HOLDS(e[i].text, "made NaN at element");
+        }
+        weft_trainer_free(t);
+    }
+    weft_model_free(m);
+}
+
 /* ---- graphs that assign ---- */
 
 enum { TRAINS = 1, ASSIGNS = 2 };
@@ -1144,6 +1173,7 @@ SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(runs_are_counted_before_the_training_as_it_makes_them),
                   T(what_cannot_be_counted_is_told),
                   T(every_option_of_a_trainer_has_a_default_or_an_error),
+                  T(checks_are_of_all_that_a_trainer_runs),
                   T(a_graph_that_assigns_is_run_or_refused),
                   T(a_graph_that_assigns_moves_what_it_assigns),
                   T(minimized_losses_are_metrics),

@@ -191,6 +191,10 @@ typedef struct weft_trainer_options {
      * weft_use_averages(). */
     bool without_averages;
     bool keep_going; /**< NaN and infinities do not end the training */
+    /** weft_session_check() of training, evaluations and predictions: the first result of a node that is not
+     * finite ends them. Slow. */
+    bool check;
+    bool no_capture; /**< weft_session_capture() is off for them */
     /** compile.guard is what it says, where it is 0, too. Else 0 is WEFT_GUARD_NAN without
      * keep_going: a step whose loss is not finite changes nothing and ends the training (guard.h). */
     bool own_guard;

@@ -50,7 +50,9 @@ weft_status prediction_open(sweep *s, const weft_trainer *t, const char *graph, 
     sweep_options of = {.graph = graph ? graph : "predict",
                         .data = data ? data : &none,
                         .output = output ? output : "",
-                        .env = t->env};
+                        .env = t->env,
+                        .checks = t->options.check,
+                        .no_capture = t->options.no_capture};
     return sweep_open(s, t->model, &t->options.compile, &of, error);
 }
 

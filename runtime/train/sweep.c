@@ -40,7 +40,11 @@ static weft_status open_rest(sweep *s, const weft_model *m, const weft_compile_o
 /* A data set with fewer samples than a batch is one batch. */
 weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options *how,
                        const sweep_options *of, weft_error *error) {
-    *s = (sweep){.comm = of->comm, .metrics = {.memory = kit_arena_of(of->env)}, .is_open = true};
+    *s = (sweep){.comm = of->comm,
+                 .metrics = {.memory = kit_arena_of(of->env)},
+                 .is_open = true,
+                 .checks = of->checks,
+                 .no_capture = of->no_capture};
     if (measures_open(&s->measures, of->n_evaluators, of->evaluators, of->env, error) ||
         compile(s, 0, m, how, of->graph, 0, error))
         return error->status;
@@ -86,9 +90,12 @@ void sweep_restart(sweep *s) {
 }
 
 weft_status sweep_sessions(sweep *s, weft_store *store, weft_error *error) {
-    for (int i = 0; i < 2; i++)
-        if (s->plan[i] && !s->session[i] && !(s->session[i] = weft_session_open(s->plan[i], store, error)))
-            return error->status;
+    for (int i = 0; i < 2; i++) {
+        if (!s->plan[i] || s->session[i]) continue;
+        if (!(s->session[i] = weft_session_open(s->plan[i], store, error))) return error->status;
+        weft_session_check(s->session[i], s->checks);
+        weft_session_capture(s->session[i], !s->no_capture);
+    }
     return WEFT_OK;
 }
 

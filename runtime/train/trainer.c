@@ -220,7 +220,9 @@ static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *dat
                         .comm = t->options.comm,
                         .n_evaluators = t->options.n_evaluators,
                         .evaluators = t->options.evaluators,
-                        .env = t->env};
+                        .env = t->env,
+                        .checks = t->options.check,
+                        .no_capture = t->options.no_capture};
     return sweep_open(s, t->model, &t->options.compile, &of, error);
 }
 

@@ -200,7 +200,7 @@ typedef struct sweep {
     metrics metrics;
     measures measures;
     double samples; /* that sweep_run ran on this rank */
-    bool is_open, is_begun;
+    bool is_open, is_begun, checks, no_capture;
 } sweep;
 
 /* What a sweep is made of, beside the model and what it compiles with. */
@@ -212,6 +212,7 @@ typedef struct sweep_options {
     int n_evaluators;
     const weft_evaluator *evaluators;
     const weft_env *env;
+    bool checks, no_capture; /* the trainer's options */
 } sweep_options;
 
 /* Compiles and binds. Call sweep_close in either case. */

@@ -21,6 +21,8 @@ static const weft_field trainer_fields[] = {
                "iterations between two whose metrics are taken"),
     WEFT_FIELD(OF, without_averages, FLAG, 0, 1, NULL, "validations read parameters, not their averages"),
     WEFT_FIELD(OF, keep_going, FLAG, 0, 1, NULL, "NaN and infinities do not end the training"),
+    WEFT_FIELD(OF, check, FLAG, 0, 1, NULL, "each node's results are checked, in all that runs"),
+    WEFT_FIELD(OF, no_capture, FLAG, 0, 1, NULL, "a GPU's launches are made node by node"),
     WEFT_FIELD(OF, own_guard, FLAG, 0, 1, NULL, "the guard is what compile.guard says, 0 too"),
     WEFT_FIELD(OF, skip_bad_steps, COUNT, 1, WEFT_COUNT_MOST, NULL, "bad steps that are skipped in a row"),
     {.offset = sizeof(OF)},
