@@ -167,7 +167,7 @@ static void add_validation(test_random *r, random_training *d) {
     weft_value *x = training_input(d, "val", WEFT_EVAL);
     weft_value *size = weft_mean(weft_square(net_build(x, &d->nets[0], p.shape[0])), 0, NULL, false);
     weft_output(size, "size");
-    if (random_one_in(r, 2)) return;
+    if (d->averages_state || random_one_in(r, 2)) return;
     weft_value *s = weft_state(x, "running_val", 0, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
     weft_assign(s, weft_add(weft_scale(s, 0.9), weft_scale(size, 0.1)));
 }
