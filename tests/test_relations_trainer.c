@@ -74,7 +74,7 @@ typedef struct flow {
 
 /* A part of all micro-batches, of which each rank has as many. */
 static int draw_micros(test_random *r, int all, int world) {
-    int part = 1 + random_below(r, 4);
+    int part = 2 + random_below(r, 3);
     return all % part || all / part % world ? all : all / part;
 }
 
@@ -90,7 +90,7 @@ static void draw_steps(test_random *r, flow *f, step *steps) {
         s->repeat = 1 + random_one_in(r, 4);
         s->batch = WEFT_FLOW_AUTO;
         if (!s->micros) continue;
-        if (there && (random_one_in(r, 3) || there % s->micros)) s->batch = WEFT_FLOW_NEXT;
+        if (there && (random_one_in(r, 4) || there % s->micros)) s->batch = WEFT_FLOW_NEXT;
         if (!there || s->batch == WEFT_FLOW_NEXT) there = s->micros;
     }
 }

@@ -272,7 +272,7 @@ static void freeze_block(test_random *r, random_training *d) {
 
 random_training training_draw(uint64_t number, test_random *r) {
     static const weft_dtype precisions[] = {0, 0, 0, WEFT_BF16, WEFT_F16};
-    static const int micros[] = {2, 3, 4, 6};
+    static const int micros[] = {2, 3, 4, 6, 8, 12};
     random_training d = {
         .model = weft_model_new("relations"), .seed = number, .features = 4 + random_below(r, 5)};
     d.optimizers = random_bits(r);
@@ -292,7 +292,7 @@ random_training training_draw(uint64_t number, test_random *r) {
     if (d.is_local && random_one_in(r, 2)) draw_local_ddp(r, &d, world);
     d.options =
         (weft_compile_options){.world = world,
-                               .accumulate = d.is_local ? 1 + random_below(r, 2) : micros[random_below(r, 4)],
+                               .accumulate = d.is_local ? 1 + random_below(r, 2) : micros[random_below(r, 6)],
                                .precision = precisions[random_below(r, 5)],
                                .isa = random_one_in(r, 5) ? WEFT_ISA_REFERENCE : WEFT_ISA_AUTO,
                                .guard_factor = 1e9,
