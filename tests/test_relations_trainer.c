@@ -74,7 +74,7 @@ typedef struct flow {
 
 /* A part of all micro-batches, of which each rank has as many. */
 static int draw_micros(test_random *r, int all, int world) {
-    int part = 1 + random_below(r, 4);
+    int part = 2 + random_below(r, 3);
     return all % part || all / part % world ? all : all / part;
 }
 
@@ -90,7 +90,7 @@ static void draw_steps(test_random *r, flow *f, step *steps) {
         s->repeat = 1 + random_one_in(r, 4);
         s->batch = WEFT_FLOW_AUTO;
         if (!s->micros) continue;
-        if (there && (random_one_in(r, 3) || there % s->micros)) s->batch = WEFT_FLOW_NEXT;
+        if (there && (random_one_in(r, 4) || there % s->micros)) s->batch = WEFT_FLOW_NEXT;
         if (!there || s->batch == WEFT_FLOW_NEXT) there = s->micros;
     }
 }
@@ -167,7 +167,7 @@ static void add_validation(test_random *r, random_training *d) {
     weft_value *x = training_input(d, "val", WEFT_EVAL);
     weft_value *size = weft_mean(weft_square(net_build(x, &d->nets[0], p.shape[0])), 0, NULL, false);
     weft_output(size, "size");
-    if (random_one_in(r, 2)) return;
+    if (d->averages_state || random_one_in(r, 2)) return;
     weft_value *s = weft_state(x, "running_val", 0, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
     weft_assign(s, weft_add(weft_scale(s, 0.9), weft_scale(size, 0.1)));
 }

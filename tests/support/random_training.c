@@ -59,10 +59,19 @@ static void draw_schedule(test_random *r, int scheduled, weft_optimizer *o) {
     if (*text) CHECK_SAYS(!weft_schedule_text(text, o->schedule, &e), "%s: %s", text, e.text);
 }
 
-static void draw_averages(test_random *r, weft_optimizer *o) {
+static bool has_state(const weft_model *m, const char *pattern) {
+    weft_parameter_info p;
+    for (int i = 0; weft_model_parameter(m, pattern, i, &p); i++)
+        if (p.is_state && p.dtype == WEFT_F32) return true;
+    return false;
+}
+
+/* `has_state`: the pattern has some, wherever the optimizer is used. */
+static void draw_averages(test_random *r, random_training *d, bool has_state, weft_optimizer *o) {
     o->ema = 0.9;
     if (random_one_in(r, 2)) o->ema_gamma = 3;
-    o->ema_buffers = random_one_in(r, 3);
+    o->ema_buffers = random_one_in(r, 2) && has_state;
+    d->averages_state |= o->ema_buffers;
 }
 
 /* The same settings wherever a model names this optimizer. */
@@ -77,12 +86,14 @@ static void minimize(random_training *d, weft_value *loss, const char *pattern, 
     draw_schedule(r, optimizers[row].scheduled, &o);
     if (random_one_in(r, 3)) o.clip_norm = 0.5;
     if (random_one_in(r, 6)) o.clip_value = 0.1;
-    if (random_one_in(r, 3)) draw_averages(r, &o);
+    bool is_shared = strcmp(name, "both") == 0; /* by two patterns */
+    if (random_one_in(r, 3)) draw_averages(r, d, !is_shared && has_state(d->model, pattern), &o);
     bool has_product = strcmp(o.type, "nadam") == 0; /* of all parameters, so all train in every step */
     if (random_one_in(r, 3)) o.n_groups = 1, o.groups = random_one_in(r, 2) || has_product ? &slow : &some;
     char matrices[60];
     snprintf(matrices, sizeof matrices, "%s*last/weight", pattern);
-    if (strcmp(o.type, "muon") == 0) o.n_groups = 0, o.groups = NULL, pattern = matrices;
+    bool is_muon = strcmp(o.type, "muon") == 0;
+    if (is_muon) o.n_groups = 0, o.groups = NULL, o.ema_buffers = false, pattern = matrices;
     weft_minimize(loss, pattern, &o);
     d->is_whole |= optimizers[row].is_whole;
 }
@@ -261,7 +272,7 @@ static void freeze_block(test_random *r, random_training *d) {
 
 random_training training_draw(uint64_t number, test_random *r) {
     static const weft_dtype precisions[] = {0, 0, 0, WEFT_BF16, WEFT_F16};
-    static const int micros[] = {2, 3, 4, 6};
+    static const int micros[] = {2, 3, 4, 6, 8, 12};
     random_training d = {
         .model = weft_model_new("relations"), .seed = number, .features = 4 + random_below(r, 5)};
     d.optimizers = random_bits(r);
@@ -281,7 +292,7 @@ random_training training_draw(uint64_t number, test_random *r) {
     if (d.is_local && random_one_in(r, 2)) draw_local_ddp(r, &d, world);
     d.options =
         (weft_compile_options){.world = world,
-                               .accumulate = d.is_local ? 1 + random_below(r, 2) : micros[random_below(r, 4)],
+                               .accumulate = d.is_local ? 1 + random_below(r, 2) : micros[random_below(r, 6)],
                                .precision = precisions[random_below(r, 5)],
                                .isa = random_one_in(r, 5) ? WEFT_ISA_REFERENCE : WEFT_ISA_AUTO,
                                .guard_factor = 1e9,

@@ -18,6 +18,7 @@ typedef struct random_training {
     uint64_t seed, optimizers;
     bool is_local, is_whole;      /* is_whole: an optimizer that no flat shards can have */
     bool has_teacher;             /* of graph "move", which moves it */
+    bool averages_state;          /* ema_buffers: only training graphs may write that state */
     weft_compile_options options; /* of the training that the others are compared with */
 } random_training;
 
