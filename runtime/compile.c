@@ -6,7 +6,6 @@
 #include "runtime/plan/program.h"
 #include "runtime/strategy.h"
 
-#include "graph/core/nearest.h"
 #include "graph/settings/clone.h"
 #include "graph/settings/minimize.h"
 #include "ops/calibration.h"
@@ -19,7 +18,6 @@
 #include "weft/support.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What passes give and require; each row of pipeline[] names some of these. */
@@ -133,24 +131,15 @@ const char *weft_pass_name(int index) {
     return index >= 0 && index < N_PASSES ? pipeline[index].name : NULL;
 }
 
-/* The error lists all passes, so that the right name is at hand. */
-static weft_status check_pass(const weft_compile_options *o, weft_error *error) {
-    text known = {0};
-    bool is_known = !o->stop_after;
-    for (int i = 0; weft_pass_name(i) && !is_known; i++)
-        is_known = strcmp(weft_pass_name(i), o->stop_after) == 0;
-    if (is_known) return WEFT_OK;
-    nearest near = nearest_to(o->stop_after, strlen(o->stop_after));
-    for (int i = 0; weft_pass_name(i); i++) {
-        text_add(&known, "%s%s", i ? ", " : "", weft_pass_name(i));
-        nearest_try(&near, weft_pass_name(i));
+/* A misspelt pass would not stop anything. */
+static weft_status check_stop(const char *pass, weft_error *error) {
+    const char *names[N_PASSES + 1] = {0};
+    bool is_known = !pass;
+    for (int i = 0; i < N_PASSES; i++) {
+        names[i] = pipeline[i].name;
+        is_known = is_known || strcmp(pass, names[i]) == 0;
     }
-    char *names = text_detach(&known);
-    near_text ask = nearest_ask(&near);
-    weft_status status = error_set(error, WEFT_NAME, "compile: there is no pass '%s'%s%s are %s",
-                                   SHOW(o->stop_after), ask.question, ask.there, names ? names : "others");
-    free(names);
-    return status;
+    return is_known ? WEFT_OK : compile_no_name("pass", pass, names, "", error);
 }
 
 /* ---- going through it ---- */
@@ -191,12 +180,6 @@ static bool run_program(program *p, const pass *first, const pass *end, unsigned
     return true;
 }
 
-static bool run_programs(weft_plan *plan, const pass *first, const pass *end, unsigned has) {
-    for (int i = 0; i < plan->n_programs; i++)
-        if (!run_program(&plan->programs[i], first, end, has)) return false;
-    return true;
-}
-
 /* Runs the list to its end, or up to stop_after. Consecutive program passes are run program by program: all
  * of them on the first, then all on the next. */
 static bool run_pipeline(weft_plan *plan) {
@@ -206,7 +189,8 @@ static bool run_pipeline(weft_plan *plan) {
     while (last + 1 < pipeline + N_PASSES && !(stop && strcmp(last->name, stop) == 0)) last++;
     for (const pass *s = pipeline, *end; s <= last; s = end) {
         for (end = s + 1; s->program && end <= last && end->program;) end++;
-        if (s->program && !run_programs(plan, s, end, has)) return false;
+        for (int i = 0; s->program && i < plan->n_programs; i++)
+            if (!run_program(&plan->programs[i], s, end, has)) return false;
         if (s->plan && !run_pass(plan, s, NULL, has)) return false;
         for (; s < end; s++) has |= s->gives;
     }
@@ -234,20 +218,21 @@ static bool load_calibration(weft_plan *plan, const char *path) {
            model_fail(plan->model, NULL, error.status, "compile: calibration: %s", error.text);
 }
 
+/* After the passes: figures, and of a plan that can run what ranks compare, a resumed training compares, and
+ * sessions need. False: no memory. */
+static bool finish(weft_plan *plan, const weft_model *source) {
+    plan_measure(plan);
+    return plan->options.stop_after || (plan_find_library(plan) && plan_collect_settings(plan) &&
+                                        plan_identify(plan, source) && share_measure(plan));
+}
+
 static void log_plan(const weft_plan *plan) {
     char line[400];
     if (!plan->env.log) return;
-    snprintf(line, sizeof line, "compiled %.100s: batch %lld, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
-             plan->model->name, (long long)plan->options.batch, plan->options.threads,
-             isa_name(plan->options.isa), plan->n_programs, (double)plan->memory.total / (1 << 20),
-             plan->compile_ms);
+    snprintf(line, sizeof line, "compiled %.100s: batch %jd, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
+             plan->model->name, plan->options.batch, plan->options.threads, isa_name(plan->options.isa),
+             plan->n_programs, (double)plan->memory.total / (1 << 20), plan->compile_ms);
     plan->env.log(plan->env.log_context, line);
-}
-
-/* False: no memory. */
-static bool plan_describe(weft_plan *plan, const weft_model *source) {
-    plan_measure(plan);
-    return plan_find_library(plan) && plan_collect_settings(plan) && plan_identify(plan, source);
 }
 
 /* Returns NULL and sets *error when the model is broken, an option is out of range, or a pass fails. The
@@ -256,17 +241,11 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     static const weft_compile_options defaults = {0};
     const weft_compile_options *o = options ? options : &defaults;
     uint64_t start = weft_clock_ns();
-    if (!model_ok(model)) {
-        const weft_error *e = weft_model_error(model);
-        error_set(error, e->status, "%s", e->text);
-        return NULL;
-    }
-    if (compile_options_check(model, o, error) || check_pass(o, error)) return NULL;
+    const weft_error *e = weft_model_error(model);
+    if (!model_ok(model)) return error_set(error, e->status, "%s", e->text), NULL;
+    if (compile_options_check(model, o, error) || check_stop(o->stop_after, error)) return NULL;
     weft_plan *plan = mem_new(&model->env, sizeof *plan);
-    if (!plan) {
-        error_memory(error, "compile");
-        return NULL;
-    }
+    if (!plan) return error_memory(error, "compile"), NULL;
     plan->env = model->env;
     plan->options = compile_options_filled(model, o);
     plan->device = device_of(plan->options.device);
@@ -279,7 +258,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
                                  .tf32 = o->tf32};
     plan->model = model_clone_variables(model, plan->options.batch);
     if (!plan->model || !strategy_choose(plan, o) || !load_calibration(plan, o->calibration) ||
-        !run_pipeline(plan) || !plan_describe(plan, model) || (!o->stop_after && !share_measure(plan))) {
+        !run_pipeline(plan) || !finish(plan, model)) {
         if (plan->model && !model_ok(plan->model))
             error_set(error, plan->model->error.status, "%s", plan->model->error.text);
         else

@@ -7,7 +7,6 @@
 #include "runtime/strategy.h"
 
 #include "graph/settings/ddp.h"
-#include "graph/core/nearest.h"
 #include "graph/settings/strategy.h"
 #include "runtime/options.h"
 #include "runtime/plan/compile_fields.h"
@@ -36,21 +35,16 @@ static const weft_strategy *builtin(const char *name) {
     return NULL;
 }
 
-static bool unknown_name(weft_plan *plan, const char *name, const weft_strategy *own) {
-    text known = {0};
-    nearest near = nearest_to(name, strlen(name));
-    for (const weft_strategy *s = strategies; s->name; s++) {
-        text_add(&known, "%s%s", s == strategies ? "" : ", ", s->name);
-        nearest_try(&near, s->name);
-    }
-    if (own) text_add(&known, " and your own, %s", SHOW(own->name));
-    char *names = text_detach(&known);
-    near_text ask = nearest_ask(&near);
-    model_fail(plan->model, NULL, WEFT_NAME, "compile: there is no strategy '%s'%s%s are %s%s", SHOW(name),
-               ask.question, ask.there, names ? names : "others",
-               own ? "" : "; one of your own is given as weft_compile_options.own_strategy");
-    free(names);
-    return false;
+static const weft_strategy *unknown_name(weft_plan *plan, const char *name, const weft_strategy *own) {
+    enum { MOST = 16 };
+    const char *names[MOST] = {0};
+    char more[160] = "; one of your own is given as weft_compile_options.own_strategy";
+    weft_error error = {0};
+    for (int i = 0; i < MOST - 1; i++) names[i] = weft_strategy_name(i);
+    if (own) snprintf(more, sizeof more, " and your own, %s", SHOW(own->name));
+    compile_no_name("strategy", name, names, more, &error);
+    model_fail(plan->model, NULL, WEFT_NAME, "%s", error.text);
+    return NULL;
 }
 
 /* The strategy that the text names; NULL after an error. */
@@ -65,7 +59,7 @@ static const weft_strategy *find_strategy(weft_plan *plan, const char *name, con
         return NULL;
     }
     const weft_strategy *found = own && strcmp(own->name, name) == 0 ? own : builtin(name);
-    if (!found) return unknown_name(plan, name, own), NULL;
+    if (!found) return unknown_name(plan, name, own);
     if (!own || found == own) return found;
     model_fail(plan->model, NULL, WEFT_ARGUMENT,
                "compile: own_strategy is %s, and the strategy that is chosen %s: leave one of them out",
@@ -129,8 +123,9 @@ static bool is_said(const weft_plan *plan, const char *name) {
     return is_there && builtin(parts->name);
 }
 
-static bool contradict(weft_plan *plan, const weft_field *option, const weft_compile_options *o,
-                       const weft_field *decided, const weft_distribution *by) {
+/* An option says one thing, and the strategy another. */
+static bool contradicts(weft_plan *plan, const weft_field *option, const weft_compile_options *o,
+                        const weft_field *decided, const weft_distribution *by) {
     text why = {0};
     text_add(&why, "it sets %s=", option->name);
     field_write(&why, decided, by);
@@ -143,30 +138,26 @@ static bool contradict(weft_plan *plan, const weft_field *option, const weft_com
     return false;
 }
 
-/* Copies what the strategy decides into the options. Both are in their ranges. */
+/* Copies what the strategy decides into the options. */
 static bool decide(weft_plan *plan, const struct decision *d, weft_compile_options *o,
                    const weft_distribution *by) {
-    const weft_field *option = field_find(compile_fields, d->name, strlen(d->name));
-    weft_field decided = *option;
-    decided.offset = d->decided;
-    char *is = (char *)o + option->offset;
-    const char *wanted = (const char *)by + d->decided;
-    bool says_nothing = !weft_field_is_set(&decided, by) && !is_said(plan, d->name);
-    if (says_nothing || memcmp(is, wanted, field_width(option)) == 0) return true;
-    if (weft_field_is_set(option, o)) return contradict(plan, option, o, &decided, by);
-    memcpy(is, wanted, field_width(option));
+    const weft_field *option = weft_field_find(compile_fields, d->name);
+    weft_field decided[] = {*option, {0}};
+    weft_error error = {0};
+    decided->offset = d->decided;
+    if (weft_fields_check(decided, by, "compile", &error)) return fail(plan, error.status, error.text);
+    void *to = (char *)o + option->offset;
+    const void *from = (const char *)by + d->decided;
+    size_t width = field_width(option);
+    bool says = weft_field_is_set(decided, by) || is_said(plan, d->name);
+    if (!says || memcmp(to, from, width) == 0) return true;
+    if (weft_field_is_set(option, o)) return contradicts(plan, option, o, decided, by);
+    memcpy(to, from, width);
     return true;
 }
 
-/* In the ranges of options.c, too, so that words can be shown. */
 static bool decide_all(weft_plan *plan, const weft_compile_options *given, const weft_distribution *by) {
-    weft_compile_options own = {.bucket_cap_mb = by->bucket_cap_mb,
-                                .zero = by->zero,
-                                .shard = by->shard,
-                                .reduce = by->reduce},
-                         o = *given;
-    weft_error error = {0};
-    if (compile_options_check(plan->source, &own, &error)) return fail(plan, error.status, error.text);
+    weft_compile_options o = *given;
     for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++)
         if (!decide(plan, &decisions[i], &o, by)) return false;
     plan->options = compile_options_filled(plan->source, &o);
