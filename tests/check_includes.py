@@ -129,7 +129,7 @@ ALLOWED_CALLS = {
 # (object, symbol) in .data or .bss that may, with the reason.
 ALLOWED_DATA = {
     ("late.c.o", "late_slots"): "where functions of CUDA's libraries are, once they are loaded; each is written once, atomically",
-    ("engine.c.o", "process_clock"): "whether the process was stopped is the process's, not a communicator's",
+    ("clock.c.o", "process_clock"): "whether the process was stopped is the process's, not a communicator's",
     ("captures.c.o", "locks"): "CUDA's rule that a library's wait breaks all captures is for the process, so the lock is too",
 }
 
