@@ -11,7 +11,6 @@ static bool infer(op_call *c) {
     if (!v) return op_fail(c, WEFT_NAME, "there is no state or parameter '%s'", SHOW(a->path));
     if (!type_equal(&v->type, op_in(c, 0)))
         return op_fail(c, WEFT_SHAPE, "%s is %s, the value %s", v->path, TYPE(&v->type), TYPE(op_in(c, 0)));
-    c->n_out = 1;
     c->out[0] = v->type;
     return true;
 }
@@ -29,7 +28,6 @@ const weft_op weft_op_assign = {
     .summary = "writes a state variable or a parameter",
     .torch = "torch.Tensor.copy_",
     .min_in = 1,
-    .max_in = 1,
     /* OP_IS_VARIABLE: the result is the variable's memory. */
     .flags = OP_VARIABLE | OP_IS_VARIABLE | OP_WRITES | OP_EFFECT | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(variable_attrs),

@@ -46,11 +46,14 @@ bool op_want_beside(const op_call *c, int i, int of) {
                    TYPE(op_in(c, i)));
 }
 
+bool op_want_axis(const op_call *c, int64_t *axis) {
+    int64_t given = *axis;
+    return axis_resolve(axis, op_in(c, 0)->ndim) ||
+           op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(op_in(c, 0)), (long long)given);
+}
+
 bool infer_same(op_call *c) {
-    if (!op_want_float(c, 0)) return false;
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
-    return true;
+    return op_want_float(c, 0);
 }
 
 /* Reports the first pair of axes, from the last axis on, that does not fit. */
@@ -68,11 +71,9 @@ static bool broadcast_fail(const op_call *c, const tensor_type *a, const tensor_
 
 bool infer_broadcast(op_call *c) {
     if (!op_want_same_dtype(c) || !op_want_float(c, 0)) return false;
-    c->out[0] = *op_in(c, 0);
     for (int i = 1; i < c->n_in; i++)
         if (!shape_broadcast(&c->out[0], op_in(c, i), &c->out[0]))
             return broadcast_fail(c, &c->out[0], op_in(c, i));
-    c->n_out = 1;
     return true;
 }
 
@@ -83,8 +84,6 @@ bool infer_alike(op_call *c) {
         if (!shape_equal(op_in(c, i), op_in(c, 0)))
             return op_fail(c, WEFT_SHAPE, "operand %d is %s, operand 0 %s: they must have one shape", i,
                            TYPE(op_in(c, i)), TYPE(op_in(c, 0)));
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
     return true;
 }
 
@@ -110,10 +109,10 @@ bool shape_bind(const op_call *c, tensor_type *type) {
 /* The checks that do not depend on infer. */
 static bool call_check(const op_call *c) {
     const weft_op *op = c->op;
+    int most = op_max_in(op);
     char why[200];
-    if (c->n_in < op->min_in || (op->max_in >= 0 && c->n_in > op->max_in))
-        return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are allowed", c->n_in, op->min_in,
-                       op->max_in);
+    if (c->n_in < op->min_in || (most >= 0 && c->n_in > most))
+        return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are allowed", c->n_in, op->min_in, most);
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i] && c->in[i]->node->graph != c->graph)
             return op_fail(
@@ -124,7 +123,7 @@ static bool call_check(const op_call *c) {
                 "values)",
                 i, c->in[i]->node->graph->name,
                 c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
-    bool is_list = op->max_in < 0 || op->max_in > 16; /* a list of any length: no operand is optional */
+    bool is_list = most < 0 || most > 16; /* a list of any length: no operand is optional */
     for (int i = 0; is_list && i < c->n_in; i++)
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
     if (attrs_check(op, c->attrs, why)) return op_fail(c, WEFT_ARGUMENT, "%s", why);
@@ -232,8 +231,6 @@ static weft_node *node_finish(const op_call *c) {
     if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: out of memory", c->op->name);
     node_link(g, n);
     variable_note_kinds(n);
-    /* One source line is for one builder call. */
-    g->model->file = NULL;
     return n;
 }
 
@@ -257,13 +254,19 @@ weft_value *op_value(const weft_op *op, int n_in, weft_value *const *in, const v
     return node_value(op_graph(op, n_in, in), op, n_in, in, attrs);
 }
 
+static bool infer(op_call *c) {
+    c->n_out = 1;
+    if (c->n_in && c->in[0]) c->out[0] = c->in[0]->type;
+    return c->op->infer(c);
+}
+
 weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
     if (!g || !model_ok(g->model)) return NULL;
     op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs};
     /* No op's attributes are larger. */
     char zeroes[512] = {0};
     if (!attrs) c.attrs = zeroes;
-    return operands_are_there(g, op, n_in, in) && call_check(&c) && op->infer(&c) ? node_finish(&c) : NULL;
+    return operands_are_there(g, op, n_in, in) && call_check(&c) && infer(&c) ? node_finish(&c) : NULL;
 }
 
 weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in,
@@ -279,7 +282,7 @@ weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value
 bool node_retype(weft_node *n) {
     weft_graph *g = n->graph;
     op_call c = {.op = n->op, .graph = g, .n_in = n->n_in, .in = n->in, .attrs = n->attrs};
-    if (!model_ok(g->model) || !n->op->infer(&c)) return false;
+    if (!model_ok(g->model) || !infer(&c)) return false;
     for (int k = 0; k < c.n_out && k < n->n_out; k++) {
         if (c.n_out != n->n_out || !shape_equal(&c.out[k], &n->out[k].type))
             return op_fail(&c, WEFT_INTERNAL, "result %d was %s and would be %s", k, TYPE(&n->out[k].type),

@@ -7,7 +7,6 @@ static bool infer(op_call *c) {
     weft_variable *v = a->path ? variable_find(c->graph->model, a->path) : NULL;
     if (!v || v->kind != VARIABLE_PARAMETER)
         return op_fail(c, WEFT_NAME, "there is no parameter '%s'", SHOW(a->path));
-    c->n_out = 1;
     c->out[0] = v->type;
     return true;
 }

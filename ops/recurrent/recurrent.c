@@ -6,11 +6,11 @@
 static const char *const acts[] = {"tanh", "relu", NULL};
 
 const op_attr recurrent_attr_table[] = {
-    {"reverse", ATTR_BOOL, offsetof(recurrent_attrs, reverse), 0, 0},
+    {"reverse", ATTR_BOOL, offsetof(recurrent_attrs, reverse)},
     {0},
 };
 const op_attr rnn_attr_table[] = {
-    {"reverse", ATTR_BOOL, offsetof(recurrent_attrs, reverse), 0, 0},
+    {"reverse", ATTR_BOOL, offsetof(recurrent_attrs, reverse)},
     {"act", ATTR_INT, offsetof(recurrent_attrs, act), RECURRENT_TANH, RECURRENT_RELU, acts},
     {0},
 };

@@ -8,11 +8,7 @@
 enum { X, W, H0 };
 
 static bool infer(op_call *c) {
-    if (!recurrent_want(c, X, W, RNN_GATES) || !recurrent_want_state(c, H0, op_in(c, W)->shape[1], false))
-        return false;
-    c->n_out = 1;
-    c->out[0] = *op_in(c, X);
-    return true;
+    return recurrent_want(c, X, W, RNN_GATES) && recurrent_want_state(c, H0, op_in(c, W)->shape[1], false);
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
@@ -42,12 +38,9 @@ const weft_op weft_op_rnn = {
     .torch = "torch.nn.RNN",
     .min_in = 2,
     .max_in = 3,
-    .attrs_bytes = sizeof(recurrent_attrs),
-    .attrs = rnn_attr_table,
+    OP_ATTRS(recurrent_attrs, rnn_attr_table),
     .in_place = 1u << X,
     .precision = PRECISION_REDUCED,
-    .reduced_in = 7,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
