@@ -43,9 +43,12 @@ bool constant_fits(weft_dtype dtype, double value);
 /* Operand 0 if the result has its type, else NULL: reshape, broadcast_to, slice and cast to the type that x
  * has. */
 weft_value *simplify_same_type(weft_node *n);
+
 /* ---- options of builders ---- */
 /* value, or `otherwise` where it is 0; WEFT_ZERO is a true 0. */
 double option_number(double value, double otherwise);
+
+/* ---- operands of losses ---- */
 /* Whether a loss accepts these operands: neither is NULL, and both have one shape or the target has one
  * element. Else records the error. */
 bool loss_fits(const char *loss, const weft_value *x, const weft_value *target);
