@@ -26,7 +26,7 @@ const weft_op weft_op_attention_dropout = {
     .torch = "torch.nn.functional.scaled_dot_product_attention",
     .min_in = 3,
     .max_in = 4,
-    .flags = OP_RANDOM,
+    .flags = OP_RANDOM | OP_FROM_RESULT,
     OP_ATTRS(attention_attrs, attrs),
     .reference_strided = ATTENTION_STRIDED,
     .precision = PRECISION_REDUCED,

@@ -64,6 +64,7 @@ static const op_sample samples[] = {{"f32[4,9]", "axis=-1", .out = "f32[4,9]"},
         .summary = TEXT,                                                                                     \
         .torch = "torch.nn.functional." #NAME,                                                               \
         .min_in = 1,                                                                                         \
+        .flags = OP_FROM_RESULT,                                                                             \
         OP_ATTRS(softmax_attrs, attrs),                                                                      \
         .infer = infer,                                                                                      \
         .gradient = NAME##_gradient,                                                                         \

@@ -119,9 +119,9 @@ BINARY_OP(add, OP_COMMUTES, x[0] + x[1], "a + b", .torch = "torch.add", .role = 
 BINARY_OP(mul, OP_COMMUTES, x[0] * x[1], "a * b", .torch = "torch.mul", .role = ROLE_PRODUCT,
           .precision = PRECISION_FOLLOWS, .infer = infer_broadcast, .simplify = mul_simplify,
           .gradient = mul_gradient, .samples = binary_samples)
-BROADCAST_OP(sub, x[0] - x[1], "a - b", PRECISION_FOLLOWS, binary_samples)
-BROADCAST_OP(div, x[0] / x[1], "a / b", PRECISION_FOLLOWS, quotient_samples)
-BROADCAST_OP(fmod, fmod(x[0], x[1]), "remainder of a / b, with the sign of a", PRECISION_FOLLOWS,
+BROADCAST_OP(sub, 0, x[0] - x[1], "a - b", PRECISION_FOLLOWS, binary_samples)
+BROADCAST_OP(div, 0, x[0] / x[1], "a / b", PRECISION_FOLLOWS, quotient_samples)
+BROADCAST_OP(fmod, 0, fmod(x[0], x[1]), "remainder of a / b, with the sign of a", PRECISION_FOLLOWS,
              remainder_samples)
-BROADCAST_OP(remainder, floor_remainder(x[0], x[1]), "remainder of a / b, with the sign of b",
+BROADCAST_OP(remainder, 0, floor_remainder(x[0], x[1]), "remainder of a / b, with the sign of b",
              PRECISION_FOLLOWS, remainder_samples)

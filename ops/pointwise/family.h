@@ -33,11 +33,11 @@
 
 /* A function of x whose gradient is NAME_gradient, and one of a and b, which broadcast. Those with
  * PRECISION_F32 are so under torch.amp.autocast, too. */
-#define FUNCTION_OP(NAME, FORMULA, TEXT, TORCH, PRECISION, SAMPLES)                                          \
-    UNARY_OP(NAME, 0, FORMULA, TEXT, .torch = TORCH, .precision = PRECISION, .infer = infer_same,            \
+#define FUNCTION_OP(NAME, FLAGS, FORMULA, TEXT, TORCH, PRECISION, SAMPLES)                                   \
+    UNARY_OP(NAME, FLAGS, FORMULA, TEXT, .torch = TORCH, .precision = PRECISION, .infer = infer_same,        \
              .gradient = NAME##_gradient, .samples = SAMPLES)
-#define BROADCAST_OP(NAME, FORMULA, TEXT, PRECISION, SAMPLES)                                                \
-    BINARY_OP(NAME, 0, FORMULA, TEXT, .torch = "torch." #NAME, .precision = PRECISION,                       \
+#define BROADCAST_OP(NAME, FLAGS, FORMULA, TEXT, PRECISION, SAMPLES)                                         \
+    BINARY_OP(NAME, FLAGS, FORMULA, TEXT, .torch = "torch." #NAME, .precision = PRECISION,                   \
               .infer = infer_broadcast, .gradient = NAME##_gradient, .samples = SAMPLES)
 /* NAME_backward, the gradient of NAME: of dy = x[0] and x[1], which is the operand or the result of NAME. */
 #define BACKWARD_OP(NAME, FORMULA, TEXT)                                                                     \

@@ -109,7 +109,7 @@ GRADIENT(hardswish_backward) {
 /* ---- the ops ---- */
 
 #define GATED_OP(NAME, FORMULA, TEXT, TORCH)                                                                 \
-    FUNCTION_OP(NAME, FORMULA, TEXT, "torch.nn.functional." TORCH, PRECISION_FOLLOWS, unary_samples)
+    FUNCTION_OP(NAME, 0, FORMULA, TEXT, "torch.nn.functional." TORCH, PRECISION_FOLLOWS, unary_samples)
 
 GATED_OP(gelu, 0.5 * x[0] * erfc(-x[0] * M_SQRT1_2), "x Phi(x), by erf", "gelu")
 BACKWARD_OP(gelu, gelu_back(x[0], x[1]), "dy (Phi(x) + x phi(x))")
@@ -122,5 +122,8 @@ GATED_OP(mish, x[0] * mish_gate(x[0]), "x tanh(log(1 + e^x))", "mish")
 BACKWARD_OP(mish, mish_back(x[0], x[1]), "dy (w + x s (1 - w^2)), w = tanh(log(1 + e^x)), s = sigmoid(x)")
 GATED_OP(hardswish, x[0] * fmin(fmax(x[0] + 3, 0), 6) / 6, "x max(0, min(6, x + 3)) / 6", "hardswish")
 /* NaN where x is NaN. */
-BACKWARD_OP(hardswish, x[1] <= -3 ? 0 : x[1] >= 3 ? x[0] : x[0] * (x[1] / 3 + 0.5),
+BACKWARD_OP(hardswish,
+            x[1] <= -3  ? 0
+            : x[1] >= 3 ? x[0]
+                        : x[0] * (x[1] / 3 + 0.5),
             "dy times 0 below -3, 1 above 3, x / 3 + 1 / 2 between")

@@ -63,11 +63,14 @@ static const op_sample reciprocal_samples[] = {{"f32[2,3]", .out = "f32[2,3]", .
                                                {"i32[3]", .error = "must be floating point"},
                                                {0}};
 
-FUNCTION_OP(square, x[0] * x[0], "x^2", "torch.square", PRECISION_F32, unary_samples)
-FUNCTION_OP(sqrt, sqrt(x[0]), "square root", "torch.sqrt", PRECISION_FOLLOWS, positive_samples)
-FUNCTION_OP(rsqrt, 1 / sqrt(x[0]), "1 / sqrt(x)", "torch.rsqrt", PRECISION_F32, positive_samples)
-FUNCTION_OP(reciprocal, 1 / x[0], "1 / x", "torch.reciprocal", PRECISION_F32, reciprocal_samples)
-FUNCTION_OP(exp, exp(x[0]), "e^x", "torch.exp", PRECISION_F32, unary_samples)
-FUNCTION_OP(log, log(x[0]), "natural logarithm", "torch.log", PRECISION_F32, positive_samples)
-FUNCTION_OP(erf, erf(x[0]), "the error function", "torch.erf", PRECISION_FOLLOWS, unary_samples)
-BROADCAST_OP(pow, pow(x[0], x[1]), "a^b", PRECISION_F32, quotient_samples)
+FUNCTION_OP(square, 0, x[0] * x[0], "x^2", "torch.square", PRECISION_F32, unary_samples)
+FUNCTION_OP(sqrt, OP_FROM_RESULT, sqrt(x[0]), "square root", "torch.sqrt", PRECISION_FOLLOWS,
+            positive_samples)
+FUNCTION_OP(rsqrt, OP_FROM_RESULT, 1 / sqrt(x[0]), "1 / sqrt(x)", "torch.rsqrt", PRECISION_F32,
+            positive_samples)
+FUNCTION_OP(reciprocal, OP_FROM_RESULT, 1 / x[0], "1 / x", "torch.reciprocal", PRECISION_F32,
+            reciprocal_samples)
+FUNCTION_OP(exp, OP_FROM_RESULT, exp(x[0]), "e^x", "torch.exp", PRECISION_F32, unary_samples)
+FUNCTION_OP(log, 0, log(x[0]), "natural logarithm", "torch.log", PRECISION_F32, positive_samples)
+FUNCTION_OP(erf, 0, erf(x[0]), "the error function", "torch.erf", PRECISION_FOLLOWS, unary_samples)
+BROADCAST_OP(pow, OP_FROM_RESULT, pow(x[0], x[1]), "a^b", PRECISION_F32, quotient_samples)

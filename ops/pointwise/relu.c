@@ -9,6 +9,6 @@ GRADIENT(relu_backward) {
     backward_again(n, dout, wanted, din);
 }
 
-FUNCTION_OP(relu, x[0] <= 0 ? 0 : x[0], "max(x, 0)", "torch.nn.functional.relu", PRECISION_FOLLOWS,
+FUNCTION_OP(relu, 0, x[0] <= 0 ? 0 : x[0], "max(x, 0)", "torch.nn.functional.relu", PRECISION_FOLLOWS,
             unary_samples)
 BACKWARD_OP(relu, x[1] <= 0 ? 0 : x[0], "0 where y <= 0, else dy")

@@ -20,8 +20,9 @@ GRADIENT(sigmoid_backward) {
     din[1] = weft_mul(dout[0], weft_mul(dy, weft_offset(weft_scale(y, -2), 1)));
 }
 
-FUNCTION_OP(tanh, tanh(x[0]), "hyperbolic tangent", "torch.tanh", PRECISION_FOLLOWS, unary_samples)
-BACKWARD_OP(tanh, x[0] * (1 - x[1] * x[1]), "dy (1 - y^2)")
-FUNCTION_OP(sigmoid, 1 / (1 + exp(-x[0])), "1 / (1 + e^-x)", "torch.sigmoid", PRECISION_FOLLOWS,
+FUNCTION_OP(tanh, OP_FROM_RESULT, tanh(x[0]), "hyperbolic tangent", "torch.tanh", PRECISION_FOLLOWS,
             unary_samples)
+BACKWARD_OP(tanh, x[0] * (1 - x[1] * x[1]), "dy (1 - y^2)")
+FUNCTION_OP(sigmoid, OP_FROM_RESULT, 1 / (1 + exp(-x[0])), "1 / (1 + e^-x)", "torch.sigmoid",
+            PRECISION_FOLLOWS, unary_samples)
 BACKWARD_OP(sigmoid, x[0] * x[1] * (1 - x[1]), "dy y (1 - y)")

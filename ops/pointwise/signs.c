@@ -26,7 +26,7 @@ static const op_sample sign_samples[] = {{"f32[2,3]", .low = 0.5, .high = 2, .ou
                                          {"i32[3]", .error = "must be floating point"},
                                          {0}};
 
-FUNCTION_OP(abs, fabs(x[0]), "|x|", "torch.abs", PRECISION_FOLLOWS, unary_samples)
-FUNCTION_OP(neg, -x[0], "-x", "torch.neg", PRECISION_FOLLOWS, unary_samples)
-FUNCTION_OP(sign, (x[0] > 0) - (x[0] < 0), "1 where x > 0, -1 where x < 0, else 0", "torch.sign",
+FUNCTION_OP(abs, 0, fabs(x[0]), "|x|", "torch.abs", PRECISION_FOLLOWS, unary_samples)
+FUNCTION_OP(neg, 0, -x[0], "-x", "torch.neg", PRECISION_FOLLOWS, unary_samples)
+FUNCTION_OP(sign, 0, (x[0] > 0) - (x[0] < 0), "1 where x > 0, -1 where x < 0, else 0", "torch.sign",
             PRECISION_FOLLOWS, sign_samples)

@@ -38,12 +38,12 @@ static const op_sample below_one[] = {{"f32[2,3]", .low = -0.9, .high = 0.9, .ou
                                       {"i32[3]", .error = "must be floating point"},
                                       {0}};
 
-#define OP_ROW(NAME, TEXT, PRECISION, SAMPLES)                                                               \
-    FUNCTION_OP(NAME, NAME(x[0]), TEXT, "torch." #NAME, PRECISION, SAMPLES)
+#define OP_ROW(NAME, FLAGS, TEXT, PRECISION, SAMPLES)                                                        \
+    FUNCTION_OP(NAME, FLAGS, NAME(x[0]), TEXT, "torch." #NAME, PRECISION, SAMPLES)
 
-OP_ROW(sin, "sine", PRECISION_FOLLOWS, unary_samples)
-OP_ROW(cos, "cosine", PRECISION_FOLLOWS, unary_samples)
-OP_ROW(tan, "tangent", PRECISION_F32, unary_samples)
-OP_ROW(asin, "inverse sine", PRECISION_F32, below_one)
-OP_ROW(acos, "inverse cosine", PRECISION_F32, below_one)
-OP_ROW(atan, "inverse tangent", PRECISION_FOLLOWS, unary_samples)
+OP_ROW(sin, 0, "sine", PRECISION_FOLLOWS, unary_samples)
+OP_ROW(cos, 0, "cosine", PRECISION_FOLLOWS, unary_samples)
+OP_ROW(tan, OP_FROM_RESULT, "tangent", PRECISION_F32, unary_samples)
+OP_ROW(asin, 0, "inverse sine", PRECISION_F32, below_one)
+OP_ROW(acos, 0, "inverse cosine", PRECISION_F32, below_one)
+OP_ROW(atan, 0, "inverse tangent", PRECISION_FOLLOWS, unary_samples)

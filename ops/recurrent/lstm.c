@@ -82,6 +82,7 @@ const weft_op weft_op_lstm = {
     .torch = "torch.nn.LSTM",
     .min_in = 2,
     .max_in = 4,
+    .flags = OP_FROM_RESULT,
     OP_ATTRS(recurrent_attrs, recurrent_attr_table),
     .in_place = 1u << X,
     .in_place_result = 2,
@@ -119,6 +120,6 @@ weft_value *weft_lstm_op(weft_value *x, weft_value *w, weft_value *h0, weft_valu
     weft_value *in[] = {x, w, h0, c0};
     recurrent_attrs a = {.reverse = reverse};
     weft_value *h = op_value(&weft_op_lstm, c0 ? 4 : h0 ? 3 : 2, in, &a);
-    if (c) *c = h ? &h->node->out[1] : NULL;
-    return h;
+    if (c) *c = h ? recurrent_given(&h->node->out[1]) : NULL;
+    return recurrent_given(h);
 }

@@ -39,6 +39,12 @@ bool recurrent_want_type(op_call *c, int i, tensor_type type);
 tensor_type recurrent_all(weft_dtype dtype, const tensor_type *x, int64_t features);
 tensor_type recurrent_one(weft_dtype dtype, const tensor_type *x, int64_t features);
 
+/* ---- for builders ---- */
+
+/* What users get of a result: v times 1, which is v once gradients are made. In PyTorch it is a stack of the
+ * steps' states, so a gradient by it does not reach the states that gradients read, as one by v would. */
+weft_value *recurrent_given(weft_value *v);
+
 /* ---- for gradients ---- */
 
 /* The gradients of w (operand 1) and of h0 (operand 2) of a forward node whose result 0 is h, from dgates [T,

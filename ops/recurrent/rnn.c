@@ -38,6 +38,7 @@ const weft_op weft_op_rnn = {
     .torch = "torch.nn.RNN",
     .min_in = 2,
     .max_in = 3,
+    .flags = OP_FROM_RESULT,
     OP_ATTRS(recurrent_attrs, rnn_attr_table),
     .in_place = 1u << X,
     .precision = PRECISION_REDUCED,
@@ -68,5 +69,5 @@ const weft_op weft_op_rnn = {
 weft_value *weft_rnn_op(weft_value *x, weft_value *w, weft_value *h0, bool reverse, bool relu) {
     weft_value *in[] = {x, w, h0};
     recurrent_attrs a = {.reverse = reverse, .act = relu ? RECURRENT_RELU : RECURRENT_TANH};
-    return op_value(&weft_op_rnn, h0 ? 3 : 2, in, &a);
+    return recurrent_given(op_value(&weft_op_rnn, h0 ? 3 : 2, in, &a));
 }

@@ -70,6 +70,7 @@ const weft_op weft_op_rnn_backward = {
     .name = "rnn_backward",
     .summary = "gradient of rnn by x",
     .min_in = 3,
+    .flags = OP_FROM_RESULT,
     OP_ATTRS(recurrent_attrs, rnn_attr_table),
     .in_place = 1u << DH | 1u << H,
     .precision = PRECISION_REDUCED,

@@ -20,6 +20,7 @@ const weft_op weft_op_recurrence = {
     .name = "recurrence",
     .summary = "h[i - 1] for h[i] = a[i] h[i - 1] + b[i] along an axis",
     .min_in = 2,
+    .flags = OP_FROM_RESULT,
     OP_ATTRS(scan_attrs, attrs),
     .reference_strided = 3,
     .infer = infer,

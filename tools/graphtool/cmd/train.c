@@ -262,10 +262,7 @@ static int open_trainer(training *t) {
     if (!goes_on && how.first_iteration && o->checkpoint_dir && world_rank(o) == 0)
         tool_note("steps of logs count from %lld, after those of --weights; checkpoints count from 1",
                   (long long)how.first_iteration + 1);
-    weft_session *session = weft_trainer_session(t->trainer, &error);
-    if (!session) return tool_error(&error);
-    tool_watch(session, o);
-    return -1;
+    return weft_trainer_session(t->trainer, &error) ? -1 : tool_error(&error);
 }
 
 /* ---- steps ---- */
@@ -476,7 +473,8 @@ const command command_train = {
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "val-data val-every epochs steps lr schedule metric log log-every csv tensorboard curves samples best "
+    "seed val-data val-every epochs steps lr schedule metric log log-every csv tensorboard curves samples "
+    "best "
     "early-stop "
     "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state guard on-bad-step "
     "keep-going output "

@@ -4,7 +4,7 @@
 #include "tools/graphtool/common/options.h"
 #include "tools/graphtool/common/output.h"
 
-#include "runtime/train/grid.h"
+#include "runtime/hooks/grid.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@ int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t
     grid_file file;
     grid_shape in = {grid.rows, grid.columns, grid.scale, 0};
     weft_error error = {0};
-    tensor type = {.dtype = dtype, .ndim = ndim};
-    memcpy(type.shape, shape, (size_t)ndim * sizeof *shape);
-    if (grid_encode(&file, &type, data, in, NULL, &error)) return tool_fail("%s: %s", path, error.text);
-    int status = out_write(path, file.bytes, file.n);
-    grid_free(&file);
+    kit_arena memory = kit_arena_of(NULL);
+    tensor type = tensor_of(dtype, ndim, shape);
+    bool is_made = !grid_encode(&memory, &file, &type, data, in, &error);
+    int status = is_made ? out_write(path, file.bytes, file.n) : tool_fail("%s: %s", path, error.text);
+    kit_release(memory);
     return status;
 }
 

@@ -242,6 +242,8 @@ int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_opt
     *into = (weft_trainer_options){.comm = o->comm,
                                    .seed = (uint64_t)o->seed,
                                    .own_guard = o->guard != NULL,
+                                   .check = o->check,
+                                   .no_capture = o->no_capture,
                                    .fit_words = &tool_fit_words};
     int status = options_for(m, o, NULL, &into->compile);
     return status < 0 ? select_device(o) : status;
@@ -256,11 +258,6 @@ weft_store *tool_store(const weft_plan *plan, const options *o, int *status) {
     weft_store_free(store);
     *status = wrong;
     return NULL;
-}
-
-void tool_watch(weft_session *session, const options *o) {
-    weft_session_check(session, o->check);
-    weft_session_capture(session, !o->no_capture);
 }
 
 /* See tool_graph; NULL when no graph fits. */

@@ -28,8 +28,6 @@ weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_tra
                            int *status);
 /* What errors of memory call options. */
 extern const weft_fit_words tool_fit_words;
-/* Applies --check and --no-capture to a session. */
-void tool_watch(weft_session *session, const options *o);
 /* Compiles a graph (NULL: all) with these options; NULL with *status set, after printing the error. */
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int *status);
 /* A store of the plan's model: initial values of the seed, then the file of --weights; fails likewise. */

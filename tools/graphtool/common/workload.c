@@ -49,7 +49,6 @@ int workload_open(workload *w, weft_model *m, const options *o) {
     if (!(w->trainer = tool_trainer(m, o, &how, &status))) return status;
     if ((status = weights_load(weft_trainer_store(w->trainer), o)) >= 0) return status;
     if (!(w->session = weft_trainer_session(w->trainer, &error))) return tool_error(&error);
-    tool_watch(w->session, o);
     w->plan = weft_trainer_plan(w->trainer);
     w->compile_ms = weft_trainer_progress(w->trainer)->compile_seconds * 1e3;
     return -1;
