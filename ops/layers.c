@@ -5,7 +5,6 @@
  * Initial values: torch.nn.Linear and the convolutions use kaiming_uniform with a = sqrt 5, which is uniform
  * within 1 / sqrt(fan_in), and the same bound for the bias (torch.nn.init; reset_parameters of each
  * module). */
-#include "ops/kit/place.h"
 #include "ops/norm_loss/norm.h"
 #include "ops/weight_norms.h"
 #include "weft/layers.h"
@@ -21,33 +20,29 @@ static weft_init within(double fan_in) {
 
 /* x if it fits, else NULL after recording the layer's rule. */
 static weft_value *want(weft_value *x, bool fits, const char *layer, const char *rule) {
-    weft_graph *g = x->node->graph;
-    return fits ? x : model_fail(g->model, g, WEFT_SHAPE, "%s: x is %s: %s", layer, TYPE(&x->type), rule);
+    return fits ? x : value_fail(x, WEFT_SHAPE, "%s: x is %s: %s", layer, TYPE(&x->type), rule);
 }
 
 /* Resolves an option: 0 means the default, WEFT_ZERO a true 0; other values must be from 0 to `most`. */
 static bool number_fits(weft_value *x, const char *layer, const char *what, double value, double otherwise,
                         double most, double *into) {
-    weft_graph *g = x->node->graph;
-    *into = value == 0 ? otherwise : value == WEFT_ZERO ? 0 : value;
+    *into = option_number(value, otherwise);
     if (*into >= 0 && *into <= most) return true;
-    return model_fail(g->model, g, WEFT_ARGUMENT,
+    return value_fail(x, WEFT_ARGUMENT,
                       "%s: %s=%g: it must be from 0 to %g (0 means %g; a true 0 is WEFT_ZERO)", layer, what,
                       value, most, otherwise);
 }
 
 static bool bias_fits(weft_value *x, const char *layer, bool no_bias, const weft_init *bias) {
-    weft_graph *g = x->node->graph;
     return !no_bias || !bias ||
-           model_fail(g->model, g, WEFT_ARGUMENT,
-                      "%s: no_bias, and an initializer for the bias: only one of them", layer);
+           value_fail(x, WEFT_ARGUMENT, "%s: no_bias, and an initializer for the bias: only one of them",
+                      layer);
 }
 
 /* A number of features or a kernel size must be positive. */
 static bool size_fits(weft_value *x, const char *layer, const char *what, int64_t size) {
-    weft_graph *g = x->node->graph;
-    return size >= 1 || model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s=%lld: it must be at least 1", layer,
-                                   what, (long long)size);
+    return size >= 1 ||
+           value_fail(x, WEFT_ARGUMENT, "%s: %s=%lld: it must be at least 1", layer, what, (long long)size);
 }
 
 /* ---- linear ---- */
@@ -63,12 +58,11 @@ weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
     int64_t in = weft_dim(x, -1);
     weft_init bound = within((double)in);
     weft_value *y = NULL;
-    place p = place_of(x);
     WEFT_SCOPE(x, name) {
         int64_t shape[] = {out, in};
         weft_value *w = layer_weight(x, 2, shape, o->weight, bound, o->parametrization, 0);
-        weft_value *b = o->no_bias ? NULL : parameter_or_else(placed(x, p), "bias", 1, &out, o->bias, bound);
-        if (w && (b || o->no_bias)) y = weft_linear_op(placed(x, p), w, b);
+        weft_value *b = o->no_bias ? NULL : parameter_or_else(x, "bias", 1, &out, o->bias, bound);
+        if (w && (b || o->no_bias)) y = weft_linear_op(x, w, b);
     }
     return y;
 }
@@ -106,7 +100,6 @@ static const char *unfit(const setting *s, int axes) {
 /* Fills kernel and window; false after recording that a setting is given twice, or for other axes. */
 static bool window_of(weft_value *x, const weft_conv *c, const char *layer, int axes, int64_t kernel[3],
                       weft_window *w) {
-    weft_graph *g = x->node->graph;
     *w = (weft_window){.groups = c->groups};
     const setting list[] = {{"kernel", c->kernel, c->kernel_hw, c->kernel_dhw, kernel},
                             {"stride", c->stride, c->stride_hw, c->stride_dhw, w->stride},
@@ -117,7 +110,7 @@ static bool window_of(weft_value *x, const weft_conv *c, const char *layer, int 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         const setting *s = &list[i];
         const char *why = unfit(s, axes);
-        if (why) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s%s", layer, s->name, why);
+        if (why) return value_fail(x, WEFT_ARGUMENT, "%s: %s%s", layer, s->name, why);
         const int64_t *each = axes == 3 ? s->volume : s->image;
         bool has_each = each[0] || each[1] || (axes == 3 && each[2]);
         for (int k = 0; k < axes; k++) s->into[k] = has_each ? each[k] : s->number;
@@ -144,13 +137,11 @@ static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *nam
     for (int i = 0; i < kind->axes; i++) fan_in *= (double)kernel[i];
     weft_init bound = within(fan_in);
     weft_value *y = NULL;
-    place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = layer_weight(x, 2 + kind->axes, shape, c->weight, bound, c->parametrization,
                                      kind->is_transposed ? 1 : 0);
-        weft_value *b =
-            c->no_bias ? NULL : parameter_or_else(placed(x, p), "bias", 1, &c->out, c->bias, bound);
-        if (w && (b || c->no_bias)) y = kind->op(placed(x, p), w, b, window);
+        weft_value *b = c->no_bias ? NULL : parameter_or_else(x, "bias", 1, &c->out, c->bias, bound);
+        if (w && (b || c->no_bias)) y = kind->op(x, w, b, window);
     }
     return y;
 }
@@ -159,11 +150,10 @@ static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *nam
  * output or input channels. */
 static weft_value *conv_checked(weft_value *x, const weft_conv *c, const char *name, const conv_kind *kind) {
     if (!x) return NULL;
-    weft_graph *g = x->node->graph;
     const char *layer = kind->layer;
     int64_t kernel[3] = {0};
     weft_window window;
-    if (!c) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: options are needed", layer);
+    if (!c) return value_fail(x, WEFT_ARGUMENT, "%s: options are needed", layer);
     if (!want(x, x->type.ndim == 2 + kind->axes, layer, kind->form)) return NULL;
     if (!size_fits(x, layer, "out", c->out) || !window_of(x, c, layer, kind->axes, kernel, &window) ||
         !bias_fits(x, layer, c->no_bias, c->bias))
@@ -172,7 +162,7 @@ static weft_value *conv_checked(weft_value *x, const weft_conv *c, const char *n
         if (!size_fits(x, layer, "kernel", kernel[i])) return NULL;
     int64_t divided = kind->is_transposed ? c->out : x->type.shape[1];
     if (groups_of(c) < 1 || divided % groups_of(c))
-        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %lld groups do not divide %lld %s channels", layer,
+        return value_fail(x, WEFT_ARGUMENT, "%s: %lld groups do not divide %lld %s channels", layer,
                           (long long)groups_of(c), (long long)divided,
                           kind->is_transposed ? "output" : "input");
     return conv_layer(x, c, name, kind, kernel, &window);
@@ -271,14 +261,12 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
         !number_fits(x, "batch_norm", "eps", o->eps, 1e-5, FLT_MAX, &eps.eps))
         return NULL;
     weft_value *y = NULL;
-    place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = parameter_or_else(x, "weight", 1, &channels, o->weight, ones);
-        weft_value *b = parameter_or_else(placed(x, p), "bias", 1, &channels, NULL, zeros);
-        weft_value *mean = weft_state(placed(x, p), "running_mean", 1, &channels, zeros);
-        weft_value *var = weft_state(placed(x, p), "running_var", 1, &channels, ones);
-        /* placed() sets the source line again after the four variables. */
-        if (!mean || !var || !placed(x, p))
+        weft_value *b = parameter_or_else(x, "bias", 1, &channels, NULL, zeros);
+        weft_value *mean = weft_state(x, "running_mean", 1, &channels, zeros);
+        weft_value *var = weft_state(x, "running_var", 1, &channels, ones);
+        if (!mean || !var)
             y = NULL;
         else if (x->node->graph->mode == WEFT_TRAIN)
             y = batch_norm_train(x, w, b, mean, var, &eps, momentum);
@@ -296,16 +284,13 @@ weft_value *weft_batch_norm(weft_value *x, const char *name) {
 static bool norm_parameters(weft_value *x, const weft_norm_options *o, int ndim, const int64_t *shape,
                             bool has_bias, weft_value **w, weft_value **b) {
     const weft_init zeros = {WEFT_INIT_ZEROS, 0, 0}, ones = {WEFT_INIT_ONES, 0, 0};
-    weft_graph *g = x->node->graph;
     *w = *b = NULL;
     if (o->no_weight && o->weight)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "no_weight, and an initializer for the weight: only one of them");
+        return value_fail(x, WEFT_ARGUMENT, "no_weight, and an initializer for the weight: only one of them");
     if (o->no_weight) return true;
-    place p = place_of(x);
     *w = parameter_or_else(x, "weight", ndim, shape, o->weight, ones);
-    if (*w && has_bias && !o->no_bias) *b = parameter_or_else(placed(x, p), "bias", ndim, shape, NULL, zeros);
-    return placed(x, p) && *w && (*b || !has_bias || o->no_bias);
+    if (*w && has_bias && !o->no_bias) *b = parameter_or_else(x, "bias", ndim, shape, NULL, zeros);
+    return *w && (*b || !has_bias || o->no_bias);
 }
 
 static const weft_norm_options *norm_options(const weft_norm_options *options) {
@@ -318,12 +303,11 @@ static weft_value *row_norm(weft_value *x, const char *name, const weft_norm_opt
                             bool has_bias,
                             weft_value *(*op)(weft_value *, int, weft_value *, weft_value *, double)) {
     if (!x || !want(x, x->type.ndim > 0, layer, "it needs an axis")) return NULL;
-    weft_graph *g = x->node->graph;
     int axes = o->axes ? o->axes : 1, lead = x->type.ndim - axes;
     weft_value *w, *b, *y = NULL;
     if (axes < 1 || lead < 0)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: axes=%d of %s: it must be 1 to %d (0 means 1)",
-                          layer, axes, TYPE(&x->type), x->type.ndim);
+        return value_fail(x, WEFT_ARGUMENT, "%s: axes=%d of %s: it must be 1 to %d (0 means 1)", layer, axes,
+                          TYPE(&x->type), x->type.ndim);
     WEFT_SCOPE(x, name) if (norm_parameters(x, o, axes, x->type.shape + lead, has_bias, &w, &b)) {
         y = op(x, axes, w, b, o->eps);
     }
@@ -342,8 +326,7 @@ weft_value *weft_layer_norm(weft_value *x, const char *name) {
 /* As torch.nn.RMSNorm. */
 weft_value *weft_rms_norm_with(weft_value *x, const char *name, const weft_norm_options *options) {
     if (x && options && options->no_bias)
-        return model_fail(x->node->graph->model, x->node->graph, WEFT_ARGUMENT,
-                          "rms_norm: no_bias has no effect: this norm has no bias");
+        return value_fail(x, WEFT_ARGUMENT, "rms_norm: no_bias has no effect: this norm has no bias");
     return row_norm(x, name, norm_options(options), "rms_norm", false, rms_norm_over);
 }
 
@@ -352,10 +335,9 @@ weft_value *weft_rms_norm(weft_value *x, const char *name) {
 }
 
 static bool no_axes(weft_value *x, const char *layer, const weft_norm_options *o) {
-    weft_graph *g = x->node->graph;
     return !o->axes ||
-           model_fail(g->model, g, WEFT_ARGUMENT,
-                      "%s: axes=%d: only layer_norm and rms_norm have this option", layer, o->axes);
+           value_fail(x, WEFT_ARGUMENT, "%s: axes=%d: only layer_norm and rms_norm have this option", layer,
+                      o->axes);
 }
 
 /* As torch.nn.GroupNorm. */
@@ -401,10 +383,9 @@ weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char 
     const weft_init normal = {WEFT_INIT_NORMAL, 0, 1};
     weft_value *y = NULL;
     if (!ids) return NULL;
-    place p = place_of(ids);
     WEFT_SCOPE(ids, name) {
         weft_value *w = parameter_or_else(ids, "weight", 2, (int64_t[]){rows, d}, weight, normal);
-        y = weft_embedding_op(w, placed(ids, p));
+        y = weft_embedding_op(w, ids);
     }
     return y;
 }

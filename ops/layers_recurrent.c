@@ -4,7 +4,6 @@
  * For each layer and direction: one linear for the inputs of all times, then the steps as one op. What a
  * layer reads is [T, B, features]; both directions of a layer lie beside each other in the last axis of the
  * next. */
-#include "ops/kit/place.h"
 #include "ops/recurrent/recurrent.h"
 #include "weft/layers.h"
 
@@ -30,7 +29,6 @@ typedef struct recurrent_build {
     const recurrent_kind *kind;
     const weft_recurrent *options;
     int64_t layers, directions;
-    place at;
     int n_states;
     weft_value *h[MOST_STATES],
         *c[MOST_STATES]; /* of each layer and direction: the state after its last step,
@@ -40,8 +38,7 @@ typedef struct recurrent_build {
 /* ---- checks ---- */
 
 static bool refuse_option(weft_value *x, const recurrent_kind *kind, const char *why) {
-    weft_graph *g = x->node->graph;
-    return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s", kind->name, why);
+    return value_fail(x, WEFT_ARGUMENT, "%s: %s", kind->name, why);
 }
 
 static bool sizes_fit(weft_value *x, const recurrent_build *b) {
@@ -61,12 +58,11 @@ static bool sizes_fit(weft_value *x, const recurrent_build *b) {
 
 /* h0 or c0, if it is there, is [layers * directions, B, hidden]. */
 static bool initial_fits(weft_value *x, const recurrent_build *b, const weft_value *state, const char *what) {
-    weft_graph *g = x->node->graph;
     int64_t batch = x->type.shape[b->options->batch_first ? 0 : 1];
     tensor_type want =
         type_of(x->type.dtype, 3, (int64_t[]){b->layers * b->directions, batch, b->options->hidden});
     if (!state || shape_equal(&state->type, &want)) return true;
-    return model_fail(g->model, g, WEFT_SHAPE,
+    return value_fail(x, WEFT_SHAPE,
                       "%s: %s is %s: it must have the shape of %s, [layers * directions, B, hidden]",
                       b->kind->name, what, TYPE(&state->type), TYPE(&want));
 }
@@ -74,9 +70,8 @@ static bool initial_fits(weft_value *x, const recurrent_build *b, const weft_val
 static bool recurrent_fits(weft_value *x, const recurrent_build *b) {
     const weft_recurrent *o = b->options;
     if (x->type.ndim != 3) {
-        weft_graph *g = x->node->graph;
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: x is %s: it must be %s", b->kind->name,
-                          TYPE(&x->type), o->batch_first ? "[B, T, features]" : "[T, B, features]");
+        return value_fail(x, WEFT_SHAPE, "%s: x is %s: it must be %s", b->kind->name, TYPE(&x->type),
+                          o->batch_first ? "[B, T, features]" : "[T, B, features]");
     }
     if (o->c0 && !b->kind->has_c) return refuse_option(x, b->kind, "c0 is a state of lstm alone");
     if (o->relu && b->kind != &rnn_kind) return refuse_option(x, b->kind, "relu is an option of rnn alone");
@@ -93,15 +88,15 @@ static weft_value *gate_parameter(weft_value *x, const recurrent_build *b, const
     char name[60];
     snprintf(name, sizeof name, "%s_l%lld%s", what, (long long)(state / b->directions),
              state % b->directions ? "_reverse" : "");
-    return parameter_or_else(placed(x, b->at), name, columns ? 2 : 1, shape, NULL,
+    return parameter_or_else(x, name, columns ? 2 : 1, shape, NULL,
                              (weft_init){WEFT_INIT_UNIFORM, -bound, bound});
 }
 
 /* h0 or c0 of one layer and direction, [B, H]; NULL stays NULL. */
 static weft_value *initial_of(const recurrent_build *b, weft_value *all, int64_t state) {
     if (!all) return NULL;
-    weft_value *one = weft_slice(placed(all, b->at), 0, state, state + 1);
-    return one ? weft_squeeze(placed(one, b->at), 0) : NULL;
+    weft_value *one = weft_slice(all, 0, state, state + 1);
+    return weft_squeeze(one, 0);
 }
 
 /* The steps of one layer in one direction; `bias` is for those that have one of their own. */
@@ -110,7 +105,6 @@ static weft_value *steps_of(weft_value *gates, const recurrent_build *b, int64_t
     const weft_recurrent *o = b->options;
     bool reverse = state % b->directions;
     weft_value *h0 = initial_of(b, o->h0, state), *c0 = initial_of(b, o->c0, state);
-    placed(gates, b->at);
     if (b->kind == &lstm_kind) return weft_lstm_op(gates, w, h0, c0, reverse, c);
     if (b->kind == &gru_kind) return weft_gru_op(gates, w, h0, bias, reverse);
     return weft_rnn_op(gates, w, h0, reverse, o->relu);
@@ -119,7 +113,7 @@ static weft_value *steps_of(weft_value *gates, const recurrent_build *b, int64_t
 /* The state after the last step, [1, B, H]. */
 static weft_value *last_of(const recurrent_build *b, weft_value *all, int64_t state) {
     bool reverse = state % b->directions;
-    return weft_slice(placed(all, b->at), 0, reverse ? 0 : -1, reverse ? 1 : INT64_MAX);
+    return weft_slice(all, 0, reverse ? 0 : -1, reverse ? 1 : INT64_MAX);
 }
 
 /* All times of h; notes the states after the last step. */
@@ -129,8 +123,8 @@ static weft_value *one_direction(weft_value *x, recurrent_build *b, int64_t stat
     weft_value *w = gate_parameter(x, b, "weight_hh", state, o->hidden);
     weft_value *bias = o->no_bias ? NULL : gate_parameter(x, b, "bias_ih", state, 0);
     weft_value *of_h = o->no_bias ? NULL : gate_parameter(x, b, "bias_hh", state, 0), *c = NULL;
-    if (bias && !b->kind->has_step_bias) bias = weft_add(placed(bias, b->at), of_h);
-    weft_value *gates = weft_linear_op(placed(x, b->at), w_in, bias);
+    if (bias && !b->kind->has_step_bias) bias = weft_add(bias, of_h);
+    weft_value *gates = weft_linear_op(x, w_in, bias);
     weft_value *h = gates ? steps_of(gates, b, state, w, of_h, &c) : NULL;
     if (!h) return NULL;
     b->h[state] = last_of(b, h, state);
@@ -142,7 +136,6 @@ static weft_value *one_layer(weft_value *x, recurrent_build *b, int64_t layer) {
     weft_value *h[2] = {0};
     for (int64_t d = 0; d < b->directions; d++) h[d] = one_direction(x, b, layer * b->directions + d);
     if (b->directions == 1 || !h[0] || !h[1]) return h[0];
-    placed(h[0], b->at);
     return weft_concat(2, h, 2);
 }
 
@@ -152,7 +145,6 @@ static weft_value *one_layer(weft_value *x, recurrent_build *b, int64_t layer) {
 static void states_together(const recurrent_build *b, weft_value *const *states, weft_value **into) {
     int n = (int)(b->layers * b->directions);
     if (!into || !states[0]) return;
-    placed(states[0], b->at);
     *into = n > 1 ? weft_concat(n, states, 0) : states[0];
 }
 
@@ -162,17 +154,16 @@ static weft_value *recurrent_layers(weft_value *x, recurrent_build *b, const cha
     if (h_n) *h_n = NULL;
     if (c_n) *c_n = NULL;
     if (!x || !recurrent_fits(x, b)) return NULL;
-    b->at = place_of(x);
     weft_value *y = NULL;
     WEFT_SCOPE(x, name) {
-        y = o->batch_first ? weft_transpose(placed(x, b->at), 0, 1) : x;
+        y = o->batch_first ? weft_transpose(x, 0, 1) : x;
         for (int64_t layer = 0; y && layer < b->layers; layer++) {
-            if (layer > 0 && o->dropout > 0) y = weft_dropout(placed(y, b->at), o->dropout);
+            if (layer > 0 && o->dropout > 0) y = weft_dropout(y, o->dropout);
             if (y) y = one_layer(y, b, layer);
         }
         if (y) states_together(b, b->h, h_n);
         if (y) states_together(b, b->c, c_n);
-        if (y && o->batch_first) y = weft_transpose(placed(y, b->at), 0, 1);
+        if (y && o->batch_first) y = weft_transpose(y, 0, 1);
     }
     return y;
 }

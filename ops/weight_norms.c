@@ -22,7 +22,7 @@ static weft_value *matrix_of(weft_value *w, int axis) {
 /* m v, or m^T v: [n] */
 static weft_value *times_vector(weft_value *m, weft_value *v, bool transpose) {
     int64_t flat[] = {-1};
-    weft_value *column = v ? weft_unsqueeze(v, 1) : NULL;
+    weft_value *column = weft_unsqueeze(v, 1);
     return column ? weft_reshape(weft_matmul(m, column, transpose, false), 1, flat) : NULL;
 }
 
@@ -74,9 +74,9 @@ static weft_value *spectral_normed(weft_value *w, int axis, int iterations, cons
     bool above = g->building_f32;
     weft_value *y = NULL;
     if (w->type.ndim < 1 || !axis_resolve(&at, w->type.ndim))
-        return model_fail(g->model, g, WEFT_SHAPE, "spectral_norm: %s has no axis %d", TYPE(&w->type), axis);
+        return value_fail(w, WEFT_SHAPE, "spectral_norm: %s has no axis %d", TYPE(&w->type), axis);
     if (iterations < 1)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "spectral_norm: %d iterations: there must be 1 or more",
+        return value_fail(w, WEFT_ARGUMENT, "spectral_norm: %d iterations: there must be 1 or more",
                           iterations);
     g->building_f32 = true;
     if (w->type.ndim == 1) /* a vector has one singular value, its length */
@@ -96,21 +96,18 @@ weft_value *weft_spectral_norm(weft_value *w, int axis, int iterations, const ch
 /* torch._weight_norm (Salimans and Kingma, arXiv 1602.07868): g v / |v|, |v| over all axes but one. */
 weft_value *weft_weight_norm(weft_value *v, weft_value *g, int axis) {
     if (!v || !g) return weft_mul(v, g);
-    weft_graph *graph = v->node->graph;
     int64_t at = axis, axes[WEFT_MAX_NDIM];
     tensor_type lengths = v->type;
     int n = 0;
     if (v->type.ndim < 2 || !axis_resolve(&at, v->type.ndim))
-        return model_fail(graph->model, graph, WEFT_SHAPE,
-                          "weight_norm: %s with axis %d: it needs that axis and others", TYPE(&v->type),
-                          axis);
+        return value_fail(v, WEFT_SHAPE, "weight_norm: %s with axis %d: it needs that axis and others",
+                          TYPE(&v->type), axis);
     for (int i = 0; i < v->type.ndim; i++)
         if (i != at) axes[n++] = i;
     for (int i = 0; i < n; i++) lengths.shape[axes[i]] = 1;
     if (!type_equal(&lengths, &g->type))
-        return model_fail(graph->model, graph, WEFT_SHAPE,
-                          "weight_norm: g is %s: it must be %s, a length for each of axis %d", TYPE(&g->type),
-                          TYPE(&lengths), axis);
+        return value_fail(v, WEFT_SHAPE, "weight_norm: g is %s: it must be %s, a length for each of axis %d",
+                          TYPE(&g->type), TYPE(&lengths), axis);
     weft_value *length = weft_sqrt(weft_sum(weft_square(v), n, axes, true));
     return weft_mul(v, weft_div(g, length));
 }
@@ -156,16 +153,15 @@ static weft_value *weight_normed(weft_value *x, int ndim, const int64_t *shape, 
     weft_init length = {WEFT_INIT_CONSTANT, sqrt(elements * square), 0};
     weft_value *g = parameter_or_else(x, "original0", ndim, lengths, NULL, length);
     weft_value *v = g ? parameter_or_else(x, "original1", ndim, shape, said, otherwise) : NULL;
-    return v ? weft_weight_norm(v, g, 0) : NULL;
+    return weft_weight_norm(v, g, 0);
 }
 
 weft_value *layer_weight(weft_value *x, int ndim, const int64_t *shape, const weft_init *said,
                          weft_init otherwise, weft_parametrization form, int axis) {
-    weft_graph *g = x->node->graph;
     weft_value *w = NULL;
     if (form == WEFT_PLAIN_WEIGHT) return parameter_or_else(x, "weight", ndim, shape, said, otherwise);
     if (form != WEFT_SPECTRAL_NORM && form != WEFT_SPECTRAL_NORM_IN_STEP && form != WEFT_WEIGHT_NORM)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
+        return value_fail(x, WEFT_ARGUMENT,
                           "parametrization=%d: it must be WEFT_SPECTRAL_NORM, WEFT_SPECTRAL_NORM_IN_STEP or "
                           "WEFT_WEIGHT_NORM",
                           (int)form);

@@ -181,23 +181,46 @@ def precision_row(rule, ops):
     return f"| `{rule}` | " + "; ".join(f"{folder}: " + " ".join(names) for folder, names in families.items()) + " |"
 
 
-def ops_in(text):
-    """(name, what says how it is made) of each op of a file: a struct, or a row of a family, OP_ROW(name, ...)."""
+def macros_in(text):
+    return dict(re.findall(r"^#define (\w+)\b(.*?[^\\])$", text, re.M | re.S))
+
+
+def with_macros(text, macros):
+    """The text, then what the macros that it uses say."""
+    used = [name for name in dict.fromkeys(re.findall(r"\w+", text)) if name in macros]
+    rest = {name: body for name, body in macros.items() if name not in used}
+    return text + "".join("\n" + with_macros(macros[name], rest) for name in used)
+
+
+def ops_in(text, shared):
+    """(name, what says how it is made, whether it is a row) of each op of a file: a struct, or a row of a family,
+    MACRO(name, ...) or MACRO(NAME, ...) of an op NAME_backward; `shared` has the macros of headers."""
+    macros = {**shared, **macros_in(text)}
     made = re.findall(r"^const weft_op weft_op_(\w+) = \{(.*?)^\};", text, re.M | re.S)
-    rows = re.findall(r"^(OP_ROW\((\w+), .*\))$", text, re.M)
-    if text.count("\nOP_ROW(") != len(rows):
-        tell("ops", "a row OP_ROW(name, ...) is not one line")
-    macro = re.search(r"^#define OP_ROW\(.*?[^\\]$", text, re.M | re.S)
-    return made + [(name, row + macro[0]) for row, name in rows]
+    ops = [(name, with_macros(body, macros), False) for name, body in made]
+    for row, macro, name in re.findall(r"^(([A-Z][A-Z_]+)\((\w+),.*(?:\n .*)*)$", text, re.M):
+        body = with_macros(row, macros)
+        if "const weft_op weft_op_##" in body:
+            ops.append((name + ("_backward" if "(NAME##_backward," in macros[macro] else ""), body, True))
+    return ops
+
+
+def all_ops():
+    """The same of all files, with the file."""
+    shared = {}
+    for file in sources("ops", suffixes=(".h",)):
+        shared.update(macros_in(read(file)))
+    for file in sources("ops", suffixes=(".c",)):
+        for op in ops_in(read(file), shared):
+            yield file, *op
 
 
 def check_precisions(write):
     """What its struct says of an op that does not always run in f32 is in a table of the documents."""
     ops = {}
-    for file in sources("ops", suffixes=(".c",)):
-        for name, body in ops_in(read(file)):
-            rule = re.search(r"\bPRECISION_(\w+)", body)
-            ops[name] = Path(file).parent.name, rule[1].lower() if rule else "f32"
+    for file, name, body, _ in all_ops():
+        rule = re.search(r"\bPRECISION_(\w+)", body)
+        ops[name] = Path(file).parent.name, rule[1].lower() if rule else "f32"
     page = read("docs/precision.md")
     for rule in ("reduced", "follows"):
         row, old = precision_row(rule, ops), re.search(rf"^\| `{rule}` \| .*$", page, re.M)
@@ -214,15 +237,14 @@ def check_precisions(write):
 def check_op_files():
     """Each line of the list has its file."""
     names = rows_of("ops/list.h")
-    defined = {}
-    for file in sources("ops", suffixes=(".c",)):
-        for name, _ in ops_in(read(file)):
-            defined[name] = file
+    defined, rows = {}, set()
+    for file, name, _, is_row in all_ops():
+        defined[name] = file
+        rows |= {name} if is_row else set()
     for name in sorted(set(defined) - set(names)):
         tell("ops/list.h", f"lacks the line\nX({name})")
     for name, file in defined.items():
-        is_family = re.search(rf"^OP_ROW\({name}, ", read(file), re.M)
-        if Path(file).stem != name and not is_family and Path(file).stem not in defined:
+        if Path(file).stem != name and name not in rows and Path(file).stem not in defined:
             tell(file, f"op {name} is in a file of another name")
 
 

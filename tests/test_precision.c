@@ -128,12 +128,13 @@ TEST(wrong_precisions_are_named) {
 
 /* ---- the rules ---- */
 
-static bool is_reduced(unsigned bits, int i) {
-    return i < 32 && bits >> i & 1;
+/* Whether operand or result i may be reduced; bits: those that stay f32. */
+static bool may_be_reduced(const weft_op *op, unsigned bits, int i) {
+    return op->precision != PRECISION_F32 && !(i < 32 && bits >> i & 1);
 }
 
-/* A node's float types: reduced where its rule says so (all or none of reduced_in), as infer gives them, else
- * f32 or f64. */
+/* A node's float types: reduced where its rule says so (all but those of f32_in, or none), as infer gives
+ * them, else f32 or f64. */
 static void check_types(weft_node *n) {
     char shown[200];
     int n_reduced = 0, n_high = 0;
@@ -142,7 +143,7 @@ static void check_types(weft_node *n) {
     for (int i = 0; i < n->n_in; i++) {
         weft_dtype dtype = n->in[i] ? n->in[i]->type.dtype : WEFT_BOOL;
         if (!dtype_is_float(dtype)) continue;
-        if (!is_reduced(n->op->reduced_in, i))
+        if (!may_be_reduced(n->op, n->op->f32_in, i))
             CHECK_SAYS(!dtype_is_reduced(dtype), "%s: operand %d is %s", shown, i, dtype_name(dtype));
         else if (dtype_is_reduced(dtype))
             n_reduced++;
@@ -154,7 +155,7 @@ static void check_types(weft_node *n) {
     CHECK_SAYS(n_reduced || n->op->precision != PRECISION_REDUCED, "%s does not run reduced", shown);
     for (int k = 0; k < n->n_out; k++) {
         const bool *wide = node_f32_output(n);
-        bool want = n_reduced && is_reduced(n->op->reduced_out, k) && !(wide && *wide);
+        bool want = n_reduced && may_be_reduced(n->op, n->op->f32_out, k) && !(wide && *wide);
         before[k] = n->out[k].type;
         if (n->op != &weft_op_cast && n->op != &weft_op_constant && dtype_is_float(before[k].dtype))
             CHECK_SAYS(dtype_is_reduced(before[k].dtype) == want, "%s: result %d is %s", shown, k,
@@ -172,7 +173,7 @@ TEST(every_op_infers_reduced_results_from_the_reduced_operands_of_its_rule) {
     for (int i = 0; i < op_count(); i++) {
         const weft_op *op = op_at(i);
         if (op->precision == PRECISION_F32)
-            CHECK_SAYS(!op->reduced_in && !op->reduced_out, "%s has no rule", op->name);
+            CHECK_SAYS(!op->f32_in && !op->f32_out, "%s has no rule", op->name);
         for (const op_sample *spec = op->samples; op->precision && spec && spec->in; spec++) {
             sample s;
             if (spec->error || strncmp(spec->in, "f32", 3)) continue;

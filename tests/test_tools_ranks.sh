@@ -328,7 +328,7 @@ printf x | dd of=rings/rank-1.ring bs=1 seek=40 conv=notrunc status=none
 
 # Variables of a launcher that did not start this process are wrong usage, no lost rank.
 if [[ $way == mpi ]]; then
-    RANK=1 WORLD_SIZE=2 timeout 60 "$tool" "${run[@]}" --comm mpi --steps 1 >out 2>err
+    RANK=1 WORLD_SIZE=2 timeout 60 "$tool" "${run[@]}" --steps 1 >out 2>err
     status=$?
     [[ $status == 2 ]] && grep -q "the launcher (env) says rank 1 of 2, MPI says rank 0 of 1" err || fail "a wrong launcher: status $status: $(cat err)"
 fi

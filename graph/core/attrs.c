@@ -14,7 +14,7 @@
 
 /* The table of ops whose only attribute is the variable's path. */
 const op_attr variable_attr_table[] = {
-    {"path", ATTR_STRING, offsetof(variable_attrs, path), 0, 0},
+    {"path", ATTR_STRING, offsetof(variable_attrs, path)},
     {0},
 };
 

@@ -52,7 +52,7 @@ static bool check_node(const checker *c, const weft_node *n) {
         if (v && (v->node->graph != c->g || v->id < 0 || v->id >= c->g->next_id || !c->seen[v->id]))
             return graph_broken(c, "G1", n, "an operand is not made before it");
     }
-    if (n->n_in < n->op->min_in || (n->op->max_in >= 0 && n->n_in > n->op->max_in))
+    if (n->n_in < n->op->min_in || (op_max_in(n->op) >= 0 && n->n_in > op_max_in(n->op)))
         return graph_broken(c, "G4", n, "its number of operands is wrong");
     if (attrs_check(n->op, n->attrs, why)) return graph_broken(c, "G4", n, why);
     for (int k = 0; k < n->n_out; k++) {

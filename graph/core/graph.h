@@ -194,7 +194,7 @@ struct weft_model {
     struct flow_entry *flows, **flows_end; /* of weft_flow: graph/settings/flow.h */
     struct own_optimizer *own;             /* of weft_define_optimizer: graph/settings/minimize.h */
     weft_error error;                      /* the first error, which later calls keep; WEFT_OK: none */
-    const char *file;                      /* source line from weft_at; the next builder call takes it */
+    const char *file;                      /* source line from weft_at, for all nodes until the next one */
     int line;
 };
 
@@ -206,6 +206,9 @@ weft_model *model_new(const char *name, const weft_env *env, const op_catalog *c
  * errors are ignored. Always returns NULL, so that a caller can fail in one line. */
 void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same for the graph of x. */
+void *value_fail(const weft_value *x, weft_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Zeroed arrays of at least one element, for as long as the model lives, and in m->scratch; NULL: no
  * memory. */
 void *model_array(weft_model *m, int64_t count, size_t width);
@@ -224,11 +227,13 @@ bool model_ok(const weft_model *m); /* false for NULL too */
 /* ---- where passes build (graph/core/scope.c) ---- */
 /* Between build_begin and build_end new nodes of `g` go after `after` (NULL: to the end of the list), in
  * their order of making, and get the scope `path`, which must be interned. build_end restores the scope, the
- * cursor and the stamps (g->building_...). */
+ * cursor, the source line and the stamps (g->building_...). */
 typedef struct build_place {
     weft_graph *g;
     scope_entry here, *scope;
     weft_node *cursor;
+    const char *file;
+    int line;
     bool backward, update, f32;
 } build_place;
 void build_begin(build_place *b, weft_graph *g, const char *path, weft_node *after);

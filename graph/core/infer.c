@@ -41,11 +41,14 @@ bool op_want_beside(const op_call *c, int i, int of) {
                    TYPE(op_in(c, i)));
 }
 
+bool op_want_axis(const op_call *c, int64_t *axis) {
+    int64_t given = *axis;
+    return axis_resolve(axis, op_in(c, 0)->ndim) ||
+           op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(op_in(c, 0)), (long long)given);
+}
+
 bool infer_same(op_call *c) {
-    if (!op_want_float(c, 0)) return false;
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
-    return true;
+    return op_want_float(c, 0);
 }
 
 /* Reports the first pair of axes, from the last axis on, that does not fit. */
@@ -63,11 +66,9 @@ static bool broadcast_fail(const op_call *c, const tensor_type *a, const tensor_
 
 bool infer_broadcast(op_call *c) {
     if (!op_want_same_dtype(c) || !op_want_float(c, 0)) return false;
-    c->out[0] = *op_in(c, 0);
     for (int i = 1; i < c->n_in; i++)
         if (!shape_broadcast(&c->out[0], op_in(c, i), &c->out[0]))
             return broadcast_fail(c, &c->out[0], op_in(c, i));
-    c->n_out = 1;
     return true;
 }
 
@@ -78,8 +79,6 @@ bool infer_alike(op_call *c) {
         if (!shape_equal(op_in(c, i), op_in(c, 0)))
             return op_fail(c, WEFT_SHAPE, "operand %d is %s, operand 0 %s: they must have one shape", i,
                            TYPE(op_in(c, i)), TYPE(op_in(c, 0)));
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
     return true;
 }
 

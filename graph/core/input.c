@@ -10,8 +10,8 @@ typedef struct input_attrs {
 } input_attrs;
 
 static const op_attr attrs[] = {
-    {"name", ATTR_STRING, offsetof(input_attrs, name), 0, 0},
-    {"dtype", ATTR_DTYPE, offsetof(input_attrs, dtype), 0, 0},
+    {"name", ATTR_STRING, offsetof(input_attrs, name)},
+    {"dtype", ATTR_DTYPE, offsetof(input_attrs, dtype)},
     {"shape", ATTR_INTS, offsetof(input_attrs, shape), 1, INT64_MAX},
     {0},
 };
@@ -26,7 +26,6 @@ static bool infer(op_call *c) {
             c, WEFT_NAME,
             "graph %s has an input '%s' already: use its value again, or give this one another name",
             c->graph->name, a->name);
-    c->n_out = 1;
     c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
     return shape_bind(c, &c->out[0]);
 }

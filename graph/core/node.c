@@ -11,10 +11,10 @@
 /* The checks that do not depend on infer. */
 static bool call_check(const op_call *c) {
     const weft_op *op = c->op;
+    int most = op_max_in(op);
     char why[200];
-    if (c->n_in < op->min_in || (op->max_in >= 0 && c->n_in > op->max_in))
-        return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are allowed", c->n_in, op->min_in,
-                       op->max_in);
+    if (c->n_in < op->min_in || (most >= 0 && c->n_in > most))
+        return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are allowed", c->n_in, op->min_in, most);
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i] && c->in[i]->node->graph != c->graph)
             return op_fail(
@@ -25,7 +25,7 @@ static bool call_check(const op_call *c) {
                 "values)",
                 i, c->in[i]->node->graph->name,
                 c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
-    bool is_list = op->max_in < 0 || op->max_in > 16; /* a list of any length: no operand is optional */
+    bool is_list = most < 0 || most > 16; /* a list of any length: no operand is optional */
     for (int i = 0; is_list && i < c->n_in; i++)
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
     if (attrs_check(op, c->attrs, why)) return op_fail(c, WEFT_ARGUMENT, "%s", why);
@@ -128,8 +128,6 @@ static weft_node *node_finish(const op_call *c) {
     insert_after(g, n, g->cursor ? g->cursor : g->last);
     if (g->cursor) g->cursor = n; /* nodes of one build_place stay in order */
     variable_note_kinds(n);
-    /* One source line is for one builder call. */
-    g->model->file = NULL;
     return n;
 }
 
@@ -153,13 +151,19 @@ weft_value *op_value(const weft_op *op, int n_in, weft_value *const *in, const v
     return node_value(op_graph(op, n_in, in), op, n_in, in, attrs);
 }
 
+static bool infer(op_call *c) {
+    c->n_out = 1;
+    if (c->n_in && c->in[0]) c->out[0] = c->in[0]->type;
+    return c->op->infer(c);
+}
+
 weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
     if (!g || !model_ok(g->model)) return NULL;
     op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs};
     /* No op's attributes are larger. */
     char zeroes[512] = {0};
     if (!attrs) c.attrs = zeroes;
-    return operands_are_there(g, op, n_in, in) && call_check(&c) && op->infer(&c) ? node_finish(&c) : NULL;
+    return operands_are_there(g, op, n_in, in) && call_check(&c) && infer(&c) ? node_finish(&c) : NULL;
 }
 
 weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in,
@@ -175,7 +179,7 @@ weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value
 bool node_retype(weft_node *n) {
     weft_graph *g = n->graph;
     op_call c = {.op = n->op, .graph = g, .n_in = n->n_in, .in = n->in, .attrs = n->attrs};
-    if (!model_ok(g->model) || !n->op->infer(&c)) return false;
+    if (!model_ok(g->model) || !infer(&c)) return false;
     for (int k = 0; k < c.n_out && k < n->n_out; k++) {
         if (c.n_out != n->n_out || !shape_equal(&c.out[k], &n->out[k].type))
             return op_fail(&c, WEFT_INTERNAL, "result %d was %s and would be %s", k, TYPE(&n->out[k].type),

@@ -56,7 +56,8 @@ typedef struct op_attr {
 
 /* ---- inferring shapes: every node is made through its op's infer ---- */
 
-/* The operands and attributes of a node to be made. infer fills in the types of its results. */
+/* The operands and attributes of a node to be made. infer fills in the types of its results; it finds one
+ * result, of the type of operand 0. */
 typedef struct op_call {
     const weft_op *op;
     weft_graph *graph;
@@ -79,7 +80,8 @@ bool infer_same(op_call *c);      /* result 0 has the type of operand 0, which i
 bool infer_broadcast(op_call *c); /* operands of one float type; the result has their broadcast shape */
 bool infer_alike(op_call *c);     /* operands of one float type and shape; the result has it too */
 bool op_want_float(const op_call *c, int i);
-bool op_want_same_dtype(const op_call *c); /* over all operands */
+bool op_want_same_dtype(const op_call *c);          /* over all operands */
+bool op_want_axis(const op_call *c, int64_t *axis); /* makes *axis one of operand 0 */
 /* Operand i is missing, or has the element type of operand `of`, or is f32 where that one is reduced. */
 bool op_want_beside(const op_call *c, int i, int of);
 
@@ -164,9 +166,9 @@ enum {
  * f16. A value that the user has cast to a reduced type keeps it: the pass changes only f32 values. */
 typedef enum op_precision {
     PRECISION_F32,     /* runs in f32: operands that the pass made reduced are cast up */
-    PRECISION_REDUCED, /* runs in the reduced type: operands of reduced_in are cast down */
-    /* Runs in the reduced type when every float operand of reduced_in is reduced already (constants follow
-     * the other operands), else in f32. */
+    PRECISION_REDUCED, /* runs in the reduced type: operands are cast down, but those of f32_in */
+    /* Runs in the reduced type when every float operand, but those of f32_in, is reduced already (constants
+     * follow the other operands), else in f32. */
     PRECISION_FOLLOWS,
 } op_precision;
 
@@ -189,7 +191,7 @@ struct weft_op {
     const char *name;
     const char *summary; /* one line for docs/ops.md: "max(x, 0)" */
     const char *torch;   /* PyTorch's function: "torch.nn.functional.relu"; NULL: it has none */
-    int min_in, max_in;  /* operands; max_in -1: any number */
+    int min_in, max_in;  /* operands; max_in 0: as min_in, -1: any number */
     unsigned flags;
     op_role role;
     size_t attrs_bytes;
@@ -207,12 +209,12 @@ struct weft_op {
     unsigned in_place;
     int in_place_result;
 
-    /* Where it runs in the reduced type, operands of reduced_in and results of reduced_out have that type;
-     * its other float operands and results are f32 (the weight and the statistics of a norm). Sums are in f32
-     * at least. The attribute `f32_output` (BOOL), if the op has it, makes result 0 f32 even then. infer
-     * accepts all of these mixtures. */
+    /* Where it runs in the reduced type, its float operands and results have that type, but those of f32_in
+     * and f32_out are f32 (the weight and the statistics of a norm). Sums are in f32 at least. The attribute
+     * `f32_output` (BOOL), if the op has it, makes result 0 f32 even then. infer accepts all of these
+     * mixtures. */
     op_precision precision;
-    unsigned reduced_in, reduced_out; /* bit i: operand i, result i */
+    unsigned f32_in, f32_out; /* bit i: operand i, result i */
 
     /* What a parameter is for that is operand i: bits WEFT_PARAMS_...; that of depthwise convolutions counts
      * for those alone (graph/core/kinds.c). */
@@ -237,6 +239,10 @@ struct weft_op {
     bool (*view)(const weft_node *node, const int64_t *in_stride, int64_t *out_stride, int64_t *offset);
     const op_sample *samples;
 };
+
+static inline int op_max_in(const weft_op *op) {
+    return op->max_in ? op->max_in : op->min_in;
+}
 
 /* The name of an `input` node. */
 const char *input_name(const weft_node *n);

@@ -119,6 +119,8 @@ void build_begin(build_place *b, weft_graph *g, const char *path, weft_node *aft
                        .here = {.path = path},
                        .scope = g->scope,
                        .cursor = g->cursor,
+                       .file = g->model->file,
+                       .line = g->model->line,
                        .backward = g->building_backward,
                        .update = g->building_update,
                        .f32 = g->building_f32};
@@ -129,6 +131,8 @@ void build_begin(build_place *b, weft_graph *g, const char *path, weft_node *aft
 void build_end(build_place *b) {
     b->g->scope = b->scope;
     b->g->cursor = b->cursor;
+    b->g->model->file = b->file;
+    b->g->model->line = b->line;
     b->g->building_backward = b->backward;
     b->g->building_update = b->update;
     b->g->building_f32 = b->f32;

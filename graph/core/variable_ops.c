@@ -24,7 +24,6 @@ static bool infer_variable(op_call *c, const weft_variable *v, const char *what)
     if (!v)
         return op_fail(c, WEFT_NAME, "there is no %s '%s'", what,
                        SHOW(((const variable_attrs *)c->attrs)->path));
-    c->n_out = 1;
     c->out[0] = v->type;
     return true;
 }
@@ -88,7 +87,6 @@ const weft_op weft_op_assign = {
     .summary = "writes a state variable or a parameter",
     .torch = "torch.Tensor.copy_",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_VARIABLE | OP_IS_VARIABLE | OP_WRITES | OP_EFFECT | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(variable_attrs),
     .attrs = variable_attr_table,

@@ -269,8 +269,8 @@ WEFT_API weft_value *weft_value_of(weft_graph *graph, const char *path);
 
 /** @name The caller's place
  * The macros of here.h call these, so that errors name file and line of each builder call. Each notes the
- * place for the next builder call and returns its first argument. NULL is fine. `file` is not copied and must
- * outlive the model.
+ * place, for all that is built until the next one, and returns its first argument. NULL is fine. `file` is
+ * not copied and must outlive the model.
  * @{ */
 WEFT_API weft_value *weft_at(weft_value *value, const char *file, int line);       /**< By a value. */
 WEFT_API weft_graph *weft_graph_at(weft_graph *graph, const char *file, int line); /**< By a graph. */

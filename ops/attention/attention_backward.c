@@ -12,12 +12,12 @@
 #include <math.h>
 
 static const op_attr attrs[] = {
-    {"causal", ATTR_BOOL, offsetof(attention_attrs, causal), 0, 0},
-    {"scale", ATTR_REAL, offsetof(attention_attrs, scale), 0, 0},
+    {"causal", ATTR_BOOL, offsetof(attention_attrs, causal)},
+    {"scale", ATTR_REAL, offsetof(attention_attrs, scale)},
     {"window", ATTR_INT, offsetof(attention_attrs, window), 0, INT64_MAX},
-    {"p", ATTR_REAL, offsetof(attention_attrs, p), 0, 0},
-    {"key", ATTR_KEY, offsetof(attention_attrs, key), 0, 0},
-    {"mask_gradient", ATTR_BOOL, offsetof(attention_attrs, mask_gradient), 0, 0},
+    {"p", ATTR_REAL, offsetof(attention_attrs, p)},
+    {"key", ATTR_KEY, offsetof(attention_attrs, key)},
+    {"mask_gradient", ATTR_BOOL, offsetof(attention_attrs, mask_gradient)},
     {0},
 };
 
@@ -129,14 +129,12 @@ const weft_op weft_op_attention_backward = {
     .summary = "gradients of attention",
     .min_in = 6,
     .max_in = 8,
-    .attrs_bytes = sizeof(attention_attrs),
-    .attrs = attrs,
+    OP_ATTRS(attention_attrs, attrs),
     .reference_strided = ATTENTION_BACKWARD_STRIDED,
     .precision = PRECISION_REDUCED,
-    /* All operands but lse and shift, which are f32, and the mask, which may be. */
-    .reduced_in =
-        1u << BACKWARD_DY | 1u << BACKWARD_Q | 1u << BACKWARD_K | 1u << BACKWARD_V | 1u << BACKWARD_Y,
-    .reduced_out = 7,
+    /* lse and shift are f32, the mask may be. */
+    .f32_in = 1 << BACKWARD_LSE | 1 << BACKWARD_MASK | 1 << BACKWARD_SHIFT,
+    .f32_out = 1 << 3,
     .infer = infer,
     .gradient = attention_backward_gradient,
     .reference = reference,

@@ -6,11 +6,11 @@
 #include "ops/attention/attention.h"
 
 static const op_attr attrs[] = {
-    {"causal", ATTR_BOOL, offsetof(attention_attrs, causal), 0, 0},
-    {"scale", ATTR_REAL, offsetof(attention_attrs, scale), 0, 0},
+    {"causal", ATTR_BOOL, offsetof(attention_attrs, causal)},
+    {"scale", ATTR_REAL, offsetof(attention_attrs, scale)},
     {"window", ATTR_INT, offsetof(attention_attrs, window), 0, INT64_MAX},
-    {"p", ATTR_REAL, offsetof(attention_attrs, p), 0, 0},
-    {"key", ATTR_KEY, offsetof(attention_attrs, key), 0, 0},
+    {"p", ATTR_REAL, offsetof(attention_attrs, p)},
+    {"key", ATTR_KEY, offsetof(attention_attrs, key)},
     {0},
 };
 
@@ -27,12 +27,11 @@ const weft_op weft_op_attention_dropout = {
     .min_in = 3,
     .max_in = 4,
     .flags = OP_RANDOM | OP_FROM_RESULT,
-    .attrs_bytes = sizeof(attention_attrs),
-    .attrs = attrs,
+    OP_ATTRS(attention_attrs, attrs),
     .reference_strided = ATTENTION_STRIDED,
     .precision = PRECISION_REDUCED,
-    .reduced_in = 7,
-    .reduced_out = 1,
+    .f32_in = 1 << ATTENTION_MASK,
+    .f32_out = 1 << 1 | 1 << 2,
     .infer = infer,
     .gradient = attention_gradient,
     .reference = attention_reference,

@@ -38,12 +38,12 @@ static weft_value *as_wide(weft_value *v) {
 }
 
 static weft_value *scaled(weft_value *v, double factor) {
-    return v ? weft_scale(v, factor) : NULL;
+    return weft_scale(v, factor);
 }
 
 /* From [B, T, H, D] to [B, H, T, D], and back. */
 static weft_value *swapped(weft_value *v) {
-    return v ? weft_transpose(v, 1, 2) : NULL;
+    return weft_transpose(v, 1, 2);
 }
 
 /* Heads of keys [B, H / n, S, D], each repeated for the n heads of q that share it. */

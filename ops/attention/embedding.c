@@ -11,7 +11,6 @@ static bool infer(op_call *c) {
         return op_fail(c, WEFT_TYPE, "ids are %s: they must be integer", TYPE(ids));
     if (ids->ndim == WEFT_MAX_NDIM)
         return op_fail(c, WEFT_SHAPE, "ids are %s: they have too many axes", TYPE(ids));
-    c->n_out = 1;
     c->out[0] = type_of(w->dtype, ids->ndim, ids->shape);
     c->out[0].shape[c->out[0].ndim++] = w->shape[1];
     return true;
@@ -52,7 +51,6 @@ const weft_op weft_op_embedding = {
     .torch = "torch.nn.functional.embedding",
     /* No precision: runs in f32, the type of its table, which torch.amp.autocast would keep too. */
     .min_in = 2,
-    .max_in = 2,
     .kinds = {WEFT_PARAMS_EMBEDDING},
     .infer = infer,
     .gradient = gradient,

@@ -20,7 +20,6 @@ static bool infer(op_call *c) {
     if (dy->ndim < 1 || !type_equal(&lead, ids))
         return op_fail(c, WEFT_SHAPE, "dy %s and ids %s: one row of dy an id", TYPE(dy), TYPE(ids));
     int64_t shape[] = {((const embedding_backward_attrs *)c->attrs)->rows, dy->shape[dy->ndim - 1]};
-    c->n_out = 1;
     c->out[0] = type_of(dy->dtype, 2, shape);
     return true;
 }
@@ -40,7 +39,8 @@ static void row_backward(const kernel_call *c, int64_t id, int64_t first) {
     if (columns > COLUMNS) columns = COLUMNS;
     do {
         if (element_int(ids, at) != id) continue;
-        for (*column = first; *column < first + columns; ++*column) sum[*column - first] += element_get(dy, at);
+        for (*column = first; *column < first + columns; ++*column)
+            sum[*column - first] += element_get(dy, at);
         *column = 0;
     } while (index_next(&ids->type, at));
     for (int64_t k = 0; k < columns; k++) element_set(dw, (int64_t[]){id, first + k}, sum[k]);
@@ -80,9 +80,7 @@ const weft_op weft_op_embedding_backward = {
     .name = "embedding_backward",
     .summary = "gradient of embedding by its table",
     .min_in = 2,
-    .max_in = 2,
-    .attrs_bytes = sizeof(embedding_backward_attrs),
-    .attrs = attrs,
+    OP_ATTRS(embedding_backward_attrs, attrs),
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -12,11 +12,11 @@
 #include <math.h>
 
 static const op_attr attrs[] = {
-    {"base", ATTR_REAL, offsetof(rotary_attrs, base), 0, 0},
+    {"base", ATTR_REAL, offsetof(rotary_attrs, base)},
     {"offset", ATTR_INT, offsetof(rotary_attrs, offset), 0, INT64_C(1) << 40},
     {"dims", ATTR_INT, offsetof(rotary_attrs, dims), 0, INT64_MAX},
-    {"interleaved", ATTR_BOOL, offsetof(rotary_attrs, interleaved), 0, 0},
-    {"inverse", ATTR_BOOL, offsetof(rotary_attrs, inverse), 0, 0},
+    {"interleaved", ATTR_BOOL, offsetof(rotary_attrs, interleaved)},
+    {"inverse", ATTR_BOOL, offsetof(rotary_attrs, inverse)},
     {0},
 };
 
@@ -74,14 +74,10 @@ const weft_op weft_op_rotary = {
     .name = "rotary",
     .summary = "rotates pairs of columns by angles that grow with the row: rotary position embedding",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(rotary_attrs),
-    .attrs = attrs,
+    OP_ATTRS(rotary_attrs, attrs),
     .reference_strided = 1,
     .in_place = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -11,7 +11,6 @@ static const weft_op *const ops[] = {
 };
 
 static weft_status reference_run(void *state, const kernel_call *c) {
-    (void)state;
     const weft_op *op = c->node->op;
     return op->reference ? op->reference(c) : reference_pointwise(c);
 }

@@ -8,7 +8,7 @@
 #ifndef WEFT_OPS_CPU_REDUCED_H
 #define WEFT_OPS_CPU_REDUCED_H
 
-#include "graph/core/type.h"
+#include "graph/core/op.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -141,21 +141,20 @@ static inline void reduced_put(void *data, weft_dtype dtype, int64_t at, float v
 
 /* ---- rows in place, or in a room of n floats ---- */
 
-/* A row to read: f32 in place, other types as floats in `room`. */
-static inline const float *row_read(const void *data, weft_dtype dtype, int64_t first, int64_t n,
-                                    float *room) {
-    if (dtype == WEFT_F32) return (const float *)data + first;
-    reduced_load(room, data, dtype, first, n);
+/* n elements of t from `first` on, to read: f32 in place, other types as floats in `room`. */
+static inline const float *row_read(const tensor *t, int64_t first, int64_t n, float *room) {
+    if (t->type.dtype == WEFT_F32) return (const float *)t->data + first;
+    reduced_load(room, t->data, t->type.dtype, first, n);
     return room;
 }
 
 /* Where a kernel writes its results before it calls row_write, which stores those that went to `room`. */
-static inline float *row_place(void *data, weft_dtype dtype, int64_t first, float *room) {
-    return dtype == WEFT_F32 ? (float *)data + first : room;
+static inline float *row_place(const tensor *t, int64_t first, float *room) {
+    return t->type.dtype == WEFT_F32 ? (float *)t->data + first : room;
 }
 
-static inline void row_write(void *data, weft_dtype dtype, int64_t first, int64_t n, const float *from) {
-    if (dtype != WEFT_F32) reduced_store(data, dtype, first, from, n);
+static inline void row_write(const tensor *t, int64_t first, int64_t n, const float *from) {
+    if (t->type.dtype != WEFT_F32) reduced_store(t->data, t->type.dtype, first, from, n);
 }
 
 /* Floats of a room for n numbers: whole cache lines; 0 for f32, which needs none. */

@@ -58,4 +58,10 @@ enum { CUDA_BLAS_WORKSPACE = 32 << 20, CUDA_DNN_WORKSPACE = 256 << 20 };
 #define CUDA_OPEN(name) .open = NULL, .run = NULL, .close = NULL
 #endif
 
+/* The row of our kernel NAME of op OF; its other fields come last, with its run. */
+#define CUDA_KERNEL_OF(NAME, OF, ...)                                                                        \
+    const weft_kernel cuda_##NAME = {.name = "cuda", .op = &weft_op_##OF, __VA_ARGS__}
+/* The same for a kernel with the name of its op, and its own run. */
+#define CUDA_KERNEL(OF, ...) CUDA_KERNEL_OF(OF, OF, CUDA_RUN(OF), __VA_ARGS__)
+
 #endif

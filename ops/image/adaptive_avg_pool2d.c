@@ -7,18 +7,8 @@
 
 static const op_attr attrs[] = {POOL_ATTR_SIZE, {0}};
 
-static bool infer(op_call *c) {
-    const pool_attrs *a = c->attrs;
-    if (!pool_check_image(c) || !pool_check_pair(c, "size", &a->size)) return false;
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
-    for (int i = 0; i < 2; i++) c->out[0].shape[2 + i] = a->size.v[i];
-    return true;
-}
-
 /* The backward op's size is that of x, its parts those of dy. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     pool_attrs a = pool_attrs_back(n->attrs, &n->in[0]->type);
     din[0] = node_value(n->graph, &weft_op_adaptive_avg_pool2d_backward, 1, &dout[0], &a);
 }
@@ -28,15 +18,11 @@ const weft_op weft_op_adaptive_avg_pool2d = {
     .summary = "means over h x w parts of x[N,C,H,W]",
     .torch = "torch.nn.functional.adaptive_avg_pool2d",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(pool_attrs),
-    .attrs = attrs,
+    OP_ATTRS(pool_attrs, attrs),
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
-    .infer = infer,
+    .infer = pool_infer_size,
     .gradient = gradient,
     .reference = pool_average,
     .samples = (const op_sample[]){{"f32[2,3,7,5]", "size=3,2", .out = "f32[2,3,3,2]"},

@@ -7,11 +7,7 @@
 static const op_attr attrs[] = {POOL_ATTR_SIZE, {0}};
 
 static bool infer(op_call *c) {
-    const pool_attrs *a = c->attrs;
-    if (!pool_check_image(c) || !pool_check_pair(c, "size", &a->size)) return false;
-    c->out[0] = *op_in(c, 0);
-    for (int i = 0; i < 2; i++) c->out[0].shape[2 + i] = a->size.v[i];
-    return pool_infer_maximum(c);
+    return pool_infer_size(c) && pool_infer_maximum(c);
 }
 
 const weft_op weft_op_adaptive_max_pool2d = {
@@ -19,14 +15,10 @@ const weft_op weft_op_adaptive_max_pool2d = {
     .torch = "torch.nn.functional.adaptive_max_pool2d",
     .summary = "largest elements of h x w parts of x[N,C,H,W], and their indices",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(pool_attrs),
-    .attrs = attrs,
+    OP_ATTRS(pool_attrs, attrs),
     .image_in = 1,
     .image_out = 3,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = pool_maximum_gradient,
     .reference = pool_maximum,

@@ -7,12 +7,10 @@
 static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_CEIL, POOL_ATTR_DIVISOR, {0}};
 
 static bool infer(op_call *c) {
-    c->n_out = 1;
     return pool_check_image(c) && pool_shape(c, c->attrs, op_in(c, 0), &c->out[0]);
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     pool_attrs a = pool_attrs_back(n->attrs, &n->in[0]->type);
     din[0] = node_value(n->graph, &weft_op_avg_pool2d_backward, 1, &dout[0], &a);
 }
@@ -22,14 +20,10 @@ const weft_op weft_op_avg_pool2d = {
     .summary = "mean of a sliding window over x[N,C,H,W]",
     .torch = "torch.nn.functional.avg_pool2d",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(pool_attrs),
-    .attrs = attrs,
+    OP_ATTRS(pool_attrs, attrs),
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = pool_average,

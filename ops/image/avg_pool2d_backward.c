@@ -7,19 +7,15 @@
 static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_SIZE, POOL_ATTR_CEIL, POOL_ATTR_DIVISOR, {0}};
 
 static bool infer(op_call *c) {
-    const pool_attrs *a = c->attrs;
-    if (!pool_check_image(c) || !pool_check_pair(c, "size", &a->size)) return false;
     const tensor_type *dy = op_in(c, 0);
-    c->n_out = 1;
-    c->out[0] = type_of(dy->dtype, 4, (int64_t[]){dy->shape[0], dy->shape[1], a->size.v[0], a->size.v[1]});
+    if (!pool_infer_size(c)) return false;
     /* The size of dx is an attribute, since several sizes give the same dy; it must be one that does. */
     tensor_type want;
-    if (!pool_shape(c, a, &c->out[0], &want)) return false;
+    if (!pool_shape(c, c->attrs, &c->out[0], &want)) return false;
     return type_equal(dy, &want) || op_fail(c, WEFT_SHAPE, "dy %s: it must be %s", TYPE(dy), TYPE(&want));
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     pool_attrs a = *(const pool_attrs *)n->attrs;
     a.size.n = 0;
     din[0] = node_value(n->graph, &weft_op_avg_pool2d, 1, &dout[0], &a);
@@ -29,14 +25,10 @@ const weft_op weft_op_avg_pool2d_backward = {
     .name = "avg_pool2d_backward",
     .summary = "gradient of avg_pool2d",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(pool_attrs),
-    .attrs = attrs,
+    OP_ATTRS(pool_attrs, attrs),
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = pool_average_backward,

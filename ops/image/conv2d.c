@@ -20,8 +20,6 @@ bool conv_infer(op_call *c) {
                        "%lld channels to %lld in %lld groups: both must be multiples of the groups",
                        (long long)x->shape[1], (long long)a->out, (long long)a->groups);
     if (!conv_check_weight(c, a, a->out, x->shape[1] / a->groups) || !conv_check_bias(c, a)) return false;
-    c->n_out = 1;
-    c->out[0] = *x;
     c->out[0].dtype = conv_result_dtype(a, x->dtype);
     c->out[0].shape[1] = a->out;
     for (int i = 0; i < a->kernel.n; i++) {
@@ -76,17 +74,7 @@ const weft_op weft_op_conv2d = {
     .name = "conv2d",
     .summary = "two-dimensional convolution of images x[N,C,H,W] with w[out,C/groups,kh,kw], + b",
     .torch = "torch.nn.functional.conv2d",
-    .min_in = 2,
-    .max_in = 3,
-    .attrs_bytes = sizeof(conv_attrs),
-    .attrs = attrs,
-    .image_in = 1,
-    .image_out = 1,
-    .precision = PRECISION_REDUCED,
-    /* x and w are reduced; the bias is f32. */
-    .reduced_in = 3,
-    .reduced_out = 1,
-    .kinds = {0, WEFT_PARAMS_DEPTHWISE, WEFT_PARAMS_DEPTHWISE | WEFT_PARAMS_BIAS},
+    CONV_FIELDS(WEFT_PARAMS_DEPTHWISE),
     .infer = conv_infer,
     .gradient = conv_gradient,
     .reference = conv_reference,

@@ -40,7 +40,7 @@ enum { CONV_MAX = 65536 };
         {"pad", ATTR_INTS, offsetof(conv_attrs, pad), 0, CONV_MAX},                                          \
         {"dilation", ATTR_INTS, offsetof(conv_attrs, dilation), 1, CONV_MAX},                                \
         {"groups", ATTR_INT, offsetof(conv_attrs, groups), 1, INT64_MAX}, {                                  \
-        "f32_output", ATTR_BOOL, offsetof(conv_attrs, f32_output), 0, 0                                      \
+        "f32_output", ATTR_BOOL, offsetof(conv_attrs, f32_output)                                            \
     }
 
 /* Fills attributes from a builder's arguments, with defaults for 0; the builder sets a->out. False after
@@ -83,6 +83,15 @@ void conv_weight_gradient(weft_node *n, weft_value *const *dout, const bool *wan
 weft_status conv_reference(const kernel_call *c);
 weft_status conv_transpose_reference(const kernel_call *c);
 weft_status conv_weight_reference(const kernel_call *c);
+
+/* Fields of the ops that convolve, and of those for gradients of weights, whose table is `attrs`. x and w are
+ * reduced; the bias is f32. Both images are channels-last, a weight and its gradient are row-major. */
+#define CONV_FIELDS(KINDS)                                                                                   \
+    .min_in = 2, .max_in = 3, OP_ATTRS(conv_attrs, attrs), .image_in = 1, .image_out = 1,                    \
+    .precision = PRECISION_REDUCED, .f32_in = 1 << 2, .kinds = {0, KINDS, (KINDS) | WEFT_PARAMS_BIAS}
+#define CONV_WEIGHT_FIELDS                                                                                   \
+    .min_in = 2, OP_ATTRS(conv_attrs, attrs), .image_in = 3, .precision = PRECISION_REDUCED,                 \
+    .infer = conv_weight_infer, .gradient = conv_weight_gradient, .reference = conv_weight_reference
 
 /* Builders of conv2d and conv3d, and of the transposed ones. */
 weft_value *conv_value(const weft_op *op, weft_value *x, weft_value *w, weft_value *b,

@@ -32,7 +32,6 @@ bool conv_weight_infer(op_call *c) {
         return op_fail(c, WEFT_SHAPE,
                        "%lld and %lld channels in %lld groups: both must be multiples of the groups",
                        (long long)big->shape[1], (long long)small->shape[1], (long long)a->groups);
-    c->n_out = 1;
     c->out[0] =
         conv_weight_type(a, conv_result_dtype(a, big->dtype), small->shape[1], big->shape[1] / a->groups);
     for (int i = 0; i < a->kernel.n; i++)
@@ -88,18 +87,7 @@ weft_status conv_weight_reference(const kernel_call *c) {
 const weft_op weft_op_conv2d_weight = {
     .name = "conv2d_weight",
     .summary = "gradient of a convolution's weight, from its larger and its smaller image",
-    .min_in = 2,
-    .max_in = 2,
-    .attrs_bytes = sizeof(conv_attrs),
-    .attrs = attrs,
-    /* Both images are channels-last, the weight gradient is row-major. */
-    .image_in = 3,
-    .precision = PRECISION_REDUCED,
-    .reduced_in = 3,
-    .reduced_out = 1,
-    .infer = conv_weight_infer,
-    .gradient = conv_weight_gradient,
-    .reference = conv_weight_reference,
+    CONV_WEIGHT_FIELDS,
     .samples =
         (const op_sample[]){
             {"f32[2,3,5,6], f32[2,4,3,4]", "kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1",

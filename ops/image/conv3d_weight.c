@@ -9,18 +9,7 @@ static const op_attr attrs[] = {CONV_ATTR_ROWS, {0}};
 const weft_op weft_op_conv3d_weight = {
     .name = "conv3d_weight",
     .summary = "gradient of the weight of a convolution of volumes, from its larger and its smaller volume",
-    .min_in = 2,
-    .max_in = 2,
-    .attrs_bytes = sizeof(conv_attrs),
-    .attrs = attrs,
-    /* Both volumes are channels-last, the weight gradient is row-major. */
-    .image_in = 3,
-    .precision = PRECISION_REDUCED,
-    .reduced_in = 3,
-    .reduced_out = 1,
-    .infer = conv_weight_infer,
-    .gradient = conv_weight_gradient,
-    .reference = conv_weight_reference,
+    CONV_WEIGHT_FIELDS,
     .samples =
         (const op_sample[]){
             {"f32[2,2,3,4,3], f32[2,3,2,2,2]", "kernel=2,3,2 stride=1,1,1 pad=0,0,0 dilation=1,1,1 groups=1",

@@ -37,8 +37,6 @@ bool conv_transpose_infer(op_call *c) {
                        "%lld channels to %lld in %lld groups: both must be multiples of the groups",
                        (long long)x->shape[1], (long long)a->out, (long long)a->groups);
     if (!conv_check_weight(c, a, x->shape[1], a->out / a->groups) || !conv_check_bias(c, a)) return false;
-    c->n_out = 1;
-    c->out[0] = *x;
     c->out[0].dtype = conv_result_dtype(a, x->dtype);
     c->out[0].shape[1] = a->out;
     for (int i = 0; i < a->kernel.n; i++)
@@ -98,17 +96,7 @@ const weft_op weft_op_conv_transpose2d = {
     .name = "conv_transpose2d",
     .summary = "transposed convolution of x[N,C,h,w] with w[C,out/groups,kh,kw], + b",
     .torch = "torch.nn.functional.conv_transpose2d",
-    .min_in = 2,
-    .max_in = 3,
-    .attrs_bytes = sizeof(conv_attrs),
-    .attrs = attrs,
-    .image_in = 1,
-    .image_out = 1,
-    .precision = PRECISION_REDUCED,
-    /* x and w are reduced; the bias is f32. */
-    .reduced_in = 3,
-    .reduced_out = 1,
-    .kinds = {0, 0, WEFT_PARAMS_BIAS},
+    CONV_FIELDS(0),
     .infer = conv_transpose_infer,
     .gradient = conv_transpose_gradient,
     .reference = conv_transpose_reference,

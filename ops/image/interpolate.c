@@ -6,19 +6,15 @@
 #include "ops/image/interpolate.h"
 #include "ops/image/lines.h"
 
-#include "ops/kit/place.h"
-
 static const op_attr attrs[] = {INTERPOLATE_ATTRS, {0}};
 
 static bool infer(op_call *c) {
     if (!op_want_float(c, 0)) return false;
-    c->n_out = 1;
     return interpolate_shape(c, op_in(c, 0), &c->out[0]);
 }
 
 /* Without scales the size of y is not an attribute of the backward op: dy has it. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     const int64_t *shape = n->in[0]->type.shape;
     interpolate_attrs a = *(const interpolate_attrs *)n->attrs;
     a.size = (attr_ints){.n = 2, .v = {shape[2], shape[3]}};
@@ -50,14 +46,10 @@ const weft_op weft_op_interpolate = {
     .torch = "torch.nn.functional.interpolate",
     .summary = "x[N,C,H,W] in another size, by the nearest element or bilinear",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(interpolate_attrs),
-    .attrs = attrs,
+    OP_ATTRS(interpolate_attrs, attrs),
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
@@ -91,14 +83,13 @@ const weft_op weft_op_interpolate = {
 
 /* A line is an image of one row, which stays one. */
 static weft_value *interpolate_line(weft_value *x, const weft_interpolation *o) {
-    place p = place_of(x);
     weft_interpolation both = *o;
     both.size[1] = o->size[0];
     both.size[0] = o->size[0] ? 1 : 0;
     both.scale[1] = o->scale[0];
     both.scale[0] = o->scale[0] != 0 ? 1 : 0;
-    x = line_as_image(x, p);
-    return x ? image_as_line(weft_interpolate(placed(x, p), &both), p) : NULL;
+    x = line_as_image(x);
+    return x ? image_as_line(weft_interpolate(x, &both)) : NULL;
 }
 
 weft_value *weft_interpolate(weft_value *x, const weft_interpolation *options) {

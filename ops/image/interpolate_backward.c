@@ -21,7 +21,6 @@ static bool infer(op_call *c) {
     if (dy->ndim != 4) return op_fail(c, WEFT_SHAPE, "dy is %s: it must be [N, C, H, W]", TYPE(dy));
     if (a->size.n != 2)
         return op_fail(c, WEFT_ARGUMENT, "size has %d numbers: it must have 2, height and width", a->size.n);
-    c->n_out = 1;
     c->out[0] = type_of(dy->dtype, 4, (int64_t[]){dy->shape[0], dy->shape[1], a->size.v[0], a->size.v[1]});
     interpolate_attrs forward = forward_attrs(a, dy);
     op_call call = *c;
@@ -32,7 +31,6 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     interpolate_attrs a = forward_attrs(n->attrs, &n->in[0]->type);
     din[0] = node_value(n->graph, &weft_op_interpolate, 1, &dout[0], &a);
 }
@@ -67,14 +65,10 @@ const weft_op weft_op_interpolate_backward = {
     .name = "interpolate_backward",
     .summary = "gradient of interpolate",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(interpolate_attrs),
-    .attrs = attrs,
+    OP_ATTRS(interpolate_attrs, attrs),
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -3,23 +3,21 @@
  * weft_pool the first is the line's, and the others are 0. */
 #include "ops/image/lines.h"
 
-#include "ops/kit/op_kit.h"
 
-weft_value *line_as_image(weft_value *x, place p) {
+weft_value *line_as_image(weft_value *x) {
     const int64_t *s = x->type.shape;
-    return weft_reshape(placed(x, p), 4, (int64_t[]){-1, s[1], 1, s[2]});
+    return weft_reshape(x, 4, (int64_t[]){-1, s[1], 1, s[2]});
 }
 
-weft_value *image_as_line(weft_value *x, place p) {
+weft_value *image_as_line(weft_value *x) {
     if (!x) return NULL;
-    return weft_reshape(placed(x, p), 3, (int64_t[]){-1, x->type.shape[1], x->type.shape[3]});
+    return weft_reshape(x, 3, (int64_t[]){-1, x->type.shape[1], x->type.shape[3]});
 }
 
 /* Records which rule x, or another operand of that shape, breaks. */
 static bool line_fits(const char *name, const char *what, const weft_value *x, const char *form) {
-    weft_graph *g = x->node->graph;
-    return x->type.ndim == 3 || model_fail(g->model, g, WEFT_SHAPE, "%s: %s is %s: it must be %s", name, what,
-                                           TYPE(&x->type), form);
+    return x->type.ndim == 3 ||
+           value_fail(x, WEFT_SHAPE, "%s: %s is %s: it must be %s", name, what, TYPE(&x->type), form);
 }
 
 /* Turns {line} into {1, line} for sizes, {0, line} for padding; false where there is a second number. */
@@ -31,9 +29,8 @@ static bool turn(int64_t axes[3], int64_t height) {
 }
 
 static bool one_number(const char *name, const weft_value *x, bool is_line) {
-    weft_graph *g = x->node->graph;
-    return is_line || model_fail(g->model, g, WEFT_ARGUMENT,
-                                 "%s: a line has one axis: leave all numbers but the first 0", name);
+    return is_line ||
+           value_fail(x, WEFT_ARGUMENT, "%s: a line has one axis: leave all numbers but the first 0", name);
 }
 
 /* ---- convolutions ---- */
@@ -44,16 +41,15 @@ static weft_value *convolve(const char *name, convolution *op, weft_value *x, we
                             const weft_window *window, const char *form) {
     if (!x || !w) return op(x, w, b, window);
     weft_window turned = window ? *window : (weft_window){.groups = 0};
-    place p = place_of(x);
     int lines = turn(turned.stride, 1) + turn(turned.pad, 0) + turn(turned.dilation, 1) +
                 turn(turned.output_padding, 0); /* each is turned */
     if (!line_fits(name, "x", x, "[N, C, L]") || !line_fits(name, "the weight", w, form) ||
         !one_number(name, x, lines == 4))
         return NULL;
     /* The weight's axis 0 is no batch, but as free to be left open. */
-    x = line_as_image(x, p);
-    w = x ? line_as_image(w, p) : NULL;
-    return w ? image_as_line(op(placed(x, p), w, b, &turned), p) : NULL;
+    x = line_as_image(x);
+    w = x ? line_as_image(w) : NULL;
+    return w ? image_as_line(op(x, w, b, &turned)) : NULL;
 }
 
 weft_value *weft_conv1d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
@@ -70,12 +66,11 @@ static weft_value *pool_line(const char *name, weft_value *(*op)(weft_value *, c
                              weft_value *x, const weft_pool *pool) {
     weft_pool turned = pool ? *pool : (weft_pool){.divisor = 0};
     if (!x) return op(x, pool);
-    place p = place_of(x);
     int lines =
         turn(turned.kernel, 1) + turn(turned.stride, 0) + turn(turned.pad, 0) + turn(turned.dilation, 0);
     if (!line_fits(name, "x", x, "[N, C, L]") || !one_number(name, x, lines == 4)) return NULL;
-    x = line_as_image(x, p);
-    return x ? image_as_line(op(placed(x, p), &turned), p) : NULL;
+    x = line_as_image(x);
+    return x ? image_as_line(op(x, &turned)) : NULL;
 }
 
 weft_value *weft_max_pool1d(weft_value *x, const weft_pool *pool) {
@@ -89,13 +84,11 @@ weft_value *weft_avg_pool1d(weft_value *x, const weft_pool *pool) {
 static weft_value *pool_parts(const char *name, weft_value *(*op)(weft_value *, int64_t, int64_t),
                               weft_value *x, int64_t length) {
     if (!x) return op(x, 1, length);
-    place p = place_of(x);
     if (!line_fits(name, "x", x, "[N, C, L]")) return NULL;
     if (length < 1)
-        return model_fail(x->node->graph->model, x->node->graph, WEFT_ARGUMENT,
-                          "%s: a length of %lld: at least 1", name, (long long)length);
-    x = line_as_image(x, p);
-    return x ? image_as_line(op(placed(x, p), 1, length), p) : NULL;
+        return value_fail(x, WEFT_ARGUMENT, "%s: a length of %lld: at least 1", name, (long long)length);
+    x = line_as_image(x);
+    return x ? image_as_line(op(x, 1, length)) : NULL;
 }
 
 weft_value *weft_adaptive_avg_pool1d(weft_value *x, int64_t length) {

@@ -2,11 +2,11 @@
 #ifndef WEFT_OPS_IMAGE_LINES_H
 #define WEFT_OPS_IMAGE_LINES_H
 
-#include "ops/kit/place.h"
+#include "ops/kit/op_kit.h"
 
 /* x [A, B, L] as [A, B, 1, L]. Axis 0 may be the batch. */
-weft_value *line_as_image(weft_value *x, place p);
+weft_value *line_as_image(weft_value *x);
 /* x [A, B, 1, L] as [A, B, L]; NULL is passed through. */
-weft_value *image_as_line(weft_value *x, place p);
+weft_value *image_as_line(weft_value *x);
 
 #endif

@@ -8,14 +8,11 @@
 static const op_attr attrs[] = {POOL_ATTR_SIZE, {0}};
 
 static bool infer(op_call *c) {
-    const pool_attrs *a = c->attrs;
-    if (!pool_check_image(c) || !pool_check_pair(c, "size", &a->size)) return false;
+    if (!pool_infer_size(c)) return false;
     const tensor_type *dy = op_in(c, 0), *index = op_in(c, 1);
     if (index->dtype != WEFT_I32 || !shape_equal(dy, index))
         return op_fail(c, WEFT_SHAPE, "dy %s and index %s: the index must be i32 of the same shape", TYPE(dy),
                        TYPE(index));
-    c->n_out = 1;
-    c->out[0] = type_of(dy->dtype, 4, (int64_t[]){dy->shape[0], dy->shape[1], a->size.v[0], a->size.v[1]});
     return true;
 }
 
@@ -60,14 +57,10 @@ const weft_op weft_op_max_pool2d_backward = {
     .name = "max_pool2d_backward",
     .summary = "gradient of max_pool2d",
     .min_in = 2,
-    .max_in = 2,
-    .attrs_bytes = sizeof(pool_attrs),
-    .attrs = attrs,
+    OP_ATTRS(pool_attrs, attrs),
     .image_in = 3,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -10,7 +10,6 @@ static bool infer(op_call *c) {
         index->shape[1] != x->shape[1])
         return op_fail(c, WEFT_SHAPE, "x %s and index %s: the index must be i32[%lld,%lld,h,w]", TYPE(x),
                        TYPE(index), (long long)x->shape[0], (long long)x->shape[1]);
-    c->n_out = 1;
     c->out[0] = *index;
     c->out[0].dtype = x->dtype;
     return true;
@@ -41,12 +40,9 @@ const weft_op weft_op_max_pool2d_gather = {
     .name = "max_pool2d_gather",
     .summary = "elements where max_pool2d found its maxima; gradient of max_pool2d_backward",
     .min_in = 2,
-    .max_in = 2,
     .image_in = 3,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

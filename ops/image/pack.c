@@ -6,7 +6,7 @@
 #include "ops/image/pack.h"
 
 static const op_attr attrs[] = {
-    {"of", ATTR_STRING, offsetof(pack_attrs, of), 0, 0},
+    {"of", ATTR_STRING, offsetof(pack_attrs, of)},
     {"operand", ATTR_INT, offsetof(pack_attrs, operand), 0, 15},
     {"bytes", ATTR_INT, offsetof(pack_attrs, bytes), 1, (int64_t)1 << 46},
     {0},
@@ -17,7 +17,6 @@ static bool infer(op_call *c) {
     if (!a->of || !*a->of)
         return op_fail(c, WEFT_ARGUMENT,
                        "'of' must be the signature of the node that reads the packed operand");
-    c->n_out = 1;
     c->out[0] = type_of(WEFT_U8, 1, &a->bytes);
     return true;
 }
@@ -26,10 +25,8 @@ const weft_op weft_op_pack = {
     .name = "pack",
     .summary = "an operand in the form that a node's kernel prefers",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(pack_attrs),
-    .attrs = attrs,
+    OP_ATTRS(pack_attrs, attrs),
     .infer = infer,
     .samples =
         (const op_sample[]){{"f32[4,3,3,3]", "operand=1 bytes=576", .error = "must be the signature"},

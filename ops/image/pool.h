@@ -22,11 +22,11 @@ enum { POOL_MAX = 65536 };
         "pad", ATTR_INTS, offsetof(pool_attrs, pad), 0, POOL_MAX                                             \
     }
 #define POOL_ATTR_CEIL                                                                                       \
-    { "ceil_mode", ATTR_BOOL, offsetof(pool_attrs, ceil_mode), 0, 0 }
+    { "ceil_mode", ATTR_BOOL, offsetof(pool_attrs, ceil_mode) }
 #define POOL_ATTR_DILATION                                                                                   \
     { "dilation", ATTR_INTS, offsetof(pool_attrs, dilation), 1, POOL_MAX }
 #define POOL_ATTR_DIVISOR                                                                                    \
-    {"exclude_pad", ATTR_BOOL, offsetof(pool_attrs, exclude_pad), 0, 0}, {                                   \
+    {"exclude_pad", ATTR_BOOL, offsetof(pool_attrs, exclude_pad)}, {                                         \
         "divisor", ATTR_INT, offsetof(pool_attrs, divisor), 0, INT32_MAX                                     \
     }
 #define POOL_ATTR_SIZE                                                                                       \
@@ -41,6 +41,8 @@ pool_attrs pool_attrs_back(const pool_attrs *a, const tensor_type *input);
 /* Checks for infer: operand 0 is [N, C, H, W]; pairs have two numbers. */
 bool pool_check_image(const op_call *c);
 bool pool_check_pair(const op_call *c, const char *name, const attr_ints *pair);
+/* The checks, and result 0: operand 0 in the size that the attribute says. */
+bool pool_infer_size(op_call *c);
 /* The shape of the result of a sliding window over [N, C, H, W]:
  *     floor((H + 2 pad - dilation (kernel - 1) - 1) / stride) + 1
  * or, with ceil_mode, ceil(...) + 1, without a last window that would begin in the padding behind the

@@ -22,13 +22,12 @@ bool pool_attrs_from(pool_attrs *a, const weft_op *op, weft_value *x, const weft
         dilation[i] = p->dilation[i] ? p->dilation[i] : 1;
     }
     if (x && (p->kernel[2] || p->stride[2] || p->pad[2] || p->dilation[2]))
-        return model_fail(x->node->graph->model, x->node->graph, WEFT_ARGUMENT,
+        return value_fail(x, WEFT_ARGUMENT,
                           "%s: an image has two axes: leave the third number of each setting 0", op->name);
     bool is_dilated = dilation[0] != 1 || dilation[1] != 1, is_maximum = op == &weft_op_max_pool2d;
     if (is_dilated) a->dilation = (attr_ints){.n = 2, .v = {dilation[0], dilation[1]}};
     if (!x || (is_maximum ? !a->exclude_pad && !a->divisor : !is_dilated)) return true;
-    weft_graph *g = x->node->graph;
-    return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s", op->name,
+    return value_fail(x, WEFT_ARGUMENT, "%s: %s", op->name,
                       is_maximum ? "exclude_pad and divisor are for averages" : "dilation is for maxima");
 }
 
@@ -69,6 +68,13 @@ bool pool_check_image(const op_call *c) {
 bool pool_check_pair(const op_call *c, const char *name, const attr_ints *pair) {
     return pair->n == 2 ||
            op_fail(c, WEFT_ARGUMENT, "%s has %d numbers: it must have 2, height and width", name, pair->n);
+}
+
+bool pool_infer_size(op_call *c) {
+    const pool_attrs *a = c->attrs;
+    if (!pool_check_image(c) || !pool_check_pair(c, "size", &a->size)) return false;
+    for (int i = 0; i < 2; i++) c->out[0].shape[2 + i] = a->size.v[i];
+    return true;
 }
 
 /* Windows along an axis of `length`; below 1 where it is too short. */
@@ -213,7 +219,6 @@ bool pool_infer_maximum(op_call *c) {
 }
 
 void pool_maximum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     if (!dout[0]) return;
     pool_attrs a = {.size = {.n = 2, .v = {n->in[0]->type.shape[2], n->in[0]->type.shape[3]}}};
     din[0] = node_value(n->graph, &weft_op_max_pool2d_backward, 2, (weft_value *[]){dout[0], &n->out[1]}, &a);

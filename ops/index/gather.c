@@ -5,12 +5,9 @@
  * zeros. index_select is it with ids along one axis. */
 #include "ops/index/index.h"
 
-#include "ops/kit/place.h"
-
 static bool infer(op_call *c) {
     index_loop loop;
     if (!index_want_loop(c, &loop)) return false;
-    c->n_out = 1;
     c->out[0] = loop.shape;
     return true;
 }
@@ -43,13 +40,9 @@ const weft_op weft_op_gather = {
     .torch = "torch.gather",
     .summary = "elements by their place along an axis",
     .min_in = 2,
-    .max_in = 2,
-    .attrs_bytes = sizeof(index_attrs),
-    .attrs = index_attr_table,
+    OP_ATTRS(index_attrs, index_attr_table),
     .reference_strided = 3,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
@@ -83,29 +76,23 @@ weft_value *weft_take_along_axis(weft_value *x, weft_value *ids, int axis) {
 /* ids [n], or one id, as ids [1, n, 1, 1] that broadcast to the shape of x. NULL after an error. */
 static weft_value *ids_along(const char *name, weft_value *x, int64_t axis, weft_value *ids) {
     int64_t shape[WEFT_MAX_NDIM];
-    weft_graph *g = x->node->graph;
     if (!axis_resolve(&axis, x->type.ndim))
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: %s has no axis %lld", name, TYPE(&x->type),
-                          (long long)axis);
+        return value_fail(x, WEFT_SHAPE, "%s: %s has no axis %lld", name, TYPE(&x->type), (long long)axis);
     if (ids->type.ndim > 1)
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: ids are %s: they must have one axis", name,
-                          TYPE(&ids->type));
+        return value_fail(x, WEFT_SHAPE, "%s: ids are %s: they must have one axis", name, TYPE(&ids->type));
     for (int i = 0; i < x->type.ndim; i++) shape[i] = i == axis ? -1 : 1;
     return weft_reshape(ids, x->type.ndim, shape);
 }
 
 weft_value *weft_index_select(weft_value *x, int axis, weft_value *ids) {
     if (!x || !ids) return weft_gather(x, axis, ids);
-    place p = place_of(x);
     ids = ids_along("index_select", x, axis, ids);
-    return ids ? weft_take_along_axis(placed(x, p), ids, axis) : NULL;
+    return ids ? weft_take_along_axis(x, ids, axis) : NULL;
 }
 
 weft_value *weft_index_add(weft_value *x, int axis, weft_value *ids, weft_value *src) {
     if (!x || !ids || !src) return weft_scatter_add(x, axis, ids, src);
-    place p = place_of(x);
     ids = ids_along("index_add", x, axis, ids);
     if (!ids) return NULL;
-    return op_value(&weft_op_scatter_add, 3, (weft_value *[]){placed(x, p), ids, src},
-                    &(index_attrs){axis, true});
+    return op_value(&weft_op_scatter_add, 3, (weft_value *[]){x, ids, src}, &(index_attrs){axis, true});
 }

@@ -2,8 +2,8 @@
 #include "ops/index/index.h"
 
 const op_attr index_attr_table[] = {
-    {"axis", ATTR_INT, offsetof(index_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
-    {"broadcast", ATTR_BOOL, offsetof(index_attrs, broadcast), 0, 0},
+    AXIS_ROW(index_attrs),
+    {"broadcast", ATTR_BOOL, offsetof(index_attrs, broadcast)},
     {0},
 };
 
@@ -26,8 +26,7 @@ bool index_want_loop(op_call *c, index_loop *loop) {
     int64_t axis = a->axis;
     if (!dtype_is_integer(ids->dtype))
         return op_fail(c, WEFT_TYPE, "ids are %s: they must be integer", TYPE(ids));
-    if (!axis_resolve(&axis, x->ndim))
-        return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(x), (long long)a->axis);
+    if (!op_want_axis(c, &axis)) return false;
     if (!index_loop_of(a, x, ids, loop))
         return op_fail(c, WEFT_SHAPE, "%s and ids %s: they have as many axes, and outside axis %lld %s",
                        TYPE(x), TYPE(ids), (long long)a->axis,
@@ -60,8 +59,6 @@ bool index_infer_scatter(op_call *c) {
     if (!src_fits(a, &loop, src))
         return op_fail(c, WEFT_SHAPE, "src is %s: it must be one number or have %s elements for ids %s",
                        TYPE(src), a->broadcast ? "as many" : "at least as many", TYPE(&loop.shape));
-    c->n_out = 1;
-    c->out[0] = *x;
     return true;
 }
 

@@ -10,12 +10,11 @@ static weft_value *value_and_index(const char *name, find_index *find, weft_valu
     int64_t at = axis;
     if (indices) *indices = NULL;
     if (!reduce_fits(name, x, false, 1, &at)) return NULL;
-    place p = place_of(x);
     weft_value *index = find(x, axis, true);
-    weft_value *value = weft_take_along_axis(placed(x, p), index, axis);
+    weft_value *value = weft_take_along_axis(x, index, axis);
     if (!keep) {
-        value = weft_squeeze(placed(value, p), axis);
-        index = weft_squeeze(placed(index, p), axis);
+        value = weft_squeeze(value, axis);
+        index = weft_squeeze(index, axis);
     }
     if (indices) *indices = index;
     return value;

@@ -70,9 +70,7 @@ const weft_op weft_op_scatter_add = {
     .summary = "x with elements added at places along an axis",
     /* No precision: sums run in f32. */
     .min_in = 3,
-    .max_in = 3,
-    .attrs_bytes = sizeof(index_attrs),
-    .attrs = index_attr_table,
+    OP_ATTRS(index_attrs, index_attr_table),
     .reference_strided = 7,
     .in_place = 1,
     .infer = infer,

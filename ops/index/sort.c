@@ -7,8 +7,8 @@
 #include "ops/index/index.h"
 
 static const op_attr attrs[] = {
-    {"axis", ATTR_INT, offsetof(sort_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
-    {"descending", ATTR_BOOL, offsetof(sort_attrs, descending), 0, 0},
+    AXIS_ROW(sort_attrs),
+    {"descending", ATTR_BOOL, offsetof(sort_attrs, descending)},
     {"first", ATTR_INT, offsetof(sort_attrs, first), 0, INT64_MAX},
     {0},
 };
@@ -17,13 +17,11 @@ static bool infer(op_call *c) {
     const sort_attrs *a = c->attrs;
     const tensor_type *x = op_in(c, 0);
     int64_t axis = a->axis;
-    if (!axis_resolve(&axis, x->ndim))
-        return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(x), (long long)a->axis);
+    if (!op_want_axis(c, &axis)) return false;
     if (a->first > x->shape[axis])
         return op_fail(c, WEFT_SHAPE, "%s has no %lld elements along axis %lld", TYPE(x), (long long)a->first,
                        (long long)a->axis);
     c->n_out = 2;
-    c->out[0] = *x;
     if (a->first) c->out[0].shape[axis] = a->first;
     c->out[1] = c->out[0];
     c->out[1].dtype = WEFT_I64;
@@ -113,13 +111,9 @@ const weft_op weft_op_sort = {
     .torch = "torch.sort",
     .summary = "the elements along an axis in order, or the first of them, and their places",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(sort_attrs),
-    .attrs = attrs,
+    OP_ATTRS(sort_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
@@ -167,11 +161,10 @@ weft_value *weft_topk(weft_value *x, int64_t k, int axis, bool largest, weft_val
     int64_t at = axis;
     if (places) *places = NULL;
     if (!x) return NULL;
-    weft_graph *g = x->node->graph;
     if (!axis_resolve(&at, x->type.ndim))
-        return model_fail(g->model, g, WEFT_SHAPE, "topk: %s has no axis %d", TYPE(&x->type), axis);
+        return value_fail(x, WEFT_SHAPE, "topk: %s has no axis %d", TYPE(&x->type), axis);
     if (k < 1 || k > x->type.shape[at])
-        return model_fail(g->model, g, WEFT_ARGUMENT, "topk: k=%lld: 1 to %lld, the length of axis %d of %s",
+        return value_fail(x, WEFT_ARGUMENT, "topk: k=%lld: 1 to %lld, the length of axis %d of %s",
                           (long long)k, (long long)x->type.shape[at], axis, TYPE(&x->type));
     return give(sorted(x, &(sort_attrs){axis, largest, k}), places);
 }

@@ -44,14 +44,11 @@ bool infer_compare(op_call *c) {
     if (!shape_broadcast(op_in(c, 0), op_in(c, 1), &c->out[0]))
         return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast", TYPE(op_in(c, 0)), TYPE(op_in(c, 1)));
     c->out[0].dtype = WEFT_BOOL;
-    c->n_out = 1;
     return true;
 }
 
 bool infer_test(op_call *c) {
-    c->out[0] = *op_in(c, 0);
     c->out[0].dtype = WEFT_BOOL;
-    c->n_out = 1;
     return true;
 }
 
@@ -82,12 +79,6 @@ weft_value *simplify_same_type(weft_node *n) {
     return type_equal(&n->in[0]->type, &n->out[0].type) ? n->in[0] : NULL;
 }
 
-weft_value *simplify_neutral(weft_node *n, int i, double neutral) {
-    double value;
-    if (!type_equal(&n->in[i]->type, &n->out[0].type)) return NULL;
-    return constant_value(n->in[1 - i], &value) && value == neutral ? n->in[i] : NULL;
-}
-
 bool formula_number(const weft_node *n, int i, double *value) {
     const op_attr *f = n->op->attrs;
     for (; f && f->name; f++)
@@ -95,4 +86,8 @@ bool formula_number(const weft_node *n, int i, double *value) {
     if (!f || !f->name) return false;
     *value = *(const double *)((const char *)n->attrs + f->offset);
     return true;
+}
+
+double option_number(double value, double otherwise) {
+    return value == 0 ? otherwise : value == WEFT_ZERO ? 0 : value;
 }

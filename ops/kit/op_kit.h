@@ -24,6 +24,13 @@ bool infer_compare(op_call *c);
 /* infer of tests of one operand, of any type: the result is bool. */
 bool infer_test(op_call *c);
 
+/* An op's attributes: their struct and the table of its fields. */
+#define OP_ATTRS(type, table) .attrs_bytes = sizeof(type), .attrs = table
+
+/* The row of an attribute `axis`, which may be negative. */
+#define AXIS_ROW(attrs)                                                                                      \
+    { "axis", ATTR_INT, offsetof(attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1 }
+
 /* ---- constants ---- */
 /* Whether v is the result of a `constant` node; *value is its number, rounded to the value's type. NULL is no
  * constant. */
@@ -36,13 +43,14 @@ bool constant_fits(weft_dtype dtype, double value);
 /* Operand 0 if the result has its type, else NULL: reshape, broadcast_to, slice and cast to the type that x
  * has. */
 weft_value *simplify_same_type(weft_node *n);
-/* Operand i if operand 1 - i is the constant `neutral` and the result has the type of operand i: x + 0, x *
- * 1. Else NULL. */
-weft_value *simplify_neutral(weft_node *n, int i, double neutral);
 
+/* ---- options of builders ---- */
+/* value, or `otherwise` where it is 0; WEFT_ZERO is a true 0. */
+double option_number(double value, double otherwise);
+
+/* ---- operands of losses ---- */
 /* Whether a loss accepts these operands: neither is NULL, and both have one shape or the target has one
- * element. Else records the error. The ops below still broadcast, for files from versions whose losses
- * did. */
+ * element. Else records the error. */
 bool loss_fits(const char *loss, const weft_value *x, const weft_value *target);
 
 /* ---- for gradients: defined by families, since they are built from ops ---- */

@@ -7,7 +7,6 @@
  * The batch is often axis 0 of an operand. Reshapes take the length of such an axis from the others (-1), the
  * first operand's before the second's, so that a model keeps its meaning at another batch. */
 #include "ops/kit/op_kit.h"
-#include "ops/kit/place.h"
 
 #include <string.h>
 
@@ -23,7 +22,6 @@ typedef struct term {
 typedef struct einsum {
     const char *equation;
     weft_graph *g;
-    place p;
     int64_t size[LABELS]; /* 0: no operand has the label */
     int open[LABELS];     /* the first operand whose axis 0 it is, or NEVER */
     int dots;             /* the most axes that "..." stands for */
@@ -156,7 +154,7 @@ static void permute(const einsum *e, term *t, const int *order) {
         t->label[i] = old.label[order[i]];
         moves |= order[i] != i;
     }
-    if (moves) t->v = weft_permute(placed(t->v, e->p), axes);
+    if (moves) t->v = weft_permute(t->v, axes);
 }
 
 /* Takes axis i out of the list of labels. */
@@ -172,7 +170,7 @@ static void sum_alone(const einsum *e, term *t, const term *other) {
     int n = 0;
     for (int i = 0; i < t->n; i++)
         if (!is_kept(e, t->label[i]) && (!other || position(other, t->label[i]) < 0)) axes[n++] = i;
-    if (n) t->v = weft_sum(placed(t->v, e->p), n, axes, false);
+    if (n) t->v = weft_sum(t->v, n, axes, false);
     while (n--) forget(t, (int)axes[n]);
 }
 
@@ -194,12 +192,12 @@ static void diagonal(const einsum *e, term *t, int i, int k) {
     int rest = t->n - 2;
     for (int a = 0; a < rest; a++) shape[a] = a ? t->v->type.shape[a] : -1;
     shape[rest] = d * d;
-    t->v = weft_pad(placed(weft_reshape(placed(t->v, e->p), rest + 1, shape), e->p), rest, 0, d);
+    t->v = weft_pad(weft_reshape(t->v, rest + 1, shape), rest, 0, d);
     shape[rest] = d;
     shape[rest + 1] = d + 1;
-    t->v = t->v ? weft_reshape(placed(t->v, e->p), rest + 2, shape) : NULL;
-    t->v = t->v ? weft_slice(placed(t->v, e->p), rest + 1, 0, 1) : NULL;
-    t->v = t->v ? weft_squeeze(placed(t->v, e->p), rest + 1) : NULL;
+    t->v = t->v ? weft_reshape(t->v, rest + 2, shape) : NULL;
+    t->v = t->v ? weft_slice(t->v, rest + 1, 0, 1) : NULL;
+    t->v = t->v ? weft_squeeze(t->v, rest + 1) : NULL;
     t->n--;
 }
 
@@ -217,7 +215,7 @@ static bool prepare(einsum *e, term *t) {
     }
     for (int i = t->n; t->v && i--;)
         if (t->v->type.shape[i] == 1 && e->size[t->label[i]] > 1) {
-            t->v = weft_squeeze(placed(t->v, e->p), i);
+            t->v = weft_squeeze(t->v, i);
             forget(t, i);
         }
     return t->v != NULL;
@@ -273,7 +271,7 @@ static weft_value *grouped(const einsum *e, term *t, int n, const term *groups) 
     }
     permute(e, t, order);
     shape_of(e, n, groups, shape);
-    return is_same || !t->v ? t->v : weft_reshape(placed(t->v, e->p), n, shape);
+    return is_same || !t->v ? t->v : weft_reshape(t->v, n, shape);
 }
 
 /* Labels one by one, as groups. */
@@ -300,7 +298,7 @@ static weft_value *outer(const einsum *e, term *a, term *b, const split *s) {
     memset(groups + s->both.n, 0, (size_t)s->left.n * sizeof *groups);
     n += singles(&s->right, groups + n);
     weft_value *y = x ? grouped(e, b, n, groups) : NULL;
-    return y ? weft_mul(placed(x, e->p), y) : NULL;
+    return y ? weft_mul(x, y) : NULL;
 }
 
 /* [both, left, right] by a product of matrices, one for each index of `both`. */
@@ -314,13 +312,13 @@ static weft_value *contracted(const einsum *e, term *a, term *b, const split *s)
     groups[n] = flip_b ? s->right : s->summed;
     groups[n + 1] = flip_b ? s->summed : s->right;
     weft_value *y = x ? grouped(e, b, n + 2, groups) : NULL;
-    weft_value *v = y ? weft_matmul(placed(x, e->p), y, flip_a, flip_b) : NULL;
+    weft_value *v = y ? weft_matmul(x, y, flip_a, flip_b) : NULL;
     if (s->left.n == 1 && s->right.n == 1) return v;
     int64_t shape[3 * WEFT_MAX_NDIM];
     n += singles(&s->left, groups + n);
     n += singles(&s->right, groups + n);
     shape_of(e, n, groups, shape);
-    return v ? weft_reshape(placed(v, e->p), n, shape) : NULL;
+    return weft_reshape(v, n, shape);
 }
 
 /* a becomes the product of both. */
@@ -367,14 +365,14 @@ static bool join_all(einsum *e, int n, term *terms) {
 static weft_value *finish(const einsum *e, term *t, const term *result) {
     int64_t axes[WEFT_MAX_NDIM] = {0};
     for (int i = 0; i < result->n; i++) axes[i] = position(t, result->label[i]);
-    return weft_permute(placed(t->v, e->p), axes);
+    return weft_permute(t->v, axes);
 }
 
 weft_value *weft_einsum(const char *equation, int n, weft_value *const *operands) {
     weft_value *first = NULL;
     for (int i = 0; operands && i < n && !first; i++) first = operands[i];
     if (!first) return NULL;
-    einsum e = {.equation = equation ? equation : "", .g = first->node->graph, .p = place_of(first)};
+    einsum e = {.equation = equation ? equation : "", .g = first->node->graph};
     weft_model *m = e.g->model;
     for (int i = 0; i < n; i++) {
         if (!operands[i])

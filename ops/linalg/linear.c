@@ -5,7 +5,7 @@
 #include "ops/linalg/matmul.h"
 
 static const op_attr attrs[] = {
-    {"f32_output", ATTR_BOOL, offsetof(linear_attrs, f32_output), 0, 0},
+    {"f32_output", ATTR_BOOL, offsetof(linear_attrs, f32_output)},
     {0},
 };
 
@@ -23,8 +23,6 @@ static bool infer(op_call *c) {
         if (b->ndim != 1 || b->shape[0] != w->shape[0])
             return op_fail(c, WEFT_SHAPE, "bias %s: it must be [%lld]", TYPE(b), (long long)w->shape[0]);
     }
-    c->n_out = 1;
-    c->out[0] = *x;
     if (((const linear_attrs *)c->attrs)->f32_output) c->out[0].dtype = dtype_accumulator(x->dtype);
     c->out[0].shape[x->ndim - 1] = w->shape[0];
     return true;
@@ -77,12 +75,10 @@ const weft_op weft_op_linear = {
     .torch = "torch.nn.functional.linear",
     .min_in = 2,
     .max_in = 3,
-    .attrs_bytes = sizeof(linear_attrs),
-    .attrs = attrs,
+    OP_ATTRS(linear_attrs, attrs),
     .precision = PRECISION_REDUCED,
     /* x and w are reduced; the bias is f32. */
-    .reduced_in = 3,
-    .reduced_out = 1,
+    .f32_in = 1 << 2,
     .kinds = {0, 0, WEFT_PARAMS_BIAS},
     .infer = infer,
     .gradient = gradient,

@@ -10,7 +10,7 @@ const char *const act_words[] = {"none", "relu", "gelu_tanh", NULL};
 
 static const op_attr attrs[] = {
     ACT_ATTR(linear_act_attrs),
-    {"keep", ATTR_BOOL, offsetof(linear_act_attrs, keep), 0, 0},
+    {"keep", ATTR_BOOL, offsetof(linear_act_attrs, keep)},
     {0},
 };
 
@@ -81,8 +81,7 @@ const weft_op weft_op_linear_act = {
     .min_in = 2,
     .max_in = 3,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(linear_act_attrs),
-    .attrs = attrs,
+    OP_ATTRS(linear_act_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples =

@@ -5,7 +5,7 @@
 #include "ops/linalg/epilogue.h"
 
 static const op_attr attrs[] = {
-    {"f32_output", ATTR_BOOL, offsetof(linear_attrs, f32_output), 0, 0},
+    {"f32_output", ATTR_BOOL, offsetof(linear_attrs, f32_output)},
     {0},
 };
 
@@ -47,10 +47,8 @@ const weft_op weft_op_linear_weight = {
     .name = "linear_weight",
     .summary = "gradients of a linear layer's weight and bias (made by the epilogue pass)",
     .min_in = 2,
-    .max_in = 2,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(linear_attrs),
-    .attrs = attrs,
+    OP_ATTRS(linear_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples = (const op_sample[]){{"f32[4,3], f32[4,5]", .out = "f32[3,5], f32[3]"},

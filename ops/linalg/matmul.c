@@ -6,9 +6,9 @@
 #include "ops/linalg/matmul.h"
 
 static const op_attr attrs[] = {
-    {"transpose_a", ATTR_BOOL, offsetof(matmul_attrs, transpose_a), 0, 0},
-    {"transpose_b", ATTR_BOOL, offsetof(matmul_attrs, transpose_b), 0, 0},
-    {"f32_output", ATTR_BOOL, offsetof(matmul_attrs, f32_output), 0, 0},
+    {"transpose_a", ATTR_BOOL, offsetof(matmul_attrs, transpose_a)},
+    {"transpose_b", ATTR_BOOL, offsetof(matmul_attrs, transpose_b)},
+    {"f32_output", ATTR_BOOL, offsetof(matmul_attrs, f32_output)},
     {0},
 };
 
@@ -30,7 +30,6 @@ static bool infer(op_call *c) {
                        t->transpose_a ? " transposed" : "", TYPE(b), t->transpose_b ? " transposed" : "",
                        (long long)inner_a, (long long)inner_b);
     tensor_type batch_a = batch_of(a), batch_b = batch_of(b);
-    c->n_out = 1;
     if (!shape_broadcast(&batch_a, &batch_b, &c->out[0]))
         return op_fail(c, WEFT_SHAPE, "a %s and b %s: the axes before the last two do not broadcast", TYPE(a),
                        TYPE(b));
@@ -88,14 +87,10 @@ const weft_op weft_op_matmul = {
     .summary = "a b over the last two axes; the others broadcast",
     .torch = "torch.matmul",
     .min_in = 2,
-    .max_in = 2,
-    .attrs_bytes = sizeof(matmul_attrs),
-    .attrs = attrs,
+    OP_ATTRS(matmul_attrs, attrs),
     .reference_strided = 3,
     .precision = PRECISION_REDUCED,
     /* Both operands are reduced; f32_output makes the result f32. */
-    .reduced_in = 3,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -24,7 +24,6 @@ static bool infer(op_call *c) {
     if (!type_equal(op_in(c, 2), &kept))
         return op_fail(c, WEFT_SHAPE, "the kept operand is %s: it must be %s", TYPE(op_in(c, 2)),
                        TYPE(&kept));
-    c->n_out = 1;
     c->out[0] = product.out[0];
     return true;
 }
@@ -44,10 +43,8 @@ const weft_op weft_op_matmul_act_backward = {
     .name = "matmul_act_backward",
     .summary = "a b, times the derivative of linear_act's activation (made by the epilogue pass)",
     .min_in = 3,
-    .max_in = 3,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(matmul_act_attrs),
-    .attrs = attrs,
+    OP_ATTRS(matmul_act_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples =

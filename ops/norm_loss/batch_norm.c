@@ -28,7 +28,6 @@ static bool infer(op_call *c) {
                        "weft_compile_options)",
                        TYPE(x));
     c->n_out = 4;
-    c->out[0] = *x;
     c->out[1] = c->out[2] = c->out[3] = type_of(dtype_accumulator(x->dtype), 1, &x->shape[1]);
     return true;
 }
@@ -74,15 +73,13 @@ const weft_op weft_op_batch_norm = {
     .summary = "(x - mean) / sqrt(var + eps) w + b by the batch's statistics",
     .torch = "torch.nn.functional.batch_norm",
     .min_in = 3,
-    .max_in = 3,
-    .attrs_bytes = sizeof(norm_attrs),
-    .attrs = norm_attr_table,
+    OP_ATTRS(norm_attrs, norm_attr_table),
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
     /* Only x and y are reduced; weight, bias and statistics are f32. */
-    .reduced_in = 1,
-    .reduced_out = 1,
+    .f32_in = 1 << 1 | 1 << 2,
+    .f32_out = 1 << 1 | 1 << 2 | 1 << 3,
     .kinds = {0, WEFT_PARAMS_NORM, WEFT_PARAMS_NORM | WEFT_PARAMS_BIAS},
     .infer = infer,
     .gradient = gradient,

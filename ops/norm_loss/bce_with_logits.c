@@ -8,7 +8,6 @@
 #include <math.h>
 
 static double scalar(const double *x, const void *attrs) {
-    (void)attrs;
     return fmax(x[0], 0) - x[0] * x[1] + log1p(exp(-fabs(x[0])));
 }
 
@@ -23,7 +22,6 @@ const weft_op weft_op_bce_with_logits = {
     .summary = "max(x, 0) - x t + log(1 + e^-|x|)",
     .torch = "torch.nn.functional.binary_cross_entropy_with_logits",
     .min_in = 2,
-    .max_in = 2,
     .flags = OP_POINTWISE,
     /* No precision: runs in f32, as under torch.amp.autocast. Broadcasts for files of older versions;
      * loss_fits is stricter. */

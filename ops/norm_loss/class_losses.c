@@ -5,7 +5,6 @@
  *     (1 - s) w[t] (lse - x[t]) + s / C (lse (sum of w) - sum of w x)
  * where lse - x[t] and lse are the results of the op; so smoothing and weights cost one more pass over the
  * logits at most. A mean divides by the sum of w[t] over the rows that count. */
-#include "ops/kit/place.h"
 #include "ops/norm_loss/loss.h"
 #include "ops/norm_loss/norm.h"
 
@@ -18,10 +17,9 @@ typedef struct class_rows {
 
 static bool targets_fit(const char *loss, const weft_value *x, const weft_value *target) {
     const tensor_type *a = &x->type, *t = &target->type;
-    weft_graph *g = x->node->graph;
     bool fits = a->ndim >= 2 && t->ndim == a->ndim - 1;
     for (int i = 0; fits && i < t->ndim; i++) fits = t->shape[i] == a->shape[i ? i + 1 : 0];
-    return fits || model_fail(g->model, g, WEFT_SHAPE,
+    return fits || value_fail(x, WEFT_SHAPE,
                               "%s: x is %s, the target %s: it must be [N, C] or [N, C, ...] with one integer "
                               "target a row, [N] or [N, ...], or with probabilities of its shape",
                               loss, TYPE(a), TYPE(t));
@@ -105,26 +103,24 @@ static weft_value *rows_reduce(const class_rows *r, const weft_loss *o, weft_val
 }
 
 static bool class_weight_fits(const char *loss, const weft_value *x, const weft_loss *o) {
-    weft_graph *g = x->node->graph;
     const tensor_type *w = o->weight ? &o->weight->type : NULL;
     if (o->label_smoothing < 0 || o->label_smoothing > 1)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: label_smoothing=%g: it must be 0 to 1", loss,
+        return value_fail(x, WEFT_ARGUMENT, "%s: label_smoothing=%g: it must be 0 to 1", loss,
                           o->label_smoothing);
     if (!w || (w->ndim == 1 && w->shape[0] == x->type.shape[1])) return true;
-    return model_fail(g->model, g, WEFT_SHAPE, "%s: the weight is %s: it must be [%lld], one number a class",
-                      loss, TYPE(w), (long long)x->type.shape[1]);
+    return value_fail(x, WEFT_SHAPE, "%s: the weight is %s: it must be [%lld], one number a class", loss,
+                      TYPE(w), (long long)x->type.shape[1]);
 }
 
 /* The op, whose row losses are smoothed and weighted where the options say so. */
 static weft_value *index_targets(weft_value *x, weft_value *target, const weft_loss *o) {
     static const int64_t reductions[] = {LOSS_MEAN, LOSS_SUM, LOSS_NONE};
     class_rows r;
-    place p = place_of(x);
     double s = o->label_smoothing;
     bool is_plain = !o->weight && s == 0;
     cross_entropy_attrs a = {ignored_index(o), is_plain ? reductions[o->reduction] : LOSS_NONE};
     if (!rows_of(&r, x, target)) return NULL;
-    weft_value *in[] = {placed(r.x, p), r.target};
+    weft_value *in[] = {r.x, r.target};
     weft_node *n = node_new(x->node->graph, &weft_op_cross_entropy, 2, in, &a);
     if (!n) return NULL;
     weft_value *loss = &n->out[0];
@@ -160,10 +156,9 @@ weft_value *weft_cross_entropy_with(weft_value *logits, weft_value *target, cons
     if (!loss_options(&o, name, x, options, LOSS_WEIGHT | LOSS_IGNORE | LOSS_SMOOTHING)) return NULL;
     bool is_index = dtype_is_integer(target->type.dtype);
     bool is_soft = !is_index && x->type.ndim >= 2 && shape_equal(&x->type, &target->type);
-    weft_graph *g = x->node->graph;
     if (is_soft && o.ignore_index)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "%s: the targets are probabilities: none has an ignore_index", name);
+        return value_fail(x, WEFT_ARGUMENT, "%s: the targets are probabilities: none has an ignore_index",
+                          name);
     if ((!is_soft && !targets_fit(name, x, target)) || !class_weight_fits(name, x, &o)) return NULL;
     return is_soft ? probability_targets(x, target, &o) : index_targets(x, target, &o);
 }
@@ -183,13 +178,11 @@ weft_value *weft_nll(weft_value *x, weft_value *target, const weft_loss *options
     weft_loss o;
     class_rows r;
     if (!x || !target) return op_value(&weft_op_cross_entropy, 2, (weft_value *[]){x, target}, NULL);
-    weft_graph *g = x->node->graph;
     if (!loss_options(&o, "nll", x, options, LOSS_WEIGHT | LOSS_IGNORE) || !targets_fit("nll", x, target) ||
         !class_weight_fits("nll", x, &o))
         return NULL;
     if (!dtype_is_integer(target->type.dtype))
-        return model_fail(g->model, g, WEFT_TYPE, "nll: the target is %s: it must be integer",
-                          TYPE(&target->type));
+        return value_fail(x, WEFT_TYPE, "nll: the target is %s: it must be integer", TYPE(&target->type));
     if (!rows_of(&r, x, target)) return NULL;
     weft_value *counts = counted(r.target, ignored_index(&o));
     weft_value *weights = row_weights(&r, o.weight, counts);

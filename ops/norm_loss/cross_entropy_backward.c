@@ -18,7 +18,6 @@ static bool infer(op_call *c) {
         lse->dtype != dloss->dtype)
         return op_fail(c, WEFT_SHAPE, "dloss %s, logits %s, target %s, lse %s do not belong together",
                        TYPE(dloss), TYPE(x), TYPE(t), TYPE(lse));
-    c->n_out = 1;
     c->out[0] = *x;
     return true;
 }
@@ -73,13 +72,10 @@ const weft_op weft_op_cross_entropy_backward = {
     .name = "cross_entropy_backward",
     .summary = "gradient of cross_entropy by the logits",
     .min_in = 4,
-    .max_in = 4,
-    .attrs_bytes = sizeof(cross_entropy_attrs),
-    .attrs = cross_entropy_attr_table,
+    OP_ATTRS(cross_entropy_attrs, cross_entropy_attr_table),
     .precision = PRECISION_FOLLOWS,
     /* Operand 1 (logits) and dlogits are reduced; dloss and lse are f32. */
-    .reduced_in = 2,
-    .reduced_out = 1,
+    .f32_in = 1 | 1 << 2 | 1 << 3,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -22,7 +22,6 @@ static bool infer(op_call *c) {
                            i == 1 ? "weight" : "bias", TYPE(op_in(c, i)), (long long)d);
     }
     c->n_out = 3;
-    c->out[0] = *x;
     c->out[1] = c->out[2] = type_of(dtype_accumulator(x->dtype), x->ndim - 1, x->shape);
     return true;
 }
@@ -71,12 +70,11 @@ const weft_op weft_op_layer_norm = {
     .torch = "torch.nn.functional.layer_norm",
     .min_in = 1,
     .max_in = 3,
-    .attrs_bytes = sizeof(norm_attrs),
-    .attrs = norm_attr_table,
+    OP_ATTRS(norm_attrs, norm_attr_table),
     .precision = PRECISION_FOLLOWS,
     /* Only x and y are reduced; weight, bias and statistics are f32. */
-    .reduced_in = 1,
-    .reduced_out = 1,
+    .f32_in = 1 << 1 | 1 << 2,
+    .f32_out = 1 << 1 | 1 << 2,
     .kinds = {0, WEFT_PARAMS_NORM, WEFT_PARAMS_NORM | WEFT_PARAMS_BIAS},
     .infer = infer,
     .gradient = gradient,
@@ -95,7 +93,7 @@ const weft_op weft_op_layer_norm = {
 };
 
 weft_value *layer_norm_over(weft_value *x, int axes, weft_value *w, weft_value *b, double eps) {
-    norm_attrs a = {eps == 0 ? 1e-5 : eps == WEFT_ZERO ? 0 : eps};
+    norm_attrs a = {option_number(eps, 1e-5)};
     norm_rows rows;
     if (!norm_rows_of(&rows, "layer_norm", x, axes, w, b)) return NULL;
     weft_value *in[] = {rows.x, rows.w, rows.b};

@@ -24,53 +24,58 @@ static bool infer(op_call *c) {
     return true;
 }
 
-static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    norm_parts of = {.dy = n->in[0],
-                     .x = n->in[1],
-                     .mean = n->in[2],
-                     .rstd = n->in[3],
-                     .w = n->n_out == 3 ? n->in[4] : NULL,
-                     .weight_is_row = true};
-    norm_parts by = {0};
-    weft_value *const ends[3] = {dout[0], of.w ? dout[1] : NULL, of.w ? dout[2] : NULL};
+/* The operands of layer_norm_backward, and of rms_norm_backward, which has no mean. */
+static norm_parts parts_of(const weft_node *n) {
+    bool has_mean = n->op == &weft_op_layer_norm_backward;
+    weft_value **in = n->in + has_mean;
+    return (norm_parts){.dy = n->in[0],
+                        .x = n->in[1],
+                        .mean = has_mean ? n->in[2] : NULL,
+                        .rstd = in[2],
+                        .w = n->n_out > 1 ? in[3] : NULL,
+                        .weight_is_row = true};
+}
+
+void norm_rows_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    norm_parts of = parts_of(n), by = {0};
+    weft_value *const ends[3] = {dout[0], n->n_out > 1 ? dout[1] : NULL, n->n_out > 2 ? dout[2] : NULL};
     norm_axes last = {1, {of.x->type.ndim - 1}};
     norm_backward_gradient(&of, &last, ends, &by);
     weft_value *const found[] = {by.dy, by.x, by.mean, by.rstd, by.w};
     for (int i = 0; i < n->n_in; i++)
-        if (wanted[i]) din[i] = found[i];
+        if (wanted[i]) din[i] = found[i > 1 && !of.mean ? i + 1 : i];
 }
 
 /* One row: sets dx, and adds the row's part to dw and db. */
 static void row_backward(const kernel_call *c, int64_t *at) {
     const tensor *dy = &c->in[0], *x = &c->in[1];
+    bool has_mean = c->node->op == &weft_op_layer_norm_backward;
+    const tensor *of_rstd = &c->in[2 + has_mean], *w = c->n_out > 1 ? of_rstd + 1 : NULL;
     int last = x->type.ndim - 1;
     int64_t d = x->type.shape[last], *k = &at[last];
-    double mean = element_get(&c->in[2], at), rstd = element_get(&c->in[3], at), sum_g = 0, sum_gx = 0;
+    double mean = has_mean ? element_get(&c->in[2], at) : 0, rstd = element_get(of_rstd, at);
+    double sum_g = 0, sum_gx = 0;
     for (*k = 0; *k < d; ++*k) {
         double g = element_get(dy, at), xhat = (element_get(x, at) - mean) * rstd;
-        if (c->n_out == 3) {
-            element_set(&c->out[1], k, element_get(&c->out[1], k) + g * xhat);
-            element_set(&c->out[2], k, element_get(&c->out[2], k) + g);
-            g *= element_get(&c->in[4], k);
-        }
-        sum_g += g;
+        if (w) element_set(&c->out[1], k, element_get(&c->out[1], k) + g * xhat);
+        if (c->n_out == 3) element_set(&c->out[2], k, element_get(&c->out[2], k) + g);
+        if (w) g *= element_get(w, k);
+        if (has_mean) sum_g += g;
         sum_gx += g * xhat;
     }
     for (*k = 0; *k < d; ++*k) {
-        double g = element_get(dy, at) * (c->n_out == 3 ? element_get(&c->in[4], k) : 1);
+        double g = element_get(dy, at) * (w ? element_get(w, k) : 1);
         double xhat = (element_get(x, at) - mean) * rstd;
         element_set(&c->out[0], at, rstd * (g - sum_g / (double)d - xhat * sum_gx / (double)d));
     }
 }
 
-static weft_status reference(const kernel_call *c) {
+weft_status norm_rows_backward(const kernel_call *c) {
     const tensor_type *x = &c->in[1].type;
     int last = x->ndim - 1;
     int64_t at[WEFT_MAX_NDIM] = {0};
-    for (int64_t k = 0; c->n_out == 3 && k < x->shape[last]; k++) {
-        element_set(&c->out[1], &k, 0);
-        element_set(&c->out[2], &k, 0);
-    }
+    for (int64_t k = 0; c->n_out > 1 && k < x->shape[last]; k++)
+        for (int i = 1; i < c->n_out; i++) element_set(&c->out[i], &k, 0);
     do {
         row_backward(c, at);
         at[last] = x->shape[last] - 1; /* the next row */
@@ -85,11 +90,11 @@ const weft_op weft_op_layer_norm_backward = {
     .max_in = 5,
     .precision = PRECISION_FOLLOWS,
     /* dy, x and dx are reduced; dw and db are f32. */
-    .reduced_in = 3,
-    .reduced_out = 1,
+    .f32_in = 1 << 2 | 1 << 3 | 1 << 4,
+    .f32_out = 1 << 1 | 1 << 2,
     .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
+    .gradient = norm_rows_gradient,
+    .reference = norm_rows_backward,
     /* rstd (above 0 in truth) may be any number here */
     .samples =
         (const op_sample[]){

@@ -22,8 +22,6 @@ enum {
 /* The options of a loss, with defaults for NULL; false after recording that one is set that it does not
  * have. */
 bool loss_options(weft_loss *into, const char *loss, weft_value *x, const weft_loss *options, unsigned has);
-/* value, or `otherwise` where it is 0; WEFT_ZERO is a true 0. */
-double loss_number(double value, double otherwise);
 /* The mean, the sum, or all elements of a loss. */
 weft_value *loss_reduce(weft_value *loss, weft_reduction reduction);
 /* A number of x's type, []. */

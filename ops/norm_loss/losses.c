@@ -9,13 +9,11 @@
 bool loss_fits(const char *loss, const weft_value *x, const weft_value *target) {
     const weft_value *known = x ? x : target;
     if (!known) return false;
-    weft_graph *g = known->node->graph;
     if (!x || !target)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "%s: the %s is NULL, and no call before this one failed", loss,
-                          x ? "target" : "prediction");
+        return value_fail(known, WEFT_ARGUMENT, "%s: the %s is NULL, and no call before this one failed",
+                          loss, x ? "target" : "prediction");
     return target->type.ndim == 0 || shape_equal(&x->type, &target->type) ||
-           model_fail(g->model, g, WEFT_SHAPE,
+           value_fail(known, WEFT_SHAPE,
                       "%s: the prediction is %s, the target %s: they must have one shape, as elements are "
                       "compared one "
                       "by one (weft_reshape one of them), or the target be a single number, []",
@@ -49,17 +47,12 @@ static const char *excess(const weft_loss *o, unsigned has) {
 }
 
 bool loss_options(weft_loss *into, const char *loss, weft_value *x, const weft_loss *options, unsigned has) {
-    weft_graph *g = x->node->graph;
     *into = options ? *options : (weft_loss){0};
     const char *name = excess(into, has);
-    if (name) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: this loss has no option %s", loss, name);
+    if (name) return value_fail(x, WEFT_ARGUMENT, "%s: this loss has no option %s", loss, name);
     if ((int)into->reduction >= WEFT_LOSS_MEAN && into->reduction <= WEFT_LOSS_BATCHMEAN) return true;
-    return model_fail(g->model, g, WEFT_ARGUMENT, "%s: reduction=%d: it must be one of WEFT_LOSS_MEAN, ...",
-                      loss, (int)into->reduction);
-}
-
-double loss_number(double value, double otherwise) {
-    return value == 0 ? otherwise : value == WEFT_ZERO ? 0 : value;
+    return value_fail(x, WEFT_ARGUMENT, "%s: reduction=%d: it must be one of WEFT_LOSS_MEAN, ...", loss,
+                      (int)into->reduction);
 }
 
 weft_value *loss_reduce(weft_value *loss, weft_reduction reduction) {
@@ -103,10 +96,9 @@ static weft_value *rounded(weft_value *x, weft_value *target, double bound, doub
 /* Resolves beta or delta: above 0, or 0 where `zero` is allowed. */
 static bool bound_of(const char *loss, const char *what, const weft_value *x, double value, bool zero,
                      double *bound) {
-    weft_graph *g = x->node->graph;
-    *bound = loss_number(value, 1);
+    *bound = option_number(value, 1);
     if ((zero ? *bound >= 0 : *bound > 0) && *bound <= FLT_MAX) return true;
-    return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s=%g: it must be %s (0 means 1%s)", loss, what, value,
+    return value_fail(x, WEFT_ARGUMENT, "%s: %s=%g: it must be %s (0 means 1%s)", loss, what, value,
                       zero ? "0 or more" : "above 0", zero ? "; a true 0 is WEFT_ZERO" : "");
 }
 
@@ -140,11 +132,10 @@ static weft_value *weighted(weft_value *loss, weft_value *weight) {
 /* A weight may broadcast to the loss, but not enlarge it. */
 static bool weight_fits(const char *loss, const char *what, const weft_value *x, const weft_value *weight) {
     tensor_type both;
-    weft_graph *g = x->node->graph;
     if (!weight || (shape_broadcast(&x->type, &weight->type, &both) && shape_equal(&both, &x->type)))
         return true;
-    return model_fail(g->model, g, WEFT_SHAPE, "%s: the %s is %s: it must broadcast to the prediction, %s",
-                      loss, what, TYPE(&weight->type), TYPE(&x->type));
+    return value_fail(x, WEFT_SHAPE, "%s: the %s is %s: it must broadcast to the prediction, %s", loss, what,
+                      TYPE(&weight->type), TYPE(&x->type));
 }
 
 /* Without reduction: the caller takes the mean. */
@@ -224,10 +215,9 @@ weft_value *weft_kl_div(weft_value *x, weft_value *target, const weft_loss *opti
 
 static bool margin_of(const char *loss, const weft_value *x, const weft_loss *o, double otherwise,
                       double *margin) {
-    weft_graph *g = x->node->graph;
-    *margin = loss_number(o->margin, otherwise);
+    *margin = option_number(o->margin, otherwise);
     return isfinite(*margin) ||
-           model_fail(g->model, g, WEFT_ARGUMENT, "%s: margin=%g: it must be finite", loss, o->margin);
+           value_fail(x, WEFT_ARGUMENT, "%s: margin=%g: it must be finite", loss, o->margin);
 }
 
 /* torch.nn.functional.hinge_embedding_loss: x where the target is 1, max(margin - x, 0) where it is -1. */

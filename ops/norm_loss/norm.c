@@ -2,14 +2,14 @@
 #include "ops/norm_loss/norm.h"
 
 const op_attr norm_attr_table[] = {
-    {"eps", ATTR_REAL, offsetof(norm_attrs, eps), 0, 0},
+    {"eps", ATTR_REAL, offsetof(norm_attrs, eps)},
     {0},
 };
 
 static const char *const reductions[] = {"mean", "sum", "none", NULL};
 
 const op_attr cross_entropy_attr_table[] = {
-    {"ignore_index", ATTR_INT, offsetof(cross_entropy_attrs, ignore_index), 0, 0, NULL},
+    {"ignore_index", ATTR_INT, offsetof(cross_entropy_attrs, ignore_index)},
     {"reduction", ATTR_INT, offsetof(cross_entropy_attrs, reduction), LOSS_MEAN, LOSS_NONE, reductions},
     {0},
 };

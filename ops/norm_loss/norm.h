@@ -23,8 +23,7 @@ typedef struct cross_entropy_attrs { /* cross_entropy and its backward */
  * count. */
 enum { LOSS_MEAN, LOSS_SUM, LOSS_NONE };
 
-extern const op_attr softmax_attr_table[], norm_attr_table[], cross_entropy_attr_table[];
-bool softmax_infer(op_call *c); /* also that of log_softmax */
+extern const op_attr norm_attr_table[], cross_entropy_attr_table[];
 
 /* The axes of x over which a norm takes its means. */
 typedef struct norm_axes {
@@ -48,6 +47,10 @@ void norm_backward_gradient(const norm_parts *of, const norm_axes *axes, weft_va
 /* dx (NULL: zero) plus the gradient of x that comes from those of the norm's mean and rstd (NULL: none). */
 weft_value *norm_statistics_gradient(const norm_parts *of, const norm_axes *axes, weft_value *dx,
                                      weft_value *dmean, weft_value *drstd);
+
+/* layer_norm_backward.c: the functions of layer_norm_backward and rms_norm_backward. */
+void norm_rows_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din);
+weft_status norm_rows_backward(const kernel_call *c);
 
 /* norm_rows.c: x as rows of one axis, and its weight and bias, for a norm over its last axes: so many, or,
  * where they are 0, as many as the weight has. */

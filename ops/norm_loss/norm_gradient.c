@@ -19,15 +19,15 @@ static weft_value *times(weft_value *a, weft_value *b) {
 }
 
 static weft_value *minus(weft_value *a, weft_value *b) {
-    return a && b ? weft_sub(a, b) : a ? a : b ? weft_neg(b) : NULL;
+    return a && b ? weft_sub(a, b) : a ? a : weft_neg(b);
 }
 
 static weft_value *mean_over(weft_value *v, const norm_axes *axes) {
-    return v ? weft_mean(v, axes->n, axes->v, true) : NULL;
+    return weft_mean(v, axes->n, axes->v, true);
 }
 
 static weft_value *sum_over(weft_value *v, const norm_axes *axes) {
-    return v ? weft_sum(v, axes->n, axes->v, true) : NULL;
+    return weft_sum(v, axes->n, axes->v, true);
 }
 
 /* Not reduced, as statistics and weights are. */
@@ -95,5 +95,5 @@ weft_value *norm_statistics_gradient(const norm_parts *of, const norm_axes *axes
     weft_value *each = times(shaped(wide(drstd), &kept), cube), *centered = centered_of(of, &kept);
     weft_value *bent = times(each, centered), *level = shaped(wide(dmean), &kept);
     weft_value *sum = minus(level, bent);
-    return plus(dx, as_operand(sum ? weft_scale(sum, 1 / n) : NULL, of->x));
+    return plus(dx, as_operand(weft_scale(sum, 1 / n), of->x));
 }

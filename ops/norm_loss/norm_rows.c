@@ -2,7 +2,6 @@
  * as many trailing axes as its weight has (torch's normalized_shape); group_norm and instance_norm, whose
  * rows are the channels of a group with all their elements. Rows are the last axis of a reshape, which is a
  * view, and the weights of channels are pointwise, so that they fuse with what follows. */
-#include "ops/kit/place.h"
 #include "ops/norm_loss/norm.h"
 
 /* The shape of x, in which axis 0 may be a batch; the last `merged` axes are one. */
@@ -23,9 +22,8 @@ static bool is_end_of(const weft_value *v, const weft_value *x) {
 }
 
 static bool wrong_end(const char *norm, const char *what, const weft_value *v, const weft_value *x) {
-    weft_graph *g = x->node->graph;
-    return model_fail(
-        g->model, g, WEFT_SHAPE,
+    return value_fail(
+        x, WEFT_SHAPE,
         "%s: the %s is %s, x %s: it must have the lengths of the last axes of x, those that are "
         "normalized",
         norm, what, TYPE(&v->type), TYPE(&x->type));
@@ -37,7 +35,6 @@ bool norm_rows_of(norm_rows *rows, const char *norm, weft_value *x, int axes, we
     if (!x || axes < 2) return true; /* the op checks it */
     if (w && !is_end_of(w, x)) return wrong_end(norm, "weight", w, x);
     if (w && b && !shape_equal(&b->type, &w->type)) return wrong_end(norm, "bias", b, x);
-    place p = place_of(x);
     int64_t flat[] = {-1}, shape[WEFT_MAX_NDIM];
     rows->ndim = x->type.ndim;
     for (int i = 0; i < x->type.ndim; i++) rows->shape[i] = x->type.shape[i];
@@ -46,7 +43,7 @@ bool norm_rows_of(norm_rows *rows, const char *norm, weft_value *x, int axes, we
     rows->x = weft_reshape(x, ndim, shape);
     if (w) rows->w = weft_reshape(w, 1, flat);
     if (b) rows->b = weft_reshape(b, 1, flat);
-    return placed(x, p) && rows->x;
+    return rows->x != NULL;
 }
 
 weft_value *norm_rows_back(const norm_rows *rows, weft_value *y) {
@@ -58,11 +55,10 @@ weft_value *norm_rows_back(const norm_rows *rows, weft_value *y) {
 /* Weight or bias [C] as it broadcasts against x [N, C, ...]; false after recording the error. */
 static bool of_channels(const char *norm, const char *what, const weft_value *x, weft_value **v) {
     int64_t shape[WEFT_MAX_NDIM] = {x->type.shape[1], 1, 1, 1, 1, 1, 1};
-    weft_graph *g = x->node->graph;
     if (!*v) return true;
     if ((*v)->type.ndim != 1 || (*v)->type.shape[0] != shape[0])
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: the %s is %s: it must be [%lld], axis 1 of x", norm,
-                          what, TYPE(&(*v)->type), (long long)shape[0]);
+        return value_fail(x, WEFT_SHAPE, "%s: the %s is %s: it must be [%lld], axis 1 of x", norm, what,
+                          TYPE(&(*v)->type), (long long)shape[0]);
     if (x->type.ndim > 2) *v = weft_reshape(*v, x->type.ndim - 1, shape);
     return *v != NULL;
 }
@@ -71,14 +67,13 @@ static bool of_channels(const char *norm, const char *what, const weft_value *x,
 static weft_value *grouped(const char *norm, weft_value *x, int64_t groups, weft_value *w, weft_value *b,
                            double eps) {
     int64_t rows[] = {-1, groups, 1}, shape[WEFT_MAX_NDIM];
-    place p = place_of(x);
     for (int i = 1; i < x->type.ndim; i++) rows[2] *= x->type.shape[i];
     for (int i = 0; i < x->type.ndim; i++) shape[i] = i ? x->type.shape[i] : -1;
     rows[2] /= groups;
     if (!of_channels(norm, "weight", x, &w)) return NULL;
-    if (!of_channels(norm, "bias", placed(x, p), &b)) return NULL;
+    if (!of_channels(norm, "bias", x, &b)) return NULL;
     weft_value *flat = weft_reshape(x, 3, rows);
-    weft_value *y = weft_reshape(weft_layer_norm_op(placed(flat, p), NULL, NULL, eps), x->type.ndim, shape);
+    weft_value *y = weft_reshape(weft_layer_norm_op(flat, NULL, NULL, eps), x->type.ndim, shape);
     weft_value *beside = w ? w : b; /* f32 where x may be reduced */
     if (y && beside && dtype_is_reduced(y->type.dtype)) y = weft_cast(y, beside->type.dtype);
     if (w) y = weft_mul(y, w);
@@ -89,12 +84,10 @@ static weft_value *grouped(const char *norm, weft_value *x, int64_t groups, weft
 /* torch.nn.functional.group_norm (Wu and He, arXiv 1803.08494). */
 weft_value *weft_group_norm_op(weft_value *x, int64_t groups, weft_value *w, weft_value *b, double eps) {
     if (!x) return NULL;
-    weft_graph *g = x->node->graph;
     if (x->type.ndim < 2)
-        return model_fail(g->model, g, WEFT_SHAPE, "group_norm: x is %s: it must be [N, C, ...]",
-                          TYPE(&x->type));
+        return value_fail(x, WEFT_SHAPE, "group_norm: x is %s: it must be [N, C, ...]", TYPE(&x->type));
     if (groups < 1 || x->type.shape[1] % groups)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
+        return value_fail(x, WEFT_ARGUMENT,
                           "group_norm: %lld groups of the %lld channels of %s: they must be of one size",
                           (long long)groups, (long long)x->type.shape[1], TYPE(&x->type));
     return grouped("group_norm", x, groups, w, b, eps);
@@ -104,12 +97,11 @@ weft_value *weft_group_norm_op(weft_value *x, int64_t groups, weft_value *w, wef
  * groups of one channel. */
 weft_value *weft_instance_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps) {
     if (!x) return NULL;
-    weft_graph *g = x->node->graph;
     int64_t elements = 1;
     for (int i = 2; i < x->type.ndim; i++) elements *= x->type.shape[i];
     if (x->type.ndim < 3 || elements == 1)
-        return model_fail(
-            g->model, g, WEFT_SHAPE,
+        return value_fail(
+            x, WEFT_SHAPE,
             "instance_norm: x is %s: it must be [N, C, ...] with more than one element a channel",
             TYPE(&x->type));
     return grouped("instance_norm", x, x->type.shape[1], w, b, eps);

@@ -18,7 +18,6 @@ static bool infer(op_call *c) {
         return op_fail(c, WEFT_SHAPE, "weight is %s: it must be [%lld], the last axis of x", TYPE(w),
                        (long long)x->shape[x->ndim - 1]);
     c->n_out = 2;
-    c->out[0] = *x;
     c->out[1] = type_of(dtype_accumulator(x->dtype), x->ndim - 1, x->shape);
     return true;
 }
@@ -61,12 +60,11 @@ const weft_op weft_op_rms_norm = {
     .torch = "torch.nn.functional.rms_norm",
     .min_in = 1,
     .max_in = 2,
-    .attrs_bytes = sizeof(norm_attrs),
-    .attrs = norm_attr_table,
+    OP_ATTRS(norm_attrs, norm_attr_table),
     .precision = PRECISION_FOLLOWS,
     /* Only x and y are reduced; weight and rstd are f32. */
-    .reduced_in = 1,
-    .reduced_out = 1,
+    .f32_in = 1 << 1,
+    .f32_out = 1 << 1,
     .kinds = {0, WEFT_PARAMS_NORM},
     .infer = infer,
     .gradient = gradient,
@@ -85,7 +83,7 @@ const weft_op weft_op_rms_norm = {
 
 weft_value *rms_norm_over(weft_value *x, int axes, weft_value *w, weft_value *b, double eps) {
     double least = x && x->type.dtype == WEFT_F64 ? DBL_EPSILON : FLT_EPSILON;
-    norm_attrs a = {eps == 0 ? least : eps == WEFT_ZERO ? 0 : eps};
+    norm_attrs a = {option_number(eps, least)};
     norm_rows rows;
     if (!norm_rows_of(&rows, "rms_norm", x, axes, w, b)) return NULL;
     weft_value *in[] = {rows.x, rows.w};

@@ -24,54 +24,6 @@ static bool infer(op_call *c) {
     return true;
 }
 
-static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    norm_parts of = {.dy = n->in[0],
-                     .x = n->in[1],
-                     .rstd = n->in[2],
-                     .w = n->n_out == 2 ? n->in[3] : NULL,
-                     .weight_is_row = true};
-    norm_parts by = {0};
-    weft_value *const ends[3] = {dout[0], of.w ? dout[1] : NULL, NULL};
-    norm_axes last = {1, {of.x->type.ndim - 1}};
-    norm_backward_gradient(&of, &last, ends, &by);
-    weft_value *const found[] = {by.dy, by.x, by.rstd, by.w};
-    for (int i = 0; i < n->n_in; i++)
-        if (wanted[i]) din[i] = found[i];
-}
-
-/* One row: sets dx, and adds the row's part to dw. */
-static void row_backward(const kernel_call *c, int64_t *at) {
-    const tensor *dy = &c->in[0], *x = &c->in[1];
-    int last = x->type.ndim - 1;
-    int64_t d = x->type.shape[last], *k = &at[last];
-    double rstd = element_get(&c->in[2], at), sum_gx = 0;
-    for (*k = 0; *k < d; ++*k) {
-        double g = element_get(dy, at), xhat = element_get(x, at) * rstd;
-        if (c->n_out == 2) {
-            element_set(&c->out[1], k, element_get(&c->out[1], k) + g * xhat);
-            g *= element_get(&c->in[3], k);
-        }
-        sum_gx += g * xhat;
-    }
-    for (*k = 0; *k < d; ++*k) {
-        double g = element_get(dy, at) * (c->n_out == 2 ? element_get(&c->in[3], k) : 1);
-        double xhat = element_get(x, at) * rstd;
-        element_set(&c->out[0], at, rstd * (g - xhat * sum_gx / (double)d));
-    }
-}
-
-static weft_status reference(const kernel_call *c) {
-    const tensor_type *x = &c->in[1].type;
-    int last = x->ndim - 1;
-    int64_t at[WEFT_MAX_NDIM] = {0};
-    for (int64_t k = 0; c->n_out == 2 && k < x->shape[last]; k++) element_set(&c->out[1], &k, 0);
-    do {
-        row_backward(c, at);
-        at[last] = x->shape[last] - 1; /* the next row */
-    } while (index_next(x, at));
-    return WEFT_OK;
-}
-
 const weft_op weft_op_rms_norm_backward = {
     .name = "rms_norm_backward",
     .summary = "gradients of rms_norm",
@@ -79,11 +31,11 @@ const weft_op weft_op_rms_norm_backward = {
     .max_in = 4,
     .precision = PRECISION_FOLLOWS,
     /* dy, x and dx are reduced; dw is f32. */
-    .reduced_in = 3,
-    .reduced_out = 1,
+    .f32_in = 1 << 2 | 1 << 3,
+    .f32_out = 1 << 1,
     .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
+    .gradient = norm_rows_gradient,
+    .reference = norm_rows_backward,
     /* rstd (above 0 in truth) may be any number here */
     .samples = (const op_sample[]){{"f32[2,3,6], f32[2,3,6], f32[2,3], f32[6]", .out = "f32[2,3,6], f32[6]"},
                                    {"f32[4,5], f32[4,5], f32[4]", .out = "f32[4,5]"},

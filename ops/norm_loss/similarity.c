@@ -18,16 +18,15 @@ static weft_value *length_of(weft_value *x, int axis, double eps) {
 /* Makes *axis one of `type`, that of an operand or of what operands broadcast to; `x` knows the graph. */
 static bool axis_fits(const char *what, const weft_value *x, const tensor_type *type, int64_t *axis) {
     int64_t given = *axis;
-    weft_graph *g = x->node->graph;
     return axis_resolve(axis, type->ndim) ||
-           model_fail(g->model, g, WEFT_SHAPE, "%s: %s has no axis %lld", what, TYPE(type), (long long)given);
+           value_fail(x, WEFT_SHAPE, "%s: %s has no axis %lld", what, TYPE(type), (long long)given);
 }
 
 /* torch.nn.functional.normalize: x / max(|x|, eps), of the 2-norm. */
 weft_value *weft_normalize(weft_value *x, int axis, double eps) {
     int64_t at = axis;
     if (!x || !axis_fits("normalize", x, &x->type, &at)) return NULL;
-    return weft_div(x, length_of(x, axis, loss_number(eps, 1e-12)));
+    return weft_div(x, length_of(x, axis, option_number(eps, 1e-12)));
 }
 
 /* x with as many axes as `common`, and with its length of `axis`: sums along it are those of what x
@@ -49,7 +48,7 @@ weft_value *weft_cosine_similarity(weft_value *a, weft_value *b, int axis, doubl
     if (!axis_fits("cosine_similarity", a, &common, &at)) return NULL;
     a = spread_along(a, &common, at);
     b = spread_along(b, &common, at);
-    double least = loss_number(eps, 1e-8);
+    double least = option_number(eps, 1e-8);
     weft_value *of_a = length_of(a, (int)at, least), *of_b = length_of(b, (int)at, least);
     weft_value *unit_a = weft_div(a, of_a), *unit_b = weft_div(b, of_b);
     return vector_sum(weft_mul(unit_a, unit_b), at, false);
@@ -62,12 +61,11 @@ weft_value *weft_cosine_embedding(weft_value *a, weft_value *b, weft_value *targ
     static const char name[] = "cosine_embedding";
     weft_loss o;
     if (!loss_fits(name, a, b) || !target) return target ? NULL : weft_mul(a, target);
-    weft_graph *g = a->node->graph;
     const tensor_type rows = type_of(target->type.dtype, a->type.ndim ? a->type.ndim - 1 : 0, a->type.shape);
     if (!loss_options(&o, name, a, options, LOSS_MARGIN)) return NULL;
     if (a->type.ndim < 1 || a->type.ndim > 2 || b->type.ndim != a->type.ndim ||
         !shape_equal(&target->type, &rows))
-        return model_fail(g->model, g, WEFT_SHAPE,
+        return value_fail(a, WEFT_SHAPE,
                           "%s: a is %s, b %s, the target %s: they must be [N, D], [N, D] and [N]", name,
                           TYPE(&a->type), TYPE(&b->type), TYPE(&target->type));
     weft_value *dot = vector_sum(weft_mul(a, b), -1, false);
@@ -77,7 +75,7 @@ weft_value *weft_cosine_embedding(weft_value *a, weft_value *b, weft_value *targ
     if (!cosine) return NULL;
     weft_value *one = loss_constant(target, 1), *minus = loss_constant(target, -1);
     weft_value *zero = loss_constant(cosine, 0), *apart = weft_offset(weft_neg(cosine), 1);
-    weft_value *alike = weft_relu(weft_offset(cosine, -loss_number(o.margin, 0)));
+    weft_value *alike = weft_relu(weft_offset(cosine, -option_number(o.margin, 0)));
     weft_value *is_minus = weft_equal(target, minus), *is_one = weft_equal(target, one);
     weft_value *other = weft_where(is_minus, alike, zero);
     return loss_reduce(weft_where(is_one, apart, other), o.reduction);
@@ -98,15 +96,13 @@ weft_value *weft_triplet_margin(weft_value *anchor, weft_value *positive, weft_v
     if (!loss_fits(name, anchor, positive) || !loss_fits(name, anchor, negative) ||
         !loss_options(&o, name, anchor, options, LOSS_MARGIN | LOSS_SWAP | LOSS_P))
         return NULL;
-    weft_graph *g = anchor->node->graph;
-    double p = loss_number(o.p, 2);
+    double p = option_number(o.p, 2);
     if (p != 1 && p != 2)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: p=%g: the norm must be 1 or 2 (0 means 2)", name,
-                          o.p);
+        return value_fail(anchor, WEFT_ARGUMENT, "%s: p=%g: the norm must be 1 or 2 (0 means 2)", name, o.p);
     if (anchor->type.ndim < 1)
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: the anchor is %s: it must be [N, D] or [D]", name,
+        return value_fail(anchor, WEFT_SHAPE, "%s: the anchor is %s: it must be [N, D] or [D]", name,
                           TYPE(&anchor->type));
     weft_value *near = distance(anchor, positive, p), *far = distance(anchor, negative, p);
     if (o.swap) far = weft_minimum(far, distance(positive, negative, p));
-    return loss_reduce(weft_relu(weft_offset(weft_sub(near, far), loss_number(o.margin, 1))), o.reduction);
+    return loss_reduce(weft_relu(weft_offset(weft_sub(near, far), option_number(o.margin, 1))), o.reduction);
 }

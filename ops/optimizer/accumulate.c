@@ -12,7 +12,7 @@
 
 static const op_attr attrs[] = {
     {"of", ATTR_INT, offsetof(accumulate_attrs, of), 1, 1 << 20},
-    {"last", ATTR_BOOL, offsetof(accumulate_attrs, last), 0, 0},
+    {"last", ATTR_BOOL, offsetof(accumulate_attrs, last)},
     {0},
 };
 
@@ -76,8 +76,7 @@ const weft_op weft_op_accumulate = {
     .min_in = 1,
     .max_in = 22,
     .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(accumulate_attrs),
-    .attrs = attrs,
+    OP_ATTRS(accumulate_attrs, attrs),
     .writes = 0x7fffffff, /* every level; what is added is left alone */
     .infer = infer,
     .reference = reference,

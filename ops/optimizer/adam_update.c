@@ -15,12 +15,12 @@ enum { P, G, M, V, LR, STEP, SCALE, MOMENTUM, DECAY };
 
 #define F(field) offsetof(adam_update_attrs, field)
 static const op_attr attrs[] = {
-    {"lr_scale", ATTR_REAL, F(lr_scale), 0, 0},
-    {"beta1", ATTR_REAL, F(beta1), 0, 0},
-    {"beta2", ATTR_REAL, F(beta2), 0, 0},
-    {"eps", ATTR_REAL, F(eps), 0, 0},
-    {"weight_decay", ATTR_REAL, F(weight_decay), 0, 0},
-    {"decoupled", ATTR_BOOL, F(decoupled), 0, 0},
+    {"lr_scale", ATTR_REAL, F(lr_scale)},
+    {"beta1", ATTR_REAL, F(beta1)},
+    {"beta2", ATTR_REAL, F(beta2)},
+    {"eps", ATTR_REAL, F(eps)},
+    {"weight_decay", ATTR_REAL, F(weight_decay)},
+    {"decoupled", ATTR_BOOL, F(decoupled)},
     {0},
 };
 #undef F
@@ -64,8 +64,7 @@ const weft_op weft_op_adam_update = {
     .min_in = 6,
     .max_in = 9,
     .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(adam_update_attrs),
-    .attrs = attrs,
+    OP_ATTRS(adam_update_attrs, attrs),
     .writes = 1u << P | 1u << M | 1u << V,
     .infer = infer,
     .reference = reference,

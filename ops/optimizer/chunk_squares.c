@@ -5,7 +5,7 @@
 #include "ops/optimizer/update.h"
 
 static const op_attr attrs[] = {
-    {"path", ATTR_STRING, offsetof(chunk_squares_attrs, path), 0, 0},
+    {"path", ATTR_STRING, offsetof(chunk_squares_attrs, path)},
     {"begin", ATTR_INT, offsetof(chunk_squares_attrs, begin), 0, (int64_t)1 << 46},
     {0},
 };
@@ -37,7 +37,6 @@ static bool infer(op_call *c) {
                        s->path, TYPE(&s->type));
     int64_t chunks = 0;
     for (int i = 0; i < s->n_members; i++) chunks += norm_chunks(type_elements(&s->members[i]->type));
-    c->n_out = 1;
     c->out[0] = type_of(WEFT_F64, 1, &chunks);
     return true;
 }
@@ -67,8 +66,7 @@ const weft_op weft_op_chunk_squares = {
     .summary = "sums of squares over fixed chunks of a bucket's gradients, f64",
     .max_in = 1,
     .flags = OP_VARIABLE | OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(chunk_squares_attrs),
-    .attrs = attrs,
+    OP_ATTRS(chunk_squares_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples =

@@ -4,7 +4,7 @@
 #include "ops/optimizer/update.h"
 
 static const op_attr attrs[] = {
-    {"max_norm", ATTR_REAL, offsetof(clip_scale_attrs, max_norm), 0, 0},
+    {"max_norm", ATTR_REAL, offsetof(clip_scale_attrs, max_norm)},
     {0},
 };
 
@@ -12,7 +12,6 @@ static bool infer(op_call *c) {
     const clip_scale_attrs *a = c->attrs;
     if (!(a->max_norm > 0)) return op_fail(c, WEFT_ARGUMENT, "max_norm %g: it must be above 0", a->max_norm);
     if (!infer_update(c, 0, 0)) return false;
-    c->n_out = 1;
     c->out[0] = type_scalar(WEFT_F64);
     return true;
 }
@@ -28,10 +27,8 @@ const weft_op weft_op_clip_scale = {
     .name = "clip_scale",
     .summary = "min(1, max_norm / (norm + 1e-6))",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(clip_scale_attrs),
-    .attrs = attrs,
+    OP_ATTRS(clip_scale_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples = (const op_sample[]){{"f64[]", "max_norm=0.5", .out = "f64[]", .low = 1, .high = 2},

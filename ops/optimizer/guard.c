@@ -14,7 +14,7 @@
 static const op_attr guard_list[] = {
     {"count", ATTR_INT, F(count), 1, 1 << 20},
     {"losses", ATTR_INT, F(losses), 0, 1 << 20},
-    {"factor", ATTR_REAL, F(factor), 0, 0},
+    {"factor", ATTR_REAL, F(factor)},
     {0},
 };
 #undef F
@@ -45,7 +45,6 @@ static bool guard_infer(op_call *c) {
         if (!t || t->ndim || (is_loss ? !dtype_is_float(t->dtype) : !is_number(t)))
             return op_fail(c, WEFT_SHAPE, "operand %d must be %s", i, is_loss ? "a float scalar" : "f64[]");
     }
-    c->n_out = 1;
     c->out[0] =
         (tensor_type){.dtype = WEFT_F64, .ndim = 1, .shape = {a->factor > 0 ? 2 * a->count : a->count}};
     return true;
@@ -78,8 +77,7 @@ const weft_op weft_op_guard = {
     .min_in = 0,
     .max_in = -1,
     .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(guard_attrs),
-    .attrs = guard_list,
+    OP_ATTRS(guard_attrs, guard_list),
     .infer = guard_infer,
     .reference = guard_reference,
     .samples = (const op_sample[]){{"f32[], f32[]", "count=2 losses=2", .out = "f64[2]"},
@@ -102,7 +100,6 @@ static bool gate_infer(op_call *c) {
     if (c->n_in - 1 > a->count) return op_fail(c, WEFT_ARGUMENT, "there are more norms than losses");
     for (int i = 1; i < c->n_in; i++)
         if (!is_number(op_in(c, i))) return op_fail(c, WEFT_SHAPE, "operand %d must be f64[]", i);
-    c->n_out = 1;
     c->out[0] = (tensor_type){.dtype = WEFT_F64, .ndim = 1, .shape = {a->count}};
     return true;
 }
@@ -121,8 +118,7 @@ const weft_op weft_op_gate = {
     .min_in = 1,
     .max_in = -1,
     .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(guard_attrs),
-    .attrs = guard_list,
+    OP_ATTRS(guard_attrs, guard_list),
     .infer = gate_infer,
     .reference = gate_reference,
     .samples = (const op_sample[]){{"f64[2]", "count=2", .out = "f64[2]"},
@@ -141,7 +137,6 @@ static bool mean_infer(op_call *c) {
         return op_fail(c, WEFT_SHAPE, "operand 0 is %s: it has no f64 number %lld", TYPE(sums),
                        (long long)a->index);
     if (!is_number(op_in(c, 1))) return op_fail(c, WEFT_SHAPE, "operand 1 must be f64[]");
-    c->n_out = 1;
     c->out[0] = type_scalar(WEFT_F64);
     return true;
 }
@@ -158,10 +153,8 @@ const weft_op weft_op_guard_mean = {
     .name = "guard_mean",
     .summary = "the running mean of a loss's size",
     .min_in = 2,
-    .max_in = 2,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(guard_mean_attrs),
-    .attrs = mean_list,
+    OP_ATTRS(guard_mean_attrs, mean_list),
     .infer = mean_infer,
     .reference = mean_reference,
     .samples = (const op_sample[]){{"f64[4], f64[]", "index=3 parts=2", .out = "f64[]"},

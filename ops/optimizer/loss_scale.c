@@ -12,7 +12,7 @@
 
 #define F(field) offsetof(loss_scale_attrs, field)
 static const op_attr attrs[] = {
-    {"max_norm", ATTR_REAL, F(max_norm), 0, 0},
+    {"max_norm", ATTR_REAL, F(max_norm)},
     {"growth_interval", ATTR_INT, F(growth_interval), 1, INT64_MAX},
     {0},
 };
@@ -47,10 +47,8 @@ const weft_op weft_op_loss_scale = {
     .name = "loss_scale",
     .summary = "f16's dynamic loss scale: the factor on the gradients, and the next scale",
     .min_in = 3,
-    .max_in = 3,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(loss_scale_attrs),
-    .attrs = attrs,
+    OP_ATTRS(loss_scale_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples =

@@ -72,12 +72,10 @@ static void name_optimizer(const char *path, char into[200]) {
 }
 
 static bool check_value(const weft_value *value, double momentum) {
-    weft_graph *g = value->node->graph;
     if (!(momentum >= 0 && momentum < 1))
-        return model_fail(g->model, g, WEFT_ARGUMENT, "moving_mean: momentum %g: it must be in [0, 1)",
-                          momentum);
+        return value_fail(value, WEFT_ARGUMENT, "moving_mean: momentum %g: it must be in [0, 1)", momentum);
     if (value->type.dtype != WEFT_F32)
-        return model_fail(g->model, g, WEFT_SHAPE, "moving_mean: the value is %s: it must be f32",
+        return value_fail(value, WEFT_SHAPE, "moving_mean: the value is %s: it must be f32",
                           TYPE(&value->type));
     return true;
 }
@@ -88,7 +86,7 @@ static bool move(weft_value *mean, weft_value *value, double momentum) {
     weft_variable *v = mean->node->variable;
     char name[200];
     if (graph_moves_mean(g, v))
-        return model_fail(g->model, g, WEFT_ORDER,
+        return value_fail(mean, WEFT_ORDER,
                           "moving_mean: graph %s moves %s already: give each value a name of its own",
                           g->name, v->path);
     name_optimizer(v->path, name);

@@ -18,9 +18,7 @@ static bool infer(op_call *c) {
     if (!type_equal(values, old))
         return op_fail(c, WEFT_SHAPE, "operand 2 is %s: it must be like operand 0, %s", TYPE(values),
                        TYPE(old));
-    c->n_out = 1; /* the new values, in the memory of operand 0 */
-    c->out[0] = *old;
-    return true;
+    return true; /* the new values, in the memory of operand 0 */
 }
 
 static weft_status reference(const kernel_call *c) {
@@ -35,7 +33,6 @@ const weft_op weft_op_renew = {
     .name = "renew",
     .summary = "puts what an update has computed in the place of parameters or state",
     .min_in = 3,
-    .max_in = 3,
     .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
     .writes = 1,
     .infer = infer,

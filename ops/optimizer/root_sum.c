@@ -8,7 +8,6 @@ static bool infer(op_call *c) {
     for (int i = 0; i < c->n_in; i++)
         if (op_in(c, i)->dtype != WEFT_F64)
             return op_fail(c, WEFT_TYPE, "operand %d is %s: it must be f64", i, TYPE(op_in(c, i)));
-    c->n_out = 1;
     c->out[0] = type_scalar(WEFT_F64);
     return true;
 }

@@ -15,15 +15,15 @@ static const op_attr attrs[] = {
     {"period", ATTR_INT, F(period), 0, INT64_MAX},
     {"period_mult", ATTR_INT, F(period_mult), 0, INT64_MAX},
     {"milestones", ATTR_INTS, F(milestones), 0, INT64_MAX},
-    {"gamma", ATTR_REAL, F(gamma), 0, 0},
-    {"from", ATTR_REAL, F(from), 0, 0},
-    {"middle", ATTR_REAL, F(middle), 0, 0},
-    {"to", ATTR_REAL, F(to), 0, 0},
-    {"power", ATTR_REAL, F(power), 0, 0},
-    {"share", ATTR_REAL, F(share), 0, 0},
-    {"linear", ATTR_BOOL, F(linear), 0, 0},
-    {"three_phase", ATTR_BOOL, F(three_phase), 0, 0},
-    {"replaces", ATTR_BOOL, F(replaces), 0, 0},
+    {"gamma", ATTR_REAL, F(gamma)},
+    {"from", ATTR_REAL, F(from)},
+    {"middle", ATTR_REAL, F(middle)},
+    {"to", ATTR_REAL, F(to)},
+    {"power", ATTR_REAL, F(power)},
+    {"share", ATTR_REAL, F(share)},
+    {"linear", ATTR_BOOL, F(linear)},
+    {"three_phase", ATTR_BOOL, F(three_phase)},
+    {"replaces", ATTR_BOOL, F(replaces)},
     {0},
 };
 #undef F
@@ -63,7 +63,6 @@ static bool infer(op_call *c) {
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i] && (op_in(c, i)->ndim || op_in(c, i)->dtype != WEFT_F64))
             return op_fail(c, WEFT_TYPE, "operand %d must be f64[]", i);
-    c->n_out = 1;
     c->out[0] = type_scalar(WEFT_F64);
     return true;
 }
@@ -94,8 +93,7 @@ const weft_op weft_op_schedule = {
     .min_in = 1,
     .max_in = 3,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(schedule_attrs),
-    .attrs = attrs,
+    OP_ATTRS(schedule_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples =

@@ -13,9 +13,9 @@ enum { P, G, BUF, LR, STEP, SCALE, MOMENTUM, DECAY };
 
 #define F(field) offsetof(sgd_update_attrs, field)
 static const op_attr attrs[] = {
-    {"lr_scale", ATTR_REAL, F(lr_scale), 0, 0},         {"momentum", ATTR_REAL, F(momentum), 0, 0},
-    {"dampening", ATTR_REAL, F(dampening), 0, 0},       {"nesterov", ATTR_BOOL, F(nesterov), 0, 0},
-    {"weight_decay", ATTR_REAL, F(weight_decay), 0, 0}, {0},
+    {"lr_scale", ATTR_REAL, F(lr_scale)},         {"momentum", ATTR_REAL, F(momentum)},
+    {"dampening", ATTR_REAL, F(dampening)},       {"nesterov", ATTR_BOOL, F(nesterov)},
+    {"weight_decay", ATTR_REAL, F(weight_decay)}, {0},
 };
 #undef F
 
@@ -56,8 +56,7 @@ const weft_op weft_op_sgd_update = {
     .min_in = 2,
     .max_in = 8,
     .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(sgd_update_attrs),
-    .attrs = attrs,
+    OP_ATTRS(sgd_update_attrs, attrs),
     .writes = 1u << P | 1u << BUF,
     .infer = infer,
     .reference = reference,

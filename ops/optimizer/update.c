@@ -18,7 +18,6 @@ bool infer_update(op_call *c, int n_flat, unsigned optional) {
     if (dtype != WEFT_F32 && dtype != WEFT_F64)
         return op_fail(c, WEFT_TYPE, "operand 0 is %s: it must be f32 or f64", TYPE(op_in(c, 0)));
     c->n_out = 1; /* the updated parameters, in the memory of operand 0 */
-    c->out[0] = *op_in(c, 0);
     return true;
 }
 

@@ -34,11 +34,10 @@ weft_value *weft_logsigmoid(weft_value *x) {
 static weft_value *slopes_of(weft_value *x, weft_value *weight) {
     int64_t shape[WEFT_MAX_NDIM];
     int ndim = x->type.ndim - 1;
-    weft_graph *g = x->node->graph;
     if (weight->type.ndim <= 1 && type_elements(&weight->type) == 1) return weft_reshape(weight, 0, NULL);
     if (weight->type.ndim != 1 || ndim < 1 || weight->type.shape[0] != x->type.shape[1])
-        return model_fail(
-            g->model, g, WEFT_SHAPE,
+        return value_fail(
+            x, WEFT_SHAPE,
             "prelu: the weight is %s: it must be [1], or have a number for each of axis 1 of %s",
             TYPE(&weight->type), TYPE(&x->type));
     for (int i = 0; i < ndim; i++) shape[i] = i ? 1 : weight->type.shape[0];

@@ -7,13 +7,11 @@
 #include <math.h>
 
 static const op_attr attrs[] = {
-    {"dtype", ATTR_DTYPE, offsetof(cast_attrs, dtype), 0, 0},
+    {"dtype", ATTR_DTYPE, offsetof(cast_attrs, dtype)},
     {0},
 };
 
 static bool infer(op_call *c) {
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
     c->out[0].dtype = ((const cast_attrs *)c->attrs)->dtype;
     return true;
 }
@@ -45,13 +43,10 @@ const weft_op weft_op_cast = {
     .summary = "x as another element type",
     .torch = "torch.Tensor.to",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_POINTWISE,
     .role = ROLE_CAST,
-    .attrs_bytes = sizeof(cast_attrs),
-    .attrs = attrs,
+    OP_ATTRS(cast_attrs, attrs),
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
     .infer = infer,
     .simplify = simplify,
     .gradient = gradient,

@@ -7,8 +7,8 @@ typedef struct clamp_attrs {
 } clamp_attrs;
 
 static const op_attr attrs[] = {
-    {"min", ATTR_REAL, offsetof(clamp_attrs, min), 0, 0},
-    {"max", ATTR_REAL, offsetof(clamp_attrs, max), 0, 0},
+    {"min", ATTR_REAL, offsetof(clamp_attrs, min)},
+    {"max", ATTR_REAL, offsetof(clamp_attrs, max)},
     {0},
 };
 
@@ -29,7 +29,6 @@ static double scalar(const double *x, const void *attrs) {
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const clamp_attrs *a = n->attrs;
     weft_dtype dtype = n->out[0].type.dtype;
-    (void)wanted;
     weft_value *zero = weft_constant(n->graph, dtype, 0, NULL, 0);
     weft_value *is_above_min = weft_greater(n->in[0], weft_constant(n->graph, dtype, 0, NULL, a->min));
     weft_value *is_below_max = weft_greater(weft_constant(n->graph, dtype, 0, NULL, a->max), n->in[0]);
@@ -41,13 +40,9 @@ const weft_op weft_op_clamp = {
     .summary = "x limited to the range from min to max",
     .torch = "torch.clamp",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_POINTWISE,
-    .attrs_bytes = sizeof(clamp_attrs),
-    .attrs = attrs,
+    OP_ATTRS(clamp_attrs, attrs),
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .scalar = scalar,

@@ -3,10 +3,9 @@
  * No gradient. weft_less and weft_less_equal exchange the operands of greater and greater_equal. */
 #include "ops/pointwise/family.h"
 
-#define OP_ROW(NAME, SIGN, TEXT, TORCH, FLAGS)                                                               \
-    POINTWISE_OP(NAME, 2, x[0] SIGN x[1], TEXT, .torch = TORCH,                                              \
-                 .flags = OP_POINTWISE | OP_NO_GRADIENT | FLAGS, .precision = PRECISION_FOLLOWS,             \
-                 .reduced_in = 3, .infer = infer_compare, .samples = compare_samples)
+#define OP_ROW(NAME, FLAGS, SIGN, TEXT, TORCH)                                                                \
+    BINARY_OP(NAME, OP_NO_GRADIENT | FLAGS, x[0] SIGN x[1], TEXT, .torch = TORCH,                            \
+              .precision = PRECISION_FOLLOWS, .infer = infer_compare, .samples = compare_samples)
 
 static const op_sample compare_samples[] = {{"f32[2,3], f32[3]", .out = "bool[2,3]"},
                                             {"i64[2,1], i64[5]", .out = "bool[2,5]"},
@@ -15,10 +14,10 @@ static const op_sample compare_samples[] = {{"f32[2,3], f32[3]", .out = "bool[2,
                                             {"f32[2], i64[2]", .error = "cast one"},
                                             {0}};
 
-OP_ROW(equal, ==, "a = b, bool", "torch.eq", OP_COMMUTES)
-OP_ROW(not_equal, !=, "a != b, bool", "torch.not_equal", OP_COMMUTES)
-OP_ROW(greater, >, "a > b, bool", "torch.greater", 0)
-OP_ROW(greater_equal, >=, "a >= b, bool", "torch.greater_equal", 0)
+OP_ROW(equal, OP_COMMUTES, ==, "a = b, bool", "torch.eq")
+OP_ROW(not_equal, OP_COMMUTES, !=, "a != b, bool", "torch.not_equal")
+OP_ROW(greater, 0, >, "a > b, bool", "torch.greater")
+OP_ROW(greater_equal, 0, >=, "a >= b, bool", "torch.greater_equal")
 
 weft_value *weft_less(weft_value *a, weft_value *b) {
     return weft_greater(b, a);

@@ -6,15 +6,14 @@
 #include <math.h>
 
 static const op_attr attrs[] = {
-    {"dtype", ATTR_DTYPE, offsetof(constant_attrs, dtype), 0, 0},
+    {"dtype", ATTR_DTYPE, offsetof(constant_attrs, dtype)},
     {"shape", ATTR_INTS, offsetof(constant_attrs, shape), 1, INT64_MAX},
-    {"value", ATTR_REAL, offsetof(constant_attrs, value), 0, 0},
+    {"value", ATTR_REAL, offsetof(constant_attrs, value)},
     {0},
 };
 
 static bool infer(op_call *c) {
     const constant_attrs *a = c->attrs;
-    c->n_out = 1;
     c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
     return shape_bind(c, &c->out[0]);
 }
@@ -33,8 +32,7 @@ const weft_op weft_op_constant = {
     .torch = "torch.full",
     .flags = OP_NO_GRADIENT,
     .role = ROLE_CONSTANT,
-    .attrs_bytes = sizeof(constant_attrs),
-    .attrs = attrs,
+    OP_ATTRS(constant_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples = (const op_sample[]){{"", "dtype=f32 shape=2,3 value=0.5", .out = "f32[2,3]"},

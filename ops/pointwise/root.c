@@ -2,12 +2,12 @@
  * those of sqrt and pow its gradient is 0 where y is 0, and it is of the result, as PyTorch's of a norm: dx =
  * dy exponent y^(1 - 1 / exponent), dy / (2 y) for a square root. */
 #include "ops/kit/basic_attrs.h"
-#include "ops/kit/op_kit.h"
+#include "ops/pointwise/family.h"
 
 #include <math.h>
 
-static const op_attr attrs[] = {
-    {"exponent", ATTR_REAL, offsetof(number_attrs, value), 0, 0},
+static const op_attr root_attrs[] = {
+    {"exponent", ATTR_REAL, offsetof(number_attrs, value)},
     {0},
 };
 
@@ -20,19 +20,17 @@ static bool infer(op_call *c) {
     return infer_same(c);
 }
 
-static double scalar(const double *x, const void *attrs) {
-    double e = exponent_of(attrs);
-    return e == 0.5 ? sqrt(x[0]) : pow(x[0], e);
+static double root(double x, double exponent) {
+    return exponent == 0.5 ? sqrt(x) : pow(x, exponent);
 }
 
 /* 1 stands in for a y of 0, where slopes may be infinite, and infinity times 0 NaN. */
-static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+GRADIENT(root) {
     weft_value *y = &n->out[0];
     weft_dtype dtype = y->type.dtype;
     double e = exponent_of(n->attrs);
     weft_value *zero = weft_constant(n->graph, dtype, 0, NULL, 0),
                *one = weft_constant(n->graph, dtype, 0, NULL, 1);
-    (void)wanted;
     weft_value *is_zero = weft_equal(y, zero), *safe = weft_where(is_zero, one, y),
                *dy = weft_scale(dout[0], e);
     weft_value *dx = e == 0.5
@@ -41,22 +39,14 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = weft_where(is_zero, zero, dx);
 }
 
-const weft_op weft_op_root = {
-    .name = "root",
-    .summary = "x^exponent, whose gradient is 0 where it is 0",
-    .min_in = 1,
-    .max_in = 1,
-    .flags = OP_POINTWISE | OP_FROM_RESULT,
-    .attrs_bytes = sizeof(number_attrs),
-    .attrs = attrs,
-    /* No precision: runs in f32, as under torch.amp.autocast. */
-    .infer = infer,
-    .gradient = gradient,
-    .scalar = scalar,
-    .samples = (const op_sample[]){{"f32[2,3]", "exponent=0.5", .out = "f32[2,3]", .low = 0.3, .high = 3},
-                                   {"f32[2,5,4,3]", "exponent=0.25", .low = 0.3, .high = 3},
-                                   {"f32[7]", "exponent=-0.5", .low = 0.3, .high = 3},
-                                   {"f32[2]", .error = "exponent=0: it must be another number"},
-                                   {"i32[3]", "exponent=0.5", .error = "must be floating point"},
-                                   {0}},
-};
+static const op_sample root_samples[] = {
+    {"f32[2,3]", "exponent=0.5", .out = "f32[2,3]", .low = 0.3, .high = 3},
+    {"f32[2,5,4,3]", "exponent=0.25", .low = 0.3, .high = 3},
+    {"f32[7]", "exponent=-0.5", .low = 0.3, .high = 3},
+    {"f32[2]", .error = "exponent=0: it must be another number"},
+    {"i32[3]", "exponent=0.5", .error = "must be floating point"},
+    {0}};
+
+POINTWISE_OP(root, 1, OP_FROM_RESULT, root(x[0], exponent_of(attrs)),
+             "x^exponent, whose gradient is 0 where it is 0", OP_ATTRS(number_attrs, root_attrs),
+             .infer = infer, .gradient = root_gradient, .samples = root_samples)

@@ -5,14 +5,12 @@
 #include <math.h>
 
 static void no_slope(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)n, (void)wanted;
     din[0] = zeros_like(dout[0]);
 }
 
 #define OP_ROW(NAME, FUNCTION, TEXT)                                                                         \
-    POINTWISE_OP(NAME, 1, FUNCTION(x[0]), TEXT, .torch = "torch." #NAME, .flags = OP_POINTWISE,              \
-                 .precision = PRECISION_FOLLOWS, .reduced_in = 1, .reduced_out = 1, .infer = infer_same,     \
-                 .gradient = no_slope, .samples = rounding_samples)
+    UNARY_OP(NAME, 0, FUNCTION(x[0]), TEXT, .torch = "torch." #NAME, .precision = PRECISION_FOLLOWS,         \
+             .infer = infer_same, .gradient = no_slope, .samples = rounding_samples)
 
 /* A step within reach of the differences would be taken for a slope. */
 static const op_sample rounding_samples[] = {{"f32[2,3]", .low = 0.55, .high = 0.95, .out = "f32[2,3]"},

@@ -10,8 +10,8 @@ typedef struct softplus_attrs {
 } softplus_attrs;
 
 static const op_attr attrs[] = {
-    {"beta", ATTR_REAL, offsetof(softplus_attrs, beta), 0, 0},
-    {"threshold", ATTR_REAL, offsetof(softplus_attrs, threshold), 0, 0},
+    {"beta", ATTR_REAL, offsetof(softplus_attrs, beta)},
+    {"threshold", ATTR_REAL, offsetof(softplus_attrs, threshold)},
     {0},
 };
 
@@ -31,7 +31,6 @@ static double scalar(const double *x, const void *attrs) {
 /* dx = dy sigmoid(beta x), or dy above the threshold. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const softplus_attrs *a = n->attrs;
-    (void)wanted;
     weft_value *scaled = weft_scale(n->in[0], a->beta);
     weft_value *threshold = weft_constant(n->graph, n->out[0].type.dtype, 0, NULL, a->threshold);
     weft_value *below = weft_mul(dout[0], weft_sigmoid(scaled));
@@ -43,10 +42,8 @@ const weft_op weft_op_softplus = {
     .summary = "log(1 + exp(beta * x)) / beta, and x where beta * x > threshold",
     .torch = "torch.nn.functional.softplus",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_POINTWISE,
-    .attrs_bytes = sizeof(softplus_attrs),
-    .attrs = attrs,
+    OP_ATTRS(softplus_attrs, attrs),
     /* No precision: runs in f32, as under torch.amp.autocast. */
     .infer = infer,
     .gradient = gradient,

@@ -2,13 +2,10 @@
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
     return true;
 }
 
 static double scalar(const double *x, const void *attrs) {
-    (void)attrs;
     return x[0];
 }
 
@@ -22,11 +19,8 @@ const weft_op weft_op_stop_gradient = {
     .summary = "x, through which no gradient flows",
     .torch = "torch.Tensor.detach",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_POINTWISE | OP_NO_GRADIENT,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .simplify = simplify,
     .scalar = scalar,

@@ -9,7 +9,6 @@ static bool infer(op_call *c) {
         return op_fail(c, WEFT_TYPE, "the condition is %s: it must be bool", TYPE(condition));
     if (a->dtype != b->dtype)
         return op_fail(c, WEFT_TYPE, "a is %s and b %s: cast one to the other's type", TYPE(a), TYPE(b));
-    c->n_out = 1;
     if (!shape_broadcast(a, b, &c->out[0]) || !shape_broadcast(&c->out[0], condition, &c->out[0]))
         return op_fail(c, WEFT_SHAPE, "%s, %s and %s do not broadcast", TYPE(condition), TYPE(a), TYPE(b));
     c->out[0].dtype = a->dtype;
@@ -17,7 +16,6 @@ static bool infer(op_call *c) {
 }
 
 static double scalar(const double *x, const void *attrs) {
-    (void)attrs;
     return x[0] != 0 ? x[1] : x[2];
 }
 
@@ -32,11 +30,8 @@ const weft_op weft_op_where = {
     .summary = "condition ? a : b",
     .torch = "torch.where",
     .min_in = 3,
-    .max_in = 3,
     .flags = OP_POINTWISE,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 6,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .scalar = scalar,

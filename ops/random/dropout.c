@@ -9,8 +9,8 @@
 #include "ops/kit/philox.h"
 
 static const op_attr attrs[] = {
-    {"p", ATTR_REAL, offsetof(dropout_attrs, p), 0, 0},
-    {"key", ATTR_KEY, offsetof(dropout_attrs, key), 0, 0},
+    {"p", ATTR_REAL, offsetof(dropout_attrs, p)},
+    {"key", ATTR_KEY, offsetof(dropout_attrs, key)},
     {0},
 };
 
@@ -53,17 +53,13 @@ const weft_op weft_op_dropout = {
     .summary = "zeroes elements with probability p, scales the others by 1/(1-p)",
     .torch = "torch.nn.functional.dropout",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_RANDOM,
-    .attrs_bytes = sizeof(dropout_attrs),
-    .attrs = attrs,
+    OP_ATTRS(dropout_attrs, attrs),
     .image_in = 1,
     .image_out = 1,
     /* Element i of y depends on element i of x alone. */
     .in_place = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

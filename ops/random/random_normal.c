@@ -5,21 +5,13 @@
 
 #include "ops/kit/philox.h"
 
-static const op_attr attrs[] = {
-    {"shape", ATTR_INTS, offsetof(random_attrs, shape), 1, INT64_MAX},
-    {"mean", ATTR_REAL, offsetof(random_attrs, a), 0, 0},
-    {"std", ATTR_REAL, offsetof(random_attrs, b), 0, 0},
-    {"key", ATTR_KEY, offsetof(random_attrs, key), 0, 0},
-    {0},
-};
+static const op_attr attrs[] = {RANDOM_ATTRS("mean", "std"), {0}};
 
 /* std 0 gives constants, which is allowed. */
 static bool infer(op_call *c) {
     const random_attrs *a = c->attrs;
     if (a->b < 0) return op_fail(c, WEFT_ARGUMENT, "std %g must not be negative", a->b);
-    c->n_out = 1;
-    c->out[0] = type_of(WEFT_F32, a->shape.n, a->shape.v);
-    return shape_bind(c, &c->out[0]);
+    return random_infer(c);
 }
 
 static weft_status reference(const kernel_call *c) {
@@ -45,8 +37,7 @@ const weft_op weft_op_random_normal = {
     .torch = "torch.randn",
     /* two equal nodes have different keys and are never merged */
     .flags = OP_RANDOM | OP_NO_GRADIENT,
-    .attrs_bytes = sizeof(random_attrs),
-    .attrs = attrs,
+    OP_ATTRS(random_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples = (const op_sample[]){{"", "shape=3,7 mean=2 std=0.5 key=0x5", .out = "f32[3,7]"},
@@ -57,8 +48,5 @@ const weft_op weft_op_random_normal = {
 };
 
 weft_value *weft_random_normal(weft_graph *g, int ndim, const int64_t *shape, double mean, double std) {
-    random_attrs a = {.a = mean, .b = std};
-    if (!g || !model_ok(g->model) || !shape_attr(g, "random_normal", &a.shape, ndim, shape)) return NULL;
-    a.key = random_key(g);
-    return node_value(g, &weft_op_random_normal, 0, NULL, &a);
+    return random_value(g, &weft_op_random_normal, ndim, shape, mean, std);
 }

@@ -5,22 +5,27 @@
 
 #include "ops/kit/philox.h"
 
-static const op_attr attrs[] = {
-    {"shape", ATTR_INTS, offsetof(random_attrs, shape), 1, INT64_MAX},
-    {"low", ATTR_REAL, offsetof(random_attrs, a), 0, 0},
-    {"high", ATTR_REAL, offsetof(random_attrs, b), 0, 0},
-    {"key", ATTR_KEY, offsetof(random_attrs, key), 0, 0},
-    {0},
-};
+static const op_attr attrs[] = {RANDOM_ATTRS("low", "high"), {0}};
+
+bool random_infer(op_call *c) {
+    const random_attrs *a = c->attrs;
+    c->out[0] = type_of(WEFT_F32, a->shape.n, a->shape.v);
+    return shape_bind(c, &c->out[0]);
+}
+
+weft_value *random_value(weft_graph *g, const weft_op *op, int ndim, const int64_t *shape, double a, double b) {
+    random_attrs attrs = {.a = a, .b = b};
+    if (!g || !model_ok(g->model) || !shape_attr(g, op->name, &attrs.shape, ndim, shape)) return NULL;
+    attrs.key = random_key(g);
+    return node_value(g, op, 0, NULL, &attrs);
+}
 
 static bool infer(op_call *c) {
     const random_attrs *a = c->attrs;
     /* As f32, where close bounds may be equal. */
     if (!((float)a->a < (float)a->b))
         return op_fail(c, WEFT_ARGUMENT, "low %g must be below high %g", a->a, a->b);
-    c->n_out = 1;
-    c->out[0] = type_of(WEFT_F32, a->shape.n, a->shape.v);
-    return shape_bind(c, &c->out[0]);
+    return random_infer(c);
 }
 
 static weft_status reference(const kernel_call *c) {
@@ -39,8 +44,7 @@ const weft_op weft_op_random_uniform = {
     .summary = "numbers in [low, high), new at each run",
     .torch = "torch.rand",
     .flags = OP_RANDOM | OP_NO_GRADIENT,
-    .attrs_bytes = sizeof(random_attrs),
-    .attrs = attrs,
+    OP_ATTRS(random_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples =
@@ -53,8 +57,5 @@ const weft_op weft_op_random_uniform = {
 };
 
 weft_value *weft_random_uniform(weft_graph *g, int ndim, const int64_t *shape, double low, double high) {
-    random_attrs a = {.a = low, .b = high};
-    if (!g || !model_ok(g->model) || !shape_attr(g, "random_uniform", &a.shape, ndim, shape)) return NULL;
-    a.key = random_key(g);
-    return node_value(g, &weft_op_random_uniform, 0, NULL, &a);
+    return random_value(g, &weft_op_random_uniform, ndim, shape, low, high);
 }

@@ -93,14 +93,11 @@ const weft_op weft_op_gru = {
     .min_in = 2,
     .max_in = 4,
     .flags = OP_FROM_RESULT,
-    .attrs_bytes = sizeof(recurrent_attrs),
-    .attrs = recurrent_attr_table,
+    OP_ATTRS(recurrent_attrs, recurrent_attr_table),
     .in_place = 1u << X,
     .in_place_result = 1,
     .precision = PRECISION_REDUCED,
-    /* All but the bias, which is f32. */
-    .reduced_in = 1u << X | 1u << W | 1u << H0,
-    .reduced_out = 7,
+    .f32_in = 1 << BIAS,
     .kinds = {0, 0, 0, WEFT_PARAMS_BIAS},
     .infer = infer,
     .gradient = gradient,
@@ -129,6 +126,5 @@ const weft_op weft_op_gru = {
 weft_value *weft_gru_op(weft_value *x, weft_value *w, weft_value *h0, weft_value *b, bool reverse) {
     weft_value *in[] = {x, w, h0, b};
     recurrent_attrs a = {.reverse = reverse};
-    place p = x ? place_of(x) : (place){0};
-    return recurrent_given(op_value(&weft_op_gru, b ? 4 : h0 ? 3 : 2, in, &a), p);
+    return recurrent_given(op_value(&weft_op_gru, b ? 4 : h0 ? 3 : 2, in, &a));
 }

@@ -60,18 +60,10 @@ static void rows_read(gru_rows *l, weft_node *n) {
 /* dh' again: what the step after has left in dgates, and dh' z from step to step. */
 static weft_value *state_again(const gru_rows *l, weft_node *n) {
     const recurrent_steps *r = &l->r;
-    weft_value **list = arena_new_array(&r->g->model->arena, (size_t)r->steps, sizeof *list), *next = NULL;
     weft_value *dgates = steps_rows(r, &n->out[1], GRU_GATES * r->hidden);
-    if (!list) return model_fail(r->g->model, r->g, WEFT_MEMORY, "gru: out of memory");
     weft_value *back = weft_matmul(steps_after(r, dgates), l->w, false, false);
     weft_value *own = weft_add(steps_rows(r, n->in[DH], r->hidden), back);
-    for (int64_t s = r->steps - 1; s >= 0; s--) {
-        weft_value *now = steps_at(r, own, s);
-        if (next) now = weft_add(now, next);
-        list[r->reverse ? r->steps - 1 - s : s] = now;
-        next = weft_mul(now, steps_at(r, l->gate[1], s));
-    }
-    return steps_join(r, list);
+    return steps_carried(r, own, l->gate[1]);
 }
 
 /* u' and p of all steps; ka: k a. */
@@ -79,11 +71,11 @@ static bool reached(const gru_rows *l, weft_value *ka, weft_value *du, weft_valu
                     weft_value **all_p) {
     const recurrent_steps *r = &l->r;
     const int64_t shape[] = {r->batch, GRU_GATES, r->hidden}, axis = 1;
-    weft_value **u = arena_new_array(&r->g->model->arena, 2 * (size_t)r->steps, sizeof *u);
-    if (!u) return model_fail(r->g->model, r->g, WEFT_MEMORY, "gru: out of memory");
+    weft_value **u = steps_list(r, 2);
+    if (!u) return false;
     weft_value **p = u + r->steps, *last = NULL;
     for (int64_t s = 0; s < r->steps; s++) {
-        int64_t t = r->reverse ? r->steps - 1 - s : s;
+        int64_t t = steps_time(r, s);
         u[t] = steps_at(r, du, s);
         if (last) u[t] = weft_add(u[t], weft_matmul(last, l->w, false, true));
         weft_value *sum = weft_mul(u[t], steps_at(r, l->k_state, s));
@@ -172,13 +164,10 @@ const weft_op weft_op_gru_backward = {
     .summary = "gradients of gru",
     .min_in = 5,
     .max_in = 6,
-    .attrs_bytes = sizeof(recurrent_attrs),
-    .attrs = recurrent_attr_table,
+    OP_ATTRS(recurrent_attrs, recurrent_attr_table),
     .in_place = 1u << GATES,
     .precision = PRECISION_REDUCED,
-    /* All but result 2, which is f32. */
-    .reduced_in = 63,
-    .reduced_out = 3,
+    .f32_out = 1 << 2,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -83,14 +83,12 @@ const weft_op weft_op_lstm = {
     .min_in = 2,
     .max_in = 4,
     .flags = OP_FROM_RESULT,
-    .attrs_bytes = sizeof(recurrent_attrs),
-    .attrs = recurrent_attr_table,
+    OP_ATTRS(recurrent_attrs, recurrent_attr_table),
     .in_place = 1u << X,
     .in_place_result = 2,
     .precision = PRECISION_REDUCED,
-    /* All but c0 and c, which are f32. */
-    .reduced_in = 1u << X | 1u << W | 1u << H0,
-    .reduced_out = 1u << 0 | 1u << 2,
+    .f32_in = 1 << C0,
+    .f32_out = 1 << 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
@@ -121,8 +119,7 @@ weft_value *weft_lstm_op(weft_value *x, weft_value *w, weft_value *h0, weft_valu
                          weft_value **c) {
     weft_value *in[] = {x, w, h0, c0};
     recurrent_attrs a = {.reverse = reverse};
-    place p = x ? place_of(x) : (place){0};
     weft_value *h = op_value(&weft_op_lstm, c0 ? 4 : h0 ? 3 : 2, in, &a);
-    if (c) *c = h ? recurrent_given(&h->node->out[1], p) : NULL;
-    return recurrent_given(h, p);
+    if (c) *c = h ? recurrent_given(&h->node->out[1]) : NULL;
+    return recurrent_given(h);
 }

@@ -63,20 +63,12 @@ static void rows_read(lstm_rows *l, weft_node *n) {
 /* dh' and dc' again: dh' is of what the step after has left in dgates, dc' goes from step to step. */
 static bool states_again(const lstm_rows *l, weft_node *n, weft_value **dh, weft_value **dc) {
     const recurrent_steps *r = &l->r;
-    weft_value **list = arena_new_array(&r->g->model->arena, (size_t)r->steps, sizeof *list), *next = NULL;
     weft_value *dgates = steps_rows(r, &n->out[0], LSTM_GATES * r->hidden);
-    if (!list) return model_fail(r->g->model, r->g, WEFT_MEMORY, "lstm: out of memory");
     weft_value *back = weft_matmul(steps_after(r, dgates), l->w, false, false);
     *dh = weft_add(steps_rows(r, n->n_in > DH ? n->in[DH] : NULL, r->hidden), back);
     weft_value *own = steps_rows(r, n->n_in > DC ? n->in[DC] : NULL, r->hidden);
     own = weft_add(own, weft_mul(*dh, l->m));
-    for (int64_t s = r->steps - 1; s >= 0; s--) {
-        weft_value *now = steps_at(r, own, s);
-        if (next) now = weft_add(now, next);
-        list[r->reverse ? r->steps - 1 - s : s] = now;
-        next = weft_mul(now, steps_at(r, l->gate[1], s));
-    }
-    *dc = steps_join(r, list);
+    *dc = steps_carried(r, own, l->gate[1]);
     return *dc != NULL;
 }
 
@@ -94,11 +86,11 @@ typedef struct lstm_reached {
 
 static bool reached(const lstm_rows *l, weft_value *du, weft_value *u0, lstm_reached *to) {
     const recurrent_steps *r = &l->r;
-    weft_value **u = arena_new_array(&r->g->model->arena, 3 * (size_t)r->steps, sizeof *u);
-    if (!u) return model_fail(r->g->model, r->g, WEFT_MEMORY, "lstm: out of memory");
+    weft_value **u = steps_list(r, 3);
+    if (!u) return false;
     weft_value **p = u + r->steps, **v = p + r->steps, *last_p = NULL, *q = u0;
     for (int64_t s = 0; s < r->steps; s++) {
-        int64_t t = r->reverse ? r->steps - 1 - s : s;
+        int64_t t = steps_time(r, s);
         u[t] = steps_at(r, du, s);
         if (last_p) u[t] = weft_add(u[t], weft_matmul(last_p, l->w, false, true));
         weft_value *ku = weft_mul(u[t], steps_at(r, l->k, s));
@@ -199,13 +191,11 @@ const weft_op weft_op_lstm_backward = {
     .min_in = 3,
     .max_in = 6,
     .flags = OP_FROM_RESULT,
-    .attrs_bytes = sizeof(recurrent_attrs),
-    .attrs = recurrent_attr_table,
+    OP_ATTRS(recurrent_attrs, recurrent_attr_table),
     .in_place = 1u << GATES,
     .precision = PRECISION_REDUCED,
-    /* All but c, c0, dc and dc0, which are f32. */
-    .reduced_in = 1u << GATES | 1u << W | 1u << DH,
-    .reduced_out = 1,
+    .f32_in = 1 << C | 1 << C0 | 1 << DC,
+    .f32_out = 1 << 1 | 1 << 2,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

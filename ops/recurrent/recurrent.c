@@ -6,11 +6,11 @@
 static const char *const acts[] = {"tanh", "relu", NULL};
 
 const op_attr recurrent_attr_table[] = {
-    {"reverse", ATTR_BOOL, offsetof(recurrent_attrs, reverse), 0, 0},
+    {"reverse", ATTR_BOOL, offsetof(recurrent_attrs, reverse)},
     {0},
 };
 const op_attr rnn_attr_table[] = {
-    {"reverse", ATTR_BOOL, offsetof(recurrent_attrs, reverse), 0, 0},
+    {"reverse", ATTR_BOOL, offsetof(recurrent_attrs, reverse)},
     {"act", ATTR_INT, offsetof(recurrent_attrs, act), RECURRENT_TANH, RECURRENT_RELU, acts},
     {0},
 };
@@ -51,8 +51,8 @@ bool recurrent_want_state(op_call *c, int i, int64_t hidden, bool is_f32) {
 
 /* ---- builders ---- */
 
-weft_value *recurrent_given(weft_value *v, place p) {
-    return weft_scale(placed(v, p), 1);
+weft_value *recurrent_given(weft_value *v) {
+    return weft_scale(v, 1);
 }
 
 /* ---- gradients ---- */

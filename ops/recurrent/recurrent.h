@@ -9,7 +9,6 @@
 #define WEFT_OPS_RECURRENT_RECURRENT_H
 
 #include "ops/kit/op_kit.h"
-#include "ops/kit/place.h"
 
 typedef struct recurrent_attrs {
     bool reverse; /* from the last time to the first */
@@ -44,7 +43,7 @@ tensor_type recurrent_one(weft_dtype dtype, const tensor_type *x, int64_t featur
 
 /* What users get of a result: v times 1, which is v once gradients are made. In PyTorch it is a stack of the
  * steps' states, so a gradient by it does not reach the states that gradients read, as one by v would. */
-weft_value *recurrent_given(weft_value *v, place p);
+weft_value *recurrent_given(weft_value *v);
 
 /* ---- for gradients ---- */
 

@@ -8,11 +8,7 @@
 enum { X, W, H0 };
 
 static bool infer(op_call *c) {
-    if (!recurrent_want(c, X, W, RNN_GATES) || !recurrent_want_state(c, H0, op_in(c, W)->shape[1], false))
-        return false;
-    c->n_out = 1;
-    c->out[0] = *op_in(c, X);
-    return true;
+    return recurrent_want(c, X, W, RNN_GATES) && recurrent_want_state(c, H0, op_in(c, W)->shape[1], false);
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
@@ -43,12 +39,9 @@ const weft_op weft_op_rnn = {
     .min_in = 2,
     .max_in = 3,
     .flags = OP_FROM_RESULT,
-    .attrs_bytes = sizeof(recurrent_attrs),
-    .attrs = rnn_attr_table,
+    OP_ATTRS(recurrent_attrs, rnn_attr_table),
     .in_place = 1u << X,
     .precision = PRECISION_REDUCED,
-    .reduced_in = 7,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
@@ -76,6 +69,5 @@ const weft_op weft_op_rnn = {
 weft_value *weft_rnn_op(weft_value *x, weft_value *w, weft_value *h0, bool reverse, bool relu) {
     weft_value *in[] = {x, w, h0};
     recurrent_attrs a = {.reverse = reverse, .act = relu ? RECURRENT_RELU : RECURRENT_TANH};
-    place p = x ? place_of(x) : (place){0};
-    return recurrent_given(op_value(&weft_op_rnn, h0 ? 3 : 2, in, &a), p);
+    return recurrent_given(op_value(&weft_op_rnn, h0 ? 3 : 2, in, &a));
 }

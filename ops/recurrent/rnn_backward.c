@@ -12,7 +12,6 @@ enum { DH, H, W };
 
 static bool infer(op_call *c) {
     if (!recurrent_want(c, H, W, RNN_GATES) || !recurrent_want_type(c, DH, *op_in(c, H))) return false;
-    c->n_out = 1;
     c->out[0] = *op_in(c, H);
     return true;
 }
@@ -20,10 +19,10 @@ static bool infer(op_call *c) {
 /* What the gradient of dx becomes, with what reaches it from the step before; *v: the gradient of dh. */
 static weft_value *reached(const recurrent_steps *r, weft_value *u, weft_value *w, weft_value *slope,
                            weft_value **v) {
-    weft_value **us = arena_new_array(&r->g->model->arena, 2 * (size_t)r->steps, sizeof *us), *last = NULL;
-    if (!us) return model_fail(r->g->model, r->g, WEFT_MEMORY, "rnn: out of memory");
+    weft_value **us = steps_list(r, 2), *last = NULL;
+    if (!us) return NULL;
     for (int64_t s = 0; s < r->steps; s++) {
-        int64_t t = r->reverse ? r->steps - 1 - s : s;
+        int64_t t = steps_time(r, s);
         us[t] = steps_at(r, u, s);
         if (last) us[t] = weft_add(us[t], weft_matmul(last, w, false, true));
         last = us[r->steps + t] = weft_mul(us[t], steps_at(r, slope, s));
@@ -71,14 +70,10 @@ const weft_op weft_op_rnn_backward = {
     .name = "rnn_backward",
     .summary = "gradient of rnn by x",
     .min_in = 3,
-    .max_in = 3,
     .flags = OP_FROM_RESULT,
-    .attrs_bytes = sizeof(recurrent_attrs),
-    .attrs = rnn_attr_table,
+    OP_ATTRS(recurrent_attrs, rnn_attr_table),
     .in_place = 1u << DH | 1u << H,
     .precision = PRECISION_REDUCED,
-    .reduced_in = 7,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

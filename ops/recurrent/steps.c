@@ -34,8 +34,17 @@ weft_value *steps_like(weft_value *rows, const weft_value *like) {
 
 /* ---- steps ---- */
 
+int64_t steps_time(const recurrent_steps *r, int64_t s) {
+    return r->reverse ? r->steps - 1 - s : s;
+}
+
+weft_value **steps_list(const recurrent_steps *r, size_t values) {
+    weft_value **list = arena_new_array(&r->g->model->arena, values * (size_t)r->steps, sizeof *list);
+    return list ? list : model_fail(r->g->model, r->g, WEFT_MEMORY, "gradient of a recurrent op: out of memory");
+}
+
 weft_value *steps_at(const recurrent_steps *r, weft_value *rows, int64_t s) {
-    int64_t t = r->reverse ? r->steps - 1 - s : s;
+    int64_t t = steps_time(r, s);
     return weft_slice(rows, 0, t * r->batch, (t + 1) * r->batch);
 }
 
@@ -66,6 +75,17 @@ weft_value *steps_past_w(const recurrent_steps *r, weft_value *dgates, weft_valu
     weft_value *wide = steps_one(r, w, r->hidden);
     weft_value *more = steps_like(weft_matmul(steps_after(r, dgates), wide, false, false), h);
     return dh ? weft_add(dh, more) : more;
+}
+
+weft_value *steps_carried(const recurrent_steps *r, weft_value *own, weft_value *factor) {
+    weft_value **list = steps_list(r, 1), *next = NULL;
+    for (int64_t s = r->steps - 1; list && s >= 0; s--) {
+        weft_value *now = steps_at(r, own, s);
+        if (next) now = weft_add(now, next);
+        list[steps_time(r, s)] = now;
+        next = weft_mul(now, steps_at(r, factor, s));
+    }
+    return list ? steps_join(r, list) : NULL;
 }
 
 /* ---- gates ---- */

@@ -37,6 +37,12 @@ weft_value *steps_after(const recurrent_steps *r, weft_value *rows);
 weft_value *steps_past_w(const recurrent_steps *r, weft_value *dgates, weft_value *w, weft_value *dh,
                          const weft_value *h);
 
+/* The time of step s; room for so many values of each step, NULL after recording the error. */
+int64_t steps_time(const recurrent_steps *r, int64_t s);
+weft_value **steps_list(const recurrent_steps *r, size_t values);
+/* From the last step to the first: the rows of `own`, plus those of the step after times its `factor`. */
+weft_value *steps_carried(const recurrent_steps *r, weft_value *own, weft_value *factor);
+
 /* Gate k of rows [.., G H]; and rows of the G gates at `gates`. */
 weft_value *steps_gate(const recurrent_steps *r, weft_value *rows, int k);
 weft_value *steps_gates(int n, weft_value *const *gates);

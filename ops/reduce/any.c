@@ -3,20 +3,18 @@
 #include "ops/reduce/reduce.h"
 
 /* x != 0, as bool. */
-static weft_value *truth(weft_value *x, place p) {
+static weft_value *truth(weft_value *x) {
     if (x->type.dtype == WEFT_BOOL) return x;
     weft_value *zero = weft_constant(x->node->graph, x->type.dtype, 0, NULL, 0);
-    return weft_not_equal(placed(x, p), zero);
+    return weft_not_equal(x, zero);
 }
 
 weft_value *weft_any(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
     if (!reduce_fits("any", x, false, n_axes, axes)) return NULL;
-    place p = place_of(x);
-    return weft_amax(placed(truth(x, p), p), n_axes, axes, keep);
+    return weft_amax(truth(x), n_axes, axes, keep);
 }
 
 weft_value *weft_all(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
     if (!reduce_fits("all", x, false, n_axes, axes)) return NULL;
-    place p = place_of(x);
-    return weft_amin(placed(truth(x, p), p), n_axes, axes, keep);
+    return weft_amin(truth(x), n_axes, axes, keep);
 }

@@ -5,20 +5,11 @@
  * alone elsewhere; here it is from x alone. */
 #include "ops/reduce/scan.h"
 
-static const op_attr attrs[] = {
-    SCAN_ATTRS, {"exclusive", ATTR_BOOL, offsetof(scan_attrs, exclusive), 0, 0}, {0}};
-
-static bool infer(op_call *c) {
-    weft_dtype dtype = op_in(c, 0)->dtype;
-    return scan_infer(c, dtype_is_float(dtype) ? dtype : WEFT_I64);
-}
-
 /* x[i + 1] g[i + 1] is the state of h[i] = x[i] h[i + 1] + x[i] dy[i] before step i. For an exclusive product
  * g[i] = dy[i + 1] + x[i + 1] g[i + 1] is that of h[i] = x[i] h[i + 1] + dy[i]. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const scan_attrs *a = n->attrs;
     weft_value *x = n->in[0], *dy = dout[0], *before = scan_product_before(x, a->axis, a->reverse), *g;
-    (void)wanted;
     if (a->exclusive) /* `before` is this node once more: equal nodes are merged later */
         g = scan_before(x, dy, a->axis, !a->reverse);
     else
@@ -31,12 +22,10 @@ const weft_op weft_op_cumprod = {
     .summary = "the product of the elements up to each along an axis",
     .torch = "torch.cumprod",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(scan_attrs),
-    .attrs = attrs,
+    OP_ATTRS(scan_attrs, scan_attr_table),
     .reference_strided = 1,
     /* No precision: runs in f32, as under torch.amp.autocast. */
-    .infer = infer,
+    .infer = scan_infer_whole,
     .gradient = gradient,
     .reference = scan_reference,
     .samples = (const op_sample[]){{"f32[2,3]", "axis=1", .out = "f32[2,3]"},

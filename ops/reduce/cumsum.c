@@ -2,17 +2,8 @@
  * is i64, as in PyTorch. The gradient is the same in the other direction. */
 #include "ops/reduce/scan.h"
 
-static const op_attr attrs[] = {
-    SCAN_ATTRS, {"exclusive", ATTR_BOOL, offsetof(scan_attrs, exclusive), 0, 0}, {0}};
-
-static bool infer(op_call *c) {
-    weft_dtype dtype = op_in(c, 0)->dtype;
-    return scan_infer(c, dtype_is_float(dtype) ? dtype : WEFT_I64);
-}
-
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     scan_attrs a = *(const scan_attrs *)n->attrs;
-    (void)wanted;
     a.reverse = !a.reverse;
     din[0] = op_value(&weft_op_cumsum, 1, &dout[0], &a);
 }
@@ -22,12 +13,10 @@ const weft_op weft_op_cumsum = {
     .summary = "the sum of the elements up to each along an axis",
     .torch = "torch.cumsum",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(scan_attrs),
-    .attrs = attrs,
+    OP_ATTRS(scan_attrs, scan_attr_table),
     .reference_strided = 1,
     /* No precision: runs in f32, as under torch.amp.autocast. */
-    .infer = infer,
+    .infer = scan_infer_whole,
     .gradient = gradient,
     .reference = scan_reference,
     .samples = (const op_sample[]){{"f32[2,3]", "axis=1", .out = "f32[2,3]"},

@@ -52,7 +52,6 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     weft_value *x = n->in[0], *dy = reduce_kept(n, dout[0]);
     weft_value *y = reduce_kept(n, node_value(n->graph, n->op, 1, &x, n->attrs)); /* merged with n later */
     unsigned mask = sum_axes(n->attrs, x->type.ndim);
-    (void)wanted;
     int axis = 0;
     while (mask && !(mask >> axis & 1)) axis++;
     if (!mask)
@@ -68,9 +67,7 @@ const weft_op weft_op_prod = {
     .summary = "the product over axes",
     .torch = "torch.prod",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(sum_attrs),
-    .attrs = attrs,
+    OP_ATTRS(sum_attrs, attrs),
     .reference_strided = 1,
     /* No precision: runs in f32, as under torch.amp.autocast. */
     .infer = infer,
@@ -97,15 +94,14 @@ const weft_op weft_op_prod = {
 /* Of integers, as i64: the first of the products from the last element on, axis by axis. */
 static weft_value *whole_prod(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
     if (!reduce_fits("prod", x, false, n_axes, axes)) return NULL;
-    place p = place_of(x);
     weft_value *y = x->type.ndim ? x : weft_cast(x, WEFT_I64);
     for (int i = 0; i < (axes ? n_axes : x->type.ndim); i++) {
         int64_t axis = axes ? axes[i] : i;
-        y = placed(y, p);
+        y = y;
         y = op_value(&weft_op_cumprod, 1, &y, &(scan_attrs){.axis = axis, .reverse = true});
-        y = weft_slice(placed(y, p), (int)axis, 0, 1);
+        y = weft_slice(y, (int)axis, 0, 1);
     }
-    return keep || !x->type.ndim ? y : reduce_squeeze(y, n_axes, axes, p);
+    return keep || !x->type.ndim ? y : reduce_squeeze(y, n_axes, axes);
 }
 
 weft_value *weft_prod(weft_value *x, int n_axes, const int64_t *axes, bool keep) {

@@ -5,7 +5,6 @@
 
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
-#include "ops/kit/place.h"
 
 typedef enum reduce_kind { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD } reduce_kind;
 
@@ -15,7 +14,7 @@ reduce_kind reduce_kind_of(const weft_op *op);
 /* The rows of an attribute table that all have; their struct is sum_attrs. */
 #define REDUCE_ATTRS                                                                                         \
     {"axes", ATTR_INTS, offsetof(sum_attrs, axes), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1}, {                     \
-        "keep", ATTR_BOOL, offsetof(sum_attrs, keep), 0, 0                                                   \
+        "keep", ATTR_BOOL, offsetof(sum_attrs, keep)                                                         \
     }
 
 /* Fills result 0, of type `dtype`. Axes may be negative but not repeated. */
@@ -25,12 +24,6 @@ weft_status reduce_reference(const kernel_call *c);
 
 /* v, the result of node n or its gradient, with length 1 at the reduced axes: it broadcasts with n->in[0]. */
 weft_value *reduce_kept(const weft_node *n, weft_value *v);
-/* What amax and amin have alike. Any type is reduced to itself; samples fit both. */
-extern const op_attr reduce_extremum_attrs[];
-extern const op_sample reduce_extremum_samples[];
-bool reduce_extremum_infer(op_call *c);
-/* The gradient: shared evenly among the elements that are equal to the result. */
-void reduce_extremum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din);
 
 /* The builder: NULL for axes means all; an empty list is an error, because it would mean none. The caller
  * sets what is not the axes in `a`. */
@@ -41,8 +34,8 @@ weft_value *reduce_value(const weft_op *op, weft_value *x, int n_axes, const int
  * builder's name. */
 bool reduce_fits(const char *name, const weft_value *x, bool wants_float, int n_axes, const int64_t *axes);
 /* v to the power `exponent`, as the last op of a builder: gradients by its result reach it (root.c). */
-weft_value *reduce_root(weft_value *v, double exponent, place p);
+weft_value *reduce_root(weft_value *v, double exponent);
 /* y, which has the reduced axes with length 1, without them. */
-weft_value *reduce_squeeze(weft_value *y, int n_axes, const int64_t *axes, place p);
+weft_value *reduce_squeeze(weft_value *y, int n_axes, const int64_t *axes);
 
 #endif

@@ -51,7 +51,6 @@ bool reduce_infer(op_call *c, weft_dtype dtype) {
             out->shape[out->ndim++] = x->shape[i];
         else if (a->keep)
             out->shape[out->ndim++] = 1;
-    c->n_out = 1;
     return true;
 }
 
@@ -112,51 +111,7 @@ weft_value *reduce_kept(const weft_node *n, weft_value *v) {
     return v && !shape_equal(&v->type, &kept) ? weft_reshape(v, kept.ndim, kept.shape) : v;
 }
 
-/* ---- amax and amin ---- */
-
-const op_attr reduce_extremum_attrs[] = {REDUCE_ATTRS, {0}};
-
-bool reduce_extremum_infer(op_call *c) {
-    return reduce_infer(c, op_in(c, 0)->dtype);
-}
-
-const op_sample reduce_extremum_samples[] = {
-    {"f32[2,3,4]", "axes=1", .out = "f32[2,4]"},
-    {"f32[2,3,4]", "axes=-1,0 keep=1", .out = "f32[1,3,1]"},
-    {"f32[2,3]", .out = "f32[]"},
-    {"f32[]", .out = "f32[]"},
-    {"f16[2,3,4]", "axes=1", .out = "f16[2,4]", .no_gradient = true},
-    {"bf16[33,70]", "axes=1", .out = "bf16[33]", .no_gradient = true},
-    {"bool[5,7]", "axes=0", .out = "bool[7]", .below = 2},
-    {"u8[300,41]", "axes=1", .out = "u8[300]", .below = 256},
-    {"u8[4,64,48]", "axes=2", .below = 256},
-    {"i32[6,5]", "axes=0", .out = "i32[5]", .below = 1000},
-    {"i64[3,9]", .out = "i64[]", .below = 1000},
-    {"f32[33,70]", "axes=0", .out = "f32[70]"},
-    {"f32[33,70]", "axes=1", .out = "f32[33]"},
-    {"f32[3,5,4,7]", "axes=0,2,3", .out = "f32[5]"},
-    /* many chunks, narrow rows, rows of more than a tile; no gradient checks:
-     * the nearest elements are closer than the differences */
-    {"f32[40001]", .no_gradient = true},
-    {"f32[9000,3]", "axes=0", .no_gradient = true},
-    {"f32[150,1100]", "axes=0", .no_gradient = true},
-    {"f32[3,5000,7]", "axes=1", .no_gradient = true},
-    {"f32[2,19,11,13]", "axes=0,2,3", .no_gradient = true},
-    {"f32[2,3]", "axes=2", .error = "has no axis 2"},
-    {"f32[2,3]", "axes=1,-1", .error = "axis 1 is named twice"},
-    {0},
-};
-
-/* dx is dy / (number of equal ones) where x is equal to y, as in PyTorch; where y is NaN nothing is equal,
- * and dx is dy 0 / 0, NaN. */
-void reduce_extremum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    const sum_attrs *a = n->attrs;
-    weft_value *x = n->in[0], *y = reduce_kept(n, &n->out[0]), *dy = reduce_kept(n, dout[0]);
-    weft_value *chosen = weft_cast(weft_equal(x, y), x->type.dtype);
-    (void)wanted;
-    weft_value *number = weft_sum(chosen, a->axes.n, a->axes.n ? a->axes.v : NULL, true);
-    din[0] = weft_mul(chosen, weft_div(dy, number));
-}
+/* ---- the builder ---- */
 
 /* Puts the caller's axes into an attribute; false after recording the error. */
 static bool axes_attr(weft_graph *g, const char *name, attr_ints *into, int n_axes, const int64_t *axes) {
@@ -180,23 +135,21 @@ bool reduce_fits(const char *name, const weft_value *x, bool wants_float, int n_
     attr_ints list = {0};
     char why[300];
     if (!x || !axes_attr(x->node->graph, name, &list, n_axes, axes)) return false;
-    weft_graph *g = x->node->graph;
     if (wants_float && !dtype_is_float(x->type.dtype))
-        return model_fail(g->model, g, WEFT_TYPE, "%s: x is %s: it must be floating point: use weft_cast",
-                          name, TYPE(&x->type));
-    return axes_fit(&x->type, &list, why) || model_fail(g->model, g, WEFT_SHAPE, "%s: %s", name, why);
+        return value_fail(x, WEFT_TYPE, "%s: x is %s: it must be floating point: use weft_cast", name,
+                          TYPE(&x->type));
+    return axes_fit(&x->type, &list, why) || value_fail(x, WEFT_SHAPE, "%s: %s", name, why);
 }
 
-weft_value *reduce_root(weft_value *v, double exponent, place p) {
-    v = placed(v, p);
+weft_value *reduce_root(weft_value *v, double exponent) {
     return op_value(&weft_op_root, 1, &v, &(number_attrs){exponent});
 }
 
-weft_value *reduce_squeeze(weft_value *y, int n_axes, const int64_t *axes, place p) {
+weft_value *reduce_squeeze(weft_value *y, int n_axes, const int64_t *axes) {
     sum_attrs a = {0};
     if (!y || !axes_attr(y->node->graph, "squeeze", &a.axes, n_axes, axes)) return NULL;
     unsigned mask = sum_axes(&a, y->type.ndim);
     for (int i = y->type.ndim - 1; i >= 0; i--)
-        if (mask >> i & 1) y = weft_squeeze(placed(y, p), i);
+        if (mask >> i & 1) y = weft_squeeze(y, i);
     return y;
 }

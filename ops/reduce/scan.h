@@ -23,12 +23,15 @@ typedef struct scan_lines {
 
 /* The rows of an attribute table that all have. */
 #define SCAN_ATTRS                                                                                           \
-    {"axis", ATTR_INT, offsetof(scan_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1}, {                     \
-        "reverse", ATTR_BOOL, offsetof(scan_attrs, reverse), 0, 0                                            \
+    AXIS_ROW(scan_attrs), {                                                                                  \
+        "reverse", ATTR_BOOL, offsetof(scan_attrs, reverse)                                                  \
     }
 
 scan_kind scan_kind_of(const weft_op *op);
 scan_lines scan_lines_of(const weft_node *n);
+/* Of cumsum and cumprod: of integers and bool they are i64, as in PyTorch. */
+extern const op_attr scan_attr_table[];
+bool scan_infer_whole(op_call *c);
 /* Result 0 has the shape of operand 0; checks the axis. */
 bool scan_infer(op_call *c, weft_dtype dtype);
 weft_status scan_reference(const kernel_call *c);

@@ -21,12 +21,16 @@ scan_lines scan_lines_of(const weft_node *n) {
 
 bool scan_infer(op_call *c, weft_dtype dtype) {
     int64_t axis = ((const scan_attrs *)c->attrs)->axis;
-    if (!axis_resolve(&axis, op_in(c, 0)->ndim))
-        return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(op_in(c, 0)), (long long)axis);
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
     c->out[0].dtype = dtype;
-    return true;
+    return op_want_axis(c, &axis);
+}
+
+const op_attr scan_attr_table[] = {
+    SCAN_ATTRS, {"exclusive", ATTR_BOOL, offsetof(scan_attrs, exclusive)}, {0}};
+
+bool scan_infer_whole(op_call *c) {
+    weft_dtype dtype = op_in(c, 0)->dtype;
+    return scan_infer(c, dtype_is_float(dtype) ? dtype : WEFT_I64);
 }
 
 /* h after the step at index `at`. */

@@ -6,9 +6,9 @@
 
 static const op_attr attrs[] = {
     REDUCE_ATTRS,
-    {"mean", ATTR_BOOL, offsetof(sum_attrs, mean), 0, 0},
-    {"f32_output", ATTR_BOOL, offsetof(sum_attrs, f32_output), 0, 0},
-    {"correction", ATTR_REAL, offsetof(sum_attrs, correction), 0, 0},
+    {"mean", ATTR_BOOL, offsetof(sum_attrs, mean)},
+    {"f32_output", ATTR_BOOL, offsetof(sum_attrs, f32_output)},
+    {"correction", ATTR_REAL, offsetof(sum_attrs, correction)},
     {0},
 };
 
@@ -22,7 +22,6 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     const sum_attrs *a = n->attrs;
     const tensor_type *x = &n->in[0]->type;
     weft_value *dy = dout[0];
@@ -39,14 +38,10 @@ const weft_op weft_op_sum = {
     .summary = "sum or mean over axes",
     .torch = "torch.sum",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(sum_attrs),
-    .attrs = attrs,
+    OP_ATTRS(sum_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
     /* f32_output, which the precision pass sets, keeps a reduced sum in f32. */
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reduce_reference,

@@ -10,26 +10,24 @@
 #include <math.h>
 
 /* The first element of x along each axis, kept with length 1; no gradient goes through it. */
-static weft_value *first_along(weft_value *x, int n_axes, const int64_t *axes, place p) {
+static weft_value *first_along(weft_value *x, int n_axes, const int64_t *axes) {
     int count = axes ? n_axes : x->type.ndim;
-    weft_value *v = weft_stop_gradient(placed(x, p));
-    for (int i = 0; v && i < count; i++) v = weft_slice(placed(v, p), axes ? axes[i] : i, 0, 1);
+    weft_value *v = weft_stop_gradient(x);
+    for (int i = 0; v && i < count; i++) v = weft_slice(v, axes ? axes[i] : i, 0, 1);
     return v;
 }
 
 static weft_value *variance(const char *name, weft_value *x, double correction, int n_axes,
                             const int64_t *axes, bool keep) {
     if (!reduce_fits(name, x, true, n_axes, axes)) return NULL;
-    weft_graph *g = x->node->graph;
     if (!isfinite(correction))
-        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: correction=%g: it must be a finite number", name,
+        return value_fail(x, WEFT_ARGUMENT, "%s: correction=%g: it must be a finite number", name,
                           correction);
-    place p = place_of(x);
-    weft_value *first = first_along(x, n_axes, axes, p), *shifted = weft_sub(placed(x, p), first);
-    weft_value *mean = weft_mean(placed(shifted, p), n_axes, axes, true);
-    weft_value *apart = weft_sub(placed(shifted, p), mean), *squares = weft_square(placed(apart, p));
+    weft_value *first = first_along(x, n_axes, axes), *shifted = weft_sub(x, first);
+    weft_value *mean = weft_mean(shifted, n_axes, axes, true);
+    weft_value *apart = weft_sub(shifted, mean), *squares = weft_square(apart);
     sum_attrs a = {.keep = keep, .mean = true, .correction = correction};
-    return reduce_value(&weft_op_sum, placed(squares, p), n_axes, axes, a);
+    return reduce_value(&weft_op_sum, squares, n_axes, axes, a);
 }
 
 weft_value *weft_var(weft_value *x, double correction, int n_axes, const int64_t *axes, bool keep) {
@@ -38,7 +36,6 @@ weft_value *weft_var(weft_value *x, double correction, int n_axes, const int64_t
 
 weft_value *weft_std(weft_value *x, double correction, int n_axes, const int64_t *axes, bool keep) {
     if (!x) return NULL;
-    place p = place_of(x);
     weft_value *v = variance("std", x, correction, n_axes, axes, keep);
-    return v ? reduce_root(v, 0.5, p) : NULL;
+    return v ? reduce_root(v, 0.5) : NULL;
 }

@@ -10,31 +10,29 @@ static weft_value *number(weft_value *x, double value) {
 }
 
 /* x^p for x >= 0. Slopes at 0 may be infinite, and infinity times 0 NaN: there 1 stands in for 0. */
-static weft_value *power_of_size(weft_value *x, double p, place at) {
+static weft_value *power_of_size(weft_value *x, double p) {
     weft_value *exponent = number(x, p);
-    if (p < 0 || p > 2) return weft_pow(placed(x, at), exponent);
-    weft_value *zero = number(x, 0), *one = number(x, 1), *is_zero = weft_equal(placed(x, at), zero);
-    weft_value *safe = weft_where(placed(is_zero, at), one, x), *power = weft_pow(placed(safe, at), exponent);
-    return weft_where(placed(is_zero, at), zero, power);
+    if (p < 0 || p > 2) return weft_pow(x, exponent);
+    weft_value *zero = number(x, 0), *one = number(x, 1), *is_zero = weft_equal(x, zero);
+    weft_value *safe = weft_where(is_zero, one, x), *power = weft_pow(safe, exponent);
+    return weft_where(is_zero, zero, power);
 }
 
 /* |x|^p of each element, for finite p. */
-static weft_value *power(weft_value *x, double p, place at) {
+static weft_value *power(weft_value *x, double p) {
     if (p == 2) return weft_square(x);
     if (p == 0) return weft_cast(weft_not_equal(x, number(x, 0)), x->type.dtype);
     weft_value *size = weft_abs(x);
-    return p == 1 ? size : power_of_size(placed(size, at), p, at);
+    return p == 1 ? size : power_of_size(size, p);
 }
 
 weft_value *weft_vector_norm(weft_value *x, double p, int n_axes, const int64_t *axes, bool keep) {
     if (!reduce_fits("vector_norm", x, true, n_axes, axes)) return NULL;
-    weft_graph *g = x->node->graph;
-    if (isnan(p)) return model_fail(g->model, g, WEFT_ARGUMENT, "vector_norm: p is NaN: it must be a number");
-    place at = place_of(x);
+    if (isnan(p)) return value_fail(x, WEFT_ARGUMENT, "vector_norm: p is NaN: it must be a number");
     if (isinf(p)) {
-        weft_value *size = placed(weft_abs(x), at);
+        weft_value *size = weft_abs(x);
         return p > 0 ? weft_amax(size, n_axes, axes, keep) : weft_amin(size, n_axes, axes, keep);
     }
-    weft_value *sum = weft_sum(placed(power(x, p, at), at), n_axes, axes, keep);
-    return p == 0 || p == 1 || !sum ? sum : reduce_root(sum, 1 / p, at);
+    weft_value *sum = weft_sum(power(x, p), n_axes, axes, keep);
+    return p == 0 || p == 1 || !sum ? sum : reduce_root(sum, 1 / p);
 }

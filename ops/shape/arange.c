@@ -3,22 +3,19 @@
  * comparisons, which fuse with their readers. */
 #include "ops/shape/arange.h"
 
-#include "ops/kit/place.h"
-
 #include <math.h>
 
 static const op_attr attrs[] = {
-    {"dtype", ATTR_DTYPE, offsetof(arange_attrs, dtype), 0, 0},
+    {"dtype", ATTR_DTYPE, offsetof(arange_attrs, dtype)},
     {"shape", ATTR_INTS, offsetof(arange_attrs, shape), 1, INT64_MAX},
-    {"begin", ATTR_REAL, offsetof(arange_attrs, begin), 0, 0},
-    {"step", ATTR_REAL, offsetof(arange_attrs, step), 0, 0},
+    {"begin", ATTR_REAL, offsetof(arange_attrs, begin)},
+    {"step", ATTR_REAL, offsetof(arange_attrs, step)},
     {0},
 };
 
 /* Numbers between the first and the last fit if these two do and the step is one of the type. */
 static bool infer(op_call *c) {
     const arange_attrs *a = c->attrs;
-    c->n_out = 1;
     c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
     shape_bind(c, &c->out[0]);
     if (a->shape.n != 1) return op_fail(c, WEFT_SHAPE, "shape: %d axes: there must be one", a->shape.n);
@@ -43,8 +40,7 @@ const weft_op weft_op_arange = {
     .summary = "begin + i * step for i = 0, 1, ...",
     .torch = "torch.arange",
     .flags = OP_NO_GRADIENT,
-    .attrs_bytes = sizeof(arange_attrs),
-    .attrs = attrs,
+    OP_ATTRS(arange_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples =
@@ -89,7 +85,7 @@ weft_value *weft_linspace(weft_graph *g, weft_dtype dtype, double begin, double 
 /* The numbers 0, 1, ... as a column [n, 1], or from `begin` on. */
 static weft_value *column(weft_graph *g, int64_t n, double begin) {
     weft_value *v = numbers(g, WEFT_I64, n, begin, 1);
-    return v ? weft_reshape(v, 2, (int64_t[]){-1, 1}) : NULL;
+    return weft_reshape(v, 2, (int64_t[]){-1, 1});
 }
 
 weft_value *weft_eye(weft_graph *g, weft_dtype dtype, int64_t rows, int64_t columns) {
@@ -100,23 +96,22 @@ weft_value *weft_eye(weft_graph *g, weft_dtype dtype, int64_t rows, int64_t colu
     weft_value *row = column(g, rows, 0);
     weft_value *place = row ? numbers(g, WEFT_I64, columns, 0, 1) : NULL;
     weft_value *same = place ? weft_equal(row, place) : NULL;
-    return same ? weft_cast(same, dtype) : NULL;
+    return weft_cast(same, dtype);
 }
 
 /* x where row + diagonal >= column, or with `upper` where it is <=. */
 static weft_value *triangle(const char *name, weft_value *x, int64_t diagonal, bool upper) {
     if (!x) return NULL;
     weft_graph *g = x->node->graph;
-    place p = place_of(x);
     int last = x->type.ndim - 1;
     if (last < 1)
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: %s has no rows and columns: two axes at least", name,
+        return value_fail(x, WEFT_SHAPE, "%s: %s has no rows and columns: two axes at least", name,
                           TYPE(&x->type));
     weft_value *row = column(g, x->type.shape[last - 1], (double)diagonal);
     weft_value *place = row ? numbers(g, WEFT_I64, x->type.shape[last], 0, 1) : NULL;
     weft_value *out = !place ? NULL : upper ? weft_greater(row, place) : weft_greater(place, row);
     weft_value *zero = out ? weft_constant(g, x->type.dtype, 0, NULL, 0) : NULL;
-    return zero ? weft_where(out, zero, placed(x, p)) : NULL;
+    return zero ? weft_where(out, zero, x) : NULL;
 }
 
 weft_value *weft_tril(weft_value *x, int64_t diagonal) {
@@ -130,15 +125,13 @@ weft_value *weft_triu(weft_value *x, int64_t diagonal) {
 weft_value *weft_one_hot(weft_value *ids, int64_t classes, weft_dtype dtype) {
     if (!ids) return NULL;
     weft_graph *g = ids->node->graph;
-    place p = place_of(ids);
     if (!dtype_is_integer(ids->type.dtype))
-        return model_fail(g->model, g, WEFT_TYPE, "one_hot: ids are %s: they must be integer",
-                          TYPE(&ids->type));
+        return value_fail(ids, WEFT_TYPE, "one_hot: ids are %s: they must be integer", TYPE(&ids->type));
     if (classes < 1 || (ids->type.dtype == WEFT_U8 && classes > 256))
-        return model_fail(g->model, g, WEFT_ARGUMENT, "one_hot: %lld classes for ids of type %s",
-                          (long long)classes, dtype_name(ids->type.dtype));
+        return value_fail(ids, WEFT_ARGUMENT, "one_hot: %lld classes for ids of type %s", (long long)classes,
+                          dtype_name(ids->type.dtype));
     weft_value *each = weft_unsqueeze(ids, -1);
     weft_value *all = each ? numbers(g, ids->type.dtype, classes, 0, 1) : NULL;
-    weft_value *same = all ? weft_equal(placed(each, p), all) : NULL;
-    return same ? weft_cast(placed(same, p), dtype) : NULL;
+    weft_value *same = all ? weft_equal(each, all) : NULL;
+    return weft_cast(same, dtype);
 }

@@ -25,7 +25,6 @@ static bool infer(op_call *c) {
     }
     if (!shape_broadcast(x, &want, &c->out[0]) || !shape_equal(&c->out[0], &want))
         return op_fail(c, WEFT_SHAPE, "%s does not broadcast to %s", TYPE(x), TYPE(&want));
-    c->n_out = 1;
     return true;
 }
 
@@ -39,7 +38,6 @@ static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stri
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     din[0] = sum_to(dout[0], n->in[0]);
 }
 
@@ -48,14 +46,10 @@ const weft_op weft_op_broadcast_to = {
     .summary = "x repeated to a shape",
     .torch = "torch.broadcast_to",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_VIEW,
-    .attrs_bytes = sizeof(shape_attrs),
-    .attrs = attrs,
+    OP_ATTRS(shape_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .simplify = simplify_same_type,
     .gradient = gradient,

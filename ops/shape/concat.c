@@ -2,22 +2,18 @@
  * operand i is its range of dy. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
-#include "ops/kit/place.h"
 
 enum { MOST = 32 /* operands of a node: the bits of reference_strided */ };
 
 static const op_attr attrs[] = {
-    {"axis", ATTR_INT, offsetof(axis_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
+    AXIS_ROW(axis_attrs),
     {0},
 };
 
 static bool infer(op_call *c) {
     const tensor_type *first = op_in(c, 0);
     int64_t axis = ((const axis_attrs *)c->attrs)->axis;
-    if (!op_want_same_dtype(c)) return false;
-    if (!axis_resolve(&axis, first->ndim))
-        return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(first), (long long)axis);
-    c->out[0] = *first;
+    if (!op_want_same_dtype(c) || !op_want_axis(c, &axis)) return false;
     for (int i = 1; i < c->n_in; i++) {
         tensor_type rest = *op_in(c, i);
         /* The sum of lengths is checked, since files choose the shapes. */
@@ -30,7 +26,6 @@ static bool infer(op_call *c) {
                            TYPE(first), TYPE(op_in(c, i)), (long long)axis);
         c->out[0].shape[axis] = (int64_t)length;
     }
-    c->n_out = 1;
     return true;
 }
 
@@ -83,12 +78,9 @@ const weft_op weft_op_concat = {
     .torch = "torch.cat",
     .min_in = 1,
     .max_in = MOST,
-    .attrs_bytes = sizeof(axis_attrs),
-    .attrs = attrs,
+    OP_ATTRS(axis_attrs, attrs),
     .reference_strided = ~0u,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = ~0u,
-    .reduced_out = 1,
     .infer = infer,
     .simplify = simplify,
     .gradient = gradient,
@@ -104,14 +96,14 @@ const weft_op weft_op_concat = {
 };
 
 /* More operands than a node may have are joined in groups of neighbours, and these likewise. */
-static weft_value *concat_groups(weft_graph *g, int n, weft_value *const *values, int axis, place p) {
+static weft_value *concat_groups(weft_graph *g, int n, weft_value *const *values, int axis) {
     int groups = (n + MOST - 1) / MOST;
     weft_value **joined = arena_new_array(&g->model->arena, (size_t)groups, sizeof(weft_value *));
     if (!joined) return model_fail(g->model, g, WEFT_MEMORY, "concat: out of memory");
     for (int i = 0; i < groups; i++) {
         int first = i * MOST, count = n - first < MOST ? n - first : MOST;
         joined[i] = op_value(&weft_op_concat, count, values + first, &(axis_attrs){.axis = axis});
-        if (!placed(joined[i], p)) return NULL;
+        if (!joined[i]) return NULL;
     }
     return weft_concat(groups, joined, axis);
 }
@@ -122,7 +114,7 @@ weft_value *weft_concat(int n, weft_value *const *values, int axis) {
         return g ? node_value(g, &weft_op_concat, n, values, &(axis_attrs){.axis = axis}) : NULL;
     for (int i = 0; i < n; i++)
         if (!values[i]) return model_fail(g->model, g, WEFT_ARGUMENT, "concat: operand %d is missing", i);
-    return concat_groups(g, n, values, axis, place_of(values[0]));
+    return concat_groups(g, n, values, axis);
 }
 
 /* torch.stack: each value with a new axis, one after the other along it. */
@@ -136,8 +128,6 @@ weft_value *weft_stack(int n, weft_value *const *values, int axis) {
             return model_fail(g->model, g, WEFT_SHAPE,
                               "stack: %s and %s differ: all values have one type and shape",
                               TYPE(&values[0]->type), TYPE(&values[i]->type));
-    place p = place_of(values[0]);
-    for (int i = 0; i < n; i++) with_axis[i] = weft_unsqueeze(placed(values[i], p), axis);
-    weft_graph_at(g, p.file, p.line);
+    for (int i = 0; i < n; i++) with_axis[i] = weft_unsqueeze(values[i], axis);
     return weft_concat(n, with_axis, axis);
 }

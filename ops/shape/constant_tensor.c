@@ -14,9 +14,9 @@ typedef struct constant_tensor_attrs {
 } constant_tensor_attrs;
 
 static const op_attr attrs[] = {
-    {"dtype", ATTR_DTYPE, offsetof(constant_tensor_attrs, dtype), 0, 0},
+    {"dtype", ATTR_DTYPE, offsetof(constant_tensor_attrs, dtype)},
     {"shape", ATTR_INTS, offsetof(constant_tensor_attrs, shape), 1, (int64_t)1 << 46},
-    {"data", ATTR_BYTES, offsetof(constant_tensor_attrs, data), 0, 0},
+    {"data", ATTR_BYTES, offsetof(constant_tensor_attrs, data)},
     {0},
 };
 
@@ -30,7 +30,6 @@ static bool are_bools(const attr_bytes *v) {
 /* Other shapes that no tensor has fail after infer. */
 static bool infer(op_call *c) {
     const constant_tensor_attrs *a = c->attrs;
-    c->n_out = 1;
     c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
     if (!type_check(&c->out[0])) return true;
     size_t bytes = type_bytes(&c->out[0]);
@@ -55,8 +54,7 @@ const weft_op weft_op_constant_tensor = {
     .summary = "a tensor whose elements the model holds",
     .torch = "torch.tensor",
     .flags = OP_NO_GRADIENT,
-    .attrs_bytes = sizeof(constant_tensor_attrs),
-    .attrs = attrs,
+    OP_ATTRS(constant_tensor_attrs, attrs),
     .infer = infer,
     .reference = reference,
     .samples =

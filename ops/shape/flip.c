@@ -27,7 +27,6 @@ static bool infer(op_call *c) {
     int64_t stride[WEFT_MAX_NDIM], offset;
     if (!flip_strides(c->attrs, &x, stride, &offset))
         return op_fail(c, WEFT_SHAPE, "axes must be those of %s, each at most once", TYPE(&x.type));
-    c->n_out = 1;
     c->out[0] = x.type;
     return true;
 }
@@ -66,13 +65,9 @@ const weft_op weft_op_flip = {
     .torch = "torch.flip",
     .summary = "the elements in the other direction along some axes",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(shape_attrs),
-    .attrs = attrs,
+    OP_ATTRS(shape_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .simplify = simplify,
     .gradient = gradient,

@@ -2,13 +2,12 @@
  * "constant". The axis becomes before + length + after long. dx is the slice of dy without the padding. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
-#include "ops/kit/place.h"
 
 static const op_attr attrs[] = {
-    {"axis", ATTR_INT, offsetof(pad_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
+    AXIS_ROW(pad_attrs),
     {"before", ATTR_INT, offsetof(pad_attrs, before), 0, (int64_t)1 << 46},
     {"after", ATTR_INT, offsetof(pad_attrs, after), 0, (int64_t)1 << 46},
-    {"value", ATTR_REAL, offsetof(pad_attrs, value), 0, 0},
+    {"value", ATTR_REAL, offsetof(pad_attrs, value)},
     {0},
 };
 
@@ -16,18 +15,14 @@ static bool infer(op_call *c) {
     const pad_attrs *a = c->attrs;
     const tensor_type *x = op_in(c, 0);
     int64_t axis = a->axis;
-    if (!axis_resolve(&axis, x->ndim))
-        return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(x), (long long)axis);
+    if (!op_want_axis(c, &axis)) return false;
     if (!constant_fits(x->dtype, a->value))
         return op_fail(c, WEFT_ARGUMENT, "%s cannot hold the value %g", TYPE(x), a->value);
-    c->n_out = 1;
-    c->out[0] = *x;
     c->out[0].shape[axis] += a->before + a->after; /* each at most 2^46: cannot overflow */
     return true;
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     const pad_attrs *a = n->attrs;
     int64_t axis = a->axis;
     if (!axis_resolve(&axis, n->in[0]->type.ndim)) return;
@@ -56,13 +51,9 @@ const weft_op weft_op_pad = {
     .summary = "zeros, or another value, before and after along one axis",
     .torch = "torch.nn.functional.pad",
     .min_in = 1,
-    .max_in = 1,
-    .attrs_bytes = sizeof(pad_attrs),
-    .attrs = attrs,
+    OP_ATTRS(pad_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
@@ -83,24 +74,22 @@ weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t after) {
 }
 
 /* One axis: a negative number of elements is cut off. */
-static weft_value *pad_or_cut(weft_value *x, pad_attrs a, place p) {
+static weft_value *pad_or_cut(weft_value *x, pad_attrs a) {
     int64_t cut_before = a.before < 0 ? -a.before : 0, cut_after = a.after < 0 ? a.after : INT64_MAX;
-    if (cut_before || a.after < 0) x = weft_slice(placed(x, p), (int)a.axis, cut_before, cut_after);
+    if (cut_before || a.after < 0) x = weft_slice(x, (int)a.axis, cut_before, cut_after);
     a.before = a.before < 0 ? 0 : a.before;
     a.after = a.after < 0 ? 0 : a.after;
     if (!x || (a.before == 0 && a.after == 0)) return x;
-    return op_value(&weft_op_pad, 1, (weft_value *[]){placed(x, p)}, &a);
+    return op_value(&weft_op_pad, 1, (weft_value *[]){x}, &a);
 }
 
 weft_value *weft_constant_pad(weft_value *x, int n_axes, const int64_t *pads, double value) {
     if (!x) return NULL;
-    weft_graph *g = x->node->graph;
     int ndim = x->type.ndim;
-    place p = place_of(x);
     if (n_axes < 0 || n_axes > ndim || (n_axes && !pads))
-        return model_fail(g->model, g, WEFT_SHAPE, "constant_pad: %d pairs for %s: at most one for each axis",
-                          n_axes, TYPE(&x->type));
+        return value_fail(x, WEFT_SHAPE, "constant_pad: %d pairs for %s: at most one for each axis", n_axes,
+                          TYPE(&x->type));
     for (int i = 0; x && i < n_axes; i++)
-        x = pad_or_cut(x, (pad_attrs){ndim - 1 - i, pads[2 * i], pads[2 * i + 1], value}, p);
+        x = pad_or_cut(x, (pad_attrs){ndim - 1 - i, pads[2 * i], pads[2 * i + 1], value});
     return x;
 }

@@ -14,7 +14,6 @@ static bool infer(op_call *c) {
     const tensor_type *x = op_in(c, 0);
     unsigned seen = 0;
     if (a->shape.n != x->ndim) return op_fail(c, WEFT_SHAPE, "%d axes for %s", a->shape.n, TYPE(x));
-    c->out[0] = *x;
     for (int i = 0; i < x->ndim; i++) {
         int64_t axis = a->shape.v[i];
         if (!axis_resolve(&axis, x->ndim) || seen >> axis & 1)
@@ -23,7 +22,6 @@ static bool infer(op_call *c) {
         seen |= 1u << axis;
         c->out[0].shape[i] = x->shape[axis];
     }
-    c->n_out = 1;
     return true;
 }
 
@@ -40,7 +38,6 @@ static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stri
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     const shape_attrs *a = n->attrs;
     int64_t back[WEFT_MAX_NDIM];
     for (int i = 0; i < a->shape.n; i++) {
@@ -72,14 +69,10 @@ const weft_op weft_op_permute = {
     .summary = "axes in another order",
     .torch = "torch.permute",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_VIEW,
-    .attrs_bytes = sizeof(shape_attrs),
-    .attrs = attrs,
+    OP_ATTRS(shape_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .simplify = simplify,
     .gradient = gradient,
@@ -107,11 +100,10 @@ weft_value *weft_permute(weft_value *x, const int64_t *axes) {
 /* torch.transpose: a permute that swaps two axes. */
 weft_value *weft_transpose(weft_value *x, int axis_a, int axis_b) {
     if (!x) return NULL;
-    weft_graph *g = x->node->graph;
     int64_t a = axis_a, b = axis_b, axes[WEFT_MAX_NDIM];
     if (!axis_resolve(&a, x->type.ndim) || !axis_resolve(&b, x->type.ndim))
-        return model_fail(g->model, g, WEFT_SHAPE, "transpose: %s has no axes %d and %d", TYPE(&x->type),
-                          axis_a, axis_b);
+        return value_fail(x, WEFT_SHAPE, "transpose: %s has no axes %d and %d", TYPE(&x->type), axis_a,
+                          axis_b);
     for (int i = 0; i < x->type.ndim; i++) axes[i] = i == a ? b : i == b ? a : i;
     return weft_permute(x, axes);
 }

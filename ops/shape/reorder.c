@@ -4,8 +4,6 @@
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
     return true;
 }
 
@@ -13,13 +11,10 @@ const weft_op weft_op_reorder = {
     .name = "reorder",
     .summary = "x in another layout (made by the layout pass)",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_NO_GRADIENT | OP_COMPILER,
     .role = ROLE_REORDER,
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .reference = reference_copy,
     .samples = (const op_sample[]){{"f32[2,5,4,3]", .out = "f32[2,5,4,3]"},

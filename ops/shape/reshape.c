@@ -38,12 +38,10 @@ static bool infer(op_call *c) {
         known *= (size_t)out->shape[open];
     }
     if (known != (size_t)elements) return no_fit(c);
-    c->n_out = 1;
     return true;
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     din[0] = weft_reshape(dout[0], n->in[0]->type.ndim, n->in[0]->type.shape);
 }
 
@@ -101,14 +99,10 @@ const weft_op weft_op_reshape = {
     .summary = "the same elements under another shape",
     .torch = "torch.reshape",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_VIEW,
-    .attrs_bytes = sizeof(shape_attrs),
-    .attrs = attrs,
+    OP_ATTRS(shape_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .simplify = simplify_same_type,
     .gradient = gradient,
@@ -136,10 +130,9 @@ weft_value *weft_reshape(weft_value *x, int ndim, const int64_t *shape) {
  * size. */
 weft_value *weft_flatten(weft_value *x, int first_axis) {
     if (!x) return NULL;
-    weft_graph *g = x->node->graph;
     int64_t first = first_axis, shape[WEFT_MAX_NDIM] = {-1};
     if (x->type.ndim && !axis_resolve(&first, x->type.ndim))
-        return model_fail(g->model, g, WEFT_SHAPE, "flatten: %s has no axis %d", TYPE(&x->type), first_axis);
+        return value_fail(x, WEFT_SHAPE, "flatten: %s has no axis %d", TYPE(&x->type), first_axis);
     if (x->type.ndim == 0 || first == 0) return weft_reshape(x, 1, shape);
     for (int i = 1; i < first; i++) shape[i] = x->type.shape[i];
     shape[first] = 1;
@@ -150,12 +143,10 @@ weft_value *weft_flatten(weft_value *x, int first_axis) {
 /* The axes before and after the new one; axis 0 of x is -1 for the same reason as in weft_flatten. */
 weft_value *weft_unsqueeze(weft_value *x, int axis) {
     if (!x) return NULL;
-    weft_graph *g = x->node->graph;
     int64_t at = axis, shape[WEFT_MAX_NDIM + 1];
     if (x->type.ndim == WEFT_MAX_NDIM || !axis_resolve(&at, x->type.ndim + 1))
-        return model_fail(g->model, g, WEFT_SHAPE,
-                          "unsqueeze: %s with a new axis %d: -%d to %d are possible%s", TYPE(&x->type), axis,
-                          x->type.ndim + 1, x->type.ndim,
+        return value_fail(x, WEFT_SHAPE, "unsqueeze: %s with a new axis %d: -%d to %d are possible%s",
+                          TYPE(&x->type), axis, x->type.ndim + 1, x->type.ndim,
                           x->type.ndim == WEFT_MAX_NDIM ? ", but it has as many axes as there can be" : "");
     for (int i = 0; i <= x->type.ndim; i++) {
         int own = i < at ? i : i - 1;
@@ -166,11 +157,9 @@ weft_value *weft_unsqueeze(weft_value *x, int axis) {
 
 weft_value *weft_squeeze(weft_value *x, int axis) {
     if (!x) return NULL;
-    weft_graph *g = x->node->graph;
     int64_t at = axis, shape[WEFT_MAX_NDIM];
     if (!axis_resolve(&at, x->type.ndim) || x->type.shape[at] != 1)
-        return model_fail(g->model, g, WEFT_SHAPE, "squeeze: %s has no axis %d of length 1", TYPE(&x->type),
-                          axis);
+        return value_fail(x, WEFT_SHAPE, "squeeze: %s has no axis %d of length 1", TYPE(&x->type), axis);
     for (int i = 0; i < x->type.ndim; i++)
         if (i != at) shape[i < at ? i : i - 1] = i == 0 ? -1 : x->type.shape[i];
     return weft_reshape(x, x->type.ndim - 1, shape);

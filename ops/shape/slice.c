@@ -5,9 +5,9 @@
 #include "ops/kit/op_kit.h"
 
 static const op_attr attrs[] = {
-    {"axis", ATTR_INT, offsetof(slice_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
-    {"begin", ATTR_INT, offsetof(slice_attrs, begin), 0, 0},
-    {"end", ATTR_INT, offsetof(slice_attrs, end), 0, 0},
+    AXIS_ROW(slice_attrs),
+    {"begin", ATTR_INT, offsetof(slice_attrs, begin)},
+    {"end", ATTR_INT, offsetof(slice_attrs, end)},
     {0},
 };
 
@@ -29,8 +29,6 @@ static bool infer(op_call *c) {
     if (!slice_range(a, x, &r))
         return op_fail(c, WEFT_SHAPE, "%s has no elements %lld to %lld along axis %lld", TYPE(x),
                        (long long)a->begin, (long long)a->end, (long long)a->axis);
-    c->n_out = 1;
-    c->out[0] = *x;
     c->out[0].shape[r.axis] = r.end - r.begin;
     return true;
 }
@@ -46,7 +44,6 @@ static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stri
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    (void)wanted;
     const tensor_type *x = &n->in[0]->type;
     slice_attrs r;
     if (slice_range(n->attrs, x, &r))
@@ -58,14 +55,10 @@ const weft_op weft_op_slice = {
     .summary = "a range of one axis",
     .torch = "torch.narrow",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_VIEW,
-    .attrs_bytes = sizeof(slice_attrs),
-    .attrs = attrs,
+    OP_ATTRS(slice_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .reduced_in = 1,
-    .reduced_out = 1,
     .infer = infer,
     .simplify = simplify_same_type,
     .gradient = gradient,

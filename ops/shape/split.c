@@ -1,21 +1,17 @@
 /* split.c - builders that cut a value along an axis into slices: torch.split, chunk and unbind. Slices are
  * views. The sum of their gradients, pads of adjacent ranges, becomes a concat (add.c). */
 #include "ops/kit/op_kit.h"
-#include "ops/kit/place.h"
 
 /* Resolves the axis and clears the parts; false after recording the error. */
 static bool can_cut(const char *name, weft_value *x, int n, int64_t *axis, weft_value **parts) {
     for (int i = 0; parts && i < n; i++) parts[i] = NULL;
     if (!x) return false;
-    weft_graph *g = x->node->graph;
-    if (n < 1)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %d parts: there must be at least 1", name, n);
+    if (n < 1) return value_fail(x, WEFT_ARGUMENT, "%s: %d parts: there must be at least 1", name, n);
     if (!parts)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: parts is NULL: it must be an array of %d values",
-                          name, n);
+        return value_fail(x, WEFT_ARGUMENT, "%s: parts is NULL: it must be an array of %d values", name, n);
     int wanted = (int)*axis;
     return axis_resolve(axis, x->type.ndim) ||
-           model_fail(g->model, g, WEFT_SHAPE, "%s: %s has no axis %d", name, TYPE(&x->type), wanted);
+           value_fail(x, WEFT_SHAPE, "%s: %s has no axis %d", name, TYPE(&x->type), wanted);
 }
 
 /* n if all parts were made. */
@@ -46,20 +42,18 @@ int weft_split(weft_value *x, int n, const int64_t *sizes, int axis, weft_value 
     int64_t k = axis, at = 0, rest;
     int open;
     if (!can_cut("split", x, n, &k, parts)) return 0;
-    weft_graph *g = x->node->graph;
     int64_t length = x->type.shape[k];
     if (!sizes || !sizes_fit(n, sizes, length, &open, &rest))
-        return !!model_fail(
-            g->model, g, WEFT_SHAPE,
+        return !!value_fail(
+            x, WEFT_SHAPE,
             "split: %d sizes along axis %d of %s: each must be at least 1, their sum %lld, and one of "
             "them may be -1, which takes what is left",
             n, axis, TYPE(&x->type), (long long)length);
-    place p = place_of(x);
     for (int i = 0; i < n; i++) {
         int64_t end = at + (i == open ? rest : sizes[i]);
         bool from_end = open >= 0 && i > open;
         int64_t stop = open < 0 || i < open ? end : end == length ? INT64_MAX : end - length;
-        parts[i] = weft_slice(placed(x, p), (int)k, from_end ? at - length : at, stop);
+        parts[i] = weft_slice(x, (int)k, from_end ? at - length : at, stop);
         at = end;
     }
     return all_made(n, parts);
@@ -69,12 +63,11 @@ int weft_split(weft_value *x, int n, const int64_t *sizes, int axis, weft_value 
  * divides. */
 static int cut_first_axis(weft_value *x, int n, weft_value **parts) {
     int64_t shape[WEFT_MAX_NDIM + 1] = {n, -1};
-    place p = place_of(x);
     for (int i = 1; i < x->type.ndim; i++) shape[i + 1] = x->type.shape[i];
     weft_value *all = weft_reshape(x, x->type.ndim + 1, shape);
     for (int i = 0; i < n; i++) {
-        weft_value *one = weft_slice(placed(all, p), 0, i, i + 1);
-        parts[i] = one ? weft_reshape(placed(one, p), x->type.ndim, shape + 1) : NULL;
+        weft_value *one = weft_slice(all, 0, i, i + 1);
+        parts[i] = weft_reshape(one, x->type.ndim, shape + 1);
     }
     return all_made(n, parts);
 }
@@ -87,10 +80,9 @@ int weft_chunk(weft_value *x, int n, int axis, weft_value **parts) {
     int count = (int)((length + size - 1) / size);
     if (k == 0 && length % n == 0 && n > 1 && x->type.ndim < WEFT_MAX_NDIM)
         return cut_first_axis(x, n, parts);
-    place p = place_of(x);
     for (int i = 0; i < count; i++) {
         int64_t end = i == count - 1 ? INT64_MAX : (i + 1) * size;
-        parts[i] = weft_slice(placed(x, p), (int)k, i * size, end);
+        parts[i] = weft_slice(x, (int)k, i * size, end);
     }
     return all_made(count, parts);
 }
@@ -98,15 +90,13 @@ int weft_chunk(weft_value *x, int n, int axis, weft_value **parts) {
 int weft_unbind(weft_value *x, int n, int axis, weft_value **parts) {
     int64_t k = axis;
     if (!can_cut("unbind", x, n, &k, parts)) return 0;
-    weft_graph *g = x->node->graph;
     if (x->type.shape[k] != n)
-        return !!model_fail(g->model, g, WEFT_SHAPE,
+        return !!value_fail(x, WEFT_SHAPE,
                             "unbind: axis %d of %s is %lld long, not %d: there is a part for each index",
                             axis, TYPE(&x->type), (long long)x->type.shape[k], n);
-    place p = place_of(x);
     for (int i = 0; i < n; i++) {
-        weft_value *one = weft_slice(placed(x, p), (int)k, i, i + 1);
-        parts[i] = one ? weft_squeeze(placed(one, p), (int)k) : NULL;
+        weft_value *one = weft_slice(x, (int)k, i, i + 1);
+        parts[i] = weft_squeeze(one, (int)k);
     }
     return all_made(n, parts);
 }

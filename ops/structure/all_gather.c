@@ -8,7 +8,7 @@
 #include "ops/structure/collective.h"
 
 static const op_attr attrs[] = {
-    {"path", ATTR_STRING, offsetof(collective_attrs, path), 0, 0},
+    {"path", ATTR_STRING, offsetof(collective_attrs, path)},
     {"order", ATTR_INT, offsetof(collective_attrs, order), 0, INT64_MAX},
     {"group", ATTR_INT, offsetof(collective_attrs, group), 0, INT32_MAX},
     {0},
@@ -16,11 +16,8 @@ static const op_attr attrs[] = {
 
 /* Result 0 has the type of the bucket. */
 static bool infer(op_call *c) {
-    const collective_attrs *a = c->attrs;
-    const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!s || s->kind != VARIABLE_BUCKET)
-        return op_fail(c, WEFT_NAME, "there is no bucket '%s'", SHOW(a->path));
-    c->n_out = 1;
+    const weft_variable *s = op_bucket(c);
+    if (!s) return false;
     c->out[0] = s->type;
     return true;
 }
@@ -32,8 +29,7 @@ const weft_op weft_op_all_gather = {
     .max_in = 2,
     /* OP_WRITES: it is ordered after earlier readers of the bucket. */
     .flags = OP_VARIABLE | OP_WRITES | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
-    .attrs_bytes = sizeof(collective_attrs),
-    .attrs = attrs,
+    OP_ATTRS(collective_attrs, attrs),
     .infer = infer,
     .samples = (const op_sample[]){{"f32[8]", "path=\"no/such\"", .error = "there is no bucket"}, {0}},
 };

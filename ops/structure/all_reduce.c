@@ -5,12 +5,12 @@
 #include "ops/structure/collective.h"
 
 const op_attr sum_attr_table[] = {
-    {"path", ATTR_STRING, offsetof(collective_attrs, path), 0, 0},
+    {"path", ATTR_STRING, offsetof(collective_attrs, path)},
     {"order", ATTR_INT, offsetof(collective_attrs, order), 0, INT64_MAX},
     {"scratch", ATTR_INT, offsetof(collective_attrs, scratch), 1, (int64_t)1 << 46},
     {"group", ATTR_INT, offsetof(collective_attrs, group), 0, INT32_MAX},
-    {"bf16", ATTR_BOOL, offsetof(collective_attrs, bf16), 0, 0},
-    {"unordered", ATTR_BOOL, offsetof(collective_attrs, unordered), 0, 0},
+    {"bf16", ATTR_BOOL, offsetof(collective_attrs, bf16)},
+    {"unordered", ATTR_BOOL, offsetof(collective_attrs, unordered)},
     {0},
 };
 
@@ -20,7 +20,6 @@ bool infer_sum(op_call *c) {
     if (!a->path || !(variable_find(c->graph->model, a->path) || path_is_valid(a->path)))
         return op_fail(c, WEFT_NAME, "'%s' is neither a bucket nor a scope", SHOW(a->path));
     c->n_out = 2;
-    c->out[0] = *op_in(c, 0);
     c->out[1] = type_of(WEFT_U8, 1, &a->scratch);
     return true;
 }
@@ -29,10 +28,8 @@ const weft_op weft_op_all_reduce = {
     .name = "all_reduce",
     .summary = "starts the sum of a bucket over all ranks",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
-    .attrs_bytes = sizeof(collective_attrs),
-    .attrs = sum_attr_table,
+    OP_ATTRS(collective_attrs, sum_attr_table),
     /* the sum overwrites the operand */
     .writes = 1,
     .infer = infer_sum,

@@ -7,10 +7,8 @@ const weft_op weft_op_broadcast = {
     .name = "broadcast",
     .summary = "starts to send a buffer from one rank to all",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
-    .attrs_bytes = sizeof(collective_attrs),
-    .attrs = sum_attr_table,
+    OP_ATTRS(collective_attrs, sum_attr_table),
     /* all ranks but the root receive into the operand */
     .writes = 1,
     .infer = infer_sum,

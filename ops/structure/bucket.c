@@ -1,23 +1,28 @@
 /* bucket.c - the gradients of a bucket's members as one flat buffer, each at its member's offset, with zeros
  * in the gaps. Operand i has the shape of member i, the result that of the bucket. The memory pass places the
  * operands inside the result where it can; then nothing is copied. */
-#include "ops/kit/op_kit.h"
+#include "ops/structure/collective.h"
 
 #include <string.h>
 
+const weft_variable *op_bucket(const op_call *c) {
+    const char *path = ((const variable_attrs *)c->attrs)->path;
+    const weft_variable *v = path ? variable_find(c->graph->model, path) : NULL;
+    if (v && v->kind == VARIABLE_BUCKET) return v;
+    op_fail(c, WEFT_NAME, "there is no bucket '%s'", SHOW(path));
+    return NULL;
+}
+
 /* One operand for each member, of the member's type. */
 static bool infer(op_call *c) {
-    const variable_attrs *a = c->attrs;
-    const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!s || s->kind != VARIABLE_BUCKET)
-        return op_fail(c, WEFT_NAME, "there is no bucket '%s'", SHOW(a->path));
+    const weft_variable *s = op_bucket(c);
+    if (!s) return false;
     if (c->n_in != s->n_members)
         return op_fail(c, WEFT_ARGUMENT, "bucket %s has %d members", s->path, s->n_members);
     for (int i = 0; i < c->n_in; i++)
         if (!type_equal(op_in(c, i), &s->members[i]->type))
             return op_fail(c, WEFT_SHAPE, "operand %d is %s, %s is %s", i, TYPE(op_in(c, i)),
                            s->members[i]->path, TYPE(&s->members[i]->type));
-    c->n_out = 1;
     c->out[0] = s->type;
     return true;
 }
@@ -45,8 +50,7 @@ const weft_op weft_op_bucket = {
     .summary = "gradients of a bucket's members in one flat buffer (made by the optimizer pass)",
     .max_in = -1,
     .flags = OP_VARIABLE | OP_NO_GRADIENT | OP_COMPILER,
-    .attrs_bytes = sizeof(variable_attrs),
-    .attrs = variable_attr_table,
+    OP_ATTRS(variable_attrs, variable_attr_table),
     .infer = infer,
     .reference = reference,
     .samples =

@@ -15,6 +15,9 @@ typedef struct collective_attrs {
     bool unordered;   /* sums: may be added in any order */
 } collective_attrs;
 
+/* The bucket that an op's path names; NULL after op_fail. */
+const weft_variable *op_bucket(const op_call *c);
+
 /* The table of attributes of sums and broadcasts, and their infer: result 0 is like the operand, result 1 the
  * scratch u8[scratch]. */
 extern const op_attr sum_attr_table[];

@@ -3,7 +3,6 @@
  * replaces it by the nodes that compute the gradients. It has no gradient of its own, since later
  * declarations differentiate through those nodes. */
 #include "ops/kit/op_kit.h"
-#include "ops/kit/place.h"
 
 /* The loss is one float number of any ndim. */
 static bool infer(op_call *c) {
@@ -57,10 +56,9 @@ weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values, w
         model_fail(m, g, WEFT_ARGUMENT,
                    "gradients: %d values%s: it needs one or more, and two arrays of them", n,
                    values && gradients ? "" : " and a NULL");
-    place p = loss ? place_of(loss) : (place){0};
     for (int i = 0, count; model_ok(m) && i < n; i += count) {
         count = n - i < MOST ? n - i : MOST;
-        if (take(placed(loss, p), count, values + i, gradients + i)) continue;
+        if (take(loss, count, values + i, gradients + i)) continue;
         for (int k = 0; k < n; k++) gradients[k] = NULL;
     }
     return m->error.status;

@@ -4,21 +4,15 @@
 #include "ops/structure/collective.h"
 
 static bool infer(op_call *c) {
-    const collective_attrs *a = c->attrs;
-    const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!s || s->kind != VARIABLE_BUCKET)
-        return op_fail(c, WEFT_NAME, "there is no bucket '%s'", SHOW(a->path));
-    return infer_sum(c);
+    return op_bucket(c) && infer_sum(c);
 }
 
 const weft_op weft_op_reduce_scatter = {
     .name = "reduce_scatter",
     .summary = "starts the sum of a bucket, each rank getting its own range",
     .min_in = 1,
-    .max_in = 1,
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
-    .attrs_bytes = sizeof(collective_attrs),
-    .attrs = sum_attr_table,
+    OP_ATTRS(collective_attrs, sum_attr_table),
     /* the sum of the own range overwrites the operand */
     .writes = 1,
     .infer = infer,

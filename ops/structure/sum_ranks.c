@@ -12,7 +12,7 @@
 #include "weft/strategy.h"
 
 static const op_attr attrs[] = {
-    {"path", ATTR_STRING, offsetof(sum_ranks_attrs, path), 0, 0},
+    {"path", ATTR_STRING, offsetof(sum_ranks_attrs, path)},
     {"group", ATTR_INT, offsetof(sum_ranks_attrs, group), 0, INT32_MAX},
     {0},
 };
@@ -25,11 +25,9 @@ const weft_op weft_op_sum_ranks = {
     .name = "sum_ranks",
     .summary = "sum over the ranks of a process group",
     .min_in = 1,
-    .max_in = 1,
     /* Only passes make it; model.bin cannot hold it. */
     .flags = OP_COMPILER,
-    .attrs_bytes = sizeof(sum_ranks_attrs),
-    .attrs = attrs,
+    OP_ATTRS(sum_ranks_attrs, attrs),
     .infer = infer_same,
     .gradient = gradient,
     .reference = reference_copy,

@@ -6,8 +6,6 @@
 static bool infer(op_call *c) {
     if (!(c->in[0]->node->op->flags & OP_COMMUNICATES) || (c->n_in > 1 && c->in[1]->node != c->in[0]->node))
         return op_fail(c, WEFT_ARGUMENT, "operands must be a collective's results");
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
     return true;
 }
 

@@ -175,6 +175,7 @@ static bool node_backward(const derivation *d, weft_node *n) {
     if (wide && *wide) dout[0] = as_type(dout[0], n->in[0]->type.dtype);
     g->building_f32 = n->op->precision == PRECISION_F32 || n->stays_f32;
     n->op->gradient(n, dout, wanted, din);
+    g->model->file = NULL;
     g->building_f32 = false;
     for (int i = 0; i < n->n_in; i++)
         if (wanted[i]) add_gradient(n->in[i], din[i]);

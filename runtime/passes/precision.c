@@ -73,12 +73,13 @@ bool casts_parameter(const weft_node *n) {
 
 /* Whether operand i is a float operand that is reduced when the node runs reduced. */
 static bool is_reduced_operand(const weft_node *n, int i) {
-    return i < 32 && n->op->reduced_in >> i & 1 && n->in[i] && dtype_is_float(n->in[i]->type.dtype);
+    bool stays_f32 = i < 32 && n->op->f32_in >> i & 1;
+    return !stays_f32 && n->in[i] && dtype_is_float(n->in[i]->type.dtype);
 }
 
-/* Whether all float operands of reduced_in can have type `reduced`: they were f32 before the pass, or the
- * user made them reduced. If the op follows, at least one must be reduced already and each of the others be
- * so too or a constant. */
+/* Whether all float operands but those of f32_in can have type `reduced`: they were f32 before the pass, or
+ * the user made them reduced. If the op follows, at least one must be reduced already and each of the others
+ * be so too or a constant. */
 static bool can_run_reduced(const weft_node *n, weft_dtype reduced) {
     double number;
     bool is_any = false, follows = n->op->precision == PRECISION_FOLLOWS;

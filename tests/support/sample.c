@@ -108,7 +108,7 @@ void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f
 
 void sample_build_reduced(sample *s, const weft_op *op, const op_sample *spec, weft_dtype reduced,
                           bool wide) {
-    unsigned operands = op->precision == PRECISION_F32 ? ~0u : op->reduced_in;
+    unsigned operands = op->precision == PRECISION_F32 ? ~0u : ~op->f32_in;
     build(s, op, spec, &(change){reduced, operands, .wide = wide});
 }
 

@@ -68,10 +68,11 @@ static bool has_wide(const weft_op *op) {
     return false;
 }
 
-/* Results in reduced_out are reduced, except with f32 output. */
+/* Results are reduced but those in f32_out, and except with f32 output. */
 static void results_check(const sample *s, weft_dtype reduced, bool wide, const char *what) {
     for (int k = 0; k < s->n->n_out; k++)
-        if (s->op->reduced_out >> k & 1) {
+        if (s->op->role != ROLE_CAST && dtype_is_float(s->n->out[k].type.dtype) &&
+            !(s->op->f32_out >> k & 1)) {
             weft_dtype want = wide && k == 0 ? WEFT_F32 : reduced;
             CHECK_SAYS(s->n->out[k].type.dtype == want, "%s: result %d is %s, not %s", what, k,
                        TYPE(&s->n->out[k].type), dtype_name(want));
@@ -109,7 +110,7 @@ void samples_check_reduced(node_check *check, bool in_turn) {
 static void sizes_check(const weft_op *op, const tensor_type *types, const char *const *shapes,
                         weft_dtype dtype, node_check *check) {
     char in[200] = "";
-    for (int j = 0; j < op->max_in; j++)
+    for (int j = 0; j < op_max_in(op); j++)
         snprintf(in + strlen(in), sizeof in - strlen(in), "%s%s%s", j ? ", " : "",
                  dtype_name(types[j].dtype == WEFT_F32 ? dtype : types[j].dtype), shapes[j]);
     op_sample spec = *op->samples;
@@ -132,8 +133,8 @@ void samples_check_sizes(node_check *check, bool in_turn) {
     for (int i = 0; i < op_count(); i++) {
         const weft_op *op = op_at(i);
         tensor_type types[3];
-        if (!samples_are_of(op) || !(op->flags & OP_POINTWISE) || op->max_in > 3 ||
-            types_parse(op->samples->in, types, 3) != op->max_in)
+        if (!samples_are_of(op) || !(op->flags & OP_POINTWISE) || op_max_in(op) > 3 ||
+            types_parse(op->samples->in, types, 3) != op_max_in(op))
             continue;
         for (int k = 0; k < (int)(sizeof shapes / sizeof *shapes); k++) {
             bool has_low = op->precision == PRECISION_FOLLOWS;

@@ -11,7 +11,6 @@ dnnl_status_t library_desc_new(int ndim, const dnnl_dims_t shape, dnnl_data_type
 }
 
 void library_desc_free(dnnl_memory_desc_t *d) {
-    (void)d; /* nothing is owned */
 }
 
 library_desc library_desc_of(const dnnl_memory_desc_t *d) {

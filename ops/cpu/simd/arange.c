@@ -3,7 +3,6 @@
 #include "ops/shape/arange.h"
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     weft_dtype dtype = n->out[0].type.dtype;
     return dtype == WEFT_F32 || dtype == WEFT_I64 ? NULL : "not f32 or i64";
 }
@@ -14,7 +13,6 @@ static weft_status run(void *state, const kernel_call *c) {
     double begin = a->begin, step = a->step;
     float *y = c->out[0].data;
     int64_t *i64 = c->out[0].data;
-    (void)state;
     if (c->out[0].type.dtype == WEFT_F32)
         for (int64_t i = 0; i < n; i++) y[i] = (float)(begin + (double)i * step);
     else
@@ -22,5 +20,4 @@ static weft_status run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(arange) = {
-    .name = SIMD_NAME, .op = &weft_op_arange, .min_isa = SIMD_LEVEL, .declines = declines, .run = run};
+SIMD_KERNEL(arange, .declines = declines, .run = run);

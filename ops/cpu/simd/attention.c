@@ -349,7 +349,6 @@ static void keys_pack(const kernel_call *c, const sizes *z, const layout *l, flo
 }
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     for (int i = 0; i < n->n_in; i++)
         if (!dtype_is_row(n->in[i]->type.dtype) && n->in[i]->type.dtype != WEFT_BOOL)
             return "not f32, bf16 or f16";
@@ -365,7 +364,6 @@ static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
 /* One (batch, head) pair is one task. Of tasks that follow one another and share keys, a thread packs these
  * once. */
 static weft_status forward_run(void *state, const kernel_call *c) {
-    (void)state;
     sizes z = sizes_of(c->node, ATTENTION_Q);
     layout l = layout_of(&z, false);
     int64_t pairs = c->in[0].type.shape[0] * z.heads;
@@ -384,20 +382,10 @@ static weft_status forward_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(attention) = {.name = SIMD_NAME,
-                                     .op = &weft_op_attention,
-                                     .min_isa = SIMD_LEVEL,
-                                     .strided_in = ATTENTION_STRIDED,
-                                     .declines = declines,
-                                     .workspace = forward_workspace,
-                                     .run = forward_run};
-const weft_kernel SIMD(attention_dropout) = {.name = SIMD_NAME,
-                                             .op = &weft_op_attention_dropout,
-                                             .min_isa = SIMD_LEVEL,
-                                             .strided_in = ATTENTION_STRIDED,
-                                             .declines = declines,
-                                             .workspace = forward_workspace,
-                                             .run = forward_run};
+SIMD_KERNEL(attention, .strided_in = ATTENTION_STRIDED, .declines = declines, .workspace = forward_workspace,
+            .run = forward_run);
+SIMD_KERNEL(attention_dropout, .strided_in = ATTENTION_STRIDED, .declines = declines,
+            .workspace = forward_workspace, .run = forward_run);
 
 /* ---- backward: operands dy, q, k, v, y, lse, mask, shift ---- */
 
@@ -524,7 +512,6 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
 
 /* One (batch, head of k) pair is one task: its dk and dv have one owner. */
 static weft_status backward_run(void *state, const kernel_call *c) {
-    (void)state;
     sizes z = sizes_of(c->node, BACKWARD_Q);
     layout l = layout_of(&z, true);
     int64_t heads = z.heads / z.group, pairs = c->in[BACKWARD_Q].type.shape[0] * heads;
@@ -535,10 +522,5 @@ static weft_status backward_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(attention_backward) = {.name = SIMD_NAME,
-                                              .op = &weft_op_attention_backward,
-                                              .min_isa = SIMD_LEVEL,
-                                              .strided_in = ATTENTION_BACKWARD_STRIDED,
-                                              .declines = declines,
-                                              .workspace = backward_workspace,
-                                              .run = backward_run};
+SIMD_KERNEL(attention_backward, .strided_in = ATTENTION_BACKWARD_STRIDED, .declines = declines,
+            .workspace = backward_workspace, .run = backward_run);

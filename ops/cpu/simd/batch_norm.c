@@ -46,12 +46,10 @@ static const char *unfit(const weft_node *n, int first) {
 }
 
 static const char *forward_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return unfit(n, 1);
 }
 
 static const char *backward_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return unfit(n, 2);
 }
 
@@ -83,15 +81,15 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
 
 /* Chunk i of a tensor, as floats; chunk_place and chunk_write are for results. */
 static const float *chunk_read(const tensor *t, const shape2d *s, int64_t i, float *room) {
-    return row_read(t->data, t->type.dtype, i * s->each * s->channels, rows_of(s, i) * s->channels, room);
+    return row_read(t, i * s->each * s->channels, rows_of(s, i) * s->channels, room);
 }
 
 static float *chunk_place(const tensor *t, const shape2d *s, int64_t i, float *room) {
-    return row_place(t->data, t->type.dtype, i * s->each * s->channels, room);
+    return row_place(t, i * s->each * s->channels, room);
 }
 
 static void chunk_write(const tensor *t, const shape2d *s, int64_t i, const float *from) {
-    row_write(t->data, t->type.dtype, i * s->each * s->channels, rows_of(s, i) * s->channels, from);
+    row_write(t, i * s->each * s->channels, rows_of(s, i) * s->channels, from);
 }
 
 /* ---- forward ---- */
@@ -192,7 +190,6 @@ static void channels_forward(const kernel_call *c, const shape2d *s, const float
 /* Workspace: parts [chunks, 2, C], factor [C] (and two rows that only backward uses), then a room for each
  * thread. */
 static weft_status forward_run(void *state, const kernel_call *c) {
-    (void)state;
     const tensor *x = &c->in[0], *y = &c->out[0];
     shape2d s = shape_of(&x->type);
     float *part = c->workspace, *factor = part + 2 * s.chunks * s.channels, *after = part + numbers(&s);
@@ -214,12 +211,7 @@ static weft_status forward_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(batch_norm) = {.name = SIMD_NAME,
-                                      .op = &weft_op_batch_norm,
-                                      .min_isa = SIMD_LEVEL,
-                                      .declines = forward_declines,
-                                      .workspace = forward_workspace,
-                                      .run = forward_run};
+SIMD_KERNEL(batch_norm, .declines = forward_declines, .workspace = forward_workspace, .run = forward_run);
 
 /* ---- backward ---- */
 
@@ -273,7 +265,6 @@ static void channels_backward(const kernel_call *c, const shape2d *s, const floa
 
 /* dx = rstd w (dy - mean(dy) - xhat mean(dy xhat)), as chunk_dx has it. */
 static weft_status backward_run(void *state, const kernel_call *c) {
-    (void)state;
     const tensor *dy = &c->in[0], *x = &c->in[1], *dx = &c->out[0];
     shape2d s = shape_of(&dy->type);
     const float *mean = c->in[3].data;
@@ -297,9 +288,5 @@ static weft_status backward_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(batch_norm_backward) = {.name = SIMD_NAME,
-                                               .op = &weft_op_batch_norm_backward,
-                                               .min_isa = SIMD_LEVEL,
-                                               .declines = backward_declines,
-                                               .workspace = backward_workspace,
-                                               .run = backward_run};
+SIMD_KERNEL(batch_norm_backward, .declines = backward_declines, .workspace = backward_workspace,
+            .run = backward_run);

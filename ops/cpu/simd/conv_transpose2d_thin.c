@@ -104,7 +104,7 @@ static void arrange_weight(const conv_attrs *a, const tensor *w, int64_t channel
     int64_t window = a->kernel.v[0] * a->kernel.v[1], columns = window * a->out, padded = padded_columns(a);
     float room[MAX_COLUMNS];
     for (int64_t c = 0; c < channels; c++, to += padded) {
-        const float *from = row_read(w->data, w->type.dtype, c * columns, columns, room);
+        const float *from = row_read(w, c * columns, columns, room);
         for (int64_t k = 0; k < window; k++)
             for (int64_t o = 0; o < a->out; o++) to[k * a->out + o] = from[o * window + k];
         memset(to + columns, 0, (size_t)(padded - columns) * sizeof *to);
@@ -191,21 +191,20 @@ static void one_image(const kernel_call *c, const float *w, const float *bias, f
     const int64_t *in = x->type.shape, *out = y->type.shape;
     rooms r = rooms_of(c->node);
     int64_t padded = padded_columns(a), step = rows_at_once(in[3]), pixels = out[1] * out[2] * out[3];
-    float *image = row_place(y->data, y->type.dtype, n * pixels, own + r.image);
+    float *image = row_place(y, n * pixels, own + r.image);
     fill_bias(image, out[2] * out[3], bias, out[1]);
     for (int64_t i = 0; i < in[2]; i += step) {
         int64_t rows = i + step < in[2] ? step : in[2] - i, at = (n * in[2] + i) * in[3] * in[1];
-        const float *from = row_read(x->data, x->type.dtype, at, rows * in[3] * in[1], own + r.rows);
+        const float *from = row_read(x, at, rows * in[3] * in[1], own + r.rows);
         product(from, rows * in[3], in[1], w, padded, own);
         for (int64_t k = 0; k < rows; k++)
             add_row(a, own + k * in[3] * padded, i + k, in[3], image, out[2], out[3] * out[1]);
     }
-    row_write(y->data, y->type.dtype, n * pixels, pixels, image);
+    row_write(y, n * pixels, pixels, image);
 }
 
 /* x [N, C, h, w], weight [C, out, kh, kw], bias [out] or none -> y [N, out, H, W]; images channels-last. */
 static weft_status run(void *state, const kernel_call *c) {
-    (void)state;
     const conv_attrs *a = c->attrs;
     int64_t images = c->in[0].type.shape[0], channels = c->in[0].type.shape[1],
             each = rooms_of(c->node).total;
@@ -221,11 +220,5 @@ static weft_status run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(conv_transpose2d_thin) = {
-    .name = SIMD_NAME,
-    .op = &weft_op_conv_transpose2d,
-    .min_isa = SIMD_LEVEL,
-    .declines = declines,
-    .workspace = workspace,
-    .run = run,
-};
+SIMD_KERNEL_OF(conv_transpose2d_thin, conv_transpose2d, .declines = declines, .workspace = workspace,
+               .run = run);

@@ -184,7 +184,6 @@ void SIMD(strided_copy)(void *to, const int64_t *to_stride, const void *from, co
 
 /* permute, slice, broadcast_to: the op's own view gives the strides and the offset of the source. */
 static weft_status view_run(void *state, const kernel_call *c) {
-    (void)state;
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t stride[WEFT_MAX_NDIM], offset;
     if (!c->node->op->view(c->node, x->stride, stride, &offset))
@@ -197,7 +196,6 @@ static weft_status view_run(void *state, const kernel_call *c) {
 /* The row-major order of the result is the row-major order of the operand, so the copy has the operand's
  * shape. */
 static weft_status reshape_run(void *state, const kernel_call *c) {
-    (void)state;
     int64_t rows[WEFT_MAX_NDIM];
     stride_row_major(&c->in[0].type, rows);
     SIMD(strided_copy)(c->out[0].data, rows, c->in[0].data, c->in[0].stride, &c->in[0].type, c->threads);
@@ -205,7 +203,6 @@ static weft_status reshape_run(void *state, const kernel_call *c) {
 }
 
 static weft_status reorder_run(void *state, const kernel_call *c) {
-    (void)state;
     SIMD(strided_copy)
     (c->out[0].data, c->out[0].stride, c->in[0].data, c->in[0].stride, &c->out[0].type, c->threads);
     return WEFT_OK;
@@ -218,7 +215,6 @@ static char *element_at(const tensor *t, int64_t axis, int64_t i) {
 
 /* Each operand is copied to its range of the axis. */
 static weft_status concat_run(void *state, const kernel_call *c) {
-    (void)state;
     const tensor *y = &c->out[0];
     int64_t axis = ((const axis_attrs *)c->attrs)->axis, at = 0;
     if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
@@ -243,7 +239,6 @@ static void padding(const tensor *y, int64_t axis, int64_t begin, int64_t length
 
 /* Padding, the operand, padding: three copies that do not overlap. */
 static weft_status pad_run(void *state, const kernel_call *c) {
-    (void)state;
     const pad_attrs *a = c->attrs;
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t axis = a->axis;
@@ -257,7 +252,6 @@ static weft_status pad_run(void *state, const kernel_call *c) {
 
 /* The last element of each axis that is turned around is the first to be read. */
 static weft_status flip_run(void *state, const kernel_call *c) {
-    (void)state;
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t from[WEFT_MAX_NDIM], to[WEFT_MAX_NDIM], offset;
     if (!flip_strides(c->attrs, x, from, &offset)) return WEFT_INTERNAL;
@@ -268,9 +262,7 @@ static weft_status flip_run(void *state, const kernel_call *c) {
 }
 
 /* strided_in = ~0u: operands may have any strides. */
-#define ROW(title, runs)                                                                                     \
-    const weft_kernel SIMD(copy_##title) = {                                                                 \
-        .name = SIMD_NAME, .op = &weft_op_##title, .min_isa = SIMD_LEVEL, .strided_in = ~0u, .run = runs};
+#define ROW(OF, RUNS) SIMD_KERNEL_OF(copy_##OF, OF, .strided_in = ~0u, .run = RUNS);
 ROW(permute, view_run)
 ROW(slice, view_run)
 ROW(broadcast_to, view_run)

@@ -3,27 +3,15 @@
  * The backward op divides columns, not rows, among threads: every thread walks all ids in order and adds its
  * columns, so no sum depends on the number of threads. The sum of a row that many ids share goes to an f64
  * total after each SUM_ROWS of them (sums.h). */
+#include "ops/cpu/simd/ids.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/attention/embedding.h"
 
 #include <string.h>
 
-/* Id number i; ids are row-major. */
-static int64_t id_at(const tensor *ids, int64_t i) {
-    switch (ids->type.dtype) {
-    case WEFT_I64:
-        return ((const int64_t *)ids->data)[i];
-    case WEFT_I32:
-        return ((const int32_t *)ids->data)[i];
-    default:
-        return ((const uint8_t *)ids->data)[i];
-    }
-}
-
 /* y [ids, d] = rows of w [rows, d]; an id outside the table is an error before anything is copied. */
 static weft_status forward_run(void *state, const kernel_call *c) {
-    (void)state;
     const char *w = c->in[0].data;
     char *y = c->out[0].data;
     int64_t rows = c->in[0].type.shape[0], n = type_elements(&c->in[1].type);
@@ -35,13 +23,7 @@ static weft_status forward_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(embedding) = {
-    .name = SIMD_NAME, .op = &weft_op_embedding, .min_isa = SIMD_LEVEL, .run = forward_run};
-
-static const char *backward_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
-}
+SIMD_KERNEL(embedding, .run = forward_run);
 
 /* What happens after an id: nothing; its row starts a total; its row is added to its total. */
 enum { FLUSH_NONE, FLUSH_FIRST, FLUSH_MORE };
@@ -67,7 +49,6 @@ static size_t places_at(places *p, char *room, const tensor_type *w, int64_t n) 
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     static char nowhere[1];
     places p;
-    (void)env;
     return places_at(&p, nowhere, &n->out[0].type, type_elements(&n->in[1]->type));
 }
 
@@ -117,7 +98,6 @@ static void columns_backward(const kernel_call *c, const places *p, int64_t firs
 
 /* dy [ids, d], ids -> dw [rows, d]; rows without ids are zeros. */
 static weft_status backward_run(void *state, const kernel_call *c) {
-    (void)state;
     enum { STRIP = 64 }; /* columns: four cache lines, so that no two threads write to one */
     float *dw = c->out[0].data;
     int64_t rows = c->out[0].type.shape[0], d = c->out[0].type.shape[1], n = type_elements(&c->in[1].type);
@@ -135,9 +115,5 @@ static weft_status backward_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(embedding_backward) = {.name = SIMD_NAME,
-                                              .op = &weft_op_embedding_backward,
-                                              .min_isa = SIMD_LEVEL,
-                                              .declines = backward_declines,
-                                              .workspace = backward_workspace,
-                                              .run = backward_run};
+SIMD_KERNEL(embedding_backward, .declines = declines_all_but_f32, .workspace = backward_workspace,
+            .run = backward_run);

@@ -27,37 +27,18 @@ static void gru_forward_row(const part *p, int64_t i) {
                  *gates = &call->out[1], *m = &call->out[2];
     int64_t n = p->walk->hidden, at = row_now(p, x, i);
     float *room = room_of(p, 0), *zeros = room_of(p, 1), *state = p->state + i * n;
-    float *to = row_place(gates->data, gates->type.dtype, at, room);
-    float *m_to = row_place(m->data, m->type.dtype, row_now(p, m, i), room_of(p, 2));
+    float *to = row_place(gates, at, room);
+    float *m_to = row_place(m, row_now(p, m, i), room_of(p, 2));
     if (!b) memset(zeros, 0, (size_t)(3 * n) * sizeof *zeros);
-    gru_row(n, row_read(x->data, x->type.dtype, at, 3 * n, room), p->product + i * p->walk->wide,
-            b ? b->data : zeros, to, m_to, state);
-    row_write(gates->data, gates->type.dtype, at, 3 * n, to);
-    row_write(m->data, m->type.dtype, row_now(p, m, i), n, m_to);
+    gru_row(n, row_read(x, at, 3 * n, room), p->product + i * p->walk->wide, b ? b->data : zeros, to, m_to,
+            state);
+    row_write(gates, at, 3 * n, to);
+    row_write(m, row_now(p, m, i), n, m_to);
     row_keep(h, row_now(p, h, i), state, n);
 }
 
-static walk gru_forward_walk(const weft_node *n, int threads) {
-    return walk_of(&n->in[0]->type, &n->in[1]->type, false, 3, threads);
-}
-
-static size_t gru_forward_workspace(const weft_node *n, const kernel_env *env) {
-    walk k = gru_forward_walk(n, env->threads);
-    return walk_bytes(&k);
-}
-
-static weft_status gru_forward_run(void *state, const kernel_call *c) {
-    walk k = gru_forward_walk(c->node, c->threads);
-    (void)state;
-    return walk_run(c, &k, &c->in[1], false, recurrent_operand(c, 2), gru_forward_row);
-}
-
-const weft_kernel SIMD(gru) = {.name = SIMD_NAME,
-                               .op = &weft_op_gru,
-                               .min_isa = SIMD_LEVEL,
-                               .declines = recurrent_declines,
-                               .workspace = gru_forward_workspace,
-                               .run = gru_forward_run};
+static const gait gru_gait = {.w = 1, .h0 = 2, .rooms = 3, .cell = gru_forward_row};
+RECURRENT_KERNEL(gru);
 
 /* ---- backward: operands gates, m, h, w, dh, h0; results dx, dgates, carry ---- */
 
@@ -83,7 +64,7 @@ static void gru_row_backward(int64_t n, const float *gates, const float *m, cons
 static const float *gru_before(const part *p, int64_t i, float *room) {
     const tensor *h = &p->call->in[2];
     if (p->is_first) return state_row(p, recurrent_operand(p->call, 5), i, room);
-    return row_read(h->data, h->type.dtype, row_before(p, h, i), p->walk->hidden, room);
+    return row_read(h, row_before(p, h, i), p->walk->hidden, room);
 }
 
 static void gru_backward_row(const part *p, int64_t i) {
@@ -91,35 +72,15 @@ static void gru_backward_row(const part *p, int64_t i) {
     const tensor *gates = &call->in[0], *m = &call->in[1], *dh = &call->in[4], *dx = &call->out[0];
     int64_t n = p->walk->hidden, at = row_now(p, gates, i);
     float *d = p->state + i * 3 * n, *carry = (float *)call->out[2].data + (p->first + i) * n;
-    float *to = row_place(dx->data, dx->type.dtype, at, room_of(p, 0));
+    float *to = row_place(dx, at, room_of(p, 0));
     if (p->is_last) memset(carry, 0, (size_t)n * sizeof *carry);
-    gru_row_backward(n, row_read(gates->data, gates->type.dtype, at, 3 * n, room_of(p, 0)),
-                     row_read(m->data, m->type.dtype, row_now(p, m, i), n, room_of(p, 1)),
-                     gru_before(p, i, room_of(p, 2)),
-                     row_read(dh->data, dh->type.dtype, row_now(p, dh, i), n, room_of(p, 3)),
-                     p->product + i * p->walk->wide, carry, to, d);
-    row_write(dx->data, dx->type.dtype, at, 3 * n, to);
+    gru_row_backward(n, row_read(gates, at, 3 * n, room_of(p, 0)),
+                     row_read(m, row_now(p, m, i), n, room_of(p, 1)), gru_before(p, i, room_of(p, 2)),
+                     row_read(dh, row_now(p, dh, i), n, room_of(p, 3)), p->product + i * p->walk->wide, carry,
+                     to, d);
+    row_write(dx, at, 3 * n, to);
     row_keep(&call->out[1], at, d, 3 * n);
 }
 
-static walk gru_backward_walk(const weft_node *n, int threads) {
-    return walk_of(&n->in[0]->type, &n->in[3]->type, true, 4, threads);
-}
-
-static size_t gru_backward_workspace(const weft_node *n, const kernel_env *env) {
-    walk k = gru_backward_walk(n, env->threads);
-    return walk_bytes(&k);
-}
-
-static weft_status gru_backward_run(void *state, const kernel_call *c) {
-    walk k = gru_backward_walk(c->node, c->threads);
-    (void)state;
-    return walk_run(c, &k, &c->in[3], true, NULL, gru_backward_row);
-}
-
-const weft_kernel SIMD(gru_backward) = {.name = SIMD_NAME,
-                                        .op = &weft_op_gru_backward,
-                                        .min_isa = SIMD_LEVEL,
-                                        .declines = recurrent_declines,
-                                        .workspace = gru_backward_workspace,
-                                        .run = gru_backward_run};
+static const gait gru_backward_gait = {.backward = true, .w = 3, .rooms = 4, .cell = gru_backward_row};
+RECURRENT_KERNEL(gru_backward);

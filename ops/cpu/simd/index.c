@@ -4,6 +4,7 @@
  * other line does. Threads share the lines, so the elements that scatter adds to one place come in the order
  * of the axis whatever the number of threads. Lines that lie side by side in memory go together, as the
  * columns of a strip. Long sums, and all of reduced types, are kept in f64 for a strip (sums.h). */
+#include "ops/cpu/simd/ids.h"
 #include "ops/cpu/simd/copy.h"
 #include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/sums.h"
@@ -76,18 +77,6 @@ static void job_of(job *j, const kernel_call *c, bool scatters) {
     if (last && (last->stride[SOURCE] <= j->along.stride[SOURCE] || j->along.length == 1))
         j->columns = j->outer[--j->n];
     j->strip = STRIP;
-}
-
-/* The id at element i of its memory. */
-static int64_t id_at(const tensor *ids, int64_t i) {
-    switch (ids->type.dtype) {
-    case WEFT_I64:
-        return ((const int64_t *)ids->data)[i];
-    case WEFT_I32:
-        return ((const int32_t *)ids->data)[i];
-    default:
-        return ((const uint8_t *)ids->data)[i];
-    }
 }
 
 /* WEFT_OK when all ids are inside the axis: a loop over i64 becomes vector code. */
@@ -171,7 +160,6 @@ WIDTHS(X)
 #undef X
 
 static weft_status gather_run(void *state, const kernel_call *c) {
-    (void)state;
     job j;
     job_of(&j, c, false);
     /* rows that are copied as a whole need no strips */
@@ -226,7 +214,6 @@ SCATTER(add_i32, uint32_t, +=)
 SCATTER(add_u8, uint8_t, +=)
 
 static weft_status scatter_run(void *state, const kernel_call *c) {
-    (void)state;
     job j;
     weft_status status = begin(&j, c);
     if (status) return status;
@@ -244,7 +231,6 @@ static weft_status scatter_run(void *state, const kernel_call *c) {
 /* ---- scatter_add ---- */
 
 static const char *add_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return n->in[0]->type.dtype == WEFT_F64 ? "f64" : NULL;
 }
 
@@ -297,7 +283,6 @@ static void add_in_totals(job *j) {
 }
 
 static weft_status add_run(void *state, const kernel_call *c) {
-    (void)state;
     job j;
     weft_status status = begin(&j, c);
     if (status) return status;
@@ -315,14 +300,7 @@ static weft_status add_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(gather) = {
-    .name = SIMD_NAME, .op = &weft_op_gather, .min_isa = SIMD_LEVEL, .strided_in = ~0u, .run = gather_run};
-const weft_kernel SIMD(scatter) = {
-    .name = SIMD_NAME, .op = &weft_op_scatter, .min_isa = SIMD_LEVEL, .strided_in = ~0u, .run = scatter_run};
-const weft_kernel SIMD(scatter_add) = {.name = SIMD_NAME,
-                                       .op = &weft_op_scatter_add,
-                                       .min_isa = SIMD_LEVEL,
-                                       .strided_in = ~0u,
-                                       .declines = add_declines,
-                                       .workspace = add_workspace,
-                                       .run = add_run};
+SIMD_KERNEL(gather, .strided_in = ~0u, .run = gather_run);
+SIMD_KERNEL(scatter, .strided_in = ~0u, .run = scatter_run);
+SIMD_KERNEL(scatter_add, .strided_in = ~0u, .declines = add_declines, .workspace = add_workspace,
+            .run = add_run);

@@ -27,7 +27,6 @@ typedef struct table {
 } table;
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     if (!dtype_is_row(n->in[0]->type.dtype)) return "not f32, bf16 or f16";
     for (int i = 2; i < 4; i++)
         if (n->in[0]->type.shape[i] > INT32_MAX - 1 || n->out[0].type.shape[i] > INT32_MAX - 1)
@@ -39,7 +38,6 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     const tensor_type *y = n->op == &weft_op_interpolate ? &n->out[0].type : &n->in[0]->type;
     const tensor_type *result = &n->out[0].type;
-    (void)env;
     return (size_t)(y->shape[2] + y->shape[3]) * sizeof(tap) +
            (size_t)(result->shape[2] + result->shape[3]) * sizeof(range);
 }
@@ -104,7 +102,7 @@ static void pixel(const kernel_call *c, const table t[2], int64_t row, int64_t c
         for (int64_t k = across.begin; k < across.end; k++) {
             float factor = weight(&t[0], row, i) * weight(&t[1], column, k);
             if (factor == 0) continue;
-            const float *from = row_read(x->data, x->type.dtype, at + (i * width + k) * channels, n, room);
+            const float *from = row_read(x, at + (i * width + k) * channels, n, room);
             (is_first ? store : add)(y, from, factor, n);
             is_first = false;
         }
@@ -118,9 +116,9 @@ static void one_row(const kernel_call *c, const table t[2], int64_t image, int64
         int64_t to = ((image * out[2] + row) * out[3] + column) * out[1];
         for (int64_t j = 0; j < out[1]; j += BLOCK) {
             int64_t n = out[1] - j < BLOCK ? out[1] - j : BLOCK;
-            float room[BLOCK], *sums = row_place(y->data, y->type.dtype, to + j, room);
+            float room[BLOCK], *sums = row_place(y, to + j, room);
             pixel(c, t, row, column, image * in[2] * in[3] * in[1] + j, n, sums);
-            row_write(y->data, y->type.dtype, to + j, n, sums);
+            row_write(y, to + j, n, sums);
         }
     }
 }
@@ -129,7 +127,6 @@ static weft_status run(void *state, const kernel_call *c) {
     char *room = c->workspace;
     const int64_t *out = c->out[0].type.shape;
     table t[2];
-    (void)state;
     for (int i = 0; i < 2; i++) t[i] = table_make(c, i, &room);
 #pragma omp parallel for num_threads(c->threads) schedule(static) collapse(2)
     for (int64_t image = 0; image < out[0]; image++)
@@ -137,12 +134,5 @@ static weft_status run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-#define INTERPOLATE_KERNEL(of)                                                                               \
-    const weft_kernel SIMD(of) = {.name = SIMD_NAME,                                                         \
-                                  .op = &weft_op_##of,                                                       \
-                                  .min_isa = SIMD_LEVEL,                                                     \
-                                  .declines = declines,                                                      \
-                                  .workspace = workspace,                                                    \
-                                  .run = run}
-INTERPOLATE_KERNEL(interpolate);
-INTERPOLATE_KERNEL(interpolate_backward);
+SIMD_KERNEL(interpolate, .declines = declines, .workspace = workspace, .run = run);
+SIMD_KERNEL(interpolate_backward, .declines = declines, .workspace = workspace, .run = run);

@@ -9,12 +9,10 @@
 #include <omp.h>
 
 static const char *forward_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return dtype_is_row(n->in[0]->type.dtype) ? NULL : "not f32, bf16 or f16";
 }
 
 static const char *backward_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return dtype_is_row(n->in[1]->type.dtype) ? NULL : "not f32, bf16 or f16";
 }
 
@@ -41,7 +39,6 @@ static float row_lse(const float *x, int64_t n, int64_t t, double *loss) {
 /* Loss = sum of the rows' losses / rows that count, their sum, or each. lse [n] is kept for the backward
  * op. */
 static weft_status forward_run(void *state, const kernel_call *c) {
-    (void)state;
     const tensor *x = &c->in[0];
     float *lse = c->out[1].data, *rooms = (float *)((char *)c->workspace + losses_bytes(&x->type));
     double *losses = c->workspace, loss = 0;
@@ -54,7 +51,7 @@ static weft_status forward_run(void *state, const kernel_call *c) {
         /* targets were checked: t is a class or ignore_index */
         int64_t t = element_int(&c->in[1], &i);
         float *own = rooms + omp_get_thread_num() * row_room(x->type.dtype, classes);
-        const float *xi = row_read(x->data, x->type.dtype, i * classes, classes, own);
+        const float *xi = row_read(x, i * classes, classes, own);
         lse[i] = row_lse(xi, classes, t == a->ignore_index ? -1 : t, &losses[i]);
         if (a->reduction == LOSS_NONE) ((float *)c->out[0].data)[i] = (float)losses[i];
     }
@@ -65,12 +62,7 @@ static weft_status forward_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(cross_entropy) = {.name = SIMD_NAME,
-                                         .op = &weft_op_cross_entropy,
-                                         .min_isa = SIMD_LEVEL,
-                                         .declines = forward_declines,
-                                         .workspace = forward_workspace,
-                                         .run = forward_run};
+SIMD_KERNEL(cross_entropy, .declines = forward_declines, .workspace = forward_workspace, .run = forward_run);
 
 /* dx = factor (softmax(x) - onehot(t)), with factor = dy / rows that count, or dy. */
 static void loss_row_backward(const float *restrict x, float *restrict dx, int64_t n, int64_t t, float lse,
@@ -88,13 +80,11 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
 /* dloss [] (reduction none: [n]), x [n, classes], targets [n], lse [n] -> dx [n, classes]; each row is
  * computed from the stored lse. */
 static weft_status backward_run(void *state, const kernel_call *c) {
-    (void)state;
     const tensor *x = &c->in[1], *dx = &c->out[0];
-    weft_dtype from = x->type.dtype, to = dx->type.dtype;
     const float *lse = c->in[3].data;
-    int64_t n = x->type.shape[0], classes = x->type.shape[1], rows, room_x = row_room(from, classes);
+    int64_t n = x->type.shape[0], classes = x->type.shape[1], rows, room_x = row_room(x->type.dtype, classes);
     const cross_entropy_attrs *a = c->attrs;
-    int64_t room = room_x + row_room(to, classes);
+    int64_t room = room_x + row_room(dx->type.dtype, classes);
     weft_status status = cross_entropy_targets(c, &c->in[2], classes, &rows);
     if (status) return status;
     const float *dloss = c->in[0].data;
@@ -103,21 +93,17 @@ static weft_status backward_run(void *state, const kernel_call *c) {
     for (int64_t i = 0; i < n; i++) {
         int64_t t = element_int(&c->in[2], &i);
         float *own = (float *)c->workspace + omp_get_thread_num() * room;
-        float *dxi = row_place(dx->data, to, i * classes, own + room_x);
+        float *dxi = row_place(dx, i * classes, own + room_x);
         /* an ignored row has no gradient */
         if (t == a->ignore_index)
             memset(dxi, 0, (size_t)classes * sizeof *dxi);
         else
-            loss_row_backward(row_read(x->data, from, i * classes, classes, own), dxi, classes, t, lse[i],
+            loss_row_backward(row_read(x, i * classes, classes, own), dxi, classes, t, lse[i],
                               a->reduction == LOSS_NONE ? dloss[i] : factor);
-        row_write(dx->data, to, i * classes, classes, dxi);
+        row_write(dx, i * classes, classes, dxi);
     }
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(cross_entropy_backward) = {.name = SIMD_NAME,
-                                                  .op = &weft_op_cross_entropy_backward,
-                                                  .min_isa = SIMD_LEVEL,
-                                                  .declines = backward_declines,
-                                                  .workspace = backward_workspace,
-                                                  .run = backward_run};
+SIMD_KERNEL(cross_entropy_backward, .declines = backward_declines, .workspace = backward_workspace,
+            .run = backward_run);

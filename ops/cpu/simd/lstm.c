@@ -29,34 +29,15 @@ static void forward_row(const part *p, int64_t i) {
     float *room = room_of(p, 0), *h = p->state + i * n, *cells = c->data;
     const float *before = p->is_first ? state_row(p, recurrent_operand(call, 3), i, room_of(p, 1))
                                       : cells + row_before(p, c, i);
-    float *to = row_place(gates->data, gates->type.dtype, at, room);
-    lstm_row(n, row_read(x->data, x->type.dtype, at, 4 * n, room), p->product + i * p->walk->wide, before, to,
+    float *to = row_place(gates, at, room);
+    lstm_row(n, row_read(x, at, 4 * n, room), p->product + i * p->walk->wide, before, to,
              cells + row_now(p, c, i), h);
-    row_write(gates->data, gates->type.dtype, at, 4 * n, to);
+    row_write(gates, at, 4 * n, to);
     row_keep(&call->out[0], row_now(p, &call->out[0], i), h, n);
 }
 
-static walk forward_walk(const weft_node *n, int threads) {
-    return walk_of(&n->in[0]->type, &n->in[1]->type, false, 2, threads);
-}
-
-static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
-    walk k = forward_walk(n, env->threads);
-    return walk_bytes(&k);
-}
-
-static weft_status forward_run(void *state, const kernel_call *c) {
-    walk k = forward_walk(c->node, c->threads);
-    (void)state;
-    return walk_run(c, &k, &c->in[1], false, recurrent_operand(c, 2), forward_row);
-}
-
-const weft_kernel SIMD(lstm) = {.name = SIMD_NAME,
-                                .op = &weft_op_lstm,
-                                .min_isa = SIMD_LEVEL,
-                                .declines = recurrent_declines,
-                                .workspace = forward_workspace,
-                                .run = forward_run};
+static const gait lstm_gait = {.w = 1, .h0 = 2, .rooms = 2, .cell = forward_row};
+RECURRENT_KERNEL(lstm);
 
 /* ---- backward: operands gates, c, w, c0, dh, dc; results dgates, dc0 ---- */
 
@@ -81,7 +62,7 @@ static void lstm_row_backward(int64_t n, const float *gates, const float *c, con
 /* A row at the part's time of an operand that may be missing: zeros in `room`. */
 static const float *row_or_zeros(const part *p, const tensor *t, int64_t i, float *room) {
     int64_t n = p->walk->hidden;
-    if (t) return row_read(t->data, t->type.dtype, row_now(p, t, i), n, room);
+    if (t) return row_read(t, row_now(p, t, i), n, room);
     memset(room, 0, (size_t)n * sizeof *room);
     return room;
 }
@@ -96,31 +77,12 @@ static void backward_row(const part *p, int64_t i) {
     if (p->is_last) memset(dc_after, 0, (size_t)n * sizeof *dc_after);
     const float *before = p->is_first ? state_row(p, recurrent_operand(call, 3), i, room_of(p, 1))
                                       : cells + row_before(p, c, i);
-    lstm_row_backward(
-        n, row_read(gates->data, gates->type.dtype, at, 4 * n, room_of(p, 0)), cells + row_now(p, c, i),
-        before, row_or_zeros(p, recurrent_operand(call, 4), i, room_of(p, 2)), p->product + i * p->walk->wide,
-        row_or_zeros(p, recurrent_operand(call, 5), i, room_of(p, 3)), dc_after, d);
+    lstm_row_backward(n, row_read(gates, at, 4 * n, room_of(p, 0)), cells + row_now(p, c, i), before,
+                      row_or_zeros(p, recurrent_operand(call, 4), i, room_of(p, 2)),
+                      p->product + i * p->walk->wide,
+                      row_or_zeros(p, recurrent_operand(call, 5), i, room_of(p, 3)), dc_after, d);
     row_keep(&call->out[0], at, d, 4 * n);
 }
 
-static walk backward_walk(const weft_node *n, int threads) {
-    return walk_of(&n->in[0]->type, &n->in[2]->type, true, 4, threads);
-}
-
-static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
-    walk k = backward_walk(n, env->threads);
-    return walk_bytes(&k);
-}
-
-static weft_status backward_run(void *state, const kernel_call *c) {
-    walk k = backward_walk(c->node, c->threads);
-    (void)state;
-    return walk_run(c, &k, &c->in[2], true, NULL, backward_row);
-}
-
-const weft_kernel SIMD(lstm_backward) = {.name = SIMD_NAME,
-                                         .op = &weft_op_lstm_backward,
-                                         .min_isa = SIMD_LEVEL,
-                                         .declines = recurrent_declines,
-                                         .workspace = backward_workspace,
-                                         .run = backward_run};
+static const gait lstm_backward_gait = {.backward = true, .w = 2, .rooms = 4, .cell = backward_row};
+RECURRENT_KERNEL(lstm_backward);

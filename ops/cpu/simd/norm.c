@@ -22,12 +22,10 @@ static const char *unfit(const weft_node *n, int first) {
 }
 
 static const char *forward_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return unfit(n, 1);
 }
 
 static const char *backward_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return unfit(n, 2);
 }
 
@@ -124,46 +122,33 @@ static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
 /* out: y [rows, d], mean [rows] (NULL: 0), rstd [rows]; the backward op reads the last two. */
 static weft_status rows_run(const kernel_call *c, const float *b, float *mean, float *rstd) {
     const tensor *x = &c->in[0], *y = &c->out[0];
-    weft_dtype from = x->type.dtype, to = y->type.dtype;
     const float *w = c->n_in > 1 ? c->in[1].data : NULL;
     double eps = ((const norm_attrs *)c->attrs)->eps;
     int64_t d = row_length(c->node), rows = type_elements(&x->type) / d, room = rooms(c->node, 1);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < rows; i++) {
         float *own = (float *)c->workspace + omp_get_thread_num() * room;
-        const float *xi = row_read(x->data, from, i * d, d, own);
-        float *yi = row_place(y->data, to, i * d, own + row_room(from, d));
+        const float *xi = row_read(x, i * d, d, own);
+        float *yi = row_place(y, i * d, own + row_room(x->type.dtype, d));
         statistics of = mean ? row_statistics(xi, d, eps) : row_square(xi, d, eps);
         if (mean) mean[i] = of.mean;
         rstd[i] = of.rstd;
         row_forward(xi, yi, w, b, d, of.mean, of.rstd);
-        row_write(y->data, to, i * d, d, yi);
+        row_write(y, i * d, d, yi);
     }
     return WEFT_OK;
 }
 
 static weft_status layer_forward(void *state, const kernel_call *c) {
-    (void)state;
     return rows_run(c, c->n_in == 3 ? c->in[2].data : NULL, c->out[1].data, c->out[2].data);
 }
 
 static weft_status rms_forward(void *state, const kernel_call *c) {
-    (void)state;
     return rows_run(c, NULL, NULL, c->out[1].data);
 }
 
-const weft_kernel SIMD(layer_norm) = {.name = SIMD_NAME,
-                                      .op = &weft_op_layer_norm,
-                                      .min_isa = SIMD_LEVEL,
-                                      .declines = forward_declines,
-                                      .workspace = forward_workspace,
-                                      .run = layer_forward};
-const weft_kernel SIMD(rms_norm) = {.name = SIMD_NAME,
-                                    .op = &weft_op_rms_norm,
-                                    .min_isa = SIMD_LEVEL,
-                                    .declines = forward_declines,
-                                    .workspace = forward_workspace,
-                                    .run = rms_forward};
+SIMD_KERNEL(layer_norm, .declines = forward_declines, .workspace = forward_workspace, .run = layer_forward);
+SIMD_KERNEL(rms_norm, .declines = forward_declines, .workspace = forward_workspace, .run = rms_forward);
 
 /* ---- backward ---- */
 
@@ -271,15 +256,14 @@ static float chunks_sum(const float *parts, int64_t chunks, int64_t part, int64_
 static void rows_backward(const kernel_call *c, const norm_back *n, int64_t begin, int64_t end, float *dw,
                           float *db, float *own) {
     const tensor *dy = &c->in[0], *x = &c->in[1], *dx = &c->out[0];
-    weft_dtype of_dy = dy->type.dtype, of_x = x->type.dtype, of_dx = dx->type.dtype;
     int64_t d = row_length(c->node);
-    float *room_x = own + row_room(of_dy, d), *room_dx = room_x + row_room(of_x, d);
+    float *room_x = own + row_room(dy->type.dtype, d), *room_dx = room_x + row_room(x->type.dtype, d);
     for (int64_t r = begin; r < end; r++) {
-        const float *dyr = row_read(dy->data, of_dy, r * d, d, own);
-        const float *xr = row_read(x->data, of_x, r * d, d, room_x);
-        float *dxr = row_place(dx->data, of_dx, r * d, room_dx);
+        const float *dyr = row_read(dy, r * d, d, own);
+        const float *xr = row_read(x, r * d, d, room_x);
+        float *dxr = row_place(dx, r * d, room_dx);
         norm_row_backward(n, r, dyr, xr, dxr, dw, db, d);
-        row_write(dx->data, of_dx, r * d, d, dxr);
+        row_write(dx, r * d, d, dxr);
     }
 }
 
@@ -306,27 +290,17 @@ static weft_status back_run(const kernel_call *c, const norm_back *n) {
 
 /* Operands dy, x, mean, rstd, w. */
 static weft_status layer_backward(void *state, const kernel_call *c) {
-    (void)state;
     norm_back n = {c->in[2].data, c->in[3].data, c->n_out == 3 ? c->in[4].data : NULL, c->n_out - 1};
     return back_run(c, &n);
 }
 
 /* Operands dy, x, rstd, w. */
 static weft_status rms_backward(void *state, const kernel_call *c) {
-    (void)state;
     norm_back n = {NULL, c->in[2].data, c->n_out == 2 ? c->in[3].data : NULL, c->n_out - 1};
     return back_run(c, &n);
 }
 
-const weft_kernel SIMD(layer_norm_backward) = {.name = SIMD_NAME,
-                                               .op = &weft_op_layer_norm_backward,
-                                               .min_isa = SIMD_LEVEL,
-                                               .declines = backward_declines,
-                                               .workspace = backward_workspace,
-                                               .run = layer_backward};
-const weft_kernel SIMD(rms_norm_backward) = {.name = SIMD_NAME,
-                                             .op = &weft_op_rms_norm_backward,
-                                             .min_isa = SIMD_LEVEL,
-                                             .declines = backward_declines,
-                                             .workspace = backward_workspace,
-                                             .run = rms_backward};
+SIMD_KERNEL(layer_norm_backward, .declines = backward_declines, .workspace = backward_workspace,
+            .run = layer_backward);
+SIMD_KERNEL(rms_norm_backward, .declines = backward_declines, .workspace = backward_workspace,
+            .run = rms_backward);

@@ -10,11 +10,6 @@
  * evenly. */
 enum { BLOCK = 16384 };
 
-static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
-}
-
 static int64_t block_end(int64_t begin, int64_t n) {
     return begin + BLOCK < n ? begin + BLOCK : n;
 }
@@ -63,7 +58,6 @@ static void sgd_first(float *restrict p, const float *restrict g, float *restric
 
 /* Operands: p, gradient, buffer, learning rate, step, scale, factors of momentum and decay. */
 static weft_status sgd_run(void *state, const kernel_call *c) {
-    (void)state;
     if (update_is_skipped(c, 5)) return WEFT_OK;
     const sgd_update_attrs *a = c->attrs;
     sgd_numbers s = {.lr = (float)(scalar_operand(c, 3, 0) * a->lr_scale),
@@ -90,11 +84,7 @@ static weft_status sgd_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(sgd_update) = {.name = SIMD_NAME,
-                                      .op = &weft_op_sgd_update,
-                                      .min_isa = SIMD_LEVEL,
-                                      .declines = declines,
-                                      .run = sgd_run};
+SIMD_KERNEL(sgd_update, .declines = declines_all_but_f32, .run = sgd_run);
 
 /* ---- adam ---- */
 
@@ -120,7 +110,6 @@ static void adam_block(float *restrict p, const float *restrict g, float *restri
 /* Operands: p, gradient, m, v, learning rate, step, scale, factors of beta1 and decay. All powers are
  * computed once, in f64. */
 static weft_status adam_run(void *state, const kernel_call *c) {
-    (void)state;
     if (update_is_skipped(c, 6)) return WEFT_OK;
     const adam_update_attrs *a = c->attrs;
     double lr = scalar_operand(c, 4, 0) * a->lr_scale, step = scalar_operand(c, 5, 1);
@@ -143,11 +132,7 @@ static weft_status adam_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(adam_update) = {.name = SIMD_NAME,
-                                       .op = &weft_op_adam_update,
-                                       .min_isa = SIMD_LEVEL,
-                                       .declines = declines,
-                                       .run = adam_run};
+SIMD_KERNEL(adam_update, .declines = declines_all_but_f32, .run = adam_run);
 
 /* ---- accumulate: gradients of micro-batches, added as a binary tree ---- */
 
@@ -186,7 +171,6 @@ static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, in
 /* Operands: the levels of the tree from the top down, then the new gradient, if there is one. c->run->local
  * counts the micro-batches of this rank in the step. */
 static weft_status accumulate_run(void *state, const kernel_call *c) {
-    (void)state;
     enum { CHUNK = 1024 };
     const accumulate_attrs *a = c->attrs;
     int levels = accumulate_levels(a->of);
@@ -203,16 +187,11 @@ static weft_status accumulate_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(accumulate) = {.name = SIMD_NAME,
-                                      .op = &weft_op_accumulate,
-                                      .min_isa = SIMD_LEVEL,
-                                      .declines = declines,
-                                      .run = accumulate_run};
+SIMD_KERNEL(accumulate, .declines = declines_all_but_f32, .run = accumulate_run);
 
 /* ---- renew: a copy by all threads ---- */
 
 static weft_status renew_run(void *state, const kernel_call *c) {
-    (void)state;
     float *to = c->in[0].data, *out = c->out[0].data;
     const float *from = c->in[2].data;
     int64_t n = type_elements(&c->in[0].type);
@@ -226,8 +205,7 @@ static weft_status renew_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(renew) = {
-    .name = SIMD_NAME, .op = &weft_op_renew, .min_isa = SIMD_LEVEL, .declines = declines, .run = renew_run};
+SIMD_KERNEL(renew, .declines = declines_all_but_f32, .run = renew_run);
 
 /* ---- chunk_squares ---- */
 
@@ -262,7 +240,6 @@ static void member_sums(const kernel_call *c, const weft_variable *v, const floa
 
 /* out: the sums of all members' chunks, one member after the other. */
 static weft_status squares_run(void *state, const kernel_call *c) {
-    (void)state;
     const weft_variable *s = c->node->variable;
     double *sums = c->out[0].data;
     int64_t count = c->n_in ? c->in[0].type.shape[0] : 0;
@@ -273,5 +250,4 @@ static weft_status squares_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(chunk_squares) = {
-    .name = SIMD_NAME, .op = &weft_op_chunk_squares, .min_isa = SIMD_LEVEL, .run = squares_run};
+SIMD_KERNEL(chunk_squares, .run = squares_run);

@@ -22,7 +22,6 @@ typedef struct job {
 } job;
 
 static const char *pointwise_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     for (int k = 1; k < n->n_out; k++)
         if (n->out[k].has_layout && !stride_same(&n->out[0].type, n->out[k].stride, n->out[0].stride))
             return "results in different layouts";
@@ -136,16 +135,10 @@ static weft_status pointwise_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-#define ROW(title, of)                                                                                       \
-    const weft_kernel SIMD(title) = {.name = SIMD_NAME,                                                      \
-                                     .op = &weft_op_##of,                                                    \
-                                     .min_isa = SIMD_LEVEL,                                                  \
-                                     .strided_in = ~0u,                                                      \
-                                     .declines = pointwise_declines,                                         \
-                                     .workspace = pointwise_workspace,                                       \
-                                     .open = pointwise_open,                                                 \
-                                     .run = pointwise_run,                                                   \
-                                     .close = pointwise_close};
+#define ROW(NAME, OF)                                                                                        \
+    SIMD_KERNEL_OF(NAME, OF, .strided_in = ~0u, .declines = pointwise_declines,                              \
+                   .workspace = pointwise_workspace, .open = pointwise_open, .run = pointwise_run,           \
+                   .close = pointwise_close);
 #define X(op, operands, numbers, expression) ROW(pointwise_##op, op)
 #include "ops/pointwise/pointwise_list.h"
 #undef X

@@ -22,7 +22,6 @@ static image image_of(const tensor *t) {
 }
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     if (!dtype_is_row(n->in[0]->type.dtype)) return "not f32, bf16 or f16";
     return n->in[0]->type.dtype != n->out[0].type.dtype ? "operand and result of two types" : NULL;
 }
@@ -61,7 +60,7 @@ static void max_window(const tensor *x, const pool_attrs *a, int64_t at, const i
         for (int64_t column = k[0]; column < k[1]; column += pool_step(a, 1)) {
             int32_t place = (int32_t)(i * in.width + column);
             if (place == first) continue;
-            const float *from = row_read(x->data, x->type.dtype, at + place * in.channels, width, room);
+            const float *from = row_read(x, at + place * in.channels, width, room);
             max_step(from, place, best, index, width);
         }
 }
@@ -78,16 +77,15 @@ static void max_row(const kernel_call *c, int64_t n, int64_t row) {
         pool_window(c->attrs, 1, column, out.width, in.width, &columns[0], &columns[1]);
         for (int64_t j = 0; j < in.channels; j += block) {
             int64_t width = in.channels - j < block ? in.channels - j : block;
-            float room[FORWARD_BLOCK], *best = row_place(y->data, y->type.dtype, at + j, room);
+            float room[FORWARD_BLOCK], *best = row_place(y, at + j, room);
             max_window(x, c->attrs, image_at + j, rows, columns, width, best,
                        (int32_t *)c->out[1].data + at + j);
-            row_write(y->data, y->type.dtype, at + j, width, best);
+            row_write(y, at + j, width, best);
         }
     }
 }
 
 static weft_status max_run(void *state, const kernel_call *c) {
-    (void)state;
     image out = image_of(&c->out[0]);
 #pragma omp parallel for num_threads(c->threads) schedule(static) collapse(2)
     for (int64_t n = 0; n < out.n; n++)
@@ -158,7 +156,7 @@ static bool scatter(const kernel_call *c, int64_t n, const plane *p) {
     const int32_t *index = (const int32_t *)c->in[1].data + at;
     float room[REDUCED_BLOCK];
     for (int64_t i = 0; i < pixels; i++, at += from.channels, index += from.channels) {
-        const float *dyi = row_read(dy->data, dy->type.dtype, at, p->width, room);
+        const float *dyi = row_read(dy, at, p->width, room);
         for (int64_t j = 0; j < p->width; j++) {
             if (index[j] < 0 || index[j] >= p->pixels) return false;
             p->data[index[j] * p->step + j] += dyi[j];
@@ -169,7 +167,6 @@ static bool scatter(const kernel_call *c, int64_t n, const plane *p) {
 
 /* dy and indices [N, OH, OW, C] -> dx [N, H, W, C]. */
 static weft_status max_backward_run(void *state, const kernel_call *c) {
-    (void)state;
     image to = image_of(&c->out[0]);
     int64_t block = block_channels(&c->out[0], c->threads);
     int wrong = 0;
@@ -207,7 +204,6 @@ static bool gather_row(const kernel_call *c, int64_t n, int64_t row) {
 static weft_status gather_run(void *state, const kernel_call *c) {
     image out = image_of(&c->out[0]);
     int wrong = 0;
-    (void)state;
 #pragma omp parallel for num_threads(c->threads) schedule(static) collapse(2) reduction(| : wrong)
     for (int64_t n = 0; n < out.n; n++)
         for (int64_t row = 0; row < out.height; row++) wrong |= !gather_row(c, n, row);
@@ -225,7 +221,7 @@ static void window_sum(const tensor *x, int64_t at, const int64_t begin[2], cons
     for (int64_t i = begin[0]; i < end[0]; i++)
         for (int64_t k = begin[1]; k < end[1]; k++) {
             int64_t pixel = at + (i * in.width + k) * in.channels;
-            const float *from = row_read(x->data, x->type.dtype, pixel, width, room);
+            const float *from = row_read(x, pixel, width, room);
             for (int64_t j = 0; j < width; j++) y[j] += from[j];
         }
 }
@@ -270,15 +266,14 @@ static void average_row(const kernel_call *c, int64_t n, int64_t row) {
         pool_cell cell = pool_cell_at(c->attrs, &x->type, &y->type, row, column);
         for (int64_t j = 0; j < in.channels; j += block) {
             int64_t width = in.channels - j < block ? in.channels - j : block;
-            float room[FORWARD_BLOCK], *sums = row_place(y->data, y->type.dtype, at + j, room);
+            float room[FORWARD_BLOCK], *sums = row_place(y, at + j, room);
             average_window(x, image_at + j, &cell, width, sums);
-            row_write(y->data, y->type.dtype, at + j, width, sums);
+            row_write(y, at + j, width, sums);
         }
     }
 }
 
 static weft_status average_run(void *state, const kernel_call *c) {
-    (void)state;
     image out = image_of(&c->out[0]);
 #pragma omp parallel for num_threads(c->threads) schedule(static) collapse(2)
     for (int64_t n = 0; n < out.n; n++)
@@ -296,7 +291,7 @@ static void spread_gradient(const kernel_call *c, int64_t n, const plane *p) {
         pool_cell cell =
             pool_cell_at(c->attrs, &c->out[0].type, &c->in[0].type, i / from.width, i % from.width);
         float factor = (float)(1.0 / cell.divisor);
-        const float *dyi = row_read(dy->data, dy->type.dtype, at, p->width, room);
+        const float *dyi = row_read(dy, at, p->width, room);
         for (int64_t y = cell.begin[0]; y < cell.end[0]; y++)
             for (int64_t x = cell.begin[1]; x < cell.end[1]; x++) {
                 float *restrict into = p->data + (y * to.width + x) * p->step;
@@ -307,7 +302,6 @@ static void spread_gradient(const kernel_call *c, int64_t n, const plane *p) {
 
 /* dy [N, OH, OW, C] -> dx [N, H, W, C]; an image, or a block of its channels, is one task. */
 static weft_status average_backward_run(void *state, const kernel_call *c) {
-    (void)state;
     image to = image_of(&c->out[0]);
     int64_t block = block_channels(&c->out[0], c->threads);
 #pragma omp parallel for num_threads(c->threads) schedule(static) collapse(2)
@@ -322,18 +316,14 @@ static weft_status average_backward_run(void *state, const kernel_call *c) {
 
 /* ---- the kernels ---- */
 
-#define POOL_KERNEL(of, does, ...)                                                                           \
-    const weft_kernel SIMD(of) = {.name = SIMD_NAME,                                                         \
-                                  .op = &weft_op_##of,                                                       \
-                                  .min_isa = SIMD_LEVEL,                                                     \
-                                  .declines = declines,                                                      \
-                                  .run = does,                                                               \
-                                  __VA_ARGS__}
-POOL_KERNEL(max_pool2d, max_run);
-POOL_KERNEL(adaptive_max_pool2d, max_run);
-POOL_KERNEL(max_pool2d_backward, max_backward_run, .workspace = backward_workspace);
-POOL_KERNEL(max_pool2d_gather, gather_run);
-POOL_KERNEL(avg_pool2d, average_run);
-POOL_KERNEL(avg_pool2d_backward, average_backward_run, .workspace = backward_workspace);
-POOL_KERNEL(adaptive_avg_pool2d, average_run);
-POOL_KERNEL(adaptive_avg_pool2d_backward, average_backward_run, .workspace = backward_workspace);
+SIMD_KERNEL(max_pool2d, .declines = declines, .run = max_run);
+SIMD_KERNEL(adaptive_max_pool2d, .declines = declines, .run = max_run);
+SIMD_KERNEL(max_pool2d_backward, .declines = declines, .workspace = backward_workspace,
+            .run = max_backward_run);
+SIMD_KERNEL(max_pool2d_gather, .declines = declines, .run = gather_run);
+SIMD_KERNEL(avg_pool2d, .declines = declines, .run = average_run);
+SIMD_KERNEL(avg_pool2d_backward, .declines = declines, .workspace = backward_workspace,
+            .run = average_backward_run);
+SIMD_KERNEL(adaptive_avg_pool2d, .declines = declines, .run = average_run);
+SIMD_KERNEL(adaptive_avg_pool2d_backward, .declines = declines, .workspace = backward_workspace,
+            .run = average_backward_run);

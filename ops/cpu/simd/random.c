@@ -36,7 +36,6 @@ static void put_normals(const float z[4][BLOCKS], float *y, int length) {
 
 /* Uniform in [low, high): `below` is the largest float under high, since rounding may reach high itself. */
 static weft_status uniform_run(void *state, const kernel_call *c) {
-    (void)state;
     const random_attrs *a = c->attrs;
     philox_stream s = philox_stream_of(c->run, a->key);
     float *y = c->out[0].data, low = (float)a->a, high = (float)a->b;
@@ -55,8 +54,7 @@ static weft_status uniform_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(random_uniform) = {
-    .name = SIMD_NAME, .op = &weft_op_random_uniform, .min_isa = SIMD_LEVEL, .run = uniform_run};
+SIMD_KERNEL(random_uniform, .run = uniform_run);
 
 /* ---- normal ---- */
 
@@ -71,7 +69,6 @@ static void normal_group(const uint32_t word[4][BLOCKS], float mean, float std, 
 
 /* Normal with mean a and standard deviation b. */
 static weft_status normal_run(void *state, const kernel_call *c) {
-    (void)state;
     const random_attrs *a = c->attrs;
     philox_stream s = philox_stream_of(c->run, a->key);
     float *y = c->out[0].data, mean = (float)a->a, std = (float)a->b;
@@ -87,15 +84,9 @@ static weft_status normal_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(random_normal) = {
-    .name = SIMD_NAME, .op = &weft_op_random_normal, .min_isa = SIMD_LEVEL, .run = normal_run};
+SIMD_KERNEL(random_normal, .run = normal_run);
 
 /* ---- dropout: operand and result have the same layout, and elements are counted in its order ---- */
-
-static const char *dropout_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return dtype_is_row(n->in[0]->type.dtype) ? NULL : "not f32, bf16 or f16";
-}
 
 /* y = x * made, where made is 0 with probability p and else `factor` = 1 / (1 - p). A dropped NaN or infinity
  * is 0. */
@@ -111,7 +102,6 @@ static void dropout_group(const uint32_t word[4][BLOCKS], uint32_t threshold, fl
 /* Element i is dropped by word i of the stream, so dropout of dy with the same key, which is the gradient,
  * drops the same elements. */
 static weft_status dropout_run(void *state, const kernel_call *c) {
-    (void)state;
     const dropout_attrs *a = c->attrs;
     philox_stream s = philox_stream_of(c->run, a->key);
     const tensor *x = &c->in[0], *y = &c->out[0];
@@ -123,18 +113,13 @@ static weft_status dropout_run(void *state, const kernel_call *c) {
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t g = 0; g < group_count(n); g++) {
         uint32_t word[4][BLOCKS];
-        float from[GROUP], to[GROUP], *yg = row_place(y->data, y->type.dtype, g * GROUP, to);
+        float from[GROUP], to[GROUP], *yg = row_place(y, g * GROUP, to);
         int length = group_length(g, n);
         words_of(&s, (uint64_t)g * BLOCKS, word);
-        dropout_group(word, threshold, factor, row_read(x->data, x->type.dtype, g * GROUP, length, from), yg,
-                      length);
-        row_write(y->data, y->type.dtype, g * GROUP, length, yg);
+        dropout_group(word, threshold, factor, row_read(x, g * GROUP, length, from), yg, length);
+        row_write(y, g * GROUP, length, yg);
     }
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(dropout) = {.name = SIMD_NAME,
-                                   .op = &weft_op_dropout,
-                                   .min_isa = SIMD_LEVEL,
-                                   .declines = dropout_declines,
-                                   .run = dropout_run};
+SIMD_KERNEL(dropout, .declines = declines_rows, .run = dropout_run);

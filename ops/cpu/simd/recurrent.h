@@ -53,10 +53,6 @@ static inline walk walk_of(const tensor_type *x, const tensor_type *w, bool back
     return k;
 }
 
-static inline size_t walk_bytes(const walk *k) {
-    return (size_t)(k->packed + k->parts * k->scratch) * sizeof(float);
-}
-
 /* ---- packing ---- */
 
 /* Panel p of w^T: its columns are GEMM_NR rows of w. */
@@ -117,12 +113,18 @@ static inline float *room_of(const part *p, int room) {
 /* Row i of an operand [B, H]; zeros in `room` where it is missing. */
 static inline const float *state_row(const part *p, const tensor *t, int64_t i, float *room) {
     int64_t hidden = p->walk->hidden;
-    if (t) return row_read(t->data, t->type.dtype, (p->first + i) * hidden, hidden, room);
+    if (t) return row_read(t, (p->first + i) * hidden, hidden, room);
     memset(room, 0, (size_t)hidden * sizeof *room);
     return room;
 }
 
-typedef void row_of_cell(const part *p, int64_t i);
+/* How a kernel walks: operand `w` is the weight, operand `h0` the initial state (it may be missing: zeros;
+ * backward there is none), `rooms` the rows of floats that the cell wants; `cell` computes a part's row. */
+typedef struct gait {
+    bool backward;
+    int w, h0, rooms;
+    void (*cell)(const part *p, int64_t i);
+} gait;
 
 /* The product of the part's states, which are those of the step before (forward) or after. */
 static inline void part_product(const part *p, const float *packed) {
@@ -132,26 +134,32 @@ static inline void part_product(const part *p, const float *packed) {
 }
 
 /* All steps of a part's samples, in their order or, backward, from the last to the first. */
-static inline void walk_part(part p, bool backward, row_of_cell *cell, const float *packed, bool has_state) {
+static inline void walk_part(part p, const gait *g, const float *packed, bool has_state) {
     const walk *k = p.walk;
     const recurrent_attrs *a = p.call->attrs;
     memset(p.product, 0, (size_t)(p.count * k->wide) * sizeof *p.product);
     for (int64_t n = 0; n < k->steps; n++) {
-        int64_t s = backward ? k->steps - 1 - n : n;
+        int64_t s = g->backward ? k->steps - 1 - n : n;
         p.time = recurrent_time(a, k->steps, s);
         p.before = recurrent_time(a, k->steps, s - 1);
         p.is_first = s == 0;
         p.is_last = s + 1 == k->steps;
         if (n > 0 || has_state) part_product(&p, packed);
-        for (int64_t i = 0; i < p.count; i++) cell(&p, i);
+        for (int64_t i = 0; i < p.count; i++) g->cell(&p, i);
     }
 }
 
-/* Packs the weight and walks. `h0`: the initial state, NULL: zeros; backward there is none. */
-static inline weft_status walk_run(const kernel_call *c, const walk *k, const tensor *w, bool backward,
-                                   const tensor *h0, row_of_cell *cell) {
+static inline size_t walk_bytes(const weft_node *n, const gait *g, int threads) {
+    walk k = walk_of(&n->in[0]->type, &n->in[g->w]->type, g->backward, g->rooms, threads);
+    return (size_t)(k.packed + k.parts * k.scratch) * sizeof(float);
+}
+
+/* Packs the weight and walks. */
+static inline weft_status walk_run(const kernel_call *c, const gait *g) {
+    const tensor *w = &c->in[g->w], *h0 = g->backward ? NULL : recurrent_operand(c, g->h0);
+    const walk at = walk_of(&c->in[0].type, &w->type, g->backward, g->rooms, c->threads), *k = &at;
     float *packed = c->workspace;
-    pack_weight(w, k, backward, packed, c->threads);
+    pack_weight(w, k, g->backward, packed, c->threads);
 #pragma omp parallel for num_threads(c->threads) schedule(static) if (k->parts > 1)
     for (int n = 0; n < k->parts; n++) {
         int64_t first = k->batch * n / k->parts, past = k->batch * (n + 1) / k->parts;
@@ -163,11 +171,11 @@ static inline weft_status walk_run(const kernel_call *c, const walk *k, const te
                   .product = scratch,
                   .state = scratch + k->state,
                   .rooms = scratch + k->rooms};
-        if (!backward && h0)
+        if (h0)
             reduced_load(p.state, h0->data, h0->type.dtype, first * k->hidden, p.count * k->hidden);
         else
             memset(p.state, 0, (size_t)(p.count * k->inner) * sizeof *p.state);
-        walk_part(p, backward, cell, packed, !backward && h0);
+        walk_part(p, g, packed, h0 != NULL);
     }
     return WEFT_OK;
 }
@@ -178,9 +186,14 @@ static inline void row_keep(const tensor *t, int64_t at, float *row, int64_t n) 
     if (t->type.dtype != WEFT_F32) reduced_load(row, t->data, t->type.dtype, at, n);
 }
 
-static inline const char *recurrent_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return dtype_is_row(n->in[0]->type.dtype) ? NULL : "not f32, bf16 or f16";
-}
+/* The kernel of op OF, whose gait is OF_gait. */
+#define RECURRENT_KERNEL(OF)                                                                                 \
+    static size_t OF##_workspace(const weft_node *n, const kernel_env *env) {                                \
+        return walk_bytes(n, &OF##_gait, env->threads);                                                      \
+    }                                                                                                        \
+    static weft_status OF##_run(void *state, const kernel_call *c) {                                         \
+        return walk_run(c, &OF##_gait);                                                                      \
+    }                                                                                                        \
+    SIMD_KERNEL(OF, .declines = declines_rows, .workspace = OF##_workspace, .run = OF##_run)
 
 #endif

@@ -342,7 +342,6 @@ static void columns_sum(const reduction *r, int threads) {
 /* ---- the kernels ---- */
 
 static const char *sum_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return dtype_is_row(n->in[0]->type.dtype) ? NULL : "an operand that is not f32, bf16 or f16";
 }
 
@@ -352,7 +351,6 @@ static const char *extremum_declines(const weft_node *n, const kernel_env *env) 
 
 /* by_chunks: one float for each chunk; columns: COLUMNS floats for each task; else none. */
 static size_t sum_workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     reduction r;
     reduction_plan(&r, n, &n->in[0]->type, n->in[0]->stride, n->out[0].stride);
     if (by_chunks(&r)) return (size_t)(r.kept.count * r.chunks) * sizeof(float);
@@ -362,7 +360,6 @@ static size_t sum_workspace(const weft_node *n, const kernel_env *env) {
 
 /* Three ways: columns (the inner axis is kept), few long results by chunks, else a result for each task. */
 static weft_status sum_run(void *state, const kernel_call *c) {
-    (void)state;
     reduction r;
     reduction_plan(&r, c->node, &c->in[0].type, c->in[0].stride, c->out[0].stride);
     r.x = &c->in[0];
@@ -446,7 +443,6 @@ static int64_t row_argmax(const tensor *x, int64_t at, int64_t stride, int64_t n
 
 /* out: i64 positions; rows are divided among the threads. */
 static weft_status argmax_run(void *state, const kernel_call *c) {
-    (void)state;
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t along = ((const axis_attrs *)c->attrs)->axis;
     if (!axis_resolve(&along, x->type.ndim)) return WEFT_INTERNAL;
@@ -466,25 +462,15 @@ static weft_status argmax_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-#define REDUCE_KERNEL(name_, declines_)                                                                      \
-    const weft_kernel SIMD(reduce_##name_) = {.name = SIMD_NAME,                                             \
-                                              .op = &weft_op_##name_,                                        \
-                                              .min_isa = SIMD_LEVEL,                                         \
-                                              .strided_in = 1,                                               \
-                                              .declines = declines_,                                         \
-                                              .workspace = sum_workspace,                                    \
-                                              .run = sum_run}
+#define REDUCE_KERNEL(OF, DECLINES)                                                                          \
+    SIMD_KERNEL_OF(reduce_##OF, OF, .strided_in = 1, .declines = DECLINES, .workspace = sum_workspace,          \
+                .run = sum_run)
 REDUCE_KERNEL(sum, sum_declines);
 REDUCE_KERNEL(amax, extremum_declines);
 REDUCE_KERNEL(amin, extremum_declines);
 REDUCE_KERNEL(prod, sum_declines);
 
-#define ARG_KERNEL(name_)                                                                                    \
-    const weft_kernel SIMD(reduce_##name_) = {.name = SIMD_NAME,                                             \
-                                              .op = &weft_op_##name_,                                        \
-                                              .min_isa = SIMD_LEVEL,                                         \
-                                              .strided_in = 1,                                               \
-                                              .declines = sum_declines,                                      \
-                                              .run = argmax_run}
+#define ARG_KERNEL(OF)                                                                                       \
+    SIMD_KERNEL_OF(reduce_##OF, OF, .strided_in = 1, .declines = sum_declines, .run = argmax_run)
 ARG_KERNEL(argmax);
 ARG_KERNEL(argmin);

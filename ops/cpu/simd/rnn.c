@@ -22,32 +22,12 @@ static void rnn_forward_row(const part *p, int64_t i) {
     const tensor *x = &p->call->in[0], *h = &p->call->out[0];
     int64_t n = p->walk->hidden, at = row_now(p, x, i);
     float *state = p->state + i * n;
-    rnn_row(n, row_read(x->data, x->type.dtype, at, n, room_of(p, 0)), p->product + i * p->walk->wide,
-            is_relu(p), state);
+    rnn_row(n, row_read(x, at, n, room_of(p, 0)), p->product + i * p->walk->wide, is_relu(p), state);
     row_keep(h, at, state, n);
 }
 
-static walk rnn_walk(const weft_node *n, int w, bool backward, int threads) {
-    return walk_of(&n->in[0]->type, &n->in[w]->type, backward, 2, threads);
-}
-
-static size_t rnn_forward_workspace(const weft_node *n, const kernel_env *env) {
-    walk k = rnn_walk(n, 1, false, env->threads);
-    return walk_bytes(&k);
-}
-
-static weft_status rnn_forward_run(void *state, const kernel_call *c) {
-    walk k = rnn_walk(c->node, 1, false, c->threads);
-    (void)state;
-    return walk_run(c, &k, &c->in[1], false, recurrent_operand(c, 2), rnn_forward_row);
-}
-
-const weft_kernel SIMD(rnn) = {.name = SIMD_NAME,
-                               .op = &weft_op_rnn,
-                               .min_isa = SIMD_LEVEL,
-                               .declines = recurrent_declines,
-                               .workspace = rnn_forward_workspace,
-                               .run = rnn_forward_run};
+static const gait rnn_gait = {.w = 1, .h0 = 2, .rooms = 2, .cell = rnn_forward_row};
+RECURRENT_KERNEL(rnn);
 
 /* ---- backward: operands dh, h, w; result dx ---- */
 
@@ -66,26 +46,10 @@ static void rnn_backward_row(const part *p, int64_t i) {
     const tensor *dh = &p->call->in[0], *h = &p->call->in[1];
     int64_t n = p->walk->hidden, at = row_now(p, dh, i);
     float *dx = p->state + i * n;
-    rnn_row_backward(n, row_read(dh->data, dh->type.dtype, at, n, room_of(p, 0)),
-                     row_read(h->data, h->type.dtype, at, n, room_of(p, 1)), p->product + i * p->walk->wide,
-                     is_relu(p), dx);
+    rnn_row_backward(n, row_read(dh, at, n, room_of(p, 0)), row_read(h, at, n, room_of(p, 1)),
+                     p->product + i * p->walk->wide, is_relu(p), dx);
     row_keep(&p->call->out[0], at, dx, n);
 }
 
-static size_t rnn_backward_workspace(const weft_node *n, const kernel_env *env) {
-    walk k = rnn_walk(n, 2, true, env->threads);
-    return walk_bytes(&k);
-}
-
-static weft_status rnn_backward_run(void *state, const kernel_call *c) {
-    walk k = rnn_walk(c->node, 2, true, c->threads);
-    (void)state;
-    return walk_run(c, &k, &c->in[2], true, NULL, rnn_backward_row);
-}
-
-const weft_kernel SIMD(rnn_backward) = {.name = SIMD_NAME,
-                                        .op = &weft_op_rnn_backward,
-                                        .min_isa = SIMD_LEVEL,
-                                        .declines = recurrent_declines,
-                                        .workspace = rnn_backward_workspace,
-                                        .run = rnn_backward_run};
+static const gait rnn_backward_gait = {.backward = true, .w = 2, .rooms = 2, .cell = rnn_backward_row};
+RECURRENT_KERNEL(rnn_backward);

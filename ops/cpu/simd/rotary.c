@@ -17,11 +17,6 @@ typedef struct scratch {
     float *cos, *sin, *in, *out;
 } scratch;
 
-static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return dtype_is_row(n->in[0]->type.dtype) ? NULL : "not f32, bf16 or f16";
-}
-
 static int64_t scratch_doubles(const weft_node *n) {
     const tensor_type *x = &n->in[0]->type;
     int64_t columns = x->shape[x->ndim - 1], pairs = rotary_pairs(n->attrs, columns);
@@ -120,7 +115,6 @@ static int64_t head_at(const tensor *x, int64_t h) {
 }
 
 static weft_status run(void *state, const kernel_call *c) {
-    (void)state;
     const tensor *x = &c->in[0];
     int last = x->type.ndim - 1;
     int64_t columns = x->type.shape[last], rows = x->type.shape[last - 1];
@@ -140,10 +134,4 @@ static weft_status run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(rotary) = {.name = SIMD_NAME,
-                                  .op = &weft_op_rotary,
-                                  .min_isa = SIMD_LEVEL,
-                                  .strided_in = 1,
-                                  .declines = declines,
-                                  .workspace = workspace,
-                                  .run = run};
+SIMD_KERNEL(rotary, .strided_in = 1, .declines = declines_rows, .workspace = workspace, .run = run);

@@ -7,17 +7,11 @@
 
 enum { STRIP = 128 /* lines side by side: their state stays in registers and the first cache */ };
 
-static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
-}
-
 /* One line, or `width` neighbours: a (factors) and b (what is added) begin at its first element in memory;
  * `step` is from one place of the axis to the next. */
 #define SCAN(name, start, formula)                                                                           \
     static void name##_row(const scan_lines *l, const float *a, const float *b, float *y) {                  \
         double h = start;                                                                                    \
-        (void)a, (void)b;                                                                                    \
         for (int64_t k = 0; k < l->n; k++) {                                                                 \
             int64_t i = l->reverse ? l->n - 1 - k : k;                                                       \
             double before = h;                                                                               \
@@ -27,7 +21,6 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     }                                                                                                        \
     static void name##_strip(const scan_lines *l, const float *a, const float *b, float *y, int64_t width) { \
         double h[STRIP];                                                                                     \
-        (void)a, (void)b;                                                                                    \
         for (int64_t j = 0; j < width; j++) h[j] = start;                                                    \
         for (int64_t k = 0; k < l->n; k++) {                                                                 \
             int64_t at = (l->reverse ? l->n - 1 - k : k) * l->inner;                                         \
@@ -57,7 +50,6 @@ static weft_status run(void *state, const kernel_call *c) {
     int64_t strips = (l.inner + STRIP - 1) / STRIP, tasks = l.outer * strips;
     const float *a = c->in[0].data, *b = c->in[c->n_in - 1].data;
     float *y = c->out[0].data;
-    (void)state;
 #pragma omp parallel for num_threads(c->threads) schedule(static) if (c->threads > 1)
     for (int64_t t = 0; t < tasks; t++) {
         int64_t first = t % strips * STRIP, at = t / strips * l.n * l.inner + first;
@@ -70,9 +62,6 @@ static weft_status run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-#define SCAN_KERNEL(name_)                                                                                   \
-    const weft_kernel SIMD(name_) = {                                                                        \
-        .name = SIMD_NAME, .op = &weft_op_##name_, .min_isa = SIMD_LEVEL, .declines = declines, .run = run}
-SCAN_KERNEL(cumsum);
-SCAN_KERNEL(cumprod);
-SCAN_KERNEL(recurrence);
+SIMD_KERNEL(cumsum, .declines = declines_all_but_f32, .run = run);
+SIMD_KERNEL(cumprod, .declines = declines_all_but_f32, .run = run);
+SIMD_KERNEL(recurrence, .declines = declines_all_but_f32, .run = run);

@@ -31,4 +31,20 @@
 #define SIMD_UNROLL      _Pragma("GCC unroll 12")
 #endif
 
+/* The row of the kernel NAME of op OF; its other fields come last. */
+#define SIMD_KERNEL_OF(NAME, OF, ...)                                                                        \
+    const weft_kernel SIMD(NAME) = {                                                                         \
+        .name = SIMD_NAME, .op = &weft_op_##OF, .min_isa = SIMD_LEVEL, __VA_ARGS__}
+#define SIMD_KERNEL(OF, ...) SIMD_KERNEL_OF(OF, OF, __VA_ARGS__)
+
+/* Reasons to decline that kernels share. */
+static inline const char *declines_rows(const weft_node *n, const kernel_env *env) {
+    return n->in[0]->type.dtype == WEFT_F32 || dtype_is_reduced(n->in[0]->type.dtype)
+               ? NULL
+               : "not f32, bf16 or f16";
+}
+static inline const char *declines_all_but_f32(const weft_node *n, const kernel_env *env) {
+    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+}
+
 #endif

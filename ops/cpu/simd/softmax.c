@@ -10,11 +10,6 @@
 
 enum { STRIP = 64 }; /* lines side by side: their maxima and sums stay in the first cache */
 
-static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return dtype_is_row(n->in[0]->type.dtype) ? NULL : "not f32, bf16 or f16";
-}
-
 /* ---- along the last axis ---- */
 
 /* y = e^(x - max) / sum; the exponentials are computed once, in y. */
@@ -126,7 +121,6 @@ static void reduced_strip_run(const kernel_call *c, const lines *l, bool is_log,
 
 /* A task is one strip of lines, or one row when the axis is the last. */
 static weft_status run(void *state, const kernel_call *c) {
-    (void)state;
     bool is_log = c->node->op == &weft_op_log_softmax, is_f32 = c->in[0].type.dtype == WEFT_F32;
     lines l = lines_of(c->node);
     int64_t room = 2 * room_of(&l, c->in[0].type.dtype);
@@ -144,15 +138,5 @@ static weft_status run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(softmax) = {.name = SIMD_NAME,
-                                   .op = &weft_op_softmax,
-                                   .min_isa = SIMD_LEVEL,
-                                   .declines = declines,
-                                   .workspace = workspace,
-                                   .run = run};
-const weft_kernel SIMD(log_softmax) = {.name = SIMD_NAME,
-                                       .op = &weft_op_log_softmax,
-                                       .min_isa = SIMD_LEVEL,
-                                       .declines = declines,
-                                       .workspace = workspace,
-                                       .run = run};
+SIMD_KERNEL(softmax, .declines = declines_rows, .workspace = workspace, .run = run);
+SIMD_KERNEL(log_softmax, .declines = declines_rows, .workspace = workspace, .run = run);

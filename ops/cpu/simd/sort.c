@@ -155,7 +155,6 @@ static weft_status run(void *state, const kernel_call *c) {
     sort_rows r = sort_rows_of(c->attrs, &c->in[0].type);
     int64_t rows = r.outer * r.inner, threads = rows * r.length / WORTH_A_THREAD + 1;
     item *room = c->workspace;
-    (void)state;
     if (threads > c->threads) threads = c->threads;
 #pragma omp parallel for num_threads((int)threads) schedule(static) if (threads > 1)
     for (int64_t t = 0; t < threads; t++)
@@ -164,5 +163,4 @@ static weft_status run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(sort) = {
-    .name = SIMD_NAME, .op = &weft_op_sort, .min_isa = SIMD_LEVEL, .workspace = workspace, .run = run};
+SIMD_KERNEL(sort, .workspace = workspace, .run = run);

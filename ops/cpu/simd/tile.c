@@ -28,7 +28,6 @@
 #define CAST(name, expression)                                                                               \
     static void name(float *out, const float *a, const float *b, const float *c, const float *k,             \
                      int64_t n) {                                                                            \
-        (void)b, (void)c, (void)k;                                                                           \
         SIMD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                   \
             float x = a[i];                                                                                  \
             out[i] = expression;                                                                             \

@@ -45,7 +45,6 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
 
 /* delta = dy . y of each query, in f32: as many numbers as lse. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return (size_t)type_elements(&n->in[5]->type) * sizeof(float);
 }
 
@@ -64,21 +63,15 @@ const weft_kernel cuda_attention = {.name = "tensor cores",
                                     .strided_in = ATTENTION_STRIDED,
                                     .declines = declines,
                                     CUDA_RUN(attention)};
-const weft_kernel cuda_attention_plain = {.name = "cuda",
-                                          .op = &weft_op_attention,
-                                          .strided_in = ATTENTION_STRIDED,
-                                          .declines = plain_declines,
-                                          CUDA_RUN(attention_plain)};
+CUDA_KERNEL_OF(attention_plain, attention, .strided_in = ATTENTION_STRIDED, .declines = plain_declines,
+               CUDA_RUN(attention_plain));
 const weft_kernel cuda_attention_dropout = {.name = "tensor cores",
                                             .op = &weft_op_attention_dropout,
                                             .strided_in = ATTENTION_STRIDED,
                                             .declines = declines,
                                             CUDA_RUN(attention_dropout)};
-const weft_kernel cuda_attention_dropout_plain = {.name = "cuda",
-                                                  .op = &weft_op_attention_dropout,
-                                                  .strided_in = ATTENTION_STRIDED,
-                                                  .declines = plain_declines,
-                                                  CUDA_RUN(attention_dropout_plain)};
+CUDA_KERNEL_OF(attention_dropout_plain, attention_dropout, .strided_in = ATTENTION_STRIDED,
+               .declines = plain_declines, CUDA_RUN(attention_dropout_plain));
 const weft_kernel cuda_attention_backward = {.name = "tensor cores",
                                              .op = &weft_op_attention_backward,
                                              .strided_in = ATTENTION_BACKWARD_STRIDED,
@@ -86,10 +79,6 @@ const weft_kernel cuda_attention_backward = {.name = "tensor cores",
                                              .workspace = backward_workspace,
                                              .work = backward_work,
                                              CUDA_RUN(attention_backward)};
-const weft_kernel cuda_attention_plain_backward = {.name = "cuda",
-                                                   .op = &weft_op_attention_backward,
-                                                   .strided_in = ATTENTION_BACKWARD_STRIDED,
-                                                   .declines = plain_backward_declines,
-                                                   .workspace = backward_workspace,
-                                                   .work = backward_work,
-                                                   CUDA_RUN(attention_plain_backward)};
+CUDA_KERNEL_OF(attention_plain_backward, attention_backward, .strided_in = ATTENTION_BACKWARD_STRIDED,
+               .declines = plain_backward_declines, .workspace = backward_workspace, .work = backward_work,
+               CUDA_RUN(attention_plain_backward));

@@ -19,7 +19,6 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
 
 /* The first and past slot of each row's ids, and the buffers of the sort. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return (size_t)(2 * n->out[0].type.shape[0] + sort_room(ids_of(n))) * sizeof(int32_t);
 }
 
@@ -42,16 +41,6 @@ static void backward_work(const weft_node *n, node_work *w) {
 
 #define IDS "ids are rows of the table"
 
-const weft_kernel cuda_embedding = {.name = "cuda",
-                                    .op = &weft_op_embedding,
-                                    .declines = declines,
-                                    .work = work,
-                                    .data_rule = IDS,
-                                    CUDA_RUN(embedding)};
-const weft_kernel cuda_embedding_backward = {.name = "cuda",
-                                             .op = &weft_op_embedding_backward,
-                                             .declines = backward_declines,
-                                             .workspace = backward_workspace,
-                                             .work = backward_work,
-                                             .data_rule = IDS,
-                                             CUDA_RUN(embedding_backward)};
+CUDA_KERNEL(embedding, .declines = declines, .work = work, .data_rule = IDS);
+CUDA_KERNEL(embedding_backward, .declines = backward_declines, .workspace = backward_workspace,
+            .work = backward_work, .data_rule = IDS);

@@ -11,5 +11,4 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return declines_types(n, env);
 }
 
-const weft_kernel cuda_rotary = {
-    .name = "cuda", .op = &weft_op_rotary, .strided_in = 1, .declines = declines, CUDA_RUN(rotary)};
+CUDA_KERNEL(rotary, .strided_in = 1, .declines = declines);

@@ -97,7 +97,6 @@ static bool is_supported(weft_dtype dtype) {
 }
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     if (!is_supported(n->in[0]->type.dtype)) return "operands must be f32, bf16 or f16";
     if (conv_part_of(n->op) == CONV_WEIGHT || !conv_is_packed(&n->in[1]->type)) return NULL;
     conv_plan p = conv_plan_of(n);
@@ -108,7 +107,6 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
 
 /* Computed from the plan each time: plans are cheap and cannot go stale. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return conv_plan_of(n).bytes;
 }
 
@@ -133,7 +131,6 @@ static void work(const weft_node *n, node_work *w) {
 }
 
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
-    (void)env;
     return conv_packed_bytes(n, i);
 }
 
@@ -183,9 +180,4 @@ static const char *pack_declines(const weft_node *n, const kernel_env *env) {
     return NULL;
 }
 
-const weft_kernel cuda_pack = {
-    .name = "cuda",
-    .op = &weft_op_pack,
-    .declines = pack_declines,
-    CUDA_OPEN(pack),
-};
+CUDA_KERNEL_OF(pack, pack, .declines = pack_declines, CUDA_OPEN(pack));

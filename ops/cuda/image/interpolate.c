@@ -10,9 +10,5 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return declines_types(n, env);
 }
 
-const weft_kernel cuda_interpolate = {
-    .name = "cuda", .op = &weft_op_interpolate, .declines = declines, CUDA_RUN(interpolate)};
-const weft_kernel cuda_interpolate_backward = {.name = "cuda",
-                                               .op = &weft_op_interpolate_backward,
-                                               .declines = declines,
-                                               CUDA_RUN(interpolate_backward)};
+CUDA_KERNEL(interpolate, .declines = declines);
+CUDA_KERNEL(interpolate_backward, .declines = declines);

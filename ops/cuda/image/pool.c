@@ -10,14 +10,13 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return declines_types(n, env);
 }
 
-#define POOL(which, rule)                                                                                    \
-    const weft_kernel cuda_##which = {                                                                       \
-        .name = "cuda", .op = &weft_op_##which, .declines = declines, .data_rule = rule, CUDA_RUN(which)}
-POOL(max_pool2d, NULL);
-POOL(max_pool2d_backward, "an index must be inside the plane");
-POOL(max_pool2d_gather, "an index must be inside the plane");
-POOL(adaptive_max_pool2d, NULL);
-POOL(avg_pool2d, NULL);
-POOL(avg_pool2d_backward, NULL);
-POOL(adaptive_avg_pool2d, NULL);
-POOL(adaptive_avg_pool2d_backward, NULL);
+#define INSIDE "an index must be inside the plane"
+
+CUDA_KERNEL(max_pool2d, .declines = declines);
+CUDA_KERNEL(max_pool2d_backward, .declines = declines, .data_rule = INSIDE);
+CUDA_KERNEL(max_pool2d_gather, .declines = declines, .data_rule = INSIDE);
+CUDA_KERNEL(adaptive_max_pool2d, .declines = declines);
+CUDA_KERNEL(avg_pool2d, .declines = declines);
+CUDA_KERNEL(avg_pool2d_backward, .declines = declines);
+CUDA_KERNEL(adaptive_avg_pool2d, .declines = declines);
+CUDA_KERNEL(adaptive_avg_pool2d_backward, .declines = declines);

@@ -15,12 +15,10 @@ static bool is_scanned(const weft_node *n) {
 /* Numbers of ids and places are ints in the sort. */
 static const char *declines(const weft_node *n, const kernel_env *env) {
     scatter_size s = size_of(n);
-    (void)env;
     return is_scanned(n) || (s.ids <= 1 << 30 && s.places <= 1 << 30) ? NULL : "more than 2^30 ids or places";
 }
 
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return is_scanned(n) ? 0 : (size_t)sort_room(size_of(n).ids) * sizeof(int32_t);
 }
 
@@ -43,20 +41,9 @@ static void scatter_work(const weft_node *n, node_work *w) {
 
 #define IDS "ids are places of the axis"
 
-const weft_kernel cuda_gather = {.name = "cuda",
-                                 .op = &weft_op_gather,
-                                 .strided_in = 1,
-                                 .work = gather_work,
-                                 .data_rule = IDS,
-                                 CUDA_RUN(gather)};
+CUDA_KERNEL(gather, .strided_in = 1, .work = gather_work, .data_rule = IDS);
 #define SCATTER(title)                                                                                       \
-    const weft_kernel cuda_##title = {.name = "cuda",                                                        \
-                                      .op = &weft_op_##title,                                                \
-                                      .strided_in = 1 | 1 << 2,                                              \
-                                      .declines = declines,                                                  \
-                                      .workspace = workspace,                                                \
-                                      .work = scatter_work,                                                  \
-                                      .data_rule = IDS,                                                      \
-                                      CUDA_RUN(title)};
+    CUDA_KERNEL(title, .strided_in = 1 | 1 << 2, .declines = declines, .workspace = workspace,               \
+                .work = scatter_work, .data_rule = IDS);
 SCATTER(scatter)
 SCATTER(scatter_add)

@@ -6,13 +6,11 @@
 
 /* Numbers of elements are ints in the sort of long rows, as are blocks. */
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return type_elements(&n->in[0]->type) > 1 << 30 ? "more than 2^30 elements" : NULL;
 }
 
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     sort_rows r = sort_rows_of(n->attrs, &n->in[0]->type);
-    (void)env;
     if (sort_is_shared(&r, n->in[0]->type.dtype)) return 0;
     return (size_t)sort_room(type_elements(&n->in[0]->type)) * sizeof(int32_t);
 }
@@ -31,9 +29,4 @@ static void work(const weft_node *n, node_work *w) {
     }
 }
 
-const weft_kernel cuda_sort = {.name = "cuda",
-                               .op = &weft_op_sort,
-                               .declines = declines,
-                               .workspace = workspace,
-                               .work = work,
-                               CUDA_RUN(sort)};
+CUDA_KERNEL(sort, .declines = declines, .workspace = workspace, .work = work);

@@ -10,7 +10,6 @@ static inline bool is_gpu_float(weft_dtype dtype) {
 
 /* Returns a reason to decline unless all floating-point operands are f32, bf16 or f16. */
 static inline const char *declines_types(const weft_node *n, const kernel_env *env) {
-    (void)env;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && dtype_is_float(n->in[i]->type.dtype) && !is_gpu_float(n->in[i]->type.dtype))
             return "an operand is not f32, bf16 or f16";

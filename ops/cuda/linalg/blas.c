@@ -100,7 +100,6 @@ int blas_alignment(const blas_plan *plan, const matrices *m, const weft_value *v
 /* ---- the rows ---- */
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     weft_dtype type = n->in[0]->type.dtype;
     return type == WEFT_F32 || dtype_is_reduced(type) ? NULL : "operands must be f32, bf16 or f16";
 }
@@ -120,7 +119,6 @@ static const char *act_declines(const weft_node *n, const kernel_env *env) {
 }
 
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return blas_plan_of(n).bytes;
 }
 

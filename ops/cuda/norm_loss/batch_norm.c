@@ -13,12 +13,10 @@ static size_t parts(const tensor_type *x, int numbers) {
 
 /* The parts hold count, mean and squares. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return parts(&n->in[0]->type, 3);
 }
 
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return parts(&n->in[1]->type, 2);
 }
 
@@ -37,15 +35,6 @@ static void backward_work(const weft_node *n, node_work *w) {
     add_passes(w, value_bytes(n->in[0]) + value_bytes(n->in[1]), (double)backward_workspace(n, NULL));
 }
 
-const weft_kernel cuda_batch_norm = {.name = "cuda",
-                                     .op = &weft_op_batch_norm,
-                                     .declines = declines_types,
-                                     .workspace = workspace,
-                                     .work = work,
-                                     CUDA_RUN(batch_norm)};
-const weft_kernel cuda_batch_norm_backward = {.name = "cuda",
-                                              .op = &weft_op_batch_norm_backward,
-                                              .declines = declines_types,
-                                              .workspace = backward_workspace,
-                                              .work = backward_work,
-                                              CUDA_RUN(batch_norm_backward)};
+CUDA_KERNEL(batch_norm, .declines = declines_types, .workspace = workspace, .work = work);
+CUDA_KERNEL(batch_norm_backward, .declines = declines_types, .workspace = backward_workspace,
+            .work = backward_work);

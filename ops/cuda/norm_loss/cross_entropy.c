@@ -8,13 +8,11 @@ static int64_t reduction_of(const weft_node *n) {
 
 /* Workspace: the loss of each row, unless it is the result. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return reduction_of(n) == LOSS_NONE ? 0 : (size_t)n->in[0]->type.shape[0] * sizeof(float);
 }
 
 /* Workspace: the number of rows that count, for a mean. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return reduction_of(n) == LOSS_MEAN ? sizeof(float) : 0;
 }
 
@@ -30,17 +28,7 @@ static void backward_work(const weft_node *n, node_work *w) {
 
 #define LABELS "targets are classes, or ignore_index"
 
-const weft_kernel cuda_cross_entropy = {.name = "cuda",
-                                        .op = &weft_op_cross_entropy,
-                                        .declines = declines_types,
-                                        .workspace = workspace,
-                                        .work = work,
-                                        .data_rule = LABELS,
-                                        CUDA_RUN(cross_entropy)};
-const weft_kernel cuda_cross_entropy_backward = {.name = "cuda",
-                                                 .op = &weft_op_cross_entropy_backward,
-                                                 .declines = declines_types,
-                                                 .workspace = backward_workspace,
-                                                 .work = backward_work,
-                                                 .data_rule = LABELS,
-                                                 CUDA_RUN(cross_entropy_backward)};
+CUDA_KERNEL(cross_entropy, .declines = declines_types, .workspace = workspace, .work = work,
+            .data_rule = LABELS);
+CUDA_KERNEL(cross_entropy_backward, .declines = declines_types, .workspace = backward_workspace,
+            .work = backward_work, .data_rule = LABELS);

@@ -6,7 +6,6 @@
 
 /* Workspace: the parts of dw and db. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     const tensor_type *x = &n->in[1]->type;
     int64_t d = x->shape[x->ndim - 1], rows = type_elements(x) / d;
     if (n->n_out < 2) return 0;
@@ -26,19 +25,9 @@ static void backward_work(const weft_node *n, node_work *w) {
     w->written += parts;
 }
 
-const weft_kernel cuda_layer_norm = {
-    .name = "cuda", .op = &weft_op_layer_norm, .declines = declines_types, CUDA_RUN(layer_norm)};
-const weft_kernel cuda_layer_norm_backward = {.name = "cuda",
-                                              .op = &weft_op_layer_norm_backward,
-                                              .declines = declines_types,
-                                              .workspace = backward_workspace,
-                                              .work = backward_work,
-                                              CUDA_RUN(layer_norm_backward)};
-const weft_kernel cuda_rms_norm = {
-    .name = "cuda", .op = &weft_op_rms_norm, .declines = declines_types, CUDA_RUN(rms_norm)};
-const weft_kernel cuda_rms_norm_backward = {.name = "cuda",
-                                            .op = &weft_op_rms_norm_backward,
-                                            .declines = declines_types,
-                                            .workspace = backward_workspace,
-                                            .work = backward_work,
-                                            CUDA_RUN(rms_norm_backward)};
+CUDA_KERNEL(layer_norm, .declines = declines_types);
+CUDA_KERNEL(layer_norm_backward, .declines = declines_types, .workspace = backward_workspace,
+            .work = backward_work);
+CUDA_KERNEL(rms_norm, .declines = declines_types);
+CUDA_KERNEL(rms_norm_backward, .declines = declines_types, .workspace = backward_workspace,
+            .work = backward_work);

@@ -2,8 +2,5 @@
 #include "ops/cuda/kit/row_kit.h"
 #include "ops/norm_loss/norm.h"
 
-#define SOFTMAX(which)                                                                                       \
-    const weft_kernel cuda_##which = {                                                                       \
-        .name = "cuda", .op = &weft_op_##which, .declines = declines_types, CUDA_RUN(which)}
-SOFTMAX(softmax);
-SOFTMAX(log_softmax);
+CUDA_KERNEL(softmax, .declines = declines_types);
+CUDA_KERNEL(log_softmax, .declines = declines_types);

@@ -3,7 +3,7 @@
 #include "ops/cuda/kit/parts.h"
 #include "ops/optimizer/update.h"
 
-#define ROW(title) const weft_kernel cuda_##title = {.name = "cuda", .op = &weft_op_##title, CUDA_RUN(title)};
+#define ROW(title) CUDA_KERNEL_OF(title, title, CUDA_RUN(title));
 ROW(sgd_update)
 ROW(adam_update)
 ROW(accumulate)
@@ -18,14 +18,13 @@ static void renew_work(const weft_node *n, node_work *w) {
     else
         w->read = w->written;
 }
-const weft_kernel cuda_renew = {.name = "cuda", .op = &weft_op_renew, .work = renew_work, CUDA_RUN(renew)};
+CUDA_KERNEL(renew, .work = renew_work);
 
 /* The bucket's parameters, as many as fit a launch. */
 static void squares_work(const weft_node *n, node_work *w) {
     w->launches = launches_of(n->variable->n_members, NORM_PARTS);
 }
-const weft_kernel cuda_chunk_squares = {
-    .name = "cuda", .op = &weft_op_chunk_squares, .work = squares_work, CUDA_RUN(chunk_squares)};
+CUDA_KERNEL(chunk_squares, .work = squares_work);
 
 static void root_work(const weft_node *n, node_work *w) {
     w->launches = launches_of(n->n_in, NORM_PARTS);
@@ -33,12 +32,6 @@ static void root_work(const weft_node *n, node_work *w) {
 
 /* The running total, where root_sum has more operands than one launch takes. */
 static size_t root_workspace(const weft_node *n, const kernel_env *env) {
-    (void)n;
-    (void)env;
     return sizeof(double);
 }
-const weft_kernel cuda_root_sum = {.name = "cuda",
-                                   .op = &weft_op_root_sum,
-                                   .workspace = root_workspace,
-                                   .work = root_work,
-                                   CUDA_RUN(root_sum)};
+CUDA_KERNEL(root_sum, .workspace = root_workspace, .work = root_work);

@@ -5,14 +5,12 @@
 #include "ops/kit/ops.h"
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     fuse_plan p;
     return fuse_plan_of(n, &p);
 }
 
 #define ROW(title, of)                                                                                       \
-    const weft_kernel cuda_##title = {                                                                       \
-        .name = "cuda", .op = &weft_op_##of, .strided_in = ~0u, .declines = declines, CUDA_OPEN(pointwise)};
+    CUDA_KERNEL_OF(title, of, .strided_in = ~0u, .declines = declines, CUDA_OPEN(pointwise));
 #define X(op, operands, numbers, expression) ROW(pointwise_##op, op)
 #include "ops/pointwise/pointwise_list.h"
 #undef X

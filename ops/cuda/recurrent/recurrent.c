@@ -13,12 +13,9 @@ typedef struct places {
 } places;
 
 static const places ops[] = {
-    {&weft_op_lstm, false, 1, 2, 0},
-    {&weft_op_lstm_backward, true, 2, -1, 0},
-    {&weft_op_gru, false, 1, 2, 0},
-    {&weft_op_gru_backward, true, 3, -1, 1},
-    {&weft_op_rnn, false, 1, 2, 0},
-    {&weft_op_rnn_backward, true, 2, -1, 0},
+    {&weft_op_lstm, false, 1, 2, 0}, {&weft_op_lstm_backward, true, 2, -1, 0},
+    {&weft_op_gru, false, 1, 2, 0},  {&weft_op_gru_backward, true, 3, -1, 1},
+    {&weft_op_rnn, false, 1, 2, 0},  {&weft_op_rnn_backward, true, 2, -1, 0},
 };
 
 static const places *places_of(const weft_node *n) {
@@ -66,7 +63,6 @@ int64_t step_products(const weft_node *n) {
 
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     step_product s;
-    (void)env;
     step_product_of(n, &s);
     return step_product_bytes(&s) + blas_plan_of(&s.node).bytes;
 }
@@ -85,12 +81,7 @@ static void work(const weft_node *n, node_work *w) {
 }
 
 #define ROW(of)                                                                                              \
-    const weft_kernel cuda_##of = {.name = "cuda",                                                           \
-                                   .op = &weft_op_##of,                                                      \
-                                   .declines = declines_types,                                               \
-                                   .workspace = workspace,                                                   \
-                                   .work = work,                                                             \
-                                   CUDA_OPEN(of)};
+    CUDA_KERNEL_OF(of, of, .declines = declines_types, .workspace = workspace, .work = work, CUDA_OPEN(of));
 ROW(lstm)
 ROW(lstm_backward)
 ROW(gru)

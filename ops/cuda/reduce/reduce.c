@@ -91,7 +91,6 @@ bool reduce_is_columns(const reduce_plan *r) {
 /* ---- rows ---- */
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
     return n->in[0]->type.dtype == WEFT_F64 || n->out[0].type.dtype != WEFT_F64 ? NULL
                                                                                 : "an f64 result of less";
 }
@@ -99,7 +98,6 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
 /* Parts of the column sums, or one number for each piece, f64 where the kernel folds in f64; none when
  * results are done in one go. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
     reduce_plan r;
     weft_dtype dtype = n->in[0]->type.dtype;
     size_t bytes = dtype_bytes(dtype) >= 4 && dtype != WEFT_F32 ? sizeof(double) : sizeof(float);
@@ -121,16 +119,11 @@ static void work(const weft_node *n, node_work *w) {
 }
 
 #define REDUCE_KERNEL(name_)                                                                                 \
-    const weft_kernel cuda_##name_ = {.name = "cuda",                                                        \
-                                      .op = &weft_op_##name_,                                                \
-                                      .strided_in = 1,                                                       \
-                                      .declines = declines,                                                  \
-                                      .workspace = workspace,                                                \
-                                      .work = work,                                                          \
-                                      CUDA_RUN(sum)}
+    CUDA_KERNEL_OF(name_, name_, .strided_in = 1, .declines = declines, .workspace = workspace,              \
+                   .work = work, CUDA_RUN(sum))
 REDUCE_KERNEL(sum);
 REDUCE_KERNEL(amax);
 REDUCE_KERNEL(amin);
 REDUCE_KERNEL(prod);
-const weft_kernel cuda_argmax = {.name = "cuda", .op = &weft_op_argmax, .strided_in = 1, CUDA_RUN(argmax)};
-const weft_kernel cuda_argmin = {.name = "cuda", .op = &weft_op_argmin, .strided_in = 1, CUDA_RUN(argmax)};
+CUDA_KERNEL(argmax, .strided_in = 1);
+CUDA_KERNEL_OF(argmin, argmin, .strided_in = 1, CUDA_RUN(argmax));

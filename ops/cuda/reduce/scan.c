@@ -2,6 +2,6 @@
 #include "ops/cuda/cuda.h"
 #include "ops/reduce/scan.h"
 
-const weft_kernel cuda_cumsum = {.name = "cuda", .op = &weft_op_cumsum, CUDA_RUN(cumsum)};
-const weft_kernel cuda_cumprod = {.name = "cuda", .op = &weft_op_cumprod, CUDA_RUN(cumsum)};
-const weft_kernel cuda_recurrence = {.name = "cuda", .op = &weft_op_recurrence, CUDA_RUN(cumsum)};
+CUDA_KERNEL_OF(cumsum, cumsum, CUDA_RUN(cumsum));
+CUDA_KERNEL_OF(cumprod, cumprod, CUDA_RUN(cumsum));
+CUDA_KERNEL_OF(recurrence, recurrence, CUDA_RUN(cumsum));

@@ -12,7 +12,6 @@ static void copy_work(const weft_node *n, node_work *w) {
 
 /* A slice reads no more than it keeps. */
 static void slice_work(const weft_node *n, node_work *w) {
-    (void)n;
     w->read = w->written;
 }
 
@@ -28,8 +27,7 @@ static void pad_work(const weft_node *n, node_work *w) {
 }
 
 #define ROW(title, runs, works)                                                                              \
-    const weft_kernel cuda_##title = {                                                                       \
-        .name = "cuda", .op = &weft_op_##title, .strided_in = ~0u, .work = works, CUDA_RUN(runs)};
+    CUDA_KERNEL_OF(title, title, .strided_in = ~0u, .work = works, CUDA_RUN(runs));
 /* One run serves all ops that read an operand through the op's view(), another all that keep the operand's
  * shape. */
 ROW(permute, permute, NULL)
@@ -59,5 +57,4 @@ static void bucket_work(const weft_node *n, node_work *w) {
     w->launches = launches_of(parts, BUCKET_PARTS);
 }
 
-const weft_kernel cuda_bucket = {
-    .name = "cuda", .op = &weft_op_bucket, .work = bucket_work, CUDA_RUN(bucket)};
+CUDA_KERNEL(bucket, .work = bucket_work);

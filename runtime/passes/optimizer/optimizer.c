@@ -222,7 +222,7 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
     weft_value *in[OPTIMIZER_SLOTS + 7] = {variable_value(g, over), gradient};
     int n = 2;
     _Alignas(16) char attrs[256] = {0};
-    for (int i = 0; i < kind->update->max_in - 7; i++)
+    for (int i = 0; i < op_max_in(kind->update) - 7; i++)
         in[n++] = optimizer_has_slot(a, kind, i)
                       ? variable_value(g, optimizer_slot_of(e->p->plan, e->o, s, i))
                       : NULL;

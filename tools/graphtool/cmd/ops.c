@@ -89,14 +89,14 @@ static json_t *op_json(const weft_op *op) {
     json_object_set_new(o, "summary", json_string(op->summary ? op->summary : ""));
     json_object_set_new(o, "torch", op->torch ? json_string(op->torch) : json_null());
     json_object_set_new(o, "min_in", json_integer(op->min_in));
-    json_object_set_new(o, "max_in", json_integer(op->max_in));
+    json_object_set_new(o, "max_in", json_integer(op_max_in(op)));
     json_object_set_new(o, "attributes", attributes_json(op));
     json_object_set_new(o, "flags", flags_json(op));
     json_object_set_new(o, "gradient", json_boolean(has_gradient(op)));
     json_object_set_new(o, "second_gradient", json_boolean(has_gradient(op)));
     json_object_set_new(o, "precision", json_string(precision_names[op->precision]));
-    json_object_set_new(o, "reduced_in", json_integer(op->reduced_in));
-    json_object_set_new(o, "reduced_out", json_integer(op->reduced_out));
+    json_object_set_new(o, "f32_in", json_integer(op->f32_in));
+    json_object_set_new(o, "f32_out", json_integer(op->f32_out));
     json_object_set_new(o, "kernels", kernels_json(op, WEFT_DEVICE_CPU));
     json_object_set_new(o, "cuda_kernels", kernels_json(op, WEFT_DEVICE_CUDA));
     return o;
@@ -120,10 +120,11 @@ static void write_torch(text *t, const weft_op *op) {
 
 /* "2", "1 to 3", "2 or more" */
 static void write_operands(text *t, const weft_op *op) {
-    if (op->max_in < 0)
+    int most = op_max_in(op);
+    if (most < 0)
         text_add(t, "%d or more", op->min_in);
-    else if (op->max_in != op->min_in)
-        text_add(t, "%d to %d", op->min_in, op->max_in);
+    else if (most != op->min_in)
+        text_add(t, "%d to %d", op->min_in, most);
     else
         text_add(t, "%d", op->min_in);
 }
@@ -143,27 +144,25 @@ static void write_gradient(text *t, const weft_op *op) {
     if (has_gradient(op)) text_add(t, "yes, second%s", op->flags & OP_FROM_RESULT ? ", of y" : "");
 }
 
-/* The set bits: "1, 2", or "all". */
+/* The set bits: "1, 2". */
 static void bits_write(text *t, unsigned bits) {
     bool first = true;
-    for (int i = 0; i < 32 && bits != ~0u; i++) {
+    for (int i = 0; i < 32; i++) {
         char number[12];
         snprintf(number, sizeof number, "%d", i);
         if (bits >> i & 1) joined(t, number, &first);
     }
-    if (bits == ~0u) text_add(t, "all");
 }
 
-/* The op's behaviour in a bf16 or f16 graph, with its reduced operands and results (graph/core/op.h):
- * "reduced 0, 1 -> 0". */
+/* The op's behaviour in a bf16 or f16 graph, with the operands and results that stay f32 (graph/core/op.h):
+ * "reduced, f32 2, 3 -> 1". */
 static void write_precision(text *t, const weft_op *op) {
     text_add(t, "%s", precision_names[op->precision]);
-    if (op->precision == PRECISION_F32) return;
-    text_add(t, " ");
-    bits_write(t, op->reduced_in);
-    if (!op->reduced_out) return;
-    text_add(t, " -> ");
-    bits_write(t, op->reduced_out);
+    if (op->f32_in || op->f32_out) text_add(t, ", f32 ");
+    bits_write(t, op->f32_in);
+    if (!op->f32_out) return;
+    text_add(t, "%s-> ", op->f32_in ? " " : "");
+    bits_write(t, op->f32_out);
 }
 
 static void kernels_write(text *t, const weft_op *op, weft_device device) {
@@ -219,8 +218,8 @@ static void op_row(text *t, const weft_op *op, bool markdown) {
 static void head_write(text *t) {
     text_add(
         t,
-        "# Ops\nMade by `graphtool ops --markdown`; the formulas are in the file of each op, "
-        "`ops/*/<name>.c`. `F` is `torch.nn.functional`;\nwhat is made of several ops (`weft_mean`, "
+        "# Ops\nMade by `graphtool ops --markdown`; the formulas are in the files of the ops, in "
+        "the folders of `ops/`. `F` is `torch.nn.functional`;\nwhat is made of several ops (`weft_mean`, "
         "losses, layers) has no row here.\n\nAll gradients have second ones. Those \"of y\" are computed "
         "from the result, so that a second gradient by the result\nitself reaches them. They are those of "
         "PyTorch, but for `prod` and `cumprod`: there PyTorch computes the gradient from the\nresult where "
