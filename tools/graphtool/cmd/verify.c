@@ -5,8 +5,6 @@
 
 #include "runtime/verify/verify.h"
 
-#include <stdlib.h>
-
 /* Ranks whose plans are compared collective by collective; those of a larger world that are compiled. */
 enum { COMPARED = 16, SAMPLED = 64 };
 
@@ -78,43 +76,46 @@ static weft_status prove_world(const weft_model *m, const weft_compile_options *
 
 /* ---- what it prints ---- */
 
-static void print_fine(const weft_model *m, int passes, int ranks, int world) {
-    printf("%s: fine after each of %d passes", weft_model_name(m), passes);
-    if (ranks > 1) printf(ranks == world ? ", on all %d ranks" : ", on %d of %d ranks", ranks, world);
+/* What was found; `pass` NULL: after the last one. */
+typedef struct proof {
+    int passes, ranks;
+    const char *pass;
+    json_t *fingerprint;
+    weft_error error;
+} proof;
+
+static void print(const proof *p, const weft_model *m, const options *o, int world) {
+    if (o->json) {
+        out_json(NULL,
+                 json_pack("{s:b, s:s, s:s, s:i, s:i, s:O?}", "fine", !p->error.status, "error", p->error.text,
+                           "pass", p->pass && p->error.status ? p->pass : "", "passes", p->passes, "ranks",
+                           p->ranks, "fingerprint", p->fingerprint));
+        return;
+    }
+    if (p->error.status) {
+        tool_tell("%s: after pass %s: %s", o->model, p->pass ? p->pass : "(all)", p->error.text);
+        return;
+    }
+    printf("%s: fine after each of %d passes", weft_model_name(m), p->passes);
+    if (p->ranks > 1) printf(p->ranks == world ? ", on all %d ranks" : ", on %d of %d ranks", p->ranks, world);
     printf("\n");
 }
 
 static int verify_run(const options *o) {
-    int status = EXIT_FINE, passes = 0;
-    weft_compile_options c;
-    weft_error error = {0};
-    json_t *fingerprint = NULL;
-    weft_model *m = tool_load(o, &status);
-    if (!m) return status;
-    if ((status = tool_compile_options(o, &c)) < 0) {
-        c.graph = o->graph;
-        bool is_wrong = prove(m, &c, NULL, &fingerprint, &error) != WEFT_OK;
-        weft_error there = {0};
-        while (weft_pass_name(passes) && (!is_wrong || !prove(m, &c, weft_pass_name(passes), NULL, &there)))
-            passes++;
-        const char *wrong = weft_pass_name(passes);
-        int ranks = ranks_of(o, &c);
-        if (!is_wrong && ranks > 1) prove_world(m, &c, ranks, &error);
-        status = error.status ? EXIT_WRONG : EXIT_FINE;
-        /* the options do not fit the model: no such graph, ... */
-        if (error.status && error.status != WEFT_INTERNAL) status = EXIT_MISUSED;
-        if (o->json)
-            out_json(NULL, json_pack("{s:b, s:s, s:s, s:i, s:i, s:O?}", "fine", !error.status, "error",
-                                     error.text, "pass", wrong && error.status ? wrong : "", "passes", passes,
-                                     "ranks", ranks, "fingerprint", fingerprint));
-        else if (error.status)
-            tool_fail("%s: after pass %s: %s", o->model, wrong ? wrong : "(all)", error.text);
-        else
-            print_fine(m, passes, ranks, c.world);
-        json_decref(fingerprint);
-    }
-    weft_model_free(m);
-    return status;
+    const weft_model *m = tool_load(o);
+    weft_compile_options c = tool_compile_options(o);
+    weft_error there = {0};
+    c.graph = o->graph;
+    proof p = {.ranks = ranks_of(o, &c)};
+    bool is_wrong = prove(m, &c, NULL, &p.fingerprint, &p.error) != WEFT_OK;
+    for (; (p.pass = weft_pass_name(p.passes)); p.passes++)
+        if (is_wrong && prove(m, &c, p.pass, NULL, &there)) break;
+    if (!is_wrong && p.ranks > 1) prove_world(m, &c, p.ranks, &p.error);
+    print(&p, m, o, c.world);
+    json_decref(p.fingerprint);
+    /* else the options do not fit the model: no such graph, ... */
+    bool is_found = p.error.status == WEFT_INTERNAL;
+    return !p.error.status ? EXIT_FINE : is_found ? EXIT_WRONG : EXIT_MISUSED;
 }
 
 const command command_verify = {

@@ -37,10 +37,6 @@ bool checkpoints_there(const options *o) {
     return n > 0;
 }
 
-bool checkpoints_resumed(const weft_trainer *trainer) {
-    return weft_trainer_progress(trainer)->iteration > 0;
-}
-
 static void tell_line(void *context, const char *line) {
     (void)context;
     tool_note("%s", line);

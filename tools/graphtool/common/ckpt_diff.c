@@ -9,7 +9,6 @@
 #include "tools/graphtool/common/tools.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* How a tensor of both differs. */
@@ -58,27 +57,21 @@ static weft_status compare_elements(diffing *x, const whole *a, const whole *b, 
 /* ---- tensors ---- */
 
 static void tell_alone(diffing *x, const whole *w, int side, const whole *other) {
+    const char *why = side ? "the first one has it not" : "the second one has it not";
     x->n_alone++;
-    table_word(&x->rows, SHOW(w->name));
-    table_word(&x->rows, TYPE(&w->type));
-    if (other)
-        table_print(&x->rows, "the second one's is %s", TYPE(&other->type));
-    else
-        table_word(&x->rows, side ? "the first one has it not" : "the second one has it not");
-    table_word(&x->rows, "");
+    table_row(&x->rows, "%s\t%s\t%s", SHOW(w->name), TYPE(&w->type),
+              other ? tool_text("the second one's is %s", TYPE(&other->type)) : why);
     json_array_append_new(x->alone_list, json_pack("{s:s, s:i}", "name", w->name, "in", side));
 }
 
 static void tell_different(diffing *x, const whole *w, const difference *d) {
+    long long elements = type_elements(&w->type);
     x->n_different++;
-    table_word(&x->rows, SHOW(w->name));
-    table_word(&x->rows, TYPE(&w->type));
-    table_print(&x->rows, "%lld of %lld", (long long)d->count, (long long)type_elements(&w->type));
-    table_print(&x->rows, "%.6g", d->largest);
+    table_row(&x->rows, "%s\t%s\t%lld of %lld\t%.6g", SHOW(w->name), TYPE(&w->type), (long long)d->count,
+              elements, d->largest);
     json_array_append_new(x->tensor_list,
                           json_pack("{s:s, s:I, s:I, s:o}", "name", w->name, "count", (json_int_t)d->count,
-                                    "elements", (json_int_t)type_elements(&w->type), "max",
-                                    json_number(d->largest)));
+                                    "elements", (json_int_t)elements, "max", json_number(d->largest)));
 }
 
 static weft_status compare_tensors(diffing *x, weft_error *error) {
@@ -109,9 +102,8 @@ static bool is_measured(const char *name) {
 static void tell_number(diffing *x, const char *name, double a, double b) {
     if (a == b || (isnan(a) && isnan(b))) return;
     x->n_numbers++;
-    table_word(&x->numbers, SHOW(name));
-    table_print(&x->numbers, isnan(a) ? "none" : "%.17g", a);
-    table_print(&x->numbers, isnan(b) ? "none" : "%.17g", b);
+    table_row(&x->numbers, "%s\t%s\t%s", SHOW(name), isnan(a) ? "none" : tool_text("%.17g", a),
+              isnan(b) ? "none" : tool_text("%.17g", b));
     json_array_append_new(x->number_list, json_pack("{s:s, s:o, s:o}", "name", name, "first", json_number(a),
                                                     "second", json_number(b)));
 }
@@ -131,60 +123,37 @@ static void compare_numbers(diffing *x) {
 
 /* ---- both ---- */
 
-static int tell(diffing *x, const options *o) {
-    bool is_same = !x->n_different && !x->n_numbers && !x->n_alone;
-    if (o->json)
-        return out_json_digits(NULL,
-                               json_pack("{s:b, s:i, s:O, s:O, s:O}", "same", is_same, "tensors", x->n,
-                                         "different", x->tensor_list, "numbers", x->number_list, "alone",
-                                         x->alone_list),
-                               17);
+static void tell_text(diffing *x, bool is_same) {
     text t = {0};
-    if (x->rows.n) table_write(&t, &x->rows);
-    if (x->numbers.n) table_write(&t, &x->numbers);
+    table_write(&t, &x->rows);
+    table_write(&t, &x->numbers);
     text_add(&t,
              is_same ? "%d tensors and all numbers are the same\n"
                      : "of %d tensors %d differ, and %d are in one of the two alone; %d numbers differ\n",
              x->n, x->n_different, x->n_alone, x->n_numbers);
-    char *all = text_detach(&t);
-    int status = all ? out_write(NULL, all, strlen(all)) : tool_fail("out of memory");
-    free(all);
-    return status;
-}
-
-static int diff_opened(diffing *x, const options *o) {
-    weft_error error = {0};
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < 2 && !status; i++) {
-        status = entries_open(&x->all[i], x->c[i], &error);
-        x->piece[i] = malloc(SAFETENSORS_PIECE);
-        if (!status && !x->piece[i]) status = error_memory(&error, o->words[i]);
-    }
-    if (!status) status = compare_tensors(x, &error);
-    if (status) return tool_error(&error);
-    compare_numbers(x);
-    int told = tell(x, o);
-    return told ? told : x->n_different || x->n_numbers || x->n_alone ? EXIT_WRONG : EXIT_FINE;
+    out_text(NULL, &t);
 }
 
 int ckpt_diff(const options *o) {
-    int status = EXIT_FINE;
+    weft_error error = {0};
     diffing x = {.rows = {.columns = 4, .is_right = {false, false, true, true}},
                  .numbers = {.columns = 3, .is_right = {false, true, true}},
                  .tensor_list = json_array(),
                  .number_list = json_array(),
                  .alone_list = json_array()};
-    for (int i = 0; i < 2 && status == EXIT_FINE; i++) x.c[i] = ckpt_find(o, i, &status);
-    if (x.c[0] && x.c[1]) status = diff_opened(&x, o);
+    for (int i = 0; i < 2; i++) x.c[i] = ckpt_find(o, i);
     for (int i = 0; i < 2; i++) {
-        entries_close(&x.all[i]);
-        weft_checkpoint_close(x.c[i]);
-        free(x.piece[i]);
+        if (entries_open(&x.all[i], x.c[i], &error)) tool_error(&error);
+        x.piece[i] = tool_new(SAFETENSORS_PIECE, 1);
     }
-    free(x.rows.cells.data);
-    free(x.numbers.cells.data);
-    json_decref(x.tensor_list);
-    json_decref(x.number_list);
-    json_decref(x.alone_list);
-    return status;
+    if (compare_tensors(&x, &error)) tool_error(&error);
+    compare_numbers(&x);
+    bool is_same = !x.n_different && !x.n_numbers && !x.n_alone;
+    if (!o->json) tell_text(&x, is_same);
+    json_t *all = json_pack("{s:b, s:i, s:o, s:o, s:o}", "same", is_same, "tensors", x.n, "different",
+                            x.tensor_list, "numbers", x.number_list, "alone", x.alone_list);
+    if (o->json) out_json_digits(NULL, json_incref(all), 17);
+    json_decref(all);
+    for (int i = 0; i < 2; i++) entries_close(&x.all[i]);
+    return is_same ? EXIT_FINE : EXIT_WRONG;
 }

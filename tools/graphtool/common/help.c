@@ -5,7 +5,6 @@
 #include "tools/graphtool/common/table.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The groups, and their options in the order of --help. Each option is in one of them
@@ -34,14 +33,16 @@ enum { GROUPS = sizeof groups / sizeof *groups };
  * that need no headings. */
 enum { TEXT = 27, NARROWEST = 50, WIDEST = 110, FEW = 8 };
 
-/* The group that names an option, else the one that names the group of its row. */
-const char *help_group(const char *option) {
+static const char *group_with(const char *word) {
     for (int i = 0; i < GROUPS; i++)
-        if (has_word(groups[i].options, option)) return groups[i].title;
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        for (int i = 0; i < GROUPS && row->group && strcmp(row->field.name, option) == 0; i++)
-            if (has_word(groups[i].options, row->group)) return groups[i].title;
+        if (has_word(groups[i].options, word)) return groups[i].title;
     return NULL;
+}
+
+/* The group that names an option, else the one that names the group of its row. */
+const char *help_group(const option_row *row) {
+    const char *own = group_with(row->field.name);
+    return own || !row->group ? own : group_with(row->group);
 }
 
 int help_columns(void) {
@@ -66,47 +67,35 @@ static void add_option(text *t, const option_row *row, int columns) {
     help_row(t, left, TEXT, row->field.means, columns);
 }
 
-/* Row number k of a command's that a word names: an option, or a group ("@plan") whose options have no
- * place of their own. NULL: there is no more. */
-static const option_row *row_of_word(const command *c, const char *at, size_t n, int k) {
-    char word[40];
-    snprintf(word, sizeof word, "%.*s", (int)n, at);
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        bool is_named = strcmp(row->field.name, word) == 0, is_placed = false;
-        for (int i = 0; i < GROUPS; i++) is_placed = is_placed || has_word(groups[i].options, row->field.name);
-        bool is_of_group = row->group && !is_placed && strcmp(row->group, word) == 0;
-        if ((is_named || is_of_group) && command_has_option(c, row->field.name) && k-- == 0) return row;
-    }
-    return NULL;
+/* Whether a word of a group means the row: its name, or that of its group ("@plan"), whose options may have
+ * places of their own. */
+static bool is_meant(const option_row *row, const char *word) {
+    if (strcmp(row->field.name, word) == 0) return true;
+    return row->group && strcmp(row->group, word) == 0 && !group_with(row->field.name);
 }
 
 static int options_of(const command *c) {
     int n = 0;
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        n += command_has_option(c, row->field.name);
+    for (const option_row *row = NULL; (row = option_next(c, row));) n++;
     return n;
 }
 
 /* A heading comes before the first option of its group that the command has, and a blank line between
  * groups. */
 static void add_options(text *t, const command *c, int columns) {
-    bool is_bold = out_is_coloured(stdout), has_titles = options_of(c) > FEW, is_first = true;
-    for (int i = 0; i < GROUPS; i++) {
-        bool is_begun = false;
-        for (const char *at = groups[i].options; *at; at += strspn(at, " ")) {
-            size_t n = strcspn(at, " ");
-            const option_row *row;
-            for (int k = 0; (row = row_of_word(c, at, n, k)); k++) {
-                if (!is_begun && has_titles)
-                    text_add(t, "%s%s%s%s\n", is_first ? "" : "\n", is_bold ? "\033[1m" : "", groups[i].title,
+    bool is_bold = out_is_coloured(stdout), has_titles = options_of(c) > FEW;
+    const char *begun = NULL, *gap = "";
+    char word[WORD_ROOM];
+    for (int i = 0; i < GROUPS; i++)
+        for (const char *at = groups[i].options; next_word(&at, word);)
+            for (const option_row *row = NULL; (row = option_next(c, row));) {
+                if (!is_meant(row, word)) continue;
+                if (begun != groups[i].title && has_titles)
+                    text_add(t, "%s%s%s%s\n", gap, is_bold ? "\033[1m" : "", groups[i].title,
                              is_bold ? "\033[0m" : "");
-                is_begun = true;
-                is_first = false;
+                begun = groups[i].title, gap = "\n";
                 add_option(t, row, columns);
             }
-            at += n;
-        }
-    }
 }
 
 static void add_actions(text *t, const command *c, int columns) {
@@ -137,24 +126,19 @@ static void add_end(text *t, const command *c, int columns) {
 }
 
 void help_print(const command *c) {
-    char room[40], usage[200];
+    char room[40];
     text t = {0};
     int columns = help_columns();
-    const char *arguments = command_arguments(c, room);
-    snprintf(usage, sizeof usage,
-             c->takes_command ? "Usage: graphtool %s [OPTION]... %s" : "Usage: graphtool %s%s%s", c->name,
-             c->takes_command ? arguments
-             : *arguments     ? " "
-                              : "",
-             arguments);
-    text_add(&t, "%s%s\n", usage, c->takes_command ? "" : " [OPTION]...");
-    snprintf(usage, sizeof usage, "%s.", c->summary);
-    add_paragraph(&t, usage, columns);
+    const char *arguments = command_arguments(c, room), *gap = *arguments ? " " : "";
+    if (c->takes_command)
+        text_add(&t, "Usage: graphtool %s [OPTION]... %s\n", c->name, arguments);
+    else
+        text_add(&t, "Usage: graphtool %s%s%s [OPTION]...\n", c->name, gap, arguments);
+    add_paragraph(&t, tool_text("%s.", c->summary), columns);
     if (c->details) add_paragraph(&t, c->details, columns);
     text_add(&t, "\n");
     add_actions(&t, c, columns);
     add_options(&t, c, columns);
     add_end(&t, c, columns);
-    if (t.data) fputs(t.data, stdout);
-    free(text_detach(&t));
+    out_text(NULL, &t);
 }

@@ -186,8 +186,8 @@ const option_row option_rows[] = {
      __VA_ARGS__},
 #include "runtime/plan/compile_list.h"
     ROW("help", 'h', NULL, FLAG, all, ANY, NULL, "print this text", .sharing = OWN),
+    {.field = {NULL}},
 };
 #undef F
-const int option_count = sizeof option_rows / sizeof *option_rows;
 _Static_assert(sizeof option_rows / sizeof *option_rows <= OPTIONS_MOST,
                "struct options has a byte for each");

@@ -18,15 +18,11 @@ typedef struct subgraph_view {
 } subgraph_view;
 
 typedef struct bucket_list {
-    arena arena;
-    const weft_plan *plan;
     int n;
     subgraph_view *v; /* the subgraphs with buckets; those without have no trained parameters */
 } bucket_list;
 
-/* False when memory is out; bucket_list_free either way. */
-bool bucket_list_make(bucket_list *l, const weft_plan *plan);
-void bucket_list_free(bucket_list *l);
+bucket_list bucket_list_of(const weft_plan *plan);
 
 /* The bucket's parameters: "fc/bias, fc/weight" when few, else the first and the last. Names omit the
  * subgraph's own. */
