@@ -69,17 +69,16 @@ static void parse(const command *c, char *word, bool needs_weights, options *o) 
 
 /* Which settings differ, each followed by a space. */
 static void differences(const options *a, const options *b, char list[400]) {
-    option_settings x, y;
+    weft_setting x[SETTINGS_MOST], y[SETTINGS_MOST];
     size_t used = 0;
-    options_settings(a, &x);
-    options_settings(b, &y);
+    int n = options_settings(a, x);
     *list = 0;
-    CHECK(x.n == y.n && x.n > 10);
-    for (int i = 0; i < x.n && i < y.n; i++) {
-        CHECK_TEXT(x.names[i], y.names[i]);
-        CHECK_SAYS(x.values[i] && y.values[i], "%s is not known", x.names[i]);
-        if (x.values[i] && y.values[i] && strcmp(x.values[i], y.values[i]))
-            used += (size_t)snprintf(list + used, 400 - used, "%s ", x.names[i]);
+    CHECK(options_settings(b, y) == n && n > 10);
+    for (int i = 0; i < n; i++) {
+        CHECK_TEXT(x[i].name, y[i].name);
+        CHECK_SAYS(x[i].value && y[i].value, "%s is not known", x[i].name);
+        if (x[i].value && y[i].value && strcmp(x[i].value, y[i].value))
+            used += (size_t)snprintf(list + used, 400 - used, "%s ", x[i].name);
     }
 }
 
@@ -170,14 +169,14 @@ TEST(files_are_compared_by_what_they_hold) {
 TEST(the_environment_is_compared) {
     options o;
     write_files();
-    option_settings before, after;
+    weft_setting before[SETTINGS_MOST], after[SETTINGS_MOST];
     int differ = 0;
     parse(&command_eval, NULL, false, &o);
-    options_settings(&o, &before);
+    int n = options_settings(&o, before);
     setenv("OMP_NUM_THREADS", "77", 1);
-    options_settings(&o, &after);
+    options_settings(&o, after);
     unsetenv("OMP_NUM_THREADS");
-    for (int i = 0; i < before.n; i++) differ += strcmp(before.values[i], after.values[i]) != 0;
+    for (int i = 0; i < n; i++) differ += strcmp(before[i].value, after[i].value) != 0;
     CHECK(differ == 1);
 }
 

@@ -9,12 +9,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 static void help(void) {
     text t = {0};
@@ -54,11 +50,10 @@ static json_t *actions_json(const command *c) {
 static void print_table(void) {
     json_t *list = json_array();
     for (int i = 0; commands[i]; i++) {
-        char room[40];
         const command *c = commands[i];
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", c->name,
                                               "summary", c->summary, "details", c->details ? c->details : "",
-                                              "example", c->example, "arguments", command_arguments(c, room),
+                                              "example", c->example, "arguments", command_arguments(c),
                                               "actions", actions_json(c), "options", options_json(c)));
     }
     out_json(NULL, json_pack("{s:s, s:o}", "version", weft_version(), "commands", list));
@@ -129,9 +124,8 @@ static int run_command(const command *c, int argc, char **argv) {
     if (c->ranks != COMMAND_ALONE) tool_calm_threads(argv); /* first: a file of options may be a pipe */
     options_parse(c, argc - 1, argv + 1, o);
     paths_check(o);
-    if (c->ranks == COMMAND_JOINS || c->ranks == COMMAND_LEADS)
-        world_open(o, c->ranks == COMMAND_LEADS ? WORLD_LEADS : WORLD_JOINS, NULL);
-    return command_run(c, o);
+    if (c->ranks == COMMAND_JOINS || c->ranks == COMMAND_LEADS) world_open(o, NULL);
+    return o->action ? o->action->run(o) : c->run(o);
 }
 
 static bool is_one_of(const char *name, const char *is, const char *or_is) {

@@ -6,11 +6,8 @@
 #include "tools/graphtool/common/world.h"
 #include "tools/graphtool/timeline/profile_table.h"
 
-#include "graph/core/graph.h"
-#include "runtime/plan/program.h"
 #include "runtime/plan/refresh.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -144,18 +141,14 @@ static json_t *report(const timing *t, const weft_model *m) {
         flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses", t->losses);
 }
 
-static double number(const json_t *all, const char *key) {
-    return json_number_value(json_object_get(all, key));
-}
-
 static void print_report(json_t *all) {
     bool has_beyond = json_is_integer(json_object_get(all, "beyond_bytes"));
     printf("%s: median %.2f ms, min %.2f, first %.1f; compiled in %.1f ms; peak %.0f MiB, plan %s%s%s; %.0f "
            "GFLOP/s\n",
-           json_string_value(json_object_get(all, "model")), number(all, "median_ms"), number(all, "min_ms"),
-           number(all, "first_step_ms"), number(all, "compile_ms"), number(all, "peak_rss_mib"),
-           BYTES((uint64_t)number(all, "plan_bytes")), has_beyond ? ", beyond it on the GPU " : "",
-           has_beyond ? BYTES((uint64_t)number(all, "beyond_bytes")) : "", number(all, "gflops"));
+           json_string_value(json_object_get(all, "model")), json_at(all, "median_ms"), json_at(all, "min_ms"),
+           json_at(all, "first_step_ms"), json_at(all, "compile_ms"), json_at(all, "peak_rss_mib"),
+           BYTES((uint64_t)json_at(all, "plan_bytes")), has_beyond ? ", beyond it on the GPU " : "",
+           has_beyond ? BYTES((uint64_t)json_at(all, "beyond_bytes")) : "", json_at(all, "gflops"));
     json_decref(all);
 }
 
@@ -212,7 +205,6 @@ static int bench_run(const options *o) {
 const command command_bench = {
     .name = "bench",
     .summary = "Times training steps, on eight synthetic batches in memory unless --data is given",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "guard steps warmup profile json",
     .example = "graphtool bench gpt.bin --threads 2 --json",

@@ -215,7 +215,6 @@ static int blame_run(const options *o) {
 const command command_blame = {
     .name = "blame",
     .summary = "Names the rank that a failed job of several was waiting for",
-    .takes_model = false,
     .word = "DIR",
     .options = "json",
     .details =

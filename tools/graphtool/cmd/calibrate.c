@@ -7,16 +7,14 @@
 
 #include <string.h>
 
-#include <stdio.h>
 
 /* Names the model and the GPU in the table's first lines. */
 static weft_status begin(calibrating *c, weft_session *s, const weft_model *m, weft_error *error) {
-    char comment[300];
     const cuda_context *gpu = s->kernels.cuda;
     if (!gpu)
         return error_set(error, WEFT_UNSUPPORTED,
                          "calibrate: a plan for the CPU has no algorithms to measure: use --device=cuda");
-    snprintf(comment, sizeof comment, "%.100s, batch %lld: compute capability %d.%d, %d multiprocessors",
+    const char *comment = tool_text("%.100s, batch %lld: compute capability %d.%d, %d multiprocessors",
              weft_model_name(m), (long long)s->plan->options.batch, gpu->capability / 10,
              gpu->capability % 10, gpu->multiprocessors);
     return calibrate_begin(c, s, comment, error);
@@ -67,12 +65,8 @@ static int calibrate_run(const options *o) {
     weft_model *m = tool_load(o);
     weft_plan *plan = tool_compile(m, o, o->graph);
     tool_select_device(o);
-    weft_store *store = weft_store_new(plan, (uint64_t)o->seed, &error);
-    if (!store) tool_error(&error);
-    tool_keep(store, free_store);
-    weft_session *session = weft_session_open(plan, store, &error);
-    if (!session) tool_error(&error);
-    tool_keep(session, close_session);
+    weft_store *store = tool_opened(weft_store_new(plan, (uint64_t)o->seed, &error), free_store, &error);
+    weft_session *session = tool_opened(weft_session_open(plan, store, &error), close_session, &error);
     if (begin(&c, session, m, &error)) tool_error(&error);
     measure(output, &c);
     calibrate_end(&c);
@@ -82,7 +76,6 @@ static int calibrate_run(const options *o) {
 const command command_calibrate = {
     .name = "calibrate",
     .summary = "Times a GPU's algorithms for the nodes of a model and writes the fastest as a table",
-    .takes_model = true,
     .options = "graph batch threads isa device deterministic tf32 dtype precision output",
     .details =
         "Use the table with --calibration=FILE; it is valid for one model, batch size and kind of GPU.",

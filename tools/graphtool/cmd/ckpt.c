@@ -11,7 +11,7 @@ static void check_outside(const char *output) {
     struct stat s;
     const char *slash = strrchr(output, '/');
     if (stat(tool_text("%.*smanifest.json", slash ? (int)(slash - output) + 1 : 0, output), &s) == 0)
-        tool_fail("%s: it would be inside a checkpoint: choose another folder", SHOW_PATH(output));
+        tool_fail("%s: it would be inside a checkpoint: choose another folder", output);
 }
 
 static int export(const options *o, weft_checkpoint_content content) {

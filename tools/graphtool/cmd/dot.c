@@ -5,13 +5,9 @@
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/tools.h"
 
-#include "runtime/plan/program.h"
 #include "runtime/store/room.h"
 
 #include <graphviz/gvc.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 /* The graph to draw when none is named: the first that trains. */
@@ -255,7 +251,6 @@ static int dot_run(const options *given) {
 const command command_dot = {
     .name = "dot",
     .summary = "Draws a graph, a program as it runs, or the buckets and streams of a plan",
-    .takes_model = true,
     .options = OPTIONS_IMAGINE
     "graph batch threads isa device dtype precision flow accumulate strategy ddp zero shard bucket-cap-mb "
     "serial view all depth max-nodes type output",

@@ -6,7 +6,6 @@
 
 #include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
-#include "graph/core/graph.h"
 #include "graph/settings/minimize.h"
 
 #include <inttypes.h>
@@ -249,7 +248,6 @@ static int info_run(const options *o) {
 const command command_info = {
     .name = "info",
     .summary = "Lists the graphs, inputs, outputs, subgraphs and parameters of a model",
-    .takes_model = true,
     .options = "depth json output",
     .example = "graphtool info dcgan28.bin",
     .writes_text = true,

@@ -11,16 +11,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* For ranks to end themselves after one has failed. Where it has lost another rank (EXIT_PEER), those that
@@ -53,9 +47,7 @@ static int keep_port(int *holder) {
 }
 
 static bool set_number(const char *name, int value) {
-    char text[20];
-    snprintf(text, sizeof text, "%d", value);
-    return setenv(name, text, 1) == 0;
+    return setenv(name, tool_text("%d", value), 1) == 0;
 }
 
 /* The variables that all ranks share. Those of a launcher around this one are not for them. */
@@ -238,7 +230,7 @@ static bool check_command(char **words) {
     bool is_path = strchr(name, '/') != NULL;
     const command *c = command_find(name);
     if (is_path && access(name, X_OK))
-        tool_fail("launch: %s cannot be run: %s", SHOW_PATH(name), strerror(errno));
+        tool_fail("launch: %s cannot be run: %s", name, strerror(errno));
     if (c && c != &command_launch) {
         check_line(c, words);
         return true;

@@ -3,7 +3,6 @@
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/tools.h"
 
-#include "graph/core/kernel.h"
 
 #include <string.h>
 
@@ -253,7 +252,6 @@ static int ops_run(const options *o) {
 const command command_ops = {
     .name = "ops",
     .summary = "Lists every op with its PyTorch function, operands, attributes, gradients and kernels",
-    .takes_model = false,
     .word = "OP",
     .options = "markdown json output",
     .example = "graphtool ops --json",

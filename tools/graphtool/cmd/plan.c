@@ -4,7 +4,6 @@
 #include "tools/graphtool/timeline/work_table.h"
 #include "tools/graphtool/common/tools.h"
 
-#include <stdlib.h>
 
 /* The summary needs streams, which a plan that was stopped early has not. */
 static void write_text(text *t, const weft_plan *plan, const options *o) {
@@ -48,7 +47,6 @@ static int plan_run(const options *o) {
 const command command_plan = {
     .name = "plan",
     .summary = "Compiles a model and prints the plan: buckets, collectives, streams, memory",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE
     "graph guard after dump bytes estimate json output",
     .details =

@@ -67,8 +67,7 @@ static void predict(const weft_model *m, const options *o, const char *graph, im
     weft_trainer *t = tool_trainer(m, o, &how);
     weights_load(weft_trainer_store(t), o);
     weft_array *r = weft_trainer_predict(t, graph, o->port, &d->of, &error);
-    if (!r) tool_error(&error);
-    write_result(tool_keep(r, free_array), o, d, g);
+    write_result(tool_opened(r, free_array, &error), o, d, g);
 }
 
 static void check_output(const weft_model *m, const options *o, const char *graph) {
@@ -103,7 +102,6 @@ static int predict_run(const options *o) {
 const command command_predict = {
     .name = "predict",
     .summary = "Runs a graph over all data and writes one output, as .npy or as a PNG of many images",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_FEED "graph random-weights fetch grid scale output",
     .example = "graphtool predict dcgan28.bin --weights gan.safetensors -o samples.png",
     .run = predict_run,

@@ -3,8 +3,6 @@
 #include "tools/graphtool/common/replayed.h"
 #include "tools/graphtool/common/tools.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Of the file, or of that of a run's folder. */
 static int replay_run(const options *o) {
@@ -14,7 +12,7 @@ static int replay_run(const options *o) {
     char *report = replayed_open(&r, path, &error) ? replayed_run(&r, &error) : NULL;
     replayed_close(&r);
     if (!report && error.status) tool_error(&error);
-    if (!report) tool_tell("%s: the step is not bad here: its losses are finite", SHOW_PATH(path));
+    if (!report) tool_tell("%s: the step is not bad here: its losses are finite", path);
     printf("%s", report ? report : "");
     free(report);
     return report ? EXIT_FINE : EXIT_WRONG;
@@ -24,7 +22,6 @@ const command command_replay = {
     .name = "replay",
     .summary =
         "Runs a bad step again from its bad.step, with its ranks as threads, and says what made it bad",
-    .takes_model = true,
     .file = "the bad.step of a training, or the folder of its run",
     .options = "",
     .details = "FILE is what the training wrote, or the folder that it is in. Exits with status 0 when the "

@@ -47,7 +47,7 @@ static void add_picture(text *t, const char *said) {
     const char *file = strchr(said, '=') + 1, *title = tool_text("%.*s", (int)(file - 1 - said), said);
     if (file_read_all(NULL, file, PICTURE_LIMIT, &data, &n, &error)) tool_error(&error);
     const char *type = type_of_picture(data, n);
-    if (!type) tool_fail("report: --picture: %s is neither a PNG nor an SVG", SHOW_PATH(file));
+    if (!type) tool_fail("report: --picture: %s is neither a PNG nor an SVG", file);
     text_add(t, "<h2>");
     add_escaped(t, title);
     text_add(t, "</h2>\n<img alt=\"");
@@ -132,7 +132,6 @@ static int report_run(const options *o) {
 const command command_report = {
     .name = "report",
     .summary = "Writes a page of HTML: pictures, what the plan's memory is for, its graphs",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE "guard picture output",
     .details = "The page is one file: a browser needs no other and no network. With the options of train it "
                "shows the memory of that training.",

@@ -2,9 +2,9 @@
  * collective was exposed: the time in which the compute stream waited for it. The rest of its time was
  * overlapped (exposure.c). */
 #include "tools/graphtool/timeline/exposure.h"
+#include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/workload.h"
 #include "tools/graphtool/common/world.h"
-#include "weft/support.h"
 
 #include <string.h>
 
@@ -72,35 +72,38 @@ static void write_file(const tracing *t) {
 
 /* ---- the summary ---- */
 
-static double number(const json_t *row, const char *key) {
-    return json_number_value(json_object_get(row, key));
+static double sum(const json_t *rows, const char *key) {
+    size_t i;
+    const json_t *row;
+    double all = 0;
+    json_array_foreach(rows, i, row) all += json_at(row, key);
+    return all;
 }
 
 /* The table of collectives for people; sums are over all rows. */
 static void print_rows(const tracing *t, const json_t *rows) {
-    size_t i;
-    json_t *row;
-    double exposed = 0, hidden = 0;
-    printf("%lld steps of %.2f ms on %d rank%s; events in %s\n", (long long)t->o->steps, t->step_ms,
-           world_size(t->o), world_size(t->o) > 1 ? "s" : ": no collectives",
-           t->o->output ? SHOW_PATH(t->o->output) : "-");
+    static const table_column columns[] = {{"graph", "graph"},
+                                           {"op", "op"},
+                                           {"bucket", "bucket"},
+                                           {"bytes", "bytes", 1},
+                                           {"on the stream", "stream_ms", 1, 3, " ms"},
+                                           {"exposed", "exposed_ms", 1, 3, " ms"},
+                                           {"hidden", "hidden_ms", 1, 3, " ms"}};
+    text lines = {0};
+    text_add(&lines, "%lld steps of %.2f ms on %d rank%s; events in %s\n", (long long)t->o->steps, t->step_ms,
+             world_size(t->o), world_size(t->o) > 1 ? "s" : ": no collectives",
+             t->o->output ? SHOW_PATH(t->o->output) : "-");
     if (t->time.n_data)
-        printf("waiting for data: %.3f ms a step, %.2f%% of it\n", t->data_ms,
-               t->step_ms > 0 ? 100 * t->data_ms / t->step_ms : 0);
-    if (json_array_size(rows))
-        printf("%-40s %10s %12s %12s %12s\n", "collective", "size", "on the stream", "exposed", "hidden");
-    json_array_foreach(rows, i, row) {
-        char name[120];
-        snprintf(name, sizeof name, "%s: %s %s", json_string_value(json_object_get(row, "graph")),
-                 json_string_value(json_object_get(row, "op")),
-                 json_string_value(json_object_get(row, "bucket")));
-        printf("%-40s %10s %9.3f ms %9.3f ms %9.3f ms\n", name,
-               BYTES((uint64_t)number(row, "bytes")), number(row, "stream_ms"),
-               number(row, "exposed_ms"), number(row, "hidden_ms"));
-        exposed += number(row, "exposed_ms");
-        hidden += number(row, "hidden_ms");
+        text_add(&lines, "waiting for data: %.3f ms a step, %.2f%% of it\n", t->data_ms,
+                 t->step_ms > 0 ? 100 * t->data_ms / t->step_ms : 0);
+    if (json_array_size(rows)) {
+        json_t *all = json_copy((json_t *)rows);
+        json_array_append_new(all, json_pack("{s:s, s:f, s:f}", "graph", "all", "exposed_ms",
+                                             sum(rows, "exposed_ms"), "hidden_ms", sum(rows, "hidden_ms")));
+        table_json(&lines, all, 7, columns);
+        json_decref(all);
     }
-    if (json_array_size(rows)) printf("%-40s %10s %12s %9.3f ms %9.3f ms\n", "all", "", "", exposed, hidden);
+    out_text(NULL, &lines);
 }
 
 /* All ranks take part in exposure_rows; only rank 0's output is visible. */
@@ -130,8 +133,7 @@ static int trace_run(const options *given) {
     *o = *given;
     t->o = o;
     tool_keep(&t->time, close_timeline);
-    world_open(o, WORLD_JOINS,
-               &(weft_comm_options){.event = timeline_on_collective, .event_context = &t->time});
+    world_open(o, &(weft_comm_options){.event = timeline_on_collective, .event_context = &t->time});
     if (world_rank(o) == 0) out_check(given->output);
     t->work = workload_open(tool_load(o), o);
     run_steps(t);
@@ -143,7 +145,6 @@ static int trace_run(const options *given) {
 const command command_trace = {
     .name = "trace",
     .summary = "Writes a timeline of the nodes and collectives of some training steps",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "guard steps warmup json output",
     .details = "Open the file in ui.perfetto.dev or chrome://tracing.",

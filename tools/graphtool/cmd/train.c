@@ -11,11 +11,9 @@
 #include "tools/graphtool/common/weights.h"
 #include "tools/graphtool/common/world.h"
 
-#include "graph/core/graph.h"
 #include "graph/settings/minimize.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -86,7 +84,7 @@ static void check_fresh(const char *folder) {
         if (stat(tool_text("%s/%s", folder, files[i]), &is) == 0)
             tool_fail("train: --work-dir=%s: it has a run already (%s), which is not overwritten: give this run "
                       "another folder, or remove that one",
-                      SHOW_PATH(folder), files[i]);
+                      folder, files[i]);
 }
 
 /* The settings of a run, for those who find its folder later. */
@@ -127,7 +125,7 @@ static void check_outputs(const training *t) {
 static void check_name(const char *path) {
     const char *end = path ? strrchr(path, '.') : NULL;
     if (end && has_word(".npz .npy .onnx .h5 .png .svg", end))
-        tool_fail("train: --output=%s: weights are written as safetensors: end the name so", SHOW(path));
+        tool_fail("train: --output=%s: weights are written as safetensors: end the name so", path);
 }
 
 static void open_data(training *t) {
@@ -183,7 +181,7 @@ static int64_t bad_steps_skipped(const options *o) {
     size_t digits = strncmp(said, "skip=", 5) == 0 ? strspn(said + 5, "0123456789") : 0;
     int64_t n = digits && digits < 8 && !said[5 + digits] ? strtoll(said + 5, NULL, 10) : 0;
     if (n < 1 || n > MOST)
-        tool_fail("train: --on-bad-step=%s: it must be stop, skip or skip=N, with N from 1 to %d", SHOW(said),
+        tool_fail("train: --on-bad-step=%s: it must be stop, skip or skip=N, with N from 1 to %d", said,
                   MOST);
     return n;
 }
@@ -285,7 +283,7 @@ static void save_bad_step(training *t) {
     if (weft_bad_step_save(session, t->model, tells ? path : NULL, &error))
         tool_note("the bad step could not be saved: %s", error.text);
     else if (tells)
-        tool_note("to run the bad step again: graphtool replay %s", SHOW_PATH(path));
+        tool_note("to run the bad step again: graphtool replay %s", path);
 }
 
 /* -1: the weights can be saved; else the exit status. Errors are told, and do not end the command here: what
@@ -390,18 +388,18 @@ static void tell_saved(const training *t, int status, bool has_weights) {
     const char *rest = has_weights ? "; the weights are" : "";
     if (world_rank(t->o) || now == 0 || !(t->o->checkpoint_dir || (t->o->output && !has_weights))) return;
     if (path && has == now)
-        tool_note("the last whole checkpoint is %s: nothing is lost", SHOW_PATH(path));
+        tool_note("the last whole checkpoint is %s: nothing is lost", path);
     else if (path)
         tool_note(
             "the last whole checkpoint is %s: what came after it, %lld of %lld iterations, is not saved%s",
-            SHOW_PATH(path), (long long)(now - has), (long long)now, rest);
+            path, (long long)(now - has), (long long)now, rest);
     else
         tool_note("there is no whole checkpoint: the training of %lld iterations is not saved%s",
                   (long long)now, rest);
     if (path && status == EXIT_NUMBERS)
         tool_note("if all steps from there are bad, its weights are bad too: resume from an older one, with "
                   "--resume=%s/step-N and another --checkpoint-dir",
-                  SHOW_PATH(t->o->checkpoint_dir));
+                  t->o->checkpoint_dir);
 }
 
 static int train(training *t) {
@@ -438,7 +436,6 @@ static int train_run(const options *o) {
 const command command_train = {
     .name = "train",
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "val-data val-every epochs steps lr schedule metric log log-every csv tensorboard curves samples best "
     "early-stop "

@@ -121,7 +121,6 @@ static int verify_run(const options *o) {
 const command command_verify = {
     .name = "verify",
     .summary = "Proves the plan after every pass of the compiler, on all ranks",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE "graph json",
     .example = "graphtool verify dcgan28.bin",
     .run = verify_run,

@@ -3,7 +3,6 @@
 
 #include "tools/graphtool/common/output.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 bool checkpoints_every(const char *text, int64_t *iterations, double *minutes) {

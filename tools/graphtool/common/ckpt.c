@@ -1,15 +1,11 @@
 /* ckpt.c - finds checkpoints, and tells of all of a folder which are whole. */
 #include "tools/graphtool/common/ckpt.h"
 
-#include "graph/core/error.h"
 #include "tools/graphtool/common/checkpoints.h"
-#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/table.h"
-#include "tools/graphtool/common/tools.h"
 
 #include <dirent.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -20,9 +16,8 @@ static void close_checkpoint(void *c) {
 
 weft_checkpoint *ckpt_find(const options *o, int word) {
     weft_error error = {0};
-    weft_checkpoint *c = weft_checkpoint_find(o->words[word], NULL, NULL, &checkpoints_env, &error);
-    if (!c) tool_error(&error);
-    return tool_keep(c, close_checkpoint);
+    return tool_opened(weft_checkpoint_find(o->words[word], NULL, NULL, &checkpoints_env, &error),
+                       close_checkpoint, &error);
 }
 
 /* The manifest is the last file that is written. */
@@ -93,43 +88,28 @@ static bool is_best(const row *r, int64_t best) {
     return r->c && best && weft_checkpoint_step(r->c) == best;
 }
 
-static void add_checkpoint(table *t, const row *r, int64_t best) {
-    table_row(t, "%s\t%s\t%s\t%s\t%s%.150s", folder_of(r), r->c ? tool_text("%d", ckpt_world(r->c)) : "",
-              r->c ? bytes_show(ckpt_bytes(r->c)).text : "", ckpt_written(r->path),
-              r->why.status     ? "not whole: "
-              : is_best(r, best) ? "whole, the best"
-                                 : "whole",
-              r->why.status ? reason(r) : "");
-}
-
 static int is_left(const struct dirent *e) {
     const char *end = strstr(e->d_name, ".tmp");
     return strncmp(e->d_name, "step-", 5) == 0 && end && !end[4];
 }
 
 /* Those that are not complete. */
-static void add_left(table *t, const char *folder) {
+static void add_left(json_t *list, const char *folder) {
     struct dirent **names;
     int n = scandir(folder, &names, is_left, alphasort);
     for (int i = 0; i < n; free(names[i++]))
-        table_row(t, "%s\t\t\t\tnot complete: under way, or left by a process that ended",
-                  SHOW(names[i]->d_name));
+        json_array_append_new(list, json_pack("{s:s, s:s}", "name", SHOW(names[i]->d_name), "state",
+                                              "not complete: under way, or left by a process that ended"));
     if (n >= 0) free(names);
 }
 
-static void rows_text(const char *folder, const row *rows, int n, int64_t best) {
-    text all = {0};
-    table t = {.columns = 5, .is_right = {false, true, true}};
-    table_row(&t, "checkpoint\tranks\tbytes\twritten (UTC)\tstate");
-    for (int i = 0; i < n; i++) add_checkpoint(&t, &rows[i], best);
-    add_left(&t, folder);
-    table_write(&all, &t);
-    out_text(NULL, &all);
-}
-
 static json_t *row_json(const row *r, int64_t best) {
-    json_t *j = json_pack("{s:s, s:b, s:s, s:s*}", "path", r->path, "whole", !r->why.status, "written",
-                          ckpt_written(r->path), "why", r->why.status ? reason(r) : NULL);
+    const char *why = r->why.status ? reason(r) : NULL;
+    const char *state = why                ? tool_text("not whole: %.150s", why)
+                        : is_best(r, best) ? "whole, the best"
+                                           : "whole";
+    json_t *j = json_pack("{s:s, s:s, s:b, s:s, s:s, s:s*}", "path", r->path, "name", folder_of(r), "whole",
+                          !why, "state", state, "written", ckpt_written(r->path), "why", why);
     if (r->c)
         json_object_update_new(j, json_pack("{s:I, s:i, s:I, s:b}", "step",
                                             (json_int_t)weft_checkpoint_step(r->c), "world", ckpt_world(r->c),
@@ -137,10 +117,25 @@ static json_t *row_json(const row *r, int64_t best) {
     return j;
 }
 
-static void rows_json(const row *rows, int n, int64_t best) {
+/* As text with those that are not complete. */
+static void rows_print(const options *o, const row *rows, int n) {
+    static const table_column columns[] = {{"checkpoint", "name"},
+                                           {"ranks", "world", 1},
+                                           {"bytes", "bytes", 0x1p-20, 1, " MiB"},
+                                           {"written (UTC)", "written"},
+                                           {"state", "state"}};
     json_t *list = json_array();
+    int64_t best = best_step(rows, n);
+    text t = {0};
     for (int i = 0; i < n; i++) json_array_append_new(list, row_json(&rows[i], best));
-    out_json(NULL, json_pack("{s:o}", "checkpoints", list));
+    if (o->json) {
+        out_json(NULL, json_pack("{s:o}", "checkpoints", list));
+        return;
+    }
+    add_left(list, o->words[0]);
+    table_json(&t, list, 5, columns);
+    json_decref(list);
+    out_text(NULL, &t);
 }
 
 /* All of a folder, or the one that is named. */
@@ -151,8 +146,8 @@ static row *rows_open(const char *folder, int *n) {
     bool is_one = stat(tool_text("%s/manifest.json", folder), &s) == 0;
     *n = is_one;
     if (!is_one && weft_checkpoint_steps(folder, NULL, &steps, n, &error)) tool_error(&error);
-    if (!*n && stat(folder, &s)) tool_fail("%s: there is no such folder", SHOW_PATH(folder));
-    if (!*n) tool_fail("%s: it has no checkpoint, a folder step-N", SHOW_PATH(folder));
+    if (!*n && stat(folder, &s)) tool_fail("%s: there is no such folder", folder);
+    if (!*n) tool_fail("%s: it has no checkpoint, a folder step-N", folder);
     row *rows = tool_new((size_t)*n, sizeof *rows);
     for (int i = 0; i < *n; i++)
         rows[i] = is_one ? row_open(folder, -1)
@@ -164,11 +159,7 @@ static row *rows_open(const char *folder, int *n) {
 static int tell_all(const options *o, bool fails) {
     int n, status = EXIT_FINE;
     row *rows = rows_open(o->words[0], &n);
-    int64_t best = best_step(rows, n);
-    if (o->json)
-        rows_json(rows, n, best);
-    else
-        rows_text(o->words[0], rows, n, best);
+    rows_print(o, rows, n);
     for (int i = 0; fails && i < n; i++) {
         if (!rows[i].why.status) continue;
         tool_tell("%s", rows[i].why.text);

@@ -3,7 +3,6 @@
 #include "tools/graphtool/common/ckpt.h"
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/tools.h"
 
@@ -98,7 +97,7 @@ static void show_text(const weft_checkpoint *c, const entries *all, const parts 
     text_add(&t, "%s: model %s (fingerprint %016llx), step %lld, seed %llu, %d rank%s, %s, written %s UTC\n",
              SHOW_PATH(weft_checkpoint_path(c)), SHOW(c->m.model), (unsigned long long)c->m.form,
              (long long)weft_checkpoint_step(c), (unsigned long long)weft_checkpoint_seed(c), world,
-             world == 1 ? "" : "s", bytes_show(ckpt_bytes(c)).text, ckpt_written(weft_checkpoint_path(c)));
+             world == 1 ? "" : "s", BYTES(ckpt_bytes(c)), ckpt_written(weft_checkpoint_path(c)));
     section_write(&t, "position", p->position);
     if (json_object_size(p->settings)) section_write(&t, "settings", p->settings);
     section_write(&t, "numbers of optimizers", p->numbers);

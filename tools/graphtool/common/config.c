@@ -9,20 +9,14 @@
 
 #include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/option_table.h"
-#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/rules.h"
 
 #include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
-#include "graph/core/nearest.h"
-#include "graph/settings/field.h"
 #include "graph/settings/precision.h"
-#include "weft/weft.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char passed_over[] = "schema command from not_given";
@@ -40,7 +34,7 @@ static const char *text_of(const file *f, const char *key, const json_t *value) 
     if (json_is_string(value)) return tool_text("%s", json_string_value(value));
     if (json_is_integer(value)) return tool_text("%lld", (long long)json_integer_value(value));
     if (!json_is_real(value))
-        tool_fail("%s: %s: \"%s\": a text or a number is needed", f->o->command->name, f->path, SHOW(key));
+        tool_fail("%s: %s: \"%s\": a text or a number is needed", f->o->command->name, f->path, key);
     real_write(&t, json_real_value(value));
     return tool_take(&t);
 }
@@ -48,7 +42,7 @@ static const char *text_of(const file *f, const char *key, const json_t *value) 
 /* The same where only a text makes sense: a file whose name is a number is written as one. */
 static const char *word_of(const file *f, const char *key, const json_t *value) {
     if (!json_is_string(value))
-        tool_fail("%s: %s: \"%s\": a text is needed", f->o->command->name, f->path, SHOW(key));
+        tool_fail("%s: %s: \"%s\": a text is needed", f->o->command->name, f->path, key);
     return text_of(f, key, value);
 }
 
@@ -133,7 +127,7 @@ static _Noreturn void refuse_key(const file *f, const char *key) {
     options_near(f->o->command, &near);
     if (near.name && is_of_line(near.name)) near.name = NULL;
     tool_fail("%s: %s: \"%s\": there is no option of this name%s%sgraphtool %s --help lists them",
-              f->o->command->name, f->path, SHOW(key), nearest_ask(&near).question, near.name ? " " : "; ",
+              f->o->command->name, f->path, key, nearest_ask(&near).question, near.name ? " " : "; ",
               f->o->command->name);
 }
 

@@ -1,7 +1,6 @@
 /* dataset.c - files of the command line as sources. */
 #include "tools/graphtool/common/dataset.h"
 
-#include "graph/core/error.h"
 
 #include <string.h>
 
@@ -44,7 +43,7 @@ static void load_one(dataset *d, const char *option) {
     d->sources[d->of.n] = d->files[d->of.n] = s, d->of.n++;
     name_arrays(d, option, s, names, n);
     if (s->count != d->sources[0]->count)
-        tool_fail("%s: %lld samples, but %s has %lld", file, (long long)s->count, SHOW(d->names[0]),
+        tool_fail("%s: %lld samples, but %s has %lld", file, (long long)s->count, d->names[0],
                   (long long)d->sources[0]->count);
 }
 

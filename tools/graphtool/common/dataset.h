@@ -11,7 +11,7 @@ typedef struct dataset {
     weft_source *files[OPTIONS_MAX_DATA]; /* NULL: synthetic */
     weft_array *arrays[OPTIONS_MAX_DATA]; /* synthetic ones */
     weft_source rows[OPTIONS_MAX_DATA];   /* and their rows as sources */
-    weft_source again[OPTIONS_MAX_DATA];  /* the same rows several times */
+    weft_source again[OPTIONS_MAX_DATA];  /* the same rows over and over */
     const weft_source *sources[OPTIONS_MAX_DATA];
     char *names[OPTIONS_MAX_DATA];
     int n_names;
@@ -19,8 +19,8 @@ typedef struct dataset {
 
 /* Opens the files of NAME[,NAME...]=FILE[:option=value,...] options (weft/source.h), until the end. */
 dataset *dataset_load(const text_list *files);
-/* Fixed-seed numbers for every input of the model's training graphs, SYNTHETIC_BATCHES batches of them, as
- * often as a step of all ranks needs: normal ones for floating point, and integers below the limit that the
+/* Fixed-seed numbers for every input of the model's training graphs, SYNTHETIC_BATCHES batches of them,
+ * over and over: normal ones for floating point, and integers below the limit that the
  * graph implies (classes of a loss, rows of an embedding, otherwise 256 for u8). */
 dataset *dataset_synthetic(const weft_model *m, const weft_plan *plan, const options *o);
 /* The bytes that these are. */

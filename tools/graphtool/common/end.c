@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -174,6 +173,11 @@ void *tool_keep(void *thing, void (*close)(void *thing)) {
     ending.v = tool_need(mem_grow(NULL, ending.v, &ending.room, ending.n + 1, sizeof *ending.v));
     ending.v[ending.n++] = (struct kept){thing, close};
     return thing;
+}
+
+void *tool_opened(void *thing, void (*close)(void *thing), const weft_error *error) {
+    if (!thing) tool_error(error);
+    return tool_keep(thing, close);
 }
 
 void *tool_new(size_t count, size_t width) {

@@ -20,6 +20,8 @@ _Noreturn void tool_end(int status);
 extern void (*tool_exit)(int status) __attribute__((noreturn));
 /* Keeps a thing that `close` is called with at the end, the newest first. Returns it. */
 void *tool_keep(void *thing, void (*close)(void *thing));
+/* The same of what the library was asked to open; NULL: it was not, for this reason, and that is the end. */
+void *tool_opened(void *thing, void (*close)(void *thing), const weft_error *error);
 /* The exit status, which `close` may change. */
 extern int tool_status;
 /* Closes what is kept; for tests that begin anew. */

@@ -3,9 +3,7 @@
 #include "tools/graphtool/common/evaluators.h"
 
 #include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/output.h"
 
-#include "graph/core/error.h"
 
 #include <float.h>
 #include <string.h>
@@ -42,11 +40,11 @@ static int find_kind(const char *name, const char *said) {
     while (kinds[kind] && strcmp(kinds[kind], name)) kind++;
     if (kinds[kind]) return kind;
     names known = names_of(name, kinds);
-    names_refuse(&known, "--metric=%s: there is no metric '%s'", SHOW(said), SHOW(name));
+    names_refuse(&known, "--metric=%s: there is no metric '%s'", said, name);
 }
 
 static void need_field(const char *value, const char *field, const char *said) {
-    if (!value) tool_fail("--metric=%s: %s=NAME is needed: an output or an input of the graph", SHOW(said), field);
+    if (!value) tool_fail("--metric=%s: %s=NAME is needed: an output or an input of the graph", said, field);
 }
 
 /* Those that its kind reads. */
@@ -60,7 +58,7 @@ static void read_fields(metric *m, char *text, const char *said) {
     if (BIT(m->kind) & OF_OUTPUTS) need_field(m->output, "output", said);
     if (BIT(m->kind) & OF_TARGETS) need_field(m->target, "target", said);
     if (m->losses && (m->scores || m->label))
-        tool_fail("--metric=%s: losses are in the place of scores and label", SHOW(said));
+        tool_fail("--metric=%s: losses are in the place of scores and label", said);
 }
 
 static metric read_one(const char *said) {

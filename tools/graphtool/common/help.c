@@ -1,10 +1,8 @@
 /* help.c - graphtool COMMAND --help: the rows of the option table in groups, wrapped to the terminal. */
 #include "tools/graphtool/common/help.h"
 
-#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/table.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The groups, and their options in the order of --help. Each option is in one of them
@@ -60,10 +58,9 @@ static void help_row(text *t, const char *left, int indent, const char *right, i
 }
 
 static void add_option(text *t, const option_row *row, int columns) {
-    char left[64];
-    int n = row->letter ? snprintf(left, sizeof left, "  -%c, --%s", row->letter, row->field.name)
-                        : snprintf(left, sizeof left, "      --%s", row->field.name);
-    if (row->argument) snprintf(left + n, sizeof left - (size_t)n, "=%s", row->argument);
+    const char *letter = row->letter ? tool_text("-%c,", row->letter) : "   ";
+    const char *left = tool_text("  %s --%s%s%s", letter, row->field.name, row->argument ? "=" : "",
+                                 row->argument ? row->argument : "");
     help_row(t, left, TEXT, row->field.means, columns);
 }
 
@@ -99,11 +96,8 @@ static void add_options(text *t, const command *c, int columns) {
 }
 
 static void add_actions(text *t, const command *c, int columns) {
-    char left[40];
-    for (const command_action *a = c->actions; a && a->name; a++) {
-        snprintf(left, sizeof left, "  %s %s", a->name, action_arguments(a));
-        help_row(t, left, TEXT, a->summary, columns);
-    }
+    for (const command_action *a = c->actions; a && a->name; a++)
+        help_row(t, tool_text("  %s %s", a->name, action_arguments(a)), TEXT, a->summary, columns);
     if (c->actions) text_add(t, "\n");
 }
 
@@ -113,23 +107,19 @@ static void add_paragraph(text *t, const char *paragraph, int columns) {
 }
 
 static void add_end(text *t, const command *c, int columns) {
-    char status[300];
-    snprintf(status, sizeof status, "Exit status: 0 success, 1 failure, 2 wrong usage%s%s.",
-             command_has_option(c, "timeout") ? ", 7 another rank is missing, dead or differs" : "",
-             command_has_option(c, "checkpoint-dir")
-                 ? ", 8 a bad step or numbers that are not finite, 130 stopped "
-                   "and saved"
-                 : "");
+    const char *peer = command_has_option(c, "timeout") ? ", 7 another rank is missing, dead or differs" : "";
+    const char *numbers = command_has_option(c, "checkpoint-dir")
+                              ? ", 8 a bad step or numbers that are not finite, 130 stopped and saved"
+                              : "";
     text_add(t, "\n");
-    add_paragraph(t, status, columns);
+    add_paragraph(t, tool_text("Exit status: 0 success, 1 failure, 2 wrong usage%s%s.", peer, numbers), columns);
     text_add(t, "Example:\n  %s\n", c->example);
 }
 
 void help_print(const command *c) {
-    char room[40];
     text t = {0};
     int columns = help_columns();
-    const char *arguments = command_arguments(c, room), *gap = *arguments ? " " : "";
+    const char *arguments = command_arguments(c), *gap = *arguments ? " " : "";
     if (c->takes_command)
         text_add(&t, "Usage: graphtool %s [OPTION]... %s\n", c->name, arguments);
     else

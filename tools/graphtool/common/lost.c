@@ -4,7 +4,6 @@
 #include "tools/graphtool/common/lost.h"
 
 #include "tools/graphtool/common/world.h"
-#include "weft/support.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +11,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define END_SECONDS  5.0 /* for the command to end by itself, after a rank was lost */
@@ -41,23 +36,9 @@ static void pause_for(double seconds) {
 
 /* ---- the ring: async-signal-safe ---- */
 
-/* The folder and those above it. */
-static void make_folders(void) {
-    char path[ROOM];
-    memcpy(path, lost.folder, sizeof path);
-    for (char *at = path + 1;; at++) {
-        char was = *at;
-        if (was && was != '/') continue;
-        *at = 0;
-        mkdir(path, 0777); /* it may be there; open tells */
-        if (!was) return;
-        *at = was;
-    }
-}
-
 /* Whole or not at all, as a reader sees it. */
 static void write_file(weft_comm *comm) {
-    make_folders();
+    out_make_folders(lost.folder);
     int fd = open(lost.part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     bool good = fd >= 0 && weft_comm_write_ring(comm, fd, lost.job, lost.job_ns);
     if (fd >= 0) good = close(fd) == 0 && good;

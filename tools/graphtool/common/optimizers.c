@@ -50,43 +50,16 @@ static void apply_all(weft_model *m, const options *o, bool is_for_one) {
 
 /* ---- what is said twice ---- */
 
-/* One field that an option gives. */
-typedef struct setting {
-    const char *option, *value; /* as given; value NULL: that of --lr */
-    const char *name;           /* of the optimizer; "": all */
-    const char *field;
-} setting;
-
-enum { SETTINGS_ROOM = 256 };
-typedef struct settings {
-    int n;
-    setting list[SETTINGS_ROOM];
-} settings;
-
-static void add(settings *all, setting one) {
-    if (all->n == SETTINGS_ROOM) tool_fail("--%s=%s: too many settings", one.option, one.value);
-    all->list[all->n++] = one;
-}
-
-/* The fields of NAME:FIELDS; a ',' in quotation marks divides none. */
-static void add_fields(settings *all, const char *value) {
-    const char *at, *name = option_name_before(value, &at);
-    while (*(at += strspn(at, ", \t\n"))) {
-        bool is_quoted = false;
-        add(all, (setting){"optimizer", value, name, tool_text("%.*s", (int)strcspn(at, "=, "), at)});
-        for (; *at && (is_quoted || *at != ','); at++) is_quoted ^= *at == '"';
-    }
-}
-
-static void gather_settings(settings *all, const options *o) {
+static void gather_settings(option_fields *all, const options *o) {
     const char *rest;
     all->n = 0;
-    if (o->lr > 0) add(all, (setting){"lr", NULL, "", "lr"});
-    for (int i = 0; i < o->optimizer.n; i++) add_fields(all, o->optimizer.v[i]);
+    if (o->lr > 0) option_add_field(all, (option_given){"lr", NULL, "", "lr"});
+    for (int i = 0; i < o->optimizer.n; i++) option_add_fields(all, "optimizer", o->optimizer.v[i]);
     for (int k = 0; k < NAMED; k++)
         for (int i = 0; i < list_of(o, k)->n; i++) {
             const char *value = list_of(o, k)->v[i];
-            add(all, (setting){named[k].option, value, option_name_of(value, &rest), named[k].field});
+            option_add_field(
+                all, (option_given){named[k].option, value, option_name_of(value, &rest), named[k].field});
         }
 }
 
@@ -100,15 +73,15 @@ static const char *in_common(const weft_model *m, const char *a, const char *b) 
     return NULL;
 }
 
-static void check_pair(const weft_model *m, const setting *a, const setting *b) {
+static void check_pair(const weft_model *m, const option_given *a, const option_given *b) {
     const char *name = strcmp(a->field, b->field) == 0 ? in_common(m, a->name, b->name) : NULL;
     if (name)
-        tool_fail("--%s=%s: %s of %s is given twice, in --%s%s%s too", b->option, SHOW(b->value), a->field,
-                  SHOW(name), a->option, a->value ? "=" : "", a->value ? SHOW(a->value) : "");
+        tool_fail("--%s=%s: %s of %s is given twice, in --%s%s%s too", b->option, b->value, a->field,
+                  name, a->option, a->value ? "=" : "", a->value ? a->value : "");
 }
 
 static void check_twice(const weft_model *m, const options *o) {
-    settings all;
+    option_fields all;
     gather_settings(&all, o);
     for (int i = 1; i < all.n; i++)
         for (int k = 0; k < i; k++) check_pair(m, &all.list[k], &all.list[i]);
@@ -118,7 +91,7 @@ static void check_twice(const weft_model *m, const options *o) {
 static const char *read_schedule(weft_model *m, const char *value, weft_schedule parts[WEFT_MAX_SCHEDULES]) {
     weft_error error = {0};
     const char *said, *name = option_name_of(value, &said);
-    if (weft_schedule_text(said, parts, &error)) tool_fail("--schedule=%s: %s", SHOW(value), error.text);
+    if (weft_schedule_text(said, parts, &error)) tool_fail("--schedule=%s: %s", value, error.text);
     change(m, name, ""); /* nothing: it tells what is wrong with a name */
     return name;
 }
@@ -135,11 +108,11 @@ void optimizers_apply(weft_model *m, const options *o) {
 enum { GIVEN_TO_ALL = 1, GIVEN_TO_IT = 2, GIVEN_BY_LR = 4 /* of --lr, which is for all */ };
 
 static unsigned givers(const weft_model *m, const options *o, const char *optimizer, const char *field) {
-    settings all;
+    option_fields all;
     unsigned by = 0;
     gather_settings(&all, o);
     for (int i = 0; i < all.n; i++) {
-        const setting *s = &all.list[i];
+        const option_given *s = &all.list[i];
         if (strcmp(s->field, field) || !optimizer_is_meant(m, optimizer, s->name)) continue;
         by |= *s->name ? GIVEN_TO_IT : s->value ? GIVEN_TO_ALL : GIVEN_BY_LR;
     }
@@ -174,9 +147,8 @@ int optimizers_rates(const weft_model *m, const options *o, weft_rate **rates) {
 
 /* Whether the store has this number of an optimizer, as it is given. */
 static bool has_number(const weft_store *store, const char *optimizer, const char *field, double given) {
-    char path[600];
+    const char *path = tool_text("optimizer.%s/%s", optimizer, field);
     double now = 0;
-    snprintf(path, sizeof path, "optimizer.%s/%s", optimizer, field);
     return weft_store_get(store, path, &now, sizeof now, NULL) == WEFT_OK && now == given;
 }
 
@@ -194,7 +166,7 @@ static void tell_fields(const weft_model *m, const options *o, const minimize_at
         if (fields[i].is_read && optimizers_give(m, o, a->name, fields[i].name) &&
             !has_number(store, a->name, fields[i].name, fields[i].given))
             tool_note("%s of %s is read at the start of a training: this one keeps its own", fields[i].name,
-                      SHOW(a->name));
+                      a->name);
 }
 
 /* Whether a node before it, of another graph, steps the same optimizer. */
@@ -267,7 +239,7 @@ static void end_parts(const schedule *s, const char *name, weft_schedule parts[W
         if (part->end <= part->begin + part->warmup)
             tool_fail("--schedule=%s: part %d ends with the run, and %s has %lld %s in it: give the part "
                       "an end, as in 0-1000, or a longer run",
-                      s->value, i + 1, SHOW(name), (long long)part->end,
+                      s->value, i + 1, name, (long long)part->end,
                       part->by_epoch ? "epochs" : "updates");
     }
 }

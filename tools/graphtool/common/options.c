@@ -4,27 +4,16 @@
 #include "tools/graphtool/common/config.h"
 #include "tools/graphtool/common/help.h"
 #include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/option_table.h"
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/rules.h"
 
 #include "graph/core/graph.h"
-#include "graph/core/nearest.h"
-#include "graph/settings/field.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-    FIRST_VALUE = 256, /* of getopt_long, for the first row */
-    WORDS_TEXT = 120,
-    RULE_TEXT = sizeof(field_rule) + 20,
-};
+enum { FIRST_VALUE = 256 /* of getopt_long, for the first row */ };
 
 bool next_word(const char **at, char word[WORD_ROOM]) {
     size_t n = strcspn(*at, " ");
@@ -63,21 +52,15 @@ bool command_has_option(const command *c, const char *name) {
     return option_find(c, name) != NULL;
 }
 
-const char *command_arguments(const command *c, char into[40]) {
+const char *command_arguments(const command *c) {
     if (c->actions) return "ACTION DIR [DIR]";
     if (c->takes_command) return "COMMAND [ARGUMENT]...";
-    if (c->takes_model) return c->file ? "FILE" : "MODEL";
-    if (!c->word) return "";
-    snprintf(into, 40, "[%s]", c->word);
-    return into;
+    if (c->word) return tool_text("[%s]", c->word);
+    return c->file ? "FILE" : "MODEL";
 }
 
 const char *action_arguments(const command_action *a) {
     return a->n_words == 2 ? "DIR DIR" : "DIR";
-}
-
-int command_run(const command *c, const options *o) {
-    return o->action ? o->action->run(o) : c->run(o);
 }
 
 const char *const *option_words(const option_row *row) {
@@ -140,16 +123,18 @@ static bool is_one_of(const char *word, const char *const *words) {
     return strcmp(words[option_choice(word, words)], word) == 0;
 }
 
-/* "did you mean 'cuda'? cpu or cuda is needed" */
-static void words_text(const char *value, const char *const *words, char text[WORDS_TEXT]) {
-    char all[WORDS_TEXT];
+/* What a value must be: "did you mean 'cuda'? cpu or cuda is needed" */
+static const char *words_rule(const char *value, const char *const *words) {
+    char all[100];
     nearest near = nearest_to(value, strlen(value));
     for (int i = 0; words[i]; i++) nearest_try(&near, words[i]);
     words_show(words, sizeof all, all);
-    if (near.name)
-        snprintf(text, WORDS_TEXT, "did you mean '%.20s'? %.70s is needed", near.name, all);
-    else
-        snprintf(text, WORDS_TEXT, "%.100s is needed", all);
+    return near.name ? tool_text("did you mean '%.20s'? %.70s is needed", near.name, all)
+                     : tool_text("%s is needed", all);
+}
+
+static const char *rule_of(const weft_field *f, const char *value) {
+    return f->words ? words_rule(value, f->words) : tool_text("%s is needed", field_rule_of(f).text);
 }
 
 const char *option_name_of(const char *value, const char **rest) {
@@ -173,6 +158,21 @@ const char *option_name_before(const char *value, const char **fields) {
     return tool_text("%.*s", (int)n, value);
 }
 
+void option_add_field(option_fields *all, option_given one) {
+    if (all->n == OPTION_FIELDS) tool_fail("--%s=%s: too many settings", one.option, one.value);
+    all->list[all->n++] = one;
+}
+
+/* A ',' in quotation marks divides none. */
+void option_add_fields(option_fields *all, const char *option, const char *value) {
+    const char *at, *name = option_name_before(value, &at);
+    while (*(at += strspn(at, ", \t\n"))) {
+        bool is_quoted = false;
+        option_add_field(all, (option_given){option, value, name, tool_text("%.*s", (int)strcspn(at, "=, "), at)});
+        for (; *at && (is_quoted || *at != ','); at++) is_quoted ^= *at == '"';
+    }
+}
+
 /* Whether the list has a value for the NAME of this one. */
 static bool has_name(const text_list *list, const char *value) {
     const char *rest, *name = option_name_of(value, &rest);
@@ -182,17 +182,15 @@ static bool has_name(const text_list *list, const char *value) {
 }
 
 static void read_list(const said *s, text_list *list) {
-    char gap = s->row->argument[strcspn(s->row->argument, "=:")], rule[WORDS_TEXT];
+    char gap = s->row->argument[strcspn(s->row->argument, "=:")];
     const char *right = strchr(s->value, gap), *rest, *const *words = s->row->field.words;
     bool is_rename = strcmp(s->row->argument, "FROM:TO") == 0; /* where both may be empty */
     bool is_named = s->row->form == OPTION_NAMED, is_bare = strchr(s->row->argument, '[') && *s->value;
-    snprintf(rule, sizeof rule, "%s is needed", s->row->argument);
+    const char *rule = tool_text("%s is needed", s->row->argument);
     if (!is_named && !is_bare && (!right || (right == s->value && gap == '=') || (!right[1] && !is_rename)))
         refuse(s, rule);
-    if (words && !is_one_of(strrchr(s->value, gap) + 1, words)) {
-        words_text(strrchr(s->value, gap) + 1, words, rule);
-        refuse(s, rule);
-    }
+    if (words && !is_one_of(strrchr(s->value, gap) + 1, words))
+        refuse(s, words_rule(strrchr(s->value, gap) + 1, words));
     if (is_named) option_name_of(s->value, &rest);
     if (is_named && (!*rest || *s->value == '=')) refuse(s, rule);
     if (is_named && has_name(list, s->value)) refuse(s, "it is given twice for this optimizer");
@@ -223,22 +221,6 @@ static void read_text(const said *s, const char **into) {
         refuse(s, "a file is needed (/dev/stdin and /dev/stdout are some)");
 }
 
-/* Fills `rule` with what a value must be: "did you mean 'cuda'? cpu or cuda is needed". */
-static void rule_text(const char *value, const weft_field *f, char rule[RULE_TEXT]) {
-    if (f->words)
-        words_text(value, f->words, rule);
-    else
-        snprintf(rule, RULE_TEXT, "%s is needed", field_rule_of(f).text);
-}
-
-static void read_one(const said *s, options *o) {
-    char rule[RULE_TEXT];
-    const weft_field *f = &s->row->field;
-    if (field_take(f, s->value, o)) return;
-    rule_text(s->value, f, rule);
-    refuse(s, rule);
-}
-
 void option_read(const command *c, const option_row *row, const char *value, const char *file, options *o) {
     const said s = {c, row, value, file};
     if (option_is_flag(row))
@@ -247,8 +229,8 @@ void option_read(const command *c, const option_row *row, const char *value, con
         read_list(&s, option_field(row, o));
     else if (row->field.kind == WEFT_FIELD_TEXT && !row->field.words)
         read_text(&s, option_field(row, o));
-    else
-        read_one(&s, o);
+    else if (!field_take(&row->field, value, o))
+        refuse(&s, rule_of(&row->field, value));
 }
 
 /* ---- all of them ---- */
@@ -275,7 +257,7 @@ void options_near(const command *c, nearest *near) {
     }
 }
 
-void option_set(options *o, const char *name, const char *value, option_origin from) {
+static void set_option(options *o, const char *name, const char *value, option_origin from) {
     const option_row *row = option_find(o->command, name);
     o->from[row - option_rows] = (unsigned char)from;
     option_read(o->command, row, value, NULL, o);
@@ -367,30 +349,26 @@ static void take_action(const command *c, int left, char **words, options *o) {
 
 /* The model: the one argument, or that of the file of --config. */
 static void take_model(const command *c, int left, char **words, options *o) {
-    if (left == c->takes_model || (!left && o->model)) {
-        if (left) o->model = words[0];
-        return;
-    }
+    if (left == 1) o->model = words[0];
+    if (left <= 1 && o->model) return;
     if (c->file) tool_fail("%s: it takes one file, %s; see graphtool %s --help", c->name, c->file, c->name);
     tool_fail("%s: %s; see graphtool %s --help", c->name,
-              c->word           ? "one name is enough"
-              : !c->takes_model ? "it takes no file"
-              : left            ? "one model is enough"
-                                : "a model file is needed",
-              c->name);
+              left ? "one model is enough" : "a model file is needed", c->name);
 }
 
 /* What is left of the command line behind the options. */
 static void take_words(const command *c, int left, char **words, options *o) {
     o->rest = words;
-    if (c->actions)
+    if (c->actions) {
         take_action(c, left, words, o);
-    else if (c->takes_command && !left)
-        tool_fail("%s: a command is needed; see graphtool %s --help", c->name, c->name);
-    else if (c->word && left <= 1)
+    } else if (c->takes_command) {
+        if (!left) tool_fail("%s: a command is needed; see graphtool %s --help", c->name, c->name);
+    } else if (c->word) {
+        if (left > 1) tool_fail("%s: one name is enough; see graphtool %s --help", c->name, c->name);
         o->word = words[0]; /* NULL behind the last one */
-    else if (!c->takes_command)
+    } else {
         take_model(c, left, words, o);
+    }
 }
 
 /* The files of --work-dir, where no others are said. */
@@ -399,7 +377,7 @@ static void place_files(options *o) {
         {"output", "weights.safetensors"}, {"log", "log.jsonl"}, {"curves", "curves.svg"}};
     for (size_t i = 0; o->work_dir && i < sizeof files / sizeof *files; i++)
         if (!option_is_given(o, files[i][0]))
-            option_set(o, files[i][0], tool_text("%s/%s", o->work_dir, files[i][1]), ORIGIN_DIR);
+            set_option(o, files[i][0], tool_text("%s/%s", o->work_dir, files[i][1]), ORIGIN_DIR);
 }
 
 /* Without --isa the variable WEFT_ISA says it: for all ranks of a job on unlike processors, and for the
@@ -407,12 +385,10 @@ static void place_files(options *o) {
 static void default_isa(options *o) {
     const char *isa = getenv("WEFT_ISA");
     const option_row *row = option_find(o->command, "isa");
-    char rule[RULE_TEXT];
     if (!isa || !*isa || !row || option_from(row, o)) return;
     o->from[row - option_rows] = ORIGIN_VARIABLE;
-    if (field_read(&row->field, isa, o)) return;
-    rule_text(isa, &row->field, rule);
-    tool_fail("%s: the variable WEFT_ISA=%s: %s", o->command->name, SHOW(isa), rule);
+    if (!field_read(&row->field, isa, o))
+        tool_fail("%s: the variable WEFT_ISA=%s: %s", o->command->name, isa, rule_of(&row->field, isa));
 }
 
 void options_parse(const command *c, int argc, char **argv, options *o) {
@@ -476,19 +452,16 @@ static const char *option_value(const option_row *row, const options *o) {
     return tool_take(&t);
 }
 
-static void add_setting(option_settings *all, const char *dashes, const char *name, const char *value) {
-    snprintf(all->names[all->n], sizeof *all->names, "%s%s", dashes, name);
-    all->values[all->n++] = value;
-}
-
 /* Options in the order of the table, then the model, then variables. */
-void options_settings(const options *o, option_settings *all) {
-    *all = (option_settings){0};
+int options_settings(const options *o, weft_setting all[SETTINGS_MOST]) {
+    int n = 0;
     for (const option_row *row = NULL; (row = option_next(o->command, row));)
-        if (row->sharing != OWN) add_setting(all, "--", row->field.name, option_value(row, o));
-    add_setting(all, "", "MODEL", o->model ? file_value(o->model) : NULL);
+        if (row->sharing != OWN)
+            all[n++] = (weft_setting){tool_text("--%s", row->field.name), option_value(row, o)};
+    all[n++] = (weft_setting){"MODEL", o->model ? file_value(o->model) : NULL};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i]);
-        add_setting(all, "", variables[i], value ? value : "not set");
+        all[n++] = (weft_setting){variables[i], value ? value : "not set"};
     }
+    return n;
 }

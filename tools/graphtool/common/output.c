@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/ioctl.h>
@@ -44,18 +43,23 @@ void out_check(const char *path) {
     if (file_try(NULL, path, &error)) tool_error(&error);
 }
 
+void out_make_folders(char *path) {
+    for (char *at = path + 1;; at++) {
+        char was = *at;
+        if (was && was != '/') continue;
+        *at = 0;
+        mkdir(path, 0777); /* it may be there; who writes there sees */
+        if (!was) return;
+        *at = was;
+    }
+}
+
 /* A folder that is there may be full, read-only, or another user's. */
 void out_folder(const char *path) {
     struct stat made;
-    char *whole = tool_text("%s/", path);
-    int wrong = 0;
-    for (char *at = strchr(whole + 1, '/'); !wrong && at; at = strchr(at + 1, '/')) {
-        *at = 0;
-        if (mkdir(whole, 0777) && errno != EEXIST) wrong = errno;
-        *at = '/';
-    }
-    if (!wrong && (stat(path, &made) || !S_ISDIR(made.st_mode))) wrong = ENOTDIR;
-    if (wrong) tool_fail("%s: the folder cannot be made: %s", path, strerror(wrong));
+    out_make_folders(tool_text("%s", path));
+    if (stat(path, &made)) tool_fail("%s: the folder cannot be made: %s", path, strerror(errno));
+    if (!S_ISDIR(made.st_mode)) tool_fail("%s: the folder cannot be made: %s", path, strerror(ENOTDIR));
     out_check(tool_text("%s/.weft", path));
 }
 
@@ -90,6 +94,10 @@ void out_json_digits(const char *path, json_t *json, int digits) {
     text_add(&t, "%s\n", all);
     free(all);
     out_text(path, &t);
+}
+
+double json_at(const json_t *of, const char *key) {
+    return json_number_value(json_object_get(of, key));
 }
 
 json_t *json_number(double value) {

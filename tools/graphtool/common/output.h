@@ -25,9 +25,14 @@ void out_json_digits(const char *path, json_t *json, int digits);
 
 /* Checks before hours of work that `path` can be written. */
 void out_check(const char *path);
-/* Makes a folder and those that it is in, where they are not there, and tries a file in it. */
+/* Makes a folder and those that it is in, where they are not there. Async-signal-safe; the path is whole
+ * after it. */
+void out_make_folders(char *path);
+/* The same, and tries a file in it. */
 void out_folder(const char *path);
 
+/* The number of that key in an object; 0: there is none. */
+double json_at(const json_t *of, const char *key);
 /* A number; null when it is not finite (JSON has no NaN). */
 json_t *json_number(double value);
 

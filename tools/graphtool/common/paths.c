@@ -5,16 +5,12 @@
 #include "tools/graphtool/common/option_table.h"
 #include "tools/graphtool/common/output.h"
 
-#include "graph/core/mem.h"
 #include "graph/file/io_posix.h"
 #include "runtime/data/form.h"
 
 #include <dirent.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* A file or a folder that a command line names. */
 typedef struct place {
@@ -194,7 +190,7 @@ static _Noreturn void refuse_output(const place *out, const place *other) {
                        : !other->option                               ? "a file of the checkpoint"
                        : other->is_list || other->file == READS_STEPS ? "a file of --"
                                                                       : "the file of --";
-    tool_fail("--%s %s: it is %s%s too, which would be overwritten", out->option, SHOW_PATH(out->path), what,
+    tool_fail("--%s %s: it is %s%s too, which would be overwritten", out->option, out->path, what,
               other->option ? other->option : "");
 }
 

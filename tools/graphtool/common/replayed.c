@@ -1,7 +1,6 @@
 /* replayed.c - see replayed.h. */
 #include "tools/graphtool/common/replayed.h"
 
-#include "graph/core/kernel.h"
 #include "graph/core/limits.h"
 #include "graph/file/io.h"
 #include "graph/file/packed.h"
@@ -11,7 +10,6 @@
 #include "runtime/plan/program.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

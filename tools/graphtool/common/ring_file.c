@@ -3,7 +3,6 @@
 
 #include "tools/graphtool/common/end.h"
 
-#include "graph/core/table.h"
 #include "graph/file/io.h"
 
 #include <dirent.h>

@@ -3,7 +3,6 @@
  * every option of every command. */
 #include "tools/graphtool/common/rules.h"
 
-#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/tools.h"
 
 #include "graph/settings/ddp.h"
@@ -132,27 +131,17 @@ static void check_alone(const options *o) {
             tool_fail("%s: --ddp=%s has no effect %s", o->command->name, o->ddp.v[i], told[RANKS]);
 }
 
-/* Does PATH:FIELDS name `field` of the same path? */
-static bool names_field(const char *said, const char *path, size_t path_length, const char *field,
-                        size_t length) {
-    const char *at = strchr(said, ':') + 1;
-    if ((size_t)(at - 1 - said) != path_length || strncmp(said, path, path_length)) return false;
-    for (; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, "=,") == length && strncmp(at, field, length) == 0) return true;
-    return false;
-}
-
 /* Rejects a field that two --ddp give for one path. */
 static void check_ddp_twice(const text_list *ddp) {
-    for (int i = 1; i < ddp->n; i++) {
-        const char *path = ddp->v[i], *at = strchr(path, ':') + 1;
-        size_t path_length = (size_t)(at - 1 - path);
-        for (; *at; at += strcspn(at, ","), at += *at == ',')
-            for (int k = 0; k < i; k++)
-                if (names_field(ddp->v[k], path, path_length, at, strcspn(at, "=,")))
-                    tool_fail("--ddp=%s: %.*s of this path is given twice, in --ddp=%s too", SHOW(path),
-                              (int)strcspn(at, "=,"), at, SHOW(ddp->v[k]));
-    }
+    option_fields all = {0};
+    for (int i = 0; i < ddp->n; i++) option_add_fields(&all, "ddp", ddp->v[i]);
+    for (int i = 1; i < all.n; i++)
+        for (int k = 0; k < i; k++) {
+            const option_given *a = &all.list[k], *b = &all.list[i];
+            if (a->value != b->value && strcmp(a->name, b->name) == 0 && strcmp(a->field, b->field) == 0)
+                tool_fail("--ddp=%s: %s of this path is given twice, in --ddp=%s too", b->value, b->field,
+                          a->value);
+        }
 }
 
 void rules_together(const options *o) {

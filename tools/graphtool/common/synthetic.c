@@ -53,36 +53,16 @@ static void fill_draws(float *into, size_t count, uint64_t *state) {
     for (size_t i = 0; i < count; i++) into[i] = (float)(splitmix(state) >> 40) * 0x1p-24f;
 }
 
-/* Batches of one iteration of the flow, on one rank. */
-static int64_t iteration_needs(const weft_plan *plan, int64_t iteration) {
-    int64_t needs = 0;
-    weft_flow_step s[WEFT_MAX_FLOW_STEPS];
-    int n = weft_plan_iteration(plan, iteration, s);
-    for (int i = 0; i < n; i++)
-        if (s[i].batch == WEFT_FLOW_NEXT) needs += (int64_t)s[i].repeat * s[i].accumulate;
-    return needs;
-}
-
-/* The most that an iteration takes on all ranks; another number from where a step of the flow begins. */
-static int64_t flow_needs(const weft_plan *plan, const options *o) {
-    int64_t most = 0, needs;
-    weft_flow_step s;
-    for (int i = 0; weft_plan_flow(plan, i, &s); i++)
-        if ((needs = iteration_needs(plan, s.from)) > most) most = needs;
-    return most * (o->comm ? o->comm->world : 1);
-}
-
 static weft_status read_again(void *context, int64_t i, void *const *into, weft_error *error) {
     const weft_source *rows = context;
     return rows->read(rows->context, i % rows->count, into, error);
 }
 
-/* The rows of input i, as often as the flow needs: their memory does not grow. */
-static const weft_source *source_of(dataset *d, int i, int64_t needs) {
-    int64_t times = (needs + SYNTHETIC_BATCHES - 1) / SYNTHETIC_BATCHES;
-    if (times <= 1) return &d->rows[i];
+/* The rows of input i over and over: more than any step needs. */
+static const weft_source *endless(dataset *d, int i) {
+    enum { TIMES = 1 << 20 };
     d->again[i] = d->rows[i];
-    d->again[i].count *= times;
+    d->again[i].count *= TIMES;
     d->again[i].read = read_again;
     d->again[i].context = &d->rows[i];
     return &d->again[i];
@@ -113,7 +93,7 @@ static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int
         fill_draws(values.data, count, &state);
     else
         fill_random(&values, (int64_t)count, below, &state);
-    d->sources[i] = source_of(d, i, flow_needs(plan, o));
+    d->sources[i] = endless(d, i);
     d->n_names = ++d->of.n;
 }
 

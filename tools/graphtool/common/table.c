@@ -47,7 +47,8 @@ void table_row(table *into, const char *format, ...) {
 static void add_value(text *t, const json_t *value, const table_column *c) {
     if (json_is_string(value)) text_add(t, "%s", json_string_value(value));
     if (json_is_number(value))
-        text_add(t, "%.*f%s", c->decimals, json_number_value(value) * c->scale, c->unit ? c->unit : "");
+        text_add(t, c->decimals < 0 ? "%.*g%s" : "%.*f%s", abs(c->decimals), json_number_value(value) * c->scale,
+                 c->unit ? c->unit : "");
 }
 
 void table_json(text *t, const json_t *rows, int n, const table_column *columns) {

@@ -22,8 +22,8 @@ void table_cells(table *into, text *row);
 /* Writes the table, indented by two columns. */
 void table_write(text *t, table *from);
 
-/* A column of a table whose rows are objects: a text, or a number times `scale` with so many decimals and its
- * unit. What is not there, or null, is an empty cell. */
+/* A column of a table whose rows are objects: a text, or a number times `scale` with so many decimals (below
+ * 0: digits) and its unit. What is not there, or null, is an empty cell. */
 typedef struct table_column {
     const char *head, *key;
     double scale; /* 0: of texts */

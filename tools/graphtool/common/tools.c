@@ -6,16 +6,11 @@
 #include "tools/graphtool/common/rules.h"
 #include "tools/graphtool/common/world.h"
 
-#include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
-#include "graph/core/graph.h"
-#include "graph/settings/minimize.h"
 #include "runtime/options.h"
 #include "runtime/plan/compile_fields.h"
 #include "runtime/plan/program.h"
-#include "weft/support.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,14 +46,14 @@ static void check_flow_name(const weft_model *m, const char *flow) {
     for (int i = 0; (name = weft_flow_name(m, i)); i++) names_add(&known, name);
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (!flow_find(m, g->name)) names_add(&known, g->name);
-    names_refuse(&known, "--flow=%s: the model has no flow and no graph of this name", SHOW(flow));
+    names_refuse(&known, "--flow=%s: the model has no flow and no graph of this name", flow);
 }
 
 static void check_graph_name(const weft_model *m, const options *o) {
     if (!o->graph || graph_find(m, o->graph)) return;
     names known = names_for(o->graph);
     for (const weft_graph *g = m->graphs; g; g = g->next) names_add(&known, g->name);
-    names_refuse(&known, "%s: the model has no graph '%s'", o->model, SHOW(o->graph));
+    names_refuse(&known, "%s: the model has no graph '%s'", o->model, o->graph);
 }
 
 static bool has_training(const weft_model *m) {
@@ -87,9 +82,7 @@ weft_model *tool_keep_model(weft_model *m) {
  * the model, or is one. */
 weft_model *tool_load(const options *o) {
     weft_error error = {0};
-    weft_model *m = weft_load(o->model, NULL, &error);
-    if (!m) tool_error(&error);
-    tool_keep_model(m);
+    weft_model *m = tool_opened(weft_load(o->model, NULL, &error), free_model, &error);
     check_flow_name(m, o->flow);
     check_graph_name(m, o);
     apply_ddp(m, &o->ddp);
@@ -126,7 +119,7 @@ static void guard_read(const options *o, weft_compile_options *into) {
     if (strcmp(guard_words[i], word) ||
         (factor && (i != WEFT_GUARD_SPIKE || !factor[1] || *end || !(into->guard_factor > 1))))
         tool_fail("%s: --guard=%s: it must be nan, spike, spike=F with F above 1, grad or off",
-                  o->command->name, SHOW(said));
+                  o->command->name, said);
 }
 
 /* World and rank are those of the communicator if there is one, else those of the command line. */

@@ -39,7 +39,7 @@ static void check_name(const options *o, const weft_model *m, const char *option
         if (strcmp(p->name, metric) == 0) return;
         if (type_elements(&p->value->type) == 1) names_add(&known, p->name);
     }
-    names_refuse(&known, "train: --%s=%s: graph val gives no metric '%s'", option, SHOW(metric), SHOW(metric));
+    names_refuse(&known, "train: --%s=%s: graph val gives no metric '%s'", option, metric, metric);
 }
 
 static void check_one(const options *o, const weft_model *m, const char *option, const char *said) {
@@ -47,11 +47,11 @@ static void check_one(const options *o, const weft_model *m, const char *option,
     const char *end = said ? strrchr(said, ':') : NULL;
     if (!said) return;
     if (end && (end == said || (strcmp(end, ":max") && strcmp(end, ":min"))))
-        tool_fail("train: --%s=%s: METRIC:max or METRIC:min is needed", option, SHOW(said));
+        tool_fail("train: --%s=%s: METRIC:max or METRIC:min is needed", option, said);
     check_name(o, m, option, watched_metric(said, &max));
     if (!end && direction_of(said) == UNKNOWN)
         tool_fail("train: --%s=%s: whether it shall grow or fall is not known: write %s:max or %s:min", option,
-                  SHOW(said), SHOW(said), SHOW(said));
+                  said, said, said);
 }
 
 void watched_check(const options *o, const weft_model *m) {

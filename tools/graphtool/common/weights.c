@@ -5,10 +5,8 @@
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/paths.h"
 
-#include "graph/core/error.h"
 #include "runtime/store/stored.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The texts of --rename FROM:TO, cut in two. */
@@ -41,13 +39,12 @@ static void close_tensors(void *file) {
 
 static void check_used(const char *path, const renames *r) {
     weft_error error;
-    weft_tensors *file = r->n ? weft_tensors_open(path, NULL, &error) : NULL;
-    if (r->n && !file) tool_error(&error);
-    if (r->n) tool_keep(file, close_tensors);
+    if (!r->n) return;
+    weft_tensors *file = tool_opened(weft_tensors_open(path, NULL, &error), close_tensors, &error);
     for (int i = 0; i < r->n; i++)
         if (!is_used(file, r, i))
-            tool_fail("--rename=%s:%s has no effect: no name in %s begins with '%s'%s", SHOW(r->list[i].from),
-                      SHOW(r->list[i].to), SHOW_PATH(path), SHOW(r->list[i].from),
+            tool_fail("--rename=%s:%s has no effect: no name in %s begins with '%s'%s", r->list[i].from,
+                      r->list[i].to, path, r->list[i].from,
                       i ? ", but those that a --rename before it takes" : "");
 }
 
@@ -60,7 +57,7 @@ static shown first_name(const char *names) {
 static void tell_left(const char *path, const weft_weights_report *report) {
     if (!report->n_missing && !report->n_unexpected) return;
     tool_warn("%s: %d tensors are loaded; it lacks %d of the model's (%s), and the model %d of its (%s)",
-              SHOW_PATH(path), report->n_loaded, report->n_missing, first_name(report->missing).text,
+              path, report->n_loaded, report->n_missing, first_name(report->missing).text,
               report->n_unexpected, first_name(report->unexpected).text);
 }
 
@@ -93,7 +90,7 @@ static void tell_averages(const weft_store *store, const options *o) {
     if (has && (!o->comm || o->comm->rank == 0))
         tool_warn("%s: it has averages of the parameters, as --ema keeps them, and the model keeps none: they "
                   "are ignored, and the parameters %s",
-                  SHOW_PATH(o->weights),
+                  o->weights,
                   command_has_option(o->command, "ema")
                       ? "are trained without; --ema continues them"
                       : "are read; a file that was saved without --optimizer-state has averages in their "
@@ -110,10 +107,10 @@ void weights_load(weft_store *store, const options *o) {
     if (path_is_folder(o->weights))
         tool_fail("%s: it is a folder: --weights takes a file; of a checkpoint it is made by graphtool ckpt "
                   "export %s -o FILE",
-                  SHOW_PATH(o->weights), SHOW_PATH(o->weights));
+                  o->weights, o->weights);
     if (weft_weights_load_with(store, o->weights, &how, &report, &error)) tool_error(&error);
     if (o->partial && !report.n_loaded)
-        tool_fail("%s: no tensor of it has a name of the model: its first is %s", SHOW_PATH(o->weights),
+        tool_fail("%s: no tensor of it has a name of the model: its first is %s", o->weights,
                   first_name(report.unexpected).text);
     if (o->partial && (!o->comm || o->comm->rank == 0)) tell_left(o->weights, &report);
     tell_averages(store, o);

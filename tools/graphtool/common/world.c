@@ -8,16 +8,11 @@
 #include "runtime/plan/program.h"
 
 #include <string.h>
-#include <unistd.h>
 
 extern char **environ; /* no POSIX header declares it */
 
 /* How this process was started; static because the communicator's log needs it too. */
 static weft_launch launch = {.launcher = "none", .world = 1};
-
-bool world_is_launched(void) {
-    return strcmp(launch.launcher, "none") != 0;
-}
 
 int world_rank(const options *o) {
     return o->comm ? o->comm->rank : 0;
@@ -66,13 +61,10 @@ static weft_status join_launcher(options *o, joining by, const weft_comm_options
 /* Compares the command, then options, model and environment, before they are used. Data are compared where
  * loaders open them. */
 static void compare_ranks(const options *o) {
-    option_settings all;
-    weft_setting settings[SETTINGS_MOST], command = {"the command is", o->command->name};
+    weft_setting all[SETTINGS_MOST], command = {"the command is", o->command->name};
     weft_error error = {0};
-    options_settings(o, &all);
-    for (int i = 0; i < all.n; i++) settings[i] = (weft_setting){all.names[i], all.values[i]};
-    if (weft_comm_compare(o->comm, &command, 1, &error) ||
-        weft_comm_compare(o->comm, settings, all.n, &error))
+    int n = options_settings(o, all);
+    if (weft_comm_compare(o->comm, &command, 1, &error) || weft_comm_compare(o->comm, all, n, &error))
         tool_error(&error);
 }
 
@@ -85,7 +77,7 @@ static void compare_file(const options *o, const char *name, const char *own) {
     world_broadcast(o, 0, first, sizeof first, "names of files");
     if (own && strncmp(own, first, sizeof first - 1))
         tool_fail("--%s=%s: only rank 0 writes, and it was given %s: give this rank the same, or none", name,
-                  SHOW_PATH(own), *first ? SHOW_PATH(first) : "not given");
+                  own, *first ? first : "not given");
 }
 
 /* Prints how the ranks communicate; called on the first rank of each machine. */
@@ -134,14 +126,14 @@ static void leave(void *joined) {
     if (o->comm) weft_comm_abort(o->comm, "graphtool ended with an error");
 }
 
-void world_open(options *o, world_use use, const weft_comm_options *how) {
+void world_open(options *o, const weft_comm_options *how) {
     weft_error error = {0};
     if (weft_launch_read(o->launcher, environ, &launch, &error)) tool_error(&error);
     /* a launcher may start a single rank, so that one script works for any number */
-    bool is_alone = use == WORLD_LEADS ? launch.rank == 0 : !world_is_launched();
-    if (is_alone) rules_alone(o);
-    if (use == WORLD_LEADS && launch.rank) tool_end(EXIT_FINE);
-    if (launch.world == 1 || use == WORLD_LEADS) return;
+    bool leads = o->command->ranks == COMMAND_LEADS;
+    if (leads ? launch.rank == 0 : strcmp(launch.launcher, "none") == 0) rules_alone(o);
+    if (leads && launch.rank) tool_end(EXIT_FINE);
+    if (leads || launch.world == 1) return;
     tool_speak_as(launch.rank);
     tool_keep(o, leave);
     const weft_env env = {.log = tell_log};

@@ -1,7 +1,6 @@
 /* diagram.c - builds a diagram from a graph: items in boxes, units, and edges, with boxes closed until the
  * units are few. */
 #include "tools/graphtool/diagram/diagram.h"
-#include "graph/settings/minimize.h"
 #include "ops/kit/ops.h"
 #include "tools/graphtool/common/end.h"
 
@@ -186,6 +185,11 @@ static void find_hosts(diagram *s) {
 bool diagram_box_is_open(const diagram *s, int box) {
     return s->boxes[box].depth <= s->open_depth && !s->boxes[box].is_bare &&
            s->boxes[box].represented_by == box;
+}
+
+bool diagram_box_is_in(const diagram *s, int box, int ancestor) {
+    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
+    return box == ancestor;
 }
 
 /* The outermost closed box around an item; -1: all are open. */

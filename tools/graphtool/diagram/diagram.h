@@ -96,6 +96,8 @@ void diagram_build(diagram *s, const weft_graph *g, const diagram_how *how);
 void diagram_free(diagram *s);
 /* Is the box drawn as a cluster, that is open, not bare and not collapsed into another? */
 bool diagram_box_is_open(const diagram *s, int box);
+/* Is the box `ancestor`, or in it? */
+bool diagram_box_is_in(const diagram *s, int box, int ancestor);
 /* The box in which a unit is drawn. */
 int diagram_box_of(const diagram *s, const diagram_unit *u);
 
@@ -109,6 +111,8 @@ bool diagram_collapses_by_op(const diagram *s, const diagram_item *i);
 void diagram_sign_items(diagram *s);
 void diagram_find_runs(diagram *s);
 void diagram_collapse(diagram *s);
+/* Hashes one number after another. */
+uint64_t diagram_mix(uint64_t a, uint64_t b);
 /* Memory of the diagram. */
 void *diagram_new(diagram *s, int count, size_t width);
 /* Makes a box in a parent, -1: the root. Boxes are never removed. */

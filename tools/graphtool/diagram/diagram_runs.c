@@ -21,10 +21,6 @@ typedef struct run {
     int length, rounds;
 } run;
 
-static uint64_t combine(uint64_t a, uint64_t b) {
-    return (a ^ b) * 0x9e3779b97f4a7c15u + (a >> 7);
-}
-
 static int first_item(const diagram *s, int box) {
     int first = s->boxes[box].first_item;
     for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) {
@@ -38,20 +34,15 @@ static int first_item(const diagram *s, int box) {
 static uint64_t tree_signature(const diagram *s, int box) {
     uint64_t h = 11;
     for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
-        h = combine(h, s->items[i].signature);
+        h = diagram_mix(h, s->items[i].signature);
     for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next)
-        h = combine(h, tree_signature(s, c) + 1);
+        h = diagram_mix(h, tree_signature(s, c) + 1);
     return h;
-}
-
-static bool is_below(const diagram *s, int box, int ancestor) {
-    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
-    return box == ancestor;
 }
 
 /* Is the item in this part? */
 static bool is_in(const diagram *s, int item, const part *p) {
-    return p->item >= 0 ? item == p->item : is_below(s, s->items[item].box, p->box);
+    return p->item >= 0 ? item == p->item : diagram_box_is_in(s, s->items[item].box, p->box);
 }
 
 static bool item_reads_round(const diagram *s, int item, const part *p, int length) {

@@ -6,13 +6,10 @@
  * nodes but through labels. */
 #include "tools/graphtool/diagram/draw.h"
 
-#include "graph/settings/minimize.h"
 #include "ops/kit/ops.h"
 #include "tools/graphtool/common/end.h"
 #include "tools/graphtool/timeline/buckets.h"
-#include "tools/graphtool/diagram/paint.h"
 
-#include <string.h>
 
 /* ---- kinds: derived from an op's flags, so that a new op needs no line here ---- */
 
@@ -313,7 +310,6 @@ typedef struct drawing {
     Agraph_t *g;
     Agraph_t **cluster; /* by box */
     bool *is_below;     /* by unit: a node of its box is above it */
-    int *low, *high;    /* by box: its first and last unit */
     bool used[KINDS];
 } drawing;
 
@@ -403,11 +399,6 @@ static void draw_aside(Agedge_t *edge, const diagram_edge *e, bool is_kept) {
                     : "#3f9c90");
 }
 
-static bool is_in(const diagram *s, int box, int ancestor) {
-    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
-    return box == ancestor;
-}
-
 static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
     paint(agedge(d->g, above, n, NULL, 1), "style=invis");
 }
@@ -418,10 +409,12 @@ static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
 static void note_order(drawing *d, int above, int below, bool up) {
     const diagram *s = d->s;
     int from = diagram_box_of(s, &s->units[above]), into = diagram_box_of(s, &s->units[below]);
-    if (is_in(s, from, into)) d->is_below[below] = true;
-    while (into > 0 && !is_in(s, from, s->boxes[into].parent)) into = s->boxes[into].parent;
-    if (into <= 0 || is_in(s, from, into) || !d->cluster[into]) return;
-    bool is_outside = up ? above > d->high[into] : above < d->low[into];
+    if (diagram_box_is_in(s, from, into)) d->is_below[below] = true;
+    while (into > 0 && !diagram_box_is_in(s, from, s->boxes[into].parent)) into = s->boxes[into].parent;
+    if (into <= 0 || diagram_box_is_in(s, from, into) || !d->cluster[into]) return;
+    const diagram_unit *u = &s->units[above];
+    int first = u->box >= 0 ? s->boxes[u->box].low : u->item;
+    bool is_outside = up ? first > s->boxes[into].high : first < s->boxes[into].low;
     if (is_outside) draw_below(d, unit_node(d, above), title_node(d, into, false));
 }
 
@@ -483,23 +476,10 @@ static void draw_legend(drawing *d) {
     if (last >= 0) draw_below(d, unit_node(d, last), n); /* there is free space */
 }
 
-/* Fills low and high. */
-static void find_ends(drawing *d) {
-    for (int b = 0; b < d->s->n_boxes; b++) d->low[b] = d->s->n_units;
-    for (int u = 0; u < d->s->n_units; u++)
-        for (int b = diagram_box_of(d->s, &d->s->units[u]); b >= 0; b = d->s->boxes[b].parent) {
-            if (u < d->low[b]) d->low[b] = u;
-            if (u > d->high[b]) d->high[b] = u;
-        }
-}
-
 Agraph_t *draw_diagram(diagram *s, const weft_model *m, const char *title) {
     drawing d = {.s = s, .m = m, .g = tool_need(agopen("weft", Agdirected, NULL))};
     d.cluster = diagram_new(s, s->n_boxes, sizeof *d.cluster);
     d.is_below = diagram_new(s, s->n_units + 1, sizeof *d.is_below);
-    d.low = diagram_new(s, s->n_boxes, sizeof *d.low);
-    d.high = diagram_new(s, s->n_boxes, sizeof *d.high);
-    find_ends(&d);
     paint_defaults(d.g, title);
     paint(d.g, "newrank=true"); /* rows span all boxes, so that a gradient can be beside its layer */
     for (int u = 0; u < s->n_units; u++) draw_unit(&d, u);

@@ -1,10 +1,10 @@
 /* draw_plan.c - a plan as one picture: a table of buckets for each subgraph, and below them the streams of
  * each graph that trains, side by side (draw_streams.c). */
-#include "tools/graphtool/diagram/draw.h"
 
 #include "tools/graphtool/timeline/buckets.h"
 #include "tools/graphtool/diagram/draw_streams.h"
 #include "tools/graphtool/common/tools.h"
+
 
 typedef struct drawing {
     const weft_plan *plan;
@@ -16,29 +16,15 @@ typedef struct drawing {
 
 /* ---- subgraphs ---- */
 
-static void table_head(text *t, bool has_owners) {
-    static const char *const heads[] = {"bucket", "size", "parameters", "from \xe2\x80\xa6 to", "updated by"};
+/* Cells with a tab between as a row. */
+static void html_row(text *t, const subgraph_view *v, bool is_head, text *cells) {
+    char *rest = tool_take(cells);
     text_add(t, "<tr>");
-    for (int i = 0; i < 4 + has_owners; i++)
-        text_add(t, "<td align=\"%s\"><font color=\"#666666\">%s</font></td>",
-                 i == 1 || i == 2 ? "right" : "left", heads[i]);
-    text_add(t, "</tr>");
-}
-
-/* One bucket: path, size, parameters and, with ZeRO, which rank updates which range. */
-static void table_row(text *t, const drawing *d, const subgraph_view *v, int i) {
-    const weft_variable *b = v->buckets[i];
-    text_add(t,
-             "<tr><td align=\"left\"><b>%s</b></td><td align=\"right\">%s</td><td align=\"right\">%d</td>"
-             "<td align=\"left\">",
-             b->path, BYTES(type_bytes(&b->type)), b->n_members);
-    bucket_members_text(t, v, b);
-    text_add(t, "</td>");
-    if (v->is_sharded) {
-        text_add(t, "<td align=\"left\">");
-        bucket_owners_text(t, d->plan, b, "<br align=\"left\"/>");
-        text_add(t, "</td>");
-    }
+    for (int i = 0; i < 4 + v->is_sharded; i++)
+        text_add(t,
+                 is_head ? "<td align=\"%s\"><font color=\"#666666\">%s</font></td>"
+                         : "<td align=\"%s\">%s</td>",
+                 i == 1 || i == 2 ? "right" : "left", strsep(&rest, "\t"));
     text_add(t, "</tr>");
 }
 
@@ -46,7 +32,7 @@ static void table_row(text *t, const drawing *d, const subgraph_view *v, int i) 
 static void table_text(text *t, const drawing *d, const subgraph_view *v) {
     int left_out = v->n_buckets > d->how->max_rows ? v->n_buckets - d->how->max_rows : 0,
         head = (d->how->max_rows + 1) / 2;
-
+    text cells = {0};
     text_add(t,
              "<table border=\"0\" cellborder=\"0\" cellspacing=\"0\" cellpadding=\"3\">"
              "<tr><td colspan=\"5\" align=\"left\"><font color=\"%s\" point-size=\"12\"><b>subgraph %s  "
@@ -56,11 +42,14 @@ static void table_text(text *t, const drawing *d, const subgraph_view *v) {
     number_text(t, (double)v->numbers);
     text_add(t, " numbers, %s</b></font></td></tr>", BYTES(v->bytes));
     if (*v->options) text_add(t, "<tr><td colspan=\"5\" align=\"left\">%s</td></tr>", v->options);
-    table_head(t, v->is_sharded);
+    text_add(&cells, "bucket\tsize\tparameters\tfrom \xe2\x80\xa6 to\tupdated by");
+    html_row(t, v, true, &cells);
     for (int i = 0; i < v->n_buckets; i++) {
         if (left_out && i == head)
             text_add(t, "<tr><td colspan=\"5\" align=\"left\">\xe2\x80\xa6 %d more</td></tr>", left_out);
-        if (!left_out || i < head || i >= head + left_out) table_row(t, d, v, i);
+        if (left_out && i >= head && i < head + left_out) continue;
+        bucket_row(&cells, d->plan, v, i, "<br align=\"left\"/>");
+        html_row(t, v, false, &cells);
     }
     text_add(t, "</table>");
 }

@@ -12,7 +12,6 @@
 #include "tools/graphtool/common/tools.h"
 #include "runtime/plan/value.h"
 
-#include <string.h>
 
 /* The picture of one graph. If there are too many steps, those in the middle become one node. */
 typedef struct drawing {

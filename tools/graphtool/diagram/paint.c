@@ -5,7 +5,6 @@
 #include "graph/settings/ddp.h"
 #include "tools/graphtool/common/tools.h"
 
-#include <string.h>
 
 static const subgraph_look looks[] = {{"#2f6db3", "#e9f1fb"}, {"#b3541e", "#fdf0e6"}, {"#3f8f3a", "#ecf6ea"},
                                       {"#8344a8", "#f5ecfa"}, {"#a88a00", "#faf6e0"}, {"#b02a5b", "#fbe9f0"}};
@@ -27,9 +26,8 @@ const subgraph_look *subgraph_look_of(const weft_model *m, const char *path) {
         const char *path;
         size_t length;
     } seen[MOST];
-    char scope[PATTERN_ROOM];
     int n = 0;
-    snprintf(scope, sizeof scope, "%s/", path);
+    const char *scope = tool_text("%s/", path);
     size_t wanted = ddp_subgraph(m, scope);
     for (const weft_variable *v = has_parameters(m, path) ? m->variables : NULL; v; v = v->next) {
         if (v->kind != VARIABLE_PARAMETER) continue;

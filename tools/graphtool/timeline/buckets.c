@@ -1,7 +1,7 @@
 /* buckets.c - see buckets.h: reads subgraphs and buckets from a plan, and puts them into words. */
 #include "tools/graphtool/timeline/buckets.h"
 
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/common/tools.h"
 
 #include <string.h>
 
@@ -65,7 +65,8 @@ static const char *short_name(const subgraph_view *s, const weft_variable *param
     return below ? parameter->path + n + 1 : parameter->path;
 }
 
-void bucket_members_text(text *t, const subgraph_view *s, const weft_variable *bucket) {
+/* Names omit the subgraph's own. */
+static void members_text(text *t, const subgraph_view *s, const weft_variable *bucket) {
     enum { FEW = 3 };
     int n = bucket->n_members;
     if (n > FEW) {
@@ -86,7 +87,7 @@ static void range_text(text *t, int rank, int64_t begin, int64_t end) {
 }
 
 /* bucket->shards holds the number of elements of each rank of the group, in order. */
-void bucket_owners_text(text *t, const weft_plan *plan, const weft_variable *bucket, const char *gap) {
+static void owners_text(text *t, const weft_plan *plan, const weft_variable *bucket, const char *gap) {
     enum { FEW = 4 };
     const subgraph *g = &plan->subgraphs[bucket->subgraph];
     int owners = 0, shown = 0;
@@ -102,4 +103,12 @@ void bucket_owners_text(text *t, const weft_plan *plan, const weft_variable *buc
     shard_range(plan, bucket, &begin, &end);
     text_add(t, "%d of %d ranks%s", owners, g->n_ranks, gap);
     range_text(t, plan->options.rank, begin, end);
+}
+
+void bucket_row(text *t, const weft_plan *plan, const subgraph_view *s, int i, const char *gap) {
+    const weft_variable *b = s->buckets[i];
+    text_add(t, "%s\t%s\t%d\t", b->path, BYTES(type_bytes(&b->type)), b->n_members);
+    members_text(t, s, b);
+    text_add(t, "\t");
+    owners_text(t, plan, b, gap);
 }

@@ -2,7 +2,6 @@
 #include "tools/graphtool/timeline/streams.h"
 
 #include "ops/structure/collective.h"
-#include "ops/kit/ops.h"
 #include "runtime/plan/value.h"
 #include "tools/graphtool/common/end.h"
 
@@ -19,7 +18,8 @@ const weft_variable *bucket_of(const weft_value *v) {
                                                 : NULL;
 }
 
-const weft_variable *updated_bucket(const weft_node *n) {
+/* The bucket whose parameters a node updates; NULL: it updates none. */
+static const weft_variable *updated_bucket(const weft_node *n) {
     if (n->op->flags & OP_COMMUNICATES || !n->is_update || !n->op->writes || n->n_in < 2) return NULL;
     return bucket_of(n->in[0]);
 }

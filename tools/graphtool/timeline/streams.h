@@ -82,7 +82,5 @@ void stream_node_text(text *t, const weft_node *n);
 
 /* The bucket whose memory holds a parameter, a rank's range of a bucket, or the bucket itself; NULL: none. */
 const weft_variable *bucket_of(const weft_value *v);
-/* The bucket whose parameters a node updates; NULL: it updates none. */
-const weft_variable *updated_bucket(const weft_node *n);
 
 #endif

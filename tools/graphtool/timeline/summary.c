@@ -35,12 +35,8 @@ static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v
     line_text(t, &head, limit);
     table_row(&rows, "bucket\tsize\tparameters\tfrom ... to%s", v->is_sharded ? "\tupdated by (numbers)" : "");
     for (int i = 0; i < v->n_buckets; i++) {
-        const weft_variable *b = v->buckets[i];
         text row = {0};
-        text_add(&row, "%s\t%s\t%d\t", b->path, BYTES(type_bytes(&b->type)), b->n_members);
-        bucket_members_text(&row, v, b);
-        text_add(&row, "\t");
-        bucket_owners_text(&row, plan, b, ", ");
+        bucket_row(&row, plan, v, i, ", ");
         table_cells(&rows, &row);
     }
     table_write(t, &rows);

@@ -2,7 +2,6 @@
  * the one that waited. */
 #include "tools/graphtool/timeline/timeline.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- recording ---- */

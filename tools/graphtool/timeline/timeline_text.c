@@ -2,7 +2,6 @@
  * ends of an arrow, which must be inside bars. Times are in microseconds. */
 #include "tools/graphtool/timeline/timeline.h"
 
-#include <stdlib.h>
 
 enum { COMPUTE, COMMUNICATION, DATA };
 
@@ -71,10 +70,8 @@ static void put_arrow(const writer *w, const stream_event *c, const arrow_end *e
 }
 
 static void put_node(const writer *w, const weft_node_event *e) {
-    char name[120];
     const char *kind = e->kernel ? "compute" : e->is_wait ? "wait" : "start";
-    snprintf(name, sizeof name, "%.80s %%%d", e->op, e->id);
-    put_bar(w, COMPUTE, kind, name, e->began_ns, e->finished_ns,
+    put_bar(w, COMPUTE, kind, tool_text("%s %%%d", e->op, e->id), e->began_ns, e->finished_ns,
             json_pack("{s:s, s:s, s:s}", "graph", e->graph, "scope", e->scope, "kernel",
                       e->kernel ? e->kernel : ""));
 }
@@ -83,9 +80,7 @@ static void put_node(const writer *w, const weft_node_event *e) {
 static void put_collective(const writer *w, const stream_event *c) {
     arrow_end ends[3];
     int n = 0;
-    char name[100];
-    snprintf(name, sizeof name, "%s %s", c->op, c->name);
-    put_bar(w, COMMUNICATION, "collective", name, c->began_ns, c->finished_ns,
+    put_bar(w, COMMUNICATION, "collective", tool_text("%s %s", c->op, c->name), c->began_ns, c->finished_ns,
             json_pack("{s:s, s:I, s:I, s:I, s:f, s:f}", "graph", c->program, "run", (json_int_t)c->run,
                       "order", (json_int_t)c->order, "bytes", (json_int_t)c->bytes, "until_all_were_there_us",
                       (double)(c->met_ns - c->began_ns) * 1e-3, "exposed_us", (double)c->exposed_ns * 1e-3));
@@ -96,8 +91,7 @@ static void put_collective(const writer *w, const stream_event *c) {
 }
 
 static void put_data(const writer *w, const weft_loader_event *e) {
-    char name[60] = "begin an epoch";
-    if (e->batch >= 0) snprintf(name, sizeof name, "wait for batch %lld", (long long)e->batch);
+    const char *name = e->batch < 0 ? "begin an epoch" : tool_text("wait for batch %lld", (long long)e->batch);
     put_bar(w, DATA, "data", name, e->began_ns, e->finished_ns, json_object());
 }
 

@@ -4,7 +4,6 @@
 #include "runtime/plan/refresh.h"
 #include "tools/graphtool/common/end.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 void work_sum_add(work_sum *to, const work_sum *from, int times) {
@@ -81,7 +80,7 @@ roof_bound work_bound(const work_sum *s) {
 }
 
 static json_t *sum_json(const work_sum *s, double all_seconds, work_more *more) {
-    json_t *to = json_pack("{s:i, s:I, s:I, s:I}", "launches", s->launches, "read_bytes", (json_int_t)s->read,
+    json_t *to = json_pack("{s:i, s:i, s:I, s:I, s:I}", "nodes", s->nodes, "launches", s->launches, "read_bytes", (json_int_t)s->read,
                            "written_bytes", (json_int_t)s->written, "flops", (json_int_t)s->flops);
     if (more) more(to, s, all_seconds);
     return to;
@@ -97,7 +96,7 @@ json_t *work_rows_json(const work_rows *rows, work_more *more) {
         const work_row *row = &rows->v[i];
         json_t *one = sum_json(&row->sum, rows->all.seconds, more);
         json_object_update_new(
-            one, json_pack("{s:s, s:s, s:i}", "op", row->op->name, "kernel", row->kernel, "nodes", row->sum.nodes));
+            one, json_pack("{s:s, s:s}", "op", row->op->name, "kernel", row->kernel));
         json_array_append_new(ops, one);
     }
     json_t *all = work_sum_json(&rows->all, more);

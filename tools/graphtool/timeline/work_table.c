@@ -3,7 +3,6 @@
 #include "tools/graphtool/timeline/work_table.h"
 
 #include "tools/graphtool/common/table.h"
-#include "tools/graphtool/common/tools.h"
 #include "runtime/plan/refresh.h"
 #include "tools/graphtool/timeline/summary.h"
 #include "tools/graphtool/timeline/work_rows.h"
@@ -39,14 +38,10 @@ json_t *work_table_json(const weft_plan *plan, const char *estimate) {
 
 /* ---- text, of the same ---- */
 
-static double number(const json_t *of, const char *key) {
-    return json_number_value(json_object_get(of, key));
-}
-
 static void sum_text(text *t, const json_t *s) {
-    double ms = number(s, "estimated_ms");
-    text_add(t, "%.0f launches, %.1f MB read, %.1f MB written, %.1f GFLOP", number(s, "launches"),
-             number(s, "read_bytes") * 1e-6, number(s, "written_bytes") * 1e-6, number(s, "flops") * 1e-9);
+    double ms = json_at(s, "estimated_ms");
+    text_add(t, "%.0f launches, %.1f MB read, %.1f MB written, %.1f GFLOP", json_at(s, "launches"),
+             json_at(s, "read_bytes") * 1e-6, json_at(s, "written_bytes") * 1e-6, json_at(s, "flops") * 1e-9);
     if (ms > 0) text_add(t, ", %.3f ms", ms);
 }
 
@@ -56,13 +51,13 @@ static void step_text(text *t, const weft_plan *plan, const json_t *s, const cha
     const weft_compile_options *o = &plan->options;
     const roof *gpu = estimate ? roof_find(estimate) : NULL;
     double samples = (double)(o->batch * (o->accumulate > 1 ? o->accumulate : 1));
-    double seconds = number(s, "estimated_ms") * 1e-3;
+    double seconds = json_at(s, "estimated_ms") * 1e-3;
     if (!plan_trains(plan)) return;
     text_add(t, "\na step%s: ", o->world > 1 ? " of this rank, without collectives" : "");
     sum_text(t, s);
     if (gpu)
         text_add(t, ", %.0f samples/s, %.1f%% of %.0f TFLOP/s", samples / seconds,
-                 100 * number(s, "flops") / seconds / gpu->tensor, gpu->tensor * 1e-12);
+                 100 * json_at(s, "flops") / seconds / gpu->tensor, gpu->tensor * 1e-12);
     text_add(t, "\n");
 }
 
@@ -88,7 +83,7 @@ void work_table_text(text *t, const weft_plan *plan, const char *estimate) {
                  json_string_value(json_object_get(all, "estimate")));
     json_array_foreach(json_object_get(all, "graphs"), i, graph) {
         text_add(t, "\ngraph %s", json_string_value(json_object_get(graph, "name")));
-        if (number(graph, "times") != 1) text_add(t, ", %.0f times a step", number(graph, "times"));
+        if (json_at(graph, "times") != 1) text_add(t, ", %.0f times a step", json_at(graph, "times"));
         text_add(t, ": ");
         sum_text(t, graph);
         text_add(t, "\n");
