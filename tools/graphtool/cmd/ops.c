@@ -3,7 +3,6 @@
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/tools.h"
 
-
 #include <string.h>
 
 static const struct flag_name {
@@ -110,7 +109,8 @@ static void write_value(text *t, const json_t *value) {
 static void write_torch(text *t, const weft_op *op) {
     static const char prefix[] = "torch.nn.functional.";
     bool is_functional = op->torch && strncmp(op->torch, prefix, sizeof prefix - 1) == 0;
-    if (op->torch) text_add(t, is_functional ? "F.%s" : "%s", op->torch + (is_functional ? sizeof prefix - 1 : 0));
+    if (op->torch)
+        text_add(t, is_functional ? "F.%s" : "%s", op->torch + (is_functional ? sizeof prefix - 1 : 0));
 }
 
 /* "2", "1 to 3", "2 or more" */
@@ -150,14 +150,10 @@ static const struct column {
     const char *key;
     void (*write)(text *t, const weft_op *op);
 } columns[] = {
-    {"PyTorch", 24, NULL, write_torch},
-    {"operands", 9, NULL, write_operands},
-    {"attributes", 0, "attributes", NULL},
-    {"flags", 0, "flags", NULL},
-    {"gradient", 11, NULL, write_gradient},
-    {"[precision](precision.md)", 0, NULL, write_precision},
-    {"CPU kernels", 0, "kernels", NULL},
-    {"GPU kernels", 0, "cuda_kernels", NULL},
+    {"PyTorch", 24, NULL, write_torch},       {"operands", 9, NULL, write_operands},
+    {"attributes", 0, "attributes", NULL},    {"flags", 0, "flags", NULL},
+    {"gradient", 11, NULL, write_gradient},   {"[precision](precision.md)", 0, NULL, write_precision},
+    {"CPU kernels", 0, "kernels", NULL},      {"GPU kernels", 0, "cuda_kernels", NULL},
     {"what it computes", 0, "summary", NULL},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -169,7 +165,8 @@ static const char *cell_of(const struct column *c, const weft_op *op, const json
         write_value(&cell, json_object_get(json, c->key));
     else
         c->write(&cell, op);
-    return cell.length ? tool_take(&cell) : "-";
+    const char *made = tool_take(&cell);
+    return *made ? made : "-";
 }
 
 /* One op as a line of text or a row of Markdown, where a '|' would end the cell. */
