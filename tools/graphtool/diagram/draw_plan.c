@@ -5,7 +5,6 @@
 #include "tools/graphtool/diagram/draw_streams.h"
 #include "tools/graphtool/common/tools.h"
 
-
 typedef struct drawing {
     const weft_plan *plan;
     const bucket_list *buckets;
@@ -23,7 +22,8 @@ static void html_row(text *t, const subgraph_view *v, bool is_head, text *cells)
     for (int i = 0; i < 4 + v->is_sharded; i++)
         text_add(t,
                  is_head ? "<td align=\"%s\"><font color=\"#666666\">%s</font></td>"
-                         : "<td align=\"%s\">%s</td>",
+                 : i     ? "<td align=\"%s\">%s</td>"
+                         : "<td align=\"%s\"><b>%s</b></td>",
                  i == 1 || i == 2 ? "right" : "left", strsep(&rest, "\t"));
     text_add(t, "</tr>");
 }
@@ -93,7 +93,7 @@ static void draw_above(Agraph_t *g, Agnode_t *above, Agnode_t *below) {
 static void draw_all(const drawing *d) {
     Agnode_t *above = NULL, *table = NULL;
     draw_title(d);
-    paint(d->g, "remincross=false");                       /* without it the streams may change sides */
+    paint(d->g, "remincross=false");                   /* without it the streams may change sides */
     if (d->how->collapse) paint(d->g, "newrank=true"); /* else rows of one height cannot be inside frames */
     for (int i = 0; i < d->buckets->n; i++) {
         Agnode_t *n = draw_subgraph(d, i);
