@@ -70,6 +70,10 @@ add_test(NAME test_fuzz COMMAND fuzz --replay ${PROJECT_SOURCE_DIR}/tests/fuzz/c
 foreach(name test_options test_hostile_tools test_rings test_pictures test_guard test_tools_effects fuzz)
     target_link_libraries(${name} PRIVATE commands)
 endforeach()
+add_executable(spoiled_graphtool tests/spoiled_compile.c tools/graphtool/graphtool.c) # a graphtool with a wrong compiler
+target_link_libraries(spoiled_graphtool PRIVATE test_support commands)
+target_link_options(spoiled_graphtool PRIVATE -Wl,--wrap=weft_compile)
+add_dependencies(test_tools_plan spoiled_graphtool)
 target_sources(test_settings PRIVATE tests/support/scopes.cpp) # the headers are for C++ too
 # ---- steps are counted in sources that are compiled once more for that (tests/test_steps.c) ----
 if(NOT WEFT_INSTRUMENTED)
@@ -109,7 +113,8 @@ endif()
 add_executable(comm_ranks tests/comm_ranks.c)
 target_link_libraries(comm_ranks PRIVATE weft_train_internal weft_mpi_internal weft_ucx_internal test_support)
 add_test(NAME test_comm_mpi COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks>)
-add_test(NAME test_comm_ucx COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks> $<TARGET_FILE:graphtool>)
+add_test(NAME test_comm_ucx COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks> $<TARGET_FILE:graphtool> ucx)
+add_test(NAME test_comm_local COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_mpi.sh $<TARGET_FILE:comm_ranks> $<TARGET_FILE:graphtool> local)
 add_test(NAME test_comm_memory COMMAND ${PROJECT_SOURCE_DIR}/tests/test_comm_memory.sh $<TARGET_FILE:comm_ranks>)
 add_test(NAME test_tools_mpi COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_mpi.sh ${PROJECT_BINARY_DIR})
 add_test(NAME test_tools_launch COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tools_launch.sh ${PROJECT_BINARY_DIR})
@@ -120,9 +125,9 @@ add_test(NAME test_tools_ranks_ucx COMMAND ${PROJECT_SOURCE_DIR}/tests/test_tool
 set_tests_properties(test_tools_ranks test_tools_ranks_ucx PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 add_test(NAME test_resume_kills COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_resume_kills.py ${PROJECT_BINARY_DIR})
 set_tests_properties(test_tools_checkpoints test_tools_ckpt test_resume_kills PROPERTIES TIMEOUT 600)
-set_tests_properties(test_comm_mpi test_comm_ucx test_comm_memory test_tools_mpi test_tools_launch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
-set_tests_properties(test_tools_mpi PROPERTIES TIMEOUT 900) # many starts of mpirun, which a busy machine makes slow
-set_tests_properties(test_comm_mpi test_comm_ucx test_comm_memory PROPERTIES RESOURCE_LOCK ranks) # they have limits of time
+set_tests_properties(test_comm_mpi test_comm_ucx test_comm_local test_comm_memory test_tools_mpi test_tools_launch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(test_tools_mpi test_tools_launch PROPERTIES TIMEOUT 900) # many starts of ranks, which a busy machine makes slow
+set_tests_properties(test_comm_mpi test_comm_ucx test_comm_local test_comm_memory PROPERTIES RESOURCE_LOCK ranks) # they have limits of time
 
 # ---- small models under valgrind; sanitizers have eyes of their own ----
 if(NOT WEFT_INSTRUMENTED)
@@ -173,6 +178,7 @@ endif()
 add_test(NAME check_settings COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_settings.py)
 add_test(NAME check_models COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_models.py)
 add_test(NAME check_style COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_style.py)
+add_test(NAME check_clock COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_clock.py)
 add_test(NAME test_bench COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/test_bench.py)
 add_test(NAME check_rows COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/check_rows.py)
 if(DOXYGEN)
@@ -233,7 +239,7 @@ foreach(name ${RELEASE_SUITES})
     endif()
 endforeach()
 set(sample test_golden_ops test_goldens test_layouts test_worlds_memory test_compile test_sums test_reduced test_options)
-set(quick ${SANITIZED_SUITES} test_simd_sweep test_goldens test_worlds_bits check_style check_includes check_symbols check_rows check_settings check_models)
+set(quick ${SANITIZED_SUITES} test_simd_sweep test_goldens test_worlds_bits check_style check_includes check_symbols check_rows check_settings check_models check_clock)
 foreach(label home quick sample)
     set_property(TEST ${${label}} APPEND PROPERTY LABELS ${label})
     foreach(name ${${label}})

@@ -149,6 +149,17 @@ const char *weft_pass_name(int index) {
     return index >= 0 && index < N_PASSES ? pipeline[index].name : NULL;
 }
 
+/* A misspelt pass would not stop anything. */
+static weft_status check_stop(const char *pass, weft_error *error) {
+    const char *names[N_PASSES + 1] = {0};
+    bool is_known = !pass;
+    for (int i = 0; i < N_PASSES; i++) {
+        names[i] = pipeline[i].name;
+        is_known = is_known || strcmp(pass, names[i]) == 0;
+    }
+    return is_known ? WEFT_OK : compile_no_name("pass", pass, names, "", error);
+}
+
 /* ---- going through it ---- */
 
 static bool check_requirements(weft_plan *plan, const pass *s, unsigned has) {
@@ -179,12 +190,6 @@ static bool run_program(program *p, const pass *first, const pass *end, unsigned
     return true;
 }
 
-static bool run_programs(weft_plan *plan, const pass *first, const pass *end, unsigned has) {
-    for (int i = 0; i < plan->n_programs; i++)
-        if (!run_program(&plan->programs[i], first, end, has)) return false;
-    return true;
-}
-
 /* Runs the list to its end, or up to stop_after. Consecutive program passes are run program by program: all
  * of them on the first, then all on the next. */
 static bool run_pipeline(weft_plan *plan) {
@@ -194,7 +199,8 @@ static bool run_pipeline(weft_plan *plan) {
     while (last + 1 < pipeline + N_PASSES && !(stop && strcmp(last->name, stop) == 0)) last++;
     for (const pass *s = pipeline, *end; s <= last; s = end) {
         for (end = s + 1; s->program && end <= last && end->program;) end++;
-        if (s->program && !run_programs(plan, s, end, has)) return false;
+        for (int i = 0; s->program && i < plan->n_programs; i++)
+            if (!run_program(&plan->programs[i], s, end, has)) return false;
         if (s->plan && !(check_requirements(plan, s, has) && s->plan(plan) && model_ok(plan->model)))
             return false;
         for (; s < end; s++) has |= s->gives;
@@ -223,13 +229,18 @@ static bool load_calibration(weft_plan *plan, const char *path) {
            model_fail(plan->model, NULL, error.status, "compile: calibration: %s", error.text);
 }
 
+/* What ranks compare, a resumed training compares, and sessions need: of a plan that can run. */
+static bool identify(weft_plan *plan, const weft_model *model) {
+    return plan_find_library(plan) && plan_identify(plan, model) && plan_collect_settings(plan) &&
+           share_measure(plan);
+}
+
 static void log_plan(const weft_plan *plan) {
     char line[400];
     if (!plan->env.log) return;
-    snprintf(line, sizeof line, "compiled %.100s: batch %lld, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
-             plan->model->name, (long long)plan->options.batch, plan->options.threads,
-             isa_name(plan->options.isa), plan->n_programs, (double)plan->memory.total / (1 << 20),
-             plan->compile_ms);
+    snprintf(line, sizeof line, "compiled %.100s: batch %jd, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
+             plan->model->name, plan->options.batch, plan->options.threads, isa_name(plan->options.isa),
+             plan->n_programs, (double)plan->memory.total / (1 << 20), plan->compile_ms);
     plan->env.log(plan->env.log_context, line);
 }
 
@@ -239,17 +250,11 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     static const weft_compile_options defaults = {0};
     const weft_compile_options *o = options ? options : &defaults;
     uint64_t start = weft_clock_ns();
-    if (!model_ok(model)) {
-        const weft_error *e = weft_model_error(model);
-        error_set(error, e->status, "%s", e->text);
-        return NULL;
-    }
-    if (compile_options_check(model, o, error)) return NULL;
+    const weft_error *e = weft_model_error(model);
+    if (!model_ok(model)) return error_set(error, e->status, "%s", e->text), NULL;
+    if (compile_options_check(model, o, error) || check_stop(o->stop_after, error)) return NULL;
     weft_plan *plan = mem_new(&model->env, sizeof *plan);
-    if (!plan) {
-        error_memory(error, "compile");
-        return NULL;
-    }
+    if (!plan) return error_memory(error, "compile"), NULL;
     plan->env = model->env;
     plan->options = compile_options_filled(model, o);
     plan->device = device_of(plan->options.device);
@@ -262,9 +267,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
                                  .tf32 = o->tf32};
     plan->model = model_clone_variables(model, plan->options.batch);
     if (!plan->model || !strategy_choose(plan, o) || !load_calibration(plan, o->calibration) ||
-        !run_pipeline(plan) || !plan_measure(plan) || !plan_find_library(plan) ||
-        !plan_identify(plan, model) || !plan_collect_settings(plan) ||
-        (!o->stop_after && !share_measure(plan))) {
+        !run_pipeline(plan) || !plan_measure(plan) || (!o->stop_after && !identify(plan, model))) {
         if (plan->model)
             error_set(error, plan->model->error.status, "%s", plan->model->error.text);
         else

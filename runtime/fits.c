@@ -68,7 +68,7 @@ static void try_batches(attempt *a, const weft_compile_options *how, bool accumu
         times *= 2;
         if (accumulates) other.accumulate = (int)((how->accumulate > 1 ? how->accumulate : 1) * times);
         if (accumulates) snprintf(more, sizeof more, " %.60s%d", w->accumulate, other.accumulate);
-        snprintf(name, sizeof name, "%.50s%lld%s", w->batch, (long long)batch, more);
+        snprintf(name, sizeof name, "%.50s%jd%s", w->batch, batch, more);
         fits = try_way(a, &other, name, &bytes);
         if (!accumulates && bytes) a->least = bytes, a->batch = batch;
     }
@@ -115,8 +115,7 @@ weft_status weft_plan_fits(const weft_plan *plan, const weft_fit_options *option
     if (options->model) try_all(&a);
     char least[120] = "";
     if (a.least)
-        snprintf(least, sizeof least, " (%.40s%lld needs %s)", a.words.batch, (long long)a.batch,
-                 BYTES(a.least));
+        snprintf(least, sizeof least, " (%.40s%jd needs %s)", a.words.batch, a.batch, BYTES(a.least));
     bool found = *a.ways != 0;
     return error_set(error, status, "%s%s%s%s; %s runs all the same", why.text,
                      found            ? "; it would fit with "

@@ -33,8 +33,8 @@ static weft_status check_batch(const weft_model *m, const weft_compile_options *
     if (o->batch && o->batch != m->batch && !model_names_batch(m))
         return error_set(
             error, WEFT_ARGUMENT,
-            "compile: batch %lld: no axis of the model is WEFT_BATCH, so its shapes fix the batch size",
-            (long long)o->batch);
+            "compile: batch %jd: no axis of the model is WEFT_BATCH, so its shapes fix the batch size",
+            o->batch);
     return WEFT_OK;
 }
 
@@ -123,20 +123,19 @@ static weft_status check_graph(const weft_model *m, const weft_compile_options *
 
 /* ---- where and how it runs ---- */
 
-static weft_status check_device(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+/* An instruction set above this processor's would crash; one below it is fine. */
+static weft_status check_place(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    int world = o->world ? o->world : 1;
     (void)m;
     if (o->calibration && o->device == WEFT_DEVICE_CPU)
         return error_set(error, WEFT_ARGUMENT,
                          "compile: a calibration is for a GPU, and the plan is for the CPU");
-    return WEFT_OK;
-}
-
-/* An instruction set above this processor's would crash; one below it is fine. */
-static weft_status check_processor(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    (void)m;
     if (o->isa > isa_best())
         return error_set(error, WEFT_UNSUPPORTED, "compile: this processor has no %s (its best is %s)",
                          isa_name(o->isa), isa_name(isa_best()));
+    if (o->rank >= world)
+        return error_set(error, WEFT_ARGUMENT, "compile: rank=%d: it must be below the world's %d", o->rank,
+                         world);
     return WEFT_OK;
 }
 
@@ -150,35 +149,20 @@ static weft_status check_precision(const weft_model *m, const weft_compile_optio
     return WEFT_OK;
 }
 
-static weft_status check_rank(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    (void)m;
-    if (o->rank >= (o->world ? o->world : 1))
-        return error_set(error, WEFT_ARGUMENT, "compile: rank=%d: it must be below the world's %d", o->rank,
-                         o->world ? o->world : 1);
-    return WEFT_OK;
-}
-
-/* ---- the pipeline ---- */
-
-/* The error lists all passes, so that the right name is at hand. */
-static weft_status check_pass(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+weft_status compile_no_name(const char *kind, const char *name, const char *const *names, const char *more,
+                            weft_error *error) {
     text known = {0};
-    bool is_known = !o->stop_after;
-    (void)m;
-    for (int i = 0; weft_pass_name(i) && !is_known; i++)
-        is_known = strcmp(weft_pass_name(i), o->stop_after) == 0;
-    if (is_known) return WEFT_OK;
-    nearest near = nearest_to(o->stop_after, strlen(o->stop_after));
-    for (int i = 0; weft_pass_name(i); i++) {
-        text_add(&known, "%s%s", i ? ", " : "", weft_pass_name(i));
-        nearest_try(&near, weft_pass_name(i));
+    nearest near = nearest_to(name, strlen(name));
+    for (int i = 0; names[i]; i++) {
+        text_add(&known, "%s%s", i ? ", " : "", names[i]);
+        nearest_try(&near, names[i]);
     }
-    char *names = text_detach(&known);
+    char *list = text_detach(&known);
     near_text ask = nearest_ask(&near);
-    weft_status status = error_set(error, WEFT_NAME, "compile: there is no pass '%s'%s%s are %s",
-                                   SHOW(o->stop_after), ask.question, ask.there, names ? names : "others");
-    free(names);
-    return status;
+    error_set(error, WEFT_NAME, "compile: there is no %s '%s'%s%s are %s%s", kind, SHOW(name), ask.question,
+              ask.there, list ? list : "others", more);
+    free(list);
+    return WEFT_NAME;
 }
 
 /* ---- all ---- */
@@ -187,8 +171,7 @@ static weft_status check_pass(const weft_model *m, const weft_compile_options *o
 weft_status compile_options_check(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     static weft_status (*const checks[])(const weft_model *m, const weft_compile_options *o,
                                          weft_error *error) = {
-        check_model, check_device, check_batch, check_processor, check_precision,
-        check_rank,  check_flow,   check_graph, check_pass,
+        check_model, check_place, check_batch, check_precision, check_flow, check_graph,
     };
     weft_status status = weft_fields_check(compile_fields, o, "compile", error);
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++) status = checks[i](m, o, error);

@@ -7,7 +7,6 @@
 #include "runtime/strategy.h"
 
 #include "graph/settings/ddp.h"
-#include "graph/core/nearest.h"
 #include "graph/settings/strategy.h"
 #include "runtime/options.h"
 #include "runtime/plan/compile_fields.h"
@@ -40,21 +39,16 @@ static const weft_strategy *builtin(const char *name) {
     return NULL;
 }
 
-static bool unknown_name(weft_plan *plan, const char *name, const weft_strategy *own) {
-    text known = {0};
-    nearest near = nearest_to(name, strlen(name));
-    for (const weft_strategy *s = strategies; s->name; s++) {
-        text_add(&known, "%s%s", s == strategies ? "" : ", ", s->name);
-        nearest_try(&near, s->name);
-    }
-    if (own) text_add(&known, " and your own, %s", SHOW(own->name));
-    char *names = text_detach(&known);
-    near_text ask = nearest_ask(&near);
-    model_fail(plan->model, NULL, WEFT_NAME, "compile: there is no strategy '%s'%s%s are %s%s", SHOW(name),
-               ask.question, ask.there, names ? names : "others",
-               own ? "" : "; one of your own is given as weft_compile_options.own_strategy");
-    free(names);
-    return false;
+static const weft_strategy *unknown_name(weft_plan *plan, const char *name, const weft_strategy *own) {
+    enum { MOST = 16 };
+    const char *names[MOST] = {0};
+    char more[160] = "; one of your own is given as weft_compile_options.own_strategy";
+    weft_error error = {0};
+    for (int i = 0; i < MOST - 1; i++) names[i] = weft_strategy_name(i);
+    if (own) snprintf(more, sizeof more, " and your own, %s", SHOW(own->name));
+    compile_no_name("strategy", name, names, more, &error);
+    model_fail(plan->model, NULL, WEFT_NAME, "%s", error.text);
+    return NULL;
 }
 
 /* The strategy that the text names; NULL after an error. */
@@ -69,7 +63,7 @@ static const weft_strategy *find_strategy(weft_plan *plan, const char *name, con
         return NULL;
     }
     const weft_strategy *found = own && strcmp(own->name, name) == 0 ? own : builtin(name);
-    if (!found) return unknown_name(plan, name, own), NULL;
+    if (!found) return unknown_name(plan, name, own);
     if (!own || found == own) return found;
     model_fail(plan->model, NULL, WEFT_ARGUMENT,
                "compile: own_strategy is %s, and the strategy that is chosen %s: leave one of them out",
@@ -131,13 +125,6 @@ static const struct decision {
 #undef D
 };
 
-/* The option as a field of weft_distribution. */
-static weft_field decided_as(const struct decision *d) {
-    weft_field s = *field_find(compile_fields, d->name, strlen(d->name));
-    s.offset = d->decided;
-    return s;
-}
-
 /* Whether the text of one of Weft's says it, so that a 0 is meant, too. */
 static bool is_said(const weft_plan *plan, const struct decision *d) {
     const strategy_parts *parts = plan->strategy.parts;
@@ -146,41 +133,40 @@ static bool is_said(const weft_plan *plan, const struct decision *d) {
     return is_there && builtin(parts->name);
 }
 
-/* Copies what the strategy decides into the options. Both are in their ranges. */
-static bool decide(weft_plan *plan, const struct decision *d, weft_compile_options *o,
-                   const weft_distribution *by) {
-    const weft_field *option = field_find(compile_fields, d->name, strlen(d->name));
-    const weft_field decided = decided_as(d);
-    text is = {0}, wanted = {0}, why = {0};
+/* An option says one thing, and the strategy another. */
+static bool contradicts(weft_plan *plan, const weft_field *option, const weft_compile_options *o,
+                        const weft_field *decided, const weft_distribution *by) {
+    char why[300];
+    text is = {0}, wanted = {0};
     field_write(&is, option, o);
-    field_write(&wanted, &decided, by);
-    bool is_there = is.data && wanted.data, is_same = is_there && strcmp(is.data, wanted.data) == 0,
-         good = true;
-    bool says_nothing = !weft_field_is_set(&decided, by) && !is_said(plan, d);
-    if (!is_there) {
-        good = fail(plan, WEFT_MEMORY, "out of memory");
-    } else if (!is_same && !says_nothing && weft_field_is_set(option, o)) {
-        text_add(&why, "it sets %s=%s, and the options %s: leave one of them out", d->name,
-                 wanted.data ? wanted.data : "?", is.data ? is.data : "?");
-        good = fail(plan, WEFT_ARGUMENT, why.data ? why.data : "out of memory");
-    } else if (!is_same && !says_nothing) {
-        good = field_read(option, wanted.data, o);
-    }
+    field_write(&wanted, decided, by);
+    snprintf(why, sizeof why, "it sets %.60s=%.60s, and the options %.60s: leave one of them out",
+             option->name, wanted.data ? wanted.data : "?", is.data ? is.data : "?");
     free(text_detach(&is));
     free(text_detach(&wanted));
-    free(text_detach(&why));
-    return good;
+    return fail(plan, WEFT_ARGUMENT, why);
 }
 
-/* In the ranges of options.c, too, so that words can be shown. */
-static bool decide_all(weft_plan *plan, const weft_compile_options *given, const weft_distribution *by) {
-    weft_compile_options own = {.bucket_cap_mb = by->bucket_cap_mb,
-                                .zero = by->zero,
-                                .shard = by->shard,
-                                .reduce = by->reduce},
-                         o = *given;
+/* Copies what the strategy decides into the options. */
+static bool decide(weft_plan *plan, const struct decision *d, weft_compile_options *o,
+                   const weft_distribution *by) {
+    const weft_field *option = weft_field_find(compile_fields, d->name);
+    weft_field decided[] = {*option, {0}};
     weft_error error = {0};
-    if (compile_options_check(plan->source, &own, &error)) return fail(plan, error.status, error.text);
+    decided->offset = d->decided;
+    if (weft_fields_check(decided, by, "compile", &error)) return fail(plan, error.status, error.text);
+    void *to = (char *)o + option->offset;
+    const void *from = (const char *)by + d->decided;
+    size_t width = field_width(option);
+    bool says = weft_field_is_set(decided, by) || is_said(plan, d);
+    if (!says || memcmp(to, from, width) == 0) return true;
+    if (weft_field_is_set(option, o)) return contradicts(plan, option, o, decided, by);
+    memcpy(to, from, width);
+    return true;
+}
+
+static bool decide_all(weft_plan *plan, const weft_compile_options *given, const weft_distribution *by) {
+    weft_compile_options o = *given;
     for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++)
         if (!decide(plan, &decisions[i], &o, by)) return false;
     plan->options = compile_options_filled(plan->source, &o);

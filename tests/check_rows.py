@@ -148,8 +148,11 @@ def here_lines():
                 yield f"#define {name}(...) {name}_at(__FILE__, __LINE__, __VA_ARGS__)"
             if not first or first[1] not in TARGETS:
                 continue
-            rest = (", ...", ", __VA_ARGS__") if first[3] else ("", "")
-            yield f"#define {name}({first[2]}{rest[0]}) {name}(WEFT_HERE_{TARGETS[first[1]]}({first[2]}){rest[1]})"
+            target = TARGETS[first[1]]
+            if first[3]:
+                yield f"#define {name}(...) {name}(WEFT_{target}_HERE(__VA_ARGS__))"
+            else:
+                yield f"#define {name}({first[2]}) {name}(WEFT_HERE_{target}({first[2]}))"
 
 
 def check_here(write):

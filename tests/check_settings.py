@@ -102,7 +102,7 @@ TABLES = {
     "weft_checkpoint_options": "runtime/checkpoint/write.c",
     "weft_comm_options": "dist/core/comm_options.c",
     "weft_source_options": "runtime/data/source.c",
-    "weft_samples": "runtime/train/samples.c",
+    "weft_samples": "runtime/hooks/samples.c",
     "weft_loader_options": "runtime/data/loader.c",
     "weft_preprocess_options": "runtime/data/preprocess.c",
 }

@@ -29,7 +29,7 @@ TARGETS = ("weft_", "simd_", "commands", "graphtool")
 TWIN = "weft_cuda_host"  # with the CUDA backend; read where it is built
 LIBRARY = ["graph", "ops", "dist", "runtime", *rules.TRAIN, "tools"]
 # Sources that the build writes: file -> the folder that they belong to.
-WRITTEN = {"model.pb-c.c": "graph/file"}
+WRITTEN = {"event.pb-c.c": "runtime/hooks", "model.pb-c.c": "graph/file"}
 GLANCE = 30  # files in a folder
 
 

@@ -200,7 +200,7 @@ static void run_rank(weft_comm *comm, int rank, void *context) {
 }
 
 static void run(job *j) {
-    ranks_run(j->world, 20, run_rank, j);
+    ranks_run(j->world, 60, run_rank, j);
 }
 
 /* ---- passing over ---- */

@@ -49,7 +49,7 @@ def program(folder, name, body):
 
 
 def until(what):
-    for _ in range(400):
+    for _ in range(2400):
         if what():
             return
         time.sleep(0.05)
@@ -138,9 +138,7 @@ class Limits(unittest.TestCase):
     def test_a_process_over_its_limit_ends_with_its_children(self):
         with tempfile.TemporaryDirectory() as folder:
             mark = Path(folder) / "child"
-            begin = time.monotonic()
-            line = gpu_runs.run_one(["sh", "-c", f"sleep 77 & echo $! >{mark}; wait"], 4)
-            self.assertLess(time.monotonic() - begin, 20)
+            line = gpu_runs.run_one(["sh", "-c", f"sleep 1000 & echo $! >{mark}; wait"], 4)
             self.assertEqual(line, {"error": "cut after its limit of 4 s"})
             status = Path(f"/proc/{mark.read_text().strip()}/status")
             until(lambda: not status.exists() or "\nState:\tZ" in status.read_text())
@@ -155,14 +153,15 @@ class Limits(unittest.TestCase):
 class Memory(unittest.TestCase):
     """What nvidia-smi answers, and what a run has of it."""
 
-    def run_with(self, answer):
+    def run_with(self, answer, before=""):
         with tempfile.TemporaryDirectory() as folder:
             program(folder, "nvidia-smi", answer)
             with mock.patch.dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}"):
-                return gpu_runs.run_one(["sh", "-c", "sleep 0.5; echo '{\"median_ms\": 2}'"], 20, watch=True)
+                return gpu_runs.run_one(["sh", "-c", before + "echo '{\"median_ms\": 2}'"], 200, watch=True)
 
     def test_the_peak_above_the_first_reading(self):
-        line = self.run_with("case $* in *-lms*) echo 130; echo '[N/A]'; echo 120; exec sleep 77 ;; esac\necho 100\n")
+        line = self.run_with("case $* in *-lms*) echo 130; echo '[N/A]'; echo 120; : >$0.said; exec sleep 77 ;; esac\necho 100\n",
+                             "until test -e $(command -v nvidia-smi).said; do sleep 0.05; done; ")
         self.assertEqual(line, {"median_ms": 2, "device_mib": 30})
 
     def test_a_run_is_measured_also_where_its_memory_is_not_known(self):
@@ -279,7 +278,7 @@ echo '{{"median_ms": 3.5}}'\n""")
         process = self.start("measure", self.path, "dcgan", "mlp", "--device", "cpu", "--seconds", "60")
         until(Path(self.folder, "pid").exists)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=600)
         told = self.table()
         self.assertIn("| dcgan | 2 | 3.500 |", told)
         self.assertIn("- mlp, weft bf16: it was running when", told)
@@ -300,22 +299,22 @@ printf 'weft calibration 1\\n# a comment\\na -> 1\\nb -> 2\\n' >"$2"
 case $2 in *dcgan*) echo 'node 2 of 5: b: 0.1 ms' >&2; exec sleep 77 ;; esac
 echo 'node 2 of 2: b: 0.1 ms' >&2\n""")
         process = self.start("calibrate", "dcgan", "mlp", "--seconds", "10")
-        told = process.communicate(timeout=30)[0]
+        told = process.communicate(timeout=600)[0]
         self.assertEqual(process.returncode, 1, told)
         self.assertRegex(told, r"dcgan: 2 of 5 nodes measured, cut after its limit of \d+ s\n")
         self.assertIn("mlp: 2 of 2 nodes measured, to the end\n", told)
         self.assertEqual([gpu_compare.total_of(types.SimpleNamespace(build=self.folder), c) for c in ("dcgan", "mlp")], [5, 2])
-        process = self.start("calibrate", "mlp", "--seconds", "20")
-        self.assertIn("mlp: 2 of 2 nodes measured, to the end\n", process.communicate(timeout=30)[0])
+        process = self.start("calibrate", "mlp", "--seconds", "200")
+        self.assertIn("mlp: 2 of 2 nodes measured, to the end\n", process.communicate(timeout=600)[0])
         self.assertEqual(process.returncode, 0)
         program(self.folder, "graphtool", """while [ "$1" != -o ]; do shift; done
 echo 'a -> 1' >"$2"; echo 'node 1 of 40: a: 0.1 ms' >&2; exit 1\n""")
-        process = self.start("calibrate", "mlp", "--seconds", "20")
-        self.assertIn("mlp: 1 of 40 nodes measured, failed: exit status 1\n", process.communicate(timeout=30)[0])
+        process = self.start("calibrate", "mlp", "--seconds", "200")
+        self.assertIn("mlp: 1 of 40 nodes measured, failed: exit status 1\n", process.communicate(timeout=600)[0])
         self.assertEqual(process.returncode, 1)
         program(self.folder, "graphtool", "exit 1\n")
-        process = self.start("calibrate", "mlp", "--seconds", "20")
-        self.assertIn("mlp: 0 of unknown nodes measured, failed: exit status 1\n", process.communicate(timeout=30)[0])
+        process = self.start("calibrate", "mlp", "--seconds", "200")
+        self.assertIn("mlp: 0 of unknown nodes measured, failed: exit status 1\n", process.communicate(timeout=600)[0])
         self.assertEqual(process.returncode, 1)
 
 

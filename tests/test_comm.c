@@ -265,7 +265,7 @@ static void different_groups(rank_run *r) {
 
 TEST(ranks_that_name_different_groups_are_told) {
     rank_run ranks[MOST];
-    threads_run(2, 20, 0, different_groups, ranks);
+    threads_run(2, 60, 0, different_groups, ranks);
     CHECK_HOLDS(ranks[0].text, "the name: group of 1 0 on rank 0, group of 0 1 on rank 1");
     CHECK_HOLDS(ranks[1].text, "the name: group of 0 1 on rank 1, group of 1 0 on rank 0");
 }

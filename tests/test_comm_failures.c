@@ -5,16 +5,19 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static void pause_ms(int ms) {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
-}
-
 /* ---- ranks that differ, stall, give up ---- */
+
+/* A rank waits until so many ranks have said something, however busy the machine is; a minute at most. */
+static atomic_int said;
+static void await_said(int ranks) {
+    for (int i = 0; i < 6000 && atomic_load(&said) < ranks; i++) test_nap(10);
+}
 
 /* Rank 1 is what `change` makes of the others' collective. */
 static void (*change)(weft_collective *c); /* set before the threads start */
@@ -84,7 +87,7 @@ TEST(ranks_that_differ_hear_the_first_difference_on_both_sides) {
     rank_run ranks[MOST];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         change = cases[i].change;
-        window_run(2, i % 2 * 4096, 20, 0, differ, ranks);
+        window_run(2, i % 2 * 4096, 60, 0, differ, ranks);
         CHECK_HOLDS(ranks[0].text, cases[i].on_0);
         CHECK_HOLDS(ranks[1].text, cases[i].on_1);
     }
@@ -98,20 +101,19 @@ static void one_stays_away(rank_run *r) {
     weft_error error = {0};
     if (barrier(r, 16, "generator.1", &error)) keep(r, "the first must pass");
     if (r->comm->rank == 1) {
-        weft_comm_place(r->comm, "data loader wait");
-        pause_ms(1800);
+        weft_comm_place(r->comm, "data loader wait"); /* a heartbeat has it before the deadline */
+        await_said(2);
         return; /* frees without entering */
     }
-    pause_ms(700); /* time for a heartbeat with the place */
     if (barrier(r, 17, "generator.2", &error) != WEFT_PEER) keep(r, "no error");
     keep(r, error.text);
+    atomic_fetch_add(&said, 1);
 }
 
 TEST(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes) {
     rank_run ranks[MOST];
-    time_t begin = time(NULL);
-    window_run(3, 4096, 0.8, 0, one_stays_away, ranks);
-    CHECK_SAYS(time(NULL) - begin < 10, "took %d s", (int)(time(NULL) - begin));
+    atomic_store(&said, 0);
+    window_run(3, 4096, 3, 0, one_stays_away, ranks);
     for (int i = 0; i < 3; i += 2) {
         CHECK_HOLDS(ranks[i].text, "#17 (generator.2)");
         CHECK_HOLDS(
@@ -133,7 +135,7 @@ static void one_aborts(rank_run *r) {
 
 TEST(a_rank_that_aborts_gives_all_the_reason) {
     rank_run ranks[MOST];
-    threads_run(3, 20, 0, one_aborts, ranks);
+    threads_run(3, 60, 0, one_aborts, ranks);
     CHECK_HOLDS(ranks[1].text, "rank 0 has given up: rank 0 was aborted: the disk is full");
     CHECK_HOLDS(ranks[2].text, "the disk is full");
 }
@@ -146,16 +148,18 @@ static void one_fails(rank_run *r) {
     if (weft_comm_poll(r->comm, &error) && r->comm->rank == 0) keep(r, "all is well");
     if (barrier(r, 2, "once more", &error)) keep(r, "the second must pass");
     if (r->comm->rank == 0) weft_comm_fail(r->comm, "the GPU is lost");
-    for (int i = 0; i < 2000 && !weft_comm_poll(r->comm, &error); i++) pause_ms(1);
+    for (int i = 0; i < 60000 && !weft_comm_poll(r->comm, &error); i++) test_nap(1);
     keep(r, error.text);
+    atomic_fetch_add(&said, 1);
     if (barrier(r, 3, "too late", &error) != WEFT_PEER) keep(r, "no error");
-    pause_ms(r->comm->rank == 0 ? 50 : 0); /* the others have heard before it is gone */
+    if (r->comm->rank == 0) await_said(3); /* the others have heard before it is gone */
 }
 
 TEST(a_rank_that_fails_is_heard_by_those_who_ask) {
     rank_run ranks[MOST];
     for (int window = 0; window < 2; window++) {
-        window_run(3, window * 4096, 20, 0, one_fails, ranks);
+        atomic_store(&said, 0);
+        window_run(3, window * 4096, 60, 0, one_fails, ranks);
         CHECK_TEXT(ranks[0].text, "the GPU is lost");
         for (int i = 1; i < 3; i++) CHECK_HOLDS(ranks[i].text, "rank 0 has given up: the GPU is lost");
     }
@@ -183,7 +187,7 @@ static void differ_and_poll(rank_run *r) {
 TEST(a_rank_that_polls_hears_its_own_difference_first) {
     rank_run ranks[MOST];
     for (int i = 0; i < 1000; i++) {
-        window_run(2, i % 2 * 4096, 20, 0, differ_and_poll, ranks);
+        window_run(2, i % 2 * 4096, 60, 0, differ_and_poll, ranks);
         CHECK_HOLDS(ranks[0].text, "the first difference is the program: d on rank 0, g on rank 1");
         CHECK_HOLDS(ranks[1].text, "the first difference is the program: g on rank 1, d on rank 0");
     }
@@ -201,13 +205,13 @@ static void send_and_forget(rank_run *r) {
     for (size_t i = 0; r->comm->rank == 2 && !status && i < sizeof data; i++)
         if (data[i] != 7) keep(r, "a collective that went well brought other bytes");
     memset(data, 9, sizeof data); /* after an error, too, the buffer is the caller's again */
-    pause_ms(1);
+    test_nap(1);
 }
 
 TEST(a_failure_does_not_hand_out_a_buffer_that_is_gone) {
     rank_run ranks[MOST];
     for (int i = 0; i < 300; i++) {
-        threads_run(3, 20, 0, send_and_forget, ranks);
+        threads_run(3, 60, 0, send_and_forget, ranks);
         CHECK_TEXT(ranks[2].text, "");
     }
 }
@@ -218,7 +222,7 @@ TEST(a_failure_does_not_hand_out_a_buffer_that_is_gone) {
 static void come_late(rank_run *r) {
     weft_error error = {0};
     weft_collective c = {.name = "late"};
-    for (int i = 0; r->comm->rank == 1 && i < 40; i++) pause_ms(10);
+    for (int i = 0; r->comm->rank == 1 && i < 40; i++) test_nap(10);
     weft_comm_run(r->comm, &c, &error);
     keep(r, error.text);
 }
@@ -235,9 +239,9 @@ TEST(time_in_which_a_job_is_suspended_is_not_waited) {
     pid_t child = fork();
     if (child == 0) _exit(run_suspended());
     NEED(child > 0);
-    pause_ms(150);
+    test_nap(150);
     kill(child, SIGSTOP);
-    pause_ms(3000);
+    test_nap(3000);
     kill(child, SIGCONT);
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }

@@ -32,7 +32,7 @@ fail() {
 bits() {
     local n=$1 name=$2 status
     shift 2
-    timeout 40 "$@" 2>&1 | tr -d '\0' >"$folder/$name" # Open MPI 5 ends a warning with a byte 0
+    timeout 120 "$@" 2>&1 | tr -d '\0' >"$folder/$name" # Open MPI 5 ends a warning with a byte 0
     status=${PIPESTATUS[0]}
     ((status == 0)) || echo "exit $status" >>"$folder/$name"
     grep -E "^rank [0-9]+: bits" "$folder/$name" | sort
@@ -106,7 +106,7 @@ kill_all() {
     launcher=$!
     sleep "$seconds"
     ls /dev/shm | grep -vE "$others" && fail "after $seconds s: that was in /dev/shm while it ran"
-    for i in {1..100}; do # a rank may begin while the others are killed
+    for i in {1..600}; do # a rank may begin while the others are killed
         pids=$(ls "$folder/pids")
         [[ $pids ]] && kill -9 $pids 2>/dev/null
         kill -0 $launcher 2>/dev/null || break

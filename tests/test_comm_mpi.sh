@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# test_comm_mpi.sh COMM_RANKS [GRAPHTOOL] - communicators between processes: the program alone, on 2 and 3 ranks, and with
-# a rank that differs, stays away or is stopped. Under mpirun, or over UCX under `GRAPHTOOL launch`. Skipped (77) where MPI
-# or mpirun is missing, or UCX.
+# test_comm_mpi.sh COMM_RANKS [GRAPHTOOL WAY] - communicators between processes: the program alone, on 2 and 3 ranks, and
+# with a rank that differs, stays away or is stopped. Over MPI under mpirun, or over WAY of WEFT_COMM_LIST (ucx) under
+# `GRAPHTOOL launch`. Skipped (77) where mpirun is missing, or the build has no such way.
 set -uo pipefail
 program=$1 tool=${2:-}
+export WEFT_TEST_WAY=${3:-mpi}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
 export OMP_NUM_THREADS=1
@@ -41,7 +42,7 @@ ranks() {
 }
 
 if [[ $tool ]]; then
-    timeout 60 "${launch[@]}" -n 2 "$program" bits | grep "no UCX" && exit 77
+    timeout 60 "${launch[@]}" -n 2 "$program" bits | grep "^this build has no " && exit 77
     alone=("${launch[@]}" -n 1)
 else
     alone=()
@@ -59,12 +60,12 @@ if [[ -z ${WEFT_TEST_QUICK:-} ]]; then
 fi
 ranks 3 starved 0 "a communicator: out of memory" \
     "rank 1 could not join: a communicator: out of memory"
-if [[ $tool ]]; then
+if [[ $WEFT_TEST_WAY == ucx ]]; then
     garbage="rank 1 gave no valid address (4096 bytes)"
     ranks 2 garbage 0 "$garbage" "rank 0 says: rank 0 could not join: $garbage"
 fi
 group="a group of ranks: out of memory"
-[[ $tool ]] && group="a communicator: out of memory" # UCX has nothing of its own for a group
+[[ $tool ]] && group="a communicator: out of memory" # MPI alone has something of its own for a group
 ranks 3 group 0 "rank 1: $group" "rank 1 has given up: "
 for window in 0 -1; do
     ranks 3 hook $window "rank 1: a hook is out of luck" "rank 0: " "rank 2: " "rank 1 has given up: a hook is out of luck"

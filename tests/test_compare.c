@@ -50,7 +50,7 @@ static void set_all(void) {
 static void says(const char *want) {
     rank_run ranks[MOST];
     for (int n = 2; n <= 4; n += 2) {
-        window_run(n, n == 4 ? 4096 : 0, 20, 0, compare_given, ranks);
+        window_run(n, n == 4 ? 4096 : 0, 60, 0, compare_given, ranks);
         all_say(ranks, n, want);
     }
     set_all();
@@ -88,7 +88,7 @@ TEST(what_a_rank_does_not_know_is_not_compared) {
 
 static void four_say(const char *want) {
     rank_run ranks[MOST];
-    window_run(4, 4096, 20, 0, compare_given, ranks);
+    window_run(4, 4096, 60, 0, compare_given, ranks);
     all_say(ranks, 4, want);
     set_all();
 }
@@ -124,7 +124,7 @@ static void compare_alone(rank_run *r) {
 
 TEST(one_rank_agrees_with_itself) {
     rank_run ranks[MOST];
-    window_run(1, 0, 20, 0, compare_alone, ranks);
+    window_run(1, 0, 60, 0, compare_alone, ranks);
     CHECK_TEXT(ranks[0].text, "");
 }
 
@@ -161,7 +161,7 @@ static void open_session(rank_run *r) {
 
 static void plans_say(const char *want) {
     rank_run ranks[MOST];
-    window_run(2, 0, 20, 0, open_session, ranks);
+    window_run(2, 0, 60, 0, open_session, ranks);
     all_say(ranks, 2, want);
     rank_1 = base;
 }
@@ -224,7 +224,7 @@ static void open_loader(rank_run *r) {
 
 static void loaders_say(const char *want) {
     rank_run ranks[MOST];
-    window_run(2, 0, 20, 0, open_loader, ranks);
+    window_run(2, 0, 60, 0, open_loader, ranks);
     all_say(ranks, 2, want);
     for (int i = 0; i < 2; i++) dealt[i] = (dealing){{.batch = 4, .shuffle = true, .seed = 3}, "compare.a"};
 }

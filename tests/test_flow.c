@@ -136,6 +136,9 @@ TEST(names_are_checked_when_the_model_is_compiled) {
         {"train", "a{accumulate=4} b{accumulate=3}", "b runs on the batches of a, of whose 4 micro-", {0}},
         {"train", "a{accumulate=4} b{accumulate=3,batch=next}", NULL, {0}},
         {"train", "a{accumulate=2} b", "whose 2 micro-batches it cannot take 4", {.accumulate = 4}},
+        /* an evaluation has its own number of micro-batches, beside which the flow's say nothing */
+        {"train", "a b{accumulate=4}", "whose 1 micro-batches it cannot take 4", {0}},
+        {"train", "a b{accumulate=4}", NULL, {.graph = "val"}},
         {"train",
          "0-9: both; a{accumulate=2} b{accumulate=4}",
          "b runs on the batches of",

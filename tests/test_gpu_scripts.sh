@@ -160,7 +160,7 @@ for call in "${calls[@]}"; do gpu poor "$call" --budget=9; ends "poor $call" $? 
 
 # ---- ended from outside: summary.md has said what runs since it began
 for name in stopped killed; do
-    for ((i = 0; i < 100; i++)); do grep -q 'tests | running' "$folder/$name.out/summary.md" 2>/dev/null && break; sleep 0.1; done
+    for ((i = 0; i < 600; i++)); do grep -q 'tests | running' "$folder/$name.out/summary.md" 2>/dev/null && break; sleep 0.1; done
     tells $name summary.md "| tests | running, for at most " "| sanitizer | not begun |"
 done
 kill "${running[stopped]}"; wait "${running[stopped]}"; ends stopped $? 1

@@ -238,46 +238,67 @@ TEST(operands_that_an_op_broadcasts_get_gradients_of_their_shape) {
 
 /* ---- what a gradient is computed from ---- */
 
-/* Whether a node after n reads its first result. */
-static bool is_read(const weft_node *n) {
-    for (const weft_node *k = n->next; k; k = k->next)
-        for (int i = 0; i < k->n_in; i++)
-            if (k->in[i] == &n->out[0]) return true;
-    return false;
+/* Whether the second gradient by y, where S is the sum of the first ones times random numbers, has a way from
+ * S to y: without one it is a constant. */
+static bool reaches(trial *t, weft_value *s, weft_value *y) {
+    weft_value *by = NULL;
+    if (weft_gradients(s, 1, &y, &by) != WEFT_OK) return false;
+    weft_output(by, "by");
+    return pass_autodiff(t->s.g, 1, NULL, NULL) && output_of(t->s.g, "by")->node->op != &weft_op_constant;
 }
 
-/* Pointwise ops whose derivative in PyTorch is one of the result (tools/autograd/derivatives.yaml). */
-static bool uses_result(const weft_op *op) {
-    static const char *const names[] = {"exp",  "exp2",    "expm1", "sqrt", "rsqrt", "reciprocal",
-                                        "relu", "sigmoid", "tanh",  "tan",  "pow"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(op->name, names[i]) == 0) return true;
-    return false;
-}
-
-/* A gradient by an intermediate value reaches what reads that value. So the gradient of a pointwise op uses
- * its result where PyTorch's does, and its operands elsewhere: else second gradients by values differ. */
-TEST(gradients_read_the_result_where_those_of_pytorch_do) {
-    int seen = 0;
-    EACH_SAMPLE(op, spec) {
-        if (!(op->flags & OP_POINTWISE) || !op->torch || !op->gradient || spec->error) continue;
-        trial t = {0};
-        sample_build(&t.s, op, spec, true);
-        weft_value *dout[OP_MAX_OUT] = {0}, *din[MAX_TARGETS] = {0};
-        bool wanted[MAX_TARGETS];
-        for (int i = 0; i < MAX_TARGETS; i++) wanted[i] = true;
-        if (t.s.n && t.s.n->out[0].type.dtype == WEFT_F64) {
-            dout[0] = random_like(&t, &t.s.n->out[0], "d", 0);
-            op->gradient(t.s.n, dout, wanted, din);
-            CHECK_SAYS(is_read(t.s.n) == uses_result(op), "%s: its gradient %s its result", op->name,
-                       uses_result(op) ? "does not read" : "reads");
-            seen++;
-        }
+/* Of samples of one step a recurrent op reads no state, so one sample suffices. */
+static bool is_of_result(const weft_op *op, int *seen) {
+    bool is = false;
+    for (const op_sample *spec = op->samples; spec && spec->in; spec++) {
+        trial t;
+        if (spec->error || spec->no_gradient || !is_small(spec)) continue;
+        bool is_built = trial_build(&t, op, spec, 2);
+        is |= is_built && reaches(&t, t.loss, &t.s.n->out[0]);
+        CHECK_SAYS(model_ok(t.s.m), "%s(%s): %s", op->name, spec->in, weft_model_error(t.s.m)->text);
+        *seen += is_built;
         sample_free(&t.s);
     }
-    CHECK_SAYS(seen > 60 || !samples_are_all(), "%d samples", seen);
+    return is;
 }
 
-SUITE("gradients", {T(gradients_read_the_result_where_those_of_pytorch_do),
+/* A gradient by an intermediate value reaches what reads that value. So the gradient of an op is a function
+ * of its result where PyTorch's is, and of its operands elsewhere: else second gradients by values differ.
+ * test_opinfo compares them with PyTorch's; here each op does what its descriptor says. */
+TEST(gradients_are_of_the_result_where_the_descriptor_says_so) {
+    int seen = 0;
+    for (int i = 0; i < op_count(); i++) {
+        const weft_op *op = op_at(i);
+        if (op->flags & OP_NO_GRADIENT || !op->gradient || !samples_are_of(op)) continue;
+        bool says = op->flags & OP_FROM_RESULT;
+        CHECK_SAYS(is_of_result(op, &seen) == says, "%s: a second gradient by its result %s", op->name,
+                   says ? "ends before the result" : "reaches the result");
+    }
+    CHECK_SAYS(seen > 200 || !samples_are_all(), "%d samples", seen);
+}
+
+/* The gradients of recurrent ops read their own states; what users get is a copy, like PyTorch's stack. */
+TEST(gradients_of_recurrent_layers_are_not_of_what_users_get) {
+    for (int kind = 0; kind < 3; kind++) {
+        static const char *const gates[] = {"f64[3,2,12]", "f64[3,2,9]", "f64[3,2,3]"};
+        trial t = {.s.m = weft_model_new("m")};
+        tensor_type x;
+        types_parse(gates[kind], &x, 1);
+        t.s.g = weft_graph_new(t.s.m, "g", WEFT_TRAIN);
+        weft_value *c = NULL, *in[2] = {weft_input(t.s.g, "x", WEFT_F64, 3, x.shape)}, *first[2];
+        in[1] = weft_input(t.s.g, "w", WEFT_F64, 2, (int64_t[]){x.shape[2], 3});
+        weft_value *h = kind == 0   ? weft_lstm_op(in[0], in[1], NULL, NULL, false, &c)
+                        : kind == 1 ? weft_gru_op(in[0], in[1], NULL, NULL, false)
+                                    : weft_rnn_op(in[0], in[1], NULL, false, false);
+        weft_value *results[] = {h, c};
+        weft_gradients(random_sum(&t, 2, results, "c"), 2, in, first);
+        CHECK_SAYS(!reaches(&t, random_sum(&t, 2, first, "d"), h) && model_ok(t.s.m), "%s: %s", gates[kind],
+                   weft_model_error(t.s.m)->text);
+        weft_model_free(t.s.m);
+    }
+}
+
+SUITE("gradients", {T(gradients_are_of_the_result_where_the_descriptor_says_so),
+                    T(gradients_of_recurrent_layers_are_not_of_what_users_get),
                     T(gradients_agree_with_differences), T(second_gradients_agree_with_differences),
                     T(operands_that_an_op_broadcasts_get_gradients_of_their_shape)})

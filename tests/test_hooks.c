@@ -213,6 +213,28 @@ TEST(wrong_hooks_are_refused) {
     weft_model_free(m);
 }
 
+/* Where a hook of the user looks at a trainer that is complete: its plan is there. */
+static weft_status open_needs_two(void *self, weft_trainer *t, weft_error *error) {
+    weft_flow_step step;
+    (void)self;
+    bool is_there = weft_plan_flow(weft_trainer_plan(t), 1, &step);
+    return is_there ? WEFT_OK : weft_error_set(error, WEFT_ORDER, "this hook needs a flow of two steps");
+}
+
+static weft_status does_nothing(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+    (void)self, (void)t, (void)point, (void)error;
+    return WEFT_OK;
+}
+
+TEST(hooks_of_the_user_are_opened_before_the_first_step) {
+    weft_model *m = hooked_model();
+    weft_error e = refused(m, (weft_trainer_options){.train = HOOKED_DATA},
+                           (weft_hook){.name = "two", .at = does_nothing, .open = open_needs_two});
+    CHECK(e.status == WEFT_ORDER);
+    CHECK_HOLDS(e.text, "this hook needs a flow of two steps");
+    weft_model_free(m);
+}
+
 /* Before the first step, and before a log is opened. */
 TEST(names_and_folders_that_are_wrong_are_found_at_once) {
     script of = {0};
@@ -362,7 +384,7 @@ TEST(an_error_of_one_rank_ends_all_with_its_text) {
     for (int i = 0; i < 4; i++)
         for (int world = 2; world <= WORLDS; world++) {
             fault_run r = {.fault = (fault)i};
-            ranks_run(world, 30, run_fault, &r);
+            ranks_run(world, 60, run_fault, &r);
             for (int k = 0; k < world; k++) {
                 CHECK(r.status[k] == (k == 1 && i == BY_DATA            ? WEFT_FILE
                                       : k == 1 || (fault)i == BY_METRIC ? WEFT_DATA
@@ -393,7 +415,7 @@ static void run_without_folder(weft_comm *comm, int rank, void *context) {
 }
 
 TEST(a_folder_that_rank_0_lacks_ends_all) {
-    for (int world = 2; world <= WORLDS; world++) ranks_run(world, 30, run_without_folder, NULL);
+    for (int world = 2; world <= WORLDS; world++) ranks_run(world, 60, run_without_folder, NULL);
 }
 
 /* ---- what hooks may call ---- */
@@ -441,6 +463,7 @@ TEST(training_within_a_hook_is_refused) {
 
 SUITE("hooks", {T(a_metric_that_no_longer_improves_stops_all_ranks_at_once), T(the_file_has_the_best_weights),
                 T(rates_fall_on_a_plateau_as_in_pytorch), T(wrong_hooks_are_refused),
+                T(hooks_of_the_user_are_opened_before_the_first_step),
                 T(names_and_folders_that_are_wrong_are_found_at_once),
                 T(metrics_of_evaluators_are_known_before_the_first_step),
                 T(an_error_of_one_rank_ends_all_with_its_text), T(a_folder_that_rank_0_lacks_ends_all),

@@ -241,13 +241,16 @@ TEST(logs_have_any_number_of_metrics) {
 
 /* ---- rates ---- */
 
+enum { VAL_MS = 400 };
+
 static weft_status sleeps(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     (void)self, (void)t, (void)error;
-    return point == WEFT_BEFORE_VAL && usleep(400000) ? WEFT_DATA : WEFT_OK;
+    if (point == WEFT_BEFORE_VAL) test_nap(VAL_MS);
+    return WEFT_OK;
 }
 
 static weft_status read_slowly(void *context, int64_t i, void *const *into, weft_error *error) {
-    usleep(2000);
+    test_nap(2);
     return hooked_read(context, i, into, error);
 }
 
@@ -310,11 +313,16 @@ TEST(lines_after_the_last_epoch_have_its_number) {
     unlink(path), rmdir(folder);
 }
 
-/* A validation of 0.4 seconds would leave ten samples a second. */
+/* Whether so many seconds, told with few digits, leave three validations out of all. */
+static bool leaves_out(double seconds, double all) {
+    return CHECK_SAYS(seconds * 0.95 < all - 3 * VAL_MS * 1e-3, "%g s of iterations in %g s", seconds, all);
+}
+
+/* What five iterations took by their rates, and three validations, is not more than the whole took. */
 TEST(samples_per_second_leave_validations_out) {
     char folder[] = "/tmp/weft_ratesXXXXXX", path[100], row[300], *at;
     weft_error e = {0};
-    double rate;
+    double rate, all, by_steps = 0, by_samples = 0;
     int lines = 0;
     NEED(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/log", folder);
@@ -329,25 +337,25 @@ TEST(samples_per_second_leave_validations_out) {
                                                                 .n_hooks = 3,
                                                                 .hooks = hooks});
     CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
-    CHECK(t && weft_trainer_progress(t)->seconds > 1.1); /* these have all */
+    all = t ? weft_trainer_progress(t)->seconds : 0;
     weft_trainer_free(t);
     weft_model_free(m);
     rewind(text);
     while (fgets(row, sizeof row, text))
         if ((at = strstr(row, " steps/s"))) {
             while (at > row && at[-1] != ' ') at--;
-            CHECK_SAYS(sscanf(at, "%lf", &rate) == 1 && rate > 5, "%s", row);
+            if (CHECK_SAYS(sscanf(at, "%lf", &rate) == 1 && rate > 0, "%s", row)) by_steps += 1 / rate;
             lines++;
         }
     fclose(text);
     CHECK(lines == 5);
     for (int i = 0; i < 8; i++) {
         json_t *line = json_line(path, i);
-        if (json_object_get(line, "loss"))
-            CHECK_SAYS(number(line, "samples_per_second") > 20, "%d: %g", i,
-                       number(line, "samples_per_second"));
+        if (json_object_get(line, "loss")) by_samples += 4 / number(line, "samples_per_second");
         json_decref(line);
     }
+    leaves_out(by_steps, all);
+    leaves_out(by_samples, all);
     unlink(path), rmdir(folder);
 }
 
@@ -555,8 +563,9 @@ TEST(a_bar_is_as_wide_as_its_terminal) {
         see_screen(screen, text, sizeof text);
         size_t width = widest(text);
         CHECK_SAYS(width < rows[i].columns, "%zu of %d columns: %s", width, rows[i].columns, text);
-        CHECK_SAYS((strstr(text, " steps/s  0:00 left") != NULL) == rows[i].is_whole, "%d columns: %s",
-                   rows[i].columns, text);
+        const char *pace = strstr(text, " steps/s  "); /* then the rest, "0:02 left" on a slow machine */
+        CHECK_SAYS((pace && strstr(pace, " left")) == rows[i].is_whole, "%d columns: %s", rows[i].columns,
+                   text);
         CHECK_SAYS((strstr(text, "\r[####") || !rows[i].has_bar) && strstr(text, "epoch 2  step 24"),
                    "%d columns: %s", rows[i].columns, text);
         CHECK(strchr(text, '\033') == NULL && strchr(text, '\n') == text + strlen(text) - 1);

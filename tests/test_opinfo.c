@@ -1,7 +1,8 @@
 /* test_opinfo.c - the samples with which PyTorch tests its own functions (OpInfo): values, gradients and
- * second gradients against PyTorch's in f64, by the reference kernels in f64 and by the best ones in f32.
- * golden/make_opinfo.py says each sample in C (golden/opinfo.h) and asks PyTorch (golden/opinfo.txt.gz).
- * Every op with a PyTorch name, and every builder of ops.h, is in a sample or has a reason not to be. */
+ * second gradients, also by the results themselves, against PyTorch's in f64, by the reference kernels in f64
+ * and by the best ones in f32. golden/make_opinfo.py says each sample in C (golden/opinfo.h) and asks PyTorch
+ * (golden/opinfo.txt.gz). Every op with a PyTorch name, and every builder of ops.h, is in a sample or has a
+ * reason not to be. */
 #include "graph/core/graph.h"
 #include "ops/catalog/catalog.h"
 #include "ops/norm_loss/norm.h"
@@ -74,7 +75,8 @@ static weft_value *recurrent(weft_value **in, const net *n) {
 enum {
     MOST_IN = 24,
     MOST_OUT = 16,
-    MOST_VALUES = 2 * MOST_IN + 2 * MOST_OUT,
+    MOST_BY = MOST_IN + 2 * MOST_OUT,
+    MOST_VALUES = MOST_IN + MOST_OUT + MOST_BY,
     MOST = 800,
     LINE_ROOM = 1 << 16
 };
@@ -172,7 +174,7 @@ static double fixed(int salt, int i) {
 /* Values of one order: results, or gradients. */
 typedef struct layer {
     int n;
-    weft_value *v[MOST_IN + MOST_OUT];
+    weft_value *v[MOST_BY];
 } layer;
 
 static weft_dtype type_in(const answer *a, weft_dtype real) {
@@ -200,11 +202,32 @@ static weft_value *dotted(weft_graph *g, const layer *of, int salt, layer *facto
     return sum;
 }
 
-static void outputs(const layer *of, char letter) {
+static void outputs(const layer *of, int from, int end, char letter) {
     char name[16];
-    for (int i = 0; i < of->n; i++) {
-        snprintf(name, sizeof name, "%c%d", letter, i);
+    for (int i = from; i < end; i++) {
+        snprintf(name, sizeof name, "%c%d", letter, i - from);
         weft_output(of->v[i], name);
+    }
+}
+
+static layer join(layer a, const layer *b) {
+    for (int i = 0; i < b->n; i++)
+        if (is_float(b->v[i])) a.v[a.n++] = b->v[i];
+    return a;
+}
+
+/* Gradients of `last` times numbers, of the second order also by the results. */
+static void add_gradients(const row *r, weft_graph *g, layer by, const layer *results) {
+    layer last = *results;
+    for (int order = 0; order < r->orders && weft_model_error(g->model)->status == WEFT_OK; order++) {
+        layer factors = {0}, all = by;
+        weft_value *loss = dotted(g, &last, 50 * order, &factors);
+        if (order) all = join(all, results);
+        last.n = all.n;
+        weft_gradients(loss, all.n, all.v, last.v);
+        outputs(&last, 0, by.n, order ? 'h' : 'g');
+        outputs(&last, by.n, all.n, 'z');
+        by = join(by, &factors);
     }
 }
 
@@ -212,24 +235,17 @@ static weft_model *model_of(const row *r, const answers *all, weft_dtype real, b
     weft_model *m = weft_model_new(r->torch);
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
     weft_value *in[MOST_IN] = {0};
-    layer by = {0}, last = {.n = r->n_out};
+    layer by = {0}, results = {.n = r->n_out};
     for (int i = 0; i < all->n && all->of[i].name[0] == 'i'; i++) {
         const answer *a = &all->of[i];
         in[i] = weft_input(g, a->name, type_in(a, real), a->ndim, a->shape);
         if (a->is_by) by.v[by.n++] = in[i];
     }
-    r->build(g, real, in, last.v);
-    outputs(&last, 'y');
+    r->build(g, real, in, results.v);
+    outputs(&results, 0, results.n, 'y');
     for (weft_node *n = g->first; n; n = n->next)
         for (int i = 0; i < op_count(); i++) met[i] |= op_at(i) == n->op;
-    for (int order = 0; order < r->orders && weft_model_error(m)->status == WEFT_OK; order++) {
-        layer factors = {0}, gradients = {.n = by.n};
-        weft_value *loss = dotted(g, &last, 50 * order, &factors);
-        weft_gradients(loss, by.n, by.v, gradients.v);
-        last = gradients;
-        outputs(&last, order ? 'h' : 'g');
-        for (int i = 0; i < factors.n; i++) by.v[by.n++] = factors.v[i];
-    }
+    add_gradients(r, g, by, &results);
     return m;
 }
 
@@ -290,9 +306,15 @@ static bool is_near(const row *r, const answer *a, bool is_wide, double got, dou
     return is_wide ? off <= 1e-9 * fabs(want) + 1e-12 * fmax(most, 1) : off <= (8 * a->narrow + 2e-6) * scale;
 }
 
+/* PyTorch computes their gradients from the result where no number is 0, and from the operand elsewhere. A
+ * graph has one way for all numbers: from the operand. */
+static bool is_of_operand(const row *r, const answer *a) {
+    return a->name[0] == 'z' && (strcmp(r->torch, "prod") == 0 || strcmp(r->torch, "cumprod") == 0);
+}
+
 /* What was compared. */
 typedef struct tally {
-    int samples, values, gradients, seconds, coarse;
+    int samples, values, gradients, seconds, by_results, coarse;
 } tally;
 
 static void compare(const row *r, const answer *a, const weft_port *port, const void *data, bool is_wide) {
@@ -304,10 +326,10 @@ static void compare(const row *r, const answer *a, const weft_port *port, const 
     for (int i = 0; i < a->n; i++)
         if (isfinite(a->v[i])) most = fmax(most, fabs(a->v[i]));
     for (int i = 0; i < a->n; i++) {
-        double got = number_get(port->dtype, data, i);
-        if (!CHECK_SAYS(is_near(r, a, is_wide, got, a->v[i], most),
+        double got = number_get(port->dtype, data, i), want = is_of_operand(r, a) ? 0 : a->v[i];
+        if (!CHECK_SAYS(is_near(r, a, is_wide, got, want, most),
                         "%s: %s: %s %s in %s: [%d] is %.12g, not %.12g (most %g, f32 %g)", r->torch, r->code,
-                        a->name, a->type, is_wide ? "f64" : "f32", i, got, a->v[i], most, a->narrow))
+                        a->name, a->type, is_wide ? "f64" : "f32", i, got, want, most, a->narrow))
             return;
     }
 }
@@ -323,6 +345,7 @@ static void count(tally *t, const answer *a, bool is_wide) {
     t->values += a->name[0] == 'y';
     t->gradients += a->name[0] == 'g';
     t->seconds += a->name[0] == 'h';
+    t->by_results += a->name[0] == 'z';
 }
 
 static void run(const row *r, const answers *all, weft_model *m, bool is_wide, tally *t) {
@@ -389,8 +412,9 @@ static void tally_print(const tally *t) {
     for (int i = 0; i < op_count(); i++) ops += met[i] && op_at(i)->torch;
     printf(
         "\n%d ops with a PyTorch name in %d samples of %d OpInfos and modules; compared in f64: %d values, "
-        "%d gradients, %d second gradients; in f32 all but %d, which PyTorch's f32 has not to three digits\n",
-        ops, t->samples, infos, t->values, t->gradients, t->seconds, t->coarse);
+        "%d gradients, %d second gradients, %d by results; in f32 all but %d, which PyTorch's f32 has not to "
+        "three digits\n",
+        ops, t->samples, infos, t->values, t->gradients, t->seconds, t->by_results, t->coarse);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         printf("left out: %4d, %s\n", refused[i].samples, refused[i].reason);
 }

@@ -136,7 +136,6 @@ static const transport_calls calls = {.kind = "scene",
                                       .control_send = scene_control_send,
                                       .control_receive = scene_control_receive,
                                       .ending = scene_ending,
-                                      .nap = engine_nap,
                                       .close = scene_close,
                                       .free = scene_free};
 

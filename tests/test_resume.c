@@ -192,7 +192,7 @@ static void run_rank(weft_comm *comm, int rank, void *context) {
 }
 
 static bool run_it(run *r) {
-    ranks_run(r->world ? r->world : 1, 20, run_rank, r);
+    ranks_run(r->world ? r->world : 1, 60, run_rank, r);
     return CHECK_SAYS(!r->error.status, "%s", r->error.text);
 }
 
@@ -254,7 +254,7 @@ TEST(hooks_go_on_where_they_were) {
 }
 
 static void refuse(run *r, const char *says) {
-    ranks_run(r->world ? r->world : 1, 20, run_rank, r);
+    ranks_run(r->world ? r->world : 1, 60, run_rank, r);
     CHECK_HOLDS(r->error.text, says);
 }
 
@@ -610,7 +610,7 @@ static int64_t newest(const char *folder) {
 static void check_flawed(run begin, int64_t *saved) {
     const char *want = in_top("want"), *got = in_top("got");
     begin.folder = in_top("flawed");
-    ranks_run(begin.world, 20, run_rank, &begin);
+    ranks_run(begin.world, 60, run_rank, &begin);
     flaw.nan = flaw.unread = -1;
     CHECK(begin.error.status != WEFT_OK);
     *saved = newest(begin.folder);

@@ -17,10 +17,6 @@
 
 #define FOLDER "rings.test"
 
-static void pause_ms(int ms) {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
-}
-
 static void remove_rings(void) {
     for (int r = 0; r < MOST; r++) {
         char path[64];
@@ -54,7 +50,7 @@ static atomic_int have_written; /* ranks that have left their rings */
 
 /* However busy the machine is; a minute at most. */
 static void await_written(int ranks) {
-    for (int i = 0; i < 6000 && atomic_load(&have_written) < ranks; i++) pause_ms(10);
+    for (int i = 0; i < 6000 && atomic_load(&have_written) < ranks; i++) test_nap(10);
 }
 
 static void part(rank_run *r) {
@@ -111,7 +107,7 @@ TEST(a_rank_that_did_not_come_is_blamed_for_the_collective_with_its_parameters) 
 
 TEST(ranks_at_different_collectives_are_told_with_the_first_difference) {
     ring_set s;
-    run_parts("differs", 0, 20);
+    run_parts("differs", 0, 60);
     read_rings(&s);
     ring_blame b = ring_set_blame(&s);
     NEED(b.of != NULL);
@@ -191,7 +187,7 @@ static void abort_alone(rank_run *r) {
     weft_error error = {0};
     if (meet(r, 1, "together", &error)) keep(r, error.text);
     if (r->comm->rank == 0) weft_comm_abort(r->comm, "the disk is full");
-    while (!weft_comm_poll(r->comm, &error)) pause_ms(1);
+    while (!weft_comm_poll(r->comm, &error)) test_nap(1);
     int fd = open("/dev/null", O_WRONLY);
     CHECK(!weft_comm_write_ring(r->comm, fd, 1, 0));
     close(fd);
@@ -199,7 +195,7 @@ static void abort_alone(rank_run *r) {
 
 TEST(a_rank_that_gives_up_by_itself_is_not_lost_and_leaves_no_ring) {
     rank_run ranks[MOST];
-    threads_run(2, 20, 0, abort_alone, ranks);
+    threads_run(2, 60, 0, abort_alone, ranks);
     CHECK_TEXT(ranks[0].text, "");
     CHECK_TEXT(ranks[1].text, "");
     CHECK(!weft_comm_write_ring(NULL, 1, 0, 0));
@@ -222,7 +218,7 @@ static void *stay_or_come(void *context) {
     weft_error error = {0};
     uint64_t order = 1;
     if (c->rank != 1) weft_comm_run(c, &(weft_collective){.order = order, .name = "missed"}, &error);
-    if (c->rank == 1) pause_ms(1500);
+    for (int i = 0; c->rank == 1 && i < 6000 && found_here + told_by_others < 3; i++) test_nap(10);
     return NULL;
 }
 
@@ -230,7 +226,7 @@ TEST(each_rank_is_called_once_when_one_is_lost) {
     weft_comm *comms[3];
     pthread_t threads[3];
     weft_error error = {0};
-    weft_comm_options how = {.deadline_seconds = 0.5, .lost = count_lost, .event_context = &found_here};
+    weft_comm_options how = {.deadline_seconds = 2, .lost = count_lost, .event_context = &found_here};
     NEED(!weft_comm_threads(3, &how, comms, &error));
     for (int i = 0; i < 3; i++) NEED(!pthread_create(&threads[i], NULL, stay_or_come, comms[i]));
     for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
@@ -244,7 +240,7 @@ TEST(each_rank_is_called_once_when_one_is_lost) {
 static char *make_file(size_t *bytes) {
     rank_run ranks[MOST];
     last = "missed";
-    window_run(3, 4096, 0.6, 0, part, ranks);
+    window_run(3, 4096, 3, 0, part, ranks);
     FILE *f = fopen(FOLDER "/rank-0.ring", "rb");
     char *data = test_memory(1 << 16);
     *bytes = f ? fread(data, 1, 1 << 16, f) : 0;

@@ -172,7 +172,7 @@ TEST(long_windows_are_converted) {
     fake_put(&f, "x.bin", "\1\0\0\0\0\0\0\xff", 8);
     s = weft_source_open_text("x.bin:window=2,token_bytes=4,dtype=i32", &f.env, &error);
     CHECK(s && s->read(s->context, 0, (void *[]){got}, &error) == WEFT_DATA);
-    CHECK_HOLDS(error.text, "x.bin: element 1 is 4278190080, which is no i32");
+    CHECK_HOLDS(error.text, "x.bin: sample 0 has 4278190080, which i32 does not hold");
     weft_source_free(s);
     free(got);
     faults_end(&f);
@@ -360,7 +360,7 @@ TEST(the_nearest_of_some_names_is_found) {
 enum { PAUSE_NS = 2000000 };
 
 static weft_status read_slowly(void *context, int64_t i, void *const *into, weft_error *error) {
-    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    test_nap(PAUSE_NS / 1000000);
     return count_up(context, i, into, error);
 }
 

@@ -67,7 +67,7 @@ for every in 1h 5; do
     rm -rf beside
     "$tool" $long --checkpoint-every $every >out 2>err &
     pid=$!
-    for ((i = 0; i < 500; i++)); do [[ -s beside/log.csv && -s beside/config.json && ($every == 1h || -e beside/c/step-00000010) ]] && break; sleep 0.02; done
+    for ((i = 0; i < 3000; i++)); do [[ -s beside/log.csv && -s beside/config.json && ($every == 1h || -e beside/c/step-00000010) ]] && break; sleep 0.02; done
     before=$(held)
     for other in "" "--lr 0.5"; do
         "$tool" $long --checkpoint-every $every $other >out.2 2>err.2

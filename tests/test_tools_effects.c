@@ -2,13 +2,18 @@
  * reason is given here why that is impossible. A new option fails until it is in this table; where an option
  * would have no effect the command fails (test_tools_options.c). */
 #include "graph/settings/field.h"
+#include "support/comm_world.h"
 #include "support/programs.h"
 #include "runtime/plan/compile_fields.h"
 #include "tools/graphtool/common/option_table.h"
 
+#include <fcntl.h>
+#include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TRAINS     "mlp.bin " DATA " --threads 1 "
 #define STEPS      TRAINS "--batch 10 --steps 3 "
@@ -18,12 +23,10 @@
 #define TRACE      "mlp.bin --batch 4 --warmup 0 --threads 1 "
 #define EVENTS     "-o o >/dev/null; grep -o '\"name\":\"[^\"]*\"' o | sort"
 #define PLAN_DRAWN "mlp.bin --view=plan "
-
-static const char gpu[] = "needs a GPU: tests/cuda";
-static const char failing[] = "needs ranks that fail: test_tools_ranks.sh";
-static const char ranks[] = "needs ranks: test_tools_mpi.sh; on one rank alone it is told to have none";
-static const char launched[] = "needs ranks: test_tools_launch.sh";
-static const char as_bench[] = "workload.c opens the data of bench and of trace; bench shows it";
+#define VALIDATED  "--val-data image=images.idx --val-data label=labels.npy "
+#define NANS       "byol.bin --batch 4 --threads 1 --data view_a=nan.npy --data view_b=nan.npy "
+/* What one rank alone says of options for several: test_tools_mpi.sh and test_tools_ranks.sh have these. */
+#define ALONE "2>&1 >/dev/null | grep 'without effect'"
 
 /* `graphtool COMMAND OPTION REST` and without OPTION: another output, or a command that fails without it;
  * with a '!' behind the option it fails with it. */
@@ -122,7 +125,11 @@ static const struct effect {
     {"train", "--keep=1", STEPS "--checkpoint-dir c.d --checkpoint-every 1 >/dev/null; ls c.d; rm -rf c.d",
      NULL},
     {"train", "--resume=resumable", STEPS "2>&1 | grep -c resumed", NULL},
-    {"train", "--keep-best=accuracy", NULL, "test_resume: the best one stays"},
+    {"train", "--keep-best=loss:max",
+     STEPS VALIDATED
+     "--val-every 1steps --checkpoint-dir c.d --checkpoint-every 1 --keep 1 >/dev/null; ls c.d; "
+     "rm -rf c.d",
+     NULL},
     {"train", "--guard=off", DIVERGES "; true", NULL},
     {"train", "--on-bad-step=skip", DIVERGES "; true", NULL},
     {"train", "--keep-going", DIVERGES "; md5sum <o", NULL},
@@ -145,7 +152,9 @@ static const struct effect {
     {"predict", "--output=o.npy", "mlp.bin --random-weights --data image=images.idx", NULL},
     {"predict", "--grid=2x2 --scale=2 --batch=3",
      "dcgan28.bin --random-weights --threads 1 -o o.png; md5sum <o.png", NULL},
-    {"eval predict", "--check", NULL, "weights with NaN are not loaded; train shows it"},
+    {"eval", "--check!", NANS "--random-weights", NULL},
+    {"predict", "--check!", "byol.bin --batch 4 --threads 1 --data image=nan.npy --random-weights -o o.npy",
+     NULL},
     /* report */
     {"report",
      "--picture=Step=step.svg --batch=8 --threads=3 --isa=reference --device=cuda --dtype=bf16 "
@@ -175,28 +184,43 @@ static const struct effect {
      TRACE "--steps 1 " EVENTS, NULL},
     {"trace", "--steps=1", TRACE EVENTS, NULL},
     {"trace", "--json", TRACE "-o o | grep step_ms", NULL},
-    {"trace", "--warmup --seed --weights --rename --partial --data --check", NULL, as_bench},
-    {"bench", "--check", NULL, "its data and seed are its own: nothing in it is not finite; train shows it"},
+    {"trace", "--data=label=labels.npy", TRACE "--steps 1 -o o --data image=images.idx", NULL},
+    {"trace", "--weights=labels.npy!", TRACE "--steps 1 -o o", NULL},
+    {"trace", "--rename=net.fc1:x!", TRACE "--steps 1 -o o --weights w", NULL},
+    {"trace", "--partial", TRACE "--steps 1 -o o --weights w --rename net.fc1:x", NULL},
+    /* the steps before those that it times diverge */
+    {"trace", "--warmup=0", "mlp.bin --batch 4 --threads 1 --steps 1 --optimizer=:lr=1e30 -o o", NULL},
+    {"trace", "--check", NANS "--steps 1 --warmup 0 -o o 2>&1 >/dev/null; true", NULL},
+    {"bench", "--check", NANS "--steps 1 --warmup 0 2>&1 >/dev/null; true", NULL},
     /* of all that run */
     {"train eval bench predict", "--launcher=env", "mlp.bin 2>&1 | grep launcher", NULL},
     {"trace", "--launcher=env", TRACE "-o o 2>&1 | grep launcher", NULL},
-    {"train eval bench trace predict", "--calibration --no-capture", NULL, gpu},
-    {"launch", "--ranks --grace", NULL, launched},
+    /* tests/cuda has what they do on a GPU */
+    {"train", "--calibration=table! --no-capture!", STEPS, NULL},
+    {"eval", "--calibration=table! --no-capture!", "mlp.bin " DATA " --random-weights", NULL},
+    {"predict", "--calibration=table! --no-capture!",
+     "mlp.bin --data image=images.idx --random-weights -o o.npy", NULL},
+    {"bench", "--calibration=table! --no-capture!", "mlp.bin --steps 1 --batch 8 --warmup 0", NULL},
+    {"trace", "--calibration=table! --no-capture!", TRACE "--steps 1 -o o", NULL},
+    {"calibrate", "--graph=nothere --precision=nothere:bf16 --output=/nowhere/x", "mlp.bin 2>&1; true", NULL},
+    {"launch", "--ranks=7", "echo rank", NULL},
+    {"launch", "--grace", NULL, "needs a rank that stays: test_tools_launch.sh"},
     {"train eval bench trace predict", "--no-memory-check", NULL,
      "test_tools_files shows it under ulimit -v"},
-    {"train eval bench trace", "--comm", NULL, launched},
-    {"train eval bench trace", "--timeout --rings", NULL, failing},
-    {"blame", "--json", NULL, failing},
-    {"train bench trace", "--ddp", NULL, ranks},
-    {"calibrate", "--graph --precision --output", NULL, gpu},
+    {"train", "--comm=mpi --timeout=60 --rings=r --ddp=net:zero=1", STEPS ALONE, NULL},
+    {"eval", "--comm=mpi --timeout=60 --rings=r", "mlp.bin " DATA " --random-weights " ALONE, NULL},
+    {"bench", "--comm=mpi --timeout=60 --rings=r --ddp=net:zero=1",
+     "mlp.bin --steps 1 --batch 8 --warmup 0 " ALONE, NULL},
+    {"trace", "--comm=mpi --timeout=60 --rings=r --ddp=net:zero=1", TRACE "--steps 1 -o o " ALONE, NULL},
+    {"blame", "--json", "lost", NULL},
 };
 enum { EFFECTS = sizeof effects / sizeof *effects };
 
-/* Whether one of `words` is `word`, up to '='. */
+/* Whether one of `words` is `word`, up to = or !. */
 static const char *word_in(const char *words, const char *word) {
     size_t n = strlen(word);
     for (const char *p = words; *p; p += strcspn(p, " "), p += strspn(p, " "))
-        if (strcspn(p, " =") == n && strncmp(p, word, n) == 0) return p;
+        if (strcspn(p, " =!") == n && strncmp(p, word, n) == 0) return p;
     return NULL;
 }
 
@@ -343,10 +367,44 @@ TEST(every_option_of_help_has_its_row) {
                places);
 }
 
+static atomic_bool is_written;
+
+/* Rank 1 stays away, so rank 0 leaves its ring in the folder `lost`. */
+static void lose(rank_run *r) {
+    char path[300];
+    weft_error error = {0};
+    if (r->comm->rank == 1) {
+        for (int i = 0; i < 6000 && !atomic_load(&is_written); i++) test_nap(10);
+        return;
+    }
+    CHECK(weft_comm_run(r->comm, &(weft_collective){.name = "missed", .program = "train"}, &error) ==
+          WEFT_PEER);
+    path_of("lost/rank-0.ring", path);
+    int fd = open(path, O_WRONLY | O_CREAT, 0666);
+    CHECK(fd >= 0 && weft_comm_write_ring(r->comm, fd, 77, 0));
+    close(fd);
+    atomic_store(&is_written, true);
+}
+
+/* What rows need beside images and labels. */
+static void make_files(void) {
+    enum { NUMBERS = 8 * 3 * 32 * 32 };
+    rank_run ranks[MOST];
+    float *nan = test_memory(NUMBERS * sizeof *nan);
+    for (int i = 0; i < NUMBERS; i++) nan[i] = NAN;
+    make_data();
+    put_npy("nan.npy", "<f4", "(8, 3, 32, 32)", nan, NUMBERS * sizeof *nan);
+    free(nan);
+    NEED(ends(run("mkdir lost"), 0));
+    window_run(2, 0, 1, 0, lose, ranks);
+}
+
 TEST(every_option_changes_something) {
     unsetenv("WEFT_ISA"); /* --isa beside its default, whatever WEFT_TEST_ISA says */
-    make_data();
-    NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin && weft-zoo dcgan28 -b 4 -o dcgan28.bin"), 0));
+    make_files();
+    NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin && weft-zoo dcgan28 -b 4 -o dcgan28.bin && weft-zoo byol -o "
+                  "byol.bin"),
+              0));
     NEED(ends(run("graphtool train " STEPS "-o w --checkpoint-dir resumable && graphtool train " STEPS
                   "--ema 0.5 --checkpoint-dir c.e && echo '# nothing' >table && "
                   "graphtool dot mlp.bin -o step.svg && "

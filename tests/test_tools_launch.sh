@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test_tools_launch.sh BUILD - graphtool launch: two ranks without MPI train to the bits of one, what ends one ends all, and signals are
-# passed on; the variables of torchrun and Slurm; ranks that are missing or do not belong. Skipped (77) without UCX.
+# passed on; the variables of torchrun and Slurm; ranks that are missing or do not belong. What needs UCX is left out without it.
 set -uo pipefail
 build=$(realpath "$1") here=$(dirname "$(realpath "$0")")
 tool=$build/graphtool zoo=$build/weft-zoo
@@ -13,10 +13,7 @@ says() { grep -qF -- "$2" "$1" || { fail "not said: $2"; head -5 "$1"; }; }
 digits 64
 "$zoo" dcgan28 -b 4 -o dcgan28.bin || fail "the model"
 train=(train dcgan28.bin --data image=image --threads 1 --seed 3)
-timeout 60 "$tool" launch -n 2 "${train[@]}" --steps 4 --log two.jsonl -o two >out 2>err
-status=$?
-grep -q "this build has no UCX" err && { echo "skipped: built without UCX"; exit 77; }
-((status)) && { fail "two ranks: exit $status"; cat err; }
+timeout 120 "$tool" launch -n 2 "${train[@]}" --steps 4 --log two.jsonl -o two >out 2>err || { fail "two ranks"; cat err; }
 
 # ---- the bits of one rank ----
 alike() { python3 "$here/support/alike.py" "$1" "$2" >/dev/null || failures=$((failures + 1)); }
@@ -25,6 +22,11 @@ alike one two
 says err "2 ranks of this machine share memory"
 says out "trained 4 steps, 32 samples" # by rank 0 alone
 [[ $(grep -c trained out) == 1 ]] || fail "each rank prints"
+ucx=("${train[@]}" --comm ucx) # what several machines use; one needs it only where it is asked for
+has_ucx=1
+timeout 60 "$tool" launch -n 2 "${ucx[@]}" --steps 4 -o ucx >out 2>err || { grep -q "this build has no UCX" err && has_ucx=; } || fail "two ranks over UCX: $(cat err)"
+[[ ! $has_ucx ]] || alike one ucx
+[[ $has_ucx ]] || echo "not reached: UCX (this build has none)"
 
 # world N VARIABLES OF A RANK, WITH r FOR ITS NUMBER -- ARGUMENT...: graphtool as another launcher would start it.
 port=$((20000 + RANDOM % 10000))
@@ -34,59 +36,63 @@ world() {
     while [[ $1 != -- ]]; do variables+=("$1") && shift; done
     shift
     for ((r = 0; r < n; r++)); do
-        env MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${variables[@]//%/$r}" timeout 60 "$tool" "$@" >"out.$r" 2>"err.$r" &
+        env MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${variables[@]//%/$r}" timeout 120 "$tool" "$@" >"out.$r" 2>"err.$r" &
         pids+=($!)
     done
     for r in "${pids[@]}"; do wait "$r" || worst=$?; done
     port=$((port + 1))
     return $worst
 }
-world 2 RANK=% WORLD_SIZE=2 LOCAL_RANK=% TORCHELASTIC_USE_AGENT_STORE=True -- "${train[@]}" --steps 4 -o torchrun ||
+world 2 RANK=% WORLD_SIZE=2 LOCAL_RANK=% LOCAL_WORLD_SIZE=2 TORCHELASTIC_USE_AGENT_STORE=True -- "${train[@]}" --steps 4 -o torchrun ||
     fail "torchrun's variables"
 alike one torchrun
-world 2 SLURM_PROCID=% SLURM_NTASKS=2 SLURM_LOCALID=% SLURM_STEP_ID=0 -- "${train[@]}" --comm ucx --steps 4 -o slurm ||
+world 2 SLURM_PROCID=% SLURM_NTASKS=2 SLURM_LOCALID=% SLURM_STEP_ID=0 -- "${train[@]}" --comm local --steps 4 -o slurm ||
     fail "Slurm's variables"
 alike one slurm
 
 # ---- who is missing, or does not belong ----
-world 1 RANK=% WORLD_SIZE=3 -- "${train[@]}" --timeout 1
+world 1 RANK=% WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 -- "${train[@]}" --timeout 1
 [[ $? == 7 ]] || fail "a world without two of its ranks: not status 7"
 says err.0 "rank 0: 2 of 3 ranks did not come within 1.0 s: 1, 2"
-world 2 RANK=% WORLD_SIZE=2 WEFT_JOB_TOKEN=token-% -- "${train[@]}" --timeout 2 && fail "ranks of two jobs"
+world 2 RANK=% WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 WEFT_JOB_TOKEN=token-% -- "${train[@]}" --timeout 9 && fail "ranks of two jobs"
 says err.0 "the meeting of ranks refused 127.0.0.1:"
 says err.0 "it does not prove this job's token (WEFT_JOB_TOKEN)"
-says err.0 "rank 0: 1 of 2 ranks did not come within 2.0 s: 1"
+says err.0 "rank 0: 1 of 2 ranks did not come within 9.0 s: 1"
 says err.1 "WEFT_JOB_TOKEN must be the same on all ranks"
 grep -q "token-" err.0 err.1 && fail "a token is printed"
 
 # ---- few open files: a soft limit is raised, and what is not open takes no place ----
 for limit in "-n 40" "-Sn 20"; do
-    (ulimit $limit; timeout 60 "$tool" launch -n 4 "${train[@]}" --timeout 5 --steps 1) >out 2>err || fail "ulimit $limit: $(tail -n 1 err)"
+    (ulimit $limit; timeout 120 "$tool" launch -n 4 "${train[@]}" --timeout 120 --steps 1) >out 2>err || fail "ulimit $limit: $(tail -n 1 err)"
 done
-(ulimit -n 17; timeout 60 "$tool" launch -n 4 "${train[@]}" --timeout 5 --steps 1) >out 2>err && fail "ulimit -n 17"
-says err "the limit of open files is 17 (ulimit -n), and 4 ranks may need 80"
-says err "and may have 17: raise the limit (ulimit -n"
+(ulimit -n 11; timeout 120 "$tool" launch -n 4 "${train[@]}" --timeout 120 --steps 1) >out 2>err && fail "ulimit -n 11"
+says err "Too many open files (a Unix socket): raise the limit (ulimit -n)"
+if [[ $has_ucx ]]; then
+    (ulimit -n 17; timeout 120 "$tool" launch -n 4 "${ucx[@]}" --timeout 120 --steps 1) >out 2>err && fail "ulimit -n 17"
+    says err "the limit of open files is 17 (ulimit -n), and 4 ranks may need 80"
+    says err "and may have 17: raise the limit (ulimit -n"
+fi
 
 # ---- a small /dev/shm, as in a container: a mount of our own, where that is allowed ----
 with_shm=(unshare -m bash -c 'mount -t tmpfs -o size=$0 none /dev/shm && exec "$@"')
-if "${with_shm[@]}" 64k true 2>/dev/null; then
+if [[ $has_ucx ]] && "${with_shm[@]}" 64k true 2>/dev/null; then
     said=0 # at 64k by UCX 1.13; 1.18 takes none of it there, and lacks room at 20m
     sizes=(64k 20m) # by UCX 1.13 or 1.18
     is_whole && sizes=(64k 1m 8m 12m 16m 20m 24m)
     for size in "${sizes[@]}"; do
-        timeout 60 "${with_shm[@]}" $size "$tool" launch -n 2 "${train[@]}" --timeout 20 --steps 4 -o small >out 2>err || fail "/dev/shm of $size: $(cat err)"
+        timeout 120 "${with_shm[@]}" $size "$tool" launch -n 2 "${ucx[@]}" --timeout 120 --steps 4 -o small >out 2>err || fail "/dev/shm of $size: $(cat err)"
         says err "2 ranks of this machine share memory"
         grep -qE "UCX has no room in /dev/shm \([0-9.]+ MiB are left\): it connects ranks in other ways" err && said=1
         alike two small
     done
     ((said)) || fail "no size of /dev/shm: that UCX has no room was never said"
-    timeout 60 "${with_shm[@]}" 64m "$tool" launch -n 16 "${train[@]}" --batch 1 --timeout 20 --steps 2 >out 2>err || fail "16 ranks: $(cat err)"
-    UCX_TLS=posix,tcp,self timeout 60 "${with_shm[@]}" 64k "$tool" launch -n 2 "${train[@]}" --timeout 5 --steps 1 >out 2>err
+    timeout 120 "${with_shm[@]}" 64m "$tool" launch -n 16 "${ucx[@]}" --batch 1 --timeout 120 --steps 2 >out 2>err || fail "16 ranks: $(cat err)"
+    UCX_TLS=posix,tcp,self timeout 120 "${with_shm[@]}" 64k "$tool" launch -n 2 "${ucx[@]}" --timeout 120 --steps 1 >out 2>err
     status=$?
     ((status == 0 || status == 2)) || fail "UCX_TLS of a user: status $status"
     ((status == 0)) || says err "needs room in /dev/shm, which has 0.1 MiB left: UCX_TLS=tcp,self leaves it out"
 else
-    echo "not reached: a small /dev/shm (no mount is allowed)"
+    echo "not reached: a small /dev/shm (no mount is allowed, or no UCX)"
 fi
 
 # ---- a rank that cannot start: status 2 on all, and its reason; no rank is lost ----
@@ -97,13 +103,15 @@ if ((RANK == 1)); then export UCX_TLS=nothing; fi
 echo "rank $RANK: status $?" >&2
 END
 chmod +x one
-"$tool" launch -n 3 ./one "$tool" "${train[@]}" --timeout 5 --steps 1 >out 2>err
-says err "rank 1: ucp_init failed: No such device (UCX)"
-says err "rank 0: rank 1 could not join: ucp_init failed"
-for r in 0 1 2; do says err "rank $r: status 2"; done
-UCX_NET_DEVICES=nothing0 "$tool" launch -n 2 "${train[@]}" --timeout 5 --steps 1 >out 2>err
-[[ $? == 2 ]] || fail "without a network: not status 2"
-says err "no way from rank 0 to rank 1: Destination is unreachable (UCX; UCX_NET_DEVICES names the networks to use)"
+if [[ $has_ucx ]]; then
+    "$tool" launch -n 3 ./one "$tool" "${ucx[@]}" --timeout 120 --steps 1 >out 2>err
+    says err "rank 1: ucp_init failed: No such device (UCX)"
+    says err "rank 0: rank 1 could not join: ucp_init failed"
+    for r in 0 1 2; do says err "rank $r: status 2"; done
+    UCX_NET_DEVICES=nothing0 "$tool" launch -n 2 "${ucx[@]}" --timeout 120 --steps 1 >out 2>err
+    [[ $? == 2 ]] || fail "without a network: not status 2"
+    says err "no way from rank 0 to rank 1: Destination is unreachable (UCX; UCX_NET_DEVICES names the networks to use)"
+fi
 [[ ! -e weft-rings ]] || fail "rings were written, though no rank was lost"
 
 # ---- what a program is given, and how it ends ----
@@ -120,13 +128,17 @@ waits:*) echo $$ >>pids; until [[ -e go ]]; do sleep 0.05; done; exit 0 ;;
 all:*) exit 0 ;;
 esac
 echo $$ >>pids
-for ((i = 0; i < 300; i++)); do sleep 0.1; done
+for ((i = 0; i < 3000; i++)); do sleep 0.1; done
 END
 chmod +x rank
 # gone: no process that wrote its number is left, but as one that nobody has asked how it ended.
-gone() {
+is_left() {
     local pid
-    for pid in $(cat pids); do grep -q '^State:[[:space:]]*[A-Y]' "/proc/$pid/status" 2>/dev/null && fail "$1: a rank is left"; done
+    for pid in $(cat pids); do grep -q '^State:[[:space:]]*[A-Y]' "/proc/$pid/status" 2>/dev/null && return; done
+    return 1
+}
+gone() {
+    is_left && fail "$1: a rank is left"
     rm -f pids
 }
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 "$tool" launch -n 3 ./rank all >out || fail "three programs"
@@ -150,7 +162,7 @@ gone fails
 [[ $? == 137 ]] || fail "not the status of a rank that was killed"
 says err "rank 1 was ended by signal 9 (Killed)"
 gone killed
-both_run() { for ((i = 0; i < 100; i++)); do [[ -f pids && $(wc -l <pids) == 2 ]] && break; sleep 0.1; done; }
+both_run() { for ((i = 0; i < 600; i++)); do [[ -f pids && $(wc -l <pids) == 2 ]] && break; sleep 0.1; done; }
 # signalled MODE SIGNAL OPTIONS: the launcher gets the signal when its ranks run.
 signalled() {
     local pid
@@ -161,7 +173,7 @@ signalled() {
     wait "$pid" 2>/dev/null
 }
 "$tool" launch -n 2 "${train[@]}" --epochs 1000000 --log log.jsonl --checkpoint-dir saved >out 2>err &
-for ((i = 0; i < 100; i++)); do [[ -s log.jsonl ]] && break; sleep 0.1; done
+for ((i = 0; i < 600; i++)); do [[ -s log.jsonl ]] && break; sleep 0.1; done
 kill -USR1 $!
 wait $!
 [[ $? == 130 && -s $(ls -d saved/step-* | tail -1)/manifest.json ]] || fail "SIGUSR1 saves nothing: $(ls saved), $(cat err)"
@@ -186,12 +198,15 @@ signalled one TERM --grace=0.5
 [[ $? == 137 ]] || fail "one rank is killed, and the status is that of the other"
 gone one
 signalled stays KILL
-sleep 0.5
+for ((i = 0; i < 600; i++)); do is_left || break; sleep 0.1; done
 gone "without its launcher"
-"$tool" launch -n 1 /bin/sleep 1 &
-sleep 0.5
+rm go
+"$tool" launch -n 1 ./rank waits >/dev/null &
+for ((i = 0; i < 600; i++)); do [[ -s pids ]] && break; sleep 0.1; done
 grep -qE '^SigCgt:\s+[0-9a-f]{15}[02468ace]$' "/proc/$!/status" || fail "SIGHUP is UCX's"
+touch go
 wait
+rm pids
 # A job that is suspended for longer than its time-out, and goes on: the time does not count.
 timeout -s KILL 120 "$tool" launch -n 2 "${train[@]}" --timeout 3 --epochs 1000000 --log suspended.jsonl >out 2>err &
 job=$!
@@ -202,7 +217,7 @@ kill -STOP $ranks
 sleep 5
 before=$(wc -l <suspended.jsonl)
 kill -CONT $ranks
-for ((i = 0; i < 300; i++)); do (($(wc -l <suspended.jsonl) > before + 2)) && break; sleep 0.1; done
+for ((i = 0; i < 600; i++)); do (($(wc -l <suspended.jsonl) > before + 2)) && break; sleep 0.1; done
 (($(wc -l <suspended.jsonl) > before + 2)) || fail "a suspended job does not go on: $(cat err)"
 kill -INT $ranks
 wait $job
@@ -252,7 +267,7 @@ for name in WEFT_MEET_PORT TORCHELASTIC_USE_AGENT_STORE OMPI_COMM_WORLD_RANK PMI
 done
 jobs=()
 for i in 1 2; do # each at its own port
-    env "${left[@]}" TORCHELASTIC_USE_AGENT_STORE=True timeout 60 "$tool" launch -n 2 "${train[@]}" --timeout 20 --steps 4 -o left.$i >out.$i 2>err.$i &
+    env "${left[@]}" TORCHELASTIC_USE_AGENT_STORE=True timeout 120 "$tool" launch -n 2 "${train[@]}" --timeout 120 --steps 4 -o left.$i >out.$i 2>err.$i &
     jobs+=($!)
 done
 for i in 1 2; do

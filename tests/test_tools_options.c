@@ -214,7 +214,7 @@ TEST(one_rank_takes_the_options_of_many) {
     CHECK(ends(run("graphtool bench mlp.bin --batch 4 --steps 1 --warmup 0 --serial --ddp net:zero=1 2>&1 | "
                    "grep -q 'effect: --serial, --ddp=net:zero=1$'"),
                0));
-    CHECK(ends(run("graphtool eval mlp.bin " DATA " --random-weights --timeout 5 --json"), 0));
+    CHECK(ends(run("graphtool eval mlp.bin " DATA " --random-weights --timeout 60 --json"), 0));
     make_only_forward("only.bin", ONLY_RANDOM);
     CHECK(ends(run("graphtool predict only.bin --seed 1 -o p.npy"), 0));
 }

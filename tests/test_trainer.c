@@ -699,6 +699,138 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
     weft_model_free(m);
 }
 
+/* A weight that is NaN: with `check` the node that reads it ends an evaluation, a prediction and a step,
+ * which are else done and have NaN. */
+TEST(checks_are_of_all_that_a_trainer_runs) {
+    weft_model *m = build();
+    weft_dataset data = {1, list, (const char *[]){"x", NULL}};
+    for (int checks = 0; checks < 2; checks++) {
+        float bias[8] = {NAN};
+        weft_error e[3] = {{0}};
+        weft_metrics means;
+        weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA,
+                                                                .val = DATA,
+                                                                .check = checks,
+                                                                .no_capture = checks,
+                                                                .own_guard = true,
+                                                                .keep_going = true,
+                                                                .iterations = 1});
+        CHECK(!weft_store_set(weft_trainer_store(t), "left/fc/bias", bias, sizeof bias, NULL));
+        weft_trainer_validate(t, &means, &e[0]);
+        weft_array_free(weft_trainer_predict(t, "predict", "y", &data, &e[1]));
+        weft_trainer_train_step(t, &means, &e[2]);
+        for (int i = 0; i < 3; i++) {
+            CHECK_SAYS(e[i].status == (checks ? WEFT_DATA : WEFT_OK), "%d: %s", i, e[i].text);
+            if (checks) CHECK_HOLDS(e[i].text, "made NaN at element");
+        }
+        weft_trainer_free(t);
+    }
+    weft_model_free(m);
+}
+
+/* ---- graphs that assign ---- */
+
+enum { TRAINS = 1, ASSIGNS = 2 };
+
+/* Graph a trains "left" and "right"; another one measures, moves the bias of "left", or trains "right". */
+static weft_model *build_moving(const char *name, weft_mode mode, int does, const char *flow,
+                                const char *steps) {
+    weft_model *m = weft_model_new("moving");
+    weft_model_batch(m, BATCH);
+    add_graph(m, "a", WEFT_TRAIN, "", 0);
+    weft_graph *g = weft_graph_new(m, name, mode);
+    weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1));
+    if (does & TRAINS) weft_minimize(loss, "right", &(weft_optimizer){.type = "sgd", .lr = 1e-3});
+    weft_value *bias = weft_value_of(g, "left/fc/bias");
+    if (does & ASSIGNS) weft_assign(bias, weft_scale(bias, 0));
+    weft_output(loss, "loss");
+    if (flow) weft_flow_named(m, flow, steps);
+    return m;
+}
+
+/* A graph that moves what another reads is run by the flow or by an evaluation that there is; or the program
+ * says that something else runs it: by a flow of another name, by train_step. A graph that trains may be left
+ * out of a flow. */
+TEST(a_graph_that_assigns_is_run_or_refused) {
+    static const struct {
+        const char *name;
+        weft_mode mode;
+        int does;
+        const char *flow, *steps;
+        bool is_refused;
+        weft_trainer_options how;
+    } rows[] = {
+        {"teacher", WEFT_EVAL, ASSIGNS, NULL, NULL, true, {.train = DATA}},
+        {"teacher", WEFT_EVAL, ASSIGNS, "train", "a", true, {.train = DATA}},
+        {"teacher", WEFT_EVAL, ASSIGNS, "train", "a teacher", false, {.train = DATA}},
+        {"teacher", WEFT_EVAL, ASSIGNS, "reset", "teacher", false, {.train = DATA}},
+        {"teacher", WEFT_EVAL, ASSIGNS, NULL, NULL, false, {.train = DATA, .train_step = two_and_one}},
+        {"teacher", WEFT_EVAL, 0, NULL, NULL, false, {.train = DATA}},
+        /* evaluations */
+        {"val", WEFT_EVAL, ASSIGNS, NULL, NULL, true, {.train = DATA}},
+        {"val", WEFT_EVAL, ASSIGNS, NULL, NULL, false, {.train = DATA, .val = DATA}},
+        {"val", WEFT_EVAL, ASSIGNS, NULL, NULL, false, {.train = DATA, .test = DATA}},
+        {"test", WEFT_EVAL, ASSIGNS, NULL, NULL, true, {.train = DATA}},
+        {"test", WEFT_EVAL, ASSIGNS, NULL, NULL, false, {.train = DATA, .test = DATA}},
+        {"teacher",
+         WEFT_EVAL,
+         ASSIGNS,
+         NULL,
+         NULL,
+         false,
+         {.train = DATA, .val = DATA, .val_graph = "teacher"}},
+        {"teacher",
+         WEFT_EVAL,
+         ASSIGNS,
+         NULL,
+         NULL,
+         false,
+         {.val = DATA, .val_graph = "teacher", .compile.graph = "teacher"}},
+        /* in train mode */
+        {"teacher", WEFT_TRAIN, ASSIGNS, NULL, NULL, false, {.train = DATA}},
+        {"teacher", WEFT_TRAIN, ASSIGNS, "train", "a", true, {.train = DATA}},
+        {"teacher", WEFT_TRAIN, ASSIGNS, "train", "a teacher", false, {.train = DATA}},
+        {"b", WEFT_TRAIN, TRAINS, "train", "a", false, {.train = DATA}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error e = {0};
+        weft_model *m = build_moving(rows[i].name, rows[i].mode, rows[i].does, rows[i].flow, rows[i].steps);
+        weft_trainer *t = weft_trainer_new(m, &rows[i].how, &e);
+        CHECK_SAYS(!t == rows[i].is_refused, "row %zu: '%s'", i, e.text);
+        if (!t && CHECK(e.status == WEFT_ORDER))
+            CHECK_HOLDS(e.text, "assigns left/fc/bias, which graph a reads, but no flow runs it: name it in");
+        weft_trainer_free(t);
+        weft_model_free(m);
+    }
+}
+
+/* The bias of "left" after three iterations is 0 where the graph that sets it runs, last of an iteration or
+ * in the validation. */
+TEST(a_graph_that_assigns_moves_what_it_assigns) {
+    static const struct {
+        const char *name, *flow, *steps;
+        bool moves;
+        weft_trainer_options how;
+    } rows[] = {
+        {"teacher", "train", "a teacher", true, {.train = DATA, .iterations = 3}},
+        {"teacher", "reset", "teacher", false, {.train = DATA, .iterations = 3}},
+        {"teacher", "reset", "a teacher", true, {.train = DATA, .iterations = 3, .compile.flow = "reset"}},
+        {"val", NULL, NULL, true, {.train = DATA, .iterations = 3, .val = DATA}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error e = {0};
+        float bias[8] = {0};
+        weft_model *m = build_moving(rows[i].name, WEFT_EVAL, ASSIGNS, rows[i].flow, rows[i].steps);
+        weft_trainer *t = trainer_of(m, &rows[i].how);
+        CHECK_SAYS(t && !weft_trainer_fit(t, &e), "row %zu: %s", i, e.text);
+        CHECK(!weft_store_get(weft_trainer_store(t), "left/fc/bias", bias, sizeof bias, &e));
+        CHECK_SAYS((bias[0] == 0 && bias[7] == 0) == rows[i].moves, "row %zu: the bias is %g", i,
+                   (double)bias[0]);
+        weft_trainer_free(t);
+        weft_model_free(m);
+    }
+}
+
 /* ---- options that change what runs when ---- */
 
 TEST(a_sampler_gives_the_order_of_each_epoch) {
@@ -965,7 +1097,7 @@ static void validate_averages(weft_comm *comm, int rank, void *context) {
 TEST(ranks_with_averages_step_alone_and_learn_of_each_others_errors) {
     for (int zero = 0; zero < 2; zero++) {
         averaged_world r = {.zero = zero};
-        ranks_run(2, 20, validate_averages, &r);
+        ranks_run(2, 60, validate_averages, &r);
         CHECK(r.steps[0] == 5 && r.steps[1] == 4);
         CHECK(r.status[0] == WEFT_PEER && r.status[1] == WEFT_FILE);
         CHECK_HOLDS(r.text[0], "rank 1 has given up: photos/7.png: it is damaged");
@@ -1001,7 +1133,7 @@ static void make_without_data(weft_comm *comm, int rank, void *context) {
 TEST(an_error_of_one_rank_before_the_first_step_ends_all) {
     for (int counts = 0; counts < 2; counts++) {
         short_of r = {.counts = counts};
-        ranks_run(3, 20, make_without_data, &r);
+        ranks_run(3, 60, make_without_data, &r);
         for (int k = 0; k < 3; k++) {
             CHECK_SAYS(r.status[k] == (k == 1 ? WEFT_ARGUMENT : WEFT_PEER), "rank %d: %s", k, r.text[k]);
             CHECK_HOLDS(r.text[k], "samples are fewer than a batch");
@@ -1041,6 +1173,9 @@ SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(runs_are_counted_before_the_training_as_it_makes_them),
                   T(what_cannot_be_counted_is_told),
                   T(every_option_of_a_trainer_has_a_default_or_an_error),
+                  T(checks_are_of_all_that_a_trainer_runs),
+                  T(a_graph_that_assigns_is_run_or_refused),
+                  T(a_graph_that_assigns_moves_what_it_assigns),
                   T(minimized_losses_are_metrics),
                   T(validations_and_tests_read_averages_where_there_are_any),
                   T(averages_that_never_begin_end_no_training),

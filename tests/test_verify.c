@@ -16,6 +16,7 @@ enum { WORLD = 6, RUNS = 40 };
 /* What the plans of the test had, so that none of it goes untested. */
 typedef struct census {
     int plans, in_flight, groups, sync, buffers, clipped, accumulated, manual, flat, empty, deferred, beside;
+    int alike; /* ranks with the plan of an earlier one */
 } census;
 
 static int wanted_plans(void) {
@@ -67,6 +68,32 @@ static weft_plan *compile(const weft_model *m, weft_compile_options options, int
     return plan;
 }
 
+/* Ranks whose plans are the same up to the pass "states", but for numbers of ranks, have one plan: graphtool
+ * verify proves one of them for all. How many ranks share another's. */
+static int check_classes(const weft_model *m, weft_compile_options options, int world,
+                         weft_plan *const *plans, uint64_t seed) {
+    char *seen[WORLD] = {0};
+    int shared = 0;
+    options.stop_after = "states";
+    for (int k = 0; k < world; k++) {
+        weft_plan *outline = compile(m, options, k, seed);
+        int first = 0;
+        seen[k] = outline ? verify_rank_text(outline) : NULL;
+        weft_plan_free(outline);
+        if (!CHECK(seen[k] != NULL)) break;
+        while (strcmp(seen[first], seen[k])) first++;
+        if (first == k) continue;
+        char *one = weft_plan_text(plans[first]), *other = weft_plan_text(plans[k]);
+        CHECK_SAYS(strcmp(one, other) == 0, "seed %llu: ranks %d and %d have other plans",
+                   (unsigned long long)seed, first, k);
+        free(one);
+        free(other);
+        shared++;
+    }
+    for (int k = 0; k < world; k++) free(seen[k]);
+    return shared;
+}
+
 /* All ranks of one world. */
 static void check_world(test_random *r, census *c) {
     uint64_t seed = r->state;
@@ -91,6 +118,7 @@ static void check_world(test_random *r, census *c) {
     if (good)
         CHECK_SAYS(!verify_world((const weft_plan *const *)plans, world, &e), "seed %llu: %s",
                    (unsigned long long)seed, e.text);
+    if (good) c->alike += check_classes(m, options, world, plans, seed);
     for (int k = 0; k < world; k++) weft_plan_free(plans[k]);
     weft_model_free(m);
 }
@@ -108,11 +136,11 @@ TEST(good_plans_give_no_alarm_in_any_order) {
     CHECK_SAYS(
         c.in_flight > least && c.groups > least && c.sync > least && c.buffers > least && c.clipped > least &&
             c.accumulated > least && c.manual > least && c.flat > least && c.empty > least &&
-            c.deferred > least && c.beside > wanted_plans(),
+            c.deferred > least && c.beside > wanted_plans() && c.alike > least,
         "of %d plans: in flight %d, groups %d, sync %d, buffers %d, clipped %d, accumulated %d, manual "
-        "%d, flat %d, empty %d, deferred %d, nodes beside one %d",
+        "%d, flat %d, empty %d, deferred %d, nodes beside one %d, alike %d",
         c.plans, c.in_flight, c.groups, c.sync, c.buffers, c.clipped, c.accumulated, c.manual, c.flat,
-        c.empty, c.deferred, c.beside);
+        c.empty, c.deferred, c.beside, c.alike);
 }
 
 /* Norms of two subgraphs are summed in one order by ranks that have shares of both, of one, of none. */

@@ -60,7 +60,7 @@ asan)
     ;;
 check)
     mkdir -p build
-    for rule in style rows includes settings models; do
+    for rule in style rows includes settings models clock; do
         python3 tests/check_$rule.py >build/check.txt || { cat build/check.txt; exit 1; }
     done
     ;;

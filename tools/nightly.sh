@@ -21,15 +21,17 @@ fuzz         release  fuzz                300     1        files changed by what
 contents     asan     test_hostile_model  100000  2000     well-formed models with hostile contents, under the sanitizers
 poison       release  test_poison         20000   100      random models whose unwritten and dead memory holds rubbish: the same bits
 relations    release  test_relations      20000   100      random trainings of every layer and optimizer, each again in ways that change no bit: worlds, stages, buckets, files, resumes
+relations_trainer release test_relations_trainer 20000 100 the same by trainers: flows, validations, skipped steps, parts that resume from checkpoints in other worlds
 minimize     release  test_minimize       260000  5000     a step takes the gradient: every op, route, precision, instruction set, accumulation, world, ZeRO
 gradients    release  test_gradients_by   100000  2000     gradients by any value of random graphs are central differences
 order        release  test_order          1000000 100000   reads of states see what was there when they were built, in random programs of reads and writes
 onednn       release  test_onednn_sweep   300000  5000     every kernel that calls oneDNN on small random shapes, a seed on each instruction set, against plain loops
-onednn_3     release  weft-zoo            300000  5000     the same with oneDNN 3.2 of the Python registry, or with that in the folder WEFT_ONEDNN
+onednn_3     release  weft-zoo            300000  5000     the same with oneDNN 3.2 of the Python registry, or with that in the folder WEFT_ONEDNN; signals come in the middle of its products
 simd         release  test_simd_sweep     100000  5000     our own kernels on small random shapes, on each instruction set, against plain loops
 kills        release  comm_ranks          500     10       ranks that share memory, killed all at once at random moments: nothing of theirs is left
 ranks        release  graphtool           200     20       a rank of two is killed, stopped, its main thread held or its link cut at a random moment: it is named, status 7, no hang, the right numbers
 ranks_ucx    release  graphtool           100     20       the same without MPI, over UCX, and ranks without shared memory
+ranks_local  release  graphtool           100     20       the same over Unix sockets, for ranks of one machine without MPI or UCX
 meet         asan     test_meet           1000000 20000    strange greetings, random and half right, keep no rank out, and none is let in
 resume       release  graphtool           60        5        trainings of two ranks, one or all killed while they write checkpoints, go on in 1, 2, 3 and 4
 models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
@@ -43,7 +45,7 @@ soak         release  soak_loop           30      30      a training of two rank
 install      release  weft-zoo            9         1        as part of another project, by clang, in fresh Debian 12 and 13: README's commands, packages, what uses them
 no_mpi       release  weft-zoo            6         1        a clean Debian 12 and 13 without MPI: dcgan28 trains under graphtool launch to the bits of one rank
 builds       release  model_bits          2504    50       plans of the zoo, and the bits of 2,000 random trainings, are those of an older commit: before-light, or WEFT_BEFORE
-guides       release  weft-zoo            8         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches
+guides       release  weft-zoo            9         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches
 mutants      release  test_ops            400     2       a sign or an index flipped in a kernel or a gradient: the suites of ops find it
 models_s1    release  model_cases         2000    2000     random models find a defect that was, and nothing without it
 "

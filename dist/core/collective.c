@@ -46,6 +46,10 @@ bool collective_is_sum(weft_collective_kind kind) {
     return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE || kind == WEFT_REDUCE_SCATTER;
 }
 
+char *collective_at(const weft_collective *c, size_t element) {
+    return (char *)c->buffer + element * dtype_bytes(c->dtype);
+}
+
 /* ---- checks of the arguments ---- */
 
 /* `counts` is the caller's list of range lengths; it must cover the buffer exactly. A sum that overflows

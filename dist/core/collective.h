@@ -29,6 +29,8 @@ static inline size_t range_length(range r) {
 range range_common(range a, range b); /* The intersection of a and b; begin == end when it is empty. */
 
 bool collective_is_sum(weft_collective_kind kind);
+/* Address of an element of the buffer. */
+char *collective_at(const weft_collective *c, size_t element);
 
 /* Checks the collective's arguments for a group of `world` ranks: kind, types, buffer, root, counts,
  * scratch. On failure *error names the first that is wrong. */

@@ -57,8 +57,12 @@ weft_status weft_comm_poll(weft_comm *comm, weft_error *error) {
     return comm->calls->poll ? comm->calls->poll(comm, error) : WEFT_OK;
 }
 
+static const char *some(const char *reason) {
+    return reason ? reason : "no reason given";
+}
+
 void weft_comm_fail(weft_comm *comm, const char *reason) {
-    if (comm && comm->calls->fail) comm->calls->fail(comm, reason);
+    if (comm && comm->calls->fail) comm->calls->fail(comm, some(reason));
 }
 
 bool weft_comm_write_ring(weft_comm *comm, int fd, uint64_t job, uint64_t job_ns) {
@@ -67,7 +71,7 @@ bool weft_comm_write_ring(weft_comm *comm, int fd, uint64_t job, uint64_t job_ns
 
 /* Every table has abort and free. */
 void weft_comm_abort(weft_comm *comm, const char *reason) {
-    if (comm) comm->calls->abort(comm, reason);
+    if (comm) comm->calls->abort(comm, some(reason));
 }
 
 void weft_comm_free(weft_comm *comm) {

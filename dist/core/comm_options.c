@@ -5,14 +5,14 @@
 
 #define MOST_SECONDS 1e9 /* 31 years; in nanoseconds it fits a uint64_t */
 
-#define FIELD(field, kind, least, most, otherwise, means)                                                    \
-    { #field, WEFT_FIELD_##kind, offsetof(weft_comm_options, field), least, most, NULL, 0, otherwise, means }
 static const weft_field fields[] = {
-    FIELD(deadline_seconds, REAL, 0, MOST_SECONDS, "300", "seconds for each step of a collective"),
-    FIELD(nap_seconds, REAL, 0, MOST_SECONDS, "0.00005 on one machine, 0.0005 on several",
-          "seconds between two looks for progress"),
-    FIELD(window_bytes, COUNT, -WEFT_COUNT_MOST, WEFT_COUNT_MOST, "8 MiB; of threads no memory",
-          "bytes per rank of memory that a machine's ranks share; negative: no such memory"),
+    WEFT_FIELD(weft_comm_options, deadline_seconds, REAL, 0, MOST_SECONDS, "300",
+               "seconds for each step of a collective"),
+    WEFT_FIELD(weft_comm_options, nap_seconds, REAL, 0, MOST_SECONDS,
+               "0.00005 on one machine, 0.0005 on several", "seconds between two looks for progress"),
+    WEFT_FIELD(weft_comm_options, window_bytes, COUNT, -WEFT_COUNT_MOST, WEFT_COUNT_MOST,
+               "8 MiB; of threads no memory",
+               "bytes per rank of memory that a machine's ranks share; negative: no such memory"),
     {.offset = sizeof(weft_comm_options)},
 };
 

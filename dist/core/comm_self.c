@@ -54,12 +54,11 @@ static weft_status self_poll(weft_comm *comm, weft_error *error) {
 /* The first failure is kept; abort replaces it. */
 static void self_fail(weft_comm *comm, const char *reason) {
     weft_error *failure = &((self_comm *)comm)->failure;
-    if (!failure->status) error_set(failure, WEFT_PEER, "%s", reason ? reason : "no reason given");
+    if (!failure->status) error_set(failure, WEFT_PEER, "%s", reason);
 }
 
 static void self_abort(weft_comm *comm, const char *reason) {
-    error_set(&((self_comm *)comm)->failure, WEFT_PEER, "rank 0 was aborted: %s",
-              reason ? reason : "no reason given");
+    error_set(&((self_comm *)comm)->failure, WEFT_PEER, "rank 0 was aborted: %s", reason);
 }
 
 static void self_free(weft_comm *comm) {

@@ -121,11 +121,14 @@ weft_status weft_comm_compare(weft_comm *comm, const weft_setting *settings, int
     if (n < 0 || (n && !settings))
         return error_set(error, WEFT_ARGUMENT, "weft_comm_compare: there are no settings");
     if (!comm || comm->world == 1 || !n) return WEFT_OK;
-    size_t world = (size_t)comm->world;
-    comparing c = {.comm = comm, .settings = settings, .n = n, .error = error};
-    c.theirs = mem_new_array(NULL, (size_t)n, sizeof *c.theirs);
-    c.mine = mem_new_array(NULL, (size_t)n, sizeof *c.mine);
-    c.votes = mem_new_array(NULL, world, sizeof *c.votes);
+    arena memory = {0};
+    comparing c = {.comm = comm,
+                   .settings = settings,
+                   .n = n,
+                   .theirs = arena_new_array(&memory, (size_t)n, sizeof *c.theirs),
+                   .mine = arena_new_array(&memory, (size_t)n, sizeof *c.mine),
+                   .votes = arena_new_array(&memory, (size_t)comm->world, sizeof *c.votes),
+                   .error = error};
     weft_status status = WEFT_OK;
     if (c.theirs && c.mine && c.votes) {
         status = compare(&c);
@@ -134,8 +137,6 @@ weft_status weft_comm_compare(weft_comm *comm, const weft_setting *settings, int
         /* the other ranks are already waiting */
         weft_comm_fail(comm, "weft_comm_compare: out of memory");
     }
-    mem_free(NULL, c.votes, world * sizeof *c.votes);
-    mem_free(NULL, c.mine, (size_t)n * sizeof *c.mine);
-    mem_free(NULL, c.theirs, (size_t)n * sizeof *c.theirs);
+    arena_free(&memory);
     return status;
 }

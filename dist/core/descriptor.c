@@ -97,3 +97,14 @@ weft_status descriptor_compare(const descriptor *mine, const descriptor *theirs,
         (unsigned long long)m->sequence, m->group, m->rank, descriptor_title(mine).text, m->other,
         descriptor_title(theirs).text, d.what, d.mine, m->rank, d.theirs, m->other);
 }
+
+weft_collective group_barrier(const int *ranks, int n, char list[NAME_BYTES]) {
+    weft_collective barrier = {.kind = WEFT_BARRIER, .name = list};
+    int length = snprintf(list, NAME_BYTES, "group of");
+    for (int i = 0; i < n; i++) {
+        barrier.count = barrier.count * 1000003u + (size_t)ranks[i] + 1;
+        if (length < NAME_BYTES)
+            length += snprintf(list + length, (size_t)(NAME_BYTES - length), " %d", ranks[i]);
+    }
+    return barrier;
+}

@@ -37,6 +37,10 @@ typedef struct rendezvous {
 weft_status descriptor_compare(const descriptor *mine, const descriptor *theirs, const rendezvous *m,
                                weft_error *error);
 
+/* The barrier in which a group of ranks is made. Their list is its name, cut to its size, and, hashed, its
+ * number of elements, so ranks that ask for different groups fail. */
+weft_collective group_barrier(const int *ranks, int n, char list[NAME_BYTES]);
+
 /* Copies a text, cut to room - 1 bytes, and ends it with 0. NULL counts as "". */
 void text_cut(char *to, const char *from, size_t room);
 

@@ -49,7 +49,7 @@ typedef struct unordered_sum {
 typedef struct transport_calls {
     const char *kind;
     /* Joins the world: fills rank, world, local_rank, local_world, nap_seconds and window. May wait for
-     * the other ranks. */
+     * the other ranks. NULL: that is done. */
     weft_status (*open)(transport *t, weft_error *error);
     /* Transfers form a batch: send and receive add to it, and progress reports when all of it is done. A
      * batch has at most 2 * world transfers, one per peer and direction, of at most ROUND_MOVE_BYTES each.
@@ -68,12 +68,13 @@ typedef struct transport_calls {
     bool (*control_send)(transport *t, int to, const control *message);
     /* false when no message has come. */
     bool (*control_receive)(transport *t, control *message);
-    /* Waits until something may have happened, at most `seconds`. */
+    /* Waits until something may have happened, at most `seconds`; NULL: nothing ends a nap early. */
     void (*nap)(transport *t, double seconds);
     /* How a rank was seen to have ended without a word, as words of a report ("its process has ended"), which
      * live as long as the transport. NULL: it has not, or that is not known. Never waits. */
     const char *(*ending)(transport *t, int rank);
-    /* Ends the whole job (MPI_Abort) with this exit code, where there is one. */
+    /* Ends the whole job (MPI_Abort) with this exit code, where there is one. NULL: the process continues;
+     * the other ranks have been sent the failure by control messages. */
     void (*stop)(transport *t, int code);
     /* Called after a failure, before the caller sees the error and may free its buffers: no transfer reads
      * or writes them from here on. NULL where that is impossible (MPI: what a failed collective uses must
@@ -91,6 +92,9 @@ struct transport {
     double nap_seconds; /* between two looks for progress, unless the options set it */
     window *window;     /* memory shared with the ranks of this machine, owned by the transport; NULL: none */
 };
+
+/* Takes in control messages for 0.2 s, in which the reason that was just sent to all ranks can leave. */
+void transport_drain(transport *t);
 
 /* A communicator on a transport. It frees the transport, also on failure, when it returns NULL and sets
  * *error. */

@@ -21,16 +21,6 @@ static engine *engine_of(weft_comm *comm) {
     return ((engine_handle *)comm)->e;
 }
 
-/* Bounds a wait even if the thread hangs in a library. The thread's own deadline comes first. */
-static bool wait_too_long(const engine *e, uint64_t since) {
-    return (double)(engine_now() - since) * 1e-9 > 4 * e->options.deadline_seconds + 5;
-}
-
-/* The thread is stuck in a library. This is an error of the call; the communicator's failure stays unset. */
-static weft_status fail_silent(engine *e, weft_error *error) {
-    return error_set(error, WEFT_PEER, "the communication thread of rank %d does not answer", e->t->rank);
-}
-
 /* Copies the communicator's failure. The lock is held. */
 static weft_status failed(const engine *e, weft_error *error) {
     if (error) *error = e->failure;
@@ -40,7 +30,7 @@ static weft_status failed(const engine *e, weft_error *error) {
 /* Appends a collective to the queue, which has room. The lock is held. */
 static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine_group *founded) {
     stream_op *op = &e->queue[e->issued % QUEUE];
-    *op = (stream_op){.c = *c, .group = g, .founded = founded, .started_ns = engine_now()};
+    *op = (stream_op){.c = *c, .group = g, .founded = founded, .started_ns = clock_now()};
     snprintf(op->program, sizeof op->program, "%s", c->program ? c->program : "");
     snprintf(op->name, sizeof op->name, "%s", c->name ? c->name : "");
     text_cut(op->contents, c->contents, sizeof op->contents);
@@ -55,22 +45,31 @@ static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine
     e->issued++;
 }
 
-/* Waits while the queue is full, then appends. `since` restarts with each finished collective, so only a
- * stuck thread ends the wait. */
+/* Waits until so many collectives are finished, or the communicator has failed. `since` restarts with each
+ * finished one, and the thread's own deadline comes first: so only a thread that is stuck in a library ends
+ * the wait, which is an error of the call; the communicator's failure stays unset. The lock is held. */
+static weft_status await_finished(engine *e, uint64_t count, weft_error *error) {
+    uint64_t since = clock_now(), at = 0;
+    while (e->finished < count) {
+        if (e->finished != at) since = clock_now();
+        at = e->finished;
+        if (e->failure.status) return failed(e, error);
+        if (clock_since(since) > 4 * e->options.deadline_seconds + 5)
+            return error_set(error, WEFT_PEER, "the communication thread of rank %d does not answer",
+                             e->t->rank);
+        engine_wait_changed(e, 1);
+    }
+    return WEFT_OK;
+}
+
+/* Waits while the queue is full, then appends. */
 static weft_status start_op(weft_comm *comm, const weft_collective *c, engine_group *founded,
                             uint64_t *ticket, weft_error *error) {
     engine *e = engine_of(comm);
-    uint64_t since = engine_now(), at = 0;
-    weft_status status = WEFT_OK;
     pthread_mutex_lock(&e->lock);
-    while (!e->failure.status && e->issued - e->finished >= QUEUE && !status) {
-        if (e->finished != at) since = engine_now();
-        at = e->finished;
-        if (wait_too_long(e, since))
-            status = fail_silent(e, error);
-        else
-            engine_wait_changed(e, 1);
-    }
+    weft_status status = WEFT_OK;
+    while (!status && e->issued - e->finished >= QUEUE)
+        status = await_finished(e, e->issued - QUEUE + 1, error);
     if (!status && e->failure.status) status = failed(e, error);
     if (!status) {
         fill_op(e, ((engine_handle *)comm)->group, c, founded);
@@ -101,19 +100,8 @@ static weft_status engine_test(weft_comm *comm, uint64_t ticket, bool *is_done, 
 /* Returns at once if the ticket is finished, even after a failure: its results are complete. */
 static weft_status engine_wait(weft_comm *comm, uint64_t ticket, weft_error *error) {
     engine *e = engine_of(comm);
-    uint64_t since = engine_now(), at = 0;
-    weft_status status = WEFT_OK;
     pthread_mutex_lock(&e->lock);
-    while (e->finished < ticket && !status) {
-        if (e->finished != at) since = engine_now();
-        at = e->finished;
-        if (e->failure.status)
-            status = failed(e, error);
-        else if (wait_too_long(e, since))
-            status = fail_silent(e, error);
-        else
-            engine_wait_changed(e, 1);
-    }
+    weft_status status = await_finished(e, ticket, error);
     pthread_mutex_unlock(&e->lock);
     return status;
 }
@@ -142,7 +130,7 @@ static weft_status engine_poll(weft_comm *comm, weft_error *error) {
 static void engine_fail(weft_comm *comm, const char *reason) {
     engine *e = engine_of(comm);
     weft_error error;
-    error_set(&error, WEFT_PEER, "%s", reason ? reason : "no reason given");
+    error_set(&error, WEFT_PEER, "%s", reason);
     pthread_mutex_lock(&e->lock);
     engine_fail_locked(e, &error);
     pthread_mutex_unlock(&e->lock);
@@ -152,13 +140,13 @@ static void engine_fail(weft_comm *comm, const char *reason) {
 static void engine_abort(weft_comm *comm, const char *reason) {
     engine *e = engine_of(comm);
     weft_error error;
-    error_set(&error, WEFT_PEER, "rank %d was aborted: %s", e->t->rank, reason ? reason : "no reason given");
-    uint64_t begin = engine_now();
+    error_set(&error, WEFT_PEER, "rank %d was aborted: %s", e->t->rank, reason);
+    uint64_t begin = clock_now();
     pthread_mutex_lock(&e->lock);
     engine_fail_locked(e, &error);
     e->is_stopping = true;
     pthread_cond_broadcast(&e->changed);
-    while (!e->is_ended && engine_now() - begin < 2000000000u) engine_wait_changed(e, 0.1);
+    while (!e->is_ended && clock_now() - begin < 2000000000u) engine_wait_changed(e, 0.1);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -180,61 +168,16 @@ static weft_comm *handle_new(engine *e, engine_group *g, weft_error *error) {
     return &h->comm;
 }
 
-/* Frees a group that is no longer in the engine's list. */
-static void group_free(engine *e, engine_group *g) {
-    if (!g) return;
-    mem_free(&e->env, g->arrivals, (size_t)g->n * ARRIVALS * sizeof *g->arrivals);
-    mem_free(&e->env, g->ranks, (size_t)g->n * sizeof *g->ranks);
-    mem_free(&e->env, g, sizeof *g);
-}
-
-/* A group of the given ranks in the world, without id and name; NULL: out of memory. */
-static engine_group *group_new(engine *e, const int *ranks, int n) {
-    engine_group *g = mem_new(&e->env, sizeof *g);
-    if (!g) return NULL;
-    g->n = n;
-    g->own = -1;
-    g->ranks = mem_new_array(&e->env, (size_t)n, sizeof *g->ranks);
-    g->arrivals = mem_new_array(&e->env, (size_t)n * ARRIVALS, sizeof *g->arrivals);
-    if (!g->ranks || !g->arrivals) {
-        group_free(e, g);
-        return NULL;
-    }
-    const window *w = e->t->window;
-    g->is_local = w != NULL;
-    for (int i = 0; i < n; i++) {
-        g->ranks[i] = ranks[i];
-        g->is_local = g->is_local && w->place_of[ranks[i]] >= 0;
-        if (ranks[i] == e->t->rank) g->own = i;
-    }
-    return g;
-}
-
-/* Writes "group of 0 2 3" into `list`, cut to its size; returns a hash of all ranks. */
-static size_t list_ranks(char list[NAME_BYTES], const int *ranks, int n) {
-    size_t hash = 0;
-    int length = snprintf(list, NAME_BYTES, "group of");
-    for (int i = 0; i < n; i++) {
-        hash = hash * 1000003u + (size_t)ranks[i] + 1;
-        if (length < NAME_BYTES)
-            length += snprintf(list + length, (size_t)(NAME_BYTES - length), " %d", ranks[i]);
-    }
-    return hash;
-}
-
 /* Makes a group. It is registered before a barrier of the whole world: a rank that has passed the barrier may
- * send messages of the group, and every rank knows the group by then (E3 holds). The list of ranks travels as
- * the barrier's name and, hashed, as its number of elements, so ranks that ask for different groups fail. */
+ * send messages of the group, and every rank knows the group by then (E3 holds). */
 static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, weft_comm **group,
                                      weft_error *error) {
     engine *e = engine_of(comm);
     if (((engine_handle *)comm)->group->id)
         return error_set(error, WEFT_ARGUMENT,
                          "weft_comm_group: groups are made from the world, not from another group");
-    engine_group *g = group_new(e, ranks, n);
+    engine_group *g = engine_group_new(e, ranks, n);
     if (!g) return error_memory(error, "a group of ranks");
-    char list[NAME_BYTES];
-    size_t hash = list_ranks(list, ranks, n);
     pthread_mutex_lock(&e->lock);
     g->id = ++e->n_groups;
     snprintf(g->name, sizeof g->name, "group %u", g->id);
@@ -242,7 +185,8 @@ static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, w
     e->groups = g;
     pthread_mutex_unlock(&e->lock);
     uint64_t ticket = 0;
-    weft_collective barrier = {.kind = WEFT_BARRIER, .count = hash, .name = list};
+    char list[NAME_BYTES];
+    weft_collective barrier = group_barrier(ranks, n, list);
     weft_status status = start_op(comm, &barrier, g, &ticket, error);
     if (!status) status = engine_wait(comm, ticket, error);
     if (!status && g->own >= 0 && !(*group = handle_new(e, g, error))) status = WEFT_MEMORY;
@@ -251,25 +195,14 @@ static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, w
 
 /* ---- begin and end ---- */
 
-/* Frees the engine, its groups, tables and transport. The thread has ended or was never made. */
+/* Frees the engine, its tables and transport. The thread has ended or was never made. */
 static void engine_release(engine *e) {
-    while (e->groups) {
-        engine_group *g = e->groups;
-        e->groups = g->next;
-        group_free(e, g);
-    }
-    size_t w = (size_t)e->t->world;
-    mem_free(&e->env, e->peers, w * sizeof *e->peers);
-    mem_free(&e->env, e->work, w * sizeof *e->work);
-    mem_free(&e->env, e->dest, w * sizeof *e->dest);
-    mem_free(&e->env, e->from, w * sizeof *e->from);
-    mem_free(&e->env, e->ring, RING_RECORDS * sizeof *e->ring);
-    mem_free(&e->env, e->window_since, w * sizeof *e->window_since);
-    mem_free(&e->env, e->window_until, w * sizeof *e->window_until);
+    weft_env env = e->env;
+    mem_free(&env, e->ring, RING_RECORDS * sizeof *e->ring);
+    arena_free(&e->memory);
     e->t->calls->free(e->t);
     pthread_cond_destroy(&e->changed);
     pthread_mutex_destroy(&e->lock);
-    weft_env env = e->env;
     mem_free(&env, e, sizeof *e);
 }
 
@@ -287,7 +220,7 @@ static void engine_end(engine *e) {
     uint64_t begin = 0, now = 0;
     while (!e->is_ended && now - begin <= (uint64_t)(CLOSE_SECONDS * 1e9)) {
         engine_wait_changed(e, 0.1);
-        now = engine_now();
+        now = clock_now();
         /* the thread's own deadline bounds this */
         bool is_busy = e->finished != e->issued && !e->failure.status;
         if (is_busy || !begin) begin = now;
@@ -350,6 +283,7 @@ static engine *engine_new(transport *t, const weft_comm_options *options, weft_e
         return NULL;
     }
     if (env) e->env = *env;
+    arena_init(&e->memory, &e->env);
     if (options) e->options = *options;
     e->options.deadline_seconds = comm_deadline(options);
     e->t = t;
@@ -365,9 +299,9 @@ weft_comm *engine_comm(transport *t, const weft_comm_options *options, weft_erro
     engine *e = engine_new(t, options, error);
     if (!e) return NULL;
     double limit = comm_deadline(options) > OPEN_SECONDS ? comm_deadline(options) : OPEN_SECONDS;
-    uint64_t begin = engine_now();
+    uint64_t begin = clock_now();
     pthread_mutex_lock(&e->lock);
-    while (!e->is_open && (double)(engine_now() - begin) * 1e-9 <= limit) engine_wait_changed(e, 0.1);
+    while (!e->is_open && clock_since(begin) <= limit) engine_wait_changed(e, 0.1);
     bool is_open = e->is_open;
     weft_status status = e->failure.status ? failed(e, error) : WEFT_OK;
     pthread_mutex_unlock(&e->lock);

@@ -10,7 +10,6 @@
 #include "dist/engine/engine.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { RING = 8, MOST_THREADS = 256 }; /* RING: unread control messages per sender in a rank's ring */
 
@@ -49,6 +48,7 @@ typedef struct thread_rank {
 
 struct thread_world {
     weft_env env;
+    arena memory; /* of the tables; pieces of windows are apart, as they are large and aligned */
     pthread_mutex_t lock;
     /* ranks; those that are not freed yet: the last one frees the world */
     int n, users;
@@ -70,11 +70,6 @@ static notice *notice_of(thread_world *w, int from, int to) {
 static void call(thread_world *w, int rank) {
     w->ranks[rank].is_called = true;
     pthread_cond_signal(&w->ranks[rank].called);
-}
-
-static weft_status threads_open(transport *t, weft_error *error) {
-    (void)t, (void)error;
-    return WEFT_OK;
 }
 
 /* Posts a notice. One message per sender and receiver is under way at a time. */
@@ -162,16 +157,11 @@ static bool threads_control_receive(transport *t, control *message) {
 /* Sleeps until another rank calls this one. */
 static void threads_nap(transport *t, double seconds) {
     thread_rank *r = rank_of(t);
-    struct timespec end = engine_time_after(seconds);
+    struct timespec end = clock_after(seconds);
     pthread_mutex_lock(&r->world->lock);
     if (!r->is_called) pthread_cond_timedwait(&r->called, &r->world->lock, &end);
     r->is_called = false;
     pthread_mutex_unlock(&r->world->lock);
-}
-
-/* The process continues; the other ranks have been sent the failure by control messages. */
-static void threads_stop(transport *t, int code) {
-    (void)t, (void)code;
 }
 
 /* Removes this rank's notices and wants. A notice that is being copied is waited for, a matter of
@@ -199,16 +189,12 @@ static void threads_close(transport *t, bool is_failed) {
 
 /* Also frees a world that is only partly made. */
 static void world_free(thread_world *w) {
-    size_t n = (size_t)w->n;
-    for (size_t i = 0; w->ranks && i < n; i++) {
-        mem_free(&w->env, w->ranks[i].ring, RING * n * sizeof(control));
-        mem_free(&w->env, w->ranks[i].wants, n * sizeof(want));
+    for (int i = 0; w->ranks && i < w->n; i++) {
         window_free(w->ranks[i].t.window);
         pthread_cond_destroy(&w->ranks[i].called);
     }
-    mem_free(&w->env, w->ranks, n * sizeof *w->ranks);
-    mem_free(&w->env, w->board, n * n * sizeof *w->board);
-    mem_free(&w->env, w->pieces, n * w->piece_bytes);
+    arena_free(&w->memory);
+    mem_free(&w->env, w->pieces, (size_t)w->n * w->piece_bytes);
     pthread_mutex_destroy(&w->lock);
     weft_env env = w->env;
     mem_free(&env, w, sizeof *w);
@@ -225,14 +211,12 @@ static void threads_free(transport *t) {
 
 static const transport_calls threads_calls = {
     .kind = "threads",
-    .open = threads_open,
     .send = threads_send,
     .receive = threads_receive,
     .progress = threads_progress,
     .control_send = threads_control_send,
     .control_receive = threads_control_receive,
     .nap = threads_nap,
-    .stop = threads_stop,
     .withdraw = threads_withdraw,
     .close = threads_close,
     .free = threads_free,
@@ -243,8 +227,8 @@ static bool rank_init(thread_world *w, int i, const pthread_condattr_t *monotoni
     thread_rank *r = &w->ranks[i];
     r->t = (transport){&threads_calls, i, w->n, i, w->n, 1e-3, NULL};
     r->world = w;
-    r->ring = mem_new_array(&w->env, RING * (size_t)w->n, sizeof(control));
-    r->wants = mem_new_array(&w->env, (size_t)w->n, sizeof(want));
+    r->ring = arena_new_array(&w->memory, RING * (size_t)w->n, sizeof(control));
+    r->wants = arena_new_array(&w->memory, (size_t)w->n, sizeof(want));
     return pthread_cond_init(&r->called, monotonic) == 0 && r->ring && r->wants;
 }
 
@@ -277,8 +261,9 @@ static thread_world *world_new(int n, int64_t window_bytes, const weft_env *env)
     }
     if (env) w->env = *env;
     w->n = w->users = n;
-    w->ranks = mem_new_array(env, (size_t)n, sizeof *w->ranks);
-    w->board = mem_new_array(env, (size_t)n * (size_t)n, sizeof *w->board);
+    arena_init(&w->memory, &w->env);
+    w->ranks = arena_new_array(&w->memory, (size_t)n, sizeof *w->ranks);
+    w->board = arena_new_array(&w->memory, (size_t)n * (size_t)n, sizeof *w->board);
     bool good = pthread_mutex_init(&w->lock, NULL) == 0 && w->ranks && w->board &&
                 pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0;
     for (int i = 0; w->ranks && i < n; i++) good = rank_init(w, i, &monotonic) && good;

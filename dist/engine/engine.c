@@ -1,12 +1,7 @@
-/* engine.c - the thread of one rank: it works off the queue and makes all calls of the transport. Each wait
- * exchanges control messages, so deadlines hold and heartbeats continue during it. */
+/* engine.c - the thread of one rank: it works off the queue and makes all calls of the transport. */
 #include "dist/engine/engine.h"
-#include "weft/support.h"
 
-#include <sched.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -14,115 +9,7 @@
 #include <sys/syscall.h>
 #endif
 
-/* A wait yields this long before its first nap: most rendezvous take microseconds. */
-#define POLL_NS      50000u
-#define BELL_SECONDS 1e-3 /* longest nap when the window's bell can end it */
 #define IDLE_SECONDS 2e-3 /* an idle thread still sends heartbeats and reads messages */
-
-/* An engine's thread asks every few milliseconds. If nobody did for STOPPED_NS, the process was stopped. */
-#define STOPPED_NS 1000000000u
-static struct {
-    pthread_mutex_t lock;
-    uint64_t asked_ns, stopped_ns; /* the last time that was asked for; how long the process stood still */
-} process_clock = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-uint64_t engine_now(void) {
-    pthread_mutex_lock(&process_clock.lock);
-    uint64_t now = weft_clock_ns(), before = process_clock.asked_ns;
-    if (before && now > before + STOPPED_NS) process_clock.stopped_ns += now - before;
-    process_clock.asked_ns = now;
-    now -= process_clock.stopped_ns;
-    pthread_mutex_unlock(&process_clock.lock);
-    return now;
-}
-
-void engine_nap(transport *t, double seconds) {
-    (void)t;
-    struct timespec length = {.tv_sec = (time_t)seconds,
-                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&length, NULL); /* an early end does no harm */
-}
-
-struct timespec engine_time_after(double seconds) {
-    uint64_t until = weft_clock_ns() + (uint64_t)(seconds * 1e9);
-    return (struct timespec){.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
-}
-
-/* The condition variable uses the monotonic clock, see engine_init. */
-void engine_wait_changed(engine *e, double seconds) {
-    struct timespec t = engine_time_after(seconds);
-    pthread_cond_timedwait(&e->changed, &e->lock, &t);
-}
-
-/* ---- the engine's thread ---- */
-
-/* Fails with the reason that the given rank has sent. If that misses a rank that is missing here too, the
- * report is this rank's own: a process may have ended since the last look, while its data were awaited. A
- * rank that is only late here is no reason: where ranks differ, the first to see it may be heard before the
- * one that differs. */
-static weft_status fail_with(engine *e, const stream_op *op, int rank, weft_error *error) {
-    const peer *p = &e->peers[rank];
-    if (p->has_lost) watch_pump_now(e);
-    if (watch_misses(e, op, p->missing))
-        return watch_stalled(e, op, (double)(engine_now() - op->began_ns) * 1e-9, error);
-    e->is_passed_on = true;
-    e->heard_from = rank;
-    e->missing = p->missing;
-    return error_set(error, WEFT_PEER, "collective #%llu (%s): rank %d has given up: %s",
-                     (unsigned long long)op->c.order, SHOW(op->name), p->origin, p->reason);
-}
-
-/* Fails if a member differs, has given up or ended, or the caller has aborted. */
-static weft_status check_alive(engine *e, const stream_op *op, weft_error *error) {
-    bool all;
-    weft_status status = watch_members(e, op, &all, error);
-    for (int i = 0; !status && i < op->group->n; i++)
-        if (e->peers[op->group->ranks[i]].has_failed) status = fail_with(e, op, op->group->ranks[i], error);
-    pthread_mutex_lock(&e->lock);
-    if (!status && e->failure.status) { /* abort or fail was called */
-        status = e->failure.status;
-        e->is_passed_on = true;
-        if (error) *error = e->failure;
-    }
-    pthread_mutex_unlock(&e->lock);
-    for (int i = 0; !status && i < op->group->n; i++)
-        if (e->peers[op->group->ranks[i]].ending)
-            status = watch_stalled(e, op, (double)(engine_now() - op->began_ns) * 1e-9, error);
-    return status;
-}
-
-/* Naps until the bell rings, or for a short time where data come as messages: those ring no bell and must be
- * polled. */
-static void nap(engine *e, const stream_op *op, unsigned heard) {
-    double seconds = op->way == BY_WINDOW ? BELL_SECONDS : e->options.nap_seconds;
-    if (e->t->window)
-        window_nap(e->t->window, heard, seconds);
-    else
-        e->t->calls->nap(e->t, e->options.nap_seconds);
-}
-
-/* The window is listened to before looking, so that a ring in between ends the nap at once (window.h). */
-weft_status engine_until(engine *e, const stream_op *op,
-                         weft_status (*is_ready)(engine *e, const stream_op *op, bool *ready,
-                                                 weft_error *error),
-                         weft_error *error) {
-    uint64_t begin = engine_now(), limit = begin + (uint64_t)(e->options.deadline_seconds * 1e9), now = begin;
-    for (;;) {
-        bool ready = false, is_long = now - begin > POLL_NS;
-        unsigned heard = is_long && e->t->window ? window_listen(e->t->window) : 0;
-        watch_pump(e);
-        weft_status status = is_ready(e, op, &ready, error);
-        if (status || ready) return status;
-        status = check_alive(e, op, error);
-        if (status) return status;
-        now = engine_now();
-        if (now > limit) return watch_stalled(e, op, e->options.deadline_seconds, error);
-        if (is_long)
-            nap(e, op, heard);
-        else
-            sched_yield();
-    }
-}
 
 /* Have all members entered? Meanwhile this rank fills its slots, so that the others find the data without a
  * nap. */
@@ -143,17 +30,17 @@ static weft_status move_data(engine *e, stream_op *op, weft_error *error) {
 
 /* Runs one collective and reports its times to the `event` option. */
 static weft_status run_op(engine *e, stream_op *op, weft_error *error) {
-    op->began_ns = engine_now();
+    op->began_ns = clock_now();
     ring_note(e, op, 0);
     if (op->way == BY_WINDOW) shared_begin(e, op);
     weft_status status = engine_until(e, op, have_met, error);
     if (!status) {
-        op->met_ns = engine_now();
+        op->met_ns = clock_now();
         ring_note(e, op, 0);
         status = move_data(e, op, error);
     }
     if (status) return status;
-    uint64_t finished = engine_now();
+    uint64_t finished = clock_now();
     ring_note(e, op, finished);
     watch_finished(e, op);
     if (e->options.event) {
@@ -257,32 +144,38 @@ static void work_off(engine *e) {
     }
 }
 
-/* Allocates the tables whose length is the number of ranks, and the world's group. engine_release frees
- * them. */
+engine_group *engine_group_new(engine *e, const int *ranks, int n) {
+    const window *w = e->t->window;
+    engine_group *g = arena_new(&e->memory, sizeof *g);
+    int *list = arena_new_array(&e->memory, (size_t)n, sizeof *list);
+    arrival *arrivals = arena_new_array(&e->memory, (size_t)n * ARRIVALS, sizeof *arrivals);
+    if (!g || !list || !arrivals) return NULL;
+    *g = (engine_group){.n = n, .own = -1, .is_local = w != NULL, .ranks = list, .arrivals = arrivals};
+    for (int i = 0; i < n; i++) {
+        list[i] = ranks ? ranks[i] : i;
+        g->is_local = g->is_local && w->place_of[list[i]] >= 0;
+        if (list[i] == e->t->rank) g->own = i;
+    }
+    return g;
+}
+
+/* Allocates the tables whose length is the number of ranks, and the world's group. */
 static weft_status make_tables(engine *e, weft_error *error) {
     size_t w = (size_t)e->t->world;
-    engine_group *g = mem_new(&e->env, sizeof *g);
-    e->groups = g;
-    e->peers = mem_new_array(&e->env, w, sizeof *e->peers);
-    e->work = mem_new_array(&e->env, w, sizeof *e->work);
-    e->dest = mem_new_array(&e->env, w, sizeof *e->dest);
-    e->from = mem_new_array(&e->env, w, sizeof *e->from);
+    engine_group *g = e->groups = engine_group_new(e, NULL, e->t->world);
+    e->peers = arena_new_array(&e->memory, w, sizeof *e->peers);
+    e->work = arena_new_array(&e->memory, w, sizeof *e->work);
+    e->dest = arena_new_array(&e->memory, w, sizeof *e->dest);
+    e->from = arena_new_array(&e->memory, w, sizeof *e->from);
     e->ring = mem_raw(&e->env, RING_RECORDS * sizeof *e->ring); /* begun one by one */
-    e->window_since = mem_new_array(&e->env, w, sizeof *e->window_since);
-    e->window_until = mem_new_array(&e->env, w, sizeof *e->window_until);
+    e->window_since = arena_new_array(&e->memory, w, sizeof *e->window_since);
+    e->window_until = arena_new_array(&e->memory, w, sizeof *e->window_until);
     e->beat_to = e->t->world;
     e->heard_from = e->missing = -1;
     if (!g || !e->peers || !e->work || !e->dest || !e->from || !e->ring || !e->window_since ||
         !e->window_until)
         return error_memory(error, "a communicator");
     if (gethostname(e->host, sizeof e->host - 1)) *e->host = 0;
-    g->n = e->t->world;
-    g->own = e->t->rank;
-    g->is_local = e->t->window && e->t->window->n == g->n;
-    g->ranks = mem_new_array(&e->env, w, sizeof *g->ranks);
-    g->arrivals = mem_new_array(&e->env, w * ARRIVALS, sizeof *g->arrivals);
-    if (!g->ranks || !g->arrivals) return error_memory(error, "a communicator");
-    for (int i = 0; i < g->n; i++) g->ranks[i] = i;
     snprintf(g->name, sizeof g->name, "world");
     return WEFT_OK;
 }
@@ -312,7 +205,7 @@ void *engine_main(void *context) {
     engine *e = context;
     weft_error error = {0};
     ask_for_short_slices();
-    weft_status status = e->t->calls->open(e->t, &error);
+    weft_status status = e->t->calls->open ? e->t->calls->open(e->t, &error) : WEFT_OK;
     bool is_open = status == WEFT_OK;
     if (is_open) status = make_tables(e, &error);
     if (e->options.nap_seconds <= 0) e->options.nap_seconds = e->t->nap_seconds;
@@ -325,7 +218,8 @@ void *engine_main(void *context) {
     pthread_mutex_lock(&e->lock);
     bool is_stopping = e->is_stopping, has_failed = e->failure.status != WEFT_OK;
     pthread_mutex_unlock(&e->lock);
-    if (is_open && is_stopping) e->t->calls->stop(e->t, e->lost.status ? EXIT_CODE_LOST : EXIT_CODE_WRONG);
+    if (is_open && is_stopping && e->t->calls->stop)
+        e->t->calls->stop(e->t, e->lost.status ? EXIT_CODE_LOST : EXIT_CODE_WRONG);
     if (is_open) e->t->calls->close(e->t, has_failed);
     pthread_mutex_lock(&e->lock);
     e->is_ended = true;

@@ -12,13 +12,13 @@
 #ifndef WEFT_DIST_ENGINE_ENGINE_H
 #define WEFT_DIST_ENGINE_ENGINE_H
 
+#include "dist/core/clock.h"
 #include "dist/core/collective.h"
 #include "dist/core/ring.h"
 #include "dist/shm/window.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 /* QUEUE: collectives started and not finished. AHEAD: of them, those whose descriptors are sent early.
  * ARRIVALS: descriptors kept per member. PAST: finished collectives in a report. */
@@ -99,6 +99,7 @@ typedef struct window_move {
 
 typedef struct engine {
     weft_env env;
+    arena memory; /* of all tables and groups, until the end */
     weft_comm_options options;
     transport *t;
     pthread_t thread;
@@ -136,14 +137,6 @@ typedef struct engine {
     uint64_t pumped_ns; /* when messages were read last */
     int beat_to;        /* next rank to send the current heartbeat to; world: no heartbeat is being sent */
 } engine;
-
-/* ns, monotonic, without the time in which this process did not run, as when its job is suspended: other
- * ranks, which were stopped with it, are not late for that. */
-uint64_t engine_now(void);
-/* So many seconds from now, for pthread_cond_timedwait() with the monotonic clock. */
-struct timespec engine_time_after(double seconds);
-/* transport_calls.nap where nothing ends a nap early. */
-void engine_nap(transport *t, double seconds);
 
 /* ---- engine/watch.c: messages besides the data ---- */
 /* Sends the messages that are due, looks at the other ranks' processes when that is due, and reads the
@@ -204,17 +197,25 @@ void shared_contribute(engine *e, const stream_op *op);
 /* Runs all rounds, after all members have entered. */
 weft_status shared_collective(engine *e, stream_op *op, weft_error *error);
 
-/* ---- engine.c: the thread ---- */
-void *engine_main(void *context);
-/* Waits on `changed`, at most `seconds`. The lock is held. */
-void engine_wait_changed(engine *e, double seconds);
-/* Sets the failure unless there is one already. The lock is held. */
-void engine_fail_locked(engine *e, const weft_error *error);
+/* ---- engine/wait.c ---- */
 /* Exchanges control messages until is_ready sets *ready. Fails at the deadline, on an abort, or when a member
  * of op's group has given up. */
 weft_status engine_until(engine *e, const stream_op *op,
                          weft_status (*is_ready)(engine *e, const stream_op *op, bool *ready,
                                                  weft_error *error),
                          weft_error *error);
+/* The same until the transport's batch is done. */
+weft_status engine_transfer(engine *e, const stream_op *op, weft_error *error);
+/* Waits on `changed`, at most `seconds`. The lock is held. */
+void engine_wait_changed(engine *e, double seconds);
+/* Waits until something may have happened, at most `seconds`. */
+void engine_nap(engine *e, double seconds);
+
+/* ---- engine.c: the thread ---- */
+void *engine_main(void *context);
+/* A group of the given ranks in the world (NULL: all of them), without id and name; NULL: out of memory. */
+engine_group *engine_group_new(engine *e, const int *ranks, int n);
+/* Sets the failure unless there is one already. The lock is held. */
+void engine_fail_locked(engine *e, const weft_error *error);
 
 #endif

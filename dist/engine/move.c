@@ -20,14 +20,9 @@ typedef struct rounds {
     char *slots, *send;
 } rounds;
 
-/* Address of an element of the buffer. */
-static char *element_at(const rounds *m, size_t element) {
-    return (char *)m->c->buffer + element * dtype_bytes(m->c->dtype);
-}
-
 /* Where an element is sent from: the buffer or, with a wire type, its converted copy number `slot`. */
 static char *sent_from(const rounds *m, size_t element, size_t slot) {
-    return m->has_wire ? m->send + slot * sizeof(uint16_t) : element_at(m, element);
+    return m->has_wire ? m->send + slot * sizeof(uint16_t) : collective_at(m->c, element);
 }
 
 /* Tags differ between the two phases, and between neighbouring rounds and collectives. They fit MPI's 15
@@ -48,12 +43,6 @@ static weft_status get(const rounds *m, int from, int tag, void *into, size_t n,
     if (!n) return WEFT_OK;
     transport *t = m->e->t;
     return t->calls->receive(t, m->g->ranks[from], tag, into, n * m->width, error);
-}
-
-/* is_ready of engine_until: is the batch finished? */
-static weft_status transfers_done(engine *e, const stream_op *op, bool *ready, weft_error *error) {
-    (void)op;
-    return e->t->calls->progress(e->t, ready, error);
 }
 
 /* The i-th member after this one, cyclically: so not every rank sends to rank 0 first. */
@@ -78,15 +67,16 @@ static weft_status contribute(rounds *m, size_t round, weft_error *error) {
         int to = other(m, i);
         range w = m->work[to];
         char *from = sent_from(m, w.begin, sent);
-        if (m->has_wire) bf16_from_f32((uint16_t *)from, (float *)element_at(m, w.begin), range_length(w));
+        if (m->has_wire)
+            bf16_from_f32((uint16_t *)from, (float *)collective_at(m->c, w.begin), range_length(w));
         status = send_message(m, to, tag, from, range_length(w), error);
         sent += range_length(w);
     }
-    if (!status) status = engine_until(m->e, m->op, transfers_done, error);
+    if (!status) status = engine_transfer(m->e, m->op, error);
     if (status) return status;
     for (int r = 0; r < m->g->n; r++) m->e->from[r] = m->slots + (size_t)r * slot * m->width;
     ordered_sum sum = {m->c->dtype, m->has_wire ? WEFT_BF16 : m->c->dtype, m->g->n, own, m->e->from};
-    ordered_add(&sum, element_at(m, m->work[own].begin), slot);
+    ordered_add(&sum, collective_at(m->c, m->work[own].begin), slot);
     return WEFT_OK;
 }
 
@@ -97,12 +87,14 @@ static weft_status deal(rounds *m, size_t round, weft_error *error) {
     int own = m->g->own, root = m->dealer, tag = tag_of(m, round, 0);
     weft_status status = WEFT_OK;
     if (own != root)
-        status = get(m, root, tag, element_at(m, m->work[own].begin), range_length(m->work[own]), error);
+        status =
+            get(m, root, tag, collective_at(m->c, m->work[own].begin), range_length(m->work[own]), error);
     for (int i = 1; !status && own == root && i < m->g->n; i++) {
         int to = other(m, i);
-        status = send_message(m, to, tag, element_at(m, m->work[to].begin), range_length(m->work[to]), error);
+        status = send_message(m, to, tag, collective_at(m->c, m->work[to].begin), range_length(m->work[to]),
+                              error);
     }
-    return status ? status : engine_until(m->e, m->op, transfers_done, error);
+    return status ? status : engine_transfer(m->e, m->op, error);
 }
 
 /* ---- phase 1: p sends its part of the result to every rank that needs it ---- */
@@ -116,7 +108,7 @@ static weft_status receive_results(rounds *m, int tag, weft_error *error) {
         int from = other(m, m->g->n - i);
         range r = range_common(m->work[from], m->dest[m->g->own]);
         if (m->g->own == m->dealer) r.end = r.begin;
-        status = get(m, from, tag, m->has_wire ? m->slots + got * m->width : element_at(m, r.begin),
+        status = get(m, from, tag, m->has_wire ? m->slots + got * m->width : collective_at(m->c, r.begin),
                      range_length(r), error);
         got += range_length(r);
     }
@@ -128,7 +120,7 @@ static void results_to_f32(rounds *m) {
     size_t got = 0;
     for (int i = 1; i < m->g->n; i++) {
         range r = range_common(m->work[other(m, m->g->n - i)], m->dest[m->g->own]);
-        f32_from_bf16((float *)element_at(m, r.begin), (uint16_t *)m->slots + got, range_length(r));
+        f32_from_bf16((float *)collective_at(m->c, r.begin), (uint16_t *)m->slots + got, range_length(r));
         got += range_length(r);
     }
 }
@@ -144,12 +136,12 @@ static weft_status distribute(rounds *m, size_t round, weft_error *error) {
         range r = range_common(own, m->dest[to]);
         if (to == m->dealer) r.end = r.begin;
         if (!is_narrow && range_length(r)) {
-            bf16_from_f32((uint16_t *)m->send, (float *)element_at(m, own.begin), range_length(own));
+            bf16_from_f32((uint16_t *)m->send, (float *)collective_at(m->c, own.begin), range_length(own));
             is_narrow = true;
         }
         status = send_message(m, to, tag, sent_from(m, r.begin, r.begin - own.begin), range_length(r), error);
     }
-    if (!status) status = engine_until(m->e, m->op, transfers_done, error);
+    if (!status) status = engine_transfer(m->e, m->op, error);
     if (!status && m->has_wire) results_to_f32(m);
     return status;
 }

@@ -95,11 +95,6 @@ static size_t slot_offset(const sharer *s, int p) {
     return at * s->width;
 }
 
-/* Address of element i of the buffer. */
-static char *element(const sharer *s, size_t i) {
-    return (char *)s->c->buffer + i * dtype_bytes(s->c->dtype);
-}
-
 /* A member's place on this machine. */
 static int place_of(const sharer *s, int member) {
     return s->w->place_of[s->g->ranks[member]];
@@ -129,9 +124,9 @@ static window_flags *flags_of(const sharer *s, int member) {
 /* Copies a range of the buffer into a slot, converted if it is stored as bf16. */
 static void put_range(const sharer *s, char *into, range r) {
     if (s->has_wire)
-        bf16_from_f32((uint16_t *)into, (float *)element(s, r.begin), range_length(r));
+        bf16_from_f32((uint16_t *)into, (float *)collective_at(s->c, r.begin), range_length(r));
     else
-        memcpy(into, element(s, r.begin), range_length(r) * s->width);
+        memcpy(into, collective_at(s->c, r.begin), range_length(r) * s->width);
 }
 
 /* Publishes that this rank has finished a stage of `rounds` rounds, and wakes the other members. */
@@ -193,7 +188,7 @@ static void add_share(const sharer *s, size_t round) {
         range piece = {own.begin + at, own.end - own.begin - at < CHUNK ? own.end : own.begin + at + CHUNK};
         for (int p = 0; p < s->g->n; p++)
             if (p != s->g->own) e->from[p] = slot_of(s, p, round) + offset + at * s->width;
-        ordered_add(&sum, element(s, piece.begin), range_length(piece));
+        ordered_add(&sum, collective_at(s->c, piece.begin), range_length(piece));
         if (is_needed) put_range(s, own_slot(s, round) + offset + at * s->width, piece);
     }
 }
@@ -217,9 +212,9 @@ static bool add_contributions(const sharer *s) {
 static void take_range(const sharer *s, int p, size_t round, range r) {
     const char *from = slot_of(s, p, round) + slot_offset(s, p) + (r.begin - s->e->work[p].begin) * s->width;
     if (s->has_wire)
-        f32_from_bf16((float *)element(s, r.begin), (const uint16_t *)from, range_length(r));
+        f32_from_bf16((float *)collective_at(s->c, r.begin), (const uint16_t *)from, range_length(r));
     else
-        memcpy(element(s, r.begin), from, range_length(r) * s->width);
+        memcpy(collective_at(s->c, r.begin), from, range_length(r) * s->width);
 }
 
 /* Stage 3: the first pass checks that all ranges needed are there, the second copies them. A shared sum is

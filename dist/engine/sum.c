@@ -13,11 +13,6 @@ bool sum_is_possible(const engine *e, const weft_collective *c) {
     return c->unordered && collective_is_sum(c->kind) && e->t->calls->sum && c->count <= MOST_ELEMENTS;
 }
 
-static weft_status transfers_done(engine *e, const stream_op *op, bool *ready, weft_error *error) {
-    (void)op;
-    return e->t->calls->progress(e->t, ready, error);
-}
-
 /* Starts one sum of `count` elements at `at`, and waits for it. e->work holds the ranges of a
  * reduce_scatter. */
 static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, void *at, size_t count,
@@ -27,14 +22,13 @@ static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, voi
     sum.root = op->c.root;
     sum.counts = op->c.kind == WEFT_REDUCE_SCATTER ? e->work : NULL;
     weft_status status = e->t->calls->sum(e->t, op->group->id, &sum, error);
-    return status ? status : engine_until(e, op, transfers_done, error);
+    return status ? status : engine_transfer(e, op, error);
 }
 
 /* The whole buffer in one call, in place. A reduce_scatter leaves the result at its start, so it is moved to
  * the own range. */
 static weft_status sum_whole(engine *e, const stream_op *op, weft_error *error) {
     const weft_collective *c = &op->c;
-    size_t width = dtype_bytes(c->dtype);
     if (!c->count) return WEFT_OK;
     cut_room room = {.sum = c->count, .range = c->count, .to_owners = true};
     cut k = cut_of(c, op->group->n, &room);
@@ -42,7 +36,7 @@ static weft_status sum_whole(engine *e, const stream_op *op, weft_error *error) 
     weft_status status = run_sum(e, op, c->dtype, c->buffer, c->count, error);
     range own = e->work[op->group->own];
     if (!status && c->kind == WEFT_REDUCE_SCATTER)
-        memmove((char *)c->buffer + own.begin * width, c->buffer, range_length(own) * width);
+        memmove(collective_at(c, own.begin), c->buffer, range_length(own) * dtype_bytes(c->dtype));
     return status;
 }
 

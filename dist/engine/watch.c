@@ -77,13 +77,13 @@ static void tell_rank(const peer *p, int rank, presence is, bool has_entered, te
     if (!has_entered) tell_last(p, t);
     if (*p->place) text_add(t, ", at \"%s\"", SHOW(p->place));
     if (p->heard_ns)
-        text_add(t, ", heard %.1f s ago", (double)(engine_now() - p->heard_ns) * 1e-9);
+        text_add(t, ", heard %.1f s ago", clock_since(p->heard_ns));
     else
         text_add(t, ", never heard");
 }
 
 void watch_finished(engine *e, const stream_op *op) {
-    e->past[e->n_past++ % PAST] = (past){op->descriptor, engine_now()};
+    e->past[e->n_past++ % PAST] = (past){op->descriptor, clock_now()};
 }
 
 /* Adds the collectives finished here, newest first: they show which step of which run this rank is in. */
@@ -94,7 +94,7 @@ static void tell_past(const engine *e, text *t) {
         text_add(t, "%s%s", i == 1 ? "; finished here before: " : ", ",
                  descriptor_title(&p->descriptor).text);
         if (p->descriptor.run) text_add(t, " of run %llu", (unsigned long long)p->descriptor.run);
-        text_add(t, " %.1f s ago", (double)(engine_now() - p->finished_ns) * 1e-9);
+        text_add(t, " %.1f s ago", clock_since(p->finished_ns));
     }
 }
 
@@ -102,7 +102,7 @@ static void tell_past(const engine *e, text *t) {
 weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error) {
     enum { TOLD = 4 };
     text t = {0};
-    uint64_t now = engine_now(); /* one time for counting and listing, so that both agree */
+    uint64_t now = clock_now(); /* one time for counting and listing, so that both agree */
     int n = op->group->n, missing = 0, ended = 0, told = 0;
     for (int i = 0; i < n; i++) {
         missing += presence_of(e, op, i, now) != PRESENT;
@@ -133,14 +133,14 @@ weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_e
 }
 
 bool watch_has_ended(const engine *e, const stream_op *op) {
-    uint64_t now = engine_now();
+    uint64_t now = clock_now();
     bool has = false;
     for (int i = 0; i < op->group->n; i++) has |= presence_of(e, op, i, now) == ENDED;
     return has;
 }
 
 bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_ended) {
-    uint64_t now = engine_now();
+    uint64_t now = clock_now();
     presence is = presence_of(e, op, member, now);
     const peer *p = &e->peers[op->group->ranks[member]];
     if (has_ended) return is == ENDED;
@@ -148,14 +148,14 @@ bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_en
 }
 
 bool watch_misses(const engine *e, const stream_op *op, int rank) {
-    uint64_t now = engine_now();
+    uint64_t now = clock_now();
     for (int i = 0; i < op->group->n; i++)
         if (op->group->ranks[i] == rank) return presence_of(e, op, i, now) != PRESENT;
     return false;
 }
 
 weft_status watch_ended(engine *e, bool at_once, weft_error *error) {
-    uint64_t now = engine_now(), wait = at_once ? 0 : ENDED_NS;
+    uint64_t now = clock_now(), wait = at_once ? 0 : ENDED_NS;
     for (int i = 0; i < e->t->world; i++) {
         const peer *p = &e->peers[i];
         if (!p->ending || p->has_failed || now < p->ended_ns + wait) continue;
@@ -247,7 +247,7 @@ static void tell_started(engine *e) {
 
 /* Sends a heartbeat to all ranks when one is due, and continues later where there was no room. */
 static void beat(engine *e) {
-    uint64_t now = engine_now();
+    uint64_t now = clock_now();
     if (e->beat_to >= e->t->world) {
         if (now < e->next_beat_ns) return;
         e->next_beat_ns = now + beat_ns(e);
@@ -274,7 +274,7 @@ void watch_tell_failure(engine *e, const char *reason, bool is_loss) {
     text_cut(m.text, heard ? heard->reason : reason, sizeof m.text);
     /* Best effort, at most 100 naps of 1 ms: a peer that takes no messages fails at its own deadline. */
     for (int i = 0, tries = 0; i < e->t->world; i++)
-        while (i != e->t->rank && !control_put(e, i, &m) && tries++ < 100) e->t->calls->nap(e->t, 1e-3);
+        while (i != e->t->rank && !control_put(e, i, &m) && tries++ < 100) engine_nap(e, 1e-3);
 }
 
 /* ---- reading ---- */
@@ -305,7 +305,7 @@ static void note_entered(engine *e, const control *m) {
 
 /* Notes ranks that have ended. What they had sent is read after this, in the same call. */
 static void look_for_endings(engine *e) {
-    uint64_t now = e->t->calls->ending ? engine_now() : 0;
+    uint64_t now = e->t->calls->ending ? clock_now() : 0;
     if (now < e->next_look_ns || !now) return;
     e->next_look_ns = now + LOOK_NS * (uint64_t)(e->t->local_world / 8 + 1);
     for (int i = 0; i < e->t->world; i++) {
@@ -324,7 +324,7 @@ void watch_pump(engine *e) {
     while (control_get(e, &m)) {
         if (m.from < 0 || m.from >= e->t->world) continue;
         peer *p = &e->peers[m.from];
-        p->heard_ns = engine_now();
+        p->heard_ns = clock_now();
         /* texts come from another process: end them here */
         m.text[sizeof m.text - 1] = m.descriptor.name[NAME_BYTES - 1] = m.descriptor.program[NAME_BYTES - 1] =
             0;
@@ -338,7 +338,7 @@ void watch_pump(engine *e) {
             text_cut(p->reason, m.text, sizeof p->reason);
         }
     }
-    e->pumped_ns = engine_now();
+    e->pumped_ns = clock_now();
 }
 
 void watch_pump_now(engine *e) {

@@ -2,8 +2,9 @@
  * the table. Every wait ends at the deadline. */
 #include "dist/meet/meet.h"
 
+#include "dist/core/clock.h"
 #include "graph/core/error.h"
-#include "graph/core/mem.h"
+#include "weft/api.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -11,11 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WHY = 160, TEXT = 400 };
-#define NAP_NS      50000000u   /* between two attempts to connect */
+#define NAP_SECONDS 50e-3       /* between two attempts to connect */
 #define PATIENCE_NS 1000000000u /* past the deadline, for rank 0's word on who is missing */
 
 /* An attempt's end. */
@@ -80,7 +80,7 @@ static int connect_to(const struct addrinfo *a, uint64_t until_ns, char why[WHY]
         *is_own = code == EMFILE || code == ENFILE;
     }
     if (fd >= 0) close(fd);
-    if (code && strerror_r(code, why, WHY)) snprintf(why, WHY, "error %d", code);
+    if (code) text_cut(why, errno_show(code).text, WHY);
     return -1;
 }
 
@@ -157,8 +157,8 @@ static weft_status find_host(meeting *m, uint64_t until_ns, weft_error *error) {
         if (m->fd >= 0) close(m->fd);
         m->fd = -1;
         if (a == OVER) return error && error->status ? error->status : WEFT_ARGUMENT;
-        if (weft_clock_ns() + NAP_NS >= until_ns) break;
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        if (weft_clock_ns() + (uint64_t)(NAP_SECONDS * 1e9) >= until_ns) break;
+        clock_nap(NAP_SECONDS);
     }
     return error_set(
         error, WEFT_PEER,
@@ -174,7 +174,7 @@ static attempt take_frame(meeting *m, uint32_t kind, size_t n, char missing[TEXT
     size_t some;
     if (kind == MEET_TABLE) {
         m->table_bytes = n;
-        if (meet_card(m, rank, &some)) return DONE;
+        if (meet_table_card(m->table, n, m->options.launch->world, rank, &some)) return DONE;
         error_set(error, WEFT_PEER, "rank %d: rank 0 sent no table of all ranks", rank);
         return OVER;
     }
@@ -206,6 +206,19 @@ static attempt next_frame(meeting *m, uint64_t until_ns, char missing[TEXT], wef
     return OVER;
 }
 
+/* This rank's introduction as bytes. */
+static size_t introduce(const meeting *m, const void *card, size_t bytes, const char *why,
+                        unsigned char into[MEET_INTRODUCTION_MOST]) {
+    meet_introduction i = {.rank = (uint32_t)m->options.launch->rank,
+                           .world = (uint32_t)m->options.launch->world,
+                           .card = card,
+                           .card_bytes = why && *why ? 0 : bytes};
+    snprintf(i.version, sizeof i.version, "%s", weft_version());
+    snprintf(i.purpose, sizeof i.purpose, "%s", m->options.purpose);
+    text_cut(i.why, why, sizeof i.why);
+    return meet_introduction_write(&i, into);
+}
+
 /* A rank without memory for the table reports that to rank 0 instead of its card. */
 weft_status meet_guest_round(meeting *m, const void *card, size_t bytes, const char *why, weft_error *error) {
     unsigned char words[MEET_INTRODUCTION_MOST], head[MEET_HEAD];
@@ -215,7 +228,7 @@ weft_status meet_guest_round(meeting *m, const void *card, size_t bytes, const c
     weft_status status = m->has_begun ? WEFT_OK : find_host(m, until_ns, error);
     if (status) return status;
     if (!why && meet_make_table(m, &own)) why = own.text;
-    size_t n = meet_introduce(m, card, bytes, why, words);
+    size_t n = introduce(m, card, bytes, why, words);
     meet_seal(&m->frames, (meet_place){true, m->n_out++}, MEET_INTRODUCES, words, n, head);
     /* where this fails, rank 0 has ended the meeting before, and its reason waits to be read */
     if (send_all(m->fd, head, sizeof head, until_ns)) send_all(m->fd, words, n, until_ns);

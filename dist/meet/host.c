@@ -5,6 +5,7 @@
  * taken, the oldest gives its place to the newest, so strangers that say nothing keep no rank out. */
 #include "dist/meet/meet.h"
 
+#include "dist/core/clock.h"
 #include "graph/core/error.h"
 #include "graph/core/mem.h"
 #include "weft/api.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { STRANGERS = 64, SAID_MOST = 20, NAMED_MOST = 16, WHERE = 64, TEXT = 400 };
@@ -68,17 +68,22 @@ static void refuse_guest(meeting *m, guest *g, const char *why) {
     say(m, line);
 }
 
+/* The connection of a rank; NULL: it is not here. */
+static guest *seat_of(const meeting *m, int rank) {
+    for (int i = 0; i < m->n_guests; i++)
+        if (m->guests[i].state == SEATED && m->guests[i].rank == rank) return &m->guests[i];
+    return NULL;
+}
+
 /* "1, 3, 4 and 20 more": the ranks that are not here; with has_part, those whose part is not. Returns how
  * many. */
 static int list_missing(const meeting *m, bool has_part, char *into, size_t room) {
-    int world = m->options.launch->world, n = 0, named = 0;
+    int n = 0, named = 0;
     size_t at = 0;
     *into = 0;
-    for (int r = 1; r < world; r++) {
-        bool is_here = false;
-        for (int i = 0; i < m->n_guests && !is_here; i++)
-            is_here = m->guests[i].state == SEATED && m->guests[i].rank == r &&
-                      (m->guests[i].has_part || !has_part);
+    for (int r = 1; r < m->options.launch->world; r++) {
+        const guest *g = seat_of(m, r);
+        bool is_here = g && (g->has_part || !has_part);
         if (is_here || n++ >= NAMED_MOST) continue;
         at += (size_t)snprintf(into + at, room - at, "%s%d", named++ ? ", " : "", r);
     }
@@ -152,12 +157,6 @@ static void read_claim(meeting *m, guest *g) {
     g->in = 0;
 }
 
-static bool is_seated(const meeting *m, uint32_t rank) {
-    for (int i = 0; i < m->n_guests; i++)
-        if (m->guests[i].state == SEATED && (uint32_t)m->guests[i].rank == rank) return true;
-    return false;
-}
-
 /* Can the introduction of a connection be accepted? Otherwise why not, in `why`. */
 static bool fits(const meeting *m, const guest *g, const meet_introduction *i, char why[TEXT]) {
     const weft_launch *l = m->options.launch;
@@ -175,7 +174,7 @@ static bool fits(const meeting *m, const guest *g, const meet_introduction *i, c
         snprintf(why, TEXT, "it says that it is rank %u of %u", i->rank, i->world);
     else if (g->state == SEATED && (uint32_t)g->rank != i->rank)
         snprintf(why, TEXT, "rank %d says that it is rank %u", g->rank, i->rank);
-    else if (g->state == PROVED && is_seated(m, i->rank))
+    else if (g->state == PROVED && seat_of(m, (int)i->rank))
         snprintf(why, TEXT, "rank %u is here already", i->rank);
     return !*why;
 }
@@ -305,10 +304,8 @@ static void welcome(meeting *m, int fd) {
 
 /* What this rank cannot do for a reason of its own. */
 static void say_own(const char *what, int code, char why[TEXT]) {
-    char reason[100];
-    if (strerror_r(code, reason, sizeof reason)) snprintf(reason, sizeof reason, "error %d", code);
     bool is_limit = code == EMFILE || code == ENFILE;
-    snprintf(why, TEXT, "%s: %s%s", what, reason, is_limit ? " (ulimit -n)" : "");
+    snprintf(why, TEXT, "%s: %s%s", what, errno_show(code).text, is_limit ? " (ulimit -n)" : "");
 }
 
 /* Connections that are no rank yet end soon, and make room; without them nothing will. */
@@ -320,7 +317,7 @@ static void take_connections(meeting *m, char why[TEXT]) {
             welcome(m, fd);
         } else if (code != EINTR && code != ECONNABORTED) {
             bool is_out = code != EAGAIN && code != EWOULDBLOCK; /* of descriptors, say */
-            nanosleep(&(struct timespec){.tv_nsec = is_out ? 10000000 : 0}, NULL);
+            if (is_out) clock_nap(0.01);
             if (is_out && !count_strangers(m, &oldest)) say_own("no more ranks can be let in", code, why);
             return;
         }
@@ -432,16 +429,13 @@ static meet_kind wait_for_all(meeting *m, struct pollfd *polls, char why[TEXT]) 
 
 /* The first rank that gave a reason, as a sentence in `why`; or the table. */
 static void conclude(meeting *m, const void *card, size_t bytes, const char *own, char why[TEXT]) {
-    int world = m->options.launch->world;
     if (own && *own) snprintf(why, TEXT, "rank 0 could not join: %s", own);
     m->table_bytes = meet_table_add(m->table, 0, card, bytes);
-    for (int r = 1; r < world && !*why; r++)
-        for (int i = 0; i < m->n_guests; i++) {
-            const guest *g = &m->guests[i];
-            if (g->state != SEATED || g->rank != r) continue;
-            if (*g->part.why) snprintf(why, TEXT, "rank %d could not join: %s", r, g->part.why);
-            m->table_bytes = meet_table_add(m->table, m->table_bytes, g->part.card, g->part.card_bytes);
-        }
+    for (int r = 1; r < m->options.launch->world && !*why; r++) {
+        const meet_introduction *part = &seat_of(m, r)->part;
+        if (*part->why) snprintf(why, TEXT, "rank %d could not join: %s", r, part->why);
+        m->table_bytes = meet_table_add(m->table, m->table_bytes, part->card, part->card_bytes);
+    }
 }
 
 /* Sends the outcome to all ranks that are here, and makes them ready for the next round. */

@@ -1,7 +1,9 @@
-/* limit.c - how many files a rank may have open: rank 0 has a connection of each other rank at once. */
+/* limit.c - the memory and the files that a meeting needs: rank 0 has a connection of each other rank at
+ * once. */
 #include "dist/meet/meet.h"
 
 #include "graph/core/error.h"
+#include "graph/core/mem.h"
 
 #include <sys/resource.h>
 
@@ -24,4 +26,11 @@ weft_status meet_make_room(const meeting *m, int strangers, weft_error *error) {
                      "rank 0 must have %llu files open to meet %d ranks, and may have %llu: raise the limit "
                      "(ulimit -n, and the hard one, ulimit -Hn)",
                      (unsigned long long)needs, world, (unsigned long long)has);
+}
+
+weft_status meet_make_table(meeting *m, weft_error *error) {
+    if (m->table) return WEFT_OK;
+    m->table_room = meet_table_most(m->options.launch->world);
+    m->table = mem_new(&m->env, m->table_room);
+    return m->table ? WEFT_OK : error_memory(error, "the table of all ranks");
 }

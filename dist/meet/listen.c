@@ -38,7 +38,8 @@ static int listen_at(const struct addrinfo *a) {
 weft_status meet_listen(const weft_launch *l, int *listener, weft_error *error) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
-    char port[16], reason[100] = "";
+    char port[16];
+    shown reason = {""};
     snprintf(port, sizeof port, "%d", l->port);
     int code = getaddrinfo(l->address, port, &hints, &found);
     if (code)
@@ -46,11 +47,11 @@ weft_status meet_listen(const weft_launch *l, int *listener, weft_error *error) 
                          gai_strerror(code));
     for (const struct addrinfo *a = found; a && *listener < 0; a = a->ai_next) {
         *listener = listen_at(a);
-        if (*listener < 0 && strerror_r(errno, reason, sizeof reason)) *reason = 0;
+        if (*listener < 0) reason = errno_show(errno);
     }
     freeaddrinfo(found);
     if (*listener >= 0) return WEFT_OK;
     return error_set(error, WEFT_IO,
                      "rank 0 cannot listen at port %d (MASTER_PORT), where the other ranks would meet it: %s",
-                     l->port, reason);
+                     l->port, reason.text);
 }

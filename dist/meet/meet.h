@@ -57,9 +57,6 @@ void meet_end(meeting *m);
 /* ---- between the files of dist/meet ---- */
 /* Random bytes of the system; false with *error set. */
 bool meet_random(unsigned char *into, size_t n, weft_error *error);
-/* This rank's introduction as bytes. */
-size_t meet_introduce(const meeting *m, const void *card, size_t bytes, const char *why,
-                      unsigned char into[MEET_INTRODUCTION_MOST]);
 /* Makes room for the largest table of the world. */
 weft_status meet_make_table(meeting *m, weft_error *error);
 /* Do both ends of a connection lie on this machine? */

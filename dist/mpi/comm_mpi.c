@@ -15,22 +15,11 @@
 #include "dist/core/comm_options.h"
 #include "dist/engine/engine.h"
 
-#include <string.h>
-#include <time.h>
-
 enum { CONTROL_TAG = 1, POOL = 16 }; /* POOL: control messages being sent are at most POOL + 4 per rank */
 #define CLOSE_NS 5000000000u         /* ns; how long closing waits for the last control messages */
 
 static mpi_transport *mpi_of(transport *t) {
     return (mpi_transport *)t;
-}
-
-/* Fails with MPI's text for an error code. */
-weft_status mpi_fail(weft_error *error, const char *what, int code) {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length = 0;
-    if (MPI_Error_string(code, text, &length)) text[0] = 0;
-    return error_set(error, WEFT_PEER, "%s failed: %.300s", what, text);
 }
 
 /* ---- joining ---- */
@@ -86,12 +75,12 @@ static int stand_ready(mpi_transport *m) {
 static weft_status make_requests(mpi_transport *m, weft_error *error) {
     size_t w = (size_t)m->t.world, n_requests = 2 * w * PIECES;
     m->n_sends = POOL + 4 * m->t.world;
-    m->transfers = mem_new_array(&m->env, 2 * w, sizeof *m->transfers);
-    m->requests = mem_new_array(&m->env, n_requests, sizeof *m->requests);
-    m->finished = mem_new_array(&m->env, n_requests, sizeof *m->finished);
-    m->counts = mem_new_array(&m->env, w, sizeof *m->counts);
-    m->sends = mem_new_array(&m->env, (size_t)m->n_sends, sizeof *m->sends);
-    m->outgoing = mem_new_array(&m->env, (size_t)m->n_sends, sizeof *m->outgoing);
+    m->transfers = arena_new_array(&m->memory, 2 * w, sizeof *m->transfers);
+    m->requests = arena_new_array(&m->memory, n_requests, sizeof *m->requests);
+    m->finished = arena_new_array(&m->memory, n_requests, sizeof *m->finished);
+    m->counts = arena_new_array(&m->memory, w, sizeof *m->counts);
+    m->sends = arena_new_array(&m->memory, (size_t)m->n_sends, sizeof *m->sends);
+    m->outgoing = arena_new_array(&m->memory, (size_t)m->n_sends, sizeof *m->outgoing);
     if (!m->transfers || !m->requests || !m->finished || !m->counts || !m->sends || !m->outgoing)
         return error_memory(error, "a communicator");
     for (size_t i = 0; i < n_requests; i++) m->requests[i] = MPI_REQUEST_NULL;
@@ -219,14 +208,9 @@ static bool mpi_control_receive(transport *t, control *message) {
 
 /* ---- leaving ---- */
 
-/* Aborts the job after 0.2 s, in which the reason that was just sent to all ranks can leave. */
+/* Aborts the job, after the reason has left. */
 static void mpi_stop(transport *t, int code) {
-    control unread;
-    for (int i = 0; i < 200; i++) {
-        while (mpi_control_receive(t, &unread)) {
-        }
-        engine_nap(t, 1e-3);
-    }
+    transport_drain(t);
     MPI_Abort(MPI_COMM_WORLD, code);
 }
 
@@ -235,14 +219,14 @@ static void mpi_stop(transport *t, int code) {
 static void settle(mpi_transport *m) {
     MPI_Request all_here = MPI_REQUEST_NULL;
     int is_here = MPI_Ibarrier(m->control, &all_here) != MPI_SUCCESS, are_sent = 0, quiet = 0;
-    uint64_t begin = engine_now();
+    uint64_t begin = clock_now();
     control unread;
-    while ((!is_here || !are_sent || quiet < 5) && engine_now() - begin < CLOSE_NS) {
+    while ((!is_here || !are_sent || quiet < 5) && clock_now() - begin < CLOSE_NS) {
         quiet = is_here && are_sent ? quiet + 1 : 0;
         while (mpi_control_receive(&m->t, &unread)) quiet = 0;
         if (!is_here && MPI_Test(&all_here, &is_here, MPI_STATUS_IGNORE)) return;
         if (MPI_Testall(m->n_sends, m->sends, &are_sent, MPI_STATUSES_IGNORE)) return;
-        engine_nap(&m->t, 200e-6);
+        clock_nap(200e-6);
     }
     if (m->standing == MPI_REQUEST_NULL) return;
     MPI_Cancel(&m->standing);
@@ -267,15 +251,9 @@ static void mpi_close(transport *t, bool is_failed) {
 /* After a failure the memory is kept, as MPI may still write into it. */
 static void mpi_free(transport *t) {
     mpi_transport *m = mpi_of(t);
-    size_t w = (size_t)m->t.world;
     if (m->is_left_open) return;
-    mem_free(&m->env, m->transfers, 2 * w * sizeof *m->transfers);
-    mem_free(&m->env, m->requests, 2 * w * PIECES * sizeof *m->requests);
-    mem_free(&m->env, m->finished, 2 * w * PIECES * sizeof *m->finished);
-    mem_free(&m->env, m->counts, w * sizeof *m->counts);
     window_free(m->t.window);
-    mem_free(&m->env, m->sends, (size_t)m->n_sends * sizeof *m->sends);
-    mem_free(&m->env, m->outgoing, (size_t)m->n_sends * sizeof *m->outgoing);
+    arena_free(&m->memory);
     weft_env env = m->env;
     mem_free(&env, m, sizeof *m);
 }
@@ -290,7 +268,6 @@ static const transport_calls mpi_calls = {
     .sum = mpi_sum,
     .control_send = mpi_control_send,
     .control_receive = mpi_control_receive,
-    .nap = engine_nap,
     .ending = share_ending,
     .stop = mpi_stop,
     .close = mpi_close,
@@ -307,6 +284,7 @@ weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *opt
         return NULL;
     }
     if (env) m->env = *env;
+    arena_init(&m->memory, &m->env);
     m->t.calls = &mpi_calls;
     m->standing = MPI_REQUEST_NULL;
     m->window_bytes = options ? options->window_bytes : 0;

@@ -28,6 +28,7 @@ typedef struct transfer {
 typedef struct mpi_transport {
     transport t; /* first: what the engine holds */
     weft_env env;
+    arena memory;       /* of the tables */
     weft_launch launch; /* the launcher's rank and world, which MPI must confirm */
     bool has_launch;
     bool is_ours;           /* this transport initialized MPI, so it finalizes it */
@@ -50,11 +51,9 @@ typedef struct mpi_transport {
     int64_t window_bytes; /* as in the options */
     /* mpi/rendezvous.c */
     double deadline_seconds;
-    int64_t least; /* result of mpi_least */
+    int64_t least; /* result of find_least */
     vote vote;     /* result of mpi_settle, with ranks of its communicator */
 } mpi_transport;
-
-weft_status mpi_fail(weft_error *error, const char *what, int code);
 
 /* ---- mpi/sum.c: MPI's own collectives, for sums in any order ---- */
 weft_status mpi_sums_open(mpi_transport *m, weft_error *error);
@@ -62,19 +61,14 @@ void mpi_sums_close(mpi_transport *m);
 weft_status mpi_group_open(transport *t, uint32_t id, const int *ranks, int n, weft_error *error);
 weft_status mpi_sum(transport *t, uint32_t group, const unordered_sum *sum, weft_error *error);
 
-/* ---- mpi/rendezvous.c: before the engine runs; `what` names the call in messages ---- */
-/* Gathers parts[local_world] of `bytes` bytes each; this rank's own is filled in. Among the ranks of this
- * machine. */
-weft_status mpi_gather(mpi_transport *m, const char *what, void *parts, size_t bytes, weft_error *error);
-/* Sets m->least to the least value among the ranks of this machine. */
-weft_status mpi_least(mpi_transport *m, const char *what, int64_t value, weft_error *error);
+/* ---- mpi/rendezvous.c: errors, and exchanges before the engine runs ---- */
+/* WEFT_PEER with MPI's text for an error code. */
+weft_status mpi_fail(weft_error *error, const char *what, int code);
 /* A vote of the ranks of `comm`: `why` is the reason why this rank failed, NULL or empty if it succeeded.
- * m->vote becomes the outcome, the same on every rank. */
+ * m->vote becomes the outcome, the same on every rank. `what` names the call in messages. */
 weft_status mpi_settle(mpi_transport *m, MPI_Comm comm, const char *what, const char *why, weft_error *error);
-
-/* ---- mpi/window.c: memory that the ranks of this machine share ---- */
-/* Makes t.window. Having none is fine too: then t.window is NULL on all ranks of the machine. m->counts, not
- * in use yet, holds ranks meanwhile. */
+/* Makes t.window, the memory that the ranks of this machine share. Having none is fine too: then t.window is
+ * NULL on all of them. m->counts, not in use yet, holds ranks meanwhile. */
 weft_status mpi_window_open(mpi_transport *m, weft_error *error);
 
 #endif

@@ -3,13 +3,18 @@
  * streams can finish. */
 #include "dist/nccl/comm.h"
 
-#include <time.h>
+#include "dist/core/clock.h"
 
 enum { ABORT_SECONDS = 2, CLOSE_SECONDS = 10 };
 
 weft_status nccl_fail(weft_error *error, const nccl_comm *n, ncclResult_t result, const char *doing) {
     return error_set(error, WEFT_PEER, "rank %d of %d: NCCL: %s: %s (%s)", n->comm.rank, n->comm.world, doing,
                      ncclGetErrorString(result), ncclGetLastError(n->nccl));
+}
+
+weft_status nccl_cuda(weft_error *error, const char *what, cudaError_t result) {
+    if (result == cudaSuccess) return WEFT_OK;
+    return error_set(error, WEFT_DEVICE, "%s: %s", what, cudaGetErrorString(result));
 }
 
 /* A library that cannot be loaded reports no version; the next call fails with the reason. */
@@ -50,7 +55,7 @@ void nccl_release(nccl_comm *n, size_t bytes) {
 }
 
 /* The list may be walked by an abort on another thread, hence the lock. */
-void nccl_enter_world(nccl_comm *group, ncclComm_t nccl) {
+static void enter_world(nccl_comm *group, ncclComm_t nccl) {
     nccl_comm *world = group->world;
     pthread_mutex_lock(&world->lock);
     group->nccl = nccl;
@@ -132,21 +137,58 @@ weft_status nccl_give_up(nccl_comm *n, const weft_error *why, weft_error *error)
     return nccl_failure(world, error);
 }
 
+void nccl_reason(weft_comm *comm, const char *reason) {
+    weft_error why;
+    error_set(&why, WEFT_PEER, "%s", reason);
+    nccl_give_up((nccl_comm *)comm, &why, NULL);
+}
+
 /* If the lock stays held, a call of NCCL hangs, and nothing is ended here. */
-void nccl_end_here(nccl_comm *n, const weft_error *why) {
-    const struct timespec nap = {.tv_nsec = 1000000}; /* pthread_mutex_timedlock's clock may jump */
-    for (int i = 0; pthread_mutex_trylock(&n->world->lock); nanosleep(&nap, NULL))
+static void end_here(nccl_comm *n, const weft_error *why) {
+    /* pthread_mutex_timedlock's clock may jump */
+    for (int i = 0; pthread_mutex_trylock(&n->world->lock); clock_nap(1e-3))
         if (i++ == ABORT_SECONDS * 1000) return;
     end_all(n->world, why);
     pthread_mutex_unlock(&n->world->lock);
 }
 
+void nccl_abort(weft_comm *comm, const char *reason) {
+    nccl_comm *n = (nccl_comm *)comm;
+    weft_error why;
+    error_set(&why, WEFT_PEER, "rank %d was aborted: %s", n->world->comm.rank, reason);
+    end_here(n, &why);
+    weft_comm_abort(n->control, reason);
+}
+
+/* ---- groups ---- */
+
+bool nccl_is_member(const weft_comm *comm, const int *ranks, int count, weft_comm *like) {
+    bool is_in = false;
+    *like = *comm;
+    like->world = count;
+    for (int i = 0; i < count; i++)
+        if (ranks[i] == comm->rank) is_in = true, like->rank = i;
+    return is_in;
+}
+
+weft_status nccl_split(nccl_comm *world, nccl_comm *g, weft_error *error) {
+    ncclComm_t part = NULL;
+    weft_error why;
+    ncclResult_t result =
+        ncclCommSplit(world->nccl, g ? 0 : NCCL_SPLIT_NOCOLOR, g ? g->comm.rank : 0, &part, NULL);
+    if (g) enter_world(g, part);
+    if (result == ncclSuccess) return WEFT_OK;
+    nccl_fail(&why, world, result, "making a group");
+    return nccl_give_up(world, &why, error);
+}
+
+/* ---- the end ---- */
+
 /* Waits up to CLOSE_SECONDS for the abort, then abandons its thread. */
 bool nccl_has_ended(nccl_comm *n) {
     nccl_ending *e = &n->ending;
-    const struct timespec nap = {.tv_nsec = 1000000};
     if (!e->is_under_way) return true;
-    for (int i = 0; i < CLOSE_SECONDS * 1000 && !atomic_load(&e->is_over); i++) nanosleep(&nap, NULL);
+    for (int i = 0; i < CLOSE_SECONDS * 1000 && !atomic_load(&e->is_over); i++) clock_nap(1e-3);
     if (!atomic_load(&e->is_over)) {
         pthread_detach(e->thread);
         return false;

@@ -40,6 +40,8 @@ typedef struct nccl_comm {
     nccl_ending ending;
 } nccl_comm;
 
+/* WEFT_DEVICE with CUDA's text, unless the call succeeds; `what` begins the message. */
+weft_status nccl_cuda(weft_error *error, const char *what, cudaError_t result);
 /* WEFT_PEER with NCCL's text; `doing` names the step. */
 weft_status nccl_fail(weft_error *error, const nccl_comm *n, ncclResult_t result, const char *doing);
 
@@ -73,8 +75,11 @@ weft_status nccl_library_check(const weft_comm *like, weft_error *error);
 bool nccl_init(nccl_comm *n, const weft_comm *like, nccl_comm *world, const weft_env *env, weft_error *error);
 /* Frees n; `bytes` is the size of the struct that begins with n. */
 void nccl_release(nccl_comm *n, size_t bytes);
-/* Adds a new group to its world's list; nccl_leave_world removes it before its memory is freed. */
-void nccl_enter_world(nccl_comm *group, ncclComm_t nccl);
+/* Is this rank of `comm` in a group of these ranks? *like becomes the group, with this rank's place in it. */
+bool nccl_is_member(const weft_comm *comm, const int *ranks, int count, weft_comm *like);
+/* Splits a group's communicator from that of its world, whose ranks all call it; g NULL: this rank is not in
+ * it. Adds it to the world's list; nccl_leave_world removes it before its memory is freed. */
+weft_status nccl_split(nccl_comm *world, nccl_comm *g, weft_error *error);
 void nccl_leave_world(nccl_comm *group);
 /* Asks NCCL for asynchronous errors of the world and its groups. Takes the world's lock. */
 weft_status nccl_ask(nccl_comm *world, weft_error *error);
@@ -83,8 +88,10 @@ weft_status nccl_failure(nccl_comm *n, weft_error *error);
 /* Aborts the world and its groups on this rank, unless that has been done, and sends the other ranks the
  * reason. Returns the status of the first failure and fills *error with it. */
 weft_status nccl_give_up(nccl_comm *n, const weft_error *why, weft_error *error);
-/* The same without a message to other ranks, for abort. Waits at most 2 s for a call that holds the lock. */
-void nccl_end_here(nccl_comm *n, const weft_error *why);
+/* The functions `fail` and `abort` of both tables. `abort` ends this rank's communicators without a message,
+ * then aborts the job by the control communicator; it waits at most 2 s for a call that holds the lock. */
+void nccl_reason(weft_comm *comm, const char *reason);
+void nccl_abort(weft_comm *comm, const char *reason);
 /* Called when nothing uses n any more: may its memory be freed? Not while ncclCommAbort hangs. */
 bool nccl_has_ended(nccl_comm *n);
 

@@ -11,13 +11,13 @@
  * own errors. */
 #include "dist/nccl/comm.h"
 
+#include "dist/core/clock.h"
 #include "dist/core/comm_options.h"
-#include "dist/engine/engine.h"
+#include "dist/core/descriptor.h"
 #include "graph/core/type.h"
 
 #include <sched.h>
 #include <stdio.h>
-#include <time.h>
 
 /* Each staging buffer is at least twice as large as the one before it. */
 enum { RING = 32, STAGINGS = 64, STAGING_LEAST = 1 << 20 };
@@ -56,16 +56,10 @@ struct nccl_host {
     int *ranks; /* [comm.world]: ranks in the world */
 };
 
-static weft_status cuda_status(cudaError_t result, weft_error *error) {
-    if (result == cudaSuccess) return WEFT_OK;
-    return error_set(error, WEFT_DEVICE, "the host's collectives through the GPU: %s",
-                     cudaGetErrorString(result));
-}
-
 #define CUDA_TRY(call)                                                                                       \
     do {                                                                                                     \
-        cudaError_t cuda_result_ = (call);                                                                   \
-        if (cuda_result_ != cudaSuccess) return cuda_status(cuda_result_, error);                            \
+        weft_status cuda_status_ = nccl_cuda(error, "the host's collectives through the GPU", call);         \
+        if (cuda_status_) return cuda_status_;                                                               \
     } while (0)
 
 /* ---- waiting ---- */
@@ -73,7 +67,7 @@ static weft_status cuda_status(cudaError_t result, weft_error *error) {
 /* Fails on an error of NCCL, or when the collective f is older than the deadline. */
 static weft_status check_stalled(const nccl_host *h, const descriptor *f, uint64_t since_ns,
                                  weft_error *error) {
-    double seconds = (double)(engine_now() - since_ns) * 1e-9;
+    double seconds = clock_since(since_ns);
     weft_status status = nccl_ask(h->n.world, error);
     if (status || seconds < h->stream->deadline_seconds) return status;
     return error_set(error, WEFT_PEER,
@@ -100,17 +94,16 @@ static weft_status look(host_stream *l, weft_error *error) {
 
 /* Yields for 50 us, then sleeps 0.1 ms at a time. */
 static void nap(uint64_t since_ns) {
-    const struct timespec t = {.tv_nsec = 100000};
-    if (engine_now() - since_ns < 50000)
+    if (clock_now() - since_ns < 50000)
         sched_yield();
     else
-        nanosleep(&t, NULL);
+        clock_nap(1e-4);
 }
 
 /* Waits until the collective with this ticket, and all before it, have been compared. */
 static weft_status until(host_stream *l, uint64_t ticket, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (uint64_t since = engine_now(); l->finished < ticket && !status;) {
+    for (uint64_t since = clock_now(); l->finished < ticket && !status;) {
         uint64_t before = l->finished;
         status = look(l, error);
         if (l->finished == before) nap(since);
@@ -129,7 +122,7 @@ static weft_status announce(nccl_host *h, const weft_collective *c, weft_error *
     host_call *k = &l->ring[l->issued % RING];
     k->of = h;
     k->sequence = ++h->sequence;
-    k->since_ns = engine_now();
+    k->since_ns = clock_now();
     k->mine = descriptor_of(c, h->n.comm.world);
     k->all[h->n.comm.rank] = k->mine;
     const weft_collective gather = {
@@ -172,7 +165,7 @@ static weft_status move_data(nccl_host *h, const weft_collective *c, weft_error 
     CUDA_TRY(cudaEventRecord(l->moved, l->stream));
     const descriptor f = descriptor_of(c, h->n.comm.world);
     cudaError_t result;
-    for (uint64_t since = engine_now(); (result = cudaEventQuery(l->moved)) == cudaErrorNotReady; nap(since))
+    for (uint64_t since = clock_now(); (result = cudaEventQuery(l->moved)) == cudaErrorNotReady; nap(since))
         if ((status = check_stalled(h, &f, since, error))) return status;
     CUDA_TRY(result);
     /* Only now: a copy to pageable memory blocks until the stream gets there, and the thread could not notice
@@ -228,19 +221,6 @@ static weft_status host_wait(weft_comm *comm, uint64_t ticket, weft_error *error
     return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
 }
 
-static void host_fail(weft_comm *comm, const char *reason) {
-    weft_error why;
-    error_set(&why, WEFT_PEER, "%s", reason ? reason : "no reason given");
-    nccl_give_up((nccl_comm *)comm, &why, NULL);
-}
-
-static void host_abort(weft_comm *comm, const char *reason) {
-    weft_error why;
-    error_set(&why, WEFT_PEER, "rank %d was aborted: %s", ((nccl_comm *)comm)->world->comm.rank,
-              reason ? reason : "no reason given");
-    nccl_end_here((nccl_comm *)comm, &why);
-}
-
 /* ---- begin and end ---- */
 
 static void host_stream_free(host_stream *l, const weft_env *env) {
@@ -293,10 +273,10 @@ static const weft_comm_calls host_calls = {.start = host_start,
                                            .test = host_test,
                                            .wait = host_wait,
                                            .group = host_group,
-                                           .abort = host_abort,
+                                           .abort = nccl_abort,
                                            .free = host_free,
                                            .poll = host_poll,
-                                           .fail = host_fail};
+                                           .fail = nccl_reason};
 
 /* A world (world NULL) or a group of it, without its NCCL communicator; ranks NULL: 0, 1, 2 ... */
 static nccl_host *host_new(const weft_comm *like, nccl_host *world, const int *ranks, const weft_env *env,
@@ -320,50 +300,26 @@ static nccl_host *host_new(const weft_comm *like, nccl_host *world, const int *r
     return h;
 }
 
-/* The list of ranks travels as the barrier's name, cut to its size, and as its number of elements, hashed. */
-static weft_status agree_on_group(weft_comm *comm, const int *ranks, int count, weft_error *error) {
-    char list[NAME_BYTES];
-    weft_collective barrier = {.kind = WEFT_BARRIER, .name = list};
-    int length = snprintf(list, sizeof list, "group of");
-    for (int i = 0; i < count; i++) {
-        barrier.count = barrier.count * 1000003u + (size_t)ranks[i] + 1;
-        if (length < NAME_BYTES)
-            length += snprintf(list + length, (size_t)(NAME_BYTES - length), " %d", ranks[i]);
-    }
-    return weft_comm_run(comm, &barrier, error);
-}
-
 static weft_status host_group(weft_comm *comm, const int *ranks, int count, weft_comm **group,
                               weft_error *error) {
     nccl_host *world = (nccl_host *)comm, *h = NULL;
-    weft_comm like = *comm;
-    ncclComm_t part = NULL;
+    weft_comm like;
     weft_error why;
-    bool is_in = false;
+    char list[NAME_BYTES];
+    weft_collective barrier = group_barrier(ranks, count, list);
     weft_status status = nccl_failure(&world->n, error);
     if (status) return status;
-    like.world = count;
-    for (int i = 0; i < count; i++)
-        if (ranks[i] == comm->rank) is_in = true, like.rank = i;
     /* Before ranks meet: the split has no deadline, so a rank without memory must tell the others first. */
-    if (is_in && !(h = host_new(&like, world, ranks, &world->n.env, &why)))
+    if (nccl_is_member(comm, ranks, count, &like) &&
+        !(h = host_new(&like, world, ranks, &world->n.env, &why)))
         return nccl_give_up(&world->n, &why, error);
-    if ((status = agree_on_group(comm, ranks, count, error))) {
-        if (h) host_free(&h->n.comm);
-        return status;
-    }
-    ncclResult_t result =
-        ncclCommSplit(world->n.nccl, is_in ? 0 : NCCL_SPLIT_NOCOLOR, like.rank, &part, NULL);
+    status = weft_comm_run(comm, &barrier, error);
     uint32_t id = ++world->stream->n_groups;
     if (h) snprintf(h->name, sizeof h->name, "group %u", id);
-    if (h) nccl_enter_world(&h->n, part);
-    if (result == ncclSuccess) {
-        *group = h ? &h->n.comm : NULL;
-        return WEFT_OK;
-    }
-    if (h) host_free(&h->n.comm);
-    nccl_fail(&why, &world->n, result, "making a group");
-    return nccl_give_up(&world->n, &why, error);
+    if (!status) status = nccl_split(&world->n, h ? &h->n : NULL, error);
+    if (!status) *group = h ? &h->n.comm : NULL;
+    if (status && h) host_free(&h->n.comm);
+    return status;
 }
 
 /* Called by all ranks, like any split. */

@@ -1,11 +1,11 @@
 /* join.c - how ranks meet without MPI (dist/meet): rank 0 hands round NCCL's id, so a rank that is missing is
  * named. Then NCCL connects them; it waits for the others without a limit, so that is done by a thread of its
  * own, which is abandoned at the deadline. */
+#include "dist/core/clock.h"
 #include "dist/meet/meet.h"
 #include "dist/nccl/comm.h"
 
 #include <string.h>
-#include <time.h>
 
 /* Shared with the thread, which may outlive the call: then it is never freed. */
 typedef struct joining {
@@ -28,9 +28,7 @@ static void *join_main(void *context) {
 
 /* Has the thread finished within so many seconds? */
 static bool is_over_within(joining *j, double seconds) {
-    const struct timespec nap = {.tv_nsec = 1000000};
-    for (double waited = 0; waited < seconds && !atomic_load(&j->is_over); waited += 1e-3)
-        nanosleep(&nap, NULL);
+    for (double waited = 0; waited < seconds && !atomic_load(&j->is_over); waited += 1e-3) clock_nap(1e-3);
     return atomic_load(&j->is_over);
 }
 

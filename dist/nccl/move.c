@@ -5,11 +5,6 @@
 #include "dist/nccl/sum.h"
 #include "graph/core/type.h"
 
-static weft_status kernel_status(cudaError_t result, weft_error *error) {
-    if (result == cudaSuccess) return WEFT_OK;
-    return error_set(error, WEFT_DEVICE, "a sum over ranks: %s", cudaGetErrorString(result));
-}
-
 /* One collective while it is put on the stream. All pointers are to GPU memory. */
 typedef struct moving {
     nccl_comm *n;
@@ -21,19 +16,24 @@ typedef struct moving {
     weft_error *error;
 } moving;
 
-/* Address of an element of the buffer. */
-static char *at(const moving *m, size_t element) {
-    return (char *)m->c->buffer + element * dtype_bytes(m->c->dtype);
+/* The slot of rank p in one half of the scratch. */
+static char *slot(const moving *m, char *half, int p) {
+    return half + (size_t)p * m->slot * m->width;
 }
 
-/* What is sent of a range of the buffer: itself or, with a wire type, its bf16 form in slot `slot` of the
- * scratch. */
-static weft_status outgoing(const moving *m, range r, int slot, const void **from) {
-    char *low = m->sent + (size_t)slot * m->slot * m->width;
-    *from = m->wire ? low : at(m, r.begin);
+/* Of a kernel that adds or converts. */
+static weft_status kernel_status(const moving *m, cudaError_t result) {
+    return nccl_cuda(m->error, "a sum over ranks", result);
+}
+
+/* What is sent of a range of the buffer: itself or, with a wire type, its bf16 form in rank p's slot of
+ * the scratch. */
+static weft_status outgoing(const moving *m, range r, int p, const void **from) {
+    char *low = slot(m, m->sent, p);
+    *from = m->wire ? low : collective_at(m->c, r.begin);
     if (!m->wire || !range_length(r)) return WEFT_OK;
-    return kernel_status(nccl_to_bf16(m->stream, low, (const float *)at(m, r.begin), range_length(r)),
-                         m->error);
+    return kernel_status(
+        m, nccl_to_bf16(m->stream, low, (const float *)collective_at(m->c, r.begin), range_length(r)));
 }
 
 /* One message of an NCCL group; an empty range is not sent, as the receiver knows. */
@@ -66,18 +66,15 @@ static weft_status add_round(const moving *m) {
     NCCL_TRY(ncclGroupStart(), "beginning a group");
     for (int p = 0; p < world && !status; p++) {
         if (p == me) continue;
-        const char *from = m->wire ? m->sent + (size_t)p * m->slot * m->width : at(m, n->work[p].begin);
+        const char *from = m->wire ? slot(m, m->sent, p) : collective_at(m->c, n->work[p].begin);
         status = send_range(m, from, range_length(n->work[p]), p);
-        if (!status)
-            status =
-                receive_range(m, m->slots + (size_t)p * m->slot * m->width, range_length(n->work[me]), p);
+        if (!status) status = receive_range(m, slot(m, m->slots, p), range_length(n->work[me]), p);
     }
     ncclResult_t result = ncclGroupEnd();
     if (!status && result != ncclSuccess) status = nccl_fail(error, n, result, "exchanging contributions");
     if (status) return status;
-    return kernel_status(nccl_sum(m->stream, m->c->dtype, m->wire, at(m, n->work[me].begin), m->slots,
-                                  m->slot, range_length(n->work[me]), world, me),
-                         error);
+    return kernel_status(m, nccl_sum(m->stream, m->c->dtype, m->wire, collective_at(m->c, n->work[me].begin),
+                                     m->slots, m->slot, range_length(n->work[me]), world, me));
 }
 
 /* The second half of a round: p sends its part of work[p] to the ranks that need it. With a bf16 wire the
@@ -94,7 +91,7 @@ static weft_status move_round(const moving *m) {
         if (p == me) continue;
         range give = range_common(n->work[me], n->dest[p]), take = range_common(n->work[p], n->dest[me]);
         const char *from = (const char *)own + (give.begin - n->work[me].begin) * m->width;
-        char *into = m->wire ? m->slots + (size_t)p * m->slot * m->width : at(m, take.begin);
+        char *into = m->wire ? slot(m, m->slots, p) : collective_at(m->c, take.begin);
         status = send_range(m, from, range_length(give), p);
         if (!status) status = receive_range(m, into, range_length(take), p);
     }
@@ -103,10 +100,8 @@ static weft_status move_round(const moving *m) {
     for (int p = 0; p < world && m->wire && !status; p++) {
         range take = range_common(n->work[p], n->dest[me]);
         if (p != me)
-            status =
-                kernel_status(nccl_from_bf16(m->stream, (float *)at(m, take.begin),
-                                             m->slots + (size_t)p * m->slot * m->width, range_length(take)),
-                              error);
+            status = kernel_status(m, nccl_from_bf16(m->stream, (float *)collective_at(m->c, take.begin),
+                                                     slot(m, m->slots, p), range_length(take)));
     }
     return status;
 }

@@ -64,23 +64,6 @@ static bool write_ring(weft_comm *comm, int fd, uint64_t job, uint64_t job_ns) {
     return weft_comm_write_ring(((nccl_comm *)comm)->control, fd, job, job_ns);
 }
 
-/* Sends the reason to all ranks by the control communicator. */
-static void fail(weft_comm *comm, const char *reason) {
-    weft_error why;
-    error_set(&why, WEFT_PEER, "%s", reason ? reason : "no reason given");
-    nccl_give_up((nccl_comm *)comm, &why, NULL);
-}
-
-/* Abort: ends this rank's communicators without a message, then aborts the job by the control
- * communicator. */
-static void give_up(weft_comm *comm, const char *reason) {
-    nccl_comm *n = (nccl_comm *)comm;
-    weft_error why;
-    error_set(&why, WEFT_PEER, "rank %d was aborted: %s", comm->rank, reason ? reason : "no reason given");
-    nccl_end_here(n, &why);
-    weft_comm_abort(n->control, reason);
-}
-
 /* ---- the end ---- */
 
 /* A group leaves its world's list first. The memory is kept if an abort hangs. */
@@ -102,11 +85,11 @@ static const weft_comm_calls calls = {.start = start,
                                       .wait = wait,
                                       .group = make_group,
                                       .place = set_place,
-                                      .abort = give_up,
+                                      .abort = nccl_abort,
                                       .free = nccl_free,
                                       .enqueue = enqueue,
                                       .poll = nccl_poll,
-                                      .fail = fail,
+                                      .fail = nccl_reason,
                                       .write_ring = write_ring};
 
 /* The memory of a communicator like `like`; NULL with *error. It is taken before ranks meet: calls of NCCL in
@@ -132,36 +115,21 @@ static void put_on(nccl_comm *n, weft_comm *control) {
 static weft_status make_group(weft_comm *comm, const int *ranks, int count, weft_comm **group,
                               weft_error *error) {
     nccl_comm *n = (nccl_comm *)comm, *g = NULL;
-    weft_comm *control, like = *comm;
-    ncclComm_t part = NULL;
+    weft_comm *control, like;
     weft_error why;
-    bool is_in = false;
     weft_status status = nccl_failure(n, error);
     if (status) return status;
-    like.world = count;
-    for (int i = 0; i < count; i++)
-        if (ranks[i] == comm->rank) is_in = true, like.rank = i;
-    if (is_in && !(g = comm_new(&like, n->world, &n->env, &why))) return nccl_give_up(n, &why, error);
+    if (nccl_is_member(comm, ranks, count, &like) && !(g = comm_new(&like, n->world, &n->env, &why)))
+        return nccl_give_up(n, &why, error);
     if ((status = weft_comm_group(n->control, ranks, count, &control, error))) {
         if (g) nccl_release(g, sizeof *g);
         return status;
     }
-    ncclResult_t result =
-        ncclCommSplit(n->nccl, is_in ? 0 : NCCL_SPLIT_NOCOLOR, is_in ? like.rank : 0, &part, NULL);
     if (g) put_on(g, control);
-    if (g) nccl_enter_world(g, part);
-    if (result == ncclSuccess) {
-        *group = g ? &g->comm : NULL;
-        return WEFT_OK;
-    }
-    if (g) nccl_free(&g->comm);
-    nccl_fail(&why, n, result, "making a group");
-    return nccl_give_up(n, &why, error);
-}
-
-static weft_status device_status(cudaError_t result, weft_error *error) {
-    if (result == cudaSuccess) return WEFT_OK;
-    return error_set(error, WEFT_DEVICE, "the GPU of this rank: %s", cudaGetErrorString(result));
+    status = nccl_split(n, g, error);
+    if (!status) *group = g ? &g->comm : NULL;
+    if (status && g) nccl_free(&g->comm);
+    return status;
 }
 
 enum { GPU_NAME = 96 }; /* bytes that name a GPU among the ranks */
@@ -170,8 +138,8 @@ enum { GPU_NAME = 96 }; /* bytes that name a GPU among the ranks */
 static weft_status name_gpu(char name[GPU_NAME], weft_error *error) {
     int index = 0;
     struct cudaDeviceProp about;
-    weft_status status = device_status(cudaGetDevice(&index), error);
-    if (!status) status = device_status(cudaGetDeviceProperties(&about, index), error);
+    weft_status status = nccl_cuda(error, "the GPU of this rank", cudaGetDevice(&index));
+    if (!status) status = nccl_cuda(error, "the GPU of this rank", cudaGetDeviceProperties(&about, index));
     if (!status) memcpy(name, about.uuid.bytes, sizeof about.uuid.bytes);
     return status;
 }

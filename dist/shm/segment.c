@@ -2,6 +2,8 @@
  * memory. */
 #include "dist/shm/segment.h"
 
+#include "graph/core/error.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,10 +23,8 @@
 #endif
 
 /* Writes "what: reason of the errno code" into why and returns -1. */
-static int fail(char why[SEGMENT_WHY], const char *what, int code) {
-    char reason[100];
-    if (strerror_r(code, reason, sizeof reason)) snprintf(reason, sizeof reason, "error %d", code);
-    snprintf(why, SEGMENT_WHY, "%.80s: %s", what, reason);
+static int segment_fail(char why[SEGMENT_WHY], const char *what, int code) {
+    snprintf(why, SEGMENT_WHY, "%.80s: %s", what, errno_show(code).text);
     return -1;
 }
 
@@ -47,11 +47,11 @@ int segment_make(segment_key *key, char why[SEGMENT_WHY]) {
     struct stat is;
     int fd = make_memfd();
     *key = (segment_key){0};
-    if (fd < 0) return fail(why, "memfd_create", errno);
+    if (fd < 0) return segment_fail(why, "memfd_create", errno);
     if (fstat(fd, &is)) {
         int code = errno;
         close(fd);
-        return fail(why, "fstat", code);
+        return segment_fail(why, "fstat", code);
     }
     *key = (segment_key){(int32_t)getpid(), fd, (uint64_t)is.st_dev, (uint64_t)is.st_ino};
     return fd;
@@ -70,13 +70,13 @@ int segment_open(const segment_key *key, char why[SEGMENT_WHY]) {
     char path[64];
     struct stat is;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)key->pid, (int)key->fd);
-    if (stat(path, &is)) return fail(why, path, errno);
+    if (stat(path, &is)) return segment_fail(why, path, errno);
     if (!is_it(key, &is)) {
         snprintf(why, SEGMENT_WHY, "%s is another file: the ranks are in different PID namespaces", path);
         return -1;
     }
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    return fd < 0 ? fail(why, path, errno) : fd;
+    return fd < 0 ? segment_fail(why, path, errno) : fd;
 }
 
 /* ---- memory ---- */
@@ -86,23 +86,23 @@ bool segment_grow(int fd, size_t bytes, char why[SEGMENT_WHY]) {
     struct rlimit limit;
     int code = EFBIG;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) {
-        fail(why, "the limit of file sizes (ulimit -f)", code);
+        segment_fail(why, "the limit of file sizes (ulimit -f)", code);
         return false;
     }
     if (bytes > (size_t)INT64_MAX || ftruncate(fd, (off_t)bytes)) {
-        fail(why, "ftruncate", bytes > (size_t)INT64_MAX ? EFBIG : errno);
+        segment_fail(why, "ftruncate", bytes > (size_t)INT64_MAX ? EFBIG : errno);
         return false;
     }
     while ((code = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR) {
     }
-    if (code) fail(why, "posix_fallocate", code);
+    if (code) segment_fail(why, "posix_fallocate", code);
     return code == 0;
 }
 
 void *segment_map(int fd, size_t bytes, char why[SEGMENT_WHY]) {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at != MAP_FAILED) return at;
-    fail(why, "mmap", errno);
+    segment_fail(why, "mmap", errno);
     return NULL;
 }
 

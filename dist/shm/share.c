@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ typedef struct maker {
     transport *t;
     const share_calls *calls;
     weft_env env;
+    arena memory; /* of the tables */
     int n, own;
     const int *ranks;  /* [n]: rank in the world */
     int *fds;          /* [n]: descriptor of its segment, -1: none */
@@ -76,22 +78,16 @@ static weft_status try_to_share(maker *k, weft_error *error) {
     return status;
 }
 
-/* Logs a line once per machine. */
-static void say_line(const maker *k, const char *line) {
+/* Logs once per machine what its ranks do. */
+static void say_way(const maker *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say_way(const maker *k, const char *format, ...) {
+    char what[REASON_BYTES], line[REASON_BYTES + 100];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    snprintf(line, sizeof line, "%d ranks of this machine %s", k->n, what);
     if (k->env.log && k->own == 0) k->env.log(k->env.log_context, line);
-}
-
-static void say_messages(const maker *k, const char *why) {
-    char line[REASON_BYTES + 100];
-    snprintf(line, sizeof line, "%d ranks of this machine talk by messages: %s", k->n, why);
-    say_line(k, line);
-}
-
-static void say_window(const maker *k) {
-    char line[REASON_BYTES];
-    snprintf(line, sizeof line, "%d ranks of this machine share memory: %.1f MiB each", k->n,
-             (double)k->w->piece_bytes / (1 << 20));
-    say_line(k, line);
 }
 
 /* ---- the processes of this machine's ranks ---- */
@@ -109,7 +105,7 @@ static int process_open(int32_t pid) {
 /* Their memory could be opened by these numbers, so they are of this PID namespace. Without memory nothing is
  * known, and deadlines remain. */
 static void know_processes(window *w, const segment_key *keys) {
-    w->neighbours = mem_new_array(&w->env, (size_t)w->n, sizeof *w->neighbours);
+    w->neighbours = arena_new_array(&w->memory, (size_t)w->n, sizeof *w->neighbours);
     for (int i = 0; w->neighbours && i < w->n; i++)
         w->neighbours[i] = (neighbour){keys[i].pid, process_open(keys[i].pid)};
 }
@@ -134,62 +130,47 @@ const char *share_ending(transport *t, int rank) {
 static void forget_processes(window *w) {
     for (int i = 0; w->neighbours && i < w->n; i++)
         if (w->neighbours[i].fd >= 0) close(w->neighbours[i].fd);
-    mem_free(&w->env, w->neighbours, (size_t)w->n * sizeof *w->neighbours);
     w->neighbours = NULL;
 }
 
 /* Installs the window, or logs why there is none. */
 static weft_status share_segments(maker *k, weft_error *error) {
-    char reason[REASON_BYTES];
     weft_status status = try_to_share(k, error);
     if (status) return status;
     if (k->vote.first < 0) {
-        say_window(k);
+        say_way(k, "share memory: %.1f MiB each", (double)k->w->piece_bytes / (1 << 20));
         k->t->window = k->w;
         know_processes(k->w, k->keys);
         return WEFT_OK;
     }
-    snprintf(reason, sizeof reason, "rank %d could not share memory (%.200s)", k->ranks[k->vote.first],
-             k->vote.why);
-    say_messages(k, reason);
+    say_way(k, "talk by messages: rank %d could not share memory (%.200s)", k->ranks[k->vote.first],
+            k->vote.why);
     return WEFT_OK;
 }
 
 /* Allocates all that this rank needs before it meets the others; on failure k->why says so. */
 static void make_tables(maker *k, size_t data_bytes) {
     size_t n = (size_t)k->n;
-    k->fds = mem_new_array(&k->env, n, sizeof *k->fds);
-    k->keys = mem_new_array(&k->env, n, sizeof *k->keys);
+    k->fds = arena_new_array(&k->memory, n, sizeof *k->fds);
+    k->keys = arena_new_array(&k->memory, n, sizeof *k->keys);
     bool good = k->fds && k->keys;
     for (int i = 0; good && i < k->n; i++) k->fds[i] = -1;
     if (good) k->w = window_new(&k->env, k->t->world, k->ranks, k->n, k->own, data_bytes);
     if (!k->w) snprintf(k->why, sizeof k->why, "out of memory for its tables");
 }
 
-/* The window stays if the transport has taken it, and the keys if an exchange failed, which may still write
- * into them. */
-static void maker_free(maker *k, bool has_failed) {
-    size_t n = (size_t)k->n;
-    if (k->w != k->t->window) window_free(k->w);
-    mem_free(&k->env, k->fds, n * sizeof *k->fds);
-    if (!has_failed) mem_free(&k->env, k->keys, n * sizeof *k->keys);
-}
-
 /* The least window_bytes of the machine's ranks counts, so all take the same branch. */
 weft_status share_window(transport *t, const share_calls *calls, const share_options *options,
                          weft_error *error) {
-    char why[100] = "";
     maker k = {.t = t, .calls = calls, .n = t->local_world, .own = t->local_rank, .ranks = options->ranks};
     if (options->env) k.env = *options->env;
+    arena_init(&k.memory, &k.env);
     int64_t bytes = options->window_bytes ? options->window_bytes : WINDOW_DEFAULT;
     weft_status status = calls->least(t, "asking for a window", &bytes, error);
     if (status || k.n < 2) return status;
-    if (bytes < 0)
-        snprintf(why, sizeof why, "window_bytes is %lld", (long long)bytes);
-    else if (!window_is_enough(k.n, (size_t)bytes))
-        snprintf(why, sizeof why, "window_bytes is %lld, too little for so many", (long long)bytes);
-    if (*why) {
-        say_messages(&k, why);
+    if (bytes < 0 || !window_is_enough(k.n, (size_t)bytes)) {
+        say_way(&k, "talk by messages: window_bytes is %lld%s", (long long)bytes,
+                bytes < 0 ? "" : ", too little for so many");
         return WEFT_OK;
     }
     make_tables(&k, (size_t)bytes);
@@ -197,8 +178,9 @@ weft_status share_window(transport *t, const share_calls *calls, const share_opt
     if (!status && k.vote.first < 0)
         status = share_segments(&k, error);
     else if (!status)
-        say_messages(&k, k.vote.why);
-    maker_free(&k, status != WEFT_OK);
+        say_way(&k, "talk by messages: %s", k.vote.why);
+    if (k.w != t->window) window_free(k.w);
+    if (!status) arena_free(&k.memory); /* an exchange that failed may still write into the keys */
     return status;
 }
 

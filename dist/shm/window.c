@@ -2,8 +2,9 @@
  * on. */
 #include "dist/shm/window.h"
 
+#include "dist/core/clock.h"
+
 #include <string.h>
-#include <time.h>
 
 #ifdef __linux__
 #include <linux/futex.h>
@@ -46,11 +47,12 @@ window *window_new(const weft_env *env, int world, const int *ranks, int n, int 
     window *w = mem_new(env, sizeof *w);
     if (!w) return NULL;
     if (env) w->env = *env;
+    arena_init(&w->memory, &w->env);
     w->world = world;
     w->n = n;
     w->own = own;
-    w->place_of = mem_new_array(env, (size_t)world, sizeof *w->place_of);
-    w->pieces = mem_new_array(env, (size_t)n, sizeof *w->pieces);
+    w->place_of = arena_new_array(&w->memory, (size_t)world, sizeof *w->place_of);
+    w->pieces = arena_new_array(&w->memory, (size_t)n, sizeof *w->pieces);
     w->piece_bytes = window_piece_bytes(n, data_bytes);
     w->slot_bytes = slot_bytes(n, data_bytes);
     w->slots = data_bytes / w->slot_bytes;
@@ -70,8 +72,7 @@ void window_clean(window *w) {
 void window_free(window *w) {
     if (!w) return;
     weft_env env = w->env;
-    mem_free(&env, w->place_of, (size_t)w->world * sizeof *w->place_of);
-    mem_free(&env, w->pieces, (size_t)w->n * sizeof *w->pieces);
+    arena_free(&w->memory);
     mem_free(&env, w, sizeof *w);
 }
 
@@ -143,8 +144,7 @@ void window_ring(window *w, int place) {
 /* An early end does no harm: the caller looks again. */
 void window_nap(window *w, unsigned heard, double seconds) {
     window_flags *f = window_flags_of(w, w->own);
-    struct timespec length = {.tv_sec = (time_t)seconds,
-                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    struct timespec length = clock_span(seconds);
 #ifdef __linux__
     syscall(SYS_futex, (unsigned *)&f->bell, FUTEX_WAIT, heard, &length, NULL, 0);
 #else

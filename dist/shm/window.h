@@ -40,6 +40,7 @@ typedef struct neighbour {
 
 struct window {
     weft_env env;
+    arena memory;      /* of the tables */
     int world, n, own; /* ranks of the world; ranks of this machine, and this one's place among them */
     int *place_of;     /* [world]: a rank's place on this machine; -1: it is on another machine */
     char **pieces;     /* [n]: each rank's piece; mapped and unmapped by the transport */

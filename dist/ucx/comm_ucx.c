@@ -8,10 +8,6 @@
 #include "dist/core/comm_options.h"
 #include "dist/engine/engine.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
 extern char **environ; /* POSIX declares it nowhere */
 
 enum { POOL = 16 };          /* control messages being sent are at most POOL + 4 per rank */
@@ -20,24 +16,6 @@ enum { POOL = 16 };          /* control messages being sent are at most POOL + 4
 
 static ucx_transport *ucx_of(transport *t) {
     return (ucx_transport *)t;
-}
-
-weft_status ucx_fail(weft_error *error, weft_status kind, const char *what, ucs_status_t status) {
-    return error_set(error, kind, "%s failed: %s (UCX)", what, ucs_status_string(status));
-}
-
-uint64_t ucx_tag(ucx_kind kind, int from, uint32_t number) {
-    return (uint64_t)kind << 60 | (uint64_t)from << 32 | number;
-}
-
-bool ucx_is_over(ucs_status_ptr_t *request, ucs_status_t *status) {
-    *status = UCS_OK;
-    if (!*request) return true;
-    *status = UCS_PTR_IS_ERR(*request) ? UCS_PTR_STATUS(*request) : ucp_request_check_status(*request);
-    if (*status == UCS_INPROGRESS) return false;
-    if (!UCS_PTR_IS_ERR(*request)) ucp_request_free(*request);
-    *request = NULL;
-    return true;
 }
 
 /* ---- joining ---- */
@@ -57,12 +35,12 @@ static ucs_status_t stand_ready(ucx_transport *u) {
 static weft_status make_tables(ucx_transport *u, weft_error *error) {
     size_t w = (size_t)u->t.world;
     u->n_sends = POOL + 4 * u->t.world;
-    u->peers = mem_new_array(&u->env, w, sizeof *u->peers);
-    u->requests = mem_new_array(&u->env, 2 * w, sizeof *u->requests);
-    u->sends = mem_new_array(&u->env, (size_t)u->n_sends, sizeof *u->sends);
-    u->outgoing = mem_new_array(&u->env, (size_t)u->n_sends, sizeof *u->outgoing);
-    u->locals = mem_new_array(&u->env, w, sizeof *u->locals);
-    u->parts = mem_new_array(&u->env, w, sizeof *u->parts);
+    u->peers = arena_new_array(&u->memory, w, sizeof *u->peers);
+    u->requests = arena_new_array(&u->memory, 2 * w, sizeof *u->requests);
+    u->sends = arena_new_array(&u->memory, (size_t)u->n_sends, sizeof *u->sends);
+    u->outgoing = arena_new_array(&u->memory, (size_t)u->n_sends, sizeof *u->outgoing);
+    u->locals = arena_new_array(&u->memory, w, sizeof *u->locals);
+    u->parts = arena_new_array(&u->memory, w, sizeof *u->parts);
     if (!u->peers || !u->requests || !u->sends || !u->outgoing || !u->locals || !u->parts)
         return error_memory(error, "a communicator");
     for (size_t i = 0; i < w; i++) u->peers[i].of = u;
@@ -96,7 +74,7 @@ static weft_status ucx_open(transport *t, weft_error *error) {
 /* A transfer that failed: ucx_ending will name the rank whose connection broke, and the engine then ends the
  * batch, which is never done. */
 static void note_broken(ucx_transport *u, ucs_status_t status) {
-    if (!u->broken) u->broken_ns = engine_now();
+    if (!u->broken) u->broken_ns = clock_now();
     u->broken = status;
 }
 
@@ -131,7 +109,7 @@ static weft_status ucx_receive(transport *t, int from, int tag, void *into, size
 static bool is_broken_alone(const ucx_transport *u) {
     for (int i = 0; i < u->t.world; i++)
         if (u->peers[i].failure) return false;
-    return u->broken && engine_now() - u->broken_ns > 2 * GRACE_NS;
+    return u->broken && clock_now() - u->broken_ns > 2 * GRACE_NS;
 }
 
 static weft_status ucx_progress(transport *t, bool *is_done, weft_error *error) {
@@ -187,21 +165,15 @@ static const char *ucx_ending(transport *t, int rank) {
     const ucx_peer *p = &ucx_of(t)->peers[rank];
     const char *process = share_ending(t, rank);
     if (process) return process;
-    return p->failure && engine_now() - p->failed_ns > GRACE_NS ? p->ending : NULL;
+    return p->failure && clock_now() - p->failed_ns > GRACE_NS ? p->ending : NULL;
 }
 
 /* ---- leaving ---- */
 
-/* For 0.2 s, in which the reason that was just sent to all ranks can leave. The launcher ends the other
- * processes when this one ends. */
+/* The launcher ends the other processes when this one ends. */
 static void ucx_stop(transport *t, int code) {
     (void)code;
-    control unread;
-    for (int i = 0; i < 200; i++) {
-        while (ucx_control_receive(t, &unread)) {
-        }
-        engine_nap(t, 1e-3);
-    }
+    transport_drain(t);
 }
 
 /* Ends the connections, each after what is on its way. */
@@ -209,7 +181,7 @@ static void close_endpoints(ucx_transport *u) {
     const ucp_request_param_t gently = {0};
     const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                          .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    uint64_t begin = engine_now();
+    uint64_t begin = clock_now();
     ucs_status_t status;
     int n = 0, left;
     for (int i = 0; i < u->t.world; i++) {
@@ -221,8 +193,8 @@ static void close_endpoints(ucx_transport *u) {
         while (ucp_worker_progress(u->worker)) {
         }
         for (int i = 0; i < n; i++) left += !ucx_is_over(&u->requests[i], &status);
-        if (left) engine_nap(&u->t, 100e-6);
-    } while (left && engine_now() - begin < CLOSE_NS);
+        if (left) clock_nap(100e-6);
+    } while (left && clock_now() - begin < CLOSE_NS);
 }
 
 /* After a failure other ranks may never come; then nothing is waited for, and UCX is left as it is. */
@@ -243,15 +215,9 @@ static void ucx_close(transport *t, bool is_failed) {
 /* After a failure the memory is kept, as UCX may still write into it. */
 static void ucx_free(transport *t) {
     ucx_transport *u = ucx_of(t);
-    size_t w = (size_t)u->t.world;
     if (u->is_left_open) return;
-    mem_free(&u->env, u->peers, w * sizeof *u->peers);
-    mem_free(&u->env, u->requests, 2 * w * sizeof *u->requests);
-    mem_free(&u->env, u->sends, (size_t)u->n_sends * sizeof *u->sends);
-    mem_free(&u->env, u->outgoing, (size_t)u->n_sends * sizeof *u->outgoing);
-    mem_free(&u->env, u->locals, w * sizeof *u->locals);
-    mem_free(&u->env, u->parts, w * sizeof *u->parts);
     window_free(u->t.window);
+    arena_free(&u->memory);
     weft_env env = u->env;
     mem_free(&env, u, sizeof *u);
 }
@@ -264,7 +230,6 @@ static const transport_calls ucx_calls = {
     .progress = ucx_progress,
     .control_send = ucx_control_send,
     .control_receive = ucx_control_receive,
-    .nap = engine_nap,
     .ending = ucx_ending,
     .stop = ucx_stop,
     .close = ucx_close,
@@ -296,6 +261,7 @@ weft_comm *weft_comm_ucx(const weft_launch *launch, const weft_comm_options *opt
     }
     ucx_tame();
     if (env) u->env = *env;
+    arena_init(&u->memory, &u->env);
     u->t.calls = &ucx_calls;
     u->t.rank = launch->rank;
     u->t.world = launch->world;

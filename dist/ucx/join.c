@@ -4,17 +4,17 @@
  * number. */
 #include "dist/ucx/transport.h"
 
-#include "dist/engine/engine.h"
+#include "dist/core/clock.h"
 #include "graph/core/table.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { NAP_NS = 50000, MACHINE = 128 };
-#define PART_NS 5000000000u /* how long leaving waits for the others */
+enum { MACHINE = 128 };
+#define NAP_SECONDS 50e-6
+#define PART_NS     5000000000u /* how long leaving waits for the others */
 
 /* ---- cards ----
  * The name of the machine, a hash of name and address, and the worker's address. UCX ends the process over an
@@ -89,7 +89,7 @@ static void note_failure(void *context, ucp_ep_h endpoint, ucs_status_t status) 
     (void)endpoint;
     if (p->of->is_closing) return;
     p->failure = status;
-    p->failed_ns = engine_now();
+    p->failed_ns = clock_now();
     snprintf(p->ending, sizeof p->ending, "its process has ended, or the network: %s (UCX)",
              ucs_status_string(status));
 }
@@ -144,7 +144,7 @@ weft_status ucx_join(ucx_transport *u, const char *why, weft_error *error) {
 /* Waits for the requests of this exchange; those of rank ranks[i] are at 2 i. */
 static weft_status finish_requests(ucx_transport *u, const char *what, const int *ranks, int n,
                                    weft_error *error) {
-    uint64_t begin = engine_now();
+    uint64_t begin = clock_now();
     for (int left = 1; left;) {
         int missing = -1;
         left = 0;
@@ -158,10 +158,10 @@ static weft_status finish_requests(ucx_transport *u, const char *what, const int
                                  "%s: the connection from rank %d to rank %d failed: %s (UCX)", what,
                                  u->t.rank, ranks[i / 2], ucs_status_string(status));
         }
-        if (left && (double)(engine_now() - begin) * 1e-9 > u->deadline_seconds)
+        if (left && clock_since(begin) > u->deadline_seconds)
             return error_set(error, WEFT_PEER, "%s: rank %d waited %.1f s for rank %d", what, u->t.rank,
                              u->deadline_seconds, missing);
-        if (left) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        if (left) clock_nap(NAP_SECONDS);
     }
     return WEFT_OK;
 }
@@ -220,13 +220,13 @@ weft_status ucx_window_open(ucx_transport *u, weft_error *error) {
 static void wait_here(ucx_transport *u, uint64_t begin, int n) {
     control unread;
     ucs_status_t status;
-    for (int left = 1; left && engine_now() - begin < PART_NS;) {
+    for (int left = 1; left && clock_now() - begin < PART_NS;) {
         left = 0;
         while (u->t.calls->control_receive(&u->t, &unread)) {
         }
         for (int i = 0; i < n; i++) left += !ucx_is_over(&u->requests[i], &status);
         for (int i = 0; i < u->n_sends; i++) left += !ucx_is_over(&u->sends[i], &status);
-        if (left) nanosleep(&(struct timespec){.tv_nsec = 2 * NAP_NS}, NULL);
+        if (left) clock_nap(2 * NAP_SECONDS);
     }
 }
 
@@ -234,7 +234,7 @@ void ucx_part_ways(ucx_transport *u) {
     const ucp_request_param_t how = {0};
     static const char word = 1;
     char *heard = u->parts[0].why; /* any room */
-    uint64_t begin = engine_now();
+    uint64_t begin = clock_now();
     u->is_closing = true;
     for (int is_back = 0; is_back < 2; is_back++) {
         int n = 0;

@@ -30,6 +30,7 @@ typedef struct ucx_part {
 struct ucx_transport {
     transport t; /* first: what the engine holds */
     weft_env env;
+    arena memory; /* of the tables */
     weft_launch launch;
     double deadline_seconds;
     int64_t window_bytes;
@@ -55,12 +56,11 @@ struct ucx_transport {
     uint32_t n_exchanges;
 };
 
+/* ---- ucx/worker.c ---- */
 weft_status ucx_fail(weft_error *error, weft_status kind, const char *what, ucs_status_t status);
 uint64_t ucx_tag(ucx_kind kind, int from, uint32_t number);
 /* Is the request over? Then it is freed and *request becomes NULL; a failure is in *status. */
 bool ucx_is_over(ucs_status_ptr_t *request, ucs_status_t *status);
-
-/* ---- ucx/worker.c ---- */
 /* Undoes what UCX does to the process when it is loaded, as far as that goes. */
 void ucx_tame(void);
 /* The context and the worker: without UCX's own shared memory where /dev/shm has no room for it. */

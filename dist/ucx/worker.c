@@ -1,4 +1,4 @@
-/* worker.c - what a rank opens of UCX before it meets the others.
+/* worker.c - what a rank opens of UCX before it meets the others; its errors, tags and requests.
  *
  * UCX is a guest in the process: it sets handlers for signals like SIGSEGV when it is loaded, patches mmap to
  * know of GPU memory, and prints to stdout. The first is undone here, the others are switched off unless the
@@ -15,6 +15,24 @@
 extern char **environ; /* POSIX declares it nowhere */
 
 enum { OWN_FILES = 64, FILES_EACH = 4 }; /* files that UCX opens, and about as many for each rank */
+
+weft_status ucx_fail(weft_error *error, weft_status kind, const char *what, ucs_status_t status) {
+    return error_set(error, kind, "%s failed: %s (UCX)", what, ucs_status_string(status));
+}
+
+uint64_t ucx_tag(ucx_kind kind, int from, uint32_t number) {
+    return (uint64_t)kind << 60 | (uint64_t)from << 32 | number;
+}
+
+bool ucx_is_over(ucs_status_ptr_t *request, ucs_status_t *status) {
+    *status = UCS_OK;
+    if (!*request) return true;
+    *status = UCS_PTR_IS_ERR(*request) ? UCS_PTR_STATUS(*request) : ucp_request_check_status(*request);
+    if (*status == UCS_INPROGRESS) return false;
+    if (!UCS_PTR_IS_ERR(*request)) ucp_request_free(*request);
+    *request = NULL;
+    return true;
+}
 
 /* Is the variable in the environment? */
 static bool is_set(const char *name) {

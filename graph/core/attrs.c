@@ -5,15 +5,12 @@
 #include "graph/core/nearest.h"
 #include "graph/core/op.h"
 #include "graph/core/table.h"
+#include "graph/core/words.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The field f of the struct `attrs`, as an lvalue of `type`. */
-#define FIELD(type, attrs, f)  (*(type *)((char *)(attrs) + (f)->offset))
-#define CFIELD(type, attrs, f) (*(type const *)((const char *)(attrs) + (f)->offset))
 
 /* The table of ops whose only attribute is the variable's path. */
 const op_attr variable_attr_table[] = {
@@ -23,14 +20,9 @@ const op_attr variable_attr_table[] = {
 
 /* ---- check ---- */
 
-/* `name` need not end in NUL: it points into a dump. */
-static bool is_name(const char *text, const char *name, size_t length) {
-    return strlen(text) == length && memcmp(text, name, length) == 0;
-}
-
 const op_attr *attr_find(const weft_op *op, const char *name, size_t length) {
     for (const op_attr *f = op->attrs; f && f->name; f++)
-        if (is_name(f->name, name, length)) return f;
+        if (word_is(f->name, name, length)) return f;
     return NULL;
 }
 
@@ -42,13 +34,12 @@ static bool in_range(const op_attr *f, int64_t v) {
 }
 
 /* Fills `why` with the rule that v breaks. */
-static const char *range_text(const op_attr *f, int64_t v, char why[200]) {
+static void range_text(const op_attr *f, int64_t v, char why[200]) {
     if (f->max == INT64_MAX)
         snprintf(why, 200, "%s=%lld: it must be at least %lld", f->name, (long long)v, (long long)f->min);
     else
         snprintf(why, 200, "%s=%lld: it must be %lld to %lld", f->name, (long long)v, (long long)f->min,
                  (long long)f->max);
-    return why;
 }
 
 /* Strings (patterns, names, paths) are printed in many places, so a graph may hold no bytes that control a
@@ -71,82 +62,81 @@ static bool is_text(const op_attr *f) {
     return f->kind == ATTR_STRING || f->kind == ATTR_SCHEDULES;
 }
 
-/* NULL, or `why` with the rule that the field breaks in it. */
-static const char *field_check(const op_attr *f, const void *attrs, char why[200]) {
-    if (f->kind == ATTR_INT && !in_range(f, CFIELD(int64_t, attrs, f)))
-        return range_text(f, CFIELD(int64_t, attrs, f), why);
-    if (f->kind == ATTR_REAL && !isfinite(CFIELD(double, attrs, f))) {
+/* `why` has the rule that the numbers break; else it stays. */
+static void ints_check(const op_attr *f, const attr_ints *v, char why[200]) {
+    if (v->n < 0 || v->n > WEFT_MAX_NDIM)
+        snprintf(why, 200, "%s has %d numbers, 0 to %d are allowed", f->name, v->n, WEFT_MAX_NDIM);
+    for (int i = 0; !*why && i < v->n; i++) {
+        char number[60];
+        op_attr one = *f;
+        if (in_range(f, v->v[i])) continue;
+        snprintf(number, sizeof number, is_mixed(v) ? "%.40s[%d]" : "%.40s", f->name, i);
+        one.name = number; /* "kernel[1]=0" */
+        range_text(&one, v->v[i], why);
+    }
+}
+
+/* The same of a number; NaN is in no range. */
+static void real_check(const op_attr *f, double v, char why[200]) {
+    if (!isfinite(v))
         snprintf(why, 200, "%s is not a finite number", f->name);
-        return why;
-    }
-    /* Written so that NaN fails too. */
-    if (f->kind == ATTR_REAL && f->max &&
-        !(CFIELD(double, attrs, f) >= (double)f->min && CFIELD(double, attrs, f) <= (double)f->max)) {
-        snprintf(why, 200, "%s=%g: it must be %lld to %lld", f->name, CFIELD(double, attrs, f),
-                 (long long)f->min, (long long)f->max);
-        return why;
-    }
-    if (f->kind == ATTR_DTYPE && dtype_bytes(CFIELD(weft_dtype, attrs, f)) == 0) {
+    else if (f->max && !(v >= (double)f->min && v <= (double)f->max))
+        snprintf(why, 200, "%s=%g: it must be %lld to %lld", f->name, v, (long long)f->min,
+                 (long long)f->max);
+}
+
+/* Whether the field holds its rules; else `why` has the one that it breaks. */
+static bool field_holds(const op_attr *f, const void *attrs, char why[200]) {
+    *why = 0;
+    if (f->kind == ATTR_INT && !in_range(f, ATTR_FIELD(int64_t, attrs, f)))
+        range_text(f, ATTR_FIELD(int64_t, attrs, f), why);
+    if (f->kind == ATTR_REAL) real_check(f, ATTR_FIELD(double, attrs, f), why);
+    if (f->kind == ATTR_INTS) ints_check(f, &ATTR_FIELD(attr_ints, attrs, f), why);
+    if (f->kind == ATTR_DTYPE && dtype_bytes(ATTR_FIELD(weft_dtype, attrs, f)) == 0)
         snprintf(why, 200, "%s is not an element type", f->name);
-        return why;
-    }
-    if (is_text(f) && !is_printable(CFIELD(const char *, attrs, f))) {
+    if (is_text(f) && !is_printable(ATTR_FIELD(const char *, attrs, f)))
         snprintf(why, 200, "%s='%s': printable ASCII is needed", f->name,
-                 SHOW(CFIELD(const char *, attrs, f)));
-        return why;
-    }
-    if (f->kind == ATTR_INTS) {
-        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
-        if (v->n < 0 || v->n > WEFT_MAX_NDIM) {
-            snprintf(why, 200, "%s has %d numbers, 0 to %d are allowed", f->name, v->n, WEFT_MAX_NDIM);
-            return why;
-        }
-        for (int i = 0; i < v->n; i++)
-            if (!in_range(f, v->v[i])) {
-                char number[60];
-                op_attr one = *f;
-                snprintf(number, sizeof number, is_mixed(v) ? "%.40s[%d]" : "%.40s", f->name, i);
-                one.name = number; /* "kernel[1]=0" */
-                return range_text(&one, v->v[i], why);
-            }
-    }
-    return NULL;
+                 SHOW(ATTR_FIELD(const char *, attrs, f)));
+    return !*why;
 }
 
 const char *attrs_check(const weft_op *op, const void *attrs, char why[200]) {
     for (const op_attr *f = op->attrs; f && f->name; f++)
-        if (field_check(f, attrs, why)) return why;
+        if (!field_holds(f, attrs, why)) return why;
     return NULL;
 }
 
 /* ---- compare ---- */
 
-/* NULL and "" are the same string. */
-static bool field_equal(const op_attr *f, const void *a, const void *b) {
+/* Bytes of a field that is a number; 0: it is something else. */
+static size_t number_bytes(const op_attr *f) {
     switch (f->kind) {
     case ATTR_INT:
-        return CFIELD(int64_t, a, f) == CFIELD(int64_t, b, f);
-    case ATTR_REAL: /* bitwise, so that equal attributes have equal hashes */
-        return memcmp(&CFIELD(double, a, f), &CFIELD(double, b, f), sizeof(double)) == 0;
-    case ATTR_BOOL:
-        return CFIELD(bool, a, f) == CFIELD(bool, b, f);
-    case ATTR_DTYPE:
-        return CFIELD(weft_dtype, a, f) == CFIELD(weft_dtype, b, f);
+    case ATTR_REAL:
     case ATTR_KEY:
-        return CFIELD(uint64_t, a, f) == CFIELD(uint64_t, b, f);
-    case ATTR_STRING:
-    case ATTR_SCHEDULES: {
-        const char *s = CFIELD(const char *, a, f), *t = CFIELD(const char *, b, f);
+        return 8;
+    case ATTR_BOOL:
+        return sizeof(bool);
+    case ATTR_DTYPE:
+        return sizeof(weft_dtype);
+    default:
+        return 0;
+    }
+}
+
+/* Numbers bitwise, so that equal attributes have equal hashes; NULL and "" are the same string. */
+static bool field_equal(const op_attr *f, const void *a, const void *b) {
+    if (is_text(f)) {
+        const char *s = ATTR_FIELD(const char *, a, f), *t = ATTR_FIELD(const char *, b, f);
         return strcmp(s ? s : "", t ? t : "") == 0;
     }
-    case ATTR_INTS: {
-        const attr_ints *v = &CFIELD(attr_ints, a, f), *w = &CFIELD(attr_ints, b, f);
+    if (f->kind == ATTR_INTS) {
+        const attr_ints *v = &ATTR_FIELD(attr_ints, a, f), *w = &ATTR_FIELD(attr_ints, b, f);
         return v->n == w->n && memcmp(v->v, w->v, (size_t)v->n * sizeof v->v[0]) == 0;
     }
-    case ATTR_BYTES:
-        return bytes_equal(&CFIELD(attr_bytes, a, f), &CFIELD(attr_bytes, b, f));
-    }
-    return false;
+    if (f->kind == ATTR_BYTES)
+        return bytes_equal(&ATTR_FIELD(attr_bytes, a, f), &ATTR_FIELD(attr_bytes, b, f));
+    return memcmp((const char *)a + f->offset, (const char *)b + f->offset, number_bytes(f)) == 0;
 }
 
 const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b) {
@@ -161,41 +151,27 @@ bool attrs_equal(const weft_op *op, const void *a, const void *b) {
 
 bool attrs_name_batch(const weft_op *op, const void *attrs) {
     for (const op_attr *f = op->attrs; f && f->name; f++)
-        for (int i = 0; f->kind == ATTR_INTS && i < CFIELD(attr_ints, attrs, f).n; i++)
-            if (CFIELD(attr_ints, attrs, f).v[i] == WEFT_BATCH) return true;
+        for (int i = 0; f->kind == ATTR_INTS && i < ATTR_FIELD(attr_ints, attrs, f).n; i++)
+            if (ATTR_FIELD(attr_ints, attrs, f).v[i] == WEFT_BATCH) return true;
     return false;
 }
 
 /* Equal fields have equal hashes; the multiplier 0x9e3779b97f4a7c15 is 2^64 over the golden ratio. */
 static uint64_t field_hash(const op_attr *f, const void *attrs) {
-    switch (f->kind) {
-    case ATTR_INT:
-    case ATTR_REAL:
-    case ATTR_KEY: {
-        /* These kinds are all 8 bytes wide. */
-        uint64_t bits;
-        memcpy(&bits, (const char *)attrs + f->offset, sizeof bits);
-        return bits;
-    }
-    case ATTR_BOOL:
-        return CFIELD(bool, attrs, f);
-    case ATTR_DTYPE:
-        return CFIELD(weft_dtype, attrs, f);
-    case ATTR_STRING:
-    case ATTR_SCHEDULES: {
-        const char *s = CFIELD(const char *, attrs, f);
+    uint64_t h = 0;
+    if (is_text(f)) {
+        const char *s = ATTR_FIELD(const char *, attrs, f);
         return hash_text(s ? s : "", 0);
     }
-    case ATTR_INTS: {
-        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
-        uint64_t h = (uint64_t)v->n;
+    if (f->kind == ATTR_BYTES) return ATTR_FIELD(attr_bytes, attrs, f).hash;
+    if (f->kind == ATTR_INTS) {
+        const attr_ints *v = &ATTR_FIELD(attr_ints, attrs, f);
+        h = (uint64_t)v->n;
         for (int i = 0; i < v->n; i++) h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + (uint64_t)v->v[i];
         return h;
     }
-    case ATTR_BYTES:
-        return CFIELD(attr_bytes, attrs, f).hash;
-    }
-    return 0;
+    memcpy(&h, (const char *)attrs + f->offset, number_bytes(f));
+    return h;
 }
 
 uint64_t attrs_hash(const weft_op *op, const void *attrs) {
@@ -245,58 +221,72 @@ static void string_write(text *t, const char *string) {
     text_add(t, "\"");
 }
 
-/* One case for each kind. DTYPE and KEY are always printed: 0 is a valid type, and a key of 0 a stream. */
-void attr_write(text *t, const op_attr *f, const void *attrs) {
+/* DTYPE and KEY are always set: 0 is a valid type, and a key of 0 a stream. */
+bool attr_is_set(const op_attr *f, const void *attrs) {
     switch (f->kind) {
     case ATTR_INT:
-        if (CFIELD(int64_t, attrs, f) == 0) return;
-        text_add(t, " %s=", f->name);
+        return ATTR_FIELD(int64_t, attrs, f) != 0;
+    case ATTR_REAL:
+        return ATTR_FIELD(double, attrs, f) != 0;
+    case ATTR_BOOL:
+        return ATTR_FIELD(bool, attrs, f);
+    case ATTR_STRING:
+    case ATTR_SCHEDULES:
+        return ATTR_FIELD(const char *, attrs, f) != NULL;
+    case ATTR_INTS:
+        return ATTR_FIELD(attr_ints, attrs, f).n != 0;
+    case ATTR_BYTES:
+        return ATTR_FIELD(attr_bytes, attrs, f).n != 0;
+    case ATTR_DTYPE:
+    case ATTR_KEY:
+        break;
+    }
+    return true;
+}
+
+static void value_write(text *t, const op_attr *f, const void *attrs) {
+    switch (f->kind) {
+    case ATTR_INT:
         if (f->words)
-            text_add(t, "%s", f->words[CFIELD(int64_t, attrs, f)]);
+            text_add(t, "%s", f->words[ATTR_FIELD(int64_t, attrs, f)]);
         else
-            int_write(t, CFIELD(int64_t, attrs, f));
+            int_write(t, ATTR_FIELD(int64_t, attrs, f));
         return;
     case ATTR_REAL:
-        if (CFIELD(double, attrs, f) == 0) return;
-        text_add(t, " %s=", f->name);
-        real_write(t, CFIELD(double, attrs, f));
+        real_write(t, ATTR_FIELD(double, attrs, f));
         return;
     case ATTR_BOOL:
-        if (CFIELD(bool, attrs, f)) text_add(t, " %s=1", f->name);
+        text_add(t, "1");
         return;
     case ATTR_DTYPE:
-        text_add(t, " %s=%s", f->name, dtype_name(CFIELD(weft_dtype, attrs, f)));
+        text_add(t, "%s", dtype_name(ATTR_FIELD(weft_dtype, attrs, f)));
         return;
     case ATTR_KEY:
-        text_add(t, " %s=0x%llx", f->name, (unsigned long long)CFIELD(uint64_t, attrs, f));
+        text_add(t, "0x%llx", (unsigned long long)ATTR_FIELD(uint64_t, attrs, f));
         return;
     case ATTR_STRING:
     case ATTR_SCHEDULES:
-        if (!CFIELD(const char *, attrs, f)) return;
-        text_add(t, " %s=", f->name);
-        string_write(t, CFIELD(const char *, attrs, f));
+        string_write(t, ATTR_FIELD(const char *, attrs, f));
         return;
-    case ATTR_INTS: {
-        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
-        if (v->n == 0) return;
-        text_add(t, " %s=", f->name);
-        for (int i = 0; i < v->n; i++) {
+    case ATTR_INTS:
+        for (int i = 0; i < ATTR_FIELD(attr_ints, attrs, f).n; i++) {
             if (i) text_add(t, ",");
-            int_write(t, v->v[i]);
+            int_write(t, ATTR_FIELD(attr_ints, attrs, f).v[i]);
         }
         return;
-    }
-    case ATTR_BYTES: {
-        const attr_bytes *v = &CFIELD(attr_bytes, attrs, f);
-        if (v->n == 0) return;
-        text_add(t, " %s=", f->name);
-        if (bytes_are_many(v))
-            text_add(t, "@%016llx", (unsigned long long)v->hash);
+    case ATTR_BYTES:
+        if (bytes_are_many(&ATTR_FIELD(attr_bytes, attrs, f)))
+            text_add(t, "@%016llx", (unsigned long long)ATTR_FIELD(attr_bytes, attrs, f).hash);
         else
-            bytes_write(t, v);
+            bytes_write(t, &ATTR_FIELD(attr_bytes, attrs, f));
         return;
     }
-    }
+}
+
+void attr_write(text *t, const op_attr *f, const void *attrs) {
+    if (!attr_is_set(f, attrs)) return;
+    text_add(t, " %s=", f->name);
+    value_write(t, f, attrs);
 }
 
 void attrs_write(text *t, const weft_op *op, const void *attrs) {
@@ -307,17 +297,8 @@ void attrs_write(text *t, const weft_op *op, const void *attrs) {
 
 /* A number, or B for WEFT_BATCH; moves *at. */
 static bool int_parse(const char **at, int64_t *v) {
-    if (**at == 'B') {
-        *v = WEFT_BATCH;
-        ++*at;
-        return true;
-    }
-    char *end;
-    if (**at != '-' && !(**at >= '0' && **at <= '9')) return false; /* strtoll would skip spaces and lines */
-    *v = strtoll(*at, &end, 10);
-    if (end == *at) return false;
-    *at = end;
-    return true;
+    *v = WEFT_BATCH;
+    return text_accept(at, "B") || integer_parse(at, v);
 }
 
 /* strtod follows the locale but a dump always has '.', so each '.' is replaced by the locale's point
@@ -341,10 +322,9 @@ bool real_parse(const char **at, double *v) {
 /* Reads one of the names in `words`; *v is its index. */
 static bool word_parse(const char **at, const char *const *words, int64_t *v) {
     size_t n = strspn(*at, "abcdefghijklmnopqrstuvwxyz_");
-    for (*v = 0; words[*v]; ++*v)
-        if (strlen(words[*v]) == n && memcmp(words[*v], *at, n) == 0) break;
+    *v = word_find(words, *at, n);
     *at += n;
-    return words[*v] != NULL;
+    return *v >= 0;
 }
 
 /* "2,2": 1 to WEFT_MAX_NDIM numbers. */
@@ -383,36 +363,36 @@ static bool string_parse(const char **at, const char **v, arena *a) {
 static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a) {
     switch (f->kind) {
     case ATTR_INT:
-        return f->words ? word_parse(at, f->words, &FIELD(int64_t, attrs, f))
-                        : int_parse(at, &FIELD(int64_t, attrs, f));
+        return f->words ? word_parse(at, f->words, &ATTR_FIELD(int64_t, attrs, f))
+                        : int_parse(at, &ATTR_FIELD(int64_t, attrs, f));
     case ATTR_REAL:
-        return real_parse(at, &FIELD(double, attrs, f));
+        return real_parse(at, &ATTR_FIELD(double, attrs, f));
     case ATTR_BOOL:
-        FIELD(bool, attrs, f) = **at == '1';
+        ATTR_FIELD(bool, attrs, f) = **at == '1';
         if (**at != '0' && **at != '1') return false;
         ++*at;
         return true;
     case ATTR_DTYPE: {
         size_t n = strcspn(*at, " \n;}");
-        if (!dtype_parse(*at, n, &FIELD(weft_dtype, attrs, f))) return false;
+        if (!dtype_parse(*at, n, &ATTR_FIELD(weft_dtype, attrs, f))) return false;
         *at += n;
         return true;
     }
     case ATTR_KEY: {
         char *end;
         if ((*at)[0] != '0' || (*at)[1] != 'x') return false;
-        FIELD(uint64_t, attrs, f) = strtoull(*at, &end, 16);
+        ATTR_FIELD(uint64_t, attrs, f) = strtoull(*at, &end, 16);
         *at = end;
         return true;
     }
     case ATTR_STRING:
     case ATTR_SCHEDULES:
-        return string_parse(at, &FIELD(const char *, attrs, f), a);
+        return string_parse(at, &ATTR_FIELD(const char *, attrs, f), a);
     case ATTR_INTS:
-        return ints_parse(at, &FIELD(attr_ints, attrs, f));
+        return ints_parse(at, &ATTR_FIELD(attr_ints, attrs, f));
     case ATTR_BYTES:
-        if (**at == '@') return bytes_name_parse(at, &FIELD(attr_bytes, attrs, f).hash);
-        return bytes_parse(at, &FIELD(attr_bytes, attrs, f), a);
+        if (**at == '@') return bytes_name_parse(at, &ATTR_FIELD(attr_bytes, attrs, f).hash);
+        return bytes_parse(at, &ATTR_FIELD(attr_bytes, attrs, f), a);
     }
     return false;
 }
@@ -420,8 +400,7 @@ static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a
 /* Where the values are words, lists them; of a text that does not begin as one, says how it does. */
 static void say_unreadable(const weft_op *op, const op_attr *f, char first, char why[200]) {
     int n = snprintf(why, 200, "%s: the value of %s cannot be read", op->name, f->name);
-    bool is_text = f->kind == ATTR_STRING || f->kind == ATTR_SCHEDULES;
-    if (is_text && first != '"')
+    if (is_text(f) && first != '"')
         snprintf(why + n, 200 - (size_t)n, ": it stands in quotation marks, as in %s=\"...\"", f->name);
     for (int i = 0; f->words && f->words[i] && n >= 0 && n < 200; i++)
         n += snprintf(why + n, 200 - (size_t)n, i ? " or %s" : ": %s", f->words[i]);

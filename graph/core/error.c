@@ -20,7 +20,7 @@ const char *weft_status_text(weft_status status) {
 }
 
 const char *weft_version(void) {
-#define TEXT_OF(major, minor, patch) #major "." #minor "." #patch
+#define TEXT_OF(major, minor, patch)      #major "." #minor "." #patch
 #define VERSION_TEXT(major, minor, patch) TEXT_OF(major, minor, patch)
     return VERSION_TEXT(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR, WEFT_VERSION_PATCH);
 }
@@ -93,5 +93,11 @@ shown show_name(const char *name, size_t length) {
         }
         used += (size_t)snprintf(s.text + used, sizeof s.text - used, plain ? "%c" : "\\x%02x", c);
     }
+    return s;
+}
+
+shown errno_show(int code) {
+    shown s;
+    if (strerror_r(code, s.text, sizeof s.text)) snprintf(s.text, sizeof s.text, "error %d", code);
     return s;
 }

@@ -24,5 +24,7 @@ typedef struct shown {
 } shown;
 shown show_name(const char *name, size_t length);
 #define SHOW(name) (show_name((name), (name) ? __builtin_strlen(name) : 0).text)
+/* What the system says of an errno value. */
+shown errno_show(int code);
 
 #endif

@@ -229,7 +229,7 @@ typedef struct build_place {
 void build_begin(build_place *b, weft_graph *g, const char *path, weft_node *after);
 void build_end(build_place *b);
 
-/* ---- nodes (graph/core/node.c) ---- */
+/* ---- nodes ---- */
 /* Makes a node, the only way to do so: checks the number of operands and the ranges of attributes, infers the
  * result types and inserts the node at the cursor. Attributes are copied (NULL: all zero). Returns NULL after
  * recording the error; a NULL operand that is required is an error too, unless an earlier call failed: then
@@ -293,7 +293,7 @@ weft_status scopes_check(const weft_model *m, weft_error *error);
 /* Key of the random stream for the next random call in the present scope; counts the calls. */
 uint64_t random_key(weft_graph *g);
 
-/* ---- variables (graph/core/variable.c) ---- */
+/* ---- variables ---- */
 const char *init_name(weft_init_kind kind);         /* "kaiming_uniform"; "?" outside the list */
 const char *variable_kind_name(variable_kind kind); /* "parameter"; "?" outside the list */
 /* NULL when there is none. */
@@ -306,6 +306,9 @@ char *file_name_of(arena *a, const char *path);
  * another has is an error. NULL after an error. */
 weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
                             weft_init init);
+/* The same; errors name the line of a call in graph g. */
+weft_variable *variable_append(weft_model *m, weft_graph *g, const char *path, variable_kind kind,
+                               const tensor_type *type, weft_init init);
 /* variable_new for variables that the compiler makes: an existing variable of that path is an error. */
 weft_variable *variable_made(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
                              weft_init init);
@@ -314,6 +317,8 @@ weft_variable *variable_shared(weft_model *m, const char *path, variable_kind ki
                                weft_init init);
 /* false after recording why `init` cannot fill `path`, which has ndim axes. g may be NULL. */
 bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim);
+/* Whether a program may name it: parameters and state, not the compiler's variables. */
+bool variable_is_named(variable_kind kind);
 /* Whether its memory is a range of its bucket's: parameters and shards. */
 bool variable_is_part(const weft_variable *v);
 /* Whether sessions own its memory, and a store knows nothing of it. */
@@ -343,6 +348,8 @@ weft_graph *graph_apart(weft_model *m, const char *name, weft_mode mode);
 /* Repeats one call in graph g, with its scope and source line. map[id] is the copy of the source's value
  * with that id. */
 bool node_replay(const weft_node *n, weft_graph *g, weft_value **map);
+/* Repeats all calls and outputs of `from` in the empty graph g. False after recording the model's error. */
+bool graph_replay_into(const weft_graph *from, weft_graph *g);
 /* Repeats the builder calls of `from` in `model` as graph `name`, at the batch size of `model`, which must
  * hold the variables already. NULL after recording an error. */
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name);

@@ -112,7 +112,7 @@ bool lies_channels_last(const weft_value *v) {
 
 /* ---- errors: the text names the graph and the node ---- */
 
-static weft_status fail(const kernel_call *c, int64_t number, const char *format, va_list args) {
+static weft_status data_fail(const kernel_call *c, int64_t number, const char *format, va_list args) {
     char message[600], node[200];
     vsnprintf(message, sizeof message, format, args);
     if (c->broken) *c->broken = number;
@@ -123,7 +123,7 @@ static weft_status fail(const kernel_call *c, int64_t number, const char *format
 weft_status kernel_fail(const kernel_call *c, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    weft_status status = fail(c, -1, format, args);
+    weft_status status = data_fail(c, -1, format, args);
     va_end(args);
     return status;
 }
@@ -131,7 +131,7 @@ weft_status kernel_fail(const kernel_call *c, const char *format, ...) {
 weft_status kernel_fail_at(const kernel_call *c, int64_t number, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    weft_status status = fail(c, number, format, args);
+    weft_status status = data_fail(c, number, format, args);
     va_end(args);
     return status;
 }

@@ -17,8 +17,8 @@ enum {
     MODEL_MAX_VARIABLES = 1 << 15,
     MODEL_MAX_SUBGRAPHS = 4096, /* paths with options of weft_ddp */
     MODEL_MAX_FLOWS = 256,
-    MODEL_MAX_TRAININGS = 256,  /* minimize calls: each of them walks over all variables */
-    MODEL_MAX_WRITES = 256,     /* writes of one variable in one run: each waits for all earlier readers */
+    MODEL_MAX_TRAININGS = 256, /* minimize calls: each of them walks over all variables */
+    MODEL_MAX_WRITES = 256,    /* writes of one variable in one run: each waits for all earlier readers */
 
     /* Values that autodiff may make in a graph: GRADIENT_VALUES, and so many more for each call of the
      * user's. Most ops take 1 to 4 values for their gradient. */

@@ -45,7 +45,8 @@ void *mem_grow(const weft_env *env, void *array, size_t *room, size_t least, siz
     /* Doubling makes n appends cost O(n) copies. */
     size_t more = *room ? *room : 64;
     if (least <= *room) return array;
-    while (more < least && size_mul(&more, more, 2)) {}
+    while (more < least && size_mul(&more, more, 2)) {
+    }
     void *to = more < least ? NULL : mem_new_array(env, more, width);
     if (!to) return NULL;
     if (*room) memcpy(to, array, *room * width);

@@ -4,6 +4,8 @@
  * NULL or the error and does nothing. So a user checks once, at the end (weft_model_error). */
 #include "graph/core/graph.h"
 
+#include "graph/core/words.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +105,7 @@ weft_graph *graph_find(const weft_model *m, const char *name) {
 /* Linear: about 180 names, compared by length first. */
 const weft_op *op_find(const op_catalog *c, const char *name, size_t length) {
     for (const weft_op *const *op = c->ops; *op; op++)
-        if (strlen((*op)->name) == length && memcmp((*op)->name, name, length) == 0) return *op;
+        if (word_is((*op)->name, name, length)) return *op;
     return NULL;
 }
 

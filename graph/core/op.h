@@ -148,6 +148,8 @@ enum {
     OP_RANDOM = 1 << 2,      /* draws random numbers: never merged or dropped */
     OP_EFFECT = 1 << 3,      /* has effects besides its results: never merged or dropped */
     OP_NO_GRADIENT = 1 << 4, /* its gradient is zero by definition (argmax, comparisons, random) */
+    /* Its gradient is a function of result 0: a second gradient by the result reaches it, as in PyTorch. */
+    OP_FROM_RESULT = 1 << 5,
     OP_VIEW = 1 << 6,        /* the result can share the operand's memory: see view() */
     OP_VARIABLE = 1 << 7,    /* names a variable: its attributes begin with `const char *path` */
     OP_IS_VARIABLE = 1 << 9, /* result 0 is that variable's memory */
@@ -253,6 +255,8 @@ extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_as
 typedef struct text text;
 /* " stride=2,2 pad=1,1": fields that are not zero, in order */
 void attrs_write(text *t, const weft_op *op, const void *attrs);
+/* Whether dumps and files have the field: it is not zero, or of a kind whose 0 is a value. */
+bool attr_is_set(const op_attr *field, const void *attrs);
 void attr_write(text *t, const op_attr *field, const void *attrs); /* attrs_write of one field */
 /* The attribute of that name, or of an older name that files may still hold; NULL: the op has none. */
 const op_attr *attr_find(const weft_op *op, const char *name, size_t length);

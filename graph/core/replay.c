@@ -38,7 +38,7 @@ bool model_awaits_batch(const weft_model *m) {
 bool model_is_as_built(const weft_model *m) {
     /* Other kinds of variables are made by the compiler. */
     for (const weft_variable *v = m->variables; v; v = v->next)
-        if (v->kind != VARIABLE_PARAMETER && v->kind != VARIABLE_STATE) return false;
+        if (!variable_is_named(v->kind)) return false;
     for (const weft_graph *g = m->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next)
             if (n->is_backward || n->is_update || n->n_body || n->kernel) return false;
@@ -58,12 +58,17 @@ static void *batch_misfit(const weft_model *from, weft_model *model) {
     return NULL;
 }
 
+bool graph_replay_into(const weft_graph *from, weft_graph *g) {
+    weft_value **map = arena_new_array(&g->model->arena, (size_t)from->next_id + 1, sizeof *map);
+    if (!map) return model_fail(g->model, g, WEFT_MEMORY, "replay: out of memory");
+    for (const weft_node *n = from->first; n; n = n->next)
+        if (!node_replay(n, g, map)) return false;
+    for (const graph_output *o = from->outputs; o; o = o->next) weft_output(map[o->value->id], o->name);
+    return model_ok(g->model);
+}
+
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name) {
     weft_graph *g = weft_graph_new(model, name, from->mode);
-    weft_value **map = arena_new_array(&model->arena, (size_t)from->next_id + 1, sizeof *map);
-    if (!map) return model_fail(model, g, WEFT_MEMORY, "replay: out of memory");
-    for (const weft_node *n = from->first; g && n; n = n->next)
-        if (!node_replay(n, g, map)) return batch_misfit(from->model, model);
-    for (const graph_output *o = from->outputs; g && o; o = o->next) weft_output(map[o->value->id], o->name);
-    return model_ok(model) ? g : NULL;
+    if (!g || graph_replay_into(from, g)) return g;
+    return batch_misfit(from->model, model);
 }

@@ -6,32 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The first n characters, all of them. */
+static bool is_name(const char *name, size_t n) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    return n > 0 && n <= 200 && strspn(name, plain) >= n;
+}
+
 bool name_is_valid(const char *name) {
-    /* The length is bounded while it is counted, so a huge string costs 200 steps. */
-    enum { LONGEST = 200 };
-    size_t n = 0;
-    for (; name[n]; n++) {
-        char c = name[n];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                     c == '-' || c == '.';
-        if (!plain || n >= LONGEST) return false;
-    }
-    return n > 0;
+    return is_name(name, strnlen(name, 201)); /* a huge string costs no more */
 }
 
 /* 1000 characters at most; no empty names, so no leading, trailing or doubled '/'. */
 bool path_is_valid(const char *path) {
-    enum { LONGEST = 1000 };
-    if (strlen(path) > LONGEST) return false;
-    char part[256];
-    for (const char *p = path;;) {
-        size_t n = strcspn(p, "/");
-        if (n == 0 || n >= sizeof part) return false;
-        memcpy(part, p, n);
-        part[n] = 0;
-        if (!name_is_valid(part)) return false;
-        if (!p[n]) return true;
-        p += n + 1;
+    if (strlen(path) > 1000) return false;
+    for (;; path++) {
+        size_t n = strcspn(path, "/");
+        if (!is_name(path, n)) return false;
+        path += n;
+        if (!*path) return true;
     }
 }
 

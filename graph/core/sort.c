@@ -24,11 +24,6 @@ static weft_node *missing(waiting *w) {
     return NULL;
 }
 
-static void append(weft_graph *g, weft_node *n) {
-    n->mark = PLACED;
-    graph_append(g, n);
-}
-
 /* Places a node after all that it waits for, placing that first. *circle: a node of a cycle, or NULL. */
 static void place_after_operands(weft_graph *g, weft_node *node, waiting *stack, const weft_node **circle) {
     size_t depth = 0;
@@ -36,7 +31,8 @@ static void place_after_operands(weft_graph *g, weft_node *node, waiting *stack,
     while (depth && !*circle) {
         weft_node *n = stack[depth - 1].node, *before = missing(&stack[depth - 1]);
         if (!before) {
-            append(g, n);
+            n->mark = PLACED;
+            graph_append(g, n);
             depth--;
         } else if (before->mark == OPEN || before == n) {
             *circle = n;

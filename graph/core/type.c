@@ -2,6 +2,8 @@
  * the two memory layouts; see type.h. */
 #include "graph/core/type.h"
 
+#include "graph/core/words.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,7 @@ const char *dtype_name(weft_dtype dtype) {
 
 bool dtype_parse(const char *name, size_t length, weft_dtype *dtype) {
     for (int i = 0; i < WEFT_DTYPES; i++)
-        if (strlen(dtypes[i].name) == length && memcmp(dtypes[i].name, name, length) == 0) {
+        if (word_is(dtypes[i].name, name, length)) {
             *dtype = (weft_dtype)i;
             return true;
         }
@@ -122,19 +124,15 @@ type_text type_show(const tensor_type *t) {
     return s;
 }
 
-/* Every axis may be any number that strtoll reads; type_check decides later. */
+/* Every axis may be any number; type_check decides later. */
 bool type_parse(const char **at, tensor_type *type) {
     const char *open = strchr(*at, '[');
     tensor_type t = {0};
     if (!open || !dtype_parse(*at, (size_t)(open - *at), &t.dtype)) return false;
     const char *p = open + 1;
     while (*p != ']') {
-        char *end;
         if (t.ndim == WEFT_MAX_NDIM || (t.ndim && *p++ != ',')) return false;
-        if (*p != '-' && !(*p >= '0' && *p <= '9')) return false; /* strtoll would skip spaces and lines */
-        t.shape[t.ndim++] = strtoll(p, &end, 10);
-        if (end == p) return false;
-        p = end;
+        if (!integer_parse(&p, &t.shape[t.ndim++])) return false;
     }
     *at = p + 1;
     *type = t;

@@ -19,7 +19,7 @@ bool dtype_parse(const char *name, size_t length, weft_dtype *dtype);
 bool dtype_is_float(weft_dtype dtype);
 bool dtype_is_reduced(weft_dtype dtype); /* bf16, f16 */
 /* The type that sums of such elements are kept in: f32 for the reduced ones, else the type itself. */
-weft_dtype dtype_accumulator( weft_dtype dtype);
+weft_dtype dtype_accumulator(weft_dtype dtype);
 bool dtype_is_integer(weft_dtype dtype); /* i64 i32 u8, not bool */
 
 /* ---- shapes ---- */

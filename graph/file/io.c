@@ -13,11 +13,9 @@ const weft_io *io_of(const weft_env *env) {
 }
 
 weft_status io_fail(weft_error *error, const char *path, const char *what, int code) {
-    char reason[128];
     /* Codes that posix_io uses with a meaning of its own. */
     const char *text = code == ENODATA ? "the file ends early" : code == ESPIPE ? "not a regular file" : NULL;
-    if (!text) text = strerror_r(code, reason, sizeof reason) ? "unknown error" : reason;
-    return error_set(error, WEFT_IO, "%.600s: %s: %s", path, what, text);
+    return error_set(error, WEFT_IO, "%.600s: %s: %s", path, what, text ? text : errno_show(code).text);
 }
 
 /* ---- whole files ---- */

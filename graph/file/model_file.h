@@ -1,10 +1,11 @@
 /* model_file.h - the format of model.bin (graph/file/model.proto), as shared by its writer and its reader:
- * version and seal. */
+ * version, seal, and what stands for what. */
 #ifndef WEFT_GRAPH_FILE_MODEL_FILE_H
 #define WEFT_GRAPH_FILE_MODEL_FILE_H
 
 #include "graph/core/graph.h"
 #include "model.pb-c.h"
+#include "weft/field.h"
 
 enum { MODEL_MAGIC = 0x54464557 /* "WEFT" */, MODEL_VERSION = 2 };
 
@@ -25,5 +26,10 @@ typedef enum seal_state {
 } seal_state;
 /* Compares the seal with the file; *promised is the length in it. */
 seal_state seal_check(const uint8_t *file, size_t bytes, uint64_t *promised);
+
+/* By attr_kind: the kind of value in the file. */
+extern const Weft__Attribute__ValueCase attribute_case[];
+/* Where the message has a field of weft_schedule_fields(): they have the same names. */
+void *schedule_member(Weft__Schedule *message, const weft_field *field);
 
 #endif

@@ -13,6 +13,7 @@
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "graph/file/packed.h"
+#include "graph/settings/field.h"
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
 #include "graph/settings/precision.h"
@@ -31,6 +32,7 @@ typedef struct loader {
     weft_error *error;
     weft_model *m;
     weft_graph *g;
+    char place[260]; /* "graph d_step: call 17: ", or "" */
     size_t n_nodes, n_operands;
     weft_node **calls;       /* calls of the present graph, by number */
     const weft_graph **read; /* by variable->index: the last graph with a parameter or state node of it */
@@ -38,9 +40,8 @@ typedef struct loader {
 
 /* Sets *error to "model.bin: graph d_step: call 17: rule" and returns false. An error of the model itself
  * takes the place of the rule. */
-static bool load_fail(loader *l, const char *place, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static bool load_fail(loader *l, const char *place, const char *format, ...) {
+static bool load_fail(loader *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool load_fail(loader *l, const char *format, ...) {
     char rule[700];
     va_list args;
     va_start(args, format);
@@ -48,9 +49,14 @@ static bool load_fail(loader *l, const char *place, const char *format, ...) {
     va_end(args);
     bool own = l->m && !model_ok(l->m);
     weft_status status = own && l->m->error.status == WEFT_MEMORY ? WEFT_MEMORY : WEFT_FILE;
-    error_set(l->error, status, "%.300s: %s%s%s", l->path, place, *place ? ": " : "",
-              own ? l->m->error.text : rule);
+    error_set(l->error, status, "%.300s: %s%s", l->path, l->place, own ? l->m->error.text : rule);
     return false;
+}
+
+/* The model's error names the entry of the list. */
+static bool entry_fail(loader *l, const char *list) {
+    snprintf(l->place, sizeof l->place, "%s: ", list);
+    return load_fail(l, "out of memory");
 }
 
 static bool no_memory(loader *l) {
@@ -58,57 +64,55 @@ static bool no_memory(loader *l) {
     return false;
 }
 
-/* Whether a message has only known fields: protobuf-c keeps fields of a newer version, or of none, in the
- * message's base. */
-static bool is_known(const ProtobufCMessage *message) {
-    return message->n_unknown_fields == 0;
+/* A list may have so many. */
+static bool are_few(loader *l, size_t n, int most, const char *what) {
+    return n <= (size_t)most || load_fail(l, "%zu %s, at most %d", n, what, most);
 }
-#define KNOWN(message) is_known(&(message)->base)
+
+/* Protobuf-c keeps fields of a newer version, or of none, in the message's base. */
+static bool is_known(loader *l, const ProtobufCMessage *message) {
+    return !message->n_unknown_fields || load_fail(l, "a field that this version does not know");
+}
+
+/* Errors are of this message from here on. */
+static bool enter(loader *l, const ProtobufCMessage *message, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool enter(loader *l, const ProtobufCMessage *message, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(l->place, sizeof l->place, format, args);
+    va_end(args);
+    return is_known(l, message);
+}
 
 /* ---- variables ---- */
 
 /* Checks one variable and makes it. */
 static bool variable_load(loader *l, const Weft__Variable *v) {
-    char place[160];
-    tensor_type type;
-    snprintf(place, sizeof place, "variable %s", SHOW(v->path));
-    if (!KNOWN(v)) return load_fail(l, place, "a field that this version does not know");
-    if (!path_is_valid(v->path))
-        return load_fail(l, place, "names of letters, digits, '_', '-', '.' with '/' between");
-    if (v->kind != WEFT__VARIABLE__KIND__PARAMETER && v->kind != WEFT__VARIABLE__KIND__STATE)
-        return load_fail(l, place, "kind %d is neither parameter nor state", (int)v->kind);
-    if (v->n_shape > WEFT_MAX_NDIM)
-        return load_fail(l, place, "%zu axes, at most %d", v->n_shape, WEFT_MAX_NDIM);
-    type = type_of((weft_dtype)v->dtype, (int)v->n_shape, v->shape);
-    if (!type_check(&type) || type.dtype != WEFT_F32)
-        return load_fail(l, place, "type %s: f32, every axis at least 1, the whole below 2^46 bytes",
-                         TYPE(&type));
-    weft_init init = {(weft_init_kind)v->init, v->a, v->b};
-    if (!init_is_valid(l->m, NULL, v->path, init, type.ndim)) return load_fail(l, "variables", "initializer");
     bool is_state = v->kind == WEFT__VARIABLE__KIND__STATE;
-    if (is_state && v->frozen) return load_fail(l, place, "state cannot be frozen");
-    weft_variable *made =
-        variable_new(l->m, v->path, is_state ? VARIABLE_STATE : VARIABLE_PARAMETER, &type, init);
-    if (!made) return load_fail(l, "variables", "out of memory");
+    if (!enter(l, &v->base, "variable %s: ", SHOW(v->path))) return false;
+    if (!path_is_valid(v->path))
+        return load_fail(l, "names of letters, digits, '_', '-', '.' with '/' between");
+    if (v->kind != WEFT__VARIABLE__KIND__PARAMETER && !is_state)
+        return load_fail(l, "kind %d is neither parameter nor state", (int)v->kind);
+    if (!are_few(l, v->n_shape, WEFT_MAX_NDIM, "axes")) return false;
+    tensor_type type = type_of((weft_dtype)v->dtype, (int)v->n_shape, v->shape);
+    if (!type_check(&type) || type.dtype != WEFT_F32)
+        return load_fail(l, "type %s: f32, every axis at least 1, the whole below 2^46 bytes", TYPE(&type));
+    if (is_state && v->frozen) return load_fail(l, "state cannot be frozen");
+    if (variable_find(l->m, v->path)) return load_fail(l, "it is listed twice");
+    weft_init init = {(weft_init_kind)v->init, v->a, v->b};
+    weft_variable *made = NULL;
+    if (init_is_valid(l->m, NULL, v->path, init, type.ndim))
+        made = variable_new(l->m, v->path, is_state ? VARIABLE_STATE : VARIABLE_PARAMETER, &type, init);
+    if (!made) return entry_fail(l, "variables");
     made->is_frozen = v->frozen;
     return true;
 }
 
-static int by_path(const void *a, const void *b) {
-    return strcmp((*(Weft__Variable *const *)a)->path, (*(Weft__Variable *const *)b)->path);
-}
-
-/* Makes the variables in the order of the file, then sorts the file's table to find duplicates in O(n log
- * n). */
-static bool variables_load(loader *l, Weft__Model *file) {
-    if (file->n_variables > MODEL_MAX_VARIABLES)
-        return load_fail(l, "", "%zu variables, at most %d", file->n_variables, MODEL_MAX_VARIABLES);
+static bool variables_load(loader *l, const Weft__Model *file) {
     for (size_t i = 0; i < file->n_variables; i++)
         if (!variable_load(l, file->variables[i])) return false;
-    if (file->n_variables) qsort(file->variables, file->n_variables, sizeof *file->variables, by_path);
-    for (size_t i = 1; i < file->n_variables; i++)
-        if (by_path(&file->variables[i - 1], &file->variables[i]) == 0)
-            return load_fail(l, "variables", "%s is listed twice", SHOW(file->variables[i]->path));
     l->read = arena_new_array(&l->m->arena, file->n_variables + 1, sizeof *l->read);
     return l->read || no_memory(l);
 }
@@ -117,42 +121,32 @@ static bool variables_load(loader *l, Weft__Model *file) {
 
 /* The file has numbers with their defaults, so a 0 is a true one; of fields that the kind does not have it
  * says nothing, and they stay 0. */
-static bool part_load(loader *l, const char *place, const Weft__Schedule *from, weft_schedule *s) {
-    if (!KNOWN(from) || from->n_milestones > WEFT_MAX_MILESTONES)
-        return load_fail(l, place, "schedules: a part has an unknown field, or over %d milestones",
+static bool part_load(loader *l, Weft__Schedule *from, weft_schedule *part) {
+    if (from->base.n_unknown_fields || from->n_milestones > WEFT_MAX_MILESTONES)
+        return load_fail(l, "schedules: a part has an unknown field, or over %d milestones",
                          WEFT_MAX_MILESTONES);
-    s->kind = (weft_schedule_kind)from->kind;
-    s->of = (weft_scheduled)from->of;
-    s->by_epoch = from->by_epoch;
-    s->replaces = from->replaces;
-    s->begin = from->begin;
-    s->end = from->end;
-    s->warmup = from->warmup;
-    s->length = from->length;
-    s->period = from->period;
-    s->period_mult = from->period_mult;
-    s->linear = from->linear;
-    s->three_phase = from->three_phase;
-    s->gamma = from->gamma;
-    s->from = from->from;
-    s->middle = from->middle;
-    s->to = from->to;
-    s->power = from->power;
-    s->share = from->share;
-    for (size_t i = 0; i < from->n_milestones; i++) s->milestones[i] = from->milestones[i];
+    for (const weft_field *f = weft_schedule_fields(); f->name; f++) {
+        char *into = (char *)part + f->offset;
+        const void *there = schedule_member(from, f);
+        if (f->kind == WEFT_FIELD_FLAG)
+            *into = *(const protobuf_c_boolean *)there != 0;
+        else
+            memcpy(into, there, field_width(f));
+    }
+    for (size_t i = 0; i < from->n_milestones; i++) part->milestones[i] = from->milestones[i];
     return true;
 }
 
 /* The attribute is their text, which the model's arena keeps. */
-static bool schedules_load(loader *l, const char *place, const Weft__Schedules *from, const char **into) {
+static bool schedules_load(loader *l, const Weft__Schedules *from, const char **into) {
     weft_schedule parts[WEFT_MAX_SCHEDULES] = {{0}};
     char why[SCHEDULE_WHY];
     text t = {0};
-    if (!from || !KNOWN(from) || from->n_parts < 1 || from->n_parts > WEFT_MAX_SCHEDULES)
-        return load_fail(l, place, "schedules: 1 to %d parts are possible", WEFT_MAX_SCHEDULES);
+    if (!from || from->base.n_unknown_fields || from->n_parts < 1 || from->n_parts > WEFT_MAX_SCHEDULES)
+        return load_fail(l, "schedules: 1 to %d parts are possible", WEFT_MAX_SCHEDULES);
     for (size_t i = 0; i < from->n_parts; i++)
-        if (!part_load(l, place, from->parts[i], &parts[i])) return false;
-    if (!schedules_fill_zeros(parts, why)) return load_fail(l, place, "%s", why);
+        if (!part_load(l, from->parts[i], &parts[i])) return false;
+    if (!schedules_fill_zeros(parts, why)) return load_fail(l, "%s", why);
     schedules_write(&t, parts);
     *into = t.failed ? NULL : arena_copy(&l->m->arena, t.data);
     free(t.data);
@@ -161,20 +155,10 @@ static bool schedules_load(loader *l, const char *place, const Weft__Schedules *
 
 /* ---- attributes ---- */
 
-/* The kind of value that each kind of attribute has in the file. */
-static const int case_of[] = {
-    [ATTR_INT] = WEFT__ATTRIBUTE__VALUE_INTEGER,         [ATTR_REAL] = WEFT__ATTRIBUTE__VALUE_REAL,
-    [ATTR_BOOL] = WEFT__ATTRIBUTE__VALUE_FLAG,           [ATTR_DTYPE] = WEFT__ATTRIBUTE__VALUE_DTYPE,
-    [ATTR_STRING] = WEFT__ATTRIBUTE__VALUE_TEXT,         [ATTR_KEY] = WEFT__ATTRIBUTE__VALUE_KEY,
-    [ATTR_INTS] = WEFT__ATTRIBUTE__VALUE_INTEGERS,       [ATTR_BYTES] = WEFT__ATTRIBUTE__VALUE_DATA,
-    [ATTR_SCHEDULES] = WEFT__ATTRIBUTE__VALUE_SCHEDULES,
-};
-
 /* Reads one attribute. `attrs` borrows the file's strings and bytes; node_new copies them. */
-static bool field_load(loader *l, const char *place, const op_attr *f, const Weft__Attribute *from,
-                       void *attrs) {
-    if (!KNOWN(from) || (int)from->value_case != case_of[f->kind])
-        return load_fail(l, place, "attribute %s has a value of another kind", f->name);
+static bool field_load(loader *l, const op_attr *f, const Weft__Attribute *from, void *attrs) {
+    if (from->base.n_unknown_fields || from->value_case != attribute_case[f->kind])
+        return load_fail(l, "attribute %s has a value of another kind", f->name);
     switch (f->kind) {
     case ATTR_INT:
         ATTR_FIELD(int64_t, attrs, f) = from->integer;
@@ -198,31 +182,31 @@ static bool field_load(loader *l, const char *place, const op_attr *f, const Wef
         ATTR_FIELD(attr_bytes, attrs, f) = attr_bytes_of(from->data.data, from->data.len);
         return true;
     case ATTR_SCHEDULES:
-        return schedules_load(l, place, from->schedules, &ATTR_FIELD(const char *, attrs, f));
+        return schedules_load(l, from->schedules, &ATTR_FIELD(const char *, attrs, f));
     case ATTR_INTS:
         break;
     }
     attr_ints *v = &ATTR_FIELD(attr_ints, attrs, f);
     const Weft__Integers *list = from->integers;
-    if (!list || !KNOWN(list) || list->n_v > WEFT_MAX_NDIM)
-        return load_fail(l, place, "attribute %s: at most %d numbers", f->name, WEFT_MAX_NDIM);
+    if (!list || list->base.n_unknown_fields || list->n_v > WEFT_MAX_NDIM)
+        return load_fail(l, "attribute %s: at most %d numbers", f->name, WEFT_MAX_NDIM);
     v->n = (int)list->n_v;
     for (int i = 0; i < v->n; i++) v->v[i] = list->v[i];
     return true;
 }
 
 /* Attributes that the file leaves out stay zero. */
-static bool attributes_load(loader *l, const char *place, const weft_op *op, size_t n,
-                            Weft__Attribute *const *list, void *attrs) {
+static bool attributes_load(loader *l, const weft_op *op, size_t n, Weft__Attribute *const *list,
+                            void *attrs) {
     uint64_t seen = 0; /* bit i: field i of the op's table was given */
     for (size_t i = 0; i < n; i++) {
         const char *name = list[i]->name;
         const op_attr *f = attr_find(op, name, strlen(name));
-        if (!f) return load_fail(l, place, "%s has no attribute '%s'", op->name, SHOW(name));
+        if (!f) return load_fail(l, "%s has no attribute '%s'", op->name, SHOW(name));
         uint64_t bit = (uint64_t)1 << ((f - op->attrs) & 63);
-        if (seen & bit) return load_fail(l, place, "attribute %s is given twice", f->name);
+        if (seen & bit) return load_fail(l, "attribute %s is given twice", f->name);
         seen |= bit;
-        if (!field_load(l, place, f, list[i], attrs)) return false;
+        if (!field_load(l, f, list[i], attrs)) return false;
     }
     return true;
 }
@@ -230,46 +214,27 @@ static bool attributes_load(loader *l, const char *place, const weft_op *op, siz
 /* ---- options of subgraphs ---- */
 
 static bool subgraph_load(loader *l, const Weft__Subgraph *from) {
-    char place[160];
     ddp_attrs attrs = {0};
-    snprintf(place, sizeof place, "subgraph %s", *from->path ? SHOW(from->path) : "/");
-    if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
-    if (ddp_at(l->m, from->path)) return load_fail(l, place, "it is listed twice");
-    if (!attributes_load(l, place, &ddp_fields, from->n_options, from->options, &attrs)) return false;
-    return ddp_set(l->m, from->path, &attrs) || load_fail(l, "subgraphs", "options");
-}
-
-static bool subgraphs_load(loader *l, const Weft__Model *file) {
-    if (file->n_subgraphs > MODEL_MAX_SUBGRAPHS)
-        return load_fail(l, "", "%zu subgraphs, at most %d", file->n_subgraphs, MODEL_MAX_SUBGRAPHS);
-    for (size_t i = 0; i < file->n_subgraphs; i++)
-        if (!subgraph_load(l, file->subgraphs[i])) return false;
-    return true;
+    if (!enter(l, &from->base, "subgraph %s: ", SHOW(path_full(from->path)))) return false;
+    if (ddp_at(l->m, from->path)) return load_fail(l, "it is listed twice");
+    return attributes_load(l, &ddp_fields, from->n_options, from->options, &attrs) &&
+           (ddp_set(l->m, from->path, &attrs) || entry_fail(l, "subgraphs"));
 }
 
 /* The checks of path and type are those of weft_precision, with the place in the file in the error. */
-static bool precisions_load(loader *l, const Weft__Model *file) {
-    if (file->n_precisions > MODEL_MAX_SUBGRAPHS)
-        return load_fail(l, "", "%zu precisions, at most %d", file->n_precisions, MODEL_MAX_SUBGRAPHS);
-    for (size_t i = 0; i < file->n_precisions; i++) {
-        const Weft__Precision *from = file->precisions[i];
-        char place[160];
-        snprintf(place, sizeof place, "precision %s", SHOW(from->path));
-        if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
-        if (*from->path && !path_is_valid(from->path)) return load_fail(l, place, "it is not a path");
-        if (precision_at(l->m, from->path)) return load_fail(l, place, "it is listed twice");
-        if (!precision_set(l->m, from->path, (weft_dtype)from->dtype))
-            return load_fail(l, "precisions", "type");
-    }
-    return true;
+static bool precision_load(loader *l, const Weft__Precision *from) {
+    if (!enter(l, &from->base, "precision %s: ", SHOW(from->path))) return false;
+    if (*from->path && !path_is_valid(from->path)) return load_fail(l, "it is not a path");
+    if (precision_at(l->m, from->path)) return load_fail(l, "it is listed twice");
+    return precision_set(l->m, from->path, (weft_dtype)from->dtype) || entry_fail(l, "precisions");
 }
 
 /* ---- flows ---- */
 
-static bool step_load(loader *l, const char *place, const Weft__FlowStep *from, weft_flow_step *step) {
-    if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
+static bool step_load(loader *l, const Weft__FlowStep *from, weft_flow_step *step) {
+    if (!is_known(l, &from->base)) return false;
     if (from->repeat > INT32_MAX || from->accumulate > INT32_MAX)
-        return load_fail(l, place, "a step of graph %s has a number above 2^31-1", SHOW(from->graph));
+        return load_fail(l, "a step of graph %s has a number above 2^31-1", SHOW(from->graph));
     *step = (weft_flow_step){.graph = from->graph,
                              .repeat = (int)from->repeat,
                              .accumulate = (int)from->accumulate,
@@ -281,81 +246,62 @@ static bool step_load(loader *l, const char *place, const Weft__FlowStep *from, 
 
 /* The rules of a flow are those of weft_flow, with the place in the file in the error. */
 static bool flow_load(loader *l, const Weft__Flow *from) {
-    char place[160];
     weft_flow_step steps[FLOW_MAX_STEPS];
-    snprintf(place, sizeof place, "flow %s", SHOW(from->name));
-    if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
-    if (from->n_steps > FLOW_MAX_STEPS)
-        return load_fail(l, place, "%zu steps, at most %d", from->n_steps, FLOW_MAX_STEPS);
-    if (flow_find(l->m, from->name)) return load_fail(l, place, "it is listed twice");
+    if (!enter(l, &from->base, "flow %s: ", SHOW(from->name))) return false;
+    if (!are_few(l, from->n_steps, FLOW_MAX_STEPS, "steps")) return false;
+    if (flow_find(l->m, from->name)) return load_fail(l, "it is listed twice");
     for (size_t i = 0; i < from->n_steps; i++)
-        if (!step_load(l, place, from->steps[i], &steps[i])) return false;
-    return flow_set(l->m, from->name, (int)from->n_steps, steps) || load_fail(l, "flows", "steps");
-}
-
-static bool flows_load(loader *l, const Weft__Model *file) {
-    if (file->n_flows > MODEL_MAX_FLOWS)
-        return load_fail(l, "", "%zu flows, at most %d", file->n_flows, MODEL_MAX_FLOWS);
-    for (size_t i = 0; i < file->n_flows; i++)
-        if (!flow_load(l, file->flows[i])) return false;
-    return true;
-}
-
-/* The text's rules are those of weft_model_strategy; compiling asks whether its name is known. */
-static bool strategy_load(loader *l, const Weft__Model *file) {
-    return !*file->strategy || strategy_set(l->m, file->strategy) || load_fail(l, "strategy", "text");
+        if (!step_load(l, from->steps[i], &steps[i])) return false;
+    return flow_set(l->m, from->name, (int)from->n_steps, steps) || entry_fail(l, "flows");
 }
 
 /* ---- calls ---- */
 
 /* operand_call[i] is 1 plus the number of an earlier call; 0: the operand is left out. */
-static bool operands_load(loader *l, const char *place, const Weft__Call *call, size_t number,
-                          weft_value **in) {
+static bool operands_load(loader *l, const Weft__Call *call, size_t number, weft_value **in) {
     for (size_t i = 0; i < call->n_operand_call; i++) {
         uint32_t from = call->operand_call[i], result = call->operand_result[i];
         if (from == 0) continue;
         if (from > number)
-            return load_fail(l, place, "operand %zu is a result of call %u: only earlier calls have results",
-                             i, from - 1);
+            return load_fail(l, "operand %zu is a result of call %u: only earlier calls have results", i,
+                             from - 1);
         const weft_node *n = l->calls[from - 1];
         if (result >= (uint32_t)n->n_out)
-            return load_fail(l, place, "operand %zu is result %u of call %u, which has %d", i, result,
-                             from - 1, n->n_out);
+            return load_fail(l, "operand %zu is result %u of call %u, which has %d", i, result, from - 1,
+                             n->n_out);
         in[i] = &n->out[result];
     }
     return true;
 }
 
 /* Checks I4: one `parameter` or `state` node for each variable and graph. */
-static bool variable_is_new(loader *l, const char *place, const weft_op *op, const void *attrs) {
+static bool variable_is_new(loader *l, const weft_op *op, const void *attrs) {
     if (op != &weft_op_parameter && op != &weft_op_state) return true;
     const char *path = ((const variable_attrs *)attrs)->path;
     const weft_variable *v = path ? variable_find(l->m, path) : NULL;
     if (!v) return true; /* infer reports it */
-    if (l->read[v->index] == l->g)
-        return load_fail(l, place, "%s is read by an earlier call already", v->path);
+    if (l->read[v->index] == l->g) return load_fail(l, "%s is read by an earlier call already", v->path);
     l->read[v->index] = l->g;
     return true;
 }
 
 /* Repeats one call in its scope. */
-static weft_node *call_make(loader *l, const char *place, const weft_op *op, const Weft__Call *call,
-                            size_t number) {
+static weft_node *call_make(loader *l, const weft_op *op, const Weft__Call *call, size_t number) {
     weft_model *m = l->m;
     const char *scope = scope_intern(m, call->scope);
     weft_value **in = arena_new_array(&m->arena, call->n_operand_call + 1, sizeof *in);
     void *attrs = arena_new(&m->arena, op->attrs_bytes + 1);
     if (!scope || !in || !attrs) return no_memory(l), NULL;
-    if (!operands_load(l, place, call, number, in) ||
-        !attributes_load(l, place, op, call->n_attributes, call->attributes, attrs) ||
-        !variable_is_new(l, place, op, attrs))
+    if (!operands_load(l, call, number, in) ||
+        !attributes_load(l, op, call->n_attributes, call->attributes, attrs) ||
+        !variable_is_new(l, op, attrs))
         return NULL;
     build_place at;
     build_begin(&at, l->g, scope, NULL);
     weft_node *n = node_new(l->g, op, (int)call->n_operand_call, in, attrs);
     build_end(&at);
     if (!n)
-        load_fail(l, place, "the call fails");
+        load_fail(l, "the call fails");
     else if (op_draws_random(op))
         l->g->next_random++;
     return n;
@@ -363,107 +309,108 @@ static weft_node *call_make(loader *l, const char *place, const weft_op *op, con
 
 /* The limits count over all graphs of the file. */
 static bool call_load(loader *l, const Weft__Call *call, size_t number) {
-    char place[200];
-    snprintf(place, sizeof place, "graph %.100s: call %zu", l->g->name, number);
-    if (!KNOWN(call)) return load_fail(l, place, "a field that this version does not know");
-    if (++l->n_nodes > MODEL_MAX_NODES) return load_fail(l, place, "more than %d calls", MODEL_MAX_NODES);
+    if (!enter(l, &call->base, "graph %.100s: call %zu: ", l->g->name, number)) return false;
+    if (++l->n_nodes > MODEL_MAX_NODES) return load_fail(l, "more than %d calls", MODEL_MAX_NODES);
     if ((l->n_operands += call->n_operand_call) > MODEL_MAX_OPERANDS)
-        return load_fail(l, place, "more than %d operands", MODEL_MAX_OPERANDS);
+        return load_fail(l, "more than %d operands", MODEL_MAX_OPERANDS);
     if (call->n_operand_call != call->n_operand_result)
-        return load_fail(l, place, "%zu operand calls and %zu results", call->n_operand_call,
+        return load_fail(l, "%zu operand calls and %zu results", call->n_operand_call,
                          call->n_operand_result);
     const weft_op *op = op_find(l->m->catalog, call->op, strlen(call->op));
-    if (!op) return load_fail(l, place, "there is no op '%s'", SHOW(call->op));
-    if (op->flags & OP_COMPILER) return load_fail(l, place, "%s: only the compiler makes these", op->name);
+    if (!op) return load_fail(l, "there is no op '%s'", SHOW(call->op));
+    if (op->flags & OP_COMPILER) return load_fail(l, "%s: only the compiler makes these", op->name);
     if (*call->scope && !path_is_valid(call->scope))
-        return load_fail(l, place, "scope '%s' is not a path", SHOW(call->scope));
-    return (l->calls[number] = call_make(l, place, op, call, number)) != NULL;
+        return load_fail(l, "scope '%s' is not a path", SHOW(call->scope));
+    return (l->calls[number] = call_make(l, op, call, number)) != NULL;
 }
 
 /* ---- graphs ---- */
 
 static bool output_load(loader *l, const Weft__Output *o, size_t n_calls) {
-    char place[260];
-    snprintf(place, sizeof place, "graph %.100s: output %s", l->g->name, SHOW(o->name));
-    if (!KNOWN(o)) return load_fail(l, place, "a field that this version does not know");
+    if (!enter(l, &o->base, "graph %.100s: output %s: ", l->g->name, SHOW(o->name))) return false;
     if (o->call >= n_calls || o->result >= (uint32_t)l->calls[o->call]->n_out)
-        return load_fail(l, place, "result %u of call %u: there is none", o->result, o->call);
+        return load_fail(l, "result %u of call %u: there is none", o->result, o->call);
     weft_output(&l->calls[o->call]->out[o->result], o->name);
-    return model_ok(l->m) || load_fail(l, place, "output");
+    return model_ok(l->m) || load_fail(l, "out of memory");
 }
 
 /* Calls are numbered by their place in the file; outputs name calls that exist. */
-static bool body_load(loader *l, const char *place, const Weft__Graph *graph) {
-    int inputs = 0;
+static bool body_load(loader *l, const Weft__Graph *graph) {
+    size_t inputs = 0;
+    for (size_t i = 0; i < graph->n_calls; i++) inputs += strcmp(graph->calls[i]->op, "input") == 0;
+    if (!are_few(l, inputs, MODEL_MAX_INPUTS, "inputs") ||
+        !are_few(l, graph->n_outputs, MODEL_MAX_INPUTS, "outputs"))
+        return false;
     l->calls = arena_new_array(&l->m->arena, graph->n_calls + 1, sizeof *l->calls);
     if (!l->calls) return no_memory(l);
-    for (size_t i = 0; i < graph->n_calls; i++) {
-        inputs += strcmp(graph->calls[i]->op, "input") == 0;
-        if (inputs > MODEL_MAX_INPUTS) return load_fail(l, place, "more than %d inputs", MODEL_MAX_INPUTS);
+    for (size_t i = 0; i < graph->n_calls; i++)
         if (!call_load(l, graph->calls[i], i)) return false;
-    }
-    if (graph->n_outputs > MODEL_MAX_INPUTS)
-        return load_fail(l, place, "more than %d outputs", MODEL_MAX_INPUTS);
     for (size_t i = 0; i < graph->n_outputs; i++)
         if (!output_load(l, graph->outputs[i], graph->n_calls)) return false;
     return true;
 }
 
 static bool graph_load(loader *l, const Weft__Graph *graph) {
-    char place[160];
-    snprintf(place, sizeof place, "graph %s", SHOW(graph->name));
-    if (!KNOWN(graph)) return load_fail(l, place, "a field that this version does not know");
+    if (!enter(l, &graph->base, "graph %s: ", SHOW(graph->name))) return false;
     l->g = weft_graph_new(l->m, graph->name, graph->train ? WEFT_TRAIN : WEFT_EVAL);
-    return l->g ? body_load(l, place, graph) : load_fail(l, place, "graph");
+    return l->g ? body_load(l, graph) : load_fail(l, "out of memory");
 }
 
 /* ---- optimizers ---- */
 
 /* The names and numbers; their rules are those of weft_define_optimizer. */
-static bool definition_load(loader *l, const char *place, const Weft__Optimizer *from, own_optimizer **made) {
+static bool definition_load(loader *l, const Weft__Optimizer *from, own_optimizer **made) {
     weft_optimizer_definition d = {.type = from->type};
-    if (from->n_slots > WEFT_MAX_SLOTS || from->n_numbers > WEFT_MAX_NUMBERS)
-        return load_fail(l, place, "%zu slots and %zu numbers, at most %d and %d", from->n_slots,
-                         from->n_numbers, WEFT_MAX_SLOTS, WEFT_MAX_NUMBERS);
+    if (!are_few(l, from->n_slots, WEFT_MAX_SLOTS, "slots") ||
+        !are_few(l, from->n_numbers, WEFT_MAX_NUMBERS, "numbers"))
+        return false;
     for (size_t i = 0; i < from->n_slots; i++) {
-        if (!KNOWN(from->slots[i])) return load_fail(l, place, "a field that this version does not know");
+        if (!is_known(l, &from->slots[i]->base)) return false;
         d.slots[i] = (weft_slot){from->slots[i]->name, from->slots[i]->initial};
     }
     for (size_t i = 0; i < from->n_numbers; i++) {
-        if (!KNOWN(from->numbers[i])) return load_fail(l, place, "a field that this version does not know");
+        if (!is_known(l, &from->numbers[i]->base)) return false;
         d.numbers[i] = (weft_number){from->numbers[i]->field, from->numbers[i]->value};
     }
     *made = own_optimizer_new(l->m, &d);
-    return *made || load_fail(l, place, "definition");
+    return *made || load_fail(l, "out of memory");
 }
 
 static bool optimizer_load(loader *l, const Weft__Optimizer *from) {
-    char place[160];
     own_optimizer *o = NULL;
-    snprintf(place, sizeof place, "optimizer %s", SHOW(from->type));
-    if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
-    if (!definition_load(l, place, from, &o)) return false;
+    if (!enter(l, &from->base, "optimizer %s: ", SHOW(from->type)) || !definition_load(l, from, &o))
+        return false;
     for (size_t i = 0; i < from->n_updates; i++) {
-        const Weft__Graph *graph = from->updates[i];
-        if (!KNOWN(graph)) return load_fail(l, place, "a field that this version does not know");
+        if (!enter(l, &from->updates[i]->base, "optimizer %s: ", SHOW(from->type))) return false;
         l->g = own_record_begin(l->m, o);
         if (!l->g) return no_memory(l);
-        if (!body_load(l, place, graph)) return false;
-        if (!own_record_end(l->m, o, l->g)) return load_fail(l, place, "update");
+        if (!body_load(l, from->updates[i])) return false;
+        if (!own_record_end(l->m, o, l->g)) return entry_fail(l, "optimizers");
     }
     return true;
 }
 
 static bool model_load(loader *l, Weft__Model *file, const weft_env *env, const op_catalog *catalog) {
-    if (!KNOWN(file)) return load_fail(l, "", "a field that this version does not know");
+    if (!is_known(l, &file->base)) return false;
     l->m = model_new(file->name, env, catalog);
     if (!l->m) return no_memory(l);
     weft_model_batch(l->m, file->batch);
-    if (!model_ok(l->m)) return load_fail(l, "", "model");
-    if (file->n_graphs > MODEL_MAX_GRAPHS)
-        return load_fail(l, "", "%zu graphs, at most %d", file->n_graphs, MODEL_MAX_GRAPHS);
-    if (!variables_load(l, file) || !subgraphs_load(l, file)) return false;
-    if (!precisions_load(l, file) || !flows_load(l, file) || !strategy_load(l, file)) return false;
+    if (!model_ok(l->m)) return load_fail(l, "model");
+    if (!are_few(l, file->n_graphs, MODEL_MAX_GRAPHS, "graphs") ||
+        !are_few(l, file->n_variables, MODEL_MAX_VARIABLES, "variables") ||
+        !are_few(l, file->n_subgraphs, MODEL_MAX_SUBGRAPHS, "subgraphs") ||
+        !are_few(l, file->n_precisions, MODEL_MAX_SUBGRAPHS, "precisions") ||
+        !are_few(l, file->n_flows, MODEL_MAX_FLOWS, "flows"))
+        return false;
+    if (!variables_load(l, file)) return false;
+    for (size_t i = 0; i < file->n_subgraphs; i++)
+        if (!subgraph_load(l, file->subgraphs[i])) return false;
+    for (size_t i = 0; i < file->n_precisions; i++)
+        if (!precision_load(l, file->precisions[i])) return false;
+    for (size_t i = 0; i < file->n_flows; i++)
+        if (!flow_load(l, file->flows[i])) return false;
+    /* compiling asks whether its name is known */
+    if (*file->strategy && !strategy_set(l->m, file->strategy)) return entry_fail(l, "strategy");
     for (size_t i = 0; i < file->n_optimizers; i++)
         if (!optimizer_load(l, file->optimizers[i])) return false;
     for (size_t i = 0; i < file->n_graphs; i++)
@@ -476,21 +423,21 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env, const 
 /* Before protobuf reads a byte: another version may mean something else by every later field. */
 static bool unseal(loader *l, const char *data, size_t bytes) {
     uint64_t promised;
-    if (!bytes) return load_fail(l, "", "an empty file is not a Weft model");
+    if (!bytes) return load_fail(l, "an empty file is not a Weft model");
     seal_state state = seal_check((const uint8_t *)data, bytes, &promised);
     if (state == SEAL_OTHER_FORMAT)
-        return load_fail(l, "", "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
+        return load_fail(l, "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
     if (state == SEAL_OTHER_VERSION)
-        return load_fail(l, "", "version %llu, this Weft (%s) reads version %d", (unsigned long long)promised,
+        return load_fail(l, "version %llu, this Weft (%s) reads version %d", (unsigned long long)promised,
                          weft_version(), MODEL_VERSION);
     if (state == SEAL_CUT)
-        return load_fail(l, "", "cut off at %zu bytes of %s%llu", bytes,
+        return load_fail(l, "cut off at %zu bytes of %s%llu", bytes,
                          promised == SEAL_BYTES ? "at least " : "", (unsigned long long)promised);
     if (state == SEAL_LONGER)
-        return load_fail(l, "", "%zu bytes, but it was written with %llu: other data follow it", bytes,
+        return load_fail(l, "%zu bytes, but it was written with %llu: other data follow it", bytes,
                          (unsigned long long)promised);
     if (state == SEAL_CHANGED)
-        return load_fail(l, "", "its checksum does not match: bytes were changed since it was written");
+        return load_fail(l, "its checksum does not match: bytes were changed since it was written");
     return true;
 }
 
@@ -525,10 +472,9 @@ static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking 
     if (u->is_out_of)
         no_memory(l);
     else if (u->is_past)
-        load_fail(l, "", "its %zu bytes unpack to more than %zu", bytes, u->most);
+        load_fail(l, "its %zu bytes unpack to more than %zu", bytes, u->most);
     else
-        load_fail(l, "",
-                  "its %zu bytes are not a complete protobuf message of graph/file/model.proto (cut off?)",
+        load_fail(l, "its %zu bytes are not a complete protobuf message of graph/file/model.proto (cut off?)",
                   bytes);
     return NULL;
 }

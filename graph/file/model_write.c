@@ -8,6 +8,7 @@
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "graph/file/packed.h"
+#include "graph/settings/field.h"
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
 #include "graph/settings/schedule.h"
@@ -16,334 +17,245 @@
 
 #include <string.h>
 
+/* What is written. Where memory is out, `failed` is set, and messages from then on are `spare`, so that
+ * callers need not ask. */
+typedef struct saver {
+    arena memory;
+    bool failed;
+    Weft__Schedule spare; /* the largest message that stands in a list */
+} saver;
+
+static void *message_new(saver *s, const ProtobufCMessageDescriptor *kind) {
+    void *message = s->failed ? NULL : arena_new(&s->memory, kind->sizeof_message);
+    s->failed |= !message;
+    if (s->failed) message = &s->spare;
+    protobuf_c_message_init(kind, message);
+    return message;
+}
+
+/* Appends an empty message to a list, of whose pointer `list` is the address. */
+static void *message_add(saver *s, const ProtobufCMessageDescriptor *kind, void *list, size_t *n) {
+    void *message = message_new(s, kind), **array;
+    if (s->failed) return message;
+    memcpy(&array, list, sizeof array);
+    if (!(*n & (*n - 1))) { /* 0, 1, 2, 4 ...: it may be full */
+        void **more = arena_new_array(&s->memory, 2 * *n + 1, sizeof *more);
+        s->failed = !more;
+        if (s->failed) return message;
+        if (*n) memcpy(more, array, *n * sizeof *more);
+        array = more;
+        memcpy(list, &array, sizeof array);
+    }
+    array[(*n)++] = message;
+    return message;
+}
+
 /* The fields of protobuf-c's structs are not const, but packing only reads them. */
 static char *plain(const char *string) {
     return (char *)(string ? string : "");
 }
 
-/* ---- schedules: full parts, whose true zeros the file has as 0 ---- */
+/* ---- attributes ---- */
 
-static Weft__Schedule *part_save(const weft_schedule *s, arena *a) {
-    Weft__Schedule *to = arena_new(a, sizeof *to);
-    weft_schedule *copy = arena_new(a, sizeof *copy);
-    if (!to || !copy) return NULL;
-    *copy = *s;
-    weft__schedule__init(to);
-    to->kind = (Weft__Schedule__Kind)s->kind;
-    to->of = (Weft__Schedule__Number)s->of;
-    to->by_epoch = s->by_epoch;
-    to->replaces = s->replaces;
-    to->begin = s->begin;
-    to->end = s->end;
-    to->warmup = s->warmup;
-    to->length = s->length;
-    to->period = s->period;
-    to->period_mult = s->period_mult;
-    to->linear = s->linear;
-    to->three_phase = s->three_phase;
-    to->gamma = schedule_real(s->gamma);
-    to->from = schedule_real(s->from);
-    to->middle = schedule_real(s->middle);
-    to->to = schedule_real(s->to);
-    to->power = schedule_real(s->power);
-    to->share = schedule_real(s->share);
-    to->milestones = copy->milestones;
-    while (to->n_milestones < WEFT_MAX_MILESTONES && copy->milestones[to->n_milestones]) to->n_milestones++;
-    return to;
+/* A full part. Its fields have the same names in the file, where true zeros are 0. */
+static void part_save(saver *s, Weft__Schedule *to, const weft_schedule *part) {
+    for (const weft_field *f = weft_schedule_fields(); f->name; f++) {
+        const char *from = (const char *)part + f->offset;
+        void *into = schedule_member(to, f);
+        if (f->kind == WEFT_FIELD_FLAG)
+            *(protobuf_c_boolean *)into = *from;
+        else if (f->kind == WEFT_FIELD_NUMBER)
+            *(double *)into = schedule_real(*(const double *)from);
+        else
+            memcpy(into, from, field_width(f));
+    }
+    to->milestones = arena_new(&s->memory, sizeof part->milestones);
+    s->failed |= !to->milestones;
+    if (to->milestones) memcpy(to->milestones, part->milestones, sizeof part->milestones);
+    while (to->n_milestones < WEFT_MAX_MILESTONES && part->milestones[to->n_milestones]) to->n_milestones++;
 }
 
-/* False: memory is out. */
-static bool schedules_save(Weft__Attribute *to, const char *text, arena *a) {
+static void schedules_save(saver *s, Weft__Schedules *to, const char *text) {
     weft_schedule parts[WEFT_MAX_SCHEDULES];
     char why[SCHEDULE_WHY];
     schedules_parse(text, parts, why); /* the node's own checks have read it before */
-    Weft__Schedules *list = to->schedules = arena_new(a, sizeof *list);
-    if (!list) return false;
-    weft__schedules__init(list);
-    list->parts = arena_new_array(a, WEFT_MAX_SCHEDULES, sizeof *list->parts);
-    for (int i = 0; list->parts && i < schedule_count(parts); i++)
-        if (!(list->parts[list->n_parts++] = part_save(&parts[i], a))) return false;
-    to->value_case = WEFT__ATTRIBUTE__VALUE_SCHEDULES;
-    return list->parts != NULL;
+    for (int i = 0; i < schedule_count(parts); i++)
+        part_save(s, message_add(s, &weft__schedule__descriptor, &to->parts, &to->n_parts), &parts[i]);
 }
 
-/* ---- attributes ---- */
-
-/* False: the list is empty, or memory is out. */
-static bool ints_save(Weft__Attribute *to, const attr_ints *from, arena *a) {
-    if (from->n == 0) return false;
-    to->integers = arena_new(a, sizeof *to->integers);
-    if (!to->integers) return false;
-    weft__integers__init(to->integers);
-    to->integers->n_v = (size_t)from->n;
-    to->integers->v = (int64_t *)from->v;
-    to->value_case = WEFT__ATTRIBUTE__VALUE_INTEGERS;
-    return true;
-}
-
-/* Fills *to with one attribute; false: it is zero and need not be saved. */
-static bool field_save(Weft__Attribute *to, const op_attr *f, const void *attrs, arena *a) {
-    weft__attribute__init(to);
+/* `to` borrows what the attribute points to. */
+static void field_save(saver *s, Weft__Attribute *to, const op_attr *f, const void *attrs) {
     to->name = plain(f->name);
+    to->value_case = attribute_case[f->kind];
     switch (f->kind) {
     case ATTR_INT:
-        to->value_case = WEFT__ATTRIBUTE__VALUE_INTEGER;
-        return (to->integer = ATTR_FIELD(const int64_t, attrs, f)) != 0;
+        to->integer = ATTR_FIELD(const int64_t, attrs, f);
+        return;
     case ATTR_REAL:
-        to->value_case = WEFT__ATTRIBUTE__VALUE_REAL;
-        return (to->real = ATTR_FIELD(const double, attrs, f)) != 0;
+        to->real = ATTR_FIELD(const double, attrs, f);
+        return;
     case ATTR_BOOL:
-        to->value_case = WEFT__ATTRIBUTE__VALUE_FLAG;
-        return (to->flag = ATTR_FIELD(const bool, attrs, f)) != 0;
+        to->flag = ATTR_FIELD(const bool, attrs, f);
+        return;
     case ATTR_DTYPE:
-        to->value_case = WEFT__ATTRIBUTE__VALUE_DTYPE;
         to->dtype = (Weft__DType)ATTR_FIELD(const weft_dtype, attrs, f);
-        return true;
+        return;
     case ATTR_KEY:
-        to->value_case = WEFT__ATTRIBUTE__VALUE_KEY;
         to->key = ATTR_FIELD(const uint64_t, attrs, f);
-        return true;
+        return;
     case ATTR_STRING:
-        to->value_case = WEFT__ATTRIBUTE__VALUE_TEXT;
         to->text = plain(ATTR_FIELD(const char *const, attrs, f));
-        return ATTR_FIELD(const char *const, attrs, f) != NULL;
+        return;
     case ATTR_SCHEDULES:
-        return ATTR_FIELD(const char *const, attrs, f) &&
-               schedules_save(to, ATTR_FIELD(const char *const, attrs, f), a);
+        to->schedules = message_new(s, &weft__schedules__descriptor);
+        schedules_save(s, to->schedules, ATTR_FIELD(const char *const, attrs, f));
+        return;
     case ATTR_INTS:
-        return ints_save(to, &ATTR_FIELD(const attr_ints, attrs, f), a);
-    case ATTR_BYTES: {
-        const attr_bytes *v = &ATTR_FIELD(const attr_bytes, attrs, f);
-        to->value_case = WEFT__ATTRIBUTE__VALUE_DATA;
-        to->data = (ProtobufCBinaryData){v->n, (uint8_t *)v->data};
-        return v->n != 0;
+        to->integers = message_new(s, &weft__integers__descriptor);
+        to->integers->n_v = (size_t)ATTR_FIELD(const attr_ints, attrs, f).n;
+        to->integers->v = (int64_t *)ATTR_FIELD(const attr_ints, attrs, f).v;
+        return;
+    case ATTR_BYTES:
+        to->data.len = ATTR_FIELD(const attr_bytes, attrs, f).n;
+        to->data.data = (uint8_t *)ATTR_FIELD(const attr_bytes, attrs, f).data;
+        return;
     }
-    }
-    return false;
 }
 
-/* Fills *to with an array of *n messages, one for each field that is not zero. False when memory is out. */
-static bool attributes_save(Weft__Attribute ***to, size_t *n, const op_attr *table, const void *attrs,
-                            arena *a) {
-    size_t count = 0;
-    for (const op_attr *f = table; f && f->name; f++) count++;
-    Weft__Attribute *list = arena_new_array(a, count + 1, sizeof *list);
-    *to = arena_new_array(a, count + 1, sizeof **to);
-    if (!list || !*to) return false;
-    for (const op_attr *f = table; f && f->name; f++) {
-        Weft__Attribute *next = &list[*n];
-        if (field_save(next, f, attrs, a))
-            (*to)[(*n)++] = next;
-        else if ((f->kind == ATTR_INTS && ATTR_FIELD(const attr_ints, attrs, f).n) ||
-                 (f->kind == ATTR_SCHEDULES && ATTR_FIELD(const char *const, attrs, f)))
-            return false; /* memory */
-    }
-    return true;
+/* Adds a message for each field that is not zero. */
+static void attributes_save(saver *s, Weft__Attribute ***list, size_t *n, const op_attr *table,
+                            const void *attrs) {
+    for (const op_attr *f = table; f && f->name; f++)
+        if (attr_is_set(f, attrs))
+            field_save(s, message_add(s, &weft__attribute__descriptor, list, n), f, attrs);
 }
 
-/* ---- calls, graphs, variables; NULL or false: memory is out ---- */
+/* ---- graphs ---- */
 
 /* number[id] is 1 plus the number of the call that makes value `id`; 0 is an operand left out. */
-static Weft__Call *call_save(const weft_node *n, const uint32_t *number, arena *a) {
-    Weft__Call *call = arena_new(a, sizeof *call);
-    if (!call) return NULL;
-    weft__call__init(call);
+static void call_save(saver *s, Weft__Call *call, const weft_node *n, const uint32_t *number) {
+    uint32_t *operands = arena_new_array(&s->memory, 2 * (size_t)n->n_in + 1, sizeof *operands);
     call->op = plain(n->op->name);
     call->scope = plain(n->scope);
+    attributes_save(s, &call->attributes, &call->n_attributes, n->op->attrs, n->attrs);
+    s->failed |= !operands;
+    if (!operands) return;
     call->n_operand_call = call->n_operand_result = (size_t)n->n_in;
-    call->operand_call = arena_new_array(a, (size_t)n->n_in + 1, sizeof *call->operand_call);
-    call->operand_result = arena_new_array(a, (size_t)n->n_in + 1, sizeof *call->operand_result);
-    if (!call->operand_call || !call->operand_result) return NULL;
+    call->operand_call = operands;
+    call->operand_result = operands + n->n_in;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) continue;
         call->operand_call[i] = number[n->in[i]->id];
         call->operand_result[i] = (uint32_t)n->in[i]->index;
     }
-    bool good = attributes_save(&call->attributes, &call->n_attributes, n->op->attrs, n->attrs, a);
-    return good ? call : NULL;
 }
 
-/* In the order of the calls. number[] counts from 1, the file's calls from 0. */
-static bool outputs_save(Weft__Graph *graph, const weft_graph *g, const uint32_t *number, arena *a) {
-    size_t count = 0;
-    for (const graph_output *o = g->outputs; o; o = o->next) count++;
-    graph->outputs = arena_new_array(a, count + 1, sizeof *graph->outputs);
-    for (const graph_output *o = g->outputs; graph->outputs && o; o = o->next) {
-        Weft__Output *out = arena_new(a, sizeof *out);
-        if (!out) return false;
-        weft__output__init(out);
+/* Calls are numbered from 0 in the order of the list; number[] counts from 1. */
+static void graph_save(saver *s, Weft__Graph *to, const weft_graph *g) {
+    uint32_t *number = arena_new_array(&s->memory, (size_t)g->next_id + 1, sizeof *number);
+    to->name = plain(g->name);
+    to->train = g->mode == WEFT_TRAIN;
+    s->failed |= !number;
+    for (const weft_node *n = g->first; n && !s->failed; n = n->next) {
+        call_save(s, message_add(s, &weft__call__descriptor, &to->calls, &to->n_calls), n, number);
+        for (int k = 0; k < n->n_out; k++) number[n->out[k].id] = (uint32_t)to->n_calls;
+    }
+    for (const graph_output *o = g->outputs; o && !s->failed; o = o->next) {
+        Weft__Output *out = message_add(s, &weft__output__descriptor, &to->outputs, &to->n_outputs);
         out->name = plain(o->name);
         out->call = number[o->value->id] - 1;
         out->result = (uint32_t)o->value->index;
-        graph->outputs[graph->n_outputs++] = out;
     }
-    return graph->outputs != NULL;
 }
 
-/* Calls are numbered from 0 in the order of the list. */
-static Weft__Graph *graph_save(const weft_graph *g, arena *a) {
-    Weft__Graph *graph = arena_new(a, sizeof *graph);
-    uint32_t *number = arena_new_array(a, (size_t)g->next_id + 1, sizeof *number);
-    if (!graph || !number) return NULL;
-    weft__graph__init(graph);
-    graph->name = plain(g->name);
-    graph->train = g->mode == WEFT_TRAIN;
-    graph->calls = arena_new_array(a, (size_t)graph_node_count(g) + 1, sizeof *graph->calls);
-    if (!graph->calls) return NULL;
-    for (const weft_node *n = g->first; n; n = n->next) {
-        Weft__Call *call = call_save(n, number, a);
-        if (!call) return NULL;
-        graph->calls[graph->n_calls++] = call;
-        for (int k = 0; k < n->n_out; k++) number[n->out[k].id] = (uint32_t)graph->n_calls;
+/* ---- what a model says besides ---- */
+
+static void variables_save(saver *s, Weft__Model *model, const weft_model *m) {
+    for (const weft_variable *v = m->variables; v; v = v->next) {
+        Weft__Variable *to =
+            message_add(s, &weft__variable__descriptor, &model->variables, &model->n_variables);
+        to->path = plain(v->path);
+        to->kind =
+            v->kind == VARIABLE_PARAMETER ? WEFT__VARIABLE__KIND__PARAMETER : WEFT__VARIABLE__KIND__STATE;
+        to->dtype = (Weft__DType)v->type.dtype;
+        to->n_shape = (size_t)v->type.ndim;
+        to->shape = (int64_t *)v->type.shape;
+        to->init = (Weft__Variable__Init)v->init.kind;
+        to->a = v->init.a;
+        to->b = v->init.b;
+        to->frozen = v->is_frozen;
     }
-    return outputs_save(graph, g, number, a) ? graph : NULL;
 }
 
-/* All fields are written; proto3 leaves out those that are zero. */
-static Weft__Variable *variable_save(const weft_variable *v, arena *a) {
-    Weft__Variable *to = arena_new(a, sizeof *to);
-    if (!to) return NULL;
-    weft__variable__init(to);
-    to->path = plain(v->path);
-    to->kind = v->kind == VARIABLE_PARAMETER ? WEFT__VARIABLE__KIND__PARAMETER : WEFT__VARIABLE__KIND__STATE;
-    to->dtype = (Weft__DType)v->type.dtype;
-    to->n_shape = (size_t)v->type.ndim;
-    to->shape = (int64_t *)v->type.shape;
-    to->init = (Weft__Variable__Init)v->init.kind;
-    to->a = v->init.a;
-    to->b = v->init.b;
-    to->frozen = v->is_frozen;
-    return to;
+static void subgraphs_save(saver *s, Weft__Model *model, const weft_model *m) {
+    for (const ddp_entry *e = m->ddps; e; e = e->next) {
+        Weft__Subgraph *to =
+            message_add(s, &weft__subgraph__descriptor, &model->subgraphs, &model->n_subgraphs);
+        to->path = plain(e->path);
+        attributes_save(s, &to->options, &to->n_options, ddp_attr_table, &e->attrs);
+    }
 }
 
-static Weft__Subgraph *subgraph_save(const ddp_entry *e, arena *a) {
-    Weft__Subgraph *to = arena_new(a, sizeof *to);
-    if (!to) return NULL;
-    weft__subgraph__init(to);
-    to->path = plain(e->path);
-    return attributes_save(&to->options, &to->n_options, ddp_attr_table, &e->attrs, a) ? to : NULL;
-}
-
-static bool subgraphs_save(Weft__Model *model, const weft_model *m, arena *a) {
-    size_t count = 0;
-    for (const ddp_entry *e = m->ddps; e; e = e->next) count++;
-    model->subgraphs = arena_new_array(a, count + 1, sizeof *model->subgraphs);
-    for (const ddp_entry *e = m->ddps; model->subgraphs && e; e = e->next)
-        if (!(model->subgraphs[model->n_subgraphs++] = subgraph_save(e, a))) return false;
-    return model->subgraphs != NULL;
-}
-
-static bool precisions_save(Weft__Model *model, const weft_model *m, arena *a) {
-    size_t count = 0;
-    for (const precision_entry *e = m->precisions; e; e = e->next) count++;
-    model->precisions = arena_new_array(a, count + 1, sizeof *model->precisions);
-    for (const precision_entry *e = m->precisions; model->precisions && e; e = e->next) {
-        Weft__Precision *to = model->precisions[model->n_precisions++] = arena_new(a, sizeof *to);
-        if (!to) return false;
-        weft__precision__init(to);
+static void precisions_save(saver *s, Weft__Model *model, const weft_model *m) {
+    for (const precision_entry *e = m->precisions; e; e = e->next) {
+        Weft__Precision *to =
+            message_add(s, &weft__precision__descriptor, &model->precisions, &model->n_precisions);
         to->path = plain(e->path);
         to->dtype = (Weft__DType)e->dtype;
     }
-    return model->precisions != NULL;
 }
 
-static Weft__FlowStep *step_save(const weft_flow_step *s, arena *a) {
-    Weft__FlowStep *to = arena_new(a, sizeof *to);
-    if (!to) return NULL;
-    weft__flow_step__init(to);
-    to->graph = plain(s->graph);
-    to->repeat = (uint32_t)s->repeat;
-    to->accumulate = (uint32_t)s->accumulate;
-    to->batch = (Weft__FlowStep__Batch)s->batch;
-    to->from = s->from;
-    to->to = s->to < INT64_MAX ? s->to : 0;
-    return to;
+static void step_save(Weft__FlowStep *to, const weft_flow_step *step) {
+    to->graph = plain(step->graph);
+    to->repeat = (uint32_t)step->repeat;
+    to->accumulate = (uint32_t)step->accumulate;
+    to->batch = (Weft__FlowStep__Batch)step->batch;
+    to->from = step->from;
+    to->to = step->to < INT64_MAX ? step->to : 0;
 }
 
-static Weft__Flow *flow_save(const flow_entry *e, arena *a) {
-    Weft__Flow *to = arena_new(a, sizeof *to);
-    if (!to) return NULL;
-    weft__flow__init(to);
-    to->name = plain(e->name);
-    to->steps = arena_new_array(a, (size_t)e->n, sizeof *to->steps);
-    for (int i = 0; to->steps && i < e->n; i++)
-        if (!(to->steps[to->n_steps++] = step_save(&e->steps[i], a))) return NULL;
-    return to->steps ? to : NULL;
+static void flows_save(saver *s, Weft__Model *model, const weft_model *m) {
+    for (const flow_entry *e = m->flows; e; e = e->next) {
+        Weft__Flow *to = message_add(s, &weft__flow__descriptor, &model->flows, &model->n_flows);
+        to->name = plain(e->name);
+        for (int i = 0; i < e->n; i++)
+            step_save(message_add(s, &weft__flow_step__descriptor, &to->steps, &to->n_steps), &e->steps[i]);
+    }
 }
 
-static bool flows_save(Weft__Model *model, const weft_model *m, arena *a) {
-    size_t count = 0;
-    for (const flow_entry *e = m->flows; e; e = e->next) count++;
-    model->flows = arena_new_array(a, count + 1, sizeof *model->flows);
-    for (const flow_entry *e = m->flows; model->flows && e; e = e->next)
-        if (!(model->flows[model->n_flows++] = flow_save(e, a))) return false;
-    return model->flows != NULL;
-}
-
-static Weft__Slot *slot_save(const optimizer_slot_kind *s, arena *a) {
-    Weft__Slot *to = arena_new(a, sizeof *to);
-    if (!to) return NULL;
-    weft__slot__init(to);
-    to->name = plain(s->name);
-    to->initial = s->initial;
-    return to;
-}
-
-static Weft__Number *number_save(const optimizer_number *n, arena *a) {
-    Weft__Number *to = arena_new(a, sizeof *to);
-    if (!to) return NULL;
-    weft__number__init(to);
-    to->field = plain(n->name);
-    to->value = n->value;
-    return to;
-}
-
-static Weft__Optimizer *optimizer_save(const own_optimizer *o, arena *a) {
-    Weft__Optimizer *to = arena_new(a, sizeof *to);
-    size_t count = 0;
-    if (!to) return NULL;
-    weft__optimizer__init(to);
-    for (const update_record *r = o->records; r; r = r->next) count++;
+static void optimizer_save(saver *s, Weft__Optimizer *to, const own_optimizer *o) {
     to->type = plain(o->kind.type);
-    to->slots = arena_new_array(a, WEFT_MAX_SLOTS, sizeof *to->slots);
-    to->numbers = arena_new_array(a, WEFT_MAX_NUMBERS, sizeof *to->numbers);
-    to->updates = arena_new_array(a, count + 1, sizeof *to->updates);
-    if (!to->slots || !to->numbers || !to->updates) return NULL;
-    for (int i = 0; i < WEFT_MAX_SLOTS && o->kind.slots[i].name; i++)
-        if (!(to->slots[to->n_slots++] = slot_save(&o->kind.slots[i], a))) return NULL;
-    for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++)
-        if (!(to->numbers[to->n_numbers++] = number_save(&o->kind.defaults[i], a))) return NULL;
+    for (int i = 0; i < WEFT_MAX_SLOTS && o->kind.slots[i].name; i++) {
+        Weft__Slot *slot = message_add(s, &weft__slot__descriptor, &to->slots, &to->n_slots);
+        slot->name = plain(o->kind.slots[i].name);
+        slot->initial = o->kind.slots[i].initial;
+    }
+    for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++) {
+        Weft__Number *number = message_add(s, &weft__number__descriptor, &to->numbers, &to->n_numbers);
+        number->field = plain(o->kind.defaults[i].name);
+        number->value = o->kind.defaults[i].value;
+    }
     for (const update_record *r = o->records; r; r = r->next)
-        if (!(to->updates[to->n_updates++] = graph_save(r->graph, a))) return NULL;
-    return to;
+        graph_save(s, message_add(s, &weft__graph__descriptor, &to->updates, &to->n_updates), r->graph);
 }
 
-static bool optimizers_save(Weft__Model *model, const weft_model *m, arena *a) {
-    model->optimizers = arena_new_array(a, MODEL_MAX_OWN, sizeof *model->optimizers);
-    for (const own_optimizer *o = m->own; model->optimizers && o; o = o->next)
-        if (!(model->optimizers[model->n_optimizers++] = optimizer_save(o, a))) return false;
-    return model->optimizers != NULL;
-}
-
-static Weft__Model *model_save(const weft_model *m, arena *a) {
-    Weft__Model *model = arena_new(a, sizeof *model);
-    if (!model) return NULL;
-    weft__model__init(model);
+static void model_save(saver *s, Weft__Model *to, const weft_model *m) {
+    weft__model__init(to);
     /* For people; weft_load does not read it. */
-    model->producer = arena_printf(a, "weft %s", weft_version());
-    model->name = plain(m->name);
-    model->batch = m->batch;
-    model->strategy = plain(m->strategy ? m->strategy : "");
-    model->variables = arena_new_array(a, (size_t)m->n_variables + 1, sizeof *model->variables);
-    model->graphs = arena_new_array(a, (size_t)weft_graph_count(m) + 1, sizeof *model->graphs);
-    if (!model->producer || !model->variables || !model->graphs) return NULL;
-    for (const weft_variable *v = m->variables; v; v = v->next)
-        if (!(model->variables[model->n_variables++] = variable_save(v, a))) return NULL;
+    to->producer = arena_printf(&s->memory, "weft %s", weft_version());
+    s->failed |= !to->producer;
+    to->name = plain(m->name);
+    to->batch = m->batch;
+    to->strategy = plain(m->strategy);
+    variables_save(s, to, m);
     for (const weft_graph *g = m->graphs; g; g = g->next)
-        if (!(model->graphs[model->n_graphs++] = graph_save(g, a))) return NULL;
-    bool is_saved = subgraphs_save(model, m, a) && precisions_save(model, m, a) && flows_save(model, m, a) &&
-                    optimizers_save(model, m, a);
-    return is_saved ? model : NULL;
+        graph_save(s, message_add(s, &weft__graph__descriptor, &to->graphs, &to->n_graphs), g);
+    subgraphs_save(s, to, m);
+    precisions_save(s, to, m);
+    flows_save(s, to, m);
+    for (const own_optimizer *o = m->own; o; o = o->next)
+        optimizer_save(s, message_add(s, &weft__optimizer__descriptor, &to->optimizers, &to->n_optimizers),
+                       o);
 }
 
 /* ---- saving ---- */
@@ -362,24 +274,25 @@ static weft_status check_model(const weft_model *m, const char *path, weft_error
 
 weft_status model_pack(const weft_model *m, const char *path, uint8_t **packed, size_t *bytes,
                        weft_error *error) {
-    arena a;
+    saver s = {0};
+    Weft__Model model;
     weft_status status = check_model(m, path, error);
     *packed = NULL;
     if (status) return status;
-    arena_init(&a, &m->env);
-    Weft__Model *model = model_save(m, &a);
-    *bytes = model ? SEAL_BYTES + weft__model__get_packed_size(model) : 0;
-    if (model && *bytes <= MODEL_MAX_FILE_BYTES) *packed = mem_raw(&m->env, *bytes);
+    arena_init(&s.memory, &m->env);
+    model_save(&s, &model, m);
+    *bytes = s.failed ? 0 : SEAL_BYTES + weft__model__get_packed_size(&model);
+    if (!s.failed && *bytes <= MODEL_MAX_FILE_BYTES) *packed = mem_raw(&m->env, *bytes);
     if (*bytes > MODEL_MAX_FILE_BYTES) {
         status = error_set(error, WEFT_FILE, "%.600s: the model takes %zu bytes, a file at most %d", path,
                            *bytes, MODEL_MAX_FILE_BYTES);
     } else if (!*packed) {
         status = error_memory(error, path);
     } else {
-        weft__model__pack(model, *packed + SEAL_BYTES);
+        weft__model__pack(&model, *packed + SEAL_BYTES);
         seal_write(*packed, *packed + SEAL_BYTES, *bytes - SEAL_BYTES);
     }
-    arena_free(&a);
+    arena_free(&s.memory);
     return status;
 }
 

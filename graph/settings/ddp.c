@@ -5,6 +5,9 @@
  * depend on the world (each rank is below its size) are checked by process_group_of when a plan is made. */
 #include "graph/settings/ddp.h"
 
+#include "graph/core/words.h"
+#include "graph/settings/precision.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,33 +31,32 @@ const weft_op ddp_fields = {.name = "ddp", .attrs_bytes = sizeof(ddp_attrs), .at
 /* ---- process groups ---- */
 
 typedef struct rank_range {
-    int first, last; /* both are in the range */
-    char end;        /* character after it: ',', ';' or NUL */
+    int64_t first, last; /* both are in the range */
+    char end;            /* character after it: ',', ';' or NUL */
 } rank_range;
 
 static const char malformed[] =
     "a group is ranks and ranges like 0-3 with ',' between them, and ';' is between groups";
+static const char too_high[] = "ranks are below 2^20";
 static const char named_twice[] = "a rank is named twice", no_memory[] = "out of memory";
 
-/* Numbers above DDP_MAX_RANKS stop growing, so that no digits overflow; range_next rejects them. */
-static bool rank_parse(const char **at, int *rank) {
-    *rank = 0;
-    if (!(**at >= '0' && **at <= '9')) return false;
-    for (; **at >= '0' && **at <= '9'; ++*at)
-        if (*rank < DDP_MAX_RANKS) *rank = *rank * 10 + (**at - '0');
-    return true;
+/* NULL, or what is wrong. */
+static const char *rank_parse(const char **at, int64_t *rank) {
+    if (count_parse(at, rank)) return NULL;
+    return **at >= '0' && **at <= '9' ? too_high : malformed;
 }
 
 /* Reads one range and the character after it; returns NULL, or what is wrong. */
 static const char *range_next(const char **at, rank_range *r) {
-    if (!rank_parse(at, &r->first)) return malformed;
+    const char *why = rank_parse(at, &r->first);
     r->last = r->first;
-    if (**at == '-' && (++*at, !rank_parse(at, &r->last))) return malformed;
+    if (!why && text_accept(at, "-")) why = rank_parse(at, &r->last);
+    if (why) return why;
     r->end = **at;
     if (r->end && r->end != ',' && r->end != ';') return malformed;
     if (r->end) ++*at;
     if (r->last < r->first) return "a range goes from the lower rank to the higher";
-    return r->last < DDP_MAX_RANKS ? NULL : "ranks are below 2^20";
+    return r->last < DDP_MAX_RANKS ? NULL : too_high;
 }
 
 /* Collects the ranks of each group until the one with `rank` ends. The text has been checked, and names no
@@ -65,7 +67,7 @@ static int group_fill(const char *at, int rank, int *ranks) {
     rank_range r;
     do {
         if (range_next(&at, &r)) break; /* never */
-        for (int i = r.first; i <= r.last; i++) ranks[n++] = i;
+        for (int i = (int)r.first; i <= r.last; i++) ranks[n++] = i;
         is_here |= r.first <= rank && rank <= r.last;
         if (r.end == ',') continue;
         if (is_here) return n;
@@ -89,7 +91,7 @@ int process_group_of(const char *groups, int world, int rank, int *ranks, const 
     do {
         if ((*why = range_next(&at, &r))) return 0;
         if (r.last >= world) return *why = "a rank is not below the world", 0;
-        for (int i = r.first; i <= r.last; i++)
+        for (int64_t i = r.first; i <= r.last; i++)
             if (ranks[i]++) return *why = named_twice, 0;
     } while (r.end);
     return group_fill(groups, rank, ranks);
@@ -101,7 +103,7 @@ int process_group_largest(const char *groups, int world) {
     if (!groups || !*groups) return world;
     do {
         if (range_next(&groups, &r)) break; /* never: process_group_of has read it */
-        n += r.last - r.first + 1;
+        n += (int)(r.last - r.first + 1);
         if (n > most) most = n;
         if (r.end == ';') n = 0;
     } while (r.end);
@@ -133,14 +135,6 @@ static const char *groups_check(const weft_env *env, const char *groups) {
 
 /* ---- entries ---- */
 
-/* "/" is how users and dumps write the path "" of the whole model. */
-static const char *path_plain(const char *path) {
-    return strcmp(path, "/") == 0 ? "" : path;
-}
-
-/* A path for messages: "generator", "/". */
-#define SHOW_PATH(path) (*(path) ? SHOW(path) : "/")
-
 /* Whether a parameter is in the scope `path`; all are in "". */
 static bool lies_under(const char *path, const char *parameter) {
     size_t n = strlen(path);
@@ -167,7 +161,7 @@ size_t ddp_subgraph(const weft_model *m, const char *parameter) {
 }
 
 void ddp_write(text *t, const ddp_entry *e) {
-    text_add(t, "ddp %s", *e->path ? e->path : "/");
+    text_add(t, "ddp %s", path_full(e->path));
     attrs_write(t, &ddp_fields, &e->attrs);
     text_add(t, "\n");
 }
@@ -190,13 +184,13 @@ static bool ddp_check(weft_model *m, const char *path, const ddp_attrs *attrs) {
         return model_fail(m, NULL, WEFT_NAME,
                           "ddp: there is no parameter under '%s': create the parameters first, and give the "
                           "path of their scope",
-                          SHOW_PATH(path));
+                          SHOW(path_full(path)));
     const char *why = attrs_check(&ddp_fields, attrs, buffer);
-    if (why) return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: %s", SHOW_PATH(path), why);
+    if (why) return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: %s", SHOW(path_full(path)), why);
     why = attrs->process_group ? groups_check(&m->env, attrs->process_group) : NULL;
     if (why)
         model_fail(m, NULL, why == no_memory ? WEFT_MEMORY : WEFT_ARGUMENT, "ddp %s: process_group '%s': %s",
-                   SHOW_PATH(path), SHOW(attrs->process_group), why);
+                   SHOW(path_full(path)), SHOW(attrs->process_group), why);
     return !why;
 }
 
@@ -210,7 +204,7 @@ bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs) {
     ddp_entry *e = ddp_at(m, path);
     if (!e) e = entry_new(m, path);
     if (!e || (attrs->process_group && *attrs->process_group && !copy.process_group))
-        return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: out of memory", SHOW_PATH(path));
+        return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: out of memory", SHOW(path_full(path)));
     e->attrs = copy;
     return true;
 }
@@ -234,7 +228,7 @@ weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *op
     if (path && o->wire != WEFT_F32 && o->wire != WEFT_BF16)
         model_fail(m, NULL, WEFT_ARGUMENT,
                    "ddp %s: wire must be WEFT_BF16, or 0 to send gradients as they are",
-                   SHOW_PATH(path_plain(path)));
+                   SHOW(path_full(path_plain(path))));
     ddp_attrs attrs = ddp_attrs_of(o);
     if (model_ok(m)) ddp_set(m, path, &attrs);
     return m->error.status;
@@ -258,14 +252,15 @@ static bool text_parse(weft_model *m, const char *path, const char *options, ddp
     static const char between[] = " ,\t\n";
     char why[200];
     if (strnlen(options, DDP_MAX_TEXT_BYTES + 1) > DDP_MAX_TEXT_BYTES)
-        return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: options longer than 64 KiB", SHOW_PATH(path));
+        return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: options longer than 64 KiB",
+                          SHOW(path_full(path)));
     const char *at = group_quote(&m->arena, options);
-    if (!at) return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: out of memory", SHOW_PATH(path));
+    if (!at) return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: out of memory", SHOW(path_full(path)));
     if (!attrs_change(&at, between, &ddp_fields, attrs, &m->arena, why))
-        return model_fail(m, NULL, WEFT_ARGUMENT, "subgraph %s: %s", SHOW_PATH(path), why);
+        return model_fail(m, NULL, WEFT_ARGUMENT, "subgraph %s: %s", SHOW(path_full(path)), why);
     at += strspn(at, between);
     if (*at)
-        model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: NAME=VALUE is expected at '%s'", SHOW_PATH(path),
+        model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: NAME=VALUE is expected at '%s'", SHOW(path_full(path)),
                    SHOW(at));
     return !*at;
 }

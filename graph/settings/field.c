@@ -4,6 +4,7 @@
 #include "graph/core/error.h"
 #include "graph/core/nearest.h"
 #include "graph/core/op.h"
+#include "graph/core/words.h"
 
 #include <errno.h>
 #include <float.h>
@@ -11,13 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The field of the structure, as an lvalue of `type`. */
-#define FIELD(type, f, options)  (*(type *)((char *)(options) + (f)->offset))
-#define CFIELD(type, f, options) (*(type const *)((const char *)(options) + (f)->offset))
+/* The field of the structure. */
+#define FIELD(type, f, options) (*(type const *)((const char *)(options) + (f)->offset))
 
 const weft_field *field_find(const weft_field *fields, const char *name, size_t length) {
     for (; fields->name; fields++)
-        if (strlen(fields->name) == length && memcmp(fields->name, name, length) == 0) return fields;
+        if (word_is(fields->name, name, length)) return fields;
     return NULL;
 }
 
@@ -31,56 +31,25 @@ static bool is_real(const weft_field *f) {
     return f->kind == WEFT_FIELD_REAL || f->kind == WEFT_FIELD_NUMBER;
 }
 
-/* A number that was read: as both, where it is whole. */
-typedef struct number {
-    double real;
-    int64_t whole;
-} number;
-
 /* Of all kinds but texts and seeds; a large count is rounded, as ranges are. */
 static double number_of(const weft_field *f, const void *options) {
     switch (f->kind) {
     case WEFT_FIELD_FLAG:
-        return CFIELD(bool, f, options);
+        return FIELD(bool, f, options);
     case WEFT_FIELD_COUNT:
-        return (double)CFIELD(int64_t, f, options);
+        return (double)FIELD(int64_t, f, options);
     case WEFT_FIELD_REAL:
     case WEFT_FIELD_NUMBER:
-        return CFIELD(double, f, options);
+        return FIELD(double, f, options);
     case WEFT_FIELD_INT:
     case WEFT_FIELD_WORD:
     case WEFT_FIELD_DTYPE: /* enums are as wide as int */
-        return CFIELD(int, f, options);
+        return FIELD(int, f, options);
     case WEFT_FIELD_SEED:
     case WEFT_FIELD_TEXT:
         break;
     }
     return 0;
-}
-
-static void put_number(const weft_field *f, number n, void *options) {
-    switch (f->kind) {
-    case WEFT_FIELD_FLAG:
-        FIELD(bool, f, options) = n.whole != 0;
-        return;
-    case WEFT_FIELD_COUNT:
-        FIELD(int64_t, f, options) = n.whole;
-        return;
-    case WEFT_FIELD_REAL:
-        FIELD(double, f, options) = n.real;
-        return;
-    case WEFT_FIELD_NUMBER:
-        FIELD(double, f, options) = n.real == 0 ? WEFT_ZERO : n.real;
-        return;
-    case WEFT_FIELD_INT:
-    case WEFT_FIELD_WORD:
-    case WEFT_FIELD_DTYPE:
-        FIELD(int, f, options) = (int)n.whole;
-        return;
-    case WEFT_FIELD_SEED:
-    case WEFT_FIELD_TEXT:
-        return;
-    }
 }
 
 size_t field_width(const weft_field *f) {
@@ -95,9 +64,9 @@ size_t field_width(const weft_field *f) {
 
 bool weft_field_is_set(const weft_field *f, const void *options) {
     if (!f || !options) return false;
-    if (f->kind == WEFT_FIELD_SEED) return CFIELD(uint64_t, f, options) != 0;
+    if (f->kind == WEFT_FIELD_SEED) return FIELD(uint64_t, f, options) != 0;
     if (f->kind != WEFT_FIELD_TEXT) return number_of(f, options) != 0;
-    const char *value = CFIELD(const char *, f, options);
+    const char *value = FIELD(const char *, f, options);
     return value && *value;
 }
 
@@ -159,22 +128,20 @@ static bool number_is_valid(const weft_field *f, double number) {
 }
 
 /* The place of a word; -1: it is not there. */
-static int place_of(const char *const *words, const char *word) {
-    for (int i = 0; words && words[i]; i++)
-        if (strcmp(words[i], word) == 0) return i;
-    return -1;
+static int place_of(const weft_field *f, const char *word) {
+    return f->words ? word_find(f->words, word, strlen(word)) : -1;
 }
 
 static bool has_word(const weft_field *f, const char *word) {
-    return !f->words || place_of(f->words, word) >= 0;
+    return !f->words || place_of(f, word) >= 0;
 }
 
-/* Whether a field that a caller has filled has a value that the rule allows, or is not set. */
-static bool is_valid(const weft_field *f, const void *options) {
-    if (!weft_field_is_set(f, options) || f->kind == WEFT_FIELD_SEED) return true;
-    if (f->kind == WEFT_FIELD_TEXT) return has_word(f, CFIELD(const char *, f, options));
+/* Whether the rule allows its value, which is set. */
+static bool value_is_valid(const weft_field *f, const void *options) {
+    if (f->kind == WEFT_FIELD_SEED) return true;
+    if (f->kind == WEFT_FIELD_TEXT) return has_word(f, FIELD(const char *, f, options));
     if (f->kind == WEFT_FIELD_DTYPE) {
-        weft_dtype dtype = CFIELD(weft_dtype, f, options);
+        weft_dtype dtype = FIELD(weft_dtype, f, options);
         return dtype_bytes(dtype) && has_word(f, dtype_name(dtype));
     }
     return number_is_valid(f, number_of(f, options));
@@ -187,7 +154,7 @@ weft_status weft_fields_check(const weft_field *fields, const void *options, con
     for (const weft_field *f = fields; f->name; f++) {
         text value = {0};
         bool has_default = f->otherwise && strcmp(f->otherwise, "0");
-        if (is_valid(f, options)) continue;
+        if (!weft_field_is_set(f, options) || value_is_valid(f, options)) continue;
         field_write(&value, f, options);
         const char *default_is = f->kind == WEFT_FIELD_TEXT ? " (left out, it is " : " (0, the default, is ";
         error_set(error, WEFT_ARGUMENT, "%s: %s=%s: it must be %s%s%s%s", what, f->name,
@@ -207,16 +174,16 @@ void field_write(text *t, const weft_field *f, const void *options) {
     if (f->kind == WEFT_FIELD_WORD && number_is_valid(f, number)) {
         text_add(t, "%s", f->words[(int)number]);
     } else if (f->kind == WEFT_FIELD_DTYPE) {
-        text_add(t, "%s", dtype_name(CFIELD(weft_dtype, f, options)));
+        text_add(t, "%s", dtype_name(FIELD(weft_dtype, f, options)));
     } else if (f->kind == WEFT_FIELD_TEXT) {
-        value = CFIELD(const char *, f, options);
+        value = FIELD(const char *, f, options);
         text_add(t, "%s", value ? value : "");
     } else if (f->kind == WEFT_FIELD_SEED) {
-        text_add(t, "%llu", (unsigned long long)CFIELD(uint64_t, f, options));
+        text_add(t, "%llu", (unsigned long long)FIELD(uint64_t, f, options));
     } else if (is_real(f)) {
         real_write(t, number == WEFT_ZERO ? 0 : number);
     } else if (f->kind == WEFT_FIELD_COUNT) {
-        text_add(t, "%lld", (long long)CFIELD(int64_t, f, options));
+        text_add(t, "%lld", (long long)FIELD(int64_t, f, options));
     } else {
         text_add(t, "%d", (int)number);
     }
@@ -234,36 +201,38 @@ static void text_write(text *t, const char *value) {
     text_add(t, "\"");
 }
 
-void fields_write(text *t, const weft_field *fields, const void *options) {
-    for (const weft_field *f = fields; f->name; f++) {
-        if (!weft_field_is_set(f, options)) continue;
-        text_add(t, "%s%s=", t->length ? " " : "", f->name);
-        if (f->kind == WEFT_FIELD_TEXT)
-            text_write(t, CFIELD(const char *, f, options));
-        else
-            field_write(t, f, options);
-    }
-}
-
 char *weft_fields_text(const weft_field *fields, const void *options) {
     text t = {0};
-    if (fields && options) fields_write(&t, fields, options);
-    if (!t.length) text_add(&t, "%s", "");
+    for (const weft_field *f = options ? fields : NULL; f && f->name; f++) {
+        if (!weft_field_is_set(f, options)) continue;
+        text_add(&t, "%s%s=", t.length ? " " : "", f->name);
+        if (f->kind == WEFT_FIELD_TEXT)
+            text_write(&t, FIELD(const char *, f, options));
+        else
+            field_write(&t, f, options);
+    }
     return text_detach(&t);
 }
 
 /* ---- reading ---- */
 
+/* The widest value, at offset 0. */
+typedef union any_value {
+    bool flag;
+    int number;
+    int64_t count;
+    uint64_t seed;
+    double real;
+    weft_dtype dtype;
+    const char *text;
+} any_value;
+
 /* Whole numbers have no point and no exponent. */
-static bool number_parse(const weft_field *f, const char *value, number *n) {
-    const char *at = value;
-    if (is_real(f)) return real_parse(&at, &n->real) && !*at;
-    if (!*value || value[strspn(value, "-0123456789")]) return false;
+static bool whole_parse(const char *text, int64_t *whole) {
     char *end;
     errno = 0;
-    n->whole = strtoll(value, &end, 10);
-    n->real = (double)n->whole;
-    return !*end && !errno;
+    *whole = strtoll(text, &end, 10);
+    return *text && !text[strspn(text, "-0123456789")] && !*end && !errno;
 }
 
 static bool seed_parse(const char *value, uint64_t *seed) {
@@ -273,33 +242,50 @@ static bool seed_parse(const char *value, uint64_t *seed) {
     return *value >= '0' && *value <= '9' && !*end && !errno;
 }
 
-bool field_read(const weft_field *f, const char *value, void *options) {
-    number n = {0};
-    weft_dtype dtype;
-    uint64_t seed;
+/* Whether the text is a value of the field's kind, in its range or not. */
+static bool value_parse(const weft_field *f, const char *text, any_value *v) {
+    int64_t whole = 0;
+    const char *at = text;
     switch (f->kind) {
     case WEFT_FIELD_TEXT:
-        if (!has_word(f, value)) return false;
-        FIELD(const char *, f, options) = value;
+        v->text = text;
         return true;
     case WEFT_FIELD_DTYPE:
-        if (!has_word(f, value) || !dtype_parse(value, strlen(value), &dtype)) return false;
-        FIELD(weft_dtype, f, options) = dtype;
-        return true;
+        return dtype_parse(text, strlen(text), &v->dtype);
     case WEFT_FIELD_SEED:
-        if (!seed_parse(value, &seed)) return false;
-        FIELD(uint64_t, f, options) = seed;
-        return true;
+        return seed_parse(text, &v->seed);
     case WEFT_FIELD_WORD:
-        n.whole = place_of(f->words, value);
-        n.real = (double)n.whole;
-        break;
-    default:
-        if (!number_parse(f, value, &n)) return false;
+        v->number = place_of(f, text);
+        return true;
+    case WEFT_FIELD_REAL:
+    case WEFT_FIELD_NUMBER:
+        if (!real_parse(&at, &v->real) || *at) return false;
+        if (v->real == 0 && f->kind == WEFT_FIELD_NUMBER) v->real = WEFT_ZERO;
+        return true;
+    case WEFT_FIELD_COUNT:
+        return whole_parse(text, &v->count);
+    case WEFT_FIELD_INT:
+        if (!whole_parse(text, &whole) || whole != (int)whole) return false;
+        v->number = (int)whole;
+        return true;
+    case WEFT_FIELD_FLAG:
+        if (!whole_parse(text, &whole) || whole < 0 || whole > 1) return false;
+        v->flag = whole != 0;
+        return true;
     }
-    bool is_default = n.real == 0 && f->otherwise && f->kind != WEFT_FIELD_NUMBER;
-    if (!is_default && !number_is_valid(f, n.real)) return false;
-    put_number(f, n, options);
+    return false;
+}
+
+/* A 0 may stand for another default, whatever the range. */
+bool field_read(const weft_field *f, const char *text, void *options) {
+    any_value v = {0};
+    weft_field apart = *f;
+    apart.offset = 0;
+    if (!value_parse(f, text, &v)) return false;
+    bool is_number = f->kind != WEFT_FIELD_TEXT && f->kind != WEFT_FIELD_DTYPE;
+    bool is_default = is_number && f->otherwise && !weft_field_is_set(&apart, &v);
+    if (!is_default && !value_is_valid(&apart, &v)) return false;
+    memcpy((char *)options + f->offset, &v, field_width(f));
     return true;
 }
 
@@ -384,13 +370,6 @@ typedef struct said {
     const char *values[MOST_FIELDS];
 } said;
 
-/* The widest value, to try a text on. */
-typedef union any_value {
-    uint64_t seed;
-    double number;
-    const char *text;
-} any_value;
-
 static weft_status say_field(said *all, const weft_field *fields, const char *name, const char *value,
                              const char *what, weft_error *error) {
     const weft_field *f = field_find(fields, name, strlen(name));
@@ -404,9 +383,9 @@ static weft_status say_field(said *all, const weft_field *fields, const char *na
                          field_rule_of(f).text);
     uint64_t bit = (uint64_t)1 << (f - fields);
     if (all->seen & bit) return error_set(error, WEFT_ARGUMENT, "%s: %s is given twice", what, f->name);
-    weft_field at_scratch = *f;
-    at_scratch.offset = 0;
-    if (!field_set(&at_scratch, value, &scratch, what, error)) return WEFT_ARGUMENT;
+    weft_field apart = *f;
+    apart.offset = 0;
+    if (!field_set(&apart, value, &scratch, what, error)) return WEFT_ARGUMENT;
     all->seen |= bit;
     all->fields[all->n] = f;
     all->values[all->n++] = value;

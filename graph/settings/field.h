@@ -25,7 +25,5 @@ size_t field_width(const weft_field *f);
 /* The same, with an error that names the nearest word: "WHAT: stage=3: it must be ...", without WHAT where
  * it is NULL. */
 bool field_set(const weft_field *f, const char *value, void *options, const char *what, weft_error *error);
-/* As weft_fields_text(). */
-void fields_write(text *t, const weft_field *fields, const void *options);
 
 #endif

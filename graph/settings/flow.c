@@ -10,6 +10,7 @@
 #include "graph/settings/flow.h"
 
 #include "graph/core/limits.h"
+#include "graph/core/words.h"
 #include "graph/settings/minimize.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 static const char *const batch_words[] = {[WEFT_FLOW_NEXT] = "next", [WEFT_FLOW_SAME] = "same"};
 
-static bool fail(weft_model *m, const char *name, weft_status status, const char *why) {
+static bool flow_fail(weft_model *m, const char *name, weft_status status, const char *why) {
     return model_fail(m, NULL, status, "flow %s: %s", SHOW(name), why);
 }
 
@@ -90,20 +91,20 @@ static bool check_steps(weft_model *m, const char *name, int n, const weft_flow_
     char why[200];
     if (n < 1 || n > FLOW_MAX_STEPS) {
         snprintf(why, sizeof why, "it has %d steps: 1 to %d are possible", n, FLOW_MAX_STEPS);
-        return fail(m, name, WEFT_ARGUMENT, why);
+        return flow_fail(m, name, WEFT_ARGUMENT, why);
     }
     for (int i = 0; i < n; i++) {
         const char *wrong = step_wrong(steps, i);
         if (!wrong) continue;
         snprintf(why, sizeof why, "step %d, %s: %s", i + 1, SHOW(steps[i].graph), wrong);
-        return fail(m, name, WEFT_ARGUMENT, why);
+        return flow_fail(m, name, WEFT_ARGUMENT, why);
     }
     int64_t gap = first_gap(n, steps, 0, INT64_MAX);
     if (gap == INT64_MAX) return true;
     snprintf(why, sizeof why,
              "no step runs in iteration %lld: write '%lld-:' before those that run from there",
              (long long)gap, (long long)gap);
-    return fail(m, name, WEFT_ARGUMENT, why);
+    return flow_fail(m, name, WEFT_ARGUMENT, why);
 }
 
 /* ---- setting ---- */
@@ -128,19 +129,19 @@ static flow_entry *entry_of(weft_model *m, const char *name) {
 bool flow_set(weft_model *m, const char *name, int n, const weft_flow_step *steps) {
     if (!model_ok(m)) return false;
     if (!name || !name_is_valid(name))
-        return fail(m, name, WEFT_NAME, "its name must be 1 to 200 letters, digits, '_', '-' and '.'");
+        return flow_fail(m, name, WEFT_NAME, "its name must be 1 to 200 letters, digits, '_', '-' and '.'");
     if (!check_steps(m, name, n, steps)) return false;
     int count = 0;
     for (const flow_entry *other = m->flows; other; other = other->next) count++;
     if (count >= MODEL_MAX_FLOWS && !flow_find(m, name))
-        return fail(m, name, WEFT_ARGUMENT, "a model has at most 256 flows");
+        return flow_fail(m, name, WEFT_ARGUMENT, "a model has at most 256 flows");
     flow_entry *e = entry_of(m, name);
     weft_flow_step *copy = arena_new_array(&m->arena, (size_t)n, sizeof *copy);
     for (int i = 0; e && copy && i < n; i++) {
         copy[i] = steps[i];
         if (!(copy[i].graph = scope_intern(m, steps[i].graph))) copy = NULL;
     }
-    if (!e || !copy) return fail(m, name, WEFT_MEMORY, "out of memory");
+    if (!e || !copy) return flow_fail(m, name, WEFT_MEMORY, "out of memory");
     e->n = n;
     e->steps = copy;
     return true;
@@ -165,19 +166,11 @@ static void skip_blanks(flow_reader *r) {
 }
 
 static bool accept(flow_reader *r, const char *word) {
-    size_t n = strlen(word);
-    if (strncmp(r->at, word, n)) return false;
-    r->at += n;
-    return true;
+    return text_accept(&r->at, word);
 }
 
-/* A number of at most 18 digits, which cannot overflow. */
 static bool read_number(flow_reader *r, int64_t *number) {
-    size_t digits = strspn(r->at, "0123456789");
-    if (!digits || digits > 18) return refuse(r, "a number of 1 to 18 digits is needed");
-    *number = 0;
-    for (; digits; digits--) *number = *number * 10 + (*r->at++ - '0');
-    return true;
+    return count_parse(&r->at, number) || refuse(r, "a number of 1 to 18 digits is needed");
 }
 
 /* A number that fits an int; flow_set has the rule of each. */
@@ -230,14 +223,13 @@ static bool read_step(flow_reader *r) {
     char graph[201];
     size_t length = strcspn(r->at, " \t;:{*");
     if (r->n == FLOW_MAX_STEPS) return refuse(r, "a flow has at most 256 steps");
-    if (!length || length >= sizeof graph) return refuse(r, "a step begins with the name of a graph");
-    memcpy(graph, r->at, length);
-    graph[length] = 0;
-    if (!name_is_valid(graph)) return refuse(r, "a step begins with the name of a graph");
+    snprintf(graph, sizeof graph, "%.*s", (int)length, r->at);
+    if (length >= sizeof graph || !name_is_valid(graph))
+        return refuse(r, "a step begins with the name of a graph");
     r->at += length;
     weft_flow_step *s = &r->steps[r->n++];
     *s = (weft_flow_step){scope_intern(r->m, graph), 1, 0, WEFT_FLOW_AUTO, r->from, r->to};
-    if (!s->graph) return fail(r->m, r->name, WEFT_MEMORY, "out of memory");
+    if (!s->graph) return flow_fail(r->m, r->name, WEFT_MEMORY, "out of memory");
     if (accept(r, "{") && !read_settings(r, s)) return false;
     if (!accept(r, "*")) return true;
     return read_count(r, &s->repeat) && (*r->at != '{' || refuse(r, "settings come before '*'"));
@@ -260,9 +252,9 @@ static bool read_part(flow_reader *r) {
 bool flow_parse(weft_model *m, const char *name, const char *steps) {
     if (!model_ok(m)) return false;
     if (!steps || strnlen(steps, FLOW_MAX_TEXT_BYTES) == FLOW_MAX_TEXT_BYTES)
-        return fail(m, name, WEFT_ARGUMENT, "a text of at most 96 KiB is needed");
+        return flow_fail(m, name, WEFT_ARGUMENT, "a text of at most 96 KiB is needed");
     flow_reader *r = mem_new(&m->env, sizeof *r);
-    if (!r) return fail(m, name, WEFT_MEMORY, "out of memory");
+    if (!r) return flow_fail(m, name, WEFT_MEMORY, "out of memory");
     *r = (flow_reader){.m = m, .name = name, .at = steps};
     bool is_read;
     do is_read = read_part(r);

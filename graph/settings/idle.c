@@ -1,6 +1,7 @@
 /* idle.c - graphs that assign and that no flow runs, though another graph reads what they assign: a training
  * would leave it as it is, without a word (a teacher that never moves). */
 #include "graph/settings/flow.h"
+#include "graph/settings/minimize.h"
 
 static const weft_graph *other_reader(const weft_graph *g, const weft_variable *v) {
     for (const weft_graph *other = g->model->graphs; other; other = other->next)
@@ -14,9 +15,10 @@ static bool is_in_a_flow(const weft_graph *g) {
     return false;
 }
 
-/* Training graphs are the flow of a model that has none, and left out of another one on purpose. */
+/* A graph that trains is left out of a flow on purpose: to train the others alone. */
 static bool is_idle(const weft_graph *g, weft_idle_graph *found) {
-    if (g->mode == WEFT_TRAIN || is_in_a_flow(g)) return false;
+    bool is_default = g->mode == WEFT_TRAIN && !flow_find(g->model, FLOW_DEFAULT);
+    if (is_default || is_in_a_flow(g) || graph_trains(g)) return false;
     for (const weft_node *n = g->first; n; n = n->next) {
         const weft_graph *reader = n->op == &weft_op_assign ? other_reader(g, n->variable) : NULL;
         if (!reader) continue;

@@ -1,6 +1,8 @@
 /* kind_words.c - kinds of parameters as text. */
 #include "graph/settings/minimize.h"
 
+#include "graph/core/words.h"
+
 #include <string.h>
 
 const char *const parameter_kinds[] = {"norm", "bias", "embedding", "depthwise", "flat", NULL};
@@ -17,10 +19,8 @@ void parameter_kinds_write(text *t, unsigned kinds, const char *between) {
 bool parameter_kinds_parse(const char **at, unsigned *kinds) {
     for (*kinds = 0;; ++*at) {
         size_t n = strcspn(*at, "+ ;");
-        int i = 0;
-        while (parameter_kinds[i] && (strlen(parameter_kinds[i]) != n || strncmp(parameter_kinds[i], *at, n)))
-            i++;
-        if (!parameter_kinds[i]) return false;
+        int i = word_find(parameter_kinds, *at, n);
+        if (i < 0) return false;
         *kinds |= 1u << i;
         *at += n;
         if (**at != '+') return true;

@@ -7,6 +7,7 @@
 #include "graph/settings/schedule.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -64,33 +65,37 @@ static bool momentum_grows(const weft_schedule *s, double momentum) {
     return s->of == WEFT_SCHEDULED_MOMENTUM && momentum * most >= 1;
 }
 
+/* Why the optimizer cannot follow a part; NULL: it can. */
+static const char *part_broken(const minimize_attrs *a, const optimizer_kind *kind, const weft_schedule *part,
+                               char why[SCHEDULE_WHY]) {
+    double number = scheduled_number(a, kind, part->of);
+    bool is_lr = part->of == WEFT_SCHEDULED_LR;
+    if (is_lr && kind->follows)
+        snprintf(why, SCHEDULE_WHY, "%s has no lr: leave it out", kind->type);
+    else if (is_lr && kind->reads_lr_once)
+        snprintf(why, SCHEDULE_WHY,
+                 "%s reads lr at its first step alone, so a schedule would do nothing: leave it out",
+                 a->type);
+    else if (number == 0)
+        snprintf(why, SCHEDULE_WHY, "it multiplies the %s, and %s has none, or it is 0: set it",
+                 schedule_numbers[part->of], a->type);
+    else if (momentum_grows(part, number))
+        snprintf(why, SCHEDULE_WHY, "momentum %g times its factors must stay below 1", number);
+    else
+        return NULL;
+    return why;
+}
+
 /* Parts are full, as weft_minimize writes them; those of a file or a dump are checked all the same. */
 static bool schedule_holds(op_call *c, const minimize_attrs *a, const optimizer_kind *kind) {
     weft_schedule parts[WEFT_MAX_SCHEDULES];
     char why[SCHEDULE_WHY];
     if (!schedules_parse(a->schedule, parts, why) || !schedules_fill(parts, why))
         return op_fail(c, WEFT_ARGUMENT, "%s", why);
-    for (int i = 0; i < schedule_count(parts); i++) {
-        const char *of = schedule_numbers[parts[i].of];
-        double number = scheduled_number(a, kind, parts[i].of);
-        if (parts[i].of == WEFT_SCHEDULED_LR && kind->follows)
-            return op_fail(c, WEFT_ARGUMENT, "schedule part %d, %s: %s has no lr: leave it out", i + 1,
-                           schedule_kinds[parts[i].kind], kind->type);
-        if (parts[i].of == WEFT_SCHEDULED_LR && kind->reads_lr_once)
-            return op_fail(
-                c, WEFT_ARGUMENT,
-                "schedule part %d, %s: %s reads lr at its first step alone, so a schedule would do "
-                "nothing: leave it out",
-                i + 1, schedule_kinds[parts[i].kind], a->type);
-        if (number == 0)
-            return op_fail(c, WEFT_ARGUMENT,
-                           "schedule part %d, %s: it multiplies the %s, and %s has none, or it is 0: set it",
-                           i + 1, schedule_kinds[parts[i].kind], of, a->type);
-        if (momentum_grows(&parts[i], number))
-            return op_fail(c, WEFT_ARGUMENT,
-                           "schedule part %d, %s: momentum %g times its factors must stay below 1", i + 1,
-                           schedule_kinds[parts[i].kind], number);
-    }
+    for (int i = 0; i < schedule_count(parts); i++)
+        if (part_broken(a, kind, &parts[i], why))
+            return op_fail(c, WEFT_ARGUMENT, "schedule part %d, %s: %s", i + 1, schedule_kinds[parts[i].kind],
+                           why);
     return true;
 }
 

@@ -17,6 +17,19 @@ typedef struct minimize_attrs {
 #include "graph/settings/minimize_list.h"
 } minimize_attrs;
 
+/* A number of weft_optimizer, and how weft_minimize makes one of minimize_attrs from it. */
+typedef struct optimizer_setting {
+    const char *name;
+    size_t from, to; /* offsets in weft_optimizer and in minimize_attrs */
+    bool is_own;     /* optimizers that name it in their `fields` read it alone; else all do */
+    double fallback; /* meaning of 0, unless the optimizer has its own default */
+    double most;
+    bool has_zero; /* WEFT_ZERO is allowed; otherwise 0 means off, and a true 0 has no meaning */
+    bool is_count; /* int64_t; the others are double */
+} optimizer_setting;
+extern const optimizer_setting
+    optimizer_settings[]; /* in graph/settings/optimizer_fields.c; ends without a name */
+
 /* The defaults of torch.amp.GradScaler. */
 enum { MINIMIZE_LOSS_SCALE = 65536, MINIMIZE_GROWTH_INTERVAL = 2000 };
 enum { MINIMIZE_MAX_PATTERN = 512 /* bytes of a parameter group's pattern, NUL included */ };
@@ -88,6 +101,8 @@ const optimizer_kind *optimizer_find(const weft_model *m, const char *type);
 const optimizer_kind *optimizer_spelt(const weft_model *m, const char *type);
 /* Whether the optimizer reads a field that not all optimizers read. */
 bool optimizer_reads(const optimizer_kind *kind, const char *field);
+/* The same of any number. */
+bool optimizer_has(const optimizer_kind *kind, const optimizer_setting *s);
 /* Whether weft_optimizer_text means the optimizer `own` of the model by `name`. */
 bool optimizer_is_meant(const weft_model *m, const char *own, const char *name);
 /* Whether training with these settings needs the state number `slot`. */
@@ -175,8 +190,8 @@ const char *param_groups_broken(const char *text);
 /* Parses a text without errors. False when memory is out; then there is nothing to close. */
 bool param_groups_open(param_groups *g, const weft_env *env, const char *text);
 void param_groups_close(param_groups *g);
-/* The group of parameter v, numbered from 1, and its multipliers; 0 (and multipliers of 1): none. */
-int param_groups_find(const param_groups *g, const weft_variable *v, double *lr_scale, double *decay_scale);
+/* The group of parameter v, numbered from 1; 0: it is in none. */
+int param_groups_find(const param_groups *g, const weft_variable *v);
 /* Writes the group's numbers and its weight_decay into *own, a copy of the call's settings. Returns the
  * group's multiplier of lr. */
 double param_groups_apply(const param_groups *g, const weft_variable *v, minimize_attrs *own);

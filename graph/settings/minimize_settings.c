@@ -14,47 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who reads a setting: all optimizers, or for OWN those that name it in their `fields`. */
-typedef enum readers { OWN, EVERY } readers;
-
-typedef struct setting {
-    const char *name; /* as users write it */
-    size_t from, to;  /* offsets in weft_optimizer and in minimize_attrs */
-    readers readers;
-    double fallback; /* meaning of 0, unless the optimizer has its own default */
-    double most;
-    bool has_zero; /* WEFT_ZERO is allowed; otherwise 0 means off, and a true 0 has no meaning */
-} setting;
-
-#define ROW(name, field, ...)                                                                                \
-    {#field, offsetof(weft_optimizer, field), offsetof(minimize_attrs, name), __VA_ARGS__},
-static const setting reals[] = {
-#define REAL(name, field, ...) ROW(name, field, __VA_ARGS__)
-#include "graph/settings/minimize_list.h"
-};
-static const setting counts[] = {
-#define COUNT(name, field, readers) ROW(name, field, readers, 0, 0, false)
-#include "graph/settings/minimize_list.h"
-};
-#undef ROW
-
 /* ---- one field ---- */
 
-/* Whether the optimizer reads the setting. */
-static bool has(const optimizer_kind *kind, const setting *s) {
-    return s->readers != OWN || optimizer_reads(kind, s->name);
-}
-
 /* The default of the setting for this optimizer. */
-static double fallback_of(const optimizer_kind *kind, const setting *s) {
+static double fallback_of(const optimizer_kind *kind, const optimizer_setting *s) {
     for (int i = 0; i < OPTIMIZER_FIELDS && kind->defaults[i].name; i++)
         if (strcmp(kind->defaults[i].name, s->name) == 0) return kind->defaults[i].value;
     return s->fallback;
 }
 
 /* Reports a field that is set although nothing reads it. */
-static bool check_read(weft_graph *g, const setting *s, const weft_optimizer *o) {
-    if (!has(optimizer_spelt(g->model, o->type), s))
+static bool check_read(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o) {
+    if (!optimizer_has(optimizer_spelt(g->model, o->type), s))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
                           s->name, o->type);
     return true;
@@ -76,15 +47,15 @@ static bool number_read(weft_graph *g, const char *what, double value, double fa
 
 /* A setting that nothing reads may only be 0, and stays so, or gets its default: so the attributes of calls
  * that share an optimizer compare equal. */
-static bool real_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
+static bool real_set(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o, minimize_attrs *a) {
     double value = *(const double *)((const char *)o + s->from), *to = (double *)((char *)a + s->to);
     const optimizer_kind *kind = optimizer_spelt(g->model, o->type);
     double fallback = fallback_of(kind, s);
-    if (value == 0 && !has(kind, s)) return *to = 0, true;
+    if (value == 0 && !optimizer_has(kind, s)) return *to = 0, true;
     return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_zero, to);
 }
 
-static bool count_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
+static bool count_set(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o, minimize_attrs *a) {
     int64_t value = *(const int64_t *)((const char *)o + s->from);
     *(int64_t *)((char *)a + s->to) = value;
     if (value == 0) return true;
@@ -95,10 +66,8 @@ static bool count_set(weft_graph *g, const setting *s, const weft_optimizer *o, 
 }
 
 static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs *a) {
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        if (!real_set(g, &reals[i], o, a)) return false;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (!count_set(g, &counts[i], o, a)) return false;
+    for (const optimizer_setting *s = optimizer_settings; s->name; s++)
+        if (!(s->is_count ? count_set : real_set)(g, s, o, a)) return false;
     return true;
 }
 
@@ -182,11 +151,17 @@ static bool group_takes(const weft_param_group *p, const weft_variable *v) {
     return (!p->kinds || p->kinds & variable_kinds(v)) && path_matches(pattern_of(p), v->path);
 }
 
+/* The first candidate that the group takes by itself; NULL: there is none. */
+static const weft_variable *first_of(const weft_graph *g, const char *pattern, const weft_param_group *p) {
+    const weft_variable *v = g->model->variables;
+    while (v && !(is_candidate(v, pattern) && group_takes(p, v))) v = v->next;
+    return v;
+}
+
 /* Reports that earlier groups take all that group i matches, which is something. */
 static bool group_unused(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
-    const weft_variable *v = g->model->variables;
+    const weft_variable *v = first_of(g, pattern, &o->groups[i]);
     int hidden_by = 0;
-    while (!(is_candidate(v, pattern) && group_takes(&o->groups[i], v))) v = v->next;
     while (!group_takes(&o->groups[hidden_by], v)) hidden_by++;
     return model_fail(
         g->model, g, WEFT_ARGUMENT,
@@ -216,20 +191,11 @@ static bool no_such_kind(weft_graph *g, const weft_optimizer *o, const char *pat
     return false;
 }
 
-/* Whether the group matches a parameter, which an earlier one may take. */
-static bool kinds_match(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
-    const weft_variable *v = g->model->variables;
-    while (v && !(is_candidate(v, pattern) && group_takes(&o->groups[i], v))) v = v->next;
-    return v || no_such_kind(g, o, pattern, i);
-}
-
 /* Reports one of a group's several patterns that matches nothing. */
 static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
     char one[PATTERN_ROOM];
     for (size_t at = 0; pattern_next(pattern_of(&o->groups[i]), &at, one);) {
-        const weft_variable *v = g->model->variables;
-        while (v && !(is_candidate(v, pattern) && path_matches(one, v->path))) v = v->next;
-        if (!v)
+        if (!first_of(g, pattern, &(weft_param_group){.pattern = one}))
             return model_fail(g->model, g, WEFT_NAME,
                               "minimize: parameter group %d: no parameter of '%s' matches '%s'", i,
                               *pattern ? SHOW(pattern) : "(all)", show_name(one, strlen(one)).text);
@@ -240,29 +206,27 @@ static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *p
 /* Every group must be the first that matches some parameter. */
 static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *pattern,
                             const char *written) {
-    const weft_env *env = &g->model->env;
-    double lr, decay;
     param_groups groups;
+    bool *is_used = NULL, good = true;
     if (param_groups_broken(written))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
-    size_t room = (size_t)o->n_groups + 1;
-    bool *is_used = mem_new_array(env, room, sizeof *is_used);
-    if (!is_used || !param_groups_open(&groups, env, written)) {
-        mem_free(env, is_used, room * sizeof *is_used);
+    if (param_groups_open(&groups, &g->model->env, written))
+        is_used = arena_new_array(&groups.memory, (size_t)o->n_groups + 1, sizeof *is_used);
+    if (!is_used) {
+        param_groups_close(&groups);
         return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
     }
-    bool good = true;
     for (const weft_variable *v = g->model->variables; v; v = v->next)
-        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v, &lr, &decay)] = true;
+        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v)] = true;
     /* one pattern matches what made its group used; of several, each is looked at (at most
      * MINIMIZE_MAX_WILD) */
     for (int i = 0; good && i < o->n_groups; i++)
         if (!is_used[i + 1] || strchr(pattern_of(&o->groups[i]), ','))
-            good = patterns_match(g, o, pattern, i) && kinds_match(g, o, pattern, i);
+            good = patterns_match(g, o, pattern, i) &&
+                   (first_of(g, pattern, &o->groups[i]) || no_such_kind(g, o, pattern, i));
     int first = 0; /* the first unused group */
     while (first < o->n_groups && is_used[first + 1]) first++;
     param_groups_close(&groups);
-    mem_free(env, is_used, room * sizeof *is_used);
     return good && (first == o->n_groups || group_unused(g, o, pattern, first));
 }
 
@@ -317,7 +281,7 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
         .pattern = pattern,
         .type = type,
         .name = o->name ? o->name : name,
-#define FLAG(to, field) .to = o->field,
+#define FLAG(name) .name = o->name,
 #include "graph/settings/minimize_list.h"
     };
     if (!kind || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay) &&

@@ -29,6 +29,10 @@ bool optimizer_reads(const optimizer_kind *kind, const char *field) {
     return kind->fields[i] != NULL;
 }
 
+bool optimizer_has(const optimizer_kind *kind, const optimizer_setting *s) {
+    return !s->is_own || optimizer_reads(kind, s->name);
+}
+
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot) {
     if (slot >= OPTIMIZER_SLOTS || !kind->slots[slot].name) return false;
     const optimizer_slot_kind *s = &kind->slots[slot];

@@ -1,25 +1,30 @@
-/* optimizer_fields.c - the plain fields of weft_optimizer as data (weft/field.h), from the rows that
- * weft_minimize reads. */
-#include "weft/train.h"
+/* optimizer_fields.c - the numbers and flags of weft_optimizer as data: for weft_minimize, and as rows of
+ * weft/field.h. */
+#include "graph/settings/minimize.h"
 
 #include <float.h>
-#include <stddef.h>
 
-#define AT(field) offsetof(weft_optimizer, field)
-/* WEFT_ZERO has a meaning in some numbers: 0 to `most`. In others 0 is off. */
-#define KIND(has_zero) ((has_zero) ? WEFT_FIELD_NUMBER : WEFT_FIELD_REAL)
-/* Defaults of the first kind are the type's; a 0 of the others is off, or what the row says. */
-#define DEFAULT(fallback, has_zero) ((has_zero) ? "that of its type" : #fallback)
-#define REAL(name, field, readers, fallback, most, has_zero)                                                 \
-    {#field, KIND(has_zero), AT(field), 0, most, NULL, 0, DEFAULT(fallback, has_zero), NULL},
-#define FLAG(name, field) {#field, WEFT_FIELD_FLAG, AT(field), 0, 1, NULL, 0, NULL, NULL},
-#define COUNT(name, field, readers)                                                                          \
-    {#field, WEFT_FIELD_COUNT, AT(field), 1, WEFT_COUNT_MOST, NULL, 0, NULL, NULL},
+#define EVERY false
+#define OWN   true
+const optimizer_setting optimizer_settings[] = {
+#define PLACE(name)      #name, offsetof(weft_optimizer, name), offsetof(minimize_attrs, name)
+#define REAL(name, ...)  {PLACE(name), __VA_ARGS__, false},
+#define COUNT(name, own) {PLACE(name), own, 0, 0, false, true},
+#include "graph/settings/minimize_list.h"
+    {0},
+};
 
+/* WEFT_ZERO has a meaning in some numbers, whose defaults are the type's; a 0 of the others is off, or what
+ * the row says. */
+#define NUMBER_true(name, fallback, most)                                                                    \
+    WEFT_FIELD(weft_optimizer, name, NUMBER, 0, most, "that of its type", NULL),
+#define NUMBER_false(name, fallback, most) WEFT_FIELD(weft_optimizer, name, REAL, 0, most, #fallback, NULL),
 static const weft_field fields[] = {
-    {"type", WEFT_FIELD_TEXT, AT(type), .means = "the optimizer: sgd, adam, adamw, ..."},
-    {"name", WEFT_FIELD_TEXT, AT(name), .otherwise = "the type and the pattern",
-     .means = "identity of its state"},
+    WEFT_FIELD(weft_optimizer, type, TEXT, 0, 0, NULL, "the optimizer: sgd, adam, adamw, ..."),
+    WEFT_FIELD(weft_optimizer, name, TEXT, 0, 0, "the type and the pattern", "identity of its state"),
+#define REAL(name, own, fallback, most, has_zero) NUMBER_##has_zero(name, fallback, most)
+#define FLAG(name)                                WEFT_FIELD(weft_optimizer, name, FLAG, 0, 1, NULL, NULL),
+#define COUNT(name, own)                          WEFT_FIELD(weft_optimizer, name, COUNT, 1, WEFT_COUNT_MOST, NULL, NULL),
 #include "graph/settings/minimize_list.h"
     {.offset = sizeof(weft_optimizer)},
 };

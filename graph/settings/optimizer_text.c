@@ -4,27 +4,13 @@
  * agree. */
 #include "graph/settings/minimize.h"
 #include "graph/core/nearest.h"
+#include "graph/core/words.h"
 #include "graph/settings/schedule.h"
 
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef enum readers { OWN, EVERY } readers;
-
-/* The numbers: who reads them, and their ranges. */
-static const struct number {
-    const char *name;
-    size_t at;
-    readers readers;
-    double most;
-} numbers[] = {
-#define REAL(name, field, readers, fallback, most, has_zero)                                                 \
-    {#name, offsetof(minimize_attrs, name), readers, most},
-#include "graph/settings/minimize_list.h"
-};
-enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 static bool fail(weft_node *n, const char *what, const char *why) {
     const minimize_attrs *a = n->attrs;
@@ -94,11 +80,12 @@ static bool numbers_hold(weft_node *n, const minimize_attrs *changed) {
     const minimize_attrs *a = n->attrs;
     const optimizer_kind *kind = optimizer_find(n->graph->model, a->type);
     char why[120];
-    for (const struct number *f = numbers; f < numbers + NUMBERS; f++) {
-        double old = *(const double *)((const char *)a + f->at);
-        double value = *(const double *)((const char *)changed + f->at);
+    for (const optimizer_setting *f = optimizer_settings; f->name; f++) {
+        if (f->is_count) continue; /* attrs_check has its range */
+        double old = *(const double *)((const char *)a + f->to);
+        double value = *(const double *)((const char *)changed + f->to);
         if (value == old) continue;
-        if (f->readers == OWN && !(kind && optimizer_reads(kind, f->name))) {
+        if (!optimizer_has(kind, f)) {
             snprintf(why, sizeof why, "%s has none", a->type);
             return fail(n, f->name, why);
         }
@@ -154,7 +141,7 @@ static bool is_elsewhere(const char *at, const char *const **known) {
     while (*(at += strspn(at, " ,\t\n"))) {
         size_t n = strcspn(at, "=, \t\n");
         for (*known = elsewhere[0]; *known < elsewhere[0] + 2 * NAMES; *known += 2)
-            if (strlen(**known) == n && memcmp(**known, at, n) == 0) return true;
+            if (word_is(**known, at, n)) return true;
         bool is_quoted = false;
         for (; *at && (is_quoted || *at != ','); at++) is_quoted ^= *at == '"';
     }

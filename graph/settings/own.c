@@ -280,23 +280,11 @@ static bool is_word(const char *s) {
     return n && n <= 40 && !s[n];
 }
 
-/* Fields of weft_optimizer that only some optimizers read, and hold a number. */
+/* Numbers of weft_optimizer that only some optimizers read. */
 static bool is_own_field(const char *field) {
-    static const char *const fields[] = {
-#define EVERY                           NULL
-#define STEP                            NULL
-#define COSINE                          NULL
-#define OWN                             ""
-#define REAL(name, field, readers, ...) readers ? #field : "",
-#include "graph/settings/minimize_list.h"
-#undef EVERY
-#undef STEP
-#undef COSINE
-#undef OWN
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (*fields[i] && strcmp(fields[i], field) == 0) return true;
-    return false;
+    const optimizer_setting *s = optimizer_settings;
+    while (s->name && strcmp(s->name, field)) s++;
+    return s->name && s->is_own;
 }
 
 static bool slots_take(weft_model *m, own_optimizer *o, const weft_optimizer_definition *d) {
@@ -380,34 +368,20 @@ weft_status weft_define_optimizer(weft_model *m, const weft_optimizer_definition
     return m->error.status;
 }
 
-/* The copy of a record is made by its calls, as all copies are. */
-static bool record_copy(const update_record *r, weft_model *to, own_optimizer *o) {
-    weft_graph *g = own_record_begin(to, o);
-    weft_value **map = arena_new_array(&to->arena, (size_t)r->graph->next_id + 1, sizeof *map);
-    if (!g || !map) return model_fail(to, NULL, WEFT_MEMORY, "optimizer %s: out of memory", o->kind.type);
-    for (const weft_node *n = r->graph->first; n; n = n->next)
-        if (!node_replay(n, g, map)) return false;
-    for (const graph_output *p = r->graph->outputs; p; p = p->next) weft_output(map[p->value->id], p->name);
-    return model_ok(to) && own_record_end(to, o, g);
-}
-
-/* In the same order. */
+/* In the same order; records are copied by their calls, as all graphs are. */
 bool own_optimizers_copy(const weft_model *from, weft_model *to) {
-    own_optimizer **end = &to->own;
     for (const own_optimizer *o = from->own; o; o = o->next) {
-        own_optimizer *copy = arena_new(&to->arena, sizeof *copy);
-        if (!copy) return model_fail(to, NULL, WEFT_MEMORY, "optimizer %s: out of memory", o->kind.type);
-        copy->kind = o->kind; /* strings of the source are copied below */
-        copy->kind.own = copy;
-        copy->kind.type = arena_copy(&to->arena, o->kind.type);
+        weft_optimizer_definition d = {.type = o->kind.type};
         for (int i = 0; i < OPTIMIZER_SLOTS && o->kind.slots[i].name; i++)
-            copy->kind.slots[i].name = arena_copy(&to->arena, o->kind.slots[i].name);
+            d.slots[i] = (weft_slot){o->kind.slots[i].name, o->kind.slots[i].initial};
         for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++)
-            copy->kind.defaults[i].name = copy->kind.fields[i] = arena_copy(&to->arena, o->kind.fields[i]);
-        *end = copy;
-        end = &copy->next;
-        for (const update_record *r = o->records; r; r = r->next)
-            if (!record_copy(r, to, copy)) return false;
+            d.numbers[i] = (weft_number){o->kind.fields[i], o->kind.defaults[i].value};
+        own_optimizer *copy = own_optimizer_new(to, &d);
+        for (const update_record *r = o->records; r; r = r->next) {
+            weft_graph *g = copy ? own_record_begin(to, copy) : NULL;
+            if (!g || !graph_replay_into(r->graph, g) || !own_record_end(to, copy, g)) return false;
+        }
+        if (!copy) return false;
     }
     return true;
 }

@@ -4,6 +4,8 @@
  * and groups with kinds are tried in turn, and their number is limited. */
 #include "graph/settings/minimize.h"
 
+#include "graph/core/words.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -36,24 +38,14 @@ static bool parse_number(const char **at, param_group *p) {
 
 /* Reads " kinds=norm+bias" if it is there; such groups are tried in turn. */
 static bool parse_kinds(const char **at, param_group *p) {
-    static const char word[] = " kinds=";
-    if (strncmp(*at, word, sizeof word - 1)) return true;
-    *at += sizeof word - 1;
+    if (!text_accept(at, " kinds=")) return true;
     p->is_wild = true;
     return parameter_kinds_parse(at, &p->kinds);
 }
 
 /* Reads " from=10", a count of updates, if it is there. */
 static bool parse_count(const char **at, const char *word, int64_t *count) {
-    size_t n = strlen(word);
-    if (strncmp(*at, word, n)) return true;
-    const char *s = *at + n, *begin = s;
-    for (*count = 0; *s >= '0' && *s <= '9'; s++) {
-        if (*count > INT64_MAX / 10 - 1) return false;
-        *count = 10 * *count + (*s - '0');
-    }
-    *at = s;
-    return s > begin && *count > 0;
+    return !text_accept(at, word) || (count_parse(at, count) && *count > 0);
 }
 
 static bool parse_range(const char **at, param_group *p) {
@@ -152,10 +144,8 @@ static const param_group *find(const param_groups *g, const weft_variable *v) {
     return best;
 }
 
-int param_groups_find(const param_groups *g, const weft_variable *v, double *lr_scale, double *decay_scale) {
+int param_groups_find(const param_groups *g, const weft_variable *v) {
     const param_group *best = find(g, v);
-    *lr_scale = best ? best->lr_scale : 1;
-    *decay_scale = best ? best->decay_scale : 1;
     return best ? best->number : 0;
 }
 

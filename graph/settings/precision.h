@@ -14,6 +14,11 @@ typedef struct precision_entry {
 
 /* ---- graph/settings/precision_of.c ---- */
 
+/* "/" is how users, dumps and messages write the path "" of the whole model: the path of "/" or NULL, and
+ * back. */
+const char *path_plain(const char *path);
+const char *path_full(const char *path);
+
 /* Sets the type of one path, replacing an earlier one ("/", "" or NULL: the whole model). False after
  * recording the model's error. */
 bool precision_set(weft_model *m, const char *path, weft_dtype dtype);

@@ -8,12 +8,13 @@
 
 #include <string.h>
 
-static const char *path_plain(const char *path) {
+const char *path_plain(const char *path) {
     return !path || strcmp(path, "/") == 0 ? "" : path;
 }
 
-/* A path for messages: "generator", "/". */
-#define SHOW_PATH(path) (*(path) ? SHOW(path) : "/")
+const char *path_full(const char *path) {
+    return *path ? path : "/";
+}
 
 const precision_entry *precision_at(const weft_model *m, const char *path) {
     for (const precision_entry *e = m->precisions; e; e = e->next)
@@ -29,13 +30,13 @@ bool precision_set(weft_model *m, const char *path, weft_dtype dtype) {
                           "precision: '%s' cannot be the name of a graph or the path of a scope", SHOW(path));
     if (dtype != WEFT_F32 && !dtype_is_reduced(dtype))
         return model_fail(m, NULL, WEFT_ARGUMENT, "precision %s: %s: it must be f32, bf16 or f16",
-                          SHOW_PATH(path), dtype_name(dtype));
+                          SHOW(path_full(path)), dtype_name(dtype));
     /* The model owns its entries; const is for other callers. */
     precision_entry *e = (precision_entry *)precision_at(m, path);
     if (!e) {
         e = arena_new(&m->arena, sizeof *e);
         if (!e || !(e->path = scope_intern(m, path)))
-            return model_fail(m, NULL, WEFT_MEMORY, "precision %s: out of memory", SHOW_PATH(path));
+            return model_fail(m, NULL, WEFT_MEMORY, "precision %s: out of memory", SHOW(path_full(path)));
         *m->precisions_end = e;
         m->precisions_end = &e->next;
     }
@@ -50,7 +51,7 @@ weft_status weft_precision(weft_model *m, const char *path, weft_dtype dtype) {
 }
 
 void precision_write(text *t, const precision_entry *e) {
-    text_add(t, "precision %s %s\n", *e->path ? e->path : "/", dtype_name(e->dtype));
+    text_add(t, "precision %s %s\n", path_full(e->path), dtype_name(e->dtype));
 }
 
 /* ---- which entry applies to a node ---- */

@@ -8,6 +8,7 @@
 #include "graph/settings/schedule.h"
 
 #include "graph/core/nearest.h"
+#include "graph/core/words.h"
 #include "graph/settings/field.h"
 
 #include <float.h>
@@ -250,28 +251,19 @@ static bool refuse_name(const reader *r, const nearest *near, const char *rule) 
 }
 
 static bool accept(reader *r, const char *word) {
-    size_t n = strlen(word);
-    if (strncmp(r->at, word, n)) return false;
-    r->at += n;
-    return true;
+    return text_accept(&r->at, word);
 }
 
 /* A name up to the next mark; its index in `names`, or -1. */
 static int read_name(reader *r, const char *const *names) {
     size_t n = strcspn(r->at, " \t:,=");
-    for (int i = 0; names[i]; i++)
-        if (strlen(names[i]) == n && memcmp(names[i], r->at, n) == 0) {
-            r->at += n;
-            return i;
-        }
-    return -1;
+    int i = word_find(names, r->at, n);
+    if (i >= 0) r->at += n;
+    return i;
 }
 
 static bool read_count(reader *r, int64_t *v) {
-    size_t digits = strspn(r->at, "0123456789");
-    if (!digits || digits > 18) return refuse(r, "a number of 1 to 18 digits is needed");
-    for (*v = 0; digits; digits--) *v = *v * 10 + (*r->at++ - '0');
-    return true;
+    return count_parse(&r->at, v) || refuse(r, "a number of 1 to 18 digits is needed");
 }
 
 static bool read_milestones(reader *r, weft_schedule *s) {
@@ -300,18 +292,16 @@ static bool read_field(reader *r, weft_schedule *s) {
         s->of = (weft_scheduled)of;
         return of >= 0 || refuse(r, "there are lr, momentum and weight_decay");
     }
-    for (const weft_field *f = fields + APART; f->name; f++) {
-        if (strlen(f->name) != n || memcmp(f->name, r->at, n)) continue;
-        if ((f->kind == WEFT_FIELD_FLAG) == (r->at[n] == '='))
-            return refuse(r, f->kind == WEFT_FIELD_FLAG ? "this field has no value"
-                                                        : "this field needs a value");
-        r->at += n;
-        if (f->kind == WEFT_FIELD_FLAG) return *(bool *)((char *)s + f->offset) = true;
-        r->at++;
-        return read_value(r, s, f);
+    const weft_field *f = field_find(fields + APART, r->at, n);
+    if (f) {
+        bool is_flag = f->kind == WEFT_FIELD_FLAG, has_value = r->at[n] == '=';
+        if (is_flag == has_value)
+            return refuse(r, is_flag ? "this field has no value" : "this field needs a value");
+        r->at += n + has_value;
+        return is_flag ? *(bool *)((char *)s + f->offset) = true : read_value(r, s, f);
     }
     nearest near = nearest_to(r->at, n);
-    for (const weft_field *f = fields + APART; f->name; f++) nearest_try(&near, f->name);
+    for (f = fields + APART; f->name; f++) nearest_try(&near, f->name);
     return refuse_name(r, &near, "no part has such a field");
 }
 

@@ -49,21 +49,13 @@ bool layout_read(reader *r, tensor_type *type, bool *has_layout, int64_t stride[
     return reader_want(r, ")");
 }
 
-/* A binary search; `path` ends after `length` characters, not in NUL. NULL: no parameter has it. */
-static weft_variable *parameter_named(const reader *r, const char *path, size_t length) {
-    int low = 0, high = r->n_by_path;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        const char *other = r->by_path[middle]->path;
-        int order = strncmp(path, other, length);
-        if (order == 0) order = other[length] ? -1 : 0;
-        if (order == 0) return r->by_path[middle]->kind == VARIABLE_PARAMETER ? r->by_path[middle] : NULL;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+/* NULL: no parameter has the path of so many characters. */
+static weft_variable *parameter_named(const reader *r, const char *at, size_t length) {
+    char path[1001];
+    if (length >= sizeof path) return NULL;
+    snprintf(path, sizeof path, "%.*s", (int)length, at);
+    weft_variable *v = variable_find(r->m, path);
+    return v && v->kind == VARIABLE_PARAMETER ? v : NULL;
 }
 
 /* The graph's one `parameter` node of v (I4), made at its first use, with the first number that the text does
@@ -166,9 +158,7 @@ static bool results_read(reader *r, call *c) {
 
 /* The number of commas bounds the number of operands. */
 static bool operands_read(reader *r, call *c, const body *b) {
-    size_t room = 1;
-    for (const char *p = r->at; *p && *p != '\n' && *p != ')'; p++) room += *p == ',';
-    c->in = arena_new_array(&r->m->arena, room, sizeof *c->in);
+    c->in = arena_new_array(&r->m->arena, reader_items(r, "\n)"), sizeof *c->in);
     if (!c->in) return reader_fail(r, "out of memory");
     if (*r->at == ')') return reader_want(r, ")");
     do
@@ -194,8 +184,7 @@ static bool is_past_infer(const call *c) {
  * layouts. */
 static weft_node *call_make(reader *r, const call *c) {
     weft_graph *g = r->g;
-    r->m->file = r->where;
-    r->m->line = r->line;
+    reader_place(r);
     for (int i = 0; i < c->op->min_in && i < c->n_in; i++)
         if (!c->in[i]) return reader_fail(r, "%s: operand %d is missing", c->op->name, i), NULL;
     weft_node *n = is_past_infer(c) ? node_new_typed(g, c->op, c->n_in, c->in, c->attrs, c->n_out, c->type)

@@ -3,6 +3,7 @@
  *     " in d/conv1 bwd by onednn @5 +0x4000,=%3+16,- work+0x0:4096 # simd: not f32"
  */
 #include "graph/core/kernel.h"
+#include "graph/core/words.h"
 #include "graph/text/read.h"
 
 #include <limits.h>
@@ -18,7 +19,7 @@ static bool kernel_read(reader *r, weft_node *n) {
     count += kernels_of(r->m->catalog, n->op, &env, list + count, 32 - count);
     size_t length = strcspn(r->at, " \n");
     for (int i = 0; i < count && !n->kernel; i++)
-        if (strlen(list[i]->name) == length && memcmp(list[i]->name, r->at, length) == 0) n->kernel = list[i];
+        if (word_is(list[i]->name, r->at, length)) n->kernel = list[i];
     if (!n->kernel)
         return reader_fail(r, "%s has no kernel '%s'", n->op->name, show_name(r->at, length).text);
     r->at += length;

@@ -1,9 +1,10 @@
-/* read.c - reads back the dump format of graph/text/write.c: the cursor, the header, variables, graphs and
- * outputs; nodes are in text/node.c. A model read from a dump of any stage of the compiler prints the same
+/* read.c - reads back the dump format of graph/text/write.c: the header, variables, graphs and outputs; nodes
+ * are in text/node.c. A model read from a dump of any stage of the compiler prints the same
  * text again.
  *
  * The text may be hostile: every number is bounded, the length of the text bounds all tables (MODEL_MAX_*),
  * node_new makes the nodes with all its checks, and nothing recurses. */
+#include "graph/core/words.h"
 #include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
@@ -13,102 +14,11 @@
 
 #include "weft/file.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the cursor ---- */
-
-/* Errors of builders then name the line of the text. */
-static void reader_place(reader *r) {
-    r->m->file = r->where;
-    r->m->line = r->line;
-}
-
-bool reader_fail(reader *r, const char *format, ...) {
-    char message[700];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    reader_place(r);
-    model_fail(r->m, NULL, WEFT_FILE, "%s", message);
-    return false;
-}
-
-bool reader_accept(reader *r, const char *word) {
-    size_t n = strlen(word);
-    if (strncmp(r->at, word, n) != 0) return false;
-    r->at += n;
-    return true;
-}
-
-bool reader_want(reader *r, const char *word) {
-    if (reader_accept(r, word)) return true;
-    size_t n = strcspn(r->at, "\n");
-    return reader_fail(r, "'%s' is expected, but there is '%s'",
-                       strcmp(word, "\n") ? word : "the end of the line",
-                       show_name(r->at, n < 30 ? n : 30).text);
-}
-
-/* strtoll would skip spaces and line ends, so the first character is checked; an overflow gives a limit of
- * int64_t, which [least, most] rejects. */
-bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v) {
-    char *end;
-    bool is_number = *r->at == '-' || (*r->at >= '0' && *r->at <= '9');
-    bool is_hex = r->at[0] == '0' && r->at[1] == 'x';
-    *v = is_number ? strtoll(r->at, &end, is_hex ? 16 : 10) : 0;
-    if (!is_number || end == r->at || *v < least || *v > most)
-        return reader_fail(r, "a number from %lld to %lld is expected at '%s'", (long long)least,
-                           (long long)most, show_name(r->at, strcspn(r->at, " \n")).text);
-    r->at = end;
-    return true;
-}
-
-/* 1000 characters is the longest path. */
-char *reader_name(reader *r, const char *ends) {
-    char stop[24];
-    snprintf(stop, sizeof stop, "\n%s", ends);
-    size_t n = strcspn(r->at, stop);
-    if (n == 0 || n > 1000) {
-        reader_fail(r, "a name of 1 to 1000 characters is expected");
-        return NULL;
-    }
-    char *name = arena_printf(&r->m->arena, "%.*s", (int)n, r->at);
-    if (!name) reader_fail(r, "out of memory");
-    r->at += n;
-    return name;
-}
-
 /* ---- variables ---- */
-
-static int by_path(const void *a, const void *b) {
-    return strcmp((*(weft_variable *const *)a)->path, (*(weft_variable *const *)b)->path);
-}
-
-/* Sorts the variables read so far, so that names are found in logarithmic time. A path that occurs twice is
- * an error. */
-static bool variables_sort(reader *r) {
-    weft_model *m = r->m;
-    int n = 0;
-    r->by_path = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *r->by_path);
-    r->parameter = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *r->parameter);
-    if (!r->by_path || !r->parameter) return reader_fail(r, "out of memory");
-    for (weft_variable *v = m->variables; v; v = v->next) r->by_path[n++] = v;
-    qsort(r->by_path, (size_t)n, sizeof *r->by_path, by_path);
-    r->n_by_path = n;
-    for (int i = 1; i < n; i++)
-        if (strcmp(r->by_path[i - 1]->path, r->by_path[i]->path) == 0)
-            return reader_fail(r, "%s is listed twice", SHOW(r->by_path[i]->path));
-    return true;
-}
-
-static weft_variable *variable_named(const reader *r, const char *path) {
-    weft_variable key = {.path = path}, *at = &key;
-    weft_variable **found = bsearch(&at, r->by_path, (size_t)r->n_by_path, sizeof at, by_path);
-    return found ? *found : NULL;
-}
 
 /* " uniform(-0.125,0.125)" */
 static bool init_read(reader *r, weft_init *init) {
@@ -131,7 +41,7 @@ static bool init_read(reader *r, weft_init *init) {
  * elements, and is moved to the end of this one. */
 static bool member_read(reader *r, weft_variable *v, int64_t *end) {
     const char *path = reader_name(r, ",@ ");
-    weft_variable *p = path ? variable_named(r, path) : NULL;
+    weft_variable *p = path ? variable_find(r->m, path) : NULL;
     if (!p || p->kind != VARIABLE_PARAMETER)
         return reader_fail(r, "%s: its member '%s' is not a parameter", SHOW(v->path), SHOW(path));
     int64_t at = (int64_t)size_align((size_t)*end, TEXT_MEMBER_ALIGN);
@@ -153,10 +63,8 @@ static bool member_read(reader *r, weft_variable *v, int64_t *end) {
 
 /* "a/weight,a/bias@64": at least one member. */
 static bool members_read(reader *r, weft_variable *v) {
-    size_t room = 1;
     int64_t end = 0;
-    for (const char *p = r->at; *p && *p != '\n' && *p != ' '; p++) room += *p == ',';
-    v->members = arena_new_array(&r->m->arena, room, sizeof *v->members);
+    v->members = arena_new_array(&r->m->arena, reader_items(r, "\n "), sizeof *v->members);
     if (!v->members) return reader_fail(r, "out of memory");
     do
         if (!member_read(r, v, &end)) return false;
@@ -188,8 +96,8 @@ static bool variable_read(reader *r, variable_kind kind) {
     weft_model *m = r->m;
     tensor_type type;
     weft_init init = {WEFT_INIT_ZEROS, 0, 0};
-    bool by_user = kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE;
-    if (r->n_graphs || (by_user && r->by_path))
+    bool by_user = variable_is_named(kind);
+    if (r->n_graphs || (by_user && r->has_users_variables))
         return reader_fail(
             r, "variables must come before graphs, and parameters and state before all other variables");
     if (m->n_variables == MODEL_MAX_VARIABLES)
@@ -202,9 +110,9 @@ static bool variable_read(reader *r, variable_kind kind) {
     if (!type_parse(&r->at, &type) || !type_check(&type))
         return reader_fail(r, "%s: its type cannot be read, or an axis is below 1", SHOW(path));
     if (variable_has_init(kind) && !init_read(r, &init)) return false;
-    reader_place(r);
     if (by_user && !init_is_valid(m, NULL, path, init, type.ndim)) return false;
-    if (!by_user && !r->by_path && !variables_sort(r)) return false;
+    if (variable_find(m, path)) return reader_fail(r, "%s is listed twice", SHOW(path));
+    r->has_users_variables = !by_user;
     weft_variable *v = variable_new(m, path, kind, &type, init);
     if (!v) return false;
     bool has_members = !by_user && kind != VARIABLE_SHARD; /* a shard has a range instead */
@@ -219,26 +127,19 @@ static bool variable_read(reader *r, variable_kind kind) {
 }
 
 /* Reads "generator zero=1", after "ddp ". */
-static bool ddp_read(reader *r) {
+static bool ddp_read(reader *r, const char *path) {
     void *attrs;
-    const char *path = reader_name(r, " ");
-    if (!path) return false;
-    if (r->n_graphs) return reader_fail(r, "options of subgraphs must come before graphs");
     if (ddp_at(r->m, path)) return reader_fail(r, "subgraph %s is listed twice", SHOW(path));
     if (r->n_ddps++ == MODEL_MAX_SUBGRAPHS)
         return reader_fail(r, "more than %d subgraphs", MODEL_MAX_SUBGRAPHS);
-    if (!attrs_read(r, &ddp_fields, &attrs)) return false;
-    reader_place(r);
-    return ddp_set(r->m, path, attrs);
+    return attrs_read(r, &ddp_fields, &attrs) && ddp_set(r->m, path, attrs);
 }
 
 /* Reads "generator bf16", after "precision ". */
-static bool precision_read(reader *r) {
+static bool precision_read(reader *r, const char *path) {
     weft_dtype dtype;
-    const char *path = reader_name(r, " ");
-    if (!path || !reader_want(r, " ")) return false;
+    if (!reader_want(r, " ")) return false;
     size_t length = strcspn(r->at, "\n");
-    if (r->n_graphs) return reader_fail(r, "precisions must come before graphs");
     if (strcmp(path, "/") && !path_is_valid(path)) return reader_fail(r, "'%s' cannot be a path", SHOW(path));
     if (!dtype_parse(r->at, length, &dtype))
         return reader_fail(r, "precision %s: no element type", SHOW(path));
@@ -246,33 +147,25 @@ static bool precision_read(reader *r) {
     if (r->n_precisions++ == MODEL_MAX_SUBGRAPHS)
         return reader_fail(r, "more than %d precisions", MODEL_MAX_SUBGRAPHS);
     r->at += length;
-    reader_place(r);
     return precision_set(r->m, path, dtype);
 }
 
 /* Reads "train d_step*5 g_step", after "flow ". */
-static bool flow_read(reader *r) {
-    const char *name = reader_name(r, " ");
-    if (!name || !reader_want(r, " ")) return false;
+static bool flow_read(reader *r, const char *name) {
+    if (!reader_want(r, " ")) return false;
     size_t length = strcspn(r->at, "\n");
     char *steps = arena_new(&r->m->arena, length + 1);
     if (!steps) return model_fail(r->m, NULL, WEFT_MEMORY, "%s: out of memory", r->where);
     memcpy(steps, r->at, length);
-    if (r->n_graphs) return reader_fail(r, "flows must come before graphs");
     if (flow_find(r->m, name)) return reader_fail(r, "flow %s is listed twice", SHOW(name));
     if (r->n_flows++ == MODEL_MAX_FLOWS) return reader_fail(r, "more than %d flows", MODEL_MAX_FLOWS);
     r->at += length;
-    reader_place(r);
     return flow_parse(r->m, name, steps);
 }
 
 /* Reads "zero:stage=2", after "strategy ". */
-static bool strategy_read(reader *r) {
-    char *text = reader_name(r, " ");
-    if (!text) return false;
-    if (r->n_graphs) return reader_fail(r, "the strategy must come before graphs");
+static bool strategy_read(reader *r, const char *text) {
     if (r->m->strategy) return reader_fail(r, "there are two strategies");
-    reader_place(r);
     return strategy_set(r->m, text);
 }
 
@@ -322,20 +215,26 @@ static bool section_end(reader *r) {
     return true;
 }
 
-/* Ends the graph before it and begins the next. */
-static bool graph_read(reader *r) {
-    if (!r->n_graphs && !variables_sort(r)) return false;
-    if (!section_end(r)) return false;
-    if (++r->n_graphs > MODEL_MAX_GRAPHS) return reader_fail(r, "more than %d graphs", MODEL_MAX_GRAPHS);
-    const char *name = reader_name(r, " ");
-    if (!name || !reader_want(r, " ")) return false;
-    bool trains = reader_accept(r, "train");
-    if (!trains && !reader_want(r, "eval")) return false;
-    reader_place(r);
-    r->g = weft_graph_new(r->m, name, trains ? WEFT_TRAIN : WEFT_EVAL);
+/* Begins the lines of a graph. */
+static bool section_begin(reader *r, weft_graph *g) {
+    if (!r->parameter)
+        r->parameter = arena_new_array(&r->m->arena, (size_t)r->m->n_variables + 1, sizeof *r->parameter);
+    if (!r->parameter) return reader_fail(r, "out of memory");
+    r->g = g;
     r->n_inputs = 0;
     r->has_kernels = false;
-    return r->g && ids_reserve(r);
+    r->has_users_variables = true;
+    return g && ids_reserve(r);
+}
+
+/* Ends the graph before it and begins the next. */
+static bool graph_read(reader *r, const char *name) {
+    if (!section_end(r)) return false;
+    if (++r->n_graphs > MODEL_MAX_GRAPHS) return reader_fail(r, "more than %d graphs", MODEL_MAX_GRAPHS);
+    if (!reader_want(r, " ")) return false;
+    bool trains = reader_accept(r, "train");
+    if (!trains && !reader_want(r, "eval")) return false;
+    return section_begin(r, weft_graph_new(r->m, name, trains ? WEFT_TRAIN : WEFT_EVAL));
 }
 
 /* ---- optimizers ---- */
@@ -360,51 +259,41 @@ static bool part_read(reader *r, weft_optimizer_definition *d, int *slots, int *
 }
 
 /* Reads "signum slot momentum_buffer=0 number momentum=0.9", after "define ". */
-static bool define_read(reader *r) {
-    weft_optimizer_definition d = {0};
+static bool define_read(reader *r, const char *type) {
+    weft_optimizer_definition d = {.type = type};
     int slots = 0, numbers = 0;
-    if (r->n_graphs) return reader_fail(r, "definitions must come before graphs");
-    if (!section_end(r) || !(d.type = reader_name(r, " "))) return false;
+    if (!section_end(r)) return false;
     while (*r->at == ' ')
         if (!part_read(r, &d, &slots, &numbers)) return false;
-    reader_place(r);
     return own_optimizer_new(r->m, &d) != NULL;
 }
 
 /* Begins an update of the optimizer, after "update ": the lines behind it are those of a graph. */
-static bool update_read(reader *r) {
-    if (r->n_graphs) return reader_fail(r, "updates must come before graphs");
-    if ((!r->by_path && !variables_sort(r)) || !section_end(r)) return false;
-    const char *type = reader_name(r, " ");
+static bool update_read(reader *r, const char *type) {
+    if (!section_end(r)) return false;
     own_optimizer *o = r->m->own;
-    while (type && o && strcmp(o->kind.type, type)) o = o->next;
-    if (!type || !o) return reader_fail(r, "update: no line defines '%s'", type ? SHOW(type) : "");
-    reader_place(r);
+    while (o && strcmp(o->kind.type, type)) o = o->next;
+    if (!o) return reader_fail(r, "update: no line defines '%s'", SHOW(type));
     r->own = o;
-    r->g = own_record_begin(r->m, o);
-    r->n_inputs = 0;
-    r->has_kernels = false;
-    return r->g && ids_reserve(r);
+    return section_begin(r, own_record_begin(r->m, o));
 }
 
-static bool output_read(reader *r) {
-    if (!r->g) return reader_fail(r, "an output before the first graph");
-    const char *name = reader_name(r, " ");
+static bool output_read(reader *r, const char *name) {
     weft_value *v = NULL;
-    if (!name || !reader_want(r, " ") || !value_read(r, " ", &v)) return false;
+    if (!r->g) return reader_fail(r, "an output before the first graph");
+    if (!reader_want(r, " ") || !value_read(r, " ", &v)) return false;
     if (!v) return reader_fail(r, "output %s: no value", SHOW(name));
-    reader_place(r);
+    reader_place(r); /* the value may be a new node, which has taken it */
     weft_output(v, name);
     return model_ok(r->m);
 }
 
 /* Reads "@0123456789abcdef 0000803f", after "data ": bytes, under a name that is their hash. */
-static bool data_read(reader *r) {
+static bool data_read(reader *r, const char *name) {
     attr_bytes *v = arena_new(&r->m->arena, sizeof *v);
-    const char *name = reader_name(r, " ");
     uint64_t hash;
     if (!v) return reader_fail(r, "out of memory");
-    if (!name || !reader_want(r, " ")) return false;
+    if (!reader_want(r, " ")) return false;
     const char *at = name;
     if (!bytes_name_parse(&at, &hash) || *at)
         return reader_fail(r, "data: @ and 16 hexadecimal digits are expected at '%s'", SHOW(name));
@@ -417,27 +306,42 @@ static bool data_read(reader *r) {
 
 /* ---- lines ---- */
 
-/* The first word selects the kind of line; anything else is a node. */
+/* Lines by their first word, which a name follows. */
+static const struct line_kind {
+    const char *word;
+    bool (*read)(reader *r, const char *name);
+    const char *what; /* these come before graphs; NULL: no matter */
+} line_kinds[] = {
+    {"graph ", graph_read},
+    {"output ", output_read},
+    {"ddp ", ddp_read, "options of subgraphs"},
+    {"precision ", precision_read, "precisions"},
+    {"data ", data_read},
+    {"flow ", flow_read, "flows"},
+    {"strategy ", strategy_read, "strategies"},
+    {"define ", define_read, "definitions"},
+    {"update ", update_read, "updates"},
+};
+
+/* What begins with none of these words, nor as a variable, is a node. */
 static bool line_read(reader *r) {
     if (*r->at == '\n' || *r->at == '#') {
         r->at += strcspn(r->at, "\n");
         return true;
     }
-    if (reader_accept(r, "graph ")) return graph_read(r);
-    if (reader_accept(r, "output ")) return output_read(r);
-    if (reader_accept(r, "ddp ")) return ddp_read(r);
-    if (reader_accept(r, "precision ")) return precision_read(r);
-    if (reader_accept(r, "data ")) return data_read(r);
-    if (reader_accept(r, "flow ")) return flow_read(r);
-    if (reader_accept(r, "strategy ")) return strategy_read(r);
-    if (reader_accept(r, "define ")) return define_read(r);
-    if (reader_accept(r, "update ")) return update_read(r);
+    reader_place(r);
+    for (size_t i = 0; i < sizeof line_kinds / sizeof *line_kinds; i++) {
+        const struct line_kind *k = &line_kinds[i];
+        if (!reader_accept(r, k->word)) continue;
+        if (k->what && r->n_graphs) return reader_fail(r, "%s must come before graphs", k->what);
+        const char *name = reader_name(r, " ");
+        return name && k->read(r, name);
+    }
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
-        const char *name = variable_kind_name((variable_kind)kind);
-        size_t n = strlen(name);
-        if (strncmp(r->at, name, n) != 0 || r->at[n] != ' ') continue;
-        r->at += n + 1;
-        return variable_read(r, (variable_kind)kind);
+        const char *before = r->at;
+        if (reader_accept(r, variable_kind_name((variable_kind)kind)) && reader_accept(r, " "))
+            return variable_read(r, (variable_kind)kind);
+        r->at = before;
     }
     return node_read(r);
 }
@@ -448,7 +352,7 @@ static bool model_read(reader *r) {
         if (*r->at && !reader_want(r, "\n")) return false;
         r->line++;
     }
-    return (r->n_graphs || variables_sort(r)) && section_end(r);
+    return section_end(r);
 }
 
 /* Reads "model NAME batch=N", which must be the first line, and makes the model. NULL after setting
@@ -456,21 +360,20 @@ static bool model_read(reader *r) {
 static weft_model *header_read(const char **text, const char *where, const weft_env *env,
                                const op_catalog *catalog, weft_error *error) {
     const char *at = *text;
-    size_t n = strncmp(at, "model ", 6) == 0 ? strcspn(at + 6, " \n") : 0;
-    char name[256], *end;
-    if (n == 0 || n >= sizeof name || strncmp(at + 6 + n, " batch=", 7) != 0 || at[6 + n + 7] < '0' ||
-        at[6 + n + 7] > '9') {
+    char name[256] = "";
+    int64_t batch;
+    size_t n = text_accept(&at, "model ") ? strcspn(at, " \n") : 0;
+    if (n < sizeof name) memcpy(name, at, n);
+    at += n;
+    if (!*name || !text_accept(&at, " batch=") || !count_parse(&at, &batch)) {
         error_set(error, WEFT_FILE, "%.200s:1: the first line must be 'model NAME batch=N'", where);
         return NULL;
     }
-    memcpy(name, at + 6, n);
-    name[n] = 0;
     if (!name_is_valid(name)) {
         error_set(error, WEFT_FILE, "%.200s:1: model name '%s': letters, digits, '_', '-' and '.' only",
                   where, show_name(name, n).text);
         return NULL;
     }
-    int64_t batch = strtoll(at + 6 + n + 7, &end, 10);
     weft_model *m = model_new(name, env, catalog);
     if (!m) {
         error_memory(error, where);
@@ -479,7 +382,7 @@ static weft_model *header_read(const char **text, const char *where, const weft_
     m->file = arena_copy(&m->arena, where);
     m->line = 1;
     weft_model_batch(m, batch);
-    *text = end;
+    *text = at;
     return m;
 }
 

@@ -21,10 +21,8 @@ typedef struct reader {
     weft_model *m;
     weft_graph *g;
     int n_nodes, n_inputs, n_graphs, n_ddps, n_precisions, n_flows;
-    /* Variables sorted by path, and by variable->index the `parameter` node in the present graph. */
-    int n_by_path;
-    weft_variable **by_path;
-    weft_value **parameter;
+    bool has_users_variables; /* all parameters and state have been read */
+    weft_value **parameter; /* of the user's variables by index: the `parameter` node in the present graph */
     /* The values of the present graph by number. `parameter` nodes have no line: they get the numbers that
      * the text does not use, in the order in which they are made. */
     int n_values, free_id;
@@ -35,6 +33,9 @@ typedef struct reader {
     bool has_kernels;          /* a node of the graph names a kernel, so every value has a layout */
 } reader;
 
+/* text/cursor.c */
+/* Errors of builders then name the line of the text. */
+void reader_place(reader *r);
 /* Records "where:line: what" as the model's error; always returns false. */
 bool reader_fail(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether `word` comes next; if so, moves past it. */
@@ -45,6 +46,9 @@ bool reader_want(reader *r, const char *word);
 bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v);
 /* Reads the characters up to one of `ends` or the line's end, 1 to 1000, into a copy; NULL after an error. */
 char *reader_name(reader *r, const char *ends);
+
+/* How many items a list with ',' between them has at most, up to one of `ends`. */
+size_t reader_items(const reader *r, const char *ends);
 
 /* text/node.c */
 /* Reads "f32[8,3,12,12]:nhwc"; *has_layout: the text gives strides, otherwise they are row-major. */

@@ -49,9 +49,7 @@ static void result_layouts(weft_node *n) {
 
 /* Operands become inputs of the graph with the layouts in the text. */
 static bool operands_read(reader *r, operands *o) {
-    size_t room = 1;
-    for (const char *p = r->at; *p && *p != '\n'; p++) room += *p == ',';
-    o->in = arena_new_array(&r->m->arena, room, sizeof *o->in);
+    o->in = arena_new_array(&r->m->arena, reader_items(r, "\n"), sizeof *o->in);
     if (!o->in) return reader_fail(r, "out of memory");
     while (*r->at && *r->at != ')') {
         char name[24];

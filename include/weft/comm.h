@@ -292,6 +292,19 @@ WEFT_API weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_opt
 WEFT_API weft_comm *weft_comm_ucx(const weft_launch *launch, const weft_comm_options *options,
                                   weft_error *error);
 
+/** Ranks that are all on one machine, without MPI or UCX: over Unix sockets, and most data through shared
+ * memory. They meet at launch->address and port as those of weft_comm_ucx() do, token and all. NULL on
+ * failure; WEFT_UNSUPPORTED when ranks are on several machines. weft_comm_abort() as with UCX. */
+WEFT_API weft_comm *weft_comm_local(const weft_launch *launch, const weft_comm_options *options,
+                                    weft_error *error);
+
+/** Those that join a launcher's ranks through the host's memory: the name (graphtool's --comm) and the
+ * function of each. A program that uses the list links the libraries of all. */
+#define WEFT_COMM_LIST(X)                                                                                    \
+    X(mpi, weft_comm_mpi)                                                                                    \
+    X(ucx, weft_comm_ucx)                                                                                    \
+    X(local, weft_comm_local)
+
 /** The ranks of `control` over NCCL, each with a GPU (that of weft_cuda_select()): sessions of CUDA plans put
  * their collectives on a stream. All ranks call it. `control` (MPI's, say) distributes NCCL's id, exchanges
  * what is in the host's memory, and has the deadline. The new communicator owns it; after a failure (NULL)

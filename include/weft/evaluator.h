@@ -69,6 +69,9 @@ typedef struct weft_evaluator {
     weft_status (*report)(void *self, weft_tally *tally, weft_error *error);
     void (*free)(void *self); /**< called once, by weft_trainer_free(); NULL: nothing to free */
     void *self;               /**< the first argument of all four */
+    /** What it reports, so that a misspelt name is found before the first step: the parts, "" for the name
+     * alone, up to a NULL. NULL: not known before. */
+    const char *const *parts;
 } weft_evaluator;
 /** @} */
 

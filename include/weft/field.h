@@ -54,6 +54,14 @@ typedef struct weft_field {
     const char *means;     /**< what it is, in a few words; NULL: its name says it */
 } weft_field;
 
+/** A row for one field of the structure `of`, whose kind is WEFT_FIELD_KIND. Last stands `means`, and after
+ * it columns by their names: `.words = words`. */
+#define WEFT_FIELD(of, field, type, from, to, unset, ...)                                                    \
+    {                                                                                                        \
+        .name = #field, .kind = WEFT_FIELD_##type, .offset = offsetof(of, field), .least = from, .most = to, \
+        .otherwise = unset, .means = __VA_ARGS__                                                             \
+    }
+
 /** The row of that name; NULL: the table does not have it. */
 WEFT_API const weft_field *weft_field_find(const weft_field *fields, const char *name);
 /** Whether it is set in that structure. False for NULL. */

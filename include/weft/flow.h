@@ -69,10 +69,11 @@ typedef struct weft_idle_graph {
     const char *path;   /**< of a state or parameter that it assigns */
     const char *reader; /**< another graph, which reads that */
 } weft_idle_graph;
-/** Finds evaluation graph 0, 1, ... that assigns what another graph reads, and that is in no flow of the
- * model: a teacher that would never move. Returns false past the end. weft_trainer_new() refuses a model that
- * has one, unless it is a graph of its evaluations or options.train_step runs graphs. Where something else
- * runs it, say so by a flow of another name: weft_flow_named(model, "reset", "reset_graph"). */
+/** Finds graph 0, 1, ... that assigns what another graph reads, minimizes nothing, and is in no flow of the
+ * model: a teacher that would never move. (Where there is no flow "train", graphs in train mode are in it.)
+ * Returns false past the end. weft_trainer_new() refuses a model that has one, unless it runs the graph for
+ * an evaluation, or options.train_step runs graphs. Where something else runs it, say so by a flow of another
+ * name: weft_flow_named(model, "reset", "reset_graph"). */
 WEFT_API bool weft_flow_idle(const weft_model *model, int index, weft_idle_graph *found);
 
 enum { WEFT_MAX_FLOW_STEPS = 256 /**< steps of a flow */ };

@@ -100,9 +100,12 @@ typedef struct weft_hook {
     void (*free)(void *self); /**< called once, by weft_trainer_free(); NULL: nothing to free */
     /** For weft_trainer_check(): what it failed at without ending the loop. NULL: it never does. */
     weft_status (*check)(void *self, weft_error *error);
-    void *self;            /**< the first argument of all three */
+    void *self;            /**< the first argument of all four */
     int n_kept;            /**< numbers that checkpoints keep; the hook needs a name then */
     const weft_kept *kept; /**< n_kept of them, which live as long as the hook */
+    /** Called once, by weft_trainer_new() when all else is made: what is wrong in names and files is found
+     * before the first step. NULL: nothing is looked at. */
+    weft_status (*open)(void *self, weft_trainer *trainer, weft_error *error);
 } weft_hook;
 /** @} */
 
@@ -188,6 +191,10 @@ typedef struct weft_trainer_options {
      * weft_use_averages(). */
     bool without_averages;
     bool keep_going; /**< NaN and infinities do not end the training */
+    /** weft_session_check() of training, evaluations and predictions: the first result of a node that is not
+     * finite ends them. Slow. */
+    bool check;
+    bool no_capture; /**< weft_session_capture() is off for them */
     /** compile.guard is what it says, where it is 0, too. Else 0 is WEFT_GUARD_NAN without
      * keep_going: a step whose loss is not finite changes nothing and ends the training (guard.h). */
     bool own_guard;

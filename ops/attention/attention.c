@@ -215,6 +215,7 @@ const weft_op weft_op_attention = {
     .torch = "torch.nn.functional.scaled_dot_product_attention",
     .min_in = 3,
     .max_in = 4,
+    .flags = OP_FROM_RESULT,
     .attrs_bytes = sizeof(attention_attrs),
     .attrs = attrs,
     .reference_strided = ATTENTION_STRIDED,

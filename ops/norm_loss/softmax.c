@@ -47,6 +47,7 @@ const weft_op weft_op_softmax = {
     .torch = "torch.nn.functional.softmax",
     .min_in = 1,
     .max_in = 1,
+    .flags = OP_FROM_RESULT,
     .attrs_bytes = sizeof(softmax_attrs),
     .attrs = softmax_attr_table,
     /* No precision: runs in f32, as under torch.amp.autocast. */

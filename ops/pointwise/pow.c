@@ -31,7 +31,7 @@ const weft_op weft_op_pow = {
     .torch = "torch.pow",
     .min_in = 2,
     .max_in = 2,
-    .flags = OP_POINTWISE,
+    .flags = OP_POINTWISE | OP_FROM_RESULT,
     /* No precision: runs in f32, as under torch.amp.autocast. */
     .infer = infer_broadcast,
     .gradient = gradient,

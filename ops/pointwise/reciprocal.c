@@ -17,7 +17,7 @@ const weft_op weft_op_reciprocal = {
     .torch = "torch.reciprocal",
     .min_in = 1,
     .max_in = 1,
-    .flags = OP_POINTWISE,
+    .flags = OP_POINTWISE | OP_FROM_RESULT,
     /* No precision: runs in f32, as under torch.amp.autocast. */
     .infer = infer_same,
     .gradient = gradient,

@@ -41,8 +41,8 @@ GRADIENT(atan) {
     din[0] = weft_div(dout[0], weft_offset(weft_square(n->in[0]), 1));
 }
 
-#define OP_ROW(NAME, TEXT, PRECISION, REDUCED, SAMPLES)                                                      \
-    POINTWISE_OP(NAME, 1, NAME(x[0]), TEXT, .torch = "torch." #NAME, .flags = OP_POINTWISE,                  \
+#define OP_ROW(NAME, TEXT, FLAGS, PRECISION, REDUCED, SAMPLES)                                               \
+    POINTWISE_OP(NAME, 1, NAME(x[0]), TEXT, .torch = "torch." #NAME, .flags = OP_POINTWISE | FLAGS,          \
                  .precision = PRECISION, .reduced_in = REDUCED, .reduced_out = REDUCED, .infer = infer_same, \
                  .gradient = NAME##_gradient, .samples = SAMPLES)
 
@@ -54,9 +54,9 @@ static const op_sample below_one[] = {{"f32[2,3]", .low = -0.9, .high = 0.9, .ou
                                       {0}};
 
 /* Those in f32 are so under torch.amp.autocast, too. */
-OP_ROW(sin, "sine", PRECISION_FOLLOWS, 1, of_any)
-OP_ROW(cos, "cosine", PRECISION_FOLLOWS, 1, of_any)
-OP_ROW(tan, "tangent", PRECISION_F32, 0, of_any)
-OP_ROW(asin, "inverse sine", PRECISION_F32, 0, below_one)
-OP_ROW(acos, "inverse cosine", PRECISION_F32, 0, below_one)
-OP_ROW(atan, "inverse tangent", PRECISION_FOLLOWS, 1, of_any)
+OP_ROW(sin, "sine", 0, PRECISION_FOLLOWS, 1, of_any)
+OP_ROW(cos, "cosine", 0, PRECISION_FOLLOWS, 1, of_any)
+OP_ROW(tan, "tangent", OP_FROM_RESULT, PRECISION_F32, 0, of_any)
+OP_ROW(asin, "inverse sine", 0, PRECISION_F32, 0, below_one)
+OP_ROW(acos, "inverse cosine", 0, PRECISION_F32, 0, below_one)
+OP_ROW(atan, "inverse tangent", 0, PRECISION_FOLLOWS, 1, of_any)

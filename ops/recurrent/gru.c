@@ -92,6 +92,7 @@ const weft_op weft_op_gru = {
     .torch = "torch.nn.GRU",
     .min_in = 2,
     .max_in = 4,
+    .flags = OP_FROM_RESULT,
     .attrs_bytes = sizeof(recurrent_attrs),
     .attrs = recurrent_attr_table,
     .in_place = 1u << X,
@@ -128,5 +129,6 @@ const weft_op weft_op_gru = {
 weft_value *weft_gru_op(weft_value *x, weft_value *w, weft_value *h0, weft_value *b, bool reverse) {
     weft_value *in[] = {x, w, h0, b};
     recurrent_attrs a = {.reverse = reverse};
-    return op_value(&weft_op_gru, b ? 4 : h0 ? 3 : 2, in, &a);
+    place p = x ? place_of(x) : (place){0};
+    return recurrent_given(op_value(&weft_op_gru, b ? 4 : h0 ? 3 : 2, in, &a), p);
 }

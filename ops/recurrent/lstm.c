@@ -82,6 +82,7 @@ const weft_op weft_op_lstm = {
     .torch = "torch.nn.LSTM",
     .min_in = 2,
     .max_in = 4,
+    .flags = OP_FROM_RESULT,
     .attrs_bytes = sizeof(recurrent_attrs),
     .attrs = recurrent_attr_table,
     .in_place = 1u << X,
@@ -120,7 +121,8 @@ weft_value *weft_lstm_op(weft_value *x, weft_value *w, weft_value *h0, weft_valu
                          weft_value **c) {
     weft_value *in[] = {x, w, h0, c0};
     recurrent_attrs a = {.reverse = reverse};
+    place p = x ? place_of(x) : (place){0};
     weft_value *h = op_value(&weft_op_lstm, c0 ? 4 : h0 ? 3 : 2, in, &a);
-    if (c) *c = h ? &h->node->out[1] : NULL;
-    return h;
+    if (c) *c = h ? recurrent_given(&h->node->out[1], p) : NULL;
+    return recurrent_given(h, p);
 }

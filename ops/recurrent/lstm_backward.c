@@ -198,6 +198,7 @@ const weft_op weft_op_lstm_backward = {
     .summary = "gradients of lstm",
     .min_in = 3,
     .max_in = 6,
+    .flags = OP_FROM_RESULT,
     .attrs_bytes = sizeof(recurrent_attrs),
     .attrs = recurrent_attr_table,
     .in_place = 1u << GATES,

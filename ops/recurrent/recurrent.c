@@ -49,6 +49,12 @@ bool recurrent_want_state(op_call *c, int i, int64_t hidden, bool is_f32) {
     return recurrent_want_type(c, i, recurrent_one(dtype, x, hidden));
 }
 
+/* ---- builders ---- */
+
+weft_value *recurrent_given(weft_value *v, place p) {
+    return weft_scale(placed(v, p), 1);
+}
+
 /* ---- gradients ---- */
 
 /* Times [begin, end) of v [T, B, n] as rows [.., n]; a view. */

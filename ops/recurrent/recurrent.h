@@ -9,6 +9,7 @@
 #define WEFT_OPS_RECURRENT_RECURRENT_H
 
 #include "ops/kit/op_kit.h"
+#include "ops/kit/place.h"
 
 typedef struct recurrent_attrs {
     bool reverse; /* from the last time to the first */
@@ -38,6 +39,12 @@ bool recurrent_want_type(op_call *c, int i, tensor_type type);
 /* [T, B, features] and [B, features] for x [T, B, ...]. */
 tensor_type recurrent_all(weft_dtype dtype, const tensor_type *x, int64_t features);
 tensor_type recurrent_one(weft_dtype dtype, const tensor_type *x, int64_t features);
+
+/* ---- for builders ---- */
+
+/* What users get of a result: v times 1, which is v once gradients are made. In PyTorch it is a stack of the
+ * steps' states, so a gradient by it does not reach the states that gradients read, as one by v would. */
+weft_value *recurrent_given(weft_value *v, place p);
 
 /* ---- for gradients ---- */
 

@@ -42,6 +42,7 @@ const weft_op weft_op_rnn = {
     .torch = "torch.nn.RNN",
     .min_in = 2,
     .max_in = 3,
+    .flags = OP_FROM_RESULT,
     .attrs_bytes = sizeof(recurrent_attrs),
     .attrs = rnn_attr_table,
     .in_place = 1u << X,
@@ -75,5 +76,6 @@ const weft_op weft_op_rnn = {
 weft_value *weft_rnn_op(weft_value *x, weft_value *w, weft_value *h0, bool reverse, bool relu) {
     weft_value *in[] = {x, w, h0};
     recurrent_attrs a = {.reverse = reverse, .act = relu ? RECURRENT_RELU : RECURRENT_TANH};
-    return op_value(&weft_op_rnn, h0 ? 3 : 2, in, &a);
+    place p = x ? place_of(x) : (place){0};
+    return recurrent_given(op_value(&weft_op_rnn, h0 ? 3 : 2, in, &a), p);
 }

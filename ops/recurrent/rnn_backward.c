@@ -72,6 +72,7 @@ const weft_op weft_op_rnn_backward = {
     .summary = "gradient of rnn by x",
     .min_in = 3,
     .max_in = 3,
+    .flags = OP_FROM_RESULT,
     .attrs_bytes = sizeof(recurrent_attrs),
     .attrs = rnn_attr_table,
     .in_place = 1u << DH | 1u << H,

@@ -1,7 +1,8 @@
 /* cumprod.c - the product of an element and those before it along an axis; torch.cumprod. Of integers and
  * bool it is i64, as in PyTorch, modulo 2^64. With e[i] the product before element i, dx[i] = e[i] g[i],
  * where g[i] = dy[i] + x[i + 1] g[i + 1]: there is no division, so zeros are no exception, and the gradients
- * of the gradient are of the same kind. */
+ * of the gradient are of the same kind. PyTorch computes the gradient from y where x has no zero, and from x
+ * alone elsewhere; here it is from x alone. */
 #include "ops/reduce/scan.h"
 
 static const op_attr attrs[] = {
@@ -16,14 +17,12 @@ static bool infer(op_call *c) {
  * g[i] = dy[i + 1] + x[i + 1] g[i + 1] is that of h[i] = x[i] h[i + 1] + dy[i]. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const scan_attrs *a = n->attrs;
-    weft_value *x = n->in[0], *dy = dout[0], *before = &n->out[0], *g;
+    weft_value *x = n->in[0], *dy = dout[0], *before = scan_product_before(x, a->axis, a->reverse), *g;
     (void)wanted;
-    if (a->exclusive) {
+    if (a->exclusive) /* `before` is this node once more: equal nodes are merged later */
         g = scan_before(x, dy, a->axis, !a->reverse);
-    } else {
-        before = scan_product_before(x, a->axis, a->reverse);
+    else
         g = weft_add(dy, scan_before(x, weft_mul(x, dy), a->axis, !a->reverse));
-    }
     din[0] = weft_mul(before, g);
 }
 

@@ -1,6 +1,8 @@
 /* prod.c - the product over some axes; torch.prod. dx[i] = dy times the product of all other elements: that
  * of those before times that of those after, without a division, so zeros are no exception. Where a part of
- * that overflows (1e30, 1e30, 1e-30, 1e-30) it is the whole product by x[i], as PyTorch has it. */
+ * that overflows (1e30, 1e30, 1e-30, 1e-30) it is the whole product by x[i], as PyTorch has it.
+ * PyTorch computes the gradient from y where x has no zero, and from x alone elsewhere; here it is from x
+ * alone, whatever the numbers are. */
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/scan.h"
 
@@ -47,7 +49,8 @@ static weft_value *finite_others(weft_value *others, weft_value *x, weft_value *
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    weft_value *x = n->in[0], *dy = reduce_kept(n, dout[0]), *y = reduce_kept(n, &n->out[0]);
+    weft_value *x = n->in[0], *dy = reduce_kept(n, dout[0]);
+    weft_value *y = reduce_kept(n, node_value(n->graph, n->op, 1, &x, n->attrs)); /* merged with n later */
     unsigned mask = sum_axes(n->attrs, x->type.ndim);
     (void)wanted;
     int axis = 0;

@@ -21,6 +21,7 @@ const weft_op weft_op_recurrence = {
     .summary = "h[i - 1] for h[i] = a[i] h[i - 1] + b[i] along an axis",
     .min_in = 2,
     .max_in = 2,
+    .flags = OP_FROM_RESULT,
     .attrs_bytes = sizeof(scan_attrs),
     .attrs = attrs,
     .reference_strided = 3,

@@ -40,7 +40,7 @@ weft_value *reduce_value(const weft_op *op, weft_value *x, int n_axes, const int
 /* Whether x has these axes, each once, and is floating point if it must be; else records the error under the
  * builder's name. */
 bool reduce_fits(const char *name, const weft_value *x, bool wants_float, int n_axes, const int64_t *axes);
-/* v to the power `exponent`, with the gradient 0 where v is 0 (for an exponent above 0). */
+/* v to the power `exponent`, as the last op of a builder: gradients by its result reach it (root.c). */
 weft_value *reduce_root(weft_value *v, double exponent, place p);
 /* y, which has the reduced axes with length 1, without them. */
 weft_value *reduce_squeeze(weft_value *y, int n_axes, const int64_t *axes, place p);

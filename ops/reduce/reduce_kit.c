@@ -188,15 +188,8 @@ bool reduce_fits(const char *name, const weft_value *x, bool wants_float, int n_
 }
 
 weft_value *reduce_root(weft_value *v, double exponent, place p) {
-    weft_graph *g = v->node->graph;
-    weft_dtype dtype = v->type.dtype;
-    weft_value *zero = weft_constant(g, dtype, 0, NULL, 0), *one = weft_constant(g, dtype, 0, NULL, 1);
-    weft_value *power = exponent == 0.5 ? NULL : weft_constant(g, dtype, 0, NULL, exponent);
-    if (exponent < 0) return weft_pow(placed(v, p), power);
-    weft_value *is_zero = weft_equal(placed(v, p), zero);
-    weft_value *safe = weft_where(placed(is_zero, p), one, v);
-    weft_value *root = power ? weft_pow(placed(safe, p), power) : weft_sqrt(placed(safe, p));
-    return weft_where(placed(is_zero, p), zero, root);
+    v = placed(v, p);
+    return op_value(&weft_op_root, 1, &v, &(number_attrs){exponent});
 }
 
 weft_value *reduce_squeeze(weft_value *y, int n_axes, const int64_t *axes, place p) {

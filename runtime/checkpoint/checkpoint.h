@@ -15,6 +15,11 @@
 #include "runtime/store/weights.h"
 #include "weft/checkpoint.h"
 
+/* What most files need. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #define MANIFEST_NAME "manifest.json"
 
 enum { CHECKPOINT_ROOM = 4096 /* bytes of a path */ };
@@ -74,7 +79,6 @@ void kept_free(kept *k);
 bool kept_has(const kept *k, int64_t step);
 /* One that is not noted, for want of memory, is proven again. */
 void kept_add(kept *k, int64_t step);
-void kept_drop(kept *k, int64_t step);
 /* Whether it can be read, and is of another model. */
 bool kept_is_others(const kept *k, const char *folder, int64_t step);
 /* How many of this model a folder has, by manifests and the sizes of files; 0 where it cannot be listed. */
@@ -82,12 +86,25 @@ int kept_count(const kept *k, const char *folder);
 /* Looks at the steps below `below`, from the newest on, until `most` are whole: none that cannot be read.
  * With reads = false it ends, and is false, before one that is not known, whose every byte would be read. */
 bool kept_prove(kept *k, const char *folder, int most, int64_t below, bool reads);
+/* Of the complete ones up to step `newest`, removes all but the last `keep` that are known to be whole, what
+ * is newer than these, step `best`, and those of other models. Best effort. */
+void kept_prune(kept *k, const char *folder, int keep, int64_t best, int64_t newest);
+/* The step that goes first where the disk is full: the oldest of this model but `best`, if a whole one that
+ * is newer, and below `below`, stays. -1: none. May read one checkpoint. */
+int64_t kept_oldest(kept *k, const char *folder, int64_t best, int64_t below);
+void kept_remove(kept *k, const char *folder, int64_t step);
 
 /* ---- folder.c ---- */
 
-/* "FOLDER/step-00000100" and then `end`: "" for one that is complete. False when it is too long. */
-bool checkpoint_path(char into[CHECKPOINT_ROOM], const char *folder, int64_t step, const char *end);
-bool checkpoint_file_path(char into[CHECKPOINT_ROOM], const char *path, const char *name);
+/* The caller's error, or `own` where the caller has none; cleared. */
+weft_error *checkpoint_error(weft_error *error, weft_error *own);
+/* Bytes that paths have behind that of a folder, or of one of its checkpoints, at most. */
+enum { BEHIND_FOLDER = 400, BEHIND_STEP = 300 };
+/* WEFT_ARGUMENT where there is no path, or it is so long that those behind it have no room. */
+weft_status path_check(const char *path, int behind, weft_error *error);
+/* "FOLDER/step-00000100" and then `end`: "" for one that is complete. */
+void checkpoint_path(char into[CHECKPOINT_ROOM], const char *folder, int64_t step, const char *end);
+void checkpoint_file_path(char into[CHECKPOINT_ROOM], const char *path, const char *name);
 /* Makes FOLDER, if it is not there. */
 weft_status folder_make(const char *folder, const weft_env *env, weft_error *error);
 /* Whether it has a folder: one that was not there belongs to nobody. */
@@ -101,13 +118,8 @@ weft_status folder_complete(const char *folder, int64_t step, const weft_env *en
 bool folder_is_there(const char *folder, const weft_env *env);
 /* Removes all that was not completed. Best effort. */
 void folder_clean(const char *folder, const weft_env *env);
-/* Of the complete ones up to step `newest`, removes all but the last `keep` that are known to be whole, what
- * is newer than these, step `best`, and those of other models. Best effort. */
-void folder_prune(const char *folder, int keep, int64_t best, int64_t newest, kept *known);
-/* The step that goes first where the disk is full: the oldest of this model but `best`, if a whole one that
- * is newer, and below `below`, stays. -1: none. May read one checkpoint. */
-int64_t folder_oldest(const char *folder, int64_t best, int64_t below, kept *known);
-void folder_remove(const char *folder, int64_t step, kept *known);
+/* Removes a checkpoint. Best effort. */
+void folder_remove(const char *folder, int64_t step, const weft_env *env);
 
 /* ---- share.c ---- */
 
@@ -136,6 +148,9 @@ weft_status share_collect(share *s, const weft_plan *plan, const weft_store *sto
 /* Fills plan->memory.checkpoint. False: two values would have one name in files, or there is no memory, which
  * is the model's error. */
 bool share_measure(weft_plan *plan);
+
+/* The first of n numbers that is the least: where the next value goes. */
+int least_of(const uint64_t *bytes, int n);
 
 /* The name of a piece in a file: "NAME" for a whole tensor, "NAME@4096:f32[768,3072]" for elements from 4096
  * on of such a one. Behind either stands "@rank2" where the first rank of its process group is 2, not 0.

@@ -2,9 +2,6 @@
  * world wrote in pieces is one tensor here; a piece that is missing or there twice is an error. */
 #include "runtime/checkpoint/checkpoint.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Of names, then of first ranks. */
 static int order_of(const char *name_a, int rank_a, const char *name_b, int rank_b) {
     int order = strcmp(name_a, name_b);
@@ -26,8 +23,7 @@ static weft_status open_files(entries *all, weft_error *error) {
     for (int i = 0; i < m->n_files; i++) {
         char *path = arena_printf(a, "%s/%s", all->c->path, m->files[i].name);
         if (!path) return error_memory(error, all->c->path);
-        weft_status status = safetensors_open(&all->files[i], path, &all->c->env, error);
-        if (status) return status;
+        if (safetensors_open(&all->files[i], path, &all->c->env, error)) return error->status;
         safetensors_rest(&all->files[i]);
         all->n_open++;
         room += (size_t)all->files[i].n;
@@ -80,8 +76,8 @@ static weft_status add_wholes(entries *all, weft_error *error) {
                        !order_of(w->name, w->first_rank, all->list[k].key.name, all->list[k].key.first_rank);
         if (reached != type_elements(&w->type) || is_more)
             return error_set(error, WEFT_FILE,
-                             "%.400s: the elements of %s from %lld on are missing or there twice",
-                             all->c->path, SHOW(w->name), (long long)reached);
+                             "%.400s: the elements of %s from %jd on are missing or there twice",
+                             all->c->path, SHOW(w->name), reached);
         w->n = k - i;
         all->n_wholes++;
         weft_status status = find_kind(all, w, error);
@@ -94,11 +90,10 @@ static weft_status add_wholes(entries *all, weft_error *error) {
 weft_status entries_open(entries *all, const weft_checkpoint *c, weft_error *error) {
     *all = (entries){.c = c, .awake = -1};
     arena_init(&all->arena, &c->env);
-    weft_status status = open_files(all, error);
-    for (int f = 0; !status && f < all->n_open; f++)
-        for (int i = 0; !status && i < all->files[f].n; i++)
-            status = add_entry(all, f, &all->files[f].tensors[i], error);
-    if (status) return status;
+    if (open_files(all, error)) return error->status;
+    for (int f = 0; f < all->n_open; f++)
+        for (int i = 0; i < all->files[f].n; i++)
+            if (add_entry(all, f, &all->files[f].tensors[i], error)) return error->status;
     if (all->n) qsort(all->list, (size_t)all->n, sizeof *all->list, by_key);
     return add_wholes(all, error);
 }
@@ -131,16 +126,15 @@ weft_status entries_wake(entries *all, int file, weft_error *error) {
 weft_status entries_read(entries *all, const whole *from, uint64_t at, void *into, size_t bytes,
                          weft_error *error) {
     uint64_t width = dtype_bytes(from->type.dtype), end = at + bytes;
-    weft_status status = WEFT_OK;
-    for (int i = from->first; !status && i < from->first + from->n; i++) {
+    for (int i = from->first; i < from->first + from->n; i++) {
         const entry *e = &all->list[i];
         uint64_t has = (uint64_t)e->key.begin * width, has_end = (uint64_t)e->key.end * width;
         uint64_t begin = has > at ? has : at, stop = has_end < end ? has_end : end;
         if (begin >= stop) continue;
-        status = entries_wake(all, e->file, error);
-        if (!status)
-            status = safetensors_read_range(&all->files[e->file], e->tensor, begin - has,
-                                            (char *)into + (begin - at), (size_t)(stop - begin), error);
+        if (entries_wake(all, e->file, error) ||
+            safetensors_read_range(&all->files[e->file], e->tensor, begin - has, (char *)into + (begin - at),
+                                   (size_t)(stop - begin), error))
+            return error->status;
     }
-    return status;
+    return WEFT_OK;
 }

@@ -3,8 +3,6 @@
  * sizes. One of an earlier run is read once, every byte of it. */
 #include "runtime/checkpoint/checkpoint.h"
 
-#include <stdlib.h>
-
 void kept_free(kept *k) {
     mem_free(k->env, k->steps, k->room * sizeof *k->steps);
 }
@@ -25,14 +23,15 @@ void kept_add(kept *k, int64_t step) {
     if (more) k->steps = more, k->steps[k->n++] = step;
 }
 
-void kept_drop(kept *k, int64_t step) {
+static void kept_drop(kept *k, int64_t step) {
     size_t i = place_of(k, step);
     if (i < k->n) k->steps[i] = k->steps[--k->n];
 }
 
 static weft_checkpoint *open_step(const kept *k, const char *folder, int64_t step) {
     char path[CHECKPOINT_ROOM];
-    return checkpoint_path(path, folder, step, "") ? weft_checkpoint_open(path, k->env, NULL) : NULL;
+    checkpoint_path(path, folder, step, "");
+    return weft_checkpoint_open(path, k->env, NULL);
 }
 
 bool kept_is_others(const kept *k, const char *folder, int64_t step) {
@@ -49,9 +48,8 @@ static bool has_sizes(const weft_checkpoint *c) {
         char path[CHECKPOINT_ROOM];
         void *file;
         uint64_t bytes = 0;
-        has = checkpoint_file_path(path, c->path, c->m.files[i].name) &&
-              io->open_read(io->context, path, &file, &bytes) == 0;
-        if (!has) break;
+        checkpoint_file_path(path, c->path, c->m.files[i].name);
+        if (io->open_read(io->context, path, &file, &bytes)) return false;
         io->close(io->context, file);
         has = bytes == c->m.files[i].bytes;
     }
@@ -59,8 +57,8 @@ static bool has_sizes(const weft_checkpoint *c) {
 }
 
 int kept_count(const kept *k, const char *folder) {
-    int n = 0, count = 0;
-    int64_t *steps = NULL;
+    int n, count = 0;
+    int64_t *steps;
     weft_checkpoint_steps(folder, k->env, &steps, &n, NULL);
     for (int i = 0; i < n; i++) {
         weft_checkpoint *c = open_step(k, folder, steps[i]);
@@ -80,9 +78,9 @@ static bool is_whole(const kept *k, const char *folder, int64_t step) {
 }
 
 bool kept_prove(kept *k, const char *folder, int most, int64_t below, bool reads) {
-    int n = 0, found = 0;
+    int n, found = 0;
     bool is_proven = true;
-    int64_t *steps = NULL;
+    int64_t *steps;
     weft_checkpoint_steps(folder, k->env, &steps, &n, NULL);
     for (int i = n; is_proven && i-- > 0 && found < most;) {
         if (steps[i] >= below) continue;
@@ -96,4 +94,41 @@ bool kept_prove(kept *k, const char *folder, int most, int64_t below, bool reads
     }
     free(steps);
     return is_proven;
+}
+
+/* ---- removing ---- */
+
+void kept_remove(kept *k, const char *folder, int64_t step) {
+    folder_remove(folder, step, k->env);
+    kept_drop(k, step);
+}
+
+/* Later ones than the newest are another training's, or damaged. */
+void kept_prune(kept *k, const char *folder, int keep, int64_t best, int64_t newest) {
+    int n, found = 0;
+    int64_t *steps;
+    weft_checkpoint_steps(folder, k->env, &steps, &n, NULL);
+    while (n-- > 0) {
+        int64_t step = steps[n];
+        if (step > newest) continue;
+        if (found < keep) {
+            found += kept_has(k, step);
+        } else if (step != best && !kept_is_others(k, folder, step)) {
+            kept_remove(k, folder, step);
+        }
+    }
+    free(steps);
+}
+
+int64_t kept_oldest(kept *k, const char *folder, int64_t best, int64_t below) {
+    int n;
+    int64_t *steps, whole = -1, oldest = -1;
+    kept_prove(k, folder, 1, below, true);
+    weft_checkpoint_steps(folder, k->env, &steps, &n, NULL);
+    for (int i = 0; i < n && steps[i] < below; i++)
+        if (kept_has(k, steps[i])) whole = steps[i]; /* at last the newest, which was looked at just now */
+    for (int i = 0; i < n && steps[i] < whole && oldest < 0; i++)
+        if (steps[i] != best && !kept_is_others(k, folder, steps[i])) oldest = steps[i];
+    free(steps);
+    return oldest;
 }

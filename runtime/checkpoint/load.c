@@ -2,9 +2,6 @@
  * checked before the first value changes. */
 #include "runtime/checkpoint/checkpoint.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct loading {
     const weft_checkpoint *c;
     weft_store *store;
@@ -37,8 +34,7 @@ static weft_status match(loading *l, int i, weft_error *error) {
                          "%.400s: %s is %s, the model's is %s: it is a checkpoint of another model",
                          l->c->path, SHOW(from->name), TYPE(&from->type), TYPE(&to->part->type));
     if (from->first_rank != to->part->first_rank) return WEFT_OK; /* another process group's */
-    weft_status status = weights_check_kind(l->c->path, &from->value, to, error);
-    if (status) return status;
+    if (weights_check_kind(l->c->path, &from->value, to, error)) return error->status;
     l->to[i] = to;
     return check_number(l, from, to->part, error);
 }
@@ -58,9 +54,9 @@ weft_status checkpoint_check_form(const weft_checkpoint *c, uint64_t form, const
                                   weft_error *error) {
     if (c->m.form == form) return WEFT_OK;
     return error_set(error, WEFT_FILE,
-                     "%.400s: it is a checkpoint of another model (its fingerprint is %016llx, this model's "
-                     "%016llx)%s",
-                     c->path, (unsigned long long)c->m.form, (unsigned long long)form, advice);
+                     "%.400s: it is a checkpoint of another model (its fingerprint is %016jx, this model's "
+                     "%016jx)%s",
+                     c->path, c->m.form, form, advice);
 }
 
 static int by_file(const void *a, const void *b) {
@@ -71,16 +67,16 @@ static int by_file(const void *a, const void *b) {
 
 /* Before the first value changes. */
 static weft_status check_fit(loading *l, weft_error *error) {
-    weft_status status = entries_open(&l->from, l->c, error);
-    if (status) return status;
+    if (entries_open(&l->from, l->c, error)) return error->status;
     l->to = arena_new_array(&l->from.arena, (size_t)l->from.n_wholes + 1, sizeof *l->to);
     l->by_file = arena_new_array(&l->from.arena, (size_t)l->from.n + 1, sizeof *l->by_file);
     if (!l->to || !l->by_file) return error_memory(error, l->c->path);
-    for (int i = 0; !status && i < l->from.n_wholes; i++) status = match(l, i, error);
+    for (int i = 0; i < l->from.n_wholes; i++)
+        if (match(l, i, error)) return error->status;
     for (int i = 0; i < l->from.n; i++) l->by_file[i] = &l->from.list[i];
     if (l->from.n) qsort(l->by_file, (size_t)l->from.n, sizeof *l->by_file, by_file);
-    if (!status) status = check_complete(l, error);
-    return status ? status : checkpoint_check_form(l->c, store_form(l->store), ": " ANOTHER_MODEL, error);
+    if (check_complete(l, error)) return error->status;
+    return checkpoint_check_form(l->c, store_form(l->store), ": " ANOTHER_MODEL, error);
 }
 
 /* The elements of an entry that this rank holds, piece by piece. */
@@ -89,15 +85,15 @@ static weft_status load_entry(loading *l, const entry *e, const store_part *p, c
     int64_t begin = e->key.begin > p->begin ? e->key.begin : p->begin;
     int64_t end = e->key.end < p->end ? e->key.end : p->end;
     int64_t width = (int64_t)dtype_bytes(p->type.dtype), most = SAFETENSORS_PIECE / width;
-    weft_status status = begin < end ? entries_wake(&l->from, e->file, error) : WEFT_OK;
-    for (int64_t at = begin; !status && at < end; at += most) {
+    if (begin < end && entries_wake(&l->from, e->file, error)) return error->status;
+    for (int64_t at = begin; at < end; at += most) {
         size_t bytes = (size_t)((end - at < most ? end - at : most) * width);
-        status = safetensors_read_range(&l->from.files[e->file], e->tensor,
-                                        (uint64_t)((at - e->key.begin) * width), piece, bytes, error);
-        if (!status)
-            status = store_write(l->store, p, (size_t)((at - p->begin) * width), piece, bytes, error);
+        if (safetensors_read_range(&l->from.files[e->file], e->tensor,
+                                   (uint64_t)((at - e->key.begin) * width), piece, bytes, error) ||
+            store_write(l->store, p, (size_t)((at - p->begin) * width), piece, bytes, error))
+            return error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 static weft_status load_all(loading *l, weft_error *error) {
@@ -114,17 +110,16 @@ static weft_status load_all(loading *l, weft_error *error) {
 }
 
 weft_status weft_checkpoint_load(const weft_checkpoint *c, weft_store *store, weft_error *error) {
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = checkpoint_error(error, &own);
     if (!c || !store)
         return error_set(error, WEFT_ARGUMENT, "weft_checkpoint_load: a checkpoint and a store are needed");
     loading l = {.c = c, .store = store};
-    weft_status status = store_check_settled(store, c->path, error);
-    if (!status) status = store_check_parameters(store, c->path, error);
-    if (status) return status;
-    status = weights_collect(&l.w, store, true, c->path, error);
-    if (!status) status = check_fit(&l, error);
-    if (!status) status = load_all(&l, error);
+    if (store_check_settled(store, c->path, error) || store_check_parameters(store, c->path, error))
+        return error->status;
+    bool failed =
+        weights_collect(&l.w, store, true, c->path, error) || check_fit(&l, error) || load_all(&l, error);
     entries_close(&l.from);
     arena_free(&l.w.arena);
-    return status;
+    return failed ? error->status : WEFT_OK;
 }

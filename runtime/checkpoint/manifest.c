@@ -18,9 +18,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FORMAT    "weft checkpoint 2"
 #define SEAL_HEAD ",\n \"xxh3\": \""
@@ -37,7 +34,7 @@ enum {
 
 static json_t *hash_json(uint64_t hash) {
     char digits[HEX + 1];
-    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)hash);
+    snprintf(digits, sizeof digits, "%016jx", hash);
     return json_string(digits);
 }
 
@@ -52,32 +49,27 @@ static json_t *files_json(const manifest *m) {
 
 /* NULL: no memory, or a text that is not UTF-8. */
 static json_t *settings_json(const manifest *m) {
-    bool is_good = true;
     json_t *settings = json_object();
     for (int i = 0; i < m->n_settings; i++)
-        is_good =
-            json_object_set_new(settings, m->settings[i].name, json_string(m->settings[i].value)) == 0 &&
-            is_good;
-    if (!is_good) json_decref(settings);
-    return is_good ? settings : NULL;
+        if (json_object_set_new(settings, m->settings[i].name, json_string(m->settings[i].value)))
+            return json_decref(settings), NULL;
+    return settings;
 }
 
 /* JSON has no infinities and no NaN. NULL: no memory, or a name that is not UTF-8. */
 static json_t *notes_json(const manifest *m) {
-    bool is_good = true;
     json_t *notes = json_object();
     for (int i = 0; i < m->n_notes; i++)
-        if (isfinite(m->notes[i].value))
-            is_good =
-                json_object_set_new(notes, m->notes[i].name, json_real(m->notes[i].value)) == 0 && is_good;
-    if (!is_good) json_decref(notes);
-    return is_good ? notes : NULL;
+        if (isfinite(m->notes[i].value) &&
+            json_object_set_new(notes, m->notes[i].name, json_real(m->notes[i].value)))
+            return json_decref(notes), NULL;
+    return notes;
 }
 
 /* Without the seal; the caller frees it with free(). NULL: no memory, or a text that is not UTF-8. */
 static char *manifest_text(const manifest *m) {
     char seed[24];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)m->seed);
+    snprintf(seed, sizeof seed, "%ju", m->seed);
     json_t *root =
         json_pack("{s:s, s:I, s:s, s:o, s:s, s:o, s:o, s:o}", "format", FORMAT, "step", (json_int_t)m->step,
                   "model", m->model, "fingerprint", hash_json(m->form), "seed", seed, "files", files_json(m),
@@ -93,7 +85,7 @@ weft_status manifest_write(const manifest *m, const char *path, const weft_env *
     char *all = manifest_text(m), seal[SEAL_BYTES + 1];
     if (!all) return error_memory(error, path);
     size_t bytes = strlen(all) - strlen("\n}");
-    snprintf(seal, sizeof seal, SEAL_HEAD "%016llx" SEAL_TAIL, (unsigned long long)hash_bytes(all, bytes, 0));
+    snprintf(seal, sizeof seal, SEAL_HEAD "%016jx" SEAL_TAIL, hash_bytes(all, bytes, 0));
     file_writer w;
     file_begin(&w, env, path, error);
     file_append(&w, all, bytes);
@@ -112,22 +104,19 @@ static bool is_sealed(const char *data, size_t bytes) {
     char seal[SEAL_BYTES + 1];
     if (bytes < SEAL_BYTES) return false;
     size_t before = bytes - SEAL_BYTES;
-    snprintf(seal, sizeof seal, SEAL_HEAD "%016llx" SEAL_TAIL,
-             (unsigned long long)hash_bytes(data, before, 0));
+    snprintf(seal, sizeof seal, SEAL_HEAD "%016jx" SEAL_TAIL, hash_bytes(data, before, 0));
     return memcmp(data + before, seal, SEAL_BYTES) == 0;
 }
 
 /* Exactly 16 lower-case digits. */
-static bool read_hash(const json_t *from, uint64_t *hash) {
-    const char *digits = json_string_value(from);
-    if (!digits || strlen(digits) != HEX || strspn(digits, "0123456789abcdef") != HEX) return false;
+static bool read_hash(const char *digits, uint64_t *hash) {
+    if (strlen(digits) != HEX || strspn(digits, "0123456789abcdef") != HEX) return false;
     *hash = strtoull(digits, NULL, 16);
     return true;
 }
 
-static bool read_seed(const json_t *from, uint64_t *seed) {
-    const char *digits = json_string_value(from);
-    if (!digits || !*digits || strspn(digits, "0123456789") != strlen(digits)) return false;
+static bool read_seed(const char *digits, uint64_t *seed) {
+    if (!*digits || strspn(digits, "0123456789") != strlen(digits)) return false;
     errno = 0;
     *seed = strtoull(digits, NULL, 10);
     return errno == 0;
@@ -135,7 +124,7 @@ static bool read_seed(const json_t *from, uint64_t *seed) {
 
 /* A name is that of a file beside the manifest: never a path. */
 static bool is_file_name(const char *name) {
-    return name && *name && *name != '.' && !strchr(name, '/') && strlen(name) < 200;
+    return *name && *name != '.' && !strchr(name, '/') && strlen(name) < 200;
 }
 
 static bool read_files(manifest *m, const json_t *list) {
@@ -144,12 +133,13 @@ static bool read_files(manifest *m, const json_t *list) {
     manifest_file *files = arena_new_array(&m->arena, n, sizeof *files);
     m->files = files;
     for (size_t i = 0; files && i < n; i++) {
-        const json_t *f = json_array_get(list, i), *bytes = json_object_get(f, "bytes");
-        const char *name = json_string_value(json_object_get(f, "name"));
-        if (json_object_size(f) != 3 || !is_file_name(name) || !json_is_integer(bytes) ||
-            json_integer_value(bytes) < 0 || !read_hash(json_object_get(f, "xxh3"), &files[i].hash))
+        const char *name, *digits;
+        json_int_t bytes;
+        if (json_unpack_ex(json_array_get(list, i), NULL, JSON_STRICT, "{s:s, s:I, s:s}", "name", &name,
+                           "bytes", &bytes, "xxh3", &digits) ||
+            !is_file_name(name) || bytes < 0 || !read_hash(digits, &files[i].hash))
             return false;
-        files[i].bytes = (uint64_t)json_integer_value(bytes);
+        files[i].bytes = (uint64_t)bytes;
         if (!(files[i].name = arena_copy(&m->arena, name))) return false;
         m->n_files++;
     }
@@ -190,16 +180,17 @@ static bool read_settings(manifest *m, json_t *from) {
 }
 
 static bool read_root(manifest *m, json_t *root) {
-    const char *model = json_string_value(json_object_get(root, "model"));
-    const json_t *step = json_object_get(root, "step");
-    m->model = model ? arena_copy(&m->arena, model) : NULL;
-    json_t *settings = json_object_get(root, "settings");
-    m->step = json_integer_value(step);
-    return json_object_size(root) == (settings ? 9 : 8) && m->model && json_is_integer(step) &&
-           m->step >= 0 && read_hash(json_object_get(root, "fingerprint"), &m->form) &&
-           read_seed(json_object_get(root, "seed"), &m->seed) &&
-           read_files(m, json_object_get(root, "files")) && read_settings(m, settings) &&
-           read_notes(m, json_object_get(root, "notes"));
+    const char *format, *model, *form, *seed, *seal;
+    json_int_t step;
+    json_t *files, *settings = NULL, *notes;
+    if (json_unpack_ex(root, NULL, JSON_STRICT, "{s:s, s:I, s:s, s:s, s:s, s:o, s?o, s:o, s:s}", "format",
+                       &format, "step", &step, "model", &model, "fingerprint", &form, "seed", &seed, "files",
+                       &files, "settings", &settings, "notes", &notes, "xxh3", &seal))
+        return false;
+    m->step = step;
+    m->model = arena_copy(&m->arena, model);
+    return m->model && step >= 0 && read_hash(form, &m->form) && read_seed(seed, &m->seed) &&
+           read_files(m, files) && read_settings(m, settings) && read_notes(m, notes);
 }
 
 static weft_status parse(manifest *m, const char *path, const char *data, size_t bytes, weft_error *error) {

@@ -2,27 +2,17 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- opening ---- */
 
 weft_checkpoint *weft_checkpoint_open(const char *path, const weft_env *env, weft_error *error) {
     char file[CHECKPOINT_ROOM];
-    weft_error own = {0};
-    error = error ? error : &own;
-    *error = (weft_error){0};
-    if (!path || strlen(path) >= CHECKPOINT_ROOM - 200 || !checkpoint_file_path(file, path, MANIFEST_NAME)) {
-        error_set(error, WEFT_ARGUMENT, "a checkpoint: a path is needed, of at most %d bytes",
-                  CHECKPOINT_ROOM - 200);
-        return NULL;
-    }
+    weft_error own;
+    error = checkpoint_error(error, &own);
+    if (path_check(path, BEHIND_STEP, error)) return NULL;
+    checkpoint_file_path(file, path, MANIFEST_NAME);
     weft_checkpoint *c = mem_new(env, sizeof *c);
-    if (!c) {
-        error_memory(error, path);
-        return NULL;
-    }
+    if (!c) return error_memory(error, path), NULL;
     c->env = env ? *env : (weft_env){0};
     snprintf(c->path, sizeof c->path, "%s", path);
     if (!manifest_read(&c->m, file, &c->env, error)) return c;
@@ -83,21 +73,19 @@ static weft_status verify_file(const weft_checkpoint *c, const manifest_file *f,
     char path[CHECKPOINT_ROOM];
     uint64_t bytes = 0, hash = 0;
     const weft_io *io = io_of(&c->env);
-    if (!checkpoint_file_path(path, c->path, f->name))
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", c->path);
+    checkpoint_file_path(path, c->path, f->name);
     int code = io->open_read(io->context, path, &file, &bytes);
     if (code) return io_fail(error, path, "cannot be opened", code);
     if (bytes == f->bytes) code = file_hash(io, file, bytes, piece, room, &hash);
     io->close(io->context, file);
     if (code) return io_fail(error, path, "cannot be read", code);
     if (bytes != f->bytes)
-        return error_set(error, WEFT_FILE, "%.600s: %llu bytes, the manifest says %llu", path,
-                         (unsigned long long)bytes, (unsigned long long)f->bytes);
+        return error_set(error, WEFT_FILE, "%.600s: %ju bytes, the manifest says %ju", path, bytes, f->bytes);
     return hash == f->hash
                ? WEFT_OK
                : error_set(error, WEFT_FILE,
-                           "%.600s: its checksum is %016llx, the manifest says %016llx: it was damaged", path,
-                           (unsigned long long)hash, (unsigned long long)f->hash);
+                           "%.600s: its checksum is %016jx, the manifest says %016jx: it was damaged", path,
+                           hash, f->hash);
 }
 
 /* Files first, first + step ... */
@@ -112,7 +100,8 @@ static weft_status verify_some(const weft_checkpoint *c, int first, int step, we
 }
 
 weft_status weft_checkpoint_verify(const weft_checkpoint *c, weft_error *error) {
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = checkpoint_error(error, &own);
     return c ? verify_some(c, 0, 1, error)
              : error_set(error, WEFT_ARGUMENT, "weft_checkpoint_verify: a checkpoint is needed");
 }
@@ -151,11 +140,10 @@ static weft_status check_and_prove(const weft_checkpoint *c, const weft_plan *pl
 
 static weft_status try_step(const search *s, int64_t step, weft_checkpoint **c, weft_error *error) {
     char path[CHECKPOINT_ROOM];
-    if (!checkpoint_path(path, s->folder, step, ""))
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", s->folder);
+    checkpoint_path(path, s->folder, step, "");
     if (!(*c = weft_checkpoint_open(path, s->env, error))) return error->status;
     if ((*c)->m.step != step)
-        return error_set(error, WEFT_FILE, "%.600s: it is step %lld", path, (long long)(*c)->m.step);
+        return error_set(error, WEFT_FILE, "%.600s: it is step %jd", path, (*c)->m.step);
     return check_and_prove(*c, s->plan, s->comm, "", error);
 }
 
@@ -176,8 +164,7 @@ static weft_status next(search *s, weft_checkpoint **c, weft_error *error) {
     int64_t step = s->which >= 0 ? s->steps[s->which] : s->n ? NO_MORE : NONE;
     if (!s->n && (!s->comm || !s->comm->rank) && !folder_is_there(s->folder, s->env)) step = NO_FOLDER;
     s->which--;
-    weft_status status = comm_send(s->comm, 0, "newest checkpoint", &step, sizeof step, error);
-    if (status) return status;
+    if (comm_send(s->comm, 0, "newest checkpoint", &step, sizeof step, error)) return error->status;
     if (step < 0) return none_left(s, step, error);
     weft_error why = {0};
     weft_status fits = comm_settle(s->comm, s->env, "newest checkpoint", try_step(s, step, c, &why), &why);
@@ -191,15 +178,13 @@ static weft_status next(search *s, weft_checkpoint **c, weft_error *error) {
 
 weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *plan, weft_comm *comm,
                                         const weft_env *env, weft_error *error) {
-    weft_error own = {0};
+    weft_error own;
     weft_checkpoint *c = NULL;
     int64_t *steps = NULL;
     search s = {.folder = folder, .plan = plan, .comm = comm, .env = env};
-    error = error ? error : &own;
-    *error = (weft_error){0};
+    error = checkpoint_error(error, &own);
     bool is_first = !comm || comm->rank == 0;
-    weft_status status =
-        folder ? WEFT_OK : error_set(error, WEFT_ARGUMENT, "checkpoints: a folder is needed");
+    weft_status status = path_check(folder, BEHIND_FOLDER, error);
     if (!status && is_first) status = weft_checkpoint_steps(folder, env, &steps, &s.n, error);
     status = comm_settle(comm, env, "newest checkpoint", status, error);
     s.steps = steps;
@@ -238,8 +223,7 @@ static void tell_absent(const char *path, const weft_env *env, weft_error *error
     if (before) snprintf(folder, sizeof folder, "%.*s", (int)(before > 1 ? before - 1 : 1), path);
     weft_checkpoint_steps(folder, env, &steps, &n, &why);
     for (int i = n - 1; i >= 0 && i >= n - MOST; i--)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%sstep-%08lld", at ? ", " : "",
-                               (long long)steps[i]);
+        at += (size_t)snprintf(list + at, sizeof list - at, "%sstep-%08jd", at ? ", " : "", steps[i]);
     free(steps);
     error_set(error, error->status, "%.400s: there is no such checkpoint; %.400s has %s%s", path, folder,
               list, n > MOST ? ", ..." : "");
@@ -247,8 +231,8 @@ static void tell_absent(const char *path, const weft_env *env, weft_error *error
 
 weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, weft_comm *comm,
                                       const weft_env *env, weft_error *error) {
-    weft_error own = {0};
-    error = error ? error : &own;
+    weft_error own;
+    error = checkpoint_error(error, &own);
     if (!path || !names_a_step(path)) return weft_checkpoint_newest(path, plan, comm, env, error);
     weft_checkpoint *c = weft_checkpoint_open(path, env, error);
     if (!c && !folder_is_there(path, env)) tell_absent(path, env, error);

@@ -3,9 +3,6 @@
  * whole. */
 #include "runtime/checkpoint/checkpoint.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_WORLD = 1 << 16 }; /* each rank has a file */
 
 /* The tensors of one file. */
@@ -62,8 +59,7 @@ static weft_status choose(entries *all, weft_checkpoint_content content, output 
     const whole **sources = arena_new_array(&all->arena, (size_t)all->n_wholes + 1, sizeof *sources);
     if (!sources || !output_new(o, all)) return error_memory(error, all->c->path);
     bool is_averaged = content == WEFT_CHECKPOINT_AVERAGES;
-    weft_status status = put_averages(all, sources, &n, error);
-    if (status) return status;
+    if (put_averages(all, sources, &n, error)) return error->status;
     if (!n && is_averaged)
         return error_set(error, WEFT_NAME, "%.400s: it has no averages of parameters", all->c->path);
     for (int i = 0; i < all->n_wholes; i++) {
@@ -80,15 +76,15 @@ weft_status weft_checkpoint_export(const weft_checkpoint *c, const char *path,
                                    weft_checkpoint_content content, weft_error *error) {
     entries all;
     output o;
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = checkpoint_error(error, &own);
     if (!c || !path || content < WEFT_CHECKPOINT_ALL || content > WEFT_CHECKPOINT_AVERAGES)
         return error_set(error, WEFT_ARGUMENT,
                          "weft_checkpoint_export: a checkpoint, a path and what to write are needed");
-    weft_status status = entries_open(&all, c, error);
-    if (!status) status = choose(&all, content, &o, error);
-    if (!status) status = safetensors_write(path, &c->env, o.n, o.tensors, give_part, &o, error);
+    bool failed = entries_open(&all, c, error) || choose(&all, content, &o, error) ||
+                  safetensors_write(path, &c->env, o.n, o.tensors, give_part, &o, error);
     entries_close(&all);
-    return status;
+    return failed ? error->status : WEFT_OK;
 }
 
 /* ---- another number of files ---- */
@@ -109,11 +105,9 @@ static weft_status give_out(entries *all, int world, int *file_of, weft_error *e
     for (int i = 0; i < all->n_wholes; i++) order[i] = &all->wholes[i];
     if (all->n_wholes) qsort(order, (size_t)all->n_wholes, sizeof *order, larger_first);
     for (int i = 0; i < all->n_wholes; i++) {
-        int least = 0;
-        for (int f = 1; f < world; f++)
-            if (bytes[f] < bytes[least]) least = f;
-        bytes[least] += type_bytes(&order[i]->type);
-        file_of[order[i] - all->wholes] = least;
+        int file = least_of(bytes, world);
+        bytes[file] += type_bytes(&order[i]->type);
+        file_of[order[i] - all->wholes] = file;
     }
     return WEFT_OK;
 }
@@ -132,8 +126,7 @@ static weft_status write_file(entries *all, output *o, const int *file_of, int f
     }
     to->name = arena_printf(&all->arena, "rank-%d.safetensors", file);
     if (!to->name) return error_memory(error, tmp);
-    if (!checkpoint_file_path(path, tmp, to->name))
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", tmp);
+    checkpoint_file_path(path, tmp, to->name);
     weft_status status =
         safetensors_write_sealed(path, &all->c->env, o->n, o->tensors, give_part, o, &seal, error);
     to->bytes = seal.bytes;
@@ -152,16 +145,14 @@ static weft_status write_all(entries *all, const char *folder, int world, weft_e
     if (!files || !file_of || !output_new(&o, all)) return error_memory(error, folder);
     m.files = files;
     m.n_files = world;
-    if (!checkpoint_path(tmp, folder, m.step, ".tmp") || !checkpoint_file_path(path, tmp, MANIFEST_NAME))
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", folder);
-    weft_status status = give_out(all, world, file_of, error);
-    if (!status) status = folder_make_tmp(folder, m.step, env, error);
-    for (int f = 0; !status && f < world; f++)
-        status = write_file(all, &o, file_of, f, tmp, &files[f], error);
-    if (!status) status = manifest_write(&m, path, env, error);
-    if (!status) status = folder_complete(folder, m.step, env, error);
-    if (status) folder_clean(folder, env);
-    return status;
+    checkpoint_path(tmp, folder, m.step, ".tmp");
+    checkpoint_file_path(path, tmp, MANIFEST_NAME);
+    bool failed = give_out(all, world, file_of, error) || folder_make_tmp(folder, m.step, env, error);
+    for (int f = 0; !failed && f < world; f++)
+        failed = write_file(all, &o, file_of, f, tmp, &files[f], error);
+    failed = failed || manifest_write(&m, path, env, error) || folder_complete(folder, m.step, env, error);
+    if (failed) folder_clean(folder, env);
+    return failed ? error->status : WEFT_OK;
 }
 
 static weft_status check_new(const weft_checkpoint *c, const char *folder, weft_error *error) {
@@ -170,8 +161,8 @@ static weft_status check_new(const weft_checkpoint *c, const char *folder, weft_
     weft_status status = weft_checkpoint_steps(folder, &c->env, &steps, &n, error);
     for (int i = 0; !status && i < n; i++)
         if (steps[i] == c->m.step)
-            status = error_set(error, WEFT_ORDER, "%.600s: it has step %lld: choose another folder", folder,
-                               (long long)c->m.step);
+            status = error_set(error, WEFT_ORDER, "%.600s: it has step %jd: choose another folder", folder,
+                               c->m.step);
     free(steps);
     return status;
 }
@@ -179,20 +170,18 @@ static weft_status check_new(const weft_checkpoint *c, const char *folder, weft_
 weft_status weft_checkpoint_reshard(const weft_checkpoint *c, const char *folder, int world,
                                     weft_error *error) {
     entries all;
-    weft_error own = {0};
+    weft_error own;
     weft_checkpoint_lock *lock = NULL;
-    if (!error) error = &own;
-    *error = (weft_error){0};
-    if (!c || !folder || !*folder || world < 1 || world > MOST_WORLD)
+    error = checkpoint_error(error, &own);
+    if (!c || world < 1 || world > MOST_WORLD)
         return error_set(error, WEFT_ARGUMENT,
-                         "weft_checkpoint_reshard: a checkpoint, a folder and from 1 to %d files are needed",
+                         "weft_checkpoint_reshard: a checkpoint and from 1 to %d files are needed",
                          MOST_WORLD);
-    weft_status status = entries_open(&all, c, error);
-    if (!status) status = folder_make(folder, &c->env, error);
-    if (!status && !(lock = weft_checkpoint_lock_take(folder, &c->env, error))) status = error->status;
-    if (!status) status = check_new(c, folder, error);
-    if (!status) status = write_all(&all, folder, world, error);
+    if (path_check(folder, BEHIND_FOLDER, error)) return error->status;
+    bool failed = entries_open(&all, c, error) || folder_make(folder, &c->env, error) ||
+                  !(lock = weft_checkpoint_lock_take(folder, &c->env, error)) ||
+                  check_new(c, folder, error) || write_all(&all, folder, world, error);
     weft_checkpoint_lock_release(lock);
     entries_close(&all);
-    return status;
+    return failed ? error->status : WEFT_OK;
 }

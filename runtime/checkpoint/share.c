@@ -4,10 +4,6 @@
  * so nothing is exchanged, and a plan alone tells how much it will be. */
 #include "runtime/checkpoint/checkpoint.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- names ---- */
 
 const char *piece_name(arena *a, const char *name, const tensor_type *type, int64_t begin, int64_t end,
@@ -15,7 +11,7 @@ const char *piece_name(arena *a, const char *name, const tensor_type *type, int6
     char rank[24] = "";
     if (first_rank) snprintf(rank, sizeof rank, "@rank%d", first_rank);
     if (begin == 0 && end == type_elements(type)) return arena_printf(a, "%s%s", name, rank);
-    return arena_printf(a, "%s@%lld:%s%s", name, (long long)begin, TYPE(type), rank);
+    return arena_printf(a, "%s@%jd:%s%s", name, begin, TYPE(type), rank);
 }
 
 /* Cuts "@rank2" off the name, whose length is *n. */
@@ -65,7 +61,7 @@ bool piece_parse(piece_key *key, arena *a, const safetensors_tensor *t) {
 /* Bytes that each member of a process group writes so far of what the group holds alike. */
 typedef struct group_load {
     const subgraph *group; /* the first of its ranks */
-    size_t *bytes;         /* [n_ranks of the group] */
+    uint64_t *bytes;       /* [n_ranks of the group] */
 } group_load;
 
 static bool same_ranks(const subgraph *a, const subgraph *b) {
@@ -76,14 +72,14 @@ static bool same_ranks(const subgraph *a, const subgraph *b) {
 static group_load *load_of(group_load *list, int *n, const subgraph *group, arena *a) {
     for (int i = 0; i < *n; i++)
         if (same_ranks(list[i].group, group)) return &list[i];
-    list[*n] = (group_load){group, arena_new_array(a, (size_t)group->n_ranks, sizeof(size_t))};
+    list[*n] = (group_load){group, arena_new_array(a, (size_t)group->n_ranks, sizeof(uint64_t))};
     return list[*n].bytes ? &list[(*n)++] : NULL;
 }
 
-static int least(const group_load *l) {
+int least_of(const uint64_t *bytes, int n) {
     int best = 0;
-    for (int i = 1; i < l->group->n_ranks; i++)
-        if (l->bytes[i] < l->bytes[best]) best = i;
+    for (int i = 1; i < n; i++)
+        if (bytes[i] < bytes[best]) best = i;
     return best;
 }
 
@@ -136,7 +132,7 @@ static bool give_out(share *s, const weft_plan *plan, const weight **order) {
         }
         group_load *l = load_of(loads, &n_loads, group, a);
         if (!l) return false;
-        int writer = is_alike(s, p) ? least(l) : 0;
+        int writer = is_alike(s, p) ? least_of(l->bytes, group->n_ranks) : 0;
         l->bytes[writer] += bytes;
         if (writer == group->rank && !add_piece(s, order[i], 0, type_elements(&p->type))) return false;
     }
@@ -160,9 +156,7 @@ static weft_status check_names(share *s, const char *what, weft_error *error) {
 weft_status share_collect(share *s, const weft_plan *plan, const weft_store *store, const char *what,
                           weft_error *error) {
     *s = (share){0};
-    weft_status status = weights_collect(&s->w, store, true, what, error);
-    if (!status) status = check_names(s, what, error);
-    if (status) return status;
+    if (weights_collect(&s->w, store, true, what, error) || check_names(s, what, error)) return error->status;
     size_t n = (size_t)s->w.n + 1;
     const weight **order = arena_new_array(&s->w.arena, n, sizeof *order);
     s->pieces = arena_new_array(&s->w.arena, n, sizeof *s->pieces);

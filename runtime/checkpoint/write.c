@@ -13,13 +13,13 @@
 #include "weft/support.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 struct weft_checkpoint_writer {
     weft_env env;
     weft_session *session;
+    int rank, world;
     char folder[CHECKPOINT_ROOM];
     int keep;
     weft_checkpoint_lock *lock; /* the writer's own; NULL: options.lock has the folder */
@@ -41,7 +41,6 @@ struct weft_checkpoint_writer {
     pthread_t thread;
     atomic_bool is_written;
     /* of the thread, to be read when it has ended: */
-    weft_status status;
     weft_error error;
     safetensors_seal seal;
     /* of the pruner: */
@@ -51,22 +50,22 @@ struct weft_checkpoint_writer {
     int64_t prune_best, prune_newest;
 };
 
-static int rank_of(const weft_checkpoint_writer *w) {
-    return w->session->comm ? w->session->comm->rank : 0;
-}
-
-static int world_of(const weft_checkpoint_writer *w) {
-    return w->session->comm ? w->session->comm->world : 1;
-}
-
 /* Whether all ranks succeeded; alone, this one. */
 static weft_status settle_all(weft_checkpoint_writer *w, const char *name, weft_status own,
                               weft_error *error) {
-    return world_of(w) > 1 ? ranks_settle(w->session, name, own, error) : own;
+    return w->world > 1 ? ranks_settle(w->session, name, own, error) : own;
 }
 
-static void log_line(const weft_checkpoint_writer *w, const char *line) {
-    if (w->env.log) w->env.log(w->env.log_context, line);
+static void log_line(const weft_checkpoint_writer *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void log_line(const weft_checkpoint_writer *w, const char *format, ...) {
+    char line[CHECKPOINT_ROOM + 300];
+    va_list args;
+    if (!w->env.log) return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    w->env.log(w->env.log_context, line);
 }
 
 static double mib(uint64_t bytes) {
@@ -83,13 +82,12 @@ static bool ask_room(const weft_checkpoint_writer *w, uint64_t *has) {
 
 /* The step that makes room for another one, below `below`; -1: none. */
 static int64_t find_oldest(weft_checkpoint_writer *w, int64_t below) {
-    return w->keep ? folder_oldest(w->folder, w->best, below, &w->known) : -1;
+    return w->keep ? kept_oldest(&w->known, w->folder, w->best, below) : -1;
 }
 
 /* Before the first step: the disk has room for those that stay and the one that is written. Those of this
  * model that an earlier run left make room; others stay. */
 static weft_status check_disk(weft_checkpoint_writer *w, weft_error *error) {
-    char line[CHECKPOINT_ROOM + 300];
     uint64_t bytes = w->share.all_bytes, has = 0;
     if (!ask_room(w, &has)) return WEFT_OK;
     if (has < bytes && find_oldest(w, INT64_MAX) < 0)
@@ -100,11 +98,10 @@ static weft_status check_disk(weft_checkpoint_writer *w, weft_error *error) {
             w->folder, mib(bytes), mib(has));
     int there = kept_count(&w->known, w->folder), more = w->keep + 1 > there ? w->keep + 1 - there : 1;
     if (!w->keep || has / (uint64_t)more >= bytes) return WEFT_OK;
-    snprintf(line, sizeof line,
+    log_line(w,
              "checkpoints: %.400s: %d more of %.1f MiB each will be there at once, and the disk has room for "
              "%.1f MiB: make room, or keep fewer than %d; else the oldest goes for the newest",
              w->folder, more, mib(bytes), mib(has), w->keep);
-    log_line(w, line);
     return WEFT_OK;
 }
 
@@ -115,69 +112,60 @@ static size_t snapshot_bytes(const weft_checkpoint_writer *w) {
 
 /* The copy that a checkpoint is taken of: from here on a step needs no memory. */
 static void make_snapshot(weft_checkpoint_writer *w) {
-    char line[200];
     w->snapshot = mem_raw(&w->env, snapshot_bytes(w));
-    if (w->snapshot) return;
-    snprintf(line, sizeof line,
-             "checkpoints: there is no memory for a copy of what is saved, %.1f MiB: steps wait until it is "
-             "written",
-             mib(w->share.bytes));
-    log_line(w, line);
+    if (!w->snapshot)
+        log_line(
+            w,
+            "checkpoints: there is no memory for a copy of what is saved, %.1f MiB: steps wait until it is "
+            "written",
+            mib(w->share.bytes));
 }
 
-static weft_status take_folder(weft_checkpoint_writer *w, weft_error *error) {
-    w->lock = weft_checkpoint_lock_take(w->folder, &w->env, error);
-    return w->lock ? WEFT_OK : error->status;
-}
-
-#define FIELD(field, kind, least, most, otherwise, means)                                                    \
-    {                                                                                                        \
-#field, WEFT_FIELD_##kind, offsetof(weft_checkpoint_options, field), least, most, NULL, 0,           \
-            otherwise, means                                                                                 \
-    }
 static const weft_field fields[] = {
-    FIELD(folder, TEXT, 0, 0, NULL, "where checkpoints are"),
-    FIELD(keep, INT, 1, INT32_MAX, "all", "how many stay, the newest that are whole"),
-    FIELD(best, COUNT, 1, WEFT_COUNT_MOST, NULL, "step of the best one so far"),
-    FIELD(no_snapshot, FLAG, 0, 1, NULL, "no memory for a copy"),
+    WEFT_FIELD(weft_checkpoint_options, folder, TEXT, 0, 0, NULL, "where checkpoints are"),
+    WEFT_FIELD(weft_checkpoint_options, keep, INT, 1, INT32_MAX, "all",
+               "how many stay, the newest that are whole"),
+    WEFT_FIELD(weft_checkpoint_options, best, COUNT, 1, WEFT_COUNT_MOST, NULL, "step of the best one so far"),
+    WEFT_FIELD(weft_checkpoint_options, no_snapshot, FLAG, 0, 1, NULL, "no memory for a copy"),
     {.offset = sizeof(weft_checkpoint_options)},
 };
-#undef FIELD
 
 const weft_field *weft_checkpoint_fields(void) {
     return fields;
 }
 
+/* On rank 0. */
+static weft_status open_folder(weft_checkpoint_writer *w, const weft_checkpoint_lock *lock,
+                               weft_error *error) {
+    if (folder_make(w->folder, &w->env, error)) return error->status;
+    if (!lock_is_held(lock) && !(w->lock = weft_checkpoint_lock_take(w->folder, &w->env, error)))
+        return error->status;
+    folder_clean(w->folder, &w->env); /* what a kill left */
+    return check_disk(w, error);
+}
+
 static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_options *o,
                               weft_error *error) {
-    if (!o || !o->folder || !*o->folder)
-        return error_set(error, WEFT_ARGUMENT, "checkpoints: a folder is needed");
-    if (weft_fields_check(fields, o, "checkpoints", error)) return error->status;
-    if (strlen(o->folder) >= CHECKPOINT_ROOM - 200)
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", o->folder);
+    if (path_check(o ? o->folder : NULL, BEHIND_FOLDER, error) ||
+        weft_fields_check(fields, o, "checkpoints", error))
+        return error->status;
     snprintf(w->folder, sizeof w->folder, "%s", o->folder);
     for (size_t n = strlen(w->folder); n > 1 && w->folder[n - 1] == '/';) w->folder[--n] = 0;
     w->keep = o->keep;
     w->best = o->best;
-    weft_status status = share_collect(&w->share, w->session->plan, w->session->store, w->folder, error);
-    if (!status && rank_of(w) == 0) status = folder_make(w->folder, &w->env, error);
-    if (!status && rank_of(w) == 0 && !lock_is_held(o->lock)) status = take_folder(w, error);
-    if (!status && rank_of(w) == 0) folder_clean(w->folder, &w->env); /* what a kill left */
-    if (!status && rank_of(w) == 0) status = check_disk(w, error);
-    if (!status && !o->no_snapshot) make_snapshot(w);
-    return status;
+    if (share_collect(&w->share, w->session->plan, w->session->store, w->folder, error) ||
+        (w->rank == 0 && open_folder(w, o->lock, error)))
+        return error->status;
+    if (!o->no_snapshot) make_snapshot(w);
+    return WEFT_OK;
 }
 
 weft_checkpoint_writer *weft_checkpoint_writer_open(weft_session *session,
                                                     const weft_checkpoint_options *options,
                                                     weft_error *error) {
-    weft_error own = {0};
-    error = error ? error : &own;
-    *error = (weft_error){0};
-    if (!session) {
-        error_set(error, WEFT_ARGUMENT, "checkpoints: there is no session");
-        return NULL;
-    }
+    weft_error own;
+    error = checkpoint_error(error, &own);
+    if (!session) return error_set(error, WEFT_ARGUMENT, "checkpoints: there is no session"), NULL;
     const weft_env *env = options && options->env ? options->env : &session->env;
     weft_checkpoint_writer *w = mem_new(env, sizeof *w);
     if (!w) {
@@ -187,6 +175,8 @@ weft_checkpoint_writer *weft_checkpoint_writer_open(weft_session *session,
     }
     w->env = *env;
     w->session = session;
+    w->rank = session->comm ? session->comm->rank : 0;
+    w->world = session->comm ? session->comm->world : 1;
     w->known = (kept){.env = &w->env, .form = session->plan->form};
     arena_init(&w->notes_arena, &w->env);
     if (!settle_all(w, "checkpoints", open_parts(w, options, error), error)) return w;
@@ -247,8 +237,8 @@ static weft_status give_value(void *context, int index, uint64_t at, void *into,
 
 static void *write_file(void *context) {
     weft_checkpoint_writer *w = context;
-    w->status = safetensors_write_sealed(w->path, &w->env, w->share.n, w->share.tensors,
-                                         w->snapshot ? give_copy : give_value, w, &w->seal, &w->error);
+    safetensors_write_sealed(w->path, &w->env, w->share.n, w->share.tensors,
+                             w->snapshot ? give_copy : give_value, w, &w->seal, &w->error);
     atomic_store(&w->is_written, true);
     return NULL;
 }
@@ -261,8 +251,8 @@ static weft_status check_boundary(const weft_checkpoint_writer *w, weft_error *e
     for (int i = 0; i < s->plan->n_programs; i++)
         if (s->programs[i].micro)
             return error_set(error, WEFT_ORDER,
-                             "checkpoints: graph %s has run %lld micro-batches of a step: end the step first",
-                             s->plan->programs[i].name, (long long)s->programs[i].micro);
+                             "checkpoints: graph %s has run %jd micro-batches of a step: end the step first",
+                             s->plan->programs[i].name, s->programs[i].micro);
     return store_check_parameters(s->store, w->folder, error);
 }
 
@@ -272,7 +262,7 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
     arena_free(&w->notes_arena);
     arena_init(&w->notes_arena, &w->env);
     w->notes = arena_new_array(&w->notes_arena, (size_t)n + 1, sizeof *w->notes);
-    w->seals = arena_new_array(&w->notes_arena, 2 * (size_t)world_of(w), sizeof *w->seals);
+    w->seals = arena_new_array(&w->notes_arena, 2 * (size_t)w->world, sizeof *w->seals);
     w->n_notes = 0;
     for (int i = 0; w->notes && i < n; i++) {
         if (!notes[i].name) return error_set(error, WEFT_ARGUMENT, "checkpoints: note %d has no name", i);
@@ -289,7 +279,6 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
 /* On a full disk the oldest goes for a newer one, and never the last that is whole. Where the newer one fails
  * all the same, as someone else fills the disk, no further one goes. */
 static void give_up_oldest(weft_checkpoint_writer *w, int64_t step) {
-    char line[CHECKPOINT_ROOM + 300];
     bool was_full = w->is_full;
     uint64_t has = 0, values = w->share.all_bytes;
     uint64_t bytes = values + values / 64 + (64 << 10); /* with names, the manifest, and blocks of the disk */
@@ -298,71 +287,63 @@ static void give_up_oldest(weft_checkpoint_writer *w, int64_t step) {
     end_pruner(w);
     int64_t oldest = find_oldest(w, step);
     if (oldest < 0) return;
-    folder_remove(w->folder, oldest, &w->known);
+    kept_remove(&w->known, w->folder, oldest);
     w->has_given = true;
-    snprintf(line, sizeof line,
-             "checkpoints: %.400s: the disk has room for %.1f MiB, and a checkpoint has %.1f MiB: the "
-             "oldest, step "
-             "%lld, was removed for step %lld, and so on until there is room",
-             w->folder, mib(has), mib(bytes), (long long)oldest, (long long)step);
-    if (!was_full) log_line(w, line);
+    if (!was_full)
+        log_line(w,
+                 "checkpoints: %.400s: the disk has room for %.1f MiB, and a checkpoint has %.1f MiB: the "
+                 "oldest, step %jd, was removed for step %jd, and so on until there is room",
+                 w->folder, mib(has), mib(bytes), oldest, step);
 }
 
 static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_note *notes, int n,
                            weft_error *error) {
     char tmp[CHECKPOINT_ROOM], name[64];
     if (step < 0 || step > 999999999999999999)
-        return error_set(error, WEFT_ARGUMENT, "checkpoints: step %lld is not from 0 to 10^18 - 1",
-                         (long long)step);
-    snprintf(name, sizeof name, "rank-%d.safetensors", rank_of(w));
-    if (!checkpoint_path(tmp, w->folder, step, ".tmp") || !checkpoint_file_path(w->path, tmp, name))
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", w->folder);
-    weft_status status = check_boundary(w, error);
-    if (!status && rank_of(w) == 0 && kept_is_others(&w->known, w->folder, step))
-        status = error_set(error, WEFT_ORDER,
-                           "%.400s/step-%08lld: it is a checkpoint of another model: choose another folder",
-                           w->folder, (long long)step);
-    if (!status) status = copy_notes(w, notes, n, error);
-    if (!status && rank_of(w) == 0) give_up_oldest(w, step);
-    if (!status && rank_of(w) == 0) status = folder_make_tmp(w->folder, step, &w->env, error);
-    return status;
+        return error_set(error, WEFT_ARGUMENT, "checkpoints: step %jd is not from 0 to 10^18 - 1", step);
+    snprintf(name, sizeof name, "rank-%d.safetensors", w->rank);
+    checkpoint_path(tmp, w->folder, step, ".tmp");
+    checkpoint_file_path(w->path, tmp, name);
+    if (check_boundary(w, error)) return error->status;
+    if (w->rank == 0 && kept_is_others(&w->known, w->folder, step))
+        return error_set(error, WEFT_ORDER,
+                         "%.400s/step-%08jd: it is a checkpoint of another model: choose another folder",
+                         w->folder, step);
+    weft_status status = copy_notes(w, notes, n, error);
+    if (status || w->rank) return status;
+    give_up_oldest(w, step);
+    return folder_make_tmp(w->folder, step, &w->env, error);
 }
 
 static weft_status take_snapshot(weft_checkpoint_writer *w, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && w->snapshot && i < w->share.n; i++) {
+    for (int i = 0; w->snapshot && i < w->share.n; i++) {
         const piece *p = &w->share.pieces[i];
         size_t bytes = (size_t)(p->end - p->begin) * dtype_bytes(p->part->type.dtype);
-        status = read_piece(w, p, 0, w->snapshot + p->at, bytes, error);
+        if (read_piece(w, p, 0, w->snapshot + p->at, bytes, error)) return error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* A thread that cannot be started is no failure: the file is written here, and the step waits. */
 static void start(weft_checkpoint_writer *w) {
-    char line[200];
-    w->status = WEFT_OK;
     w->error = (weft_error){0};
     atomic_store(&w->is_written, false);
     w->has_thread = w->snapshot && pthread_create(&w->thread, NULL, write_file, w) == 0;
     if (w->has_thread) return;
     uint64_t begin = weft_clock_ns();
     write_file(w);
-    snprintf(line, sizeof line, "checkpoints: training waited %.3f s until step %lld was written",
-             1e-9 * (double)(weft_clock_ns() - begin), (long long)w->step);
-    log_line(w, line);
+    log_line(w, "checkpoints: training waited %.3f s until step %jd was written",
+             1e-9 * (double)(weft_clock_ns() - begin), w->step);
 }
 
 weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool is_best,
                                   const weft_note *notes, int n_notes, weft_error *error) {
-    weft_error own = {0};
-    error = error ? error : &own;
-    *error = (weft_error){0};
+    weft_error own;
+    error = checkpoint_error(error, &own);
     if (!w) return error_set(error, WEFT_ARGUMENT, "checkpoints: there is no writer");
     if (w->is_begun)
         return error_set(error, WEFT_ORDER,
-                         "checkpoints: step %lld is under way: call weft_checkpoint_end first",
-                         (long long)w->step);
+                         "checkpoints: step %jd is under way: call weft_checkpoint_end first", w->step);
     weft_status status = weft_sync(w->session, error);
     if (!status) status = prepare(w, step, notes, n_notes, error);
     status = settle_all(w, "checkpoint", status, error);
@@ -370,12 +351,11 @@ weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool 
     w->step = step;
     w->is_best = is_best;
     w->is_begun = true;
-    if (!(status = take_snapshot(w, error))) {
+    if (!take_snapshot(w, error)) {
         start(w);
         return WEFT_OK;
     }
-    w->status = status; /* the others learn of it at the end */
-    w->error = *error;
+    w->error = *error; /* the others learn of it at the end */
     atomic_store(&w->is_written, true);
     return WEFT_OK;
 }
@@ -388,21 +368,21 @@ bool weft_checkpoint_is_written(const weft_checkpoint_writer *w) {
 }
 
 static weft_status gather_seals(weft_checkpoint_writer *w, weft_error *error) {
-    int rank = rank_of(w);
+    int rank = w->rank;
     w->seals[2 * rank] = w->seal.bytes;
     w->seals[2 * rank + 1] = w->seal.hash;
     weft_collective all = {.kind = WEFT_ALL_GATHER,
                            .dtype = WEFT_I64,
                            .name = "checkpoint",
                            .buffer = w->seals,
-                           .count = 2 * (size_t)world_of(w)};
-    return world_of(w) > 1 ? weft_comm_run(w->session->comm, &all, error) : WEFT_OK;
+                           .count = 2 * (size_t)w->world};
+    return w->world > 1 ? weft_comm_run(w->session->comm, &all, error) : WEFT_OK;
 }
 
 /* Rank 0: from here on the checkpoint is complete. */
 static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
     arena *a = &w->notes_arena;
-    int world = world_of(w);
+    int world = w->world;
     char tmp[CHECKPOINT_ROOM], path[CHECKPOINT_ROOM];
     manifest_file *files = arena_new_array(a, (size_t)world, sizeof *files);
     for (int i = 0; files && i < world; i++) {
@@ -421,8 +401,8 @@ static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
                   .settings = w->session->plan->settings,
                   .n_notes = w->n_notes,
                   .notes = w->notes};
-    if (!checkpoint_path(tmp, w->folder, w->step, ".tmp") || !checkpoint_file_path(path, tmp, MANIFEST_NAME))
-        return error_set(error, WEFT_ARGUMENT, "%.400s: the path is too long", w->folder);
+    checkpoint_path(tmp, w->folder, w->step, ".tmp");
+    checkpoint_file_path(path, tmp, MANIFEST_NAME);
     weft_status status = manifest_write(&m, path, &w->env, error);
     return status ? status : folder_complete(w->folder, w->step, &w->env, error);
 }
@@ -430,7 +410,7 @@ static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
 static void *prune(void *context) {
     weft_checkpoint_writer *w = context;
     kept_prove(&w->known, w->folder, w->keep - 1, w->prune_newest, true);
-    folder_prune(w->folder, w->keep, w->prune_best, w->prune_newest, &w->known);
+    kept_prune(&w->known, w->folder, w->keep, w->prune_best, w->prune_newest);
     atomic_store(&w->is_pruned, true);
     return NULL;
 }
@@ -448,28 +428,23 @@ static void start_pruner(weft_checkpoint_writer *w) {
     if (!w->has_pruner) prune(w);
 }
 
-static void tidy(weft_checkpoint_writer *w, weft_status status) {
-    folder_clean(w->folder, &w->env);
-    if (!status && w->keep) start_pruner(w);
-}
-
 weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
-    weft_error own = {0};
-    error = error ? error : &own;
-    *error = (weft_error){0};
+    weft_error own;
+    error = checkpoint_error(error, &own);
     if (!w || !w->is_begun)
         return error_set(error, w ? WEFT_ORDER : WEFT_ARGUMENT, "checkpoints: none was begun");
     end_thread(w);
     w->is_begun = false;
-    if (w->status) *error = w->error;
-    weft_status status = settle_all(w, "checkpoint written", w->status, error);
+    *error = w->error;
+    weft_status status = settle_all(w, "checkpoint written", error->status, error);
     if (!status) status = gather_seals(w, error);
     if (!status) {
-        status = rank_of(w) == 0 ? complete(w, error) : WEFT_OK;
+        status = w->rank == 0 ? complete(w, error) : WEFT_OK;
         status = settle_all(w, "checkpoint complete", status, error);
     }
     if (!status && w->is_best) w->best = w->step;
     if (!status) w->has_given = false;
-    if (rank_of(w) == 0) tidy(w, status);
+    if (w->rank == 0) folder_clean(w->folder, &w->env);
+    if (w->rank == 0 && !status && w->keep) start_pruner(w);
     return status;
 }

@@ -9,14 +9,12 @@
  * header says. */
 #include "runtime/data/array.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include <jansson.h>
 
 enum { NPY_MAX_HEADER = 10000 };
 
 struct weft_array {
-    weft_env env;
+    kit_arena memory;
     tensor type;
     size_t bytes;
     char *data;
@@ -24,55 +22,21 @@ struct weft_array {
 
 /* ---- .npy: a Python dictionary of three known keys ---- */
 
-typedef struct npy_parser {
-    const char *at, *end, *path;
-    bool tokens;
-    weft_error *error;
-} npy_parser;
-
-/* Sets the error "FILE: .npy header: rule"; always returns false. */
-static bool npy_fail(npy_parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool npy_fail(npy_parser *p, const char *format, ...) {
-    char rule[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(rule, sizeof rule, format, args);
-    va_end(args);
-    kit_fail(p->error, WEFT_FILE, "%.600s: .npy header: %s", p->path, rule);
-    return false;
-}
-
-/* Skips spaces and accepts `word`; false, without an error, if something else follows. */
-static bool npy_accept(npy_parser *p, const char *word) {
-    size_t n = strlen(word);
-    while (p->at < p->end && (*p->at == ' ' || *p->at == '\n' || *p->at == '\t')) p->at++;
-    if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) != 0) return false;
-    p->at += n;
-    return true;
-}
-
-/* Like npy_accept, but an error if something else follows. */
-static bool npy_want(npy_parser *p, const char *word) {
-    return npy_accept(p, word) ||
-           npy_fail(p, "'%s' is expected, but there is '%s'", word,
-                    kit_show(p->at, p->end - p->at < 20 ? (size_t)(p->end - p->at) : 20).text);
-}
-
-/* A Python string in either quotes, at most 31 characters, without escapes: no valid header needs them. */
-static bool npy_string(npy_parser *p, char into[32]) {
-    char quote = npy_accept(p, "'") ? '\'' : '"';
-    size_t n = 0;
-    if (quote == '"' && !npy_want(p, "\"")) return false;
-    while (p->at < p->end && *p->at != quote && n < 31) into[n++] = *p->at++;
-    into[n] = 0;
-    if (p->at == p->end || *p->at != quote)
-        return npy_fail(p, "a string without end, or longer than 31 characters");
-    p->at++;
-    return true;
+/* The dictionary as JSON, in place: texts in double quotes, a tuple as a list, True and False small, and no
+ * comma before a closing bracket. */
+static void npy_as_json(char *header, size_t bytes) {
+    bool is_text = false;
+    for (char *at = header, *comma = NULL, *end = header + bytes; at < end; at++) {
+        const char *python = "'()TF", *found = *at ? strchr(python, *at) : NULL;
+        if (*at == '\'' || *at == '"') is_text = !is_text;
+        if (found && (!is_text || *at == '\'')) *at = "\"[]tf"[found - python];
+        if (comma && (*at == ']' || *at == '}')) *comma = ' ';
+        if (*at != ' ') comma = *at == ',' ? at : NULL;
+    }
 }
 
 /* A byte order and a type, such as '<f4'; one-byte types may also have '|'. */
-static bool npy_descr(npy_parser *p, array_header *h) {
+static void npy_descr(const char *descr, bool tokens, array_header *h, kit_line *why) {
     static const struct {
         const char *name;
         weft_dtype dtype;
@@ -80,73 +44,56 @@ static bool npy_descr(npy_parser *p, array_header *h) {
     } types[] = {{"f4", WEFT_F32},  {"f8", WEFT_F64},       {"f2", WEFT_F16},
                  {"i8", WEFT_I64},  {"i4", WEFT_I32},       {"u1", WEFT_U8},
                  {"b1", WEFT_BOOL}, {"u2", WEFT_I64, true}, {"u4", WEFT_I64, true}};
-    char descr[32];
-    if (!npy_string(p, descr)) return false;
     h->is_big_endian = *descr == '>';
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (*descr && strcmp(descr + 1, types[i].name) == 0 && (p->tokens || !types[i].for_tokens) &&
+        if (*descr && strcmp(descr + 1, types[i].name) == 0 && (tokens || !types[i].for_tokens) &&
             strchr(types[i].name[1] == '1' ? "|<>" : "<>", *descr)) {
             h->type.dtype = types[i].dtype;
             h->width = (size_t)(descr[2] - '0');
-            return true;
+            return;
         }
-    return npy_fail(
-        p,
-        "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>': save the array with "
-        ".astype(\"float32\") or .astype(\"int32\")",
-        kit_show(descr, strlen(descr)).text);
+    kit_add(why,
+            "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>': save the array with "
+            ".astype(\"float32\") or .astype(\"int32\")",
+            kit_show(descr, strlen(descr)).text);
 }
 
-/* A Python tuple: (), (n,) or (n, m, ...). */
-static bool npy_shape(npy_parser *p, tensor *t) {
-    if (!npy_want(p, "(")) return false;
-    while (!npy_accept(p, ")")) {
-        int64_t v = 0;
-        npy_accept(p, ""); /* spaces */
-        const char *first = p->at;
-        for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++)
-            if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *p->at - '0', &v))
-                return npy_fail(p, "shape: a number above 2^63 - 1");
-        if (p->at == first) return npy_fail(p, "shape: non-negative integers are expected");
-        if (t->ndim == WEFT_MAX_NDIM) return npy_fail(p, "shape: more than %d axes", WEFT_MAX_NDIM);
-        t->shape[t->ndim++] = v;
-        if (npy_accept(p, ",")) continue;
-        if (t->ndim == 1) return npy_fail(p, "shape: (n,) needs its comma");
-        if (!npy_want(p, ")")) return false;
-        break;
+static void npy_shape(const json_t *shape, tensor *t, kit_line *why) {
+    size_t n = json_array_size(shape);
+    if (n > WEFT_MAX_NDIM) kit_add(why, "shape: more than %d axes", WEFT_MAX_NDIM);
+    for (size_t i = 0; !why->length && i < n; i++) {
+        const json_t *axis = json_array_get(shape, i);
+        if (!json_is_integer(axis) || json_integer_value(axis) < 0)
+            kit_add(why, "shape: non-negative integers are expected");
+        t->shape[t->ndim++] = json_integer_value(axis);
     }
-    return true;
-}
-
-/* By index in the list of keys. */
-static bool npy_value(npy_parser *p, int key, array_header *h) {
-    if (key == 0) return npy_descr(p, h);
-    if (key == 2) return npy_shape(p, &h->type);
-    h->is_fortran = npy_accept(p, "True");
-    return h->is_fortran || npy_want(p, "False");
 }
 
 /* The keys may come in any order; each exactly once. */
-static bool npy_dictionary(npy_parser *p, array_header *h) {
-    static const char *const keys[] = {"descr", "fortran_order", "shape"};
-    unsigned seen = 0;
-    if (!npy_want(p, "{")) return false;
-    while (!npy_accept(p, "}")) {
-        char name[32];
-        int k = 0;
-        if (!npy_string(p, name)) return false;
-        while (k < 3 && strcmp(keys[k], name) != 0) k++;
-        if (k == 3) return npy_fail(p, "there is no key '%s'", kit_show(name, strlen(name)).text);
-        if (seen >> k & 1) return npy_fail(p, "%s is there twice", keys[k]);
-        seen |= 1u << k;
-        if (!npy_want(p, ":") || !npy_value(p, k, h)) return false;
-        if (npy_accept(p, ",")) continue;
-        if (!npy_want(p, "}")) return false;
-        break;
+static void npy_keys(const json_t *root, bool tokens, array_header *h, kit_line *why) {
+    const json_t *fortran = json_object_get(root, "fortran_order"), *shape = json_object_get(root, "shape");
+    const char *descr = json_string_value(json_object_get(root, "descr"));
+    if (json_object_size(root) != 3 || !descr || !json_is_boolean(fortran) || !json_is_array(shape)) {
+        kit_add(why, "descr, a text, fortran_order, True or False, and shape are needed, and no other key");
+        return;
     }
-    if (seen != 7) return npy_fail(p, "descr, fortran_order and shape are all needed");
-    npy_accept(p, ""); /* the padding at the end */
-    return p->at == p->end || npy_fail(p, "text after the closing '}'");
+    h->is_fortran = json_is_true(fortran);
+    npy_descr(descr, tokens, h, why);
+    npy_shape(shape, &h->type, why);
+}
+
+static weft_status npy_dictionary(const char *path, char *header, size_t bytes, bool tokens, array_header *h,
+                                  weft_error *error) {
+    json_error_t wrong = {.line = 0};
+    kit_line why = {0};
+    npy_as_json(header, bytes);
+    json_t *root = json_loadb(header, bytes, JSON_REJECT_DUPLICATES, &wrong);
+    if (root)
+        npy_keys(root, tokens, h, &why);
+    else
+        kit_add(&why, "%s", wrong.text);
+    json_decref(root);
+    return why.length ? kit_fail(error, WEFT_FILE, "%.600s: .npy header: %.300s", path, why.text) : WEFT_OK;
 }
 
 /* Reads the header after its first 4 bytes, 93 'N' 'U' 'M'. Version 1 has a length of 2 bytes, later ones of
@@ -161,18 +108,14 @@ static weft_status npy_header(stream *s, bool tokens, array_header *h, weft_erro
     if (b[2] < 1 || b[2] > 3 || b[3] != 0)
         return kit_fail(error, WEFT_FILE, "%.600s: .npy version %d.%d: 1.0, 2.0 and 3.0 are read", s->path,
                         b[2], b[3]);
-    bool is_wide = b[2] > 1;
-    if ((status = stream_read(s, b, is_wide ? 4 : 2, error))) return status;
-    /* Little-endian, by the format. */
-    uint32_t bytes = is_wide
-                         ? (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24
-                         : (uint32_t)b[0] | (uint32_t)b[1] << 8;
+    int width = b[2] > 1 ? 4 : 2;
+    if (stream_read(s, b, (size_t)width, error)) return error->status;
+    size_t bytes = (size_t)stream_number(b, width, false);
     if (bytes > NPY_MAX_HEADER)
-        return kit_fail(error, WEFT_FILE, "%.600s: a .npy header of %u bytes, at most %d", s->path, bytes,
+        return kit_fail(error, WEFT_FILE, "%.600s: a .npy header of %zu bytes, at most %d", s->path, bytes,
                         NPY_MAX_HEADER);
     if ((status = stream_read(s, header, bytes, error))) return status;
-    npy_parser p = {header, header + bytes, s->path, tokens, error};
-    return npy_dictionary(&p, h) ? WEFT_OK : WEFT_FILE;
+    return npy_dictionary(s->path, header, bytes, tokens, h, error);
 }
 
 /* ---- IDX ---- */
@@ -195,9 +138,8 @@ static weft_status idx_header(stream *s, const unsigned char first[4], array_hea
     h->type.ndim = first[3];
     for (int i = 0; i < h->type.ndim; i++) {
         unsigned char b[4];
-        weft_status status = stream_read(s, b, 4, error);
-        if (status) return status;
-        h->type.shape[i] = (int64_t)b[0] << 24 | (int64_t)b[1] << 16 | (int64_t)b[2] << 8 | (int64_t)b[3];
+        if (stream_read(s, b, 4, error)) return error->status;
+        h->type.shape[i] = (int64_t)stream_number(b, 4, true);
     }
     return WEFT_OK;
 }
@@ -259,10 +201,10 @@ void array_elements(const array_header *h, char *data, size_t count) {
 
 /* Makes column-major data row-major. */
 static weft_status turn(weft_array *a, const char *path, weft_error *error) {
-    char *rows = weft_memory_new(&a->env, a->bytes);
+    char *rows = kit_take_raw(&a->memory, a->bytes, 1);
     if (!rows) return kit_no_memory(error, path);
     from_fortran(&a->type, a->data, rows);
-    weft_memory_free(&a->env, a->data, a->bytes);
+    kit_drop(&a->memory, a->data);
     a->data = rows;
     return WEFT_OK;
 }
@@ -272,21 +214,17 @@ static weft_status data_read(stream *s, const array_header *h, weft_array *a, we
     size_t count = (size_t)tensor_elements(&h->type);
     a->type = h->type;
     a->bytes = count * h->width;
-    a->data = weft_memory_new(&a->env, a->bytes);
-    if (!a->data) return kit_no_memory(error, s->path);
-    weft_status status = stream_read(s, a->data, a->bytes, error);
-    if (!status) status = stream_finish(s, error);
-    if (status) return status;
+    if (!(a->data = kit_take_raw(&a->memory, a->bytes, 1))) return kit_no_memory(error, s->path);
+    if (stream_read(s, a->data, a->bytes, error) || stream_finish(s, error)) return error->status;
     array_elements(h, a->data, count);
     return h->is_fortran && h->type.ndim > 1 ? turn(a, s->path, error) : WEFT_OK;
 }
 
 weft_array *array_read(stream *s, const array_header *h, weft_error *error) {
-    weft_array *a = kit_new(&s->env, sizeof *a);
+    weft_array *a = kit_object(&s->env, sizeof *a);
     if (!a) return kit_no_memory(error, s->path), NULL;
-    a->env = s->env;
     if (data_read(s, h, a, error) == WEFT_OK) return a;
-    weft_array_free(a);
+    kit_free(a);
     return NULL;
 }
 
@@ -297,7 +235,8 @@ weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *e
     stream s;
     array_header h;
     weft_array *a = NULL;
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = kit_error(error, &own);
     if (stream_open(&s, path, env, error)) return NULL;
     if (array_header_read(&s, false, &h, error) == WEFT_OK) a = array_read(&s, &h, error);
     stream_close(&s);
@@ -306,19 +245,18 @@ weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *e
 
 weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
                           const weft_env *env, weft_error *error) {
-    tensor t = {.dtype = dtype, .ndim = ndim};
-    if (ndim > 0 && ndim <= WEFT_MAX_NDIM && shape) memcpy(t.shape, shape, (size_t)ndim * sizeof *shape);
-    if (ndim < 1 || !shape || !tensor_check(&t))
+    bool has_axes = ndim > 0 && shape;
+    tensor t = tensor_of(dtype, has_axes ? ndim : 0, shape);
+    if (!has_axes || ndim > WEFT_MAX_NDIM || !tensor_check(&t))
         return kit_fail(error, WEFT_ARGUMENT,
                         "weft_array_of: a type and 1 to %d axes of at least 1 are needed", WEFT_MAX_NDIM),
                NULL;
-    weft_array *a = kit_new(env, sizeof *a);
+    weft_array *a = kit_object(env, sizeof *a);
     if (!a) return kit_no_memory(error, "array"), NULL;
-    if (env) a->env = *env;
     a->type = t;
     a->bytes = tensor_bytes(&t);
-    if ((a->data = kit_new(env, a->bytes))) return data ? memcpy(a->data, data, a->bytes), a : a;
-    weft_array_free(a);
+    if ((a->data = kit_take(&a->memory, a->bytes, 1))) return data ? memcpy(a->data, data, a->bytes), a : a;
+    kit_free(a);
     return kit_no_memory(error, "array"), NULL;
 }
 
@@ -327,10 +265,7 @@ void *weft_array_write(weft_array *a) {
 }
 
 void weft_array_free(weft_array *a) {
-    if (!a) return;
-    weft_env env = a->env;
-    weft_memory_free(&env, a->data, a->bytes);
-    weft_memory_free(&env, a, sizeof *a);
+    kit_free(a);
 }
 
 weft_dtype weft_array_dtype(const weft_array *a) {

@@ -3,8 +3,6 @@
 #include "runtime/data/convert.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { BLOCK = 256 };
 
@@ -155,10 +153,10 @@ weft_status convert_fail(weft_error *error, const char *what, int64_t sample, we
         snprintf(text, sizeof text, "%s", NUMBER("%.17g", wide));
     } else {
         integers_in(from, number, 0, 1, &whole);
-        snprintf(text, sizeof text, "%lld", (long long)whole);
+        snprintf(text, sizeof text, "%jd", whole);
     }
     return kit_fail(error, WEFT_DATA,
-                    "%.600s: sample %lld has %s, which %s does not hold: correct it in the file, or declare "
+                    "%.600s: sample %jd has %s, which %s does not hold: correct it in the file, or declare "
                     "the input as %s",
-                    what, (long long)sample, text, weft_dtype_name(to), weft_dtype_name(from));
+                    what, sample, text, weft_dtype_name(to), weft_dtype_name(from));
 }

@@ -22,6 +22,8 @@ typedef struct form {
 
 /* How many bytes of a text of weft_source_open_text() are the path; options follow it. */
 size_t source_path_bytes(const char *text);
+/* The first bytes of the file, all 1 where it has fewer. */
+weft_status source_first_bytes(const form_request *r, unsigned char first[4], weft_error *error);
 
 extern const form form_array, form_npz, form_images, form_tokens, form_text;
 
@@ -39,10 +41,12 @@ typedef struct row_file {
 /* Opens a .npy or IDX file, or after a part was opened into f->s, that. Its first axis must be there. */
 weft_status row_file_open(row_file *f, const char *path, bool tokens, const weft_env *env, weft_error *error);
 weft_status row_file_begin(row_file *f, bool tokens, weft_error *error);
-weft_status row_file_read(const row_file *f, int64_t first, int64_t rows, void *into, weft_error *error);
 void row_file_close(row_file *f);
 /* Gives rows as this type from here on, by its name, rounded where that is needed; NULL: as they are. */
 weft_status row_file_as(row_file *f, const char *dtype, weft_error *error);
+/* `count` elements from `first` on, as the type that it gives; an error names the sample. */
+weft_status row_file_read(const row_file *f, int64_t sample, size_t first, size_t count, void *into,
+                          weft_error *error);
 /* Row i as a sample. `f->s.path` names the file after an error. */
 weft_status row_file_sample(const row_file *f, int64_t i, void *into, weft_error *error);
 /* Its rows as an array of a sample. */

@@ -1,53 +1,8 @@
-/* image.c - reads image files: finds the decoder, and converts channels as Pillow's convert() does: grey is
- * ITU-R 601-2 luma with 16 bits of fraction, and alpha that is not wanted is dropped, not blended. */
+/* image.c - reads image files: finds the decoder. */
 #include "runtime/data/image.h"
+#include "runtime/data/stream.h"
 
-#include <string.h>
-
-enum { MOST_SIDE = 65535, MOST_PIXELS = 1 << 27, MOST_FILE = 1 << 30 };
-
-void image_free(const weft_env *env, image *i) {
-    weft_memory_free(env, i->data, (size_t)(i->width * i->height * i->channels));
-    i->data = NULL;
-}
-
-weft_status image_new(const image_file *f, int64_t width, int64_t height, int channels, int64_t best,
-                      image *into, weft_error *error) {
-    if (width < 1 || height < 1 || width > MOST_SIDE || height > MOST_SIDE || width * height > MOST_PIXELS)
-        return kit_fail(error, WEFT_FILE,
-                        "%.600s: %lld x %lld pixels: sides of 1 to %d and at most %d pixels are read",
-                        f->path, (long long)width, (long long)height, MOST_SIDE, MOST_PIXELS);
-    if (width * height / best > (int64_t)f->bytes)
-        return kit_fail(error, WEFT_FILE, "%.600s: %lld x %lld pixels do not fit into a file of %zu bytes",
-                        f->path, (long long)width, (long long)height, f->bytes);
-    *into = (image){width, height, channels, NULL};
-    into->data = weft_memory_new(f->env, (size_t)(width * height * channels));
-    return into->data ? WEFT_OK : kit_no_memory(error, f->path);
-}
-
-/* One pixel from 1 to 4 channels to 1, 3 or 4. */
-static void convert_pixel(const unsigned char *from, int had, unsigned char *to, int want) {
-    bool is_grey = had < 3;
-    if (want == 1) {
-        to[0] = is_grey
-                    ? from[0]
-                    : (unsigned char)((from[0] * 19595 + from[1] * 38470 + from[2] * 7471 + 0x8000) >> 16);
-        return;
-    }
-    for (int c = 0; c < 3; c++) to[c] = is_grey ? from[0] : from[c];
-    if (want == 4) to[3] = had == 2 || had == 4 ? from[had - 1] : 255;
-}
-
-static weft_status convert(const image_file *f, int channels, image *i, weft_error *error) {
-    image to;
-    weft_status status = image_new(f, i->width, i->height, channels, INT64_MAX, &to, error);
-    if (status) return status;
-    for (int64_t p = 0; p < i->width * i->height; p++)
-        convert_pixel(i->data + p * i->channels, i->channels, to.data + p * channels, channels);
-    image_free(f->env, i);
-    *i = to;
-    return WEFT_OK;
-}
+enum { MOST_FILE = 1 << 30 };
 
 weft_status image_decode(const image_file *f, int channels, image *into, weft_error *error) {
     weft_status status;
@@ -58,36 +13,24 @@ weft_status image_decode(const image_file *f, int channels, image *into, weft_er
         status = image_decode_jpeg(f, into, error);
     else
         return kit_fail(error, WEFT_FILE, "%.600s: it is neither PNG nor JPEG", f->path);
-    if (!status && into->channels != channels) status = convert(f, channels, into, error);
+    if (!status && into->channels != channels) status = image_convert(f, channels, into, error);
     if (status) image_free(f->env, into);
     return status;
 }
 
-static weft_status read_file(const weft_env *env, const char *path, unsigned char **data, size_t *bytes,
-                             weft_error *error) {
-    const weft_io *io = weft_files(env);
-    void *file;
-    uint64_t length = 0;
-    int code = io->open_read(io->context, path, &file, &length);
-    if (code) return weft_error_io(error, path, "cannot be opened", code);
-    weft_status status = WEFT_OK;
-    *bytes = (size_t)length;
-    if (length > MOST_FILE)
-        status = kit_fail(error, WEFT_FILE, "%.600s: %llu bytes, images have at most %d", path,
-                          (unsigned long long)length, MOST_FILE);
-    else if (!(*data = weft_memory_new(env, *bytes)))
-        status = kit_no_memory(error, path);
-    else if ((code = io->read(io->context, file, 0, *data, *bytes)))
-        status = weft_error_io(error, path, "cannot be read", code);
-    io->close(io->context, file);
-    return status;
-}
-
 weft_status image_load(const weft_env *env, const char *path, int channels, image *into, weft_error *error) {
-    unsigned char *data = NULL;
-    size_t bytes = 0;
+    stream s;
     *into = (image){0, 0, 0, NULL};
-    weft_status status = read_file(env, path, &data, &bytes, error);
+    weft_status status = stream_open(&s, path, env, error);
+    if (status) return status;
+    size_t bytes = (size_t)s.file_bytes;
+    unsigned char *data = bytes <= MOST_FILE ? weft_memory_new(env, bytes) : NULL;
+    if (bytes > MOST_FILE)
+        status =
+            kit_fail(error, WEFT_FILE, "%.600s: %zu bytes, images have at most %d", path, bytes, MOST_FILE);
+    else
+        status = data ? stream_read_at(&s, 0, data, bytes, error) : kit_no_memory(error, path);
+    stream_close(&s);
     if (!status) status = image_decode(&(image_file){env, path, data, bytes}, channels, into, error);
     weft_memory_free(env, data, bytes);
     return status;

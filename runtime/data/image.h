@@ -30,6 +30,8 @@ void image_free(const weft_env *env, image *i);
  * hold. */
 weft_status image_new(const image_file *f, int64_t width, int64_t height, int channels, int64_t best,
                       image *into, weft_error *error);
+/* Converts an image to 1, 3 or 4 channels. */
+weft_status image_convert(const image_file *f, int channels, image *i, weft_error *error);
 weft_status image_decode_png(const image_file *f, image *into, weft_error *error);
 weft_status image_decode_jpeg(const image_file *f, image *into, weft_error *error);
 

@@ -4,8 +4,6 @@
 
 #ifdef WEFT_HAS_JPEG
 #include <setjmp.h>
-#include <stdio.h> /* before jpeglib.h, which needs it */
-#include <string.h>
 
 #include <jpeglib.h>
 

@@ -7,8 +7,6 @@
 #ifdef WEFT_HAS_PNG
 #include <png.h>
 #include <setjmp.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MOST_CHUNK = 8 << 20, BEST_RATIO = 8 * 1032 /* a pixel may be a bit; deflate's upper bound */ };
 

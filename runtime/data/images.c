@@ -7,9 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 
@@ -20,13 +18,13 @@ enum { PATH_BYTES = 4096, MOST_DEEP = 32 };
 /* Sorted names in one block of text. */
 typedef struct name_list {
     char *text;
-    size_t used, room, n;
+    size_t used, n;
     const char **v; /* [n], into text; made by names_sort */
 } name_list;
 
-static bool names_add(const weft_env *env, name_list *l, const char *name) {
+static bool names_add(kit_arena *memory, name_list *l, const char *name) {
     size_t bytes = strlen(name) + 1;
-    char *text = kit_grow(env, l->text, &l->room, l->used + bytes, 1);
+    char *text = kit_grow(memory, l->text, l->used + bytes, 1);
     if (!text) return false;
     l->text = text;
     memcpy(l->text + l->used, name, bytes);
@@ -45,18 +43,12 @@ static int by_name(const void *a, const void *b) {
     return strcmp(x + nx, y + ny);
 }
 
-static bool names_sort(const weft_env *env, name_list *l) {
-    if (!(l->v = kit_new_array(env, l->n, sizeof *l->v))) return false;
+static bool names_sort(kit_arena *memory, name_list *l) {
+    if (!(l->v = kit_take(memory, l->n, sizeof *l->v))) return false;
     const char *at = l->text;
     for (size_t i = 0; i < l->n; i++, at += strlen(at) + 1) l->v[i] = at;
     qsort(l->v, l->n, sizeof *l->v, by_name);
     return true;
-}
-
-static void names_free(const weft_env *env, name_list *l) {
-    weft_memory_free(env, l->v, l->n * sizeof *l->v);
-    weft_memory_free(env, l->text, l->room);
-    *l = (name_list){.n = 0};
 }
 
 /* ---- folders ---- */
@@ -82,7 +74,7 @@ static bool is_folder(const char *path) {
 
 /* A walk through a folder: what is listed, and how deep it goes. */
 typedef struct walk {
-    const weft_env *env;
+    kit_arena *memory;
     const char *root;
     name_list *found;
     bool folders; /* folders in the root are listed; else the images in it and below */
@@ -94,18 +86,16 @@ static weft_status walk_folder(const walk *w, const char *below, int depth, weft
 static weft_status walk_entry(const walk *w, const char *below, const char *name, int depth,
                               weft_error *error) {
     char inner[PATH_BYTES], path[PATH_BYTES];
-    weft_status status = path_join(inner, below, name, error);
-    if (!status) status = path_join(path, w->root, inner, error);
-    if (status) return status;
+    if (path_join(inner, below, name, error) || path_join(path, w->root, inner, error)) return error->status;
     bool is_wanted = w->folders ? is_folder(path) : is_image(name);
-    if (is_wanted) return names_add(w->env, w->found, inner) ? WEFT_OK : kit_no_memory(error, w->root);
+    if (is_wanted) return names_add(w->memory, w->found, inner) ? WEFT_OK : kit_no_memory(error, w->root);
     return w->folders || !is_folder(path) ? WEFT_OK : walk_folder(w, inner, depth + 1, error);
 }
 
 static weft_status walk_folder(const walk *w, const char *below, int depth, weft_error *error) {
     char path[PATH_BYTES];
-    weft_status status = path_join(path, w->root, below, error);
-    if (status) return status;
+    weft_status status = WEFT_OK;
+    if (path_join(path, w->root, below, error)) return error->status;
     if (depth > MOST_DEEP)
         return kit_fail(error, WEFT_IO, "%.600s: folders are more than %d deep: is a link a loop?", path,
                         MOST_DEEP);
@@ -118,10 +108,10 @@ static weft_status walk_folder(const walk *w, const char *below, int depth, weft
 }
 
 /* Sorted: the folders in a folder, or the images in it and below it. */
-static weft_status list_folder(const weft_env *env, const char *path, bool folders, name_list *l,
+static weft_status list_folder(kit_arena *memory, const char *path, bool folders, name_list *l,
                                weft_error *error) {
-    weft_status status = walk_folder(&(walk){env, path, l, folders}, "", 0, error);
-    return status || names_sort(env, l) ? status : kit_no_memory(error, path);
+    if (walk_folder(&(walk){memory, path, l, folders}, "", 0, error)) return error->status;
+    return names_sort(memory, l) ? WEFT_OK : kit_no_memory(error, path);
 }
 
 /* ---- the source ---- */
@@ -133,24 +123,14 @@ typedef struct image_class {
 } image_class;
 
 typedef struct images {
-    weft_env env;
+    kit_arena memory;
     const char *path;
     name_list folders;
     int64_t n_classes;
     image_class *classes;
-    int64_t height, width, shorter;
-    int channels, crop_x, crop_y;
+    weft_source_options how; /* with its defaults */
     bool has_labels;
 } images;
-
-static void close_images(void *context) {
-    images *m = context;
-    weft_env env = m->env;
-    for (int64_t c = 0; m->classes && c < m->n_classes; c++) names_free(&env, &m->classes[c].files);
-    weft_memory_free(&env, m->classes, (size_t)m->n_classes * sizeof *m->classes);
-    names_free(&env, &m->folders);
-    weft_memory_free(&env, m, sizeof *m);
-}
 
 static const char *class_name(const void *context, int64_t label) {
     const images *m = context;
@@ -160,26 +140,25 @@ static const char *class_name(const void *context, int64_t label) {
 /* The images of each class. As torchvision, an empty class is an error: its label would stand for nothing. */
 static weft_status list_class(images *m, image_class *c, int64_t *count, weft_error *error) {
     char path[PATH_BYTES];
-    weft_status status = path_join(path, m->path, c->name, error);
-    if (!status) status = list_folder(&m->env, path, false, &c->files, error);
+    if (path_join(path, m->path, c->name, error) || list_folder(&m->memory, path, false, &c->files, error))
+        return error->status;
     c->first = *count;
     *count += (int64_t)c->files.n;
-    return status || c->files.n ? status
-                                : kit_fail(error, WEFT_FILE, "%.600s: it holds no .png, .jpg or .jpeg", path);
+    if (c->files.n) return WEFT_OK;
+    return kit_fail(error, WEFT_FILE, "%.600s: it holds no .png, .jpg or .jpeg", path);
 }
 
 static weft_status list_classes(images *m, int64_t *count, weft_error *error) {
-    weft_status status = list_folder(&m->env, m->path, true, &m->folders, error);
-    if (status) return status;
+    if (list_folder(&m->memory, m->path, true, &m->folders, error)) return error->status;
     m->has_labels = m->folders.n > 0;
     m->n_classes = m->has_labels ? (int64_t)m->folders.n : 1;
-    m->classes = kit_new_array(&m->env, (size_t)m->n_classes, sizeof *m->classes);
+    m->classes = kit_take(&m->memory, m->n_classes, sizeof *m->classes);
     if (!m->classes) return kit_no_memory(error, m->path);
-    for (int64_t c = 0; !status && c < m->n_classes; c++) {
+    for (int64_t c = 0; c < m->n_classes; c++) {
         m->classes[c].name = m->has_labels ? m->folders.v[c] : "";
-        status = list_class(m, &m->classes[c], count, error);
+        if (list_class(m, &m->classes[c], count, error)) return error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* ---- a sample ---- */
@@ -193,27 +172,28 @@ static int64_t crop_at(int64_t left, int thousandths) {
 /* The shorter side gets its length, the other one keeps the shape: its fraction is cut off, as torchvision
  * does. */
 static image_crop crop_of(const images *m, const image *i) {
-    image_crop to = {.columns = m->width, .rows = m->height};
+    image_crop to = {.columns = m->how.width, .rows = m->how.height};
     bool is_wide = i->width > i->height;
-    int64_t longer = m->shorter * (is_wide ? i->width : i->height) / (is_wide ? i->height : i->width);
-    to.width = is_wide ? longer : m->shorter;
-    to.height = is_wide ? m->shorter : longer;
-    to.x = crop_at(to.width - to.columns, m->crop_x);
-    to.y = crop_at(to.height - to.rows, m->crop_y);
+    int64_t longer =
+        m->how.shorter_side * (is_wide ? i->width : i->height) / (is_wide ? i->height : i->width);
+    to.width = is_wide ? longer : m->how.shorter_side;
+    to.height = is_wide ? m->how.shorter_side : longer;
+    to.x = crop_at(to.width - to.columns, m->how.crop_x);
+    to.y = crop_at(to.height - to.rows, m->how.crop_y);
     return to;
 }
 
 static weft_status decode_file(const images *m, const char *path, unsigned char *into, weft_error *error) {
     image i;
-    weft_status status = image_load(&m->env, path, m->channels, &i, error);
-    if (status) return status;
+    if (image_load(&m->memory.env, path, (int)m->how.channels, &i, error)) return error->status;
+    weft_status status;
     image_crop to = crop_of(m, &i);
     if (to.width > INT32_MAX || to.height > INT32_MAX)
-        status = kit_fail(error, WEFT_FILE, "%.600s: %lld x %lld pixels are too long to be resized", path,
-                          (long long)i.width, (long long)i.height);
+        status = kit_fail(error, WEFT_FILE, "%.600s: %jd x %jd pixels are too long to be resized", path,
+                          i.width, i.height);
     else
-        status = image_resize(&m->env, &i, &to, into, error);
-    image_free(&m->env, &i);
+        status = image_resize(&m->memory.env, &i, &to, into, error);
+    image_free(&m->memory.env, &i);
     return status;
 }
 
@@ -229,11 +209,11 @@ static weft_status read_image(void *context, int64_t i, void *const *into, weft_
             end = middle;
     }
     const image_class *of = &m->classes[c];
-    weft_status status = path_join(folder, m->path, of->name, error);
-    if (!status) status = path_join(path, folder, of->files.v[i - of->first], error);
-    if (!status) status = decode_file(m, path, into[0], error);
-    if (!status && m->has_labels) memcpy(into[1], &c, sizeof c);
-    return status;
+    if (path_join(folder, m->path, of->name, error) ||
+        path_join(path, folder, of->files.v[i - of->first], error) || decode_file(m, path, into[0], error))
+        return error->status;
+    if (m->has_labels) memcpy(into[1], &c, sizeof c);
+    return WEFT_OK;
 }
 
 /* ---- opening ---- */
@@ -244,20 +224,20 @@ static weft_status check_options(const form_request *r, weft_error *error) {
     int64_t width = o->width ? o->width : o->height, larger = width > o->height ? width : o->height;
     if (o->height < 1 || width < 1 || larger > MOST)
         return kit_fail(error, WEFT_ARGUMENT,
-                        "%.600s: height=%lld, width=%lld: height=N, the rows of a sample, is needed; 1 to %d",
-                        r->path, (long long)o->height, (long long)width, MOST);
-    if (o->channels && o->channels != 1 && o->channels != 3 && o->channels != 4)
-        return kit_fail(error, WEFT_ARGUMENT, "%.600s: channels=%lld: 1, 3 or 4", r->path,
-                        (long long)o->channels);
+                        "%.600s: height=%jd, width=%jd: height=N, the rows of a sample, is needed; 1 to %d",
+                        r->path, o->height, width, MOST);
+    if (o->channels != 1 && o->channels != 3 && o->channels != 4)
+        return kit_fail(error, WEFT_ARGUMENT, "%.600s: channels=%jd: 1, 3 or 4", r->path, o->channels);
     if (o->shorter_side && (o->shorter_side < larger || o->shorter_side > MOST))
-        return kit_fail(error, WEFT_ARGUMENT, "%.600s: shorter_side=%lld: %lld, so that the crop fits, to %d",
-                        r->path, (long long)o->shorter_side, (long long)larger, MOST);
+        return kit_fail(error, WEFT_ARGUMENT, "%.600s: shorter_side=%jd: %jd, so that the crop fits, to %d",
+                        r->path, o->shorter_side, larger, MOST);
     return WEFT_OK;
 }
 
 static void describe_images(const images *m, weft_source *into) {
     into->n = m->has_labels ? 2 : 1;
-    into->arrays[0] = (weft_source_array){"image", WEFT_U8, 3, {m->channels, m->height, m->width}};
+    into->arrays[0] =
+        (weft_source_array){"image", WEFT_U8, 3, {m->how.channels, m->how.height, m->how.width}};
     into->arrays[1] = (weft_source_array){"label", WEFT_I64, 0, {0}};
     into->read = read_image;
     into->context = (void *)m;
@@ -267,20 +247,18 @@ static weft_status open_images(const form_request *r, weft_source *into, weft_er
     const weft_source_options *o = &r->options;
     weft_status status = check_options(r, error);
     if (status) return status;
-    images *m = kit_new(&r->env, sizeof *m);
+    images *m = kit_object(&r->env, sizeof *m);
     if (!m) return kit_no_memory(error, r->path);
-    m->env = r->env;
     m->path = r->path;
-    m->height = o->height;
-    m->width = o->width ? o->width : o->height;
-    m->shorter = o->shorter_side ? o->shorter_side : m->width > m->height ? m->width : m->height;
-    m->channels = o->channels ? (int)o->channels : 3;
-    m->crop_x = o->crop_x;
-    m->crop_y = o->crop_y;
+    m->how = r->options;
+    if (!o->width) m->how.width = o->height;
+    if (!o->shorter_side) m->how.shorter_side = m->how.width > o->height ? m->how.width : o->height;
     status = list_classes(m, &into->count, error);
-    if (!status) describe_images(m, into);
-    if (status) close_images(m);
+    if (!status)
+        describe_images(m, into);
+    else
+        kit_free(m);
     return status;
 }
 
-const form form_images = {"images", open_images, close_images, class_name};
+const form form_images = {"images", open_images, kit_free, class_name};

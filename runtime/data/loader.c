@@ -4,8 +4,6 @@
 #include "runtime/data/convert.h"
 #include "runtime/data/loader.h"
 
-#include <string.h>
-
 /* ---- the order ---- */
 
 /* Uniform in [0, n) by Lemire's multiplication; values that would make it uneven are drawn again. */
@@ -121,11 +119,11 @@ weft_status weft_loader_follow(weft_loader *l, int n, const int64_t *batches, we
     if (!is_valid)
         return kit_fail(error, WEFT_ARGUMENT,
                         "weft_loader_follow: a loader and numbers of batches, from 0, are needed");
-    int64_t *list = kit_new_array(&l->env, (size_t)n, sizeof *list);
+    int64_t *list = kit_take_raw(&l->memory, n, sizeof *list);
     if (!list) return kit_no_memory(error, "loader");
     memcpy(list, batches, (size_t)n * sizeof *list);
     pthread_mutex_lock(&l->mutex);
-    weft_memory_free(&l->env, l->list, (size_t)l->n_list * sizeof *l->list);
+    kit_drop(&l->memory, l->list);
     l->list = list;
     l->n_list = n;
     l->at = 0;
@@ -149,8 +147,8 @@ static weft_status check_source(const weft_loader *l, int i, const weft_source *
             "loader: source %d: it needs at least one sample, 1 to %d arrays and a function that reads", i,
             WEFT_SOURCE_ARRAYS);
     for (int k = 0; k < s->n; k++) {
-        tensor t = {.dtype = s->arrays[k].dtype, .ndim = s->arrays[k].ndim};
-        memcpy(t.shape, s->arrays[k].shape, sizeof t.shape);
+        const weft_source_array *a = &s->arrays[k];
+        tensor t = tensor_of(a->dtype, a->ndim, a->shape);
         if (t.ndim >= WEFT_MAX_NDIM || !tensor_check(&t))
             return kit_fail(
                 error, WEFT_SHAPE,
@@ -158,15 +156,25 @@ static weft_status check_source(const weft_loader *l, int i, const weft_source *
                 WEFT_MAX_NDIM - 1);
     }
     if (i && s->count != l->samples)
-        return kit_fail(error, WEFT_SHAPE, "loader: source %d has %lld samples, source 0 has %lld", i,
-                        (long long)s->count, (long long)l->samples);
+        return kit_fail(error, WEFT_SHAPE, "loader: source %d has %jd samples, source 0 has %jd", i, s->count,
+                        l->samples);
     return WEFT_OK;
 }
 
 size_t loader_array_bytes(const weft_source_array *a) {
-    tensor t = {.dtype = a->dtype, .ndim = a->ndim};
-    memcpy(t.shape, a->shape, sizeof t.shape);
+    tensor t = tensor_of(a->dtype, a->ndim, a->shape);
     return tensor_bytes(&t);
+}
+
+bool sample_room(kit_arena *memory, const weft_source *s, void *into[WEFT_SOURCE_ARRAYS]) {
+    for (int k = 0; k < s->n; k++) into[k] = kit_take(memory, loader_array_bytes(&s->arrays[k]), 1);
+    return !memory->is_out;
+}
+
+const char *loader_array_name(const weft_loader *l, int i, char number[24]) {
+    snprintf(number, 24, "array %d", i);
+    const char *own = l->names ? l->names[i] : NULL, *name = own ? own : l->arrays[i]->name;
+    return name ? name : number;
 }
 
 /* Array i is given as this type. */
@@ -179,7 +187,6 @@ static weft_status give_as(weft_loader *l, int i, weft_dtype dtype, weft_error *
             "loader: array %d is %s, and not every such number is one of %s: convert the data, or "
             "let their source do it (weft_source_options.dtype)",
             i, weft_dtype_name(a->dtype), weft_dtype_name(dtype));
-    l->raw_bytes += (loader_array_bytes(a) + 7) / 8 * 8;
     a->dtype = dtype;
     return WEFT_OK;
 }
@@ -188,8 +195,8 @@ static weft_status give_as(weft_loader *l, int i, weft_dtype dtype, weft_error *
  * last array, are not in it. */
 static weft_status copy_names(weft_loader *l, weft_error *error) {
     if (!l->options.names) return WEFT_OK;
-    l->names = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->names);
-    if (!l->names) return kit_no_memory(error, "loader");
+    if (!(l->names = kit_take(&l->memory, l->n_arrays, sizeof *l->names)))
+        return kit_no_memory(error, "loader");
     for (int i = 0; i < l->n_arrays - (l->options.draws > 0); i++) l->names[i] = l->options.names[i];
     l->options.names = l->names;
     return WEFT_OK;
@@ -198,17 +205,17 @@ static weft_status copy_names(weft_loader *l, weft_error *error) {
 /* Checks the sources and lists their arrays. */
 static weft_status list_arrays(weft_loader *l, const weft_source *const *sources, weft_error *error) {
     for (int i = 0; i < l->n; i++) {
-        weft_status status = check_source(l, i, sources[i], error);
-        if (status) return status;
+        if (check_source(l, i, sources[i], error)) return error->status;
         l->sources[i] = sources[i];
         l->samples = sources[i]->count;
         l->n_arrays += sources[i]->n;
     }
     l->n_arrays += l->options.draws > 0;
-    l->arrays = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->arrays);
-    l->given = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->given);
-    l->row_bytes = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *l->row_bytes);
-    if (!l->arrays || !l->given || !l->row_bytes) return kit_no_memory(error, "loader");
+    size_t n = (size_t)l->n_arrays;
+    l->arrays = kit_take(&l->memory, n, sizeof *l->arrays);
+    l->given = kit_take(&l->memory, n, sizeof *l->given);
+    l->row_bytes = kit_take(&l->memory, n, sizeof *l->row_bytes);
+    if (l->memory.is_out) return kit_no_memory(error, "loader");
     for (int i = 0, at = 0; i < l->n; i++)
         for (int k = 0; k < sources[i]->n; k++, at++) {
             l->given[at] = *(l->arrays[at] = &sources[i]->arrays[k]);
@@ -228,7 +235,7 @@ static weft_status list_arrays(weft_loader *l, const weft_source *const *sources
 /* On an error weft_loader_free frees what is there. */
 static weft_status loader_init(weft_loader *l, const weft_source *const *sources, weft_error *error) {
     const weft_loader_options *o = &l->options;
-    l->sources = kit_new_array(&l->env, (size_t)l->n, sizeof *l->sources);
+    l->sources = kit_take(&l->memory, l->n, sizeof *l->sources);
     weft_status status = l->sources ? list_arrays(l, sources, error) : kit_no_memory(error, "loader");
     if (!status) status = copy_names(l, error);
     if (status) return status;
@@ -237,11 +244,11 @@ static weft_status loader_init(weft_loader *l, const weft_source *const *sources
     if (o->drop_last && weft_loader_batches(l) == 0)
         return kit_fail(
             error, WEFT_ARGUMENT,
-            "loader: %lld samples make no whole batch of %lld for each of %d ranks: leave drop_last "
+            "loader: %jd samples make no whole batch of %jd for each of %d ranks: leave drop_last "
             "out, or make the batch smaller",
-            (long long)l->dealt, (long long)o->batch, o->all ? 1 : o->num_replicas);
+            l->dealt, o->batch, o->all ? 1 : o->num_replicas);
     if (o->shuffle || o->sampler) {
-        l->order = kit_new_array(&l->env, (size_t)l->dealt, sizeof *l->order);
+        l->order = kit_take(&l->memory, l->dealt, sizeof *l->order);
         if (!l->order) return kit_no_memory(error, "loader");
     }
     set_order(l, 0);
@@ -251,23 +258,23 @@ static weft_status loader_init(weft_loader *l, const weft_source *const *sources
 /* ---- options ---- */
 
 static const weft_field fields[] = {
-    KIT_FIELD(weft_loader_options, batch, COUNT, 1, WEFT_COUNT_MOST, NULL, "samples a batch"),
-    KIT_FIELD(weft_loader_options, shuffle, FLAG, 0, 1, NULL,
-              "samples come in a new random order each epoch"),
-    KIT_FIELD(weft_loader_options, drop_last, FLAG, 0, 1, NULL, "a last batch that is smaller is left out"),
-    KIT_FIELD(weft_loader_options, seed, SEED, 0, 0, NULL, "seed of the shuffling and the draws"),
-    KIT_FIELD(weft_loader_options, rank, INT, 0, INT32_MAX, NULL, "this rank, from 0"),
-    KIT_FIELD(weft_loader_options, num_replicas, INT, 1, INT32_MAX, "1", "ranks that share the data"),
-    KIT_FIELD(weft_loader_options, in_a_row, INT, 1, INT32_MAX, "1", "batches that a rank takes at once"),
-    KIT_FIELD(weft_loader_options, all, FLAG, 0, 1, NULL, "every rank sees all batches"),
-    KIT_FIELD(weft_loader_options, by_sample, FLAG, 0, 1, NULL, "samples are dealt, not batches"),
-    KIT_FIELD(weft_loader_options, sampler_count, COUNT, 1, WEFT_COUNT_MOST, "as many as the sources have",
-              "samples of an epoch of the sampler's"),
-    KIT_FIELD(weft_loader_options, draws, INT, 1, 4096, NULL,
-              "random numbers for each sample, as one more array"),
-    KIT_FIELD(weft_loader_options, ahead, INT, -1, 4096, "2",
-              "batches that are read ahead; -1: each when it is asked for"),
-    KIT_FIELD(weft_loader_options, threads, INT, 1, 256, "1", "threads that read"),
+    WEFT_FIELD(weft_loader_options, batch, COUNT, 1, WEFT_COUNT_MOST, NULL, "samples a batch"),
+    WEFT_FIELD(weft_loader_options, shuffle, FLAG, 0, 1, NULL,
+               "samples come in a new random order each epoch"),
+    WEFT_FIELD(weft_loader_options, drop_last, FLAG, 0, 1, NULL, "a last batch that is smaller is left out"),
+    WEFT_FIELD(weft_loader_options, seed, SEED, 0, 0, NULL, "seed of the shuffling and the draws"),
+    WEFT_FIELD(weft_loader_options, rank, INT, 0, INT32_MAX, NULL, "this rank, from 0"),
+    WEFT_FIELD(weft_loader_options, num_replicas, INT, 1, INT32_MAX, "1", "ranks that share the data"),
+    WEFT_FIELD(weft_loader_options, in_a_row, INT, 1, INT32_MAX, "1", "batches that a rank takes at once"),
+    WEFT_FIELD(weft_loader_options, all, FLAG, 0, 1, NULL, "every rank sees all batches"),
+    WEFT_FIELD(weft_loader_options, by_sample, FLAG, 0, 1, NULL, "samples are dealt, not batches"),
+    WEFT_FIELD(weft_loader_options, sampler_count, COUNT, 1, WEFT_COUNT_MOST, "as many as the sources have",
+               "samples of an epoch of the sampler's"),
+    WEFT_FIELD(weft_loader_options, draws, INT, 1, 4096, NULL,
+               "random numbers for each sample, as one more array"),
+    WEFT_FIELD(weft_loader_options, ahead, INT, -1, 4096, "2",
+               "batches that are read ahead; -1: each when it is asked for"),
+    WEFT_FIELD(weft_loader_options, threads, INT, 1, 256, "1", "threads that read"),
     {.offset = sizeof(weft_loader_options)},
 };
 
@@ -296,8 +303,8 @@ static weft_status check_reading(const weft_loader_options *o, weft_error *error
     if (o->sampler && o->shuffle)
         return kit_fail(error, WEFT_ARGUMENT, "loader: a sampler gives the order: leave shuffle out");
     if (o->sampler_count && !o->sampler)
-        return kit_fail(error, WEFT_ARGUMENT, "loader: sampler_count=%lld: there is no such sampler",
-                        (long long)o->sampler_count);
+        return kit_fail(error, WEFT_ARGUMENT, "loader: sampler_count=%jd: there is no such sampler",
+                        o->sampler_count);
     return WEFT_OK;
 }
 
@@ -305,7 +312,8 @@ static weft_status check_reading(const weft_loader_options *o, weft_error *error
  * `options` is copied. */
 weft_loader *weft_loader_new(int n, const weft_source *const *sources, const weft_loader_options *options,
                              const weft_env *env, weft_error *error) {
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = kit_error(error, &own);
     if (n < 1 || !sources || !options || options->batch < 1) {
         kit_fail(error, WEFT_ARGUMENT, "loader: at least one source and a batch of at least 1 are needed");
         return NULL;
@@ -313,16 +321,13 @@ weft_loader *weft_loader_new(int n, const weft_source *const *sources, const wef
     if (weft_fields_check(fields, options, "loader", error) || check_part(options, error) ||
         check_reading(options, error))
         return NULL;
-    weft_loader *l = kit_new(env, sizeof *l);
+    weft_loader *l = kit_object(env, sizeof *l);
     if (!l) return kit_no_memory(error, "loader"), NULL;
-    l->env = l->batch_env = env ? *env : (weft_env){0};
-    if (options->memory) l->batch_env.allocator = options->memory;
+    l->batches = kit_arena_of(env);
+    if (options->memory) l->batches.env.allocator = options->memory;
     l->n = n;
     l->options = *options;
-    if (!options->num_replicas) l->options.num_replicas = 1;
-    if (!options->in_a_row) l->options.in_a_row = 1;
-    if (!options->ahead) l->options.ahead = 2;
-    if (!options->threads) l->options.threads = 1;
+    kit_defaults(fields, &l->options);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);
@@ -333,17 +338,10 @@ weft_loader *weft_loader_new(int n, const weft_source *const *sources, const wef
 
 void weft_loader_free(weft_loader *l) {
     if (!l) return;
-    weft_env env = l->env;
-    slots_free(l);
+    threads_end(l);
     pthread_cond_destroy(&l->done);
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->mutex);
-    weft_memory_free(&env, l->list, (size_t)l->n_list * sizeof *l->list);
-    weft_memory_free(&env, l->order, (size_t)l->dealt * sizeof *l->order);
-    weft_memory_free(&env, l->row_bytes, (size_t)l->n_arrays * sizeof *l->row_bytes);
-    weft_memory_free(&env, l->names, (size_t)l->n_arrays * sizeof *l->names);
-    weft_memory_free(&env, l->given, (size_t)l->n_arrays * sizeof *l->given);
-    weft_memory_free(&env, l->arrays, (size_t)l->n_arrays * sizeof *l->arrays);
-    weft_memory_free(&env, l->sources, (size_t)l->n * sizeof *l->sources);
-    weft_memory_free(&env, l, sizeof *l);
+    kit_release(l->batches);
+    kit_free(l);
 }

@@ -15,12 +15,12 @@ typedef struct slot {
     int64_t batch; /* its number in this rank's epoch; -1: none */
     int64_t rows;
     char **data; /* [n_arrays]: room for `room` rows each */
-    char *raw;   /* [raw_bytes]: where arrays of one sample are read that are converted; NULL: none are */
+    char **raw;  /* [n_arrays]: where one of a sample is read that is converted; NULL: it is not */
     weft_error error;
 } slot;
 
 struct weft_loader {
-    weft_env env, batch_env;     /* batch_env: with the allocator of batches */
+    kit_arena memory, batches;   /* batches: by the allocator of batches */
     weft_loader_options options; /* with defaults filled in */
     int n, n_arrays;
     const weft_source **sources;      /* [n] */
@@ -28,7 +28,6 @@ struct weft_loader {
     const char **names;               /* [n_arrays], options.names; NULL: messages take the sources' */
     weft_source_array *given;         /* [n_arrays], the same as they are in batches */
     size_t *row_bytes;                /* [n_arrays], in batches */
-    size_t raw_bytes;                 /* of a sample's arrays that are converted, before that */
     int64_t samples, dealt;           /* samples of the sources; of an epoch */
     int64_t room;                     /* most rows that a batch can have */
     int64_t *order;                   /* order[place] is a sample; NULL: samples in their order */
@@ -58,15 +57,19 @@ struct weft_loader {
 int64_t loader_coming(const weft_loader *l, int k);
 int64_t loader_sample(const weft_loader *l, int64_t batch, int64_t row);
 int64_t loader_rows(const weft_loader *l, int64_t batch);
-/* Bytes of one sample's array; those of all are multiples of 8 in `raw`. */
+/* Bytes of one sample's array. */
 size_t loader_array_bytes(const weft_source_array *a);
+/* Room for each array of a sample; false: out of memory. */
+bool sample_room(kit_arena *memory, const weft_source *s, void *into[WEFT_SOURCE_ARRAYS]);
+/* What messages call array i. */
+const char *loader_array_name(const weft_loader *l, int i, char number[24]);
 
 /* wait.c: what the caller waited in a call for this batch, or for an epoch (-1). */
 void loader_note(weft_loader *l, int64_t batch, uint64_t began_ns);
 
 /* reader.c */
 weft_status slots_new(weft_loader *l, weft_error *error);
-void slots_free(weft_loader *l); /* ends the threads */
+void threads_end(weft_loader *l);
 /* Waits until no thread reads; then empties all slots. The mutex must be locked. */
 void slots_empty(weft_loader *l);
 

@@ -8,8 +8,6 @@
  * and its CRC-32. */
 #include "runtime/data/form.h"
 
-#include <string.h>
-
 enum {
     NAME_BYTES = 128,
     END_BYTES = 22,
@@ -20,7 +18,7 @@ enum {
 };
 
 typedef struct npz {
-    weft_env env;
+    kit_arena memory;
     int n;
     row_file rows[WEFT_SOURCE_ARRAYS];
     char names[WEFT_SOURCE_ARRAYS][NAME_BYTES];
@@ -41,9 +39,7 @@ typedef struct directory {
 } directory;
 
 static uint64_t little(const unsigned char *p, int bytes) {
-    uint64_t v = 0;
-    for (int i = bytes; i--;) v = v << 8 | p[i];
-    return v;
+    return stream_number(p, bytes, false);
 }
 
 static weft_status broken(const stream *s, const char *rule, weft_error *error) {
@@ -56,8 +52,7 @@ static weft_status broken(const stream *s, const char *rule, weft_error *error) 
 static weft_status find_end(const stream *s, unsigned char end[END_BYTES], uint64_t *at, weft_error *error) {
     uint64_t last = s->file_bytes < END_BYTES ? 0 : s->file_bytes - END_BYTES;
     for (uint64_t back = 0; s->file_bytes >= END_BYTES && back <= 65535 && back <= last; back++) {
-        weft_status status = stream_read_at(s, last - back, end, END_BYTES, error);
-        if (status) return status;
+        if (stream_read_at(s, last - back, end, END_BYTES, error)) return error->status;
         *at = last - back;
         if (memcmp(end, "PK\5\6", 4) == 0 && little(end + 20, 2) == back) return WEFT_OK;
     }
@@ -160,40 +155,33 @@ static weft_status member_begin(const stream *s, const member *m, uint64_t *begi
     unsigned char head[LOCAL_BYTES];
     if (m->offset > s->file_bytes || s->file_bytes - m->offset < LOCAL_BYTES)
         return broken(s, "a member begins after the end of the file", error);
-    weft_status status = stream_read_at(s, m->offset, head, LOCAL_BYTES, error);
-    if (status) return status;
+    if (stream_read_at(s, m->offset, head, LOCAL_BYTES, error)) return error->status;
     *begin = m->offset + LOCAL_BYTES + little(head + 26, 2) + little(head + 28, 2);
     return memcmp(head, "PK\3\4", 4) == 0 ? WEFT_OK : broken(s, "a member's local header is damaged", error);
 }
 
 /* Reads the whole member as a stream. */
-static weft_status member_sum(const npz *z, stream *s, const member *m, weft_error *error) {
-    enum { CHUNK = 64 << 10 };
-    unsigned char *some = weft_memory_new(&z->env, CHUNK);
-    if (!some) return kit_no_memory(error, s->path);
-    weft_status status = WEFT_OK;
+static weft_status member_sum(stream *s, const member *m, weft_error *error) {
+    unsigned char some[16 << 10];
     uLong sum = crc32(0, NULL, 0);
-    for (uint64_t left = m->bytes; left && !status;) {
-        size_t n = left < CHUNK ? (size_t)left : CHUNK;
-        status = stream_read(s, some, n, error);
-        if (!status) sum = crc32(sum, some, (uInt)n);
-        left -= n;
+    for (uint64_t left = m->bytes, n; left; left -= n) {
+        n = left < sizeof some ? left : sizeof some;
+        if (stream_read(s, some, n, error)) return error->status;
+        sum = crc32(sum, some, (uInt)n);
     }
-    if (!status) status = stream_finish(s, error);
-    weft_memory_free(&z->env, some, CHUNK);
-    return status || sum == m->crc
-               ? status
-               : kit_fail(error, WEFT_FILE, "%.600s: zip: %s is damaged: its CRC-32 is %08lx, not %08lx",
-                          s->path, kit_show(m->name, strlen(m->name)).text, sum, (unsigned long)m->crc);
+    if (stream_finish(s, error)) return error->status;
+    if (sum == m->crc) return WEFT_OK;
+    return kit_fail(error, WEFT_FILE, "%.600s: zip: %s is damaged: its CRC-32 is %08lx, not %08lx", s->path,
+                    kit_show(m->name, strlen(m->name)).text, sum, (unsigned long)m->crc);
 }
 
 /* Compares the member with the length and the sum that the directory has of it. */
 static weft_status member_check(const npz *z, const char *path, uint64_t begin, const member *m,
                                 weft_error *error) {
     stream s;
-    weft_status status = stream_open_part(&s, path, begin, m->packed, m->method == 8, &z->env, error);
-    if (status) return status;
-    status = member_sum(z, &s, m, error);
+    if (stream_open_part(&s, path, begin, m->packed, m->method == 8, &z->memory.env, error))
+        return error->status;
+    weft_status status = member_sum(&s, m, error);
     stream_close(&s);
     return status;
 }
@@ -209,16 +197,14 @@ static weft_status member_open(npz *z, const stream *s, const member *m, const c
     if (m->method != 0 && m->method != 8)
         return broken(s, "members that are stored or deflated are read", error);
     if (m->method == 0 && m->packed != m->bytes) return broken(s, "a stored member has two lengths", error);
-    weft_status status = member_begin(s, m, &begin, error);
-    if (!status) status = member_check(z, s->path, begin, m, error);
-    if (status) return status;
+    if (member_begin(s, m, &begin, error) || member_check(z, s->path, begin, m, error)) return error->status;
     row_file *f = &z->rows[z->n];
     memcpy(z->names[z->n], m->name, NAME_BYTES);
-    status = stream_open_part(&f->s, s->path, begin, m->packed, m->method == 8, &z->env, error);
-    if (!status) status = row_file_begin(f, false, error);
-    if (!status && (status = row_file_as(f, dtype, error))) row_file_close(f);
-    if (!status) z->n++;
-    return status;
+    z->n++; /* what is open of it ends with the others */
+    return stream_open_part(&f->s, s->path, begin, m->packed, m->method == 8, &z->memory.env, error) ||
+                   row_file_begin(f, false, error) || row_file_as(f, dtype, error)
+               ? error->status
+               : WEFT_OK;
 }
 
 /* Is `name` in a list with "," between its names? */
@@ -235,21 +221,25 @@ static int names_in(const char *list) {
     return n;
 }
 
+static weft_status open_listed(npz *z, directory *d, const form_request *r, weft_error *error) {
+    const char *members = r->options.members;
+    if (directory_open(d, r, error)) return error->status;
+    for (uint64_t i = 0; i < d->entries; i++) {
+        member m;
+        if (directory_next(d, &m, error)) return error->status;
+        bool is_wanted = !members || is_listed(members, m.name);
+        if (is_wanted && member_open(z, &d->file, &m, r->options.dtype, error)) return error->status;
+    }
+    if (z->n && (!members || z->n == names_in(members))) return WEFT_OK;
+    return kit_fail(error, WEFT_NAME, "%.600s: %d of the members '%s' are there", r->path, z->n,
+                    members ? members : "*");
+}
+
 static weft_status open_members(npz *z, const form_request *r, weft_error *error) {
     directory d = {.at = 0};
-    weft_status status = directory_open(&d, r, error);
-    for (uint64_t i = 0; !status && i < d.entries; i++) {
-        member m;
-        status = directory_next(&d, &m, error);
-        if (!status && (!r->options.members || is_listed(r->options.members, m.name)))
-            status = member_open(z, &d.file, &m, r->options.dtype, error);
-    }
+    weft_status status = open_listed(z, &d, r, error);
     if (d.file.file) stream_close(&d.file);
-    if (status) return status;
-    if (!z->n || (r->options.members && z->n != names_in(r->options.members)))
-        return kit_fail(error, WEFT_NAME, "%.600s: %d of the members '%s' are there", r->path, z->n,
-                        r->options.members ? r->options.members : "*");
-    return WEFT_OK;
+    return status;
 }
 
 /* ---- the source ---- */
@@ -257,17 +247,15 @@ static weft_status open_members(npz *z, const form_request *r, weft_error *error
 static weft_status read_members(void *context, int64_t i, void *const *into, weft_error *error) {
     const npz *z = context;
     for (int k = 0; k < z->n; k++) {
-        weft_status status = row_file_sample(&z->rows[k], i, into[k], error);
-        if (status) return status;
+        if (row_file_sample(&z->rows[k], i, into[k], error)) return error->status;
     }
     return WEFT_OK;
 }
 
 static void close_npz(void *context) {
     npz *z = context;
-    weft_env env = z->env;
     for (int k = 0; k < z->n; k++) row_file_close(&z->rows[k]);
-    weft_memory_free(&env, z, sizeof *z);
+    kit_free(z);
 }
 
 /* Members have one number of samples, their first axes. */
@@ -280,21 +268,18 @@ static weft_status describe_npz(npz *z, const form_request *r, weft_source *into
         into->arrays[k] = row_file_array(&z->rows[k], z->names[k]);
         if (z->rows[k].h.type.shape[0] != into->count)
             return kit_fail(error, WEFT_SHAPE,
-                            "%.600s: %s has %lld samples, %s has %lld: members=NAME,NAME chooses", r->path,
-                            z->names[k], (long long)z->rows[k].h.type.shape[0], z->names[0],
-                            (long long)into->count);
+                            "%.600s: %s has %jd samples, %s has %jd: members=NAME,NAME chooses", r->path,
+                            z->names[k], z->rows[k].h.type.shape[0], z->names[0], into->count);
     }
     return WEFT_OK;
 }
 
 static weft_status open_npz(const form_request *r, weft_source *into, weft_error *error) {
-    npz *z = kit_new(&r->env, sizeof *z);
+    npz *z = kit_object(&r->env, sizeof *z);
     if (!z) return kit_no_memory(error, r->path);
-    z->env = r->env;
-    weft_status status = open_members(z, r, error);
-    if (!status) status = describe_npz(z, r, into, error);
-    if (status) close_npz(z);
-    return status;
+    if (!open_members(z, r, error) && !describe_npz(z, r, into, error)) return WEFT_OK;
+    close_npz(z);
+    return error->status;
 }
 
 const form form_npz = {"npz", open_npz, close_npz, NULL};

@@ -7,7 +7,6 @@
 #include "weft/ops.h"
 
 #include <float.h>
-#include <stdio.h>
 
 typedef struct preprocessor {
     weft_graph *graph;
@@ -17,26 +16,20 @@ typedef struct preprocessor {
     bool draws;                      /* something is random */
 } preprocessor;
 
-static weft_value *refuse_options(const preprocessor *p, const char *format, long long a, long long b) {
-    char text[200];
-    snprintf(text, sizeof text, format, a, b);
-    weft_graph_fail(p->graph, WEFT_ARGUMENT, text);
-    return NULL;
-}
-
 static const weft_field fields[] = {
-    KIT_FIELD(weft_preprocess_options, border, COUNT, 1, 65535, NULL,
-              "zeros around each image, before the crop"),
-    KIT_FIELD(weft_preprocess_options, crop_height, COUNT, 1, WEFT_COUNT_MOST, "all", "rows of the crop"),
-    KIT_FIELD(weft_preprocess_options, crop_width, COUNT, 1, WEFT_COUNT_MOST, "all", "columns of the crop"),
-    KIT_FIELD(weft_preprocess_options, flip, FLAG, 0, 1, NULL,
-              "in training about every second image is mirrored"),
-    KIT_FIELD(weft_preprocess_options, centered, FLAG, 0, 1, NULL,
-              "no random crop or flip in training either"),
-    KIT_FIELD(weft_preprocess_options, swap_channels, FLAG, 0, 1, NULL, "RGB becomes BGR"),
-    KIT_FIELD(weft_preprocess_options, multiple, COUNT, 1, 65535, NULL,
-              "height and width are filled up to a multiple of it"),
-    KIT_FIELD(weft_preprocess_options, fill, REAL, -FLT_MAX, FLT_MAX, NULL, "the value of what is filled up"),
+    WEFT_FIELD(weft_preprocess_options, border, COUNT, 1, 65535, NULL,
+               "zeros around each image, before the crop"),
+    WEFT_FIELD(weft_preprocess_options, crop_height, COUNT, 1, WEFT_COUNT_MOST, "all", "rows of the crop"),
+    WEFT_FIELD(weft_preprocess_options, crop_width, COUNT, 1, WEFT_COUNT_MOST, "all", "columns of the crop"),
+    WEFT_FIELD(weft_preprocess_options, flip, FLAG, 0, 1, NULL,
+               "in training about every second image is mirrored"),
+    WEFT_FIELD(weft_preprocess_options, centered, FLAG, 0, 1, NULL,
+               "no random crop or flip in training either"),
+    WEFT_FIELD(weft_preprocess_options, swap_channels, FLAG, 0, 1, NULL, "RGB becomes BGR"),
+    WEFT_FIELD(weft_preprocess_options, multiple, COUNT, 1, 65535, NULL,
+               "height and width are filled up to a multiple of it"),
+    WEFT_FIELD(weft_preprocess_options, fill, REAL, -FLT_MAX, FLT_MAX, NULL,
+               "the value of what is filled up"),
     {.offset = sizeof(weft_preprocess_options)},
 };
 
@@ -44,39 +37,39 @@ const weft_field *weft_preprocess_fields(void) {
     return fields;
 }
 
-/* Shapes are set, or the graph has an error. */
-static bool check_images(preprocessor *p, weft_value *images, weft_value *draws) {
+/* Sets shapes, or the error. */
+static weft_status check_images(preprocessor *p, weft_value *images, weft_value *draws, weft_error *error) {
     const weft_preprocess_options *o = p->options;
-    weft_error error;
     if (weft_ndim(images) != 4)
-        return !!refuse_options(p, "preprocess: images have 4 axes, [N, C, H, W], not %lld",
-                                weft_ndim(images), 0);
-    if (weft_fields_check(fields, o, "preprocess", &error))
-        return weft_graph_fail(p->graph, error.status, error.text), false;
+        return kit_fail(error, WEFT_ARGUMENT, "preprocess: images have 4 axes, [N, C, H, W], not %d",
+                        weft_ndim(images));
+    if (weft_fields_check(fields, o, "preprocess", error)) return error->status;
     p->channels = weft_dim(images, 1);
     p->height = weft_dim(images, 2) + 2 * o->border;
     p->width = weft_dim(images, 3) + 2 * o->border;
     p->rows = o->crop_height ? o->crop_height : p->height;
     p->columns = o->crop_width ? o->crop_width : p->width;
     if (p->rows > p->height || p->columns > p->width)
-        return !!refuse_options(
-            p, "preprocess: the crop is larger than an image of %lld x %lld, border included", p->height,
-            p->width);
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "preprocess: the crop is larger than an image of %jd x %jd, border included",
+                        p->height, p->width);
     if (p->channels > WEFT_PREPROCESS_CHANNELS)
-        return !!refuse_options(p, "preprocess: %lld channels, at most %lld", p->channels,
-                                WEFT_PREPROCESS_CHANNELS);
+        return kit_fail(error, WEFT_ARGUMENT, "preprocess: %jd channels, at most %d", p->channels,
+                        WEFT_PREPROCESS_CHANNELS);
     for (int64_t c = 0; c < p->channels; c++)
-        if (!(o->std[c] >= 0)) return !!refuse_options(p, "preprocess: std of channel %lld is below 0", c, 0);
+        if (!(o->std[c] >= 0))
+            return kit_fail(error, WEFT_ARGUMENT, "preprocess: std of channel %jd is below 0", c);
     bool is_random = weft_graph_mode(p->graph) == WEFT_TRAIN && !o->centered;
     p->draws = is_random && (o->flip || p->rows < p->height || p->columns < p->width);
     if (p->draws && !draws)
-        return !!refuse_options(
-            p, "preprocess: crops and flips of a train graph need draws, f32[N, %lld], or .centered = true",
-            WEFT_PREPROCESS_DRAWS, 0);
+        return kit_fail(
+            error, WEFT_ARGUMENT,
+            "preprocess: crops and flips of a train graph need draws, f32[N, %d], or .centered = true",
+            WEFT_PREPROCESS_DRAWS);
     if (p->draws && (weft_ndim(draws) != 2 || weft_dim(draws, 1) < WEFT_PREPROCESS_DRAWS))
-        return !!refuse_options(p, "preprocess: draws are f32[N, %lld], from a loader with draws=%lld",
-                                WEFT_PREPROCESS_DRAWS, WEFT_PREPROCESS_DRAWS);
-    return true;
+        return kit_fail(error, WEFT_ARGUMENT, "preprocess: draws are f32[N, %d], from a loader with draws=%d",
+                        WEFT_PREPROCESS_DRAWS, WEFT_PREPROCESS_DRAWS);
+    return WEFT_OK;
 }
 
 /* ---- crops and flips ---- */
@@ -154,7 +147,10 @@ static weft_value *normalize(const preprocessor *p, weft_value *x) {
 weft_value *weft_preprocess(weft_value *images, weft_value *draws, const weft_preprocess_options *options) {
     static const weft_preprocess_options none = {.border = 0};
     preprocessor p = {.graph = weft_value_graph(images), .options = options ? options : &none};
-    if (!images || !check_images(&p, images, draws)) return NULL;
+    weft_error error = {0};
+    if (!images) return NULL;
+    if (check_images(&p, images, draws, &error))
+        return weft_graph_fail(p.graph, error.status, error.text), NULL;
     int64_t b = p.options->border;
     weft_value *x = b ? weft_constant_pad(images, 2, (int64_t[]){b, b, b, b}, 0) : images;
     if (p.draws)

@@ -7,22 +7,19 @@
 #include "runtime/data/loader.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- memory ---- */
 
-static weft_status slot_init(weft_loader *l, slot *s) {
+static bool slot_init(weft_loader *l, slot *s) {
     s->batch = -1;
-    s->data = kit_new_array(&l->env, (size_t)l->n_arrays, sizeof *s->data);
-    for (int i = 0; s->data && i < l->n_arrays; i++) {
-        size_t bytes;
-        if (!kit_mul(&bytes, (size_t)l->room, l->row_bytes[i]) ||
-            !(s->data[i] = weft_memory_new(&l->batch_env, bytes)))
-            return WEFT_MEMORY;
+    s->data = kit_take(&l->memory, l->n_arrays, sizeof *s->data);
+    s->raw = kit_take(&l->memory, l->n_arrays, sizeof *s->raw);
+    for (int i = 0; s->data && s->raw && i < l->n_arrays; i++) {
+        s->data[i] = kit_take_raw(&l->batches, l->room, l->row_bytes[i]);
+        if (l->given[i].dtype != l->arrays[i]->dtype)
+            s->raw[i] = kit_take_raw(&l->memory, loader_array_bytes(l->arrays[i]), 1);
     }
-    if (l->raw_bytes && !(s->raw = weft_memory_new(&l->env, l->raw_bytes))) return WEFT_MEMORY;
-    return s->data ? WEFT_OK : WEFT_MEMORY;
+    return !l->memory.is_out && !l->batches.is_out;
 }
 
 /* No more slots than an epoch has batches; one more than are read ahead, for the caller's. */
@@ -32,28 +29,19 @@ weft_status slots_new(weft_loader *l, weft_error *error) {
     l->options.ahead = ahead;
     l->n_slots = ahead < 0 ? 1 : ahead + 1;
     l->held = -1;
-    l->slots = kit_new_array(&l->env, (size_t)l->n_slots, sizeof *l->slots);
-    if (ahead > 0) l->threads = kit_new_array(&l->env, (size_t)l->options.threads, sizeof *l->threads);
-    bool is_there = l->slots && (ahead <= 0 || l->threads);
-    for (int i = 0; is_there && i < l->n_slots; i++) is_there = slot_init(l, &l->slots[i]) == WEFT_OK;
+    l->slots = kit_take(&l->memory, l->n_slots, sizeof *l->slots);
+    if (ahead > 0) l->threads = kit_take(&l->memory, l->options.threads, sizeof *l->threads);
+    bool is_there = !l->memory.is_out;
+    for (int i = 0; is_there && i < l->n_slots; i++) is_there = slot_init(l, &l->slots[i]);
     return is_there ? WEFT_OK : kit_no_memory(error, "loader");
 }
 
-void slots_free(weft_loader *l) {
+void threads_end(weft_loader *l) {
     pthread_mutex_lock(&l->mutex);
     l->ends = true;
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->mutex);
     for (int i = 0; i < l->n_threads; i++) pthread_join(l->threads[i], NULL);
-    for (int s = 0; l->slots && s < l->n_slots; s++) {
-        char **data = l->slots[s].data;
-        for (int i = 0; data && i < l->n_arrays; i++)
-            weft_memory_free(&l->batch_env, data[i], (size_t)l->room * l->row_bytes[i]);
-        weft_memory_free(&l->env, data, (size_t)l->n_arrays * sizeof *data);
-        weft_memory_free(&l->env, l->slots[s].raw, l->raw_bytes);
-    }
-    weft_memory_free(&l->env, l->slots, (size_t)l->n_slots * sizeof *l->slots);
-    weft_memory_free(&l->env, l->threads, (size_t)l->options.threads * sizeof *l->threads);
 }
 
 /* ---- reading ---- */
@@ -61,7 +49,7 @@ void slots_free(weft_loader *l) {
 /* A source that fails without a status, or with a status and no text, would give no error to show. */
 static weft_status source_failed(weft_error *error, weft_status status, int64_t sample) {
     if (error->status == status && *error->text) return status;
-    return kit_fail(error, status, "sample %lld: %s", (long long)sample, weft_status_text(status));
+    return kit_fail(error, status, "sample %jd: %s", sample, weft_status_text(status));
 }
 
 /* Seed, epoch and sample are mixed in one after another; numbers are multiples of 2^-24. */
@@ -81,34 +69,29 @@ static weft_status convert(const weft_loader *l, slot *s, int at, int64_t row, i
     size_t good = convert_numbers(has->dtype, from, gives->dtype,
                                   s->data[at] + (size_t)row * l->row_bytes[at], count, false);
     if (good == count) return WEFT_OK;
-    snprintf(number, sizeof number, "array %d", at);
-    const char *name = l->names && l->names[at] ? l->names[at] : has->name ? has->name : number;
-    return convert_fail(&s->error, name, sample, has->dtype, from + good * width, gives->dtype);
+    return convert_fail(&s->error, loader_array_name(l, at, number), sample, has->dtype, from + good * width,
+                        gives->dtype);
 }
 
 /* The arrays of source i of one sample, which begin at number `first`: those that are converted go through
  * `raw`. */
 static weft_status read_source(const weft_loader *l, slot *s, int i, int first, int64_t row, int64_t sample) {
     void *into[WEFT_SOURCE_ARRAYS];
-    char *raw = s->raw;
     const weft_source *from = l->sources[i];
-    for (int k = 0, at = first; k < from->n; k++, at++) {
-        bool is_raw = l->given[at].dtype != l->arrays[at]->dtype;
-        into[k] = is_raw ? raw : s->data[at] + (size_t)row * l->row_bytes[at];
-        if (is_raw) raw += (loader_array_bytes(l->arrays[at]) + 7) / 8 * 8;
-    }
+    for (int k = 0, at = first; k < from->n; k++, at++)
+        into[k] = s->raw[at] ? s->raw[at] : s->data[at] + (size_t)row * l->row_bytes[at];
     weft_status status = from->read(from->context, sample, into, &s->error);
     if (status) return source_failed(&s->error, status, sample);
     for (int k = 0, at = first; !status && k < from->n; k++, at++)
-        if (l->given[at].dtype != l->arrays[at]->dtype) status = convert(l, s, at, row, sample, into[k]);
+        if (s->raw[at]) status = convert(l, s, at, row, sample, into[k]);
     return status;
 }
 
 /* All arrays of one sample, as row `row` of the slot. */
 static weft_status read_sample(const weft_loader *l, slot *s, int64_t row, int64_t sample) {
     if (sample < 0 || sample >= l->samples)
-        return kit_fail(&s->error, WEFT_ARGUMENT, "loader: the sampler names sample %lld, there are %lld",
-                        (long long)sample, (long long)l->samples);
+        return kit_fail(&s->error, WEFT_ARGUMENT, "loader: the sampler names sample %jd, there are %jd",
+                        sample, l->samples);
     for (int i = 0, first = 0; i < l->n; first += l->sources[i]->n, i++) {
         weft_status status = read_source(l, s, i, first, row, sample);
         if (status) return status;
@@ -231,7 +214,8 @@ static slot *slot_wait(weft_loader *l, int64_t batch) {
 
 /* A batch that could not be read is read again when it is asked for again. */
 bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows, weft_error *error) {
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = kit_error(error, &own);
     if (!l || !data || !rows)
         return kit_fail(error, WEFT_ARGUMENT, "weft_loader_next: an argument is NULL"), false;
     uint64_t began = weft_clock_ns();
@@ -242,7 +226,7 @@ bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows, weft_err
     l->held = -1;
     slot *s = slot_wait(l, batch);
     if (s->error.status) {
-        if (error) *error = s->error;
+        *error = s->error;
         s->state = SLOT_EMPTY;
         pthread_mutex_unlock(&l->mutex);
         return false;

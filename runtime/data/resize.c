@@ -5,7 +5,6 @@
 #include "runtime/data/image.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { BITS = 32 - 8 - 2 };
 
@@ -14,8 +13,6 @@ typedef struct taps {
     int64_t count, most; /* outputs; most inputs of one */
     int64_t *first, *n;
     int32_t *weight; /* [count, most] */
-    void *memory;
-    size_t bytes;
 } taps;
 
 /* Precomputed as in precompute_coeffs and normalize_coeffs_8bpc there, in the same order of operations. */
@@ -38,22 +35,16 @@ static void weigh(taps *t, int64_t i, int64_t out, int64_t from, double scale, d
 }
 
 /* Weights for outputs begin to begin + count of `to`, from `from` inputs. */
-static weft_status taps_new(const weft_env *env, taps *t, int64_t from, int64_t to, int64_t begin,
+static weft_status taps_new(kit_arena *memory, taps *t, int64_t from, int64_t to, int64_t begin,
                             int64_t count, weft_error *error) {
     double scale = (double)from / (double)to, wide = scale < 1.0 ? 1.0 : scale;
     *t = (taps){.count = count, .most = (int64_t)ceil(wide) * 2 + 1};
-    t->bytes = (size_t)count * (2 * sizeof(int64_t) + (size_t)t->most * sizeof(int32_t));
-    t->memory = weft_memory_new(env, t->bytes);
-    if (!t->memory) return kit_no_memory(error, "resize");
-    t->first = t->memory;
-    t->n = t->first + count;
-    t->weight = (int32_t *)(void *)(t->n + count);
+    t->first = kit_take_raw(memory, count, sizeof *t->first);
+    t->n = kit_take_raw(memory, count, sizeof *t->n);
+    t->weight = kit_take_raw(memory, count * t->most, sizeof *t->weight);
+    if (memory->is_out) return kit_no_memory(error, "resize");
     for (int64_t i = 0; i < count; i++) weigh(t, i, begin + i, from, scale, wide);
     return WEFT_OK;
-}
-
-static void taps_free(const weft_env *env, taps *t) {
-    weft_memory_free(env, t->memory, t->bytes);
 }
 
 /* The sum of n values that lie `stride` apart, rounded to a byte. */
@@ -121,29 +112,29 @@ static void along_columns(const unsigned char *from, const image *i, const image
             }
 }
 
-weft_status image_resize(const weft_env *env, const image *from, const image_crop *to, unsigned char *planes,
-                         weft_error *error) {
-    taps across = {0}, down = {0};
+static weft_status resize(kit_arena *memory, const image *from, const image_crop *to, unsigned char *planes,
+                          weft_error *error) {
+    taps across, down;
     bool is_same = from->width == to->width && from->height == to->height;
     bool has_alpha = from->channels == 4 && !is_same;
-    weft_status status = taps_new(env, &across, from->width, to->width, to->x, to->columns, error);
-    if (!status) status = taps_new(env, &down, from->height, to->height, to->y, to->rows, error);
-    if (!status) {
-        int64_t last = to->rows - 1, top = down.first[0], rows = down.first[last] + down.n[last] - top;
-        if (from->height == to->height) top = to->y, rows = to->rows;
-        size_t bytes = (size_t)(rows * to->columns * from->channels);
-        unsigned char *between = weft_memory_new(env, bytes);
-        if (between) {
-            if (has_alpha) multiply_alpha(from->data, from->width * from->height);
-            along_rows(from, to, &across, top, rows, between);
-            along_columns(between, from, to, &down, top, planes);
-            if (has_alpha) divide_alpha(planes, (size_t)(to->rows * to->columns));
-        } else {
-            status = kit_no_memory(error, "resize");
-        }
-        weft_memory_free(env, between, bytes);
-    }
-    taps_free(env, &across);
-    taps_free(env, &down);
+    if (taps_new(memory, &across, from->width, to->width, to->x, to->columns, error) ||
+        taps_new(memory, &down, from->height, to->height, to->y, to->rows, error))
+        return error->status;
+    int64_t last = to->rows - 1, top = down.first[0], rows = down.first[last] + down.n[last] - top;
+    if (from->height == to->height) top = to->y, rows = to->rows;
+    unsigned char *between = kit_take_raw(memory, rows * to->columns * from->channels, 1);
+    if (!between) return kit_no_memory(error, "resize");
+    if (has_alpha) multiply_alpha(from->data, from->width * from->height);
+    along_rows(from, to, &across, top, rows, between);
+    along_columns(between, from, to, &down, top, planes);
+    if (has_alpha) divide_alpha(planes, (size_t)(to->rows * to->columns));
+    return WEFT_OK;
+}
+
+weft_status image_resize(const weft_env *env, const image *from, const image_crop *to, unsigned char *planes,
+                         weft_error *error) {
+    kit_arena memory = kit_arena_of(env);
+    weft_status status = resize(&memory, from, to, planes, error);
+    kit_release(memory);
     return status;
 }

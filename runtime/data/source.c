@@ -4,15 +4,13 @@
 #include "runtime/data/form.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* What weft_source_open returns. */
 typedef struct opened {
     weft_source source; /* first, so that both have one address */
-    weft_env env;
+    kit_arena memory;
     const form *form;
     char *path;
 } opened;
@@ -54,17 +52,26 @@ static int form_place(const char *name) {
 }
 
 /* "npy, idx or npz", of bits of forms. */
-static void forms_show(unsigned of, size_t room, char *into) {
-    size_t at = 0;
-    for (int i = 0; form_names[i] && at < room; i++) {
-        const char *gap = !at ? "" : of >> (i + 1) ? ", " : " or ";
-        if (of >> i & 1) at += (size_t)snprintf(into + at, room - at, "%s%s", gap, form_names[i]);
+static void forms_show(unsigned of, kit_line *into) {
+    for (int i = 0; form_names[i]; i++) {
+        const char *gap = !into->length ? "" : of >> (i + 1) ? ", " : " or ";
+        if (of >> i & 1) kit_add(into, "%s%s", gap, form_names[i]);
     }
 }
 
 static bool name_ends(const char *path, const char *end) {
     size_t n = strlen(path), e = strlen(end);
     return n >= e && strcmp(path + n - e, end) == 0;
+}
+
+weft_status source_first_bytes(const form_request *r, unsigned char first[4], weft_error *error) {
+    stream s;
+    weft_status status = stream_open(&s, r->path, &r->env, error);
+    if (status) return status;
+    memset(first, 1, 4); /* of a shorter file: no form begins so */
+    if (s.file_bytes >= 4) status = stream_read_at(&s, 0, first, 4, error);
+    stream_close(&s);
+    return status;
 }
 
 /* By the first bytes; "npy" stands for gzip too: array.c finds out what is in it. */
@@ -77,18 +84,13 @@ static const char *form_of_bytes(const unsigned char first[4]) {
 /* Folders, files whose name says it, and files by their first bytes. An array that a window is cut from is
  * tokens. */
 static weft_status form_find(const form_request *r, const char **name, weft_error *error) {
-    stream s;
     struct stat about;
-    unsigned char first[4] = {1};
-    char all[80];
+    unsigned char first[4];
+    kit_line all = {0};
     if (!r->env.io && stat(r->path, &about) == 0 && S_ISDIR(about.st_mode)) return *name = "images", WEFT_OK;
     if (name_ends(r->path, ".bin")) return *name = "tokens", WEFT_OK;
     if (name_ends(r->path, ".txt")) return *name = "text", WEFT_OK;
-    weft_status status = stream_open(&s, r->path, &r->env, error);
-    if (status) return status;
-    if (s.file_bytes >= sizeof first) status = stream_read_at(&s, 0, first, sizeof first, error);
-    stream_close(&s);
-    if (status) return status;
+    if (source_first_bytes(r, first, error)) return error->status;
     *name = form_of_bytes(first);
     bool is_torchs =
         (*name && strcmp(*name, "npz") == 0 && !name_ends(r->path, ".npz")) /* a zip, or a pickle */
@@ -100,40 +102,40 @@ static weft_status form_find(const form_request *r, const char **name, weft_erro
             r->path);
     if (*name && r->options.window && strcmp(*name, "npy") == 0) *name = "tokens";
     if (*name) return WEFT_OK;
-    forms_show(ANY, sizeof all, all);
+    forms_show(ANY, &all);
     return kit_fail(error, WEFT_FILE, "%.600s: no form of data is recognized: form=NAME chooses %s", r->path,
-                    all);
+                    all.text);
 }
 
 /* ---- options ---- */
 
 enum { PIXELS = 65535 };
-#define COUNTS (double)INT32_MAX
-#define FIELD(field, kind, least, most, forms, otherwise, means)                                             \
-    {                                                                                                        \
-#field, WEFT_FIELD_##kind, offsetof(weft_source_options, field), least, most, NULL, forms,           \
-            otherwise, means                                                                                 \
-    }
+#define COUNTS  (double)INT32_MAX
+#define OPTIONS weft_source_options
 static const weft_field fields[] = {
-    {"form", WEFT_FIELD_TEXT, offsetof(weft_source_options, form), 0, 0, form_names, ANY,
-     "found by the file's name and first bytes", "how the file is read"},
-    FIELD(members, TEXT, 0, 0, NPZ, "all", "the arrays wanted, with '+' between"),
-    FIELD(window, COUNT, 1, COUNTS, WINDOWS, NULL, "elements of a sample"),
-    FIELD(stride, COUNT, 1, WEFT_COUNT_MOST, WINDOWS, "window", "from one sample's begin to the next's"),
-    FIELD(pairs, FLAG, 0, 1, WINDOWS, NULL, "two arrays: the input, and the target one element later"),
-    FIELD(token_bytes, INT, 2, 4, TOKENS, "2", "bytes of a token in a file without a header, 2 or 4"),
-    FIELD(dtype, TEXT, 0, 0, NPY | IDX | NPZ | WINDOWS, "the file's; of tokens i64",
-          "type of a sample's numbers"),
-    FIELD(height, COUNT, 1, PIXELS, IMAGES, NULL, "rows of an image"),
-    FIELD(width, COUNT, 1, PIXELS, IMAGES, "height", "columns of an image"),
-    FIELD(channels, COUNT, 1, 4, IMAGES, "3", "1 grey, 3 RGB, 4 RGBA"),
-    FIELD(shorter_side, COUNT, 1, PIXELS, IMAGES, "the larger of height and width",
-          "length of the shorter side before the crop"),
-    FIELD(crop_x, INT, -500, 500, IMAGES, NULL, "where the crop begins: -500 left, 0 middle, 500 right"),
-    FIELD(crop_y, INT, -500, 500, IMAGES, NULL, "the same from top to bottom"),
-    {.offset = sizeof(weft_source_options)},
+    WEFT_FIELD(OPTIONS, form, TEXT, 0, 0, "found by the file's name and first bytes", "how the file is read",
+               .words = form_names, .uses = ANY),
+    WEFT_FIELD(OPTIONS, members, TEXT, 0, 0, "all", "the arrays wanted, with '+' between", .uses = NPZ),
+    WEFT_FIELD(OPTIONS, window, COUNT, 1, COUNTS, NULL, "elements of a sample", .uses = WINDOWS),
+    WEFT_FIELD(OPTIONS, stride, COUNT, 1, WEFT_COUNT_MOST, "window", "from one sample's begin to the next's",
+               .uses = WINDOWS),
+    WEFT_FIELD(OPTIONS, pairs, FLAG, 0, 1, NULL, "two arrays: the input, and the target one element later",
+               .uses = WINDOWS),
+    WEFT_FIELD(OPTIONS, token_bytes, INT, 2, 4, "2", "bytes of a token in a file without a header, 2 or 4",
+               .uses = TOKENS),
+    WEFT_FIELD(OPTIONS, dtype, TEXT, 0, 0, "the file's; of tokens i64", "type of a sample's numbers",
+               .uses = NPY | IDX | NPZ | WINDOWS),
+    WEFT_FIELD(OPTIONS, height, COUNT, 1, PIXELS, NULL, "rows of an image", .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, width, COUNT, 1, PIXELS, "height", "columns of an image", .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, channels, COUNT, 1, 4, "3", "1 grey, 3 RGB, 4 RGBA", .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, shorter_side, COUNT, 1, PIXELS, "the larger of height and width",
+               "length of the shorter side before the crop", .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, crop_x, INT, -500, 500, NULL, "where the crop begins: -500 left, 0 middle, 500 right",
+               .uses = IMAGES),
+    WEFT_FIELD(OPTIONS, crop_y, INT, -500, 500, NULL, "the same from top to bottom", .uses = IMAGES),
+    {.offset = sizeof(OPTIONS)},
 };
-#undef FIELD
+#undef OPTIONS
 
 const weft_field *weft_source_fields(void) {
     return fields;
@@ -146,12 +148,12 @@ static weft_status check_ranges(const weft_field *table, const form_request *r, 
 }
 
 static weft_status check_options(const form_request *r, const char *form, weft_error *error) {
-    char all[80];
+    kit_line all = {0};
     for (const weft_field *f = fields; f->name; f++) {
         if (!weft_field_is_set(f, &r->options) || f->uses >> form_place(form) & 1) continue;
-        forms_show(f->uses, sizeof all, all);
+        forms_show(f->uses, &all);
         return kit_fail(error, WEFT_ARGUMENT, "%.600s: %s has no effect on %s: it is for %s", r->path,
-                        f->name, form, all);
+                        f->name, form, all.text);
     }
     return check_ranges(fields, r, error);
 }
@@ -159,36 +161,34 @@ static weft_status check_options(const form_request *r, const char *form, weft_e
 /* ---- opening ---- */
 
 static weft_status open_form(opened *o, const weft_source_options *options, weft_error *error) {
-    form_request r = {.path = o->path, .env = o->env};
+    form_request r = {.path = o->path, .env = o->memory.env};
     if (options) r.options = *options;
-    kit_plain_texts(fields, &r.options);
     const weft_field by_name[] = {fields[0], {0}}; /* the form alone: others are checked by it */
     const char *name = r.options.form;
-    weft_status status = check_ranges(by_name, &r, error);
-    if (!status && !name) status = form_find(&r, &name, error);
-    if (!status) status = check_options(&r, name, error);
-    if (status) return status;
+    if (check_ranges(by_name, &r, error) || ((!name || !*name) && form_find(&r, &name, error)) ||
+        check_options(&r, name, error))
+        return error->status;
+    kit_defaults(fields, &r.options);
     o->form = forms[form_place(name)];
     return o->form->open(&r, &o->source, error);
 }
 
 weft_source *weft_source_open(const char *path, const weft_source_options *options, const weft_env *env,
                               weft_error *error) {
-    weft_error nobody_asks;
-    if (!error) error = &nobody_asks;
-    *error = (weft_error){0};
+    weft_error own;
+    error = kit_error(error, &own);
     if (!path || !*path) return kit_fail(error, WEFT_ARGUMENT, "weft_source_open: a path is needed"), NULL;
-    opened *o = kit_new(env, sizeof *o);
-    size_t bytes = strlen(path) + 1;
-    if (!o || !(o->path = weft_memory_new(env, bytes))) {
-        weft_memory_free(env, o, sizeof *o);
-        return kit_no_memory(error, path), NULL;
+    kit_arena memory = kit_arena_of(env);
+    opened *o = kit_take(&memory, 1, sizeof *o);
+    char *copy = kit_copy(&memory, path);
+    if (memory.is_out) {
+        kit_no_memory(error, path);
+    } else {
+        o->path = copy;
+        o->memory = memory;
+        if (open_form(o, options, error) == WEFT_OK) return &o->source;
     }
-    memcpy(o->path, path, bytes);
-    o->env = env ? *env : (weft_env){0};
-    if (open_form(o, options, error) == WEFT_OK) return &o->source;
-    weft_memory_free(env, o->path, bytes);
-    weft_memory_free(env, o, sizeof *o);
+    kit_release(memory);
     return NULL;
 }
 
@@ -208,32 +208,29 @@ size_t source_path_bytes(const char *text) {
 
 weft_source *weft_source_open_text(const char *text, const weft_env *env, weft_error *error) {
     weft_source_options o = {0};
-    if (error) *error = (weft_error){0};
-    size_t bytes = text ? strlen(text) + 1 : 0;
-    char *copy = bytes ? weft_memory_new(env, bytes) : NULL;
-    if (!copy)
-        return bytes ? kit_no_memory(error, "data")
-                     : kit_fail(error, WEFT_ARGUMENT, "data: a path is needed"),
-               NULL;
-    memcpy(copy, text, bytes);
+    weft_error own;
+    weft_source *source = NULL;
+    kit_arena memory = kit_arena_of(env);
+    char *copy = kit_copy(&memory, text);
+    error = kit_error(error, &own);
+    if (!text) return kit_fail(error, WEFT_ARGUMENT, "data: a path is needed"), NULL;
+    if (!copy) return kit_no_memory(error, "data"), NULL;
     size_t path = source_path_bytes(text);
     bool has_options = copy[path] == ':';
     copy[path] = 0;
     weft_status status = has_options ? weft_fields_read(fields, copy + path + 1, &o, "data", error) : WEFT_OK;
     /* "," stands between options, so a list has "+"; the text is the copy's */
     for (char *plus = (char *)o.members; plus && (plus = strchr(plus, '+'));) *plus = ',';
-    weft_source *source = status ? NULL : weft_source_open(copy, &o, env, error);
-    weft_memory_free(env, copy, bytes);
+    if (!status) source = weft_source_open(copy, &o, env, error);
+    kit_release(memory);
     return source;
 }
 
 void weft_source_free(weft_source *source) {
     opened *o = (opened *)(void *)source;
     if (!o) return;
-    weft_env env = o->env;
     o->form->close(o->source.context);
-    weft_memory_free(&env, o->path, strlen(o->path) + 1);
-    weft_memory_free(&env, o, sizeof *o);
+    kit_release(o->memory);
 }
 
 const char *weft_source_class(const weft_source *source, int64_t label) {

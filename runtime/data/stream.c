@@ -2,8 +2,6 @@
  * budget, so a hostile file cannot make it take more. */
 #include "runtime/data/stream.h"
 
-#include <string.h>
-
 enum { PACKED_BYTES = 64 << 10, ZLIB_BYTES = 1 << 20 /* inflate takes about 48 KiB */, BEST_RATIO = 1032 };
 
 /* The header of a piece of zlib's memory; its size keeps what follows aligned. */
@@ -71,9 +69,8 @@ weft_status stream_open_part(stream *s, const char *path, uint64_t begin, uint64
     weft_status status = file_open(s, path, env, error);
     if (status) return status;
     if (begin > s->file_bytes || bytes > s->file_bytes - begin)
-        status = kit_fail(error, WEFT_FILE, "%.600s: bytes %llu to %llu are needed, the file has %llu", path,
-                          (unsigned long long)begin, (unsigned long long)(begin + bytes),
-                          (unsigned long long)s->file_bytes);
+        status = kit_fail(error, WEFT_FILE, "%.600s: bytes %ju to %ju are needed, the file has %ju", path,
+                          begin, (begin + bytes), s->file_bytes);
     s->at = begin;
     s->file_bytes = begin + bytes;
     if (!status && is_deflate) status = unpack_begin(s, -15, error);
@@ -101,12 +98,10 @@ void stream_close(stream *s) {
 
 /* Reads the next packed bytes for zlib. */
 static weft_status refill(stream *s, weft_error *error) {
-    const weft_io *io = weft_files(&s->env);
     uint64_t rest = s->file_bytes - s->at;
     size_t bytes = rest < PACKED_BYTES ? (size_t)rest : PACKED_BYTES;
     if (bytes == 0) return kit_fail(error, WEFT_FILE, "%.600s: the gzip stream is cut off", s->path);
-    int code = io->read(io->context, s->file, s->at, s->packed, bytes);
-    if (code) return weft_error_io(error, s->path, "cannot be read", code);
+    if (stream_read_at(s, s->at, s->packed, bytes, error)) return error->status;
     s->at += bytes;
     s->z.next_in = s->packed;
     s->z.avail_in = (uInt)bytes;
@@ -119,8 +114,7 @@ static weft_status unpack(stream *s, unsigned char *into, size_t bytes, size_t *
     while (*got < bytes && !s->is_at_end) {
         size_t room = bytes - *got;
         if (s->z.avail_in == 0) {
-            weft_status status = refill(s, error);
-            if (status) return status;
+            if (refill(s, error)) return error->status;
         }
         s->z.next_out = into + *got;
         s->z.avail_out = room > 1 << 30 ? 1 << 30 : (uInt)room;
@@ -140,23 +134,28 @@ static weft_status unpack(stream *s, unsigned char *into, size_t bytes, size_t *
 
 /* ---- reading ---- */
 
+uint64_t stream_number(const unsigned char *bytes, int n, bool is_big_endian) {
+    uint64_t v = 0;
+    for (int i = 0; i < n; i++) v = v << 8 | bytes[is_big_endian ? i : n - 1 - i];
+    return v;
+}
+
 /* The error says at which byte the file ended, counted after unpacking. */
 weft_status stream_read(stream *s, void *into, size_t bytes, weft_error *error) {
-    const weft_io *io = weft_files(&s->env);
     size_t got = bytes;
+    weft_status status = WEFT_OK;
     if (s->is_packed) {
-        weft_status status = unpack(s, into, bytes, &got, error);
-        if (status) return status;
+        status = unpack(s, into, bytes, &got, error);
     } else if (bytes > s->file_bytes - s->at) {
         got = (size_t)(s->file_bytes - s->at);
     } else {
-        int code = bytes ? io->read(io->context, s->file, s->at, into, bytes) : 0;
-        if (code) return weft_error_io(error, s->path, "cannot be read", code);
+        status = stream_read_at(s, s->at, into, bytes, error);
         s->at += bytes;
     }
+    if (status) return status;
     if (got < bytes)
-        return kit_fail(error, WEFT_FILE, "%.600s: it ends after %llu bytes, %zu more are needed", s->path,
-                        (unsigned long long)(s->given + got), bytes - got);
+        return kit_fail(error, WEFT_FILE, "%.600s: it ends after %ju bytes, %zu more are needed", s->path,
+                        (s->given + got), bytes - got);
     s->given += bytes;
     return WEFT_OK;
 }
@@ -166,12 +165,12 @@ weft_status stream_read(stream *s, void *into, size_t bytes, weft_error *error) 
 weft_status stream_expect(const stream *s, uint64_t bytes, weft_error *error) {
     uint64_t rest = s->file_bytes - s->at;
     if (!s->is_packed && bytes != rest)
-        return kit_fail(error, WEFT_FILE, "%.600s: its header promises %llu bytes of data, the file has %llu",
-                        s->path, (unsigned long long)bytes, (unsigned long long)rest);
+        return kit_fail(error, WEFT_FILE, "%.600s: its header promises %ju bytes of data, the file has %ju",
+                        s->path, bytes, rest);
     if (s->is_packed && bytes / BEST_RATIO > s->file_bytes)
         return kit_fail(error, WEFT_FILE,
-                        "%.600s: its header promises %llu bytes of data, more than %llu bytes of gzip hold",
-                        s->path, (unsigned long long)bytes, (unsigned long long)s->file_bytes);
+                        "%.600s: its header promises %ju bytes of data, more than %ju bytes of gzip hold",
+                        s->path, bytes, s->file_bytes);
     return WEFT_OK;
 }
 
@@ -180,8 +179,7 @@ weft_status stream_finish(stream *s, weft_error *error) {
     unsigned char more;
     size_t got = 0;
     if (s->is_packed) {
-        weft_status status = unpack(s, &more, 1, &got, error);
-        if (status) return status;
+        if (unpack(s, &more, 1, &got, error)) return error->status;
     }
     if (got || s->z.avail_in || s->at != s->file_bytes)
         return kit_fail(error, WEFT_FILE, "%.600s: bytes follow the data that its header promises", s->path);

@@ -38,6 +38,8 @@ weft_status stream_read(stream *s, void *into, size_t bytes, weft_error *error);
 weft_status stream_expect(const stream *s, uint64_t bytes, weft_error *error);
 /* Reads at a place of the file, of any thread; not for packed streams. */
 weft_status stream_read_at(const stream *s, uint64_t at, void *into, size_t bytes, weft_error *error);
+/* A number of at most 8 bytes. */
+uint64_t stream_number(const unsigned char *bytes, int n, bool is_big_endian);
 /* An error if more bytes follow. For gzip this also checks the checksum. */
 weft_status stream_finish(stream *s, weft_error *error);
 

@@ -230,16 +230,18 @@ char *plan_options(const weft_plan *plan) {
     return text_detach(&t);
 }
 
-/* The buckets, and how many elements each rank updates. Shares of a group smaller than the world are left
- * out: another group may cut the same bucket differently. How a strategy sums a bucket is a graph. */
+/* The buckets, and how many elements each rank updates, where it updates any. Shares of a group smaller than
+ * the world are left out: another group may cut the same bucket differently. How a strategy sums a bucket is
+ * a graph. */
 static void shares_write(text *t, const weft_plan *plan) {
     for (const weft_variable *s = plan->model->variables; s; s = s->next) {
         if (s->kind != VARIABLE_BUCKET) continue;
         variable_write(t, s);
         if (s->sum) graph_write(t, s->sum);
         const subgraph *g = &plan->subgraphs[s->subgraph];
-        bool is_world = g->n_ranks == plan->options.world; /*  */
-        for (int r = 0; s->shards && is_world && r < g->n_ranks; r++) text_add(t, "%zu ", s->shards[r]);
+        bool is_world = g->n_ranks == plan->options.world;
+        for (int r = 0; s->shards && is_world && r < g->n_ranks; r++)
+            if (s->shards[r]) text_add(t, "%d:%zu ", r, s->shards[r]);
     }
 }
 

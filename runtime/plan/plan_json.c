@@ -252,12 +252,12 @@ char *weft_plan_json(const weft_plan *plan) {
     char fingerprint[20];
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan->fingerprint);
     json_t *root = json_pack(
-        "{s:s, s:i, s:i, s:s, s:b, s:s, s:s, s:I, s:i, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i}",
+        "{s:s, s:i, s:i, s:s, s:b, s:s*, s:s, s:I, s:i, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i}",
         "device", device_name(plan->options.device), "world", plan->options.world, "rank", plan->options.rank,
         "strategy", plan->strategy.text, "compressed", plan->strategy.is_compressed, "fingerprint",
-        fingerprint, "model", plan->model->name, "batch", (json_int_t)plan->options.batch, "threads",
-        plan->options.threads, "isa", isa_name(plan->options.isa), "library", library_json(&plan->library),
-        "dtype", dtype_name(plan->options.precision), "reduce",
+        plan->can_run ? fingerprint : NULL, "model", plan->model->name, "batch",
+        (json_int_t)plan->options.batch, "threads", plan->options.threads, "isa", isa_name(plan->options.isa),
+        "library", library_json(&plan->library), "dtype", dtype_name(plan->options.precision), "reduce",
         plan->options.reduce == WEFT_REDUCE_FAST ? "fast" : "ordered", "subgraphs", subgraphs, "graphs",
         graphs, "memory", memory_json(&plan->memory), "unused", unused, "flow", flow_json(plan), "schema", 1);
     char *text = root && good ? json_dumps(root, JSON_INDENT(2)) : NULL;

@@ -166,8 +166,9 @@ struct weft_plan {
     program *programs;
     bool can_run; /* false after stop_after: such a plan can be printed, not run */
     double compile_ms;
-    uint64_t fingerprint; /* equal on all ranks that may train together (plan_identify) */
-    uint64_t form;        /* equal where a training may go on (model_form) */
+    /* Of a plan that can run: equal on all ranks that may train together (plan_identify); equal where a
+     * training may continue (model_form). */
+    uint64_t fingerprint, form;
     int n_settings;
     const weft_setting *settings; /* [n_settings]: what a training's numbers depend on (settings.c) */
     plan_library library;

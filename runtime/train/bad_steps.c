@@ -3,17 +3,13 @@
 #include "runtime/train/trainer.h"
 
 #include "runtime/data/loader.h"
-#include "runtime/train/log.h"
 #include "weft/guard.h"
 
-#include <stdio.h>
-#include <string.h>
-
-void trainer_log(const weft_trainer *t, const char *line) {
-    if (t->env && t->env->log && !t->progress.rank) t->env->log(t->env->log_context, line);
-}
-
 /* ---- where it was ---- */
+
+int64_t flow_micro_batch(const weft_trainer *t, const bound *r, int rank, int64_t k) {
+    return t->micro_begin + rank * t->micro_each + k * (t->micro_each / r->accumulate);
+}
 
 /* r: the graph that ran, NULL: unknown; micro: of this rank, where the session does not tell another one. A
  * micro-batch that an earlier run of the step had is not known any more. */
@@ -50,41 +46,35 @@ int64_t weft_trainer_failed_sample(const weft_trainer *t, int64_t row) {
 
 /* ", sample 3942, row 1" where the row is known; else ", samples 17, 3942, 5": as many as have room, or 16 of
  * a bad step, whose report has them all. They stand in the order of rows, by which an error may name one. */
-static void list_samples(const weft_trainer *t, char *text, size_t room) {
+static void list_samples(const weft_trainer *t, kit_line *to, size_t room) {
     enum { SHORT = 16, NUMBER = 40 };
     const weft_failed_step *s = &t->failure.step;
     int64_t most = s->row >= 0 ? 0 : s->is_bad && s->samples > SHORT ? SHORT : s->samples, i = 0;
-    size_t at = 0;
-    if (s->row >= 0)
-        at = (size_t)snprintf(text, room, ", sample %lld, row %lld",
-                              (long long)weft_trainer_failed_sample(t, s->row), (long long)s->row);
-    for (; i < most && at + 2 * NUMBER < room; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s%lld", i ? ", " : ", samples ",
-                               (long long)weft_trainer_failed_sample(t, i));
-    snprintf(text + at, room - at, s->row < 0 && i < s->samples ? ", ... (%lld)]" : "]",
-             (long long)s->samples);
+    if (s->row >= 0) kit_add(to, ", sample %jd, row %jd", weft_trainer_failed_sample(t, s->row), s->row);
+    for (; i < most && to->length + 2 * NUMBER < room; i++)
+        kit_add(to, "%s%jd", i ? ", " : ", samples ", weft_trainer_failed_sample(t, i));
+    if (s->row < 0 && i < s->samples) kit_add(to, ", ... (%jd)", s->samples);
+    kit_add(to, "]");
 }
 
 /* Appends " [epoch 2, iteration 128, sample 3942, row 1]" to the error. */
 static void name_samples(const weft_trainer *t, weft_error *error) {
     enum { LINE = sizeof error->text, LEAST = 160 };
     const weft_failed_step *s = &t->failure.step;
-    char *text = error->text;
-    size_t at = strlen(text);
-    if (at + LEAST > LINE) return;
-    at += (size_t)snprintf(text + at, LINE - at, " [epoch %lld, iteration %lld", (long long)s->epoch,
-                           (long long)s->iteration);
-    if (t->progress.world > 1) at += (size_t)snprintf(text + at, LINE - at, ", rank %d", s->rank);
-    list_samples(t, text + at, LINE - at);
+    kit_line to = {0};
+    kit_add(&to, "%s", error->text);
+    if (to.length + LEAST > LINE) return;
+    kit_add(&to, " [epoch %jd, iteration %jd", s->epoch, s->iteration);
+    if (t->progress.world > 1) kit_add(&to, ", rank %d", s->rank);
+    list_samples(t, &to, LINE);
+    snprintf(error->text, LINE, "%.*s", LINE - 1, to.text);
 }
 
 /* ---- passing over ---- */
 
 static weft_status pass_over(weft_trainer *t, weft_error *error) {
-    char line[sizeof error->text + 100];
-    snprintf(line, sizeof line, "%s: skipped, %lld of at most %lld in a row", error->text,
-             (long long)t->bad_in_row, (long long)t->options.skip_bad_steps);
-    trainer_log(t, line);
+    trainer_log(t, "%s: skipped, %jd of at most %jd in a row", error->text, t->bad_in_row,
+                t->options.skip_bad_steps);
     t->progress.skipped++;
     t->failure = (failure){.batch = -1};
     *error = (weft_error){0};

@@ -12,101 +12,84 @@
 #include "weft/checkpoint.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- where the trainer is, as notes ---- */
 
-enum { POSITIONS = 9, MORE = 7 };
-
-typedef struct position {
+/* Whole numbers of the trainer. */
+static const struct position {
     const char *name;
-    int64_t *value;
-} position;
+    size_t offset; /* of an int64_t */
+} positions[] = {{"trainer/iteration", offsetof(weft_trainer, progress.iteration)},
+                 {"trainer/epoch", offsetof(weft_trainer, progress.epoch)},
+                 {"trainer/samples", offsetof(weft_trainer, progress.samples)},
+                 {"trainer/first_epoch", offsetof(weft_trainer, first_epoch)},
+                 {"trainer/begin", offsetof(weft_trainer, begin)},
+                 {"trainer/most_taken", offsetof(weft_trainer, most_taken)},
+                 {"trainer/validated", offsetof(weft_trainer, validated)},
+                 {"trainer/in_epoch", offsetof(weft_trainer, checkpoints.in_epoch)},
+                 {"trainer/best_step", offsetof(weft_trainer, checkpoints.best_step)}};
+enum { POSITIONS = sizeof positions / sizeof *positions };
 
-static void positions_of(weft_trainer *t, position list[POSITIONS]) {
-    const position all[POSITIONS] = {{"trainer/iteration", &t->progress.iteration},
-                                     {"trainer/epoch", &t->progress.epoch},
-                                     {"trainer/samples", &t->progress.samples},
-                                     {"trainer/first_epoch", &t->first_epoch},
-                                     {"trainer/begin", &t->begin},
-                                     {"trainer/most_taken", &t->most_taken},
-                                     {"trainer/validated", &t->validated},
-                                     {"trainer/in_epoch", &t->checkpoints.in_epoch},
-                                     {"trainer/best_step", &t->checkpoints.best_step}};
-    memcpy(list, all, sizeof all);
+static int64_t *position_of(weft_trainer *t, int i) {
+    return (int64_t *)(void *)((char *)t + positions[i].offset);
+}
+
+/* Other numbers that checkpoints keep, by name. */
+typedef struct kept_list {
+    kit_arena memory;
+    int n;
+    weft_kept *list;
+} kept_list;
+
+static void keep(kept_list *k, const char *head, const char *name, double *value) {
+    kit_line whole = {0};
+    weft_kept *list = kit_grow(&k->memory, k->list, k->n + 1, sizeof *list);
+    if (!list) return;
+    kit_add(&whole, "%s%.200s", head, name);
+    k->list = list;
+    list[k->n++] = (weft_kept){kit_copy(&k->memory, whole.text), value};
 }
 
 /* "early stop.0/best": the hook's name, and which of that name it is. */
-static void hook_note(const weft_trainer *t, int hook, const char *kept, char into[NOTE_ROOM]) {
+static void keep_hook(kept_list *k, const weft_hook *hooks, int hook) {
     int same = 0;
-    const weft_hook *list = t->options.hooks;
-    for (int i = 0; i < hook; i++) same += list[i].n_kept && strcmp(list[i].name, list[hook].name) == 0;
-    snprintf(into, NOTE_ROOM, "%.80s.%d/%.80s", list[hook].name, same, kept);
+    char head[100];
+    for (int i = 0; i < hook; i++) same += hooks[i].n_kept && strcmp(hooks[i].name, hooks[hook].name) == 0;
+    snprintf(head, sizeof head, "%.80s.%d/", hooks[hook].name, same);
+    for (int i = 0; i < hooks[hook].n_kept; i++)
+        keep(k, head, hooks[hook].kept[i].name, hooks[hook].kept[i].value);
 }
 
-/* Of another metric it says nothing. */
-static const char *best_note(const weft_trainer *t, char into[NOTE_ROOM]) {
-    snprintf(into, NOTE_ROOM, "trainer/best %s/%.200s", t->options.checkpoints.max ? "max" : "min",
-             t->options.checkpoints.best);
-    return into;
+/* The best value is one of its metric: of another metric it says nothing. False: out of memory. */
+static bool keep_all(kept_list *k, weft_trainer *t) {
+    checkpoints *c = &t->checkpoints;
+    const weft_trainer_checkpoints *o = &t->options.checkpoints;
+    *k = (kept_list){.memory = kit_arena_of(t->env)};
+    keep(k, "trainer/", "seconds", &t->progress.seconds);
+    keep(k, "trainer/", "val_seconds", &t->val_seconds);
+    keep(k, "trainer/", "data_seconds", &t->progress.data_seconds);
+    for (int i = 0; i < c->n_rates; i++) keep(k, "trainer/lr/", c->rates[i].optimizer, &c->rates[i].lr);
+    if (o->best) keep(k, o->max ? "trainer/best max/" : "trainer/best min/", o->best, &c->best.best);
+    for (int i = 0; i < t->options.n_hooks; i++)
+        if (t->options.hooks[i].n_kept) keep_hook(k, t->options.hooks, i);
+    return !k->memory.is_out;
 }
 
-static int count_kept(const weft_trainer *t) {
-    int n = 0;
-    for (int i = 0; i < t->options.n_hooks; i++) n += t->options.hooks[i].n_kept;
-    return n;
-}
-
-/* Notes and the texts of their names. */
-typedef struct notes {
-    int n, room;
-    weft_note *list;
-    char (*names)[NOTE_ROOM];
-} notes;
-
-static bool notes_new(notes *k, const weft_trainer *t) {
-    *k = (notes){.room = POSITIONS + MORE + t->checkpoints.n_rates + count_kept(t)};
-    k->list = kit_new_array(t->env, (size_t)k->room, sizeof *k->list);
-    k->names = kit_new_array(t->env, (size_t)k->room, sizeof *k->names);
-    return k->list && k->names;
-}
-
-static void notes_free(notes *k, const weft_trainer *t) {
-    kit_free_array(t->env, k->list, (size_t)k->room, sizeof *k->list);
-    kit_free_array(t->env, k->names, (size_t)k->room, sizeof *k->names);
-}
-
-static void note(notes *k, const char *name, double value) {
-    snprintf(k->names[k->n], sizeof k->names[k->n], "%s", name);
-    k->list[k->n] = (weft_note){k->names[k->n], value};
-    k->n++;
-}
-
-static void fill_notes(weft_trainer *t, notes *k) {
-    position list[POSITIONS];
-    char name[NOTE_ROOM];
-    positions_of(t, list);
+/* All of them as notes, in memory of the list; NULL: there is none. */
+static const weft_note *notes_of(kept_list *k, weft_trainer *t, int *n) {
+    weft_note *list = kit_take(&k->memory, (POSITIONS + 3 + k->n), sizeof *list), *to = list;
+    if (!list) return NULL;
     t->checkpoints.in_epoch = t->is_in_epoch;
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
-    for (int i = 0; i < POSITIONS; i++) note(k, list[i].name, (double)*list[i].value);
-    note(k, "trainer/seconds", t->progress.seconds);
-    note(k, "trainer/val_seconds", t->val_seconds);
-    note(k, "trainer/rows", (double)t->data.batch);
-    note(k, "trainer/takes", (double)flow_takes(t, t->progress.iteration));
-    note(k, "trainer/data_seconds", t->progress.data_seconds);
-    note(k, "trainer/data", (double)t->data.samples);
-    for (int i = 0; i < t->checkpoints.n_rates; i++) {
-        rates_note(&t->checkpoints.rates[i], name);
-        note(k, name, t->checkpoints.rates[i].lr);
-    }
-    if (t->options.checkpoints.best) note(k, best_note(t, name), t->checkpoints.best.best);
-    for (int i = 0; i < t->options.n_hooks; i++)
-        for (int j = 0; j < t->options.hooks[i].n_kept; j++) {
-            hook_note(t, i, t->options.hooks[i].kept[j].name, name);
-            note(k, name, *t->options.hooks[i].kept[j].value);
-        }
+    for (int i = 0; i < POSITIONS; i++) *to++ = (weft_note){positions[i].name, (double)*position_of(t, i)};
+    *to++ = (weft_note){"trainer/rows", (double)t->data.batch};
+    *to++ = (weft_note){"trainer/takes", (double)flow_takes(t, t->progress.iteration)};
+    *to++ = (weft_note){"trainer/data", (double)t->data.samples};
+    for (int i = 0; i < k->n; i++) *to++ = (weft_note){k->list[i].name, *k->list[i].value};
+    *n = (int)(to - list);
+    return list;
 }
 
 /* ---- going on ---- */
@@ -119,83 +102,72 @@ static int64_t count_of(const weft_checkpoint *c, const char *name) {
 
 /* Another batch, or another number of them in a step: the same samples follow, in other portions. */
 static void fit_batches(weft_trainer *t, const weft_checkpoint *c) {
-    char line[300];
     int64_t samples = count_of(c, "trainer/data");
-    if (samples >= 0 && samples != t->data.samples) {
-        snprintf(line, sizeof line, "resumed with %lld samples, before %lld: they come in another order",
-                 (long long)t->data.samples, (long long)samples);
-        trainer_log(t, line);
-    }
+    if (samples >= 0 && samples != t->data.samples)
+        trainer_log(t, "resumed with %jd samples, before %jd: they come in another order", t->data.samples,
+                    samples);
     int64_t rows = count_of(c, "trainer/rows"), takes = count_of(c, "trainer/takes");
     int64_t now = flow_takes(t, t->progress.iteration);
     if (rows > 0 && rows != t->data.batch)
         t->begin = (int64_t)((double)t->begin * (double)rows / (double)t->data.batch);
     if (rows == t->data.batch && takes == now) return;
-    snprintf(
-        line, sizeof line,
-        "resumed with %lld batches of %lld samples an iteration, before %lld of %lld: numbers differ from "
+    trainer_log(
+        t,
+        "resumed with %jd batches of %jd samples an iteration, before %jd of %jd: numbers differ from "
         "those of a training that was not stopped",
-        (long long)now, (long long)t->data.batch, (long long)takes, (long long)rows);
-    trainer_log(t, line);
+        now, t->data.batch, takes, rows);
 }
 
-static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
-    position list[POSITIONS];
-    char name[NOTE_ROOM];
-    positions_of(t, list);
+static weft_status take_positions(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
     for (int i = 0; i < POSITIONS; i++) {
-        int64_t value = count_of(c, list[i].name);
-        bool may_be_none = list[i].value == &t->validated; /* -1: there was no validation */
-        if (value < 0 && !may_be_none)
+        int64_t value = count_of(c, positions[i].name), *to = position_of(t, i);
+        if (value < 0 && to != &t->validated) /* -1: there was no validation */
             return kit_fail(error, WEFT_FILE, "%.400s: it has no %s: a trainer did not make it",
-                            weft_checkpoint_path(c), list[i].name);
-        *list[i].value = value;
+                            weft_checkpoint_path(c), positions[i].name);
+        *to = value;
     }
     if (t->progress.iteration != weft_checkpoint_step(c) || t->checkpoints.in_epoch > 1)
         return kit_fail(error, WEFT_FILE, "%.400s: its notes are not those of a trainer",
                         weft_checkpoint_path(c));
     t->is_in_epoch = t->checkpoints.in_epoch;
     t->has_begun = true;
-    t->progress.seconds = weft_checkpoint_note(c, "trainer/seconds");
-    t->val_seconds = weft_checkpoint_note(c, "trainer/val_seconds");
-    t->data_seconds = t->progress.data_seconds = weft_checkpoint_note(c, "trainer/data_seconds");
-    if (t->options.checkpoints.best) t->checkpoints.best.best = weft_checkpoint_note(c, best_note(t, name));
+    return WEFT_OK;
+}
+
+static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
+    kept_list k;
+    if (take_positions(t, c, error)) return error->status;
+    bool is_good = keep_all(&k, t);
+    for (int i = 0; is_good && i < k.n; i++) {
+        double value = weft_checkpoint_note(c, k.list[i].name);
+        if (!isnan(value)) *k.list[i].value = value;
+    }
+    kit_release(k.memory);
+    if (!is_good) return kit_no_memory(error, "trainer");
+    t->data_seconds = t->progress.data_seconds;
     if (isnan(t->checkpoints.best.best)) t->checkpoints.best_step = 0;
-    for (int i = 0; i < t->options.n_hooks; i++)
-        for (int j = 0; j < t->options.hooks[i].n_kept; j++) {
-            hook_note(t, i, t->options.hooks[i].kept[j].name, name);
-            double value = weft_checkpoint_note(c, name);
-            if (!isnan(value)) *t->options.hooks[i].kept[j].value = value;
-        }
     fit_batches(t, c);
     if (t->is_in_epoch) batches_epoch(&t->data, t->first_epoch + t->progress.epoch);
     return WEFT_OK;
 }
 
 static weft_status go_on(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
-    char line[600];
+    checkpoints *s = &t->checkpoints;
     if (weft_checkpoint_seed(c) != t->options.seed)
-        return kit_fail(error, WEFT_ORDER, "%.400s: it was made with seed %llu, this training has %llu",
-                        weft_checkpoint_path(c), (unsigned long long)weft_checkpoint_seed(c),
-                        (unsigned long long)t->options.seed);
-    weft_status status = weft_checkpoint_load(c, t->store, error);
-    if (!status) status = take_notes(t, c, error);
-    if (status) return status;
-    t->checkpoints.saved = t->checkpoints.whole = t->progress.iteration;
-    snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s", weft_checkpoint_path(c));
-    t->checkpoints.is_resumed = true;
+        return kit_fail(error, WEFT_ORDER, "%.400s: it was made with seed %ju, this training has %ju",
+                        weft_checkpoint_path(c), weft_checkpoint_seed(c), t->options.seed);
+    if (weft_checkpoint_load(c, t->store, error) || take_notes(t, c, error)) return error->status;
+    s->saved = s->whole = t->progress.iteration;
+    snprintf(s->path, sizeof s->path, "%s", weft_checkpoint_path(c));
+    s->is_resumed = true;
     t->has_trained = t->progress.iteration > 0; /* what it holds counts as trained */
-    snprintf(line, sizeof line, "resumed from %.400s: iteration %lld", weft_checkpoint_path(c),
-             (long long)t->progress.iteration);
-    trainer_log(t, line);
+    trainer_log(t, "resumed from %.400s: iteration %jd", weft_checkpoint_path(c), t->progress.iteration);
     settings_tell(t, c);
-    return rates_resume(t, c, error);
+    return rates_resume(t, error);
 }
 
-static weft_checkpoint *find_checkpoint(const weft_trainer *t, weft_error *error) {
-    const weft_trainer_checkpoints *o = &t->options.checkpoints;
-    bool is_auto = strcmp(o->resume, "auto") == 0;
-    return weft_checkpoint_find(is_auto ? o->folder : o->resume, t->plan, t->options.comm, t->env, error);
+static bool is_auto(const weft_trainer *t) {
+    return t->options.checkpoints.resume && strcmp(t->options.checkpoints.resume, "auto") == 0;
 }
 
 /* The last step that the folder has; -1: none. */
@@ -214,8 +186,8 @@ static weft_status check_empty(const weft_trainer *t, weft_error *error) {
     weft_status status = last_step(t, &last, error);
     if (status || last < 0) return status;
     return kit_fail(error, WEFT_ORDER,
-                    "%.400s: it has a checkpoint of step %lld: resume, or choose another folder",
-                    t->options.checkpoints.folder, (long long)last);
+                    "%.400s: it has a checkpoint of step %jd: resume, or choose another folder",
+                    t->options.checkpoints.folder, last);
 }
 
 /* One who goes back keeps what came after: it would be taken for the newest. With "auto" what came after is
@@ -223,30 +195,25 @@ static weft_status check_empty(const weft_trainer *t, weft_error *error) {
 static weft_status check_last(const weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
     int64_t last;
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
-    if (!o->folder || strcmp(o->resume, "auto") == 0) return WEFT_OK;
+    if (!o->folder || is_auto(t)) return WEFT_OK;
     weft_status status = last_step(t, &last, error);
     if (status || last <= weft_checkpoint_step(c)) return status;
-    return kit_fail(
-        error, WEFT_ORDER,
-        "%.400s: it has a later checkpoint, of step %lld: to resume from step %lld, choose another "
-        "folder for new ones, or remove the later ones",
-        o->folder, (long long)last, (long long)weft_checkpoint_step(c));
-}
-
-static weft_status tell_begin(const weft_trainer *t) {
-    char line[500];
-    snprintf(line, sizeof line, "%.400s has no checkpoint: the training begins",
-             t->options.checkpoints.folder);
-    trainer_log(t, line);
-    return WEFT_OK;
+    return kit_fail(error, WEFT_ORDER,
+                    "%.400s: it has a later checkpoint, of step %jd: to resume from step %jd, choose another "
+                    "folder for new ones, or remove the later ones",
+                    o->folder, last, weft_checkpoint_step(c));
 }
 
 static weft_status resume(weft_trainer *t, weft_error *error) {
     weft_error why = {0};
-    weft_checkpoint *c = find_checkpoint(t, &why);
-    bool may_begin = strcmp(t->options.checkpoints.resume, "auto") == 0 && why.status == WEFT_NAME;
-    if (!c && may_begin) return tell_begin(t); /* the first start of a job that goes on by itself */
-    weft_status status = c ? check_last(t, c, error) : kit_fail(error, why.status, "%s", why.text);
+    const weft_trainer_checkpoints *o = &t->options.checkpoints;
+    weft_checkpoint *c =
+        weft_checkpoint_find(is_auto(t) ? o->folder : o->resume, t->plan, t->options.comm, t->env, &why);
+    if (!c && is_auto(t) && why.status == WEFT_NAME) { /* the first start of a job that resumes by itself */
+        trainer_log(t, "%.400s has no checkpoint: the training begins", o->folder);
+        return WEFT_OK;
+    }
+    weft_status status = c ? check_last(t, c, error) : kit_pass(error, &why);
     if (!status) status = go_on(t, c, error);
     weft_checkpoint_close(c);
     return status;
@@ -265,72 +232,68 @@ weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
     t->checkpoints.best = (watch){.name = (char *)(uintptr_t)o->best, .max = o->max, .best = NAN};
     if (!o->folder && !o->resume && !o->n_rates) return WEFT_OK;
-    weft_status status = trainer_check_trains(t, error);
-    if (!status) status = rates_open(t, error);
-    if (!status) status = rates_begin(t, error);
-    if (!status && !o->folder && o->resume && strcmp(o->resume, "auto") == 0)
-        status = kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: resume \"auto\" needs a folder");
-    if (!status && o->best) status = watch_open(&t->checkpoints.best, "checkpoints", t, error);
-    if (!status) status = take_folder(t, error);
-    if (!status && o->resume) status = resume(t, error);
-    if (!status && o->folder && !o->resume && t->progress.rank == 0) status = check_empty(t, error);
-    return status;
+    if (trainer_check_trains(t, error) || rates_open(t, error) || rates_begin(t, error)) return error->status;
+    if (!o->folder && is_auto(t))
+        return kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: resume \"auto\" needs a folder");
+    if ((o->best && watch_open(&t->checkpoints.best, "checkpoints", t, error)) || take_folder(t, error))
+        return error->status;
+    if (o->resume) return resume(t, error);
+    return o->folder && !t->progress.rank ? check_empty(t, error) : WEFT_OK;
 }
 
 /* ---- saving ---- */
 
 /* The training goes on without it. */
 static void note_failure(weft_trainer *t, weft_error *error) {
-    char line[sizeof error->text + 60];
     t->checkpoints.failure = *error;
-    snprintf(line, sizeof line, "no checkpoint of iteration %lld: %s", (long long)t->checkpoints.saved,
-             error->text);
-    trainer_log(t, line);
+    trainer_log(t, "no checkpoint of iteration %jd: %s", t->checkpoints.saved, error->text);
 }
 
 /* Ignore a best checkpoint that is no longer on disk. */
 static void lose(weft_trainer *t, weft_error *error) {
+    checkpoints *s = &t->checkpoints;
     note_failure(t, error);
-    t->checkpoints.n_failures++;
-    t->checkpoints.has_news = true;
-    if (!t->checkpoints.is_best) return;
-    t->checkpoints.best.best = t->checkpoints.best_before;
-    t->checkpoints.best_step = t->checkpoints.step_before;
-    t->checkpoints.is_best = false;
+    s->n_failures++;
+    s->has_news = true;
+    if (!s->is_best) return;
+    s->best.best = s->best_before;
+    s->best_step = s->step_before;
+    s->is_best = false;
 }
 
 static void complete(weft_trainer *t) {
+    checkpoints *s = &t->checkpoints;
     weft_error error = {0};
-    t->checkpoints.is_begun = false;
-    if (weft_checkpoint_end(t->checkpoints.writer, &error)) {
+    s->is_begun = false;
+    if (weft_checkpoint_end(s->writer, &error)) {
         lose(t, &error);
         return;
     }
-    t->checkpoints.failure = (weft_error){0};
-    t->checkpoints.n_failures = 0;
-    t->checkpoints.whole = t->checkpoints.saved;
-    snprintf(t->checkpoints.path, sizeof t->checkpoints.path, "%s/step-%08lld", t->options.checkpoints.folder,
-             (long long)t->checkpoints.whole);
+    s->failure = (weft_error){0};
+    s->n_failures = 0;
+    s->whole = s->saved;
+    snprintf(s->path, sizeof s->path, "%s/step-%08jd", t->options.checkpoints.folder, s->whole);
 }
 
 static void save(weft_trainer *t, bool is_best, double best_before) {
-    notes k;
+    checkpoints *s = &t->checkpoints;
+    kept_list k;
+    int n = 0;
     weft_error error = {0};
-    if (t->checkpoints.is_begun) complete(t);
-    t->checkpoints.is_best = is_best;
-    t->checkpoints.best_before = best_before;
-    t->checkpoints.step_before = t->checkpoints.best_step;
-    if (is_best) t->checkpoints.best_step = t->progress.iteration;
-    t->checkpoints.saved = t->progress.iteration;
-    t->checkpoints.saved_at = trainer_clock();
-    t->checkpoints.has_news = false;
-    bool has_room = notes_new(&k, t);
-    if (has_room) fill_notes(t, &k);
-    weft_status status = has_room ? weft_checkpoint_begin(t->checkpoints.writer, t->progress.iteration,
-                                                          is_best, k.list, k.n, &error)
-                                  : trainer_tell(t, kit_no_memory(&error, "trainer"), &error);
-    notes_free(&k, t);
-    t->checkpoints.is_begun = !status;
+    if (s->is_begun) complete(t);
+    s->is_best = is_best;
+    s->best_before = best_before;
+    s->step_before = s->best_step;
+    if (is_best) s->best_step = t->progress.iteration;
+    s->saved = t->progress.iteration;
+    s->saved_at = trainer_clock();
+    s->has_news = false;
+    const weft_note *notes = keep_all(&k, t) ? notes_of(&k, t, &n) : NULL;
+    weft_status status =
+        notes ? weft_checkpoint_begin(s->writer, t->progress.iteration, is_best, notes, n, &error)
+              : trainer_tell(t, kit_no_memory(&error, "trainer"), &error);
+    kit_release(k.memory);
+    s->is_begun = !status;
     if (status) lose(t, &error);
 }
 
@@ -362,9 +325,7 @@ static weft_status agree(weft_trainer *t, bool *is_written, bool *is_time, weft_
     double sums[2] = {weft_checkpoint_is_written(t->checkpoints.writer),
                       !t->progress.rank && o->minutes > 0 &&
                           trainer_clock() - t->checkpoints.saved_at >= 60 * o->minutes};
-    weft_status status = WEFT_OK;
-    if (t->progress.world > 1 && asks && t->fetches)
-        status = ranks_sum(t->env, t->options.comm, 2, sums, error);
+    weft_status status = asks && t->fetches ? ranks_sum(t->env, t->options.comm, 2, sums, error) : WEFT_OK;
     bool is_known = t->fetches || t->progress.world == 1;
     *is_written = is_known && sums[0] >= t->progress.world;
     *is_time = is_known && sums[1] > 0;
@@ -373,31 +334,28 @@ static weft_status agree(weft_trainer *t, bool *is_written, bool *is_time, weft_
 
 /* Ranks fail together, so they stop together. */
 static weft_status stop_after_failures(weft_trainer *t, weft_error *error) {
-    char line[100];
-    int most = t->options.checkpoints.most_failures ? t->options.checkpoints.most_failures : 3;
+    int most = t->options.checkpoints.most_failures;
     if (most < 0 || t->checkpoints.n_failures < most) return WEFT_OK;
-    snprintf(line, sizeof line, "%d checkpoints in a row could not be written: the training stops",
-             t->checkpoints.n_failures);
-    trainer_log(t, line);
+    trainer_log(t, "%d checkpoints in a row could not be written: the training stops",
+                t->checkpoints.n_failures);
     t->stops = true;
     return trainer_check_weights(t, error);
 }
 
 /* Completes the one under way, and begins one where it is due. */
 static weft_status take_turn(weft_trainer *t, weft_error *error) {
+    checkpoints *s = &t->checkpoints;
     int64_t every = t->options.checkpoints.every;
     bool is_written, is_time, is_best;
-    double before = t->checkpoints.best.best;
-    weft_status status = look_at_best(t, &is_best, error);
-    if (!status) status = agree(t, &is_written, &is_time, error);
-    if (status) return status;
-    if (t->checkpoints.is_begun && is_written) complete(t);
+    double before = s->best.best;
+    if (look_at_best(t, &is_best, error) || agree(t, &is_written, &is_time, error)) return error->status;
+    if (s->is_begun && is_written) complete(t);
     is_time = is_time || (every > 0 && t->progress.iteration % every == 0);
-    bool is_due = is_best || (is_time && t->checkpoints.has_news);
-    if (!is_due || t->checkpoints.saved == t->progress.iteration) return WEFT_OK;
-    status = trainer_check_weights(t, error);
-    if (!status && is_worth_it(t)) save(t, is_best, before);
-    return status;
+    bool is_due = is_best || (is_time && s->has_news);
+    if (!is_due || s->saved == t->progress.iteration) return WEFT_OK;
+    if (trainer_check_weights(t, error)) return error->status;
+    if (is_worth_it(t)) save(t, is_best, before);
+    return WEFT_OK;
 }
 
 weft_status checkpoints_turn(weft_trainer *t, weft_error *error) {
@@ -413,27 +371,27 @@ const char *weft_trainer_saved(const weft_trainer *t, int64_t *iteration) {
 }
 
 weft_status checkpoints_begin(weft_trainer *t, weft_error *error) {
+    checkpoints *s = &t->checkpoints;
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
-    t->checkpoints.saved_at = trainer_clock();
-    t->checkpoints.n_failures = 0;
-    if (!o->folder || t->checkpoints.writer) return WEFT_OK;
-    weft_status status = rates_keep(t, error);
-    if (status) return status;
+    s->saved_at = trainer_clock();
+    s->n_failures = 0;
+    if (!o->folder || s->writer) return WEFT_OK;
+    if (rates_keep(t, error)) return error->status;
     weft_checkpoint_options how = {.folder = o->folder,
-                                   .keep = o->keep ? o->keep : 3,
-                                   .best = t->checkpoints.best_step,
+                                   .keep = o->keep,
+                                   .best = s->best_step,
                                    .env = t->env,
                                    .no_snapshot = o->no_snapshot,
-                                   .lock = t->checkpoints.lock};
-    t->checkpoints.writer = weft_checkpoint_writer_open(t->session, &how, error);
-    return t->checkpoints.writer ? WEFT_OK : error->status;
+                                   .lock = s->lock};
+    s->writer = weft_checkpoint_writer_open(t->session, &how, error);
+    return s->writer ? WEFT_OK : error->status;
 }
 
 void checkpoints_end(weft_trainer *t) {
-    if (!t->checkpoints.writer) return;
-    if (t->checkpoints.saved != t->progress.iteration && t->checkpoints.has_news && is_worth_it(t))
-        save(t, false, t->checkpoints.best.best);
-    if (t->checkpoints.is_begun) complete(t);
+    checkpoints *s = &t->checkpoints;
+    if (!s->writer) return;
+    if (s->saved != t->progress.iteration && s->has_news && is_worth_it(t)) save(t, false, s->best.best);
+    if (s->is_begun) complete(t);
 }
 
 /* Whether all values are those of before the iteration: its first step was a bad one. Before the first
@@ -443,21 +401,21 @@ static bool is_before_iteration(const weft_trainer *t) {
 }
 
 void checkpoints_fail(weft_trainer *t) {
-    if (!t->checkpoints.writer || (t->progress.world > 1 && !t->is_common)) return;
-    if (t->checkpoints.is_begun) complete(t);
-    if (!is_before_iteration(t) || t->checkpoints.saved == t->progress.iteration || !t->checkpoints.has_news)
-        return;
+    checkpoints *s = &t->checkpoints;
+    if (!s->writer || (t->progress.world > 1 && !t->is_common)) return;
+    if (s->is_begun) complete(t);
+    if (!is_before_iteration(t) || s->saved == t->progress.iteration || !s->has_news) return;
     int64_t begin = t->begin;
     t->begin = t->began; /* who goes on meets the bad step again */
-    if (is_worth_it(t)) save(t, false, t->checkpoints.best.best);
+    if (is_worth_it(t)) save(t, false, s->best.best);
     t->begin = begin;
-    if (t->checkpoints.is_begun) complete(t);
+    if (s->is_begun) complete(t);
 }
 
 void checkpoints_close(weft_trainer *t) {
-    weft_checkpoint_writer_close(t->checkpoints.writer);
-    t->checkpoints.writer = NULL;
-    weft_checkpoint_lock_release(t->checkpoints.lock);
-    t->checkpoints.lock = NULL;
-    rates_close(t);
+    checkpoints *s = &t->checkpoints;
+    weft_checkpoint_writer_close(s->writer);
+    s->writer = NULL;
+    weft_checkpoint_lock_release(s->lock);
+    s->lock = NULL;
 }

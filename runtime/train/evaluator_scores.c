@@ -3,7 +3,6 @@
 #include "runtime/train/evaluator.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- scores and labels ---- */
 
@@ -32,19 +31,9 @@ static weft_status check_shapes(int64_t rows, const weft_read *reads, weft_error
     for (int i = 1; fits && i < l.ndim; i++) fits = l.shape[i] == s.shape[i + 1];
     if (fits) return WEFT_OK;
     return kit_fail(error, WEFT_SHAPE,
-                    "%s is %s, and %s is %s: scores are f32 or f64 [%lld,C,...], labels u8, i32 or i64 "
-                    "[%lld,...]",
-                    scores->name, TENSOR(&s), label->name, TENSOR(&l), (long long)rows, (long long)rows);
-}
-
-/* The label of element e; *counts is false for a negative one. */
-static weft_status label_at(const weft_read *reads, int64_t e, int64_t *label, bool *counts,
-                            weft_error *error) {
-    *label = read_whole(&reads[1], e);
-    *counts = *label >= 0;
-    if (*label < classes_of(&reads[0])) return WEFT_OK;
-    return kit_fail(error, WEFT_DATA, "%s has a label %lld, and there are %lld classes", reads[1].name,
-                    (long long)*label, (long long)classes_of(&reads[0]));
+                    "%s is %s, and %s is %s: scores are f32 or f64 [%jd,C,...], labels u8, i32 or i64 "
+                    "[%jd,...]",
+                    scores->name, TENSOR(&s), label->name, TENSOR(&l), rows, rows);
 }
 
 /* How many classes have a higher score than class `label`, and those before it that have the same. With a NaN
@@ -64,34 +53,43 @@ static double ratio(double part, double of) {
     return of > 0 ? part / of : 0;
 }
 
+static weft_status open_scores(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+                               int64_t *sums, weft_error *error) {
+    enum { MOST = 4096 /* classes of a matrix */ };
+    const measure *m = self;
+    if (check_shapes(rows, reads, error)) return error->status;
+    int64_t c = classes_of(&reads[0]);
+    if (m->k > c) return kit_fail(error, WEFT_ARGUMENT, "the top %d of %jd classes", m->k, c);
+    if (!m->counts && c > MOST) return kit_fail(error, WEFT_UNSUPPORTED, "%jd classes, at most %d", c, MOST);
+    *counts = m->counts ? m->counts : c * (c + 1);
+    *sums = m->sums;
+    return WEFT_OK;
+}
+
+/* Elements whose label is negative do not count. */
+static weft_status batch_scores(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                                weft_error *error) {
+    const measure *m = self;
+    int64_t n = read_elements(&reads[1]), classes = classes_of(&reads[0]);
+    (void)rows;
+    for (int64_t e = 0; e < n; e++) {
+        int64_t label = read_whole(&reads[1], e);
+        if (label >= classes)
+            return kit_fail(error, WEFT_DATA, "%s has a label %jd, and there are %jd classes", reads[1].name,
+                            label, classes);
+        if (label >= 0) m->note(m, reads, e, label, tally);
+    }
+    return WEFT_OK;
+}
+
 /* ---- accuracy ---- */
 
 enum { HITS, ALL };
 
-static weft_status open_accuracy(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
-                                 int64_t *sums, weft_error *error) {
-    const measure *m = self;
-    *counts = 2, *sums = 0;
-    weft_status status = check_shapes(rows, reads, error);
-    if (status || m->k <= classes_of(&reads[0])) return status;
-    return kit_fail(error, WEFT_ARGUMENT, "the top %d of %lld classes", m->k,
-                    (long long)classes_of(&reads[0]));
-}
-
-static weft_status batch_accuracy(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
-                                  weft_error *error) {
-    const measure *m = self;
-    int64_t label, n = read_elements(&reads[1]);
-    (void)rows;
-    for (int64_t e = 0; e < n; e++) {
-        bool counts;
-        weft_status status = label_at(reads, e, &label, &counts, error);
-        if (status) return status;
-        if (!counts) continue;
-        weft_tally_count(tally, HITS, place_of(&reads[0], e, label) < m->k);
-        weft_tally_count(tally, ALL, 1);
-    }
-    return WEFT_OK;
+static void note_accuracy(const measure *m, const weft_read *reads, int64_t e, int64_t label,
+                          weft_tally *tally) {
+    weft_tally_count(tally, HITS, place_of(&reads[0], e, label) < m->k);
+    weft_tally_count(tally, ALL, 1);
 }
 
 static weft_status report_accuracy(void *self, weft_tally *tally, weft_error *error) {
@@ -102,26 +100,15 @@ static weft_status report_accuracy(void *self, weft_tally *tally, weft_error *er
 }
 
 weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, int k) {
-    measure m = {.name = "accuracy", .k = k};
+    measure m = {.name = "accuracy", .k = k, .counts = 2, .note = note_accuracy};
     if (!scores || !label) return measure_refused("accuracy: scores and a label are needed");
     if (k < 1) return measure_refused("accuracy: k must be 1 or more");
     if (k > 1) snprintf(m.name, sizeof m.name, "accuracy_top%d", k);
-    weft_evaluator calls = {.open = open_accuracy, .batch = batch_accuracy, .report = report_accuracy};
+    weft_evaluator calls = {.open = open_scores, .batch = batch_scores, .report = report_accuracy};
     return measure_new(&m, scores, label, calls);
 }
 
 /* ---- confusion: counts [label][highest score, or C: none] ---- */
-
-static weft_status open_confusion(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
-                                  int64_t *sums, weft_error *error) {
-    (void)self;
-    weft_status status = check_shapes(rows, reads, error);
-    if (status) return status;
-    int64_t c = classes_of(&reads[0]);
-    if (c > 4096) return kit_fail(error, WEFT_UNSUPPORTED, "%lld classes, at most 4096", (long long)c);
-    *counts = c * (c + 1), *sums = 0;
-    return WEFT_OK;
-}
 
 /* C where a score is NaN. */
 static int64_t highest(const weft_read *scores, int64_t e) {
@@ -134,17 +121,10 @@ static int64_t highest(const weft_read *scores, int64_t e) {
     return best;
 }
 
-static weft_status batch_confusion(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
-                                   weft_error *error) {
-    int64_t label, n = read_elements(&reads[1]), c = classes_of(&reads[0]);
-    (void)self, (void)rows;
-    for (int64_t e = 0; e < n; e++) {
-        bool counts;
-        weft_status status = label_at(reads, e, &label, &counts, error);
-        if (status) return status;
-        if (counts) weft_tally_count(tally, label * (c + 1) + highest(&reads[0], e), 1);
-    }
-    return WEFT_OK;
+static void note_confusion(const measure *m, const weft_read *reads, int64_t e, int64_t label,
+                           weft_tally *tally) {
+    (void)m;
+    weft_tally_count(tally, label * (classes_of(&reads[0]) + 1) + highest(&reads[0], e), 1);
 }
 
 /* Sums over the classes that occur, which become means. */
@@ -191,24 +171,14 @@ static weft_status report_confusion(void *self, weft_tally *tally, weft_error *e
 }
 
 weft_evaluator weft_evaluator_confusion(const char *scores, const char *label, int64_t *matrix) {
-    measure m = {.name = "confusion", .matrix = matrix, .parts = confusion_parts};
+    measure m = {.name = "confusion", .matrix = matrix, .note = note_confusion};
     if (!scores || !label) return measure_refused("confusion: scores and a label are needed");
-    weft_evaluator calls = {.open = open_confusion, .batch = batch_confusion, .report = report_confusion};
+    weft_evaluator calls = {
+        .open = open_scores, .batch = batch_scores, .report = report_confusion, .parts = confusion_parts};
     return measure_new(&m, scores, label, calls);
 }
 
 /* ---- perplexity ---- */
-
-static weft_status open_perplexity(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
-                                   int64_t *sums, weft_error *error) {
-    (void)self;
-    *counts = *sums = 1;
-    if (reads[1].name) return check_shapes(rows, reads, error);
-    tensor t = read_type(&reads[0]);
-    return is_real(&reads[0])
-               ? WEFT_OK
-               : kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64", reads[0].name, TENSOR(&t));
-}
 
 /* -log softmax(scores)[label] */
 static double surprise(const weft_read *scores, int64_t e, int64_t label) {
@@ -219,18 +189,29 @@ static double surprise(const weft_read *scores, int64_t e, int64_t label) {
     return log(sum) + most - read_real(scores, at + label * inner);
 }
 
-static weft_status batch_perplexity(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
-                                    weft_error *error) {
-    int64_t label = 0, n = read_elements(&reads[reads[1].name ? 1 : 0]);
+static void note_perplexity(const measure *m, const weft_read *reads, int64_t e, int64_t label,
+                            weft_tally *tally) {
+    (void)m;
+    weft_tally_add(tally, 0, surprise(&reads[0], e, label));
+    weft_tally_count(tally, 0, 1);
+}
+
+/* Of values that the graph gives itself. */
+static weft_status open_surprises(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+                                  int64_t *sums, weft_error *error) {
+    tensor t = read_type(&reads[0]);
     (void)self, (void)rows;
-    for (int64_t e = 0; e < n; e++) {
-        bool counts = true;
-        weft_status status = reads[1].name ? label_at(reads, e, &label, &counts, error) : WEFT_OK;
-        if (status) return status;
-        if (!counts) continue;
-        weft_tally_add(tally, 0, reads[1].name ? surprise(&reads[0], e, label) : read_real(&reads[0], e));
-        weft_tally_count(tally, 0, 1);
-    }
+    *counts = *sums = 1;
+    if (is_real(&reads[0])) return WEFT_OK;
+    return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64", reads[0].name, TENSOR(&t));
+}
+
+static weft_status batch_surprises(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+                                   weft_error *error) {
+    int64_t n = read_elements(&reads[0]);
+    (void)self, (void)rows, (void)error;
+    for (int64_t e = 0; e < n; e++) weft_tally_add(tally, 0, read_real(&reads[0], e));
+    weft_tally_count(tally, 0, n);
     return WEFT_OK;
 }
 
@@ -242,6 +223,9 @@ static weft_status report_perplexity(void *self, weft_tally *tally, weft_error *
 
 weft_evaluator weft_evaluator_perplexity(const char *scores, const char *label) {
     if (!scores) return measure_refused("perplexity: scores are needed");
-    weft_evaluator calls = {.open = open_perplexity, .batch = batch_perplexity, .report = report_perplexity};
-    return measure_new(&(measure){.name = "perplexity"}, scores, label, calls);
+    weft_evaluator calls = {.open = label ? open_scores : open_surprises,
+                            .batch = label ? batch_scores : batch_surprises,
+                            .report = report_perplexity};
+    return measure_new(&(measure){.name = "perplexity", .counts = 1, .sums = 1, .note = note_perplexity},
+                       scores, label, calls);
 }

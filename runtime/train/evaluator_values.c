@@ -2,33 +2,25 @@
 #include "runtime/train/evaluator.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- what all share ---- */
-
-static void measure_free(void *self) {
-    weft_memory_free(NULL, self, sizeof(measure));
-}
-
-const char *const *evaluator_parts(const weft_evaluator *e) {
-    static const char *const alone[] = {"", NULL};
-    if (e->free != measure_free) return NULL;
-    const measure *m = e->self;
-    return m->parts ? m->parts : alone;
-}
 
 weft_evaluator measure_refused(const char *why) {
     return (weft_evaluator){.name = why};
 }
 
 weft_evaluator measure_new(const measure *with, const char *first, const char *second, weft_evaluator calls) {
-    measure *self = kit_new(NULL, sizeof *self);
+    static const char *const alone[] = {"", NULL};
+    measure *self = kit_object(NULL, sizeof *self);
     if (!self) return measure_refused(NULL);
+    kit_arena memory = self->memory;
     *self = *with;
+    self->memory = memory;
+    if (!calls.parts) calls.parts = alone;
     calls.name = self->name;
     calls.reads[0] = first;
     calls.reads[1] = second;
-    calls.free = measure_free;
+    calls.free = kit_free;
     calls.self = self;
     return calls;
 }
@@ -51,9 +43,7 @@ int64_t read_whole(const weft_read *r, int64_t i) {
 }
 
 tensor read_type(const weft_read *r) {
-    tensor t = {.dtype = r->dtype, .ndim = r->ndim};
-    memcpy(t.shape, r->shape, sizeof t.shape);
-    return t;
+    return tensor_of(r->dtype, r->ndim, r->shape);
 }
 
 int64_t read_elements(const weft_read *r) {
@@ -67,8 +57,8 @@ int64_t read_elements(const weft_read *r) {
 static weft_status check_rows(const weft_read *r, int64_t rows, weft_error *error) {
     tensor t = read_type(r);
     if (is_real(r) && r->ndim && r->shape[0] == rows) return WEFT_OK;
-    return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64 with a row for each of %lld samples",
-                    r->name, TENSOR(&t), (long long)rows);
+    return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64 with a row for each of %jd samples",
+                    r->name, TENSOR(&t), rows);
 }
 
 /* One count, the samples or elements, and one sum. */
@@ -79,17 +69,21 @@ static weft_status open_mean(void *self, int64_t rows, const weft_read *reads, i
     return check_rows(&reads[0], rows, error);
 }
 
-static weft_status batch_mean(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+static weft_status batch_rows(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
                               weft_error *error) {
+    const measure *m = self;
     int64_t each = read_elements(&reads[0]) / rows;
-    (void)self, (void)error;
-    for (int64_t i = 0; i < rows; i++) {
-        double sum = 0;
-        for (int64_t k = 0; k < each; k++) sum += read_real(&reads[0], i * each + k);
-        weft_tally_add(tally, 0, sum / (double)each);
-    }
+    (void)error;
+    for (int64_t i = 0; i < rows; i++) weft_tally_add(tally, 0, m->value(m, reads, i * each, each));
     weft_tally_count(tally, 0, rows);
     return WEFT_OK;
+}
+
+static double mean_of(const measure *m, const weft_read *reads, int64_t first, int64_t each) {
+    double sum = 0;
+    (void)m;
+    for (int64_t k = 0; k < each; k++) sum += read_real(&reads[0], first + k);
+    return sum / (double)each;
 }
 
 static weft_status report_mean(void *self, weft_tally *tally, weft_error *error) {
@@ -99,10 +93,10 @@ static weft_status report_mean(void *self, weft_tally *tally, weft_error *error)
 }
 
 weft_evaluator weft_evaluator_mean(const char *name, const char *output) {
-    measure m = {.name = ""};
+    measure m = {.value = mean_of};
     if (!name || !output) return measure_refused("mean: a name and an output are needed");
     snprintf(m.name, sizeof m.name, "%s", name);
-    weft_evaluator calls = {.open = open_mean, .batch = batch_mean, .report = report_mean};
+    weft_evaluator calls = {.open = open_mean, .batch = batch_rows, .report = report_mean};
     return measure_new(&m, output, NULL, calls);
 }
 
@@ -142,23 +136,15 @@ weft_evaluator weft_evaluator_mse(const char *output, const char *target) {
     return measure_new(&(measure){.name = "mse"}, output, target, calls);
 }
 
-static weft_status batch_psnr(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
-                              weft_error *error) {
-    const measure *m = self;
-    int64_t each = read_elements(&reads[0]) / rows;
-    (void)error;
-    for (int64_t i = 0; i < rows; i++) {
-        double sum = 0;
-        for (int64_t k = 0; k < each; k++) sum += squared(reads, i * each + k);
-        weft_tally_add(tally, 0, 10 * log10(m->range * m->range / (sum / (double)each)));
-    }
-    weft_tally_count(tally, 0, rows);
-    return WEFT_OK;
+static double psnr_of(const measure *m, const weft_read *reads, int64_t first, int64_t each) {
+    double sum = 0;
+    for (int64_t k = 0; k < each; k++) sum += squared(reads, first + k);
+    return 10 * log10(m->range * m->range / (sum / (double)each));
 }
 
 weft_evaluator weft_evaluator_psnr(const char *output, const char *target, double range) {
     if (!output || !target) return measure_refused("psnr: an output and a target are needed");
     if (!(range > 0)) return measure_refused("psnr: the range must be more than 0");
-    weft_evaluator calls = {.open = open_difference, .batch = batch_psnr, .report = report_mean};
-    return measure_new(&(measure){.name = "psnr", .range = range}, output, target, calls);
+    weft_evaluator calls = {.open = open_difference, .batch = batch_rows, .report = report_mean};
+    return measure_new(&(measure){.name = "psnr", .range = range, .value = psnr_of}, output, target, calls);
 }

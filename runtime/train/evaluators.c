@@ -2,8 +2,6 @@
  * batch, and reports what follows from all. */
 #include "runtime/train/trainer.h"
 
-#include <string.h>
-
 /* The function's error begins with the evaluator's name. */
 static weft_status told(const weft_evaluator *e, weft_tally *t, weft_status status, const weft_error *own,
                         weft_error *error) {
@@ -21,84 +19,40 @@ static int reads_of(const weft_evaluator *e) {
     return n;
 }
 
-weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *error) {
-    if (n < 0 || (n && !list))
-        return kit_fail(error, WEFT_ARGUMENT, "trainer: n_evaluators is %d without as many evaluators", n);
-    for (int i = 0; i < n; i++) {
-        if (!list[i].open || !list[i].batch || !list[i].report || !list[i].name)
-            return kit_fail(error, list[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
-                            "trainer: evaluator %d could not be made: %s", i,
-                            list[i].name ? list[i].name : "out of memory");
-        for (int k = 0; k < i; k++)
-            if (strcmp(list[i].name, list[k].name) == 0)
-                return kit_fail(error, WEFT_NAME, "trainer: two evaluators are called %.80s", list[i].name);
-    }
-    return WEFT_OK;
-}
-
-static bool copy_name(const char **into, const char *name, const weft_env *env) {
-    char *copy = name ? kit_new_array(env, strlen(name) + 1, 1) : NULL;
-    if (copy) strcpy(copy, name);
-    *into = copy;
-    return copy || !name;
-}
-
-bool evaluator_copy(weft_evaluator *into, const weft_evaluator *from, const weft_env *env) {
+void evaluator_copy(weft_evaluator *into, const weft_evaluator *from, kit_arena *memory) {
     *into = *from;
-    memset(into->reads, 0, sizeof into->reads);
-    bool good = copy_name(&into->name, from->name, env);
-    for (int i = 0; i < reads_of(from); i++) good = copy_name(&into->reads[i], from->reads[i], env) && good;
-    return good;
-}
-
-static void free_name(const char *name, const weft_env *env) {
-    if (name) kit_free_array(env, (char *)(uintptr_t)name, strlen(name) + 1, 1);
-}
-
-void evaluator_free_names(const weft_evaluator *e, const weft_env *env) {
-    free_name(e->name, env);
-    for (int i = 0; i < WEFT_MAX_READS; i++) free_name(e->reads[i], env);
+    into->name = kit_copy(memory, from->name);
+    for (int i = 0; i < reads_of(from); i++) into->reads[i] = kit_copy(memory, from->reads[i]);
 }
 
 weft_status measures_open(measures *m, int n, const weft_evaluator *list, const weft_env *env,
                           weft_error *error) {
-    *m = (measures){.env = env, .n = n, .list = list};
-    m->tallies = kit_new_array(env, (size_t)n + 1, sizeof *m->tallies);
-    for (int i = 0; i < 2; i++) m->reads[i] = kit_new_array(env, (size_t)n + 1, sizeof *m->reads[i]);
-    return m->tallies && m->reads[0] && m->reads[1] ? WEFT_OK : kit_no_memory(error, "trainer");
+    *m = (measures){.memory = kit_arena_of(env), .n = n, .list = list};
+    m->tallies = kit_take(&m->memory, n, sizeof *m->tallies);
+    for (int i = 0; i < 2; i++) m->reads[i] = kit_take(&m->memory, n, sizeof *m->reads[i]);
+    return m->memory.is_out ? kit_no_memory(error, "trainer") : WEFT_OK;
 }
 
 void measures_close(measures *m) {
-    size_t room = (size_t)m->n + 1;
-    for (int i = 0; m->tallies && i < m->n; i++) tally_close(&m->tallies[i]);
-    kit_free_array(m->env, m->tallies, room, sizeof *m->tallies);
-    for (int i = 0; i < 2; i++) kit_free_array(m->env, m->reads[i], room, sizeof *m->reads[i]);
-    kit_free_array(m->env, m->given, m->room, sizeof *m->given);
-    *m = (measures){.env = m->env};
+    for (int i = 0; m->tallies && i < m->n; i++) kit_release(m->tallies[i].memory);
+    kit_release(m->memory);
+    *m = (measures){.n = 0};
 }
 
 /* Tensor k of an evaluator: an output, which is fetched from now on, or an input. */
 static weft_status find_read(measure_reads *into, int k, const weft_plan *plan, bound *r, const char *name,
                              weft_error *error) {
     weft_port p;
-    weft_read *read = &into->reads[k];
-    bool is_output = false, is_input = false;
     const char *near = NULL;
-    into->source[k] = -1;
-    for (int i = 0; !is_output && weft_plan_output(plan, r->graph, i, &p); i++) {
-        is_output = strcmp(p.name, name) == 0;
-        near = weft_nearest(name, near, p.name);
-    }
-    for (int i = 0; !is_output && !is_input && weft_plan_input(plan, r->graph, i, &p); i++) {
-        if ((is_input = strcmp(p.name, name) == 0)) into->source[k] = r->source[i];
-        near = weft_nearest(name, near, p.name);
-    }
-    if (!is_output && !is_input)
+    bool is_output = find_port(plan, r->graph, false, name, &p, &near) >= 0;
+    int input = is_output ? -1 : find_port(plan, r->graph, true, name, &p, &near);
+    into->source[k] = input < 0 ? -1 : r->source[input];
+    if (!is_output && input < 0)
         return kit_fail(error, WEFT_NAME, "graph %s has neither an output nor an input '%.80s'%s", r->graph,
                         name, NEAR(near));
-    *read = (weft_read){.name = p.name, .dtype = p.dtype, .ndim = p.ndim};
-    memcpy(read->shape, p.shape, sizeof read->shape);
-    return is_output ? bound_fetch(r, &p, &read->data, error) : WEFT_OK;
+    into->reads[k] = (weft_read){.name = p.name, .dtype = p.dtype, .ndim = p.ndim};
+    memcpy(into->reads[k].shape, p.shape, sizeof p.shape);
+    return is_output ? bound_fetch(r, &p, &into->reads[k].data, error) : WEFT_OK;
 }
 
 /* Its counts and sums; for the smaller batch they must be as many. */
@@ -114,28 +68,28 @@ static weft_status bind_one(measures *m, int which, int i, const weft_plan *plan
     const weft_evaluator *e = &m->list[i];
     measure_reads *reads = &m->reads[which][i];
     int64_t counts = 0, sums = 0;
-    weft_status status = WEFT_OK;
-    for (int k = 0; !status && k < reads_of(e); k++)
-        status = find_read(reads, k, plan, r, e->reads[k], error);
+    for (int k = 0; k < reads_of(e); k++)
+        if (find_read(reads, k, plan, r, e->reads[k], error)) return error->status;
     weft_read shapes[WEFT_MAX_READS];
     memcpy(shapes, reads->reads, sizeof shapes);
     for (int k = 0; k < WEFT_MAX_READS; k++) shapes[k].data = NULL;
-    if (!status) status = e->open(e->self, rows, shapes, &counts, &sums, error);
-    return status ? status : keep(&m->tallies[i], which, e, counts, sums, m->env, error);
+    weft_status status = e->open(e->self, rows, shapes, &counts, &sums, error);
+    return status ? status : keep(&m->tallies[i], which, e, counts, sums, &m->memory.env, error);
 }
 
 weft_status measures_bind(measures *m, int which, const weft_plan *plan, bound *r, int64_t rows,
                           weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < m->n; i++) {
+    for (int i = 0; i < m->n; i++) {
         weft_error own = {0};
-        status = told(&m->list[i], NULL, bind_one(m, which, i, plan, r, rows, &own), &own, error);
-        for (int k = 0; !status && k < r->n_out; k++)
-            if (strcmp(r->out[k].name, m->list[i].name) == 0)
-                status = kit_fail(error, WEFT_NAME, "evaluator %.80s: graph %s has an output of this name",
-                                  m->list[i].name, r->graph);
+        const char *name = m->list[i].name;
+        if (told(&m->list[i], NULL, bind_one(m, which, i, plan, r, rows, &own), &own, error))
+            return error->status;
+        for (int k = 0; k < r->n_out; k++)
+            if (strcmp(r->out[k].name, name) == 0)
+                return kit_fail(error, WEFT_NAME, "evaluator %.80s: graph %s has an output of this name",
+                                name, r->graph);
     }
-    return status;
+    return WEFT_OK;
 }
 
 void measures_clear(measures *m) {
@@ -143,24 +97,23 @@ void measures_clear(measures *m) {
 }
 
 weft_status measures_batch(measures *m, int which, const batches *b, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < m->n; i++) {
+    for (int i = 0; i < m->n; i++) {
         const weft_evaluator *e = &m->list[i];
         measure_reads *of = &m->reads[which][i];
         weft_error own = {0};
         for (int k = 0; k < reads_of(e); k++)
             if (of->source[k] >= 0) of->reads[k].data = b->data[of->source[k]];
-        status = e->batch(e->self, b->rows, of->reads, &m->tallies[i], &own);
-        status = told(e, &m->tallies[i], status, &own, error);
+        weft_status status = e->batch(e->self, b->rows, of->reads, &m->tallies[i], &own);
+        if (told(e, &m->tallies[i], status, &own, error)) return error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* Room for the graph's own metrics and all that is reported. */
 static weft_status append(measures *m, weft_metrics *out, weft_error *error) {
     int all = out->n, n = out->n;
     for (int i = 0; i < m->n; i++) all += m->tallies[i].n_reports;
-    weft_metric *given = kit_grow(m->env, m->given, &m->room, (size_t)all, sizeof *given);
+    weft_metric *given = kit_grow(&m->memory, m->given, all, sizeof *given);
     if (!given) return kit_no_memory(error, "trainer");
     m->given = given;
     for (int i = 0; i < n; i++) m->given[i] = out->list[i];
@@ -175,14 +128,12 @@ static weft_status append(measures *m, weft_metrics *out, weft_error *error) {
 }
 
 weft_status measures_report(measures *m, weft_comm *comm, weft_metrics *out, weft_error *error) {
-    weft_status status = WEFT_OK;
-    if (!m->n) return WEFT_OK;
-    for (int i = 0; !status && i < m->n; i++) {
+    for (int i = 0; i < m->n; i++) {
         const weft_evaluator *e = &m->list[i];
         weft_tally *t = &m->tallies[i];
         weft_error own = {0};
-        status = tally_merge(t, comm, error);
-        if (!status) status = told(e, t, e->report(e->self, t, &own), &own, error);
+        if (tally_merge(t, comm, error) || told(e, t, e->report(e->self, t, &own), &own, error))
+            return error->status;
     }
-    return status ? status : append(m, out, error);
+    return m->n ? append(m, out, error) : WEFT_OK;
 }

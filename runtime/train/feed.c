@@ -2,36 +2,65 @@
 #include "runtime/data/convert.h"
 #include "runtime/train/trainer.h"
 
-#include <stdio.h>
-#include <string.h>
+/* ---- ports ---- */
+
+int find_port(const weft_plan *plan, const char *graph, bool is_input, const char *name, weft_port *port,
+              const char **near) {
+    bool (*at)(const weft_plan *, const char *, int, weft_port *) =
+        is_input ? weft_plan_input : weft_plan_output;
+    for (int i = 0; at(plan, graph, i, port); i++) {
+        if (strcmp(port->name, name) == 0) return i;
+        if (near) *near = weft_nearest(name, *near, port->name);
+    }
+    return -1;
+}
+
+static tensor port_type(const weft_port *port) {
+    return tensor_of(port->dtype, port->ndim, port->shape);
+}
 
 /* ---- batches ---- */
 
 /* Type and shape of array i, with the axis of samples. */
 static tensor array_type(const batches *b, int i) {
     const weft_source_array *a = weft_loader_array(b->loader, i);
-    tensor t = {.dtype = a->dtype, .ndim = a->ndim + 1, .shape = {b->samples}};
-    memcpy(t.shape + 1, a->shape, (size_t)a->ndim * sizeof *a->shape);
-    return t;
+    return tensor_of_samples(b->samples, a->dtype, a->ndim, a->shape);
 }
 
-static tensor port_type(const weft_port *port) {
-    tensor t = {.dtype = port->dtype, .ndim = port->ndim};
-    memcpy(t.shape, port->shape, sizeof t.shape);
-    return t;
+/* Sources that are no sources are found by the loader. */
+static int arrays_of(const weft_source *s) {
+    return s->n < 0 ? 0 : s->n > WEFT_SOURCE_ARRAYS ? WEFT_SOURCE_ARRAYS : s->n;
 }
 
 int64_t dataset_samples(const weft_dataset *d) {
     return d->n ? d->sources[0]->count : 0;
 }
 
+/* Array `at` of all sources, the input that it feeds (NULL: none), and whose it is; NULL: there is none. */
+static const weft_source_array *dataset_array(const weft_dataset *d, int at, const char **name,
+                                              const weft_source **source) {
+    for (int s = 0, first = 0; s < d->n; first += arrays_of(d->sources[s++])) {
+        if (at - first >= arrays_of(d->sources[s])) continue;
+        const weft_source_array *a = &d->sources[s]->arrays[at - first];
+        *name = d->names ? d->names[at] : a->name;
+        *source = d->sources[s];
+        return a;
+    }
+    return NULL;
+}
+
+const weft_source_array *dataset_find(const weft_dataset *d, const char *input, const weft_source **source) {
+    const weft_source_array *a;
+    const char *name;
+    for (int at = 0; (a = dataset_array(d, at, &name, source)); at++)
+        if (name && strcmp(name, input) == 0) break;
+    return a;
+}
+
 /* Behind the arrays of the sources come the draws that the loader makes. */
 static weft_status name_arrays(batches *b, const weft_dataset *of, bool has_draws, weft_error *error) {
     for (int i = 0; i < b->n; i++) {
         const weft_source_array *a = weft_loader_array(b->loader, i);
-        tensor row = {.dtype = a->dtype, .ndim = a->ndim};
-        memcpy(row.shape, a->shape, sizeof row.shape);
-        b->row_bytes[i] = tensor_bytes(&row);
         bool is_draws = has_draws && i == b->n - 1;
         b->names[i] = of->names && !is_draws ? of->names[i] : a->name;
         for (int k = 0; b->names[i] && k < i; k++)
@@ -56,43 +85,28 @@ static weft_dtype taken_as(const weft_plan *plan, const char *only, const char *
     const char *graph;
     weft_port p;
     weft_dtype found = has;
-    for (int i = 0; (graph = taker(plan, only, i)); i++)
-        for (int k = 0; weft_plan_input(plan, graph, k, &p); k++) {
-            if (strcmp(p.name, name) != 0) continue;
-            if (p.dtype == has) return has;
-            if (found == has && convert_is_exact(has, p.dtype)) found = p.dtype;
-        }
+    for (int i = 0; (graph = taker(plan, only, i)); i++) {
+        if (find_port(plan, graph, true, name, &p, NULL) < 0) continue;
+        if (p.dtype == has) return has;
+        if (found == has && convert_is_exact(has, p.dtype)) found = p.dtype;
+    }
     return found;
-}
-
-/* Sources that are no sources are found by the loader. */
-static int arrays_of(const weft_source *s) {
-    return s->n < 0 ? 0 : s->n > WEFT_SOURCE_ARRAYS ? WEFT_SOURCE_ARRAYS : s->n;
-}
-
-/* For each array of the data set, one of `types`, in their order. */
-static void choose_types(const weft_dataset *d, const weft_plan *plan, const char *only, weft_dtype *types) {
-    for (int s = 0, at = 0; s < d->n; s++)
-        for (int k = 0; k < arrays_of(d->sources[s]); k++, at++) {
-            const weft_source_array *a = &d->sources[s]->arrays[k];
-            const char *name = d->names ? d->names[at] : a->name;
-            types[at] = name ? taken_as(plan, only, name, a->dtype) : a->dtype;
-        }
 }
 
 static weft_status open_loader(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
                                const weft_loader_options *how, weft_error *error) {
     weft_loader_options mine = *how;
-    size_t n = 0;
-    for (int s = 0; s < of->n; s++) n += (size_t)arrays_of(of->sources[s]);
-    weft_dtype *types = kit_new_array(b->env, n + 1, sizeof *types);
+    weft_dtype *types = kit_take(&b->memory, of->n * WEFT_SOURCE_ARRAYS, sizeof *types);
+    const weft_source_array *a;
+    const weft_source *source;
+    const char *name;
     if (!types) return kit_no_memory(error, "trainer");
-    choose_types(of, plan, only, types);
+    for (int at = 0; (a = dataset_array(of, at, &name, &source)); at++)
+        types[at] = name ? taken_as(plan, only, name, a->dtype) : a->dtype;
     mine.names = of->names;
     mine.dtypes = types;
     mine.memory = weft_plan_feed_memory(plan);
-    b->loader = weft_loader_new(of->n, of->sources, &mine, b->env, error);
-    kit_free_array(b->env, types, n + 1, sizeof *types);
+    b->loader = weft_loader_new(of->n, of->sources, &mine, &b->memory.env, error);
     return b->loader ? WEFT_OK : error->status;
 }
 
@@ -101,7 +115,7 @@ static bool is_new(weft_trainer *t, const char *line) {
     uint64_t hash = kit_hash(line, strlen(line), 0);
     for (size_t i = 0; i < t->n_told; i++)
         if (t->told[i] == hash) return false;
-    uint64_t *told = kit_grow(t->env, t->told, &t->room_told, t->n_told + 1, sizeof *told);
+    uint64_t *told = kit_grow(&t->memory, t->told, t->n_told + 1, sizeof *told);
     if (!told) return true;
     t->told = told;
     t->told[t->n_told++] = hash;
@@ -110,38 +124,36 @@ static bool is_new(weft_trainer *t, const char *line) {
 
 void batches_tell(const batches *b, const weft_dataset *of, weft_trainer *t) {
     char line[300];
-    for (int s = 0, at = 0; s < of->n; s++)
-        for (int k = 0; k < of->sources[s]->n; k++, at++) {
-            weft_dtype has = of->sources[s]->arrays[k].dtype, is = weft_loader_array(b->loader, at)->dtype;
-            if (has == is) continue;
-            snprintf(line, sizeof line,
-                     "data %.80s: %s is read as %s, each number as it is (nothing is scaled)", b->names[at],
-                     weft_dtype_name(has), weft_dtype_name(is));
-            if (is_new(t, line)) trainer_log(t, line);
-        }
+    const weft_source_array *a;
+    const weft_source *source;
+    const char *name;
+    for (int at = 0; b->loader && (a = dataset_array(of, at, &name, &source)); at++) {
+        weft_dtype has = a->dtype, is = weft_loader_array(b->loader, at)->dtype;
+        if (has == is) continue;
+        snprintf(line, sizeof line, "data %.80s: %s is read as %s, each number as it is (nothing is scaled)",
+                 b->names[at], weft_dtype_name(has), weft_dtype_name(is));
+        if (is_new(t, line)) trainer_log(t, "%s", line);
+    }
 }
 
 weft_status batches_open(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
                          const weft_loader_options *how, weft_comm *comm, const weft_env *env,
                          weft_error *error) {
-    *b = (batches){.env = env, .batch = how->batch, .samples = dataset_samples(of)};
+    *b = (batches){.memory = kit_arena_of(env), .batch = how->batch, .samples = dataset_samples(of)};
     if (!of->n) return WEFT_OK;
     weft_status status = open_loader(b, of, plan, only, how, error);
     if (status) return status;
     while (weft_loader_array(b->loader, b->n)) b->n++;
-    b->names = kit_new_array(env, (size_t)b->n, sizeof *b->names);
-    b->row_bytes = kit_new_array(env, (size_t)b->n, sizeof *b->row_bytes);
-    b->data = kit_new_array(env, (size_t)b->n, sizeof *b->data);
-    if (!b->names || !b->row_bytes || !b->data) return kit_no_memory(error, "trainer");
+    b->names = kit_take(&b->memory, b->n, sizeof *b->names);
+    b->data = kit_take(&b->memory, b->n, sizeof *b->data);
+    if (b->memory.is_out) return kit_no_memory(error, "trainer");
     status = name_arrays(b, of, how->draws > 0, error);
     return status || !comm ? status : weft_loader_agree(b->loader, comm, error);
 }
 
 void batches_close(batches *b) {
     weft_loader_free(b->loader);
-    kit_free_array(b->env, b->names, (size_t)b->n, sizeof *b->names);
-    kit_free_array(b->env, b->row_bytes, (size_t)b->n, sizeof *b->row_bytes);
-    kit_free_array(b->env, b->data, (size_t)b->n, sizeof *b->data);
+    kit_release(b->memory);
     *b = (batches){0};
 }
 
@@ -156,11 +168,11 @@ void batches_seek(batches *b, int64_t number) {
 }
 
 weft_status batches_next(batches *b, bool *is_there, weft_error *error) {
-    weft_error own = {0};
     b->taken++;
     b->rows = b->batch;
-    *is_there = !b->loader || weft_loader_next(b->loader, b->data, &b->rows, &own);
-    return own.status ? kit_fail(error, own.status, "%s", own.text) : WEFT_OK;
+    *error = (weft_error){0};
+    *is_there = !b->loader || weft_loader_next(b->loader, b->data, &b->rows, error);
+    return error->status;
 }
 
 int64_t batches_count(const batches *b) {
@@ -168,14 +180,6 @@ int64_t batches_count(const batches *b) {
 }
 
 /* ---- graphs ---- */
-
-/* Inputs that are fed: "image, label". */
-static void names_show(const batches *b, size_t room, char *into) {
-    size_t at = 0;
-    into[0] = 0;
-    for (int i = 0; i < b->n && at + 70 < room; i++)
-        if (b->names[i]) at += (size_t)snprintf(into + at, room - at, "%s%.60s", at ? ", " : "", b->names[i]);
-}
 
 /* Does the input take this many rows? One whose shape does not name WEFT_BATCH takes batches of one size. */
 static weft_status takes_rows(const batches *b, const char *graph, const weft_port *port, int64_t rows,
@@ -186,15 +190,15 @@ static weft_status takes_rows(const batches *b, const char *graph, const weft_po
     if (want.ndim && takes == rows) return WEFT_OK;
     bool is_rest = rows != b->batch, is_few = b->samples < takes;
     snprintf(way_out, sizeof way_out,
-             is_few    ? "feed %lld"
-             : is_rest ? "feed a multiple of %lld"
-                       : "use a batch of %lld",
-             (long long)takes);
+             is_few    ? "feed %jd"
+             : is_rest ? "feed a multiple of %jd"
+                       : "use a batch of %jd",
+             takes);
     return kit_fail(error, WEFT_SHAPE,
-                    "graph %s: input %s is %s, and the %s of %lld samples: %s, or declare its first axis "
+                    "graph %s: input %s is %s, and the %s of %jd samples: %s, or declare its first axis "
                     "WEFT_BATCH",
-                    graph, port->name, TENSOR(&want), is_rest ? "last batch is" : "batches are",
-                    (long long)rows, way_out);
+                    graph, port->name, TENSOR(&want), is_rest ? "last batch is" : "batches are", rows,
+                    way_out);
 }
 
 /* Whether an array gives what an input takes, but for the number of samples. */
@@ -210,60 +214,52 @@ static const char *other_taker(const weft_plan *plan, const weft_port *input, we
     const char *graph;
     weft_port p;
     for (int i = 0; (graph = taker(plan, NULL, i)); i++)
-        for (int k = 0; weft_plan_input(plan, graph, k, &p); k++)
-            if (strcmp(p.name, input->name) == 0 && p.dtype != input->dtype) return *as = p.dtype, graph;
+        if (find_port(plan, graph, true, input->name, &p, NULL) >= 0 && p.dtype != input->dtype)
+            return *as = p.dtype, graph;
     return NULL;
 }
 
 /* What converts samples to the type of the input: in NumPy, or here. */
-static void conversion_way_out(const tensor *have, const weft_port *input, size_t room, char *into) {
+static void conversion_way_out(const tensor *have, const weft_port *input, kit_line *into) {
     static const char *const numpy[WEFT_DTYPES] = {[WEFT_F32] = "float32",
                                                    [WEFT_F64] = "float64",
                                                    [WEFT_I64] = "int64",
                                                    [WEFT_I32] = "int32",
                                                    [WEFT_U8] = "uint8"};
-    char why[60] = "";
     const char *type = weft_dtype_name(input->dtype);
+    kit_add(into, "; ");
     if (!convert_is_exact(have->dtype, input->dtype))
-        snprintf(why, sizeof why, "%s does not hold every %s: ", type, weft_dtype_name(have->dtype));
-    snprintf(into, room,
-             "; %ssave it with .astype(\"%s\") in NumPy, or convert it here by the "
-             "option dtype=%s of the data (graphtool: --data %s=FILE:dtype=%s)",
-             why, numpy[input->dtype], type, input->name, type);
+        kit_add(into, "%s does not hold every %s: ", type, weft_dtype_name(have->dtype));
+    kit_add(into,
+            "save it with .astype(\"%s\") in NumPy, or convert it here by the "
+            "option dtype=%s of the data (graphtool: --data %s=FILE:dtype=%s)",
+            numpy[input->dtype], type, input->name, type);
 }
 
 /* The way out for samples that do not fit by their type alone; "" where there is none. An array has one type,
  * so no data fit two graphs that take them in two. */
 static void type_way_out(const weft_plan *plan, const char *graph, const tensor *have, const weft_port *input,
-                         size_t room, char *into) {
+                         kit_line *into) {
     tensor as = *have, want = port_type(input);
     weft_dtype type;
     as.dtype = want.dtype;
-    into[0] = 0;
     if (!fits(&as, &want)) return;
     const char *other = other_taker(plan, input, &type);
     if (other)
-        snprintf(
-            into, room,
-            "; graphs %.80s and %.80s take it as %s and %s: declare one type in both, or feed two inputs",
-            other, graph, weft_dtype_name(type), weft_dtype_name(want.dtype));
+        kit_add(into,
+                "; graphs %.80s and %.80s take it as %s and %s: declare one type in both, or feed two inputs",
+                other, graph, weft_dtype_name(type), weft_dtype_name(want.dtype));
     else if (convert_gives(want.dtype))
-        conversion_way_out(have, input, room, into);
-}
-
-static bool has_input(const weft_plan *plan, const char *graph, const char *name) {
-    weft_port p;
-    for (int i = 0; weft_plan_input(plan, graph, i, &p); i++)
-        if (strcmp(p.name, name) == 0) return true;
-    return false;
+        conversion_way_out(have, input, into);
 }
 
 /* The name of an array that feeds no input of the graph, and is near to the one that `input` needs; NULL:
  * there is none. */
 static const char *near_array(const batches *b, const weft_plan *plan, const char *graph, const char *input) {
     const char *near = NULL;
+    weft_port p;
     for (int i = 0; i < b->n; i++)
-        if (b->names[i] && !has_input(plan, graph, b->names[i]))
+        if (b->names[i] && find_port(plan, graph, true, b->names[i], &p, NULL) < 0)
             near = weft_nearest(input, near, b->names[i]);
     return near;
 }
@@ -271,27 +267,29 @@ static const char *near_array(const batches *b, const weft_plan *plan, const cha
 /* Finds the array for an input. */
 static weft_status find_source(const batches *b, const weft_plan *plan, const char *graph,
                                const weft_port *port, int64_t rows, int *source, weft_error *error) {
-    char names[600], way_out[400];
+    kit_line fed = {0}, way_out = {0};
     tensor want = port_type(port);
     for (*source = 0; *source < b->n; ++*source) {
         if (!b->names[*source] || strcmp(b->names[*source], port->name)) continue;
         tensor have = array_type(b, *source);
         if (fits(&have, &want)) return takes_rows(b, graph, port, rows, error);
-        type_way_out(plan, graph, &have, port, sizeof way_out, way_out);
+        type_way_out(plan, graph, &have, port, &way_out);
         return kit_fail(error, WEFT_SHAPE, "data %s: the samples are %s, graph %s takes %s%s", port->name,
-                        TENSOR(&have), graph, TENSOR(&want), way_out);
+                        TENSOR(&have), graph, TENSOR(&want), way_out.text);
     }
     const char *near = near_array(b, plan, graph, port->name);
     if (near)
         return kit_fail(error, WEFT_NAME,
                         "data %.80s: graph %s has no input of this name: did you mean '%s'?", near, graph,
                         port->name);
-    names_show(b, sizeof names, names);
+    for (int i = 0; i < b->n; i++)
+        if (b->names[i])
+            kit_add(&fed, "%s%.60s", fed.length ? ", " : "; these inputs are fed: ", b->names[i]);
     return kit_fail(
         error, WEFT_NAME,
         "graph %s: input %s %s is not fed: no data have its name (graphtool: --data %s=FILE, and --val-data "
-        "for a validation)%s%s",
-        graph, port->name, TENSOR(&want), port->name, names[0] ? "; these inputs are fed: " : "", names);
+        "for a validation)%.600s",
+        graph, port->name, TENSOR(&want), port->name, fed.text);
 }
 
 int64_t plan_rows(const weft_plan *plan, const char *graph) {
@@ -308,21 +306,21 @@ static bool is_number(const weft_port *p) {
 static weft_status bind_inputs(bound *r, const weft_plan *plan, const batches *b, int64_t rows,
                                weft_error *error) {
     weft_port p;
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < r->n_in; i++) {
+    for (int i = 0; i < r->n_in; i++) {
         weft_plan_input(plan, r->graph, i, &p);
         r->feeds[i].name = p.name;
-        status = find_source(b, plan, r->graph, &p, rows, &r->source[i], error);
+        r->feeds[i].bytes = p.bytes;
+        if (find_source(b, plan, r->graph, &p, rows, &r->source[i], error)) return error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* Those that are wanted come first in r->out. */
 static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *output, weft_error *error) {
-    for (int i = 0; i < r->room; i++) {
-        weft_port p;
-        weft_plan_output(plan, r->graph, i, &p);
-        if (output ? strcmp(p.name, output) != 0 : !is_number(&p)) continue;
+    weft_port p;
+    for (int i = 0; weft_plan_output(plan, r->graph, i, &p); i++) {
+        bool is_wanted = !output ? is_number(&p) : *output ? strcmp(p.name, output) == 0 : i == 0;
+        if (!is_wanted) continue;
         int k = r->n_out++;
         r->out[k] = p;
         r->fetches[k] = (weft_fetch){p.name, output ? NULL : &r->numbers[k], p.bytes};
@@ -330,24 +328,23 @@ static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *out
     r->n_fetch = r->n_out;
     if (!output || r->n_out) return WEFT_OK;
     const char *near = NULL;
-    weft_port p;
-    for (int i = 0; weft_plan_output(plan, r->graph, i, &p); i++) near = weft_nearest(output, near, p.name);
+    find_port(plan, r->graph, false, output, &p, &near);
     return kit_fail(error, WEFT_NAME, "graph %s has no output '%.80s'%s", r->graph, output, NEAR(near));
 }
 
 weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
                        const char *output, weft_error *error) {
     weft_port p;
-    *r = (bound){.env = b->env, .graph = graph, .accumulate = 1};
+    *r = (bound){.memory = kit_arena_of(&b->memory.env), .graph = graph, .accumulate = 1};
     while (weft_plan_input(plan, graph, r->n_in, &p)) r->n_in++;
-    while (weft_plan_output(plan, graph, r->room, &p)) r->room++;
-    r->feeds = kit_new_array(b->env, (size_t)r->n_in + 1, sizeof *r->feeds);
-    r->source = kit_new_array(b->env, (size_t)r->n_in + 1, sizeof *r->source);
-    r->out = kit_new_array(b->env, (size_t)r->room + 1, sizeof *r->out);
-    r->fetches = kit_new_array(b->env, (size_t)r->room + 1, sizeof *r->fetches);
-    r->numbers = kit_new_array(b->env, (size_t)r->room + 1, sizeof *r->numbers);
-    if (!r->feeds || !r->source || !r->out || !r->fetches || !r->numbers)
-        return kit_no_memory(error, "trainer");
+    int room = 0;
+    while (weft_plan_output(plan, graph, room, &p)) room++;
+    r->feeds = kit_take(&r->memory, r->n_in, sizeof *r->feeds);
+    r->source = kit_take(&r->memory, r->n_in, sizeof *r->source);
+    r->out = kit_take(&r->memory, room, sizeof *r->out);
+    r->fetches = kit_take(&r->memory, room, sizeof *r->fetches);
+    r->numbers = kit_take(&r->memory, room, sizeof *r->numbers);
+    if (r->memory.is_out) return kit_no_memory(error, "trainer");
     weft_status status = bind_inputs(r, plan, b, rows, error);
     return status ? status : bind_outputs(r, plan, output, error);
 }
@@ -356,7 +353,7 @@ weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const
 weft_status bound_fetch(bound *r, const weft_port *output, const void **data, weft_error *error) {
     for (int i = 0; i < r->n_fetch; i++)
         if (strcmp(r->fetches[i].name, output->name) == 0) return *data = r->fetches[i].data, WEFT_OK;
-    void *memory = kit_new(r->env, output->bytes + 1);
+    void *memory = kit_take(&r->memory, output->bytes, 1);
     if (!memory) return kit_no_memory(error, "trainer");
     r->fetches[r->n_fetch++] = (weft_fetch){output->name, memory, output->bytes};
     *data = memory;
@@ -364,22 +361,12 @@ weft_status bound_fetch(bound *r, const weft_port *output, const void **data, we
 }
 
 void bound_close(bound *r) {
-    for (int i = r->n_out; i < r->n_fetch; i++)
-        weft_memory_free(r->env, r->fetches[i].data, r->fetches[i].bytes + 1);
-    kit_free_array(r->env, r->feeds, (size_t)r->n_in + 1, sizeof *r->feeds);
-    kit_free_array(r->env, r->source, (size_t)r->n_in + 1, sizeof *r->source);
-    kit_free_array(r->env, r->out, (size_t)r->room + 1, sizeof *r->out);
-    kit_free_array(r->env, r->fetches, (size_t)r->room + 1, sizeof *r->fetches);
-    kit_free_array(r->env, r->numbers, (size_t)r->room + 1, sizeof *r->numbers);
+    kit_release(r->memory);
     *r = (bound){0};
 }
 
 weft_status bound_run(bound *r, weft_session *session, const batches *b, bool fetches, weft_error *error) {
-    for (int i = 0; i < r->n_in; i++) {
-        int k = r->source[i];
-        r->feeds[i].data = b->data[k];
-        r->feeds[i].bytes = (size_t)b->rows * b->row_bytes[k];
-    }
+    for (int i = 0; i < r->n_in; i++) r->feeds[i].data = b->data[r->source[i]];
     return weft_run(session, r->graph, r->feeds, r->n_in, r->fetches, fetches ? r->n_fetch : 0, error);
 }
 

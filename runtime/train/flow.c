@@ -6,11 +6,9 @@
 #include "runtime/train/trainer.h"
 #include "weft/guard.h"
 
-#include <string.h>
-
 /* ---- binding ---- */
 
-static int graph_index(const weft_trainer *t, const char *name) {
+int flow_graph(const weft_trainer *t, const char *name) {
     for (int i = 0; i < t->n_graphs; i++)
         if (strcmp(t->graphs[i].graph, name) == 0) return i;
     return -1;
@@ -24,11 +22,9 @@ static int accumulate_of(const weft_trainer *t, const char *graph) {
     return t->options.compile.accumulate > 1 ? t->options.compile.accumulate : 1;
 }
 
-static weft_status bind(weft_trainer *t, const char *name, weft_error *error) {
-    const char *own = model_graph(t->model, name);
-    if (!own) return no_graph(t->model, "trainer: the model", name, error);
-    if (t->n_graphs == t->room_graphs)
-        return kit_fail(error, WEFT_INTERNAL, "trainer: more graphs than the model has");
+weft_status flow_bind_graph(weft_trainer *t, const char *name, weft_error *error) {
+    const char *own = model_graph(t->model, name, "trainer: the model", error);
+    if (!own) return error->status;
     bound *r = &t->graphs[t->n_graphs];
     weft_status status = bound_open(r, t->plan, own, &t->data, t->data.batch, NULL, error);
     r->accumulate = accumulate_of(t, own);
@@ -40,13 +36,11 @@ static weft_status bind(weft_trainer *t, const char *name, weft_error *error) {
 
 weft_status flow_bind(weft_trainer *t, weft_error *error) {
     weft_flow_step s;
-    weft_status status = WEFT_OK;
-    t->room_graphs = weft_graph_count(t->model);
-    t->graphs = kit_new_array(t->env, (size_t)t->room_graphs + 1, sizeof *t->graphs);
+    t->graphs = kit_take(&t->memory, weft_graph_count(t->model), sizeof *t->graphs);
     if (!t->graphs) return kit_no_memory(error, "trainer");
-    for (int i = 0; !status && weft_plan_flow(t->plan, i, &s); i++)
-        if (graph_index(t, s.graph) < 0) status = bind(t, s.graph, error);
-    if (status || t->options.train_step) return status; /* train_step may run other graphs */
+    for (int i = 0; weft_plan_flow(t->plan, i, &s); i++)
+        if (flow_graph(t, s.graph) < 0 && flow_bind_graph(t, s.graph, error)) return error->status;
+    if (t->options.train_step) return WEFT_OK; /* it may run other graphs */
     return batches_all_used(&t->data, t->n_graphs, t->graphs, error);
 }
 
@@ -91,12 +85,10 @@ weft_status flow_count(const weft_trainer *t, int64_t epochs, int64_t *iteration
     for (int64_t i = 0; i < epochs && *iterations < most; i++) {
         int64_t n = in_epoch(t, *iterations);
         if (!n)
-            return kit_fail(
-                error, WEFT_DATA,
-                "trainer: iteration %lld of the flow takes %lld batches on all ranks, and the data "
-                "have %lld: use a smaller batch",
-                (long long)*iterations, (long long)flow_takes(t, *iterations),
-                (long long)batches_count(&t->data));
+            return kit_fail(error, WEFT_DATA,
+                            "trainer: iteration %jd of the flow takes %jd batches on all ranks, and the data "
+                            "have %jd: use a smaller batch",
+                            *iterations, flow_takes(t, *iterations), batches_count(&t->data));
         if (n >= INT64_MAX - *iterations)
             return kit_fail(
                 error, WEFT_ARGUMENT,
@@ -122,10 +114,6 @@ int64_t flow_runs(const weft_trainer *t, const char *graph) {
 
 /* ---- running ---- */
 
-int64_t flow_micro_batch(const weft_trainer *t, const bound *r, int rank, int64_t k) {
-    return t->micro_begin + rank * t->micro_each + k * (t->micro_each / r->accumulate);
-}
-
 static weft_status next_micro_batch(weft_trainer *t, const bound *r, int k, weft_error *error) {
     int64_t number = flow_micro_batch(t, r, t->progress.rank, k);
     bool is_there = true;
@@ -133,27 +121,26 @@ static weft_status next_micro_batch(weft_trainer *t, const bound *r, int k, weft
     weft_comm_place(t->options.comm, "wait for data");
     weft_status status = batches_next(&t->data, &is_there, error);
     if (status || is_there) return status;
-    return kit_fail(error, WEFT_DATA, "trainer: the epoch has no batch %lld", (long long)number);
+    return kit_fail(error, WEFT_DATA, "trainer: the epoch has no batch %jd", number);
 }
 
 /* One run of a graph: its micro-batches, after the last of which it updates. */
-static weft_status run_graph(weft_trainer *t, bound *r, weft_error *error) {
-    weft_status status = WEFT_OK;
+weft_status flow_run_graph(weft_trainer *t, bound *r, weft_error *error) {
     t->last_run = r;
     metrics_mark(&t->metrics);
-    for (int k = 0; !status && k < r->accumulate; k++) {
+    for (int k = 0; k < r->accumulate; k++) {
         int64_t bad = weft_bad_steps(t->session);
-        if (r->n_in) status = next_micro_batch(t, r, k, error);
-        if (status) break;
-        status = bound_run(r, t->session, &t->data, t->fetches, error);
+        if (r->n_in && next_micro_batch(t, r, k, error)) return error->status;
+        weft_status status = bound_run(r, t->session, &t->data, t->fetches, error);
         if (status == WEFT_DATA) return step_failed(t, r, k, weft_bad_steps(t->session) > bad, error);
-        if (!status && t->fetches) metrics_note(&t->metrics, r, 1);
+        if (status) return status;
+        if (t->fetches) metrics_note(&t->metrics, r, 1);
     }
-    t->has_run = t->has_run || !status;
-    return status;
+    t->has_run = true;
+    return WEFT_OK;
 }
 
-static void take(weft_trainer *t, const bound *r) {
+void flow_take(weft_trainer *t, const bound *r) {
     t->micro_begin = t->begin;
     t->micro_each = r->accumulate;
     t->begin += (int64_t)r->accumulate * t->progress.world;
@@ -168,7 +155,7 @@ static int iteration_batches(const weft_trainer *t, int64_t iteration, int64_t *
     int64_t first = *begin, each = 0;
     int n = 0, n_steps = weft_plan_iteration(t->plan, iteration, steps);
     for (const weft_flow_step *s = steps; s < steps + n_steps; s++) {
-        bool reads = t->graphs[graph_index(t, s->graph)].n_in > 0;
+        bool reads = t->graphs[flow_graph(t, s->graph)].n_in > 0;
         for (int k = 0; k < s->repeat; k++) {
             if (s->batch == WEFT_FLOW_NEXT) {
                 first = *begin, each = s->accumulate;
@@ -196,48 +183,13 @@ static weft_status follow(weft_trainer *t, weft_error *error) {
 weft_status flow_run(weft_trainer *t, weft_error *error) {
     weft_flow_step s[WEFT_MAX_FLOW_STEPS];
     int n = weft_plan_iteration(t->plan, t->progress.iteration, s);
-    weft_status status = follow(t, error);
-    for (int i = 0; !status && i < n; i++) {
-        bound *r = &t->graphs[graph_index(t, s[i].graph)];
-        for (int k = 0; !status && k < s[i].repeat; k++) {
-            if (s[i].batch == WEFT_FLOW_NEXT) take(t, r);
-            status = run_graph(t, r, error);
+    if (follow(t, error)) return error->status;
+    for (int i = 0; i < n; i++) {
+        bound *r = &t->graphs[flow_graph(t, s[i].graph)];
+        for (int k = 0; k < s[i].repeat; k++) {
+            if (s[i].batch == WEFT_FLOW_NEXT) flow_take(t, r);
+            if (flow_run_graph(t, r, error)) return error->status;
         }
     }
-    return status;
-}
-
-/* ---- options.train_step ---- */
-
-static weft_status take_new(weft_trainer *t, const bound *r, weft_error *error) {
-    int64_t needs = (int64_t)r->accumulate * t->progress.world;
-    if (t->begin + needs > batches_count(&t->data)) {
-        if (needs > batches_count(&t->data))
-            return kit_fail(error, WEFT_DATA,
-                            "trainer: graph %s takes %lld batches on all ranks, the data have %lld", r->graph,
-                            (long long)needs, (long long)batches_count(&t->data));
-        weft_status status = trainer_cross_epoch(t, error);
-        if (status) return status;
-    }
-    take(t, r);
     return WEFT_OK;
-}
-
-weft_status weft_trainer_run(weft_trainer *t, const char *graph, weft_flow_batch batch, weft_error *error) {
-    weft_error own = {0};
-    error = error ? error : &own;
-    if (!t || !graph) return kit_fail(error, WEFT_ARGUMENT, "weft_trainer_run: trainer or graph is NULL");
-    if (!t->is_in_step)
-        return kit_fail(error, WEFT_ORDER, "weft_trainer_run: graphs run within options.train_step");
-    int i = graph_index(t, graph);
-    weft_status status = i < 0 ? bind(t, graph, error) : WEFT_OK;
-    if (status) return status;
-    bound *r = &t->graphs[i < 0 ? t->n_graphs - 1 : i];
-    bool is_new = r->n_in && (batch == WEFT_FLOW_NEXT || (batch == WEFT_FLOW_AUTO && !t->micro_each));
-    if (r->n_in && !is_new && (!t->micro_each || t->micro_each % r->accumulate))
-        return kit_fail(error, WEFT_ORDER,
-                        "trainer: graph %s runs on %d micro-batches of the run before it, which had %lld",
-                        r->graph, r->accumulate, (long long)t->micro_each);
-    if (is_new) status = take_new(t, r, error);
-    return status ? status : run_graph(t, r, error);
 }

@@ -1,10 +1,5 @@
-/* hooks.c - calls the hooks of a trainer at a point; what Weft's own look at before. */
-#include "runtime/train/hooks.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
+/* hooks.c - calls the hooks of a trainer: when it is made, at each point, and when it is checked. */
+#include "runtime/train/trainer.h"
 
 const char *weft_point_name(weft_point point) {
     switch (point) {
@@ -27,8 +22,8 @@ static void tell_place(const weft_trainer *t, const weft_hook *hook) {
 /* A hook may fail without a text of its own. */
 static weft_status call(const weft_hook *hook, weft_trainer *t, weft_point point, weft_error *error) {
     weft_error own = {0};
-    if (t->progress.world > 1 && hook->at) tell_place(t, hook);
-    weft_status status = hook->at ? hook->at(hook->self, t, point, &own) : WEFT_OK;
+    if (t->progress.world > 1) tell_place(t, hook);
+    weft_status status = hook->at(hook->self, t, point, &own);
     if (!status) return WEFT_OK;
     if (own.text[0]) return kit_fail(error, status, "%s", own.text);
     return kit_fail(error, status, "a hook failed: %s", hook->name ? hook->name : "it has no name");
@@ -45,74 +40,20 @@ weft_status hooks_call(weft_trainer *t, weft_point point, weft_error *error) {
     return status;
 }
 
-/* ---- what Weft's own hooks look at when a trainer is made ---- */
-
-static const struct {
-    weft_status (*at)(void *self, weft_trainer *t, weft_point point, weft_error *error);
-    weft_status (*open)(void *self, const weft_trainer *t, weft_error *error);
-} openers[] = {{early_stop_at, early_stop_open},
-               {best_at, best_open},
-               {plateau_at, plateau_open},
-               {curves_at, curves_open},
-               {samples_at, samples_open}};
-
-weft_status hooks_open(const weft_trainer *t, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < t->options.n_hooks; i++)
-        for (size_t k = 0; !status && k < sizeof openers / sizeof *openers; k++)
-            if (t->options.hooks[i].at == openers[k].at)
-                status = openers[k].open(t->options.hooks[i].self, t, error);
-    return status;
-}
-
-weft_status hook_check_folder(const weft_trainer *t, const char *hook, const char *path, weft_error *error) {
-    struct stat is;
-    char folder[4096], what[200];
-    size_t n = path ? strlen(path) : 0;
-    while (n && path[n - 1] == '/') n--;
-    while (n && path[n - 1] != '/') n--;
-    if (n < 2 || t->progress.rank || (t->env && t->env->io)) return WEFT_OK;
-    snprintf(folder, sizeof folder, "%.*s", (int)(n - 1), path);
-    int code = stat(folder, &is) ? errno : S_ISDIR(is.st_mode) ? 0 : ENOTDIR;
-    if (!code) return WEFT_OK;
-    snprintf(what, sizeof what, "the hook %.80s cannot write there", hook);
-    return weft_error_io(error, path, what, code);
-}
-
-weft_hook hook_refused(const char *why) {
-    return (weft_hook){.name = why};
-}
-
-bool hook_copy(char **into, const char *text) {
-    if (!text) return true;
-    if (!(*into = weft_memory_new(NULL, strlen(text) + 1))) return false;
-    strcpy(*into, text);
-    return true;
-}
-
-void hook_free_copy(char *text) {
-    if (text) weft_memory_free(NULL, text, strlen(text) + 1);
-}
-
-/* ---- errors ---- */
-
-weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_error *error) {
-    if (!t->hook_depth && !t->is_in_step) return WEFT_OK;
-    return kit_fail(error, WEFT_ORDER, "%s: it must not be called from a hook or options.train_step", call);
-}
-
-/* WEFT_PEER has come from another rank. */
-weft_status trainer_tell(const weft_trainer *t, weft_status status, const weft_error *error) {
-    if (!status || status == WEFT_PEER || t->is_common || t->progress.world == 1) return status;
-    weft_comm_fail(t->options.comm, error->text); /* they say which rank it was */
-    return status;
+weft_status hooks_open(weft_trainer *t, weft_error *error) {
+    for (int i = 0; i < t->options.n_hooks; i++) {
+        const weft_hook *h = &t->options.hooks[i];
+        weft_status status = h->open ? h->open(h->self, t, error) : WEFT_OK;
+        if (status) return status;
+    }
+    return WEFT_OK;
 }
 
 weft_status hooks_check(const weft_trainer *t, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < t->options.n_hooks; i++) {
+    for (int i = 0; i < t->options.n_hooks; i++) {
         const weft_hook *h = &t->options.hooks[i];
-        if (h->check) status = h->check(h->self, error);
+        weft_status status = h->check ? h->check(h->self, error) : WEFT_OK;
+        if (status) return status;
     }
-    return status;
+    return WEFT_OK;
 }

@@ -3,8 +3,6 @@
 #include "runtime/train/trainer.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 double weft_metrics_get(const weft_metrics *metrics, const char *name) {
     for (int i = 0; metrics && name && i < metrics->n; i++)
@@ -12,42 +10,25 @@ double weft_metrics_get(const weft_metrics *metrics, const char *name) {
     return NAN;
 }
 
-void metrics_close(metrics *m) {
-    for (int i = 0; i < m->n; i++) weft_memory_free(m->env, m->list[i].name, strlen(m->list[i].name) + 1);
-    kit_free_array(m->env, m->list, m->room, sizeof *m->list);
-    kit_free_array(m->env, m->given, m->room_given, sizeof *m->given);
-    *m = (metrics){.env = m->env};
-}
-
-/* Room for so many more, and never none. */
-static bool grow(metrics *m, int more) {
-    size_t least = (size_t)(m->n + more) + 1;
-    metric_sum *list = kit_grow(m->env, m->list, &m->room, least, sizeof *list);
-    if (!list) return false;
-    m->list = list;
-    weft_metric *given = kit_grow(m->env, m->given, &m->room_given, least, sizeof *given);
-    if (!given) return false;
-    m->given = given;
-    return true;
-}
-
-/* "loss" or, joined, "d_step/loss". */
-static char *named(const weft_env *env, const char *graph, const char *name, bool is_joined) {
-    size_t bytes = strlen(name) + 1 + (is_joined ? strlen(graph) + 1 : 0);
-    char *text = weft_memory_new(env, bytes);
-    if (text) snprintf(text, bytes, "%s%s%s", is_joined ? graph : "", is_joined ? "/" : "", name);
-    return text;
+/* "loss" or, where an earlier graph has that name, "d_step/loss". */
+static char *name_of(metrics *m, const bound *r, const char *name) {
+    kit_line joined = {0};
+    bool is_taken = false;
+    for (int k = 0; k < r->first; k++) is_taken = is_taken || strcmp(m->list[k].name, name) == 0;
+    kit_add(&joined, "%s%s%s", is_taken ? r->graph : "", is_taken ? "/" : "", name);
+    return kit_copy(&m->memory, joined.text);
 }
 
 weft_status metrics_add(metrics *m, bound *r, weft_error *error) {
+    size_t least = (size_t)(m->n + r->n_out) + 1;
+    metric_sum *list = kit_grow(&m->memory, m->list, least, sizeof *list);
+    weft_metric *given = kit_grow(&m->memory, m->given, least, sizeof *given);
+    if (list) m->list = list;
+    if (given) m->given = given;
+    if (!list || !given) return kit_no_memory(error, "trainer");
     r->first = m->n;
-    if (!grow(m, r->n_out)) return kit_no_memory(error, "trainer");
     for (int i = 0; i < r->n_out; i++) {
-        bool is_taken = false;
-        for (int k = 0; k < r->first; k++)
-            is_taken = is_taken || strcmp(m->list[k].name, r->out[i].name) == 0;
-        if (!(m->list[m->n].name = named(m->env, r->graph, r->out[i].name, is_taken)))
-            return kit_no_memory(error, "trainer");
+        if (!(list[m->n].name = name_of(m, r, r->out[i].name))) return kit_no_memory(error, "trainer");
         m->n++;
     }
     return WEFT_OK;
@@ -75,6 +56,7 @@ void metrics_note(metrics *m, const bound *r, double weight) {
 }
 
 weft_status ranks_sum(const weft_env *env, weft_comm *comm, size_t n, double *numbers, weft_error *error) {
+    if (!comm || comm->world < 2) return WEFT_OK;
     size_t bytes = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F64, 0, n, comm->world);
     void *scratch = weft_memory_new(env, bytes + 1);
     if (!scratch) return kit_no_memory(error, "trainer");
@@ -90,28 +72,22 @@ weft_status ranks_sum(const weft_env *env, weft_comm *comm, size_t n, double *nu
     return status;
 }
 
-/* memcpy of nothing may be from nowhere here. */
-static void copy(double *to, const double *from, size_t n) {
-    for (size_t i = 0; i < n; i++) to[i] = from[i];
-}
-
 /* One sum for all: sums, weights, and what the caller adds. */
-static weft_status over_ranks(metrics *m, weft_comm *comm, double *extra, size_t n_extra, weft_error *error) {
-    size_t n = (size_t)m->n, all = 2 * n + n_extra;
-    double *numbers = kit_new_array(m->env, all + 1, sizeof *numbers);
+static weft_status over_ranks(metrics *m, weft_comm *comm, double *extra, weft_error *error) {
+    size_t n = (size_t)m->n;
+    double *numbers = kit_take(&m->memory, 2 * n + 1, sizeof *numbers);
     if (!numbers) return kit_no_memory(error, "trainer");
     for (size_t i = 0; i < n; i++) numbers[i] = m->list[i].sum, numbers[n + i] = m->list[i].weight;
-    copy(numbers + 2 * n, extra, n_extra);
-    weft_status status = ranks_sum(m->env, comm, all, numbers, error);
+    numbers[2 * n] = *extra;
+    weft_status status = ranks_sum(&m->memory.env, comm, 2 * n + 1, numbers, error);
     for (size_t i = 0; !status && i < n; i++) m->list[i].sum = numbers[i], m->list[i].weight = numbers[n + i];
-    if (!status) copy(extra, numbers + 2 * n, n_extra);
-    kit_free_array(m->env, numbers, all + 1, sizeof *numbers);
+    if (!status) *extra = numbers[2 * n];
+    kit_drop(&m->memory, numbers);
     return status;
 }
 
-weft_status metrics_means(metrics *m, weft_comm *comm, double *extra, size_t n_extra, weft_metrics *out,
-                          weft_error *error) {
-    weft_status status = comm && comm->world > 1 ? over_ranks(m, comm, extra, n_extra, error) : WEFT_OK;
+weft_status metrics_means(metrics *m, weft_comm *comm, double *extra, weft_metrics *out, weft_error *error) {
+    weft_status status = comm && comm->world > 1 ? over_ranks(m, comm, extra, error) : WEFT_OK;
     *out = (weft_metrics){.list = m->given};
     for (const metric_sum *s = m->list; !status && s < m->list + m->n; s++)
         if (s->weight > 0) m->given[out->n++] = (weft_metric){s->name, s->sum / s->weight};

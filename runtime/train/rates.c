@@ -3,18 +3,10 @@
  * lowered, except rates that the caller changes. */
 #include "runtime/train/trainer.h"
 
-#include "weft/checkpoint.h"
-
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static weft_status read_rate(const weft_trainer *t, const asked_rate *r, double *lr, weft_error *error) {
     return weft_store_get(t->store, r->path, lr, sizeof *lr, error);
-}
-
-void rates_note(const asked_rate *r, char into[NOTE_ROOM]) {
-    snprintf(into, NOTE_ROOM, "trainer/lr/%s", r->optimizer);
 }
 
 weft_status rates_open(weft_trainer *t, weft_error *error) {
@@ -22,8 +14,7 @@ weft_status rates_open(weft_trainer *t, weft_error *error) {
     weft_stored value;
     int n = 0;
     for (int i = 0; weft_store_at(t->store, i, &value); i++) n += value.kind == WEFT_STORED_LR;
-    if (!(c->rates = kit_new_array(t->env, (size_t)n + 1, sizeof *c->rates)))
-        return kit_no_memory(error, "trainer");
+    if (!(c->rates = kit_take(&t->memory, n, sizeof *c->rates))) return kit_no_memory(error, "trainer");
     c->n_rates = n;
     n = 0;
     for (int i = 0; weft_store_at(t->store, i, &value); i++)
@@ -31,26 +22,19 @@ weft_status rates_open(weft_trainer *t, weft_error *error) {
     return WEFT_OK;
 }
 
-void rates_close(weft_trainer *t) {
-    checkpoints *c = &t->checkpoints;
-    kit_free_array(t->env, c->rates, (size_t)c->n_rates + 1, sizeof *c->rates);
-}
-
 weft_status rates_begin(weft_trainer *t, weft_error *error) {
-    weft_status status = WEFT_OK;
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
-    for (int i = 0; !status && i < o->n_rates; i++)
-        status = weft_store_set_lr(t->store, o->rates[i].optimizer, o->rates[i].lr, error);
-    return status;
+    for (int i = 0; i < o->n_rates; i++)
+        if (weft_store_set_lr(t->store, o->rates[i].optimizer, o->rates[i].lr, error)) return error->status;
+    return WEFT_OK;
 }
 
 weft_status rates_keep(weft_trainer *t, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < t->checkpoints.n_rates; i++) {
+    for (int i = 0; i < t->checkpoints.n_rates; i++) {
         asked_rate *r = &t->checkpoints.rates[i];
-        if (isnan(r->lr)) status = read_rate(t, r, &r->lr, error);
+        if (isnan(r->lr) && read_rate(t, r, &r->lr, error)) return error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* What is asked of an optimizer now, the last of it; NULL: nothing. */
@@ -63,26 +47,20 @@ static const weft_rate *asked_now(const weft_trainer *t, const char *optimizer) 
     return NULL;
 }
 
-static weft_status resume_one(weft_trainer *t, const weft_checkpoint *c, asked_rate *r, weft_error *error) {
-    char note[NOTE_ROOM], line[500];
+static weft_status resume_one(weft_trainer *t, asked_rate *r, weft_error *error) {
     const weft_rate *now = asked_now(t, r->optimizer);
     double old;
-    rates_note(r, note);
-    r->lr = weft_checkpoint_note(c, note);
     if (!now || now->lr == r->lr) return WEFT_OK;
-    weft_status status = read_rate(t, r, &old, error);
-    if (!status) status = weft_store_set_lr(t->store, r->optimizer, now->lr, error);
-    if (status) return status;
+    if (read_rate(t, r, &old, error) || weft_store_set_lr(t->store, r->optimizer, now->lr, error))
+        return error->status;
     r->lr = now->lr;
-    snprintf(line, sizeof line, "the learning rate of %.200s was %.9g, and is %.9g from iteration %lld on",
-             r->optimizer, old, now->lr, (long long)t->progress.iteration);
-    trainer_log(t, line);
+    trainer_log(t, "the learning rate of %.200s was %.9g, and is %.9g from iteration %jd on", r->optimizer,
+                old, now->lr, t->progress.iteration);
     return WEFT_OK;
 }
 
-weft_status rates_resume(weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < t->checkpoints.n_rates; i++)
-        status = resume_one(t, c, &t->checkpoints.rates[i], error);
-    return status ? status : rates_keep(t, error);
+weft_status rates_resume(weft_trainer *t, weft_error *error) {
+    for (int i = 0; i < t->checkpoints.n_rates; i++)
+        if (resume_one(t, &t->checkpoints.rates[i], error)) return error->status;
+    return rates_keep(t, error);
 }

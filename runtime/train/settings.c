@@ -4,17 +4,17 @@
 #include "runtime/train/trainer.h"
 #include "weft/checkpoint.h"
 
-#include <stdio.h>
-#include <string.h>
-
-/* NULL: not set. */
-static const char *planned(const weft_plan *plan, const char *wanted) {
-    const char *name, *value;
-    for (int i = 0; weft_plan_setting_at(plan, i, &name, &value); i++)
-        if (strcmp(name, wanted) == 0) return value;
-    return NULL;
+static kit_shown setting_show(const char *text) {
+    if (!text) text = "not set";
+    return kit_show(text, strlen(text));
 }
 
+static void tell_change(const weft_trainer *t, const char *name, const char *was, const char *is) {
+    trainer_log(t, "%s was %s, and is %s from iteration %jd on", setting_show(name).text,
+                setting_show(was).text, setting_show(is).text, t->progress.iteration);
+}
+
+/* NULL: the training that was saved had no such setting. */
 static const char *saved(const weft_checkpoint *c, const char *wanted) {
     const char *name, *value;
     for (int i = 0; weft_checkpoint_setting_at(c, i, &name, &value); i++)
@@ -22,16 +22,11 @@ static const char *saved(const weft_checkpoint *c, const char *wanted) {
     return NULL;
 }
 
-static kit_shown setting_show(const char *text) {
-    if (!text) text = "not set";
-    return kit_show(text, strlen(text));
-}
-
-static void tell_change(const weft_trainer *t, const char *name, const char *was, const char *is) {
-    char line[500];
-    snprintf(line, sizeof line, "%s was %s, and is %s from iteration %lld on", setting_show(name).text,
-             setting_show(was).text, setting_show(is).text, (long long)t->progress.iteration);
-    trainer_log(t, line);
+static const char *planned(const weft_plan *plan, const char *wanted) {
+    const char *name, *value;
+    for (int i = 0; weft_plan_setting_at(plan, i, &name, &value); i++)
+        if (strcmp(name, wanted) == 0) return value;
+    return NULL;
 }
 
 void settings_tell(const weft_trainer *t, const weft_checkpoint *c) {

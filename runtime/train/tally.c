@@ -7,7 +7,6 @@
 #include "runtime/train/trainer.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     UNIT = 1074,    /* 2^-UNIT is 1 */
@@ -66,8 +65,7 @@ static double exact_value(const exact *of) {
 
 /* Wrong calls are told when the evaluator's function returns. */
 static void wrong(weft_tally *t, const char *what, int64_t index, int64_t n) {
-    if (!t->error.status)
-        kit_fail(&t->error, WEFT_ARGUMENT, "%s %lld of %lld", what, (long long)index, (long long)n);
+    if (!t->error.status) kit_fail(&t->error, WEFT_ARGUMENT, "%s %jd of %jd", what, index, n);
 }
 
 void weft_tally_count(weft_tally *t, int64_t index, int64_t n) {
@@ -96,7 +94,7 @@ double weft_tally_sum(const weft_tally *t, int64_t index) {
 
 void weft_tally_report(weft_tally *t, const char *part, double value) {
     if (!t) return;
-    report *reports = kit_grow(t->env, t->reports, &t->room, (size_t)t->n_reports + 1, sizeof *reports);
+    report *reports = kit_grow(&t->memory, t->reports, t->n_reports + 1, sizeof *reports);
     if (!reports) {
         kit_no_memory(&t->error, "report");
         return;
@@ -111,37 +109,30 @@ void weft_tally_report(weft_tally *t, const char *part, double value) {
 
 weft_status tally_open(weft_tally *t, const char *name, int64_t counts, int64_t sums, const weft_env *env,
                        weft_error *error) {
-    *t = (weft_tally){.env = env, .name = name};
+    *t = (weft_tally){.memory = kit_arena_of(env), .name = name};
     if (counts < 0 || sums < 0) return kit_fail(error, WEFT_ARGUMENT, "negative numbers of counts or sums");
-    t->counts = kit_new_array(env, (size_t)counts + 1, sizeof *t->counts);
-    t->sums = kit_new_array(env, (size_t)sums + 1, sizeof *t->sums);
-    t->n_counts = t->counts ? counts : 0;
-    t->n_sums = t->sums ? sums : 0;
-    t->room_counts = t->counts ? (size_t)counts + 1 : 0;
-    t->room_sums = t->sums ? (size_t)sums + 1 : 0;
-    return t->counts && t->sums ? WEFT_OK : kit_no_memory(error, "trainer");
-}
-
-void tally_close(weft_tally *t) {
-    kit_free_array(t->env, t->counts, t->room_counts, sizeof *t->counts);
-    kit_free_array(t->env, t->sums, t->room_sums, sizeof *t->sums);
-    kit_free_array(t->env, t->reports, t->room, sizeof *t->reports);
-    *t = (weft_tally){.env = t->env};
+    t->counts = kit_take(&t->memory, counts, sizeof *t->counts);
+    t->sums = kit_take(&t->memory, sums, sizeof *t->sums);
+    if (t->memory.is_out) return kit_no_memory(error, "trainer");
+    t->n_counts = counts;
+    t->n_sums = sums;
+    return WEFT_OK;
 }
 
 void tally_clear(weft_tally *t) {
-    memset(t->counts, 0, t->room_counts * sizeof *t->counts);
-    memset(t->sums, 0, t->room_sums * sizeof *t->sums);
+    memset(t->counts, 0, (size_t)t->n_counts * sizeof *t->counts);
+    memset(t->sums, 0, (size_t)t->n_sums * sizeof *t->sums);
     t->n_reports = 0;
 }
 
 /* Moves the numbers of a tally into `list`, or those of the list into it. */
 static void pack(weft_tally *t, double *list, bool is_back) {
-    for (int64_t i = 0; i < t->n_counts; i++, list++)
-        if (is_back)
-            t->counts[i] = *list;
-        else
-            *list = t->counts[i];
+    size_t counts = (size_t)t->n_counts * sizeof *t->counts;
+    if (is_back)
+        memcpy(t->counts, list, counts);
+    else
+        memcpy(list, t->counts, counts);
+    list += t->n_counts;
     for (int64_t i = 0; i < t->n_sums; i++) {
         exact *e = &t->sums[i];
         carry(e);
@@ -159,11 +150,11 @@ static void pack(weft_tally *t, double *list, bool is_back) {
 weft_status tally_merge(weft_tally *t, weft_comm *comm, weft_error *error) {
     if (!comm || comm->world < 2) return WEFT_OK;
     size_t n = (size_t)t->n_counts + (size_t)t->n_sums * (EXACT_DIGITS + 3);
-    double *list = kit_new_array(t->env, n + 1, sizeof *list);
+    double *list = kit_take(&t->memory, n, sizeof *list);
     if (!list) return kit_no_memory(error, "trainer");
     pack(t, list, false);
-    weft_status status = ranks_sum(t->env, comm, n, list, error);
+    weft_status status = ranks_sum(&t->memory.env, comm, n, list, error);
     if (!status) pack(t, list, true);
-    kit_free_array(t->env, list, n + 1, sizeof *list);
+    kit_drop(&t->memory, list);
     return status;
 }

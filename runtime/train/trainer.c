@@ -3,69 +3,71 @@
  * before it opens. */
 #include "runtime/train/trainer.h"
 
-#include <string.h>
-
 /* ---- options ---- */
 
+static weft_status check_list(int n, const void *list, const char *field, const char *what,
+                              weft_error *error) {
+    if (n >= 0 && (!n || list)) return WEFT_OK;
+    return kit_fail(error, WEFT_ARGUMENT, "trainer: %s is %d without as many %s", field, n, what);
+}
+
 static weft_status check_dataset(const weft_dataset *d, const char *field, weft_error *error) {
-    if (d->n < 0 || (d->n && !d->sources))
-        return kit_fail(error, WEFT_ARGUMENT, "trainer: %s: n is %d without as many sources", field, d->n);
+    if (check_list(d->n, d->sources, field, "sources", error)) return error->status;
     for (int i = 0; i < d->n; i++)
-        if (!d->sources[i]) return kit_fail(error, WEFT_ARGUMENT, "trainer: %s: source %d is NULL", field, i);
+        if (!d->sources[i])
+            return kit_fail(error, WEFT_ARGUMENT, "trainer: %s is %d, and source %d is NULL", field, d->n, i);
     return WEFT_OK;
 }
 
-static weft_status check_options(const weft_trainer_options *o, weft_error *error) {
-    const weft_trainer_checkpoints *c = &o->checkpoints;
-    weft_status status = weft_fields_check(weft_trainer_fields(), o, "trainer", error);
-    if (!status)
-        status = weft_fields_check(weft_trainer_checkpoints_fields(), c, "trainer: checkpoints", error);
-    if (status) return status;
-    if (o->n_hooks < 0 || (o->n_hooks && !o->hooks))
-        return kit_fail(error, WEFT_ARGUMENT, "trainer: n_hooks is %d without as many hooks", o->n_hooks);
-    if (c->n_rates < 0 || (c->n_rates && !c->rates))
-        return kit_fail(error, WEFT_ARGUMENT, "trainer: checkpoints: n_rates is %d without as many rates",
-                        c->n_rates);
+static weft_status check_hooks(const weft_trainer_options *o, weft_error *error) {
+    if (check_list(o->n_hooks, o->hooks, "n_hooks", "hooks", error)) return error->status;
     for (int i = 0; i < o->n_hooks; i++)
         if (!o->hooks[i].at)
             return kit_fail(error, o->hooks[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
                             "trainer: hook %d could not be made: %s", i,
                             o->hooks[i].name ? o->hooks[i].name : "out of memory");
-    status = evaluators_check(o->n_evaluators, o->evaluators, error);
-    if (!status) status = check_dataset(&o->train, "train", error);
-    if (!status) status = check_dataset(&o->val, "val", error);
-    return status ? status : check_dataset(&o->test, "test", error);
+    return WEFT_OK;
 }
 
-const char *model_graph(const weft_model *m, const char *name) {
-    const char *own;
-    for (int i = 0; (own = weft_graph_name(m, i)); i++)
-        if (strcmp(own, name) == 0) break;
-    return own;
+static weft_status check_evaluators(const weft_trainer_options *o, weft_error *error) {
+    const weft_evaluator *list = o->evaluators;
+    if (check_list(o->n_evaluators, list, "n_evaluators", "evaluators", error)) return error->status;
+    for (int i = 0; i < o->n_evaluators; i++) {
+        if (!list[i].open || !list[i].batch || !list[i].report || !list[i].name)
+            return kit_fail(error, list[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
+                            "trainer: evaluator %d could not be made: %s", i,
+                            list[i].name ? list[i].name : "out of memory");
+        for (int k = 0; k < i; k++)
+            if (strcmp(list[i].name, list[k].name) == 0)
+                return kit_fail(error, WEFT_NAME, "trainer: two evaluators are called %.80s", list[i].name);
+    }
+    return WEFT_OK;
 }
 
-weft_status no_graph(const weft_model *m, const char *head, const char *name, weft_error *error) {
-    const char *own, *near = NULL;
-    for (int i = 0; (own = weft_graph_name(m, i)); i++) near = weft_nearest(name, near, own);
-    return kit_fail(error, WEFT_NAME, "%s has no graph '%.80s'%s", head, name, NEAR(near));
+static weft_status check_options(const weft_trainer_options *o, weft_error *error) {
+    const weft_trainer_checkpoints *c = &o->checkpoints;
+    bool is_wrong = weft_fields_check(weft_trainer_fields(), o, "trainer", error) ||
+                    weft_fields_check(weft_trainer_checkpoints_fields(), c, "trainer: checkpoints", error) ||
+                    check_list(c->n_rates, c->rates, "checkpoints: n_rates", "rates", error) ||
+                    check_hooks(o, error) || check_evaluators(o, error) ||
+                    check_dataset(&o->train, "train: n", error) || check_dataset(&o->val, "val: n", error) ||
+                    check_dataset(&o->test, "test: n", error);
+    return is_wrong ? error->status : WEFT_OK;
 }
 
 /* ---- parts ---- */
 
 /* The lists are copied with the evaluators' names, since what is in them is the trainer's from here on. */
 static weft_status copy_lists(weft_trainer *t, const weft_trainer_options *o, weft_error *error) {
-    weft_hook *hooks = kit_new_array(t->env, (size_t)o->n_hooks + 1, sizeof *hooks);
-    weft_evaluator *evaluators = kit_new_array(t->env, (size_t)o->n_evaluators + 1, sizeof *evaluators);
+    weft_hook *hooks = kit_take(&t->memory, o->n_hooks, sizeof *hooks);
+    weft_evaluator *evaluators = kit_take(&t->memory, o->n_evaluators, sizeof *evaluators);
     for (int i = 0; hooks && i < o->n_hooks; i++) hooks[i] = o->hooks[i];
+    for (int i = 0; evaluators && i < o->n_evaluators; i++)
+        evaluator_copy(&evaluators[i], &o->evaluators[i], &t->memory);
+    if (t->memory.is_out) return kit_no_memory(error, "trainer");
     t->options.hooks = hooks;
     t->options.evaluators = evaluators;
-    if (!hooks || !evaluators) return kit_no_memory(error, "trainer");
-    for (int i = 0; i < o->n_evaluators; i++)
-        if (!evaluator_copy(&evaluators[i], &o->evaluators[i], t->env))
-            return kit_no_memory(error, "trainer");
     t->owns = true;
-    t->options.n_hooks = o->n_hooks;
-    t->options.n_evaluators = o->n_evaluators;
     return WEFT_OK;
 }
 
@@ -103,25 +105,16 @@ static int64_t flow_rows(const weft_plan *plan) {
     return weft_plan_batch(plan);
 }
 
-/* Whether the data set feeds the input `name`. */
-static bool is_fed(const weft_dataset *d, const char *name) {
-    for (int s = 0, at = 0; s < d->n; s++)
-        for (int k = 0; k < d->sources[s]->n; k++, at++) {
-            const char *own = d->names ? d->names[at] : d->sources[s]->arrays[k].name;
-            if (own && strcmp(own, name) == 0) return true;
-        }
-    return false;
-}
-
 /* What the loader draws for each sample: for an input "draws" that nothing feeds (preprocess.h). */
 static int flow_draws(const weft_trainer *t) {
     weft_flow_step s;
     weft_port p;
-    if (is_fed(&t->options.train, "draws")) return 0;
+    const weft_source *source;
+    if (dataset_find(&t->options.train, "draws", &source)) return 0;
     for (int i = 0; weft_plan_flow(t->plan, i, &s); i++)
-        for (int k = 0; weft_plan_input(t->plan, s.graph, k, &p); k++)
-            if (strcmp(p.name, "draws") == 0 && p.dtype == WEFT_F32 && p.ndim == 2 && p.shape[1] <= 4096)
-                return (int)p.shape[1];
+        if (find_port(t->plan, s.graph, true, "draws", &p, NULL) >= 0 && p.dtype == WEFT_F32 && p.ndim == 2 &&
+            p.shape[1] <= 4096)
+            return (int)p.shape[1];
     return 0;
 }
 
@@ -145,8 +138,8 @@ static weft_status open_data(weft_trainer *t, weft_error *error) {
         return kit_fail(error, WEFT_ARGUMENT, "trainer: a sampler needs data to train on");
     if (o->train.n && samples < how.batch)
         return kit_fail(error, WEFT_ARGUMENT,
-                        "trainer: %lld samples are fewer than a batch of %lld: use a smaller batch",
-                        (long long)samples, (long long)how.batch);
+                        "trainer: %jd samples are fewer than a batch of %jd: use a smaller batch", samples,
+                        how.batch);
     return batches_open(&t->data, &o->train, t->plan, NULL, &how, o->comm, t->env, error);
 }
 
@@ -158,8 +151,7 @@ static weft_status count(weft_trainer *t, weft_error *error) {
     if (!o->train.n && !most)
         return kit_fail(error, WEFT_ARGUMENT, "trainer: without data there are no epochs: set iterations");
     if (o->epochs && o->train.n && !o->train_step) {
-        weft_status status = flow_count(t, o->epochs, &all, error);
-        if (status) return status;
+        if (flow_count(t, o->epochs, &all, error)) return error->status;
     }
     t->progress.iterations = most && (!all || most < all) ? most : all;
     return o->train_step || !o->train.n || all ? WEFT_OK : flow_count(t, 1, &all, error);
@@ -170,7 +162,7 @@ static const char *val_graph(const weft_trainer *t) {
 }
 
 static const char *test_graph(const weft_trainer *t) {
-    const char *usual = model_graph(t->model, "test") ? "test" : val_graph(t);
+    const char *usual = model_graph(t->model, "test", NULL, NULL) ? "test" : val_graph(t);
     return t->options.test_graph ? t->options.test_graph : usual;
 }
 
@@ -182,11 +174,26 @@ static weft_status check_manual(const weft_trainer_options *o, weft_error *error
                     "calls weft_run_update, or leave compile.manual out");
 }
 
+/* An evaluation is there where it has data, or a graph that the caller names. */
+static bool has_val(const weft_trainer_options *o) {
+    return o->val.n || o->val_graph;
+}
+
+static bool has_test(const weft_trainer_options *o) {
+    return o->test.n || o->test_graph;
+}
+
+/* Whether an evaluation of this training runs the graph. */
+static bool is_evaluated(const weft_trainer *t, const char *graph) {
+    return (has_val(&t->options) && strcmp(graph, val_graph(t)) == 0) ||
+           (has_test(&t->options) && strcmp(graph, test_graph(t)) == 0);
+}
+
 /* A graph that assigns, such as a teacher's, has to be run by the flow or by an evaluation. */
 static weft_status check_idle(const weft_trainer *t, weft_error *error) {
     weft_idle_graph g;
     for (int i = 0; !t->options.train_step && weft_flow_idle(t->model, i, &g); i++) {
-        if (strcmp(g.graph, val_graph(t)) == 0 || strcmp(g.graph, test_graph(t)) == 0) continue;
+        if (is_evaluated(t, g.graph)) continue;
         return kit_fail(
             error, WEFT_ORDER,
             "trainer: graph %.80s assigns %.80s, which graph %.80s reads, but no flow runs it: "
@@ -198,42 +205,33 @@ static weft_status check_idle(const weft_trainer *t, weft_error *error) {
 }
 
 static weft_status open_training(weft_trainer *t, weft_error *error) {
-    weft_status status = check_manual(&t->options, error);
-    if (!status) status = check_idle(t, error);
-    if (!status) status = open_data(t, error);
-    if (!status) status = flow_bind(t, error);
-    return status ? status : count(t, error);
+    return check_manual(&t->options, error) || check_idle(t, error) || open_data(t, error) ||
+                   flow_bind(t, error) || count(t, error)
+               ? error->status
+               : WEFT_OK;
 }
 
 static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *data, const char *graph,
-                              bool *has, weft_error *error) {
-    *has = true;
-    if (!model_graph(t->model, graph))
-        return no_graph(t->model, "trainer: data for an evaluation, but the model", graph, error);
+                              weft_error *error) {
+    if (!model_graph(t->model, graph, "trainer: data for an evaluation, but the model", error))
+        return error->status;
     sweep_options of = {.graph = graph,
                         .data = data,
                         .comm = t->options.comm,
                         .n_evaluators = t->options.n_evaluators,
                         .evaluators = t->options.evaluators,
-                        .env = t->env};
+                        .env = t->env,
+                        .checks = t->options.check,
+                        .no_capture = t->options.no_capture};
     return sweep_open(s, t->model, &t->options.compile, &of, error);
 }
 
 static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
     const weft_trainer_options *o = &t->options;
-    const char *val = val_graph(t), *test = test_graph(t);
     weft_status status = WEFT_OK;
-    if (o->val.n || o->val_graph) status = open_sweep(t, &t->val, &o->val, val, &t->has_val, error);
-    if (!status && (o->test.n || o->test_graph))
-        status = open_sweep(t, &t->test, &o->test, test, &t->has_test, error);
+    if (has_val(o)) status = open_sweep(t, &t->val, &o->val, val_graph(t), error);
+    if (!status && has_test(o)) status = open_sweep(t, &t->test, &o->test, test_graph(t), error);
     return status;
-}
-
-/* Bytes that this trainer will take beside its plan's: sessions of the evaluations (an evaluation alone runs
- * what the plan counts). */
-static uint64_t bytes_beside(const weft_trainer *t) {
-    if (t->options.compile.graph) return 0;
-    return (t->has_val ? sweep_bytes(&t->val) : 0) + (t->has_test ? sweep_bytes(&t->test) : 0);
 }
 
 /* Before anything large is allocated, on any rank of this machine: they share what is free. */
@@ -241,60 +239,57 @@ static weft_status check_memory(weft_trainer *t, weft_error *error) {
     double none = 0;
     const weft_comm *comm = t->options.comm;
     bool is_copied = t->options.checkpoints.folder && !t->options.checkpoints.no_snapshot;
-    bool is_evaluated = t->has_val || t->has_test;
-    weft_fit_options how = {.more = bytes_beside(t),
+    bool is_evaluated = t->val.is_open || t->test.is_open;
+    bool is_alone = t->options.compile.graph; /* an evaluation, which runs what the plan counts */
+    weft_fit_options how = {.more = is_alone ? 0 : sweep_bytes(&t->val) + sweep_bytes(&t->test),
                             .more_name = !is_copied      ? "evaluations"
                                          : !is_evaluated ? "a checkpoint's copy"
                                                          : "evaluations and a checkpoint's copy",
-                            .checkpoints = is_copied && !t->options.compile.graph,
+                            .checkpoints = is_copied && !is_alone,
                             .local_world = comm ? comm->local_world : 1,
                             .model = t->model,
                             .compile = &t->options.compile,
                             .words = t->options.fit_words};
     weft_status status = weft_plan_fits(t->plan, &how, error);
-    bool waits = !status && t->progress.world > 1 && !t->options.compile.graph;
-    return waits ? ranks_sum(t->env, t->options.comm, 1, &none, error) : status;
+    return status || is_alone ? status : ranks_sum(t->env, t->options.comm, 1, &none, error);
 }
 
-/* Logs what the compiler has to say. */
+/* Logs what the compiler has to say, and what is converted. */
 static void tell_notes(weft_trainer *t) {
     const char *note;
-    for (int i = 0; (note = weft_plan_note(t->plan, i)); i++) trainer_log(t, note);
-}
-
-/* Logs what is converted. */
-static void tell_types(weft_trainer *t) {
-    if (t->data.loader) batches_tell(&t->data, &t->options.train, t);
-    if (t->has_val) batches_tell(&t->val.data, &t->options.val, t);
-    if (t->has_test) batches_tell(&t->test.data, &t->options.test, t);
+    for (int i = 0; (note = weft_plan_note(t->plan, i)); i++) trainer_log(t, "%s", note);
+    batches_tell(&t->data, &t->options.train, t);
+    batches_tell(&t->val.data, &t->options.val, t);
+    batches_tell(&t->test.data, &t->options.test, t);
 }
 
 static weft_status open_all(weft_trainer *t, weft_error *error) {
-    weft_status status = open_plan(t, error);
-    if (!status && !t->options.compile.graph) status = open_training(t, error);
-    if (!status) status = open_evaluations(t, error);
-    if (!status) status = check_memory(t, error);
-    if (!status && !(t->store = weft_store_new(t->plan, t->options.seed, error))) status = error->status;
-    if (!status) status = checkpoints_open(t, error);
-    if (!status) status = hooks_open(t, error);
-    if (!status) tell_notes(t), tell_types(t);
-    return status;
+    if (open_plan(t, error) || (!t->options.compile.graph && open_training(t, error)) ||
+        open_evaluations(t, error) || check_memory(t, error))
+        return error->status;
+    if (!(t->store = weft_store_new(t->plan, t->options.seed, error))) return error->status;
+    if (checkpoints_open(t, error)) return error->status;
+    weft_status status = hooks_open(t, error);
+    if (status) return status;
+    tell_notes(t);
+    return WEFT_OK;
 }
 
 /* ---- the public part ---- */
 
 /* A trainer without any part yet. */
 static weft_trainer *begin(const weft_model *model, const weft_trainer_options *options, weft_error *error) {
-    weft_trainer *t = model ? kit_new(options->env, sizeof *t) : NULL;
+    weft_trainer *t = model ? kit_object(options->env, sizeof *t) : NULL;
     if (!model) kit_fail(error, WEFT_ARGUMENT, "trainer: the model is NULL");
     if (model && !t) kit_no_memory(error, "trainer");
     if (!t) return NULL;
-    *t = (weft_trainer){.env = options->env, .model = model, .options = *options, .validated = -1};
-    kit_plain_texts(weft_trainer_fields(), &t->options);
-    kit_plain_texts(weft_trainer_checkpoints_fields(), &t->options.checkpoints);
-    t->checkpoints = (checkpoints){.saved = -1, .looked = -1};
-    t->options.hooks = NULL, t->options.evaluators = NULL; /* until they are the trainer's */
-    t->metrics.env = t->env;
+    t->env = options->env;
+    t->model = model;
+    t->options = *options;
+    t->validated = t->checkpoints.saved = t->checkpoints.looked = -1;
+    kit_defaults(weft_trainer_fields(), &t->options);
+    kit_defaults(weft_trainer_checkpoints_fields(), &t->options.checkpoints);
+    t->metrics.memory = kit_arena_of(t->env);
     t->progress.world = options->comm ? options->comm->world : 1;
     t->progress.rank = options->comm ? options->comm->rank : 0;
     return t;
@@ -308,10 +303,9 @@ static weft_status told(const weft_trainer_options *o, weft_status status, const
 
 weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_options *options,
                                weft_error *error) {
-    weft_error own = {0};
+    weft_error own;
     weft_trainer_options none = {0};
-    error = error ? error : &own;
-    *error = (weft_error){0};
+    error = kit_error(error, &own);
     if (!options) options = &none;
     weft_trainer *t = begin(model, options, error);
     weft_status status = t ? check_options(options, error) : error->status;
@@ -326,21 +320,17 @@ weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_optio
 /* The programs of a plan that is not compiled further have the inputs, which tell the rows of a batch. */
 weft_status weft_trainer_count(const weft_model *model, const weft_trainer_options *options,
                                const char *graph, int64_t *runs, weft_error *error) {
-    weft_error own = {0};
-    error = error ? error : &own;
-    *error = (weft_error){0};
+    weft_error own;
+    error = kit_error(error, &own);
     if (!options || !runs)
         return kit_fail(error, WEFT_ARGUMENT, "trainer: options and room for the count are needed");
     weft_trainer *t = begin(model, options, error);
     if (!t) return told(options, error->status, error);
     t->options.compile.stop_after = "programs";
-    weft_status status = check_options(options, error);
-    if (!status) status = trainer_check_trains(t, error);
-    if (!status && graph && !model_graph(model, graph))
-        status = no_graph(model, "trainer: the model", graph, error);
-    if (!status) status = open_plan(t, error);
-    if (!status) status = open_data(t, error);
-    if (!status) status = count(t, error);
+    bool is_wrong = check_options(options, error) || trainer_check_trains(t, error) ||
+                    (graph && !model_graph(model, graph, "trainer: the model", error)) ||
+                    open_plan(t, error) || open_data(t, error) || count(t, error);
+    weft_status status = is_wrong ? error->status : WEFT_OK;
     if (!status && (!t->progress.iterations || (graph && t->options.train_step)))
         status = kit_fail(error, WEFT_ORDER,
                           "trainer: with options.train_step only options.iterations say how many there are");
@@ -353,66 +343,22 @@ void weft_trainer_free(weft_trainer *t) {
     if (!t) return;
     checkpoints_close(t);
     weft_session_close(t->session);
-    if (t->has_val) sweep_close(&t->val);
-    if (t->has_test) sweep_close(&t->test);
+    sweep_close(&t->val);
+    sweep_close(&t->test);
     for (int i = 0; i < t->n_graphs; i++) bound_close(&t->graphs[i]);
-    kit_free_array(t->env, t->graphs, (size_t)t->room_graphs + 1, sizeof *t->graphs);
-    metrics_close(&t->metrics);
+    kit_release(t->metrics.memory);
     weft_store_free(t->store);
     weft_plan_free(t->plan);
     batches_close(&t->data);
-    kit_free_array(t->env, t->told, t->room_told, sizeof *t->told);
     if (t->owns) free_lists(&t->options);
-    for (int i = 0; t->options.evaluators && i < t->options.n_evaluators; i++)
-        evaluator_free_names(&t->options.evaluators[i], t->env);
-    kit_free_array(t->env, (weft_hook *)t->options.hooks, (size_t)t->options.n_hooks + 1, sizeof(weft_hook));
-    kit_free_array(t->env, (weft_evaluator *)t->options.evaluators, (size_t)t->options.n_evaluators + 1,
-                   sizeof(weft_evaluator));
-    const weft_env *env = t->env;
-    weft_memory_free(env, t, sizeof *t);
-}
-
-weft_status trainer_check_trains(const weft_trainer *t, weft_error *error) {
-    if (!t) return kit_fail(error, WEFT_ARGUMENT, "trainer: it is NULL");
-    if (t->options.compile.graph)
-        return kit_fail(error, WEFT_ORDER,
-                        "trainer: it is for graph %s alone (options.compile.graph), and does not train",
-                        t->options.compile.graph);
-    return WEFT_OK;
-}
-
-weft_session *weft_trainer_session(weft_trainer *t, weft_error *error) {
-    weft_error own = {0};
-    error = error ? error : &own;
-    if (trainer_check_trains(t, error)) return NULL;
-    if (!t->session)
-        t->session = t->options.comm ? weft_session_open_on(t->plan, t->store, t->options.comm, error)
-                                     : weft_session_open(t->plan, t->store, error);
-    return t->session;
+    kit_free(t);
 }
 
 weft_status weft_trainer_save(weft_trainer *t, const char *path, bool training, weft_error *error) {
-    weft_error own = {0};
-    error = error ? error : &own;
-    if (!weft_trainer_session(t, error)) return error->status;
-    weft_status status = hooks_call(t, WEFT_BEFORE_SAVE, error);
-    if (!status) status = weft_sync(t->session, error);
-    if (!status) status = weft_session_save(t->session, path, training, error);
-    return status ? status : hooks_call(t, WEFT_AFTER_SAVE, error);
-}
-
-const weft_progress *weft_trainer_progress(const weft_trainer *t) {
-    return t ? &t->progress : NULL;
-}
-
-weft_store *weft_trainer_store(const weft_trainer *t) {
-    return t ? t->store : NULL;
-}
-
-weft_loader *weft_trainer_loader(const weft_trainer *t) {
-    return t ? t->data.loader : NULL;
-}
-
-const weft_plan *weft_trainer_plan(const weft_trainer *t) {
-    return t ? t->plan : NULL;
+    weft_error own;
+    error = kit_error(error, &own);
+    bool failed = !weft_trainer_session(t, error) || hooks_call(t, WEFT_BEFORE_SAVE, error) ||
+                  weft_sync(t->session, error) || weft_session_save(t->session, path, training, error) ||
+                  hooks_call(t, WEFT_AFTER_SAVE, error);
+    return failed ? error->status : WEFT_OK;
 }

@@ -1,17 +1,20 @@
-/* trainer.h - what a trainer is made of. Each part is a file:
+/* trainer.h - what a trainer is made of. Each part is a file, the lower first:
  *
+ *     state.c     what it holds and where it is; its clock, its log
  *     feed.c      batches of a data set, and graphs whose inputs are bound to them
  *     metrics.c   numbers by name: sums over runs, means over ranks
  *     tally.c     what an evaluator counts and sums up; evaluators.c calls them with batches;
  *                 evaluator_*.c are some
- *     flow.c      one iteration: the steps of the flow, micro-batch by micro-batch
  *     sweep.c     every sample of a data set once through an evaluation graph
+ *     hooks.c     calls hooks; runtime/hooks has Weft's
  *     evaluate.c  validation and test; predict.c  one output for every sample
+ *     bad_steps.c a step that fails on its data: whose samples they were, and whether the training continues
+ *     flow.c      one iteration: the steps of the flow, micro-batch by micro-batch
+ *     epoch.c     an epoch's begin and end; own_step.c  options.train_step instead of a flow
+ *     watch.c     a metric of validations; rates.c  learning rates that were asked for
+ *     checkpoints.c  when they are due, and resuming
  *     fit.c       the loop
- *     bad_steps.c a step that fails on its data: whose samples they were, and whether the training goes on
- *     hooks.c     calls hooks; log_text.c, log_json.c  are some
- *     checkpoints.c  when they are due, and going on; rates.c  learning rates that were asked for
- *     trainer.c   making, freeing, what is held */
+ *     trainer.c   making and freeing */
 #ifndef WEFT_RUNTIME_TRAIN_TRAINER_H
 #define WEFT_RUNTIME_TRAIN_TRAINER_H
 
@@ -19,18 +22,16 @@
 #include "weft/trainer.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 
 /* ---- feed.c ---- */
 
 /* The batches of a data set, and the one that is current. Without sources it has none, and only graphs
  * without inputs run. */
 typedef struct batches {
-    const weft_env *env;
+    kit_arena memory;
     weft_loader *loader;
     int n;                  /* arrays of all sources */
     const char **names;     /* [n]: the input that each feeds; NULL: none */
-    size_t *row_bytes;      /* [n] */
     int64_t samples, batch; /* batch: rows of a whole one */
     int64_t taken;          /* number of the next batch of the epoch */
     const void **data;      /* [n]: the current batch */
@@ -42,7 +43,7 @@ typedef struct batches {
 weft_status batches_open(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
                          const weft_loader_options *how, weft_comm *comm, const weft_env *env,
                          weft_error *error);
-/* Logs which arrays are converted, but for what the trainer has logged before. */
+/* Logs which arrays are converted, but for what the trainer has logged before; without data nothing. */
 void batches_tell(const batches *b, const weft_dataset *of, weft_trainer *t);
 void batches_close(batches *b);
 void batches_epoch(batches *b, int64_t epoch);
@@ -53,27 +54,33 @@ weft_status batches_next(batches *b, bool *is_there, weft_error *error);
 int64_t batches_count(const batches *b);
 /* Samples of a data set; 0 without sources. */
 int64_t dataset_samples(const weft_dataset *d);
+/* The array that feeds an input, and whose it is; NULL: nothing feeds it. */
+const weft_source_array *dataset_find(const weft_dataset *d, const char *input, const weft_source **source);
+/* The place of an output, or of an input, of this name, with *port filled; -1: there is none, and *near (or
+ * NULL) is of *near and all names the one that `name` is nearest to. */
+int find_port(const weft_plan *plan, const char *graph, bool is_input, const char *name, weft_port *port,
+              const char **near);
 
 /* A graph of a plan whose inputs are fed by batches. Its outputs that are one number are its metrics. */
 typedef struct bound {
-    const weft_env *env;
+    kit_arena memory;
     const char *graph;
-    int n_in, n_out, room; /* room: of the arrays by output */
-    int n_fetch;           /* first those of the numbers, then what evaluators read */
-    weft_feed *feeds;      /* [n_in] */
-    int *source;           /* [n_in]: which array of the data set feeds it */
-    weft_port *out;        /* [n_out] */
-    weft_fetch *fetches;   /* [n_fetch]: the first n_out into numbers, the others into memory of their own */
-    double *numbers;       /* [n_out]: 8 bytes for each */
-    int accumulate;        /* micro-batches of a step */
-    int first;             /* place of its first metric in a list */
+    int n_in, n_out;
+    int n_fetch;         /* first those of the numbers, then what evaluators read */
+    weft_feed *feeds;    /* [n_in] */
+    int *source;         /* [n_in]: which array of the data set feeds it */
+    weft_port *out;      /* [n_out] */
+    weft_fetch *fetches; /* [n_fetch]: the first n_out into numbers, the others into memory of their own */
+    double *numbers;     /* [n_out]: 8 bytes for each */
+    int accumulate;      /* micro-batches of a step */
+    int first;           /* place of its first metric in a list */
 } bound;
 
 /* The length of the batch that a graph takes: of its first input's first axis, or the plan's without one. */
 int64_t plan_rows(const weft_plan *plan, const char *graph);
 /* Binds the inputs of `graph`. Each must be in the data set, with its type and shape, `rows` at a time.
- * `output`: the only one that is fetched, into memory that the caller sets; NULL: every one that is a
- * number. */
+ * `output`: the only one that is fetched, into memory that the caller sets; "": the graph's first; NULL:
+ * every one that is a number. */
 weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
                        const char *output, weft_error *error);
 void bound_close(bound *r);
@@ -95,14 +102,12 @@ typedef struct metric_sum {
     double sum_before, weight_before; /* at metrics_mark */
 } metric_sum;
 typedef struct metrics {
-    const weft_env *env;
+    kit_arena memory;
     int n;
-    size_t room, room_given;
     metric_sum *list;   /* [n] */
     weft_metric *given; /* means of those with a weight */
 } metrics;
 
-void metrics_close(metrics *m);
 /* Appends the outputs of a graph; a name that another graph has, too, becomes graph/name. */
 weft_status metrics_add(metrics *m, bound *r, weft_error *error);
 void metrics_clear(metrics *m);
@@ -111,12 +116,11 @@ void metrics_mark(metrics *m);
 void metrics_rewind(metrics *m);
 /* Adds what a run gave, with a weight. */
 void metrics_note(metrics *m, const bound *r, double weight);
-/* Means of what was noted since metrics_clear, over all ranks of `comm` (NULL: this one), and `extra` summed
- * over them, into *out. */
-weft_status metrics_means(metrics *m, weft_comm *comm, double *extra, size_t n_extra, weft_metrics *out,
-                          weft_error *error);
+/* Means of what was noted since metrics_clear, over all ranks of `comm` (NULL: this one), into *out; *extra
+ * becomes its sum over them. */
+weft_status metrics_means(metrics *m, weft_comm *comm, double *extra, weft_metrics *out, weft_error *error);
 
-/* Sums n numbers over ranks in place. */
+/* Sums n numbers over ranks in place; on one rank, or with `comm` NULL, they stay. */
 weft_status ranks_sum(const weft_env *env, weft_comm *comm, size_t n, double *numbers, weft_error *error);
 
 /* ---- tally.c ---- */
@@ -136,21 +140,18 @@ typedef struct report {
 } report;
 
 struct weft_tally {
-    const weft_env *env;
+    kit_arena memory;
     const char *name; /* the evaluator's */
     int64_t n_counts, n_sums;
     double *counts; /* [n_counts]: whole numbers */
     exact *sums;    /* [n_sums] */
-    size_t room_counts, room_sums;
     int n_reports;
-    size_t room;
     report *reports;  /* [n_reports] */
     weft_error error; /* what a call could not do */
 };
 
 weft_status tally_open(weft_tally *t, const char *name, int64_t counts, int64_t sums, const weft_env *env,
                        weft_error *error);
-void tally_close(weft_tally *t);
 void tally_clear(weft_tally *t);
 /* Makes it that of all ranks. Collective. */
 weft_status tally_merge(weft_tally *t, weft_comm *comm, weft_error *error);
@@ -165,22 +166,16 @@ typedef struct measure_reads {
 
 /* The evaluators of a sweep. */
 typedef struct measures {
-    const weft_env *env;
+    kit_arena memory;
     int n;
     const weft_evaluator *list; /* [n]: the trainer's */
     weft_tally *tallies;        /* [n] */
     measure_reads *reads[2];    /* [n], for whole batches and for the rest */
-    size_t room;
-    weft_metric *given; /* [room]: the graph's metrics, and what was reported */
+    weft_metric *given;         /* the graph's metrics, and what was reported */
 } measures;
 
-weft_status evaluators_check(int n, const weft_evaluator *list, weft_error *error);
-/* Copies with names; false: out of memory, and what was copied is there. */
-bool evaluator_copy(weft_evaluator *into, const weft_evaluator *from, const weft_env *env);
-void evaluator_free_names(const weft_evaluator *e, const weft_env *env);
-/* What stands behind "NAME/" in the metrics of one of Weft's, or "" for NAME alone, up to a NULL. NULL: it is
- * one of the user's. */
-const char *const *evaluator_parts(const weft_evaluator *e);
+/* Copies its texts, too; NULL texts: out of memory. */
+void evaluator_copy(weft_evaluator *into, const weft_evaluator *from, kit_arena *memory);
 weft_status measures_open(measures *m, int n, const weft_evaluator *list, const weft_env *env,
                           weft_error *error);
 void measures_close(measures *m);
@@ -205,7 +200,7 @@ typedef struct sweep {
     metrics metrics;
     measures measures;
     double samples; /* that sweep_run ran on this rank */
-    bool is_begun;
+    bool is_open, is_begun, checks, no_capture;
 } sweep;
 
 /* What a sweep is made of, beside the model and what it compiles with. */
@@ -217,6 +212,7 @@ typedef struct sweep_options {
     int n_evaluators;
     const weft_evaluator *evaluators;
     const weft_env *env;
+    bool checks, no_capture; /* the trainer's options */
 } sweep_options;
 
 /* Compiles and binds. Call sweep_close in either case. */
@@ -251,20 +247,15 @@ typedef struct asked_rate {
     double lr; /* NaN: not known yet */
 } asked_rate;
 
-enum { NOTE_ROOM = 240 /* bytes of a note's name, which may have a name of 200 in it */ };
-
 struct weft_checkpoint;
 /* Lists the optimizers of the store. */
 weft_status rates_open(weft_trainer *t, weft_error *error);
-void rates_close(weft_trainer *t);
 /* Gives the store of a training that begins what options.checkpoints.rates says. */
 weft_status rates_begin(weft_trainer *t, weft_error *error);
 /* Those that nothing has said are the store's, as the first run begins. */
 weft_status rates_keep(weft_trainer *t, weft_error *error);
 /* Takes what is asked for otherwise than by the training that was saved. */
-weft_status rates_resume(weft_trainer *t, const struct weft_checkpoint *c, weft_error *error);
-/* "trainer/lr/NAME" */
-void rates_note(const asked_rate *r, char into[NOTE_ROOM]);
+weft_status rates_resume(weft_trainer *t, weft_error *error);
 
 /* ---- settings.c ---- */
 
@@ -320,12 +311,11 @@ typedef struct failure {
 /* Of a run of r that ended with WEFT_DATA, in this rank's micro-batch `micro`: names its samples in *error. A
  * bad one that may be passed over is no error any more, and its metrics are taken back. */
 weft_status step_failed(weft_trainer *t, const bound *r, int64_t micro, bool is_bad, weft_error *error);
-/* A line for the log, by rank 0. */
-void trainer_log(const weft_trainer *t, const char *line);
 
 /* ---- the trainer ---- */
 
 struct weft_trainer {
+    kit_arena memory;
     const weft_env *env;
     const weft_model *model;
     weft_trainer_options options;
@@ -335,10 +325,9 @@ struct weft_trainer {
     weft_session *session; /* NULL until the first step */
     batches data;
     bound *graphs; /* [n_graphs] of the flow, in the order of their first steps, then others that ran */
-    int n_graphs, room_graphs;
+    int n_graphs;  /* at most those of the model */
     metrics metrics;
     sweep val, test;
-    bool has_val, has_test;
     weft_progress progress;
     /* of the present epoch and iteration */
     bool is_in_epoch, is_in_step;
@@ -369,11 +358,21 @@ struct weft_trainer {
     checkpoints checkpoints;
     bool is_broken; /* weights were not finite when they were looked at last (keep_going) */
     /* Hashes of the lines that batches_tell has logged. */
-    size_t n_told, room_told;
+    size_t n_told;
     uint64_t *told; /* [n_told] */
 };
 
-/* The number in the epoch of micro-batch k of `rank`, of the run of r that is the present one (flow.c). */
+/* ---- flow.c ---- */
+
+/* The place of a graph among those that are bound; -1: it is not. */
+int flow_graph(const weft_trainer *t, const char *name);
+weft_status flow_bind_graph(weft_trainer *t, const char *name, weft_error *error);
+/* Takes the next batches of the epoch for a run of r, on all ranks. */
+void flow_take(weft_trainer *t, const bound *r);
+/* One run of a graph: its micro-batches, after the last of which it updates. */
+weft_status flow_run_graph(weft_trainer *t, bound *r, weft_error *error);
+/* The number in the epoch of micro-batch k of `rank`, of the run of r that is the present one
+ * (bad_steps.c). */
 int64_t flow_micro_batch(const weft_trainer *t, const bound *r, int rank, int64_t k);
 /* Batches that the iteration takes, on all ranks. */
 int64_t flow_takes(const weft_trainer *t, int64_t iteration);
@@ -386,50 +385,76 @@ weft_status flow_bind(weft_trainer *t, weft_error *error);
 /* Runs every step of an iteration. */
 weft_status flow_run(weft_trainer *t, weft_error *error);
 
-/* Calls all hooks (hooks.c). */
+/* ---- hooks.c ---- */
+
 weft_status hooks_call(weft_trainer *t, weft_point point, weft_error *error);
 weft_status hooks_check(const weft_trainer *t, weft_error *error);
-/* Lets Weft's own find wrong names and folders in a trainer that is complete (hooks.c). */
-weft_status hooks_open(const weft_trainer *t, weft_error *error);
+/* Of a trainer that is complete. */
+weft_status hooks_open(weft_trainer *t, weft_error *error);
 
-/* What weft_trainer_predict() does, compiled once for many runs (predict.c). Texts and data must outlive it;
- * it may outlive the trainer. Close it in any case. */
-typedef struct prediction {
-    sweep sweep;
-    weft_plan *names; /* whose texts the output's name may be; NULL: another's */
-} prediction;
-weft_status prediction_open(prediction *p, const weft_trainer *t, const char *graph, const char *output,
+/* ---- predict.c ---- */
+
+/* What weft_trainer_predict() does, compiled once for many runs. Texts and data must outlive it; it may
+ * outlive the trainer. Close the sweep in any case. */
+weft_status prediction_open(sweep *s, const weft_trainer *t, const char *graph, const char *output,
                             const weft_dataset *data, weft_error *error);
-weft_status prediction_type(const prediction *p, tensor *type, weft_error *error); /* of one batch */
-weft_array *prediction_run(prediction *p, const weft_trainer *t, weft_error *error);
-void prediction_close(prediction *p);
-/* The model's own text of a graph's name; NULL: it has none of this name (trainer.c). */
-const char *model_graph(const weft_model *m, const char *name);
-/* WEFT_NAME: it has no graph of this name, with the nearest; `head` begins the text (trainer.c). */
-weft_status no_graph(const weft_model *m, const char *head, const char *name, weft_error *error);
-double trainer_clock(void); /* seconds (fit.c) */
+weft_status prediction_type(const sweep *s, tensor *type, weft_error *error); /* of one batch */
+weft_array *prediction_run(sweep *s, const weft_trainer *t, weft_error *error);
+
+/* ---- state.c ---- */
+
+/* The model's own text of a graph's name; NULL: it has none of this name, and *error (or NULL) says so after
+ * `head`, with the nearest. */
+const char *model_graph(const weft_model *m, const char *name, const char *head, weft_error *error);
+double trainer_clock(void); /* seconds */
+/* Seconds in weft_trainer_fit() without its validations. */
+double trainer_seconds(const weft_trainer *t);
+/* What a line of a log calls the present iteration and epoch, which count on from those of earlier
+ * trainings. */
+int64_t log_step(const weft_trainer *t);
+int64_t log_epoch(const weft_trainer *t);
+/* A line for the log, by rank 0. */
+void trainer_log(const weft_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* WEFT_ORDER when the trainer is for an evaluation; the second one, too, within a hook or
+ * options.train_step. */
+weft_status trainer_check_trains(const weft_trainer *t, weft_error *error);
+weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_error *error);
+/* Passes an error of this rank to the others, whose collectives fail with its text. */
+weft_status trainer_tell(const weft_trainer *t, weft_status status, const weft_error *error);
+
+/* ---- evaluate.c ---- */
+
 /* Saves the weights that validations read, without training state: averages where optimizers keep some
- * (evaluate.c). Collective. */
+ *. Collective. */
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error);
 /* Puts averages in the place of parameters, where optimizers keep some; *done: they were not there before.
  * The second puts parameters back, also after an error of this rank, `before`, which it returns: with ZeRO
- * the other ranks take part, so it comes before they are told (evaluate.c). Collective. */
+ * the other ranks take part, so it comes before they are told. Collective. */
 weft_status trainer_averages_on(weft_trainer *t, sweep *s, bool *done, weft_error *error);
 weft_status trainer_averages_off(weft_trainer *t, sweep *s, weft_status before, weft_error *error);
-/* Seconds in weft_trainer_fit() without its validations (fit.c). */
-double trainer_seconds(const weft_trainer *t);
-/* Passes an error of this rank to the others, whose collectives fail with its text (hooks.c). */
-weft_status trainer_tell(const weft_trainer *t, weft_status status, const weft_error *error);
-/* WEFT_ORDER within a hook or options.train_step (hooks.c). */
-weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_error *error);
+/* ---- epoch.c ---- */
+
 /* Begins the next epoch; the second one, within an iteration, ends the present one first, with all that the
- * loop does then (fit.c). */
+ * loop does then. */
 weft_status trainer_next_epoch(weft_trainer *t, weft_error *error);
 weft_status trainer_cross_epoch(weft_trainer *t, weft_error *error);
-/* WEFT_DATA on all ranks when weights are not finite, unless options.keep_going is set (fit.c).
+/* WEFT_DATA on all ranks when weights are not finite, unless options.keep_going is set.
  * Collective. */
 weft_status trainer_check_weights(weft_trainer *t, weft_error *error);
-/* WEFT_ORDER when the trainer is for an evaluation (trainer.c). */
-weft_status trainer_check_trains(const weft_trainer *t, weft_error *error);
+/* Whether the epoch has batches left for the next iteration; whether the run has all its iterations. */
+bool epoch_has_room(const weft_trainer *t);
+bool trainer_is_done(const weft_trainer *t);
+weft_status epoch_begin(weft_trainer *t, weft_error *error);
+/* The last epoch of a run may be cut short. */
+weft_status epoch_end(weft_trainer *t, bool is_whole, weft_error *error);
+/* Validates, where there are data, and learns whether the run stops. */
+weft_status epoch_validate(weft_trainer *t, weft_error *error);
+/* Whether any rank was asked to stop. Collective. */
+weft_status trainer_agree_stop(weft_trainer *t, weft_error *error);
+
+/* ---- own_step.c ---- */
+
+/* options.train_step, and whether its error is a bad step that is skipped. */
+weft_status own_step_run(weft_trainer *t, weft_error *error);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef WEFT_RUNTIME_TRAIN_WATCH_H
 #define WEFT_RUNTIME_TRAIN_WATCH_H
 
-#include "runtime/train/hooks.h"
+#include "runtime/train/trainer.h"
 
 /* WEFT_NAME when the trainer's validations will not give the metric, WEFT_ORDER when there are none. What
  * evaluators of the user report is known only then. */

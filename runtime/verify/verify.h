@@ -33,9 +33,17 @@ bool pass_verify_plan(weft_plan *plan);
 weft_status verify_program(const program *p, weft_error *error);
 weft_status verify_plan(const weft_plan *plan, weft_error *error);
 weft_status verify_launches(const program *p, weft_error *error);
-/* The same for the plans of all n ranks of a world, by rank: they do the same collectives in the same order.
- */
+/* The same for the plans of all n ranks of a world, by rank: they do the same collectives in the same order
+ * (L12), in groups and of ranges in which they agree (L13). */
 weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error);
+/* Of one rank, where the world is large: L12 beside the plan of rank 0; L13, for which plans[] has those of
+ * rank 0, the rank, and the first rank of each of its process groups. It reads no programs: plans may end
+ * with the pass "states". */
+weft_status verify_rank_order(const weft_plan *first, const weft_plan *plan, weft_error *error);
+weft_status verify_rank_ranges(const weft_plan *const *plans, int rank, weft_error *error);
+/* All that a plan up to the pass "states" has of its rank, but for the numbers of ranks: ranks with one text
+ * have one plan. The caller frees it; NULL: memory is out. */
+char *verify_rank_text(const weft_plan *plan);
 
 /* ---- for the rules ---- */
 /* Bytes [begin, end) of the arena (space NULL) or of a variable's memory. */

@@ -9,8 +9,10 @@
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
 
+#include "graph/text/text.h"
 #include "ops/structure/collective.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static weft_status differ(weft_error *error, const char *rule, int rank, const char *where,
@@ -101,17 +103,58 @@ static weft_status check_groups(const weft_plan *const *plans, int rank, weft_er
     return WEFT_OK;
 }
 
+static weft_status check_place(const weft_plan *first, const weft_plan *plan, int rank, int world,
+                               weft_error *error) {
+    if (plan->options.rank == rank && plan->options.world == world && plan->n_subgraphs == first->n_subgraphs)
+        return WEFT_OK;
+    return differ(error, "L12", rank, plan->model->name, "its plan is not of this world");
+}
+
+/* ---- a rank, and all ranks ---- */
+
+weft_status verify_rank_order(const weft_plan *first, const weft_plan *plan, weft_error *error) {
+    int rank = plan->options.rank;
+    weft_status status = check_place(first, plan, rank, first->options.world, error);
+    if (!status && plan->n_programs != first->n_programs)
+        status = differ(error, "L12", rank, plan->model->name, "it has more or fewer programs than rank 0");
+    for (int i = 0; i < plan->n_programs && !status; i++)
+        status = check_sequence(&first->programs[i], &plan->programs[i], rank, error);
+    return status;
+}
+
+weft_status verify_rank_ranges(const weft_plan *const *plans, int rank, weft_error *error) {
+    weft_status status = check_place(plans[0], plans[rank], rank, plans[0]->options.world, error);
+    if (!status) status = check_groups(plans, rank, error);
+    return status ? status : check_buckets(plans, rank, error);
+}
+
 /* plans[r] is rank r's plan; n is the size of the world. */
 weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error) {
-    weft_status status = WEFT_OK;
+    weft_status status = check_place(plans[0], plans[0], 0, n, error);
     for (int r = 0; r < n && !status; r++) {
-        if (plans[r]->options.rank != r || plans[r]->options.world != n ||
-            plans[r]->n_programs != plans[0]->n_programs || plans[r]->n_subgraphs != plans[0]->n_subgraphs)
-            return differ(error, "L12", r, plans[r]->model->name, "its plan is not of this world");
-        for (int i = 0; i < plans[r]->n_programs && !status; i++)
-            status = check_sequence(&plans[0]->programs[i], &plans[r]->programs[i], r, error);
-        if (!status) status = check_groups(plans, r, error);
-        if (!status) status = check_buckets(plans, r, error);
+        status = verify_rank_order(plans[0], plans[r], error);
+        if (!status) status = verify_rank_ranges(plans, r, error);
     }
     return status;
+}
+
+/* Variables, own ranges among them, how each bucket is summed, and the sizes of process groups: passes after
+ * the one that ends `states` see a rank in nothing else. Empty ranges have no variable, but a place. */
+char *verify_rank_text(const weft_plan *plan) {
+    char *variables = weft_plan_text(plan);
+    text t = {0};
+    text_add(&t, "%s", variables ? variables : "");
+    for (int i = 0; i < plan->n_subgraphs; i++) text_add(&t, "%d ", plan->subgraphs[i].n_ranks);
+    for (const weft_variable *s = next_bucket(plan->model->variables); s; s = next_bucket(s->next)) {
+        int64_t begin = 0, end = 0;
+        if (s->sum) graph_write(&t, s->sum);
+        if (s->shards) shard_range(plan, s, &begin, &end);
+        text_add(&t, "%lld %lld\n", (long long)begin, (long long)end);
+    }
+    bool good = variables != NULL;
+    free(variables);
+    char *all = text_detach(&t);
+    if (good) return all;
+    free(all);
+    return NULL;
 }

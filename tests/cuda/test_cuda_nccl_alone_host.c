@@ -8,11 +8,11 @@
 #include "support/faults.h"
 
 #include <arpa/inet.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* One rank, in a thread. */
@@ -117,17 +117,20 @@ static const char *differ(weft_comm *comm) {
     return strstr(heard, want) ? NULL : "another text";
 }
 
+static atomic_bool has_given_up; /* rank 0 has */
+
 /* Rank 1 never enters the barrier: rank 0 gets an error after the deadline. */
 static const char *stay_away(weft_comm *comm) {
     weft_error error = {0};
     if (comm->rank == 1) {
-        nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
+        for (int i = 0; i < 6000 && !atomic_load(&has_given_up); i++) test_nap(10);
         return NULL;
     }
     weft_collective c = {.kind = WEFT_BARRIER, .name = "run barrier"};
     uint64_t ticket;
     if (weft_comm_start(comm, &c, &ticket, &error)) return "a barrier starts without waiting";
-    while (!weft_comm_poll(comm, &error)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (!weft_comm_poll(comm, &error)) test_nap(1);
+    atomic_store(&has_given_up, true);
     return strstr(error.text, "(run barrier) of world on rank 0: not finished after") ? NULL : "another text";
 }
 
@@ -166,14 +169,12 @@ TEST(a_rank_without_memory_leaves_nobody_waiting) {
     bool is_made = false;
     cuda_host_nccl_lenient(1);
     for (failing = 1; failing < 20 && !is_made; failing++) {
-        time_t begin = time(NULL);
         run_alone(ranks, 2, 2, false, 1, make_group);
         is_made = strcmp(ranks[0].wrong, "made") == 0;
         for (int i = 0; i < 2; i++)
             CHECK_SAYS(strcmp(ranks[i].wrong, is_made ? "made" : "refused") == 0 && !ranks[i].memory.live,
                        "allocation %d, rank %d: %s %s; %zu bytes left", failing, i, ranks[i].wrong,
                        ranks[i].error.text, ranks[i].memory.live);
-        CHECK(time(NULL) - begin < 5);
     }
     CHECK_SAYS(is_made && failing > 3, "%d allocations", failing);
     cuda_host_nccl_lenient(0);

@@ -222,7 +222,7 @@ static void leave(ncclComm_t comm) {
 /* Queued calls end at once; this returns when the graphs that hold the communicator are gone. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     leave(comm);
-    for (int i = 0; i < 20000 && is_captured_still(comm); i++)
+    for (int i = 0; i < 60000 && is_captured_still(comm); i++)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (is_captured_still(comm))
         cuda_host::trouble("ncclCommAbort waits for ever: a captured graph holds it");

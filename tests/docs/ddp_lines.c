@@ -194,7 +194,7 @@ static bool run_line(void (*line)(place *p), const char *text) {
     weft_comm *comms[2];
     place ranks[2] = {0};
     for (int i = 0; i < FUNCTIONS; i++) calls[i] = 0;
-    bool good = !weft_comm_threads(2, &(weft_comm_options){.deadline_seconds = 20}, comms, &ranks[0].error);
+    bool good = !weft_comm_threads(2, &(weft_comm_options){.deadline_seconds = 60}, comms, &ranks[0].error);
     for (int i = 0; good && i < 2; i++) {
         ranks[i].comm = comms[i];
         ranks[i].line = line;

@@ -169,7 +169,7 @@ static void make_bad_step(hostile *h) {
     hostile_put_from(h, p->file);
 }
 
-/* The model.bin within: its length and checksum (graph/file/model_seal.c). */
+/* The model.bin within: its length and checksum (graph/file/model_file.c). */
 static void mend_model(mutant *m, size_t begin, size_t end) {
     enum { LENGTH_AT = 8, CHECKSUM_AT = 17, SEAL = 25 };
     if (end > m->n || begin > end || end - begin < SEAL) return;

@@ -10,7 +10,8 @@ MAP has a function for each OpInfo of which Weft has the function: it takes a sa
 (`out[0] = weft_softmax(in[0], 1)`) or raises Refused with a reason, which is counted. opinfo.h has a row for each sample, and
 a line for each reason; opinfo.txt.gz has the numbers, a line for a tensor: operands in0, in1, ...; results y0, y1, ...;
 gradients g0, g1, ... of L, the sum of the results times fixed numbers (fixed()), by the operands that are marked d; second
-gradients h0, h1, ... of the sum of the gradients times fixed numbers, by the same operands and by the fixed numbers of L.
+gradients h0, h1, ... of the sum of the gradients times fixed numbers, by the same operands and by the fixed numbers of L, and
+z0, z1, ... by the results y that are not integers: numbers where PyTorch's gradient is computed from the result, else 0.
 Behind the type of a result stands how far PyTorch's f32, or f64 of operands that are one rounding of f32 away, is from it, as a
 part of the largest element. Elements are cut to 16 bits, so f32 holds them too.
 """
@@ -825,21 +826,28 @@ def nudged(t):
 
 
 def results(function, tensors, n_out, orders):
-    """Lists y, g and h. h is by the fixed numbers of L too: those of linear functions are not all 0 then."""
+    """Lists y, g, h and z. h is by the fixed numbers of L too: those of linear functions are not all 0 then."""
     y = function()
     y = [t for t in (y if isinstance(y, (tuple, list)) else [y])][:n_out]
     by, lists = [t for t in tensors if t.requires_grad], [y]
-    last = y
+    last, reals = y, [t for t in y if t.is_floating_point()]
     for order in range(orders if any(t.requires_grad for t in y) else 0):
         factors = [fixed(t, 50 * order + i).requires_grad_(order == 0) for i, t in enumerate(last) if t.is_floating_point()]
         total = sum((t * f).sum() for t, f in zip((t for t in last if t.is_floating_point()), factors))
-        last = [torch.zeros_like(t) for t in by]
-        if total.requires_grad:
-            last = torch.autograd.grad(total, by, create_graph=True, allow_unused=True, materialize_grads=True)
-        last = [t.clone() if t._is_zerotensor() else t for t in last]
-        lists.append(last)
+        last = gradients(total, by + (reals if order else []))
+        lists += [last[:len(by)], last[len(by):]] if order else [last]
         by = by + factors
     return lists
+
+
+def gradients(total, by):
+    """0 by what it does not depend on, or what has no gradient."""
+    known = [t for t in by if t.requires_grad]
+    got = [None] * len(known)
+    if total.requires_grad:
+        got = torch.autograd.grad(total, known, create_graph=True, allow_unused=True, materialize_grads=True)
+    found = {id(t): v for t, v in zip(known, got) if v is not None}
+    return [torch.zeros_like(t) if v is None or v._is_zerotensor() else v for t in by for v in [found.get(id(t))]]
 
 
 def distance(narrow, wide):
@@ -867,12 +875,12 @@ class Suite:
 
     def add(self, name, call, statement, lists, narrow):
         number = len(self.rows)
-        n_out = len(lists[0])
-        self.rows.append(f'ROW({number}, "{name}", {n_out}, {len(lists) - 1}, {statement})')
+        n_out, orders = len(lists[0]), min(len(lists) - 1, 2)
+        self.rows.append(f'ROW({number}, "{name}", {n_out}, {orders}, {statement})')
         lines = [f"row {number}"]
         for i, t in enumerate(call.tensors):
             lines.append(show(f"in{i}", t, "d" if t.requires_grad else "-"))
-        for letter, wide, close in zip("ygh", lists, narrow):
+        for letter, wide, close in zip("yghz", lists, narrow):
             lines += [show(f"{letter}{i}", t, f"{n:.1e}") for i, (t, n) in enumerate(zip(wide, close))]
         self.lines += lines
 
@@ -956,7 +964,7 @@ def add_samples(suite, op, name, samples):
             suite.refused[str(reason)] += 1
     room, kept = suite.most_numbers, 0
     for made in spread(ready, suite.most_samples):
-        count = sum(t.numel() for part in made[2] for t in part)
+        count = sum(t.numel() for part in made[2][:3] for t in part)  # those by results come on top
         if count <= room:
             suite.add(name, *made)
             room, kept = room - count, kept + 1

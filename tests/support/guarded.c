@@ -310,7 +310,7 @@ void guarded_memory(void) {
     world_job job = {.model = m,
                      .options = {.world = 2, .guard = WEFT_GUARD_NAN},
                      .run = fail_each,
-                     .comm = &(weft_comm_options){.deadline_seconds = 5}};
+                     .comm = &(weft_comm_options){.deadline_seconds = 60}};
     world_free(world_run(&job));
     weft_model_free(m);
 }

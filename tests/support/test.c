@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Drawn cases. Ranks are threads: any of them may record a check. */
 static struct {
@@ -112,6 +113,10 @@ uint64_t random_bits(test_random *r) {
 
 double random_in(test_random *r, double low, double high) {
     return low + (high - low) * (double)(random_bits(r) >> 11) * 0x1p-53;
+}
+
+void test_nap(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
 bool test_is_quick(void) {

@@ -55,6 +55,8 @@ double random_in(test_random *r, double low, double high);
  * WEFT_TEST_QUICK (tools/test.sh): less. With WEFT_TEST_CASES=N and
  * WEFT_TEST_SEED=S (tools/nightly.sh): N random cases from seed S on. */
 bool test_is_quick(void);
+/* Sleeps: in a loop that asks for a condition, for a minute at least (check_clock.py). */
+void test_nap(int ms);
 /* Whether this is the build of the sanitizers, whose code is slow. */
 bool test_is_sanitized(void);
 int test_count(int normal, int quick);

@@ -14,7 +14,7 @@ run     | libgraphviz-dev graphviz             | graphviz-devel graphviz        
 run     | fonts-liberation                     | liberation-sans-fonts                    | ttf-liberation      | letters in them
 run     | dataset-fashion-mnist                | -                                        | -                   | 70,000 real images of garments
 develop | libopenmpi-dev openmpi-bin           | openmpi-devel openmpi                    | openmpi             | ranks over MPI
-develop | libucx-dev                           | ucx-devel                                | openucx             | ranks without MPI
+develop | libucx-dev                           | ucx-devel                                | openucx             | ranks on several machines without MPI
 develop | libcunit1-dev python3 valgrind       | CUnit-devel python3 valgrind             | cunit python valgrind | the tests
 faster  | mold                                 | mold                                     | mold                | fast links of the tests
 develop | doxygen                              | doxygen                                  | doxygen             | the API reference

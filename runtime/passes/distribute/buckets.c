@@ -42,10 +42,9 @@ static bool sign(trained *list, int count, const training *t, int call, const in
     if (!param_groups_open(&groups, &t->minimize->graph->model->env, a->groups)) return false;
     for (int i = 0; i < count; i++) {
         const weft_variable *v = list[i].parameter;
-        double lr, decay;
         if (!t->trains[v->index]) continue;
         if (!list[i].signature) list[i].first_use = first[v->index];
-        int group = param_groups_find(&groups, v, &lr, &decay);
+        int group = param_groups_find(&groups, v);
         char text[40];
         snprintf(text, sizeof text, "%d.%d", call, group);
         list[i].signature = hash_text(text, list[i].signature) | 1; /* never 0 */

@@ -206,7 +206,7 @@ const command command_bench = {
     .name = "bench",
     .summary = "Times training steps, on eight synthetic batches in memory unless --data is given",
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "guard steps warmup profile json",
+    "seed guard steps warmup profile json",
     .example = "graphtool bench gpt.bin --threads 2 --json",
     .run = bench_run,
     .ranks = COMMAND_JOINS,

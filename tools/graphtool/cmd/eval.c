@@ -43,7 +43,7 @@ static int eval_run(const options *o) {
 const command command_eval = {
     .name = "eval",
     .summary = "Runs the evaluation graph once over all samples and prints the mean losses",
-    .options = OPTIONS_COMPILE OPTIONS_FEED OPTIONS_TALK "graph metric random-weights json",
+    .options = OPTIONS_COMPILE OPTIONS_FEED OPTIONS_TALK "seed graph metric random-weights json",
     .example = "graphtool eval convnet.bin --weights weights.safetensors \\\n"
                "          --data image=t10k-images.gz --data label=t10k-labels.gz --json",
     .run = eval_run,

@@ -123,7 +123,7 @@ static void write_operands(text *t, const weft_op *op) {
 }
 
 static void write_gradient(text *t, const weft_op *op) {
-    text_add(t, "%s", has_gradient(op) ? "yes, second" : "");
+    if (has_gradient(op)) text_add(t, "yes, second%s", op->flags & OP_FROM_RESULT ? ", of y" : "");
 }
 
 /* The set bits: "1, 2", or "all". */
@@ -183,9 +183,16 @@ static void op_row(text *t, const weft_op *op, bool markdown) {
 }
 
 static void head_write(text *t) {
-    text_add(t, "# Ops\nMade by `graphtool ops --markdown`; the formulas are in the file of each op, "
-                "`ops/*/<name>.c`. `F` is `torch.nn.functional`;\nwhat is made of several ops (`weft_mean`, "
-                "losses, layers) has no row here.\n\n| op");
+    text_add(
+        t,
+        "# Ops\nMade by `graphtool ops --markdown`; the formulas are in the file of each op, "
+        "`ops/*/<name>.c`. `F` is `torch.nn.functional`;\nwhat is made of several ops (`weft_mean`, "
+        "losses, layers) has no row here.\n\nAll gradients have second ones. Those \"of y\" are computed "
+        "from the result, so that a second gradient by the result\nitself reaches them. They are those of "
+        "PyTorch, but for `prod` and `cumprod`: there PyTorch computes the gradient from the\nresult where "
+        "no number is 0, and here it is of the operand, whatever the numbers are. Of attention and "
+        "recurrent ops\nusers get a view or a copy of the result, which no gradient reads, as in PyTorch."
+        "\n\n| op");
     for (int i = 0; i < COLUMNS; i++) text_add(t, " | %s", columns[i].title);
     text_add(t, " |\n|---");
     for (int i = 0; i < COLUMNS; i++) text_add(t, "|---");

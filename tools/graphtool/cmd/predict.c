@@ -93,8 +93,7 @@ static int predict_run(const options *o) {
         tool_fail("predict: --%s is for a PNG, not for %s", o->grid ? "grid" : "scale", o->output);
     tool_need_weights(m, o);
     out_check(o->output);
-    if (is_png(o->output) && !o->compile.batch && !o->data.n)
-        at.compile.batch = (int64_t)g.rows * g.columns;
+    if (is_png(o->output) && !o->compile.batch && !o->data.n) at.compile.batch = (int64_t)g.rows * g.columns;
     predict(m, &at, graph, g);
     return EXIT_FINE;
 }
@@ -102,7 +101,7 @@ static int predict_run(const options *o) {
 const command command_predict = {
     .name = "predict",
     .summary = "Runs a graph over all data and writes one output, as .npy or as a PNG of many images",
-    .options = OPTIONS_COMPILE OPTIONS_FEED "graph random-weights fetch grid scale output",
+    .options = OPTIONS_COMPILE OPTIONS_FEED "seed graph random-weights fetch grid scale output",
     .example = "graphtool predict dcgan28.bin --weights gan.safetensors -o samples.png",
     .run = predict_run,
     .ranks = COMMAND_LEADS,

@@ -82,9 +82,10 @@ static void check_fresh(const char *folder) {
     struct stat is;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (stat(tool_text("%s/%s", folder, files[i]), &is) == 0)
-            tool_fail("train: --work-dir=%s: it has a run already (%s), which is not overwritten: give this run "
-                      "another folder, or remove that one",
-                      folder, files[i]);
+            tool_fail(
+                "train: --work-dir=%s: it has a run already (%s), which is not overwritten: give this run "
+                "another folder, or remove that one",
+                folder, files[i]);
 }
 
 /* The settings of a run, for those who find its folder later. */
@@ -132,9 +133,10 @@ static void open_data(training *t) {
     const options *o = t->o;
     t->data = dataset_load(&o->data);
     if (!t->data->of.n && !o->steps)
-        tool_fail("%s: without --data there are no epochs: use --data NAME=FILE, for a model that has inputs, or "
-                  "--steps=N, for one that has none",
-                  o->model);
+        tool_fail(
+            "%s: without --data there are no epochs: use --data NAME=FILE, for a model that has inputs, or "
+            "--steps=N, for one that has none",
+            o->model);
     if (o->val_data.n && !graph_find(t->model, "val")) tool_fail("--val-data: the model has no graph 'val'");
     t->val = dataset_load(&o->val_data);
     samples_feed(t->samples, t->model, t->val, t->data);
@@ -162,8 +164,8 @@ static int make_hooks(const training *t, weft_hook *hooks) {
     if (o->samples) hooks[n++] = weft_hook_samples(&t->samples->how);
     if (o->best) {
         const char *metric = watched_metric(o->best, &max);
-        hooks[n++] = weft_hook_best(&(weft_best){
-            .metric = metric, .max = max, .path = t->best_path, .optimizer_state = o->training});
+        hooks[n++] = weft_hook_best(
+            &(weft_best){.metric = metric, .max = max, .path = t->best_path, .optimizer_state = o->training});
     }
     if (o->early_stop) {
         const char *metric = watched_metric(o->early_stop, &max);
@@ -246,9 +248,7 @@ static void open_trainer(training *t) {
     if (!t->resumed && how.first_iteration && o->checkpoint_dir && tells)
         tool_note("steps of logs count from %lld, after those of --weights; checkpoints count from 1",
                   (long long)how.first_iteration + 1);
-    weft_session *session = weft_trainer_session(t->trainer, &error);
-    if (!session) tool_error(&error);
-    tool_watch(session, o);
+    if (!weft_trainer_session(t->trainer, &error)) tool_error(&error);
 }
 
 /* ---- steps ---- */
@@ -437,7 +437,8 @@ const command command_train = {
     .name = "train",
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "val-data val-every epochs steps lr schedule metric log log-every csv tensorboard curves samples best "
+    "seed val-data val-every epochs steps lr schedule metric log log-every csv tensorboard curves samples "
+    "best "
     "early-stop "
     "work-dir checkpoint-dir checkpoint-every keep keep-best resume optimizer-state guard on-bad-step "
     "keep-going output "

@@ -3,7 +3,7 @@
 
 #include "tools/graphtool/common/output.h"
 
-#include "runtime/train/grid.h"
+#include "runtime/hooks/grid.h"
 
 #include <string.h>
 
@@ -15,18 +15,18 @@ void image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_
     grid_file file;
     grid_shape in = {grid.rows, grid.columns, grid.scale, 0};
     weft_error error = {0};
-    tensor type = {.dtype = dtype, .ndim = ndim};
-    memcpy(type.shape, shape, (size_t)ndim * sizeof *shape);
-    if (grid_encode(&file, &type, data, in, NULL, &error)) tool_fail("%s: %s", path, error.text);
-    out_write(path, file.bytes, file.n);
-    grid_free(&file);
+    kit_arena memory = kit_arena_of(NULL);
+    tensor type = tensor_of(dtype, ndim, shape);
+    if (!grid_encode(&memory, &file, &type, data, in, &error)) out_write(path, file.bytes, file.n);
+    kit_release(memory);
+    if (error.status) tool_fail("%s: %s", path, error.text);
 }
 
 /* ---- .npy ---- */
 
 /* The header is a Python literal, padded with blanks and ending with a newline. */
 void image_write_npy(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
-                    size_t bytes) {
+                     size_t bytes) {
     static const char *const descr[WEFT_DTYPES] = {
         [WEFT_F32] = "<f4", [WEFT_F64] = "<f8", [WEFT_F16] = "<f2", [WEFT_I64] = "<i8",
         [WEFT_I32] = "<i4", [WEFT_U8] = "|u1",  [WEFT_BOOL] = "|b1"};

@@ -7,7 +7,9 @@
 
 #include <float.h>
 
-const char *const option_ways[] = {"auto", "mpi", "nccl", "ucx", NULL};
+#define WORD(name, joins) #name,
+const char *const option_ways[] = {"auto", "nccl", WEFT_COMM_LIST(WORD) NULL};
+#undef WORD
 const char *const option_views[] = {"graph", "program", "plan", NULL};
 const char *const option_types[] = {"dot", "svg", "png", "pdf", NULL};
 const char *const option_roofs[] = {"h100", "h200", NULL};
@@ -146,7 +148,8 @@ const option_row option_rows[] = {
         "where each rank leaves its last 2,000 collectives when one is lost, for blame (weft-rings)",
         .sharing = OWN, .file = FILLS),
     ROW("comm", 0, "WAY", TEXT, way, WORDS(option_ways), NULL,
-        "communication between ranks: mpi, ucx, nccl with --device cuda, or auto, by the launcher (auto)", ),
+        "how ranks communicate: mpi, ucx, local (one machine), nccl with --device cuda; auto: by the "
+        "launcher (auto)", ),
     ROW("ranks", 'n', "N", COUNT, ranks, RANGE(1, 4096), "2", "processes to start on this machine (2)",
         .sharing = OWN),
     ROW("grace", 0, "SECONDS", REAL, grace, RANGE(0, MILLION), "30",

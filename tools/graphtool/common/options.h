@@ -76,7 +76,7 @@ typedef enum option_origin {
 #define OPTIONS_COMPILE PLAN " precision "
 #define OPTIONS_STEP    STEP " flow optimizer clip-norm ema " /* what a step is made of */
 #define OPTIONS_SPREAD  SPREAD " ddp "                        /* distribution over ranks */
-#define OPTIONS_FEED    FEED " data weights rename partial check no-capture seed launcher "
+#define OPTIONS_FEED    FEED " data weights rename partial check no-capture launcher "
 #define OPTIONS_TALK    "timeout rings comm " /* communication between ranks */
 #define OPTIONS_IMAGINE WORLD " "             /* compile as one rank of a world that need not run */
 

@@ -218,13 +218,10 @@ weft_trainer_options tool_trainer_options(const weft_model *m, const options *o)
     return (weft_trainer_options){.comm = o->comm,
                                   .seed = (uint64_t)o->seed,
                                   .own_guard = o->guard != NULL,
+                                  .check = o->check,
+                                  .no_capture = o->no_capture,
                                   .fit_words = &tool_fit_words,
                                   .compile = c};
-}
-
-void tool_watch(weft_session *session, const options *o) {
-    weft_session_check(session, o->check);
-    weft_session_capture(session, !o->no_capture);
 }
 
 /* See tool_graph; NULL when no graph fits. */
@@ -241,8 +238,8 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
     const weft_graph *g = pick_graph(m, o->graph, wanted);
     if (!g) tool_fail("%s: no graph in eval mode; use --graph", o->model);
     if (graph_trains(g))
-        tool_fail("%s: graph %s trains: it would change the weights; choose a --graph that does not", o->model,
-                  g->name);
+        tool_fail("%s: graph %s trains: it would change the weights; choose a --graph that does not",
+                  o->model, g->name);
     rules_graph(o, g);
     return g->name;
 }

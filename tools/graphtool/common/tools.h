@@ -29,8 +29,6 @@ weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_tra
 void tool_select_device(const options *o);
 /* What errors of memory call options. */
 extern const weft_fit_words tool_fit_words;
-/* Applies --check and --no-capture to a session. */
-void tool_watch(weft_session *session, const options *o);
 /* Compiles a graph (NULL: all) with these options. */
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph);
 

@@ -45,7 +45,6 @@ workload workload_open(weft_model *m, const options *o) {
     weights_load(weft_trainer_store(t), o);
     workload w = {t, weft_trainer_session(t, &error), weft_trainer_plan(t)};
     if (!w.session) tool_error(&error);
-    tool_watch(w.session, o);
     return w;
 }
 

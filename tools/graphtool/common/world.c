@@ -31,28 +31,41 @@ static void be_silent(options *o) {
     if (!freopen("/dev/null", "w", stdout)) tool_fail("/dev/null cannot be opened");
 }
 
-typedef enum joining { BY_MPI, BY_UCX, BY_NCCL, BY_MPI_AND_NCCL } joining;
+/* A way that joins the ranks through the host's memory. */
+typedef struct host_way {
+    const char *name;
+    weft_comm *(*join)(const weft_launch *launch, const weft_comm_options *how, weft_error *error);
+} host_way;
 
-/* How the ranks join. Those of torchrun and graphtool launch know nothing of MPI. With --device cuda each has
- * a GPU and uses NCCL, beside MPI or alone; --comm mpi and ucx go by way of the host instead. */
-static joining choose_joining(const options *o) {
-    static const joining said[] = {0, BY_MPI, BY_NCCL, BY_UCX}; /* as option_ways */
-    int way = option_choice(o->way, option_ways);
-    bool is_env = strcmp(launch.launcher, "env") == 0, is_gpu = o->compile.device == WEFT_DEVICE_CUDA;
-    if (way) return said[way];
-    return is_env ? (is_gpu ? BY_NCCL : BY_UCX) : is_gpu ? BY_MPI_AND_NCCL : BY_MPI;
+static const host_way *find_way(const char *name) {
+#define WAY(name, joins) {#name, joins},
+    static const host_way ways[] = {WEFT_COMM_LIST(WAY)};
+#undef WAY
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(ways[i].name, name) == 0) return &ways[i];
+    return NULL;
 }
 
-/* Makes o->comm. If one exists after a failure, world_close uses it to end the other ranks. */
-static weft_status join_launcher(options *o, joining by, const weft_comm_options *how, weft_error *error) {
-    weft_comm *nccl = NULL;
-    if (by == BY_UCX) o->comm = weft_comm_ucx(&launch, how, error);
-    if (by == BY_MPI || by == BY_MPI_AND_NCCL) o->comm = weft_comm_mpi(&launch, how, error);
-    if (by != BY_NCCL && !o->comm) return error->status;
-    if (by == BY_MPI || by == BY_UCX) return WEFT_OK;
-    int gpu = by == BY_NCCL ? launch.local_rank : o->comm->local_rank;
+/* Through the host's memory: as --comm says, or by MPI; ranks of torchrun and graphtool launch know nothing
+ * of MPI, and need no library if they are all on this machine. */
+static weft_comm *join_host(const char *name, const weft_comm_options *how, weft_error *error) {
+    bool is_env = strcmp(launch.launcher, "env") == 0, is_here = launch.local_world == launch.world;
+    if (!name) name = !is_env ? "mpi" : is_here ? "local" : "ucx";
+    return find_way(name)->join(&launch, how, error);
+}
+
+/* How the ranks join: as --comm says, else by NCCL where each has a GPU, alone or beside MPI. */
+static weft_status join_launcher(options *o, const weft_comm_options *how, weft_error *error) {
+    const char *said = option_choice(o->way, option_ways) ? o->way : NULL; /* NULL: auto */
+    bool is_nccl = said ? strcmp(said, "nccl") == 0 : o->compile.device == WEFT_DEVICE_CUDA;
+    bool is_alone = is_nccl && (said || strcmp(launch.launcher, "env") == 0);
+    if (!is_alone) o->comm = join_host(said, how, error);
+    if (!is_alone && !o->comm) return error->status;
+    if (!is_nccl) return WEFT_OK;
+    int gpu = is_alone ? launch.local_rank : o->comm->local_rank;
     if (weft_cuda_select(gpu, error)) return error->status;
-    nccl = by == BY_NCCL ? weft_comm_nccl_launch(&launch, how, error) : weft_comm_nccl(o->comm, NULL, error);
+    weft_comm *nccl =
+        is_alone ? weft_comm_nccl_launch(&launch, how, error) : weft_comm_nccl(o->comm, NULL, error);
     if (!nccl) return error->status;
     o->comm = nccl;
     return WEFT_OK;
@@ -144,7 +157,7 @@ void world_open(options *o, const weft_comm_options *how) {
     const char *output = o->output, *log = o->log;
     lost_prepare(o, launch.rank);
     if (launch.rank) be_silent(o);
-    if (join_launcher(o, choose_joining(o), &with, &error)) fail_to_join(o, &error);
+    if (join_launcher(o, &with, &error)) fail_to_join(o, &error);
     tell_rank(o);
     lost_watch(o);
     compare_ranks(o);
