@@ -330,7 +330,7 @@ def check_commands():
               for group in re.findall(r'^#define ([A-Z]+)\s+"@', header, re.M)}
     groups |= {name: groups.get(group, "") + " " + words
                for name, group, words in re.findall(r'^#define (OPTIONS_\w+)\s+([A-Z]*) ?"([^"]*)"', header, re.M)}
-    options = re.findall(r'^    ROW\("([\w-]+)", ', read("tools/graphtool/common/option_table.c"), re.M) + [o for o, _ in compiled]
+    options = re.findall(r'^    (?:FLAG_|TEXT_)?ROW\("([\w-]+)", ', read("tools/graphtool/common/option_table.c"), re.M) + [o for o, _ in compiled]
     taken = {"help"}
     for name in sorted(files & set(names)):
         row = re.search(r"\.options =(.*?),\n", read(f"tools/graphtool/cmd/{name}.c"), re.S)[1]

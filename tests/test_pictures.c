@@ -4,6 +4,7 @@
 #include "runtime/plan/program.h"
 #include "support/programs.h"
 #include "support/random_model.h"
+#include "tools/graphtool/common/end.h"
 #include "tools/graphtool/diagram/stream_collapse.h"
 #include "tools/graphtool/diagram/diagram.h"
 
@@ -173,7 +174,7 @@ static int items_of(const weft_graph *g) {
 
 static void check_diagram(const weft_graph *g, const diagram_how *how) {
     diagram s;
-    NEED(diagram_build(&s, g, how));
+    diagram_build(&s, g, how);
     if (how->all) CHECK(s.n_items == items_of(g));
     CHECK_SAYS(s.n_units <= how->max_nodes, "%d units of at most %d", s.n_units, how->max_nodes);
     int *stands = test_memory(sizeof(int) * (size_t)(s.n_units + 1)), sum = 0;
@@ -202,13 +203,11 @@ static void check_diagrams(const weft_graph *g) {
 }
 
 static void check_rows(const weft_plan *plan) {
-    stream_list list;
-    NEED(stream_list_make(&list, plan));
+    stream_list list = stream_list_of(plan);
     for (int i = 0; i < 2 * list.n; i++) {
-        stream_collapse f;
         const streams *l = &list.v[i / 2];
         int rows = 0, drawn = 0;
-        NEED(stream_collapse_make(&f, l, i % 2));
+        stream_collapse f = stream_collapse_of(l, i % 2);
         for (int k = 0; k < f.n_steps; rows += f.steps[k++].n_rows) {
             CHECK(f.steps[k].row == rows && f.step_of[rows] == k);
             CHECK(f.steps[f.steps[k].representative].representative == f.steps[k].representative &&
@@ -218,9 +217,8 @@ static void check_rows(const weft_plan *plan) {
         }
         CHECK_SAYS(rows == l->n_rows && drawn == f.n_steps, "%d of %d rows, %d of %d steps", rows, l->n_rows,
                    drawn, f.n_steps);
-        stream_collapse_free(&f);
     }
-    stream_list_free(&list);
+    tool_close();
 }
 
 static weft_value *random_layers(weft_value *x, test_random *r, int depth) {

@@ -3,6 +3,7 @@
 #include "graph/core/table.h"
 #include "support/comm_world.h"
 #include "support/test.h"
+#include "tools/graphtool/common/end.h"
 #include "tools/graphtool/common/ring_file.h"
 
 #include <fcntl.h>
@@ -76,8 +77,8 @@ static void run_parts(const char *name, int64_t window_bytes, double deadline) {
 }
 
 static void read_rings(ring_set *s) {
-    int status = ring_set_read(FOLDER, s);
-    NEED(status < 0);
+    weft_error error = {0};
+    NEED(ring_set_read(FOLDER, s, &error) == WEFT_OK);
 }
 
 TEST(a_rank_that_did_not_come_is_blamed_for_the_collective_with_its_parameters) {
@@ -120,6 +121,7 @@ TEST(ranks_at_different_collectives_are_told_with_the_first_difference) {
 /* Two of three files are whole: what they say of the third rank is told. */
 TEST(a_damaged_file_is_passed_over_and_a_folder_within_is_found) {
     ring_set s;
+    weft_error error = {0};
     run_parts("missed", 4096, 3);
     CHECK(truncate(FOLDER "/rank-1.ring", 700) == 0);
     read_rings(&s);
@@ -129,11 +131,11 @@ TEST(a_damaged_file_is_passed_over_and_a_folder_within_is_found) {
           ring_stand_of(&s, &b, 1) == STAND_GONE);
     ring_set_free(&s);
     CHECK(mkdir("run.test", 0777) == 0 && rename(FOLDER, "run.test/weft-rings") == 0);
-    CHECK(ring_set_read("run.test", &s) < 0 && s.n == 2);
+    CHECK(ring_set_read("run.test", &s, &error) == WEFT_OK && s.n == 2);
     ring_set_free(&s);
     CHECK(rename("run.test/weft-rings", FOLDER) == 0 && rmdir("run.test") == 0);
     CHECK(truncate(FOLDER "/rank-0.ring", 700) == 0 && truncate(FOLDER "/rank-2.ring", 700) == 0);
-    CHECK(ring_set_read(FOLDER, &s) > 0 && s.n == 0 && s.n_damaged == 3);
+    CHECK(ring_set_read(FOLDER, &s, &error) == WEFT_FILE && s.n == 0 && s.n_damaged == 3);
     ring_set_free(&s);
     remove_rings();
 }
@@ -257,7 +259,7 @@ static weft_status read_one(void) {
     weft_error error = {0};
     weft_status status = ring_file_read(FOLDER "/rank-0.ring", &f, &error);
     CHECK_SAYS(!status == !*error.text, "%s", error.text);
-    ring_file_free(&f);
+    tool_close();
     return status;
 }
 
@@ -306,7 +308,8 @@ TEST(hostile_files_are_refused_or_read_and_no_more) {
             continue;
         }
         ring_set s;
-        if (ring_set_read(FOLDER, &s) < 0) {
+        weft_error error = {0};
+        if (!ring_set_read(FOLDER, &s, &error)) {
             ring_blame b = ring_set_blame(&s);
             for (int rank = 0; b.of && rank < s.world && rank < 2000; rank++) ring_stand_of(&s, &b, rank);
         }

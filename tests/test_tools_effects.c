@@ -280,7 +280,7 @@ static int rows_of(const char *command, const char *option) {
  * runtime/plan/compile_list.h, in each command that compiles: settings_change_the_fingerprint shows it for
  * all, and a command needs a row only for what it shows besides. */
 static bool is_in_fingerprint(const char *option) {
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
+    for (const option_row *row = option_rows; row->field.name; row++)
         if (strcmp(row->field.name, option + 2) == 0) return row->field.uses & COMPILE_OF_RANKS;
     return false;
 }
@@ -309,7 +309,7 @@ static const char *partner_of(const char *option) {
 TEST(settings_change_the_fingerprint) {
     int tried = 0;
     NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin"), 0));
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
+    for (const option_row *row = option_rows; row->field.name; row++) {
         char dashed[40], given[80], rest[120];
         const char *const *words = row->field.words;
         snprintf(dashed, sizeof dashed, "--%s", row->field.name);

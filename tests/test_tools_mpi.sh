@@ -177,7 +177,7 @@ traces=("--zero 2 --shard flat --bucket-cap-mb 1")
 is_whole && traces+=("" "--zero 1" "--serial --reduce fast")
 for options in "${traces[@]}"; do
     ranks 2 trace mlp.bin --threads 1 --steps 2 $options -o trace.json || fail "trace $options: exit $?: $(cat err)"
-    grep -Eq "^train: (all_reduce|reduce_scatter) net.0 .* ms .* ms .* ms" out || fail "trace $options: $(cat out)"
+    grep -Eq "^ +train +(all_reduce|reduce_scatter) +net.0 .* ms .* ms .* ms" out || fail "trace $options: $(cat out)"
     python3 - "$options" <<'END' || fail "trace.json $options"
 import json, sys
 events = json.load(open("trace.json"))["traceEvents"]

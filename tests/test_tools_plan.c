@@ -383,11 +383,12 @@ TEST(the_plan_of_the_last_of_4096_ranks_takes_seconds) {
 
 /* ---- traces ---- */
 
-/* Each row is in order of time. There are 8 synthetic batches: after one step 10 more begin an epoch. */
+/* Each row is in order of time. The data have 7 batches: after one step 10 more begin an epoch. */
 TEST(a_trace_holds_every_node_and_every_wait_for_data) {
     enum { ROWS = 3, STEPS = 10 };
+    make_data();
     NEED(make_model("mlp"));
-    ends(run("graphtool trace mlp.bin --batch 4 --steps 10 --warmup 1 -o trace.json"), 0);
+    ends(run("graphtool trace mlp.bin " DATA " --batch 10 --steps 10 --warmup 1 -o trace.json"), 0);
     json_t *all = json_out("trace.json"), *events = json_object_get(all, "traceEvents"), *one;
     size_t i, adam = 0, of_row[ROWS] = {0}, waits = 0;
     double last[ROWS] = {0}, waited = 0;

@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include "fuzz/hostile_config.h"
 
+#include "tools/graphtool/common/end.h"
 #include "tools/graphtool/common/options.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +61,13 @@ static void take_error(subject *s, int said) {
     s->error.status = WEFT_ARGUMENT;
 }
 
+/* An error does not end this program. */
+static jmp_buf back;
+static __attribute__((noreturn)) void go_back(int status) {
+    (void)status;
+    longjmp(back, 1);
+}
+
 static void try_config(subject *s) {
     const tool *t = s->h->kept;
     const fake_file *file = hostile_file(s);
@@ -67,11 +76,12 @@ static void try_config(subject *s) {
     if (!empty(t->file) || !empty(t->said) || write(t->file, file->data, file->bytes) != (ssize_t)file->bytes)
         hostile_complain(s, "the test cannot write its file");
     dup2(t->said, STDERR_FILENO);
-    int status = options_parse(&command_train, 2, argv, &o);
+    tool_exit = go_back;
+    s->good = setjmp(back) == 0;
+    if (s->good) options_parse(&command_train, 2, argv, &o);
     dup2(t->stderr_before, STDERR_FILENO);
-    s->good = status < 0;
-    if (status >= 0) take_error(s, t->said);
-    options_free(&o);
+    if (!s->good) take_error(s, t->said);
+    tool_close();
 }
 
 const hostile_format hostile_configs[] = {{"configuration", make_config, try_config, free_config}, {0}};

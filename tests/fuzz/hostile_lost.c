@@ -7,6 +7,7 @@
 #include "graph/core/table.h"
 #include "support/folder.h"
 #include "support/world.h"
+#include "tools/graphtool/common/end.h"
 #include "tools/graphtool/common/replayed.h"
 #include "tools/graphtool/common/ring_file.h"
 #include "weft/guard.h"
@@ -105,22 +106,23 @@ static void mend_ring(mutant *m, const mutant *good) {
     }
 }
 
-/* What graphtool blame does with the folder. Its errors are told on stderr, as one line. */
+/* What graphtool blame does with the folder. Files that are passed over are told on stderr. */
 static void blame(subject *s, const char *folder) {
     ring_set set;
+    weft_error error = {0};
     int before = dup(STDERR_FILENO), said = memfd_create("said", MFD_CLOEXEC);
     dup2(said, STDERR_FILENO);
-    int status = ring_set_read(folder, &set);
+    weft_status status = ring_set_read(folder, &set, &error);
     dup2(before, STDERR_FILENO);
-    off_t told = lseek(said, 0, SEEK_END);
-    if (status >= 0 && told <= 0) hostile_complain(s, "the folder is refused without a sentence");
-    if (status < 0) {
+    if (status && !*error.text) hostile_complain(s, "the folder is refused without a sentence");
+    if (!status) {
         ring_blame b = ring_set_blame(&set);
         for (int rank = 0; b.of && rank < set.world && rank < 2 * RING_MISSING; rank++)
             ring_stand_of(&set, &b, rank);
         for (int i = 0; i < set.n; i++) ring_waiting(&set.files[i]);
     }
     ring_set_free(&set);
+    tool_close();
     close(before);
     close(said);
 }
@@ -130,7 +132,6 @@ static void try_ring(subject *s) {
     ring_file f;
     put_file(s);
     s->good = ring_file_read(p->file, &f, &s->error) == WEFT_OK;
-    ring_file_free(&f);
     if (s->good) blame(s, p->folder);
 }
 

@@ -6,11 +6,8 @@
 #include "tools/graphtool/common/world.h"
 #include "tools/graphtool/timeline/profile_table.h"
 
-#include "graph/core/graph.h"
-#include "runtime/plan/program.h"
 #include "runtime/plan/refresh.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -49,29 +46,26 @@ static void profile_from_here(const timing *t) {
 }
 
 /* Records the losses of the first steps and the last. On a GPU no others are fetched: fetching waits. */
-static int run_steps(timing *t) {
+static void run_steps(timing *t) {
     int64_t all = t->o->warmup + t->steps;
     double timed_from = clock_seconds();
+    if (!t->o->warmup) profile_from_here(t);
     for (int64_t i = 0; i < all; i++) {
         bool is_told = i < FIRST_LOSSES || i == all - 1;
         double start = clock_seconds();
         weft_metrics metrics;
-        int status = workload_step(&t->work, is_told || !is_ahead(t) ? &metrics : NULL);
-        if (status >= 0) return status;
+        workload_step(&t->work, is_told || !is_ahead(t) ? &metrics : NULL);
         double ms = (clock_seconds() - start) * 1e3;
         if (i == 0) t->first_ms = ms;
         if (i >= t->o->warmup) t->ms[i - t->o->warmup] = ms;
         if (is_told) note_losses(t, &metrics);
-        if (i == t->o->warmup - 1) {
-            status = workload_sync(&t->work);
-            profile_from_here(t);
-            timed_from = clock_seconds();
-        }
-        if (status >= 0) return status;
+        if (i != t->o->warmup - 1) continue;
+        workload_sync(&t->work);
+        profile_from_here(t);
+        timed_from = clock_seconds();
     }
-    int status = workload_sync(&t->work);
+    workload_sync(&t->work);
     if (is_ahead(t)) spread_time(t, clock_seconds() - timed_from);
-    return status;
 }
 
 /* ---- the report ---- */
@@ -131,47 +125,40 @@ static json_t *library_json(const plan_library *l) {
 /* Sorts the times; the median of an even count is the mean of the middle two. */
 static json_t *report(const timing *t, const weft_model *m) {
     struct rusage use;
-    json_t *names = graph_names(t->work.plan);
+    const weft_plan *plan = t->work.plan;
     qsort(t->ms, (size_t)t->steps, sizeof *t->ms, by_size);
     double median = (t->ms[(t->steps - 1) / 2] + t->ms[t->steps / 2]) / 2, flops = step_flops(t);
     getrusage(RUSAGE_SELF, &use);
     return json_pack(
-        "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:O}",
-        "model", m->name, "fingerprint", tool_fingerprint(t->work.plan), "graphs", names, "device",
-        device_name(t->work.plan->options.device), "isa", isa_name(t->work.plan->options.isa), "library",
-        library_json(&t->work.plan->library), "dtype", dtype_name(t->work.plan->options.precision), "world",
-        world_size(t->o), "threads", t->work.plan->kernels.threads, "steps", (json_int_t)t->steps,
+        "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:o}",
+        "model", m->name, "fingerprint", tool_fingerprint(plan), "graphs", graph_names(plan), "device",
+        device_name(plan->options.device), "isa", isa_name(plan->options.isa), "library",
+        library_json(&plan->library), "dtype", dtype_name(plan->options.precision), "world",
+        world_size(t->o), "threads", plan->kernels.threads, "steps", (json_int_t)t->steps,
         "median_ms", median, "min_ms", t->ms[0], "first_step_ms", t->first_ms, "compile_ms",
-        t->work.compile_ms, "peak_rss_mib", (double)use.ru_maxrss / 1024, "plan_bytes",
-        (json_int_t)weft_plan_memory(t->work.plan).total, "beyond_bytes", beyond_plan(t), "gflops",
+        weft_trainer_progress(t->work.trainer)->compile_seconds * 1e3, "peak_rss_mib", (double)use.ru_maxrss / 1024, "plan_bytes",
+        (json_int_t)weft_plan_memory(plan).total, "beyond_bytes", beyond_plan(t), "gflops",
         flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses", t->losses);
 }
 
-static int print_report(const timing *t, json_t *all) {
-    if (t->o->json) return out_json(NULL, all);
-    const json_t *beyond = json_object_get(all, "beyond_bytes");
+static void print_report(json_t *all) {
+    bool has_beyond = json_is_integer(json_object_get(all, "beyond_bytes"));
     printf("%s: median %.2f ms, min %.2f, first %.1f; compiled in %.1f ms; peak %.0f MiB, plan %s%s%s; %.0f "
            "GFLOP/s\n",
-           json_string_value(json_object_get(all, "model")),
-           json_real_value(json_object_get(all, "median_ms")), t->ms[0], t->first_ms, t->work.compile_ms,
-           json_real_value(json_object_get(all, "peak_rss_mib")),
-           bytes_show(weft_plan_memory(t->work.plan).total).text,
-           json_is_integer(beyond) ? ", beyond it on the GPU " : "",
-           json_is_integer(beyond) ? bytes_show((uint64_t)json_integer_value(beyond)).text : "",
-           json_number_value(json_object_get(all, "gflops")));
+           json_string_value(json_object_get(all, "model")), json_at(all, "median_ms"), json_at(all, "min_ms"),
+           json_at(all, "first_step_ms"), json_at(all, "compile_ms"), json_at(all, "peak_rss_mib"),
+           BYTES((uint64_t)json_at(all, "plan_bytes")), has_beyond ? ", beyond it on the GPU " : "",
+           has_beyond ? BYTES((uint64_t)json_at(all, "beyond_bytes")) : "", json_at(all, "gflops"));
     json_decref(all);
-    return EXIT_FINE;
 }
 
 /* The roof of the device: a GPU's by its name, a processor's as it is measured now. NULL: an unknown GPU. */
-static int find_roof(const timing *t, roof *own, const roof **found) {
-    const weft_compile_options *how = &t->work.plan->options;
-    *found = profile_roof(t->work.session);
-    if (how->device != WEFT_DEVICE_CPU) return -1;
-    *found = own;
-    weft_compile_options like = *how;
+static const roof *find_roof(const timing *t, roof *own) {
+    weft_compile_options like = t->work.plan->options;
+    if (like.device != WEFT_DEVICE_CPU) return profile_roof(t->work.session);
     like.threads = t->work.plan->kernels.threads;
-    return cpu_roof(own, &like);
+    *own = cpu_roof(&like);
+    return own;
 }
 
 static json_t *roof_json(const roof *r) {
@@ -180,66 +167,44 @@ static json_t *roof_json(const roof *r) {
              : json_null();
 }
 
-/* By op, then node by node, to stderr, so that --json stays clean. */
-static bool print_profile(const weft_session *s, const roof *r) {
+/* By op, then node by node, to stderr, so that --json stays clean; and into the report. */
+static void profile(json_t *all, const weft_session *s, const roof *r) {
+    text ops = {0};
     if (r) {
         fprintf(stderr, "peaks of %s: %.0f GFLOP/s", r->name, r->f32 * 1e-9);
         if (r->tensor > r->f32) fprintf(stderr, ", %.0f in a reduced type", r->tensor * 1e-9);
         fprintf(stderr, ", %.0f GB/s%s\n", r->memory * 1e-9, profile_roof(s) ? "" : ", measured now");
     }
-    char *ops = profile_table_text(s, r), *nodes = weft_session_profile_text(s);
-    bool good = ops && nodes;
-    if (good) fprintf(stderr, "%s%s", ops, nodes);
-    free(ops);
+    json_t *table = profile_table_json(s, r);
+    profile_table_text(&ops, table, r != NULL);
+    char *nodes = weft_session_profile_text(s);
+    if (!nodes) tool_fail("out of memory");
+    fprintf(stderr, "%s%s", tool_take(&ops), nodes);
     free(nodes);
-    return good;
+    json_object_set_new(all, "profile", table);
+    json_object_set_new(all, "roof", roof_json(r));
 }
 
-static int measure(timing *t, weft_model *m) {
-    int status = workload_open(&t->work, m, t->o);
-    if (status < 0 && !t->o->warmup) profile_from_here(t);
-    if (status < 0) status = run_steps(t);
-    if (status >= 0) return status;
-    const roof *found = NULL;
-    roof own;
-    status = t->o->profile ? find_roof(t, &own, &found) : -1;
-    if (status >= 0) return status;
-    if (t->o->profile && !print_profile(t->work.session, found)) return tool_fail("out of memory");
-    json_t *all = report(t, m);
-    if (all && t->o->profile) {
-        json_object_set_new(all, "profile", profile_table_json(t->work.session, found));
-        json_object_set_new(all, "roof", roof_json(found));
-    }
-    return all ? print_report(t, all) : tool_fail("out of memory");
-}
-
-/* workload_close is fine after any failure of measure. */
 static int bench_run(const options *o) {
-    int status = EXIT_FINE;
-    weft_model *m = tool_load(o, &status);
-    if (!m) return status;
-    timing *t = calloc(1, sizeof *t);
-    if (t) {
-        *t = (timing){.o = o,
-                      .losses = json_object(),
-                      .steps = o->steps,
-                      .ms = calloc((size_t)o->steps, sizeof(double))};
-        status = t->ms ? measure(t, m) : tool_fail("--steps=%lld: out of memory", (long long)o->steps);
-        workload_close(&t->work);
-        json_decref(t->losses);
-        free(t->ms);
-    } else {
-        status = tool_fail("out of memory");
-    }
-    free(t);
-    weft_model_free(m);
-    return status;
+    roof own;
+    weft_model *m = tool_load(o);
+    timing *t = tool_new(1, sizeof *t);
+    *t = (timing){.o = o, .losses = json_object(), .steps = o->steps};
+    t->ms = tool_new((size_t)o->steps, sizeof *t->ms);
+    t->work = workload_open(m, o);
+    run_steps(t);
+    json_t *all = report(t, m);
+    if (o->profile) profile(all, t->work.session, find_roof(t, &own));
+    if (o->json)
+        out_json(NULL, all);
+    else
+        print_report(all);
+    return EXIT_FINE;
 }
 
 const command command_bench = {
     .name = "bench",
     .summary = "Times training steps, on eight synthetic batches in memory unless --data is given",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "seed guard steps warmup profile json",
     .example = "graphtool bench gpt.bin --threads 2 --json",

@@ -5,26 +5,20 @@
 
 #include "tools/graphtool/common/options.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 enum { SHOWN = 16 }; /* ranks that are listed as text */
 
-static const char *const stands[] = {[STAND_OUTSIDE] = "is not a member, or unknown",
-                                     [STAND_ENTERED] = "has entered it",
-                                     [STAND_LATE] = "ENTERED IT LATE",
-                                     [STAND_ABSENT] = "HAS NOT ENTERED IT",
-                                     [STAND_DIFFERS] = "ENTERED ANOTHER",
-                                     [STAND_GONE] = "IS GONE"};
-
-/* The same where a signal has ended the job: nobody is to blame for where it was then. */
-static const char *const calm_stands[] = {[STAND_OUTSIDE] = "is not a member, or unknown",
-                                          [STAND_ENTERED] = "has entered it",
-                                          [STAND_LATE] = "entered it late",
-                                          [STAND_ABSENT] = "has not entered it",
-                                          [STAND_DIFFERS] = "entered another",
-                                          [STAND_GONE] = "was not heard"};
+/* How a rank stands to the first difference: for people, the same where a signal has ended the job, so that
+ * nobody is to blame, of the ranks that the first line names, and in JSON. */
+static const struct stand {
+    const char *loud, *calm, *verdict, *word;
+} stands[] = {
+    [STAND_OUTSIDE] = {"is not a member, or unknown", "is not a member, or unknown", NULL, "unknown"},
+    [STAND_ENTERED] = {"has entered it", "has entered it", NULL, "entered"},
+    [STAND_LATE] = {"ENTERED IT LATE", "entered it late", "entered it late", "late"},
+    [STAND_ABSENT] = {"HAS NOT ENTERED IT", "has not entered it", "has not entered it", "absent"},
+    [STAND_DIFFERS] = {"ENTERED ANOTHER", "entered another", "entered another", "differs"},
+    [STAND_GONE] = {"IS GONE", "was not heard", "is gone: dead, stopped, or its machine cannot be reached", "gone"},
+};
 
 static bool has_error(const ring_set *s) {
     bool has = false;
@@ -39,21 +33,12 @@ static const char *why_no_file(const ring_set *s, int rank) {
                                         : "no file";
 }
 
-/* Of those that the first line names. */
-static const char *const verdicts[] = {[STAND_LATE] = "entered it late",
-                                       [STAND_ABSENT] = "has not entered it",
-                                       [STAND_DIFFERS] = "entered another",
-                                       [STAND_GONE] =
-                                           "is gone: dead, stopped, or its machine cannot be reached"};
-
 /* Terminals get no control characters of a file. */
 static void say(text *t) {
     size_t room = t->length * 4 + 1;
-    char *line = malloc(room), *words = text_detach(t);
-    if (line && words) show_line(line, room, words);
-    printf("%s\n", line && words ? line : "out of memory");
-    free(line);
-    free(words);
+    char *line = tool_new(room, 1);
+    show_line(line, room, tool_take(t));
+    printf("%s\n", line);
 }
 
 /* "all_reduce #17 (net.0) of run 5 of train, collective 1234 of world" */
@@ -88,7 +73,8 @@ static void say_rank(const ring_set *s, const ring_blame *b, int rank) {
     const ring_file *f = ring_set_of(s, rank);
     text t = {0};
     text_add(&t, "rank %d", rank);
-    if (b->of) text_add(&t, " %s", (has_error(s) ? stands : calm_stands)[ring_stand_of(s, b, rank)]);
+    const struct stand *stand = b->of ? &stands[ring_stand_of(s, b, rank)] : NULL;
+    if (stand) text_add(&t, " %s", has_error(s) ? stand->loud : stand->calm);
     if (!f) {
         text_add(&t, "; %s", why_no_file(s, rank));
         say(&t);
@@ -136,7 +122,7 @@ static void say_first(const ring_set *s, const ring_blame *b) {
             text_add(&t, "%s %d", join, r);
             join = ",";
         }
-    if (*join == ',') text_add(&t, " %s", verdicts[worst]);
+    if (*join == ',') text_add(&t, " %s", stands[worst].verdict);
     if (*b->difference) text_add(&t, ": %s", b->difference);
     say(&t);
     if (*b->record->contents) {
@@ -145,7 +131,7 @@ static void say_first(const ring_set *s, const ring_blame *b) {
     }
 }
 
-static int say_all(const ring_set *s, const ring_blame *b) {
+static void say_all(const ring_set *s, const ring_blame *b) {
     if (!has_error(s))
         printf("no rank had an error: the job was ended by a signal, and what follows is where the ranks "
                "were then\n");
@@ -159,7 +145,6 @@ static int say_all(const ring_set *s, const ring_blame *b) {
             say(&t);
         }
     if (s->n_earlier) printf("%d files of an earlier job are skipped\n", s->n_earlier);
-    return EXIT_FINE;
 }
 
 /* ---- JSON ---- */
@@ -182,24 +167,20 @@ static json_t *record_json(const ring_record *r) {
 }
 
 static json_t *rank_json(const ring_set *s, const ring_blame *b, int rank) {
-    static const char *const words[] = {
-        [STAND_OUTSIDE] = "unknown", [STAND_ENTERED] = "entered", [STAND_LATE] = "late",
-        [STAND_ABSENT] = "absent",   [STAND_DIFFERS] = "differs", [STAND_GONE] = "gone"};
     const ring_file *f = ring_set_of(s, rank);
     json_t *one = json_pack("{s:i, s:b, s:b}", "rank", rank, "has_file", f != NULL, "is_damaged",
                             !f && ring_set_is_damaged(s, rank));
-    if (b->of) json_object_set_new(one, "first", json_string(words[ring_stand_of(s, b, rank)]));
+    if (b->of) json_object_set_new(one, "first", json_string(stands[ring_stand_of(s, b, rank)].word));
     if (!f) return one;
     const ring_record *newest = newest_of(f);
     if (newest && newest->number) json_object_set_new(one, "newest", record_json(newest));
-    json_object_set_new(one, "place", json_shown(f->head.place));
-    json_object_set_new(one, "host", json_shown(f->head.host));
-    json_object_set_new(one, "said", json_shown(f->head.text));
-    json_object_set_new(one, "process", json_integer((json_int_t)f->head.pid));
+    json_object_update_new(one, json_pack("{s:o, s:o, s:o, s:I}", "place", json_shown(f->head.place), "host",
+                                          json_shown(f->head.host), "said", json_shown(f->head.text),
+                                          "process", (json_int_t)f->head.pid));
     return one;
 }
 
-static int print_json(const ring_set *s, const ring_blame *b) {
+static void print_json(const ring_set *s, const ring_blame *b) {
     json_t *ranks = json_array();
     for (int r = 0; r < s->world; r++) json_array_append_new(ranks, rank_json(s, b, r));
     json_t *all = json_pack("{s:i, s:i, s:b, s:o}", "world", s->world, "files_of_earlier_jobs", s->n_earlier,
@@ -215,24 +196,25 @@ static int print_json(const ring_set *s, const ring_blame *b) {
     }
     json_object_set_new(all, "blamed", blamed);
     if (*b->difference) json_object_set_new(all, "difference", json_shown(b->difference));
-    return out_json(NULL, all);
+    out_json(NULL, all);
 }
 
 static int blame_run(const options *o) {
     ring_set s;
-    int status = ring_set_read(o->word ? o->word : "weft-rings", &s);
-    if (status < 0) {
-        ring_blame b = ring_set_blame(&s);
-        status = o->json ? print_json(&s, &b) : say_all(&s, &b);
-    }
+    weft_error error = {0};
+    if (ring_set_read(o->word ? o->word : "weft-rings", &s, &error)) tool_error(&error);
+    ring_blame b = ring_set_blame(&s);
+    if (o->json)
+        print_json(&s, &b);
+    else
+        say_all(&s, &b);
     ring_set_free(&s);
-    return status;
+    return EXIT_FINE;
 }
 
 const command command_blame = {
     .name = "blame",
     .summary = "Names the rank that a failed job of several was waiting for",
-    .takes_model = false,
     .word = "DIR",
     .options = "json",
     .details =

@@ -7,16 +7,14 @@
 
 #include <string.h>
 
-#include <stdio.h>
 
 /* Names the model and the GPU in the table's first lines. */
 static weft_status begin(calibrating *c, weft_session *s, const weft_model *m, weft_error *error) {
-    char comment[300];
     const cuda_context *gpu = s->kernels.cuda;
     if (!gpu)
         return error_set(error, WEFT_UNSUPPORTED,
                          "calibrate: a plan for the CPU has no algorithms to measure: use --device=cuda");
-    snprintf(comment, sizeof comment, "%.100s, batch %lld: compute capability %d.%d, %d multiprocessors",
+    const char *comment = tool_text("%.100s, batch %lld: compute capability %d.%d, %d multiprocessors",
              weft_model_name(m), (long long)s->plan->options.batch, gpu->capability / 10,
              gpu->capability % 10, gpu->multiprocessors);
     return calibrate_begin(c, s, comment, error);
@@ -38,54 +36,46 @@ static void tell(const calibrating *c) {
 
 /* Measures all nodes. With -o the file is replaced after each, so that a run that is killed leaves a table of
  * what it has measured. */
-static int measure(const options *o, calibrating *c) {
+static void measure(const char *output, calibrating *c) {
     weft_error error = {0};
-    int end = o->output ? out_write(o->output, c->table.data, c->table.length) : EXIT_FINE;
-    while (c->n_done < c->n_nodes && end == EXIT_FINE) {
-        if (calibrate_next(c, &error)) return tool_error(&error);
+    if (output) out_write(output, c->table.data, c->table.length);
+    while (c->n_done < c->n_nodes) {
+        if (calibrate_next(c, &error)) tool_error(&error);
         tell(c);
-        if (o->output) end = out_write(o->output, c->table.data, c->table.length);
+        if (output) out_write(output, c->table.data, c->table.length);
     }
-    if (end == EXIT_FINE && calibrate_check(c, &error)) return tool_error(&error);
-    return o->output || end != EXIT_FINE ? end : out_write(NULL, c->table.data, c->table.length);
+    if (calibrate_check(c, &error)) tool_error(&error);
+    if (!output) out_write(NULL, c->table.data, c->table.length);
+    if (output) printf("%s: %d nodes\n", SHOW_PATH(output), c->n_done - c->n_skipped);
 }
 
-static int write_table(const options *o, weft_session *s, const weft_model *m) {
+static void free_store(void *store) {
+    weft_store_free(store);
+}
+static void close_session(void *session) {
+    weft_session_close(session);
+}
+
+/* The output is tried first, as calibrating takes minutes. To standard output the table is written once. */
+static int calibrate_run(const options *o) {
     weft_error error = {0};
     calibrating c = {0};
-    weft_status status = begin(&c, s, m, &error);
-    int end = status == WEFT_OK ? measure(o, &c) : tool_error(&error);
-    if (end == EXIT_FINE && o->output) printf("%s: %d nodes\n", SHOW_PATH(o->output), c.n_done - c.n_skipped);
+    const char *output = o->output && strcmp(o->output, "/dev/stdout") ? o->output : NULL;
+    if (output) out_check(output);
+    weft_model *m = tool_load(o);
+    weft_plan *plan = tool_compile(m, o, o->graph);
+    tool_select_device(o);
+    weft_store *store = tool_opened(weft_store_new(plan, (uint64_t)o->seed, &error), free_store, &error);
+    weft_session *session = tool_opened(weft_session_open(plan, store, &error), close_session, &error);
+    if (begin(&c, session, m, &error)) tool_error(&error);
+    measure(output, &c);
     calibrate_end(&c);
-    return end;
-}
-
-/* The output is tried first, as calibrating takes minutes. */
-static int calibrate_run(const options *o) {
-    int status = EXIT_FINE;
-    weft_error error = {0};
-    weft_store *store = NULL;
-    weft_session *session = NULL;
-    options streamed = *o; /* the table at the end, once */
-    if (o->output && strcmp(o->output, "/dev/stdout") == 0) streamed.output = NULL, o = &streamed;
-    if (o->output && (status = out_check(o->output)) >= 0) return status;
-    weft_model *m = tool_load(o, &status);
-    weft_plan *plan = m ? tool_compile(m, o, o->graph, &status) : NULL;
-    if (plan && (store = tool_store(plan, o, &status))) {
-        session = weft_session_open(plan, store, &error);
-        status = session ? write_table(o, session, m) : tool_error(&error);
-    }
-    weft_session_close(session);
-    weft_plan_free(plan);
-    weft_store_free(store);
-    weft_model_free(m);
-    return status;
+    return EXIT_FINE;
 }
 
 const command command_calibrate = {
     .name = "calibrate",
     .summary = "Times a GPU's algorithms for the nodes of a model and writes the fastest as a table",
-    .takes_model = true,
     .options = "graph batch threads isa device deterministic tf32 dtype precision output",
     .details =
         "Use the table with --calibration=FILE; it is valid for one model, batch size and kind of GPU.",

@@ -3,32 +3,25 @@
 #include "tools/graphtool/common/ckpt.h"
 #include "tools/graphtool/common/output.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 /* The files of a checkpoint are those of its manifest, and never change. */
-static int check_outside(const char *output) {
+static void check_outside(const char *output) {
     struct stat s;
-    char manifest[4096];
     const char *slash = strrchr(output, '/');
-    int n = snprintf(manifest, sizeof manifest, "%.*smanifest.json", slash ? (int)(slash - output) + 1 : 0,
-                     output);
-    if (n >= (int)sizeof manifest || stat(manifest, &s)) return -1;
-    return tool_fail("%s: it would be inside a checkpoint: choose another folder", SHOW_PATH(output));
+    if (stat(tool_text("%.*smanifest.json", slash ? (int)(slash - output) + 1 : 0, output), &s) == 0)
+        tool_fail("%s: it would be inside a checkpoint: choose another folder", output);
 }
 
 static int export(const options *o, weft_checkpoint_content content) {
-    int status = EXIT_FINE;
     weft_error error = {0};
     if (!o->output)
-        return tool_fail("ckpt %s: --output=FILE is needed, a safetensors file to write", o->action->name);
-    if (check_outside(o->output) >= 0 || out_check(o->output) >= 0) return EXIT_MISUSED;
-    weft_checkpoint *c = ckpt_find(o, 0, &status);
-    if (!c) return status;
-    if (weft_checkpoint_export(c, o->output, content, &error)) status = tool_error(&error);
-    weft_checkpoint_close(c);
-    return status;
+        tool_fail("ckpt %s: --output=FILE is needed, a safetensors file to write", o->action->name);
+    check_outside(o->output);
+    out_check(o->output);
+    if (weft_checkpoint_export(ckpt_find(o, 0), o->output, content, &error)) tool_error(&error);
+    return EXIT_FINE;
 }
 
 static int ckpt_consolidate(const options *o) {
@@ -40,16 +33,12 @@ static int ckpt_export(const options *o) {
 }
 
 static int ckpt_reshard(const options *o) {
-    int status = EXIT_FINE;
     weft_error error = {0};
     if (!o->output || !o->compile.world)
-        return tool_fail("ckpt reshard: --%s is needed",
-                         o->output ? "world=N" : "output=DIR, a folder for the new checkpoint");
-    weft_checkpoint *c = ckpt_find(o, 0, &status);
-    if (!c) return status;
-    if (weft_checkpoint_reshard(c, o->output, o->compile.world, &error)) status = tool_error(&error);
-    weft_checkpoint_close(c);
-    return status;
+        tool_fail("ckpt reshard: --%s is needed",
+                  o->output ? "world=N" : "output=DIR, a folder for the new checkpoint");
+    if (weft_checkpoint_reshard(ckpt_find(o, 0), o->output, o->compile.world, &error)) tool_error(&error);
+    return EXIT_FINE;
 }
 
 static const command_action actions[] = {

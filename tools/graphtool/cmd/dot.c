@@ -5,13 +5,9 @@
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/tools.h"
 
-#include "runtime/plan/program.h"
 #include "runtime/store/room.h"
 
 #include <graphviz/gvc.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 /* The graph to draw when none is named: the first that trains. */
@@ -23,28 +19,22 @@ static const char *graph_name(const weft_model *m, const options *o) {
 }
 
 /* Writes the picture as dot text. */
-static int write_dot(Agraph_t *g, const char *path) {
+static void write_dot(Agraph_t *g, const char *path) {
     char *data = NULL;
     size_t length = 0;
-    FILE *memory = open_memstream(&data, &length);
-    bool good = memory && agwrite(g, memory) == 0 && !fflush(memory) && !ferror(memory);
-    if (memory && fclose(memory)) good = false;
-    int status = good ? out_write(path, data, length) : tool_fail("out of memory");
-    free(data);
-    return status;
+    FILE *memory = tool_need(open_memstream(&data, &length));
+    bool good = agwrite(g, memory) == 0 && !ferror(memory);
+    if (fclose(memory) || !good) tool_fail("out of memory");
+    out_write(path, tool_keep(data, free), length);
 }
 
 /* Writes the laid-out picture as SVG, PNG or PDF. */
-static int render(GVC_t *gvc, Agraph_t *g, const char *format, const char *path) {
+static void render(GVC_t *gvc, Agraph_t *g, const char *format, const char *path) {
     char *data = NULL;
     unsigned length = 0;
-    int status = EXIT_MISUSED;
-    if (gvRenderData(gvc, g, format, &data, &length) || !data)
-        status = tool_fail("graphviz could not draw %s", format);
-    else
-        status = out_write(path, data, length);
-    if (data) gvFreeRenderData(data);
-    return status;
+    if (gvRenderData(gvc, g, format, &data, &length) || !data) tool_fail("graphviz could not draw %s", format);
+    out_write(path, data, length);
+    gvFreeRenderData(data);
 }
 
 /* A readable page in points: 1,600 x 2,400 pixels of 1/96 inch, less the margin. */
@@ -55,15 +45,12 @@ static bool is_on_page(Agraph_t *g) {
     return b.UR.x - b.LL.x <= PAGE_WIDTH && b.UR.y - b.LL.y <= PAGE_HEIGHT;
 }
 
-/* What to draw. draw(attempt) returns a picture with less detail for each further attempt, which the caller
- * closes; NULL: out of memory. *is_cut: it shows less than it should. */
+/* What to draw: a graph, or a plan. */
 typedef struct artist {
-    Agraph_t *(*draw)(const struct artist *a, int attempt, bool *is_cut);
-    int attempts; /* 1: the user has set the level of detail, so the picture is drawn whatever its size */
+    const options *o;
+    const weft_plan *plan; /* NULL: the graph */
     const weft_graph *graph;
     const weft_model *model;
-    const weft_plan *plan;
-    const options *o;
     const char *title;
     bool is_program;
 } artist;
@@ -78,47 +65,6 @@ static bool lay_out(GVC_t *gvc, Agraph_t *picture, bool *has_engine) {
 
 static bool is_text(const options *o) {
     return !o->format || strcmp(o->format, "dot") == 0;
-}
-
-/* For text the picture is drawn again, as the layout has added attributes of its own. */
-static int write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *laid_out) {
-    bool is_cut;
-    if (!is_text(a->o)) return render(gvc, laid_out, a->o->format, a->o->output);
-    Agraph_t *picture = a->draw(a, attempt, &is_cut);
-    int status = picture ? write_dot(picture, a->o->output) : tool_fail("out of memory");
-    if (picture) agclose(picture);
-    return status;
-}
-
-/* One attempt; *is_done: it was written, or failed for good. The last attempt's text needs no layout, which
- * takes minutes for a large graph. */
-static int attempt_one(GVC_t *gvc, const artist *a, int attempt, bool *is_done) {
-    bool is_last = attempt == a->attempts - 1, is_cut = false, good = true, has_engine = true;
-    int status = EXIT_FINE;
-    Agraph_t *picture = a->draw(a, attempt, &is_cut);
-    *is_done = is_last || !picture;
-    if (!picture) return tool_fail("out of memory");
-    if (is_last ? !is_text(a->o) : !is_cut) {
-        good = lay_out(gvc, picture, &has_engine);
-        *is_done |= !has_engine || (good && is_on_page(picture));
-    }
-    if (*is_done)
-        status = good ? write_picture(gvc, a, attempt, picture)
-                      : tool_fail("graphviz could not lay the graph out");
-    gvFreeLayout(gvc, picture);
-    agclose(picture);
-    return status;
-}
-
-/* Tries one attempt after another until one fits the page. */
-static int show(const artist *a) {
-    GVC_t *gvc = gvContext();
-    bool is_done = !gvc;
-    int status = gvc ? EXIT_FINE : tool_fail("out of memory");
-    agseterr(AGMAX);
-    for (int i = 0; i < a->attempts && !is_done; i++) status = attempt_one(gvc, a, i, &is_done);
-    if (gvc) gvFreeContext(gvc);
-    return status;
 }
 
 /* ---- graphs ---- */
@@ -153,34 +99,11 @@ static Agraph_t *draw_graph(const artist *a, int attempt, bool *is_cut) {
     if (!asks_for_more(o))
         how = attempts[attempt + a->is_program]; /* a program's updates are always collapsed */
     how.all = o->all || a->is_program;
-    Agraph_t *picture = diagram_build(&s, a->graph, &how) ? draw_diagram(&s, a->model, a->title) : NULL;
+    diagram_build(&s, a->graph, &how);
+    Agraph_t *picture = draw_diagram(&s, a->model, a->title);
     *is_cut = s.is_cut && how.depth < 0;
     diagram_free(&s);
     return picture;
-}
-
-static int draw(const weft_graph *g, const weft_model *m, const options *o, const char *what) {
-    char title[600];
-    snprintf(title, sizeof title, "%.200s, graph %.200s (%s, batch %lld)%s", m->name, g->name,
-             g->mode == WEFT_TRAIN ? "train" : "eval", (long long)m->batch, what);
-    artist a = {.draw = draw_graph, .graph = g, .model = m, .o = o, .title = title, .is_program = *what};
-    a.attempts = asks_for_more(o) ? 1 : ATTEMPTS - a.is_program;
-    return show(&a);
-}
-
-/* Draws the compiled graph: after the pass `pass`, which makes gradients and updates nodes, or (NULL) as it
- * runs. */
-static int draw_compiled(const weft_model *m, const options *o, const char *pass) {
-    int status = EXIT_FINE;
-    options late = *o;
-    late.compile.stop_after = pass;
-    weft_plan *plan = tool_compile(m, &late, graph_name(m, o), &status);
-    if (!plan) return status;
-    /* with accumulation: the program that updates */
-    const program *last = &plan->programs[plan->n_programs - 1];
-    status = draw(last->graph, m, o, pass ? "" : ", as it runs"); /* m, for its colours */
-    weft_plan_free(plan);
-    return status;
 }
 
 /* First repeating rows are collapsed, then everything is put in one column, then fewer rows are drawn. */
@@ -196,99 +119,138 @@ static const stream_how plan_attempts[] = {
 };
 enum { PLAN_ATTEMPTS = sizeof plan_attempts / sizeof *plan_attempts };
 
-static Agraph_t *draw_rows(const artist *a, int attempt, bool *is_cut) {
+/* A picture with less detail for each further attempt, which the caller closes. *is_cut: it shows less than
+ * it should. */
+static Agraph_t *draw(const artist *a, int attempt, bool *is_cut) {
     stream_how how = {.max_rows = (int)a->o->max_nodes};
     *is_cut = false;
-    return draw_plan(a->plan, a->o->max_nodes ? &how : &plan_attempts[attempt]);
+    return a->plan ? draw_plan(a->plan, a->o->max_nodes ? &how : &plan_attempts[attempt])
+                   : draw_graph(a, attempt, is_cut);
 }
 
-static int draw_whole_plan(const weft_model *m, const options *o) {
-    int status = EXIT_FINE;
-    weft_plan *plan = tool_compile(m, o, o->graph, &status);
-    if (!plan) return status;
-    artist a = {.draw = draw_rows, .plan = plan, .o = o, .attempts = o->max_nodes ? 1 : PLAN_ATTEMPTS};
-    status = show(&a);
-    weft_plan_free(plan);
-    return status;
+/* 1: the user has set the level of detail, so the picture is drawn whatever its size. */
+static int attempts_of(const artist *a) {
+    if (a->plan) return a->o->max_nodes ? 1 : PLAN_ATTEMPTS;
+    return asks_for_more(a->o) ? 1 : ATTEMPTS - a->is_program;
+}
+
+/* For text the picture is drawn again, as the layout has added attributes of its own. */
+static void write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *laid_out) {
+    bool is_cut;
+    if (!is_text(a->o)) {
+        render(gvc, laid_out, a->o->format, a->o->output);
+        return;
+    }
+    Agraph_t *picture = draw(a, attempt, &is_cut);
+    write_dot(picture, a->o->output);
+    agclose(picture);
+}
+
+/* One attempt: whether it was written. The last attempt's text needs no layout, which takes minutes for a
+ * large graph. */
+static bool attempt_one(GVC_t *gvc, const artist *a, int attempt) {
+    bool is_last = attempt == attempts_of(a) - 1, is_cut = false, good = true, has_engine = true;
+    Agraph_t *picture = draw(a, attempt, &is_cut);
+    bool is_done = is_last;
+    if (is_last ? !is_text(a->o) : !is_cut) {
+        good = lay_out(gvc, picture, &has_engine);
+        is_done |= !has_engine || (good && is_on_page(picture));
+    }
+    if (is_done && !good) tool_fail("graphviz could not lay the graph out");
+    if (is_done) write_picture(gvc, a, attempt, picture);
+    gvFreeLayout(gvc, picture);
+    agclose(picture);
+    return is_done;
+}
+
+static void free_context(void *gvc) {
+    gvFreeContext(gvc);
+}
+
+/* Tries one attempt after another until one fits the page. */
+static void show(const artist *a) {
+    GVC_t *gvc = tool_keep(tool_need(gvContext()), free_context);
+    agseterr(AGMAX);
+    for (int i = 0; !attempt_one(gvc, a, i); i++) {}
+}
+
+static void show_graph(const weft_graph *g, const weft_model *m, const options *o, const char *what) {
+    const char *title = tool_text("%.200s, graph %.200s (%s, batch %lld)%s", m->name, g->name,
+                                  g->mode == WEFT_TRAIN ? "train" : "eval", (long long)m->batch, what);
+    show(&(artist){.graph = g, .model = m, .o = o, .title = title, .is_program = *what});
+}
+
+/* Draws the compiled graph: after the pass `pass`, which makes gradients and updates nodes, or (NULL) as it
+ * runs. */
+static void show_compiled(const weft_model *m, const options *o, const char *pass) {
+    options late = *o;
+    late.compile.stop_after = pass;
+    const weft_plan *plan = tool_compile(m, &late, graph_name(m, o));
+    /* with accumulation: the program that updates; m, for its colours */
+    show_graph(plan->programs[plan->n_programs - 1].graph, m, o, pass ? "" : ", as it runs");
 }
 
 /* Draws the graph as written; for another --batch the builder's calls are replayed. */
-static int draw_forward(const weft_model *m, const options *o) {
+static void show_forward(const weft_model *m, const options *o) {
     const weft_graph *g = graph_find(m, graph_name(m, o));
-    if (!g) return EXIT_MISUSED; /* never: tool_load has looked */
-    if (!o->compile.batch || o->compile.batch == m->batch) return draw(g, m, o, "");
-    weft_model *copy = model_clone_variables(m, o->compile.batch);
-    int status;
-    if (!copy)
-        status = tool_fail("out of memory");
-    else if (!(g = graph_replay(g, copy, g->name)))
-        status = tool_error(&copy->error);
-    else
-        status = draw(g, copy, o, "");
-    weft_model_free(copy);
-    return status;
+    if (o->compile.batch && o->compile.batch != m->batch) {
+        weft_model *copy = tool_keep_model(tool_need(model_clone_variables(m, o->compile.batch)));
+        if (!(g = graph_replay(g, copy, g->name))) tool_error(&copy->error);
+        m = copy;
+    }
+    show_graph(g, m, o, "");
 }
 
 static bool is_standard_output(const options *o) {
     return !o->output || strcmp(o->output, "/dev/stdout") == 0;
 }
 
-/* The format by the end of the file's name, dot where it has none: -1, or the status after an error. */
-static int format_of(options *o) {
+/* The format by the end of the file's name; NULL, dot, where it has none. */
+static const char *format_of(const options *o) {
     const char *name = o->output ? strrchr(o->output, '/') : NULL;
     const char *end = o->output ? strrchr(name ? name : o->output, '.') : NULL;
-    if (!end || strcasecmp(end, ".gv") == 0) return -1; /* Graphviz's own end */
-    names known = names_for(end + 1);
-    for (int i = 0; option_types[i] && !o->format; i++) {
-        if (strcasecmp(end + 1, option_types[i]) == 0) o->format = option_types[i];
-        names_add(&known, option_types[i]);
-    }
-    if (!o->format) return names_refuse(&known, "dot: --output=%s: '%s' is not a format", o->output, end + 1);
-    names_end(&known);
-    return -1;
+    if (o->format || !end || strcasecmp(end, ".gv") == 0) return o->format; /* Graphviz's own end */
+    for (int i = 0; option_types[i]; i++)
+        if (strcasecmp(end + 1, option_types[i]) == 0) return option_types[i];
+    names known = names_of(end + 1, option_types);
+    names_refuse(&known, "dot: --output=%s: '%s' is not a format", o->output, end + 1);
 }
 
 /* Graphviz's libraries end the process where they get no memory. */
-static int check_memory(void) {
+static void check_memory(void) {
     enum { LEAST = 512 << 20 };
     room free = room_at("", 1, 0);
-    if (free.bytes >= LEAST) return -1;
-    return tool_fail("dot: Graphviz needs up to %s of memory to draw, and %s are free (%s)",
-                     bytes_show(LEAST).text, bytes_show(free.bytes).text, free.by);
+    if (free.bytes < LEAST)
+        tool_fail("dot: Graphviz needs up to %s of memory to draw, and %s are free (%s)", BYTES(LEAST),
+                  BYTES(free.bytes), free.by);
 }
 
 /* Chooses the view: plan, program, graph with the backward pass, or graph as written. */
 static int dot_run(const options *given) {
-    int status = EXIT_FINE;
     options own = *given;
     const options *o = &own;
-    int wrong = own.format ? -1 : format_of(&own);
-    if (wrong >= 0) return wrong;
     const char *view = o->view ? o->view : "graph";
-    bool is_binary = o->format && (strcmp(o->format, "png") == 0 || strcmp(o->format, "pdf") == 0);
+    own.format = format_of(o);
+    bool is_binary = o->format && has_word("png pdf", o->format);
     if (is_binary && is_standard_output(o) && isatty(STDOUT_FILENO))
-        return tool_fail("dot: a picture of type %s cannot be written to a terminal: use -o FILE", o->format);
-    wrong = check_memory();
-    weft_model *m = wrong < 0 ? tool_load(o, &status) : NULL;
-    if (!m) return wrong < 0 ? status : wrong;
-    if (!m->graphs)
-        status = tool_fail("%s: the model has no graph", o->model);
-    else if (strcmp(view, "plan") == 0)
-        status = draw_whole_plan(m, o);
+        tool_fail("dot: a picture of type %s cannot be written to a terminal: use -o FILE", o->format);
+    check_memory();
+    const weft_model *m = tool_load(o);
+    if (!m->graphs) tool_fail("%s: the model has no graph", o->model);
+    if (strcmp(view, "plan") == 0)
+        show(&(artist){.plan = tool_compile(m, o, o->graph), .o = o});
     else if (strcmp(view, "program") == 0)
-        status = draw_compiled(m, o, NULL);
+        show_compiled(m, o, NULL);
     else if (o->all)
-        status = draw_compiled(m, o, "optimizer");
+        show_compiled(m, o, "optimizer");
     else
-        status = draw_forward(m, o);
-    weft_model_free(m);
-    return status;
+        show_forward(m, o);
+    return EXIT_FINE;
 }
 
 const command command_dot = {
     .name = "dot",
     .summary = "Draws a graph, a program as it runs, or the buckets and streams of a plan",
-    .takes_model = true,
     .options = OPTIONS_IMAGINE
     "graph batch threads isa device dtype precision flow accumulate strategy ddp zero shard bucket-cap-mb "
     "serial view all depth max-nodes type output",

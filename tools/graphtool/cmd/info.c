@@ -6,11 +6,9 @@
 
 #include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
-#include "graph/core/graph.h"
 #include "graph/settings/minimize.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct subgraph {
@@ -71,9 +69,9 @@ static json_t *trains_json(const weft_graph *g) {
 
 /* The operations and bytes of a forward; `share` is of the graph's operations. */
 static json_t *layers_json(const weft_graph *g, int depth) {
-    layers l;
-    json_t *list = layers_of(&l, g, depth) ? json_array() : NULL;
-    for (int i = 0; list && i < l.n; i++) {
+    layers l = layers_of(g, depth);
+    json_t *list = json_array();
+    for (int i = 0; i < l.n; i++) {
         const layer *row = &l.v[i];
         json_array_append_new(list, json_pack("{s:s, s:s?, s:s?, s:I, s:I, s:I, s:o}", "path", row->path,
                                               "op", row->op ? row->op->name : NULL, "output",
@@ -82,7 +80,6 @@ static json_t *layers_json(const weft_graph *g, int depth) {
                                               "bytes", (json_int_t)row->bytes, "share",
                                               l.flops > 0 ? json_real(row->flops / l.flops) : json_null()));
     }
-    free(l.v);
     return list;
 }
 
@@ -97,28 +94,21 @@ static json_t *parameters_json(const weft_model *m) {
     return list;
 }
 
-/* NULL: no memory. */
 static json_t *flows_json(const weft_model *m) {
     json_t *flows = json_object();
-    for (const flow_entry *e = m->flows; flows && e; e = e->next) {
+    for (const flow_entry *e = m->flows; e; e = e->next) {
         text t = {0};
         flow_steps_write(&t, e->n, e->steps);
-        char *steps = text_detach(&t);
-        if (!steps || json_object_set_new(flows, e->name, json_string(steps))) {
-            json_decref(flows);
-            flows = NULL;
-        }
-        free(steps);
+        json_object_set_new(flows, e->name, json_string(tool_take(&t)));
     }
     return flows;
 }
 
 /* Keys are stable: what the text shows, and each parameter and state. */
-static int info_json(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
+static void info_json(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     json_t *graphs = json_array(), *groups = json_array();
-    int wrong = 0;
     for (const weft_graph *g = m->graphs; g; g = g->next)
-        wrong |= json_array_append_new(
+        json_array_append_new(
             graphs, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", g->name, "mode",
                               g->mode == WEFT_TRAIN ? "train" : "eval", "nodes", graph_node_count(g),
                               "inputs", ports_json(g, false), "outputs", ports_json(g, true), "minimize",
@@ -129,54 +119,40 @@ static int info_json(const weft_model *m, const subgraph *subs, int n_subs, cons
                               subs[i].parameters, "elements", (json_int_t)subs[i].elements, "frozen",
                               (json_int_t)subs[i].frozen, "bytes", (json_int_t)subs[i].bytes, "state_bytes",
                               (json_int_t)subs[i].state_bytes));
-    json_t *all = json_pack("{s:s, s:I, s:s?, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
-                            (json_int_t)m->batch, "strategy", m->strategy, "flows", flows_json(m), "graphs",
-                            graphs, "subgraphs", groups, "parameters", parameters_json(m));
-    if (!wrong) return out_json(o->output, all);
-    json_decref(all);
-    return tool_fail("out of memory");
+    out_json(o->output, json_pack("{s:s, s:I, s:s?, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
+                                  (json_int_t)m->batch, "strategy", m->strategy, "flows", flows_json(m),
+                                  "graphs", graphs, "subgraphs", groups, "parameters", parameters_json(m)));
 }
 
 /* ---- text ---- */
 
 /* "1.23 M" */
-static void count_print(table *to, double value) {
+static const char *count_text(double value) {
     static const char *const units[] = {"", " K", " M", " G", " T"};
     int unit = 0;
     for (; value >= 999.5 && unit < 4; unit++) value /= 1000;
-    table_print(to, "%.*f%s", !unit || value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
+    return tool_text("%.*f%s", !unit || value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
 }
 
-static void layer_cells(table *to, const layer *row, const char *name, double all_flops) {
-    table_print(to, "%*s%s", row->depth > 1 ? 2 * (row->depth - 1) : 0, "", name);
-    table_word(to, row->op ? row->op->name : "");
-    table_word(to, row->output ? TYPE(row->output) : "");
-    count_print(to, (double)row->parameters);
-    count_print(to, row->flops);
-    table_word(to, bytes_show((uint64_t)row->bytes).text);
-    if (all_flops > 0)
-        table_print(to, "%.1f%%", 100 * row->flops / all_flops);
-    else
-        table_word(to, "");
+static void layer_row(table *to, const layer *row, const char *name, double all_flops) {
+    table_row(to, "%*s%s\t%s\t%s\t%s\t%s\t%s\t%s", row->depth > 1 ? 2 * (row->depth - 1) : 0, "", name,
+              row->op ? row->op->name : "", row->output ? TYPE(row->output) : "",
+              count_text((double)row->parameters), count_text(row->flops), BYTES((uint64_t)row->bytes),
+              all_flops > 0 ? tool_text("%.1f%%", 100 * row->flops / all_flops) : "");
 }
 
 /* The scopes of a graph, as torchinfo lists modules. */
-static bool layers_text(text *t, const weft_graph *g, int depth) {
-    static const char *const heads[] = {"layer", "op", "output", "parameters", "FLOP", "results", "of FLOP"};
-    enum { COLUMNS = sizeof heads / sizeof *heads };
-    table cells = {.columns = COLUMNS, .is_right = {[3] = true, true, true, true}};
-    layers l;
-    bool good = layers_of(&l, g, depth);
-    for (int i = 0; good && i < COLUMNS; i++) table_word(&cells, heads[i]);
-    for (int i = 0; good && i < l.n; i++) {
-        const char *slash = strrchr(l.v[i].path, '/');
-        layer_cells(&cells, &l.v[i], !*l.v[i].path ? "(no scope)" : slash ? slash + 1 : l.v[i].path, l.flops);
-    }
+static void layers_text(text *t, const weft_graph *g, int depth) {
+    table rows = {.columns = 7, .is_right = {[3] = true, true, true, true}};
+    layers l = layers_of(g, depth);
     const layer all = {.parameters = l.parameters, .flops = l.flops, .bytes = l.bytes};
-    if (good) layer_cells(&cells, &all, "all, forward", l.flops);
-    if (good) table_write(t, &cells);
-    free(l.v);
-    return good;
+    table_row(&rows, "layer\top\toutput\tparameters\tFLOP\tresults\tof FLOP");
+    for (int i = 0; i < l.n; i++) {
+        const char *path = l.v[i].path, *slash = strrchr(path, '/');
+        layer_row(&rows, &l.v[i], !*path ? "(no scope)" : slash ? slash + 1 : path, l.flops);
+    }
+    layer_row(&rows, &all, "all, forward", l.flops);
+    table_write(t, &rows);
 }
 
 /* Whether an earlier node of the graph assigns into the same subgraph. */
@@ -221,7 +197,7 @@ static void graph_text(text *t, const weft_graph *g, int depth) {
     }
     assigns_text(t, g);
     text_add(t, "\n");
-    t->failed |= !layers_text(t, g, depth);
+    layers_text(t, g, depth);
 }
 
 /* What a plan of any options would note of the model: the passes that find it are the first of the
@@ -233,7 +209,7 @@ static void notes_text(text *t, const weft_model *m) {
     weft_plan_free(plan);
 }
 
-static int info_text(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
+static void info_text(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     text t = {0};
     text_add(&t, "model %s, batch %" PRId64 "\n", m->name, m->batch);
     for (int i = 0; i < n_subs; i++) {
@@ -241,8 +217,8 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
                  *subs[i].name   ? subs[i].name
                  : ddp_at(m, "") ? "(whole model)"
                                  : "(no scope)",
-                 subs[i].parameters, subs[i].elements, bytes_show(subs[i].bytes).text);
-        if (subs[i].state_bytes) text_add(&t, ", state %s", bytes_show(subs[i].state_bytes).text);
+                 subs[i].parameters, subs[i].elements, BYTES(subs[i].bytes));
+        if (subs[i].state_bytes) text_add(&t, ", state %s", BYTES(subs[i].state_bytes));
         text_add(&t, subs[i].frozen ? ", %" PRId64 " frozen\n" : "\n", subs[i].frozen);
     }
     int trained = 0;
@@ -255,33 +231,23 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
     if (m->flows) text_add(&t, "\n");
     for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_text(&t, g, (int)o->depth);
-    char *all = text_detach(&t);
-    if (!all) return tool_fail("out of memory");
-    int status = out_write(o->output, all, strlen(all));
-    free(all);
-    return status;
+    out_text(o->output, &t);
 }
 
 static int info_run(const options *o) {
-    int status = EXIT_FINE;
-    weft_model *m = tool_load(o, &status);
-    if (!m) return status;
-    subgraph *subs = calloc(SUBGRAPHS_SHOWN, sizeof *subs);
-    if (!subs)
-        status = tool_fail("out of memory");
-    else if (o->json)
-        status = info_json(m, subs, subgraphs_of(m, subs), o);
+    const weft_model *m = tool_load(o);
+    subgraph *subs = tool_new(SUBGRAPHS_SHOWN, sizeof *subs);
+    int n = subgraphs_of(m, subs);
+    if (o->json)
+        info_json(m, subs, n, o);
     else
-        status = info_text(m, subs, subgraphs_of(m, subs), o);
-    free(subs);
-    weft_model_free(m);
-    return status;
+        info_text(m, subs, n, o);
+    return EXIT_FINE;
 }
 
 const command command_info = {
     .name = "info",
     .summary = "Lists the graphs, inputs, outputs, subgraphs and parameters of a model",
-    .takes_model = true,
     .options = "depth json output",
     .example = "graphtool info dcgan28.bin",
     .writes_text = true,

@@ -5,36 +5,17 @@
  * once. It has torchrun's variables and a token that nobody else knows. When one fails the others are told to
  * end (SIGTERM, and SIGCONT for one that is stopped), and killed after the grace time; when this process is
  * killed, so are they. */
-#include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/options.h"
-#include "tools/graphtool/common/output.h"
+#include "tools/graphtool/cmd/commands.h"
 #include "tools/graphtool/common/paths.h"
 #include "tools/graphtool/common/tools.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#define X(name) extern const command command_##name;
-#include "tools/graphtool/cmd/list.h"
-#undef X
-
-static const command *const commands[] = {
-#define X(name) &command_##name,
-#include "tools/graphtool/cmd/list.h"
-#undef X
-};
-enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* For ranks to end themselves after one has failed. Where it has lost another rank (EXIT_PEER), those that
  * can do so end within seconds by themselves, and nothing is saved any more: so both times are short then. */
@@ -66,9 +47,7 @@ static int keep_port(int *holder) {
 }
 
 static bool set_number(const char *name, int value) {
-    char text[20];
-    snprintf(text, sizeof text, "%d", value);
-    return setenv(name, text, 1) == 0;
+    return setenv(name, tool_text("%d", value), 1) == 0;
 }
 
 /* The variables that all ranks share. Those of a launcher around this one are not for them. */
@@ -116,7 +95,8 @@ static bool start_all(launched *l, const sigset_t *signals, char **argv) {
         }
         if (l->pids[i] < 0) {
             l->pids[i] = 0;
-            l->status = tool_fail("launch: rank %d could not be started: %s", i, strerror(errno));
+            tool_tell("launch: rank %d could not be started: %s", i, strerror(errno));
+            l->status = EXIT_MISUSED;
             return false;
         }
         l->left++;
@@ -207,69 +187,60 @@ static void attend(launched *l, const sigset_t *signals) {
 
 /* Whether a word is an option of launch, which no other command has. */
 static bool is_misplaced(const char *word) {
-    static const char *const own[] = {"-n", "--ranks", "--grace"};
-    bool is = false;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) is |= strncmp(word, own[i], strlen(own[i])) == 0;
-    return is;
+    return strncmp(word, "-n", 2) == 0 || strncmp(word, "--ranks", 7) == 0 ||
+           strncmp(word, "--grace", 7) == 0;
+}
+
+/* At the end of a command line that could not be read. */
+static void tell_misplaced(void *name) {
+    if (tool_status == EXIT_MISUSED)
+        tool_note("options of launch come before the command: graphtool launch -n 4 %s ...", (char *)name);
 }
 
 /* The command line of one of graphtool's commands is read here once, so that its errors, and --help, come
- * once; the ranks read it again. -1, or the exit status. */
-static int check_line(const command *c, char **words) {
-    options o;
+ * once; the ranks read it again. */
+static void check_line(const command *c, char **words) {
+    options *o = tool_new(1, sizeof *o);
     int n = 0;
     bool is_misled = false;
     while (words[n]) is_misled |= is_misplaced(words[n++]);
-    char **copy = malloc((size_t)(n + 1) * sizeof *copy); /* reading it moves the words */
-    if (!copy) return tool_fail("out of memory");
-    memcpy(copy, words, (size_t)(n + 1) * sizeof *copy);
-    int status = options_parse(c, n, copy, &o);
-    if (status < 0) status = paths_check(&o);
-    if (status == EXIT_MISUSED && is_misled)
-        tool_note("options of launch come before the command: graphtool launch -n 4 %s ...", c->name);
-    options_free(&o);
-    free(copy);
-    return status;
+    if (is_misled) tool_keep(words[0], tell_misplaced);
+    char **copy = tool_new((size_t)(n + 1), sizeof *copy); /* reading it moves the words */
+    memcpy(copy, words, (size_t)n * sizeof *copy);
+    options_parse(c, n, copy, o);
+    paths_check(o);
 }
 
 /* Is it a program in a folder of PATH? */
 static bool is_in_path(const char *name) {
-    char file[PATHS_ROOM];
     struct stat is;
     const char *at = getenv("PATH");
     for (size_t n; at && *at; at += n + (at[n] == ':')) {
         n = strcspn(at, ":");
-        int length = snprintf(file, sizeof file, "%.*s/%s", n ? (int)n : 1, n ? at : ".", name);
-        bool is_whole = length < (int)sizeof file;
-        if (is_whole && access(file, X_OK) == 0 && stat(file, &is) == 0 && S_ISREG(is.st_mode)) return true;
+        const char *file = tool_text("%.*s/%s", n ? (int)n : 1, n ? at : ".", name);
+        if (access(file, X_OK) == 0 && stat(file, &is) == 0 && S_ISREG(is.st_mode)) return true;
     }
     return false;
 }
 
-/* What is neither a command nor a program. */
-static int refuse_command(const char *name) {
-    names known = names_for(name);
-    for (int i = 0; i < COMMANDS; i++)
-        if (commands[i] != &command_launch) names_add(&known, commands[i]->name);
-    return names_refuse(&known,
-                        "launch: no command '%.60s', and no program of that name in PATH (one is named "
-                        "with its folder: ./%.60s)",
-                        name, name);
-}
-
-/* A name without '/' is a command of graphtool, else a program in PATH, as for a shell. */
-static int check_command(char **words, bool *is_ours) {
+/* A name without '/' is a command of graphtool, else a program in PATH, as for a shell. Whether it is the
+ * first. */
+static bool check_command(char **words) {
     const char *name = words[0];
     bool is_path = strchr(name, '/') != NULL;
-    *is_ours = false;
+    const command *c = command_find(name);
     if (is_path && access(name, X_OK))
-        return tool_fail("launch: %s cannot be run: %s", SHOW_PATH(name), strerror(errno));
-    for (int i = 0; i < COMMANDS && !is_path; i++)
-        if (strcmp(commands[i]->name, name) == 0 && commands[i] != &command_launch) {
-            *is_ours = true;
-            return check_line(commands[i], words);
-        }
-    return is_path || is_in_path(name) ? -1 : refuse_command(name);
+        tool_fail("launch: %s cannot be run: %s", name, strerror(errno));
+    if (c && c != &command_launch) {
+        check_line(c, words);
+        return true;
+    }
+    if (is_path || is_in_path(name)) return false;
+    names known = command_names(name);
+    names_refuse(&known,
+                 "launch: no command '%.60s', and no program of that name in PATH (one is named with its "
+                 "folder: ./%.60s)",
+                 name, name);
 }
 
 /* Signals that end the job, or tell that a rank has ended. Under nohup(1) SIGHUP stays ignored, as it does in
@@ -293,19 +264,12 @@ static void run_ranks(launched *l, char **argv) {
 }
 
 static int launch_run(const options *o) {
-    launched l = {.n = (int)o->ranks, .grace = o->grace};
-    int status = check_command(o->rest, &l.is_ours);
-    if (status >= 0) return status;
-    int holder = -1;
-    l.pids = calloc((size_t)l.n, sizeof *l.pids);
-    if (!l.pids)
-        l.status = tool_fail("out of memory");
-    else if (!set_job(l.n, &holder))
-        l.status = tool_fail("launch: no port or no random bytes for the job");
-    else
-        run_ranks(&l, o->rest);
-    if (holder >= 0) close(holder);
-    free(l.pids);
+    int holder;
+    launched l = {.n = (int)o->ranks, .grace = o->grace, .is_ours = check_command(o->rest)};
+    l.pids = tool_new((size_t)l.n, sizeof *l.pids);
+    if (!set_job(l.n, &holder)) tool_fail("launch: no port or no random bytes for the job");
+    run_ranks(&l, o->rest);
+    close(holder);
     return l.status;
 }
 

@@ -3,9 +3,6 @@
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/tools.h"
 
-#include "graph/core/kernel.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 static const struct flag_name {
@@ -84,60 +81,46 @@ static json_t *flags_json(const weft_op *op) {
 
 /* One op as an object; keys are stable. */
 static json_t *op_json(const weft_op *op) {
-    json_t *o = json_object();
-    json_object_set_new(o, "name", json_string(op->name));
-    json_object_set_new(o, "summary", json_string(op->summary ? op->summary : ""));
-    json_object_set_new(o, "torch", op->torch ? json_string(op->torch) : json_null());
-    json_object_set_new(o, "min_in", json_integer(op->min_in));
-    json_object_set_new(o, "max_in", json_integer(op_max_in(op)));
-    json_object_set_new(o, "attributes", attributes_json(op));
-    json_object_set_new(o, "flags", flags_json(op));
-    json_object_set_new(o, "gradient", json_boolean(has_gradient(op)));
-    json_object_set_new(o, "second_gradient", json_boolean(has_gradient(op)));
-    json_object_set_new(o, "precision", json_string(precision_names[op->precision]));
-    json_object_set_new(o, "f32_in", json_integer(op->f32_in));
-    json_object_set_new(o, "f32_out", json_integer(op->f32_out));
-    json_object_set_new(o, "kernels", kernels_json(op, WEFT_DEVICE_CPU));
-    json_object_set_new(o, "cuda_kernels", kernels_json(op, WEFT_DEVICE_CUDA));
-    return o;
+    return json_pack("{s:s, s:s, s:s?, s:i, s:i, s:o, s:o, s:b, s:b, s:s, s:I, s:I, s:o, s:o}", "name",
+                     op->name, "summary", op->summary ? op->summary : "", "torch", op->torch, "min_in",
+                     op->min_in, "max_in", op_max_in(op), "attributes", attributes_json(op), "flags",
+                     flags_json(op), "gradient", has_gradient(op), "second_gradient", has_gradient(op),
+                     "precision", precision_names[op->precision], "f32_in", (json_int_t)op->f32_in,
+                     "f32_out", (json_int_t)op->f32_out, "kernels", kernels_json(op, WEFT_DEVICE_CPU),
+                     "cuda_kernels", kernels_json(op, WEFT_DEVICE_CUDA));
 }
 
-/* ---- one writer for each column ---- */
+/* ---- columns: a key of the object, or a writer ---- */
 
 /* Appends an item to a list: "stride, pad", "pointwise, view", "simd, reference" */
-static void joined(text *t, const char *item, bool *first) {
-    text_add(t, *first ? "%s" : ", %s", item);
-    *first = false;
+static void joined(text *t, const char *item) {
+    text_add(t, t->length ? ", %s" : "%s", item);
+}
+
+/* A text, or a list of texts or of objects with names. */
+static void write_value(text *t, const json_t *value) {
+    size_t i;
+    const json_t *item;
+    if (json_is_string(value)) text_add(t, "%s", json_string_value(value));
+    json_array_foreach(value, i, item)
+        joined(t, json_string_value(json_is_object(item) ? json_object_get(item, "name") : item));
 }
 
 static void write_torch(text *t, const weft_op *op) {
-    static const char *const prefix = "torch.nn.functional.";
-    if (op->torch && strncmp(op->torch, prefix, strlen(prefix)) == 0)
-        text_add(t, "F.%s", op->torch + strlen(prefix));
-    else if (op->torch)
-        text_add(t, "%s", op->torch);
+    static const char prefix[] = "torch.nn.functional.";
+    bool is_functional = op->torch && strncmp(op->torch, prefix, sizeof prefix - 1) == 0;
+    if (op->torch)
+        text_add(t, is_functional ? "F.%s" : "%s", op->torch + (is_functional ? sizeof prefix - 1 : 0));
 }
 
 /* "2", "1 to 3", "2 or more" */
 static void write_operands(text *t, const weft_op *op) {
     int most = op_max_in(op);
+    text_add(t, "%d", op->min_in);
     if (most < 0)
-        text_add(t, "%d or more", op->min_in);
+        text_add(t, " or more");
     else if (most != op->min_in)
-        text_add(t, "%d to %d", op->min_in, most);
-    else
-        text_add(t, "%d", op->min_in);
-}
-
-static void write_attributes(text *t, const weft_op *op) {
-    bool first = true;
-    for (const op_attr *a = op->attrs; a && a->name; a++) joined(t, a->name, &first);
-}
-
-static void write_flags(text *t, const weft_op *op) {
-    bool first = true;
-    for (int i = 0; i < FLAGS; i++)
-        if (op->flags & flag_names[i].flag) joined(t, flag_names[i].name, &first);
+        text_add(t, " to %d", most);
 }
 
 static void write_gradient(text *t, const weft_op *op) {
@@ -145,13 +128,11 @@ static void write_gradient(text *t, const weft_op *op) {
 }
 
 /* The set bits: "1, 2". */
-static void bits_write(text *t, unsigned bits) {
-    bool first = true;
-    for (int i = 0; i < 32; i++) {
-        char number[12];
-        snprintf(number, sizeof number, "%d", i);
-        if (bits >> i & 1) joined(t, number, &first);
-    }
+static const char *bits_text(unsigned bits) {
+    text t = {0};
+    for (int i = 0; i < 32; i++)
+        if (bits >> i & 1) joined(&t, tool_text("%d", i));
+    return tool_take(&t);
 }
 
 /* The op's behaviour in a bf16 or f16 graph, with the operands and results that stay f32 (graph/core/op.h):
@@ -159,60 +140,46 @@ static void bits_write(text *t, unsigned bits) {
 static void write_precision(text *t, const weft_op *op) {
     text_add(t, "%s", precision_names[op->precision]);
     if (op->f32_in || op->f32_out) text_add(t, ", f32 ");
-    bits_write(t, op->f32_in);
-    if (!op->f32_out) return;
-    text_add(t, "%s-> ", op->f32_in ? " " : "");
-    bits_write(t, op->f32_out);
-}
-
-static void kernels_write(text *t, const weft_op *op, weft_device device) {
-    const char *names[KERNELS_SHOWN];
-    bool first = true;
-    for (int i = 0, n = kernel_names(op, device, names); i < n; i++) joined(t, names[i], &first);
-}
-
-static void write_cpu(text *t, const weft_op *op) {
-    kernels_write(t, op, WEFT_DEVICE_CPU);
-}
-
-static void write_cuda(text *t, const weft_op *op) {
-    kernels_write(t, op, WEFT_DEVICE_CUDA);
-}
-
-static void write_summary(text *t, const weft_op *op) {
-    text_add(t, "%s", op->summary ? op->summary : "");
+    if (op->f32_in) text_add(t, "%s", bits_text(op->f32_in));
+    if (op->f32_out) text_add(t, "%s-> %s", op->f32_in ? " " : "", bits_text(op->f32_out));
 }
 
 static const struct column {
     const char *title;
     int width; /* at least, in text */
+    const char *key;
     void (*write)(text *t, const weft_op *op);
 } columns[] = {
-    {"PyTorch", 24, write_torch},           {"operands", 9, write_operands},
-    {"attributes", 0, write_attributes},    {"flags", 0, write_flags},
-    {"gradient", 11, write_gradient},       {"[precision](precision.md)", 0, write_precision},
-    {"CPU kernels", 0, write_cpu},          {"GPU kernels", 0, write_cuda},
-    {"what it computes", 0, write_summary},
+    {"PyTorch", 24, NULL, write_torch},       {"operands", 9, NULL, write_operands},
+    {"attributes", 0, "attributes", NULL},    {"flags", 0, "flags", NULL},
+    {"gradient", 11, NULL, write_gradient},   {"[precision](precision.md)", 0, NULL, write_precision},
+    {"CPU kernels", 0, "kernels", NULL},      {"GPU kernels", 0, "cuda_kernels", NULL},
+    {"what it computes", 0, "summary", NULL},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-/* Adds a cell; "-" if it is empty. Escapes '|', which would end the cell of a Markdown table. */
-static void cell_write(text *t, const struct column *c, const weft_op *op, bool markdown) {
+/* "-" if it is empty. */
+static const char *cell_of(const struct column *c, const weft_op *op, const json_t *json) {
     text cell = {0};
-    c->write(&cell, op);
-    char *made = text_detach(&cell);
-    const char *all = made && *made ? made : "-";
-    text_add(t, markdown ? " | " : "  ");
-    for (const char *at = all; markdown && *at; at++) text_add(t, *at == '|' ? "\\|" : "%c", *at);
-    if (!markdown) text_add(t, "%-*s", c->width, all);
-    free(made);
+    if (c->key)
+        write_value(&cell, json_object_get(json, c->key));
+    else
+        c->write(&cell, op);
+    const char *made = tool_take(&cell);
+    return *made ? made : "-";
 }
 
-/* One op as a line of text or a row of Markdown. */
+/* One op as a line of text or a row of Markdown, where a '|' would end the cell. */
 static void op_row(text *t, const weft_op *op, bool markdown) {
+    json_t *json = op_json(op);
     text_add(t, markdown ? "| `%s`" : "%-24s", op->name);
-    for (int i = 0; i < COLUMNS; i++) cell_write(t, &columns[i], op, markdown);
+    for (int i = 0; i < COLUMNS; i++) {
+        const char *cell = cell_of(&columns[i], op, json);
+        text_add(t, markdown ? " | " : "  %-*s", columns[i].width, cell);
+        for (; markdown && *cell; cell++) text_add(t, *cell == '|' ? "\\|" : "%c", *cell);
+    }
     text_add(t, markdown ? " |\n" : "\n");
+    json_decref(json);
 }
 
 static void head_write(text *t) {
@@ -235,29 +202,24 @@ static void head_write(text *t) {
 /* Lists the ops that GPUs cannot run: they have no reference kernels. */
 static void lacking_write(text *t) {
     const char *names[KERNELS_SHOWN];
-    bool first = true;
-    for (int i = 0; i < op_count(); i++) {
-        if (!needs_kernel(op_at(i)) || kernel_names(op_at(i), WEFT_DEVICE_CUDA, names)) continue;
-        if (first) text_add(t, "no kernel for GPUs: ");
-        joined(t, op_at(i)->name, &first);
-    }
-    if (!first) text_add(t, "\n");
+    text lacking = {0};
+    for (int i = 0; i < op_count(); i++)
+        if (needs_kernel(op_at(i)) && !kernel_names(op_at(i), WEFT_DEVICE_CUDA, names))
+            joined(&lacking, op_at(i)->name);
+    if (lacking.length) text_add(t, "no kernel for GPUs: %s\n", tool_take(&lacking));
 }
 
 /* One op, a line for each of its columns. */
 static void op_lines(text *t, const weft_op *op) {
+    json_t *json = op_json(op);
     text_add(t, "%s\n", op->name);
     for (int i = 0; i < COLUMNS; i++) {
         const char *title = columns[i].write == write_precision ? "precision" : columns[i].title;
-        text cell = {0};
-        columns[i].write(&cell, op);
-        char *made = text_detach(&cell);
-        text_add(t, "  %-17s %s\n", title, made && *made ? made : "-");
-        free(made);
+        text_add(t, "  %-17s %s\n", title, cell_of(&columns[i], op, json));
     }
+    json_decref(json);
 }
 
-/* NULL after printing the nearest ones. */
 static const weft_op *op_named(const char *name) {
     names known = names_for(name);
     for (int i = 0; i < op_count(); i++) {
@@ -265,49 +227,35 @@ static const weft_op *op_named(const char *name) {
         nearest_try(&known.near, op_at(i)->name);
     }
     names_refuse(&known, "ops: there is no op '%.60s' in the list of graphtool ops", name);
-    return NULL;
 }
 
-static int write_out(const options *o, text *t) {
-    char *all = text_detach(t);
-    if (!all) return tool_fail("out of memory");
-    int status = out_write(o->output, all, strlen(all));
-    free(all);
-    return status;
-}
-
-static int ops_text(const options *o) {
-    text t = {0};
-    if (o->markdown) head_write(&t);
-    for (int i = 0; i < op_count(); i++) op_row(&t, op_at(i), o->markdown);
-    lacking_write(&t);
-    return write_out(o, &t);
-}
-
-static int ops_one(const options *o) {
-    const weft_op *op = op_named(o->word);
-    if (!op) return EXIT_MISUSED;
-    if (o->json) return out_json(o->output, json_pack("{s:[o]}", "ops", op_json(op)));
-    text t = {0};
-    if (o->markdown)
-        op_row(&t, op, true);
-    else
-        op_lines(&t, op);
-    return write_out(o, &t);
-}
-
+/* All, or the one that is named. */
 static int ops_run(const options *o) {
-    if (o->word) return ops_one(o);
-    if (!o->json) return ops_text(o);
+    const weft_op *only = o->word ? op_named(o->word) : NULL;
     json_t *list = json_array();
-    for (int i = 0; i < op_count(); i++) json_array_append_new(list, op_json(op_at(i)));
-    return out_json(o->output, json_pack("{s:o}", "ops", list));
+    text t = {0};
+    if (o->markdown && !only) head_write(&t);
+    for (int i = 0; i < op_count(); i++) {
+        if (only && op_at(i) != only) continue;
+        if (o->json)
+            json_array_append_new(list, op_json(op_at(i)));
+        else if (only && !o->markdown)
+            op_lines(&t, only);
+        else
+            op_row(&t, op_at(i), o->markdown);
+    }
+    if (!only) lacking_write(&t);
+    if (o->json)
+        out_json(o->output, json_pack("{s:O}", "ops", list));
+    else
+        out_text(o->output, &t);
+    json_decref(list);
+    return EXIT_FINE;
 }
 
 const command command_ops = {
     .name = "ops",
     .summary = "Lists every op with its PyTorch function, operands, attributes, gradients and kernels",
-    .takes_model = false,
     .word = "OP",
     .options = "markdown json output",
     .example = "graphtool ops --json",

@@ -4,30 +4,26 @@
 #include "tools/graphtool/timeline/work_table.h"
 #include "tools/graphtool/common/tools.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static char *plan_json(const weft_plan *plan) {
-    char *text = weft_plan_json(plan);
-    if (out_json_is_whole()) return text;
-    free(text);
-    return NULL;
-}
 
 /* The summary needs streams, which a plan that was stopped early has not. */
-static char *written(const weft_plan *plan, const options *o) {
-    const roof *gpu = o->estimate ? roof_find(o->estimate) : NULL;
-    if (o->bytes || gpu) return work_table_text(plan, gpu);
-    if (o->json) return plan_json(plan);
-    return o->dump || o->compile.stop_after ? weft_plan_text(plan)
-                                            : plan_summary(plan, o->output ? 0 : out_columns(stdout, 0));
+static void write_text(text *t, const weft_plan *plan, const options *o) {
+    if (o->bytes || o->estimate) {
+        work_table_text(t, plan, o->estimate);
+    } else if (!o->dump && !o->compile.stop_after && !o->json) {
+        plan_summary(t, plan, o->output ? 0 : out_columns(stdout, 0));
+    } else {
+        char *all = o->json ? weft_plan_json(plan) : weft_plan_text(plan);
+        if (!all || !out_json_is_whole()) tool_fail("out of memory");
+        text_add(t, "%s", all);
+        free(all);
+    }
 }
 
 /* Whether this machine could run it, which need not be the one that will. */
 static void note_memory(const weft_plan *plan, const weft_model *m, const options *o) {
-    weft_compile_options how;
     weft_error error = {0};
-    if (o->compile.stop_after || tool_compile_options(o, &how) >= 0) return;
+    if (o->compile.stop_after) return;
+    weft_compile_options how = tool_compile_options(o);
     how.graph = o->graph;
     how.flow = tool_flow(m, o);
     weft_fit_options fit = {.model = m, .compile = &how, .words = &tool_fit_words};
@@ -35,29 +31,22 @@ static void note_memory(const weft_plan *plan, const weft_model *m, const option
 }
 
 static int plan_run(const options *o) {
-    int status = EXIT_FINE;
-    weft_model *m = tool_load(o, &status);
-    if (!m) return status;
-    weft_plan *plan = tool_compile(m, o, o->graph, &status);
-    if (plan) note_memory(plan, m, o);
-    weft_model_free(m);
-    if (!plan) return status;
+    text t = {0};
+    weft_model *m = tool_load(o);
+    const weft_plan *plan = tool_compile(m, o, o->graph);
+    note_memory(plan, m, o);
     if (o->json && (o->bytes || o->estimate)) {
-        status = out_json(o->output, work_table_json(plan, o->estimate ? roof_find(o->estimate) : NULL));
-        weft_plan_free(plan);
-        return status;
+        out_json(o->output, work_table_json(plan, o->estimate));
+        return EXIT_FINE;
     }
-    char *all = written(plan, o);
-    status = all ? out_write(o->output, all, strlen(all)) : tool_fail("out of memory");
-    free(all);
-    weft_plan_free(plan);
-    return status;
+    write_text(&t, plan, o);
+    out_text(o->output, &t);
+    return EXIT_FINE;
 }
 
 const command command_plan = {
     .name = "plan",
     .summary = "Compiles a model and prints the plan: buckets, collectives, streams, memory",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE
     "graph guard after dump bytes estimate json output",
     .details =

@@ -5,29 +5,18 @@
 
 #include "graph/file/io.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { PICTURE_LIMIT = 1 << 26 /* bytes of a file */ };
 
 /* Text of HTML: names may hold any byte that a model may have in them. */
 static void add_escaped(text *t, const char *s) {
-    for (; *s; s++) switch (*s) {
-        case '<':
-            text_add(t, "&lt;");
-            break;
-        case '>':
-            text_add(t, "&gt;");
-            break;
-        case '&':
-            text_add(t, "&amp;");
-            break;
-        case '"':
-            text_add(t, "&quot;");
-            break;
-        default:
-            text_add(t, "%c", *s);
-        }
+    static const char special[] = "<>&\"";
+    static const char *const escapes[] = {"&lt;", "&gt;", "&amp;", "&quot;"};
+    for (; *s; s++) {
+        const char *at = strchr(special, *s);
+        text_add(t, at ? "%s" : "%.1s", at ? escapes[at - special] : s);
+    }
 }
 
 static void add_base64(text *t, const unsigned char *bytes, size_t n) {
@@ -50,28 +39,23 @@ static const char *type_of_picture(const char *data, size_t n) {
     return NULL;
 }
 
-/* "TITLE=FILE" as a section: -1, or the exit status after telling what is wrong. */
-static int add_picture(text *t, const char *said) {
+/* "TITLE=FILE" as a section. */
+static void add_picture(text *t, const char *said) {
     weft_error error = {0};
     char *data;
     size_t n;
-    const char *file = strchr(said, '=') + 1;
-    char *title = strndup(said, (size_t)(file - 1 - said));
-    if (!title) return tool_fail("out of memory");
-    if (file_read_all(NULL, file, PICTURE_LIMIT, &data, &n, &error)) return free(title), tool_error(&error);
+    const char *file = strchr(said, '=') + 1, *title = tool_text("%.*s", (int)(file - 1 - said), said);
+    if (file_read_all(NULL, file, PICTURE_LIMIT, &data, &n, &error)) tool_error(&error);
     const char *type = type_of_picture(data, n);
-    if (type) {
-        text_add(t, "<h2>");
-        add_escaped(t, title);
-        text_add(t, "</h2>\n<img alt=\"");
-        add_escaped(t, title);
-        text_add(t, "\" src=\"data:%s;base64,", type);
-        add_base64(t, (const unsigned char *)data, n);
-        text_add(t, "\">\n");
-    }
+    if (!type) tool_fail("report: --picture: %s is neither a PNG nor an SVG", file);
+    text_add(t, "<h2>");
+    add_escaped(t, title);
+    text_add(t, "</h2>\n<img alt=\"");
+    add_escaped(t, title);
+    text_add(t, "\" src=\"data:%s;base64,", type);
+    add_base64(t, (const unsigned char *)data, n);
+    text_add(t, "\">\n");
     mem_free(NULL, data, n + 1);
-    free(title);
-    return type ? -1 : tool_fail("report: --picture: %s is neither a PNG nor an SVG", SHOW_PATH(file));
 }
 
 /* ---- tables ---- */
@@ -103,12 +87,10 @@ static void add_graphs(text *t, const weft_plan *plan) {
                 "run</th><th>activations</th></tr>\n");
     for (int i = 0; i < plan->n_programs; i++) {
         const program *p = &plan->programs[i];
-        int nodes = 0;
-        for (const weft_node *n = p->graph->first; n; n = n->next) nodes++;
         text_add(t, "<tr><td>");
         add_escaped(t, p->name);
-        text_add(t, "</td><td>%d</td><td>%.2f</td><td>%.1f MiB</td></tr>\n", nodes, program_flops(p) / 1e9,
-                 mib(p->arena_bytes));
+        text_add(t, "</td><td>%d</td><td>%.2f</td><td>%.1f MiB</td></tr>\n", graph_node_count(p->graph),
+                 program_flops(p) / 1e9, mib(p->arena_bytes));
     }
     text_add(t, "</table>\n");
 }
@@ -116,9 +98,8 @@ static void add_graphs(text *t, const weft_plan *plan) {
 /* ---- the page ---- */
 
 static void add_head(text *t, const weft_plan *plan) {
-    text line = {0};
-    plan_head(&line, plan);
-    char *head = text_detach(&line);
+    text head = {0};
+    plan_head(&head, plan);
     text_add(t, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                 "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
     add_escaped(t, plan->model->name);
@@ -131,41 +112,26 @@ static void add_head(text *t, const weft_plan *plan) {
                 ".part i{background:#9dc3e6}\n</style></head><body>\n<h1>");
     add_escaped(t, plan->model->name);
     text_add(t, "</h1>\n<p>");
-    add_escaped(t, head ? head : "");
+    add_escaped(t, tool_take(&head));
     text_add(t, "</p>\n");
-    free(head);
-}
-
-static int write_page(const weft_plan *plan, const options *o) {
-    text t = {0};
-    int status = -1;
-    add_head(&t, plan);
-    for (int i = 0; status < 0 && i < o->picture.n; i++) status = add_picture(&t, o->picture.v[i]);
-    add_memory(&t, plan);
-    add_graphs(&t, plan);
-    text_add(&t, "</body></html>\n");
-    char *page = text_detach(&t);
-    if (status < 0) status = page ? out_write(o->output, page, strlen(page)) : tool_fail("out of memory");
-    free(page);
-    return status;
 }
 
 static int report_run(const options *o) {
-    int status = EXIT_FINE;
-    if (!o->output) return tool_fail("report: -o FILE.html is needed");
-    weft_model *m = tool_load(o, &status);
-    if (!m) return status;
-    weft_plan *plan = tool_compile(m, o, NULL, &status);
-    if (plan) status = write_page(plan, o);
-    weft_plan_free(plan);
-    weft_model_free(m);
-    return status;
+    text t = {0};
+    if (!o->output) tool_fail("report: -o FILE.html is needed");
+    const weft_plan *plan = tool_compile(tool_load(o), o, NULL);
+    add_head(&t, plan);
+    for (int i = 0; i < o->picture.n; i++) add_picture(&t, o->picture.v[i]);
+    add_memory(&t, plan);
+    add_graphs(&t, plan);
+    text_add(&t, "</body></html>\n");
+    out_text(o->output, &t);
+    return EXIT_FINE;
 }
 
 const command command_report = {
     .name = "report",
     .summary = "Writes a page of HTML: pictures, what the plan's memory is for, its graphs",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE "guard picture output",
     .details = "The page is one file: a browser needs no other and no network. With the options of train it "
                "shows the memory of that training.",

@@ -2,11 +2,10 @@
  * collective was exposed: the time in which the compute stream waited for it. The rest of its time was
  * overlapped (exposure.c). */
 #include "tools/graphtool/timeline/exposure.h"
+#include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/workload.h"
 #include "tools/graphtool/common/world.h"
-#include "weft/support.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct tracing {
@@ -19,193 +18,133 @@ typedef struct tracing {
     double data_ms;   /* of it, in which it waited for data */
 } tracing;
 
-/* Nothing to do when alone; -1, or the exit status. */
-static int broadcast(const options *o, int root, void *data, size_t bytes) {
-    weft_error error = {0};
-    weft_collective all = {.kind = WEFT_BROADCAST,
-                           .dtype = WEFT_U8,
-                           .buffer = data,
-                           .count = bytes,
-                           .root = root,
-                           .name = "trace"};
-    return o->comm && weft_comm_run(o->comm, &all, &error) ? tool_error(&error) : -1;
-}
-
 /* Sets the common start. Ranks of one machine share a clock; with several machines each takes its time at the
  * end of a broadcast. */
-static int begin_trace(tracing *t) {
+static void begin_trace(tracing *t) {
     const weft_comm *c = t->o->comm;
     t->zero_ns = weft_clock_ns();
-    int status = broadcast(t->o, 0, &t->zero_ns, sizeof t->zero_ns);
+    world_broadcast(t->o, 0, &t->zero_ns, sizeof t->zero_ns, "trace");
     if (c && c->local_world != c->world) t->zero_ns = weft_clock_ns();
-    return status;
 }
 
-static int run_steps(tracing *t) {
-    int status = -1;
-    for (int64_t i = 0; i < t->o->warmup && status < 0; i++) status = workload_step(&t->work, NULL);
-    if (status < 0) status = begin_trace(t);
+static void run_steps(tracing *t) {
+    for (int64_t i = 0; i < t->o->warmup; i++) workload_step(&t->work, NULL);
+    begin_trace(t);
     weft_session_trace(t->work.session, timeline_on_node, &t->time);
     weft_loader_trace(weft_trainer_loader(t->work.trainer), timeline_on_data, &t->time);
     uint64_t start = weft_clock_ns();
-    for (int64_t i = 0; i < t->o->steps && status < 0; i++) status = workload_step(&t->work, NULL);
-    weft_error error = {0}; /* work in flight after the last run belongs to its step */
-    if (status < 0 && weft_sync(t->work.session, &error)) status = tool_error(&error);
+    for (int64_t i = 0; i < t->o->steps; i++) workload_step(&t->work, NULL);
+    workload_sync(&t->work); /* work in flight after the last run belongs to its step */
     t->step_ms = (double)(weft_clock_ns() - start) * 1e-6 / (double)t->o->steps;
     weft_session_trace(t->work.session, NULL, NULL);
     weft_loader_trace(weft_trainer_loader(t->work.trainer), NULL, NULL);
     t->data_ms = timeline_data_ms(&t->time) / (double)t->o->steps;
-    if (status < 0 && (t->time.is_out_of_memory || !stream_list_make(&t->plan, t->work.plan)))
-        return tool_fail("out of memory for the events");
-    if (status < 0) timeline_join(&t->time, &t->plan);
-    return status;
+    if (t->time.is_out_of_memory) tool_fail("out of memory for the events");
+    t->plan = stream_list_of(t->work.plan);
+    timeline_join(&t->time, &t->plan);
 }
 
 /* ---- the file: each rank in turn broadcasts its events, and rank 0 writes them ---- */
 
-/* One rank's events: that rank makes the text and broadcasts it, unless it is rank 0, which writes it at
- * once. */
-static int write_rank(tracing *t, FILE *f, int rank) {
+/* One rank's events, which that rank makes; on ranks that are neither that one nor 0 nothing is added. */
+static void add_rank(const tracing *t, text *file, int rank) {
     const options *o = t->o;
-    int status;
-    uint64_t bytes = 0;
-    char *text = NULL;
-    if (rank == world_rank(o)) {
-        if (!(text = timeline_text(&t->time, rank, t->zero_ns)))
-            return tool_fail("out of memory for the events");
-        bytes = strlen(text);
-    }
-    if ((status = rank ? broadcast(o, rank, &bytes, sizeof bytes) : -1) < 0) {
-        if (!text && rank && !(text = malloc(bytes))) status = tool_fail("out of memory for the events");
-        if (status < 0 && rank) status = broadcast(o, rank, text, bytes);
-    }
-    if (status < 0 && f && fwrite(text, 1, bytes, f) != bytes)
-        status = tool_fail("out of memory for the events");
-    free(text);
-    return status;
+    text own = {0};
+    if (rank == world_rank(o)) timeline_text(&own, &t->time, rank, t->zero_ns);
+    uint64_t bytes = own.length;
+    if (rank) world_broadcast(o, rank, &bytes, sizeof bytes, "trace");
+    char *all = rank == world_rank(o) ? tool_take(&own) : tool_new(bytes + 1, 1);
+    if (rank) world_broadcast(o, rank, all, bytes, "trace");
+    if (!world_rank(o)) text_bytes(file, all, bytes);
 }
 
-/* Writes the file into memory; f is NULL on the ranks that do not write. */
-static int write_ranks(tracing *t, FILE *f) {
-    int status = -1;
-    if (f) fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", f);
-    for (int rank = 0; rank < world_size(t->o) && status < 0; rank++) status = write_rank(t, f, rank);
-    /* a last event without a comma, as JSON allows none at the end */
-    if (f)
-        fputs("{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,\"args\":{\"sort_index\":0}}\n]}\n",
-              f);
-    return status;
-}
-
-/* The whole file is made in memory first, so that it is written completely or not at all. */
-static int write_file(tracing *t) {
-    if (world_rank(t->o)) return write_ranks(t, NULL);
-    char *data = NULL;
-    size_t length = 0;
-    FILE *f = open_memstream(&data, &length);
-    if (!f) return tool_fail("out of memory for the events");
-    int status = write_ranks(t, f);
-    bool failed = ferror(f);
-    if ((fclose(f) || failed) && status < 0) status = tool_fail("out of memory for the events");
-    if (status < 0) status = out_write(t->o->output, data, length);
-    free(data);
-    return status == EXIT_FINE ? -1 : status;
+/* The whole file is made in memory first, so that it is written completely or not at all. It ends with an
+ * event without a comma, as JSON allows none there. */
+static void write_file(const tracing *t) {
+    text file = {0};
+    text_add(&file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    for (int rank = 0; rank < world_size(t->o); rank++) add_rank(t, &file, rank);
+    text_add(&file,
+             "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,\"args\":{\"sort_index\":0}}\n]}\n");
+    const char *all = tool_take(&file);
+    if (!world_rank(t->o)) out_write(t->o->output, all, strlen(all));
 }
 
 /* ---- the summary ---- */
 
-static double number(const json_t *row, const char *key) {
-    return json_number_value(json_object_get(row, key));
+static double sum(const json_t *rows, const char *key) {
+    size_t i;
+    const json_t *row;
+    double all = 0;
+    json_array_foreach(rows, i, row) all += json_at(row, key);
+    return all;
 }
 
 /* The table of collectives for people; sums are over all rows. */
 static void print_rows(const tracing *t, const json_t *rows) {
-    size_t i;
-    json_t *row;
-    double exposed = 0, hidden = 0;
-    printf("%lld steps of %.2f ms on %d rank%s; events in %s\n", (long long)t->o->steps, t->step_ms,
-           world_size(t->o), world_size(t->o) > 1 ? "s" : ": no collectives",
-           t->o->output ? SHOW_PATH(t->o->output) : "-");
+    static const table_column columns[] = {{"graph", "graph"},
+                                           {"op", "op"},
+                                           {"bucket", "bucket"},
+                                           {"bytes", "bytes", 1},
+                                           {"on the stream", "stream_ms", 1, 3, " ms"},
+                                           {"exposed", "exposed_ms", 1, 3, " ms"},
+                                           {"hidden", "hidden_ms", 1, 3, " ms"}};
+    text lines = {0};
+    text_add(&lines, "%lld steps of %.2f ms on %d rank%s; events in %s\n", (long long)t->o->steps, t->step_ms,
+             world_size(t->o), world_size(t->o) > 1 ? "s" : ": no collectives",
+             t->o->output ? SHOW_PATH(t->o->output) : "-");
     if (t->time.n_data)
-        printf("waiting for data: %.3f ms a step, %.2f%% of it\n", t->data_ms,
-               t->step_ms > 0 ? 100 * t->data_ms / t->step_ms : 0);
-    if (json_array_size(rows))
-        printf("%-40s %10s %12s %12s %12s\n", "collective", "size", "on the stream", "exposed", "hidden");
-    json_array_foreach(rows, i, row) {
-        char name[120];
-        snprintf(name, sizeof name, "%s: %s %s", json_string_value(json_object_get(row, "graph")),
-                 json_string_value(json_object_get(row, "op")),
-                 json_string_value(json_object_get(row, "bucket")));
-        printf("%-40s %10s %9.3f ms %9.3f ms %9.3f ms\n", name,
-               bytes_show((uint64_t)number(row, "bytes")).text, number(row, "stream_ms"),
-               number(row, "exposed_ms"), number(row, "hidden_ms"));
-        exposed += number(row, "exposed_ms");
-        hidden += number(row, "hidden_ms");
+        text_add(&lines, "waiting for data: %.3f ms a step, %.2f%% of it\n", t->data_ms,
+                 t->step_ms > 0 ? 100 * t->data_ms / t->step_ms : 0);
+    if (json_array_size(rows)) {
+        json_t *all = json_copy((json_t *)rows);
+        json_array_append_new(all, json_pack("{s:s, s:f, s:f}", "graph", "all", "exposed_ms",
+                                             sum(rows, "exposed_ms"), "hidden_ms", sum(rows, "hidden_ms")));
+        table_json(&lines, all, 7, columns);
+        json_decref(all);
     }
-    if (json_array_size(rows)) printf("%-40s %10s %12s %9.3f ms %9.3f ms\n", "all", "", "", exposed, hidden);
+    out_text(NULL, &lines);
 }
 
 /* All ranks take part in exposure_rows; only rank 0's output is visible. */
-static int report(const tracing *t) {
-    json_t *rows = json_array();
-    int status = exposure_rows(t->o, &t->time, &t->plan, t->zero_ns, rows);
+static void report(const tracing *t) {
+    json_t *rows = exposure_rows(t->o, &t->time, &t->plan, t->zero_ns);
     bool is_stream = t->o->output && strcmp(t->o->output, "/dev/stdout") == 0; /* it has the timeline alone */
-    if (status < 0 && is_stream) {
-        json_decref(rows);
-        return EXIT_FINE;
-    }
-    if (status < 0 && t->o->json)
-        return out_json(NULL, json_pack("{s:o, s:i, s:I, s:f, s:f, s:o}", "fingerprint",
-                                        tool_fingerprint(t->work.plan), "world", world_size(t->o), "steps",
-                                        (json_int_t)t->o->steps, "step_ms", t->step_ms, "data_ms", t->data_ms,
-                                        "collectives", rows));
-    if (status < 0) {
-        print_rows(t, rows);
-        status = EXIT_FINE;
-    }
-    json_decref(rows);
-    return status;
+    json_t *all = json_pack("{s:o, s:i, s:I, s:f, s:f, s:o}", "fingerprint", tool_fingerprint(t->work.plan),
+                            "world", world_size(t->o), "steps", (json_int_t)t->o->steps, "step_ms",
+                            t->step_ms, "data_ms", t->data_ms, "collectives", rows);
+    if (!is_stream && !t->o->json) print_rows(t, rows);
+    if (!is_stream && t->o->json) out_json(NULL, json_incref(all));
+    json_decref(all);
 }
 
 /* ---- the command ---- */
 
-static int trace(tracing *t) {
-    int status = EXIT_FINE;
-    weft_model *m = tool_load(t->o, &status);
-    if (!m) return status;
-    status = workload_open(&t->work, m, t->o);
-    if (status < 0) status = run_steps(t);
-    if (status < 0) status = write_file(t);
-    if (status < 0) status = report(t);
-    stream_list_free(&t->plan);
-    workload_close(&t->work);
-    weft_model_free(m);
-    return status;
+static void close_timeline(void *time) {
+    timeline_free(time);
 }
 
-/* It joins the world itself, because the communicator needs the callback for its events. */
+/* It joins the world itself, because the communicator needs the callback for its events, and is closed before
+ * what it writes to. */
 static int trace_run(const options *given) {
-    options o = *given;
-    tracing *t = calloc(1, sizeof *t);
-    if (!o.output || !t) {
-        free(t);
-        return tool_fail(o.output ? "out of memory" : "trace: -o FILE.json is needed");
-    }
-    t->o = &o;
-    int status = world_open(&o, WORLD_JOINS,
-                            &(weft_comm_options){.event = timeline_on_collective, .event_context = &t->time});
-    if (status < 0 && world_rank(&o) == 0) status = out_check(given->output);
-    if (status < 0) status = trace(t);
-    status = world_close(&o, status); /* before t is freed, to which the communicator's thread writes */
-    timeline_free(&t->time);
-    free(t);
-    return status;
+    if (!given->output) tool_fail("trace: -o FILE.json is needed");
+    tracing *t = tool_new(1, sizeof *t);
+    options *o = tool_new(1, sizeof *o);
+    *o = *given;
+    t->o = o;
+    tool_keep(&t->time, close_timeline);
+    world_open(o, &(weft_comm_options){.event = timeline_on_collective, .event_context = &t->time});
+    if (world_rank(o) == 0) out_check(given->output);
+    t->work = workload_open(tool_load(o), o);
+    run_steps(t);
+    write_file(t);
+    report(t);
+    return EXIT_FINE;
 }
 
 const command command_trace = {
     .name = "trace",
     .summary = "Writes a timeline of the nodes and collectives of some training steps",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "guard steps warmup json output",
     .details = "Open the file in ui.perfetto.dev or chrome://tracing.",

@@ -11,25 +11,22 @@
 #include "tools/graphtool/common/weights.h"
 #include "tools/graphtool/common/world.h"
 
-#include "graph/core/graph.h"
 #include "graph/settings/minimize.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 typedef struct training {
     const options *o;
     weft_model *model;
-    dataset data, val;
+    dataset *data, *val;
     weft_trainer *trainer;
-    char best_path[PATHS_ROOM];                    /* of --best */
-    char *best_metric, *stop_metric, *keep_metric; /* METRIC of --best, --early-stop and --keep-best */
-    evaluators measured;                           /* by --metric */
-    int64_t resumed;                               /* the iteration of --resume; 0: the training begins */
-    bool has_failed;                               /* a validation has: the weights are whole all the same */
-    samples samples;
+    const char *best_path; /* of --best */
+    evaluators *measured;  /* by --metric */
+    int64_t resumed;       /* the iteration of --resume; 0: the training begins */
+    bool has_failed;       /* a validation has: the weights are whole all the same */
+    samples *samples;
     int n_rates;
     weft_rate *rates; /* of --lr and --optimizer */
 } training;
@@ -47,7 +44,7 @@ enum { SIGNALS = sizeof signals / sizeof *signals };
 static void on_interrupt(int signal) {
     if (signal == SIGTERM) lost_write_ring(); /* mpirun kills after 1 s, also where the step does not end */
     was_interrupted = 1;
-    weft_trainer_stop(interrupted);
+    if (interrupted) weft_trainer_stop(interrupted);
 }
 
 /* Under nohup(1) the terminal may go: SIGHUP stays ignored. */
@@ -55,10 +52,16 @@ static void handle(int number, void (*by)(int)) {
     if (signal(number, by) == SIG_IGN && number == SIGHUP) signal(number, SIG_IGN);
 }
 
+/* Before the trainer is closed, should that come first. */
+static void forget(void *trainer) {
+    (void)trainer;
+    interrupted = NULL;
+}
+
 /* From the first step until the weights are written: a second signal does not end what the first one began.
  * Whoever reads standard output may leave (`| head`); that ends no training. */
 static void watch_signals(weft_trainer *t) {
-    interrupted = t;
+    interrupted = tool_keep(t, forget);
     for (size_t i = 0; i < SIGNALS; i++) handle(signals[i], on_interrupt);
     signal(SIGPIPE, SIG_IGN);
 }
@@ -73,88 +76,70 @@ static void leave_signals(void) {
 /* ---- before the first step: all errors that can be found now are reported now ---- */
 
 /* No run writes over another one: whichever file of a run is there. */
-static int check_fresh(const char *folder) {
+static void check_fresh(const char *folder) {
     static const char *const files[] = {"weights.safetensors", "weights.best.safetensors", "log.jsonl",
                                         "curves.svg", "config.json"};
-    char path[4096];
     struct stat is;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        if (stat(path, &is) == 0)
-            return tool_fail(
-                "train: --work-dir=%s: it has a run already (%s), which is not overwritten: give "
-                "this run another folder, or remove that one",
-                SHOW_PATH(folder), files[i]);
-    }
-    return out_folder(folder);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (stat(tool_text("%s/%s", folder, files[i]), &is) == 0)
+            tool_fail(
+                "train: --work-dir=%s: it has a run already (%s), which is not overwritten: give this run "
+                "another folder, or remove that one",
+                folder, files[i]);
 }
 
-/* Whether the folder was made by a run of the same options, which was stopped before its first checkpoint. */
-static bool is_same_run(const options *o) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/config.json", o->work_dir);
-    return config_is_in(o, path);
+/* The settings of a run, for those who find its folder later. */
+static const char *config_path(const options *o) {
+    return tool_text("%s/config.json", o->work_dir);
+}
+
+/* Whether what a run before wrote is there: it left a checkpoint, or was one of the same options that was
+ * stopped before its first. */
+static bool resumes(const options *o) {
+    return o->resume && (checkpoints_there(o) || (o->work_dir && config_is_in(o, config_path(o))));
 }
 
 /* Only rank 0 has the name and writes. */
-static int place_best(training *t) {
-    const char *output = t->o->output;
-    if (world_rank(t->o) == 0 && !output)
-        return tool_fail(
-            "train: --best has no effect without -o FILE or --work-dir: its file is beside that one");
-    if (!paths_best(output ? output : "", t->best_path))
-        return tool_fail("train: -o %s: the name is too long", output);
-    return -1;
+static void place_best(training *t) {
+    const options *o = t->o;
+    if (!o->best) return;
+    if (!o->output && world_rank(o) == 0)
+        tool_fail("train: --best has no effect without -o FILE or --work-dir: its file is beside that one");
+    t->best_path = paths_best(o->output ? o->output : "");
 }
 
-/* Folders are made, and files tried, each by what it will be called. */
-static int check_outputs(training *t) {
+/* Folders are made, and files tried, each by what it will be called. Only rank 0 writes. */
+static void check_outputs(const training *t) {
     const options *o = t->o;
-    if (world_rank(o)) return -1;                                         /* only rank 0 writes */
-    bool goes_on = o->resume && (checkpoints_there(o) || is_same_run(o)); /* what it wrote before is there */
-    int status = !o->work_dir ? -1 : goes_on ? out_folder(o->work_dir) : check_fresh(o->work_dir);
-    const char *const folders[] = {o->tensorboard, o->checkpoint_dir};
-    const char *const files[] = {o->output, o->log, o->csv, o->curves, o->best ? t->best_path : NULL};
-    for (size_t i = 0; status < 0 && i < sizeof folders / sizeof *folders; i++)
-        if (folders[i]) status = out_folder(folders[i]);
-    for (size_t i = 0; status < 0 && i < sizeof files / sizeof *files; i++)
-        if (files[i]) status = out_check(files[i]);
-    return status < 0 ? samples_place(&t->samples) : status;
+    const char *const folders[] = {o->work_dir, o->tensorboard, o->checkpoint_dir};
+    const char *const files[] = {o->output, o->log, o->csv, o->curves, t->best_path};
+    if (world_rank(o)) return;
+    if (o->work_dir && !resumes(o)) check_fresh(o->work_dir);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (folders[i]) out_folder(folders[i]);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i]) out_check(files[i]);
+    samples_place(t->samples);
 }
 
 /* Weights are safetensors, whatever the name says: a reader would be misled by another format's. */
-static int check_name(const char *path) {
-    static const char *const others[] = {".npz", ".npy", ".onnx", ".h5", ".png", ".svg"};
+static void check_name(const char *path) {
     const char *end = path ? strrchr(path, '.') : NULL;
-    for (size_t i = 0; end && i < sizeof others / sizeof *others; i++)
-        if (strcmp(end, others[i]) == 0)
-            return tool_fail("train: --output=%s: weights are written as safetensors: end the name so",
-                             SHOW(path));
-    return -1;
+    if (end && has_word(".npz .npy .onnx .h5 .png .svg", end))
+        tool_fail("train: --output=%s: weights are written as safetensors: end the name so", path);
 }
 
-/* What holds, for those who find the folder later. */
-static int note_config(const options *o) {
-    char path[4096];
-    if (!o->work_dir) return -1;
-    snprintf(path, sizeof path, "%s/config.json", o->work_dir);
-    int status = config_print(o, path);
-    return status == EXIT_FINE ? -1 : status;
-}
-
-static int open_data(training *t) {
+static void open_data(training *t) {
     const options *o = t->o;
-    int status = dataset_load(&t->data, &o->data);
-    if (status < 0 && !t->data.of.n && !o->steps)
-        status = tool_fail(
-            "%s: without --data there are no epochs: use --data NAME=FILE, for a model that has inputs, "
-            "or --steps=N, for one that has none",
+    t->data = dataset_load(&o->data);
+    if (!t->data->of.n && !o->steps)
+        tool_fail(
+            "%s: without --data there are no epochs: use --data NAME=FILE, for a model that has inputs, or "
+            "--steps=N, for one that has none",
             o->model);
-    if (status < 0 && o->val_data.n && !graph_find(t->model, "val"))
-        status = tool_fail("--val-data: the model has no graph 'val'");
-    if (status < 0) status = dataset_load(&t->val, &o->val_data);
-    if (status < 0) samples_feed(&t->samples, t->model, &t->val, &t->data);
-    return status;
+    if (o->val_data.n && !graph_find(t->model, "val")) tool_fail("--val-data: the model has no graph 'val'");
+    t->val = dataset_load(&o->val_data);
+    samples_feed(t->samples, t->model, t->val, t->data);
 }
 
 /* --val-every: by steps the end is validated all the same. */
@@ -167,52 +152,52 @@ static void set_validation(const options *o, weft_trainer_options *how) {
 }
 
 /* Those that the options ask for, in the order in which they are called. */
-static void make_hooks(training *t, weft_hook *hooks, int *n) {
+static int make_hooks(const training *t, weft_hook *hooks) {
     const options *o = t->o;
-    bool best_max, stop_max;
-    if (o->best) t->best_metric = watched_metric(o->best, &best_max);
-    if (o->early_stop) t->stop_metric = watched_metric(o->early_stop, &stop_max);
-    *n = 0;
-    hooks[(*n)++] = weft_hook_text(stdout, o->log_every);
-    if (o->log) hooks[(*n)++] = weft_hook_json(o->log, o->log_every ? o->log_every : 1);
-    if (o->csv) hooks[(*n)++] = weft_hook_csv(o->csv, o->log_every);
-    if (o->tensorboard) hooks[(*n)++] = weft_hook_tensorboard(o->tensorboard, o->log_every);
-    if (o->curves) hooks[(*n)++] = weft_hook_curves(o->curves, 0);
-    if (o->samples) hooks[(*n)++] = weft_hook_samples(&t->samples.how);
-    if (o->best)
-        hooks[(*n)++] = weft_hook_best(&(weft_best){
-            .metric = t->best_metric, .max = best_max, .path = t->best_path, .optimizer_state = o->training});
-    if (o->early_stop)
-        hooks[(*n)++] = weft_hook_early_stop(&(weft_early_stop){.metric = t->stop_metric, .max = stop_max});
+    bool max;
+    int n = 0;
+    hooks[n++] = weft_hook_text(stdout, o->log_every);
+    if (o->log) hooks[n++] = weft_hook_json(o->log, o->log_every ? o->log_every : 1);
+    if (o->csv) hooks[n++] = weft_hook_csv(o->csv, o->log_every);
+    if (o->tensorboard) hooks[n++] = weft_hook_tensorboard(o->tensorboard, o->log_every);
+    if (o->curves) hooks[n++] = weft_hook_curves(o->curves, 0);
+    if (o->samples) hooks[n++] = weft_hook_samples(&t->samples->how);
+    if (o->best) {
+        const char *metric = watched_metric(o->best, &max);
+        hooks[n++] = weft_hook_best(
+            &(weft_best){.metric = metric, .max = max, .path = t->best_path, .optimizer_state = o->training});
+    }
+    if (o->early_stop) {
+        const char *metric = watched_metric(o->early_stop, &max);
+        hooks[n++] = weft_hook_early_stop(&(weft_early_stop){.metric = metric, .max = max});
+    }
+    return n;
 }
 
-/* --on-bad-step: -1, or the exit status after telling why not. */
-static int set_bad_steps(const options *o, weft_trainer_options *how) {
+/* --on-bad-step */
+static int64_t bad_steps_skipped(const options *o) {
     enum { IN_A_ROW = 3, MOST = 1000000 };
     const char *said = o->on_bad_step ? o->on_bad_step : "stop";
-    if (strcmp(said, "stop") == 0) return -1;
-    int64_t n = IN_A_ROW;
-    size_t digits = 0;
-    bool has_number = strncmp(said, "skip=", 5) == 0;
-    if (has_number) digits = strspn(said + 5, "0123456789");
-    if (has_number) n = digits && digits < 8 && !said[5 + digits] ? strtoll(said + 5, NULL, 10) : 0;
-    how->skip_bad_steps = n;
-    if ((has_number || strcmp(said, "skip") == 0) && n > 0 && n <= MOST) return -1;
-    return tool_fail("train: --on-bad-step=%s: it must be stop, skip or skip=N, with N from 1 to %d",
-                     SHOW(said), MOST);
+    if (strcmp(said, "stop") == 0) return 0;
+    if (strcmp(said, "skip") == 0) return IN_A_ROW;
+    size_t digits = strncmp(said, "skip=", 5) == 0 ? strspn(said + 5, "0123456789") : 0;
+    int64_t n = digits && digits < 8 && !said[5 + digits] ? strtoll(said + 5, NULL, 10) : 0;
+    if (n < 1 || n > MOST)
+        tool_fail("train: --on-bad-step=%s: it must be stop, skip or skip=N, with N from 1 to %d", said,
+                  MOST);
+    return n;
 }
 
-static void set_checkpoints(training *t, weft_trainer_options *how) {
-    const char *said = t->o->keep_best;
-    checkpoints_read(t->o, &how->checkpoints);
-    if (said) t->keep_metric = watched_metric(said, &how->checkpoints.max);
-    how->checkpoints.best = t->keep_metric;
-    how->checkpoints.rates = t->rates;
-    how->checkpoints.n_rates = t->n_rates;
+static void set_checkpoints(const training *t, weft_trainer_options *how) {
+    weft_trainer_checkpoints *c = &how->checkpoints;
+    checkpoints_read(t->o, c);
+    if (t->o->keep_best) c->best = watched_metric(t->o->keep_best, &c->max);
+    c->rates = t->rates;
+    c->n_rates = t->n_rates;
     how->env = &checkpoints_env;
 }
 
-/* What begins a training is not taken where one goes on. */
+/* What begins a training is not taken where one resumes. */
 static void tell_begun(const training *t) {
     optimizers_tell_begun(t->model, t->o, weft_trainer_store(t->trainer));
     if (t->o->weights)
@@ -220,62 +205,60 @@ static void tell_begun(const training *t) {
 }
 
 /* Rates that options give win over those of the state in --weights. */
-static int begin_values(const training *t) {
+static void begin_values(const training *t) {
     weft_error error = {0};
     weft_store *store = weft_trainer_store(t->trainer);
-    int status = weights_load(store, t->o);
-    for (int i = 0; status < 0 && i < t->n_rates; i++)
-        if (weft_store_set_lr(store, t->rates[i].optimizer, t->rates[i].lr, &error))
-            status = tool_error(&error);
-    return status;
+    weights_load(store, t->o);
+    for (int i = 0; i < t->n_rates; i++)
+        if (weft_store_set_lr(store, t->rates[i].optimizer, t->rates[i].lr, &error)) tool_error(&error);
 }
 
-static int open_trainer(training *t) {
+static void make_trainer(training *t, weft_trainer_options *how) {
+    const options *o = t->o;
+    weft_hook hooks[HOOKS];
+    how->train = t->data->of;
+    how->val = t->val->of;
+    how->epochs = o->epochs;
+    how->iterations = o->steps;
+    how->keep_going = o->keep_going;
+    set_validation(o, how);
+    how->skip_bad_steps = bad_steps_skipped(o);
+    optimizers_schedule(t->model, o, how);
+    optimizers_behind(t->model, o, how);
+    t->n_rates = optimizers_rates(t->model, o, &t->rates);
+    how->hooks = hooks;
+    how->n_hooks = make_hooks(t, hooks);
+    evaluators_make(t->measured, how);
+    set_checkpoints(t, how);
+    t->trainer = tool_trainer(t->model, o, how);
+}
+
+static void open_trainer(training *t) {
     const options *o = t->o;
     weft_error error = {0};
-    weft_trainer_options how;
-    int status = tool_trainer_options(t->model, o, &how);
-    if (status >= 0) return status;
-    how.train = t->data.of;
-    how.val = t->val.of;
-    how.epochs = o->epochs;
-    how.iterations = o->steps;
-    how.keep_going = o->keep_going;
-    set_validation(o, &how);
-    if ((status = set_bad_steps(o, &how)) >= 0) return status;
-    if ((status = optimizers_schedule(t->model, o, &how)) >= 0) return status;
-    if ((status = optimizers_behind(t->model, o, &how)) >= 0) return status;
-    if ((status = optimizers_rates(t->model, o, &t->rates, &t->n_rates)) >= 0) return status;
-    weft_hook hooks[HOOKS];
-    how.hooks = hooks;
-    make_hooks(t, hooks, &how.n_hooks);
-    evaluators_make(&t->measured, &how);
-    set_checkpoints(t, &how);
-    if (!(t->trainer = tool_trainer(t->model, o, &how, &status))) return status;
-    if ((status = tool_need_training(weft_trainer_plan(t->trainer))) >= 0) return status;
-    bool goes_on = checkpoints_resumed(t->trainer);
+    weft_trainer_options how = tool_trainer_options(t->model, o);
+    bool tells = world_rank(o) == 0;
+    make_trainer(t, &how);
+    tool_need_training(weft_trainer_plan(t->trainer));
     t->resumed = weft_trainer_progress(t->trainer)->iteration;
-    if (o->resume && !o->checkpoint_dir && world_rank(o) == 0)
+    if (o->resume && !o->checkpoint_dir && tells)
         tool_note("--resume without --checkpoint-dir: no checkpoints will be written");
-    if (goes_on && world_rank(o) == 0) tell_begun(t);
-    if (!goes_on && (status = begin_values(t)) >= 0) return status;
-    if (!goes_on && how.first_iteration && o->checkpoint_dir && world_rank(o) == 0)
+    if (t->resumed && tells) tell_begun(t);
+    if (!t->resumed) begin_values(t);
+    if (!t->resumed && how.first_iteration && o->checkpoint_dir && tells)
         tool_note("steps of logs count from %lld, after those of --weights; checkpoints count from 1",
                   (long long)how.first_iteration + 1);
-    return weft_trainer_session(t->trainer, &error) ? -1 : tool_error(&error);
+    if (!weft_trainer_session(t->trainer, &error)) tool_error(&error);
 }
 
 /* ---- steps ---- */
 
 /* In the folder of the run, of its checkpoints or of its weights; else in the present one. */
-static void place_bad_step(const options *o, char path[PATHS_ROOM]) {
+static const char *bad_step_path(const options *o) {
     const char *folder = o->work_dir ? o->work_dir : o->checkpoint_dir;
     const char *end = !folder && o->output ? strrchr(o->output, '/') : NULL;
-    if (folder)
-        snprintf(path, PATHS_ROOM, "%s/bad.step", folder);
-    else
-        snprintf(path, PATHS_ROOM, "%.*sbad.step", end ? (int)(end + 1 - o->output) : 0,
-                 end ? o->output : "");
+    if (folder) return tool_text("%s/bad.step", folder);
+    return tool_text("%.*sbad.step", end ? (int)(end + 1 - o->output) : 0, end ? o->output : "");
 }
 
 /* The report, and all samples of the micro-batch, by their places in the data. */
@@ -293,17 +276,18 @@ static void print_bad_step(const training *t, const weft_failed_step *step) {
 
 /* All ranks give what they hold, rank 0 writes it. */
 static void save_bad_step(training *t) {
-    char path[PATHS_ROOM];
+    const char *path = bad_step_path(t->o);
     weft_error error = {0};
     weft_session *session = weft_trainer_session(t->trainer, NULL);
     bool tells = world_rank(t->o) == 0;
-    place_bad_step(t->o, path);
     if (weft_bad_step_save(session, t->model, tells ? path : NULL, &error))
         tool_note("the bad step could not be saved: %s", error.text);
     else if (tells)
-        tool_note("to run the bad step again: graphtool replay %s", SHOW_PATH(path));
+        tool_note("to run the bad step again: graphtool replay %s", path);
 }
 
+/* -1: the weights can be saved; else the exit status. Errors are told, and do not end the command here: what
+ * is left of the training is told after them. */
 static int fit(training *t) {
     weft_error error = {0}, check = {0};
     weft_failed_step step = {0};
@@ -311,32 +295,29 @@ static int fit(training *t) {
     if (status && weft_trainer_failed(t->trainer, &step) && step.is_bad) {
         if (world_rank(t->o) == 0) print_bad_step(t, &step);
         save_bad_step(t);
-        tool_fail("%s: training stops, no weights are written%s", error.text,
+        tool_tell("%s: training stops, no weights are written%s", error.text,
                   t->o->on_bad_step ? "" : " (--on-bad-step=skip skips it)");
         return EXIT_NUMBERS;
     }
     bool is_finite = t->o->keep_going || weft_trainer_check(t->trainer, &check) != WEFT_DATA;
     bool is_alone = weft_trainer_progress(t->trainer)->world == 1;
-    if (is_alone && is_finite && weft_trainer_failed_validating(t->trainer)) {
-        t->has_failed = true;
-        tool_error(&error);
-        return -1;
+    t->has_failed = is_alone && is_finite && weft_trainer_failed_validating(t->trainer);
+    if (is_finite || (status && status != WEFT_DATA)) {
+        int told = status ? tool_tell_error(&error) : -1;
+        return t->has_failed ? -1 : told;
     }
-    if (is_finite || (status && status != WEFT_DATA)) return status ? tool_error(&error) : -1;
-    if (!status && was_interrupted) return -1; /* before a good step: who goes on may meet one */
+    if (!status && was_interrupted) return -1; /* before a good step: who resumes may meet one */
     if (status)
-        tool_fail("%s: training stops, no weights are written (--keep-going continues)", error.text);
+        tool_tell("%s: training stops, no weights are written (--keep-going continues)", error.text);
     else
-        tool_fail("%s: no weights are written", check.text);
+        tool_tell("%s: no weights are written", check.text);
     return EXIT_NUMBERS;
 }
 
 static bool keeps_averages(const weft_model *m) {
-    bool keeps = false;
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n; n = n->next)
-            keeps |= n->op == &weft_op_minimize && ((const minimize_attrs *)n->attrs)->ema > 0;
-    return keeps;
+    for (const weft_node *n = NULL; (n = optimizers_next(m, n));)
+        if (((const minimize_attrs *)n->attrs)->ema > 0) return true;
+    return false;
 }
 
 /* Weights for use are averages where they are kept, as validations read them; beside their state parameters
@@ -349,16 +330,15 @@ static int write_weights(training *t) {
     if (averages) status = weft_use_averages(session, true, &error);
     if (!status) status = weft_trainer_save(t->trainer, t->o->output, t->o->training, &error);
     if (!status && averages) status = weft_use_averages(session, false, &error);
-    return status ? tool_error(&error) : -1;
+    return status ? tool_tell_error(&error) : -1;
 }
 
 /* All ranks contribute what they hold. Only rank 0 has the name of the file, so they first learn whether
  * there is one. A file that cannot be written any more is no misuse: there was a training. */
 static int save(training *t) {
     double files = t->o->output != NULL;
-    int status = world_sum(t->o, 1, &files);
-    if (status >= 0 || files == 0) return status;
-    status = write_weights(t);
+    world_sum(t->o, 1, &files);
+    int status = files > 0 ? write_weights(t) : -1;
     return status == EXIT_MISUSED ? EXIT_WRONG : status;
 }
 
@@ -395,7 +375,7 @@ static int finish(training *t, int saved) {
         printf("--resume=auto with the same options continues from %s\n", SHOW_PATH(t->o->checkpoint_dir));
     if (weft_trainer_check(t->trainer, &error)) {
         bool is_there = error.status == WEFT_DATA && t->o->output && saved < 0;
-        tool_fail("%s%s", error.text, is_there ? "; they are written because of --keep-going" : "");
+        tool_tell("%s%s", error.text, is_there ? "; they are written because of --keep-going" : "");
         return saved < 0 ? EXIT_WRONG : saved;
     }
     return saved >= 0 ? saved : is_cut && !is_early ? EXIT_INTERRUPTED : EXIT_FINE;
@@ -408,32 +388,31 @@ static void tell_saved(const training *t, int status, bool has_weights) {
     const char *rest = has_weights ? "; the weights are" : "";
     if (world_rank(t->o) || now == 0 || !(t->o->checkpoint_dir || (t->o->output && !has_weights))) return;
     if (path && has == now)
-        tool_note("the last whole checkpoint is %s: nothing is lost", SHOW_PATH(path));
+        tool_note("the last whole checkpoint is %s: nothing is lost", path);
     else if (path)
         tool_note(
             "the last whole checkpoint is %s: what came after it, %lld of %lld iterations, is not saved%s",
-            SHOW_PATH(path), (long long)(now - has), (long long)now, rest);
+            path, (long long)(now - has), (long long)now, rest);
     else
         tool_note("there is no whole checkpoint: the training of %lld iterations is not saved%s",
                   (long long)now, rest);
     if (path && status == EXIT_NUMBERS)
         tool_note("if all steps from there are bad, its weights are bad too: resume from an older one, with "
                   "--resume=%s/step-N and another --checkpoint-dir",
-                  SHOW_PATH(t->o->checkpoint_dir));
+                  t->o->checkpoint_dir);
 }
 
 static int train(training *t) {
-    int status = check_name(t->o->output);
-    if (status < 0) status = evaluators_read(&t->measured, t->o);
-    if (status < 0) status = samples_read(&t->samples, t->o);
-    if (status < 0 && t->o->best) status = place_best(t);
-    if (status < 0) status = check_outputs(t);
-    if (status < 0) status = open_data(t);
-    if (status < 0) status = open_trainer(t);
-    if (status < 0) status = note_config(t->o);
-    if (status >= 0) return status;
+    check_name(t->o->output);
+    t->measured = evaluators_read(t->o);
+    t->samples = samples_read(t->o);
+    place_best(t);
+    check_outputs(t);
+    open_data(t);
+    open_trainer(t);
+    if (t->o->work_dir) config_print(t->o, config_path(t->o));
     watch_signals(t->trainer);
-    status = fit(t);
+    int status = fit(t);
     bool is_whole = status < 0;
     int saved = is_whole ? save(t) : status;
     leave_signals();
@@ -442,36 +421,21 @@ static int train(training *t) {
     return status;
 }
 
-static int check_resume(const options *o) {
-    if (!o->resume || strcmp(o->resume, "auto") != 0 || o->checkpoint_dir) return -1;
-    return tool_fail("train: --resume=auto continues from the newest checkpoint of --checkpoint-dir: give "
-                     "--checkpoint-dir");
-}
-
 static int train_run(const options *o) {
-    int status = check_resume(o);
-    if (status >= 0) return status;
-    training t = {.o = o, .model = tool_load(o, &status)};
-    if (!t.model) return status;
-    status = watched_check(o, t.model);
-    if (status < 0) status = o->print_config ? config_print(o, NULL) : train(&t);
-    weft_trainer_free(t.trainer);
-    free(t.rates);
-    free(t.best_metric);
-    free(t.stop_metric);
-    free(t.keep_metric);
-    dataset_close(&t.data);
-    dataset_close(&t.val);
-    evaluators_free(&t.measured);
-    samples_free(&t.samples);
-    weft_model_free(t.model);
-    return status;
+    if (o->resume && strcmp(o->resume, "auto") == 0 && !o->checkpoint_dir)
+        tool_fail("train: --resume=auto continues from the newest checkpoint of --checkpoint-dir: give "
+                  "--checkpoint-dir");
+    training *t = tool_new(1, sizeof *t);
+    *t = (training){.o = o, .model = tool_load(o)};
+    watched_check(o, t->model);
+    if (!o->print_config) return train(t);
+    config_print(o, NULL);
+    return EXIT_FINE;
 }
 
 const command command_train = {
     .name = "train",
     .summary = "Trains a model by its flow: without one, each step runs all training graphs on one batch",
-    .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "seed val-data val-every epochs steps lr schedule metric log log-every csv tensorboard curves samples "
     "best "

@@ -3,7 +3,6 @@
 
 #include "tools/graphtool/common/output.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 bool checkpoints_every(const char *text, int64_t *iterations, double *minutes) {
@@ -35,10 +34,6 @@ bool checkpoints_there(const options *o) {
     weft_checkpoint_steps(o->checkpoint_dir, NULL, &steps, &n, NULL);
     free(steps);
     return n > 0;
-}
-
-bool checkpoints_resumed(const weft_trainer *trainer) {
-    return weft_trainer_progress(trainer)->iteration > 0;
 }
 
 static void tell_line(void *context, const char *line) {

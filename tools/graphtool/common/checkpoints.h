@@ -12,8 +12,6 @@ bool checkpoints_every(const char *text, int64_t *iterations, double *minutes);
 void checkpoints_read(const options *o, weft_trainer_checkpoints *into);
 /* Whether there is a checkpoint that --resume may go on from. */
 bool checkpoints_there(const options *o);
-/* Whether the training goes on from a checkpoint, so that what begins one (--weights) is behind it. */
-bool checkpoints_resumed(const weft_trainer *trainer);
 /* The library's lines, on stderr. */
 extern const weft_env checkpoints_env;
 

@@ -5,14 +5,10 @@
 #include "tools/graphtool/common/options.h"
 #include "weft/checkpoint.h"
 
-/* The checkpoint that word 0 or 1 of the command line names, whole; the newest one of a folder. NULL with
- * *status set, after printing what is wrong. */
-weft_checkpoint *ckpt_find(const options *o, int word, int *status);
+/* The checkpoint that word 0 or 1 of the command line names, whole; the newest one of a folder. */
+weft_checkpoint *ckpt_find(const options *o, int word);
 /* When it was completed, in UTC: "2026-11-23 10:29:55", or "" where nobody knows. */
-typedef struct ckpt_time {
-    char text[40];
-} ckpt_time;
-ckpt_time ckpt_written(const char *path);
+const char *ckpt_written(const char *path);
 /* Bytes of its files; how many those are. */
 uint64_t ckpt_bytes(const weft_checkpoint *c);
 int ckpt_world(const weft_checkpoint *c);

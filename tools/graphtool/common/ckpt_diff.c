@@ -4,12 +4,9 @@
 
 #include "ops/kit/op_kit.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/table.h"
-#include "tools/graphtool/common/tools.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* How a tensor of both differs. */
@@ -21,10 +18,9 @@ typedef struct difference {
 typedef struct diffing {
     weft_checkpoint *c[2];
     entries all[2];
-    char *piece[2];                         /* SAFETENSORS_PIECE bytes each */
-    int n, n_different, n_numbers, n_alone; /* n, n_different: of tensors; alone: in one of the two */
-    table rows, numbers;
-    json_t *tensor_list, *number_list, *alone_list;
+    char *piece[2]; /* SAFETENSORS_PIECE bytes each */
+    int n;          /* tensors */
+    json_t *different, *numbers, *alone; /* tensors, numbers, tensors that one of the two has */
 } diffing;
 
 static void compare_piece(difference *d, weft_dtype dtype, char *const piece[2], size_t bytes) {
@@ -41,61 +37,56 @@ static void compare_piece(difference *d, weft_dtype dtype, char *const piece[2],
     }
 }
 
-static weft_status compare_elements(diffing *x, const whole *a, const whole *b, difference *d,
-                                    weft_error *error) {
+static void read_piece(diffing *x, int side, const whole *w, uint64_t at, size_t n) {
+    weft_error error = {0};
+    if (entries_read(&x->all[side], w, at, x->piece[side], n, &error)) tool_error(&error);
+}
+
+static difference compare_elements(diffing *x, const whole *a, const whole *b) {
     uint64_t bytes = type_bytes(&a->type);
-    weft_status status = WEFT_OK;
-    *d = (difference){0};
-    for (uint64_t at = 0; !status && at < bytes; at += SAFETENSORS_PIECE) {
+    difference d = {0};
+    for (uint64_t at = 0; at < bytes; at += SAFETENSORS_PIECE) {
         size_t n = bytes - at < SAFETENSORS_PIECE ? (size_t)(bytes - at) : SAFETENSORS_PIECE;
-        status = entries_read(&x->all[0], a, at, x->piece[0], n, error);
-        if (!status) status = entries_read(&x->all[1], b, at, x->piece[1], n, error);
-        if (!status) compare_piece(d, a->type.dtype, x->piece, n);
+        read_piece(x, 0, a, at, n);
+        read_piece(x, 1, b, at, n);
+        compare_piece(&d, a->type.dtype, x->piece, n);
     }
-    return status;
+    return d;
 }
 
 /* ---- tensors ---- */
 
-static void tell_alone(diffing *x, const whole *w, int side, const whole *other) {
-    x->n_alone++;
-    table_word(&x->rows, SHOW(w->name));
-    table_word(&x->rows, TYPE(&w->type));
-    if (other)
-        table_print(&x->rows, "the second one's is %s", TYPE(&other->type));
-    else
-        table_word(&x->rows, side ? "the first one has it not" : "the second one has it not");
-    table_word(&x->rows, "");
-    json_array_append_new(x->alone_list, json_pack("{s:s, s:i}", "name", w->name, "in", side));
+/* `other`: what the other one has, of another type; NULL: nothing. */
+static void add_alone(diffing *x, const whole *w, int side, const whole *other) {
+    const char *why = side ? "the first one has it not" : "the second one has it not";
+    if (other) why = tool_text("the second one's is %s", TYPE(&other->type));
+    x->n++;
+    json_array_append_new(x->alone, json_pack("{s:s, s:i, s:s, s:s}", "name", w->name, "in", side, "type",
+                                              TYPE(&w->type), "why", why));
 }
 
-static void tell_different(diffing *x, const whole *w, const difference *d) {
-    x->n_different++;
-    table_word(&x->rows, SHOW(w->name));
-    table_word(&x->rows, TYPE(&w->type));
-    table_print(&x->rows, "%lld of %lld", (long long)d->count, (long long)type_elements(&w->type));
-    table_print(&x->rows, "%.6g", d->largest);
-    json_array_append_new(x->tensor_list,
-                          json_pack("{s:s, s:I, s:I, s:o}", "name", w->name, "count", (json_int_t)d->count,
-                                    "elements", (json_int_t)type_elements(&w->type), "max",
-                                    json_number(d->largest)));
+static void compare_both(diffing *x, const whole *a, const whole *b) {
+    difference d = compare_elements(x, a, b);
+    x->n++;
+    if (d.count)
+        json_array_append_new(x->different,
+                              json_pack("{s:s, s:s, s:I, s:I, s:o}", "name", a->name, "type", TYPE(&a->type),
+                                        "count", (json_int_t)d.count, "elements",
+                                        (json_int_t)type_elements(&a->type), "max", json_number(d.largest)));
 }
 
-static weft_status compare_tensors(diffing *x, weft_error *error) {
-    difference d;
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && i < x->all[0].n_wholes; i++) {
+static void compare_tensors(diffing *x) {
+    for (int i = 0; i < x->all[0].n_wholes; i++) {
         const whole *a = &x->all[0].wholes[i], *b = entries_find(&x->all[1], a->name, a->first_rank);
-        bool is_both = b && type_equal(&a->type, &b->type);
-        x->n++;
-        if (!is_both) tell_alone(x, a, 0, b);
-        if (is_both && !(status = compare_elements(x, a, b, &d, error)) && d.count) tell_different(x, a, &d);
+        if (b && type_equal(&a->type, &b->type))
+            compare_both(x, a, b);
+        else
+            add_alone(x, a, 0, b);
     }
-    for (int i = 0; !status && i < x->all[1].n_wholes; i++) {
+    for (int i = 0; i < x->all[1].n_wholes; i++) {
         const whole *b = &x->all[1].wholes[i];
-        if (!entries_find(&x->all[0], b->name, b->first_rank)) x->n++, tell_alone(x, b, 1, NULL);
+        if (!entries_find(&x->all[0], b->name, b->first_rank)) add_alone(x, b, 1, NULL);
     }
-    return status;
 }
 
 /* ---- numbers ---- */
@@ -106,85 +97,66 @@ static bool is_measured(const char *name) {
     return n >= k && strcmp(name + n - k, "seconds") == 0;
 }
 
-static void tell_number(diffing *x, const char *name, double a, double b) {
-    if (a == b || (isnan(a) && isnan(b))) return;
-    x->n_numbers++;
-    table_word(&x->numbers, SHOW(name));
-    table_print(&x->numbers, isnan(a) ? "none" : "%.17g", a);
-    table_print(&x->numbers, isnan(b) ? "none" : "%.17g", b);
-    json_array_append_new(x->number_list, json_pack("{s:s, s:o, s:o}", "name", name, "first", json_number(a),
+static void add_number(diffing *x, const char *name, double a, double b) {
+    if (a != b && !(isnan(a) && isnan(b)))
+        json_array_append_new(x->numbers, json_pack("{s:s, s:o, s:o}", "name", name, "first", json_number(a),
                                                     "second", json_number(b)));
 }
 
 static void compare_numbers(diffing *x) {
     weft_note note;
-    tell_number(x, "step", (double)weft_checkpoint_step(x->c[0]), (double)weft_checkpoint_step(x->c[1]));
+    add_number(x, "step", (double)weft_checkpoint_step(x->c[0]), (double)weft_checkpoint_step(x->c[1]));
     if (weft_checkpoint_seed(x->c[0]) != weft_checkpoint_seed(x->c[1]))
-        tell_number(x, "seed", (double)weft_checkpoint_seed(x->c[0]), (double)weft_checkpoint_seed(x->c[1]));
+        add_number(x, "seed", (double)weft_checkpoint_seed(x->c[0]), (double)weft_checkpoint_seed(x->c[1]));
     for (int side = 0; side < 2; side++)
         for (int i = 0; weft_checkpoint_note_at(x->c[side], i, &note); i++) {
             double other = weft_checkpoint_note(x->c[!side], note.name);
             if (is_measured(note.name) || (side && !isnan(other))) continue; /* told already */
-            tell_number(x, note.name, side ? other : note.value, side ? note.value : other);
+            add_number(x, note.name, side ? other : note.value, side ? note.value : other);
         }
 }
 
 /* ---- both ---- */
 
-static int tell(diffing *x, const options *o) {
-    bool is_same = !x->n_different && !x->n_numbers && !x->n_alone;
-    if (o->json)
-        return out_json_digits(NULL,
-                               json_pack("{s:b, s:i, s:O, s:O, s:O}", "same", is_same, "tensors", x->n,
-                                         "different", x->tensor_list, "numbers", x->number_list, "alone",
-                                         x->alone_list),
-                               17);
+static void tell_text(const diffing *x) {
+    static const table_column different[] = {{"tensor", "name"},
+                                             {"type", "type"},
+                                             {"differ", "count", 1},
+                                             {"of", "elements", 1},
+                                             {"largest difference", "max", 1, -6}};
+    static const table_column alone[] = {{"tensor", "name"}, {"type", "type"}, {"", "why"}};
+    static const table_column numbers[] = {
+        {"number", "name"}, {"first", "first", 1, -17}, {"second", "second", 1, -17}};
+    int n_different = (int)json_array_size(x->different), n_alone = (int)json_array_size(x->alone);
+    int n_numbers = (int)json_array_size(x->numbers);
     text t = {0};
-    if (x->rows.n) table_write(&t, &x->rows);
-    if (x->numbers.n) table_write(&t, &x->numbers);
-    text_add(&t,
-             is_same ? "%d tensors and all numbers are the same\n"
-                     : "of %d tensors %d differ, and %d are in one of the two alone; %d numbers differ\n",
-             x->n, x->n_different, x->n_alone, x->n_numbers);
-    char *all = text_detach(&t);
-    int status = all ? out_write(NULL, all, strlen(all)) : tool_fail("out of memory");
-    free(all);
-    return status;
-}
-
-static int diff_opened(diffing *x, const options *o) {
-    weft_error error = {0};
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < 2 && !status; i++) {
-        status = entries_open(&x->all[i], x->c[i], &error);
-        x->piece[i] = malloc(SAFETENSORS_PIECE);
-        if (!status && !x->piece[i]) status = error_memory(&error, o->words[i]);
-    }
-    if (!status) status = compare_tensors(x, &error);
-    if (status) return tool_error(&error);
-    compare_numbers(x);
-    int told = tell(x, o);
-    return told ? told : x->n_different || x->n_numbers || x->n_alone ? EXIT_WRONG : EXIT_FINE;
+    if (n_different) table_json(&t, x->different, 5, different);
+    if (n_alone) table_json(&t, x->alone, 3, alone);
+    if (n_numbers) table_json(&t, x->numbers, 3, numbers);
+    if (n_different || n_alone || n_numbers)
+        text_add(&t, "of %d tensors %d differ, and %d are in one of the two alone; %d numbers differ\n", x->n,
+                 n_different, n_alone, n_numbers);
+    else
+        text_add(&t, "%d tensors and all numbers are the same\n", x->n);
+    out_text(NULL, &t);
 }
 
 int ckpt_diff(const options *o) {
-    int status = EXIT_FINE;
-    diffing x = {.rows = {.columns = 4, .is_right = {false, false, true, true}},
-                 .numbers = {.columns = 3, .is_right = {false, true, true}},
-                 .tensor_list = json_array(),
-                 .number_list = json_array(),
-                 .alone_list = json_array()};
-    for (int i = 0; i < 2 && status == EXIT_FINE; i++) x.c[i] = ckpt_find(o, i, &status);
-    if (x.c[0] && x.c[1]) status = diff_opened(&x, o);
+    weft_error error = {0};
+    diffing x = {.different = json_array(), .numbers = json_array(), .alone = json_array()};
     for (int i = 0; i < 2; i++) {
-        entries_close(&x.all[i]);
-        weft_checkpoint_close(x.c[i]);
-        free(x.piece[i]);
+        x.c[i] = ckpt_find(o, i);
+        if (entries_open(&x.all[i], x.c[i], &error)) tool_error(&error);
+        x.piece[i] = tool_new(SAFETENSORS_PIECE, 1);
     }
-    free(x.rows.cells.data);
-    free(x.numbers.cells.data);
-    json_decref(x.tensor_list);
-    json_decref(x.number_list);
-    json_decref(x.alone_list);
-    return status;
+    compare_tensors(&x);
+    compare_numbers(&x);
+    bool is_same = !json_array_size(x.different) && !json_array_size(x.numbers) && !json_array_size(x.alone);
+    if (!o->json) tell_text(&x);
+    json_t *all = json_pack("{s:b, s:i, s:o, s:o, s:o}", "same", is_same, "tensors", x.n, "different",
+                            x.different, "numbers", x.numbers, "alone", x.alone);
+    if (o->json) out_json_digits(NULL, json_incref(all), 17);
+    json_decref(all);
+    for (int i = 0; i < 2; i++) entries_close(&x.all[i]);
+    return is_same ? EXIT_FINE : EXIT_WRONG;
 }

@@ -9,24 +9,17 @@
 
 #include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/option_table.h"
-#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/rules.h"
 
 #include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
-#include "graph/core/nearest.h"
-#include "graph/settings/field.h"
 #include "graph/settings/precision.h"
-#include "weft/weft.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char *const passed_over[] = {"schema", "command", "from", "not_given"};
-enum { PASSED_OVER = sizeof passed_over / sizeof *passed_over };
+static const char passed_over[] = "schema command from not_given";
 
 typedef struct file {
     options *o;
@@ -35,29 +28,22 @@ typedef struct file {
 
 /* ---- values ---- */
 
-/* What a value of this key is on the command line, of a text or a number; NULL after printing that it is
- * neither. */
+/* What a value of this key is on the command line, of a text or a number. */
 static const char *text_of(const file *f, const char *key, const json_t *value) {
     text t = {0};
-    if (json_is_string(value)) text_add(&t, "%s", json_string_value(value));
-    if (json_is_integer(value)) text_add(&t, "%lld", (long long)json_integer_value(value));
-    if (json_is_real(value)) real_write(&t, json_real_value(value));
-    bool is_scalar = json_is_string(value) || json_is_number(value);
-    char *made = text_detach(&t);
-    const char *kept = is_scalar && made ? option_keep(f->o, made) : NULL;
-    free(made);
-    if (!is_scalar)
-        tool_fail("%s: %s: \"%s\": a text or a number is needed", f->o->command->name, f->path, SHOW(key));
-    else if (!kept)
-        tool_fail("out of memory");
-    return kept;
+    if (json_is_string(value)) return tool_text("%s", json_string_value(value));
+    if (json_is_integer(value)) return tool_text("%lld", (long long)json_integer_value(value));
+    if (!json_is_real(value))
+        tool_fail("%s: %s: \"%s\": a text or a number is needed", f->o->command->name, f->path, key);
+    real_write(&t, json_real_value(value));
+    return tool_take(&t);
 }
 
 /* The same where only a text makes sense: a file whose name is a number is written as one. */
 static const char *word_of(const file *f, const char *key, const json_t *value) {
-    if (json_is_string(value)) return text_of(f, key, value);
-    tool_fail("%s: %s: \"%s\": a text is needed", f->o->command->name, f->path, SHOW(key));
-    return NULL;
+    if (!json_is_string(value))
+        tool_fail("%s: %s: \"%s\": a text is needed", f->o->command->name, f->path, key);
+    return text_of(f, key, value);
 }
 
 /* Whether a value of this option, or what follows NAME in it, is never a number. */
@@ -78,62 +64,54 @@ static const char *field_of(const file *f, const char *key, const json_t *value)
 /* "zero=1,shard=flat": what is no number and no word is quoted, and so is a schedule. */
 static const char *fields_of(const file *f, const char *key, json_t *fields) {
     text t = {0};
-    const char *name, *one = "";
+    const char *name;
     json_t *value;
     json_object_foreach(fields, name, value) {
-        if (!(one = field_of(f, key, value))) break;
+        const char *one = field_of(f, key, value);
         bool is_word = *one && !one[strspn(one, "abcdefghijklmnopqrstuvwxyz_")] && strcmp(name, "schedule");
         is_word = is_word || !json_is_string(value);
         text_add(&t, is_word ? "%s%s=%s" : "%s%s=\"%s\"", t.length ? "," : "", name, one);
     }
-    char *made = text_detach(&t);
-    const char *kept = one ? option_keep(f->o, made ? made : "") : NULL;
-    free(made);
-    return kept;
+    return tool_take(&t);
 }
 
 /* NAME and its value with what is between them. */
-static const char *joined(const file *f, const option_row *row, const char *name, const char *value) {
-    char gap = row->argument[strcspn(row->argument, "=:")];
-    text t = {0};
-    bool is_bare = row->form == OPTION_NAMED && !*name;
-    text_add(&t, is_bare ? "%s" : "%s%c%s", is_bare ? value : name, gap, value);
-    char *made = text_detach(&t);
-    const char *kept = made ? option_keep(f->o, made) : NULL;
-    free(made);
-    if (!kept) tool_fail("out of memory");
-    return kept;
+static const char *joined(const option_row *row, const char *name, const char *value) {
+    if (row->form == OPTION_NAMED && !*name) return value;
+    return tool_text("%s%c%s", name, row->argument[strcspn(row->argument, "=:")], value);
 }
 
-static int read_value(const file *f, const option_row *row, const char *value) {
-    return value ? option_read(f->o->command, row, value, f->path, f->o) : EXIT_MISUSED;
+static void read_value(const file *f, const option_row *row, const char *value) {
+    option_read(f->o->command, row, value, f->path, f->o);
 }
 
-static int read_object(const file *f, const option_row *row, json_t *object) {
+static void read_object(const file *f, const option_row *row, json_t *object) {
     const char *name;
     json_t *value;
-    int status = -1;
     json_object_foreach(object, name, value) {
         const char *one =
             json_is_object(value) ? fields_of(f, row->field.name, value) : value_of(f, row, value);
-        status = read_value(f, row, one ? joined(f, row, name, one) : NULL);
-        if (status >= 0) break;
+        read_value(f, row, joined(row, name, one));
     }
-    return status;
 }
 
-static int read_array(const file *f, const option_row *row, json_t *array) {
-    int status = -1;
-    for (size_t i = 0; status < 0 && i < json_array_size(array); i++)
-        status = read_value(f, row, value_of(f, row, json_array_get(array, i)));
-    return status;
-}
-
-static int read_flag(const file *f, const option_row *row, const json_t *value) {
+static void read_flag(const file *f, const option_row *row, const json_t *value) {
     if (!json_is_boolean(value))
-        return tool_fail("%s: %s: \"%s\": true or false is needed", f->o->command->name, f->path,
-                         row->field.name);
-    return json_is_true(value) ? read_value(f, row, "1") : -1;
+        tool_fail("%s: %s: \"%s\": true or false is needed", f->o->command->name, f->path, row->field.name);
+    if (json_is_true(value)) read_value(f, row, "1");
+}
+
+static void read_any(const file *f, const option_row *row, json_t *value) {
+    bool is_list = option_is_list(row);
+    if (option_is_flag(row))
+        read_flag(f, row, value);
+    else if (is_list && json_is_object(value))
+        read_object(f, row, value);
+    else if (is_list && json_is_array(value))
+        for (size_t i = 0; i < json_array_size(value); i++)
+            read_value(f, row, value_of(f, row, json_array_get(value, i)));
+    else
+        read_value(f, row, value_of(f, row, value));
 }
 
 /* ---- the file ---- */
@@ -143,66 +121,56 @@ static bool is_of_line(const char *name) {
     return strcmp(name, "config") == 0 || strcmp(name, "help") == 0;
 }
 
-static int refuse_key(const file *f, const char *key) {
+static _Noreturn void refuse_key(const file *f, const char *key) {
     nearest near = nearest_to(key, strlen(key));
     nearest_try(&near, "model");
     options_near(f->o->command, &near);
     if (near.name && is_of_line(near.name)) near.name = NULL;
-    return tool_fail("%s: %s: \"%s\": there is no option of this name%s%sgraphtool %s --help lists them",
-                     f->o->command->name, f->path, SHOW(key), nearest_ask(&near).question,
-                     near.name ? " " : "; ", f->o->command->name);
+    tool_fail("%s: %s: \"%s\": there is no option of this name%s%sgraphtool %s --help lists them",
+              f->o->command->name, f->path, key, nearest_ask(&near).question, near.name ? " " : "; ",
+              f->o->command->name);
 }
 
-static bool is_passed_over(const char *key) {
-    for (int i = 0; i < PASSED_OVER; i++)
-        if (strcmp(passed_over[i], key) == 0) return true;
-    return false;
-}
-
-static int read_key(const file *f, const char *key, json_t *value) {
+static void read_key(const file *f, const char *key, json_t *value) {
     options *o = f->o;
     const option_row *row = option_find(o->command, key);
-    if (is_passed_over(key)) return -1;
-    if (strcmp(key, "model") == 0) return (o->model = word_of(f, key, value)) ? -1 : EXIT_MISUSED;
-    if (!row) return refuse_key(f, key);
+    if (has_word(passed_over, key)) return;
+    if (strcmp(key, "model") == 0) {
+        o->model = word_of(f, key, value);
+        return;
+    }
+    if (!row) refuse_key(f, key);
     if (is_of_line(key))
-        return tool_fail("%s: %s: \"%s\": it is for the command line alone", o->command->name, f->path, key);
-    if (option_from(row, o)) return -1; /* the command line wins */
-    bool is_list = option_is_list(row);
-    int status = option_is_flag(row)                ? read_flag(f, row, value)
-                 : is_list && json_is_object(value) ? read_object(f, row, value)
-                 : is_list && json_is_array(value)  ? read_array(f, row, value)
-                                                    : read_value(f, row, value_of(f, row, value));
+        tool_fail("%s: %s: \"%s\": it is for the command line alone", o->command->name, f->path, key);
+    if (option_from(row, o)) return; /* the command line wins */
+    read_any(f, row, value);
     if (!json_is_false(value)) o->from[row - option_rows] = ORIGIN_FILE;
-    return status;
 }
 
-/* The object in the file; NULL after printing why there is none. */
+static void free_json(void *json) {
+    json_decref(json);
+}
+
+/* The object in the file. */
 static json_t *load_object(const options *o, const char *shown) {
     json_error_t error;
     FILE *f = fopen(o->config, "re");
-    if (!f) return tool_fail("%s: %s: it cannot be read: %s", o->command->name, shown, strerror(errno)), NULL;
+    if (!f) tool_fail("%s: %s: it cannot be read: %s", o->command->name, shown, strerror(errno));
     json_t *all = json_loadf(f, JSON_REJECT_DUPLICATES, &error);
     fclose(f);
     if (!all) tool_fail("%s: %s:%d: %s", o->command->name, shown, error.line, error.text);
-    if (!all || json_is_object(all)) return all;
-    tool_fail("%s: %s: an object of options is needed: {\"epochs\": 5}", o->command->name, shown);
-    json_decref(all);
-    return NULL;
+    tool_keep(all, free_json);
+    if (!json_is_object(all))
+        tool_fail("%s: %s: an object of options is needed: {\"epochs\": 5}", o->command->name, shown);
+    return all;
 }
 
-int config_read(options *o) {
+void config_read(options *o) {
     shown_path path = show_path(o->config);
     file f = {o, path.text};
     json_t *all = load_object(o, path.text), *value;
     const char *key;
-    int status = all ? -1 : EXIT_MISUSED;
-    json_object_foreach(all, key, value) {
-        status = read_key(&f, key, value);
-        if (status >= 0) break;
-    }
-    json_decref(all);
-    return status;
+    json_object_foreach(all, key, value) read_key(&f, key, value);
 }
 
 /* ---- printing ---- */
@@ -216,46 +184,30 @@ static json_t *text_json(const char *value) {
 }
 
 /* NAME of a value of a list, and what follows it. */
-static size_t name_in(const option_row *row, const char *value, const char **rest) {
+static const char *name_in(const option_row *row, const char *value, const char **rest) {
     char gap = row->argument[strcspn(row->argument, "=:")];
     if (row->form == OPTION_NAMED) return option_name_of(value, rest);
     if (strchr(row->argument, '[')) return option_kind_of(value, rest);
     if (strstr(row->argument, "FIELDS")) return option_name_before(value, rest);
     const char *at = row->field.words ? strrchr(value, gap) : strchr(value, gap);
     *rest = at + 1;
-    return (size_t)(at - value);
-}
-
-static bool has_twice(const option_row *row, const text_list *list) {
-    const char *rest;
-    for (int i = 0; i < list->n; i++)
-        for (int k = 0; k < i; k++) {
-            size_t n = name_in(row, list->v[i], &rest);
-            if (name_in(row, list->v[k], &rest) == n && memcmp(list->v[i], list->v[k], n) == 0) return true;
-        }
-    return false;
-}
-
-static json_t *texts_json(const text_list *list) {
-    json_t *array = json_array();
-    for (int i = 0; i < list->n; i++) json_array_append_new(array, json_string(list->v[i]));
-    return array;
+    return tool_text("%.*s", (int)(at - value), value);
 }
 
 /* A list as an object by NAME, or as one value without; as texts where a NAME stands twice. */
 static json_t *list_json(const option_row *row, const text_list *list) {
-    const char *bare;
-    if (row->form == OPTION_NAMED && list->n == 1 && !option_name_of(list->v[0], &bare))
-        return text_json(bare);
-    if (has_twice(row, list)) return texts_json(list);
-    json_t *object = json_object();
+    const char *rest;
+    if (row->form == OPTION_NAMED && list->n == 1 && !*option_name_of(list->v[0], &rest))
+        return text_json(rest);
+    json_t *object = json_object(), *array = json_array();
     for (int i = 0; i < list->n; i++) {
-        const char *rest;
-        char *name = strndup(list->v[i], name_in(row, list->v[i], &rest));
-        if (name) json_object_set_new(object, name, json_string(rest));
-        free(name);
+        const char *name = name_in(row, list->v[i], &rest);
+        json_object_set_new(object, name, json_string(rest));
+        json_array_append_new(array, json_string(list->v[i]));
     }
-    return object;
+    bool has_twice = (int)json_object_size(object) < list->n;
+    json_decref(has_twice ? object : array);
+    return has_twice ? array : object;
 }
 
 static json_t *value_json(const option_row *row, const options *o) {
@@ -263,36 +215,33 @@ static json_t *value_json(const option_row *row, const options *o) {
     if (option_is_flag(row)) return json_true();
     if (option_is_list(row)) return list_json(row, (const text_list *)((const char *)o + row->field.offset));
     field_write(&t, &row->field, o);
-    char *value = text_detach(&t);
-    json_t *json = is_word(row) ? json_string(value ? value : "") : text_json(value ? value : "0");
-    free(value);
-    return json;
+    const char *value = tool_take(&t);
+    return is_word(row) ? json_string(value) : text_json(value);
 }
 
 /* ---- what the model says ---- */
 
+/* What writes of attributes give, without the blank before the first. */
+static json_t *attrs_json(text *t) {
+    const char *all = tool_take(t);
+    return json_string(all + strspn(all, " "));
+}
+
 /* The settings of an optimizer as weft_optimizer_text reads them, but for those that options give. */
 static json_t *settings_json(const options *o, const weft_model *m, const minimize_attrs *a) {
-    static const char *const names[] = {"pattern", "type", "name", "groups"};
     text t = {0};
-    for (const op_attr *f = weft_op_minimize.attrs; f->name; f++) {
-        bool is_given = optimizers_give(m, o, a->name, f->name);
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) is_given |= strcmp(names[i], f->name) == 0;
-        if (!is_given) attr_write(&t, f, a);
-    }
-    char *all = text_detach(&t);
-    json_t *json = json_string(all ? all + strspn(all, " ") : "");
-    free(all);
-    return json;
+    for (const op_attr *f = weft_op_minimize.attrs; f->name; f++)
+        if (!has_word("pattern type name groups", f->name) && !optimizers_give(m, o, a->name, f->name))
+            attr_write(&t, f, a);
+    return attrs_json(&t);
 }
 
 static json_t *optimizers_json(const options *o, const weft_model *m) {
     json_t *all = json_object();
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n; n = n->next)
-            if (n->op == &weft_op_minimize)
-                json_object_set_new(all, ((const minimize_attrs *)n->attrs)->name,
-                                    settings_json(o, m, n->attrs));
+    for (const weft_node *n = NULL; (n = optimizers_next(m, n));) {
+        const minimize_attrs *a = n->attrs;
+        json_object_set_new(all, a->name, settings_json(o, m, a));
+    }
     return all;
 }
 
@@ -301,9 +250,7 @@ static json_t *ddp_json(const weft_model *m) {
     for (const ddp_entry *e = m->ddps; e; e = e->next) {
         text t = {0};
         attrs_write(&t, &ddp_fields, &e->attrs);
-        char *fields = text_detach(&t);
-        json_object_set_new(all, e->path, json_string(fields ? fields + strspn(fields, " ") : ""));
-        free(fields);
+        json_object_set_new(all, e->path, attrs_json(&t));
     }
     return all;
 }
@@ -322,10 +269,7 @@ static json_t *flow_json(const weft_model *m) {
     if (e) flow_steps_write(&t, e->n, e->steps);
     for (const weft_graph *g = m->graphs; g && !e; g = g->next)
         if (graph_trains(g)) text_add(&t, "%s%s", t.length ? " " : "", g->name);
-    char *steps = text_detach(&t);
-    json_t *json = json_string(steps ? steps : "");
-    free(steps);
-    return json;
+    return attrs_json(&t);
 }
 
 static void put_new(json_t *object, const options *o, const char *name, json_t *value) {
@@ -336,11 +280,11 @@ static void put_new(json_t *object, const options *o, const char *name, json_t *
         json_decref(value);
 }
 
+/* An optimizer stands there whether options give some of its settings or not. */
 static json_t *models_json(const options *o, const weft_model *m) {
-    json_t *all = json_object();
+    json_t *all = json_object(), *optimizers = optimizers_json(o, m);
     put_new(all, o, "batch", json_integer((json_int_t)m->batch));
     put_new(all, o, "flow", flow_json(m));
-    json_t *optimizers = optimizers_json(o, m);
     if (json_object_size(optimizers)) json_object_set(all, "optimizer", optimizers);
     json_decref(optimizers);
     put_new(all, o, "ddp", ddp_json(m));
@@ -364,34 +308,35 @@ static const char *default_of(const option_row *row) {
  * where none are written. */
 static json_t *defaults_json(const options *o) {
     json_t *all = json_object();
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
+    for (const option_row *row = NULL; (row = option_next(o->command, row));) {
         const char *value = default_of(row);
-        if (!command_has_option(o->command, row->field.name) || option_from(row, o) || !value) continue;
-        if (rules_allow(o, row->field.name)) json_object_set_new(all, row->field.name, text_json(value));
+        if (value && !option_from(row, o) && rules_allow(o, row->field.name))
+            json_object_set_new(all, row->field.name, text_json(value));
     }
     return all;
 }
 
-/* Written with 15 digits, which keep what people write. The model is loaded again: options have not changed
- * this one. */
-/* NULL after printing the error, with *status. */
-static json_t *all_json(const options *o, int *status) {
+/* Whether what --print-config prints has the option. */
+static bool is_printed(const option_row *row, const options *o) {
+    option_origin origin = option_from(row, o);
+    return origin != ORIGIN_NONE && !has_word("print-config config", row->field.name) &&
+           (origin != ORIGIN_VARIABLE || rules_allow(o, row->field.name));
+}
+
+/* The model is loaded again: options have not changed this one. */
+static json_t *all_json(const options *o) {
     static const char *const origins[] = {[ORIGIN_LINE] = "command line",
-                                          [ORIGIN_FILE] = "file",
                                           [ORIGIN_DIR] = "work-dir",
                                           [ORIGIN_VARIABLE] = "variable WEFT_ISA"};
     weft_error error = {0};
     weft_model *m = weft_load(o->model, NULL, &error);
-    if (!m) return *status = tool_error(&error), NULL;
+    if (!m) tool_error(&error);
     json_t *all = json_object(), *from = json_object();
     json_object_set_new(all, "command", json_string(o->command->name));
     json_object_set_new(all, "model", json_string(o->model));
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
+    for (const option_row *row = NULL; (row = option_next(o->command, row));) {
         option_origin origin = option_from(row, o);
-        if (origin == ORIGIN_NONE || strcmp(row->field.name, "print-config") == 0 ||
-            strcmp(row->field.name, "config") == 0 ||
-            (origin == ORIGIN_VARIABLE && !rules_allow(o, row->field.name)))
-            continue;
+        if (!is_printed(row, o)) continue;
         json_object_set_new(from, row->field.name,
                             json_string(origin == ORIGIN_FILE ? o->config : origins[origin]));
         if (origin != ORIGIN_DIR) json_object_set_new(all, row->field.name, value_json(row, o));
@@ -403,22 +348,20 @@ static json_t *all_json(const options *o, int *status) {
     return all;
 }
 
-enum { DIGITS = 15 };
+enum { DIGITS = 15 /* which keep what people write */ };
 
-int config_print(const options *o, const char *path) {
-    int status = EXIT_FINE;
-    json_t *all = all_json(o, &status);
-    return all ? out_json_digits(path, all, DIGITS) : status;
+void config_print(const options *o, const char *path) {
+    out_json_digits(path, all_json(o), DIGITS);
 }
 
 /* As they are written: numbers with so many digits. */
 bool config_is_in(const options *o, const char *path) {
     enum { HOW = JSON_SORT_KEYS | JSON_REAL_PRECISION(DIGITS) };
-    int status;
     json_t *there = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
-    json_t *all = there ? all_json(o, &status) : NULL;
-    if (all) json_object_set_new(all, "schema", json_integer(OUT_SCHEMA));
-    char *a = there ? json_dumps(there, HOW) : NULL, *b = all ? json_dumps(all, HOW) : NULL;
+    if (!there) return false;
+    json_t *all = all_json(o);
+    json_object_set_new(all, "schema", json_integer(OUT_SCHEMA));
+    char *a = json_dumps(there, HOW), *b = json_dumps(all, HOW);
     bool is_same = a && b && strcmp(a, b) == 0;
     free(a);
     free(b);

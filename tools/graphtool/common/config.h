@@ -4,11 +4,10 @@
 
 #include "tools/graphtool/common/options.h"
 
-/* Reads the file of --config: options that the command line has are passed over. -1, or the exit status after
- * printing the file, the key and the rule. */
-int config_read(options *o);
-/* Prints what holds, or writes it to `path`: EXIT_FINE, or the status after printing the error. */
-int config_print(const options *o, const char *path);
+/* Reads the file of --config: options that the command line has are passed over. */
+void config_read(options *o);
+/* Prints what holds, or writes it to `path`. */
+void config_print(const options *o, const char *path);
 /* Whether that file is there and says the same. */
 bool config_is_in(const options *o, const char *path);
 

@@ -2,6 +2,8 @@
  * a share of 100% is what this library reaches where nothing else is in the way. */
 #include "tools/graphtool/common/cpu_roof.h"
 
+#include <math.h>
+
 enum { SIDE = 1024, ELEMENTS = 24 << 20 /* 96 MiB of f32 */, RUNS = 6 };
 
 static weft_model *build(void) {
@@ -19,47 +21,48 @@ static weft_model *build(void) {
 }
 
 /* Seconds of the fastest run. */
-static weft_status time_graph(weft_session *s, const char *graph, double *best, weft_error *error) {
-    *best = 1e30;
+static double time_graph(weft_session *s, const char *graph) {
+    weft_error error = {0};
+    double best = 1e30;
     for (int i = 0; i < RUNS; i++) {
         double start = clock_seconds();
-        weft_status status = weft_run(s, graph, NULL, 0, NULL, 0, error);
-        if (status) return status;
-        double seconds = clock_seconds() - start;
-        if (seconds < *best) *best = seconds;
+        if (weft_run(s, graph, NULL, 0, NULL, 0, &error)) tool_error(&error);
+        best = fmin(best, clock_seconds() - start);
     }
-    return WEFT_OK;
+    return best;
 }
 
 /* Of both graphs in one type. */
-static weft_status time_both(const weft_model *m, const weft_compile_options *how, double best[2],
-                             weft_error *error) {
-    weft_plan *plan = weft_compile(m, how, error);
-    weft_store *store = plan ? weft_store_new(plan, 0, error) : NULL;
-    weft_session *s = store ? weft_session_open(plan, store, error) : NULL;
-    weft_status status = s ? time_graph(s, "product", &best[0], error) : error->status;
-    if (!status) status = time_graph(s, "sum", &best[1], error);
+static void time_both(const weft_model *m, const weft_compile_options *how, double best[2]) {
+    weft_error error = {0};
+    weft_plan *plan = weft_compile(m, how, &error);
+    weft_store *store = plan ? weft_store_new(plan, 0, &error) : NULL;
+    weft_session *s = store ? weft_session_open(plan, store, &error) : NULL;
+    if (!s) tool_error(&error);
+    best[0] = time_graph(s, "product");
+    best[1] = time_graph(s, "sum");
     weft_session_close(s);
     weft_store_free(store);
     weft_plan_free(plan);
-    return status;
 }
 
-int cpu_roof(roof *r, const weft_compile_options *like) {
-    weft_error error = {0};
+roof cpu_roof(const weft_compile_options *like) {
     weft_compile_options how = {.threads = like->threads, .isa = like->isa};
     weft_model *m = build();
-    double best[2];
-    weft_status status = time_both(m, &how, best, &error);
+    double best[2], reduced[2];
     const double operations = 2.0 * SIDE * SIDE * SIDE;
-    *r = (roof){.name = "this processor"};
-    if (!status) {
-        r->f32 = r->tf32 = r->tensor = operations / best[0];
-        r->memory = 3.0 * ELEMENTS * sizeof(float) / best[1];
-    }
+    time_both(m, &how, best);
+    double f32 = operations / best[0];
+    roof r = {.name = "this processor",
+              .f32 = f32,
+              .tf32 = f32,
+              .tensor = f32,
+              .memory = 3.0 * ELEMENTS * sizeof(float) / best[1]};
     how.precision = like->precision;
-    if (!status && like->precision != WEFT_F32 && !(status = time_both(m, &how, best, &error)))
-        r->tensor = operations / best[0];
+    if (like->precision != WEFT_F32) {
+        time_both(m, &how, reduced);
+        r.tensor = operations / reduced[0];
+    }
     weft_model_free(m);
-    return status ? tool_error(&error) : -1;
+    return r;
 }

@@ -7,7 +7,7 @@
 #include "tools/graphtool/common/tools.h"
 
 /* Times a product of 1024 x 1024 matrices and a sum of arrays that fit into no cache, with the threads,
- * instruction set and type of `like`: the best of some runs, in about a second. -1, or the exit status. */
-int cpu_roof(roof *r, const weft_compile_options *like);
+ * instruction set and type of `like`: the best of some runs, in about a second. */
+roof cpu_roof(const weft_compile_options *like);
 
 #endif

@@ -1,9 +1,7 @@
 /* dataset.c - files of the command line as sources. */
 #include "tools/graphtool/common/dataset.h"
 
-#include "graph/core/error.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Which of a source's arrays the k-th of n names is for: the one of that name, where all have such ones;
@@ -20,60 +18,52 @@ static int array_of(const weft_source *s, char *const *names, int n, int k) {
 }
 
 /* Gives names to the arrays of a source, which begin at d->n_names. */
-static int name_arrays(dataset *d, const char *option, const weft_source *s, char **names, int n) {
-    if (n > s->n) return tool_fail("--data %s: %d names, but %d arrays", option, n, s->n);
+static void name_arrays(dataset *d, const char *option, const weft_source *s, char **names, int n) {
+    if (n > s->n) tool_fail("--data %s: %d names, but %d arrays", option, n, s->n);
     if (d->n_names + s->n > OPTIONS_MAX_DATA)
-        return tool_fail("--data %s: more than %d arrays", option, OPTIONS_MAX_DATA);
+        tool_fail("--data %s: more than %d arrays", option, OPTIONS_MAX_DATA);
     for (int k = 0; k < n; k++) {
         for (int i = 0; i < d->n_names + s->n; i++)
             if (d->names[i] && strcmp(d->names[i], names[k]) == 0)
-                return tool_fail("--data %s: input %s has a file already", option, names[k]);
-        int at = d->n_names + array_of(s, names, n, k);
-        free(d->names[at]);
-        if (!(d->names[at] = strdup(names[k]))) return tool_fail("out of memory");
+                tool_fail("--data %s: input %s has a file already", option, names[k]);
+        d->names[d->n_names + array_of(s, names, n, k)] = names[k];
     }
     d->n_names += s->n;
-    return -1;
 }
 
 /* Opens one NAME[,NAME...]=FILE. All sources must have the same number of samples. */
-static int load_one(dataset *d, const char *option) {
+static void load_one(dataset *d, const char *option) {
     weft_error error = {0};
-    char *names[OPTIONS_MAX_DATA], *copy = strdup(option), *rest = copy;
-    if (!copy) return tool_fail("out of memory");
     const char *file = strchr(option, '=') + 1;
-    copy[file - 1 - option] = 0;
+    char *names[OPTIONS_MAX_DATA], *rest = tool_text("%.*s", (int)(file - 1 - option), option);
     int n = 0;
     for (char *name; n < OPTIONS_MAX_DATA && (name = strsep(&rest, ","));) names[n++] = name;
     weft_source *s = weft_source_open_text(file, NULL, &error);
-    int status = s ? -1 : tool_error(&error);
-    if (s) d->sources[d->of.n] = d->files[d->of.n] = s, d->of.n++;
-    if (s) status = name_arrays(d, option, s, names, n);
-    free(copy);
-    if (status < 0 && d->of.n > 1 && s->count != d->sources[0]->count)
-        return tool_fail("%s: %lld samples, but %s has %lld", file, (long long)s->count, SHOW(d->names[0]),
-                         (long long)d->sources[0]->count);
-    return status;
+    if (!s) tool_error(&error);
+    d->sources[d->of.n] = d->files[d->of.n] = s, d->of.n++;
+    name_arrays(d, option, s, names, n);
+    if (s->count != d->sources[0]->count)
+        tool_fail("%s: %lld samples, but %s has %lld", file, (long long)s->count, d->names[0],
+                  (long long)d->sources[0]->count);
 }
 
-void dataset_begin(dataset *d) {
-    *d = (dataset){0};
-    d->of.sources = d->sources;
-    d->of.names = (const char *const *)d->names;
-}
-
-int dataset_load(dataset *d, const text_list *files) {
-    int status = -1;
-    dataset_begin(d);
-    for (int i = 0; status < 0 && i < files->n; i++) status = load_one(d, files->v[i]);
-    return status;
-}
-
-void dataset_close(dataset *d) {
+static void close_data(void *data) {
+    dataset *d = data;
     for (int i = 0; i < OPTIONS_MAX_DATA; i++) {
         weft_source_free(d->files[i]);
         weft_array_free(d->arrays[i]);
-        free(d->names[i]);
     }
-    *d = (dataset){0};
+}
+
+dataset *dataset_new(void) {
+    dataset *d = tool_keep(tool_new(1, sizeof *d), close_data);
+    d->of.sources = d->sources;
+    d->of.names = (const char *const *)d->names;
+    return d;
+}
+
+dataset *dataset_load(const text_list *files) {
+    dataset *d = dataset_new();
+    for (int i = 0; i < files->n; i++) load_one(d, files->v[i]);
+    return d;
 }

@@ -11,23 +11,21 @@ typedef struct dataset {
     weft_source *files[OPTIONS_MAX_DATA]; /* NULL: synthetic */
     weft_array *arrays[OPTIONS_MAX_DATA]; /* synthetic ones */
     weft_source rows[OPTIONS_MAX_DATA];   /* and their rows as sources */
-    weft_source again[OPTIONS_MAX_DATA];  /* the same rows several times */
+    weft_source again[OPTIONS_MAX_DATA];  /* the same rows over and over */
     const weft_source *sources[OPTIONS_MAX_DATA];
     char *names[OPTIONS_MAX_DATA];
     int n_names;
 } dataset;
 
-/* Opens the files of NAME[,NAME...]=FILE[:option=value,...] options (weft/source.h). Returns -1, or the
- * exit status after it has printed the error; call dataset_close in either case. */
-int dataset_load(dataset *d, const text_list *files);
-/* Fixed-seed numbers for every input of the model's training graphs, SYNTHETIC_BATCHES batches of them, as
- * often as a step of all ranks needs: normal ones for floating point, and integers below the limit that the
+/* Opens the files of NAME[,NAME...]=FILE[:option=value,...] options (weft/source.h), until the end. */
+dataset *dataset_load(const text_list *files);
+/* Fixed-seed numbers for every input of the model's training graphs, SYNTHETIC_BATCHES batches of them,
+ * over and over: normal ones for floating point, and integers below the limit that the
  * graph implies (classes of a loss, rows of an embedding, otherwise 256 for u8). */
-int dataset_synthetic(dataset *d, const weft_model *m, const weft_plan *plan, const options *o);
+dataset *dataset_synthetic(const weft_model *m, const weft_plan *plan, const options *o);
 /* The bytes that these are. */
 uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan);
-/* Empties a structure; it points into itself, so it stays where it is. */
-void dataset_begin(dataset *d);
-void dataset_close(dataset *d);
+/* An empty one, which is closed at the end. */
+dataset *dataset_new(void);
 
 #endif

@@ -3,13 +3,9 @@
 #include "tools/graphtool/common/evaluators.h"
 
 #include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/output.h"
 
-#include "graph/core/error.h"
 
 #include <float.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef enum metric_kind { ACCURACY, CONFUSION, PERPLEXITY, MEAN, MSE, PSNR, KINDS } metric_kind;
@@ -39,58 +35,45 @@ static const weft_field fields[] = {
 #undef TEXT
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-static int find_kind(metric *m, const char *name, const char *said) {
-    names known = names_for(name);
-    for (m->kind = 0; m->kind < KINDS; m->kind++) {
-        names_add(&known, kinds[m->kind]);
-        if (strcmp(kinds[m->kind], name)) continue;
-        names_end(&known);
-        return -1;
-    }
-    return names_refuse(&known, "--metric=%s: there is no metric '%s'", SHOW(said), SHOW(name));
+static int find_kind(const char *name, const char *said) {
+    int kind = 0;
+    while (kinds[kind] && strcmp(kinds[kind], name)) kind++;
+    if (kinds[kind]) return kind;
+    names known = names_of(name, kinds);
+    names_refuse(&known, "--metric=%s: there is no metric '%s'", said, name);
 }
 
-static int refuse_missing(const char *field, const char *said) {
-    return tool_fail("--metric=%s: %s=NAME is needed: an output or an input of the graph", SHOW(said), field);
+static void need_field(const char *value, const char *field, const char *said) {
+    if (!value) tool_fail("--metric=%s: %s=NAME is needed: an output or an input of the graph", said, field);
 }
 
 /* Those that its kind reads. */
-static int read_fields(metric *m, char *text, const char *said) {
+static void read_fields(metric *m, char *text, const char *said) {
     weft_field own[FIELDS + 1] = {{0}};
-    char head[200];
     weft_error error = {0};
     int n = 0;
     for (int i = 0; i < FIELDS; i++)
         if (fields[i].uses >> m->kind & 1) own[n++] = fields[i];
-    snprintf(head, sizeof head, "--metric=%s", SHOW(said));
-    if (weft_fields_read(own, text, m, head, &error)) return tool_error(&error);
-    if (BIT(m->kind) & OF_OUTPUTS && !m->output) return refuse_missing("output", said);
-    if (BIT(m->kind) & OF_TARGETS && !m->target) return refuse_missing("target", said);
+    if (weft_fields_read(own, text, m, tool_text("--metric=%s", SHOW(said)), &error)) tool_error(&error);
+    if (BIT(m->kind) & OF_OUTPUTS) need_field(m->output, "output", said);
+    if (BIT(m->kind) & OF_TARGETS) need_field(m->target, "target", said);
     if (m->losses && (m->scores || m->label))
-        return tool_fail("--metric=%s: losses are in the place of scores and label", SHOW(said));
-    return -1;
+        tool_fail("--metric=%s: losses are in the place of scores and label", said);
 }
 
-static int read_one(metric *m, const char *said) {
-    const char *rest;
-    size_t n = option_kind_of(said, &rest);
-    *m = (metric){.said = strdup(said), .top = 1, .range = 1};
-    if (!m->said) return tool_fail("out of memory");
-    char *fields = m->said + (rest - said);
-    m->said[n] = 0;
-    int status = find_kind(m, m->said, said);
-    if (status < 0) status = read_fields(m, fields, said);
-    if (!m->scores) m->scores = "logits";
-    if (!m->label) m->label = "label";
-    return status;
+static metric read_one(const char *said) {
+    const char *rest, *name = option_kind_of(said, &rest);
+    metric m = {.kind = find_kind(name, said), .top = 1, .range = 1};
+    read_fields(&m, tool_text("%s", rest), said);
+    if (!m.scores) m.scores = "logits";
+    if (!m.label) m.label = "label";
+    return m;
 }
 
-int evaluators_read(evaluators *e, const options *o) {
-    int status = -1;
-    *e = (evaluators){0};
-    for (int i = 0; status < 0 && i < o->metric.n; i++)
-        status = read_one(&e->metrics[e->n++], o->metric.v[i]);
-    return status;
+evaluators *evaluators_read(const options *o) {
+    evaluators *e = tool_new(1, sizeof *e);
+    for (; e->n < o->metric.n; e->n++) e->metrics[e->n] = read_one(o->metric.v[e->n]);
+    return e;
 }
 
 static weft_evaluator make_one(const metric *m) {
@@ -114,9 +97,4 @@ void evaluators_make(evaluators *e, weft_trainer_options *into) {
     for (int i = 0; i < e->n; i++) e->list[i] = make_one(&e->metrics[i]);
     into->evaluators = e->list;
     into->n_evaluators = e->n;
-}
-
-void evaluators_free(evaluators *e) {
-    for (int i = 0; i < e->n; i++) free(e->metrics[i].said);
-    *e = (evaluators){0};
 }

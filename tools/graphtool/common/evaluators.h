@@ -6,8 +6,7 @@
 
 /* One --metric. */
 typedef struct metric {
-    int kind;   /* in the table of evaluators.c */
-    char *said; /* a copy of its text, which the fields point into */
+    int kind; /* in the table of evaluators.c */
     const char *scores, *label, *losses, *output, *target, *name;
     int top;
     double range;
@@ -19,11 +18,9 @@ typedef struct evaluators {
     weft_evaluator list[OPTIONS_MAX_DATA];
 } evaluators;
 
-/* Reads all --metric: -1, or the exit status after printing the error. Call evaluators_free in either case,
- * after the trainer has been freed. */
-int evaluators_read(evaluators *e, const options *o);
+/* Reads all --metric. */
+evaluators *evaluators_read(const options *o);
 /* Makes them, for weft_trainer_new(), which frees them. */
 void evaluators_make(evaluators *e, weft_trainer_options *into);
-void evaluators_free(evaluators *e);
 
 #endif

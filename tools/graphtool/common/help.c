@@ -1,11 +1,8 @@
 /* help.c - graphtool COMMAND --help: the rows of the option table in groups, wrapped to the terminal. */
 #include "tools/graphtool/common/help.h"
 
-#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/table.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The groups, and their options in the order of --help. Each option is in one of them
@@ -34,14 +31,16 @@ enum { GROUPS = sizeof groups / sizeof *groups };
  * that need no headings. */
 enum { TEXT = 27, NARROWEST = 50, WIDEST = 110, FEW = 8 };
 
-/* The group that names an option, else the one that names the group of its row. */
-const char *help_group(const char *option) {
+static const char *group_with(const char *word) {
     for (int i = 0; i < GROUPS; i++)
-        if (has_word(groups[i].options, option)) return groups[i].title;
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        for (int i = 0; i < GROUPS && row->group && strcmp(row->field.name, option) == 0; i++)
-            if (has_word(groups[i].options, row->group)) return groups[i].title;
+        if (has_word(groups[i].options, word)) return groups[i].title;
     return NULL;
+}
+
+/* The group that names an option, else the one that names the group of its row. */
+const char *help_group(const option_row *row) {
+    const char *own = group_with(row->field.name);
+    return own || !row->group ? own : group_with(row->group);
 }
 
 int help_columns(void) {
@@ -59,62 +58,46 @@ static void help_row(text *t, const char *left, int indent, const char *right, i
 }
 
 static void add_option(text *t, const option_row *row, int columns) {
-    char left[64];
-    int n = row->letter ? snprintf(left, sizeof left, "  -%c, --%s", row->letter, row->field.name)
-                        : snprintf(left, sizeof left, "      --%s", row->field.name);
-    if (row->argument) snprintf(left + n, sizeof left - (size_t)n, "=%s", row->argument);
+    const char *letter = row->letter ? tool_text("-%c,", row->letter) : "   ";
+    const char *left = tool_text("  %s --%s%s%s", letter, row->field.name, row->argument ? "=" : "",
+                                 row->argument ? row->argument : "");
     help_row(t, left, TEXT, row->field.means, columns);
 }
 
-/* Row number k of a command's that a word names: an option, or a group ("@plan") whose options have no
- * place of their own. NULL: there is no more. */
-static const option_row *row_of_word(const command *c, const char *at, size_t n, int k) {
-    char word[40];
-    snprintf(word, sizeof word, "%.*s", (int)n, at);
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        bool is_named = strcmp(row->field.name, word) == 0, is_placed = false;
-        for (int i = 0; i < GROUPS; i++) is_placed = is_placed || has_word(groups[i].options, row->field.name);
-        bool is_of_group = row->group && !is_placed && strcmp(row->group, word) == 0;
-        if ((is_named || is_of_group) && command_has_option(c, row->field.name) && k-- == 0) return row;
-    }
-    return NULL;
+/* Whether a word of a group means the row: its name, or that of its group ("@plan"), whose options may have
+ * places of their own. */
+static bool is_meant(const option_row *row, const char *word) {
+    if (strcmp(row->field.name, word) == 0) return true;
+    return row->group && strcmp(row->group, word) == 0 && !group_with(row->field.name);
 }
 
 static int options_of(const command *c) {
     int n = 0;
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        n += command_has_option(c, row->field.name);
+    for (const option_row *row = NULL; (row = option_next(c, row));) n++;
     return n;
 }
 
 /* A heading comes before the first option of its group that the command has, and a blank line between
  * groups. */
 static void add_options(text *t, const command *c, int columns) {
-    bool is_bold = out_is_coloured(stdout), has_titles = options_of(c) > FEW, is_first = true;
-    for (int i = 0; i < GROUPS; i++) {
-        bool is_begun = false;
-        for (const char *at = groups[i].options; *at; at += strspn(at, " ")) {
-            size_t n = strcspn(at, " ");
-            const option_row *row;
-            for (int k = 0; (row = row_of_word(c, at, n, k)); k++) {
-                if (!is_begun && has_titles)
-                    text_add(t, "%s%s%s%s\n", is_first ? "" : "\n", is_bold ? "\033[1m" : "", groups[i].title,
+    bool is_bold = out_is_coloured(stdout), has_titles = options_of(c) > FEW;
+    const char *begun = NULL, *gap = "";
+    char word[WORD_ROOM];
+    for (int i = 0; i < GROUPS; i++)
+        for (const char *at = groups[i].options; next_word(&at, word);)
+            for (const option_row *row = NULL; (row = option_next(c, row));) {
+                if (!is_meant(row, word)) continue;
+                if (begun != groups[i].title && has_titles)
+                    text_add(t, "%s%s%s%s\n", gap, is_bold ? "\033[1m" : "", groups[i].title,
                              is_bold ? "\033[0m" : "");
-                is_begun = true;
-                is_first = false;
+                begun = groups[i].title, gap = "\n";
                 add_option(t, row, columns);
             }
-            at += n;
-        }
-    }
 }
 
 static void add_actions(text *t, const command *c, int columns) {
-    char left[40];
-    for (const command_action *a = c->actions; a && a->name; a++) {
-        snprintf(left, sizeof left, "  %s %s", a->name, action_arguments(a));
-        help_row(t, left, TEXT, a->summary, columns);
-    }
+    for (const command_action *a = c->actions; a && a->name; a++)
+        help_row(t, tool_text("  %s %s", a->name, action_arguments(a)), TEXT, a->summary, columns);
     if (c->actions) text_add(t, "\n");
 }
 
@@ -124,37 +107,28 @@ static void add_paragraph(text *t, const char *paragraph, int columns) {
 }
 
 static void add_end(text *t, const command *c, int columns) {
-    char status[300];
-    snprintf(status, sizeof status, "Exit status: 0 success, 1 failure, 2 wrong usage%s%s.",
-             command_has_option(c, "timeout") ? ", 7 another rank is missing, dead or differs" : "",
-             command_has_option(c, "checkpoint-dir")
-                 ? ", 8 a bad step or numbers that are not finite, 130 stopped "
-                   "and saved"
-                 : "");
+    const char *peer = command_has_option(c, "timeout") ? ", 7 another rank is missing, dead or differs" : "";
+    const char *numbers = command_has_option(c, "checkpoint-dir")
+                              ? ", 8 a bad step or numbers that are not finite, 130 stopped and saved"
+                              : "";
     text_add(t, "\n");
-    add_paragraph(t, status, columns);
+    add_paragraph(t, tool_text("Exit status: 0 success, 1 failure, 2 wrong usage%s%s.", peer, numbers), columns);
     text_add(t, "Example:\n  %s\n", c->example);
 }
 
 void help_print(const command *c) {
-    char room[40], usage[200];
     text t = {0};
     int columns = help_columns();
-    const char *arguments = command_arguments(c, room);
-    snprintf(usage, sizeof usage,
-             c->takes_command ? "Usage: graphtool %s [OPTION]... %s" : "Usage: graphtool %s%s%s", c->name,
-             c->takes_command ? arguments
-             : *arguments     ? " "
-                              : "",
-             arguments);
-    text_add(&t, "%s%s\n", usage, c->takes_command ? "" : " [OPTION]...");
-    snprintf(usage, sizeof usage, "%s.", c->summary);
-    add_paragraph(&t, usage, columns);
+    const char *arguments = command_arguments(c), *gap = *arguments ? " " : "";
+    if (c->takes_command)
+        text_add(&t, "Usage: graphtool %s [OPTION]... %s\n", c->name, arguments);
+    else
+        text_add(&t, "Usage: graphtool %s%s%s [OPTION]...\n", c->name, gap, arguments);
+    add_paragraph(&t, tool_text("%s.", c->summary), columns);
     if (c->details) add_paragraph(&t, c->details, columns);
     text_add(&t, "\n");
     add_actions(&t, c, columns);
     add_options(&t, c, columns);
     add_end(&t, c, columns);
-    if (t.data) fputs(t.data, stdout);
-    free(text_detach(&t));
+    out_text(NULL, &t);
 }

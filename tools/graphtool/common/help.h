@@ -6,7 +6,7 @@
 
 void help_print(const command *c);
 /* The heading that an option stands under; NULL: none, and --help would leave it out. */
-const char *help_group(const char *option);
+const char *help_group(const option_row *row);
 /* Columns of a line of help: the terminal's within limits, 80 where standard output is not a terminal. */
 int help_columns(void);
 

@@ -10,10 +10,10 @@ typedef struct image_grid {
     int scale; /* pixels of the PNG, each way, for one of an image; 0: 1 */
 } image_grid;
 
-/* As grid_encode of runtime/train/grid.h. Both return the exit status, after printing an error. */
-int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
+/* As grid_encode of runtime/train/grid.h. */
+void image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
                      image_grid grid);
-int image_write_npy(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
+void image_write_npy(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
                     size_t bytes);
 
 #endif

@@ -1,10 +1,11 @@
 /* layers.c - see layers.h. */
 #include "tools/graphtool/common/layers.h"
 
+#include "tools/graphtool/common/end.h"
+
 #include "ops/kit/ops.h"
 #include "ops/work.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,33 +31,22 @@ static int row_at(const layers *l, const char *path, size_t length) {
 }
 
 /* Behind the last row of the scope that it is in. */
-static bool row_add(layers *l, weft_model *m, const char *path, size_t length, int depth) {
-    char own[PATTERN_ROOM];
-    snprintf(own, sizeof own, "%.*s", (int)length, path);
+static void row_add(layers *l, const char *path, size_t length, int depth) {
     int place = l->n;
     if (depth > 1) {
         place = row_at(l, path, cut(path, depth - 1)) + 1;
         while (place < l->n && l->v[place].depth >= depth) place++;
     }
-    layer *more = realloc(l->v, ((size_t)l->n + 1) * sizeof *more);
-    if (more) l->v = more;
-    const char *kept = scope_intern(m, own);
-    if (!more || !kept) return false;
-    memmove(&more[place + 1], &more[place], (size_t)(l->n++ - place) * sizeof *more);
-    more[place] = (layer){.path = kept, .depth = depth};
-    return true;
+    l->v = tool_need(mem_grow(NULL, l->v, &l->room, (size_t)l->n + 1, sizeof *l->v));
+    memmove(&l->v[place + 1], &l->v[place], (size_t)(l->n++ - place) * sizeof *l->v);
+    l->v[place] = (layer){.path = tool_text("%.*s", (int)length, path), .depth = depth};
 }
 
 /* Rows for a scope and those around it. */
-static bool open_rows(layers *l, weft_model *m, const char *path, int depth) {
-    size_t before = 0;
-    for (int d = 1; d <= depth; d++) {
-        size_t n = cut(path, d);
-        if (n == before) return true;
-        if (row_at(l, path, n) < 0 && !row_add(l, m, path, n, d)) return false;
-        before = n;
-    }
-    return true;
+static void open_rows(layers *l, const char *path, int depth) {
+    size_t before = 0, n;
+    for (int d = 1; d <= depth && (n = cut(path, d)) != before; d++, before = n)
+        if (row_at(l, path, n) < 0) row_add(l, path, n, d);
 }
 
 /* Whether it reads the running variance, by which batch_norm of an eval graph, an expression of other ops,
@@ -129,9 +119,9 @@ static void find_outputs(layers *l, const weft_graph *g) {
 }
 
 /* The parameters that a graph names, each once. */
-static bool count_parameters(layers *l, const weft_graph *g) {
-    bool *is_seen = calloc((size_t)g->model->n_variables + 1, sizeof *is_seen);
-    for (const weft_node *n = g->first; n && is_seen; n = n->next) {
+static void count_parameters(layers *l, const weft_graph *g) {
+    bool *is_seen = tool_new((size_t)g->model->n_variables + 1, sizeof *is_seen);
+    for (const weft_node *n = g->first; n; n = n->next) {
         const weft_variable *v = n->variable;
         if (!v || v->kind != VARIABLE_PARAMETER || is_seen[v->index]) continue;
         is_seen[v->index] = true;
@@ -140,32 +130,31 @@ static bool count_parameters(layers *l, const weft_graph *g) {
             if (*l->v[i].path ? is_in(&l->v[i], v->path) : !strchr(v->path, '/'))
                 l->v[i].parameters += type_elements(&v->type);
     }
-    free(is_seen);
-    return is_seen != NULL;
 }
 
 /* The row of no scope comes last. */
-static bool make_rows(layers *l, const weft_graph *g, int depth) {
-    bool has_none = false, good = true;
-    for (const weft_node *n = g->first; n && good; n = n->next) {
+static void make_rows(layers *l, const weft_graph *g, int depth) {
+    bool has_none = false;
+    for (const weft_node *n = g->first; n; n = n->next) {
         if (!computes(n)) continue;
         has_none |= !*n->scope;
-        good = open_rows(l, g->model, n->scope, depth);
+        open_rows(l, n->scope, depth);
     }
-    return good && (!has_none || row_add(l, g->model, "", 0, 0));
+    if (has_none) row_add(l, "", 0, 0);
 }
 
-bool layers_of(layers *l, const weft_graph *g, int depth) {
-    *l = (layers){0};
-    if (!make_rows(l, g, depth)) return false;
-    double *best = calloc((size_t)l->n + 1, sizeof *best);
-    for (const weft_node *n = g->first; n && best; n = n->next) {
+layers layers_of(const weft_graph *g, int depth) {
+    layers l = {0};
+    make_rows(&l, g, depth);
+    double *best = tool_new((size_t)l.n + 1, sizeof *best);
+    for (const weft_node *n = g->first; n; n = n->next) {
         if (!computes(n)) continue;
-        count(l, n, depth, best);
-        l->flops += node_flops(n);
-        l->bytes += result_bytes(n);
+        count(&l, n, depth, best);
+        l.flops += node_flops(n);
+        l.bytes += result_bytes(n);
     }
-    find_outputs(l, g);
-    free(best);
-    return best && count_parameters(l, g);
+    find_outputs(&l, g);
+    count_parameters(&l, g);
+    tool_keep(l.v, free);
+    return l;
 }

@@ -19,12 +19,13 @@ typedef struct layer {
 
 typedef struct layers {
     int n;
+    size_t room;
     layer *v; /* [n]: in the order of the first nodes, each behind the scope that it is in; "" last */
     double flops, bytes;
     int64_t parameters;
 } layers;
 
-/* Scopes deeper than `depth` levels count with theirs. False: out of memory. Free l->v. */
-bool layers_of(layers *l, const weft_graph *g, int depth);
+/* Scopes deeper than `depth` levels count with theirs. */
+layers layers_of(const weft_graph *g, int depth);
 
 #endif

@@ -3,8 +3,7 @@
  * thread of its own, which waits for nothing but the clock. */
 #include "tools/graphtool/common/lost.h"
 
-#include "tools/graphtool/common/output.h"
-#include "weft/support.h"
+#include "tools/graphtool/common/world.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +11,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define END_SECONDS  5.0 /* for the command to end by itself, after a rank was lost */
@@ -41,23 +36,9 @@ static void pause_for(double seconds) {
 
 /* ---- the ring: async-signal-safe ---- */
 
-/* The folder and those above it. */
-static void make_folders(void) {
-    char path[ROOM];
-    memcpy(path, lost.folder, sizeof path);
-    for (char *at = path + 1;; at++) {
-        char was = *at;
-        if (was && was != '/') continue;
-        *at = 0;
-        mkdir(path, 0777); /* it may be there; open tells */
-        if (!was) return;
-        *at = was;
-    }
-}
-
 /* Whole or not at all, as a reader sees it. */
 static void write_file(weft_comm *comm) {
-    make_folders();
+    out_make_folders(lost.folder);
     int fd = open(lost.part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     bool good = fd >= 0 && weft_comm_write_ring(comm, fd, lost.job, lost.job_ns);
     if (fd >= 0) good = close(fd) == 0 && good;
@@ -160,14 +141,13 @@ void lost_tell(void *context, const weft_error *error, bool is_found_here) {
 /* ---- begin and end ---- */
 
 /* --rings, else a folder of those where the run writes, else here. */
-static int choose_folder(const options *o, int rank) {
+static void choose_folder(const options *o, int rank) {
     const char *in = o->rings ? o->rings : o->work_dir ? o->work_dir : o->checkpoint_dir;
     int n = snprintf(lost.folder, sizeof lost.folder, "%s%s%s", in ? in : "", in && !o->rings ? "/" : "",
                      o->rings ? "" : "weft-rings");
-    if (n < 1 || n >= ROOM) return tool_fail("--rings=%s: the name is too long", in ? in : "");
+    if (n < 1 || n >= ROOM) tool_fail("--rings=%s: the name is too long", in ? in : "");
     snprintf(lost.path, sizeof lost.path, "%s/rank-%d.ring", lost.folder, rank);
     snprintf(lost.part, sizeof lost.part, "%s/rank-%d.tmp", lost.folder, rank);
-    return -1;
 }
 
 /* The thread takes no signals. */
@@ -182,28 +162,20 @@ static bool start_thread(void) {
     return !code;
 }
 
-int lost_prepare(const options *o, int rank) {
-    int status = choose_folder(o, rank);
-    return status < 0 && !start_thread() ? tool_fail("a thread could not be made") : status;
+void lost_prepare(const options *o, int rank) {
+    choose_folder(o, rank);
+    if (!start_thread()) tool_fail("a thread could not be made");
 }
 
 /* Rank 0 numbers the job, so that files of an earlier one are known. */
-int lost_watch(weft_comm *comm) {
-    weft_error error = {0};
+void lost_watch(const options *o) {
     struct timespec now = {0};
     clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t job = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    atomic_store(&lost.comm, comm);
+    lost.job = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    atomic_store(&lost.comm, o->comm);
     lost_take_signals();
-    weft_collective all = {.kind = WEFT_BROADCAST,
-                           .dtype = WEFT_U8,
-                           .buffer = &job,
-                           .count = sizeof job,
-                           .name = "number of the job"};
-    if (weft_comm_run(comm, &all, &error)) return tool_error(&error);
-    lost.job = job;
+    world_broadcast(o, 0, &lost.job, sizeof lost.job, "number of the job");
     lost.job_ns = weft_clock_ns();
-    return -1;
 }
 
 void lost_leave(void) {

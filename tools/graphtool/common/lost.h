@@ -8,14 +8,12 @@
 
 #include "weft/comm.h"
 
-/* Before the ranks meet: chooses the folder of --rings, and starts the thread that ends the process. -1, or
- * the exit status. */
-int lost_prepare(const options *o, int rank);
+/* Before the ranks meet: chooses the folder of --rings, and starts the thread that ends the process. */
+void lost_prepare(const options *o, int rank);
 /* weft_comm_options.lost */
 void lost_tell(void *context, const weft_error *error, bool is_found_here);
-/* The ranks have met: from here on signals write the ring of `comm`. All ranks call it. -1, or the exit
- * status. */
-int lost_watch(weft_comm *comm);
+/* The ranks have met: from here on signals write the ring of o->comm. All ranks call it. */
+void lost_watch(const options *o);
 /* Takes the signals again after a command had handlers of its own. */
 void lost_take_signals(void);
 /* For such a handler: what SIGTERM does here, but the process goes on. */

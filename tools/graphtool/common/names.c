@@ -3,11 +3,9 @@
 
 #include "tools/graphtool/common/output.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGE = 400, LIST = 500 };
+enum { LIST = 500 /* bytes of names that fit into a line */ };
 
 names names_for(const char *word) {
     return (names){.near = nearest_to(word, strlen(word))};
@@ -18,21 +16,19 @@ void names_add(names *n, const char *name) {
     text_add(&n->all, "%s%s", n->all.length ? ", " : "", name);
 }
 
-void names_end(names *n) {
-    free(text_detach(&n->all));
+names names_of(const char *word, const char *const *words) {
+    names n = names_for(word);
+    for (int i = 0; words[i]; i++) names_add(&n, words[i]);
+    return n;
 }
 
-int names_refuse(names *n, const char *format, ...) {
-    char message[MESSAGE];
+void names_refuse(names *n, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    const char *message = tool_vtext(format, args);
     va_end(args);
-    char *all = text_detach(&n->all);
+    const char *all = tool_take(&n->all);
     near_text ask = nearest_ask(&n->near);
-    bool fits = all && *all && strlen(all) <= LIST;
-    int status = fits ? tool_fail("%s%s%s are %s", message, ask.question, ask.there, all)
-                      : tool_fail("%s%s", message, ask.question);
-    free(all);
-    return status;
+    if (*all && strlen(all) <= LIST) tool_fail("%s%s%s are %s", message, ask.question, ask.there, all);
+    tool_fail("%s%s", message, ask.question);
 }

@@ -50,8 +50,7 @@ typedef struct option_row {
     const char *group;     /* commands that take "@plan" take all rows of that group; or NULL */
 } option_row;
 
-extern const option_row option_rows[];
-extern const int option_count;
+extern const option_row option_rows[]; /* ends with one without a name */
 
 /* The field of *o that a row is of. */
 static inline void *option_field(const option_row *row, options *o) {
@@ -65,11 +64,13 @@ bool option_is_flag(const option_row *row);
 bool option_is_list(const option_row *row);
 /* The words of an option that is one of a few; NULL: it is not. */
 const char *const *option_words(const option_row *row);
+/* The first of a command's rows (row NULL), or the next one; NULL: there is no more. */
+const option_row *option_next(const command *c, const option_row *row);
 /* The row of that name among a command's options; NULL: it has none. */
 const option_row *option_find(const command *c, const char *name);
-/* Checks a value and stores it in its field: -1, or the exit status after printing the rule. `file` is the
- * one of --config that has it; NULL: the command line. */
-int option_read(const command *c, const option_row *row, const char *value, const char *file, options *o);
+/* Checks a value and stores it in its field. `file` is the one of --config that has it; NULL: the command
+ * line. */
+void option_read(const command *c, const option_row *row, const char *value, const char *file, options *o);
 /* Tries the names of a command's options, and what they are called elsewhere. */
 void options_near(const command *c, nearest *near);
 

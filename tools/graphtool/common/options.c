@@ -4,58 +4,63 @@
 #include "tools/graphtool/common/config.h"
 #include "tools/graphtool/common/help.h"
 #include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/option_table.h"
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/rules.h"
 
 #include "graph/core/graph.h"
-#include "graph/core/nearest.h"
-#include "graph/settings/field.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-    FIRST_VALUE = 256, /* of getopt_long, for the first row */
-    WORDS_TEXT = 120,
-    RULE_TEXT = sizeof(field_rule) + 20,
-};
+enum { FIRST_VALUE = 256 /* of getopt_long, for the first row */ };
+
+bool next_word(const char **at, char word[WORD_ROOM]) {
+    size_t n = strcspn(*at, " ");
+    snprintf(word, WORD_ROOM, "%.*s", (int)n, *at);
+    *at += n + strspn(*at + n, " ");
+    return n > 0;
+}
 
 bool has_word(const char *words, const char *name) {
-    size_t n = strlen(name);
-    for (const char *word = words; *word; word += strcspn(word, " "), word += *word == ' ')
-        if (strncmp(word, name, n) == 0 && (word[n] == ' ' || !word[n])) return true;
+    char word[WORD_ROOM];
+    while (next_word(&words, word))
+        if (strcmp(word, name) == 0) return true;
     return false;
 }
 
 /* By its name or by its group. */
-bool command_has_option(const command *c, const char *name) {
-    bool has = has_word(c->options, name) || strcmp(name, "help") == 0;
-    for (const option_row *row = option_rows; row < option_rows + option_count && !has; row++)
-        has = row->group && strcmp(row->field.name, name) == 0 && has_word(c->options, row->group);
-    return has;
+static bool takes(const command *c, const option_row *row) {
+    const char *name = row->field.name;
+    return has_word(c->options, name) || (row->group && has_word(c->options, row->group)) ||
+           strcmp(name, "help") == 0;
 }
 
-const char *command_arguments(const command *c, char into[40]) {
+const option_row *option_next(const command *c, const option_row *row) {
+    row = row ? row + 1 : option_rows;
+    while (row->field.name && !takes(c, row)) row++;
+    return row->field.name ? row : NULL;
+}
+
+const option_row *option_find(const command *c, const char *name) {
+    for (const option_row *row = NULL; (row = option_next(c, row));)
+        if (strcmp(row->field.name, name) == 0) return row;
+    return NULL;
+}
+
+bool command_has_option(const command *c, const char *name) {
+    return option_find(c, name) != NULL;
+}
+
+const char *command_arguments(const command *c) {
     if (c->actions) return "ACTION DIR [DIR]";
     if (c->takes_command) return "COMMAND [ARGUMENT]...";
-    if (c->takes_model) return c->file ? "FILE" : "MODEL";
-    if (!c->word) return "";
-    snprintf(into, 40, "[%s]", c->word);
-    return into;
+    if (c->word) return tool_text("[%s]", c->word);
+    return c->file ? "FILE" : "MODEL";
 }
 
 const char *action_arguments(const command_action *a) {
     return a->n_words == 2 ? "DIR DIR" : "DIR";
-}
-
-int command_run(const command *c, const options *o) {
-    return o->action ? o->action->run(o) : c->run(o);
 }
 
 const char *const *option_words(const option_row *row) {
@@ -84,14 +89,12 @@ json_t *options_json(const command *c) {
                                         [WRITES] = "writes",   [WRITES_PICTURES] = "pictures",
                                         [FILLS] = "fills"};
     json_t *list = json_array();
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        if (!command_has_option(c, row->field.name)) continue;
+    for (const option_row *row = NULL; (row = option_next(c, row));) {
         char letter[2] = {row->letter, 0};
-        json_t *one =
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->field.name, "letter", letter,
-                      "argument", row->argument ? row->argument : "", "help", row->field.means, "group",
-                      help_group(row->field.name), "file", files[row->file], "words", words_json(row));
-        json_array_append_new(list, one);
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->field.name, "letter", letter,
+                            "argument", row->argument ? row->argument : "", "help", row->field.means, "group",
+                            help_group(row), "file", files[row->file], "words", words_json(row)));
     }
     return list;
 }
@@ -105,10 +108,9 @@ typedef struct said {
     const char *value, *file; /* file: of --config; NULL: the command line */
 } said;
 
-static int refuse(const said *s, const char *rule) {
-    if (s->file)
-        return tool_fail("%s: %s: \"%s\": %s: %s", s->c->name, s->file, s->row->field.name, s->value, rule);
-    return tool_fail("%s: --%s=%s: %s", s->c->name, s->row->field.name, s->value, rule);
+static _Noreturn void refuse(const said *s, const char *rule) {
+    if (s->file) tool_fail("%s: %s: \"%s\": %s: %s", s->c->name, s->file, s->row->field.name, s->value, rule);
+    tool_fail("%s: --%s=%s: %s", s->c->name, s->row->field.name, s->value, rule);
 }
 
 int option_choice(const char *word, const char *const *words) {
@@ -121,67 +123,79 @@ static bool is_one_of(const char *word, const char *const *words) {
     return strcmp(words[option_choice(word, words)], word) == 0;
 }
 
-/* "did you mean 'cuda'? cpu or cuda is needed" */
-static void words_text(const char *value, const char *const *words, char text[WORDS_TEXT]) {
-    char all[WORDS_TEXT];
+/* What a value must be: "did you mean 'cuda'? cpu or cuda is needed" */
+static const char *words_rule(const char *value, const char *const *words) {
+    char all[100];
     nearest near = nearest_to(value, strlen(value));
     for (int i = 0; words[i]; i++) nearest_try(&near, words[i]);
     words_show(words, sizeof all, all);
-    if (near.name)
-        snprintf(text, WORDS_TEXT, "did you mean '%.20s'? %.70s is needed", near.name, all);
-    else
-        snprintf(text, WORDS_TEXT, "%.100s is needed", all);
+    return near.name ? tool_text("did you mean '%.20s'? %.70s is needed", near.name, all)
+                     : tool_text("%s is needed", all);
 }
 
-size_t option_name_of(const char *value, const char **rest) {
+static const char *rule_of(const weft_field *f, const char *value) {
+    return f->words ? words_rule(value, f->words) : tool_text("%s is needed", field_rule_of(f).text);
+}
+
+const char *option_name_of(const char *value, const char **rest) {
     size_t n = strcspn(value, "=, ");
     bool is_named = value[n] == '='; /* the first '=' of a schedule is in a field, after a ',' */
     *rest = is_named ? value + n + 1 : value;
-    return is_named ? n : 0;
+    return tool_text("%.*s", is_named ? (int)n : 0, value);
 }
 
-size_t option_kind_of(const char *value, const char **rest) {
+const char *option_kind_of(const char *value, const char **rest) {
     size_t n = strcspn(value, ":");
     *rest = value + n + (value[n] == ':');
-    return n;
+    return tool_text("%.*s", (int)n, value);
 }
 
 /* NAME ends at the last ':' before the first '='. */
-size_t option_name_before(const char *value, const char **fields) {
+const char *option_name_before(const char *value, const char **fields) {
     size_t n = strcspn(value, "=");
     while (n && value[n] != ':') n--;
     *fields = value + n + (value[n] == ':');
-    return n;
+    return tool_text("%.*s", (int)n, value);
+}
+
+void option_add_field(option_fields *all, option_given one) {
+    if (all->n == OPTION_FIELDS) tool_fail("--%s=%s: too many settings", one.option, one.value);
+    all->list[all->n++] = one;
+}
+
+/* A ',' in quotation marks divides none. */
+void option_add_fields(option_fields *all, const char *option, const char *value) {
+    const char *at, *name = option_name_before(value, &at);
+    while (*(at += strspn(at, ", \t\n"))) {
+        bool is_quoted = false;
+        option_add_field(all, (option_given){option, value, name, tool_text("%.*s", (int)strcspn(at, "=, "), at)});
+        for (; *at && (is_quoted || *at != ','); at++) is_quoted ^= *at == '"';
+    }
 }
 
 /* Whether the list has a value for the NAME of this one. */
 static bool has_name(const text_list *list, const char *value) {
-    const char *rest;
-    size_t n = option_name_of(value, &rest);
+    const char *rest, *name = option_name_of(value, &rest);
     for (int i = 0; i < list->n; i++)
-        if (option_name_of(list->v[i], &rest) == n && memcmp(list->v[i], value, n) == 0) return true;
+        if (strcmp(option_name_of(list->v[i], &rest), name) == 0) return true;
     return false;
 }
 
-static int read_list(const said *s, text_list *list) {
-    char gap = s->row->argument[strcspn(s->row->argument, "=:")], rule[WORDS_TEXT];
-    const char *right = strchr(s->value, gap), *rest;
+static void read_list(const said *s, text_list *list) {
+    char gap = s->row->argument[strcspn(s->row->argument, "=:")];
+    const char *right = strchr(s->value, gap), *rest, *const *words = s->row->field.words;
     bool is_rename = strcmp(s->row->argument, "FROM:TO") == 0; /* where both may be empty */
     bool is_named = s->row->form == OPTION_NAMED, is_bare = strchr(s->row->argument, '[') && *s->value;
-    snprintf(rule, sizeof rule, "%s is needed", s->row->argument);
+    const char *rule = tool_text("%s is needed", s->row->argument);
     if (!is_named && !is_bare && (!right || (right == s->value && gap == '=') || (!right[1] && !is_rename)))
-        return refuse(s, rule);
-    const char *const *words = s->row->field.words;
-    if (words && !is_one_of(strrchr(s->value, gap) + 1, words)) {
-        words_text(strrchr(s->value, gap) + 1, words, rule);
-        return refuse(s, rule);
-    }
+        refuse(s, rule);
+    if (words && !is_one_of(strrchr(s->value, gap) + 1, words))
+        refuse(s, words_rule(strrchr(s->value, gap) + 1, words));
     if (is_named) option_name_of(s->value, &rest);
-    if (is_named && (!*rest || *s->value == '=')) return refuse(s, rule);
-    if (is_named && has_name(list, s->value)) return refuse(s, "it is given twice for this optimizer");
-    if (list->n == OPTIONS_MAX_DATA) return refuse(s, "too many of them");
+    if (is_named && (!*rest || *s->value == '=')) refuse(s, rule);
+    if (is_named && has_name(list, s->value)) refuse(s, "it is given twice for this optimizer");
+    if (list->n == OPTIONS_MAX_DATA) refuse(s, "too many of them");
     list->v[list->n++] = s->value;
-    return -1;
 }
 
 bool option_every(const char *text, int64_t *n, bool *is_steps) {
@@ -191,109 +205,62 @@ bool option_every(const char *text, int64_t *n, bool *is_steps) {
     return *n > 0 && (*is_steps || !text[digits]);
 }
 
-static int read_text(const said *s, const char **into) {
+static void read_text(const said *s, const char **into) {
     int64_t n;
-    bool is_steps;
-    *into = s->value;
-    if (!*s->value) return refuse(s, "it must not be empty");
-    if (s->row->form == OPTION_EVERY && !option_every(s->value, &n, &is_steps))
-        return refuse(s, "a number of epochs, or of steps as in 500steps, is needed");
+    bool is_steps, is_dash = strcmp(s->value, "-") == 0;
     double minutes;
+    *into = s->value;
+    if (!*s->value) refuse(s, "it must not be empty");
+    if (s->row->form == OPTION_EVERY && !option_every(s->value, &n, &is_steps))
+        refuse(s, "a number of epochs, or of steps as in 500steps, is needed");
     if (s->row->form == OPTION_INTERVAL && !checkpoints_every(s->value, &n, &minutes))
-        return refuse(s, "a number of steps, or a time as in 30s, 10m or 1h, is needed");
-    bool is_stream =
-        strcmp(s->value, "-") == 0 && strcmp(s->row->field.name, "output") == 0 && s->c->writes_text;
-    if (is_stream) *into = "/dev/stdout";
-    if (s->row->form == OPTION_ONE && strcmp(s->row->argument, "FILE") == 0 && strcmp(s->value, "-") == 0 &&
-        !is_stream)
-        return refuse(s, "a file is needed (/dev/stdin and /dev/stdout are some)");
-    return -1;
+        refuse(s, "a number of steps, or a time as in 30s, 10m or 1h, is needed");
+    if (is_dash && strcmp(s->row->field.name, "output") == 0 && s->c->writes_text)
+        *into = "/dev/stdout";
+    else if (is_dash && s->row->form == OPTION_ONE && strcmp(s->row->argument, "FILE") == 0)
+        refuse(s, "a file is needed (/dev/stdin and /dev/stdout are some)");
 }
 
-/* Fills `rule` with what a value must be: "did you mean 'cuda'? cpu or cuda is needed". */
-static void rule_text(const char *value, const weft_field *f, char rule[RULE_TEXT]) {
-    if (f->words)
-        words_text(value, f->words, rule);
-    else
-        snprintf(rule, RULE_TEXT, "%s is needed", field_rule_of(f).text);
-}
-
-static int read_one(const said *s, options *o) {
-    char rule[RULE_TEXT];
-    const weft_field *f = &s->row->field;
-    if (field_take(f, s->value, o)) return -1;
-    rule_text(s->value, f, rule);
-    return refuse(s, rule);
-}
-
-int option_read(const command *c, const option_row *row, const char *value, const char *file, options *o) {
+void option_read(const command *c, const option_row *row, const char *value, const char *file, options *o) {
     const said s = {c, row, value, file};
-    if (option_is_flag(row)) return *(bool *)option_field(row, o) = true, -1;
-    if (option_is_list(row)) return read_list(&s, option_field(row, o));
-    if (row->field.kind == WEFT_FIELD_TEXT && !row->field.words) return read_text(&s, option_field(row, o));
-    return read_one(&s, o);
+    if (option_is_flag(row))
+        *(bool *)option_field(row, o) = true;
+    else if (option_is_list(row))
+        read_list(&s, option_field(row, o));
+    else if (row->field.kind == WEFT_FIELD_TEXT && !row->field.words)
+        read_text(&s, option_field(row, o));
+    else if (!field_take(&row->field, value, o))
+        refuse(&s, rule_of(&row->field, value));
 }
 
 /* ---- all of them ---- */
 
-/* Is `value` the word at `at`, which a blank may end? */
-static bool is_word(const char *value, const char *at) {
-    size_t n = strcspn(at, " ");
-    return strlen(value) == n && strncmp(value, at, n) == 0;
-}
-
 bool option_is_given(const options *o, const char *name) {
-    size_t n = strcspn(name, "= ");
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        text buffer = {0};
+    size_t n = strcspn(name, "=");
+    for (const option_row *row = option_rows; row->field.name; row++) {
+        text value = {0};
         if (strncmp(row->field.name, name, n) || row->field.name[n]) continue;
         if (!option_from(row, o) || option_from(row, o) == ORIGIN_VARIABLE) return false;
-        if (name[n] != '=') return true;
-        field_write(&buffer, &row->field, o);
-        bool is_one = buffer.data && is_word(buffer.data, name + n + 1);
-        free(text_detach(&buffer));
-        return is_one;
+        if (!name[n]) return true;
+        field_write(&value, &row->field, o);
+        return strcmp(tool_take(&value), name + n + 1) == 0;
     }
     return false;
 }
 
-const option_row *option_find(const command *c, const char *name) {
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (strcmp(row->field.name, name) == 0) return command_has_option(c, name) ? row : NULL;
-    return NULL;
-}
-
 void options_near(const command *c, nearest *near) {
-    char word[40];
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++) {
-        if (!command_has_option(c, row->field.name)) continue;
+    char word[WORD_ROOM];
+    for (const option_row *row = NULL; (row = option_next(c, row));) {
         nearest_try(near, row->field.name);
-        for (const char *at = row->elsewhere ? row->elsewhere : ""; *at; at += strspn(at, " ")) {
-            size_t n = strcspn(at, " ");
-            snprintf(word, sizeof word, "%.*s", (int)n, at);
+        for (const char *at = row->elsewhere ? row->elsewhere : ""; next_word(&at, word);)
             nearest_try_as(near, word, row->field.name);
-            at += n;
-        }
     }
 }
 
-const char *option_keep(options *o, const char *text) {
-    json_t *copy = json_string(text);
-    if (!o->owned) o->owned = json_array();
-    return copy && o->owned && json_array_append_new(o->owned, copy) == 0 ? json_string_value(copy) : NULL;
-}
-
-int option_set(options *o, const char *name, const char *value, option_origin from) {
+static void set_option(options *o, const char *name, const char *value, option_origin from) {
     const option_row *row = option_find(o->command, name);
-    const char *own = option_keep(o, value);
-    if (!own || !row) return tool_fail("out of memory");
     o->from[row - option_rows] = (unsigned char)from;
-    return option_read(o->command, row, own, NULL, o);
-}
-
-void options_free(options *o) {
-    json_decref(o->owned);
-    o->owned = NULL;
+    option_read(o->command, row, value, NULL, o);
 }
 
 /* The table in getopt_long's form, with the options of this command only. */
@@ -303,14 +270,12 @@ static void getopt_table(const command *c, struct option longs[OPTIONS_MOST + 1]
     int n = 0;
     if (c->takes_command) *s++ = '+'; /* options end at the command */
     *s++ = ':'; /* getopt then returns ':' for a missing argument and '?' for an unknown option */
-    for (int i = 0; i < option_count; i++) {
-        const option_row *row = &option_rows[i];
-        if (!command_has_option(c, row->field.name)) continue;
-        longs[n++] = (struct option){row->field.name, row->argument ? 1 : 0, NULL, FIRST_VALUE + i};
-        if (row->letter) {
-            *s++ = row->letter;
-            if (row->argument) *s++ = ':';
-        }
+    for (const option_row *row = NULL; (row = option_next(c, row));) {
+        int value = FIRST_VALUE + (int)(row - option_rows);
+        longs[n++] = (struct option){row->field.name, row->argument != NULL, NULL, value};
+        if (!row->letter) continue;
+        *s++ = row->letter;
+        if (row->argument) *s++ = ':';
     }
     *s = 0;
     longs[n] = (struct option){0};
@@ -319,27 +284,27 @@ static void getopt_table(const command *c, struct option longs[OPTIONS_MOST + 1]
 /* The row for a value that getopt_long returned; NULL: not an option. */
 static const option_row *row_of(const command *c, int value) {
     if (value >= FIRST_VALUE) return &option_rows[value - FIRST_VALUE];
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (row->letter == value && command_has_option(c, row->field.name)) return row;
+    for (const option_row *row = NULL; (row = option_next(c, row));)
+        if (row->letter == value) return row;
     return NULL;
 }
 
-static int refuse_unknown(const command *c, const char *word) {
+static _Noreturn void refuse_unknown(const command *c, const char *word) {
     nearest near = nearest_to(word + 2, strncmp(word, "--", 2) == 0 ? strcspn(word + 2, "=") : 0);
     options_near(c, &near);
     bool is_graph = strncmp(word, "--graph", 7) == 0 || (optopt == 'g' && strncmp(word, "--", 2));
     if (is_graph && command_has_option(c, "flow"))
-        return tool_fail("%s: no option --graph: it runs a flow; --flow=NAME runs one graph alone", c->name);
+        tool_fail("%s: no option --graph: it runs a flow; --flow=NAME runs one graph alone", c->name);
     if (isprint(optopt) && optopt < FIRST_VALUE)
-        return tool_fail("%s: no option -%c; graphtool %s --help lists all", c->name, optopt, c->name);
+        tool_fail("%s: no option -%c; graphtool %s --help lists all", c->name, optopt, c->name);
     if (near.name)
-        return tool_fail("%s: no option %s: did you mean --%s? graphtool %s --help lists all", c->name, word,
-                         near.name, c->name);
-    return tool_fail("%s: no option %s; graphtool %s --help lists all", c->name, word, c->name);
+        tool_fail("%s: no option %s: did you mean --%s? graphtool %s --help lists all", c->name, word,
+                  near.name, c->name);
+    tool_fail("%s: no option %s; graphtool %s --help lists all", c->name, word, c->name);
 }
 
 /* Flags and lists may be repeated; any other option may be given once. */
-static int parse_line(const command *c, int argc, char **argv, options *o) {
+static void parse_line(const command *c, int argc, char **argv, options *o) {
     struct option longs[OPTIONS_MOST + 1];
     char shorts[3 * OPTIONS_MOST + 2];
     getopt_table(c, longs, shorts);
@@ -347,111 +312,94 @@ static int parse_line(const command *c, int argc, char **argv, options *o) {
     optind = 0; /* a line was read before, maybe another command's: begin anew */
     for (int value; (value = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
         const char *word = argv[optind - 1];
-        if (value == ':') return tool_fail("%s: %s needs a value", c->name, word);
+        if (value == ':') tool_fail("%s: %s needs a value", c->name, word);
         const option_row *row = row_of(c, value);
-        if (!row) return refuse_unknown(c, word);
+        if (!row) refuse_unknown(c, word);
         if (strcmp(row->field.name, "help") == 0) {
             help_print(c);
-            return EXIT_FINE;
+            tool_end(EXIT_FINE);
         }
         if (option_from(row, o) && !option_is_flag(row) && !option_is_list(row))
-            return tool_fail("%s: --%s is given twice", c->name, row->field.name);
+            tool_fail("%s: --%s is given twice", c->name, row->field.name);
         o->from[row - option_rows] = ORIGIN_LINE;
-        int status = option_read(c, row, optarg, NULL, o);
-        if (status >= 0) return status;
+        option_read(c, row, optarg, NULL, o);
     }
-    return -1;
 }
 
-static int refuse_action(const command *c, const char *name) {
+static _Noreturn void refuse_action(const command *c, const char *name) {
     names known = names_for(name);
     for (const command_action *a = c->actions; a->name; a++) names_add(&known, a->name);
-    return names_refuse(&known, "%s: no action '%.60s'", c->name, name);
+    names_refuse(&known, "%s: no action '%.60s'", c->name, name);
 }
 
-/* An option that another action takes. */
-static int check_action_options(const command *c, const options *o) {
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (option_from(row, o) && !has_word(o->action->options, row->field.name))
-            return tool_fail("%s %s: --%s has no effect", c->name, o->action->name, row->field.name);
-    return -1;
-}
-
-/* An action, and the folders that it takes. */
-static int take_action(const command *c, int left, char **words, options *o) {
-    if (!left) return tool_fail("%s: an action is needed; see graphtool %s --help", c->name, c->name);
+/* An action, and the folders that it takes; other actions have other options. */
+static void take_action(const command *c, int left, char **words, options *o) {
+    if (!left) tool_fail("%s: an action is needed; see graphtool %s --help", c->name, c->name);
     for (const command_action *a = c->actions; a->name && !o->action; a++)
         if (strcmp(a->name, words[0]) == 0) o->action = a;
-    if (!o->action) return refuse_action(c, words[0]);
+    if (!o->action) refuse_action(c, words[0]);
     if (left - 1 != o->action->n_words)
-        return tool_fail("%s %s: it takes %s; see graphtool %s --help", c->name, o->action->name,
-                         o->action->n_words == 1 ? "one folder" : "two folders", c->name);
+        tool_fail("%s %s: it takes %s; see graphtool %s --help", c->name, o->action->name,
+                  o->action->n_words == 1 ? "one folder" : "two folders", c->name);
     for (int i = 0; i < o->action->n_words; i++) o->words[i] = words[i + 1];
-    return check_action_options(c, o);
+    for (const option_row *row = option_rows; row->field.name; row++)
+        if (option_from(row, o) && !has_word(o->action->options, row->field.name))
+            tool_fail("%s %s: --%s has no effect", c->name, o->action->name, row->field.name);
 }
 
 /* The model: the one argument, or that of the file of --config. */
-static int take_model(const command *c, int left, char **words, options *o) {
-    bool has_one = o->model != NULL;
-    if (c->actions) return take_action(c, left, words, o);
-    if (c->takes_command) o->rest = words;
-    if (c->takes_command)
-        return left ? -1 : tool_fail("%s: a command is needed; see graphtool %s --help", c->name, c->name);
-    if (c->word && left == 1) o->word = words[0];
-    if (c->word && left <= 1) return -1;
-    if (left == c->takes_model || (!left && has_one)) {
-        if (left) o->model = words[0];
-        return -1;
+static void take_model(const command *c, int left, char **words, options *o) {
+    if (left == 1) o->model = words[0];
+    if (left <= 1 && o->model) return;
+    if (c->file) tool_fail("%s: it takes one file, %s; see graphtool %s --help", c->name, c->file, c->name);
+    tool_fail("%s: %s; see graphtool %s --help", c->name,
+              left ? "one model is enough" : "a model file is needed", c->name);
+}
+
+/* What is left of the command line behind the options. */
+static void take_words(const command *c, int left, char **words, options *o) {
+    o->rest = words;
+    if (c->actions) {
+        take_action(c, left, words, o);
+    } else if (c->takes_command) {
+        if (!left) tool_fail("%s: a command is needed; see graphtool %s --help", c->name, c->name);
+    } else if (c->word) {
+        if (left > 1) tool_fail("%s: one name is enough; see graphtool %s --help", c->name, c->name);
+        o->word = words[0]; /* NULL behind the last one */
+    } else {
+        take_model(c, left, words, o);
     }
-    if (c->file)
-        return tool_fail("%s: it takes one file, %s; see graphtool %s --help", c->name, c->file, c->name);
-    return tool_fail("%s: %s; see graphtool %s --help", c->name,
-                     c->word           ? "one name is enough"
-                     : !c->takes_model ? "it takes no file"
-                     : left            ? "one model is enough"
-                                       : "a model file is needed",
-                     c->name);
 }
 
 /* The files of --work-dir, where no others are said. */
-static int place_files(options *o) {
+static void place_files(options *o) {
     static const char *const files[][2] = {
         {"output", "weights.safetensors"}, {"log", "log.jsonl"}, {"curves", "curves.svg"}};
-    enum { FILES = sizeof files / sizeof *files };
-    int status = -1;
-    for (int i = 0; o->work_dir && status < 0 && i < FILES; i++) {
-        text path = {0};
-        if (option_is_given(o, files[i][0])) continue;
-        text_add(&path, "%s/%s", o->work_dir, files[i][1]);
-        char *whole = text_detach(&path);
-        status = whole ? option_set(o, files[i][0], whole, ORIGIN_DIR) : tool_fail("out of memory");
-        free(whole);
-    }
-    return status;
+    for (size_t i = 0; o->work_dir && i < sizeof files / sizeof *files; i++)
+        if (!option_is_given(o, files[i][0]))
+            set_option(o, files[i][0], tool_text("%s/%s", o->work_dir, files[i][1]), ORIGIN_DIR);
 }
 
 /* Without --isa the variable WEFT_ISA says it: for all ranks of a job on unlike processors, and for the
  * suites. It is a default, so it is no error where --isa would have no effect. */
-static int default_isa(options *o) {
+static void default_isa(options *o) {
     const char *isa = getenv("WEFT_ISA");
     const option_row *row = option_find(o->command, "isa");
-    char rule[RULE_TEXT];
-    if (!isa || !*isa || !row || option_from(row, o)) return -1;
+    if (!isa || !*isa || !row || option_from(row, o)) return;
     o->from[row - option_rows] = ORIGIN_VARIABLE;
-    if (field_read(&row->field, isa, o)) return -1;
-    rule_text(isa, &row->field, rule);
-    return tool_fail("%s: the variable WEFT_ISA=%s: %s", o->command->name, SHOW(isa), rule);
+    if (!field_read(&row->field, isa, o))
+        tool_fail("%s: the variable WEFT_ISA=%s: %s", o->command->name, isa, rule_of(&row->field, isa));
 }
 
-int options_parse(const command *c, int argc, char **argv, options *o) {
+void options_parse(const command *c, int argc, char **argv, options *o) {
     *o = c->defaults;
     o->command = c;
-    int status = parse_line(c, argc, argv, o);
-    if (status < 0 && o->config) status = config_read(o);
-    if (status < 0) status = take_model(c, argc - optind, argv + optind, o);
-    if (status < 0) status = place_files(o);
-    if (status < 0) status = default_isa(o);
-    return status < 0 ? rules_together(o) : status;
+    parse_line(c, argc, argv, o);
+    if (o->config) config_read(o);
+    take_words(c, argc - optind, argv + optind, o);
+    place_files(o);
+    default_isa(o);
+    rules_together(o);
 }
 
 /* ---- settings that ranks compare ---- */
@@ -461,7 +409,7 @@ static const char *const variables[] = {"OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA",
                                         "ONEDNN_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE"};
 
 /* A file's length and a hash of its first and last MiB; NULL when it cannot be read. */
-static char *file_value(const char *path) {
+static const char *file_value(const char *path) {
     enum { END_BYTES = 1 << 20 };
     text value = {0};
     char *ends = malloc(2 * (size_t)END_BYTES);
@@ -477,7 +425,7 @@ static char *file_value(const char *path) {
     }
     if (f) fclose(f);
     free(ends);
-    return value.data;
+    return value.data ? tool_take(&value) : NULL;
 }
 
 static void list_value(const text_list *list, bool names_alone, text *t) {
@@ -488,8 +436,8 @@ static void list_value(const text_list *list, bool names_alone, text *t) {
     if (!list->n) text_add(t, "not given");
 }
 
-/* The value of an option as text, freed by options_settings_free. */
-static char *option_value(const option_row *row, const options *o) {
+/* The value of an option as text. */
+static const char *option_value(const option_row *row, const options *o) {
     const void *at = (const char *)o + row->field.offset;
     text t = {0};
     bool is_seed = row->field.kind == WEFT_FIELD_SEED; /* 0 is one like others */
@@ -501,27 +449,19 @@ static char *option_value(const option_row *row, const options *o) {
         field_write(&t, &row->field, o);
     else
         text_add(&t, "not given");
-    return text_detach(&t);
-}
-
-static void add_setting(option_settings *all, const char *dashes, const char *name, char *value) {
-    snprintf(all->names[all->n], sizeof *all->names, "%s%s", dashes, name);
-    all->values[all->n++] = value;
+    return tool_take(&t);
 }
 
 /* Options in the order of the table, then the model, then variables. */
-void options_settings(const options *o, option_settings *all) {
-    *all = (option_settings){0};
-    for (const option_row *row = option_rows; row < option_rows + option_count; row++)
-        if (command_has_option(o->command, row->field.name) && row->sharing != OWN)
-            add_setting(all, "--", row->field.name, option_value(row, o));
-    add_setting(all, "", "MODEL", o->model ? file_value(o->model) : NULL);
+int options_settings(const options *o, weft_setting all[SETTINGS_MOST]) {
+    int n = 0;
+    for (const option_row *row = NULL; (row = option_next(o->command, row));)
+        if (row->sharing != OWN)
+            all[n++] = (weft_setting){tool_text("--%s", row->field.name), option_value(row, o)};
+    all[n++] = (weft_setting){"MODEL", o->model ? file_value(o->model) : NULL};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i]);
-        add_setting(all, "", variables[i], strdup(value ? value : "not set"));
+        all[n++] = (weft_setting){variables[i], value ? value : "not set"};
     }
-}
-
-void options_settings_free(option_settings *all) {
-    for (int i = 0; i < all->n; i++) free(all->values[i]);
+    return n;
 }

@@ -6,6 +6,7 @@
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_OPTIONS_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_OPTIONS_H
 
+#include "weft/comm.h"
 #include "weft/plan.h"
 
 #include <stdbool.h>
@@ -48,11 +49,10 @@ typedef struct options {
     uint64_t seed;
     double lr, timeout, grace;
     text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric, picture;
-    struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
+    weft_comm *comm;        /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;
     bool random_weights, partial, print_config, averages;
     unsigned char from[OPTIONS_MOST]; /* by row of the table: option_origin, where its value is from */
-    struct json_t *owned;             /* texts that are not the command line's */
 } options;
 
 /* Where the value of an option is from. Each wins over those after it. */
@@ -102,9 +102,8 @@ typedef struct command_action {
 typedef struct command {
     const char *name;
     const char *summary; /* one line for the list of commands */
-    bool takes_model;
     const char *file;    /* what it takes for MODEL where that is no model: "a bad.step" */
-    const char *word;    /* the name of an optional argument that is no model; NULL: none */
+    const char *word;    /* the name of an optional argument, instead of a model; NULL: it takes none */
     const char *options; /* names with a space between: "json output"; --help is always there */
     const char *details; /* a paragraph for --help; NULL: none */
     const char *example;
@@ -115,15 +114,15 @@ typedef struct command {
     bool takes_command; /* what follows its options is a command line */
     options defaults;
 } command;
-/* Is `name` one of words with a blank between them? */
+/* Words with a blank between them: takes the one at *at; false: there is no more. Is `name` one of them? */
+enum { WORD_ROOM = 40 };
+bool next_word(const char **at, char word[WORD_ROOM]);
 bool has_word(const char *words, const char *name);
 bool command_has_option(const command *c, const char *option);
 /* What stands between its name and its options: "MODEL", "[OP]", "ACTION DIR [DIR]"; "" for nothing. */
-const char *command_arguments(const command *c, char into[40]);
+const char *command_arguments(const command *c);
 /* "DIR DIR" */
 const char *action_arguments(const command_action *a);
-/* Runs it, or its action. */
-int command_run(const command *c, const options *o);
 
 /* The allowed words of an option, ending with NULL; the first is the default. */
 extern const char *const option_ways[], *const option_views[], *const option_types[], *const option_roofs[];
@@ -131,38 +130,41 @@ extern const char *const option_ways[], *const option_views[], *const option_typ
 int option_choice(const char *word, const char *const *words);
 
 /* Fills *o from argv (argv[0] is the command's name), and from the file of --config what argv does not say.
- * Returns -1 to go on, else the exit status after printing --help or an error. Call options_free in either
- * case. */
-int options_parse(const command *c, int argc, char **argv, options *o);
-void options_free(options *o);
-/* Sets an option that has no value yet to a text that is copied: -1, or the exit status after printing what
- * is wrong with it. */
-int option_set(options *o, const char *name, const char *value, option_origin from);
-/* A copy of a text that lives as long as *o; NULL: no memory. */
-const char *option_keep(options *o, const char *text);
+ * --help is printed, and ends the command. */
+void options_parse(const command *c, int argc, char **argv, options *o);
 
 /* Reads "2" (epochs), "500steps": the number, and whether it is of steps. False: it is neither. */
 bool option_every(const char *text, int64_t *n, bool *is_steps);
-/* Splits "METRIC[:FIELDS]": the length of METRIC, and what follows it, "" where nothing does. */
-size_t option_kind_of(const char *value, const char **rest);
+/* Splits "METRIC[:FIELDS]": METRIC, and what follows it, "" where nothing does. */
+const char *option_kind_of(const char *value, const char **rest);
 /* Splits "NAME=REST" of a list whose names may be left out, and "NAME:FIELDS", where NAME may have a ':':
- * the length of NAME, 0 where there is none, and what follows it. */
-size_t option_name_of(const char *value, const char **rest);
-size_t option_name_before(const char *value, const char **fields);
+ * NAME, "" where there is none, and what follows it. */
+const char *option_name_of(const char *value, const char **rest);
+const char *option_name_before(const char *value, const char **fields);
 
-/* Was `name` given, even with its default value? "name=word": given with that word. A blank ends `name`. */
+/* One field that an option gives: of --optimizer=NAME:FIELD=VALUE and the like. */
+typedef struct option_given {
+    const char *option, *value; /* as given; value NULL: that of --lr */
+    const char *name;           /* whose; "": of all */
+    const char *field;
+} option_given;
+enum { OPTION_FIELDS = 256 };
+typedef struct option_fields {
+    int n;
+    option_given list[OPTION_FIELDS];
+} option_fields;
+void option_add_field(option_fields *all, option_given one);
+/* Each field of NAME:FIELDS. */
+void option_add_fields(option_fields *all, const char *option, const char *value);
+
+/* Was `name` given, even with its default value? "name=word": given with that word. */
 bool option_is_given(const options *o, const char *name);
 
 /* The settings that all ranks must share: the command's options except each rank's own, hashes of the first
  * and last MiB of the model and other files, and the environment variables that change results. */
 enum { SETTINGS_MOST = OPTIONS_MOST + 8 };
-typedef struct option_settings {
-    int n;
-    char names[SETTINGS_MOST][32];
-    char *values[SETTINGS_MOST]; /* NULL: unknown, as for an unreadable file, which the command reports */
-} option_settings;
-void options_settings(const options *o, option_settings *all);
-void options_settings_free(option_settings *all);
+/* Returns how many. Those of value NULL are unknown, as of a file that cannot be read. */
+int options_settings(const options *o, weft_setting all[SETTINGS_MOST]);
 /* The rows of a command as JSON: name, letter, argument, help, group, words and file of each option. */
 struct json_t *options_json(const command *c);
 

@@ -4,13 +4,13 @@
 
 #include "tools/graphtool/common/options.h"
 
-/* What is written must be none of the files that are read, nor two outputs one file: -1, or the exit status
- * after printing which are. */
-int paths_check(const options *o);
+/* What is written must be none of the files that are read, nor two outputs one file. */
+void paths_check(const options *o);
 
-enum { PATHS_ROOM = 4096 };
-/* The file of --best: "run/w.best.safetensors" beside "run/w.safetensors". False: it is too long. */
-bool paths_best(const char *output, char path[PATHS_ROOM]);
+/* The file of --best: "run/w.best.safetensors" beside "run/w.safetensors". */
+const char *paths_best(const char *output);
+/* The length of a path without the end of its name: ".png". */
+size_t path_stem(const char *path);
 
 /* Whether there is a folder of this name, also by a link. */
 bool path_is_folder(const char *path);

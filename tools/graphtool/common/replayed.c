@@ -1,7 +1,6 @@
 /* replayed.c - see replayed.h. */
 #include "tools/graphtool/common/replayed.h"
 
-#include "graph/core/kernel.h"
 #include "graph/core/limits.h"
 #include "graph/file/io.h"
 #include "graph/file/packed.h"
@@ -11,7 +10,6 @@
 #include "runtime/plan/program.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,56 +17,29 @@ enum { STEP_BYTES = 1 << 16 };
 
 /* ---- the text of the step ---- */
 
-/* What the text says beside the options that ranks share (compile_fields), each once. Older files lack what
- * may be absent. */
-static const struct said {
-    weft_field s;
-    bool may_be_absent;
-} saids[] = {
-#define R(field, name)                                                                                       \
-    { name, WEFT_FIELD_TEXT, offsetof(replayed, field), 0, 0, NULL, 0, NULL }
-    {R(version, "version"), false},
-    {R(library.version, "onednn"), true},
-    {R(library.isa, "onednn_isa"), true},
-    {R(library.implementations, "onednn_implementations"), true},
-    {R(calibration, "calibration"), false},
-    {R(fingerprint, "fingerprint"), false},
-    {R(graph, "graph"), false},
-    {{"runs", WEFT_FIELD_COUNT, offsetof(replayed, runs), 1, (1 << 20) + 1, NULL, 0, NULL}, false},
-    {R(seed, "seed"), false},
+enum { MAY_BE_ABSENT = 1 /* in older files */ };
+
+/* What the text says beside the options that ranks share (compile_fields), each once. */
+static const weft_field saids[] = {
+#define R(field, name, uses)                                                                                 \
+    { name, WEFT_FIELD_TEXT, offsetof(replayed, field), 0, 0, NULL, uses, NULL }
+    R(version, "version", 0),
+    R(library.version, "onednn", MAY_BE_ABSENT),
+    R(library.isa, "onednn_isa", MAY_BE_ABSENT),
+    R(library.implementations, "onednn_implementations", MAY_BE_ABSENT),
+    R(calibration, "calibration", 0),
+    R(fingerprint, "fingerprint", 0),
+    R(graph, "graph", 0),
+    {"runs", WEFT_FIELD_COUNT, offsetof(replayed, runs), 1, (1 << 20) + 1, NULL, 0, NULL},
+    R(seed, "seed", 0),
+    {NULL},
 #undef R
 };
-enum { SAIDS = sizeof saids / sizeof *saids };
 
 static bool hex_read(const char *value, int base, uint64_t *into) {
     char *end;
     *into = strtoull(value, &end, base);
     return *value && !*end && *value != '-';
-}
-
-static const struct said *said_named(const char *name) {
-    for (int i = 0; i < SAIDS; i++)
-        if (strcmp(saids[i].s.name, name) == 0) return &saids[i];
-    return NULL;
-}
-
-/* Names that this reader does not know are settings that a plan does not depend on. */
-static bool read_line(replayed *r, char *line, uint64_t *seen, weft_error *error) {
-    char *value = strchr(line, '=');
-    if (value) *value++ = 0;
-    const struct said *own = said_named(line);
-    const weft_field *option = field_find(compile_fields, line, strlen(line));
-    uint64_t bit = own      ? (uint64_t)1 << (own - saids)
-                   : option ? 1ull << (SAIDS + option - compile_fields)
-                            : 0;
-    bool good = value && !(*seen & bit), is_option = option && option->uses & COMPILE_OF_RANKS;
-    if (good && own) good = *value && field_read(&own->s, value, r);
-    if (good && is_option && !own) good = *value && field_read(option, value, &r->options);
-    *seen |= bit;
-    if (!good)
-        error_set(error, WEFT_FILE, "%.300s: step: '%s' is not a setting, or its value is invalid", r->path,
-                  SHOW(line));
-    return good;
 }
 
 static bool refuse_step(const replayed *r, const char *why, weft_error *error) {
@@ -92,18 +63,31 @@ static bool numbers_read(replayed *r, weft_error *error) {
         r->path);
 }
 
-/* Texts point into `text`. */
-static bool read_step(replayed *r, char *text, weft_error *error) {
-    uint64_t seen = 0;
-    char *rest = NULL;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        if (!read_line(r, line, &seen, error)) return false;
-    for (int i = 0; i < SAIDS; i++)
-        if (!(seen >> i & 1) && !saids[i].may_be_absent)
-            return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path, saids[i].s.name);
-    for (const weft_field *s = compile_fields; s->name; s++)
-        if (s->uses & COMPILE_OF_RANKS && !(seen >> (SAIDS + (s - compile_fields)) & 1))
-            return !error_set(error, WEFT_FILE, "%.300s: step: it does not say %s", r->path, s->name);
+/* Reads a field of *into from its line NAME=VALUE; each of r->step[bytes] ends with NUL. Names that this
+ * reader does not know are settings that a plan does not depend on. */
+static bool read_field(const replayed *r, size_t bytes, const weft_field *f, bool is_needed, void *into,
+                       weft_error *error) {
+    const char *value = NULL;
+    size_t n = strlen(f->name);
+    int times = 0;
+    for (const char *at = r->step; at < r->step + bytes; at += strlen(at) + 1)
+        if (strncmp(at, f->name, n) == 0 && at[n] == '=') value = at + n + 1, times++;
+    if (times == 1 && *value && field_read(f, value, into)) return true;
+    if (!times && !is_needed) return true;
+    return !error_set(error, WEFT_FILE,
+                      times ? "%.300s: step: '%s' is not a setting, or its value is invalid"
+                            : "%.300s: step: it does not say %s",
+                      r->path, f->name);
+}
+
+/* Texts of *r point into r->step. */
+static bool read_step(replayed *r, size_t bytes, weft_error *error) {
+    for (size_t i = 0; i < bytes; i++)
+        if (r->step[i] == '\n') r->step[i] = 0;
+    for (const weft_field *f = saids; f->name; f++)
+        if (!read_field(r, bytes, f, !(f->uses & MAY_BE_ABSENT), r, error)) return false;
+    for (const weft_field *f = compile_fields; f->name; f++)
+        if (f->uses & COMPILE_OF_RANKS && !read_field(r, bytes, f, true, &r->options, error)) return false;
     return numbers_read(r, error);
 }
 
@@ -185,7 +169,7 @@ bool replayed_open(replayed *r, const char *path, weft_error *error) {
     weft_tensors *file = weft_tensors_open(path, NULL, error);
     if (!file) tell_no_step(path, error);
     r->step = file ? read_bytes(r, file, "step", STEP_BYTES, &bytes, error) : NULL;
-    bool good = r->step && is_undamaged(r, file, hash, error) && read_step(r, r->step, error);
+    bool good = r->step && is_undamaged(r, file, hash, error) && read_step(r, bytes, error);
     char *model = good ? read_bytes(r, file, "model", MODEL_MAX_FILE_BYTES, &bytes, error) : NULL;
     if (model) r->model = model_unpack(path, model, bytes, NULL, &weft_catalog, error);
     free(model);

@@ -1,9 +1,8 @@
 /* ring_file.c - see ring_file.h. */
 #include "tools/graphtool/common/ring_file.h"
 
-#include "tools/graphtool/common/output.h"
+#include "tools/graphtool/common/end.h"
 
-#include "graph/core/table.h"
 #include "graph/file/io.h"
 
 #include <dirent.h>
@@ -11,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-enum { FILES_MOST = 1 << 16 };
 
 /* ---- one file ---- */
 
@@ -47,32 +44,28 @@ static const char *wrong_record(const ring_header *h, const ring_record *r) {
     return NULL;
 }
 
-static bool note_group(ring_file *f, const ring_record *r) {
+static void note_group(ring_file *f, const ring_record *r) {
     ring_group *g = (ring_group *)ring_group_of(f, r->group);
     if (!g) {
-        ring_group *more = realloc(f->groups, (size_t)(f->n_groups + 1) * sizeof *more);
-        if (!more) return false;
-        f->groups = more;
         g = &f->groups[f->n_groups++];
         *g = (ring_group){r->group, r, r};
     }
     if (r->sequence < g->oldest->sequence) g->oldest = r;
     if (r->sequence > g->newest->sequence) g->newest = r;
-    return true;
 }
 
 /* Numbers follow each other, but for records that newer ones took the place of while they were written. */
 static const char *take_records(ring_file *f, const char *data) {
     size_t n = f->head.records;
-    f->records = calloc(n + 1, sizeof *f->records);
-    if (!f->records) return "out of memory";
+    f->records = tool_new(n + 1, sizeof *f->records);
+    f->groups = tool_new(n + 1, sizeof *f->groups);
     memcpy(f->records, data + sizeof f->head, n * sizeof *f->records);
     uint64_t first = n ? f->records[n - 1].number - n + 1 : 0;
     for (size_t i = 0; i < n; i++) {
         const char *wrong = wrong_record(&f->head, &f->records[i]);
         if (wrong) return wrong;
         if (f->records[i].number != first + i) f->records[i].number = 0;
-        if (f->records[i].number && !note_group(f, &f->records[i])) return "out of memory";
+        if (f->records[i].number) note_group(f, &f->records[i]);
     }
     return NULL;
 }
@@ -81,8 +74,7 @@ weft_status ring_file_read(const char *path, ring_file *into, weft_error *error)
     enum { LIMIT = sizeof(ring_header) + RING_RECORDS * sizeof(ring_record) };
     char *data = NULL;
     size_t bytes = 0;
-    *into = (ring_file){.path = strdup(path)};
-    if (!into->path) return error_memory(error, "a ring");
+    *into = (ring_file){.path = path};
     weft_status status = file_read_all(NULL, path, LIMIT, &data, &bytes, error);
     if (status) return status;
     memcpy(&into->head, data, bytes < sizeof into->head ? bytes : sizeof into->head);
@@ -90,13 +82,6 @@ weft_status ring_file_read(const char *path, ring_file *into, weft_error *error)
     if (!wrong) wrong = take_records(into, data);
     mem_free(NULL, data, bytes + 1);
     return wrong ? error_set(error, WEFT_FILE, "%.300s: %s", path, wrong) : WEFT_OK;
-}
-
-void ring_file_free(ring_file *f) {
-    free(f->path);
-    free(f->records);
-    free(f->groups);
-    *f = (ring_file){0};
 }
 
 /* ---- a folder ---- */
@@ -107,24 +92,19 @@ static bool is_ring(const char *name) {
     return digits && digits < 8 && strcmp(name + 5 + digits, ".ring") == 0;
 }
 
-static int add_file(ring_set *s, const char *name) {
-    char path[sizeof s->folder + 300];
-    weft_error error = {0};
-    if (s->n == FILES_MOST) return tool_fail("%s: more than %d files", SHOW_PATH(s->folder), FILES_MOST);
-    ring_file *more = realloc(s->files, (size_t)(s->n + 1) * sizeof *more);
-    if (!more) return tool_fail("out of memory");
-    s->files = more;
-    snprintf(path, sizeof path, "%s/%s", s->folder, name);
-    weft_status status = ring_file_read(path, &s->files[s->n++], &error);
-    if (!status) return -1;
-    ring_file_free(&s->files[--s->n]);
-    if (status == WEFT_MEMORY) return tool_error(&error);
-    int *damaged = realloc(s->damaged, (size_t)(s->n_damaged + 1) * sizeof *damaged);
-    if (!damaged) return tool_fail("out of memory");
-    s->damaged = damaged;
-    s->damaged[s->n_damaged++] = atoi(name + 5); /* "rank-12.ring" */
-    tool_note("this file is skipped: %s", error.text);
-    return -1;
+/* A file that breaks a rule is told, and passed over. */
+static void add_file(ring_set *s, const char *name) {
+    weft_error wrong = {0};
+    ring_file file;
+    if (ring_file_read(tool_text("%s/%s", s->folder, name), &file, &wrong)) {
+        size_t n = (size_t)s->n_damaged + 1;
+        s->damaged = tool_need(mem_grow(NULL, s->damaged, &s->room_damaged, n, sizeof *s->damaged));
+        s->damaged[s->n_damaged++] = atoi(name + 5); /* "rank-12.ring" */
+        tool_note("this file is skipped: %s", wrong.text);
+        return;
+    }
+    s->files = tool_need(mem_grow(NULL, s->files, &s->room, (size_t)s->n + 1, sizeof file));
+    s->files[s->n++] = file;
 }
 
 static int by_rank(const void *a, const void *b) {
@@ -133,72 +113,57 @@ static int by_rank(const void *a, const void *b) {
 }
 
 /* Keeps the files of the newest job. */
-static int keep_newest(ring_set *s) {
-    const ring_header *newest = s->n ? &s->files[0].head : NULL;
-    for (int i = 1; i < s->n; i++)
-        if (s->files[i].head.job > newest->job) newest = &s->files[i].head;
-    if (!newest && s->n_damaged)
-        return tool_fail("%s: it has no file rank-N.ring that is whole", SHOW_PATH(s->folder));
-    if (!newest)
-        return tool_fail("%s: it has no file rank-N.ring: ranks leave them when one is lost, at SIGTERM and "
-                         "at SIGABRT; else there is nobody to blame",
-                         SHOW_PATH(s->folder));
-    uint64_t job = newest->job;
-    s->world = (int)newest->world;
+static weft_status keep_newest(ring_set *s, weft_error *error) {
+    uint64_t job = 0;
     int kept = 0;
     for (int i = 0; i < s->n; i++)
-        if (s->files[i].head.job == job)
-            s->files[kept++] = s->files[i];
-        else
-            ring_file_free(&s->files[i]);
+        if (s->files[i].head.job > job) job = s->files[i].head.job;
+    if (!s->n)
+        return error_set(error, WEFT_FILE, "%.300s: it has no file rank-N.ring%s", s->folder,
+                         s->n_damaged ? " that is whole"
+                                      : ": ranks leave them when one is lost, at SIGTERM and at SIGABRT; else "
+                                        "there is nobody to blame");
+    for (int i = 0; i < s->n; i++)
+        if (s->files[i].head.job == job) s->files[kept++] = s->files[i];
     s->n_earlier = s->n - kept;
     s->n = kept;
+    s->world = (int)s->files[0].head.world;
     qsort(s->files, (size_t)s->n, sizeof *s->files, by_rank);
     for (int i = 0; i < s->n; i++) {
-        if (i && s->files[i].head.rank == s->files[i - 1].head.rank)
-            return tool_fail("%s: it is rank %u, as another file is", SHOW_PATH(s->files[i].path),
-                             s->files[i].head.rank);
-        if ((int)s->files[i].head.world != s->world)
-            return tool_fail("%s: it is of a world of %u, another file of %d", SHOW_PATH(s->files[i].path),
-                             s->files[i].head.world, s->world);
+        const ring_file *f = &s->files[i];
+        if (i && f->head.rank == f[-1].head.rank)
+            return error_set(error, WEFT_FILE, "%.300s: it is rank %u, as another file is", f->path,
+                             f->head.rank);
+        if ((int)f->head.world != s->world)
+            return error_set(error, WEFT_FILE, "%.300s: it is of a world of %u, another file of %d", f->path,
+                             f->head.world, s->world);
     }
-    return -1;
+    return WEFT_OK;
 }
 
-static int read_folder(ring_set *s) {
-    int status = -1;
-    DIR *d = opendir(s->folder);
-    if (!d) return tool_fail("%s: the folder cannot be read: %s", SHOW_PATH(s->folder), strerror(errno));
-    for (struct dirent *e; status < 0 && (e = readdir(d));)
-        if (is_ring(e->d_name)) status = add_file(s, e->d_name);
+static weft_status read_folder(ring_set *s, const char *folder, weft_error *error) {
+    DIR *d = opendir(folder);
+    s->folder = folder;
+    if (!d)
+        return error_set(error, WEFT_IO, "%.300s: the folder cannot be read: %s", folder, strerror(errno));
+    for (struct dirent *e; (e = readdir(d));)
+        if (is_ring(e->d_name)) add_file(s, e->d_name);
     closedir(d);
-    return status;
+    return WEFT_OK;
 }
 
 /* A folder of a run has them in its weft-rings. */
-static int read_inner(ring_set *s) {
-    static const char inner[] = "/weft-rings";
-    size_t n = strlen(s->folder);
+weft_status ring_set_read(const char *folder, ring_set *into, weft_error *error) {
     struct stat is;
-    if (s->n || s->n_damaged || n + sizeof inner > sizeof s->folder) return -1;
-    strcpy(s->folder + n, inner);
-    if (stat(s->folder, &is) == 0) return read_folder(s);
-    s->folder[n] = 0;
-    return -1;
-}
-
-int ring_set_read(const char *folder, ring_set *into) {
     *into = (ring_set){0};
-    if (strlen(folder) >= sizeof into->folder)
-        return tool_fail("%s: the name is too long", SHOW_PATH(folder));
-    strcpy(into->folder, folder);
-    int status = read_folder(into);
-    if (status < 0) status = read_inner(into);
-    return status < 0 ? keep_newest(into) : status;
+    const char *inner = tool_text("%s/weft-rings", folder);
+    weft_status status = read_folder(into, folder, error);
+    if (!status && !into->n && !into->n_damaged && stat(inner, &is) == 0)
+        status = read_folder(into, inner, error);
+    return status ? status : keep_newest(into, error);
 }
 
 void ring_set_free(ring_set *s) {
-    for (int i = 0; i < s->n; i++) ring_file_free(&s->files[i]);
     free(s->files);
     free(s->damaged);
     *s = (ring_set){0};

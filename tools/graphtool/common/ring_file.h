@@ -13,7 +13,7 @@ typedef struct ring_group {
 
 /* The ring of one rank. */
 typedef struct ring_file {
-    char *path;
+    const char *path;
     ring_header head;
     /* [head.records], oldest first; number 0: it was overwritten while it was written */
     ring_record *records;
@@ -23,21 +23,21 @@ typedef struct ring_file {
 
 /* The rings of one job: of the newest, if files of several lie in the folder. */
 typedef struct ring_set {
-    char folder[1024];
+    const char *folder;
     int n, n_earlier; /* files of the job; files of other jobs */
     int n_damaged;    /* files that were passed over, each of them told */
     int *damaged;     /* [n_damaged]: their ranks, by their names */
     int world;
+    size_t room, room_damaged;
     ring_file *files; /* [n], by rank */
 } ring_set;
 
-/* What one file holds. WEFT_FILE when it breaks a rule. The caller calls ring_file_free in either case. */
+/* What one file holds, in memory of tool_new. WEFT_FILE when it breaks a rule. */
 weft_status ring_file_read(const char *path, ring_file *into, weft_error *error);
-void ring_file_free(ring_file *f);
 
-/* All files of a folder, or of weft-rings in it where it has none itself; damaged ones are told. -1, or the
- * exit status after printing what is wrong. Call ring_set_free in either case. */
-int ring_set_read(const char *folder, ring_set *into);
+/* All files of a folder, or of weft-rings in it where it has none itself; damaged ones are told. Call
+ * ring_set_free in any case. */
+weft_status ring_set_read(const char *folder, ring_set *into, weft_error *error);
 void ring_set_free(ring_set *s);
 
 /* Whether a file of this rank was passed over. */

@@ -3,14 +3,12 @@
  * every option of every command. */
 #include "tools/graphtool/common/rules.h"
 
-#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/tools.h"
 
 #include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* What an option may need. */
@@ -92,31 +90,26 @@ static bool is_of(const struct rule *r, const command *c) {
 
 /* Rejects the first given option of a rule whose need is decided (bit in `known`) and not met (bit in
  * `facts`). */
-static int check(const options *o, unsigned known, unsigned facts) {
+static void check(const options *o, unsigned known, unsigned facts) {
+    static const char *const joins[NEEDS] = {[OTHER] = "without --", [NO_OTHER] = "with --"};
+    char name[WORD_ROOM];
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const struct rule *r = &rules[i];
         if (!is_of(r, o->command) || !(known >> r->need & 1)) continue;
         bool other = r->other && option_is_given(o, r->other);
         bool met = r->need == OTHER ? other : r->need == NO_OTHER ? !other : facts >> r->need & 1;
-        const char *reason = r->other ? r->other : told[r->need];
-        for (const char *name = met ? "" : r->options; *name;
-             name += strcspn(name, " "), name += *name == ' ')
+        for (const char *at = met ? "" : r->options; next_word(&at, name);)
             if (option_is_given(o, name))
-                return tool_fail("%s: --%.*s has no effect %s%s", o->command->name, (int)strcspn(name, " "),
-                                 name,
-                                 r->need == OTHER      ? "without --"
-                                 : r->need == NO_OTHER ? "with --"
-                                                       : "",
-                                 reason);
+                tool_fail("%s: --%s has no effect %s%s", o->command->name, name,
+                          r->other ? joins[r->need] : "", r->other ? r->other : told[r->need]);
     }
-    return -1;
 }
 
 bool rules_allow(const options *o, const char *option) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const struct rule *r = &rules[i];
-        bool needs = is_of(r, o->command) && (r->need == OTHER || r->need == NO_OTHER);
-        if (needs && has_word(r->options, option) && option_is_given(o, r->other) != (r->need == OTHER))
+        if (r->other && is_of(r, o->command) && has_word(r->options, option) &&
+            option_is_given(o, r->other) != (r->need == OTHER))
             return false;
     }
     return true;
@@ -131,61 +124,45 @@ static bool acts_alone(const char *ddp) {
 }
 
 /* A command that compiles for --world, and has none. */
-static int check_alone(const options *o) {
-    int status = check(o, 1u << RANKS, 0);
-    for (int i = 0; status < 0 && i < o->ddp.n; i++)
+static void check_alone(const options *o) {
+    check(o, 1u << RANKS, 0);
+    for (int i = 0; i < o->ddp.n; i++)
         if (!acts_alone(o->ddp.v[i]))
-            status = tool_fail("%s: --ddp=%s has no effect %s", o->command->name, o->ddp.v[i], told[RANKS]);
-    return status;
-}
-
-/* Does PATH:FIELDS name `field` of the same path? */
-static bool names_field(const char *said, const char *path, size_t path_length, const char *field,
-                        size_t length) {
-    const char *at = strchr(said, ':') + 1;
-    if ((size_t)(at - 1 - said) != path_length || strncmp(said, path, path_length)) return false;
-    for (; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, "=,") == length && strncmp(at, field, length) == 0) return true;
-    return false;
+            tool_fail("%s: --ddp=%s has no effect %s", o->command->name, o->ddp.v[i], told[RANKS]);
 }
 
 /* Rejects a field that two --ddp give for one path. */
-static int check_ddp_twice(const text_list *ddp) {
-    for (int i = 1; i < ddp->n; i++) {
-        const char *path = ddp->v[i], *at = strchr(path, ':') + 1;
-        size_t path_length = (size_t)(at - 1 - path);
-        for (; *at; at += strcspn(at, ","), at += *at == ',')
-            for (int k = 0; k < i; k++)
-                if (names_field(ddp->v[k], path, path_length, at, strcspn(at, "=,")))
-                    return tool_fail("--ddp=%s: %.*s of this path is given twice, in --ddp=%s too",
-                                     SHOW(path), (int)strcspn(at, "=,"), at, SHOW(ddp->v[k]));
-    }
-    return -1;
+static void check_ddp_twice(const text_list *ddp) {
+    option_fields all = {0};
+    for (int i = 0; i < ddp->n; i++) option_add_fields(&all, "ddp", ddp->v[i]);
+    for (int i = 1; i < all.n; i++)
+        for (int k = 0; k < i; k++) {
+            const option_given *a = &all.list[k], *b = &all.list[i];
+            if (a->value != b->value && strcmp(a->name, b->name) == 0 && strcmp(a->field, b->field) == 0)
+                tool_fail("--ddp=%s: %s of this path is given twice, in --ddp=%s too", b->value, b->field,
+                          a->value);
+        }
 }
 
-int rules_together(const options *o) {
+void rules_together(const options *o) {
     bool compiles = o->all || (o->view && strcmp(o->view, "graph"));
     unsigned known = 1u << OTHER | 1u << NO_OTHER | 1u << CUDA | 1u << COMPILED, facts = 0;
     if (o->compile.device == WEFT_DEVICE_CUDA) facts |= 1u << CUDA;
     if (compiles) facts |= 1u << COMPILED;
-    int status = check(o, known, facts);
-    if (status < 0) status = check_ddp_twice(&o->ddp);
-    bool is_alone = command_has_option(o->command, "world") && o->compile.world < 2;
-    return status < 0 && is_alone ? check_alone(o) : status;
+    check(o, known, facts);
+    check_ddp_twice(&o->ddp);
+    if (command_has_option(o->command, "world") && o->compile.world < 2) check_alone(o);
 }
 
 void rules_alone(const options *o) {
     text t = {0};
+    char name[WORD_ROOM];
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        for (const char *name = rules[i].need == RANKS ? rules[i].options : ""; *name;
-             name += strcspn(name, " "), name += *name == ' ')
-            if (option_is_given(o, name))
-                text_add(&t, "%s--%.*s", t.length ? ", " : "", (int)strcspn(name, " "), name);
+        for (const char *at = rules[i].need == RANKS ? rules[i].options : ""; next_word(&at, name);)
+            if (option_is_given(o, name)) text_add(&t, "%s--%s", t.length ? ", " : "", name);
     for (int i = 0; i < o->ddp.n; i++)
         if (!acts_alone(o->ddp.v[i])) text_add(&t, "%s--ddp=%s", t.length ? ", " : "", o->ddp.v[i]);
-    char *given = text_detach(&t);
-    if (given && *given) tool_note("%s: one rank alone, without effect: %s", o->command->name, given);
-    free(given);
+    if (t.length) tool_note("%s: one rank alone, without effect: %s", o->command->name, tool_take(&t));
 }
 
 /* ---- the model ---- */
@@ -225,7 +202,7 @@ static bool leaves_accumulate(const options *o, const weft_model *m) {
     return false;
 }
 
-int rules_model(const options *o, const weft_model *m) {
+void rules_model(const options *o, const weft_model *m) {
     unsigned facts = shards(o, m) ? 1u << SHARDS : 0;
     facts |= leaves_accumulate(o, m) ? 1u << UNSAID : 0;
     facts |= takes_zero(m) ? 1u << SHARING : 0;
@@ -236,17 +213,17 @@ int rules_model(const options *o, const weft_model *m) {
     }
     for (const weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) facts |= 1u << PARAMETERS;
-    return check(
+    check(
         o, 1u << SHARDS | 1u << SHARING | 1u << TRAINS | 1u << TRAINABLE | 1u << UNSAID | 1u << PARAMETERS,
         facts);
 }
 
-int rules_graph(const options *o, const weft_graph *g) {
+void rules_graph(const options *o, const weft_graph *g) {
     bool draws = false;
     /* a file of weights may lack state, and parameters only with --partial */
     bool has_all = o->weights && !o->partial;
     for (const weft_variable *v = g->model->variables; v; v = v->next)
         draws = draws || (v->init.kind >= WEFT_INIT_UNIFORM && !(v->kind == VARIABLE_PARAMETER && has_all));
     for (const weft_node *n = g->first; n; n = n->next) draws = draws || n->op->flags & OP_RANDOM;
-    return check(o, 1u << DRAWS, draws ? 1u << DRAWS : 0);
+    check(o, 1u << DRAWS, draws ? 1u << DRAWS : 0);
 }

@@ -7,10 +7,10 @@
 
 #include "weft/weft.h"
 
-/* Each returns -1 to go on, else the exit status after printing which option has no effect and why. */
-int rules_together(const options *o);                   /* the command line alone */
-int rules_model(const options *o, const weft_model *m); /* after --ddp has been applied to it */
-int rules_graph(const options *o, const weft_graph *g); /* the graph that eval or predict runs */
+/* Each ends the command where an option has no effect, and says why. */
+void rules_together(const options *o);                   /* the command line alone */
+void rules_model(const options *o, const weft_model *m); /* after --ddp has been applied to it */
+void rules_graph(const options *o, const weft_graph *g); /* the graph that eval or predict runs */
 
 /* Of a command that ranks run together, where no launcher has started it: names the options that act between
  * ranks, so that one command line is right in any number of them. */

@@ -1,12 +1,10 @@
 /* synthetic.c - synthetic batches: fixed-seed numbers of the kind that each input expects. */
 #include "tools/graphtool/common/dataset.h"
 
-#include "tools/graphtool/common/world.h"
-
+#include "graph/core/element.h"
 #include "graph/core/graph.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
@@ -39,32 +37,14 @@ static int64_t limit_of(const weft_graph *g, const weft_node *input, bool *from)
 }
 
 /* Integers are in [0, below). */
-static void fill_random(void *into, weft_dtype dtype, size_t count, int64_t below, uint64_t *state) {
-    for (size_t i = 0; i < count; i++) {
+static void fill_random(tensor *into, int64_t count, int64_t below, uint64_t *state) {
+    bool is_real = into->type.dtype == WEFT_F32 || into->type.dtype == WEFT_F64; /* never bf16 or f16 */
+    for (int64_t i = 0; i < count; i++) {
         uint64_t whole = splitmix(state) % (uint64_t)below;
-        switch (dtype) {
-        case WEFT_F32:
-            ((float *)into)[i] = (float)normal(state);
-            break;
-        case WEFT_F64:
-            ((double *)into)[i] = normal(state);
-            break;
-        case WEFT_I64:
-            ((int64_t *)into)[i] = (int64_t)whole;
-            break;
-        case WEFT_I32:
-            ((int32_t *)into)[i] = (int32_t)whole;
-            break;
-        case WEFT_U8:
-            ((uint8_t *)into)[i] = (uint8_t)whole;
-            break;
-        case WEFT_BOOL:
-            ((bool *)into)[i] = whole & 1;
-            break;
-        default:
-            ((uint16_t *)into)[i] = 0;
-            break; /* inputs are never bf16 or f16 */
-        }
+        element_set(into, &i,
+                    is_real                         ? normal(state)
+                    : into->type.dtype == WEFT_BOOL ? whole & 1
+                                                    : (double)whole);
     }
 }
 
@@ -73,84 +53,60 @@ static void fill_draws(float *into, size_t count, uint64_t *state) {
     for (size_t i = 0; i < count; i++) into[i] = (float)(splitmix(state) >> 40) * 0x1p-24f;
 }
 
-/* Batches of one iteration of the flow, on one rank. */
-static int64_t iteration_needs(const weft_plan *plan, int64_t iteration) {
-    int64_t needs = 0;
-    weft_flow_step s[WEFT_MAX_FLOW_STEPS];
-    int n = weft_plan_iteration(plan, iteration, s);
-    for (int i = 0; i < n; i++)
-        if (s[i].batch == WEFT_FLOW_NEXT) needs += (int64_t)s[i].repeat * s[i].accumulate;
-    return needs;
-}
-
-/* The most that an iteration takes on all ranks; another number from where a step of the flow begins. */
-static int64_t flow_needs(const weft_plan *plan, const options *o) {
-    int64_t most = 0, needs;
-    weft_flow_step s;
-    for (int i = 0; weft_plan_flow(plan, i, &s); i++)
-        if ((needs = iteration_needs(plan, s.from)) > most) most = needs;
-    return most * (o->comm ? o->comm->world : 1);
-}
-
 static weft_status read_again(void *context, int64_t i, void *const *into, weft_error *error) {
     const weft_source *rows = context;
     return rows->read(rows->context, i % rows->count, into, error);
 }
 
-/* The rows of input i, as often as the flow needs: their memory does not grow. */
-static const weft_source *source_of(dataset *d, int i, int64_t needs) {
-    int64_t times = (needs + SYNTHETIC_BATCHES - 1) / SYNTHETIC_BATCHES;
-    if (times <= 1) return &d->rows[i];
+/* The rows of input i over and over: more than any step needs. */
+static const weft_source *endless(dataset *d, int i) {
+    enum { TIMES = 1 << 20 };
     d->again[i] = d->rows[i];
-    d->again[i].count *= times;
+    d->again[i].count *= TIMES;
     d->again[i].read = read_again;
     d->again[i].context = &d->rows[i];
     return &d->again[i];
 }
 
 /* Makes the batches of one input, once for all graphs that have it. */
-static int add_input(dataset *d, const weft_port *p, const weft_plan *plan, int64_t below, const options *o) {
+static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int64_t below,
+                      const options *o) {
     weft_error error = {0};
     int i = d->of.n;
     int64_t shape[WEFT_MAX_NDIM];
     for (int k = 0; k < i; k++)
-        if (strcmp(d->names[k], p->name) == 0)
-            return -1; /* another graph's; the trainer compares their types */
-    if (i == OPTIONS_MAX_DATA) return tool_fail("more than %d inputs: too many for bench", OPTIONS_MAX_DATA);
+        if (strcmp(d->names[k], p->name) == 0) return; /* another graph's; the trainer compares their types */
+    if (i == OPTIONS_MAX_DATA) tool_fail("more than %d inputs: too many for bench", OPTIONS_MAX_DATA);
     memcpy(shape, p->shape, sizeof shape);
     if (!p->ndim || shape[0] != weft_plan_batch(plan))
-        return tool_fail("input %s has no batch axis: give it with --data", p->name);
+        tool_fail("input %s has no batch axis: give it with --data", p->name);
     shape[0] *= SYNTHETIC_BATCHES;
     if (!(d->arrays[i] = weft_array_of(p->dtype, p->ndim, shape, NULL, NULL, &error)) ||
         weft_array_source(d->arrays[i], &d->rows[i], &error))
-        return tool_error(&error);
-    if (!(d->names[i] = strdup(p->name))) return tool_fail("out of memory");
+        tool_error(&error);
+    d->names[i] = tool_text("%s", p->name);
     if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
     uint64_t state = hash_text(p->name, (uint64_t)o->seed + 1234); /* not that of initial values */
     size_t count = p->bytes / dtype_bytes(p->dtype) * SYNTHETIC_BATCHES;
-    void *values = weft_array_write(d->arrays[i]);
+    tensor values = {.data = weft_array_write(d->arrays[i]), .type = {p->dtype, 1}, .stride = {1}};
     if (p->dtype == WEFT_F32 && strcmp(p->name, "draws") == 0)
-        fill_draws(values, count, &state);
+        fill_draws(values.data, count, &state);
     else
-        fill_random(values, p->dtype, count, below, &state);
-    d->sources[i] = source_of(d, i, flow_needs(plan, o));
+        fill_random(&values, (int64_t)count, below, &state);
+    d->sources[i] = endless(d, i);
     d->n_names = ++d->of.n;
-    return -1;
 }
 
 /* The inputs of one graph. */
-static int add_graph(dataset *d, const weft_graph *g, const weft_plan *plan, const options *o) {
-    bool *from = malloc((size_t)g->next_id + 1);
-    int status = from ? -1 : tool_fail("out of memory");
+static void add_graph(dataset *d, const weft_graph *g, const weft_plan *plan, const options *o) {
+    bool *from = tool_new((size_t)g->next_id + 1, 1);
     weft_port p;
-    for (int i = 0; status < 0 && weft_plan_input(plan, g->name, i, &p); i++) {
+    for (int i = 0; weft_plan_input(plan, g->name, i, &p); i++) {
         int64_t below = 0;
         for (const weft_node *n = g->first; n; n = n->next)
             if (n->op == &weft_op_input && strcmp(input_name(n), p.name) == 0) below = limit_of(g, n, from);
-        status = add_input(d, &p, plan, below, o);
+        add_input(d, &p, plan, below, o);
     }
-    free(from);
-    return status;
 }
 
 /* Whether a graph before this one has an input of this name, whose batches it shares. */
@@ -172,10 +128,9 @@ uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan) {
 }
 
 /* Two graphs with an input of one name share its batches. */
-int dataset_synthetic(dataset *d, const weft_model *m, const weft_plan *plan, const options *o) {
-    int status = -1;
-    dataset_begin(d);
-    for (const weft_graph *g = m->graphs; status < 0 && g; g = g->next)
-        if (g->mode == WEFT_TRAIN) status = add_graph(d, g, plan, o);
-    return status;
+dataset *dataset_synthetic(const weft_model *m, const weft_plan *plan, const options *o) {
+    dataset *d = dataset_new();
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        if (g->mode == WEFT_TRAIN) add_graph(d, g, plan, o);
+    return d;
 }

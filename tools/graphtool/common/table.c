@@ -1,9 +1,6 @@
 /* table.c - see table.h. */
 #include "tools/graphtool/common/table.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int columns_of(const char *s, size_t bytes) {
@@ -25,29 +22,53 @@ void text_end_line(text *t) {
     text_add(t, "\n");
 }
 
-void table_cell(table *into, text *t) {
-    const char *s = t->data ? t->data : "";
-    int column = into->n++ % into->columns, width = text_columns(s);
-    if (width > into->width[column]) into->width[column] = width;
-    text_bytes(&into->cells, s, strlen(s) + 1);
-    into->cells.failed |= t->failed;
-    free(t->data);
-    *t = (text){0};
+void table_cells(table *into, text *row) {
+    char *rest = tool_take(row);
+    for (int i = 0; i < into->columns; i++) {
+        const char *cell = rest ? strsep(&rest, "\t") : "";
+        int width = text_columns(cell);
+        if (width > into->width[i]) into->width[i] = width;
+        text_bytes(&into->cells, cell, strlen(cell) + 1);
+    }
+    into->rows++;
 }
 
-void table_word(table *into, const char *word) {
-    text t = {0};
-    text_add(&t, "%s", word);
-    table_cell(into, &t);
-}
-
-void table_print(table *into, const char *format, ...) {
-    char word[200];
+void table_row(table *into, const char *format, ...) {
+    text row = {0};
     va_list list;
     va_start(list, format);
-    vsnprintf(word, sizeof word, format, list);
+    text_add(&row, "%s", tool_vtext(format, list));
     va_end(list);
-    table_word(into, word);
+    table_cells(into, &row);
+}
+
+/* ---- rows of JSON ---- */
+
+static void add_value(text *t, const json_t *value, const table_column *c) {
+    if (json_is_string(value)) text_add(t, "%s", json_string_value(value));
+    if (json_is_number(value))
+        text_add(t, c->decimals < 0 ? "%.*g%s" : "%.*f%s", abs(c->decimals), json_number_value(value) * c->scale,
+                 c->unit ? c->unit : "");
+}
+
+void table_json(text *t, const json_t *rows, int n, const table_column *columns) {
+    table all = {.columns = n};
+    text cells = {0};
+    size_t i;
+    const json_t *row;
+    for (int c = 0; c < n; c++) {
+        all.is_right[c] = columns[c].scale != 0;
+        text_add(&cells, c ? "\t%s" : "%s", columns[c].head);
+    }
+    table_cells(&all, &cells);
+    json_array_foreach(rows, i, row) {
+        for (int c = 0; c < n; c++) {
+            if (c) text_add(&cells, "\t");
+            add_value(&cells, json_object_get(row, columns[c].key), &columns[c]);
+        }
+        table_cells(&all, &cells);
+    }
+    table_write(t, &all);
 }
 
 /* ---- folding ---- */
@@ -107,11 +128,8 @@ static void write_line(text *t, const table *from, int first, int end, const cha
 }
 
 void table_write(text *t, table *from) {
-    const char *s = from->cells.data;
-    for (int i = 0; i < from->n && !from->cells.failed; i += from->columns)
+    const char *s = tool_take(&from->cells);
+    for (int i = 0; i < from->rows; i++)
         for (int first = 0, end; first < from->columns; first = end)
             write_line(t, from, first, end = fold_at(from, first), &s);
-    t->failed |= from->cells.failed;
-    free(from->cells.data);
-    *from = (table){0};
 }

@@ -4,75 +4,56 @@
 #include "tools/graphtool/common/names.h"
 #include "tools/graphtool/common/optimizers.h"
 #include "tools/graphtool/common/rules.h"
-#include "tools/graphtool/common/weights.h"
 #include "tools/graphtool/common/world.h"
 
-#include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
-#include "graph/core/graph.h"
-#include "graph/settings/minimize.h"
 #include "runtime/options.h"
 #include "runtime/plan/compile_fields.h"
 #include "runtime/plan/program.h"
-#include "weft/support.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16}; /* by precision_words */
 
+/* The last step of a change of the model: functions, not macros, as errors must not name a line here. */
+static void need(weft_model *m, weft_status status) {
+    if (status) tool_error(weft_model_error(m));
+}
+
 /* Applies --ddp PATH:FIELDS in order: a later one adds to an earlier one of the same path. */
-static bool apply_ddp(weft_model *m, const text_list *ddp) {
+static void apply_ddp(weft_model *m, const text_list *ddp) {
     for (int i = 0; i < ddp->n; i++) {
-        const char *colon = strchr(ddp->v[i], ':');
-        char *path = strndup(ddp->v[i], (size_t)(colon - ddp->v[i]));
-        if (!path) return false;
-        /* the function, not the macro: errors must not name a source line of this file */
-        weft_status status = (weft_ddp_text)(m, path, colon + 1);
-        free(path);
-        if (status) return false;
+        const char *fields, *path = option_kind_of(ddp->v[i], &fields);
+        need(m, (weft_ddp_text)(m, path, fields));
     }
-    return true;
 }
 
 /* Applies --precision PATH:TYPE. The last ':' counts: no type has one. */
-static bool apply_precision(weft_model *m, const text_list *precision) {
+static void apply_precision(weft_model *m, const text_list *precision) {
     for (int i = 0; i < precision->n; i++) {
-        const char *colon = strrchr(precision->v[i], ':');
-        char *path = strndup(precision->v[i], (size_t)(colon - precision->v[i]));
-        if (!path) return false;
+        const char *said = precision->v[i], *colon = strrchr(said, ':');
         int type = option_choice(colon + 1, precision_words);
-        weft_status status = (weft_precision)(m, path, precisions[type]);
-        free(path);
-        if (status) return false;
+        need(m, (weft_precision)(m, tool_text("%.*s", (int)(colon - said), said), precisions[type]));
     }
-    return true;
 }
 
-/* --flow names a flow of the model, or is one. The function, not the macro: errors must not name a line
- * here. */
-static bool apply_flow(weft_model *m, const char *flow) {
-    return !flow || flow_find(m, flow) || (weft_flow)(m, flow) == WEFT_OK;
-}
-
-/* One word that is neither: -1, or the exit status after listing the flows. */
-static int check_flow_name(const weft_model *m, const char *flow) {
+/* One word that is neither a flow nor a graph. */
+static void check_flow_name(const weft_model *m, const char *flow) {
     const char *name;
-    if (!flow || !name_is_valid(flow) || flow_find(m, flow) || graph_find(m, flow)) return -1;
+    if (!flow || !name_is_valid(flow) || flow_find(m, flow) || graph_find(m, flow)) return;
     names known = names_for(flow);
     for (int i = 0; (name = weft_flow_name(m, i)); i++) names_add(&known, name);
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (!flow_find(m, g->name)) names_add(&known, g->name);
-    return names_refuse(&known, "--flow=%s: the model has no flow and no graph of this name", SHOW(flow));
+    names_refuse(&known, "--flow=%s: the model has no flow and no graph of this name", flow);
 }
 
-/* -1, or the exit status after listing the graphs. */
-static int check_graph_name(const weft_model *m, const options *o) {
-    if (!o->graph || graph_find(m, o->graph)) return -1;
+static void check_graph_name(const weft_model *m, const options *o) {
+    if (!o->graph || graph_find(m, o->graph)) return;
     names known = names_for(o->graph);
     for (const weft_graph *g = m->graphs; g; g = g->next) names_add(&known, g->name);
-    return names_refuse(&known, "%s: the model has no graph '%s'", o->model, SHOW(o->graph));
+    names_refuse(&known, "%s: the model has no graph '%s'", o->model, o->graph);
 }
 
 static bool has_training(const weft_model *m) {
@@ -89,36 +70,36 @@ const char *tool_flow(const weft_model *m, const options *o) {
     return flow_find(m, o->flow) ? o->flow : FLOW_DEFAULT;
 }
 
-/* Options without effect on this model are rejected here, before anything is compiled. */
-weft_model *tool_load(const options *o, int *status) {
+static void free_model(void *m) {
+    weft_model_free(m);
+}
+
+weft_model *tool_keep_model(weft_model *m) {
+    return tool_keep(m, free_model);
+}
+
+/* Options without effect on this model are rejected here, before anything is compiled. --flow names a flow of
+ * the model, or is one. */
+weft_model *tool_load(const options *o) {
     weft_error error = {0};
-    int wrong;
-    weft_model *m = weft_load(o->model, NULL, &error);
-    if (!m) {
-        *status = tool_error(&error);
-    } else if ((wrong = check_flow_name(m, o->flow)) >= 0 || (wrong = check_graph_name(m, o)) >= 0) {
-        *status = wrong;
-        weft_model_free(m);
-        m = NULL;
-    } else if (!apply_ddp(m, &o->ddp) || !apply_precision(m, &o->precision) || !apply_flow(m, o->flow)) {
-        *status = weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
-        weft_model_free(m);
-        m = NULL;
-    } else if ((wrong = optimizers_apply(m, o)) >= 0 || (wrong = rules_model(o, m)) >= 0) {
-        *status = wrong;
-        weft_model_free(m);
-        m = NULL;
-    }
+    weft_model *m = tool_opened(weft_load(o->model, NULL, &error), free_model, &error);
+    check_flow_name(m, o->flow);
+    check_graph_name(m, o);
+    apply_ddp(m, &o->ddp);
+    apply_precision(m, &o->precision);
+    if (o->flow && !flow_find(m, o->flow)) need(m, (weft_flow)(m, o->flow));
+    optimizers_apply(m, o);
+    rules_model(o, m);
     return m;
 }
 
-int tool_need_weights(const weft_model *m, const options *o) {
+void tool_need_weights(const weft_model *m, const options *o) {
     int n = 0;
     for (const weft_variable *v = m->variables; v; v = v->next) n += v->kind == VARIABLE_PARAMETER;
-    if (!n || o->weights || o->random_weights) return -1;
-    return tool_fail(
-        "%s: its %d parameters have no values: use --weights=FILE, or --random-weights for initial ones",
-        o->model, n);
+    if (n && !o->weights && !o->random_weights)
+        tool_fail("%s: its %d parameters have no values: use --weights=FILE, or --random-weights for initial "
+                  "ones",
+                  o->model, n);
 }
 
 /* By way of the host unordered sums are not faster. */
@@ -127,36 +108,29 @@ static weft_reduce reduce_of(const options *o) {
     return o->compile.reduce == WEFT_REDUCE_AUTO && by_host ? WEFT_REDUCE_ORDERED : o->compile.reduce;
 }
 
-/* --guard: -1, or the exit status after telling why not. */
-static int guard_read(const options *o, weft_compile_options *into) {
-    const char *const *words = guard_words;
+/* --guard */
+static void guard_read(const options *o, weft_compile_options *into) {
     const char *said = o->guard ? o->guard : "off", *factor = strchr(said, '=');
-    size_t length = factor ? (size_t)(factor - said) : strlen(said);
+    const char *word = tool_text("%.*s", (int)strcspn(said, "="), said);
+    int i = option_choice(word, guard_words);
     char *end = NULL;
-    int i = 3;
-    while (i >= 0 && (strlen(words[i]) != length || strncmp(words[i], said, length))) i--;
     if (factor) into->guard_factor = strtod(factor + 1, &end);
-    bool good =
-        i >= 0 && (!factor || (i == WEFT_GUARD_SPIKE && factor[1] && !*end && into->guard_factor > 1));
-    into->guard = good ? (weft_guard)i : WEFT_GUARD_OFF;
-    if (good) return -1;
-    return tool_fail("%s: --guard=%s: it must be nan, spike, spike=F with F above 1, grad or off",
-                     o->command->name, SHOW(said));
+    into->guard = (weft_guard)i;
+    if (strcmp(guard_words[i], word) ||
+        (factor && (i != WEFT_GUARD_SPIKE || !factor[1] || *end || !(into->guard_factor > 1))))
+        tool_fail("%s: --guard=%s: it must be nan, spike, spike=F with F above 1, grad or off",
+                  o->command->name, said);
 }
 
 /* World and rank are those of the communicator if there is one, else those of the command line. */
-int tool_compile_options(const options *o, weft_compile_options *into) {
-    *into = o->compile;
-    if (o->comm) {
-        into->world = o->comm->world;
-        into->rank = o->comm->rank;
-    }
-    into->reduce = reduce_of(o);
-    weft_error error;
-    int status = guard_read(o, into);
-    if (status >= 0) return status;
-    if (into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error)) return tool_error(&error);
-    return -1;
+weft_compile_options tool_compile_options(const options *o) {
+    weft_compile_options c = o->compile;
+    weft_error error = {0};
+    if (o->comm) c.world = o->comm->world, c.rank = o->comm->rank;
+    c.reduce = reduce_of(o);
+    guard_read(o, &c);
+    if (c.isa > WEFT_ISA_REFERENCE && weft_limit_isa(c.isa, &error)) tool_error(&error);
+    return c;
 }
 
 /* Does any shape of the model depend on the batch size? If not, files may have batches of another size, and
@@ -168,35 +142,32 @@ static bool has_batch(const weft_model *m) {
     return false;
 }
 
-/* What a plan of this model is compiled with: -1, or the exit status after telling why not. */
-static int options_for(const weft_model *m, const options *o, const char *graph, weft_compile_options *into) {
-    int status = tool_compile_options(o, into);
-    if (status >= 0) return status;
-    into->graph = graph;
-    into->flow = graph && !o->flow ? NULL : tool_flow(m, o);
-    if (o->data.n && !has_batch(m)) into->batch = 0;
-    return -1;
+/* What a plan of this model is compiled with. */
+static weft_compile_options options_for(const weft_model *m, const options *o, const char *graph) {
+    weft_compile_options c = tool_compile_options(o);
+    c.graph = graph;
+    c.flow = graph && !o->flow ? NULL : tool_flow(m, o);
+    if (o->data.n && !has_batch(m)) c.batch = 0;
+    return c;
 }
 
-/* The GPU of this rank, for stores and sessions: -1, or the exit status. */
-static int select_device(const options *o) {
+void tool_select_device(const options *o) {
     weft_error error = {0};
-    if (o->compile.device != WEFT_DEVICE_CUDA) return -1;
-    return weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error) ? tool_error(&error) : -1;
+    if (o->compile.device == WEFT_DEVICE_CUDA && weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error))
+        tool_error(&error);
+}
+
+static void free_plan(void *plan) {
+    weft_plan_free(plan);
 }
 
 /* An error names the model's file. */
-weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int *status) {
-    weft_compile_options c;
+weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph) {
+    weft_compile_options c = options_for(m, o, graph);
     weft_error error = {0};
-    int wrong = options_for(m, o, graph, &c);
-    if (wrong >= 0) {
-        *status = wrong;
-        return NULL;
-    }
     weft_plan *plan = weft_compile(m, &c, &error);
-    if (!plan) *status = tool_error_in(o->model, &error);
-    return plan;
+    if (!plan) tool_error_in(o->model, &error);
+    return tool_keep(plan, free_plan);
 }
 
 /* More threads are slower, by far where they wait for each other in every node. */
@@ -213,51 +184,44 @@ const weft_fit_words tool_fit_words = {.batch = "--batch ",
                                        .bf16 = "--dtype bf16",
                                        .no_memory_check = "--no-memory-check"};
 
-weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how,
-                           int *status) {
+static void free_trainer(void *t) {
+    weft_trainer_free(t);
+}
+
+weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how) {
     weft_error error = {0};
     warn_of_threads(o);
     weft_trainer *t = weft_trainer_new(m, how, &error);
     bool is_models = error.status != WEFT_PEER && error.status != WEFT_IO && error.status != WEFT_FILE;
-    if (!t) *status = is_models ? tool_error_in(o->model, &error) : tool_error(&error);
-    return t;
+    if (!t && is_models) tool_error_in(o->model, &error);
+    if (!t) tool_error(&error);
+    return tool_keep(t, free_trainer);
 }
 
-int tool_need_training(const weft_plan *plan) {
+void tool_need_training(const weft_plan *plan) {
     for (int i = 0; i < plan->n_programs; i++) {
-        if (plan->programs[i].trains) return -1;
+        if (plan->programs[i].trains) return;
         for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next)
-            if (n->op == &weft_op_assign) return -1; /* it renews state */
+            if (n->op == &weft_op_assign) return; /* it renews state */
     }
-    return tool_fail(
-        "train: no graph of the flow minimizes a loss or writes state, so nothing would be trained: "
-        "name one that does, or use graphtool eval");
+    tool_fail("train: no graph of the flow minimizes a loss or writes state, so nothing would be trained: "
+              "name one that does, or use graphtool eval");
 }
 
 json_t *tool_fingerprint(const weft_plan *plan) {
     return json_sprintf("%016llx", (unsigned long long)plan->fingerprint);
 }
 
-int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_options *into) {
-    *into = (weft_trainer_options){.comm = o->comm,
-                                   .seed = (uint64_t)o->seed,
-                                   .own_guard = o->guard != NULL,
-                                   .check = o->check,
-                                   .no_capture = o->no_capture,
-                                   .fit_words = &tool_fit_words};
-    int status = options_for(m, o, NULL, &into->compile);
-    return status < 0 ? select_device(o) : status;
-}
-
-weft_store *tool_store(const weft_plan *plan, const options *o, int *status) {
-    weft_error error = {0};
-    int wrong = select_device(o);
-    weft_store *store = wrong < 0 ? weft_store_new(plan, (uint64_t)o->seed, &error) : NULL;
-    if (wrong < 0) wrong = store ? weights_load(store, o) : tool_error(&error);
-    if (wrong < 0) return store;
-    weft_store_free(store);
-    *status = wrong;
-    return NULL;
+weft_trainer_options tool_trainer_options(const weft_model *m, const options *o) {
+    weft_compile_options c = options_for(m, o, NULL);
+    tool_select_device(o);
+    return (weft_trainer_options){.comm = o->comm,
+                                  .seed = (uint64_t)o->seed,
+                                  .own_guard = o->guard != NULL,
+                                  .check = o->check,
+                                  .no_capture = o->no_capture,
+                                  .fit_words = &tool_fit_words,
+                                  .compile = c};
 }
 
 /* See tool_graph; NULL when no graph fits. */
@@ -270,20 +234,14 @@ static const weft_graph *pick_graph(const weft_model *m, const char *name, const
 }
 
 /* Each failure names the way out. */
-const char *tool_graph(const weft_model *m, const options *o, const char *wanted, int *status) {
+const char *tool_graph(const weft_model *m, const options *o, const char *wanted) {
     const weft_graph *g = pick_graph(m, o->graph, wanted);
-    if (g && !graph_trains(g)) {
-        int wrong = rules_graph(o, g);
-        if (wrong >= 0) *status = wrong;
-        return wrong >= 0 ? NULL : g->name;
-    }
-    if (g)
-        *status =
-            tool_fail("%s: graph %s trains: it would change the weights; choose a --graph that does not",
-                      o->model, g->name);
-    else
-        *status = tool_fail("%s: no graph in eval mode; use --graph", o->model);
-    return NULL;
+    if (!g) tool_fail("%s: no graph in eval mode; use --graph", o->model);
+    if (graph_trains(g))
+        tool_fail("%s: graph %s trains: it would change the weights; choose a --graph that does not",
+                  o->model, g->name);
+    rules_graph(o, g);
+    return g->name;
 }
 
 /* libgomp's threads spin for milliseconds before they sleep. On a machine with other work that delays the

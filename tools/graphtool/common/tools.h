@@ -7,36 +7,35 @@
 #include "tools/graphtool/common/output.h"
 #include "weft/weft.h"
 
-/* Loads o->model with --ddp, --flow and what is said of optimizers applied, but for schedules; NULL with
- * *status set, after printing the error. */
-weft_model *tool_load(const options *o, int *status);
+/* Loads o->model with --ddp, --flow and what is said of optimizers applied, but for schedules. It is kept
+ * until the end, as are plans and trainers. */
+weft_model *tool_load(const options *o);
+weft_model *tool_keep_model(weft_model *m);
 /* The flow to compile for: that of --flow, or "train" for a command that is for a flow; NULL: all graphs, as
  * where a model that is only shown does not train. */
 const char *tool_flow(const weft_model *m, const options *o);
-/* -1, or the exit status after telling that its flow changes nothing: neither parameters nor state. */
-int tool_need_training(const weft_plan *plan);
+/* Ends where the plan's flow changes nothing: neither parameters nor state. */
+void tool_need_training(const weft_plan *plan);
 /* 16 hexadecimal digits, as `plan` prints them: what differs where plans do. */
 json_t *tool_fingerprint(const weft_plan *plan);
-/* A model with parameters needs --weights or --random-weights: -1, or the exit status. */
-int tool_need_weights(const weft_model *m, const options *o);
-/* Compile options from the command line: -1, or the exit status after telling why not. */
-int tool_compile_options(const options *o, weft_compile_options *into);
+/* A model with parameters needs --weights or --random-weights. */
+void tool_need_weights(const weft_model *m, const options *o);
+/* Compile options from the command line. */
+weft_compile_options tool_compile_options(const options *o);
 /* The same for a trainer, without its data; chooses the GPU of this rank. */
-int tool_trainer_options(const weft_model *m, const options *o, weft_trainer_options *into);
-/* A trainer; NULL with *status set, after printing the error. */
-weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how,
-                           int *status);
+weft_trainer_options tool_trainer_options(const weft_model *m, const options *o);
+weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how);
+/* The GPU of this rank, for stores and sessions. */
+void tool_select_device(const options *o);
 /* What errors of memory call options. */
 extern const weft_fit_words tool_fit_words;
-/* Compiles a graph (NULL: all) with these options; NULL with *status set, after printing the error. */
-weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int *status);
-/* A store of the plan's model: initial values of the seed, then the file of --weights; fails likewise. */
-weft_store *tool_store(const weft_plan *plan, const options *o, int *status);
+/* Compiles a graph (NULL: all) with these options. */
+weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph);
 
 /* The graph to evaluate or predict with: --graph, else `wanted` if the model has it, else the first graph in
- * eval mode. NULL with *status set, after printing that there is none or that it trains: it would change the
- * weights on its way over the data, and its mean loss would be of no weights at all. */
-const char *tool_graph(const weft_model *m, const options *o, const char *wanted, int *status);
+ * eval mode. Not one that trains: it would change the weights on its way over the data, and its mean loss
+ * would be of no weights at all. */
+const char *tool_graph(const weft_model *m, const options *o, const char *wanted);
 
 /* Makes OpenMP's threads sleep sooner when they wait, by restarting the program with GOMP_SPINCOUNT set,
  * which libgomp reads before main. Returns if it is set already or the restart fails; then nothing has

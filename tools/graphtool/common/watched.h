@@ -6,10 +6,10 @@
 #include "tools/graphtool/common/options.h"
 #include "weft/weft.h"
 
-/* -1, or the exit status after printing which of the options names no metric that validations of the model
- * give, or none with a direction. */
-int watched_check(const options *o, const weft_model *m);
-/* METRIC alone, which the caller frees with free(), and whether it shall grow. Of what has been checked. */
-char *watched_metric(const char *said, bool *max);
+/* Ends where one of the options names no metric that validations of the model give, or none with a
+ * direction. */
+void watched_check(const options *o, const weft_model *m);
+/* METRIC alone, and whether it shall grow. Of what has been checked. */
+const char *watched_metric(const char *said, bool *max);
 
 #endif

@@ -8,16 +8,11 @@
 #include "runtime/plan/program.h"
 
 #include <string.h>
-#include <unistd.h>
 
 extern char **environ; /* no POSIX header declares it */
 
 /* How this process was started; static because the communicator's log needs it too. */
 static weft_launch launch = {.launcher = "none", .world = 1};
-
-bool world_is_launched(void) {
-    return strcmp(launch.launcher, "none") != 0;
-}
 
 int world_rank(const options *o) {
     return o->comm ? o->comm->rank : 0;
@@ -30,10 +25,10 @@ int world_size(const options *o) {
 /* ---- joining ---- */
 
 /* A rank other than 0 does the same work and shows none of it. */
-static int be_silent(options *o) {
+static void be_silent(options *o) {
     o->output = o->log = o->work_dir = NULL;
     o->profile = false;
-    return freopen("/dev/null", "w", stdout) ? -1 : tool_fail("/dev/null cannot be opened");
+    if (!freopen("/dev/null", "w", stdout)) tool_fail("/dev/null cannot be opened");
 }
 
 /* A way that joins the ranks through the host's memory. */
@@ -78,34 +73,24 @@ static weft_status join_launcher(options *o, const weft_comm_options *how, weft_
 
 /* Compares the command, then options, model and environment, before they are used. Data are compared where
  * loaders open them. */
-static int compare_ranks(const options *o) {
-    option_settings all;
-    weft_setting settings[SETTINGS_MOST], command = {"the command is", o->command->name};
+static void compare_ranks(const options *o) {
+    weft_setting all[SETTINGS_MOST], command = {"the command is", o->command->name};
     weft_error error = {0};
-    options_settings(o, &all);
-    for (int i = 0; i < all.n; i++) settings[i] = (weft_setting){all.names[i], all.values[i]};
-    weft_status status = weft_comm_compare(o->comm, &command, 1, &error);
-    if (!status) status = weft_comm_compare(o->comm, settings, all.n, &error);
-    options_settings_free(&all);
-    return status ? tool_error(&error) : -1;
+    int n = options_settings(o, all);
+    if (weft_comm_compare(o->comm, &command, 1, &error) || weft_comm_compare(o->comm, all, n, &error))
+        tool_error(&error);
 }
 
 /* A file that rank 0 writes may be named by all ranks or by rank 0 alone; a different file on another rank
  * would never be written. */
-static int compare_file(const options *o, const char *name, const char *own) {
+static void compare_file(const options *o, const char *name, const char *own) {
     enum { PATH_BYTES = 1024 };
     char first[PATH_BYTES] = "";
-    weft_error error = {0};
     if (!o->comm->rank) snprintf(first, sizeof first, "%s", own ? own : "");
-    weft_collective all = {.kind = WEFT_BROADCAST,
-                           .dtype = WEFT_U8,
-                           .buffer = first,
-                           .count = sizeof first,
-                           .name = "names of files"};
-    if (weft_comm_run(o->comm, &all, &error)) return tool_error(&error);
-    if (!own || strncmp(own, first, sizeof first - 1) == 0) return -1;
-    return tool_fail("--%s=%s: only rank 0 writes, and it was given %s: give this rank the same, or none",
-                     name, SHOW_PATH(own), *first ? SHOW_PATH(first) : "not given");
+    world_broadcast(o, 0, first, sizeof first, "names of files");
+    if (own && strncmp(own, first, sizeof first - 1))
+        tool_fail("--%s=%s: only rank 0 writes, and it was given %s: give this rank the same, or none", name,
+                  own, *first ? first : "not given");
 }
 
 /* Prints how the ranks communicate; called on the first rank of each machine. */
@@ -126,79 +111,86 @@ static void tell_rank(const options *o) {
 }
 
 /* Ranks that did not come are told by each that waited for them. MPI may hang when the process ends. */
-static int fail_to_join(const options *o, const weft_error *error) {
-    if (!o->comm && error->status == WEFT_PEER) {
-        tool_report(error->text, NULL);
-        lost_end_in(3);
-        return EXIT_PEER;
-    }
-    int status = tool_error(error);
-    if (!o->comm) tool_tell_held(NULL);
-    return status;
+static void fail_to_join(const options *o, const weft_error *error) {
+    if (o->comm || error->status != WEFT_PEER) tool_error(error);
+    tool_report(error->text, NULL);
+    lost_end_in(3);
+    tool_end(EXIT_PEER);
 }
 
-int world_open(options *o, world_use use, const weft_comm_options *how) {
+/* At the end. An error is printed once, by the rank that met it, before it ends the others. Ranks that only
+ * learned of it wait before they print; if all ranks met the same error, rank 0 prints first.
+ * Numbers that all ranks have found not to be finite need no abort: the status of each is the launcher's. */
+static void leave(void *joined) {
+    const options *o = joined;
+    if (lost_is_told()) tool_status = EXIT_PEER;
+    bool is_common =
+        tool_status == EXIT_FINE || tool_status == EXIT_INTERRUPTED || tool_status == EXIT_NUMBERS;
+    if (o->comm && is_common) {
+        tool_tell_once();
+        lost_leave();
+        weft_comm_free(o->comm);
+        return;
+    }
+    /* SIGTERM ends those that wait behind the rank that tells it */
+    if (o->comm && !lost_is_told()) lost_leave();
+    tool_tell_held(o->comm);
+    fflush(stdout);
+    if (o->comm) weft_comm_abort(o->comm, "graphtool ended with an error");
+}
+
+void world_open(options *o, const weft_comm_options *how) {
     weft_error error = {0};
-    if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
+    if (weft_launch_read(o->launcher, environ, &launch, &error)) tool_error(&error);
     /* a launcher may start a single rank, so that one script works for any number */
-    bool is_alone = use == WORLD_LEADS ? launch.rank == 0 : !world_is_launched();
-    if (is_alone) rules_alone(o);
-    if (launch.world == 1) return -1;
-    if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
+    bool leads = o->command->ranks == COMMAND_LEADS;
+    if (leads ? launch.rank == 0 : strcmp(launch.launcher, "none") == 0) rules_alone(o);
+    if (leads && launch.rank) tool_end(EXIT_FINE);
+    if (leads || launch.world == 1) return;
     tool_speak_as(launch.rank);
+    tool_keep(o, leave);
     const weft_env env = {.log = tell_log};
     weft_comm_options with = how ? *how : (weft_comm_options){0};
     with.deadline_seconds = o->timeout;
     with.env = &env;
     with.lost = lost_tell;
     const char *output = o->output, *log = o->log;
-    int status = lost_prepare(o, launch.rank);
-    if (status < 0 && launch.rank) status = be_silent(o);
-    if (status >= 0) return status;
-    if (join_launcher(o, &with, &error)) return fail_to_join(o, &error);
+    lost_prepare(o, launch.rank);
+    if (launch.rank) be_silent(o);
+    if (join_launcher(o, &with, &error)) fail_to_join(o, &error);
     tell_rank(o);
-    status = lost_watch(o->comm);
-    if (status < 0) status = compare_ranks(o);
-    if (status < 0) status = compare_file(o, "output", output);
-    return status < 0 ? compare_file(o, "log", log) : status;
+    lost_watch(o);
+    compare_ranks(o);
+    compare_file(o, "output", output);
+    compare_file(o, "log", log);
 }
 
-/* ---- leaving ---- */
+/* ---- a few numbers ---- */
 
-/* An error is printed once, by the rank that met it, before it ends the others. Ranks that only learned of it
- * wait before they print; if all ranks met the same error, rank 0 prints first.
- * Numbers that all ranks have found to be none need no abort: the status of each is the launcher's. */
-int world_close(options *o, int status) {
-    if (lost_is_told()) status = EXIT_PEER;
-    bool is_common = status == EXIT_FINE || status == EXIT_INTERRUPTED || status == EXIT_NUMBERS;
-    if (o->comm && is_common) {
-        tool_tell_once();
-        lost_leave();
-        weft_comm_free(o->comm);
-    } else if (o->comm) {
-        if (!lost_is_told()) lost_leave(); /* SIGTERM ends those that wait behind the rank that tells it */
-        tool_tell_held(o->comm);
-        fflush(stdout);
-        weft_comm_abort(o->comm, "graphtool ended with an error");
-    }
-    o->comm = NULL;
-    return status;
+static void run(const options *o, const weft_collective *c) {
+    weft_error error = {0};
+    if (o->comm && weft_comm_run(o->comm, c, &error)) tool_error(&error);
 }
 
-/* ---- sums ---- */
+void world_broadcast(const options *o, int root, void *data, size_t bytes, const char *name) {
+    run(o, &(weft_collective){.kind = WEFT_BROADCAST,
+                              .dtype = WEFT_U8,
+                              .buffer = data,
+                              .count = bytes,
+                              .root = root,
+                              .name = name});
+}
 
 /* 64 KiB of scratch are enough for WORLD_MOST numbers in worlds of up to 8,192 ranks. */
-int world_sum(const options *o, int n, double *values) {
-    enum { SCRATCH = 1 << 16 };
+void world_sum(const options *o, int n, double *values) {
+    enum { SCRATCH = 1 << 16, MOST = 64 };
     _Alignas(64) char scratch[SCRATCH];
-    weft_error error = {0};
-    if (!o->comm) return -1;
-    weft_collective sum = {.kind = WEFT_ALL_REDUCE,
-                           .dtype = WEFT_F64,
-                           .buffer = values,
-                           .count = (size_t)n,
-                           .scratch = scratch,
-                           .scratch_bytes = sizeof scratch,
-                           .name = "figures"};
-    return weft_comm_run(o->comm, &sum, &error) ? tool_error(&error) : -1;
+    for (int i = 0; i < n; i += MOST)
+        run(o, &(weft_collective){.kind = WEFT_ALL_REDUCE,
+                                  .dtype = WEFT_F64,
+                                  .buffer = values + i,
+                                  .count = (size_t)(n - i < MOST ? n - i : MOST),
+                                  .scratch = scratch,
+                                  .scratch_bytes = sizeof scratch,
+                                  .name = "figures"});
 }

@@ -8,26 +8,16 @@
 
 #include "tools/graphtool/common/tools.h"
 
-typedef enum world_use {
-    WORLD_JOINS, /* the ranks work together: o->comm is set when there are several */
-    WORLD_LEADS, /* rank 0 works alone; the others leave at once */
-} world_use;
-
-/* Reads rank and world size (--launcher) and joins the other ranks; `how` may be NULL. Returns -1 to go on,
- * else the exit status. */
-int world_open(options *o, world_use use, const weft_comm_options *how);
-/* Ends a command with this status: leaves the other ranks, or aborts them after an error. Returns the
- * status. */
-int world_close(options *o, int status);
+/* Reads rank and world size (--launcher). Of a command that rank 0 leads the other ranks leave at once; else
+ * they join, and o->comm is set where there are several; `how` may be NULL. At the end of the command it
+ * leaves them, or aborts them after an error. *o stays where it is. */
+void world_open(options *o, const weft_comm_options *how);
 
 int world_rank(const options *o); /* 0 when alone */
 int world_size(const options *o); /* 1 when alone */
-/* Did mpirun, srun or torchrun start this process? Then output goes through it, and isatty is no guide. */
-bool world_is_launched(void);
-
-/* Sums values[n] over all ranks in place; n is at most WORLD_MOST. Nothing to do when alone. -1, or the exit
- * status. */
-enum { WORLD_MOST = 64 };
-int world_sum(const options *o, int n, double *values);
+/* Nothing to do when alone: gives all ranks the bytes of rank `root`; sums values[n] over all ranks in
+ * place. */
+void world_broadcast(const options *o, int root, void *data, size_t bytes, const char *name);
+void world_sum(const options *o, int n, double *values);
 
 #endif

@@ -1,8 +1,8 @@
 /* diagram.c - builds a diagram from a graph: items in boxes, units, and edges, with boxes closed until the
  * units are few. */
 #include "tools/graphtool/diagram/diagram.h"
-#include "graph/settings/minimize.h"
 #include "ops/kit/ops.h"
+#include "tools/graphtool/common/end.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ void diagram_add_box(diagram *s, int parent, int b) {
 }
 
 /* Appends a box; boxes are never removed. */
-static int box_new(diagram *s, int parent, const char *name, const char *path) {
+int diagram_box_new(diagram *s, int parent, const char *name, const char *path) {
     int b = s->n_boxes++;
     s->boxes[b] = (diagram_box){.name = name,
                                 .path = path,
@@ -62,12 +62,11 @@ static int box_new(diagram *s, int parent, const char *name, const char *path) {
     return b;
 }
 
-/* The child of that name, made if there is none. NULL texts (out of memory) give the parent. */
+/* The child of that name, made if there is none. */
 static int box_child(diagram *s, int parent, const char *name, const char *path) {
-    if (!name || !path) return parent;
     for (int c = s->boxes[parent].first_child; c >= 0; c = s->boxes[c].next)
         if (strcmp(s->boxes[c].name, name) == 0) return c;
-    return box_new(s, parent, name, path);
+    return diagram_box_new(s, parent, name, path);
 }
 
 diagram_phase diagram_phase_of(const diagram_item *i) {
@@ -87,8 +86,8 @@ static int box_of(diagram *s, const char *path, diagram_phase phase) {
     for (const char *p = path; *p;) {
         size_t n = strcspn(p, "/");
         const char *tail = b == 0 ? what : "", *gap = *tail ? ", " : "";
-        char *name = arena_printf(&s->arena, "%.*s%s%s", (int)n, p, gap, tail);
-        b = box_child(s, b, name, arena_printf(&s->arena, "%.*s", (int)(p + n - path), path));
+        b = box_child(s, b, tool_text("%.*s%s%s", (int)n, p, gap, tail),
+                      tool_text("%.*s", (int)(p + n - path), path));
         s->boxes[b].phase = phase;
         p += n + (p[n] == '/');
     }
@@ -115,31 +114,32 @@ static void item_new(diagram *s, int box, const weft_node *n, const graph_output
     for (int k = 0; n && k < n->n_out; k++) s->item_of[n->out[k].id] = i;
 }
 
+void *diagram_new(diagram *s, int count, size_t width) {
+    return tool_need(arena_new_array(&s->arena, (size_t)count, width));
+}
+
 /* Makes all items and boxes. */
-static bool collect_items(diagram *s) {
-    int nodes = 1, boxes = 2;
+static void collect_items(diagram *s) {
+    int nodes = 1, boxes = 2, ids = s->graph->next_id + 1;
     for (const weft_node *n = s->graph->first; n; n = n->next, nodes++)
         for (const char *p = n->scope; p && *p; p++) boxes += *p == '/';
     /* an upper bound: each node opens at most its whole path and a round of a run */
     boxes += 4 * nodes;
     for (const graph_output *o = s->graph->outputs; o; o = o->next) nodes++;
-    int ids = s->graph->next_id + 1;
-    s->items = arena_new_array(&s->arena, (size_t)nodes, sizeof *s->items);
-    s->boxes = arena_new_array(&s->arena, (size_t)boxes, sizeof *s->boxes);
-    s->units = arena_new_array(&s->arena, (size_t)nodes, sizeof *s->units);
-    s->unit_of = arena_new_array(&s->arena, (size_t)nodes, sizeof *s->unit_of);
-    s->item_of = arena_new_array(&s->arena, (size_t)ids, sizeof *s->item_of);
-    if (!s->items || !s->boxes || !s->units || !s->unit_of || !s->item_of) return false;
+    s->items = diagram_new(s, nodes, sizeof *s->items);
+    s->boxes = diagram_new(s, boxes, sizeof *s->boxes);
+    s->units = diagram_new(s, nodes, sizeof *s->units);
+    s->unit_of = diagram_new(s, nodes, sizeof *s->unit_of);
+    s->item_of = diagram_new(s, ids, sizeof *s->item_of);
     for (int i = 0; i < ids; i++) s->item_of[i] = -1;
     mark_wanted(s);
-    box_new(s, -1, "", "");
+    diagram_box_new(s, -1, "", "");
     for (const weft_node *n = s->graph->first; n; n = n->next) {
         bool drawn = is_drawn(s, n);
         for (int k = 0; k < n->n_out; k++) s->item_of[n->out[k].id] = -1; /* the mark is no longer needed */
         if (drawn) item_new(s, box_of(s, n->scope, diagram_phase_of(&(diagram_item){.node = n})), n, NULL);
     }
     for (const graph_output *o = s->graph->outputs; o; o = o->next) item_new(s, 0, NULL, o);
-    return true;
 }
 
 /* ---- edges between items ---- */
@@ -185,6 +185,11 @@ static void find_hosts(diagram *s) {
 bool diagram_box_is_open(const diagram *s, int box) {
     return s->boxes[box].depth <= s->open_depth && !s->boxes[box].is_bare &&
            s->boxes[box].represented_by == box;
+}
+
+bool diagram_box_is_in(const diagram *s, int box, int ancestor) {
+    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
+    return box == ancestor;
 }
 
 /* The outermost closed box around an item; -1: all are open. */
@@ -245,11 +250,9 @@ static void merge_units(diagram *s, int max_nodes) {
 }
 
 /* Closes one level of boxes after another until I1 holds. */
-static bool close_until_few(diagram *s) {
+static void close_until_few(diagram *s) {
     int depth = s->how.depth, max_nodes = s->how.max_nodes;
-    int *scratch = arena_new_array(&s->arena, (size_t)s->n_boxes, sizeof *scratch);
-    if (!scratch) return false;
-    int deepest = 0;
+    int deepest = 0, *scratch = diagram_new(s, s->n_boxes, sizeof *scratch);
     for (int b = 0; b < s->n_boxes; b++)
         if (s->boxes[b].depth > deepest) deepest = s->boxes[b].depth;
     s->open_depth = depth >= 0 && depth < deepest ? depth : deepest;
@@ -260,7 +263,6 @@ static bool close_until_few(diagram *s) {
         cut_units(s, scratch);
     }
     if (s->n_units > max_nodes) merge_units(s, max_nodes);
-    return true;
 }
 
 /* ---- edges between units ---- */
@@ -301,11 +303,10 @@ static const weft_value *drawn_value(const diagram *s, const weft_value *v, int 
 }
 
 /* Makes the edges between units from those between items. */
-static bool join_units(diagram *s) {
-    size_t room = 1;
-    int from;
-    for (int i = 0; i < s->n_items; i++) room += s->items[i].node ? (size_t)s->items[i].node->n_in : 1;
-    if (!(s->edges = arena_new_array(&s->arena, room, sizeof *s->edges))) return false;
+static void join_units(diagram *s) {
+    int room = 1, from;
+    for (int i = 0; i < s->n_items; i++) room += s->items[i].node ? s->items[i].node->n_in : 1;
+    s->edges = diagram_new(s, room, sizeof *s->edges);
     for (int i = 0; i < s->n_items; i++) {
         const weft_value *v;
         for (int k = 0; (v = item_reads(&s->items[i], k, &from, s)); k++) {
@@ -322,19 +323,18 @@ static bool join_units(diagram *s) {
         }
     }
     merge_edges(s);
-    return true;
 }
 
-bool diagram_build(diagram *s, const weft_graph *g, const diagram_how *how) {
+void diagram_build(diagram *s, const weft_graph *g, const diagram_how *how) {
     *s = (diagram){.graph = g, .how = *how};
-    arena_init(&s->arena, NULL);
-    if (!collect_items(s)) return false;
+    collect_items(s);
     find_bare(s);
     diagram_sign_items(s);
-    if (how->collapsing == COLLAPSE_RUNS && !diagram_find_runs(s)) return false;
+    if (how->collapsing == COLLAPSE_RUNS) diagram_find_runs(s);
     diagram_collapse(s);
     if (how->all && how->collapsing > COLLAPSE_EQUAL) find_hosts(s);
-    return close_until_few(s) && join_units(s);
+    close_until_few(s);
+    join_units(s);
 }
 
 void diagram_free(diagram *s) {

@@ -91,11 +91,13 @@ typedef struct diagram {
     int *unit_of;   /* by item */
 } diagram;
 
-/* Builds the diagram; false: out of memory. Call diagram_free in either case. */
-bool diagram_build(diagram *s, const weft_graph *g, const diagram_how *how);
+/* Call diagram_free after it. */
+void diagram_build(diagram *s, const weft_graph *g, const diagram_how *how);
 void diagram_free(diagram *s);
 /* Is the box drawn as a cluster, that is open, not bare and not collapsed into another? */
 bool diagram_box_is_open(const diagram *s, int box);
+/* Is the box `ancestor`, or in it? */
+bool diagram_box_is_in(const diagram *s, int box, int ancestor);
 /* The box in which a unit is drawn. */
 int diagram_box_of(const diagram *s, const diagram_unit *u);
 
@@ -107,8 +109,14 @@ bool diagram_collapses_by_op(const diagram *s, const diagram_item *i);
 /* Steps of diagram_build. diagram_collapse.c: signatures, collapses, representatives; diagram_runs.c: boxes
  * around rounds that repeat. */
 void diagram_sign_items(diagram *s);
-bool diagram_find_runs(diagram *s);
+void diagram_find_runs(diagram *s);
 void diagram_collapse(diagram *s);
+/* Hashes one number after another. */
+uint64_t diagram_mix(uint64_t a, uint64_t b);
+/* Memory of the diagram. */
+void *diagram_new(diagram *s, int count, size_t width);
+/* Makes a box in a parent, -1: the root. Boxes are never removed. */
+int diagram_box_new(diagram *s, int parent, const char *name, const char *path);
 /* Appends an item, or a box, to a box. */
 void diagram_add_item(diagram *s, int box, int item);
 void diagram_add_box(diagram *s, int parent, int box);

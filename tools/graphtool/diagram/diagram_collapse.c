@@ -6,53 +6,27 @@
  * Their own names must differ in numbers only. Structures are compared by 64-bit hashes. */
 #include "tools/graphtool/diagram/diagram.h"
 
-#include <ctype.h>
-#include <string.h>
+#include "tools/graphtool/common/end.h"
 
-static uint64_t mix(uint64_t a, uint64_t b) {
+#include <ctype.h>
+
+uint64_t diagram_mix(uint64_t a, uint64_t b) {
     a ^= b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2);
     return a * 0xbf58476d1ce4e5b9u;
 }
 
 /* Hashes the attributes, except names and keys of random streams, which differ from call to call. */
 static uint64_t mix_attrs(uint64_t h, const weft_node *n) {
-    for (const op_attr *a = n->op->attrs; a && a->name; a++) {
-        const char *at = (const char *)n->attrs + a->offset;
-        const attr_ints *ints = (const attr_ints *)at;
-        switch (a->kind) {
-        case ATTR_KEY:
-        case ATTR_STRING:
-        case ATTR_SCHEDULES:
-            break;
-        case ATTR_BYTES:
-            h = mix(h, ((const attr_bytes *)at)->hash);
-            break;
-        case ATTR_INT:
-            h = mix(h, (uint64_t) * (const int64_t *)at);
-            break;
-        case ATTR_REAL: {
-            uint64_t bits;
-            memcpy(&bits, at, sizeof bits);
-            h = mix(h, bits);
-            break;
-        }
-        case ATTR_BOOL:
-            h = mix(h, *(const bool *)at);
-            break;
-        case ATTR_DTYPE:
-            h = mix(h, *(const weft_dtype *)at);
-            break;
-        case ATTR_INTS:
-            for (int i = 0; i < ints->n; i++) h = mix(h, (uint64_t)ints->v[i]);
-            break;
-        }
-    }
-    return h;
+    text t = {0};
+    for (const op_attr *a = n->op->attrs; a && a->name; a++)
+        if (a->kind != ATTR_KEY && a->kind != ATTR_STRING && a->kind != ATTR_SCHEDULES)
+            attr_write(&t, a, n->attrs);
+    return t.length ? hash_text(tool_take(&t), h) : h;
 }
 
 /* alike: rank and element type only. */
 static uint64_t mix_type(uint64_t h, const tensor_type *type, bool alike) {
-    return alike ? mix(h, (uint64_t)(type->ndim * 64 + type->dtype)) : hash_text(TYPE(type), h);
+    return alike ? diagram_mix(h, (uint64_t)(type->ndim * 64 + type->dtype)) : hash_text(TYPE(type), h);
 }
 
 static uint64_t node_signature_of(const weft_node *n, bool alike) {
@@ -116,7 +90,7 @@ static void pair_up(diagram *s, int a, int b) {
 static uint64_t mix_name(const diagram *s, uint64_t h, const char *name) {
     if (s->how.collapsing < COLLAPSE_RUNS) return hash_text(name, h);
     for (; *name; name++)
-        if (!isdigit((unsigned char)*name)) h = mix(h, (unsigned char)*name);
+        if (!isdigit((unsigned char)*name)) h = diagram_mix(h, (unsigned char)*name);
     return h;
 }
 
@@ -134,7 +108,7 @@ static void sign_box(diagram *s, int b) {
     box->low = s->n_items;
     box->high = -1;
     for (int i = box->first_item; i >= 0; i = s->items[i].next, box->items++) {
-        box->signature = mix(box->signature, s->items[i].signature);
+        box->signature = diagram_mix(box->signature, s->items[i].signature);
         widen_range(box, i, i);
     }
     for (int c = box->first_child; c >= 0; c = s->boxes[c].next) {
@@ -143,9 +117,9 @@ static void sign_box(diagram *s, int b) {
         widen_range(box, child->low, child->high);
         if (child->represented_by != c) continue;
         if (!child->run) box->signature = mix_name(s, box->signature, child->name);
-        box->signature = mix(box->signature, child->signature);
+        box->signature = diagram_mix(box->signature, child->signature);
         if (s->how.collapsing == COLLAPSE_EQUAL)
-            box->signature = mix(box->signature, (uint64_t)child->members);
+            box->signature = diagram_mix(box->signature, (uint64_t)child->members);
     }
 }
 

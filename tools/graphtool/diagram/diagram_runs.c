@@ -6,6 +6,8 @@
  * and no repetition. */
 #include "tools/graphtool/diagram/diagram.h"
 
+#include "tools/graphtool/common/end.h"
+
 enum { LONGEST = 24 };
 
 /* A part of a scope, in the graph's order: an item, or a child box with all that is in it. */
@@ -18,10 +20,6 @@ typedef struct part {
 typedef struct run {
     int length, rounds;
 } run;
-
-static uint64_t combine(uint64_t a, uint64_t b) {
-    return (a ^ b) * 0x9e3779b97f4a7c15u + (a >> 7);
-}
 
 static int first_item(const diagram *s, int box) {
     int first = s->boxes[box].first_item;
@@ -36,20 +34,15 @@ static int first_item(const diagram *s, int box) {
 static uint64_t tree_signature(const diagram *s, int box) {
     uint64_t h = 11;
     for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
-        h = combine(h, s->items[i].signature);
+        h = diagram_mix(h, s->items[i].signature);
     for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next)
-        h = combine(h, tree_signature(s, c) + 1);
+        h = diagram_mix(h, tree_signature(s, c) + 1);
     return h;
-}
-
-static bool is_below(const diagram *s, int box, int ancestor) {
-    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
-    return box == ancestor;
 }
 
 /* Is the item in this part? */
 static bool is_in(const diagram *s, int item, const part *p) {
-    return p->item >= 0 ? item == p->item : is_below(s, s->items[item].box, p->box);
+    return p->item >= 0 ? item == p->item : diagram_box_is_in(s, s->items[item].box, p->box);
 }
 
 static bool item_reads_round(const diagram *s, int item, const part *p, int length) {
@@ -133,29 +126,16 @@ static const char *part_name(const diagram *s, const part *p) {
 }
 
 /* Makes the box of one round, named after its first and last layers. */
-static bool box_round(diagram *s, int parent, int number, const part *p, int length) {
-    int b = s->n_boxes++;
-    char *name =
-        arena_printf(&s->arena, "%s \xe2\x80\xa6 %s", part_name(s, &p[0]), part_name(s, &p[length - 1]));
-    if (!name) return false;
-    s->boxes[b] = (diagram_box){.name = name,
-                                .path = s->boxes[parent].path,
-                                .first_child = -1,
-                                .last_child = -1,
-                                .first_item = -1,
-                                .last_item = -1,
-                                .represented_by = b,
-                                .members = 1,
-                                .most_members = 1,
-                                .run = number,
-                                .phase = s->boxes[parent].phase};
-    diagram_add_box(s, parent, b);
+static void box_round(diagram *s, int parent, int number, const part *p, int length) {
+    const char *name = tool_text("%s \xe2\x80\xa6 %s", part_name(s, &p[0]), part_name(s, &p[length - 1]));
+    int b = diagram_box_new(s, parent, name, s->boxes[parent].path);
+    s->boxes[b].run = number;
+    s->boxes[b].phase = s->boxes[parent].phase;
     for (int k = 0; k < length; k++) move_part(s, b, &p[k]);
-    return true;
 }
 
 /* Rebuilds the contents of a box with its runs boxed. `number` counts the runs of the diagram. */
-static bool find_in(diagram *s, int box, part *p, int *number) {
+static void find_in(diagram *s, int box, part *p, int *number) {
     int n = list_parts(s, box, p), at = 0;
     diagram_box *b = &s->boxes[box];
     b->first_child = b->last_child = b->first_item = b->last_item = -1;
@@ -166,18 +146,14 @@ static bool find_in(diagram *s, int box, part *p, int *number) {
             continue;
         }
         ++*number;
-        for (int k = 0; k < r.rounds; k++, at += r.length)
-            if (!box_round(s, box, *number, p + at, r.length)) return false;
+        for (int k = 0; k < r.rounds; k++, at += r.length) box_round(s, box, *number, p + at, r.length);
     }
-    return true;
 }
 
 /* The update part has no layers. */
-bool diagram_find_runs(diagram *s) {
+void diagram_find_runs(diagram *s) {
     int scopes = s->n_boxes, number = 0;
-    part *p = arena_new_array(&s->arena, (size_t)s->n_items + (size_t)s->n_boxes + 1, sizeof *p);
-    if (!p) return false;
+    part *p = diagram_new(s, s->n_items + s->n_boxes + 1, sizeof *p);
     for (int b = 0; b < scopes; b++)
-        if (s->boxes[b].phase != DIAGRAM_UPDATE && !find_in(s, b, p, &number)) return false;
-    return true;
+        if (s->boxes[b].phase != DIAGRAM_UPDATE) find_in(s, b, p, &number);
 }

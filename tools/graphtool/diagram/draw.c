@@ -6,15 +6,10 @@
  * nodes but through labels. */
 #include "tools/graphtool/diagram/draw.h"
 
-#include "graph/settings/minimize.h"
 #include "ops/kit/ops.h"
+#include "tools/graphtool/common/end.h"
 #include "tools/graphtool/timeline/buckets.h"
-#include "tools/graphtool/diagram/paint.h"
-#include "tools/graphtool/diagram/tip.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- kinds: derived from an op's flags, so that a new op needs no line here ---- */
 
@@ -172,10 +167,8 @@ static void weights_label(text *t, const diagram *s, int item) {
     for (int i = 0; i < n->n_in; i++) {
         const weft_value *v = n->in[i];
         if (!v || v->node->op != &weft_op_parameter || v->type.ndim < 2) continue;
-        text_add(t, "\n%s ",
-                 v->variable ? strrchr(v->variable->path, '/') ? strrchr(v->variable->path, '/') + 1
-                                                               : v->variable->path
-                             : "weight");
+        const char *path = v->variable ? v->variable->path : "weight", *slash = strrchr(path, '/');
+        text_add(t, "\n%s ", slash ? slash + 1 : path);
         type_label(t, s, (place){item, i, true});
     }
 }
@@ -317,32 +310,23 @@ typedef struct drawing {
     Agraph_t *g;
     Agraph_t **cluster; /* by box */
     bool *is_below;     /* by unit: a node of its box is above it */
-    int *low, *high;    /* by box: its first and last unit; one allocation */
     bool used[KINDS];
 } drawing;
 
 /* The node with the title of an open box; NULL: not drawn (yet). */
 static Agnode_t *title_node(const drawing *d, int box, bool make) {
-    char name[32];
-    snprintf(name, sizeof name, "t%d", box);
-    return agnode(make ? d->cluster[box] : d->g, name, make);
+    return agnode(make ? d->cluster[box] : d->g, tool_text("t%d", box), make);
 }
 
 static void draw_title(const drawing *d, int box) {
-    const subgraph_look *look = look_of(d->s, d->m, box);
-    bool top = d->s->boxes[box].depth == 1;
     text label = {0};
     box_label(&label, d->s, d->m, box, NULL);
     Agnode_t *n = title_node(d, box, true);
     paint_text(n, "label", &label);
-    paint_set(n, "shape", "plaintext");
-    paint_set(n, "style", "");
-    paint_set(n, "height", "0");
-    paint_set(n, "margin", "0.02,0.0");
-    paint_set(n, "fontname", "Helvetica-Bold");
-    paint_set(n, "fontsize", top ? "14" : "12");
-    paint_set(n, "fontcolor", look->line);
-    paint_set(n, "tooltip", d->s->boxes[box].path);
+    paint(n, "shape=plaintext style= height=0 margin=0.02,0.0 fontname=Helvetica-Bold fontsize=%d fontcolor=%s",
+          d->s->boxes[box].depth == 1 ? 14 : 12, look_of(d->s, d->m, box)->line);
+    text_add(&label, "%s", d->s->boxes[box].path);
+    paint_text(n, "tooltip", &label);
 }
 
 /* The cluster of a box, made at first use; for a box that is not open, that of its parent. */
@@ -350,25 +334,21 @@ static Agraph_t *cluster_of(drawing *d, int box) {
     if (box <= 0) return d->g;
     if (!diagram_box_is_open(d->s, box)) return cluster_of(d, d->s->boxes[box].parent);
     if (d->cluster[box]) return d->cluster[box];
-    char name[32];
-    snprintf(name, sizeof name, "cluster_%d", box);
-    Agraph_t *g = agsubg(cluster_of(d, d->s->boxes[box].parent), name, 1);
+    Agraph_t *g = agsubg(cluster_of(d, d->s->boxes[box].parent), tool_text("cluster_%d", box), 1);
     const subgraph_look *look = look_of(d->s, d->m, box);
     bool top = has_own_look(d->s, d->m, box), collapse = is_collapsed(&d->s->boxes[box]);
-    paint_set(g, "label", "");
-    paint_set(g, "style", collapse ? "filled,rounded,bold" : "filled,rounded");
-    paint_set(g, "fillcolor", top ? look->fill : "#ffffff80");
-    paint_set(g, "color", look->line);
-    paint_set(g, "penwidth", top ? "2.5" : collapse ? "3" : "1");
+    paint(g, "label= style=filled,rounded%s fillcolor=%s color=%s penwidth=%s", collapse ? ",bold" : "",
+          top ? look->fill : "#ffffff80", look->line,
+          top        ? "2.5"
+          : collapse ? "3"
+                     : "1");
     d->cluster[box] = g;
     draw_title(d, box);
     return g;
 }
 
 static Agnode_t *unit_node(drawing *d, int unit) {
-    char name[32];
-    snprintf(name, sizeof name, "n%d", unit);
-    return agnode(d->g, name, 0);
+    return agnode(d->g, tool_text("n%d", unit), 0);
 }
 
 static diagram_phase unit_phase(const diagram *s, const diagram_unit *u) {
@@ -377,23 +357,17 @@ static diagram_phase unit_phase(const diagram *s, const diagram_unit *u) {
 
 static void paint_unit(drawing *d, const diagram_unit *u, Agnode_t *n) {
     draw_kind kind = u->box >= 0 ? KIND_CLOSED : kind_of(d->s->items[u->item].node);
+    const subgraph_look *look = kind == KIND_CLOSED ? look_of(d->s, d->m, u->box) : NULL;
     d->used[kind] = true;
-    paint_set(n, "shape", looks[kind].shape);
-    paint_set(n, "fillcolor", looks[kind].fill);
-    if (kind == KIND_CLOSED) {
-        paint_set(n, "fillcolor", look_of(d->s, d->m, u->box)->fill);
-        paint_set(n, "color", look_of(d->s, d->m, u->box)->line);
-        paint_set(n, "penwidth", "2");
-    }
-    if (kind == KIND_OUTPUT) paint_set(n, "peripheries", "2");
+    paint(n, "shape=%s fillcolor=%s", looks[kind].shape, look ? look->fill : looks[kind].fill);
+    if (look) paint(n, "color=%s penwidth=2", look->line);
+    if (kind == KIND_OUTPUT) paint(n, "peripheries=2");
 }
 
 /* Draws a node or a closed box, inside the cluster of its box. */
 static void draw_unit(drawing *d, int unit) {
     const diagram_unit *u = &d->s->units[unit];
-    char name[32];
-    snprintf(name, sizeof name, "n%d", unit);
-    Agnode_t *n = agnode(cluster_of(d, diagram_box_of(d->s, u)), name, 1);
+    Agnode_t *n = agnode(cluster_of(d, diagram_box_of(d->s, u)), tool_text("n%d", unit), 1);
     text label = {0}, tip = {0};
     if (u->box >= 0)
         box_label(&label, d->s, d->m, u->box, u);
@@ -419,19 +393,14 @@ static bool is_told(const drawing *d, const diagram_edge *e) {
  * gradient at one height), or a gradient that an update reads. */
 static void draw_aside(Agedge_t *edge, const diagram_edge *e, bool is_kept) {
     bool holds = is_kept && e->is_own;
-    paint_set(edge, holds ? "minlen" : "constraint", holds ? "0" : "false");
-    paint_set(edge, "style", is_kept ? "dotted" : "");
-    paint_set(edge, "color", holds ? "#555555" : is_kept ? "#999999" : "#3f9c90");
-}
-
-static bool is_in(const diagram *s, int box, int ancestor) {
-    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
-    return box == ancestor;
+    paint(edge, "%s style=%s color=%s", holds ? "minlen=0" : "constraint=false", is_kept ? "dotted" : "",
+          holds     ? "#555555"
+          : is_kept ? "#999999"
+                    : "#3f9c90");
 }
 
 static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
-    Agedge_t *e = agedge(d->g, above, n, NULL, 1);
-    paint_set(e, "style", "invis");
+    paint(agedge(d->g, above, n, NULL, 1), "style=invis");
 }
 
 /* Notes that unit `above` is drawn above `below`. An edge into a box also puts its source above the box's
@@ -440,10 +409,12 @@ static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
 static void note_order(drawing *d, int above, int below, bool up) {
     const diagram *s = d->s;
     int from = diagram_box_of(s, &s->units[above]), into = diagram_box_of(s, &s->units[below]);
-    if (is_in(s, from, into)) d->is_below[below] = true;
-    while (into > 0 && !is_in(s, from, s->boxes[into].parent)) into = s->boxes[into].parent;
-    if (into <= 0 || is_in(s, from, into) || !d->cluster[into]) return;
-    bool is_outside = up ? above > d->high[into] : above < d->low[into];
+    if (diagram_box_is_in(s, from, into)) d->is_below[below] = true;
+    while (into > 0 && !diagram_box_is_in(s, from, s->boxes[into].parent)) into = s->boxes[into].parent;
+    if (into <= 0 || diagram_box_is_in(s, from, into) || !d->cluster[into]) return;
+    const diagram_unit *u = &s->units[above];
+    int first = u->box >= 0 ? s->boxes[u->box].low : u->item;
+    bool is_outside = up ? first > s->boxes[into].high : first < s->boxes[into].low;
     if (is_outside) draw_below(d, unit_node(d, above), title_node(d, into, false));
 }
 
@@ -460,7 +431,7 @@ static void draw_edge(drawing *d, const diagram_edge *e) {
         draw_aside(edge, e, from == DIAGRAM_FORWARD && to == DIAGRAM_BACKWARD);
         return;
     }
-    if (up) paint_set(edge, "dir", "back");
+    if (up) paint(edge, "dir=back");
     note_order(d, up ? e->to : e->from, up ? e->from : e->to, up);
     text label = {0};
     if (e->value && from != DIAGRAM_UPDATE) value_label(&label, d->s, e->value);
@@ -499,44 +470,21 @@ static void draw_legend(drawing *d) {
              shown ? "</tr>" : "", PER_ROW);
     Agnode_t *n = agnode(d->g, "legend", 1);
     paint_html(d->g, n, &t);
-    paint_set(n, "shape", "none");
-    paint_set(n, "style", "");
+    paint(n, "shape=none style=");
     int last = d->s->n_units - 1;
     while (last >= 0 && unit_phase(d->s, &d->s->units[last]) != DIAGRAM_UPDATE) last--;
     if (last >= 0) draw_below(d, unit_node(d, last), n); /* there is free space */
 }
 
-/* Fills low and high. */
-static void find_ends(drawing *d) {
-    for (int b = 0; b < d->s->n_boxes; b++) d->low[b] = d->s->n_units;
-    for (int u = 0; u < d->s->n_units; u++)
-        for (int b = diagram_box_of(d->s, &d->s->units[u]); b >= 0; b = d->s->boxes[b].parent) {
-            if (u < d->low[b]) d->low[b] = u;
-            if (u > d->high[b]) d->high[b] = u;
-        }
-}
-
-Agraph_t *draw_diagram(const diagram *s, const weft_model *m, const char *title) {
-    drawing d = {.s = s, .m = m, .g = agopen("weft", Agdirected, NULL)};
-    d.cluster = calloc((size_t)s->n_boxes, sizeof(Agraph_t *));
-    d.is_below = calloc((size_t)s->n_units + 1, sizeof(bool));
-    d.low = calloc(2 * (size_t)s->n_boxes, sizeof(int));
-    if (d.g && d.cluster && d.is_below && d.low) {
-        d.high = d.low + s->n_boxes;
-        find_ends(&d);
-        paint_defaults(d.g, title);
-        /* rows span all boxes, so that a gradient can be beside its layer */
-        paint_set(d.g, "newrank", "true");
-        for (int u = 0; u < s->n_units; u++) draw_unit(&d, u);
-        for (int e = 0; e < s->n_edges; e++) draw_edge(&d, &s->edges[e]);
-        hang_titles(&d);
-        draw_legend(&d);
-    } else if (d.g) {
-        agclose(d.g);
-        d.g = NULL;
-    }
-    free(d.cluster);
-    free(d.is_below);
-    free(d.low);
+Agraph_t *draw_diagram(diagram *s, const weft_model *m, const char *title) {
+    drawing d = {.s = s, .m = m, .g = tool_need(agopen("weft", Agdirected, NULL))};
+    d.cluster = diagram_new(s, s->n_boxes, sizeof *d.cluster);
+    d.is_below = diagram_new(s, s->n_units + 1, sizeof *d.is_below);
+    paint_defaults(d.g, title);
+    paint(d.g, "newrank=true"); /* rows span all boxes, so that a gradient can be beside its layer */
+    for (int u = 0; u < s->n_units; u++) draw_unit(&d, u);
+    for (int e = 0; e < s->n_edges; e++) draw_edge(&d, &s->edges[e]);
+    hang_titles(&d);
+    draw_legend(&d);
     return d.g;
 }

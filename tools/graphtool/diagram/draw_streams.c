@@ -9,12 +9,9 @@
 #include "tools/graphtool/diagram/draw_streams.h"
 
 #include "tools/graphtool/diagram/stream_collapse.h"
-#include "tools/graphtool/diagram/tip.h"
 #include "tools/graphtool/common/tools.h"
 #include "runtime/plan/value.h"
 
-#include <stdio.h>
-#include <string.h>
 
 /* The picture of one graph. If there are too many steps, those in the middle become one node. */
 typedef struct drawing {
@@ -38,10 +35,9 @@ static bool is_left_out(const drawing *d, int step) {
 
 /* The node of a step's representative, made in the graph `in`; `in` NULL: it must exist. */
 static Agnode_t *step_node(const drawing *d, Agraph_t *in, int step) {
-    char name[60];
     step = d->collapse.steps[step].representative;
-    snprintf(name, sizeof name, "g%dr%d", d->number, is_left_out(d, step) ? d->left_from : step);
-    return agnode(in ? in : d->g, name, in != NULL);
+    if (is_left_out(d, step)) step = d->left_from;
+    return agnode(in ? in : d->g, tool_text("g%dr%d", d->number, step), in != NULL);
 }
 
 static Agnode_t *row_node(const drawing *d, int row) {
@@ -50,22 +46,11 @@ static Agnode_t *row_node(const drawing *d, int row) {
 
 /* Colours by the kind of the row; a span has that of its most frequent phase. */
 static const char *row_fill(const stream_row *row) {
-    switch (row->kind) {
-    case ROW_WAIT:
-        return "#ffd0ca";
-    case ROW_UPDATE:
-        return "#c5ebe6";
-    case ROW_READ:
-        return "#d3e6f8";
-    case ROW_END:
-        return "#dddddd";
-    case ROW_START:
-    case ROW_READY:
-        return "#ffffff";
-    case ROW_SPAN:
-        break;
-    }
-    return row->backward > row->forward ? "#e9e0ff" : row->rest > row->forward ? "#e3f5f2" : "#fff6cc";
+    static const char *const fills[] = {[ROW_WAIT] = "#ffd0ca",  [ROW_UPDATE] = "#c5ebe6",
+                                        [ROW_READ] = "#d3e6f8",  [ROW_END] = "#dddddd",
+                                        [ROW_START] = "#ffffff", [ROW_READY] = "#ffffff"};
+    static const char *const spans[] = {"#fff6cc", "#e9e0ff", "#e3f5f2"};
+    return row->kind == ROW_SPAN ? spans[stream_phase_of(row)] : fills[row->kind];
 }
 
 /* One row of a drawn step, and the rows of other rounds that it represents. */
@@ -78,69 +63,52 @@ static const stream_row *like_row(const like *k, int step) {
     return &k->d->l->rows[k->d->collapse.steps[step].row + k->offset];
 }
 
-/* A count over all rounds: "4", or "4...15" from least to most. */
-static void count_text(text *t, const like *k, int (*count)(const drawing *d, const stream_row *r)) {
-    int low = count(k->d, like_row(k, k->step)), high = low;
-    for (int i = k->step; i <= k->last; i++) {
-        if (k->d->collapse.steps[i].representative != k->step) continue;
-        int n = count(k->d, like_row(k, i));
+/* The step of the next round; beyond k->last: there is none. */
+static int round_after(const like *k, int step) {
+    do step++;
+    while (step <= k->last && k->d->collapse.steps[step].representative != k->step);
+    return step;
+}
+
+/* A number of nodes: of a phase, or BETWEEN a start and its wait. */
+enum { BETWEEN = STREAM_PHASES };
+static int count_in(const like *k, int step, int what) {
+    const stream_row *r = like_row(k, step);
+    return what == BETWEEN ? k->d->l->moves[r->move].between : r->nodes[what];
+}
+
+/* A count over all rounds: "4 forward", or "4...15 forward" from least to most. Nothing, and false, where all
+ * are 0. */
+static bool count_text(text *t, const like *k, int what, const char *gap) {
+    int low = count_in(k, k->step, what), high = low;
+    for (int i = k->step; i <= k->last; i = round_after(k, i)) {
+        int n = count_in(k, i, what);
         if (n < low) low = n;
         if (n > high) high = n;
     }
-    text_add(t, "%d", low);
+    if (!high && what != BETWEEN) return false;
+    text_add(t, "%s%d", gap, low);
     if (low != high) text_add(t, "\xe2\x80\xa6%d", high);
+    return true;
 }
 
-static int count_forward(const drawing *d, const stream_row *r) {
-    (void)d;
-    return r->forward;
-}
-static int count_backward(const drawing *d, const stream_row *r) {
-    (void)d;
-    return r->backward;
-}
-static int count_rest(const drawing *d, const stream_row *r) {
-    (void)d;
-    return r->rest;
-}
-static int count_between(const drawing *d, const stream_row *r) {
-    return d->l->moves[r->move].between;
-}
-
-static const char *first_scope(const stream_row *row) {
+/* The first scope of a span's nodes, or the last. */
+static const char *scope_in(const stream_row *row, bool is_last) {
+    const char *found = "";
     for (const weft_node *n = row->node; n; n = n == row->last ? NULL : n->next)
-        if (*n->scope) return n->scope;
-    return "";
-}
-
-static const char *last_scope(const stream_row *row) {
-    const char *to = "";
-    for (const weft_node *n = row->node; n; n = n == row->last ? NULL : n->next)
-        if (*n->scope) to = n->scope;
-    return to;
-}
-
-static bool any_counts(const like *k, int (*count)(const drawing *d, const stream_row *r)) {
-    for (int i = k->step; i <= k->last; i++)
-        if (k->d->collapse.steps[i].representative == k->step && count(k->d, like_row(k, i))) return true;
-    return false;
+        if (*n->scope && (is_last || !*found)) found = n->scope;
+    return found;
 }
 
 /* A span: "9 forward, 1 update", and below it "generator/fc ... discriminator/conv2". */
 static void span_label(text *t, const like *k) {
-    static const struct {
-        int (*count)(const drawing *d, const stream_row *r);
-        const char *what;
-    } parts[] = {{count_forward, "forward"}, {count_backward, "backward"}, {count_rest, "update"}};
-    bool any = false;
-    for (int i = 0; i < 3; i++) {
-        if (!any_counts(k, parts[i].count)) continue;
-        text_add(t, "%s", any ? ", " : "");
-        count_text(t, k, parts[i].count);
-        text_add(t, " %s", parts[i].what);
-        any = true;
-    }
-    const char *from = first_scope(like_row(k, k->step)), *to = last_scope(like_row(k, k->last));
+    const char *gap = "";
+    for (int i = 0; i < STREAM_PHASES; i++)
+        if (count_text(t, k, i, gap)) {
+            text_add(t, " %s", stream_phases[i]);
+            gap = ", ";
+        }
+    const char *from = scope_in(like_row(k, k->step), false), *to = scope_in(like_row(k, k->last), true);
     if (*from) text_add(t, "\n%s", from);
     if (strcmp(from, to) != 0) text_add(t, " \xe2\x80\xa6 %s", to);
 }
@@ -241,10 +209,8 @@ static Agnode_t *draw_step(const drawing *d, Agraph_t *in, int step) {
     }
     paint_text(n, "label", &label);
     paint_text(n, "tooltip", &tip);
-    paint_set(n, "fillcolor", is_left_out(d, step) ? "#ffffff" : row_fill(r));
-    paint_set(n, "group", "compute");
-    if (r->bucket && !is_left_out(d, step))
-        paint_set(n, "color", subgraph_look_at(r->bucket->subgraph)->line);
+    paint(n, "group=compute fillcolor=%s", is_left_out(d, step) ? "#ffffff" : row_fill(r));
+    if (r->bucket && !is_left_out(d, step)) paint(n, "color=%s", subgraph_look_at(r->bucket->subgraph)->line);
     return n;
 }
 
@@ -259,18 +225,14 @@ static int row_of_wait(const streams *l, int move) {
 static Agedge_t *draw_arrow(Agraph_t *g, Agnode_t *from, Agnode_t *to, const subgraph_look *look,
                             const char *style) {
     Agedge_t *e = agedge(g, from, to, (char *)"arrow", 1); /* the key makes one edge for all rounds */
-    paint_set(e, "color", look->line);
-    paint_set(e, "penwidth", "1.6");
-    paint_set(e, "style", style);
+    paint(e, "color=%s penwidth=1.6 style=%s", look->line, style);
     return e;
 }
 
 /* Puts two nodes at the same height. */
 static void same_rank(Agraph_t *g, Agnode_t *a, Agnode_t *b) {
-    char name[100];
-    snprintf(name, sizeof name, "same_%.80s", agnameof(a));
-    Agraph_t *same = agsubg(g, name, 1);
-    paint_set(same, "rank", "same");
+    Agraph_t *same = agsubg(g, tool_text("same_%s", agnameof(a)), 1);
+    paint(same, "rank=same");
     agsubnode(same, a, 1);
     agsubnode(same, b, 1);
 }
@@ -278,15 +240,10 @@ static void same_rank(Agraph_t *g, Agnode_t *a, Agnode_t *b) {
 /* Draws a box beside a row, and frees the label. */
 static Agnode_t *draw_beside(const drawing *d, int row, const subgraph_look *look, bool is_in_flight,
                              text *label) {
-    char name[60];
-    snprintf(name, sizeof name, "g%dm%d", d->number, row);
-    Agnode_t *n = agnode(d->cluster, name, 1);
+    Agnode_t *n = agnode(d->cluster, tool_text("g%dm%d", d->number, row), 1);
     paint_text(n, "label", label);
-    paint_set(n, "fillcolor", look->fill);
-    paint_set(n, "color", look->line);
-    paint_set(n, "penwidth", "2");
-    paint_set(n, "group", "communication");
-    if (is_in_flight) paint_set(n, "style", "filled,rounded,dashed");
+    paint(n, "fillcolor=%s color=%s penwidth=2 group=communication", look->fill, look->line);
+    if (is_in_flight) paint(n, "style=filled,rounded,dashed");
     same_rank(d->cluster, row_node(d, row), n);
     return n;
 }
@@ -299,9 +256,8 @@ static like like_of(const drawing *d, int row) {
 /* Bytes of a move over all rounds. */
 static uint64_t bytes_of(const like *k) {
     uint64_t bytes = 0;
-    for (int i = k->step; i <= k->last; i++)
-        if (k->d->collapse.steps[i].representative == k->step)
-            bytes += k->d->l->moves[like_row(k, i)->move].bytes;
+    for (int i = k->step; i <= k->last; i = round_after(k, i))
+        bytes += k->d->l->moves[like_row(k, i)->move].bytes;
     return bytes;
 }
 
@@ -315,12 +271,12 @@ static void move_label(text *t, const like *k) {
     if (end != m) text_add(t, "   \xc3\x97%d", k->d->collapse.steps[k->step].rounds);
     text_add(t, "\n");
     names_text(t, k);
-    text_add(t, end != m ? "\n%s in all\n" : ", %s\n", bytes_show(bytes_of(k)).text);
+    text_add(t, end != m ? "\n%s in all\n" : ", %s\n", BYTES(bytes_of(k)));
     if (row_of_wait(k->d->l, like_row(k, k->step)->move) < 0) {
         text_add(t, "continues into the next run");
         return;
     }
-    count_text(t, k, count_between);
+    count_text(t, k, BETWEEN, "");
     text_add(t, " node%s until the wait%s", m->between == 1 && end == m ? "" : "s",
              m->is_in_flight ? "\nin a later run" : "");
 }
@@ -336,9 +292,8 @@ static Agnode_t *draw_move(const drawing *d, int row) {
     Agnode_t *n = draw_beside(d, row, look, m->is_in_flight, &label);
     paint_text(n, "tooltip", &tip);
     draw_arrow(d->g, row_node(d, row), n, look, "");
-    for (int i = k.step; i <= k.last; i++) {
-        int wait =
-            d->collapse.steps[i].representative == k.step ? row_of_wait(d->l, like_row(&k, i)->move) : -1;
+    for (int i = k.step; i <= k.last; i = round_after(&k, i)) {
+        int wait = row_of_wait(d->l, like_row(&k, i)->move);
         if (wait >= 0) draw_arrow(d->g, n, row_node(d, wait), look, "");
     }
     return n;
@@ -360,8 +315,7 @@ static Agnode_t *draw_arriving(const drawing *d, int row) {
     tip_node(&tip, m->start, d->collapse.steps[k.step].rounds);
     paint_text(n, "tooltip", &tip);
     /* every edge beside a row is made from left to right, so that the streams keep their sides */
-    Agedge_t *e = draw_arrow(d->g, row_node(d, row), n, look, "dashed");
-    paint_set(e, "dir", "back");
+    paint(draw_arrow(d->g, row_node(d, row), n, look, "dashed"), "dir=back");
     return n;
 }
 
@@ -369,62 +323,42 @@ static Agnode_t *draw_arriving(const drawing *d, int row) {
 
 /* An edge that keeps a stream straight: shown or invisible. */
 static void draw_chain(Agraph_t *g, Agnode_t *from, Agnode_t *to, bool is_shown) {
-    Agedge_t *e = agedge(g, from, to, NULL, 1);
-    paint_set(e, "weight", "20");
-    paint_set(e, "style", is_shown ? "" : "invis");
-    paint_set(e, "arrowhead", "none");
-    paint_set(e, "penwidth", "2");
-    paint_set(e, "color", "#bbbbbb");
+    paint(agedge(g, from, to, NULL, 1), "weight=20 style=%s arrowhead=none penwidth=2 color=#bbbbbb",
+          is_shown ? "" : "invis");
 }
 
-static Agnode_t *draw_head(const drawing *d, const char *stream, const char *what) {
-    char name[60];
-    snprintf(name, sizeof name, "g%d%s", d->number, stream);
-    Agnode_t *n = agnode(d->cluster, name, 1);
-    paint_set(n, "label", what);
-    paint_set(n, "shape", "plaintext");
-    paint_set(n, "style", "");
-    paint_set(n, "fontname", "Helvetica-Bold");
-    paint_set(n, "group", stream);
+static Agnode_t *draw_head(const drawing *d, const char *stream) {
+    Agnode_t *n = agnode(d->cluster, tool_text("g%d%s", d->number, stream), 1);
+    text label = {0};
+    text_add(&label, "%s stream", stream);
+    paint_text(n, "label", &label);
+    paint(n, "shape=plaintext style= fontname=Helvetica-Bold group=%s", stream);
     return n;
 }
 
 /* The cluster of a graph, with its name and the size of its arena. */
 static void draw_frame(drawing *d) {
     const program *p = d->l->p;
-    char name[40];
     text label = {0};
-    snprintf(name, sizeof name, "cluster_g%d", d->number);
-    d->cluster = agsubg(d->g, name, 1);
+    d->cluster = agsubg(d->g, tool_text("cluster_g%d", d->number), 1);
     text_add(&label, "graph %s", p->name);
     stream_phase_text(&label, p);
-    text_add(&label, "  \xc2\xb7  arena %s", bytes_show(p->arena_bytes).text);
+    text_add(&label, "  \xc2\xb7  arena %s", BYTES(p->arena_bytes));
     paint_text(d->cluster, "label", &label);
-    paint_set(d->cluster, "style", "rounded");
-    paint_set(d->cluster, "color", "#999999");
-    paint_set(d->cluster, "fontname", "Helvetica-Bold");
-    paint_set(d->cluster, "fontsize", "12");
+    paint(d->cluster, "style=rounded color=#999999 fontname=Helvetica-Bold fontsize=12");
 }
 
 /* The frame around the rounds of a run, with their count; for rows that do not repeat, the graph's own. */
 static Agraph_t *frame_of(const drawing *d, int step) {
     const stream_step *s = &d->collapse.steps[step];
     if (!s->run || is_left_out(d, step)) return d->cluster;
-    char name[60];
-    snprintf(name, sizeof name, "cluster_g%drun%d", d->number, s->run);
-    Agraph_t *g = agsubg(d->cluster, name, 1);
-    text label = {0};
-    text_add(&label, "\xc3\x97%d", s->rounds);
-    paint_text(g, "label", &label);
-    paint_set(g, "style", "rounded,bold");
-    paint_set(g, "color", "#666666");
-    paint_set(g, "fontname", "Helvetica-Bold");
-    paint_set(g, "fontsize", "12");
+    Agraph_t *g = agsubg(d->cluster, tool_text("cluster_g%drun%d", d->number, s->run), 1);
+    paint(g, "label=\xc3\x97%d style=rounded,bold color=#666666 fontname=Helvetica-Bold fontsize=12", s->rounds);
     return g;
 }
 
 static stream_ends draw_compute(const drawing *d) {
-    Agnode_t *top = draw_head(d, "compute", "compute stream"), *last = top;
+    Agnode_t *top = draw_head(d, "compute"), *last = top;
     for (int i = 0; i < d->collapse.n_steps; i++) {
         if (!is_drawn(d, i) || (is_left_out(d, i) && i > d->left_from)) continue;
         Agnode_t *n = draw_step(d, frame_of(d, i), i);
@@ -442,7 +376,7 @@ static void draw_communication(const drawing *d, Agnode_t *compute_top) {
         int step = d->collapse.step_of[i];
         if (!is_drawn(d, step) || is_left_out(d, step) || (kind != ROW_START && kind != ROW_READ)) continue;
         if (!top) {
-            top = last = draw_head(d, "communication", "communication stream");
+            top = last = draw_head(d, "communication");
             same_rank(d->cluster, compute_top, top);
             draw_chain(d->g, compute_top, top, false);
         }
@@ -466,16 +400,12 @@ static void leave_out(drawing *d, int max_rows) {
     }
 }
 
-/* The ends stay NULL when out of memory. */
 stream_ends draw_streams(Agraph_t *g, const stream_list *list, int number, const stream_how *how) {
     drawing d = {.g = g, .all = list, .l = &list->v[number], .number = number};
-    stream_ends ends = {0};
-    if (stream_collapse_make(&d.collapse, d.l, how->collapse)) {
-        leave_out(&d, how->max_rows);
-        draw_frame(&d);
-        ends = draw_compute(&d);
-        draw_communication(&d, ends.top);
-    }
-    stream_collapse_free(&d.collapse);
+    d.collapse = stream_collapse_of(d.l, how->collapse);
+    leave_out(&d, how->max_rows);
+    draw_frame(&d);
+    stream_ends ends = draw_compute(&d);
+    draw_communication(&d, ends.top);
     return ends;
 }

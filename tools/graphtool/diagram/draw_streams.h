@@ -13,7 +13,7 @@ typedef struct stream_how {
     bool stack_tables, stack_streams; /* one below the other instead of side by side */
 } stream_how;
 
-/* The first and the last node of a compute stream; NULL: out of memory. */
+/* The first and the last node of a compute stream. */
 typedef struct stream_ends {
     Agnode_t *top, *bottom;
 } stream_ends;

@@ -1,11 +1,10 @@
 /* paint.c - see paint.h. Graphviz copies all names and values, so the casts to char * are safe. */
 #include "tools/graphtool/diagram/paint.h"
 
+#include "graph/core/kernel.h"
 #include "graph/settings/ddp.h"
+#include "tools/graphtool/common/tools.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const subgraph_look looks[] = {{"#2f6db3", "#e9f1fb"}, {"#b3541e", "#fdf0e6"}, {"#3f8f3a", "#ecf6ea"},
                                       {"#8344a8", "#f5ecfa"}, {"#a88a00", "#faf6e0"}, {"#b02a5b", "#fbe9f0"}};
@@ -27,9 +26,8 @@ const subgraph_look *subgraph_look_of(const weft_model *m, const char *path) {
         const char *path;
         size_t length;
     } seen[MOST];
-    char scope[PATTERN_ROOM];
     int n = 0;
-    snprintf(scope, sizeof scope, "%s/", path);
+    const char *scope = tool_text("%s/", path);
     size_t wanted = ddp_subgraph(m, scope);
     for (const weft_variable *v = has_parameters(m, path) ? m->variables : NULL; v; v = v->next) {
         if (v->kind != VARIABLE_PARAMETER) continue;
@@ -46,42 +44,59 @@ const subgraph_look *subgraph_look_at(int place) {
     return &looks[place % LOOKS];
 }
 
-void paint_set(void *object, const char *name, const char *value) {
-    agsafeset(object, (char *)name, (char *)value, "");
+/* The next NAME=VALUE of a text: NAME, and its value; NULL: there is no more. */
+static char *next_attribute(const char **at, char name[WORD_ROOM]) {
+    char *value = next_word(at, name) ? strchr(name, '=') : NULL;
+    if (value) *value++ = 0;
+    return value;
+}
+
+void paint(void *object, const char *format, ...) {
+    char name[WORD_ROOM], *value;
+    va_list args;
+    va_start(args, format);
+    const char *all = tool_vtext(format, args);
+    va_end(args);
+    while ((value = next_attribute(&all, name))) agsafeset(object, name, value, "");
 }
 
 void paint_text(void *object, const char *name, text *t) {
-    paint_set(object, name, t->data ? t->data : "");
-    free(t->data);
-    *t = (text){0};
+    agsafeset(object, (char *)name, tool_take(t), "");
 }
 
 void paint_html(Agraph_t *g, void *object, text *t) {
-    char *html = t->data && !t->failed ? agstrdup_html(g, t->data) : NULL;
-    free(t->data);
-    *t = (text){0};
-    if (!html) return;
+    char *html = tool_need(agstrdup_html(g, tool_take(t)));
     agset(object, "label", html);
     agstrfree(g, html);
 }
 
-/* Defaults of attributes; labels are declared here because agset, unlike agsafeset, needs that. */
+/* Labels are declared here because agset, unlike agsafeset, needs that. */
 void paint_defaults(Agraph_t *g, const char *title) {
-    static const char *const rows[][3] = {
-        {"G", "fontname", "Helvetica"}, {"G", "labelloc", "t"},       {"G", "labeljust", "l"},
-        {"G", "ranksep", "0.18"},       {"G", "nodesep", "0.14"},     {"G", "fontsize", "12"},
-        {"N", "fontname", "Helvetica"}, {"N", "fontsize", "9.5"},     {"N", "style", "filled,rounded"},
-        {"N", "shape", "box"},          {"N", "height", "0.22"},      {"N", "margin", "0.11,0.035"},
-        {"E", "fontname", "Helvetica"}, {"E", "fontsize", "9"},       {"E", "arrowsize", "0.6"},
-        {"E", "color", "#555555"},      {"E", "fontcolor", "#333333"}};
+    static const struct {
+        int kind;
+        const char *all;
+    } rows[] = {{AGRAPH, "fontname=Helvetica labelloc=t labeljust=l ranksep=0.18 nodesep=0.14 fontsize=12 label="},
+                {AGNODE, "fontname=Helvetica fontsize=9.5 style=filled,rounded shape=box height=0.22 "
+                         "margin=0.11,0.035 label= tooltip="},
+                {AGEDGE, "fontname=Helvetica fontsize=9 arrowsize=0.6 color=#555555 fontcolor=#333333"}};
+    char name[WORD_ROOM], *value;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        agattr(g,
-               *rows[i][0] == 'G'   ? AGRAPH
-               : *rows[i][0] == 'N' ? AGNODE
-                                    : AGEDGE,
-               (char *)rows[i][1], (char *)rows[i][2]);
-    agattr(g, AGNODE, "label", "");
-    agattr(g, AGNODE, "tooltip", "");
-    agattr(g, AGRAPH, "label", "");
+        for (const char *at = rows[i].all; (value = next_attribute(&at, name));)
+            agattr(g, rows[i].kind, name, value);
     agset(g, "label", (char *)title);
+}
+
+/* ---- tooltips: each part is on a line of its own ---- */
+
+void tip_value(text *t, const weft_value *v) {
+    text_add(t, "\n%%%d %s, %s", v->id, TYPE(&v->type), BYTES(type_bytes(&v->type)));
+}
+
+void tip_node(text *t, const weft_node *n, int count) {
+    text_add(t, "%s", n->op->name);
+    if (*n->scope) text_add(t, " in %s", n->scope);
+    if (n->variable && n->op->flags & OP_VARIABLE) text_add(t, " of %s", n->variable->path);
+    if (count > 1) text_add(t, ", the first of %d", count);
+    for (int k = 0; k < n->n_out; k++) tip_value(t, &n->out[k]);
+    if (n->kernel) text_add(t, "\nkernel: %s", n->kernel->name);
 }

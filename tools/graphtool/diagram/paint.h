@@ -16,11 +16,19 @@ const subgraph_look *subgraph_look_of(const weft_model *m, const char *path);
 /* The colours of a subgraph, by its index in the plan. Both agree. */
 const subgraph_look *subgraph_look_at(int place);
 
-void paint_set(void *object, const char *name, const char *value);
-/* Sets an attribute to a text, and frees the text. */
+/* Sets attributes NAME=VALUE, with a blank between: "shape=box style=filled,rounded". */
+void paint(void *object, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Sets an attribute to a text, which it empties. */
 void paint_text(void *object, const char *name, text *t);
 /* The same for a label in Graphviz's HTML. */
 void paint_html(Agraph_t *g, void *object, text *t);
 void paint_defaults(Agraph_t *g, const char *title);
+
+/* The tooltips of SVG pictures: what a node shows where there is room. tip_value adds a line
+ * "%12 f32[128,64], 32.0 KiB". */
+void tip_value(text *t, const weft_value *v);
+/* Op, scope, variable, each result with its bytes, and the selected kernel; `count`: the number of nodes that
+ * this one represents. */
+void tip_node(text *t, const weft_node *n, int count);
 
 #endif

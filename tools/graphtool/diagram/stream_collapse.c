@@ -2,7 +2,7 @@
  * steps. */
 #include "tools/graphtool/diagram/stream_collapse.h"
 
-#include <stdlib.h>
+#include "tools/graphtool/common/end.h"
 
 /* The wait, the update and the start of the way back of one bucket form one step. */
 static bool joins_previous(const streams *l, int row) {
@@ -14,8 +14,7 @@ static bool joins_previous(const streams *l, int row) {
 /* A row's kind, whatever its size: with the phase of most of its nodes for a span, with the subgraph for
  * others. */
 static uint64_t row_kind_of(const stream_row *r) {
-    int phase = r->backward > r->forward ? 1 : r->rest > r->forward ? 2 : 0;
-    int of = r->kind == ROW_SPAN ? phase : r->bucket ? r->bucket->subgraph + 1 : 0;
+    int of = r->kind == ROW_SPAN ? stream_phase_of(r) : r->bucket ? r->bucket->subgraph + 1 : 0;
     return (uint64_t)r->kind * 1009 + (uint64_t)of + 1;
 }
 
@@ -65,19 +64,12 @@ static void find_rounds(stream_collapse *f) {
     }
 }
 
-bool stream_collapse_make(stream_collapse *f, const streams *l, bool collapse) {
-    *f = (stream_collapse){0};
-    f->steps = calloc((size_t)l->n_rows + 1, sizeof *f->steps);
-    f->step_of = calloc((size_t)l->n_rows + 1, sizeof *f->step_of);
-    if (!f->steps || !f->step_of) return false;
-    cut_steps(f, l);
-    if (collapse) find_rounds(f);
-    return true;
-}
-
-void stream_collapse_free(stream_collapse *f) {
-    free(f->steps);
-    free(f->step_of);
+stream_collapse stream_collapse_of(const streams *l, bool collapse) {
+    size_t room = (size_t)l->n_rows + 1;
+    stream_collapse f = {.steps = tool_new(room, sizeof *f.steps), .step_of = tool_new(room, sizeof *f.step_of)};
+    cut_steps(&f, l);
+    if (collapse) find_rounds(&f);
+    return f;
 }
 
 int stream_collapse_last(const stream_collapse *f, int step) {

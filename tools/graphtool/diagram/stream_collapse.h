@@ -25,10 +25,8 @@ typedef struct stream_collapse {
     int *step_of; /* by row */
 } stream_collapse;
 
-/* Cuts the rows into steps and, if `collapse`, looks for repetitions. False: out of memory. Call
- * stream_collapse_free in either case. */
-bool stream_collapse_make(stream_collapse *f, const streams *l, bool collapse);
-void stream_collapse_free(stream_collapse *f);
+/* Cuts the rows into steps and, if `collapse`, looks for repetitions. */
+stream_collapse stream_collapse_of(const streams *l, bool collapse);
 /* The last step that `step` represents; itself when alone. */
 int stream_collapse_last(const stream_collapse *f, int step);
 

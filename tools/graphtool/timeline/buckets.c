@@ -1,7 +1,8 @@
 /* buckets.c - see buckets.h: reads subgraphs and buckets from a plan, and puts them into words. */
 #include "tools/graphtool/timeline/buckets.h"
 
-#include <stdlib.h>
+#include "tools/graphtool/common/tools.h"
+
 #include <string.h>
 
 void number_text(text *t, double n) {
@@ -16,55 +17,43 @@ void number_text(text *t, double n) {
 /* ---- subgraphs ---- */
 
 /* The options as in a `ddp` line of a dump, but with the cap rounded, as a plan may choose it. */
-static const char *options_of(bucket_list *l, const subgraph *g) {
+static const char *options_of(const weft_plan *plan, const subgraph *g) {
     text t = {0};
     ddp_attrs attrs = g->ddp;
     attrs.bucket_cap_mb = 0;
     if (!attrs.zero) attrs.shard = WEFT_SHARD_GREEDY;
-    if (l->plan->options.world > 1) text_add(&t, " bucket_cap_mb=%.3g", g->ddp.bucket_cap_mb);
+    if (plan->options.world > 1) text_add(&t, " bucket_cap_mb=%.3g", g->ddp.bucket_cap_mb);
     attrs_write(&t, &ddp_fields, &attrs);
-    char *words = text_detach(&t);
-    const char *kept = words ? arena_copy(&l->arena, words + (*words == ' ')) : NULL;
-    free(words);
-    return kept;
+    const char *words = tool_take(&t);
+    return words + (*words == ' ');
 }
 
-/* Adds a subgraph if it has buckets; false: out of memory. */
-static bool view_subgraph(bucket_list *l, int index) {
-    const subgraph *g = &l->plan->subgraphs[index];
-    subgraph_view v = {.name = g->name, .index = index, .options = options_of(l, g)};
-    for (const weft_variable *s = l->plan->model->variables; s; s = s->next) {
-        bool is_here = s->subgraph == index;
-        v.n_buckets += is_here && s->kind == VARIABLE_BUCKET;
-        if (!is_here || s->kind != VARIABLE_PARAMETER) continue;
+/* Without buckets: it has none. */
+static subgraph_view view_of(const weft_plan *plan, int index) {
+    const subgraph *g = &plan->subgraphs[index];
+    subgraph_view v = {.name = g->name, .index = index, .options = options_of(plan, g)};
+    v.buckets = tool_new((size_t)plan->model->n_variables + 1, sizeof *v.buckets);
+    for (const weft_variable *s = plan->model->variables; s; s = s->next) {
+        if (s->subgraph != index) continue;
+        if (s->kind == VARIABLE_BUCKET) {
+            v.buckets[v.n_buckets++] = s;
+            v.is_sharded |= s->shards != NULL;
+        }
+        if (s->kind != VARIABLE_PARAMETER) continue;
         v.n_parameters++;
         v.numbers += type_elements(&s->type);
         v.bytes += type_bytes(&s->type);
     }
-    if (!v.n_buckets) return true;
-    v.buckets = arena_new_array(&l->arena, (size_t)v.n_buckets, sizeof *v.buckets);
-    if (!v.buckets || !v.options) return false;
-    v.n_buckets = 0;
-    for (const weft_variable *s = l->plan->model->variables; s; s = s->next) {
-        if (s->subgraph != index || s->kind != VARIABLE_BUCKET) continue;
-        v.buckets[v.n_buckets++] = s;
-        v.is_sharded |= s->shards != NULL;
+    return v;
+}
+
+bucket_list bucket_list_of(const weft_plan *plan) {
+    bucket_list l = {.v = tool_new((size_t)plan->n_subgraphs + 1, sizeof *l.v)};
+    for (int i = 0; i < plan->n_subgraphs; i++) {
+        l.v[l.n] = view_of(plan, i);
+        l.n += l.v[l.n].n_buckets > 0;
     }
-    l->v[l->n++] = v;
-    return true;
-}
-
-bool bucket_list_make(bucket_list *l, const weft_plan *plan) {
-    *l = (bucket_list){.plan = plan};
-    arena_init(&l->arena, NULL);
-    l->v = arena_new_array(&l->arena, (size_t)plan->n_subgraphs + 1, sizeof *l->v);
-    for (int i = 0; l->v && i < plan->n_subgraphs; i++)
-        if (!view_subgraph(l, i)) return false;
-    return l->v != NULL;
-}
-
-void bucket_list_free(bucket_list *l) {
-    arena_free(&l->arena);
+    return l;
 }
 
 /* ---- in words ---- */
@@ -76,7 +65,8 @@ static const char *short_name(const subgraph_view *s, const weft_variable *param
     return below ? parameter->path + n + 1 : parameter->path;
 }
 
-void bucket_members_text(text *t, const subgraph_view *s, const weft_variable *bucket) {
+/* Names omit the subgraph's own. */
+static void members_text(text *t, const subgraph_view *s, const weft_variable *bucket) {
     enum { FEW = 3 };
     int n = bucket->n_members;
     if (n > FEW) {
@@ -97,7 +87,7 @@ static void range_text(text *t, int rank, int64_t begin, int64_t end) {
 }
 
 /* bucket->shards holds the number of elements of each rank of the group, in order. */
-void bucket_owners_text(text *t, const weft_plan *plan, const weft_variable *bucket, const char *gap) {
+static void owners_text(text *t, const weft_plan *plan, const weft_variable *bucket, const char *gap) {
     enum { FEW = 4 };
     const subgraph *g = &plan->subgraphs[bucket->subgraph];
     int owners = 0, shown = 0;
@@ -113,4 +103,12 @@ void bucket_owners_text(text *t, const weft_plan *plan, const weft_variable *buc
     shard_range(plan, bucket, &begin, &end);
     text_add(t, "%d of %d ranks%s", owners, g->n_ranks, gap);
     range_text(t, plan->options.rank, begin, end);
+}
+
+void bucket_row(text *t, const weft_plan *plan, const subgraph_view *s, int i, const char *gap) {
+    const weft_variable *b = s->buckets[i];
+    text_add(t, "%s\t%s\t%d\t", b->path, BYTES(type_bytes(&b->type)), b->n_members);
+    members_text(t, s, b);
+    text_add(t, "\t");
+    owners_text(t, plan, b, gap);
 }

@@ -18,22 +18,16 @@ typedef struct subgraph_view {
 } subgraph_view;
 
 typedef struct bucket_list {
-    arena arena;
-    const weft_plan *plan;
     int n;
     subgraph_view *v; /* the subgraphs with buckets; those without have no trained parameters */
 } bucket_list;
 
-/* False when memory is out; bucket_list_free either way. */
-bool bucket_list_make(bucket_list *l, const weft_plan *plan);
-void bucket_list_free(bucket_list *l);
+bucket_list bucket_list_of(const weft_plan *plan);
 
-/* The bucket's parameters: "fc/bias, fc/weight" when few, else the first and the last. Names omit the
- * subgraph's own. */
-void bucket_members_text(text *t, const subgraph_view *s, const weft_variable *bucket);
-/* Which rank updates which of the bucket's elements, with `gap` between ranks. With many ranks only their
- * number and this rank's range. Nothing if every rank updates all. */
-void bucket_owners_text(text *t, const weft_plan *plan, const weft_variable *bucket, const char *gap);
+/* Adds a row of the table of buckets, with a tab between cells: path, size, number of parameters, the first
+ * and the last of them (all when few), and which rank updates which elements, with `gap` between ranks: with
+ * many ranks only their number and this rank's range, nothing if every rank updates all. */
+void bucket_row(text *t, const weft_plan *plan, const subgraph_view *s, int i, const char *gap);
 /* 12345 as "12 k" */
 void number_text(text *t, double n);
 

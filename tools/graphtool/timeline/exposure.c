@@ -4,8 +4,6 @@
 
 #include "tools/graphtool/common/world.h"
 
-#include <stdlib.h>
-
 enum { EXPOSED, STREAM, TIMES, FIGURES }; /* ms, ms, number of runs */
 
 typedef struct slots {
@@ -13,29 +11,18 @@ typedef struct slots {
     double *figures; /* [slots][FIGURES] */
 } slots;
 
-/* Sums in pieces that world_sum takes. */
-static int sum_all(const options *o, int n, double *values) {
-    int status = -1;
-    for (int i = 0; i < n && status < 0; i += WORLD_MOST)
-        status = world_sum(o, n - i < WORLD_MOST ? n - i : WORLD_MOST, values + i);
-    return status;
-}
-
 /* Makes the slots. Ranks differ in their highest order number; the sum over ranks is large enough for all. */
-static int slots_make(const options *o, slots *s, const stream_list *plan) {
-    int status = EXIT_FINE;
-    double *room = calloc((size_t)plan->n + 1, sizeof *room);
-    s->first = calloc((size_t)plan->n + 1, sizeof *s->first);
-    for (int i = 0; room && i < plan->n; i++) {
+static slots slots_of(const options *o, const stream_list *plan) {
+    double *room = tool_new((size_t)plan->n + 1, sizeof *room);
+    slots s = {.first = tool_new((size_t)plan->n + 1, sizeof *s.first)};
+    for (int i = 0; i < plan->n; i++) {
         const streams *l = &plan->v[i];
         room[i] = l->n_moves ? (double)l->moves[l->n_moves - 1].order + 1 : 0;
     }
-    status = room && s->first ? sum_all(o, plan->n, room) : tool_fail("out of memory");
-    for (int i = 0; i < plan->n && status < 0; i++) s->first[i + 1] = s->first[i] + (int)room[i];
-    free(room);
-    if (status >= 0) return status;
-    s->figures = calloc((size_t)s->first[plan->n] * FIGURES + 1, sizeof *s->figures);
-    return s->figures ? -1 : tool_fail("out of memory");
+    world_sum(o, plan->n, room);
+    for (int i = 0; i < plan->n; i++) s.first[i + 1] = s.first[i] + (int)room[i];
+    s.figures = tool_new((size_t)s.first[plan->n] * FIGURES + 1, sizeof *s.figures);
+    return s;
 }
 
 static double *slot_of(const slots *s, const stream_list *plan, const streams *l, const stream_move *m) {
@@ -65,21 +52,16 @@ static json_t *row(const streams *l, const stream_move *m, const double f[FIGURE
 }
 
 /* All ranks sum all slots; each then lists the moves of its own plan. */
-int exposure_rows(const options *o, const timeline *t, const stream_list *plan, uint64_t zero_ns,
-                  json_t *rows) {
-    slots s = {0};
-    int status = slots_make(o, &s, plan);
-    if (status < 0) {
-        add_events(&s, t, plan, zero_ns);
-        status = sum_all(o, s.first[plan->n] * FIGURES, s.figures);
-    }
-    for (int i = 0; i < plan->n && status < 0; i++)
+json_t *exposure_rows(const options *o, const timeline *t, const stream_list *plan, uint64_t zero_ns) {
+    json_t *rows = json_array();
+    const slots s = slots_of(o, plan);
+    add_events(&s, t, plan, zero_ns);
+    world_sum(o, s.first[plan->n] * FIGURES, s.figures);
+    for (int i = 0; i < plan->n; i++)
         for (int k = 0; k < plan->v[i].n_moves; k++) {
             const stream_move *m = &plan->v[i].moves[k];
             const double *f = slot_of(&s, plan, &plan->v[i], m);
             if (f[TIMES] > 0) json_array_append_new(rows, row(&plan->v[i], m, f));
         }
-    free(s.first);
-    free(s.figures);
-    return status;
+    return rows;
 }

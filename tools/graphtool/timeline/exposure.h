@@ -7,10 +7,8 @@
 
 #include <jansson.h>
 
-/* Appends {graph, op, bucket, bytes, stream_ms, exposed_ms, hidden_ms} for each collective of this rank's
- * plan that ran from zero_ns on. Called by all ranks. Returns -1, or the exit status after printing the
- * error. */
-int exposure_rows(const options *o, const timeline *t, const stream_list *plan, uint64_t zero_ns,
-                  json_t *rows);
+/* {graph, op, bucket, bytes, stream_ms, exposed_ms, hidden_ms} for each collective of this rank's plan that
+ * ran from zero_ns on. Called by all ranks. */
+json_t *exposure_rows(const options *o, const timeline *t, const stream_list *plan, uint64_t zero_ns);
 
 #endif

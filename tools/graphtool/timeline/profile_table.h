@@ -3,15 +3,16 @@
 #ifndef WEFT_TOOLS_GRAPHTOOL_TIMELINE_PROFILE_TABLE_H
 #define WEFT_TOOLS_GRAPHTOOL_TIMELINE_PROFILE_TABLE_H
 
+#include "graph/core/mem.h"
 #include "ops/roof.h"
 #include "weft/session.h"
 
 #include <jansson.h>
 
 /* The programs that have run while weft_session_profile was on; `gpu` NULL: without the share of its
- * peaks. The caller frees it; NULL: out of memory. */
-char *profile_table_text(const weft_session *s, const roof *gpu);
+ * peaks. As JSON; and as text of that. */
 json_t *profile_table_json(const weft_session *s, const roof *gpu);
+void profile_table_text(text *t, const json_t *profile, bool has_peaks);
 /* The row of the session's GPU; NULL: it runs on a CPU, or on a GPU that the table lacks. */
 const roof *profile_roof(const weft_session *s);
 

@@ -2,8 +2,8 @@
 #include "tools/graphtool/timeline/streams.h"
 
 #include "ops/structure/collective.h"
-#include "ops/kit/ops.h"
 #include "runtime/plan/value.h"
+#include "tools/graphtool/common/end.h"
 
 #include <string.h>
 
@@ -18,7 +18,8 @@ const weft_variable *bucket_of(const weft_value *v) {
                                                 : NULL;
 }
 
-const weft_variable *updated_bucket(const weft_node *n) {
+/* The bucket whose parameters a node updates; NULL: it updates none. */
+static const weft_variable *updated_bucket(const weft_node *n) {
     if (n->op->flags & OP_COMMUNICATES || !n->is_update || !n->op->writes || n->n_in < 2) return NULL;
     return bucket_of(n->in[0]);
 }
@@ -102,9 +103,9 @@ static stream_row *row_new(streams *l, row_kind kind, const weft_node *n, const 
 /* Adds a node to the current span; the first node of the backward pass begins a new one. */
 static void extend_span(streams *l, const weft_node *n) {
     stream_row *row = l->n_rows ? &l->rows[l->n_rows - 1] : NULL;
-    if (!row || row->kind != ROW_SPAN || (n->is_backward && !row->backward && row->forward))
+    if (!row || row->kind != ROW_SPAN || (n->is_backward && !row->nodes[BACKWARD] && row->nodes[FORWARD]))
         row = row_new(l, ROW_SPAN, n, NULL);
-    *(n->is_update ? &row->rest : n->is_backward ? &row->backward : &row->forward) += 1;
+    row->nodes[n->is_update ? UPDATE : n->is_backward ? BACKWARD : FORWARD]++;
     row->last = n;
 }
 
@@ -146,14 +147,13 @@ static bool note_reads(streams *l, const in_flight *c, const weft_node *n) {
 }
 
 /* Reads one program. Every node makes at most one row, or one per operand; that bounds the memory. */
-static bool read_program(stream_list *list, streams *l, const program *p, const in_flight *c) {
+static void read_program(streams *l, const program *p, const in_flight *c) {
     size_t room = 2;
-    const weft_model *m = list->plan->model;
+    const weft_model *m = p->plan->model;
     for (const weft_node *n = p->graph->first; n; n = n->next) room += 1 + (size_t)n->n_in;
     l->p = p;
-    l->rows = arena_new_array(&list->arena, room, sizeof *l->rows);
-    l->moves = arena_new_array(&list->arena, (size_t)p->n_collectives + 1, sizeof *l->moves);
-    if (!l->rows || !l->moves) return false;
+    l->rows = tool_new(room, sizeof *l->rows);
+    l->moves = tool_new((size_t)p->n_collectives + 1, sizeof *l->moves);
     memset(c->is_read, 0, (size_t)m->n_variables);
     for (const weft_node *n = p->graph->first; n; n = n->next)
         if (node_starts_collective(n) && l->n_moves < p->n_collectives) note_move(l, m, n);
@@ -164,7 +164,6 @@ static bool read_program(stream_list *list, streams *l, const program *p, const 
         is_over = n->order >= p->deferred;
         if (!note_reads(l, c, n)) note_event(l, n);
     }
-    return true;
 }
 
 int stream_first_read(const streams *in, const weft_variable *bucket) {
@@ -207,23 +206,14 @@ static void mark_in_flight(const weft_plan *plan, const in_flight *c) {
 }
 
 /* Buckets in flight are marked over all programs first, as one program reads what another leaves. */
-bool stream_list_make(stream_list *l, const weft_plan *plan) {
-    *l = (stream_list){.plan = plan};
-    arena_init(&l->arena, NULL);
+stream_list stream_list_of(const weft_plan *plan) {
     size_t variables = (size_t)plan->model->n_variables + 1;
-    in_flight c = {arena_new_array(&l->arena, variables, sizeof(bool)),
-                   arena_new_array(&l->arena, variables, sizeof(bool))};
-    l->v = arena_new_array(&l->arena, (size_t)plan->n_programs + 1, sizeof *l->v);
-    if (!c.is_in_flight || !c.is_read || !l->v) return false;
+    const in_flight c = {tool_new(variables, sizeof(bool)), tool_new(variables, sizeof(bool))};
+    stream_list l = {.plan = plan, .v = tool_new((size_t)plan->n_programs + 1, sizeof *l.v)};
     mark_in_flight(plan, &c);
     for (int i = 0; i < plan->n_programs; i++)
-        if (is_shown(&plan->programs[i]) && !read_program(l, &l->v[l->n++], &plan->programs[i], &c))
-            return false;
-    return true;
-}
-
-void stream_list_free(stream_list *l) {
-    arena_free(&l->arena);
+        if (is_shown(&plan->programs[i])) read_program(&l.v[l.n++], &plan->programs[i], &c);
+    return l;
 }
 
 /* ---- in words ---- */
@@ -234,19 +224,20 @@ void stream_node_text(text *t, const weft_node *n) {
     if (*n->scope) text_add(t, ", %s", n->scope);
 }
 
-/* "12 forward, 3 backward"; a phase that has all nodes is named alone. */
+const char *const stream_phases[] = {"forward", "backward", "update"};
+
+int stream_phase_of(const stream_row *row) {
+    const int *n = row->nodes;
+    return n[BACKWARD] > n[FORWARD] ? BACKWARD : n[UPDATE] > n[FORWARD] ? UPDATE : FORWARD;
+}
+
+/* "12 forward, 3 backward" */
 static void span_text(text *t, const stream_row *row) {
-    const struct {
-        int count;
-        const char *what;
-    } parts[] = {{row->forward, "forward"}, {row->backward, "backward"}, {row->rest, "update"}};
-    int total = row->forward + row->backward + row->rest;
-    bool any = false;
-    for (int i = 0; i < 3; i++) {
-        if (!parts[i].count) continue;
-        text_add(t, any ? ", %d %s" : "%d %s", parts[i].count, parts[i].what);
-        if (parts[i].count == total) break;
-        any = true;
+    const char *gap = "";
+    for (int i = 0; i < STREAM_PHASES; i++) {
+        if (!row->nodes[i]) continue;
+        text_add(t, "%s%d %s", gap, row->nodes[i], stream_phases[i]);
+        gap = ", ";
     }
 }
 

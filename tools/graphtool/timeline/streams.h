@@ -22,11 +22,14 @@ typedef enum row_kind {
     ROW_END,    /* the run ends; the rows after it are its deferred part */
 } row_kind;
 
+enum { FORWARD, BACKWARD, UPDATE, STREAM_PHASES };
+extern const char *const stream_phases[]; /* "forward", ... */
+
 typedef struct stream_row {
     row_kind kind;
     const weft_node *node;       /* the event's node, or the first of the span */
     const weft_node *last;       /* the last of the span */
-    int forward, backward, rest; /* a span's number of nodes in each phase */
+    int nodes[STREAM_PHASES];    /* a span's number of nodes in each phase */
     const weft_variable *bucket; /* or NULL */
     int move;                    /* index of the move that it starts or awaits, else -1 */
 } stream_row;
@@ -54,15 +57,12 @@ typedef struct streams {
 } streams;
 
 typedef struct stream_list {
-    arena arena;
     const weft_plan *plan;
     int n;
     streams *v; /* of each program, except those that only add gradients without a collective */
 } stream_list;
 
-/* False when memory is out; stream_list_free either way. */
-bool stream_list_make(stream_list *l, const weft_plan *plan);
-void stream_list_free(stream_list *l);
+stream_list stream_list_of(const weft_plan *plan);
 
 /* The row in which a run of `in` first reads a bucket that is in flight; -1: none. */
 int stream_first_read(const streams *in, const weft_variable *bucket);
@@ -73,6 +73,8 @@ const stream_move *stream_in_flight(const stream_list *l, const weft_variable *b
 
 /* Which of the graph's runs in a step this is: "", ", the last of 4 runs". */
 void stream_phase_text(text *t, const program *p);
+/* The phase that has the most of a span's nodes, the first of those alike. */
+int stream_phase_of(const stream_row *row);
 /* A row in a few words: "12 forward, 3 backward", "start all_reduce generator.0", ... */
 void stream_row_text(text *t, const streams *l, const stream_row *row);
 /* "conv2d %12, generator/up1" */
@@ -80,7 +82,5 @@ void stream_node_text(text *t, const weft_node *n);
 
 /* The bucket whose memory holds a parameter, a rank's range of a bucket, or the bucket itself; NULL: none. */
 const weft_variable *bucket_of(const weft_value *v);
-/* The bucket whose parameters a node updates; NULL: it updates none. */
-const weft_variable *updated_bucket(const weft_node *n);
 
 #endif

@@ -11,19 +11,16 @@
 #include "runtime/plan/compile_fields.h"
 #include "runtime/plan/value.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* TRACKS: collectives drawn at once. LEFT: greatest width of the compute stream, in columns; LEAST: that on a
  * narrow terminal, where longer rows are cut. */
 enum { TRACKS = 10, LEFT = 64, LEAST = 20 };
 
-/* A line of words; further lines begin with two blanks. Frees `words`. */
+/* A line of words, which it empties; further lines begin with two blanks. */
 static void line_text(text *t, text *words, int limit) {
-    if (words->data) text_wrap(t, words->data, 0, 2, limit);
+    text_wrap(t, tool_take(words), 0, 2, limit);
     text_end_line(t);
-    t->failed |= words->failed;
-    free(words->data);
 }
 
 /* ---- subgraphs ---- */
@@ -33,25 +30,14 @@ static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v
     table rows = {.columns = 5, .is_right = {[1] = true, [2] = true}, .limit = limit};
     text head = {0};
     text_add(&head, "subgraph %s: %d parameters, %lld numbers, %s%s%s", v->name, v->n_parameters,
-             (long long)v->numbers, bytes_show(v->bytes).text, *v->options ? "; " : "", v->options);
+             (long long)v->numbers, BYTES(v->bytes), *v->options ? "; " : "", v->options);
     text_add(t, "\n");
     line_text(t, &head, limit);
-    table_word(&rows, "bucket");
-    table_word(&rows, "size");
-    table_word(&rows, "parameters");
-    table_word(&rows, "from ... to");
-    table_word(&rows, v->is_sharded ? "updated by (numbers)" : "");
+    table_row(&rows, "bucket\tsize\tparameters\tfrom ... to%s", v->is_sharded ? "\tupdated by (numbers)" : "");
     for (int i = 0; i < v->n_buckets; i++) {
-        const weft_variable *b = v->buckets[i];
-        text names = {0}, owners = {0}, count = {0};
-        table_word(&rows, b->path);
-        table_word(&rows, bytes_show(type_bytes(&b->type)).text);
-        text_add(&count, "%d", b->n_members);
-        table_cell(&rows, &count);
-        bucket_members_text(&names, v, b);
-        table_cell(&rows, &names);
-        bucket_owners_text(&owners, plan, b, ", ");
-        table_cell(&rows, &owners);
+        text row = {0};
+        bucket_row(&row, plan, v, i, ", ");
+        table_cells(&rows, &row);
     }
     table_write(t, &rows);
 }
@@ -80,25 +66,18 @@ static void next_reader_text(text *t, const stream_list *all, const stream_move 
 /* The table of a graph's collectives. */
 static void moves_text(text *t, const stream_list *all, const streams *l, int limit) {
     table rows = {.columns = 6, .is_right = {[0] = true, [2] = true, [5] = true}, .limit = limit};
-    static const char *const heads[] = {"order",       "collective", "size",
-                                        "ready after", "awaited by", "nodes between"};
-    for (int i = 0; i < 6; i++) table_word(&rows, heads[i]);
+    table_row(&rows, "order\tcollective\tsize\tready after\tawaited by\tnodes between");
     for (int i = 0; i < l->n_moves; i++) {
         const stream_move *m = &l->moves[i];
-        text word = {0};
-        text_add(&word, "%lld", (long long)m->order);
-        table_cell(&rows, &word);
-        text_add(&word, "%s %s", m->start->op->name, m->name);
-        table_cell(&rows, &word);
-        table_word(&rows, bytes_show(m->bytes).text);
-        stream_node_text(&word, m->ready);
-        table_cell(&rows, &word);
-        if (m->reader) stream_node_text(&word, m->reader);
-        if (m->reader && m->is_in_flight) text_add(&word, ", in a later run");
-        if (!m->wait) next_reader_text(&word, all, m);
-        table_cell(&rows, &word);
-        text_add(&word, m->is_in_flight ? "%d+" : "%d", m->between);
-        table_cell(&rows, &word);
+        text row = {0};
+        text_add(&row, "%lld\t%s %s\t%s\t", (long long)m->order, m->start->op->name, m->name, BYTES(m->bytes));
+        stream_node_text(&row, m->ready);
+        text_add(&row, "\t");
+        if (m->reader) stream_node_text(&row, m->reader);
+        if (m->reader && m->is_in_flight) text_add(&row, ", in a later run");
+        if (!m->wait) next_reader_text(&row, all, m);
+        text_add(&row, m->is_in_flight ? "\t%d+" : "\t%d", m->between);
+        table_cells(&rows, &row);
     }
     table_write(t, &rows);
 }
@@ -126,22 +105,20 @@ static void tracks_text(text *t, const tracks *k, int move, char mark) {
     text_pad(t, 2 * (k->width - 1 - last));
 }
 
-/* Adds words, cut to `most` columns (0: any) with "…" at the end, and filled to `least`; frees them. */
+/* Adds words, cut to `most` columns (0: any) with "…" at the end, and filled to `least`; empties them. */
 static void add_cut(text *t, text *words, int most, int least) {
-    const char *s = words->data ? words->data : "", *end = s + strlen(s);
+    const char *s = tool_take(words), *end = s;
     int columns = text_columns(s);
-    if (most > 0 && columns > most) {
-        for (end = s, columns = 0; columns < most; end++) columns += ((unsigned char)*end & 0xc0) != 0x80;
-        end--;
-        while (((unsigned char)*end & 0xc0) == 0x80) end--; /* where the last character begins */
+    bool is_cut = most > 0 && columns > most;
+    if (is_cut) {
+        for (columns = 0; columns < most; end++) columns += ((unsigned char)*end & 0xc0) != 0x80;
+        do end--; /* to where the last character begins */
+        while (((unsigned char)*end & 0xc0) == 0x80);
         text_add(t, "%.*s…", (int)(end - s), s);
     } else {
         text_add(t, "%s", s);
     }
     text_pad(t, least - columns);
-    t->failed |= words->failed;
-    free(words->data);
-    *words = (text){0};
 }
 
 /* Where the two streams stand: the width of the left one, to which rows with something on the right are
@@ -151,8 +128,7 @@ typedef struct sides {
 } sides;
 
 static void move_text(text *t, const stream_move *m) {
-    text_add(t, " %lld %s %s, %s", (long long)m->order, m->start->op->name, m->name,
-             bytes_show(m->bytes).text);
+    text_add(t, " %lld %s %s, %s", (long long)m->order, m->start->op->name, m->name, BYTES(m->bytes));
 }
 
 static void row_text(text *t, const streams *l, const tracks *k, const stream_row *row, sides at) {
@@ -193,9 +169,8 @@ static int right_columns(const streams *l, const tracks *k) {
     for (int i = 0; i < l->n_moves; i++) {
         text words = {0};
         move_text(&words, &l->moves[i]);
-        int columns = text_columns(words.data ? words.data : "");
+        int columns = text_columns(tool_take(&words));
         if (columns > most) most = columns;
-        free(words.data);
     }
     return most + 2 * k->width;
 }
@@ -208,9 +183,8 @@ static void streams_text(text *t, const streams *l, int limit) {
     for (int i = 0; i < l->n_rows; i++) {
         text words = {0};
         stream_row_text(&words, l, &l->rows[i]);
-        int width = text_columns(words.data ? words.data : "");
+        int width = text_columns(tool_take(&words));
         if (width > at.left && width <= LEFT) at.left = width;
-        free(words.data);
     }
     streams_walk(NULL, l, &k, at);
     int room = limit - 4 - right_columns(l, &k);
@@ -256,7 +230,7 @@ static void graph_text(text *t, const stream_list *all, const streams *l, int li
     text_add(t, "\ngraph %s (%s)", p->name, p->graph->mode == WEFT_TRAIN ? "train" : "eval");
     stream_phase_text(t, p);
     text_add(t, ": %d nodes, %.1f GFLOP, arena %s\n", count_running(p->graph), program_flops(p) * 1e-9,
-             bytes_show(p->arena_bytes).text);
+             BYTES(p->arena_bytes));
     launches_text(t, p);
     if (l->n_moves) moves_text(t, all, l, limit);
     if (p->trains || l->n_rows > 1) streams_text(t, l, limit);
@@ -295,10 +269,7 @@ static void memory_text(text *t, const weft_plan *plan) {
     int n = plan_memory_rows(plan, kinds);
     table rows = {.columns = 2, .is_right = {[1] = true}};
     text_add(t, "\nmemory of %s\n", plan->options.world > 1 ? "this rank" : "the process");
-    for (int i = 0; i < n; i++) {
-        table_word(&rows, kinds[i].what);
-        table_word(&rows, bytes_show(kinds[i].bytes).text);
-    }
+    for (int i = 0; i < n; i++) table_row(&rows, "%s\t%s", kinds[i].what, BYTES(kinds[i].bytes));
     table_write(t, &rows);
 }
 
@@ -317,7 +288,7 @@ void plan_head(text *t, const weft_plan *plan) {
         text_add(t, "for a GPU%s%s, ", o->deterministic ? ", deterministic" : "", o->tf32 ? ", TF32" : "");
     else
         text_add(t, "%d thread%s, %s, ", o->threads, o->threads > 1 ? "s" : "", isa_name(o->isa));
-    text_add(t, "fingerprint %016llx\n", (unsigned long long)plan->fingerprint);
+    text_add(t, "fingerprint %016llx", (unsigned long long)plan->fingerprint);
 }
 
 /* "flow  d_step*5{accumulate=4} g_step", with the range of steps that are not in each iteration. */
@@ -357,25 +328,17 @@ static void notes_text(text *t, const weft_plan *plan, int limit) {
     }
 }
 
-/* Errors of memory are collected in t.failed; text_detach then returns NULL. */
-char *plan_summary(const weft_plan *plan, int limit) {
-    text t = {0}, head = {0};
-    bucket_list buckets;
-    stream_list all;
-    bool good = bucket_list_make(&buckets, plan);
-    good &= stream_list_make(&all, plan);
+void plan_summary(text *t, const weft_plan *plan, int limit) {
+    text head = {0};
+    const bucket_list buckets = bucket_list_of(plan);
+    const stream_list all = stream_list_of(plan);
     plan_head(&head, plan);
-    if (head.length) head.data[--head.length] = 0; /* the end of its line */
-    line_text(&t, &head, limit);
-    flow_text(&t, plan);
-    guard_text(&t, plan);
-    for (int i = 0; i < buckets.n && good; i++) subgraph_text(&t, plan, &buckets.v[i], limit);
-    for (int i = 0; i < all.n && good; i++) graph_text(&t, &all, &all.v[i], limit);
-    unused_text(&t, plan);
-    notes_text(&t, plan, limit);
-    memory_text(&t, plan);
-    t.failed |= !good;
-    bucket_list_free(&buckets);
-    stream_list_free(&all);
-    return text_detach(&t);
+    line_text(t, &head, limit);
+    flow_text(t, plan);
+    guard_text(t, plan);
+    for (int i = 0; i < buckets.n; i++) subgraph_text(t, plan, &buckets.v[i], limit);
+    for (int i = 0; i < all.n; i++) graph_text(t, &all, &all.v[i], limit);
+    unused_text(t, plan);
+    notes_text(t, plan, limit);
+    memory_text(t, plan);
 }

@@ -5,10 +5,9 @@
 #include "graph/core/mem.h"
 #include "runtime/plan/program.h"
 
-/* For a terminal of `limit` columns: longer rows are folded or cut; 0: all lines are whole. The caller frees
- * it; NULL: out of memory. */
-char *plan_summary(const weft_plan *plan, int limit);
-/* Adds its first line: model, batch, and the options that differ from the defaults. */
+/* For a terminal of `limit` columns: longer rows are folded or cut; 0: all lines are whole. */
+void plan_summary(text *t, const weft_plan *plan, int limit);
+/* Adds its first line without an end: model, batch, and the options that differ from the defaults. */
 void plan_head(text *t, const weft_plan *plan);
 
 /* What the memory of a plan is for, without the kinds that take none. */

@@ -2,36 +2,29 @@
  * the one that waited. */
 #include "tools/graphtool/timeline/timeline.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- recording ---- */
 
-/* Makes room for one more element; false: out of memory. */
-static bool grow(void **list, size_t count, size_t *room, size_t bytes) {
-    if (count < *room) return true;
-    size_t more = *room ? 2 * *room : 4096;
-    void *bigger = realloc(*list, more * bytes);
-    if (!bigger) return false;
-    *list = bigger;
-    *room = more;
-    return true;
+/* The place of one more element of a list, which may move; NULL: out of memory. Any thread may call it. */
+static void *grow(timeline *t, void *list, size_t *n, size_t *room, size_t width) {
+    void **at = list, *more = mem_grow(NULL, *at, room, *n + 1, width);
+    t->is_out_of_memory |= !more;
+    if (!more) return NULL;
+    *at = more;
+    return (char *)more + width * (*n)++;
 }
 
 void timeline_on_node(void *context, const weft_node_event *event) {
     timeline *t = context;
-    if (grow((void **)&t->nodes, t->n_nodes, &t->room_nodes, sizeof *t->nodes))
-        t->nodes[t->n_nodes++] = *event;
-    else
-        t->is_out_of_memory = true;
+    weft_node_event *e = grow(t, &t->nodes, &t->n_nodes, &t->room_nodes, sizeof *e);
+    if (e) *e = *event;
 }
 
 void timeline_on_data(void *context, const weft_loader_event *event) {
     timeline *t = context;
-    if (grow((void **)&t->data, t->n_data, &t->room_data, sizeof *t->data))
-        t->data[t->n_data++] = *event;
-    else
-        t->is_out_of_memory = true;
+    weft_loader_event *e = grow(t, &t->data, &t->n_data, &t->room_data, sizeof *e);
+    if (e) *e = *event;
 }
 
 double timeline_data_ms(const timeline *t) {
@@ -45,11 +38,8 @@ void timeline_on_collective(void *context, const weft_comm_event *event) {
     timeline *t = context;
     const weft_collective *c = event->collective;
     if (!c->run) return; /* a collective of graphtool itself */
-    if (!grow((void **)&t->stream, t->n_stream, &t->room_stream, sizeof *t->stream)) {
-        t->is_out_of_memory = true;
-        return;
-    }
-    stream_event *e = &t->stream[t->n_stream++];
+    stream_event *e = grow(t, &t->stream, &t->n_stream, &t->room_stream, sizeof *e);
+    if (!e) return;
     *e = (stream_event){.run = c->run,
                         .order = c->order,
                         .started_ns = event->started_ns,

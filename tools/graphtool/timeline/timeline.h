@@ -46,8 +46,7 @@ void timeline_join(timeline *t, const stream_list *plan);
 /* Milliseconds that steps waited for data. */
 double timeline_data_ms(const timeline *t);
 
-/* The events from zero_ns on as JSON objects, each followed by a comma and a newline; the caller frees it.
- * NULL: out of memory. */
-char *timeline_text(const timeline *t, int rank, uint64_t zero_ns);
+/* Adds the events from zero_ns on as JSON objects, each followed by a comma and a newline. */
+void timeline_text(text *into, const timeline *t, int rank, uint64_t zero_ns);
 
 #endif

@@ -2,23 +2,20 @@
  * ends of an arrow, which must be inside bars. Times are in microseconds. */
 #include "tools/graphtool/timeline/timeline.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 enum { COMPUTE, COMMUNICATION, DATA };
 
 typedef struct writer {
-    FILE *stream;
+    text *into;
     int rank;
     uint64_t zero_ns;
-    bool is_good;
 } writer;
 
 /* Writes one event and frees it. */
-static void put_event(writer *w, json_t *event) {
-    w->is_good = w->is_good && event &&
-                 json_dumpf(event, w->stream, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0 &&
-                 fputs(",\n", w->stream) != EOF;
+static void put_event(const writer *w, json_t *event) {
+    char *one = tool_need(json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(15)));
+    text_add(w->into, "%s,\n", one);
+    free(one);
     json_decref(event);
 }
 
@@ -26,12 +23,12 @@ static double microseconds(const writer *w, uint64_t ns) {
     return (double)(int64_t)(ns - w->zero_ns) * 1e-3;
 }
 
-static void put_row(writer *w, const char *kind, int row, const char *name) {
+static void put_row(const writer *w, const char *kind, int row, const char *name) {
     put_event(w, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", kind, "pid", w->rank, "tid",
                            row, "args", "name", name));
 }
 
-static void put_bar(writer *w, int row, const char *kind, const char *name, uint64_t began, uint64_t finished,
+static void put_bar(const writer *w, int row, const char *kind, const char *name, uint64_t began, uint64_t finished,
                     json_t *args) {
     put_event(w, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "cat", kind, "name", name,
                            "pid", w->rank, "tid", row, "ts", microseconds(w, began), "dur",
@@ -62,7 +59,7 @@ static arrow_end near_end(const writer *w, int row, uint64_t began, uint64_t fin
 
 /* Writes an arrow of two or three ends. Its id is made of rank, run and order, and is below 2^53 (JSON
  * numbers are doubles). */
-static void put_arrow(writer *w, const stream_event *c, const arrow_end *ends, int n) {
+static void put_arrow(const writer *w, const stream_event *c, const arrow_end *ends, int n) {
     uint64_t id = (((uint64_t)w->rank << 20 | (c->run & 0xfffff)) << 12) | (c->order & 0xfff);
     for (int i = 0; i < n && n > 1; i++) {
         const char *phase = i == 0 ? "s" : i == n - 1 ? "f" : "t";
@@ -72,22 +69,18 @@ static void put_arrow(writer *w, const stream_event *c, const arrow_end *ends, i
     }
 }
 
-static void put_node(writer *w, const weft_node_event *e) {
-    char name[120];
+static void put_node(const writer *w, const weft_node_event *e) {
     const char *kind = e->kernel ? "compute" : e->is_wait ? "wait" : "start";
-    snprintf(name, sizeof name, "%.80s %%%d", e->op, e->id);
-    put_bar(w, COMPUTE, kind, name, e->began_ns, e->finished_ns,
+    put_bar(w, COMPUTE, kind, tool_text("%s %%%d", e->op, e->id), e->began_ns, e->finished_ns,
             json_pack("{s:s, s:s, s:s}", "graph", e->graph, "scope", e->scope, "kernel",
                       e->kernel ? e->kernel : ""));
 }
 
 /* A bar for the collective, and the arrow from `ready` through it to `wait`. */
-static void put_collective(writer *w, const stream_event *c) {
+static void put_collective(const writer *w, const stream_event *c) {
     arrow_end ends[3];
     int n = 0;
-    char name[100];
-    snprintf(name, sizeof name, "%s %s", c->op, c->name);
-    put_bar(w, COMMUNICATION, "collective", name, c->began_ns, c->finished_ns,
+    put_bar(w, COMMUNICATION, "collective", tool_text("%s %s", c->op, c->name), c->began_ns, c->finished_ns,
             json_pack("{s:s, s:I, s:I, s:I, s:f, s:f}", "graph", c->program, "run", (json_int_t)c->run,
                       "order", (json_int_t)c->order, "bytes", (json_int_t)c->bytes, "until_all_were_there_us",
                       (double)(c->met_ns - c->began_ns) * 1e-3, "exposed_us", (double)c->exposed_ns * 1e-3));
@@ -97,20 +90,15 @@ static void put_collective(writer *w, const stream_event *c) {
     put_arrow(w, c, ends, n);
 }
 
-static void put_data(writer *w, const weft_loader_event *e) {
-    char name[60] = "begin an epoch";
-    if (e->batch >= 0) snprintf(name, sizeof name, "wait for batch %lld", (long long)e->batch);
+static void put_data(const writer *w, const weft_loader_event *e) {
+    const char *name = e->batch < 0 ? "begin an epoch" : tool_text("wait for batch %lld", (long long)e->batch);
     put_bar(w, DATA, "data", name, e->began_ns, e->finished_ns, json_object());
 }
 
 /* Names of rows come first; collectives that began before zero_ns are left out. */
-char *timeline_text(const timeline *t, int rank, uint64_t zero_ns) {
-    char *text = NULL, name[40];
-    size_t bytes;
-    writer w = {.stream = open_memstream(&text, &bytes), .rank = rank, .zero_ns = zero_ns, .is_good = true};
-    if (!w.stream) return NULL;
-    snprintf(name, sizeof name, "rank %d", rank);
-    put_row(&w, "process_name", COMPUTE, name);
+void timeline_text(text *into, const timeline *t, int rank, uint64_t zero_ns) {
+    const writer w = {.into = into, .rank = rank, .zero_ns = zero_ns};
+    put_row(&w, "process_name", COMPUTE, tool_text("rank %d", rank));
     put_row(&w, "thread_name", COMPUTE, "compute");
     if (t->n_stream) put_row(&w, "thread_name", COMMUNICATION, "communication");
     if (t->n_data) put_row(&w, "thread_name", DATA, "data");
@@ -118,7 +106,4 @@ char *timeline_text(const timeline *t, int rank, uint64_t zero_ns) {
     for (size_t i = 0; i < t->n_data; i++) put_data(&w, &t->data[i]);
     for (size_t i = 0; i < t->n_stream; i++)
         if (t->stream[i].began_ns >= zero_ns) put_collective(&w, &t->stream[i]);
-    if (fclose(w.stream) == 0 && w.is_good) return text;
-    free(text);
-    return NULL;
 }

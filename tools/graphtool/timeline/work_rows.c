@@ -2,8 +2,8 @@
 #include "tools/graphtool/timeline/work_rows.h"
 
 #include "runtime/plan/refresh.h"
+#include "tools/graphtool/common/end.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 void work_sum_add(work_sum *to, const work_sum *from, int times) {
@@ -59,17 +59,17 @@ static bool is_counted(const program *p, const weft_node *n, const node_time *me
     return measured ? measured[n->order].share > 0 : program_runs_node(p, n);
 }
 
-bool work_rows_count(work_rows *rows, const program *p, const roof *gpu, const node_time *measured) {
-    *rows = (work_rows){.p = p, .times = program_runs_in_step(p)};
-    rows->v = calloc((size_t)graph_node_count(p->graph) + 1, sizeof *rows->v);
-    for (const weft_node *n = p->graph->first; n && rows->v; n = n->next) {
+work_rows work_rows_of(const program *p, const roof *gpu, const node_time *measured) {
+    work_rows rows = {.p = p, .times = program_runs_in_step(p)};
+    rows.v = tool_new((size_t)graph_node_count(p->graph) + 1, sizeof *rows.v);
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (!is_counted(p, n, measured)) continue;
         work_sum sum = sum_of(p, n, gpu, measured);
-        work_sum_add(&row_of(rows, n)->sum, &sum, 1);
-        work_sum_add(&rows->all, &sum, 1);
+        work_sum_add(&row_of(&rows, n)->sum, &sum, 1);
+        work_sum_add(&rows.all, &sum, 1);
     }
-    if (rows->v) qsort(rows->v, (size_t)rows->n, sizeof *rows->v, larger_first);
-    return rows->v != NULL;
+    qsort(rows.v, (size_t)rows.n, sizeof *rows.v, larger_first);
+    return rows;
 }
 
 roof_bound work_bound(const work_sum *s) {
@@ -79,9 +79,27 @@ roof_bound work_bound(const work_sum *s) {
     return best;
 }
 
-void work_sum_json(json_t *to, const work_sum *s) {
-    json_object_set_new(to, "launches", json_integer(s->launches));
-    json_object_set_new(to, "read_bytes", json_integer((json_int_t)s->read));
-    json_object_set_new(to, "written_bytes", json_integer((json_int_t)s->written));
-    json_object_set_new(to, "flops", json_integer((json_int_t)s->flops));
+static json_t *sum_json(const work_sum *s, double all_seconds, work_more *more) {
+    json_t *to = json_pack("{s:i, s:i, s:I, s:I, s:I}", "nodes", s->nodes, "launches", s->launches, "read_bytes", (json_int_t)s->read,
+                           "written_bytes", (json_int_t)s->written, "flops", (json_int_t)s->flops);
+    if (more) more(to, s, all_seconds);
+    return to;
+}
+
+json_t *work_sum_json(const work_sum *s, work_more *more) {
+    return sum_json(s, s->seconds, more);
+}
+
+json_t *work_rows_json(const work_rows *rows, work_more *more) {
+    json_t *ops = json_array();
+    for (int i = 0; i < rows->n; i++) {
+        const work_row *row = &rows->v[i];
+        json_t *one = sum_json(&row->sum, rows->all.seconds, more);
+        json_object_update_new(
+            one, json_pack("{s:s, s:s}", "op", row->op->name, "kernel", row->kernel));
+        json_array_append_new(ops, one);
+    }
+    json_t *all = work_sum_json(&rows->all, more);
+    json_object_set_new(all, "ops", ops);
+    return all;
 }

@@ -38,12 +38,17 @@ typedef struct node_time {
 
 /* Counts the nodes of a program that launch something in a run, collectives not. gpu NULL: without bounds.
  * `measured`: by the node's order; NULL: a run of a steady training (runtime/plan/refresh.h), with seconds
- * that are estimated for `gpu`. false: out of memory. Free rows->v. */
-bool work_rows_count(work_rows *rows, const program *p, const roof *gpu, const node_time *measured);
+ * that are estimated for `gpu`. */
+work_rows work_rows_of(const program *p, const roof *gpu, const node_time *measured);
 void work_sum_add(work_sum *to, const work_sum *from, int times);
 /* What most of the estimated seconds are bound by. */
 roof_bound work_bound(const work_sum *s);
-/* Adds launches, bytes and operations to an object, under the keys of docs/graphtool.md. */
-void work_sum_json(json_t *to, const work_sum *s);
+
+/* Adds keys to an object of a sum, which is a part of so many seconds. */
+typedef void work_more(json_t *to, const work_sum *s, double all_seconds);
+/* Launches, bytes and operations, under the keys of docs/graphtool.md, and those of `more` (or NULL): of a
+ * sum; of rows, with "ops" for each. */
+json_t *work_sum_json(const work_sum *s, work_more *more);
+json_t *work_rows_json(const work_rows *rows, work_more *more);
 
 #endif

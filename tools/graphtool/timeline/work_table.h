@@ -8,10 +8,9 @@
 
 #include <jansson.h>
 
-/* The table as text; `gpu` NULL: counts without times. Programs that train, or all where none does. The
- * caller frees it; NULL: out of memory. */
-char *work_table_text(const weft_plan *plan, const roof *gpu);
-/* The same as JSON. */
-json_t *work_table_json(const weft_plan *plan, const roof *gpu);
+/* The table as JSON, of programs that train, or all where none does; and as text. `estimate`: the name of a
+ * GPU; NULL: counts without times. */
+json_t *work_table_json(const weft_plan *plan, const char *estimate);
+void work_table_text(text *t, const weft_plan *plan, const char *estimate);
 
 #endif
