@@ -21,6 +21,7 @@ typedef struct checker {
 /* Records which rule is broken, where, and after which pass; always false. */
 static bool graph_broken(const checker *c, const char *rule, const weft_node *n, const char *what) {
     char node[200];
+    c->g->model->file = NULL; /* a defect of a pass, not of a line of the program */
     model_fail(c->g->model, NULL, WEFT_INTERNAL, "%s: graph %s, after %s: %s: %s", rule, c->g->name, c->after,
                n ? node_show(n, node) : "outputs", what);
     return false;

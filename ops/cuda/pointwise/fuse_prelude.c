@@ -33,7 +33,7 @@ const char fuse_prelude[] =
     "inline __device__ unsigned long long divide(unsigned long long n, const divisor &d) { return n / "
     "d.length; }\n"
     "/* Coordinates of element `at` of the result. */\n"
-    "template <int AXES> inline __device__ void locate(const arguments &p, place (&c)[AXES]) {\n"
+    "template <int AXES> inline __device__ void locate(const arguments &p, place at, place (&c)[AXES]) {\n"
     "#pragma unroll\n"
     "    for (int k = AXES - 1; k > 0; k--) {\n"
     "        place rest = divide(at, p.axis[k]);\n"

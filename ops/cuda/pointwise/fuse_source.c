@@ -219,7 +219,7 @@ static void put_scalars(writer *w, bool with_types) {
 
 /* The function that computes elements [at, at + N) of the results. */
 static void put_function(writer *w) {
-    text_add(&w->t, "template <int N> inline __device__ void elements(const arguments &p");
+    text_add(&w->t, "template <int N> inline __device__ void elements(const arguments &p, place at");
     put_scalars(w, true);
     text_add(&w->t, ") {\n");
     put_loads(w);
