@@ -4,12 +4,14 @@
 #include "weft/support.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* An engine's thread asks every few milliseconds. If nobody did for STOPPED_NS, the process was stopped. */
 #define STOPPED_NS 1000000000u
 static struct {
     pthread_mutex_t lock;
-    uint64_t asked_ns, stopped_ns; /* the last time that was asked for; how long the process stood still */
+    uint64_t asked_ns;               /* the last time that was asked for */
+    atomic_uint_least64_t stopped_ns; /* how long the process stood still */
 } process_clock = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 uint64_t clock_now(void) {
@@ -20,6 +22,10 @@ uint64_t clock_now(void) {
     now -= process_clock.stopped_ns;
     pthread_mutex_unlock(&process_clock.lock);
     return now;
+}
+
+uint64_t clock_peek(void) {
+    return weft_clock_ns() - atomic_load(&process_clock.stopped_ns);
 }
 
 double clock_since(uint64_t ns) {

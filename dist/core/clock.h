@@ -8,6 +8,8 @@
 /* ns, monotonic, without the time in which this process did not run, as when its job is suspended: other
  * ranks, which were stopped with it, are not late for that. */
 uint64_t clock_now(void);
+/* The same for handlers of signals: without a lock, but it does not notice a stop by itself. */
+uint64_t clock_peek(void);
 /* Seconds since a time of clock_now(). */
 double clock_since(uint64_t ns);
 /* So many seconds, as functions of the system take them. */

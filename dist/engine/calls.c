@@ -30,7 +30,7 @@ static weft_status failed(const engine *e, weft_error *error) {
 /* Appends a collective to the queue, which has room. The lock is held. */
 static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine_group *founded) {
     stream_op *op = &e->queue[e->issued % QUEUE];
-    *op = (stream_op){.c = *c, .group = g, .founded = founded, .started_ns = clock_now()};
+    *op = (stream_op){.c = *c, .group = g, .founded = founded, .started_ns = weft_clock_ns()};
     snprintf(op->program, sizeof op->program, "%s", c->program ? c->program : "");
     snprintf(op->name, sizeof op->name, "%s", c->name ? c->name : "");
     text_cut(op->contents, c->contents, sizeof op->contents);

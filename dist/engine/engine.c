@@ -30,17 +30,18 @@ static weft_status move_data(engine *e, stream_op *op, weft_error *error) {
 
 /* Runs one collective and reports its times to the `event` option. */
 static weft_status run_op(engine *e, stream_op *op, weft_error *error) {
-    op->began_ns = clock_now();
+    op->since_ns = clock_now();
+    op->began_ns = weft_clock_ns();
     ring_note(e, op, 0);
     if (op->way == BY_WINDOW) shared_begin(e, op);
     weft_status status = engine_until(e, op, have_met, error);
     if (!status) {
-        op->met_ns = clock_now();
+        op->met_ns = weft_clock_ns();
         ring_note(e, op, 0);
         status = move_data(e, op, error);
     }
     if (status) return status;
-    uint64_t finished = clock_now();
+    uint64_t finished = weft_clock_ns();
     ring_note(e, op, finished);
     watch_finished(e, op);
     if (e->options.event) {

@@ -16,6 +16,7 @@
 #include "dist/core/collective.h"
 #include "dist/core/ring.h"
 #include "dist/shm/window.h"
+#include "weft/support.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -57,7 +58,8 @@ typedef struct stream_op {
     stream_way way;
     uint64_t window_at;    /* rounds in this rank's window before this collective */
     engine_group *founded; /* the group that this barrier founds; NULL: an ordinary collective */
-    uint64_t started_ns, began_ns, met_ns; /* see weft_comm_event */
+    uint64_t started_ns, began_ns, met_ns; /* see weft_comm_event: the time of other ranks and files, too */
+    uint64_t since_ns;                     /* as began_ns, of clock_now(): for deadlines */
 } stream_op;
 
 /* What is known of another rank, from its control messages. */
@@ -134,7 +136,7 @@ typedef struct engine {
     past past[PAST];
     uint64_t n_past;
     uint64_t next_beat_ns, next_look_ns;
-    uint64_t pumped_ns; /* when messages were read last */
+    uint64_t pumped_ns; /* when messages were read last, by weft_clock_ns() */
     int beat_to;        /* next rank to send the current heartbeat to; world: no heartbeat is being sent */
 } engine;
 
@@ -152,10 +154,10 @@ weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_e
 /* Is this rank of the world a member that is missing here, too, and has not said why? */
 bool watch_misses(const engine *e, const stream_op *op, int rank);
 /* Has the process of a member ended that has not said why? */
-bool watch_has_ended(const engine *e, const stream_op *op);
+bool watch_has_ended(const engine *e, const stream_op *op, uint64_t now);
 /* Is it this member's, or, where none has ended, was nothing heard of it for two heartbeats? A busy machine
  * may silence a rank for that long beside one that died. */
-bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_ended);
+bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_ended, uint64_t now);
 /* Fails with a rank whose process has ended, while no collective is under way: at once, or when none has come
  * for a while that would miss it. */
 weft_status watch_ended(engine *e, bool at_once, weft_error *error);

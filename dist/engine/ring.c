@@ -56,13 +56,14 @@ static void set_bit(uint64_t *bits, int rank) {
 static void note_missing(const engine *e, ring_header *h, uint64_t issued) {
     if (e->finished >= issued) return;
     const stream_op *op = &e->queue[e->finished % QUEUE];
-    bool has_listened = clock_now() < e->pumped_ns + LISTENS_NS;
-    bool has_ended = has_listened && op->group && watch_has_ended(e, op);
+    uint64_t now = clock_peek();
+    bool has_listened = weft_clock_ns() < e->pumped_ns + LISTENS_NS;
+    bool has_ended = has_listened && op->group && watch_has_ended(e, op, now);
     h->waiting = op->number;
     for (int i = 0; has_listened && op->group && i < op->group->n; i++) {
         if (i == op->group->own) continue;
         if (!watch_arrival(op, i)) set_bit(h->missing, op->group->ranks[i]);
-        if (watch_is_gone(e, op, i, has_ended)) set_bit(h->gone, op->group->ranks[i]);
+        if (watch_is_gone(e, op, i, has_ended, now)) set_bit(h->gone, op->group->ranks[i]);
     }
 }
 
@@ -77,7 +78,7 @@ static void fill_header(const engine *e, ring_header *h, uint64_t issued) {
     h->world = (uint32_t)e->t->world;
     h->records = (uint32_t)(issued < RING_RECORDS ? issued : RING_RECORDS);
     h->pid = (uint32_t)getpid();
-    h->written_ns = clock_now();
+    h->written_ns = weft_clock_ns();
     note_missing(e, h, issued);
     place_read(&e->place, h->place);
     memcpy(h->host, e->host, sizeof h->host);

@@ -28,7 +28,7 @@ void engine_nap(engine *e, double seconds) {
 static weft_status fail_with(engine *e, const stream_op *op, int rank, weft_error *error) {
     const peer *p = &e->peers[rank];
     if (p->has_lost) watch_pump_now(e);
-    if (watch_misses(e, op, p->missing)) return watch_stalled(e, op, clock_since(op->began_ns), error);
+    if (watch_misses(e, op, p->missing)) return watch_stalled(e, op, clock_since(op->since_ns), error);
     e->is_passed_on = true;
     e->heard_from = rank;
     e->missing = p->missing;
@@ -51,7 +51,7 @@ static weft_status check_alive(engine *e, const stream_op *op, weft_error *error
     pthread_mutex_unlock(&e->lock);
     for (int i = 0; !status && i < op->group->n; i++)
         if (e->peers[op->group->ranks[i]].ending)
-            status = watch_stalled(e, op, clock_since(op->began_ns), error);
+            status = watch_stalled(e, op, clock_since(op->since_ns), error);
     return status;
 }
 

@@ -132,15 +132,13 @@ weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_e
     return status;
 }
 
-bool watch_has_ended(const engine *e, const stream_op *op) {
-    uint64_t now = clock_now();
+bool watch_has_ended(const engine *e, const stream_op *op, uint64_t now) {
     bool has = false;
     for (int i = 0; i < op->group->n; i++) has |= presence_of(e, op, i, now) == ENDED;
     return has;
 }
 
-bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_ended) {
-    uint64_t now = clock_now();
+bool watch_is_gone(const engine *e, const stream_op *op, int member, bool has_ended, uint64_t now) {
     presence is = presence_of(e, op, member, now);
     const peer *p = &e->peers[op->group->ranks[member]];
     if (has_ended) return is == ENDED;
@@ -338,7 +336,7 @@ void watch_pump(engine *e) {
             text_cut(p->reason, m.text, sizeof p->reason);
         }
     }
-    e->pumped_ns = clock_now();
+    e->pumped_ns = weft_clock_ns();
 }
 
 void watch_pump_now(engine *e) {

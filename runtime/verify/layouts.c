@@ -18,7 +18,7 @@
 /* Fails with the value, its type and its strides. */
 static bool wrong(verify_index *x, const char *rule, const weft_node *n, const weft_value *v,
                   const char *what) {
-    char text[300], strides[200] = "";
+    char text[500], strides[200] = "";
     size_t used = 0;
     for (int i = 0; i < v->type.ndim; i++)
         used += (size_t)snprintf(strides + used, sizeof strides - used, i ? ",%lld" : "%lld",

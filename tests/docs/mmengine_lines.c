@@ -140,6 +140,7 @@ static bool run_line(void (*line)(place *p), const char *text, const weft_datase
     p.how = (weft_trainer_options){
         .compile = {.threads = 1}, .train = *data, .val = *data, .test = *data, .iterations = 12};
     weft_flow(p.model, "d_step g_step c_step");
+    weft_flow_named(p.model, "lines", "r_step"); /* some lines train it */
     p.trainer = weft_trainer_new(p.model, &p.how, &p.error);
     if (p.trainer) line(&p);
     weft_trainer_free(p.trainer);

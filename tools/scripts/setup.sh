@@ -7,7 +7,7 @@ set -euo pipefail
 needs='
 run     | build-essential cmake ninja-build pkg-config | gcc gcc-c++ make cmake ninja-build pkgconf | base-devel cmake ninja pkgconf | the build
 run     | libdnnl-dev                          | onednn-devel                             | onednn              | oneDNN: convolutions and matrix products
-run     | libprotobuf-c-dev protobuf-c-compiler | protobuf-c-devel protobuf-c-compiler     | protobuf-c          | model.bin
+run     | libprotobuf-c-dev protobuf-c-compiler | protobuf-c-devel protobuf-c-compiler     | protobuf-c          | model.bin, event files of TensorBoard
 run     | libjansson-dev libxxhash-dev libsodium-dev zlib1g-dev | jansson-devel xxhash-devel libsodium-devel zlib-devel | jansson xxhash libsodium zlib | JSON, hashes, the proof of a token, gzip
 run     | libpng-dev libjpeg-dev               | libpng-devel libjpeg-turbo-devel         | libpng libjpeg-turbo | images: the tools need PNG; JPEG is optional
 run     | libgraphviz-dev graphviz             | graphviz-devel graphviz                  | graphviz            | pictures of graphs: the tools
