@@ -55,6 +55,8 @@ ALLOWED = {
     ("tests/test_comm_failures.c", "test_nap(1);"): RANDOM,
     ("tests/test_comm_failures.c", "i < 40; i++) test_nap(10)"): "a rank is late by that, and less than its deadline",
     ("tests/test_comm_failures.c", "come_late, ranks)"): "a job is suspended for longer than that",
+    ("tests/test_comm_failures.c", "h.written_ns > weft_clock_ns()"): "a time lies between two others, however far apart",
+    ("tests/test_comm_failures.c", "began = weft_clock_ns()"): "the first of them",
     ("tests/test_comm_failures.c", "test_nap(150)"): RANDOM,
     ("tests/test_comm_failures.c", "test_nap(3000)"): "a job is suspended for longer than its deadline",
     ("tests/test_comm_memory.sh", 'sleep "$seconds"'): RANDOM,

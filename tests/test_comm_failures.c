@@ -1,11 +1,17 @@
 /* test_comm_failures.c - ranks that differ, stall or give up: all get an error that names them, and none
  * hangs. */
+#include "dist/core/clock.h"
+#include "dist/core/ring.h"
 #include "support/comm_world.h"
 #include "support/test.h"
+#include "weft/support.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -218,13 +224,26 @@ TEST(a_failure_does_not_hand_out_a_buffer_that_is_gone) {
 
 /* ---- a job that is suspended ---- */
 
+/* Times in a ring are the system's: files of ranks that were stopped and of others are compared. */
+static void check_ring_time(rank_run *r, uint64_t began) {
+    ring_header h = {0};
+    FILE *file = tmpfile();
+    if (!file || !weft_comm_write_ring(r->comm, fileno(file), 1, 0) ||
+        pread(fileno(file), &h, sizeof h, 0) != (ssize_t)sizeof h)
+        keep(r, "no ring");
+    if (h.written_ns < began || h.written_ns > weft_clock_ns()) keep(r, "a ring of another time");
+    if (file) fclose(file);
+}
+
 /* Rank 1 is late by some 400 ms in which it runs. */
 static void come_late(rank_run *r) {
     weft_error error = {0};
     weft_collective c = {.name = "late"};
     for (int i = 0; r->comm->rank == 1 && i < 40; i++) test_nap(10);
+    uint64_t began = weft_clock_ns();
     weft_comm_run(r->comm, &c, &error);
     keep(r, error.text);
+    check_ring_time(r, began);
 }
 
 static int run_suspended(void) {
@@ -246,10 +265,72 @@ TEST(time_in_which_a_job_is_suspended_is_not_waited) {
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* ---- a handler that writes the ring ---- */
+
+enum { HANDLED = 2000 };
+static struct handled {
+    weft_comm *comm;
+    int file;
+    pthread_t thread;
+    atomic_bool is_ready, is_over;
+    atomic_int n;
+} handled;
+
+static void on_signal(int number) {
+    (void)number;
+    weft_comm_write_ring(handled.comm, handled.file, 1, 0);
+    atomic_fetch_add(&handled.n, 1);
+}
+
+/* Rank 0 waits in a collective, and asks for the time without a pause, as the engine's thread does all the
+ * time; rank 1 interrupts it. */
+static void ask_or_interrupt(rank_run *r) {
+    weft_error error = {0};
+    weft_collective c = {.name = "late"};
+    uint64_t ticket;
+    if (r->comm->rank == 0) {
+        struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        weft_comm_start(r->comm, &c, &ticket, &error);
+        handled.comm = r->comm;
+        handled.thread = pthread_self();
+        sigaction(SIGUSR2, &action, NULL);
+        atomic_store(&handled.is_ready, true);
+        while (!atomic_load(&handled.is_over)) clock_now();
+        weft_comm_wait(r->comm, ticket, &error);
+        keep(r, error.text);
+        return;
+    }
+    while (!atomic_load(&handled.is_ready)) sched_yield();
+    for (int i = 0; i < HANDLED; i++) {
+        pthread_kill(handled.thread, SIGUSR2);
+        while (atomic_load(&handled.n) <= i) sched_yield();
+    }
+    atomic_store(&handled.is_over, true);
+    weft_comm_run(r->comm, &c, &error);
+    keep(r, error.text);
+}
+
+static int run_interrupted(void) {
+    rank_run ranks[MOST];
+    alarm(60); /* a lock would keep its thread for ever */
+    handled.file = open("/dev/null", O_WRONLY);
+    threads_run(2, 60, 0, ask_or_interrupt, ranks);
+    return handled.file < 0 || *ranks[0].text || *ranks[1].text;
+}
+
+TEST(a_handler_of_signals_writes_the_ring_whatever_its_thread_does) {
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) _exit(run_interrupted());
+    CHECK_SAYS(child > 0 && waitpid(child, &status, 0) == child && status == 0, "status %x",
+               (unsigned)status);
+}
+
 SUITE("communicators that fail",
       {T(ranks_that_differ_hear_the_first_difference_on_both_sides),
        T(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes),
        T(a_rank_that_aborts_gives_all_the_reason), T(a_rank_that_fails_is_heard_by_those_who_ask),
        T(a_rank_that_polls_hears_its_own_difference_first),
        T(a_failure_does_not_hand_out_a_buffer_that_is_gone),
-       T(time_in_which_a_job_is_suspended_is_not_waited)})
+       T(time_in_which_a_job_is_suspended_is_not_waited),
+       T(a_handler_of_signals_writes_the_ring_whatever_its_thread_does)})
