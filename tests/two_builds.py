@@ -19,6 +19,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,10 @@ WORLDS = [(1, 0)] + [(world, zero) for world in (2, 4) for zero in (0, 1, 2)]  #
 # What changed on purpose: the commit, the key of a plan's JSON that is not compared where BEFORE is older, and why.
 ON_PURPOSE = [
     ("363e1e23", "fingerprint", "a hash of texts: options stand there in the order of their table"),
+]
+# The same for trainings: the commit, the ops whose trainings are not compared, and why.
+OTHER_BITS = [
+    ("7d1ed9e7", {"logsumexp", "vector_norm"}, "their gradients are computed from the result, as PyTorch's"),
 ]
 
 
@@ -83,14 +88,20 @@ def first_key(before, now, path=""):
     return next((found for where, a, b in pairs if (found := first_key(a, b, where))), None)
 
 
-def ignored_keys(base):
-    """Those that changed on purpose after `base`."""
+def renumbered(dump):
+    """Values by the order in which they appear: numbers of nodes that a pass has removed do not count."""
+    seen = {}
+    return re.sub(r"%(\d+)", lambda value: f"%{seen.setdefault(value[1], len(seen))}", dump)
+
+
+def changed_after(base, table):
+    """What changed on purpose after `base`, by such a table."""
     def is_after(commit):
         status = subprocess.run(["git", "merge-base", "--is-ancestor", commit, base], cwd=ROOT).returncode
         if status > 1:
-            sys.exit(f"two_builds.py: git does not know {commit} (ON_PURPOSE) or {base} (--base)")
+            sys.exit(f"two_builds.py: git does not know {commit} (ON_PURPOSE, OTHER_BITS) or {base} (--base)")
         return status == 1
-    return [key for commit, key, _ in ON_PURPOSE if is_after(commit)]
+    return [changed for commit, changed, _ in table if is_after(commit)]
 
 
 def both(builds, ask):
@@ -120,7 +131,7 @@ class Plans:
         answers, refused = both(self.builds, lambda build: build.plan(model, options, form))
         if refused:
             return refused
-        return first_line(*answers) if form == "--dump" else first_key(*map(self.kept, answers))
+        return first_line(*map(renumbered, answers)) if form == "--dump" else first_key(*map(self.kept, answers))
 
     def compare(self, case):
         """The first difference of the plans of all ranks, or None."""
@@ -136,12 +147,15 @@ class Plans:
 
 
 class Trainings:
-    def __init__(self, builds):
-        self.builds = builds
+    def __init__(self, builds, changed):
+        self.builds, self.changed = builds, set().union(*changed)
         with gzip.open(MODELS, "rt") as lines:
             self.all = list(lines)
 
     def compare(self, case):
+        ops = {node["op"] for graph in json.loads(self.all[case])["graphs"] for node in graph["nodes"]}
+        if ops & self.changed:
+            raise Refused(f"changed on purpose: {', '.join(ops & self.changed)}")
         answers, refused = both(self.builds, lambda build: build.numbers(self.all[case]))
         found = refused or first_line(*answers)
         return f"training {json.loads(self.all[case])['id']}{found}" if found else None
@@ -156,7 +170,8 @@ def main():
     o = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="two_builds.") as one, tempfile.TemporaryDirectory(prefix="two_builds.") as two:
         builds = Build(o.before, "model_cases", one), Build(o.now, "model_bits", two)
-        plans, trainings = Plans(builds, ignored_keys(o.base)), Trainings(builds)
+        plans = Plans(builds, changed_after(o.base, ON_PURPOSE))
+        trainings = Trainings(builds, changed_after(o.base, OTHER_BITS))
         cases = [(plans, i) for i in range(len(plans.all))] + [(trainings, i) for i in range(len(trainings.all))]
         if o.count:
             print(len(cases))

@@ -6,7 +6,8 @@
 #include <time.h>
 
 /* ns, monotonic, without the time in which this process did not run, as when its job is suspended: other
- * ranks, which were stopped with it, are not late for that. */
+ * ranks, which were stopped with it, are not late for that. A second in which nobody asks counts as such a
+ * stop: who waits by it asks more often. */
 uint64_t clock_now(void);
 /* The same for handlers of signals: without a lock, but it does not notice a stop by itself. */
 uint64_t clock_peek(void);

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#define CLOSE_SECONDS 10.0 /* for the thread to end: MPI_Finalize was seen to hang */
+#define CLOSE_SECONDS 30.0 /* for the thread to end: MPI_Finalize may hang, or be slow on a busy machine */
 #define OPEN_SECONDS  30.0 /* for all ranks to start, at least */
 
 /* What the caller holds for the world and for each group; all share one engine. */
@@ -57,7 +57,7 @@ static weft_status await_finished(engine *e, uint64_t count, weft_error *error) 
         if (clock_since(since) > 4 * e->options.deadline_seconds + 5)
             return error_set(error, WEFT_PEER, "the communication thread of rank %d does not answer",
                              e->t->rank);
-        engine_wait_changed(e, 1);
+        engine_wait_changed(e, 0.1); /* the clock has to be asked more often than once a second */
     }
     return WEFT_OK;
 }

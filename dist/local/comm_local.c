@@ -21,6 +21,7 @@ extern char **environ; /* POSIX declares it nowhere */
 enum { DATA, CONTROL, LINKS };
 enum { PACKET = 1 << 16 /* bytes, at most */, SECRET = 16, OTHER_FILES = 64 };
 #define LEAVE_NS 5000000000u /* how long leaving waits for the others */
+#define HELLO_SECONDS 5.0    /* how long a connection may say nothing */
 
 /* What a rank gives in the meeting: who knows its secret is of the job. */
 typedef struct local_card {
@@ -116,15 +117,22 @@ static weft_status connect_to(local_transport *l, int rank, int link, weft_error
     return good ? WEFT_OK : local_fail(error, "to connect");
 }
 
-static bool has_input(const local_transport *l, int fd) {
-    struct pollfd wait = {.fd = fd, .events = POLLIN};
-    return poll(&wait, 1, (int)(l->deadline_seconds * 1000)) > 0;
+/* Whether something comes within this time; signals do not end the wait. */
+static bool await_input(int fd, double seconds) {
+    uint64_t begin = clock_now();
+    for (double left = seconds; left > 0; left = seconds - clock_since(begin)) {
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        int n = poll(&wait, 1, left < 0.5 ? (int)(left * 1000) + 1 : 500);
+        if (n > 0) return true;
+        if (n < 0 && errno != EINTR) return false;
+    }
+    return false;
 }
 
 /* The place of a connection that a higher rank has made, by its first packet; NULL: a stranger's. */
 static int *place_of(local_transport *l, int fd) {
     local_hello hello = {.rank = -1};
-    if (!has_input(l, fd) || recv(fd, &hello, sizeof hello, 0) != sizeof hello) return NULL;
+    if (!await_input(fd, HELLO_SECONDS) || recv(fd, &hello, sizeof hello, 0) != sizeof hello) return NULL;
     if (memcmp(hello.secret, l->card.secret, SECRET) != 0 || hello.rank <= l->t.rank ||
         hello.rank >= l->t.world || hello.link < 0 || hello.link >= LINKS)
         return NULL;
@@ -132,17 +140,18 @@ static int *place_of(local_transport *l, int fd) {
     return *place < 0 ? place : NULL;
 }
 
+/* Strangers are sent away. */
 static weft_status accept_one(local_transport *l, weft_error *error) {
-    if (!has_input(l, l->listener))
-        return error_set(error, WEFT_PEER, "a rank has not connected within %.1f s", l->deadline_seconds);
-    int fd = accept(l->listener, NULL, NULL);
-    if (fd < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC)) return local_fail(error, "to accept a rank");
-    int *place = place_of(l, fd);
-    if (place)
-        *place = fd;
-    else
-        close(fd);
-    return place ? WEFT_OK : error_set(error, WEFT_PEER, "a process that is no rank has connected");
+    uint64_t begin = clock_now();
+    while (await_input(l->listener, l->deadline_seconds - clock_since(begin))) {
+        int fd = accept(l->listener, NULL, NULL);
+        if (fd < 0 && errno != EINTR && errno != ECONNABORTED) return local_fail(error, "to accept a rank");
+        int *place = fd >= 0 && !fcntl(fd, F_SETFD, FD_CLOEXEC) ? place_of(l, fd) : NULL;
+        if (place) *place = fd;
+        if (place) return WEFT_OK;
+        if (fd >= 0) close(fd);
+    }
+    return error_set(error, WEFT_PEER, "a rank has not connected within %.1f s", l->deadline_seconds);
 }
 
 static weft_status connect_all(local_transport *l, weft_error *error) {
@@ -248,27 +257,33 @@ static size_t packet_of(const piece *p) {
     return p->left < PACKET ? p->left : PACKET;
 }
 
-/* As many packets as fit. A connection that has ended takes no more and gives none, so the batch stays open;
- * local_control_receive finds the end. */
-static void move_pieces(local_peer *p) {
+/* Whether the last call failed for now, or as the other end is gone, which local_ending tells; else it will
+ * never succeed. */
+static bool may_pass(void) {
+    return errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == EPIPE || errno == ECONNRESET;
+}
+
+/* As many packets as fit. A connection that has ended takes no more and gives none: the batch stays open. */
+static bool move_pieces(local_peer *p) {
     ssize_t n = 1;
     for (piece *out = &p->out; out->left && n > 0;) {
         n = send(p->links[DATA], out->at, packet_of(out), MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n > 0) out->at += n, out->left -= (size_t)n;
     }
+    if (n < 0 && !may_pass()) return false;
     n = 1;
     for (piece *in = &p->in; in->left && n > 0;) {
         n = recv(p->links[DATA], in->at, packet_of(in), MSG_DONTWAIT);
         if (n > 0) in->at += n, in->left -= (size_t)n;
     }
+    return n >= 0 || may_pass();
 }
 
 static weft_status local_progress(transport *t, bool *is_done, weft_error *error) {
-    (void)error;
     *is_done = true;
     for (int i = 0; i < t->world; i++) {
         local_peer *p = &local_of(t)->peers[i];
-        move_pieces(p);
+        if (!move_pieces(p)) return local_fail(error, "to move data");
         if (p->out.left || p->in.left) *is_done = false;
     }
     return WEFT_OK;
@@ -303,8 +318,17 @@ static bool local_control_receive(transport *t, control *message) {
     return false;
 }
 
+/* Where messages go through the window, nobody else reads the connection. */
+static bool says_it_leaves(local_peer *p) {
+    char packet[2];
+    if (recv(p->links[CONTROL], packet, sizeof packet, MSG_DONTWAIT | MSG_PEEK) == 1) p->has_left = true;
+    return p->has_left;
+}
+
 static const char *local_ending(transport *t, int rank) {
-    return local_of(t)->peers[rank].has_ended ? "its process has ended" : share_ending(t, rank);
+    local_peer *p = &local_of(t)->peers[rank];
+    if (says_it_leaves(p)) return NULL;
+    return p->has_ended ? "its process has ended" : share_ending(t, rank);
 }
 
 /* ---- leaving ---- */

@@ -48,6 +48,8 @@ static void keep(kept_list *k, const char *head, const char *name, double *value
     weft_kept *list = kit_grow(&k->memory, k->list, k->n + 1, sizeof *list);
     if (!list) return;
     kit_add(&whole, "%s%.200s", head, name);
+    for (char *c = whole.text; *c; c++) /* a path, perhaps cut within a character: names are UTF-8 */
+        if (*c & 0x80) *c = '?';
     k->list = list;
     list[k->n++] = (weft_kept){kit_copy(&k->memory, whole.text), value};
 }

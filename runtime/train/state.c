@@ -26,9 +26,9 @@ weft_session *weft_trainer_session(weft_trainer *t, weft_error *error) {
     weft_error own;
     error = kit_error(error, &own);
     if (trainer_check_trains(t, error)) return NULL;
-    if (!t->session)
-        t->session = t->options.comm ? weft_session_open_on(t->plan, t->store, t->options.comm, error)
-                                     : weft_session_open(t->plan, t->store, error);
+    if (t->session) return t->session;
+    t->session = t->options.comm ? weft_session_open_on(t->plan, t->store, t->options.comm, error)
+                                 : weft_session_open(t->plan, t->store, error);
     if (t->session) weft_session_check(t->session, t->options.check);
     if (t->session) weft_session_capture(t->session, !t->options.no_capture);
     return t->session;
