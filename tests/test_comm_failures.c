@@ -153,12 +153,14 @@ static void one_fails(rank_run *r) {
     if (barrier(r, 1, "together", &error)) keep(r, "the first must pass");
     if (weft_comm_poll(r->comm, &error) && r->comm->rank == 0) keep(r, "all is well");
     if (barrier(r, 2, "once more", &error)) keep(r, "the second must pass");
+    atomic_fetch_add(&said, 1);
+    if (r->comm->rank == 0) await_said(3); /* all have passed it */
     if (r->comm->rank == 0) weft_comm_fail(r->comm, "the GPU is lost");
     for (int i = 0; i < 60000 && !weft_comm_poll(r->comm, &error); i++) test_nap(1);
     keep(r, error.text);
     atomic_fetch_add(&said, 1);
     if (barrier(r, 3, "too late", &error) != WEFT_PEER) keep(r, "no error");
-    if (r->comm->rank == 0) await_said(3); /* the others have heard before it is gone */
+    if (r->comm->rank == 0) await_said(6); /* the others have heard before it is gone */
 }
 
 TEST(a_rank_that_fails_is_heard_by_those_who_ask) {
