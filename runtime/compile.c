@@ -161,7 +161,7 @@ static bool check_graph(const program *p, const char *after, unsigned had) {
     return graph_check(p->graph, after);
 }
 
-/* One that fails without an error has no memory; one that goes on after a builder's error fails, too. */
+/* One that fails without an error has no memory; one that continues after a builder's error fails, too. */
 static bool run_pass(weft_plan *plan, const pass *s, program *p, unsigned has) {
     if (!check_requirements(plan, s, has)) return false;
     bool good = p ? s->program(p) : s->plan(plan);

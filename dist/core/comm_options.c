@@ -3,6 +3,8 @@
 
 #include "weft/field.h"
 
+extern char **environ; /* POSIX declares it nowhere */
+
 #define MOST_SECONDS 1e9 /* 31 years; in nanoseconds it fits a uint64_t */
 
 static const weft_field fields[] = {
@@ -26,4 +28,13 @@ weft_status comm_options_check(const weft_comm_options *options, weft_error *err
 
 double comm_deadline(const weft_comm_options *options) {
     return options && options->deadline_seconds > 0 ? options->deadline_seconds : WEFT_COMM_DEADLINE;
+}
+
+const weft_launch *comm_launch(const weft_launch *launch, const char *call, weft_launch *found,
+                               weft_error *error) {
+    if (!launch && weft_launch_read("auto", environ, found, error)) return NULL;
+    if (!launch) launch = found;
+    if (launch->rank >= 0 && launch->rank < launch->world) return launch;
+    error_set(error, WEFT_ARGUMENT, "%s: rank %d of %d", call, launch->rank, launch->world);
+    return NULL;
 }

@@ -1,4 +1,4 @@
-/* comm_options.h - what the options of a communicator mean, for all communicators that Weft brings. */
+/* comm_options.h - what the arguments of a communicator mean, for all communicators that Weft brings. */
 #ifndef WEFT_DIST_CORE_COMM_OPTIONS_H
 #define WEFT_DIST_CORE_COMM_OPTIONS_H
 
@@ -9,5 +9,9 @@
 weft_status comm_options_check(const weft_comm_options *options, weft_error *error);
 /* The deadline in seconds, above 0: the option, or WEFT_COMM_DEADLINE if it is 0 or there are no options. */
 double comm_deadline(const weft_comm_options *options);
+/* `launch`, or if that is NULL what the environment of this process says, in *found. NULL with *error, which
+ * names the function `call`, if the rank is not one of the world. */
+const weft_launch *comm_launch(const weft_launch *launch, const char *call, weft_launch *found,
+                               weft_error *error);
 
 #endif

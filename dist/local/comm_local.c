@@ -10,18 +10,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-extern char **environ; /* POSIX declares it nowhere */
-
 enum { DATA, CONTROL, LINKS };
 enum { PACKET = 1 << 16 /* bytes, at most */, SECRET = 16, OTHER_FILES = 64 };
-#define LEAVE_NS 5000000000u /* how long leaving waits for the others */
-#define HELLO_SECONDS 5.0    /* how long a connection may say nothing */
+#define LEAVE_NS      5000000000u /* how long leaving waits for the others */
+#define HELLO_SECONDS 5.0         /* how long a connection may say nothing */
 
 /* What a rank gives in the meeting: who knows its secret is of the job. */
 typedef struct local_card {
@@ -35,12 +32,6 @@ typedef struct local_hello {
     unsigned char secret[SECRET]; /* of the rank that accepts */
     int32_t rank, link;           /* of the one that connects */
 } local_hello;
-
-/* What the ranks exchange while they make the window. */
-typedef struct local_part {
-    int64_t value;
-    char why[REASON_BYTES];
-} local_part;
 
 /* What is left of a send or a receive of the batch. */
 typedef struct piece {
@@ -66,7 +57,7 @@ typedef struct local_transport {
     local_card card;
     meeting meeting;
     local_peer *peers; /* [world] */
-    local_part *parts; /* [world] */
+    share_part *parts; /* [world] */
     int *ranks;        /* [world]: 0, 1, ...: all are of this machine */
 } local_transport;
 
@@ -78,10 +69,8 @@ static local_transport *local_of(transport *t) {
 
 /* Sets *error to what the system says. */
 static weft_status local_fail(weft_error *error, const char *what) {
-    char reason[80];
     const char *help = errno == EMFILE ? ": raise the limit (ulimit -n)" : "";
-    if (strerror_r(errno, reason, sizeof reason)) *reason = 0;
-    return error_set(error, WEFT_IO, "%s: %s (a Unix socket)%s", what, reason, help);
+    return error_set(error, WEFT_IO, "%s: %s (a Unix socket)%s", what, errno_show(errno).text, help);
 }
 
 static int new_socket(void) {
@@ -202,37 +191,13 @@ static weft_status gather_parts(transport *t, const char *what, void *parts, siz
     return status;
 }
 
-static weft_status find_least(transport *t, const char *what, int64_t *value, weft_error *error) {
-    local_part *parts = local_of(t)->parts;
-    parts[t->rank].value = *value;
-    weft_status status = gather_parts(t, what, parts, sizeof *parts, error);
-    for (int i = 0; i < t->world && !status; i++)
-        if (parts[i].value < *value) *value = parts[i].value;
-    return status;
-}
-
-static weft_status vote_on(transport *t, const char *what, const char *why, vote *outcome,
-                           weft_error *error) {
-    local_part *parts = local_of(t)->parts;
-    snprintf(parts[t->rank].why, REASON_BYTES, "%s", why ? why : "");
-    weft_status status = gather_parts(t, what, parts, sizeof *parts, error);
-    outcome->first = -1;
-    for (int i = t->world; i-- > 0 && !status;)
-        if (*parts[i].why) {
-            outcome->first = i;
-            text_cut(outcome->why, parts[i].why, sizeof outcome->why);
-        }
-    return status;
-}
-
 static weft_status local_open(transport *t, weft_error *error) {
-    static const share_calls calls = {gather_parts, find_least, vote_on};
     local_transport *l = local_of(t);
     const meet_options meet = {&l->env, &l->launch, "local", l->deadline_seconds};
     meet_begin(&l->meeting, &meet);
     weft_status status = connect_ranks(l, error);
-    const share_options window = {&l->env, l->window_bytes, l->ranks};
-    if (!status) status = share_window(t, &calls, &window, error);
+    const share_options window = {&l->env, l->window_bytes, l->ranks, gather_parts, l->parts};
+    if (!status) status = share_window(t, &window, error);
     meet_end(&l->meeting);
     return status;
 }
@@ -257,10 +222,14 @@ static size_t packet_of(const piece *p) {
     return p->left < PACKET ? p->left : PACKET;
 }
 
-/* Whether the last call failed for now, or as the other end is gone, which local_ending tells; else it will
- * never succeed. */
+/* Whether the last call failed for now. */
+static bool may_succeed_later(void) {
+    return errno == EAGAIN || errno == EINTR || errno == ENOBUFS;
+}
+
+/* Whether that is no error: it may succeed later, or the other end is gone, which local_ending tells. */
 static bool may_pass(void) {
-    return errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == EPIPE || errno == ECONNRESET;
+    return may_succeed_later() || errno == EPIPE || errno == ECONNRESET;
 }
 
 /* As many packets as fit. A connection that has ended takes no more and gives none: the batch stays open. */
@@ -298,7 +267,7 @@ static void local_withdraw(transport *t) {
 /* To a rank that has gone it counts as sent. */
 static bool send_control(local_peer *p, const void *message, size_t bytes) {
     if (send(p->links[CONTROL], message, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
-    return errno != EAGAIN && errno != ENOBUFS && errno != EINTR;
+    return !may_succeed_later();
 }
 
 static bool local_control_send(transport *t, int to, const control *message) {
@@ -386,13 +355,8 @@ weft_comm *weft_comm_local(const weft_launch *launch, const weft_comm_options *o
     const weft_env *env = options ? options->env : NULL;
     weft_launch found;
     if (comm_options_check(options, error)) return NULL;
-    if (!launch && weft_launch_read("auto", environ, &found, error)) return NULL;
-    if (!launch) launch = &found;
+    if (!(launch = comm_launch(launch, "weft_comm_local", &found, error))) return NULL;
     if (launch->world == 1) return weft_comm_self(options, error);
-    if (launch->world < 1 || launch->rank < 0 || launch->rank >= launch->world) {
-        error_set(error, WEFT_ARGUMENT, "weft_comm_local: rank %d of %d", launch->rank, launch->world);
-        return NULL;
-    }
     if (launch->local_world && launch->local_world != launch->world) {
         error_set(error, WEFT_UNSUPPORTED,
                   "%d of %d ranks are on this machine: ranks of several machines need UCX or MPI",

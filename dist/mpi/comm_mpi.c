@@ -79,9 +79,10 @@ static weft_status make_requests(mpi_transport *m, weft_error *error) {
     m->requests = arena_new_array(&m->memory, n_requests, sizeof *m->requests);
     m->finished = arena_new_array(&m->memory, n_requests, sizeof *m->finished);
     m->counts = arena_new_array(&m->memory, w, sizeof *m->counts);
+    m->parts = arena_new_array(&m->memory, w, sizeof *m->parts);
     m->sends = arena_new_array(&m->memory, (size_t)m->n_sends, sizeof *m->sends);
     m->outgoing = arena_new_array(&m->memory, (size_t)m->n_sends, sizeof *m->outgoing);
-    if (!m->transfers || !m->requests || !m->finished || !m->counts || !m->sends || !m->outgoing)
+    if (!m->transfers || !m->requests || !m->finished || !m->counts || !m->parts || !m->sends || !m->outgoing)
         return error_memory(error, "a communicator");
     for (size_t i = 0; i < n_requests; i++) m->requests[i] = MPI_REQUEST_NULL;
     for (int i = 0; i < m->n_sends; i++) m->sends[i] = MPI_REQUEST_NULL;

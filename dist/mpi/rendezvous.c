@@ -65,7 +65,8 @@ static int name_ranks(const mpi_transport *m, int *ranks) {
     return code;
 }
 
-static weft_status gather_keys(transport *t, const char *what, void *parts, size_t bytes, weft_error *error) {
+static weft_status gather_parts(transport *t, const char *what, void *parts, size_t bytes,
+                                weft_error *error) {
     mpi_transport *m = (mpi_transport *)t;
     MPI_Request request;
     int code =
@@ -73,29 +74,9 @@ static weft_status gather_keys(transport *t, const char *what, void *parts, size
     return finish_request(m, what, code, &request, error);
 }
 
-static weft_status find_least(transport *t, const char *what, int64_t *value, weft_error *error) {
-    mpi_transport *m = (mpi_transport *)t;
-    MPI_Request request;
-    m->least = *value;
-    int code = MPI_Iallreduce(MPI_IN_PLACE, &m->least, 1, MPI_INT64_T, MPI_MIN, m->host, &request);
-    weft_status status = finish_request(m, what, code, &request, error);
-    *value = m->least;
-    return status;
-}
-
-static weft_status vote_on(transport *t, const char *what, const char *why, vote *outcome,
-                           weft_error *error) {
-    mpi_transport *m = (mpi_transport *)t;
-    weft_status status = mpi_settle(m, m->host, what, why, error);
-    outcome->first = m->vote.first;
-    text_cut(outcome->why, m->vote.why, sizeof outcome->why);
-    return status;
-}
-
 weft_status mpi_window_open(mpi_transport *m, weft_error *error) {
-    static const share_calls calls = {gather_keys, find_least, vote_on};
     int code = name_ranks(m, m->counts);
     if (code) return mpi_fail(error, "MPI_Group_translate_ranks", code);
-    const share_options options = {&m->env, m->window_bytes, m->counts};
-    return share_window(&m->t, &calls, &options, error);
+    const share_options options = {&m->env, m->window_bytes, m->counts, gather_parts, m->parts};
+    return share_window(&m->t, &options, error);
 }

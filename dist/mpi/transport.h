@@ -51,8 +51,8 @@ typedef struct mpi_transport {
     int64_t window_bytes; /* as in the options */
     /* mpi/rendezvous.c */
     double deadline_seconds;
-    int64_t least; /* result of find_least */
-    vote vote;     /* result of mpi_settle, with ranks of its communicator */
+    vote vote;         /* result of mpi_settle, with ranks of its communicator */
+    share_part *parts; /* [world] */
 } mpi_transport;
 
 /* ---- mpi/sum.c: MPI's own collectives, for sums in any order ---- */

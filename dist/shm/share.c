@@ -15,11 +15,10 @@
 /* What a rank needs until all have mapped all pieces. */
 typedef struct maker {
     transport *t;
-    const share_calls *calls;
+    const share_options *options;
     weft_env env;
     arena memory; /* of the tables */
     int n, own;
-    const int *ranks;  /* [n]: rank in the world */
     int *fds;          /* [n]: descriptor of its segment, -1: none */
     segment_key *keys; /* [n] */
     window *w;
@@ -58,15 +57,44 @@ static void unmap_all(window *w) {
     }
 }
 
-static weft_status decide(maker *k, const char *what, weft_error *error) {
-    return k->calls->settle(k->t, what, k->why, &k->vote, error);
+/* ---- exchanges ---- */
+
+static weft_status gather_parts(maker *k, const char *what, weft_error *error) {
+    share_part *parts = k->options->parts;
+    return k->options->gather(k->t, what, parts, sizeof *parts, error);
 }
+
+/* Replaces *value by the least of all. */
+static weft_status find_least(maker *k, const char *what, int64_t *value, weft_error *error) {
+    share_part *parts = k->options->parts;
+    parts[k->own].value = *value;
+    weft_status status = gather_parts(k, what, error);
+    for (int i = 0; i < k->n && !status; i++)
+        if (parts[i].value < *value) *value = parts[i].value;
+    return status;
+}
+
+/* A vote, whose outcome is the same on every rank. */
+static weft_status decide(maker *k, const char *what, weft_error *error) {
+    share_part *parts = k->options->parts;
+    text_cut(parts[k->own].why, k->why, REASON_BYTES);
+    weft_status status = gather_parts(k, what, error);
+    k->vote.first = -1;
+    for (int i = k->n; i-- > 0 && !status;)
+        if (*parts[i].why) {
+            k->vote.first = i;
+            text_cut(k->vote.why, parts[i].why, REASON_BYTES);
+        }
+    return status;
+}
+
+/* ---- segments ---- */
 
 /* Makes, opens and maps the segments. vote.first is -1 when all ranks have mapped all pieces, else the first
  * that failed. No rank allocates memory before all could open all segments. */
 static weft_status try_to_share(maker *k, weft_error *error) {
     k->fds[k->own] = segment_make(&k->keys[k->own], k->why);
-    weft_status status = k->calls->gather(k->t, "asking for a window", k->keys, sizeof *k->keys, error);
+    weft_status status = k->options->gather(k->t, "asking for a window", k->keys, sizeof *k->keys, error);
     if (!status) open_others(k);
     if (!status) status = decide(k, "asking for a window", error);
     if (!status && k->vote.first < 0) {
@@ -143,7 +171,7 @@ static weft_status share_segments(maker *k, weft_error *error) {
         know_processes(k->w, k->keys);
         return WEFT_OK;
     }
-    say_way(k, "talk by messages: rank %d could not share memory (%.200s)", k->ranks[k->vote.first],
+    say_way(k, "talk by messages: rank %d could not share memory (%.200s)", k->options->ranks[k->vote.first],
             k->vote.why);
     return WEFT_OK;
 }
@@ -155,18 +183,17 @@ static void make_tables(maker *k, size_t data_bytes) {
     k->keys = arena_new_array(&k->memory, n, sizeof *k->keys);
     bool good = k->fds && k->keys;
     for (int i = 0; good && i < k->n; i++) k->fds[i] = -1;
-    if (good) k->w = window_new(&k->env, k->t->world, k->ranks, k->n, k->own, data_bytes);
+    if (good) k->w = window_new(&k->env, k->t->world, k->options->ranks, k->n, k->own, data_bytes);
     if (!k->w) snprintf(k->why, sizeof k->why, "out of memory for its tables");
 }
 
 /* The least window_bytes of the machine's ranks counts, so all take the same branch. */
-weft_status share_window(transport *t, const share_calls *calls, const share_options *options,
-                         weft_error *error) {
-    maker k = {.t = t, .calls = calls, .n = t->local_world, .own = t->local_rank, .ranks = options->ranks};
+weft_status share_window(transport *t, const share_options *options, weft_error *error) {
+    maker k = {.t = t, .options = options, .n = t->local_world, .own = t->local_rank};
     if (options->env) k.env = *options->env;
     arena_init(&k.memory, &k.env);
     int64_t bytes = options->window_bytes ? options->window_bytes : WINDOW_DEFAULT;
-    weft_status status = calls->least(t, "asking for a window", &bytes, error);
+    weft_status status = find_least(&k, "asking for a window", &bytes, error);
     if (status || k.n < 2) return status;
     if (bytes < 0 || !window_is_enough(k.n, (size_t)bytes)) {
         say_way(&k, "talk by messages: window_bytes is %lld%s", (long long)bytes,

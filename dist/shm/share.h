@@ -13,27 +13,25 @@ typedef struct vote {
     char why[REASON_BYTES];
 } vote;
 
-/* Exchanges among the ranks of one machine, with a deadline. `what` names the call in messages. */
-typedef struct share_calls {
-    /* Gathers parts[local_world] of `bytes` bytes each; this rank's own is filled in. */
-    weft_status (*gather)(transport *t, const char *what, void *parts, size_t bytes, weft_error *error);
-    /* Replaces *value by the least of all. */
-    weft_status (*least)(transport *t, const char *what, int64_t *value, weft_error *error);
-    /* `why` is the reason why this rank failed, NULL or empty if it succeeded. The outcome is the same on
-     * every rank. */
-    weft_status (*settle)(transport *t, const char *what, const char *why, vote *outcome, weft_error *error);
-} share_calls;
+/* What a rank gives the others: its window_bytes, or the reason why it failed, "" if it succeeded. */
+typedef struct share_part {
+    int64_t value;
+    char why[REASON_BYTES];
+} share_part;
 
 typedef struct share_options {
     const weft_env *env;  /* its log gets one line per machine */
     int64_t window_bytes; /* of weft_comm_options */
     const int *ranks;     /* [local_world]: ranks in the world of this machine's ranks, in their order */
+    /* Gathers parts[local_world] of `bytes` bytes each among them, with a deadline; this rank's own is filled
+     * in. `what` names the call in messages. */
+    weft_status (*gather)(transport *t, const char *what, void *parts, size_t bytes, weft_error *error);
+    share_part *parts; /* [local_world]: room, so that a rank without memory can say so */
 } share_options;
 
 /* Makes t->window. All ranks of the machine call it. Having none is fine too: then t->window is NULL on all
  * of them, and the log says why. Only a failure of an exchange is an error. */
-weft_status share_window(transport *t, const share_calls *calls, const share_options *options,
-                         weft_error *error);
+weft_status share_window(transport *t, const share_options *options, weft_error *error);
 /* transport_calls.ending of ranks of this machine: their processes. NULL without a window. */
 const char *share_ending(transport *t, int rank);
 /* Unmaps the pieces and forgets the processes; window_free frees the rest. */

@@ -8,8 +8,6 @@
 #include "dist/core/comm_options.h"
 #include "dist/engine/engine.h"
 
-extern char **environ; /* POSIX declares it nowhere */
-
 enum { POOL = 16 };          /* control messages being sent are at most POOL + 4 per rank */
 #define GRACE_NS 500000000u  /* a rank that ends after its own error has sent the reason before */
 #define CLOSE_NS 2000000000u /* how long closing waits for connections to end */
@@ -241,12 +239,7 @@ weft_comm *weft_comm_ucx(const weft_launch *launch, const weft_comm_options *opt
     const weft_env *env = options ? options->env : NULL;
     weft_launch found;
     if (comm_options_check(options, error)) return NULL;
-    if (!launch && weft_launch_read("auto", environ, &found, error)) return NULL;
-    if (!launch) launch = &found;
-    if (launch->world < 1 || launch->rank < 0 || launch->rank >= launch->world) {
-        error_set(error, WEFT_ARGUMENT, "weft_comm_ucx: rank %d of %d", launch->rank, launch->world);
-        return NULL;
-    }
+    if (!(launch = comm_launch(launch, "weft_comm_ucx", &found, error))) return NULL;
     if (launch->world == 1) return weft_comm_self(options, error);
     if (!launch->address || !launch->port) {
         error_set(error, WEFT_NAME,

@@ -185,33 +185,9 @@ static weft_status gather_parts(transport *t, const char *what, void *parts, siz
     return finish_requests(u, what, u->locals, t->local_world, error);
 }
 
-static weft_status find_least(transport *t, const char *what, int64_t *value, weft_error *error) {
-    ucx_transport *u = (ucx_transport *)t;
-    u->parts[t->local_rank].value = *value;
-    weft_status status = gather_parts(t, what, u->parts, sizeof *u->parts, error);
-    for (int i = 0; i < t->local_world && !status; i++)
-        if (u->parts[i].value < *value) *value = u->parts[i].value;
-    return status;
-}
-
-static weft_status vote_on(transport *t, const char *what, const char *why, vote *outcome,
-                           weft_error *error) {
-    ucx_transport *u = (ucx_transport *)t;
-    snprintf(u->parts[t->local_rank].why, REASON_BYTES, "%s", why ? why : "");
-    weft_status status = gather_parts(t, what, u->parts, sizeof *u->parts, error);
-    outcome->first = -1;
-    for (int i = t->local_world; i-- > 0 && !status;)
-        if (*u->parts[i].why) {
-            outcome->first = i;
-            text_cut(outcome->why, u->parts[i].why, sizeof outcome->why);
-        }
-    return status;
-}
-
 weft_status ucx_window_open(ucx_transport *u, weft_error *error) {
-    static const share_calls calls = {gather_parts, find_least, vote_on};
-    const share_options options = {&u->env, u->window_bytes, u->locals};
-    return share_window(&u->t, &calls, &options, error);
+    const share_options options = {&u->env, u->window_bytes, u->locals, gather_parts, u->parts};
+    return share_window(&u->t, &options, error);
 }
 
 /* ---- leaving ---- */

@@ -21,12 +21,6 @@ typedef struct ucx_peer {
     char ending[96]; /* the failure, as words of a report */
 } ucx_peer;
 
-/* What the ranks of a machine exchange while they open. */
-typedef struct ucx_part {
-    int64_t value;
-    char why[REASON_BYTES];
-} ucx_part;
-
 struct ucx_transport {
     transport t; /* first: what the engine holds */
     weft_env env;
@@ -51,8 +45,8 @@ struct ucx_transport {
     /* ucx/join.c */
     meeting meeting;
     char purpose[8];
-    int *locals;     /* [local_world]: ranks of this machine */
-    ucx_part *parts; /* [world] */
+    int *locals;       /* [local_world]: ranks of this machine */
+    share_part *parts; /* [world] */
     uint32_t n_exchanges;
 };
 

@@ -13,7 +13,7 @@
 #include "graph/core/element.h"
 #include "graph/core/graph.h"
 
-/* NULL: there is none. */
+/* NULL: the model has no such variable. */
 static const weft_variable *named(const op_call *c) {
     const variable_attrs *a = c->attrs;
     return a->path ? variable_find(c->graph->model, a->path) : NULL;

@@ -151,7 +151,7 @@ static bool group_takes(const weft_param_group *p, const weft_variable *v) {
     return (!p->kinds || p->kinds & variable_kinds(v)) && path_matches(pattern_of(p), v->path);
 }
 
-/* The first candidate that the group takes by itself; NULL: there is none. */
+/* The first candidate that the group takes by itself; NULL: it takes no candidate. */
 static const weft_variable *first_of(const weft_graph *g, const char *pattern, const weft_param_group *p) {
     const weft_variable *v = g->model->variables;
     while (v && !(is_candidate(v, pattern) && group_takes(p, v))) v = v->next;

@@ -100,7 +100,7 @@ void kept_remove(kept *k, const char *folder, int64_t step);
 weft_error *checkpoint_error(weft_error *error, weft_error *own);
 /* Bytes that paths have behind that of a folder, or of one of its checkpoints, at most. */
 enum { BEHIND_FOLDER = 400, BEHIND_STEP = 300 };
-/* WEFT_ARGUMENT where there is no path, or it is so long that those behind it have no room. */
+/* WEFT_ARGUMENT where the path is NULL, empty, or so long that names after it have no room. */
 weft_status path_check(const char *path, int behind, weft_error *error);
 /* "FOLDER/step-00000100" and then `end`: "" for one that is complete. */
 void checkpoint_path(char into[CHECKPOINT_ROOM], const char *folder, int64_t step, const char *end);

@@ -67,8 +67,8 @@ kit_arena kit_arena_of(const weft_env *env);
 void *kit_take(kit_arena *a, size_t count, size_t width);
 void *kit_take_raw(kit_arena *a, size_t count, size_t width); /* not zeroed */
 char *kit_copy(kit_arena *a, const char *text);               /* NULL of NULL, too */
-/* The array, at another place where it had less room than `least` elements, zeroes behind it: its room
- * doubles. NULL: out of memory, and the array is as it was. `array` may be NULL. */
+/* The array, at another place where it had less room than `least` elements: its room doubles, and what is new
+ * is zero. NULL: out of memory, and the array is as it was. `array` may be NULL. */
 void *kit_grow(kit_arena *a, void *array, size_t least, size_t width);
 void kit_drop(kit_arena *a, void *block); /* NULL is fine */
 void kit_release(kit_arena a);

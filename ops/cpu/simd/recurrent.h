@@ -119,7 +119,7 @@ static inline const float *state_row(const part *p, const tensor *t, int64_t i, 
 }
 
 /* How a kernel walks: operand `w` is the weight, operand `h0` the initial state (it may be missing: zeros;
- * backward there is none), `rooms` the rows of floats that the cell wants; `cell` computes a part's row. */
+ * backward has none), `rooms` the rows of floats that the cell wants; `cell` computes a part's row. */
 typedef struct gait {
     bool backward;
     int w, h0, rooms;

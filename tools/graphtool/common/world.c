@@ -132,7 +132,7 @@ static void leave(void *joined) {
         weft_comm_free(o->comm);
         return;
     }
-    /* SIGTERM ends those that wait behind the rank that tells it */
+    /* SIGTERM ends those that wait for the rank that reports it */
     if (o->comm && !lost_is_told()) lost_leave();
     tool_tell_held(o->comm);
     fflush(stdout);
