@@ -1,5 +1,5 @@
 # builds.sh - the nightly part `builds`: this tree makes the plans and the numbers that an older commit made, to the bit
-# (tests/two_builds.py). $WEFT_BEFORE names that commit, a tag or a hash: by default before-light, where a change of all rooms began
+# (tests/two_builds.py). $WEFT_BEFORE names that commit: by default ac38b15e, the last before a change of all rooms
 # that was to move neither. It is built once, in a clone, without CUDA, which plans for a GPU do not need. Sourced by nightly.sh.
 
 # Its model_cases is made of this tree's model_bits.c, which prints numbers and wants nothing of a tree but public functions.
@@ -16,8 +16,8 @@ builds_before() {
 builds_compare=(python3 tests/two_builds.py "$folder/tree/build/release" "build/$preset")
 
 if ((seeds)) && nightly_goes_on; then
-    builds_base=$(git rev-parse --verify --quiet "${WEFT_BEFORE:-before-light}^{commit}") ||
-        { echo "builds: WEFT_BEFORE=${WEFT_BEFORE:-before-light} is no commit of this repository" >&2; exit 2; }
+    builds_base=$(git rev-parse --verify --quiet "${WEFT_BEFORE:-ac38b15e}^{commit}") ||
+        { echo "builds: WEFT_BEFORE=${WEFT_BEFORE:-ac38b15e} is no commit of this repository" >&2; exit 2; }
     if [[ -e $folder/base.txt && $(<"$folder/base.txt") != "$builds_base" ]]; then
         echo "builds: $folder counts what was compared with $(<"$folder/base.txt"): use another --folder, or --fresh" >&2
         exit 2
