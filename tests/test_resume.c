@@ -147,11 +147,14 @@ static bool was_told(const char *text) {
     return was;
 }
 
-/* How many lines have it, and forgets them. */
-static int lines_with(const char *text) {
+/* How many lines say what changed, and forgets them. That oneDNN chooses others, too, where the processor has bf16, is not
+ * counted. */
+static int n_changes(void) {
     int n = 0;
-    for (int i = 0; i < 8; i++) n += strstr(told[i], text) != NULL;
-    return was_told(text) ? n : 0;
+    for (int i = 0; i < 8; i++)
+        n += strstr(told[i], ", and is ") && !strstr(told[i], "onednn implementations was ");
+    memset(told, 0, sizeof told);
+    return n;
 }
 
 static void run_rank(weft_comm *comm, int rank, void *context) {
@@ -405,12 +408,11 @@ TEST(what_goes_on_otherwise_is_told) {
         run same = {.model = m, .folder = folder, .resume = "auto", .world = 3 - world, .stop = 24};
         run end = {.model = other, .folder = folder, .resume = "auto", .world = world, .stop = 28};
         NEED(run_it(&begin));
-        lines_with("");
-        CHECK(run_it(&same) && lines_with(", and is ") == 0);
-        /* where the processor has bf16, oneDNN chooses others, too */
-        CHECK(run_it(&end) && lines_with(", and is ") - lines_with("onednn implementations was ") == 3);
+        n_changes();
+        CHECK(run_it(&same) && n_changes() == 0);
+        CHECK(run_it(&end) && n_changes() == 3);
         end.stop = 32;
-        CHECK(run_it(&end) && lines_with(", and is ") == 0);
+        CHECK(run_it(&end) && n_changes() == 0);
         begin.stop = 36, end.stop = 40;
         CHECK(run_it(&begin) && was_told("clip_norm of adam:left was 0.5, and is not set from iteration 3"));
         CHECK(run_it(&end) && was_told("precision of left was not set, and is bf16 from iteration 3"));
