@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The groups, and their options in the order of --help. Each option is in one of them
- * (tests/test_options.c). */
+ * (tests/tools/test_options.c). */
 static const struct {
     const char *title, *options;
 } groups[] = {
@@ -112,7 +112,8 @@ static void add_end(text *t, const command *c, int columns) {
                               ? ", 8 a bad step or numbers that are not finite, 130 stopped and saved"
                               : "";
     text_add(t, "\n");
-    add_paragraph(t, tool_text("Exit status: 0 success, 1 failure, 2 wrong usage%s%s.", peer, numbers), columns);
+    add_paragraph(t, tool_text("Exit status: 0 success, 1 failure, 2 wrong usage%s%s.", peer, numbers),
+                  columns);
     text_add(t, "Example:\n  %s\n", c->example);
 }
 

@@ -1,6 +1,6 @@
 /* rules.c - which option needs what to have an effect: one table, checked at four moments (rules.h). A rule
- * is checked at the first moment at which its condition is known. tests/test_tools_effects.c has a row for
- * every option of every command. */
+ * is checked at the first moment at which its condition is known. tests/tools/test_tools_effects.c has a
+ * row for every option of every command. */
 #include "tools/graphtool/common/rules.h"
 
 #include "tools/graphtool/common/tools.h"
@@ -213,9 +213,8 @@ void rules_model(const options *o, const weft_model *m) {
     }
     for (const weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) facts |= 1u << PARAMETERS;
-    check(
-        o, 1u << SHARDS | 1u << SHARING | 1u << TRAINS | 1u << TRAINABLE | 1u << UNSAID | 1u << PARAMETERS,
-        facts);
+    check(o, 1u << SHARDS | 1u << SHARING | 1u << TRAINS | 1u << TRAINABLE | 1u << UNSAID | 1u << PARAMETERS,
+          facts);
 }
 
 void rules_graph(const options *o, const weft_graph *g) {
