@@ -230,6 +230,14 @@ TEST(notes_of_a_plan_are_told_by_every_command_that_runs_it) {
     ends(run("graphtool info turned.bin | grep '^note: graph step: sub: a later operand'"), 0);
     ends(run("graphtool plan ranks.bin --world 2 | grep '^note: differs from one rank: d/fc/'"), 0);
     ends(run("! graphtool plan ranks.bin | grep '^note: '"), 0);
+    put_npy("x.npy", "<f4", "(8, 3)", (const float[24]){0}, 24 * sizeof(float));
+    ends(run("graphtool train turned.bin --data a=x.npy --data b=x.npy --steps 1 2>&1 | grep '^graphtool: "
+             "graph "
+             "step: sub: a later operand'"),
+         0);
+    ends(run("graphtool launch -n 2 train ranks.bin --data a=x.npy --data b=x.npy --steps 1 2>&1 | grep "
+             "'^graphtool: differs from one rank: d/fc/'"),
+         0);
 }
 
 /* The line of a text that begins so; the caller frees it. */
