@@ -167,16 +167,18 @@ void text_bytes(text *t, const char *bytes, size_t length) {
 }
 
 void text_add(text *t, const char *format, ...) {
-    /* Formats twice: once for the length, once into place. */
+    /* Into the room there is; where that does not suffice, again into more. */
+    size_t room = t->room - t->length;
     va_list args, again;
+    if (t->failed) return;
     va_start(args, format);
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
-    if (length >= 0 && text_room(t, (size_t)length)) {
-        vsnprintf(t->data + t->length, (size_t)length + 1, format, again);
-        t->length += (size_t)length;
-    } else {
+    int length = vsnprintf(room ? t->data + t->length : NULL, room, format, args);
+    if (length < 0)
         t->failed = true;
+    else if ((size_t)length < room || text_room(t, (size_t)length)) {
+        if ((size_t)length >= room) vsnprintf(t->data + t->length, (size_t)length + 1, format, again);
+        t->length += (size_t)length;
     }
     va_end(again);
     va_end(args);

@@ -12,6 +12,7 @@ typedef struct reads {
     unsigned char *on;         /* of one graph: the node depends on the batch, or a loss on the node */
     const weft_graph **first;  /* the first graph of the flow whose loss reads the variable */
     const weft_graph **newest; /* the last one that was looked at */
+    bool *is_named;
 } reads;
 
 static void depend_on_batch(const weft_graph *g, unsigned char *on) {
@@ -57,7 +58,8 @@ static bool reads_open(weft_plan *plan, reads *r) {
     r->on = scratch_array(plan->model, most_ids(plan->source), 1);
     r->first = scratch_array(plan->model, variables, sizeof *r->first);
     r->newest = scratch_array(plan->model, variables, sizeof *r->newest);
-    if (!r->on || !r->first || !r->newest) return false;
+    r->is_named = scratch_array(plan->model, variables, sizeof *r->is_named);
+    if (!r->on || !r->first || !r->newest || !r->is_named) return false;
     for (int i = 0; i < plan->n_flow; i++) losses_read(graph_find(plan->source, plan->flow[i].graph), r);
     return true;
 }
@@ -73,7 +75,9 @@ static void add_found(const weft_graph *g, reads *r, found *f) {
     depend_on_batch(g, r->on);
     for (const weft_node *n = g->first; n; n = n->next) {
         const weft_graph *reader = n->op == &weft_op_assign ? reader_of(n, r) : NULL;
-        if (!reader || f->count++ >= NAMED) continue;
+        if (!reader || r->is_named[n->variable->index]) continue; /* each use of a layer may renew it */
+        r->is_named[n->variable->index] = true;
+        if (f->count++ >= NAMED) continue;
         size_t at = strlen(f->named);
         snprintf(f->named + at, sizeof f->named - at, "%s%.150s (read by %.60s)", at ? ", " : "",
                  n->variable->path, reader->name);

@@ -53,6 +53,7 @@ typedef struct training {
     const char *name;          /* of that graph */
     const char *optimizer;     /* its name: that of an optimizer_entry */
     bool *trains;              /* by index of a parameter */
+    bool clips;                /* by the norm of all its gradients */
     weft_variable *loss_mean;  /* f64[]: of this loss's size, below 0: none yet; NULL: no spikes */
 } training;
 

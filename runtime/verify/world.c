@@ -138,9 +138,19 @@ weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error
     return status;
 }
 
+/* Whether norms of all gradients are computed: each rank adds up its own ranges' part. */
+static bool takes_norms(const weft_plan *plan) {
+    bool is = plan->options.guard == WEFT_GUARD_GRAD;
+    for (int i = 0; i < plan->n_trainings; i++) is |= plan->trainings[i].clips;
+    for (int i = 0; i < plan->n_optimizers; i++) is |= plan->optimizers[i].loss_scale != NULL;
+    return is;
+}
+
 /* Variables, own ranges among them, how each bucket is summed, and the sizes of process groups: passes after
- * the one that ends `states` see a rank in nothing else. Empty ranges have no variable, but a place. */
+ * the one that ends `states` see a rank in nothing else. Empty ranges have no variable, but norms have a
+ * place for each. */
 char *verify_rank_text(const weft_plan *plan) {
+    bool has_places = takes_norms(plan);
     char *variables = weft_plan_text(plan);
     text t = {0};
     text_add(&t, "%s", variables ? variables : "");
@@ -149,7 +159,8 @@ char *verify_rank_text(const weft_plan *plan) {
         int64_t begin = 0, end = 0;
         if (s->sum) graph_write(&t, s->sum);
         if (s->shards) shard_range(plan, s, &begin, &end);
-        text_add(&t, "%lld %lld\n", (long long)begin, (long long)end);
+        if (begin < end || has_places)
+            text_add(&t, "%d: %lld %lld\n", s->index, (long long)begin, (long long)end);
     }
     bool good = variables != NULL;
     free(variables);

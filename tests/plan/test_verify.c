@@ -143,6 +143,39 @@ TEST(good_plans_give_no_alarm_in_any_order) {
         c.empty, c.deferred, c.beside, c.alike);
 }
 
+/* Ranks 0, 2 and 3 have no range of the one bucket: 0 before it, the others after it. Only norms have a place
+ * for that. */
+TEST(ranks_without_a_range_have_one_plan_unless_norms_are_taken) {
+    enum { RANKS = 4 };
+    static const struct {
+        weft_dtype precision;
+        weft_guard guard;
+        double clip_norm;
+        int alike;
+    } rows[] = {{.alike = 2},
+                {.clip_norm = 1, .alike = 1},
+                {.precision = WEFT_F16, .alike = 1},
+                {.guard = WEFT_GUARD_GRAD, .alike = 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_plan *plans[RANKS];
+        weft_compile_options options = {.world = RANKS,
+                                        .zero = 1,
+                                        .shard = WEFT_SHARD_FLAT,
+                                        .precision = rows[i].precision,
+                                        .guard = rows[i].guard};
+        weft_model *m = weft_model_new("m");
+        weft_value *x = weft_input(weft_graph_new(m, "step", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(2, 4));
+        WEFT_SCOPE(x, "net") x = weft_linear_with(x, 4, "fc", &(weft_linear_options){.no_bias = true});
+        weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "",
+                      &(weft_optimizer){.type = "sgd", .lr = 1, .clip_norm = rows[i].clip_norm});
+        for (int k = 0; k < RANKS; k++) NEED((plans[k] = compile(m, options, k, i)));
+        int alike = check_classes(m, options, RANKS, plans, i);
+        CHECK_SAYS(alike == rows[i].alike, "row %zu: %d ranks have the plan of an earlier one", i, alike);
+        for (int k = 0; k < RANKS; k++) weft_plan_free(plans[k]);
+        weft_model_free(m);
+    }
+}
+
 /* Norms of two subgraphs are summed in one order by ranks that have shares of both, of one, of none. */
 TEST(collectives_stand_in_one_order_whatever_a_rank_updates) {
     weft_plan *plans[4];
@@ -238,7 +271,8 @@ TEST(a_value_that_a_write_of_its_own_variable_replaced_is_found) {
     }
 }
 
-SUITE("verify",
-      {T(a_value_that_a_write_of_its_own_variable_replaced_is_found),
-       T(good_plans_give_no_alarm_in_any_order), T(collectives_stand_in_one_order_whatever_a_rank_updates),
-       T(collectives_stand_in_one_order_under_every_optimizer)})
+SUITE("verify", {T(a_value_that_a_write_of_its_own_variable_replaced_is_found),
+                 T(good_plans_give_no_alarm_in_any_order),
+                 T(ranks_without_a_range_have_one_plan_unless_norms_are_taken),
+                 T(collectives_stand_in_one_order_whatever_a_rank_updates),
+                 T(collectives_stand_in_one_order_under_every_optimizer)})

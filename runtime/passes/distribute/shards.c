@@ -94,12 +94,16 @@ static int64_t chunk_border(const weft_variable *s, int64_t wanted, int *member)
     return s->type.shape[0];
 }
 
-/* Rank r's range ends near total (r + 1) / n_ranks; written so that the product does not overflow. */
+/* Rank r's range ends near total (r + 1) / n_ranks, rounded down; counted up, so that nothing overflows and
+ * worlds of thousands need no division a rank. */
 static void cut_flat(const weft_variable *s, int n_ranks, size_t *shards) {
     int64_t begin = 0, total = s->type.shape[0];
+    int64_t share = 0, rest = 0; /* total (r + 1) = share n_ranks + rest */
     int member = 0;
     for (int r = 0; r < n_ranks; r++) {
-        int64_t share = total / n_ranks * (r + 1) + total % n_ranks * (r + 1) / n_ranks;
+        share += total / n_ranks;
+        rest += total % n_ranks;
+        if (rest >= n_ranks) rest -= n_ranks, share++;
         int64_t end = r == n_ranks - 1 ? total : chunk_border(s, share, &member);
         shards[r] = (size_t)(end - begin);
         begin = end;

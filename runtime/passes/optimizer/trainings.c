@@ -308,11 +308,13 @@ static bool add_training(weft_plan *plan, const weft_node *n) {
                          MODEL_MAX_TRAININGS);
     training *list = plan->trainings = arena_grow(memory, plan->trainings, count, sizeof *list);
     training *t = list ? &list[plan->n_trainings++] : NULL;
+    const minimize_attrs *a = n->attrs;
     if (!t) return false;
     *t = (training){.graph = n->graph,
                     .minimize = n,
                     .name = arena_copy(memory, n->graph->name),
-                    .optimizer = arena_copy(memory, ((const minimize_attrs *)n->attrs)->name)};
+                    .optimizer = arena_copy(memory, a->name),
+                    .clips = a->clip_norm > 0};
     return t->name && t->optimizer && check_assigns(plan, t) && find_targets(plan, t) &&
            check_once(plan, t) && check_same(plan, t) && check_averages(plan, t) && check_scale(plan, t) &&
            check_clip(plan, t) && check_guard(plan, t) && check_parameters(plan, t);
