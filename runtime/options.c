@@ -82,8 +82,7 @@ static weft_status check_step(const weft_model *m, const flow_entry *e, const we
     if (s->accumulate <= 1 || graph_accumulates(g)) return WEFT_OK;
     return error_set(
         error, WEFT_ARGUMENT,
-        "compile: flow %s: accumulate=%d of graph %s: it trains nothing and has no inputs: leave it "
-        "out",
+        "compile: flow %s: accumulate=%d of graph %s: it trains nothing and has no inputs: leave it out",
         e->name, s->accumulate, s->graph);
 }
 
@@ -113,11 +112,10 @@ static weft_status check_graph(const weft_model *m, const weft_compile_options *
     if (o->graph && !graph_find(m, o->graph)) return missing(m, "", "graph", o->graph, error);
     const weft_graph *idle = find_idle(m, o->graph);
     if (idle)
-        return error_set(
-            error, WEFT_ORDER,
-            "compile: graph %s does nothing: it has no output (was it given a NULL?), trains nothing and "
-            "writes no state",
-            idle->name);
+        return error_set(error, WEFT_ORDER,
+                         "compile: graph %s does nothing: it has no output (was it given a NULL?), trains "
+                         "nothing and writes no state",
+                         idle->name);
     return WEFT_OK;
 }
 

@@ -58,8 +58,7 @@ static weft_status single(const weft_strategy_call *call, weft_distribution *int
     (void)into;
     if (call->world == 1) return WEFT_OK;
     return error_set(error, WEFT_ARGUMENT,
-                     "it is for a world of one rank, and there are %d: choose ddp, "
-                     "separate_ddp or zero",
+                     "it is for a world of one rank, and there are %d: choose ddp, separate_ddp or zero",
                      call->world);
 }
 

@@ -17,14 +17,13 @@ static bool call_check(const op_call *c) {
         return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are allowed", c->n_in, op->min_in, most);
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i] && c->in[i]->node->graph != c->graph)
-            return op_fail(
-                c, WEFT_ARGUMENT,
-                "operand %d belongs to graph %s%s, an operand before it to graph %s: all operands of an op "
-                "must "
-                "be of one graph, so build it there again (graphs share the parameters of a scope, but not "
-                "values)",
-                i, c->in[i]->node->graph->name,
-                c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
+            return op_fail(c, WEFT_ARGUMENT,
+                           "operand %d belongs to graph %s%s, an operand before it to graph %s: all operands "
+                           "of an op must be of one graph, so build it there again (graphs share the "
+                           "parameters of a scope, but not values)",
+                           i, c->in[i]->node->graph->name,
+                           c->in[i]->node->graph->model == c->graph->model ? "" : " of another model",
+                           c->graph->name);
     bool is_list = most < 0 || most > 16; /* a list of any length: no operand is optional */
     for (int i = 0; is_list && i < c->n_in; i++)
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);

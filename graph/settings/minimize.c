@@ -112,8 +112,7 @@ static const char *flag_unread(const minimize_attrs *a, const optimizer_kind *ki
 static const char *why_no_type(const char *type) {
     if (type && strcasecmp(type, "lbfgs") == 0)
         return "LBFGS evaluates the loss several times in one step, as its line search goes, and a graph "
-               "computes it "
-               "once";
+               "computes it once";
     if (type && strcasecmp(type, "sparseadam") == 0)
         return "SparseAdam is for sparse gradients, and gradients are dense here: use adam";
     return NULL;
@@ -165,11 +164,10 @@ static bool groups_hold(op_call *c, const minimize_attrs *a, const optimizer_kin
             return op_fail(c, WEFT_ARGUMENT, "parameter group %d: %s is set, but groups of %s have none", i,
                            unread, a->type);
         if (has_range && kind->has_product)
-            return op_fail(
-                c, WEFT_ARGUMENT,
-                "parameter group %d: from or to is set, but %s keeps one product for all parameters: "
-                "use another optimizer, or freeze them (weft_freeze)",
-                i, a->type);
+            return op_fail(c, WEFT_ARGUMENT,
+                           "parameter group %d: from or to is set, but %s keeps one product for all "
+                           "parameters: use another optimizer, or freeze them (weft_freeze)",
+                           i, a->type);
         minimize_attrs decays = own;
         decays.weight_decay = a->weight_decay;
         if (!attrs_difference(&weft_op_minimize, a, &decays)) continue; /* multipliers alone */

@@ -53,10 +53,10 @@ static weft_status check_complete(const loading *l, weft_error *error) {
 weft_status checkpoint_check_form(const weft_checkpoint *c, uint64_t form, const char *advice,
                                   weft_error *error) {
     if (c->m.form == form) return WEFT_OK;
-    return error_set(error, WEFT_FILE,
-                     "%.400s: it is a checkpoint of another model (its fingerprint is %016jx, this model's "
-                     "%016jx)%s",
-                     c->path, c->m.form, form, advice);
+    return error_set(
+        error, WEFT_FILE,
+        "%.400s: it is a checkpoint of another model (its fingerprint is %016jx, this model's %016jx)%s",
+        c->path, c->m.form, form, advice);
 }
 
 static int by_file(const void *a, const void *b) {

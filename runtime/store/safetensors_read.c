@@ -387,8 +387,7 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
     if (length > file_bytes - 8 || length > SAFETENSORS_MAX_HEADER)
         return error_set(error, WEFT_FILE,
                          "%.400s: it is no safetensors file, or it is damaged: a header of %llu bytes; the "
-                         "file has %llu, %d "
-                         "are accepted",
+                         "file has %llu, %d are accepted",
                          s->path, (unsigned long long)length, (unsigned long long)file_bytes,
                          SAFETENSORS_MAX_HEADER);
     s->data_at = 8 + length;

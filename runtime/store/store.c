@@ -516,8 +516,7 @@ weft_status store_check_parameters(const weft_store *s, const char *what, weft_e
     if (!s->has_averages) return WEFT_OK;
     return error_set(
         error, WEFT_ORDER,
-        "%.400s: averages are in the place of parameters: call weft_use_averages(session, false) "
-        "first",
+        "%.400s: averages are in the place of parameters: call weft_use_averages(session, false) first",
         what);
 }
 
@@ -535,11 +534,10 @@ weft_status store_check_cuts(const weft_store *s, const weft_plan *plan, weft_er
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         const store_entry *e = v->kind == VARIABLE_BUCKET ? find_entry(s, v->path) : NULL;
         if (e && !same_cut(e->cut, v->shards, plan->subgraphs[v->subgraph].n_ranks))
-            return error_set(
-                error, WEFT_ORDER,
-                "session: the store shards the optimizer state of %s differently from the plan: it "
-                "was made for another world, zero or shard",
-                v->path);
+            return error_set(error, WEFT_ORDER,
+                             "session: the store shards the optimizer state of %s differently from the plan: "
+                             "it was made for another world, zero or shard",
+                             v->path);
     }
     return WEFT_OK;
 }

@@ -231,9 +231,8 @@ static weft_status another_model(const safetensors *file, const unmatched *missi
     char more[2][40];
     return error_set(
         error, WEFT_NAME,
-        "%.400s: no name in it is one of the model's: it has %s%s, and the model %s%s: these are "
-        "weights of another model, or by other names: rename those (weft_weights_load_with, "
-        "graphtool's --rename)",
+        "%.400s: no name in it is one of the model's: it has %s%s, and the model %s%s: these are weights of "
+        "another model, or by other names: rename those (weft_weights_load_with, graphtool's --rename)",
         file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more[0]), SHOW(missing->first),
         and_more(missing->count - 1, more[1]));
 }
@@ -247,14 +246,12 @@ static weft_status check_names(const safetensors *file, const char *parameter, c
     if (unexpected->count)
         return error_set(error, WEFT_NAME,
                          "%.400s: the model has no %s%s: rename it, or load in part (weft_weights_load_with, "
-                         "graphtool's --rename and "
-                         "--partial)",
+                         "graphtool's --rename and --partial)",
                          file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more));
     if (parameter)
         return error_set(error, WEFT_NAME,
                          "%.400s: parameter %s is missing%s: rename what is there, or load in part "
-                         "(weft_weights_load_with, graphtool's "
-                         "--rename and --partial)",
+                         "(weft_weights_load_with, graphtool's --rename and --partial)",
                          file->path, SHOW(parameter), and_more(missing->count - 1, more));
     return WEFT_OK;
 }

@@ -30,10 +30,10 @@ static weft_status check_shapes(int64_t rows, const weft_read *reads, weft_error
                 s.shape[0] == rows && l.shape[0] == rows;
     for (int i = 1; fits && i < l.ndim; i++) fits = l.shape[i] == s.shape[i + 1];
     if (fits) return WEFT_OK;
-    return kit_fail(error, WEFT_SHAPE,
-                    "%s is %s, and %s is %s: scores are f32 or f64 [%jd,C,...], labels u8, i32 or i64 "
-                    "[%jd,...]",
-                    scores->name, TENSOR(&s), label->name, TENSOR(&l), rows, rows);
+    return kit_fail(
+        error, WEFT_SHAPE,
+        "%s is %s, and %s is %s: scores are f32 or f64 [%jd,C,...], labels u8, i32 or i64 [%jd,...]",
+        scores->name, TENSOR(&s), label->name, TENSOR(&l), rows, rows);
 }
 
 /* How many classes have a higher score than class `label`, and those before it that have the same. With a NaN

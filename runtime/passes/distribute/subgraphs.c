@@ -112,8 +112,7 @@ static void tell_idle(const weft_plan *plan, bool takes_zero) {
         if (s->ddp.shard && !s->ddp.zero && s->ddp.shard != (int64_t)o->shard)
             say(plan,
                 "subgraph %.100s: shard=flat has no effect without ZeRO: set zero to 1 or 2 (weft_ddp or "
-                "compile "
-                "options)",
+                "compile options)",
                 s->name);
     }
     if (o->zero && !takes_zero)
