@@ -36,10 +36,9 @@ static bool in_range(const op_attr *f, int64_t v) {
 /* Fills `why` with the rule that v breaks. */
 static void range_text(const op_attr *f, int64_t v, char why[200]) {
     if (f->max == INT64_MAX)
-        snprintf(why, 200, "%s=%lld: it must be at least %lld", f->name, (long long)v, (long long)f->min);
+        snprintf(why, 200, "%s=%jd: it must be at least %jd", f->name, v, f->min);
     else
-        snprintf(why, 200, "%s=%lld: it must be %lld to %lld", f->name, (long long)v, (long long)f->min,
-                 (long long)f->max);
+        snprintf(why, 200, "%s=%jd: it must be %jd to %jd", f->name, v, f->min, f->max);
 }
 
 /* Strings (patterns, names, paths) are printed in many places, so a graph may hold no bytes that control a
@@ -81,8 +80,7 @@ static void real_check(const op_attr *f, double v, char why[200]) {
     if (!isfinite(v))
         snprintf(why, 200, "%s is not a finite number", f->name);
     else if (f->max && !(v >= (double)f->min && v <= (double)f->max))
-        snprintf(why, 200, "%s=%g: it must be %lld to %lld", f->name, v, (long long)f->min,
-                 (long long)f->max);
+        snprintf(why, 200, "%s=%g: it must be %jd to %jd", f->name, v, f->min, f->max);
 }
 
 /* Whether the field holds its rules; else `why` has the one that it breaks. */
@@ -197,7 +195,7 @@ static void int_write(text *t, int64_t v) {
     if (v == WEFT_BATCH)
         text_add(t, "B");
     else
-        text_add(t, "%lld", (long long)v);
+        text_add(t, "%jd", v);
 }
 
 void real_write(text *t, double v) {
@@ -262,7 +260,7 @@ static void value_write(text *t, const op_attr *f, const void *attrs) {
         text_add(t, "%s", dtype_name(ATTR_FIELD(weft_dtype, attrs, f)));
         return;
     case ATTR_KEY:
-        text_add(t, "0x%llx", (unsigned long long)ATTR_FIELD(uint64_t, attrs, f));
+        text_add(t, "0x%jx", ATTR_FIELD(uint64_t, attrs, f));
         return;
     case ATTR_STRING:
     case ATTR_SCHEDULES:
@@ -276,7 +274,7 @@ static void value_write(text *t, const op_attr *f, const void *attrs) {
         return;
     case ATTR_BYTES:
         if (bytes_are_many(&ATTR_FIELD(attr_bytes, attrs, f)))
-            text_add(t, "@%016llx", (unsigned long long)ATTR_FIELD(attr_bytes, attrs, f).hash);
+            text_add(t, "@%016jx", ATTR_FIELD(attr_bytes, attrs, f).hash);
         else
             bytes_write(t, &ATTR_FIELD(attr_bytes, attrs, f));
         return;

@@ -4,6 +4,9 @@
 
 #include "weft/status.h"
 
+/* In formats %jd prints an int64_t, and %ju a uint64_t, without a cast: runtime/data/kit.h asserts that they
+ * are intmax_t and uintmax_t. */
+
 /* Sets *error (when not NULL) and returns the status, so that a failure is one line:
  *      return error_set(error, WEFT_FILE, "%s: header of %llu bytes, the file has %llu", ...);
  * The text is cut to fit the buffer and made safe by show_line. */

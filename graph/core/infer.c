@@ -44,7 +44,7 @@ bool op_want_beside(const op_call *c, int i, int of) {
 bool op_want_axis(const op_call *c, int64_t *axis) {
     int64_t given = *axis;
     return axis_resolve(axis, op_in(c, 0)->ndim) ||
-           op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(op_in(c, 0)), (long long)given);
+           op_fail(c, WEFT_SHAPE, "%s has no axis %jd", TYPE(op_in(c, 0)), given);
 }
 
 bool infer_same(op_call *c) {
@@ -58,8 +58,8 @@ static bool broadcast_fail(const op_call *c, const tensor_type *a, const tensor_
         int ia = a->ndim - 1 - i, ib = b->ndim - 1 - i;
         if (ia < 0 || ib < 0 || a->shape[ia] == b->shape[ib] || a->shape[ia] == 1 || b->shape[ib] == 1)
             continue;
-        return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast: axis -%d is %lld and %lld", TYPE(a),
-                       TYPE(b), i + 1, (long long)a->shape[ia], (long long)b->shape[ib]);
+        return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast: axis -%d is %jd and %jd", TYPE(a), TYPE(b),
+                       i + 1, a->shape[ia], b->shape[ib]);
     }
     return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast", TYPE(a), TYPE(b));
 }

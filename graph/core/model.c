@@ -67,8 +67,7 @@ const weft_error *weft_model_error(const weft_model *m) {
 void weft_model_batch(weft_model *m, int64_t batch) {
     if (!model_ok(m)) return;
     if (batch < 1 || batch > INT32_MAX)
-        model_fail(m, NULL, WEFT_ARGUMENT, "model: a batch of %lld: it must be 1 to 2^31-1",
-                   (long long)batch);
+        model_fail(m, NULL, WEFT_ARGUMENT, "model: a batch of %jd: it must be 1 to 2^31-1", batch);
     /* Shapes with WEFT_BATCH are resolved while a graph is built. */
     else if (m->graphs)
         model_fail(m, NULL, WEFT_ORDER, "model: set the batch before the first graph is made");

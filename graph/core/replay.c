@@ -52,9 +52,9 @@ static void *batch_misfit(const weft_model *from, weft_model *model) {
     if (model->error.status != WEFT_SHAPE || model->batch == from->batch) return NULL;
     memcpy(what, model->error.text, sizeof what);
     error_set(&model->error, WEFT_SHAPE,
-              "%s; it fits the batch of %lld that the model was built with, but not %lld: in shapes write -1 "
+              "%s; it fits the batch of %jd that the model was built with, but not %jd: in shapes write -1 "
               "or WEFT_BATCH for what follows the batch, not a number from weft_dim",
-              what, (long long)from->batch, (long long)model->batch);
+              what, from->batch, model->batch);
     return NULL;
 }
 

@@ -428,14 +428,13 @@ static bool unseal(loader *l, const char *data, size_t bytes) {
     if (state == SEAL_OTHER_FORMAT)
         return load_fail(l, "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
     if (state == SEAL_OTHER_VERSION)
-        return load_fail(l, "version %llu, this Weft (%s) reads version %d", (unsigned long long)promised,
-                         weft_version(), MODEL_VERSION);
+        return load_fail(l, "version %ju, this Weft (%s) reads version %d", promised, weft_version(),
+                         MODEL_VERSION);
     if (state == SEAL_CUT)
-        return load_fail(l, "cut off at %zu bytes of %s%llu", bytes,
-                         promised == SEAL_BYTES ? "at least " : "", (unsigned long long)promised);
+        return load_fail(l, "cut off at %zu bytes of %s%ju", bytes, promised == SEAL_BYTES ? "at least " : "",
+                         promised);
     if (state == SEAL_LONGER)
-        return load_fail(l, "%zu bytes, but it was written with %llu: other data follow it", bytes,
-                         (unsigned long long)promised);
+        return load_fail(l, "%zu bytes, but it was written with %ju: other data follow it", bytes, promised);
     if (state == SEAL_CHANGED)
         return load_fail(l, "its checksum does not match: bytes were changed since it was written");
     return true;

@@ -60,8 +60,8 @@ static bool count_set(weft_graph *g, const optimizer_setting *s, const weft_opti
     *(int64_t *)((char *)a + s->to) = value;
     if (value == 0) return true;
     if (value < 0)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%lld: it must not be negative", s->name,
-                          (long long)value);
+        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%jd: it must not be negative", s->name,
+                          value);
     return check_read(g, s, o);
 }
 
@@ -83,9 +83,9 @@ static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
                           p->kinds);
     if (p->from < 0 || p->to < 0 || (p->to && p->to <= p->from))
         return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "minimize: parameter group %d: from=%lld to=%lld: it trains in updates [from, to), "
+                          "minimize: parameter group %d: from=%jd to=%jd: it trains in updates [from, to), "
                           "which must be some (to 0: no end)",
-                          i, (long long)p->from, (long long)p->to);
+                          i, p->from, p->to);
     if (!p->pattern && p->kinds) return true;
     if (!p->pattern || !*p->pattern || strlen(p->pattern) >= MINIMIZE_MAX_PATTERN ||
         strpbrk(p->pattern, " ;\""))
@@ -137,8 +137,8 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
     real_write(t, decay_scale);
     if (p->kinds) text_add(t, " kinds=");
     parameter_kinds_write(t, p->kinds, "+");
-    if (p->from) text_add(t, " from=%lld", (long long)p->from);
-    if (p->to) text_add(t, " to=%lld", (long long)p->to);
+    if (p->from) text_add(t, " from=%jd", p->from);
+    if (p->to) text_add(t, " to=%jd", p->to);
     return numbers_write(t, g, p, i);
 }
 

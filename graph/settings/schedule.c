@@ -347,12 +347,12 @@ void schedules_write(text *t, const weft_schedule *parts) {
     for (int i = 0; i < n; i++) {
         const weft_schedule *s = &parts[i];
         text_add(t, "%s%s", i ? " " : "", schedule_kinds[s->kind]);
-        if (s->begin || s->end) text_add(t, ":%lld-", (long long)s->begin);
-        if (s->end) text_add(t, "%lld", (long long)s->end);
+        if (s->begin || s->end) text_add(t, ":%jd-", s->begin);
+        if (s->end) text_add(t, "%jd", s->end);
         if (s->of) text_add(t, ",of=%s", schedule_numbers[s->of]);
         for (const weft_field *f = fields + APART; f->name; f++) own_field_write(t, s, f);
         for (int k = 0; k < WEFT_MAX_MILESTONES && s->milestones[k]; k++)
-            text_add(t, "%s%lld", k ? "+" : ",milestones=", (long long)s->milestones[k]);
+            text_add(t, "%s%jd", k ? "+" : ",milestones=", s->milestones[k]);
     }
 }
 

@@ -44,8 +44,8 @@ bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v) {
     bool is_hex = r->at[0] == '0' && r->at[1] == 'x';
     *v = is_number ? strtoll(r->at, &end, is_hex ? 16 : 10) : 0;
     if (!is_number || end == r->at || *v < least || *v > most)
-        return reader_fail(r, "a number from %lld to %lld is expected at '%s'", (long long)least,
-                           (long long)most, show_name(r->at, strcspn(r->at, " \n")).text);
+        return reader_fail(r, "a number from %jd to %jd is expected at '%s'", least, most,
+                           show_name(r->at, strcspn(r->at, " \n")).text);
     r->at = end;
     return true;
 }

@@ -299,8 +299,7 @@ static bool data_read(reader *r, const char *name) {
         return reader_fail(r, "data: @ and 16 hexadecimal digits are expected at '%s'", SHOW(name));
     if (!bytes_parse(&r->at, v, &r->m->arena))
         return reader_fail(r, "data %s: two hexadecimal digits a byte are expected", name);
-    if (v->hash != hash)
-        return reader_fail(r, "data %s: its bytes have the hash %016llx", name, (unsigned long long)v->hash);
+    if (v->hash != hash) return reader_fail(r, "data %s: its bytes have the hash %016jx", name, v->hash);
     return table_add(&r->bytes, &r->m->arena, name + 1, v) || reader_fail(r, "out of memory");
 }
 

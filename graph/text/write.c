@@ -47,12 +47,12 @@ static void members_write(text *t, const weft_variable *v) {
     int64_t next = 0;
     if (v->bucket && !v->n_members && v->kind != VARIABLE_PARAMETER) {
         text_add(t, " of=%s", v->bucket->path);
-        if (v->offset) text_add(t, "@%lld", (long long)v->offset);
+        if (v->offset) text_add(t, "@%jd", v->offset);
     }
     for (int i = 0; i < v->n_members; i++) {
         const weft_variable *p = v->members[i];
         text_add(t, i ? ",%s" : " members=%s", p->path);
-        if (p->offset != next) text_add(t, "@%lld", (long long)p->offset);
+        if (p->offset != next) text_add(t, "@%jd", p->offset);
         next = (int64_t)size_align((size_t)(p->offset + type_elements(&p->type)), TEXT_MEMBER_ALIGN);
     }
 }
@@ -83,7 +83,7 @@ void value_type_write(text *t, const weft_value *v) {
         text_add(t, v->type.ndim == 4 ? ":nhwc" : ":ndhwc");
         return;
     }
-    for (int i = 0; i < v->type.ndim; i++) text_add(t, i ? ",%lld" : ":s(%lld", (long long)v->stride[i]);
+    for (int i = 0; i < v->type.ndim; i++) text_add(t, i ? ",%jd" : ":s(%jd", v->stride[i]);
     text_add(t, ")");
 }
 
@@ -121,9 +121,9 @@ static void place_write(text *t, const weft_value *v) {
     if (v->base) {
         text_add(t, "=");
         operand_write(t, v->base);
-        text_add(t, "+%lld", (long long)v->base_offset);
+        text_add(t, "+%jd", v->base_offset);
     } else if (v->arena_offset >= 0) {
-        text_add(t, "+0x%llx", (unsigned long long)v->arena_offset);
+        text_add(t, "+0x%jx", v->arena_offset);
     } else {
         text_add(t, "-");
     }
@@ -139,8 +139,7 @@ static void plan_write(text *t, const weft_node *n) {
         text_add(t, k ? "," : " ");
         place_write(t, &n->out[k]);
     }
-    if (n->workspace_bytes)
-        text_add(t, " work+0x%llx:%zu", (unsigned long long)n->workspace_offset, n->workspace_bytes);
+    if (n->workspace_bytes) text_add(t, " work+0x%jx:%zu", n->workspace_offset, n->workspace_bytes);
     if (n->declined) text_add(t, " # %s", n->declined);
 }
 
@@ -235,7 +234,7 @@ void own_optimizers_write(text *t, const weft_model *m) {
 /* ---- bytes of tensors, apart from the lines of their nodes, which people read ---- */
 
 static void data_write(text *t, const attr_bytes *v, bytes_written *done) {
-    char *name = arena_printf(&done->arena, "%016llx", (unsigned long long)v->hash);
+    char *name = arena_printf(&done->arena, "%016jx", v->hash);
     if (name && table_find(&done->by_name, name)) return;
     t->failed |= !name || !table_add(&done->by_name, &done->arena, name, name);
     text_add(t, "data @%s ", name ? name : "");
@@ -258,7 +257,7 @@ char *weft_model_text(const weft_model *m) {
     bytes_written done = {0};
     if (!m) return NULL;
     arena_init(&done.arena, &m->env);
-    text_add(&t, "model %s batch=%lld\n", m->name, (long long)m->batch);
+    text_add(&t, "model %s batch=%jd\n", m->name, m->batch);
     for (const weft_variable *v = m->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);

@@ -127,9 +127,9 @@ static bool within_budget(const derivation *d) {
     int64_t most = GRADIENT_VALUES + (int64_t)GRADIENT_VALUES_A_CALL * d->calls;
     if (d->g->next_id - d->first_id <= most) return true;
     return node_fail(d->g->model, d->asked, WEFT_UNSUPPORTED,
-                     "%s: graph %s: its gradients take more than %lld values for %d calls: gradients of "
+                     "%s: graph %s: its gradients take more than %jd values for %d calls: gradients of "
                      "gradients grow with each nested weft_gradients: nest fewer",
-                     d->asked->op->name, d->g->name, (long long)most, d->calls);
+                     d->asked->op->name, d->g->name, most, d->calls);
 }
 
 /* Reports an op without a gradient. "attention_backward" is the gradient op of attention, and those of other

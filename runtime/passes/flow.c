@@ -74,8 +74,8 @@ static bool check_shares(weft_plan *plan, int64_t iteration) {
         if (!taker)
             return model_fail(plan->model, NULL, WEFT_ARGUMENT,
                               "compile: flow %s: %s runs on the batches of the step before it, but no step "
-                              "before it in iteration %lld takes any",
-                              plan->flow_name, s->graph, (long long)iteration);
+                              "before it in iteration %jd takes any",
+                              plan->flow_name, s->graph, iteration);
         return model_fail(
             plan->model, NULL, WEFT_ARGUMENT,
             "compile: flow %s: %s runs on the batches of %s, of whose %d micro-batches it cannot "

@@ -225,7 +225,7 @@ static bool keep_constant(weft_node *n) {
     weft_variable *v = NULL;
     for (int k = 0; !v; k++) {
         char path[60];
-        snprintf(path, sizeof path, "constant.%016llx.%d", (unsigned long long)bytes->hash, k);
+        snprintf(path, sizeof path, "constant.%016jx.%d", bytes->hash, k);
         v = variable_find(m, path);
         if (v && (v->kind != VARIABLE_CONSTANT || !bytes_equal(v->bytes, bytes)))
             v = NULL;
@@ -251,7 +251,7 @@ static bool derive(weft_node *n, uint64_t hash) {
     const weft_variable *from = value_root(n->in[0])->variable;
     char path[1400];
     if (!is_of_parameter(n->in[0])) return true;
-    snprintf(path, sizeof path, "derived.%s/%016llx", from->path, (unsigned long long)hash);
+    snprintf(path, sizeof path, "derived.%s/%016jx", from->path, hash);
     weft_variable *v = variable_shared(m, path, VARIABLE_DERIVED, &n->out[0].type, (weft_init){0});
     n->out[0].variable = v;
     return v != NULL;
@@ -266,7 +266,7 @@ static bool derive_cast(placer *l, weft_node *n) {
     text_add(&t, "cast of %s ", from->path);
     size_t prefix = t.length;
     node_signature(&t, n);
-    text_add(&t, " from %lld", (long long)value_offset(n->in[0]));
+    text_add(&t, " from %jd", value_offset(n->in[0]));
     char *key = text_detach(&t);
     if (!key) return false;
     weft_value *first = table_find(&l->made, key);

@@ -128,7 +128,7 @@ char *weft_plan_text(const weft_plan *plan) {
     bytes_written done = {0};
     if (!plan) return NULL;
     arena_init(&done.arena, &plan->env);
-    text_add(&t, "model %s batch=%lld\n", plan->model->name, (long long)plan->options.batch);
+    text_add(&t, "model %s batch=%jd\n", plan->model->name, plan->options.batch);
     for (const weft_variable *v = plan->model->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next) ddp_write(&t, e);
     precisions_write(&t, plan);
@@ -216,7 +216,7 @@ static void collectives_write(text *t, const program *p) {
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (!node_starts_collective(n)) continue;
         const collective_attrs *a = n->attrs;
-        text_add(t, "%s %s %s %lld\n", n->op->name, a->path, TYPE(&n->out[0].type), (long long)a->order);
+        text_add(t, "%s %s %s %jd\n", n->op->name, a->path, TYPE(&n->out[0].type), a->order);
     }
 }
 

@@ -269,7 +269,7 @@ static weft_status compare_plans(weft_session *s, weft_error *error) {
     const weft_plan *plan = s->plan;
     size_t n = (size_t)plan->n_agreed;
     weft_setting *settings = arena_new_array(&s->arena, n + 1, sizeof *settings);
-    char *fingerprint = arena_printf(&s->arena, "%016llx", (unsigned long long)plan->fingerprint);
+    char *fingerprint = arena_printf(&s->arena, "%016jx", plan->fingerprint);
     if (!settings ||
         !fingerprint) { /* the other ranks are waiting: end the communicator, so that they fail too */
         weft_comm_fail(s->comm, "out of memory");

@@ -63,9 +63,8 @@ static char *step_text(const weft_session *s) {
     text t = {0};
     for (int i = 0; i < s->plan->n_agreed; i++)
         text_add(&t, "%s=%s\n", s->plan->agreed[i].name, s->plan->agreed[i].value);
-    text_add(&t, "fingerprint=%016llx\n", (unsigned long long)s->plan->fingerprint);
-    text_add(&t, "graph=%s\nruns=%d\nseed=%llu\n", s->bad.head->p->name, s->bad.runs,
-             (unsigned long long)s->bad.head->run.seed);
+    text_add(&t, "fingerprint=%016jx\n", s->plan->fingerprint);
+    text_add(&t, "graph=%s\nruns=%d\nseed=%ju\n", s->bad.head->p->name, s->bad.runs, s->bad.head->run.seed);
     return text_detach(&t);
 }
 

@@ -159,7 +159,7 @@ enum { PART = 6000 /* bytes of a rank's report */ };
 static void write_part(char part[PART], const examination *e) {
     const char *texts[] = {e->losses.data, e->nan.is_there ? e->nan.text.data : NULL,
                            e->infinity.is_there ? e->infinity.text.data : NULL};
-    int at = snprintf(part, PART, "%lld %lld %s\n", (long long)e->first, (long long)e->row, e->headline);
+    int at = snprintf(part, PART, "%jd %jd %s\n", e->first, e->row, e->headline);
     for (int i = 0; i < 3; i++)
         if (texts[i] && at < PART) at += snprintf(part + at, (size_t)(PART - at), "%s", texts[i]);
 }

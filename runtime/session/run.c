@@ -53,10 +53,9 @@ static weft_status wrong_size(const bound_program *r, const input_binding *in, s
     const tensor_type *t = &in->value->type;
     size_t row = t->ndim ? in->bytes / (size_t)t->shape[0] : 0;
     if (row && bytes && bytes % row == 0)
-        snprintf(
-            batch, sizeof batch,
-            ", a batch of %zu: feed %lld, or compile with options.batch (for an axis that is WEFT_BATCH)",
-            bytes / row, (long long)t->shape[0]);
+        snprintf(batch, sizeof batch,
+                 ", a batch of %zu: feed %jd, or compile with options.batch (for an axis that is WEFT_BATCH)",
+                 bytes / row, t->shape[0]);
     return error_set(error, WEFT_SHAPE, "graph %s: input '%s' is %s, %zu bytes; it was fed %zu%s", r->p->name,
                      in->name, TYPE(t), in->bytes, bytes, batch);
 }

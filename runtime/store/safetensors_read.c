@@ -202,8 +202,8 @@ static bool span_check(parser *p, const safetensors_tensor *t) {
         if (!size_mul(&bytes, bytes, (size_t)t->type.shape[i]))
             return parse_fail(p, "%s: its shape overflows", SHOW(t->name));
     if (t->begin > t->end || t->end - t->begin != bytes)
-        return parse_fail(p, "%s: bytes %llu to %llu, but %s is %zu bytes", SHOW(t->name),
-                          (unsigned long long)t->begin, (unsigned long long)t->end, TYPE(&t->type), bytes);
+        return parse_fail(p, "%s: bytes %ju to %ju, but %s is %zu bytes", SHOW(t->name), t->begin, t->end,
+                          TYPE(&t->type), bytes);
     return true;
 }
 
@@ -314,12 +314,11 @@ static weft_status layout_check(safetensors *s, weft_error *error) {
     for (int i = 0; i < s->n; at = s->tensors[i++].end)
         if (s->tensors[i].begin != at)
             return error_set(error, WEFT_FILE,
-                             "%.400s: %s begins at byte %llu of the data, the tensor before it ends at %llu",
-                             s->path, SHOW(s->tensors[i].name), (unsigned long long)s->tensors[i].begin,
-                             (unsigned long long)at);
+                             "%.400s: %s begins at byte %ju of the data, the tensor before it ends at %ju",
+                             s->path, SHOW(s->tensors[i].name), s->tensors[i].begin, at);
     if (at != s->data_bytes)
-        return error_set(error, WEFT_FILE, "%.400s: its tensors have %llu bytes, the file has %llu of data",
-                         s->path, (unsigned long long)at, (unsigned long long)s->data_bytes);
+        return error_set(error, WEFT_FILE, "%.400s: its tensors have %ju bytes, the file has %ju of data",
+                         s->path, at, s->data_bytes);
     const safetensors_tensor *again = safetensors_sort(s);
     return again ? error_set(error, WEFT_FILE, "%.400s: %s is there twice", s->path, SHOW(again->name))
                  : WEFT_OK;
@@ -369,8 +368,8 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
     unsigned char first[8];
     uint64_t length = 0;
     if (file_bytes < 8)
-        return error_set(error, WEFT_FILE, "%.400s: %llu bytes, a safetensors file has at least 8", s->path,
-                         (unsigned long long)file_bytes);
+        return error_set(error, WEFT_FILE, "%.400s: %ju bytes, a safetensors file has at least 8", s->path,
+                         file_bytes);
     int code = io->read(io->context, s->file, 0, first, 8);
     if (code) return io_fail(error, s->path, "cannot be read", code);
     for (int i = 7; i >= 0; i--) length = length << 8 | first[i];
@@ -386,10 +385,9 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
                          s->path);
     if (length > file_bytes - 8 || length > SAFETENSORS_MAX_HEADER)
         return error_set(error, WEFT_FILE,
-                         "%.400s: it is no safetensors file, or it is damaged: a header of %llu bytes; the "
-                         "file has %llu, %d are accepted",
-                         s->path, (unsigned long long)length, (unsigned long long)file_bytes,
-                         SAFETENSORS_MAX_HEADER);
+                         "%.400s: it is no safetensors file, or it is damaged: a header of %ju bytes; the "
+                         "file has %ju, %d are accepted",
+                         s->path, length, file_bytes, SAFETENSORS_MAX_HEADER);
     s->data_at = 8 + length;
     s->data_bytes = file_bytes - s->data_at;
     char *header = mem_raw(&s->env, (size_t)length + 1);

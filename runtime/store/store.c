@@ -265,8 +265,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     if (offsets) s->memory = device_alloc(d, &s->env, s->bytes, "store", weft_model_name(plan->model), error);
     if (!s->memory || !list_all(s, plan, offsets)) {
         if (!error || !error->status)
-            error_set(error, WEFT_MEMORY, "store: %llu bytes could not be allocated",
-                      (unsigned long long)s->bytes);
+            error_set(error, WEFT_MEMORY, "store: %ju bytes could not be allocated", s->bytes);
         weft_store_free(s);
         return NULL;
     }
@@ -339,8 +338,8 @@ static weft_status expect(const weft_store *s, const char *path, size_t bytes, c
     if (e->begin != 0 || e->end != type_elements(&e->type))
         return error_set(
             error, WEFT_ORDER,
-            "store: %s, %s: this rank holds only elements %lld to %lld: ZeRO keeps the others on other ranks",
-            e->path, TYPE(&e->type), (long long)e->begin, (long long)e->end);
+            "store: %s, %s: this rank holds only elements %jd to %jd: ZeRO keeps the others on other ranks",
+            e->path, TYPE(&e->type), e->begin, e->end);
     return e->owner->arriving ? store_check_settled(s, e->path, error) : WEFT_OK;
 }
 
@@ -464,8 +463,8 @@ weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, w
 weft_status weft_store_set_epoch(weft_store *s, int64_t epoch, weft_error *error) {
     int matched = 0;
     if (!s || epoch < 0 || epoch > (int64_t)1 << 53)
-        return error_set(error, WEFT_ARGUMENT, "epoch %lld: a store and a number from 0 to 2^53 are needed",
-                         (long long)epoch);
+        return error_set(error, WEFT_ARGUMENT, "epoch %jd: a store and a number from 0 to 2^53 are needed",
+                         epoch);
     return set_number(s, NULL, WEFT_STORED_EPOCH, (double)epoch, &matched, error);
 }
 

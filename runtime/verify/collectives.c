@@ -179,6 +179,6 @@ bool verify_collectives(verify_index *x) {
     for (const weft_node *n = x->p->graph->first; n; n = n->next)
         if (!check_collective_node(&l, n)) return false;
     return l.next == x->p->n_collectives ||
-           !error_set(&x->error, WEFT_INTERNAL, "L2: graph %s has %lld collectives and counts %d",
-                      x->p->graph->name, (long long)l.next, x->p->n_collectives);
+           !error_set(&x->error, WEFT_INTERNAL, "L2: graph %s has %jd collectives and counts %d",
+                      x->p->graph->name, l.next, x->p->n_collectives);
 }

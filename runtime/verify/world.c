@@ -149,7 +149,7 @@ char *verify_rank_text(const weft_plan *plan) {
         int64_t begin = 0, end = 0;
         if (s->sum) graph_write(&t, s->sum);
         if (s->shards) shard_range(plan, s, &begin, &end);
-        text_add(&t, "%lld %lld\n", (long long)begin, (long long)end);
+        text_add(&t, "%jd %jd\n", begin, end);
     }
     bool good = variables != NULL;
     free(variables);
