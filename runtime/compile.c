@@ -17,7 +17,6 @@
 #include "runtime/verify/verify.h"
 #include "weft/support.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* What passes give and require; each row of pipeline[] names some of these. */
@@ -227,12 +226,9 @@ static bool finish(weft_plan *plan, const weft_model *source) {
 }
 
 static void log_plan(const weft_plan *plan) {
-    char line[400];
-    if (!plan->env.log) return;
-    snprintf(line, sizeof line, "compiled %.100s: batch %jd, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
-             plan->model->name, plan->options.batch, plan->options.threads, isa_name(plan->options.isa),
-             plan->n_programs, (double)plan->memory.total / (1 << 20), plan->compile_ms);
-    plan->env.log(plan->env.log_context, line);
+    env_log(&plan->env, "compiled %.100s: batch %jd, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
+            plan->model->name, plan->options.batch, plan->options.threads, isa_name(plan->options.isa),
+            plan->n_programs, (double)plan->memory.total / (1 << 20), plan->compile_ms);
 }
 
 /* Returns NULL and sets *error when the model is broken, an option is out of range, or a pass fails. The

@@ -5,7 +5,6 @@
 #include "graph/core/words.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* By weft_dtype: the name in dumps and the size in bytes. */

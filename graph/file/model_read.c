@@ -40,8 +40,7 @@ typedef struct loader {
 
 /* Sets *error to "model.bin: graph d_step: call 17: rule" and returns false. An error of the model itself
  * takes the place of the rule. */
-static bool load_fail(loader *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool load_fail(loader *l, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool load_fail(loader *l, const char *format, ...) {
     char rule[700];
     va_list args;
     va_start(args, format);
@@ -75,9 +74,8 @@ static bool is_known(loader *l, const ProtobufCMessage *message) {
 }
 
 /* Errors are of this message from here on. */
-static bool enter(loader *l, const ProtobufCMessage *message, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static bool enter(loader *l, const ProtobufCMessage *message, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static bool enter(loader *l, const ProtobufCMessage *message,
+                                                        const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(l->place, sizeof l->place, format, args);

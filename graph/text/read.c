@@ -14,7 +14,6 @@
 
 #include "weft/file.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -113,10 +113,7 @@ enum { NONE = -1, NO_MORE = -2, NO_FOLDER = -3 };
 
 /* Once in a world. */
 static void tell_passed_over(const weft_comm *comm, const weft_env *env, const weft_error *why) {
-    char line[sizeof why->text + 80];
-    if (!env || !env->log || (comm && comm->rank)) return;
-    snprintf(line, sizeof line, "this checkpoint is skipped: %s", why->text);
-    env->log(env->log_context, line);
+    if (!comm || !comm->rank) env_log(env, "this checkpoint is skipped: %s", why->text);
 }
 
 /* What all ranks look for: in which folder, of which model (plan NULL: of any). */

@@ -13,7 +13,6 @@
 #include "weft/support.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 
 struct weft_checkpoint_writer {
@@ -56,18 +55,6 @@ static weft_status settle_all(weft_checkpoint_writer *w, const char *name, weft_
     return w->world > 1 ? ranks_settle(w->session, name, own, error) : own;
 }
 
-static void log_line(const weft_checkpoint_writer *w, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void log_line(const weft_checkpoint_writer *w, const char *format, ...) {
-    char line[CHECKPOINT_ROOM + 300];
-    va_list args;
-    if (!w->env.log) return;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    w->env.log(w->env.log_context, line);
-}
-
 static double mib(uint64_t bytes) {
     return (double)bytes / (1 << 20);
 }
@@ -98,10 +85,10 @@ static weft_status check_disk(weft_checkpoint_writer *w, weft_error *error) {
             w->folder, mib(bytes), mib(has));
     int there = kept_count(&w->known, w->folder), more = w->keep + 1 > there ? w->keep + 1 - there : 1;
     if (!w->keep || has / (uint64_t)more >= bytes) return WEFT_OK;
-    log_line(w,
-             "checkpoints: %.400s: %d more of %.1f MiB each will be there at once, and the disk has room for "
-             "%.1f MiB: make room, or keep fewer than %d; else the oldest goes for the newest",
-             w->folder, more, mib(bytes), mib(has), w->keep);
+    env_log(&w->env,
+            "checkpoints: %.400s: %d more of %.1f MiB each will be there at once, and the disk has room for "
+            "%.1f MiB: make room, or keep fewer than %d; else the oldest goes for the newest",
+            w->folder, more, mib(bytes), mib(has), w->keep);
     return WEFT_OK;
 }
 
@@ -114,8 +101,8 @@ static size_t snapshot_bytes(const weft_checkpoint_writer *w) {
 static void make_snapshot(weft_checkpoint_writer *w) {
     w->snapshot = mem_raw(&w->env, snapshot_bytes(w));
     if (!w->snapshot)
-        log_line(
-            w,
+        env_log(
+            &w->env,
             "checkpoints: there is no memory for a copy of what is saved, %.1f MiB: steps wait until it is "
             "written",
             mib(w->share.bytes));
@@ -290,10 +277,10 @@ static void give_up_oldest(weft_checkpoint_writer *w, int64_t step) {
     kept_remove(&w->known, w->folder, oldest);
     w->has_given = true;
     if (!was_full)
-        log_line(w,
-                 "checkpoints: %.400s: the disk has room for %.1f MiB, and a checkpoint has %.1f MiB: the "
-                 "oldest, step %jd, was removed for step %jd, and so on until there is room",
-                 w->folder, mib(has), mib(bytes), oldest, step);
+        env_log(&w->env,
+                "checkpoints: %.400s: the disk has room for %.1f MiB, and a checkpoint has %.1f MiB: the "
+                "oldest, step %jd, was removed for step %jd, and so on until there is room",
+                w->folder, mib(has), mib(bytes), oldest, step);
 }
 
 static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_note *notes, int n,
@@ -332,8 +319,8 @@ static void start(weft_checkpoint_writer *w) {
     if (w->has_thread) return;
     uint64_t begin = weft_clock_ns();
     write_file(w);
-    log_line(w, "checkpoints: training waited %.3f s until step %jd was written",
-             1e-9 * (double)(weft_clock_ns() - begin), w->step);
+    env_log(&w->env, "checkpoints: training waited %.3f s until step %jd was written",
+            1e-9 * (double)(weft_clock_ns() - begin), w->step);
 }
 
 weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool is_best,

@@ -7,7 +7,6 @@
  * seed come from rank 0 of the world. What ZeRO shards is not sent: each rank has loaded its own range. */
 #include "runtime/session/state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { PIECE = 4 << 20 /* bytes that travel at once */ };

@@ -11,7 +11,6 @@
 #include "graph/file/packed.h"
 #include "weft/guard.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -15,7 +15,6 @@
 #include "ops/optimizer/update.h"
 #include "weft/guard.h"
 
-#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

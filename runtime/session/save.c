@@ -8,8 +8,6 @@
 #include "runtime/store/weights.h"
 #include "weft/file.h"
 
-#include <string.h>
-
 typedef struct saving {
     weft_session *session;
     weights w;

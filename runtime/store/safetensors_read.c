@@ -31,8 +31,7 @@ typedef struct parser {
 } parser;
 
 /* Sets the error "weights.safetensors: header byte 40: rule"; always returns false. */
-static bool parse_fail(parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool parse_fail(parser *p, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool parse_fail(parser *p, const char *format, ...) {
     char rule[500];
     va_list args;
     va_start(args, format);
