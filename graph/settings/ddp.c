@@ -3,6 +3,7 @@
  * Programs, files and dumps all set options through ddp_set. So the options in a model are within their
  * ranges, their scope has at least one parameter, and their process group names no rank twice. Rules that
  * depend on the world (each rank is below its size) are checked by process_group_of when a plan is made. */
+#include "graph/core/compare.h"
 #include "graph/settings/ddp.h"
 
 #include "graph/core/words.h"
@@ -112,7 +113,7 @@ int process_group_largest(const char *groups, int world) {
 
 static int by_first(const void *a, const void *b) {
     const rank_range *r = a, *s = b;
-    return (r->first > s->first) - (r->first < s->first);
+    return by_number(r->first, s->first);
 }
 
 /* Checks the text for a world of any size. Memory and time depend on the length of the text (ranges are

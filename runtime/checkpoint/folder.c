@@ -1,5 +1,6 @@
 /* folder.c - the checkpoints of a folder. A name "step-00000100" is a complete one. Anything with ".tmp"
  * behind it is under way, or was left by a process that ended: nobody reads it. */
+#include "graph/core/compare.h"
 #include "runtime/checkpoint/checkpoint.h"
 
 #include "graph/file/io_posix.h"
@@ -52,8 +53,7 @@ static void note_step(void *steps, const char *name) {
 }
 
 static int by_step(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
+    return by_number(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 static void ignore_name(void *to, const char *name) {

@@ -1,5 +1,6 @@
 /* load.c - loads a checkpoint into a store of the same model, whatever plan either was made for. All is
  * checked before the first value changes. */
+#include "graph/core/compare.h"
 #include "runtime/checkpoint/checkpoint.h"
 
 typedef struct loading {
@@ -61,8 +62,7 @@ weft_status checkpoint_check_form(const weft_checkpoint *c, uint64_t form, const
 
 static int by_file(const void *a, const void *b) {
     const entry *x = *(const entry *const *)a, *y = *(const entry *const *)b;
-    if (x->file != y->file) return x->file - y->file;
-    return (x->tensor->begin > y->tensor->begin) - (x->tensor->begin < y->tensor->begin);
+    return by_numbers(x->file, y->file, (int64_t)x->tensor->begin, (int64_t)y->tensor->begin);
 }
 
 /* Before the first value changes. */

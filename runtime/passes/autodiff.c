@@ -8,6 +8,7 @@
  *      order met.
  * Each gradient that a user names becomes a value of its own, so that a later declaration can name it
  * alone. */
+#include "graph/core/compare.h"
 #include "graph/core/graph.h"
 
 #include "graph/settings/ddp.h"
@@ -53,7 +54,7 @@ static bool need(derivation *d, weft_node *n) {
 
 static int last_first(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
-    return ((*a)->mark < (*b)->mark) - ((*a)->mark > (*b)->mark);
+    return by_number((*b)->mark, (*a)->mark);
 }
 
 /* A breadth-first walk over operands from the loss, then sorted by place, so that gradients are built in an

@@ -6,6 +6,7 @@
  *   - shapes whose product overflows (also when a later axis is 0) or differs from the byte span
  *   - holes, overlaps, and bytes before the first or after the last tensor
  * The parser knows this one shape of JSON, so it neither recurses nor builds a tree. */
+#include "graph/core/compare.h"
 #include "runtime/store/safetensors.h"
 
 #include "graph/core/utf8.h"
@@ -290,8 +291,7 @@ static bool header_parse(parser *p) {
 /* Empty tensors come before the one that begins at the same byte. */
 static int by_begin(const void *pa, const void *pb) {
     const safetensors_tensor *a = pa, *b = pb;
-    if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
-    return a->end < b->end ? -1 : a->end > b->end;
+    return by_numbers((int64_t)a->begin, (int64_t)b->begin, (int64_t)a->end, (int64_t)b->end);
 }
 
 static int by_name(const void *a, const void *b) {
