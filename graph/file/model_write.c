@@ -225,12 +225,12 @@ static void flows_save(saver *s, Weft__Model *model, const weft_model *m) {
 
 static void optimizer_save(saver *s, Weft__Optimizer *to, const own_optimizer *o) {
     to->type = plain(o->kind.type);
-    for (int i = 0; i < WEFT_MAX_SLOTS && o->kind.slots[i].name; i++) {
+    for (int i = 0; o->kind.slots[i].name; i++) {
         Weft__Slot *slot = message_add(s, &weft__slot__descriptor, &to->slots, &to->n_slots);
         slot->name = plain(o->kind.slots[i].name);
         slot->initial = o->kind.slots[i].initial;
     }
-    for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++) {
+    for (int i = 0; o->kind.fields[i]; i++) {
         Weft__Number *number = message_add(s, &weft__number__descriptor, &to->numbers, &to->n_numbers);
         number->field = plain(o->kind.defaults[i].name);
         number->value = o->kind.defaults[i].value;

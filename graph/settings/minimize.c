@@ -144,7 +144,7 @@ static bool no_such_type(op_call *c, const char *type) {
 /* Whether parameters of a group have other state than those of none, or share a number with them. */
 static const char *group_differs(const minimize_attrs *a, const minimize_attrs *own,
                                  const optimizer_kind *kind) {
-    for (int i = 0; i < OPTIMIZER_SLOTS && kind->slots[i].name; i++) {
+    for (int i = 0; kind->slots[i].name; i++) {
         size_t from = kind->slots[i].initial_from;
         if (optimizer_has_slot(own, kind, i) && !optimizer_has_slot(a, kind, i))
             return "it needs state that the optimizer does not keep: set the number in the optimizer too";

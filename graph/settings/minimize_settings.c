@@ -18,7 +18,7 @@
 
 /* The default of the setting for this optimizer. */
 static double fallback_of(const optimizer_kind *kind, const optimizer_setting *s) {
-    for (int i = 0; i < OPTIMIZER_FIELDS && kind->defaults[i].name; i++)
+    for (int i = 0; kind->defaults[i].name; i++)
         if (strcmp(kind->defaults[i].name, s->name) == 0) return kind->defaults[i].value;
     return s->fallback;
 }

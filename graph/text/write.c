@@ -215,11 +215,11 @@ void graph_write(text *t, const weft_graph *g) {
 void own_optimizers_write(text *t, const weft_model *m) {
     for (const own_optimizer *o = m->own; o; o = o->next) {
         text_add(t, "define %s", o->kind.type);
-        for (int i = 0; i < OPTIMIZER_SLOTS && o->kind.slots[i].name; i++) {
+        for (int i = 0; o->kind.slots[i].name; i++) {
             text_add(t, " slot %s=", o->kind.slots[i].name);
             real_write(t, o->kind.slots[i].initial);
         }
-        for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++) {
+        for (int i = 0; o->kind.fields[i]; i++) {
             text_add(t, " number %s=", o->kind.fields[i]);
             real_write(t, o->kind.defaults[i].value);
         }

@@ -40,7 +40,7 @@ static weft_value *setting(const range *r, const char *name, const step_values *
 /* Each call makes its own constants; equal ones are merged later. */
 static void numbers_fill(range *r, const step_values *v) {
     r->u.weight_decay = v->decay ? weft_scale(v->decay, r->a->weight_decay) : number(r, r->a->weight_decay);
-    for (int i = 0; r->kind->own && i < WEFT_MAX_NUMBERS && r->kind->fields[i]; i++)
+    for (int i = 0; r->kind->own && r->kind->fields[i]; i++)
         r->u.numbers[i] = setting(r, r->kind->fields[i], v);
     if (r->kind->own) return;
     r->u.numbers[0] = v->product;
