@@ -38,6 +38,12 @@ weft_status error_set(weft_error *error, weft_status status, const char *format,
     return status;
 }
 
+weft_error *error_here(weft_error *error, weft_error *own) {
+    if (!error) error = own;
+    *error = (weft_error){0};
+    return error;
+}
+
 weft_status error_memory(weft_error *error, const char *what) {
     return error_set(error, WEFT_MEMORY, "%s: out of memory", what);
 }

@@ -13,6 +13,9 @@
 weft_status error_set(weft_error *error, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The caller's error, or `own` where the caller has none; cleared. */
+weft_error *error_here(weft_error *error, weft_error *own);
+
 /* Out of memory, with the same words everywhere. */
 weft_status error_memory(weft_error *error, const char *what);
 

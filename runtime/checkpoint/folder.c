@@ -9,12 +9,6 @@
 
 /* ---- names ---- */
 
-weft_error *checkpoint_error(weft_error *error, weft_error *own) {
-    if (!error) error = own;
-    *error = (weft_error){0};
-    return error;
-}
-
 weft_status path_check(const char *path, int behind, weft_error *error) {
     if (!path || !*path) return error_set(error, WEFT_ARGUMENT, "checkpoints: a path is needed");
     if (strlen(path) < (size_t)(CHECKPOINT_ROOM - behind)) return WEFT_OK;

@@ -111,7 +111,7 @@ static weft_status load_all(loading *l, weft_error *error) {
 
 weft_status weft_checkpoint_load(const weft_checkpoint *c, weft_store *store, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!c || !store)
         return error_set(error, WEFT_ARGUMENT, "weft_checkpoint_load: a checkpoint and a store are needed");
     loading l = {.c = c, .store = store};

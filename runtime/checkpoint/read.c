@@ -8,7 +8,7 @@
 weft_checkpoint *weft_checkpoint_open(const char *path, const weft_env *env, weft_error *error) {
     char file[CHECKPOINT_ROOM];
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (path_check(path, BEHIND_STEP, error)) return NULL;
     checkpoint_file_path(file, path, MANIFEST_NAME);
     weft_checkpoint *c = mem_new(env, sizeof *c);
@@ -101,7 +101,7 @@ static weft_status verify_some(const weft_checkpoint *c, int first, int step, we
 
 weft_status weft_checkpoint_verify(const weft_checkpoint *c, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     return c ? verify_some(c, 0, 1, error)
              : error_set(error, WEFT_ARGUMENT, "weft_checkpoint_verify: a checkpoint is needed");
 }
@@ -179,7 +179,7 @@ weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *pla
     weft_checkpoint *c = NULL;
     int64_t *steps = NULL;
     search s = {.folder = folder, .plan = plan, .comm = comm, .env = env};
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     bool is_first = !comm || comm->rank == 0;
     weft_status status = path_check(folder, BEHIND_FOLDER, error);
     if (!status && is_first) status = weft_checkpoint_steps(folder, env, &steps, &s.n, error);
@@ -229,7 +229,7 @@ static void tell_absent(const char *path, const weft_env *env, weft_error *error
 weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, weft_comm *comm,
                                       const weft_env *env, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!path || !names_a_step(path)) return weft_checkpoint_newest(path, plan, comm, env, error);
     weft_checkpoint *c = weft_checkpoint_open(path, env, error);
     if (!c && !folder_is_there(path, env)) tell_absent(path, env, error);

@@ -77,7 +77,7 @@ weft_status weft_checkpoint_export(const weft_checkpoint *c, const char *path,
     entries all;
     output o;
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!c || !path || content < WEFT_CHECKPOINT_ALL || content > WEFT_CHECKPOINT_AVERAGES)
         return error_set(error, WEFT_ARGUMENT,
                          "weft_checkpoint_export: a checkpoint, a path and what to write are needed");
@@ -172,7 +172,7 @@ weft_status weft_checkpoint_reshard(const weft_checkpoint *c, const char *folder
     entries all;
     weft_error own;
     weft_checkpoint_lock *lock = NULL;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!c || world < 1 || world > MOST_WORLD)
         return error_set(error, WEFT_ARGUMENT,
                          "weft_checkpoint_reshard: a checkpoint and from 1 to %d files are needed",

@@ -151,7 +151,7 @@ weft_checkpoint_writer *weft_checkpoint_writer_open(weft_session *session,
                                                     const weft_checkpoint_options *options,
                                                     weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!session) return error_set(error, WEFT_ARGUMENT, "checkpoints: there is no session"), NULL;
     const weft_env *env = options && options->env ? options->env : &session->env;
     weft_checkpoint_writer *w = mem_new(env, sizeof *w);
@@ -326,7 +326,7 @@ static void start(weft_checkpoint_writer *w) {
 weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool is_best,
                                   const weft_note *notes, int n_notes, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!w) return error_set(error, WEFT_ARGUMENT, "checkpoints: there is no writer");
     if (w->is_begun)
         return error_set(error, WEFT_ORDER,
@@ -417,7 +417,7 @@ static void start_pruner(weft_checkpoint_writer *w) {
 
 weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!w || !w->is_begun)
         return error_set(error, w ? WEFT_ORDER : WEFT_ARGUMENT, "checkpoints: none was begun");
     end_thread(w);

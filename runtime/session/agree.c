@@ -280,8 +280,8 @@ static weft_status compare_plans(weft_session *s, weft_error *error) {
 }
 
 bool ranks_agree(weft_session *s, weft_error *error) {
-    weft_error nobody_asks;
-    if (!error) error = &nobody_asks;
+    weft_error own;
+    error = error_here(error, &own);
     if (compare_plans(s, error) || !check_loaded(s, error)) return false;
     bool good = s->plan->options.check_equal ? check_equal(s, error) : make_equal(s, error);
     return good && share_seed(s, error);

@@ -339,12 +339,24 @@ static void note_said(parser *p) {
     }
 }
 
+static weft_status open_file(safetensors *s, uint64_t *bytes, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    int code = io->open_read(io->context, s->path, &s->file, bytes);
+    if (!code) return WEFT_OK;
+    s->file = NULL;
+    return io_fail(error, s->path, "cannot be opened", code);
+}
+
+static weft_status read_at(const safetensors *s, uint64_t at, void *into, size_t bytes, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    int code = io->read(io->context, s->file, at, into, bytes);
+    return code ? io_fail(error, s->path, "cannot be read", code) : WEFT_OK;
+}
+
 /* The table is allocated by the number of '{', and an entry takes at least 45 bytes of header, so it is at
  * most a few times the header's size. */
 static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_error *error) {
-    const weft_io *io = io_of(&s->env);
-    int code = io->read(io->context, s->file, 8, header, bytes);
-    if (code) return io_fail(error, s->path, "cannot be read", code);
+    if (read_at(s, 8, header, bytes, error)) return error->status;
     /* Checked once for the whole header, so that names may be treated as C strings. */
     if (memchr(header, 0, bytes) || !utf8_is_valid(header, bytes))
         return error_set(error, WEFT_FILE, "%.400s: its header is not UTF-8 text", s->path);
@@ -354,23 +366,20 @@ static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_
     p.room = (int)(braces < bytes / 45 + 1 ? braces : bytes / 45 + 1);
     s->tensors = arena_new_array(&s->arena, (size_t)p.room + 1, sizeof *s->tensors);
     if (!s->tensors) return error_memory(error, s->path);
-    if (!header_parse(&p)) return error && error->status ? error->status : WEFT_FILE;
-    weft_status status = layout_check(s, error);
-    if (!status) note_said(&p);
-    return status;
+    if (!header_parse(&p) || layout_check(s, error)) return error->status;
+    note_said(&p);
+    return WEFT_OK;
 }
 
 /* Checks the length against the file before anything is allocated. A model.bin is recognized, as users
  * confuse the two. */
 static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *error) {
-    const weft_io *io = io_of(&s->env);
     unsigned char first[8];
     uint64_t length = 0;
     if (file_bytes < 8)
         return error_set(error, WEFT_FILE, "%.400s: %ju bytes, a safetensors file has at least 8", s->path,
                          file_bytes);
-    int code = io->read(io->context, s->file, 0, first, 8);
-    if (code) return io_fail(error, s->path, "cannot be read", code);
+    if (read_at(s, 0, first, 8, error)) return error->status;
     for (int i = 7; i >= 0; i--) length = length << 8 | first[i];
     if (first[0] == 0x0d && memcmp(first + 1, "WEFT", 4) == 0)
         return error_set(error, WEFT_FILE,
@@ -398,19 +407,13 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
 
 /* The whole header is checked before a caller sees any of it. */
 weft_status safetensors_open(safetensors *s, const char *path, const weft_env *env, weft_error *error) {
-    weft_error local = {0};
-    uint64_t bytes = 0;
+    weft_error own;
+    uint64_t bytes;
+    error = error_here(error, &own);
     *s = (safetensors){.env = env ? *env : (weft_env){0}, .path = path};
     arena_init(&s->arena, &s->env);
-    if (!error) error = &local;
-    *error = (weft_error){0};
     if (!path) return error_set(error, WEFT_ARGUMENT, "a path is needed");
-    const weft_io *io = io_of(&s->env);
-    int code = io->open_read(io->context, path, &s->file, &bytes);
-    if (code) {
-        s->file = NULL;
-        return io_fail(error, path, "cannot be opened", code);
-    }
+    if (open_file(s, &bytes, error)) return error->status;
     weft_status status = file_check(s, bytes, error);
     if (status) safetensors_close(s);
     return status;
@@ -423,13 +426,11 @@ void safetensors_rest(safetensors *s) {
 }
 
 weft_status safetensors_wake(safetensors *s, weft_error *error) {
-    const weft_io *io = io_of(&s->env);
-    uint64_t bytes = 0;
-    int code = io->open_read(io->context, s->path, &s->file, &bytes);
-    if (!code && bytes == s->data_at + s->data_bytes) return WEFT_OK;
-    if (code) s->file = NULL;
-    return code ? io_fail(error, s->path, "cannot be opened", code)
-                : error_set(error, WEFT_FILE, "%.400s: it has changed", s->path);
+    uint64_t bytes;
+    weft_status status = open_file(s, &bytes, error);
+    return status || bytes == s->data_at + s->data_bytes
+               ? status
+               : error_set(error, WEFT_FILE, "%.400s: it has changed", s->path);
 }
 
 void safetensors_close(safetensors *s) {
@@ -444,9 +445,7 @@ const safetensors_tensor *safetensors_find(const safetensors *s, const char *nam
 
 weft_status safetensors_read_range(const safetensors *s, const safetensors_tensor *t, uint64_t at, void *into,
                                    size_t bytes, weft_error *error) {
-    const weft_io *io = io_of(&s->env);
-    int code = bytes ? io->read(io->context, s->file, s->data_at + t->begin + at, into, bytes) : 0;
-    return code ? io_fail(error, s->path, "cannot be read", code) : WEFT_OK;
+    return bytes ? read_at(s, s->data_at + t->begin + at, into, bytes, error) : WEFT_OK;
 }
 
 weft_status safetensors_read(const safetensors *s, const safetensors_tensor *t, void *into,
