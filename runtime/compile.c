@@ -153,13 +153,6 @@ static bool check_requirements(weft_plan *plan, const pass *s, unsigned has) {
     return true;
 }
 
-/* After a pass, with options.verify: the graph's rules (G), and before gradients exist that user-named values
- * survived. */
-static bool check_graph(const program *p, const char *after, unsigned had) {
-    if (!(had & HAS_GRADIENTS) && !graph_check_names(p->source, p->graph, after)) return false;
-    return graph_check(p->graph, after);
-}
-
 /* One that fails without an error has no memory; one that continues after a builder's error fails, too. */
 static bool run_pass(weft_plan *plan, const pass *s, program *p, unsigned has) {
     if (!check_requirements(plan, s, has)) return false;
@@ -174,7 +167,10 @@ static bool run_program(program *p, const pass *first, const pass *end, unsigned
     for (const pass *s = first; s < end; s++) {
         if (!run_pass(p->plan, s, p, has)) return false;
         has |= s->gives;
-        if (p->plan->options.verify && !check_graph(p, s->name, has)) return false;
+        if (!p->plan->options.verify) continue;
+        /* the graph's rules (G), and before gradients exist that values which users have named survived */
+        if (!(has & HAS_GRADIENTS) && !graph_check_names(p->source, p->graph, s->name)) return false;
+        if (!graph_check(p->graph, s->name)) return false;
     }
     return true;
 }

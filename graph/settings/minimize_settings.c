@@ -23,14 +23,6 @@ static double fallback_of(const optimizer_kind *kind, const optimizer_setting *s
     return s->fallback;
 }
 
-/* Reports a field that is set although nothing reads it. */
-static bool check_read(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o) {
-    if (!optimizer_has(optimizer_spelt(g->model, o->type), s))
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
-                          s->name, o->type);
-    return true;
-}
-
 /* Resolves 0 and WEFT_ZERO in a number of the caller's and checks its range, from 0 to `most`. */
 static bool number_read(weft_graph *g, const char *what, double value, double fallback, double most,
                         bool has_zero, double *into) {
@@ -47,27 +39,25 @@ static bool number_read(weft_graph *g, const char *what, double value, double fa
 
 /* A setting that nothing reads may only be 0, and stays so, or gets its default: so the attributes of calls
  * that share an optimizer compare equal. */
-static bool real_set(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o, minimize_attrs *a) {
-    double value = *(const double *)((const char *)o + s->from), *to = (double *)((char *)a + s->to);
-    const optimizer_kind *kind = optimizer_spelt(g->model, o->type);
-    double fallback = fallback_of(kind, s);
-    if (value == 0 && !optimizer_has(kind, s)) return *to = 0, true;
-    return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_zero, to);
+static bool setting_read(weft_graph *g, const optimizer_kind *kind, const optimizer_setting *s,
+                         const weft_optimizer *o, minimize_attrs *a) {
+    const void *from = (const char *)o + s->from;
+    void *to = (char *)a + s->to;
+    int64_t count = s->is_count ? *(const int64_t *)from : 0;
+    double value = s->is_count ? (double)count : *(const double *)from;
+    if (!optimizer_has(kind, s))
+        return value == 0 || model_fail(g->model, g, WEFT_ARGUMENT,
+                                        "minimize: %s is set, but %s has none: leave it 0", s->name, o->type);
+    if (!s->is_count) return number_read(g, s->name, value, fallback_of(kind, s), s->most, s->has_zero, to);
+    *(int64_t *)to = count;
+    return count >= 0 || model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%jd: it must not be negative",
+                                    s->name, count);
 }
 
-static bool count_set(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o, minimize_attrs *a) {
-    int64_t value = *(const int64_t *)((const char *)o + s->from);
-    *(int64_t *)((char *)a + s->to) = value;
-    if (value == 0) return true;
-    if (value < 0)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%jd: it must not be negative", s->name,
-                          value);
-    return check_read(g, s, o);
-}
-
-static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs *a) {
+static bool settings_read(weft_graph *g, const optimizer_kind *kind, const weft_optimizer *o,
+                          minimize_attrs *a) {
     for (const optimizer_setting *s = optimizer_settings; s->name; s++)
-        if (!(s->is_count ? count_set : real_set)(g, s, o, a)) return false;
+        if (!setting_read(g, kind, s, o, a)) return false;
     return true;
 }
 
@@ -284,7 +274,7 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
 #define FLAG(name) .name = o->name,
 #include "graph/settings/minimize_list.h"
     };
-    if (!kind || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay) &&
+    if (!kind || (settings_read(g, kind, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay) &&
                   schedule_write_all(&schedule, g, o) && own_record_shapes(m, kind, pattern))) {
         a.groups = text_detach(&groups);
         if (schedule.length) a.schedule = text_detach(&schedule);

@@ -336,12 +336,6 @@ bool schedules_parse(const char *from, weft_schedule parts[WEFT_MAX_SCHEDULES], 
     return true;
 }
 
-static void own_field_write(text *t, const weft_schedule *s, const weft_field *f) {
-    if (!weft_field_is_set(f, s)) return;
-    text_add(t, f->kind == WEFT_FIELD_FLAG ? ",%s" : ",%s=", f->name);
-    if (f->kind != WEFT_FIELD_FLAG) field_write(t, f, s);
-}
-
 void schedules_write(text *t, const weft_schedule *parts) {
     int n = schedule_count(parts);
     for (int i = 0; i < n; i++) {
@@ -350,7 +344,11 @@ void schedules_write(text *t, const weft_schedule *parts) {
         if (s->begin || s->end) text_add(t, ":%jd-", s->begin);
         if (s->end) text_add(t, "%jd", s->end);
         if (s->of) text_add(t, ",of=%s", schedule_numbers[s->of]);
-        for (const weft_field *f = fields + APART; f->name; f++) own_field_write(t, s, f);
+        for (const weft_field *f = fields + APART; f->name; f++) {
+            if (!weft_field_is_set(f, s)) continue;
+            text_add(t, f->kind == WEFT_FIELD_FLAG ? ",%s" : ",%s=", f->name);
+            if (f->kind != WEFT_FIELD_FLAG) field_write(t, f, s);
+        }
         for (int k = 0; k < WEFT_MAX_MILESTONES && s->milestones[k]; k++)
             text_add(t, "%s%jd", k ? "+" : ",milestones=", s->milestones[k]);
     }

@@ -112,10 +112,6 @@ static void call_write(text *t, const weft_node *n) {
     attrs_write(t, n->op, n->attrs);
 }
 
-static bool has_place(const weft_value *v) {
-    return v->arena_offset >= 0 || v->base;
-}
-
 /* Where one result is. */
 static void place_write(text *t, const weft_value *v) {
     if (v->base) {
@@ -134,7 +130,7 @@ static void plan_write(text *t, const weft_node *n) {
     bool any = false;
     if (n->kernel) text_add(t, " by %s", n->kernel->name);
     if (n->kernel && n->order >= 0) text_add(t, " @%d", n->order);
-    for (int k = 0; k < n->n_out; k++) any |= has_place(&n->out[k]);
+    for (int k = 0; k < n->n_out; k++) any |= n->out[k].arena_offset >= 0 || n->out[k].base;
     for (int k = 0; any && k < n->n_out; k++) {
         text_add(t, k ? "," : " ");
         place_write(t, &n->out[k]);

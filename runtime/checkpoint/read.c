@@ -111,11 +111,6 @@ weft_status weft_checkpoint_verify(const weft_checkpoint *c, weft_error *error) 
 /* What rank 0 decides at each turn is the step to try next, or one of these. */
 enum { NONE = -1, NO_MORE = -2, NO_FOLDER = -3 };
 
-/* Once in a world. */
-static void tell_passed_over(const weft_comm *comm, const weft_env *env, const weft_error *why) {
-    if (!comm || !comm->rank) env_log(env, "this checkpoint is skipped: %s", why->text);
-}
-
 /* What all ranks look for: in which folder, of which model (plan NULL: of any). */
 typedef struct search {
     const char *folder;
@@ -159,7 +154,8 @@ static weft_status none_left(const search *s, int64_t why, weft_error *error) {
 /* From the newest on. */
 static weft_status next(search *s, weft_checkpoint **c, weft_error *error) {
     int64_t step = s->which >= 0 ? s->steps[s->which] : s->n ? NO_MORE : NONE;
-    if (!s->n && (!s->comm || !s->comm->rank) && !folder_is_there(s->folder, s->env)) step = NO_FOLDER;
+    bool is_first = !s->comm || !s->comm->rank; /* of a world */
+    if (!s->n && is_first && !folder_is_there(s->folder, s->env)) step = NO_FOLDER;
     s->which--;
     if (comm_send(s->comm, 0, "newest checkpoint", &step, sizeof step, error)) return error->status;
     if (step < 0) return none_left(s, step, error);
@@ -169,7 +165,7 @@ static weft_status next(search *s, weft_checkpoint **c, weft_error *error) {
     s->met_other = s->met_other || (*c && s->plan && (*c)->m.form != s->plan->form);
     weft_checkpoint_close(*c);
     *c = NULL;
-    tell_passed_over(s->comm, s->env, &why);
+    if (is_first) env_log(s->env, "this checkpoint is skipped: %s", why.text);
     return WEFT_OK;
 }
 

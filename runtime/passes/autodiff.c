@@ -352,11 +352,6 @@ static bool expand_minimize(derivation *d, weft_node *n) {
     return true;
 }
 
-static bool expand(derivation *d, weft_node *n) {
-    if (n->op == &weft_op_gradients) return expand_gradients(d, n);
-    return n->op != &weft_op_minimize || n->n_in > 1 || expand_minimize(d, n);
-}
-
 /* Expands from front to back. New nodes get their place in the list (node->mark) after each expansion, so
  * that later declarations can differentiate through them. */
 static bool expand_all(derivation *d) {
@@ -366,7 +361,8 @@ static bool expand_all(derivation *d) {
         weft_node *before = n->prev;
         next = n->next;
         for (int i = 0; i < n->n_in; i++) n->in[i] = read_now(n->in[i]);
-        if (!expand(d, n)) return false;
+        if (n->op == &weft_op_gradients && !expand_gradients(d, n)) return false;
+        if (n->op == &weft_op_minimize && n->n_in == 1 && !expand_minimize(d, n)) return false;
         for (weft_node *m = before ? before->next : g->first; m != next; m = m->next) m->mark = ++place;
     }
     for (graph_output *o = g->outputs; o; o = o->next) o->value = read_now(o->value);

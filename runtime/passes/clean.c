@@ -415,15 +415,11 @@ static bool is_gated(const weft_node *n) {
     return n->is_update && is_kept;
 }
 
-static bool must_precede(const reader *r, const weft_node *writer) {
-    return r->root ? is_old(r->root, writer) : r->node != writer && writes(writer, r->variable);
-}
-
 /* Adds to `found` the owner's readers and writers that `n` waits for, and drops those that it covers. */
 static int waited_for(orderer *o, const weft_node *n, int owner, weft_node **found, int count) {
     for (reader **link = &o->first[owner], *r; (r = *link);) {
         if (r->root && version_of(r) >= n->id) break; /* the rest see versions that are as new */
-        bool must = must_precede(r, n);
+        bool must = r->root ? is_old(r->root, n) : r->node != n && writes(n, r->variable);
         if (must && r->node != n && !(r->node->op->flags & OP_VIEW)) found[count++] = r->node;
         if (must && covers(n, r->variable))
             *link = r->next;

@@ -85,11 +85,6 @@ static bool check_shares(weft_plan *plan, int64_t iteration) {
     return true;
 }
 
-/* A plan of one graph that names no flow runs none: an evaluation takes no micro-batches of the flow. */
-static bool runs_flow(const weft_plan *plan) {
-    return !plan->options.graph || plan->options.flow;
-}
-
 static bool check_flow(weft_plan *plan) {
     for (int64_t i = 0; i < INT64_MAX; i = flow_change(plan->n_flow, plan->flow, i))
         if (!check_shares(plan, i)) return false;
@@ -103,5 +98,6 @@ bool flow_choose(weft_plan *plan) {
     if (!(e ? flow_copy(plan, e) : flow_make(plan))) return false;
     plan->accumulate_most = plan->options.accumulate;
     fill_in(plan);
-    return !runs_flow(plan) || check_flow(plan);
+    /* a plan of one graph that names no flow runs none: an evaluation takes no micro-batches of it */
+    return (plan->options.graph && !plan->options.flow) || check_flow(plan);
 }

@@ -233,10 +233,6 @@ static bool is_near(const group *p, const weft_node *n) {
     return n->mark - p->nodes[0]->mark < NEAR;
 }
 
-static bool in_either(const group *p, const group *q, const weft_value *v) {
-    return in_group(p, v) || in_group(q, v);
-}
-
 /* Lists the operands of both from outside of both, and those of n where n is given. Returns how many; above
  * FUSED_MAX_IN: too many. */
 static int joint_operands(const group *p, const group *q, const weft_node *n, weft_value **list) {
@@ -245,7 +241,7 @@ static int joint_operands(const group *p, const group *q, const weft_node *n, we
         weft_value *v = i < p->n_in             ? p->in[i]
                         : i < p->n_in + q->n_in ? q->in[i - p->n_in]
                                                 : n->in[i - p->n_in - q->n_in];
-        bool known = in_either(p, q, v);
+        bool known = in_group(p, v) || in_group(q, v);
         for (int k = 0; k < count; k++) known |= list[k] == v;
         if (known) continue;
         if (count == FUSED_MAX_IN) return count + 1;

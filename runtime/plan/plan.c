@@ -115,12 +115,6 @@ static void launches_write(text *t, const program *p) {
     }
 }
 
-/* That it leaves the promise of bits is a comment, as it follows from the nodes. */
-static void strategy_write(text *t, const weft_plan *plan) {
-    if (plan->strategy.is_chosen) text_add(t, "strategy %s\n", plan->strategy.text);
-    if (plan->strategy.is_compressed) text_add(t, "# compressed: outside the promise of bits\n");
-}
-
 /* Variables, options of subgraphs, precisions, then each program's graph and launches. The caller frees it.
  */
 char *weft_plan_text(const weft_plan *plan) {
@@ -132,7 +126,9 @@ char *weft_plan_text(const weft_plan *plan) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next) ddp_write(&t, e);
     precisions_write(&t, plan);
-    strategy_write(&t, plan);
+    if (plan->strategy.is_chosen) text_add(&t, "strategy %s\n", plan->strategy.text);
+    /* a comment, as it follows from the nodes */
+    if (plan->strategy.is_compressed) text_add(&t, "# compressed: outside the promise of bits\n");
     for (int i = 0; i < plan->n_programs; i++) graph_bytes_write(&t, plan->programs[i].graph, &done);
     arena_free(&done.arena);
     if (flow_find(plan->model, plan->flow_name)) flow_write(&t, plan->flow_name, plan->n_flow, plan->flow);

@@ -131,12 +131,6 @@ static weft_status arrive_for_fetch(weft_session *s, const bound_program *r, con
 
 /* ---- the run ---- */
 
-/* A step of the run itself: first, as much of the pending deferred part as it needs. */
-static weft_status run_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
-    weft_status status = s->deferred.r ? deferred_before(s, st, error) : WEFT_OK;
-    return status ? status : session_step(s, r, st, error);
-}
-
 /* ---- the CPU as an executor: it works at once, so nothing is ever left to wait for ---- */
 
 static weft_status keep_here(weft_session *s, const bound_program *r, char *to, weft_error *error) {
@@ -145,13 +139,17 @@ static weft_status keep_here(weft_session *s, const bound_program *r, char *to, 
     return WEFT_OK;
 }
 
-/* Up to the deferred part. *reached: how many steps ran; on an error, the next one failed. Versions count
+/* Up to the deferred part; before each step runs as much of the pending one as it needs. *reached: how many steps ran; on an error, the next one failed. Versions count
  * even then, since a failed run may have written. */
 static weft_status walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
     int end = s->examines ? r->n_steps : r->deferred;
     weft_status status = r->keep ? keep_here(s, r, r->keep, error) : WEFT_OK;
-    for (*reached = 0; *reached < end; ++*reached)
-        if ((status = run_step(s, r, &r->steps[*reached], error))) break;
+    for (*reached = 0; *reached < end; ++*reached) {
+        step *st = &r->steps[*reached];
+        if ((s->deferred.r && (status = deferred_before(s, st, error))) ||
+            (status = session_step(s, r, st, error)))
+            break;
+    }
     if (status && r->p->n_collectives) collectives_drain(s, r, *reached);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
     return status || s->examines ? status : deferred_at_end(s, r, error);

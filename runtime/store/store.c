@@ -64,12 +64,6 @@ static bool note_cut(weft_store *s, const weft_plan *plan, const weft_variable *
     return true;
 }
 
-static bool note_cuts(weft_store *s, const weft_plan *plan) {
-    for (const weft_variable *v = plan->model->variables; v; v = v->next)
-        if (v->shards && !note_cut(s, plan, v)) return false;
-    return true;
-}
-
 static store_part *add_part(weft_store *s, const char *path, weft_stored_kind kind, const tensor_type *type) {
     store_part *e = &s->parts[s->n_public++];
     *e = (store_part){
@@ -163,11 +157,6 @@ static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *off
     return true;
 }
 
-static void note_first_rank(store_part *p, const weft_plan *plan) {
-    const subgraph *g = p->parameter ? subgraph_of(plan, p->parameter) : NULL;
-    p->first_rank = g ? g->ranks[0] : 0;
-}
-
 /* Makes the parts in an order that is the same on all ranks: variables in their order, then optimizer state.
  */
 static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
@@ -179,7 +168,10 @@ static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offset
         if (is_number && !add_number(s, plan, v, offsets[v->index])) return false;
     }
     if (!add_states(s, plan, offsets)) return false;
-    for (int i = 0; i < s->n_public; i++) note_first_rank(&s->parts[i], plan);
+    for (store_part *p = s->parts; p < s->parts + s->n_public; p++) {
+        const subgraph *g = p->parameter ? subgraph_of(plan, p->parameter) : NULL;
+        p->first_rank = g ? g->ranks[0] : 0;
+    }
     return true;
 }
 
@@ -233,7 +225,9 @@ static weft_store *begin_store(const weft_plan *plan, uint64_t **offsets) {
 static bool list_all(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     if (!s->has_lock || !offsets || !s->entries || !s->parts || !copy_entries(s, plan, offsets)) return false;
     find_owners(s, plan);
-    return note_cuts(s, plan) && publish(s, plan, offsets);
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        if (v->shards && !note_cut(s, plan, v)) return false;
+    return publish(s, plan, offsets);
 }
 
 weft_store *store_outline(const weft_plan *plan) {
