@@ -80,8 +80,8 @@ static weft_node *node_store(const op_call *c) {
     n->op = c->op;
     n->n_in = c->n_in;
     n->n_out = c->n_out;
-    n->in = arena_new_array(a, (size_t)c->n_in + 1, sizeof *n->in);
-    n->out = arena_new_array(&g->model->values, (size_t)c->n_out, sizeof *n->out);
+    n->in = arena_new_array(a, c->n_in, sizeof *n->in);
+    n->out = arena_new_array(&g->model->values, c->n_out, sizeof *n->out);
     n->attrs = arena_new(a, c->op->attrs_bytes + 1);
     if (!n->in || !n->out || !n->attrs) return NULL;
     for (int i = 0; i < c->n_in; i++) n->in[i] = c->in[i];

@@ -7,7 +7,7 @@
 
 bool node_replay(const weft_node *n, weft_graph *g, weft_value **map) {
     arena *a = &g->model->arena;
-    weft_value **in = arena_new_array(a, (size_t)n->n_in + 1, sizeof *in);
+    weft_value **in = arena_new_array(a, n->n_in, sizeof *in);
     const char *scope = scope_intern(g->model, n->scope);
     if (!in || !scope) return model_fail(g->model, g, WEFT_MEMORY, "replay: out of memory");
     if (n->op->flags & OP_COMPILER) /* a dump of a plan was read back, which cannot be compiled again */
@@ -59,7 +59,7 @@ static void *batch_misfit(const weft_model *from, weft_model *model) {
 }
 
 bool graph_replay_into(const weft_graph *from, weft_graph *g) {
-    weft_value **map = arena_new_array(&g->model->arena, (size_t)from->next_id + 1, sizeof *map);
+    weft_value **map = arena_new_array(&g->model->arena, from->next_id, sizeof *map);
     if (!map) return model_fail(g->model, g, WEFT_MEMORY, "replay: out of memory");
     for (const weft_node *n = from->first; n; n = n->next)
         if (!node_replay(n, g, map)) return false;

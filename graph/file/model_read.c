@@ -111,7 +111,7 @@ static bool variable_load(loader *l, const Weft__Variable *v) {
 static bool variables_load(loader *l, const Weft__Model *file) {
     for (size_t i = 0; i < file->n_variables; i++)
         if (!variable_load(l, file->variables[i])) return false;
-    l->read = arena_new_array(&l->m->arena, file->n_variables + 1, sizeof *l->read);
+    l->read = arena_new_array(&l->m->arena, file->n_variables, sizeof *l->read);
     return l->read || no_memory(l);
 }
 
@@ -287,7 +287,7 @@ static bool variable_is_new(loader *l, const weft_op *op, const void *attrs) {
 static weft_node *call_make(loader *l, const weft_op *op, const Weft__Call *call, size_t number) {
     weft_model *m = l->m;
     const char *scope = scope_intern(m, call->scope);
-    weft_value **in = arena_new_array(&m->arena, call->n_operand_call + 1, sizeof *in);
+    weft_value **in = arena_new_array(&m->arena, call->n_operand_call, sizeof *in);
     void *attrs = arena_new(&m->arena, op->attrs_bytes + 1);
     if (!scope || !in || !attrs) return no_memory(l), NULL;
     if (!operands_load(l, call, number, in) ||
@@ -339,7 +339,7 @@ static bool body_load(loader *l, const Weft__Graph *graph) {
     if (!are_few(l, inputs, MODEL_MAX_INPUTS, "inputs") ||
         !are_few(l, graph->n_outputs, MODEL_MAX_INPUTS, "outputs"))
         return false;
-    l->calls = arena_new_array(&l->m->arena, graph->n_calls + 1, sizeof *l->calls);
+    l->calls = arena_new_array(&l->m->arena, graph->n_calls, sizeof *l->calls);
     if (!l->calls) return no_memory(l);
     for (size_t i = 0; i < graph->n_calls; i++)
         if (!call_load(l, graph->calls[i], i)) return false;

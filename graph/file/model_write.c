@@ -134,7 +134,7 @@ static void attributes_save(saver *s, Weft__Attribute ***list, size_t *n, const 
 
 /* number[id] is 1 plus the number of the call that makes value `id`; 0 is an operand left out. */
 static void call_save(saver *s, Weft__Call *call, const weft_node *n, const uint32_t *number) {
-    uint32_t *operands = arena_new_array(&s->memory, 2 * (size_t)n->n_in + 1, sizeof *operands);
+    uint32_t *operands = arena_new_array(&s->memory, 2 * n->n_in, sizeof *operands);
     call->op = plain(n->op->name);
     call->scope = plain(n->scope);
     attributes_save(s, &call->attributes, &call->n_attributes, n->op->attrs, n->attrs);
@@ -152,7 +152,7 @@ static void call_save(saver *s, Weft__Call *call, const weft_node *n, const uint
 
 /* Calls are numbered from 0 in the order of the list; number[] counts from 1. */
 static void graph_save(saver *s, Weft__Graph *to, const weft_graph *g) {
-    uint32_t *number = arena_new_array(&s->memory, (size_t)g->next_id + 1, sizeof *number);
+    uint32_t *number = arena_new_array(&s->memory, g->next_id, sizeof *number);
     to->name = plain(g->name);
     to->train = g->mode == WEFT_TRAIN;
     s->failed |= !number;

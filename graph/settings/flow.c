@@ -135,7 +135,7 @@ bool flow_set(weft_model *m, const char *name, int n, const weft_flow_step *step
     if (count >= MODEL_MAX_FLOWS && !flow_find(m, name))
         return flow_fail(m, name, WEFT_ARGUMENT, "a model has at most 256 flows");
     flow_entry *e = entry_of(m, name);
-    weft_flow_step *copy = arena_new_array(&m->arena, (size_t)n, sizeof *copy);
+    weft_flow_step *copy = arena_new_array(&m->arena, n, sizeof *copy);
     for (int i = 0; e && copy && i < n; i++) {
         copy[i] = steps[i];
         if (!(copy[i].graph = scope_intern(m, steps[i].graph))) copy = NULL;

@@ -201,7 +201,7 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
     if (param_groups_broken(written))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
     if (param_groups_open(&groups, &g->model->env, written))
-        is_used = arena_new_array(&groups.memory, (size_t)o->n_groups + 1, sizeof *is_used);
+        is_used = arena_new_array(&groups.memory, o->n_groups + 1, sizeof *is_used);
     if (!is_used) {
         param_groups_close(&groups);
         return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");

@@ -251,7 +251,7 @@ static bool record_replay(const update_record *r, const optimizer_kind *kind, we
     weft_graph *g = u->parameter->node->graph;
     weft_update out = *u;
     update_place p;
-    weft_value **map = arena_new_array(&g->model->arena, (size_t)r->graph->next_id + 1, sizeof *map);
+    weft_value **map = arena_new_array(&g->model->arena, r->graph->next_id, sizeof *map);
     if (!map) return model_fail(g->model, g, WEFT_MEMORY, "optimizer %s: out of memory", kind->type);
     for (const weft_node *n = r->graph->first; n; n = n->next) {
         if (n->op == &weft_op_input && place_of(kind, u, input_name(n), &p))

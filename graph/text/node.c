@@ -237,8 +237,8 @@ static bool body_read(reader *r, body *b) {
 /* Gives the node its body, and finds the body value with each result's number. */
 static bool body_attach(reader *r, const body *b, weft_node *n) {
     arena *a = &r->m->arena;
-    n->body = arena_new_array(a, (size_t)b->n, sizeof *n->body);
-    n->body_out = arena_new_array(a, (size_t)n->n_out + 1, sizeof *n->body_out);
+    n->body = arena_new_array(a, b->n, sizeof *n->body);
+    n->body_out = arena_new_array(a, n->n_out, sizeof *n->body_out);
     if (!n->body || !n->body_out) return reader_fail(r, "out of memory");
     n->n_body = b->n;
     memcpy(n->body, b->node, (size_t)b->n * sizeof *n->body);

@@ -216,8 +216,7 @@ static bool section_end(reader *r) {
 
 /* Begins the lines of a graph. */
 static bool section_begin(reader *r, weft_graph *g) {
-    if (!r->parameter)
-        r->parameter = arena_new_array(&r->m->arena, (size_t)r->m->n_variables + 1, sizeof *r->parameter);
+    if (!r->parameter) r->parameter = arena_new_array(&r->m->arena, r->m->n_variables, sizeof *r->parameter);
     if (!r->parameter) return reader_fail(r, "out of memory");
     r->g = g;
     r->n_inputs = 0;

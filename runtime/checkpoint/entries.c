@@ -19,7 +19,7 @@ static weft_status open_files(entries *all, weft_error *error) {
     const manifest *m = &all->c->m;
     arena *a = &all->arena;
     size_t room = 1;
-    all->files = arena_new_array(a, (size_t)m->n_files, sizeof *all->files);
+    all->files = arena_new_array(a, m->n_files, sizeof *all->files);
     if (!all->files) return error_memory(error, all->c->path);
     for (int i = 0; i < m->n_files; i++) {
         char *path = arena_printf(a, "%s/%s", all->c->path, m->files[i].name);

@@ -68,8 +68,8 @@ static int by_file(const void *a, const void *b) {
 /* Before the first value changes. */
 static weft_status check_fit(loading *l, weft_error *error) {
     if (entries_open(&l->from, l->c, error)) return error->status;
-    l->to = arena_new_array(&l->from.arena, (size_t)l->from.n_wholes + 1, sizeof *l->to);
-    l->by_file = arena_new_array(&l->from.arena, (size_t)l->from.n + 1, sizeof *l->by_file);
+    l->to = arena_new_array(&l->from.arena, l->from.n_wholes, sizeof *l->to);
+    l->by_file = arena_new_array(&l->from.arena, l->from.n, sizeof *l->by_file);
     if (!l->to || !l->by_file) return error_memory(error, l->c->path);
     for (int i = 0; i < l->from.n_wholes; i++)
         if (match(l, i, error)) return error->status;

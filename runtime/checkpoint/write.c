@@ -248,8 +248,8 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
         return error_set(error, WEFT_ARGUMENT, "checkpoints: %d notes, and no list", n);
     arena_free(&w->notes_arena);
     arena_init(&w->notes_arena, &w->env);
-    w->notes = arena_new_array(&w->notes_arena, (size_t)n + 1, sizeof *w->notes);
-    w->seals = arena_new_array(&w->notes_arena, 2 * (size_t)w->world, sizeof *w->seals);
+    w->notes = arena_new_array(&w->notes_arena, n, sizeof *w->notes);
+    w->seals = arena_new_array(&w->notes_arena, 2 * w->world, sizeof *w->seals);
     w->n_notes = 0;
     for (int i = 0; w->notes && i < n; i++) {
         if (!notes[i].name) return error_set(error, WEFT_ARGUMENT, "checkpoints: note %d has no name", i);
@@ -371,7 +371,7 @@ static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
     arena *a = &w->notes_arena;
     int world = w->world;
     char tmp[CHECKPOINT_ROOM], path[CHECKPOINT_ROOM];
-    manifest_file *files = arena_new_array(a, (size_t)world, sizeof *files);
+    manifest_file *files = arena_new_array(a, world, sizeof *files);
     for (int i = 0; files && i < world; i++) {
         files[i] =
             (manifest_file){arena_printf(a, "rank-%d.safetensors", i), w->seals[2 * i], w->seals[2 * i + 1]};

@@ -366,10 +366,10 @@ static bool make_node(weft_graph *g, group *p) {
     n->n_in = p->n_in;
     n->n_out = n_out;
     n->n_body = p->n_nodes;
-    n->in = arena_new_array(a, (size_t)p->n_in + 1, sizeof *n->in);
-    n->out = arena_new_array(&g->model->values, (size_t)n_out, sizeof *n->out);
-    n->body = arena_new_array(a, (size_t)p->n_nodes, sizeof *n->body);
-    n->body_out = arena_new_array(a, (size_t)n_out, sizeof *n->body_out);
+    n->in = arena_new_array(a, p->n_in, sizeof *n->in);
+    n->out = arena_new_array(&g->model->values, n_out, sizeof *n->out);
+    n->body = arena_new_array(a, p->n_nodes, sizeof *n->body);
+    n->body_out = arena_new_array(a, n_out, sizeof *n->body_out);
     n->attrs = arena_new(a, 16);
     if (!n->in || !n->out || !n->body || !n->body_out || !n->attrs) return false;
     memcpy(n->in, p->in, (size_t)p->n_in * sizeof *n->in);

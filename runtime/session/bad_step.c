@@ -40,7 +40,7 @@ static bool open_kept(weft_session *s, bound_program *head, char *memory) {
     const weft_variable *v;
     int n = 0;
     while (kept_next(head->p, &at)) n++;
-    if (!k || !(k->variables = arena_new_array(&s->arena, (size_t)n + 1, sizeof *k->variables))) return false;
+    if (!k || !(k->variables = arena_new_array(&s->arena, n, sizeof *k->variables))) return false;
     k->inputs = memory;
     memory += (size_t)head->p->accumulate * head->input_bytes;
     for (at = NULL; (v = kept_next(head->p, &at)); k->n_variables++) {

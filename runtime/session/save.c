@@ -97,7 +97,7 @@ static weft_status check_groups(const saving *v, const char *path, weft_error *e
  * says nothing of what they are. */
 static bool list_tensors(saving *v) {
     int n = v->w.n, more = v->more ? v->more->n : 0;
-    v->tensors = arena_new_array(&v->w.arena, (size_t)(n + more) + 1, sizeof *v->tensors);
+    v->tensors = arena_new_array(&v->w.arena, n + more, sizeof *v->tensors);
     for (int i = 0; v->tensors && i < n; i++) {
         v->tensors[i] = v->w.tensors[i];
         if (!v->more) continue;

@@ -14,7 +14,7 @@ static void tell_rank(const weft_session *s) {
 static bool make_feeds(weft_session *s) {
     for (int i = 0; i < s->plan->n_programs; i++)
         if (s->programs[i].n_inputs > s->n_feeds) s->n_feeds = s->programs[i].n_inputs;
-    s->feeds = arena_new_array(&s->arena, (size_t)s->n_feeds + 1, sizeof *s->feeds);
+    s->feeds = arena_new_array(&s->arena, s->n_feeds, sizeof *s->feeds);
     return s->feeds != NULL;
 }
 

@@ -364,7 +364,7 @@ static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_
     size_t braces = 0;
     for (size_t i = 0; i < bytes; i++) braces += header[i] == '{';
     p.room = (int)(braces < bytes / 45 + 1 ? braces : bytes / 45 + 1);
-    s->tensors = arena_new_array(&s->arena, (size_t)p.room + 1, sizeof *s->tensors);
+    s->tensors = arena_new_array(&s->arena, p.room, sizeof *s->tensors);
     if (!s->tensors) return error_memory(error, s->path);
     if (!header_parse(&p) || layout_check(s, error)) return error->status;
     note_said(&p);

@@ -56,7 +56,7 @@ static void find_owners(weft_store *s, const weft_plan *plan) {
 static bool note_cut(weft_store *s, const weft_plan *plan, const weft_variable *bucket) {
     int n = plan->subgraphs[bucket->subgraph].n_ranks;
     store_cut *cut = arena_new(&s->arena, sizeof *cut);
-    int64_t *starts = arena_new_array(&s->arena, (size_t)n + 1, sizeof *starts);
+    int64_t *starts = arena_new_array(&s->arena, n + 1, sizeof *starts);
     if (!cut || !starts) return false;
     for (int r = 0; r < n; r++) starts[r + 1] = starts[r] + (int64_t)bucket->shards[r];
     *cut = (store_cut){n, starts};
@@ -214,9 +214,9 @@ static weft_store *begin_store(const weft_plan *plan, uint64_t **offsets) {
     s->form = plan->form;
     arena_init(&s->arena, &s->env);
     s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
-    *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof **offsets);
-    s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
-    s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
+    *offsets = arena_new_array(&s->arena, m->n_variables, sizeof **offsets);
+    s->entries = arena_new_array(&s->arena, m->n_variables, sizeof *s->entries);
+    s->parts = arena_new_array(&s->arena, count_parts(plan), sizeof *s->parts);
     if (*offsets) s->bytes = store_layout(plan, *offsets, kinds);
     return s;
 }
