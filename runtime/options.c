@@ -19,7 +19,6 @@
 /* ---- the model ---- */
 
 static weft_status check_model(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    (void)o;
     if (scopes_check(m, error)) return WEFT_ORDER;
     if (!model_is_as_built(m))
         return error_set(error, WEFT_ARGUMENT,
@@ -124,7 +123,6 @@ static weft_status check_graph(const weft_model *m, const weft_compile_options *
 /* An instruction set above this processor's would crash; one below it is fine. */
 static weft_status check_place(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     int world = o->world ? o->world : 1;
-    (void)m;
     if (o->calibration && o->device == WEFT_DEVICE_CPU)
         return error_set(error, WEFT_ARGUMENT,
                          "compile: a calibration is for a GPU, and the plan is for the CPU");
@@ -139,7 +137,6 @@ static weft_status check_place(const weft_model *m, const weft_compile_options *
 
 /* Every path of weft_precision names a graph or a scope of the model: a misspelt one would have no effect. */
 static weft_status check_precision(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    (void)o;
     const precision_entry *astray = precision_astray(m);
     if (astray)
         return error_set(error, WEFT_NAME, "compile: precision: the model has no graph and no scope '%s'",

@@ -46,7 +46,7 @@ static bool infer_assign(op_call *c) {
 }
 
 static weft_status reference_read(const kernel_call *c) {
-    (void)c; /* the store has the value there already */
+    /* the store has the value there already */
     return WEFT_OK;
 }
 

@@ -22,7 +22,6 @@ static int descriptor(void *file) {
 /* Accepts regular files only, because others have no size to check against. O_NONBLOCK: opening a pipe must
  * not wait for a writer. */
 static int posix_open_read(void *context, const char *path, void **file, uint64_t *bytes) {
-    (void)context;
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno;
@@ -37,7 +36,6 @@ static int posix_open_read(void *context, const char *path, void **file, uint64_
 }
 
 static int posix_open_write(void *context, const char *path, void **file) {
-    (void)context;
     /* O_APPEND: where another process empties the file meanwhile, no hole is left before what follows */
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0) return errno;
@@ -47,7 +45,6 @@ static int posix_open_write(void *context, const char *path, void **file) {
 
 /* A file that is shorter stays as it is. */
 static int posix_open_append(void *context, const char *path, uint64_t bytes, void **file) {
-    (void)context;
     struct stat st;
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0) return errno;
@@ -60,7 +57,6 @@ static int posix_open_append(void *context, const char *path, uint64_t bytes, vo
 }
 
 static int posix_read(void *context, void *file, uint64_t offset, void *into, size_t bytes) {
-    (void)context;
     for (size_t done = 0; done < bytes;) {
         ssize_t n = pread(descriptor(file), (char *)into + done, bytes - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR) continue;
@@ -72,7 +68,6 @@ static int posix_read(void *context, void *file, uint64_t offset, void *into, si
 }
 
 static int posix_write(void *context, void *file, const void *from, size_t bytes) {
-    (void)context;
     for (size_t done = 0; done < bytes;) {
         ssize_t n = write(descriptor(file), (const char *)from + done, bytes - done);
         if (n < 0 && errno == EINTR) continue;
@@ -85,12 +80,10 @@ static int posix_write(void *context, void *file, const void *from, size_t bytes
 
 /* Pipes, terminals and some file systems cannot be flushed and return EINVAL or EROFS: no failure. */
 static int posix_sync(void *context, void *file) {
-    (void)context;
     return fsync(descriptor(file)) && errno != EINVAL && errno != EROFS ? errno : 0;
 }
 
 static int posix_close(void *context, void *file) {
-    (void)context;
     return close(descriptor(file)) ? errno : 0;
 }
 
@@ -114,24 +107,20 @@ static int sync_folder_of(const char *path) {
 
 /* The new name replaces the old file atomically. */
 static int posix_rename(void *context, const char *from, const char *to) {
-    (void)context;
     if (rename(from, to)) return errno;
     return sync_folder_of(to);
 }
 
 static int posix_remove(void *context, const char *path) {
-    (void)context;
     return remove(path) ? errno : 0;
 }
 
 static int posix_make_folder(void *context, const char *path) {
-    (void)context;
     if (mkdir(path, 0777)) return errno;
     return sync_folder_of(path);
 }
 
 static int posix_list(void *context, const char *path, void (*each)(void *to, const char *name), void *to) {
-    (void)context;
     struct dirent *e;
     DIR *d = opendir(path);
     if (!d) return errno;
@@ -143,7 +132,6 @@ static int posix_list(void *context, const char *path, void (*each)(void *to, co
 }
 
 static int posix_free_bytes(void *context, const char *path, uint64_t *bytes) {
-    (void)context;
     struct statvfs s;
     if (statvfs(path, &s)) return errno;
     *bytes = (uint64_t)s.f_bavail * s.f_frsize;

@@ -455,8 +455,6 @@ static void *piece_new(void *context, size_t bytes) {
 }
 
 static void piece_free(void *context, void *memory) { /* arena_free frees all */
-    (void)context;
-    (void)memory;
 }
 
 static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking *u) {

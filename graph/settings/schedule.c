@@ -34,9 +34,6 @@ enum {
 #define ROW(kind, name, readers, most)                                                                       \
     { #name, WEFT_FIELD_##kind, offsetof(weft_schedule, name), kind##_LEAST, most, NULL, readers, NULL, NULL }
 enum { COUNT_LEAST = 1, NUMBER_LEAST = 0, FLAG_LEAST = 0 };
-#define COUNT_DEFAULT  NULL
-#define FLAG_DEFAULT   NULL
-#define NUMBER_DEFAULT "that of its kind"
 /* `uses` is the kinds that read a field. The first have places of their own in the text of a part. */
 enum { APART = 4 };
 static const weft_field fields[] = {

@@ -51,7 +51,6 @@ static int by_step(const void *a, const void *b) {
 }
 
 static void ignore_name(void *to, const char *name) {
-    (void)to, (void)name;
 }
 
 bool folder_is_there(const char *folder, const weft_env *env) {

@@ -204,7 +204,6 @@ uint64_t weft_checkpoint_bytes(const weft_checkpoint_writer *w, bool all) {
 static weft_status give_copy(void *context, int index, uint64_t at, void *into, size_t bytes,
                              weft_error *error) {
     const weft_checkpoint_writer *w = context;
-    (void)error;
     memcpy(into, w->snapshot + w->share.pieces[index].at + at, bytes);
     return WEFT_OK;
 }

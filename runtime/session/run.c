@@ -134,7 +134,6 @@ static weft_status arrive_for_fetch(weft_session *s, const bound_program *r, con
 /* ---- the CPU as an executor: it works at once, so nothing is ever left to wait for ---- */
 
 static weft_status keep_here(weft_session *s, const bound_program *r, char *to, weft_error *error) {
-    (void)s, (void)error;
     for (int i = 0; i < r->n_inputs; i++) memcpy(to + r->inputs[i].at, r->inputs[i].data, r->inputs[i].bytes);
     return WEFT_OK;
 }
@@ -156,13 +155,11 @@ static weft_status walk(weft_session *s, bound_program *r, int *reached, weft_er
 }
 
 static weft_status open_nothing(weft_session *s, weft_error *error) {
-    (void)s, (void)error;
     return WEFT_OK;
 }
 
 static weft_status fetch_here(weft_session *s, const bound_program *r, const fetched *from, void *into,
                               weft_error *error) {
-    (void)s, (void)error;
     const char *memory =
         from->memory ? from->memory : (const char *)r->inputs[from->input].data + from->offset;
     memcpy(into, memory, from->bytes);
@@ -170,19 +167,16 @@ static weft_status fetch_here(weft_session *s, const bound_program *r, const fet
 }
 
 static weft_status put_here(weft_session *s, double *to, double value, weft_error *error) {
-    (void)s, (void)error;
     *to = value;
     return WEFT_OK;
 }
 
 static weft_status copy_here(weft_session *s, void *to, const void *from, size_t bytes, weft_error *error) {
-    (void)s, (void)error;
     memcpy(to, from, bytes);
     return WEFT_OK;
 }
 
 static void close_nothing(weft_session *s) {
-    (void)s;
 }
 
 const executor executor_cpu = {open_nothing, open_nothing,    walk,         fetch_here,   put_here, copy_here,

@@ -26,7 +26,6 @@ static const subgraph *bucket_subgraph(const program *p, const weft_variable *s)
 
 bool reduction_is_needed(const program *p, const weft_variable *s) {
     /* A rank alone in its group takes part too: every rank has the same list of collectives. */
-    (void)s;
     return p->plan->options.world > 1;
 }
 

@@ -255,7 +255,6 @@ weft_status cuda_check_data(weft_session *s, weft_error *error) {
 static weft_status fetch(weft_session *s, const bound_program *r, const fetched *from, void *into,
                          weft_error *error) {
     struct cuda_session *c = s->cuda;
-    (void)r;
     /* cuda_wait comes first: a copy to the caller's memory waits for the stream, and would not see other
      * ranks fail */
     weft_status status = cuda_is_enqueued(s) ? cuda_wait(s, c->compute, NULL, "running", error) : WEFT_OK;
