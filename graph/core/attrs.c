@@ -106,20 +106,13 @@ const char *attrs_check(const weft_op *op, const void *attrs, char why[200]) {
 
 /* ---- compare ---- */
 
-/* Bytes of a field that is a number; 0: it is something else. */
-static size_t number_bytes(const op_attr *f) {
-    switch (f->kind) {
-    case ATTR_INT:
-    case ATTR_REAL:
-    case ATTR_KEY:
-        return 8;
-    case ATTR_BOOL:
-        return sizeof(bool);
-    case ATTR_DTYPE:
-        return sizeof(weft_dtype);
-    default:
-        return 0;
-    }
+size_t attr_width(const op_attr *f) {
+    static const size_t widths[] = {[ATTR_INT] = sizeof(int64_t),     [ATTR_REAL] = sizeof(double),
+                                    [ATTR_BOOL] = sizeof(bool),       [ATTR_DTYPE] = sizeof(weft_dtype),
+                                    [ATTR_INTS] = sizeof(attr_ints),  [ATTR_STRING] = sizeof(const char *),
+                                    [ATTR_KEY] = sizeof(uint64_t),    [ATTR_SCHEDULES] = sizeof(const char *),
+                                    [ATTR_BYTES] = sizeof(attr_bytes)};
+    return widths[f->kind];
 }
 
 /* Numbers bitwise, so that equal attributes have equal hashes; NULL and "" are the same string. */
@@ -134,7 +127,7 @@ static bool field_equal(const op_attr *f, const void *a, const void *b) {
     }
     if (f->kind == ATTR_BYTES)
         return bytes_equal(&ATTR_FIELD(attr_bytes, a, f), &ATTR_FIELD(attr_bytes, b, f));
-    return memcmp((const char *)a + f->offset, (const char *)b + f->offset, number_bytes(f)) == 0;
+    return memcmp((const char *)a + f->offset, (const char *)b + f->offset, attr_width(f)) == 0;
 }
 
 const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b) {
@@ -168,7 +161,7 @@ static uint64_t field_hash(const op_attr *f, const void *attrs) {
         for (int i = 0; i < v->n; i++) h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + (uint64_t)v->v[i];
         return h;
     }
-    memcpy(&h, (const char *)attrs + f->offset, number_bytes(f));
+    memcpy(&h, (const char *)attrs + f->offset, attr_width(f));
     return h;
 }
 

@@ -116,11 +116,11 @@ static weft_node *node_store(const op_call *c) {
 static weft_node *node_finish(const op_call *c) {
     weft_graph *g = c->graph;
     for (int k = 0; k < c->n_out; k++)
-        if (!type_check(&c->out[k])) {
-            op_fail(c, WEFT_SHAPE, "result %s: every axis must be at least 1 and the whole below 2^46 bytes",
-                    TYPE(&c->out[k]));
-            return NULL;
-        }
+        if (!type_check(&c->out[k]))
+            return op_fail(c, WEFT_SHAPE,
+                           "result %s: every axis must be at least 1 and the whole below 2^46 bytes",
+                           TYPE(&c->out[k])),
+                   NULL;
     weft_node *n = node_store(c);
     if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
     if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: out of memory", c->op->name);

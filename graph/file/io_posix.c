@@ -19,6 +19,13 @@ static int descriptor(void *file) {
     return (int)((intptr_t)file - 1);
 }
 
+/* 0, or errno where there is no descriptor. */
+static int give_handle(int fd, void **file) {
+    if (fd < 0) return errno;
+    *file = (void *)((intptr_t)fd + 1);
+    return 0;
+}
+
 /* Accepts regular files only, because others have no size to check against. O_NONBLOCK: opening a pipe must
  * not wait for a writer. */
 static int posix_open_read(void *context, const char *path, void **file, uint64_t *bytes) {
@@ -31,16 +38,12 @@ static int posix_open_read(void *context, const char *path, void **file, uint64_
         return code;
     }
     *bytes = (uint64_t)st.st_size;
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
+    return give_handle(fd, file);
 }
 
 static int posix_open_write(void *context, const char *path, void **file) {
     /* O_APPEND: where another process empties the file meanwhile, no hole is left before what follows */
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) return errno;
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
+    return give_handle(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666), file);
 }
 
 /* A file that is shorter stays as it is. */
@@ -51,8 +54,8 @@ static int posix_open_append(void *context, const char *path, uint64_t bytes, vo
     int code = fstat(fd, &st) ? errno : 0;
     if (!code && S_ISREG(st.st_mode) && (uint64_t)st.st_size > bytes && ftruncate(fd, (off_t)bytes))
         code = errno;
-    if (code) close(fd);
-    if (!code) *file = (void *)((intptr_t)fd + 1);
+    if (!code) return give_handle(fd, file);
+    close(fd);
     return code;
 }
 
@@ -221,9 +224,7 @@ int posix_place(const char *path, file_place *p) {
 int posix_open_stream(const file_place *p, void **file) {
     int fd = p->descriptor >= 0 ? fcntl(p->descriptor, F_DUPFD_CLOEXEC, 3)
                                 : open(p->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
+    return give_handle(fd, file);
 }
 
 int posix_try_stream(const file_place *p) {
@@ -299,6 +300,5 @@ int posix_open_part(const file_place *p, char *part, size_t room, void **file, i
     if (p->mode) (void)!fchmod(fd, p->mode);
     /* A duplicate shares the lock, which lasts until both are closed: after the rename. */
     *lock = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
+    return give_handle(fd, file);
 }

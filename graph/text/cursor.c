@@ -55,10 +55,7 @@ char *reader_name(reader *r, const char *ends) {
     char stop[24];
     snprintf(stop, sizeof stop, "\n%s", ends);
     size_t n = strcspn(r->at, stop);
-    if (n == 0 || n > 1000) {
-        reader_fail(r, "a name of 1 to 1000 characters is expected");
-        return NULL;
-    }
+    if (n == 0 || n > 1000) return reader_fail(r, "a name of 1 to 1000 characters is expected"), NULL;
     char *name = arena_printf(&r->m->arena, "%.*s", (int)n, r->at);
     if (!name) reader_fail(r, "out of memory");
     r->at += n;

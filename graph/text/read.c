@@ -362,20 +362,16 @@ static weft_model *header_read(const char **text, const char *where, const weft_
     size_t n = text_accept(&at, "model ") ? strcspn(at, " \n") : 0;
     if (n < sizeof name) memcpy(name, at, n);
     at += n;
-    if (!*name || !text_accept(&at, " batch=") || !count_parse(&at, &batch)) {
-        error_set(error, WEFT_FILE, "%.200s:1: the first line must be 'model NAME batch=N'", where);
-        return NULL;
-    }
-    if (!name_is_valid(name)) {
-        error_set(error, WEFT_FILE, "%.200s:1: model name '%s': letters, digits, '_', '-' and '.' only",
-                  where, show_name(name, n).text);
-        return NULL;
-    }
+    if (!*name || !text_accept(&at, " batch=") || !count_parse(&at, &batch))
+        return error_set(error, WEFT_FILE, "%.200s:1: the first line must be 'model NAME batch=N'", where),
+               NULL;
+    if (!name_is_valid(name))
+        return error_set(error, WEFT_FILE,
+                         "%.200s:1: model name '%s': letters, digits, '_', '-' and '.' only", where,
+                         show_name(name, n).text),
+               NULL;
     weft_model *m = model_new(name, env, catalog);
-    if (!m) {
-        error_memory(error, where);
-        return NULL;
-    }
+    if (!m) return error_memory(error, where), NULL;
     m->file = arena_copy(&m->arena, where);
     m->line = 1;
     weft_model_batch(m, batch);
@@ -387,11 +383,10 @@ weft_model *model_parse(const char *string, const char *where, const weft_env *e
                         weft_error *error) {
     if (error) *error = (weft_error){0};
     if (!where) where = "text";
-    if (!string || strnlen(string, MODEL_MAX_TEXT_BYTES + 1) > MODEL_MAX_TEXT_BYTES) {
-        error_set(error, WEFT_FILE, "%.200s: %s", where,
-                  string ? "the text is longer than 16 MiB" : "there is no text");
-        return NULL;
-    }
+    if (!string || strnlen(string, MODEL_MAX_TEXT_BYTES + 1) > MODEL_MAX_TEXT_BYTES)
+        return error_set(error, WEFT_FILE, "%.200s: %s", where,
+                         string ? "the text is longer than 16 MiB" : "there is no text"),
+               NULL;
     weft_model *m = header_read(&string, where, env, catalog, error);
     if (!m) return NULL;
     reader r = {.at = string, .line = 1, .where = m->file ? m->file : "", .m = m};

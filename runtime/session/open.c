@@ -201,29 +201,24 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
 weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
                                    weft_error *error) {
     /* The plan may have been compiled for other ranks, another device, or only in part. */
-    if (plan && plan->options.world != (comm ? comm->world : 1)) {
-        error_set(error, WEFT_ORDER, "session: the plan is for a world of %d, the communicator has %d",
-                  plan->options.world, comm ? comm->world : 1);
-        return NULL;
-    }
+    if (plan && plan->options.world != (comm ? comm->world : 1))
+        return error_set(error, WEFT_ORDER, "session: the plan is for a world of %d, the communicator has %d",
+                         plan->options.world, comm ? comm->world : 1),
+               NULL;
     if (!plan || !store || !plan->can_run) {
         if (!error || !error->status)
             error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
         return NULL;
     }
-    if (store->device->kind != plan->options.device) {
-        error_set(error, WEFT_ORDER, "session: the plan is for %s, the store's values are on %s",
-                  device_name(plan->options.device), store->device->name);
-        return NULL;
-    }
+    if (store->device->kind != plan->options.device)
+        return error_set(error, WEFT_ORDER, "session: the plan is for %s, the store's values are on %s",
+                         device_name(plan->options.device), store->device->name),
+               NULL;
     if (room_check(plan, "a session", session_bytes(plan), 0, NULL, comm ? comm->local_world : 1, NULL,
                    error))
         return NULL;
     weft_session *s = mem_new(&plan->env, sizeof *s);
-    if (!s) {
-        error_memory(error, "session");
-        return NULL;
-    }
+    if (!s) return error_memory(error, "session"), NULL;
     s->env = plan->env;
     s->plan = plan;
     s->store = store;

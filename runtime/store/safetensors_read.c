@@ -129,10 +129,7 @@ static char *string(parser *p) {
     size_t room = 0;
     while (p->at + room < p->end && p->at[room] != '"') room += p->at[room] == '\\' ? 2 : 1;
     char *decoded = arena_new(&p->s->arena, room + 1), *to = decoded;
-    if (!decoded) {
-        error_memory(p->error, p->s->path);
-        return NULL;
-    }
+    if (!decoded) return error_memory(p->error, p->s->path), NULL;
     while (p->at < p->end && *p->at != '"') {
         if ((unsigned char)*p->at < 0x20) return parse_fail(p, "a control character in a string"), NULL;
         if (*p->at != '\\') {
