@@ -159,22 +159,14 @@ static bool field_load(loader *l, const op_attr *f, const Weft__Attribute *from,
         return load_fail(l, "attribute %s has a value of another kind", f->name);
     switch (f->kind) {
     case ATTR_INT:
-        ATTR_FIELD(int64_t, attrs, f) = from->integer;
-        return true;
     case ATTR_REAL:
-        ATTR_FIELD(double, attrs, f) = from->real;
+    case ATTR_DTYPE:
+    case ATTR_STRING:
+    case ATTR_KEY: /* all at one place of the message, in the C type of the attribute */
+        memcpy((char *)attrs + f->offset, &from->integer, attr_width(f));
         return true;
     case ATTR_BOOL:
         ATTR_FIELD(bool, attrs, f) = from->flag != 0;
-        return true;
-    case ATTR_DTYPE:
-        ATTR_FIELD(weft_dtype, attrs, f) = (weft_dtype)from->dtype;
-        return true;
-    case ATTR_STRING:
-        ATTR_FIELD(const char *, attrs, f) = from->text;
-        return true;
-    case ATTR_KEY:
-        ATTR_FIELD(uint64_t, attrs, f) = from->key;
         return true;
     case ATTR_BYTES:
         ATTR_FIELD(attr_bytes, attrs, f) = attr_bytes_of(from->data.data, from->data.len);

@@ -89,19 +89,13 @@ static void field_save(saver *s, Weft__Attribute *to, const op_attr *f, const vo
     to->value_case = attribute_case[f->kind];
     switch (f->kind) {
     case ATTR_INT:
-        to->integer = ATTR_FIELD(const int64_t, attrs, f);
-        return;
     case ATTR_REAL:
-        to->real = ATTR_FIELD(const double, attrs, f);
+    case ATTR_DTYPE:
+    case ATTR_KEY: /* all at one place of the message, in the C type of the attribute */
+        memcpy(&to->integer, (const char *)attrs + f->offset, attr_width(f));
         return;
     case ATTR_BOOL:
         to->flag = ATTR_FIELD(const bool, attrs, f);
-        return;
-    case ATTR_DTYPE:
-        to->dtype = (Weft__DType)ATTR_FIELD(const weft_dtype, attrs, f);
-        return;
-    case ATTR_KEY:
-        to->key = ATTR_FIELD(const uint64_t, attrs, f);
         return;
     case ATTR_STRING:
         to->text = plain(ATTR_FIELD(const char *const, attrs, f));

@@ -4,6 +4,7 @@
 #include "graph/settings/minimize.h"
 
 #include "graph/core/nearest.h"
+#include "graph/core/words.h"
 #include "graph/settings/schedule.h"
 
 #include <math.h>
@@ -24,17 +25,11 @@ static const op_attr attrs[] = {
 };
 #undef ROW
 
-/* No spaces and no control characters: names are parts of variables' paths. */
-static bool is_printable(const char *string) {
-    while (*string > ' ' && *string <= '~') string++;
-    return !*string;
-}
-
 /* The rules that all optimizers share, mostly those of torch.optim's constructors; then the optimizer's own.
  * NULL: all hold. */
 static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *kind) {
-    if (!a->name || !*a->name || strlen(a->name) > 200 || strpbrk(a->name, " \",=\\") ||
-        !is_printable(a->name))
+    /* names are parts of variables' paths */
+    if (!a->name || !*a->name || strlen(a->name) > 200 || !text_is_plain(a->name, "\",=\\"))
         return "name must be 1 to 200 printable characters without space, quote, ',', '=' and '\\'";
     if (a->lr < 0) return "lr must not be negative";
     if (a->weight_decay < 0) return "weight_decay must not be negative";

@@ -82,14 +82,6 @@ static bool range_read(reader *r, weft_variable *v) {
     return !reader_accept(r, "@") || reader_int(r, 1, most, &v->offset);
 }
 
-/* Paths made by the optimizer pass begin with an optimizer's name, which may hold characters that a scope may
- * not. */
-static bool made_path_is_valid(const char *path) {
-    for (const char *p = path; *p; p++)
-        if (*p <= ' ' || *p > '~' || strchr("\",=\\", *p)) return false;
-    return true;
-}
-
 /* Reads a variable's line after its first word. */
 static bool variable_read(reader *r, variable_kind kind) {
     weft_model *m = r->m;
@@ -103,7 +95,9 @@ static bool variable_read(reader *r, variable_kind kind) {
         return reader_fail(r, "more than %d variables", MODEL_MAX_VARIABLES);
     const char *path = reader_name(r, " ");
     if (!path) return false;
-    if (by_user ? !path_is_valid(path) : !made_path_is_valid(path))
+    /* Those made by the optimizer pass begin with an optimizer's name, which may hold characters that a scope
+     * may not. */
+    if (by_user ? !path_is_valid(path) : !text_is_plain(path, "\",=\\"))
         return reader_fail(r, "'%s' cannot be a path", SHOW(path));
     if (!reader_want(r, " ")) return false;
     if (!type_parse(&r->at, &type) || !type_check(&type))
