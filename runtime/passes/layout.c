@@ -61,29 +61,31 @@ static bool note_reorder(placer *l, const weft_node *n) {
     return note_made(l, &n->out[0], key_of(n->in[0], channels_last).text) != NULL;
 }
 
-/* A node that a pass makes for n alone belongs to n's part of the step: a bucket that waited for a copy
- * outside the update would not move up to the gradient, and its sum over ranks would start late. */
-static void made_for(weft_node *made, const weft_node *n) {
+/* A node of one operand before n, for n alone; NULL after an error. It belongs to n's part of the step: a
+ * bucket that waited for a copy outside the update would not move up to the gradient, and its sum over ranks
+ * would start late. */
+static weft_node *made_before(weft_node *n, const weft_op *op, weft_value *from, const void *attrs,
+                              bool channels_last) {
+    build_place at;
+    build_begin(&at, n->graph, n->scope, n->prev);
+    weft_node *made = node_new(n->graph, op, 1, &from, attrs);
+    build_end(&at);
+    if (!made) return NULL;
     made->is_backward = n->is_backward;
     made->is_update = n->is_update;
+    set_layout(&made->out[0], channels_last);
+    return made;
 }
 
 /* `v` in the wanted layout: `v` itself, a conversion made before for any reader, or a new reorder node before
  * n. NULL after an error. */
 static weft_value *converted(placer *l, weft_node *n, weft_value *v, bool channels_last) {
-    weft_graph *g = n->graph;
     if (channels_last ? lies_channels_last(v) : lies_row_major(v)) return v;
     reorder_key key = key_of(v, channels_last);
     weft_value *known = table_find(&l->made, key.text);
     if (known) return known;
-    build_place at;
-    build_begin(&at, g, n->scope, n->prev);
-    weft_node *r = node_new(g, &weft_op_reorder, 1, &v, NULL);
-    build_end(&at);
-    if (!r) return NULL;
-    made_for(r, n);
-    set_layout(&r->out[0], channels_last);
-    return note_made(l, &r->out[0], key.text);
+    weft_node *r = made_before(n, &weft_op_reorder, v, NULL, channels_last);
+    return r ? note_made(l, &r->out[0], key.text) : NULL;
 }
 
 /* ---- views ---- */
@@ -313,15 +315,9 @@ static weft_value *pack_source(weft_value *v) {
 
 /* A new pack node before n for its operand i; NULL after an error. */
 static weft_value *new_pack(placer *l, weft_node *n, weft_value *from, const pack_attrs *a) {
-    weft_graph *g = n->graph;
-    build_place at;
-    build_begin(&at, g, n->scope, n->prev);
-    weft_node *m = node_new(g, &weft_op_pack, 1, &from, a);
-    build_end(&at);
-    if (!m) return NULL;
-    made_for(m, n);
-    set_layout(&m->out[0], false);
-    bool good = choose(l, m) && derive(m, hash_text(a->of, (uint64_t)(a->operand + 16 * value_offset(from))));
+    weft_node *m = made_before(n, &weft_op_pack, from, a, false);
+    bool good =
+        m && choose(l, m) && derive(m, hash_text(a->of, (uint64_t)(a->operand + 16 * value_offset(from))));
     return good ? &m->out[0] : NULL;
 }
 
