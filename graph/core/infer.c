@@ -11,7 +11,7 @@ bool op_fail(const op_call *c, weft_status status, const char *format, ...) {
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    model_fail(c->graph->model, c->graph, status, "%s: %s", c->op->name, message);
+    graph_fail(c->graph, status, "%s: %s", c->op->name, message);
     return false;
 }
 
@@ -86,8 +86,7 @@ bool infer_alike(op_call *c) {
 
 bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const int64_t *shape) {
     if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: %d axes, 0 to %d are allowed", op, ndim,
-                          WEFT_MAX_NDIM);
+        return graph_fail(g, WEFT_SHAPE, "%s: %d axes, 0 to %d are allowed", op, ndim, WEFT_MAX_NDIM);
     into->n = ndim;
     for (int i = 0; i < ndim; i++) into->v[i] = shape[i];
     return true;

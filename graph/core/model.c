@@ -151,6 +151,15 @@ void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *f
     return NULL;
 }
 
+void *graph_fail(weft_graph *g, weft_status status, const char *format, ...) {
+    if (!model_ok(g->model)) return NULL;
+    va_list args;
+    va_start(args, format);
+    record(g->model, g->model->file, g->model->line, g->scope->path, status, format, args);
+    va_end(args);
+    return NULL;
+}
+
 void *value_fail(const weft_value *x, weft_status status, const char *format, ...) {
     weft_graph *g = x->node->graph;
     if (!model_ok(g->model)) return NULL;

@@ -123,7 +123,7 @@ static weft_node *node_finish(const op_call *c) {
                    NULL;
     weft_node *n = node_store(c);
     if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
-    if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: out of memory", c->op->name);
+    if (!n) return graph_fail(g, WEFT_MEMORY, "%s: out of memory", c->op->name);
     insert_after(g, n, g->cursor ? g->cursor : g->last);
     if (g->cursor) g->cursor = n; /* nodes of one build_place stay in order */
     variable_note_kinds(n);
@@ -134,7 +134,7 @@ static weft_node *node_finish(const op_call *c) {
 static bool operands_are_there(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in) {
     for (int i = 0; i < op->min_in && i < n_in; i++)
         if (!in[i])
-            return model_fail(g->model, g, WEFT_ARGUMENT,
+            return graph_fail(g, WEFT_ARGUMENT,
                               "%s: operand %d is NULL, and no call before this one failed: was it ever set?",
                               op->name, i);
     return true;
@@ -169,7 +169,7 @@ weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value
                           const void *attrs, int n_out, const tensor_type *types) {
     if (!g || !model_ok(g->model)) return NULL;
     op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs, .n_out = n_out};
-    if (n_out > OP_MAX_OUT) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %d results", op->name, n_out);
+    if (n_out > OP_MAX_OUT) return graph_fail(g, WEFT_ARGUMENT, "%s: %d results", op->name, n_out);
     for (int k = 0; k < n_out; k++) c.out[k] = types[k];
     return call_check(&c) ? node_finish(&c) : NULL;
 }

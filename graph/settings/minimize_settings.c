@@ -30,9 +30,8 @@ static bool number_read(weft_graph *g, const char *what, double value, double fa
     *into = is_zero ? 0 : value == 0 ? fallback : value;
     if (*into >= 0 && *into <= most) return true;
     if (!has_zero)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%g: it must be from 0 to %g", what, value,
-                          most);
-    return model_fail(g->model, g, WEFT_ARGUMENT,
+        return graph_fail(g, WEFT_ARGUMENT, "minimize: %s=%g: it must be from 0 to %g", what, value, most);
+    return graph_fail(g, WEFT_ARGUMENT,
                       "minimize: %s=%g: it must be from 0 to %g (0 means %g; a true 0 is WEFT_ZERO)", what,
                       value, most, fallback);
 }
@@ -46,12 +45,12 @@ static bool setting_read(weft_graph *g, const optimizer_kind *kind, const optimi
     int64_t count = s->is_count ? *(const int64_t *)from : 0;
     double value = s->is_count ? (double)count : *(const double *)from;
     if (!optimizer_has(kind, s))
-        return value == 0 || model_fail(g->model, g, WEFT_ARGUMENT,
-                                        "minimize: %s is set, but %s has none: leave it 0", s->name, o->type);
+        return value == 0 || graph_fail(g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
+                                        s->name, o->type);
     if (!s->is_count) return number_read(g, s->name, value, fallback_of(kind, s), s->most, s->has_zero, to);
     *(int64_t *)to = count;
-    return count >= 0 || model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%jd: it must not be negative",
-                                    s->name, count);
+    return count >= 0 ||
+           graph_fail(g, WEFT_ARGUMENT, "minimize: %s=%jd: it must not be negative", s->name, count);
 }
 
 static bool settings_read(weft_graph *g, const optimizer_kind *kind, const weft_optimizer *o,
@@ -68,18 +67,18 @@ static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
     int known = 0;
     while (parameter_kinds[known]) known++;
     if (p->kinds >> known)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
+        return graph_fail(g, WEFT_ARGUMENT,
                           "minimize: parameter group %d: kinds=%u: it must be of the bits WEFT_PARAMS_...", i,
                           p->kinds);
     if (p->from < 0 || p->to < 0 || (p->to && p->to <= p->from))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
+        return graph_fail(g, WEFT_ARGUMENT,
                           "minimize: parameter group %d: from=%jd to=%jd: it trains in updates [from, to), "
                           "which must be some (to 0: no end)",
                           i, p->from, p->to);
     if (!p->pattern && p->kinds) return true;
     if (!p->pattern || !*p->pattern || strlen(p->pattern) >= MINIMIZE_MAX_PATTERN ||
         strpbrk(p->pattern, " ;\""))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
+        return graph_fail(g, WEFT_ARGUMENT,
                           "minimize: parameter group %d: it needs kinds, or a pattern of less than %d "
                           "characters and without space, ';' and quote",
                           i, MINIMIZE_MAX_PATTERN);
@@ -92,7 +91,7 @@ static bool numbers_write(text *t, weft_graph *g, const weft_param_group *p, int
         const char *name = p->numbers[k].field;
         const op_attr *f = attr_find(&weft_op_minimize, name, strlen(name));
         if (!f || f->kind != ATTR_REAL || strpbrk(name, " ;="))
-            return model_fail(g->model, g, WEFT_ARGUMENT,
+            return graph_fail(g, WEFT_ARGUMENT,
                               "minimize: parameter group %d: an optimizer has no number '%s'", i, SHOW(name));
         double value = p->numbers[k].value;
         text_add(t, " %s=", name);
@@ -186,9 +185,8 @@ static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *p
     char one[PATTERN_ROOM];
     for (size_t at = 0; pattern_next(pattern_of(&o->groups[i]), &at, one);) {
         if (!first_of(g, pattern, &(weft_param_group){.pattern = one}))
-            return model_fail(g->model, g, WEFT_NAME,
-                              "minimize: parameter group %d: no parameter of '%s' matches '%s'", i,
-                              *pattern ? SHOW(pattern) : "(all)", show_name(one, strlen(one)).text);
+            return graph_fail(g, WEFT_NAME, "minimize: parameter group %d: no parameter of '%s' matches '%s'",
+                              i, *pattern ? SHOW(pattern) : "(all)", show_name(one, strlen(one)).text);
     }
     return true;
 }
@@ -199,12 +197,12 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
     param_groups groups;
     bool *is_used = NULL, good = true;
     if (param_groups_broken(written))
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
+        return graph_fail(g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
     if (param_groups_open(&groups, &g->model->env, written))
         is_used = arena_new_array(&groups.memory, o->n_groups + 1, sizeof *is_used);
     if (!is_used) {
         param_groups_close(&groups);
-        return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
+        return graph_fail(g, WEFT_MEMORY, "minimize: out of memory");
     }
     for (const weft_variable *v = g->model->variables; v; v = v->next)
         if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v)] = true;
@@ -223,15 +221,14 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
 static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const char *pattern,
                          double weight_decay) {
     if (o->n_groups < 0 || (o->n_groups > 0) != (o->groups != NULL))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "minimize: n_groups=%d and groups %s: both or neither are needed", o->n_groups,
-                          o->groups ? "are given" : "are NULL");
+        return graph_fail(g, WEFT_ARGUMENT, "minimize: n_groups=%d and groups %s: both or neither are needed",
+                          o->n_groups, o->groups ? "are given" : "are NULL");
     for (int i = 0; i < o->n_groups; i++)
         if (!group_write(t, g, &o->groups[i], i, weight_decay)) return false;
     if (!o->n_groups) return true;
     /* The text of all groups, which param_groups reads again as a file's would be. */
     char *written = t->failed ? NULL : t->data;
-    if (!written) return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
+    if (!written) return graph_fail(g, WEFT_MEMORY, "minimize: out of memory");
     return groups_are_used(g, o, pattern, written);
 }
 
@@ -242,9 +239,9 @@ static bool schedule_write_all(text *t, weft_graph *g, const weft_optimizer *o) 
     weft_schedule parts[WEFT_MAX_SCHEDULES];
     char why[SCHEDULE_WHY];
     memcpy(parts, o->schedule, sizeof parts);
-    if (!schedules_fill(parts, why)) return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", why);
+    if (!schedules_fill(parts, why)) return graph_fail(g, WEFT_ARGUMENT, "minimize: %s", why);
     schedules_write(t, parts);
-    return !t->failed || model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
+    return !t->failed || graph_fail(g, WEFT_MEMORY, "minimize: out of memory");
 }
 
 /* ---- the builder ---- */

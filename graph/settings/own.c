@@ -252,7 +252,7 @@ static bool record_replay(const update_record *r, const optimizer_kind *kind, we
     weft_update out = *u;
     update_place p;
     weft_value **map = arena_new_array(&g->model->arena, r->graph->next_id, sizeof *map);
-    if (!map) return model_fail(g->model, g, WEFT_MEMORY, "optimizer %s: out of memory", kind->type);
+    if (!map) return graph_fail(g, WEFT_MEMORY, "optimizer %s: out of memory", kind->type);
     for (const weft_node *n = r->graph->first; n; n = n->next) {
         if (n->op == &weft_op_input && place_of(kind, u, input_name(n), &p))
             map[n->out[0].id] = *p.at;
@@ -272,7 +272,7 @@ bool optimizer_build(const optimizer_kind *kind, weft_update *u, const minimize_
     bool good = true;
     if (kind->own) records_of(kind->own, &type, &found);
     if (kind->own && !found)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
+        return graph_fail(g, WEFT_ARGUMENT,
                           "optimizer %s: its update is not recorded for parameters %s: make them before "
                           "weft_minimize is called, in a program with its builder",
                           kind->type, TYPE(&type));
@@ -282,8 +282,8 @@ bool optimizer_build(const optimizer_kind *kind, weft_update *u, const minimize_
         kind->build(u, a);
     if (!good || !model_ok(g->model) || !u->parameter) return false;
     return type_equal(&u->parameter->type, &type) ||
-           model_fail(g->model, g, WEFT_INTERNAL, "optimizer %s: the update of %s is %s", kind->type,
-                      TYPE(&type), TYPE(&u->parameter->type));
+           graph_fail(g, WEFT_INTERNAL, "optimizer %s: the update of %s is %s", kind->type, TYPE(&type),
+                      TYPE(&u->parameter->type));
 }
 
 /* ---- definitions ---- */

@@ -48,7 +48,7 @@ typedef struct epilogue {
 static reading *new_reading(const epilogue *e, weft_node *n) {
     weft_graph *g = e->p->graph;
     reading *r = scratch_array(g->model, 1, sizeof *r);
-    if (!r) return model_fail(g->model, g, WEFT_MEMORY, "epilogue: out of memory");
+    if (!r) return graph_fail(g, WEFT_MEMORY, "epilogue: out of memory");
     *r = (reading){n, NULL};
     return r;
 }
@@ -61,7 +61,7 @@ static of_value *of(epilogue *e, const weft_value *v) {
 static bool note_node(epilogue *e, weft_node *n) {
     weft_graph *g = e->p->graph;
     of_value *more = mem_grow(&g->model->env, e->of, &e->ids, (size_t)g->next_id, sizeof *more);
-    if (!more) return model_fail(g->model, g, WEFT_MEMORY, "epilogue: out of memory");
+    if (!more) return graph_fail(g, WEFT_MEMORY, "epilogue: out of memory");
     e->of = more;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) continue;

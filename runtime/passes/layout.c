@@ -177,8 +177,8 @@ static bool note_lacking(placer *l, const weft_node *n, const char *why) {
 
 static bool tell_lacking(const placer *l) {
     weft_graph *g = l->p->graph;
-    return model_fail(g->model, g, WEFT_UNSUPPORTED, "%s: no kernel of this backend can run %s (%s)",
-                      l->names, l->n_lacking == 1 ? "it" : "them",
+    return graph_fail(g, WEFT_UNSUPPORTED, "%s: no kernel of this backend can run %s (%s)", l->names,
+                      l->n_lacking == 1 ? "it" : "them",
                       l->n_lacking == 1 ? l->reasons + strlen(l->lacking[0]->name) + 2 : l->reasons);
 }
 

@@ -299,7 +299,7 @@ static bool find_workspaces(program *p) {
         n->workspace_bytes =
             n->kernel && n->kernel->workspace ? n->kernel->workspace(n, &p->plan->kernels) : 0;
         if (n->workspace_bytes == SIZE_MAX)
-            return model_fail(p->graph->model, p->graph, WEFT_MEMORY,
+            return graph_fail(p->graph, WEFT_MEMORY,
                               "%s: the size of its workspace is unknown: out of memory", n->op->name);
     }
     return true;

@@ -136,8 +136,8 @@ weft_value *update_built(program *p, const optimizer_entry *o, const weft_variab
                          const step_values *v) {
     weft_graph *g = p->graph;
     if (g->n_nodes > UPDATE_NODES)
-        return model_fail(g->model, g, WEFT_UNSUPPORTED, "optimizer: graph %s would have more than %d nodes",
-                          g->name, UPDATE_NODES);
+        return graph_fail(g, WEFT_UNSUPPORTED, "optimizer: graph %s would have more than %d nodes", g->name,
+                          UPDATE_NODES);
     range r = {.p = p, .kind = optimizer_find(g->model, a->type), .a = a};
     r.u.parameter = variable_value(g, over);
     r.u.gradient = v->scale ? weft_update_scale(gradient, v->scale) : gradient;

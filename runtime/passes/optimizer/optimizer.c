@@ -146,7 +146,7 @@ static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entr
     weft_graph *g = p->graph;
     weft_schedule parts[WEFT_MAX_SCHEDULES];
     char why[SCHEDULE_WHY];
-    if (!schedules_parse(a->schedule, parts, why)) return model_fail(g->model, g, WEFT_INTERNAL, "%s", why);
+    if (!schedules_parse(a->schedule, parts, why)) return graph_fail(g, WEFT_INTERNAL, "%s", why);
     weft_value *before = variable_value(g, o->step);
     weft_value *base = o->lr ? variable_value(g, o->lr) : number(g, 1);
     if (!before || !base || !scheduled(p, parts, WEFT_SCHEDULED_LR, o, before, base, &out->lr) ||
