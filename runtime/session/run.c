@@ -138,8 +138,9 @@ static weft_status keep_here(weft_session *s, const bound_program *r, char *to, 
     return WEFT_OK;
 }
 
-/* Up to the deferred part; before each step runs as much of the pending one as it needs. *reached: how many steps ran; on an error, the next one failed. Versions count
- * even then, since a failed run may have written. */
+/* Up to the deferred part; before each step runs as much of the pending one as it needs. *reached: how many
+ * steps ran; on an error, the next one failed. Versions count even then, since a failed run may have
+ * written. */
 static weft_status walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
     int end = s->examines ? r->n_steps : r->deferred;
     weft_status status = r->keep ? keep_here(s, r, r->keep, error) : WEFT_OK;
