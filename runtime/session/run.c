@@ -129,8 +129,6 @@ static weft_status arrive_for_fetch(weft_session *s, const bound_program *r, con
     return status;
 }
 
-/* ---- the run ---- */
-
 /* ---- the CPU as an executor: it works at once, so nothing is ever left to wait for ---- */
 
 static weft_status keep_here(weft_session *s, const bound_program *r, char *to, weft_error *error) {
