@@ -4,7 +4,7 @@
 #include "runtime/plan/program.h"
 #include "support/programs.h"
 #include "support/random_model.h"
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 #include "tools/graphtool/diagram/stream_collapse.h"
 #include "tools/graphtool/diagram/diagram.h"
 

@@ -1,12 +1,11 @@
 /* calibrate.c - graphtool calibrate: times the algorithms that a GPU's libraries have for a model's nodes,
  * and writes the fastest for each as a table for --calibration. */
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 
 #include "ops/cuda/cuda.h"
 #include "runtime/session/calibrate.h"
 
 #include <string.h>
-
 
 /* Names the model and the GPU in the table's first lines. */
 static weft_status begin(calibrating *c, weft_session *s, const weft_model *m, weft_error *error) {
@@ -15,8 +14,8 @@ static weft_status begin(calibrating *c, weft_session *s, const weft_model *m, w
         return error_set(error, WEFT_UNSUPPORTED,
                          "calibrate: a plan for the CPU has no algorithms to measure: use --device=cuda");
     const char *comment = tool_text("%.100s, batch %lld: compute capability %d.%d, %d multiprocessors",
-             weft_model_name(m), (long long)s->plan->options.batch, gpu->capability / 10,
-             gpu->capability % 10, gpu->multiprocessors);
+                                    weft_model_name(m), (long long)s->plan->options.batch,
+                                    gpu->capability / 10, gpu->capability % 10, gpu->multiprocessors);
     return calibrate_begin(c, s, comment, error);
 }
 

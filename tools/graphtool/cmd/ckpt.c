@@ -1,7 +1,7 @@
 /* ckpt.c - graphtool ckpt: looks at the checkpoints of trainings, and writes them to other files. No action
  * needs the model, or changes the checkpoint that it reads. */
-#include "tools/graphtool/common/ckpt.h"
-#include "tools/graphtool/common/output.h"
+#include "tools/graphtool/checkpoints/ckpt.h"
+#include "tools/graphtool/output/output.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -2,8 +2,8 @@
  * several layouts, each with less detail, and writes the first that fits a page. */
 #include "tools/graphtool/diagram/draw.h"
 #include "graph/settings/clone.h"
-#include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/output/names.h"
+#include "tools/graphtool/model/tools.h"
 
 #include "runtime/store/room.h"
 
@@ -32,7 +32,8 @@ static void write_dot(Agraph_t *g, const char *path) {
 static void render(GVC_t *gvc, Agraph_t *g, const char *format, const char *path) {
     char *data = NULL;
     unsigned length = 0;
-    if (gvRenderData(gvc, g, format, &data, &length) || !data) tool_fail("graphviz could not draw %s", format);
+    if (gvRenderData(gvc, g, format, &data, &length) || !data)
+        tool_fail("graphviz could not draw %s", format);
     out_write(path, data, length);
     gvFreeRenderData(data);
 }
@@ -171,7 +172,8 @@ static void free_context(void *gvc) {
 static void show(const artist *a) {
     GVC_t *gvc = tool_keep(tool_need(gvContext()), free_context);
     agseterr(AGMAX);
-    for (int i = 0; !attempt_one(gvc, a, i); i++) {}
+    for (int i = 0; !attempt_one(gvc, a, i); i++) {
+    }
 }
 
 static void show_graph(const weft_graph *g, const weft_model *m, const options *o, const char *what) {

@@ -1,8 +1,8 @@
 /* eval.c - graphtool eval: mean losses and accuracies of the evaluation graph over all samples of some
  * files. */
-#include "tools/graphtool/common/dataset.h"
-#include "tools/graphtool/common/evaluators.h"
-#include "tools/graphtool/common/weights.h"
+#include "tools/graphtool/training/dataset.h"
+#include "tools/graphtool/training/evaluators.h"
+#include "tools/graphtool/model/weights.h"
 
 static void report(const options *o, const weft_model *m, const char *graph, const weft_metrics *means) {
     if (o->json) {

@@ -1,7 +1,7 @@
 /* report.c - graphtool report: a model, its memory and pictures of its training as one page of HTML, which
  * needs no other file and no network. Pictures are in it as data; a browser runs nothing that an SVG has. */
 #include "tools/graphtool/timeline/summary.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 
 #include "graph/file/io.h"
 

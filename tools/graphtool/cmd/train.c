@@ -1,15 +1,15 @@
 /* train.c - graphtool train: the trainer, with a bar, a log, and weights written at the end, completely or
  * not at all. Ctrl-C ends the training after the current step. */
-#include "tools/graphtool/common/checkpoints.h"
-#include "tools/graphtool/common/config.h"
-#include "tools/graphtool/common/evaluators.h"
-#include "tools/graphtool/common/lost.h"
-#include "tools/graphtool/common/optimizers.h"
-#include "tools/graphtool/common/paths.h"
-#include "tools/graphtool/common/samples.h"
-#include "tools/graphtool/common/watched.h"
-#include "tools/graphtool/common/weights.h"
-#include "tools/graphtool/common/world.h"
+#include "tools/graphtool/options/checkpoints.h"
+#include "tools/graphtool/model/run_config.h"
+#include "tools/graphtool/training/evaluators.h"
+#include "tools/graphtool/ranks/lost.h"
+#include "tools/graphtool/model/optimizers.h"
+#include "tools/graphtool/options/paths.h"
+#include "tools/graphtool/training/samples.h"
+#include "tools/graphtool/training/watched.h"
+#include "tools/graphtool/model/weights.h"
+#include "tools/graphtool/ranks/world.h"
 
 #include "graph/settings/minimize.h"
 

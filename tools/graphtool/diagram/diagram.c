@@ -2,7 +2,7 @@
  * units are few. */
 #include "tools/graphtool/diagram/diagram.h"
 #include "ops/kit/ops.h"
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,48 +32,11 @@ static bool is_drawn(const diagram *s, const weft_node *n) {
     return n->n_out == 0 || s->item_of[n->out[0].id] >= 0;
 }
 
-void diagram_add_box(diagram *s, int parent, int b) {
-    diagram_box *above = &s->boxes[parent];
-    s->boxes[b].parent = parent;
-    s->boxes[b].depth = above->depth + 1;
-    s->boxes[b].next = -1;
-    if (above->last_child >= 0)
-        s->boxes[above->last_child].next = b;
-    else
-        above->first_child = b;
-    above->last_child = b;
-}
-
-/* Appends a box; boxes are never removed. */
-int diagram_box_new(diagram *s, int parent, const char *name, const char *path) {
-    int b = s->n_boxes++;
-    s->boxes[b] = (diagram_box){.name = name,
-                                .path = path,
-                                .parent = parent,
-                                .first_child = -1,
-                                .last_child = -1,
-                                .next = -1,
-                                .first_item = -1,
-                                .last_item = -1,
-                                .represented_by = b,
-                                .members = 1,
-                                .most_members = 1};
-    if (parent >= 0) diagram_add_box(s, parent, b);
-    return b;
-}
-
 /* The child of that name, made if there is none. */
 static int box_child(diagram *s, int parent, const char *name, const char *path) {
     for (int c = s->boxes[parent].first_child; c >= 0; c = s->boxes[c].next)
         if (strcmp(s->boxes[c].name, name) == 0) return c;
     return diagram_box_new(s, parent, name, path);
-}
-
-diagram_phase diagram_phase_of(const diagram_item *i) {
-    return !i->node               ? DIAGRAM_FORWARD
-           : i->node->is_update   ? DIAGRAM_UPDATE
-           : i->node->is_backward ? DIAGRAM_BACKWARD
-                                  : DIAGRAM_FORWARD;
 }
 
 /* The box of a scope path. Backward and update nodes have top-level boxes of their own, and updates without a
@@ -95,27 +58,12 @@ static int box_of(diagram *s, const char *path, diagram_phase phase) {
     return b;
 }
 
-void diagram_add_item(diagram *s, int box, int i) {
-    diagram_box *b = &s->boxes[box];
-    s->items[i].box = box;
-    s->items[i].next = -1;
-    if (b->last_item >= 0)
-        s->items[b->last_item].next = i;
-    else
-        b->first_item = i;
-    b->last_item = i;
-}
-
 /* Appends an item, and registers the values that it makes. */
 static void item_new(diagram *s, int box, const weft_node *n, const graph_output *output) {
     int i = s->n_items++;
     s->items[i] = (diagram_item){.node = n, .output = output, .representative = i, .also = -1, .host = -1};
     diagram_add_item(s, box, i);
     for (int k = 0; n && k < n->n_out; k++) s->item_of[n->out[k].id] = i;
-}
-
-void *diagram_new(diagram *s, int count, size_t width) {
-    return tool_need(arena_new_array(&s->arena, (size_t)count, width));
 }
 
 /* Makes all items and boxes. */
@@ -182,16 +130,6 @@ static void find_hosts(diagram *s) {
 
 /* ---- units ---- */
 
-bool diagram_box_is_open(const diagram *s, int box) {
-    return s->boxes[box].depth <= s->open_depth && !s->boxes[box].is_bare &&
-           s->boxes[box].represented_by == box;
-}
-
-bool diagram_box_is_in(const diagram *s, int box, int ancestor) {
-    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
-    return box == ancestor;
-}
-
 /* The outermost closed box around an item; -1: all are open. */
 static int closed_around(const diagram *s, int item) {
     int closed = -1, b = s->items[item].box;
@@ -199,12 +137,6 @@ static int closed_around(const diagram *s, int item) {
     for (; b > 0; b = s->boxes[b].parent)
         if (s->boxes[b].depth > s->open_depth) closed = b;
     return closed;
-}
-
-int diagram_box_of(const diagram *s, const diagram_unit *u) {
-    if (u->box >= 0) return s->boxes[u->box].parent;
-    int b = s->items[u->item].box;
-    return s->boxes[b].is_bare ? s->boxes[b].parent : b;
 }
 
 /* Makes the units for the current open depth, in the graph's order. unit_of_box is scratch, [n_boxes]. */

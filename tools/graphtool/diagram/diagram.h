@@ -106,8 +106,8 @@ diagram_phase diagram_phase_of(const diagram_item *i);
 /* Is the item represented by the first of its op in its box (I2)? */
 bool diagram_collapses_by_op(const diagram *s, const diagram_item *i);
 
-/* Steps of diagram_build. diagram_collapse.c: signatures, collapses, representatives; diagram_runs.c: boxes
- * around rounds that repeat. */
+/* Steps of diagram_build. diagram_boxes.c: items in boxes; diagram_collapse.c: signatures, collapses,
+ * representatives; diagram_runs.c: boxes around rounds that repeat. */
 void diagram_sign_items(diagram *s);
 void diagram_find_runs(diagram *s);
 void diagram_collapse(diagram *s);

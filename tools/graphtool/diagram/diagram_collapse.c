@@ -6,7 +6,7 @@
  * Their own names must differ in numbers only. Structures are compared by 64-bit hashes. */
 #include "tools/graphtool/diagram/diagram.h"
 
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 #include <ctype.h>
 

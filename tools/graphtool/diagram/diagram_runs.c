@@ -6,7 +6,7 @@
  * and no repetition. */
 #include "tools/graphtool/diagram/diagram.h"
 
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 enum { LONGEST = 24 };
 

@@ -7,9 +7,8 @@
 #include "tools/graphtool/diagram/draw.h"
 
 #include "ops/kit/ops.h"
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 #include "tools/graphtool/timeline/buckets.h"
-
 
 /* ---- kinds: derived from an op's flags, so that a new op needs no line here ---- */
 
@@ -323,7 +322,8 @@ static void draw_title(const drawing *d, int box) {
     box_label(&label, d->s, d->m, box, NULL);
     Agnode_t *n = title_node(d, box, true);
     paint_text(n, "label", &label);
-    paint(n, "shape=plaintext style= height=0 margin=0.02,0.0 fontname=Helvetica-Bold fontsize=%d fontcolor=%s",
+    paint(n,
+          "shape=plaintext style= height=0 margin=0.02,0.0 fontname=Helvetica-Bold fontsize=%d fontcolor=%s",
           d->s->boxes[box].depth == 1 ? 14 : 12, look_of(d->s, d->m, box)->line);
     text_add(&label, "%s", d->s->boxes[box].path);
     paint_text(n, "tooltip", &label);

@@ -9,9 +9,8 @@
 #include "tools/graphtool/diagram/draw_streams.h"
 
 #include "tools/graphtool/diagram/stream_collapse.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 #include "runtime/plan/value.h"
-
 
 /* The picture of one graph. If there are too many steps, those in the middle become one node. */
 typedef struct drawing {
@@ -46,9 +45,9 @@ static Agnode_t *row_node(const drawing *d, int row) {
 
 /* Colours by the kind of the row; a span has that of its most frequent phase. */
 static const char *row_fill(const stream_row *row) {
-    static const char *const fills[] = {[ROW_WAIT] = "#ffd0ca",  [ROW_UPDATE] = "#c5ebe6",
-                                        [ROW_READ] = "#d3e6f8",  [ROW_END] = "#dddddd",
-                                        [ROW_START] = "#ffffff", [ROW_READY] = "#ffffff"};
+    static const char *const fills[] = {
+        [ROW_WAIT] = "#ffd0ca", [ROW_UPDATE] = "#c5ebe6", [ROW_READ] = "#d3e6f8",
+        [ROW_END] = "#dddddd",  [ROW_START] = "#ffffff",  [ROW_READY] = "#ffffff"};
     static const char *const spans[] = {"#fff6cc", "#e9e0ff", "#e3f5f2"};
     return row->kind == ROW_SPAN ? spans[stream_phase_of(row)] : fills[row->kind];
 }
@@ -353,7 +352,8 @@ static Agraph_t *frame_of(const drawing *d, int step) {
     const stream_step *s = &d->collapse.steps[step];
     if (!s->run || is_left_out(d, step)) return d->cluster;
     Agraph_t *g = agsubg(d->cluster, tool_text("cluster_g%drun%d", d->number, s->run), 1);
-    paint(g, "label=\xc3\x97%d style=rounded,bold color=#666666 fontname=Helvetica-Bold fontsize=12", s->rounds);
+    paint(g, "label=\xc3\x97%d style=rounded,bold color=#666666 fontname=Helvetica-Bold fontsize=12",
+          s->rounds);
     return g;
 }
 

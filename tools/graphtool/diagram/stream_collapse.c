@@ -2,7 +2,7 @@
  * steps. */
 #include "tools/graphtool/diagram/stream_collapse.h"
 
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 /* The wait, the update and the start of the way back of one bucket form one step. */
 static bool joins_previous(const streams *l, int row) {
@@ -66,7 +66,8 @@ static void find_rounds(stream_collapse *f) {
 
 stream_collapse stream_collapse_of(const streams *l, bool collapse) {
     size_t room = (size_t)l->n_rows + 1;
-    stream_collapse f = {.steps = tool_new(room, sizeof *f.steps), .step_of = tool_new(room, sizeof *f.step_of)};
+    stream_collapse f = {.steps = tool_new(room, sizeof *f.steps),
+                         .step_of = tool_new(room, sizeof *f.step_of)};
     cut_steps(&f, l);
     if (collapse) find_rounds(&f);
     return f;

@@ -3,7 +3,7 @@
 
 #include "ops/structure/collective.h"
 #include "runtime/plan/value.h"
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include "ops/cpu/isa.h"
 #include "tools/graphtool/timeline/buckets.h"
 #include "tools/graphtool/timeline/streams.h"
-#include "tools/graphtool/common/table.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/output/table.h"
+#include "tools/graphtool/model/tools.h"
 #include "runtime/plan/compile_fields.h"
 #include "runtime/plan/value.h"
 
@@ -33,7 +33,8 @@ static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v
              (long long)v->numbers, BYTES(v->bytes), *v->options ? "; " : "", v->options);
     text_add(t, "\n");
     line_text(t, &head, limit);
-    table_row(&rows, "bucket\tsize\tparameters\tfrom ... to%s", v->is_sharded ? "\tupdated by (numbers)" : "");
+    table_row(&rows, "bucket\tsize\tparameters\tfrom ... to%s",
+              v->is_sharded ? "\tupdated by (numbers)" : "");
     for (int i = 0; i < v->n_buckets; i++) {
         text row = {0};
         bucket_row(&row, plan, v, i, ", ");
@@ -70,7 +71,8 @@ static void moves_text(text *t, const stream_list *all, const streams *l, int li
     for (int i = 0; i < l->n_moves; i++) {
         const stream_move *m = &l->moves[i];
         text row = {0};
-        text_add(&row, "%lld\t%s %s\t%s\t", (long long)m->order, m->start->op->name, m->name, BYTES(m->bytes));
+        text_add(&row, "%lld\t%s %s\t%s\t", (long long)m->order, m->start->op->name, m->name,
+                 BYTES(m->bytes));
         stream_node_text(&row, m->ready);
         text_add(&row, "\t");
         if (m->reader) stream_node_text(&row, m->reader);
