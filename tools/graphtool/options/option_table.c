@@ -110,9 +110,9 @@ const option_row option_rows[] = {
              "start from DIR's newest whole checkpoint, or DIR/step-N; auto: --checkpoint-dir's, if any",
              .file = READS_STEPS, .elsewhere = "continue resume-from"),
     FLAG_ROW("optimizer-state", 0, training, "save optimizer state and step counters with the weights", ),
-    TEXT_ROW(
-        "guard", 0, "WHAT", guard,
-        "what makes a step bad, so that it changes nothing: nan, spike=F, grad or off (nan; plan: off)", ),
+    TEXT_ROW("guard", 0, "WHAT", guard,
+             "what makes a step bad, so that it changes nothing: nan, spike=F, grad "
+             "or off (nan; plan: off)", ),
     ROW("on-bad-step", 0, "WHAT", TEXT, on_bad_step, ANY, "stop",
         "stop: end with status 8; skip=N: skip up to N bad steps in a row (stop; skip alone: 3)", ),
     FLAG_ROW("keep-going", 0, keep_going,
@@ -135,10 +135,10 @@ const option_row option_rows[] = {
              "the flow to run: a name, or steps like \"d_step*5 g_step{accumulate=4}\" (train)", ),
     ROW("seed", 's', "N", SEED, seed, ANY, "0", "seed of initial values, data order and random numbers (0)",
         .elsewhere = "manual-seed"),
-    TEXT_ROW(
-        "ddp", 0, "PATH:FIELDS", ddp,
-        "options of weft_ddp for the parameters under PATH (empty: all): generator:zero=1,bucket_cap_mb=4",
-        .form = OPTION_LIST),
+    TEXT_ROW("ddp", 0, "PATH:FIELDS", ddp,
+             "options of weft_ddp for the parameters under PATH (empty: all): "
+             "generator:zero=1,bucket_cap_mb=4",
+             .form = OPTION_LIST),
     ROW("launcher", 0, "NAME", TEXT, launcher, WORDS(launchers), NULL,
         "launcher whose variables give rank and world: auto, mpi, slurm or env (auto)", .sharing = OWN),
     ROW("timeout", 0, "SECONDS", REAL, timeout, RANGE(0, 1000 * MILLION), "300",
@@ -170,10 +170,10 @@ const option_row option_rows[] = {
     FLAG_ROW("averages", 0, averages, "write the averages of --ema instead of the parameters", ),
     FLAG_ROW("markdown", 0, markdown, "print Markdown, as in docs/ops.md", ),
     FLAG_ROW("json", 'j', json, "print JSON with stable keys", .sharing = OWN),
-    TEXT_ROW(
-        "output", 'o', "FILE", output,
-        "write to FILE; - is standard output, for text (train: weights; predict: .png, .npy; trace: .json)",
-        .sharing = OWN, .file = WRITES, .elsewhere = "out save save-to"),
+    TEXT_ROW("output", 'o', "FILE", output,
+             "write to FILE; - is standard output, for text (train: weights; "
+             "predict: .png, .npy; trace: .json)",
+             .sharing = OWN, .file = WRITES, .elsewhere = "out save save-to"),
     TEXT_ROW("config", 0, "FILE", config,
              "read options that are not given from a JSON file, by their names: {\"epochs\": 5}",
              .sharing = CONTENT, .file = READS),
