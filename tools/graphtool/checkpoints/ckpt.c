@@ -15,9 +15,8 @@ static void close_checkpoint(void *c) {
 }
 
 weft_checkpoint *ckpt_find(const options *o, int word) {
-    weft_error error = {0};
-    return tool_opened(weft_checkpoint_find(o->words[word], NULL, NULL, &checkpoints_env, &error),
-                       close_checkpoint, &error);
+    return tool_keep(tool_got(weft_checkpoint_find(o->words[word], NULL, NULL, &checkpoints_env, &tool_why)),
+                     close_checkpoint);
 }
 
 /* The manifest is the last file that is written. */
@@ -140,12 +139,11 @@ static void rows_print(const options *o, const row *rows, int n) {
 
 /* All of a folder, or the one that is named. */
 static row *rows_open(const char *folder, int *n) {
-    weft_error error = {0};
     int64_t *steps = NULL;
     struct stat s;
     bool is_one = stat(tool_text("%s/manifest.json", folder), &s) == 0;
     *n = is_one;
-    if (!is_one && weft_checkpoint_steps(folder, NULL, &steps, n, &error)) tool_error(&error);
+    if (!is_one) tool_must(weft_checkpoint_steps(folder, NULL, &steps, n, &tool_why));
     if (!*n && stat(folder, &s)) tool_fail("%s: there is no such folder", folder);
     if (!*n) tool_fail("%s: it has no checkpoint, a folder step-N", folder);
     row *rows = tool_new((size_t)*n, sizeof *rows);

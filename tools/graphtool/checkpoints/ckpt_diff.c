@@ -38,8 +38,7 @@ static void compare_piece(difference *d, weft_dtype dtype, char *const piece[2],
 }
 
 static void read_piece(diffing *x, int side, const whole *w, uint64_t at, size_t n) {
-    weft_error error = {0};
-    if (entries_read(&x->all[side], w, at, x->piece[side], n, &error)) tool_error(&error);
+    tool_must(entries_read(&x->all[side], w, at, x->piece[side], n, &tool_why));
 }
 
 static difference compare_elements(diffing *x, const whole *a, const whole *b) {
@@ -142,11 +141,10 @@ static void tell_text(const diffing *x) {
 }
 
 int ckpt_diff(const options *o) {
-    weft_error error = {0};
     diffing x = {.different = json_array(), .numbers = json_array(), .alone = json_array()};
     for (int i = 0; i < 2; i++) {
         x.c[i] = ckpt_find(o, i);
-        if (entries_open(&x.all[i], x.c[i], &error)) tool_error(&error);
+        tool_must(entries_open(&x.all[i], x.c[i], &tool_why));
         x.piece[i] = tool_new(SAFETENSORS_PIECE, 1);
     }
     compare_tensors(&x);

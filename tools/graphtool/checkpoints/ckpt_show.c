@@ -106,10 +106,9 @@ static void show_text(const weft_checkpoint *c, const entries *all, const parts 
 }
 
 int ckpt_show(const options *o) {
-    weft_error error = {0};
     entries all;
     weft_checkpoint *c = ckpt_find(o, 0);
-    if (entries_open(&all, c, &error)) tool_error(&error);
+    tool_must(entries_open(&all, c, &tool_why));
     parts p = parts_of(c, &all);
     if (!o->json) show_text(c, &all, &p);
     json_t *root = json_pack(

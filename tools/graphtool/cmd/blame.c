@@ -202,8 +202,7 @@ static void print_json(const ring_set *s, const ring_blame *b) {
 
 static int blame_run(const options *o) {
     ring_set s;
-    weft_error error = {0};
-    if (ring_set_read(o->word ? o->word : "weft-rings", &s, &error)) tool_error(&error);
+    tool_must(ring_set_read(o->word ? o->word : "weft-rings", &s, &tool_why));
     ring_blame b = ring_set_blame(&s);
     if (o->json)
         print_json(&s, &b);

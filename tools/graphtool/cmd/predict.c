@@ -54,7 +54,6 @@ static void free_array(void *array) {
 
 /* A PNG shows the first samples alone. */
 static void predict(const weft_model *m, const options *o, const char *graph, image_grid g) {
-    weft_error error = {0};
     dataset *d = dataset_load(&o->data);
     weft_trainer_options how = tool_trainer_options(m, o);
     int64_t images = (int64_t)g.rows * g.columns;
@@ -63,8 +62,8 @@ static void predict(const weft_model *m, const options *o, const char *graph, im
     how.compile.graph = graph;
     weft_trainer *t = tool_trainer(m, o, &how);
     weights_load(weft_trainer_store(t), o);
-    weft_array *r = weft_trainer_predict(t, graph, o->port, &d->of, &error);
-    write_result(tool_opened(r, free_array, &error), o, d, g);
+    weft_array *r = tool_got(weft_trainer_predict(t, graph, o->port, &d->of, &tool_why));
+    write_result(tool_keep(r, free_array), o, d, g);
 }
 
 static void check_output(const weft_model *m, const options *o, const char *graph) {

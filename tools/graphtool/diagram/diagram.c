@@ -58,73 +58,65 @@ static int box_of(diagram *s, const char *path, diagram_phase phase) {
     return b;
 }
 
-/* Appends an item, and registers the values that it makes. */
+/* Appends an item, what it reads, and the values that it makes. */
 static void item_new(diagram *s, int box, const weft_node *n, const graph_output *output) {
     int i = s->n_items++;
     s->items[i] = (diagram_item){.node = n, .output = output, .representative = i, .also = -1, .host = -1};
     diagram_add_item(s, box, i);
+    weft_value *const *in = n ? n->in : &output->value;
+    for (int k = 0; k < (n ? n->n_in : 1); k++)
+        if (in[k] && s->item_of[in[k]->id] >= 0)
+            s->reads[s->n_reads++] = (diagram_read){s->item_of[in[k]->id], i, in[k]};
     for (int k = 0; n && k < n->n_out; k++) s->item_of[n->out[k].id] = i;
 }
 
 /* Makes all items and boxes. */
 static void collect_items(diagram *s) {
-    int nodes = 1, boxes = 2, ids = s->graph->next_id + 1;
-    for (const weft_node *n = s->graph->first; n; n = n->next, nodes++)
+    const weft_graph *g = s->graph;
+    int nodes = 1, boxes = 2, reads = 1, ids = g->next_id + 1;
+    for (const weft_node *n = g->first; n; n = n->next, nodes++) {
         for (const char *p = n->scope; p && *p; p++) boxes += *p == '/';
+        reads += n->n_in;
+    }
     /* an upper bound: each node opens at most its whole path and a round of a run */
     boxes += 4 * nodes;
-    for (const graph_output *o = s->graph->outputs; o; o = o->next) nodes++;
+    for (const graph_output *o = g->outputs; o; o = o->next) nodes++, reads++;
     s->items = diagram_new(s, nodes, sizeof *s->items);
     s->boxes = diagram_new(s, boxes, sizeof *s->boxes);
+    s->reads = diagram_new(s, reads, sizeof *s->reads);
     s->units = diagram_new(s, nodes, sizeof *s->units);
     s->unit_of = diagram_new(s, nodes, sizeof *s->unit_of);
     s->item_of = diagram_new(s, ids, sizeof *s->item_of);
     for (int i = 0; i < ids; i++) s->item_of[i] = -1;
     mark_wanted(s);
     diagram_box_new(s, -1, "", "");
-    for (const weft_node *n = s->graph->first; n; n = n->next) {
+    for (const weft_node *n = g->first; n; n = n->next) {
         bool drawn = is_drawn(s, n);
         for (int k = 0; k < n->n_out; k++) s->item_of[n->out[k].id] = -1; /* the mark is no longer needed */
-        if (drawn) item_new(s, box_of(s, n->scope, diagram_phase_of(&(diagram_item){.node = n})), n, NULL);
+        if (drawn) item_new(s, box_of(s, n->scope, diagram_phase_of(n)), n, NULL);
     }
-    for (const graph_output *o = s->graph->outputs; o; o = o->next) item_new(s, 0, NULL, o);
-}
-
-/* ---- edges between items ---- */
-
-/* The k-th value that an item reads and, in *item, the item that makes it (-1: not drawn); NULL past the
- * end. */
-static const weft_value *item_reads(const diagram_item *i, int k, int *item, const diagram *s) {
-    int n = i->node ? i->node->n_in : 1;
-    *item = -1;
-    if (k >= n) return NULL;
-    static const weft_value none = {0};
-    const weft_value *v = i->node ? i->node->in[k] : i->output->value;
-    if (v) *item = s->item_of[v->id];
-    return v ? v : &none;
+    for (const graph_output *o = g->outputs; o; o = o->next) item_new(s, 0, NULL, o);
 }
 
 /* A leaf is bare when none of its items reads another: a layer of one op, called once or several times. */
 static void find_bare(diagram *s) {
     for (int b = 1; b < s->n_boxes; b++) s->boxes[b].is_bare = s->boxes[b].first_child < 0;
-    for (int i = 0; i < s->n_items; i++) {
-        int from;
-        for (int k = 0; item_reads(&s->items[i], k, &from, s); k++)
-            if (from >= 0 && s->items[from].box == s->items[i].box) s->boxes[s->items[i].box].is_bare = false;
+    for (int r = 0; r < s->n_reads; r++) {
+        int box = s->items[s->reads[r].to].box;
+        if (s->items[s->reads[r].from].box == box) s->boxes[box].is_bare = false;
     }
-    s->boxes[0].is_bare = false;
 }
 
 /* In pictures of all nodes, a view in the same box and phase as the node it views is drawn as part of
  * that. */
 static void find_hosts(diagram *s) {
-    for (int i = 0; i < s->n_items; i++) {
-        diagram_item *view = &s->items[i];
-        int from;
-        if (!view->node || !(view->node->op->flags & OP_VIEW) || diagram_collapses_by_op(s, view)) continue;
-        item_reads(view, 0, &from, s);
-        if (from < 0 || s->items[from].box != view->box) continue;
-        if (diagram_phase_of(&s->items[from]) == diagram_phase_of(view)) view->host = from;
+    for (int r = 0; r < s->n_reads; r++) {
+        int from = s->reads[r].from;
+        diagram_item *view = &s->items[s->reads[r].to];
+        const weft_node *n = view->node;
+        if (!n || !(n->op->flags & OP_VIEW) || s->reads[r].value != n->in[0]) continue;
+        if (diagram_collapses_by_op(s, view) || s->items[from].box != view->box) continue;
+        if (diagram_phase_of(s->items[from].node) == diagram_phase_of(n)) view->host = from;
     }
 }
 
@@ -234,25 +226,19 @@ static const weft_value *drawn_value(const diagram *s, const weft_value *v, int 
     return k < representative->n_out ? &representative->out[k] : v;
 }
 
-/* Makes the edges between units from those between items. */
+/* Makes the edges between units from what items read. */
 static void join_units(diagram *s) {
-    int room = 1, from;
-    for (int i = 0; i < s->n_items; i++) room += s->items[i].node ? s->items[i].node->n_in : 1;
-    s->edges = diagram_new(s, room, sizeof *s->edges);
-    for (int i = 0; i < s->n_items; i++) {
-        const weft_value *v;
-        for (int k = 0; (v = item_reads(&s->items[i], k, &from, s)); k++) {
-            if (from < 0) continue;
-            int a = s->unit_of[from], b = s->unit_of[i];
-            bool repeats = diagram_edge_repeats(s, from, i);
-            if (a == b) continue;
-            s->edges[s->n_edges++] =
-                (diagram_edge){.from = a,
-                               .to = b,
-                               .value = drawn_value(s, v, from),
-                               .repeats = repeats,
-                               .is_own = is_of_one_scope(s->items[from].node, s->items[i].node)};
-        }
+    s->edges = diagram_new(s, s->n_reads + 1, sizeof *s->edges);
+    for (int r = 0; r < s->n_reads; r++) {
+        const diagram_read *read = &s->reads[r];
+        int a = s->unit_of[read->from], b = s->unit_of[read->to];
+        if (a == b) continue;
+        s->edges[s->n_edges++] =
+            (diagram_edge){.from = a,
+                           .to = b,
+                           .value = drawn_value(s, read->value, read->from),
+                           .repeats = diagram_edge_repeats(s, read->from, read->to),
+                           .is_own = is_of_one_scope(s->items[read->from].node, s->items[read->to].node)};
     }
     merge_edges(s);
 }

@@ -33,11 +33,11 @@ typedef struct diagram_how {
 typedef struct diagram_item {
     const weft_node *node;      /* NULL for outputs */
     const graph_output *output; /* NULL for nodes */
-    int box, next;              /* its box; the next item in that box, -1: none */
-    int representative;         /* the item that is drawn for it; itself unless collapsed */
-    int also;                   /* the next item with the same representative, -1: none */
-    int host;                   /* for a view that is drawn as part of what it views: that item; else -1 */
-    uint64_t signature;         /* hash of op, attributes and types; from COLLAPSE_ALIKE on of op and ranks */
+    int box;
+    int representative; /* the item that is drawn for it; itself unless collapsed */
+    int also;           /* the next item with the same representative, -1: none */
+    int host;           /* for a view that is drawn as part of what it views: that item; else -1 */
+    uint64_t signature; /* hash of op, attributes and types; from COLLAPSE_ALIKE on of op and ranks */
 } diagram_item;
 
 /* The three parts of a training step. */
@@ -49,9 +49,8 @@ typedef struct diagram_box {
     const char *last_name;             /* name of the last member of a collapse */
     int parent, depth;                 /* the root is box 0 at depth 0 */
     int first_child, last_child, next; /* boxes; -1: none */
-    int first_item, last_item;         /* items; -1: none */
     int items;                         /* items in it and in boxes below */
-    int low, high;                     /* the first and the last of these items */
+    int low, high;                     /* the first and the last of these items; INT_MAX, -1: there is none */
     uint64_t signature;
     int represented_by; /* the first member of its collapse; itself when alone */
     int members;        /* on the first member of a collapse: the number of members; else 1 */
@@ -61,6 +60,12 @@ typedef struct diagram_box {
     diagram_phase phase;
     bool is_bare; /* a leaf whose items are not connected: they are drawn in its parent, with its name */
 } diagram_box;
+
+/* An item reads a value that another one makes. */
+typedef struct diagram_read {
+    int from, to;
+    const weft_value *value;
+} diagram_read;
 
 typedef struct diagram_unit {
     int item, box; /* the one it is; the other is -1 */
@@ -80,9 +85,10 @@ typedef struct diagram {
     arena arena;
     const weft_graph *graph;
     diagram_how how;
-    int n_items, n_boxes, n_units, n_edges;
+    int n_items, n_boxes, n_reads, n_units, n_edges;
     diagram_item *items;
     diagram_box *boxes;
+    diagram_read *reads; /* by reader */
     diagram_unit *units;
     diagram_edge *edges;
     int open_depth; /* boxes down to this depth are open */
@@ -101,8 +107,8 @@ bool diagram_box_is_in(const diagram *s, int box, int ancestor);
 /* The box in which a unit is drawn. */
 int diagram_box_of(const diagram *s, const diagram_unit *u);
 
-/* The part of the step that an item belongs to; outputs are forward. */
-diagram_phase diagram_phase_of(const diagram_item *i);
+/* The part of the step that a node belongs to; outputs (NULL) are forward. */
+diagram_phase diagram_phase_of(const weft_node *n);
 /* Is the item represented by the first of its op in its box (I2)? */
 bool diagram_collapses_by_op(const diagram *s, const diagram_item *i);
 
@@ -117,9 +123,11 @@ uint64_t diagram_mix(uint64_t a, uint64_t b);
 void *diagram_new(diagram *s, int count, size_t width);
 /* Makes a box in a parent, -1: the root. Boxes are never removed. */
 int diagram_box_new(diagram *s, int parent, const char *name, const char *path);
-/* Appends an item, or a box, to a box. */
+/* Puts an item, or a box, into a box, after those that it has. */
 void diagram_add_item(diagram *s, int box, int item);
 void diagram_add_box(diagram *s, int parent, int box);
+/* The items of a box alone, in order: the first (item -1), or the next one; -1: there is no more. */
+int diagram_next_item(const diagram *s, int box, int item);
 /* Does the edge join two members of one collapse? */
 bool diagram_edge_repeats(const diagram *s, int item_a, int item_b);
 

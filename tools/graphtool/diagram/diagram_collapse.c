@@ -71,8 +71,9 @@ static int next_drawn(const diagram *s, int c) {
 
 /* Makes the items of `a` represent those of `b`, and likewise below (equal trees: I2). */
 static void pair_up(diagram *s, int a, int b) {
-    int i = s->boxes[a].first_item, j = s->boxes[b].first_item;
-    for (; i >= 0 && j >= 0; i = s->items[i].next, j = s->items[j].next) s->items[j].representative = i;
+    int i = -1, j = -1;
+    while ((i = diagram_next_item(s, a, i)) >= 0 && (j = diagram_next_item(s, b, j)) >= 0)
+        s->items[j].representative = i;
     int c = next_drawn(s, s->boxes[a].first_child), d = next_drawn(s, s->boxes[b].first_child);
     for (; c >= 0 && d >= 0; c = next_drawn(s, s->boxes[c].next), d = next_drawn(s, s->boxes[d].next)) {
         diagram_box *one = &s->boxes[c], *other = &s->boxes[d];
@@ -94,27 +95,15 @@ static uint64_t mix_name(const diagram *s, uint64_t h, const char *name) {
     return h;
 }
 
-/* Extends the box's range of items. */
-static void widen_range(diagram_box *b, int low, int high) {
-    if (low < b->low) b->low = low;
-    if (high > b->high) b->high = high;
-}
-
-/* Signature and item range of a box whose children are done. */
+/* Signs a box whose children are done. */
 static void sign_box(diagram *s, int b) {
     diagram_box *box = &s->boxes[b];
     box->signature = 7;
-    box->items = 0;
-    box->low = s->n_items;
-    box->high = -1;
-    for (int i = box->first_item; i >= 0; i = s->items[i].next, box->items++) {
+    for (int i = -1; (i = diagram_next_item(s, b, i)) >= 0; box->items++)
         box->signature = diagram_mix(box->signature, s->items[i].signature);
-        widen_range(box, i, i);
-    }
     for (int c = box->first_child; c >= 0; c = s->boxes[c].next) {
         const diagram_box *child = &s->boxes[c];
         box->items += child->items;
-        widen_range(box, child->low, child->high);
         if (child->represented_by != c) continue;
         if (!child->run) box->signature = mix_name(s, box->signature, child->name);
         box->signature = diagram_mix(box->signature, child->signature);
@@ -125,10 +114,8 @@ static void sign_box(diagram *s, int b) {
 
 /* Are there items of the parent between two scopes? They would be drawn between a collapse and itself. */
 static bool is_parted(const diagram *s, int before, int after) {
-    const diagram_box *a = &s->boxes[before], *b = &s->boxes[after];
-    for (int i = s->boxes[a->parent].first_item; i >= 0; i = s->items[i].next)
-        if (i > a->high && i < b->low) return true;
-    return false;
+    int i = diagram_next_item(s, s->boxes[before].parent, s->boxes[before].high);
+    return i >= 0 && i < s->boxes[after].low;
 }
 
 static bool is_next_of(const diagram *s, const diagram_box *one, const diagram_box *other) {
@@ -161,17 +148,16 @@ static void collapse_box(diagram *s, int b) {
 
 bool diagram_collapses_by_op(const diagram *s, const diagram_item *i) {
     return s->how.collapsing > COLLAPSE_EQUAL && i->node &&
-           (diagram_phase_of(i) == DIAGRAM_UPDATE || i->node->op->flags & OP_COMMUNICATES);
+           (i->node->is_update || i->node->op->flags & OP_COMMUNICATES);
 }
 
 /* The exception of I2, within one box. */
 static void collapse_by_op(diagram *s, int box) {
-    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next) {
+    for (int i = -1; (i = diagram_next_item(s, box, i)) >= 0;) {
         if (!diagram_collapses_by_op(s, &s->items[i])) continue;
-        int j = s->boxes[box].first_item;
-        while (j != i &&
-               !(diagram_collapses_by_op(s, &s->items[j]) && s->items[j].node->op == s->items[i].node->op))
-            j = s->items[j].next;
+        int j = diagram_next_item(s, box, -1);
+        while (!diagram_collapses_by_op(s, &s->items[j]) || s->items[j].node->op != s->items[i].node->op)
+            j = diagram_next_item(s, box, j);
         if (s->items[i].representative == i) s->items[i].representative = j;
     }
 }

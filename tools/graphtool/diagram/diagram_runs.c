@@ -12,8 +12,8 @@ enum { LONGEST = 24 };
 
 /* A part of a scope, in the graph's order: an item, or a child box with all that is in it. */
 typedef struct part {
-    int item, box; /* the one it is; the other is -1 */
-    int first;     /* its first item */
+    int box;   /* -1: the item `first` */
+    int first; /* its first item */
     uint64_t signature;
 } part;
 
@@ -21,52 +21,26 @@ typedef struct run {
     int length, rounds;
 } run;
 
-static int first_item(const diagram *s, int box) {
-    int first = s->boxes[box].first_item;
-    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) {
-        int i = first_item(s, c);
-        if (first < 0 || (i >= 0 && i < first)) first = i;
-    }
-    return first;
-}
-
 /* Hash of a box with all items and boxes below it; names do not count. */
 static uint64_t tree_signature(const diagram *s, int box) {
     uint64_t h = 11;
-    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
-        h = diagram_mix(h, s->items[i].signature);
+    for (int i = -1; (i = diagram_next_item(s, box, i)) >= 0;) h = diagram_mix(h, s->items[i].signature);
     for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next)
         h = diagram_mix(h, tree_signature(s, c) + 1);
     return h;
 }
 
-/* Is the item in this part? */
-static bool is_in(const diagram *s, int item, const part *p) {
-    return p->item >= 0 ? item == p->item : diagram_box_is_in(s, s->items[item].box, p->box);
-}
-
-static bool item_reads_round(const diagram *s, int item, const part *p, int length) {
-    const weft_node *n = s->items[item].node;
-    for (int o = 0; n && o < n->n_in; o++) {
-        int from = n->in[o] ? s->item_of[n->in[o]->id] : -1;
-        for (int k = 0; from >= 0 && k < length; k++)
-            if (is_in(s, from, &p[k])) return true;
-    }
-    return false;
-}
-
-static bool box_reads_round(const diagram *s, int box, const part *p, int length) {
-    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
-        if (item_reads_round(s, i, p, length)) return true;
-    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next)
-        if (box_reads_round(s, c, p, length)) return true;
+/* Is the item in one of these parts? */
+static bool is_in(const diagram *s, int item, const part *p, int length) {
+    for (const part *end = p + length; p < end; p++)
+        if (p->box < 0 ? item == p->first : diagram_box_is_in(s, s->items[item].box, p->box)) return true;
     return false;
 }
 
 /* Does a part of the second round read one of the first? p points to two rounds of `length` parts. */
 static bool reads_round(const diagram *s, const part *p, int length) {
-    for (const part *q = p + length; q < p + 2 * length; q++)
-        if (q->box >= 0 ? box_reads_round(s, q->box, p, length) : item_reads_round(s, q->item, p, length))
+    for (int r = 0; r < s->n_reads; r++)
+        if (is_in(s, s->reads[r].to, p + length, length) && is_in(s, s->reads[r].from, p, length))
             return true;
     return false;
 }
@@ -94,10 +68,9 @@ static run best_run(const diagram *s, const part *p, int n) {
 /* Lists the parts of a box in the graph's order, by insertion sort; returns how many. */
 static int list_parts(const diagram *s, int box, part *p) {
     int n = 0;
-    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
-        p[n++] = (part){i, -1, i, s->items[i].signature};
+    for (int i = -1; (i = diagram_next_item(s, box, i)) >= 0;) p[n++] = (part){-1, i, s->items[i].signature};
     for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) {
-        part q = {-1, c, first_item(s, c), tree_signature(s, c)};
+        part q = {c, s->boxes[c].low, tree_signature(s, c)};
         int at = n++;
         for (; at > 0 && p[at - 1].first > q.first; at--) p[at] = p[at - 1];
         p[at] = q;
@@ -112,17 +85,17 @@ static void deepen(diagram *s, int box) {
 }
 
 static void move_part(diagram *s, int box, const part *p) {
-    if (p->item >= 0)
-        diagram_add_item(s, box, p->item);
-    else
-        diagram_add_box(s, box, p->box);
-    if (p->box >= 0) deepen(s, p->box);
+    if (p->box < 0) {
+        diagram_add_item(s, box, p->first);
+        return;
+    }
+    diagram_add_box(s, box, p->box);
+    deepen(s, p->box);
 }
 
 static const char *part_name(const diagram *s, const part *p) {
-    return p->box >= 0              ? s->boxes[p->box].name
-           : s->items[p->item].node ? s->items[p->item].node->op->name
-                                    : "";
+    if (p->box >= 0) return s->boxes[p->box].name;
+    return s->items[p->first].node ? s->items[p->first].node->op->name : "";
 }
 
 /* Makes the box of one round, named after its first and last layers. */
@@ -138,7 +111,7 @@ static void box_round(diagram *s, int parent, int number, const part *p, int len
 static void find_in(diagram *s, int box, part *p, int *number) {
     int n = list_parts(s, box, p), at = 0;
     diagram_box *b = &s->boxes[box];
-    b->first_child = b->last_child = b->first_item = b->last_item = -1;
+    b->first_child = b->last_child = -1;
     while (at < n) {
         run r = best_run(s, p + at, n - at);
         if (r.length < 2) {

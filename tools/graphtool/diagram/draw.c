@@ -352,7 +352,7 @@ static Agnode_t *unit_node(drawing *d, int unit) {
 }
 
 static diagram_phase unit_phase(const diagram *s, const diagram_unit *u) {
-    return u->box >= 0 ? s->boxes[u->box].phase : diagram_phase_of(&s->items[u->item]);
+    return u->box >= 0 ? s->boxes[u->box].phase : diagram_phase_of(s->items[u->item].node);
 }
 
 static void paint_unit(drawing *d, const diagram_unit *u, Agnode_t *n) {

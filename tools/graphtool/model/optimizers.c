@@ -193,9 +193,8 @@ typedef struct schedule {
 
 /* Runs of a graph, or (NULL) iterations. */
 static int64_t count(const schedule *s, const weft_trainer_options *how, const char *graph) {
-    weft_error error = {0};
     int64_t n;
-    if (weft_trainer_count(s->m, how, graph, &n, &error)) tool_error(&error);
+    tool_must(weft_trainer_count(s->m, how, graph, &n, &tool_why));
     return n;
 }
 

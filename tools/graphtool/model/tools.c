@@ -55,8 +55,7 @@ weft_model *tool_keep_model(weft_model *m) {
 /* Options without effect on this model are rejected here, before anything is compiled. --flow names a flow of
  * the model, or is one. */
 weft_model *tool_load(const options *o) {
-    weft_error error = {0};
-    weft_model *m = tool_opened(weft_load(o->model, NULL, &error), free_model, &error);
+    weft_model *m = tool_keep_model(tool_got(weft_load(o->model, NULL, &tool_why)));
     tool_check_flow(m, o->flow);
     check_graph_name(m, o);
     apply_ddp(m, &o->ddp);
@@ -99,11 +98,10 @@ static void guard_read(const options *o, weft_compile_options *into) {
 /* World and rank are those of the communicator if there is one, else those of the command line. */
 weft_compile_options tool_compile_options(const options *o) {
     weft_compile_options c = o->compile;
-    weft_error error = {0};
     if (o->comm) c.world = o->comm->world, c.rank = o->comm->rank;
     c.reduce = reduce_of(o);
     guard_read(o, &c);
-    if (c.isa > WEFT_ISA_REFERENCE && weft_limit_isa(c.isa, &error)) tool_error(&error);
+    if (c.isa > WEFT_ISA_REFERENCE) tool_must(weft_limit_isa(c.isa, &tool_why));
     return c;
 }
 
@@ -126,9 +124,8 @@ static weft_compile_options options_for(const weft_model *m, const options *o, c
 }
 
 void tool_select_device(const options *o) {
-    weft_error error = {0};
-    if (o->compile.device == WEFT_DEVICE_CUDA && weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error))
-        tool_error(&error);
+    if (o->compile.device == WEFT_DEVICE_CUDA)
+        tool_must(weft_cuda_select(o->comm ? o->comm->local_rank : 0, &tool_why));
 }
 
 static void free_plan(void *plan) {
@@ -138,9 +135,8 @@ static void free_plan(void *plan) {
 /* An error names the model's file. */
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph) {
     weft_compile_options c = options_for(m, o, graph);
-    weft_error error = {0};
-    weft_plan *plan = weft_compile(m, &c, &error);
-    if (!plan) tool_error_in(o->model, &error);
+    weft_plan *plan = weft_compile(m, &c, &tool_why);
+    if (!plan) tool_error_in(o->model);
     return tool_keep(plan, free_plan);
 }
 
@@ -163,13 +159,12 @@ static void free_trainer(void *t) {
 }
 
 weft_trainer *tool_trainer(const weft_model *m, const options *o, const weft_trainer_options *how) {
-    weft_error error = {0};
     warn_of_threads(o);
-    weft_trainer *t = weft_trainer_new(m, how, &error);
-    bool is_models = error.status != WEFT_PEER && error.status != WEFT_IO && error.status != WEFT_FILE;
-    if (!t && is_models) tool_error_in(o->model, &error);
-    if (!t) tool_error(&error);
-    return tool_keep(t, free_trainer);
+    weft_trainer *t = weft_trainer_new(m, how, &tool_why);
+    weft_status status = tool_why.status;
+    bool is_models = status != WEFT_PEER && status != WEFT_IO && status != WEFT_FILE;
+    if (!t && is_models) tool_error_in(o->model);
+    return tool_keep(tool_got(t), free_trainer);
 }
 
 void tool_need_training(const weft_plan *plan) {

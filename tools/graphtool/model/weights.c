@@ -37,9 +37,8 @@ static void close_tensors(void *file) {
 }
 
 static void check_used(const char *path, const renames *r) {
-    weft_error error;
     if (!r->n) return;
-    weft_tensors *file = tool_opened(weft_tensors_open(path, NULL, &error), close_tensors, &error);
+    weft_tensors *file = tool_keep(tool_got(weft_tensors_open(path, NULL, &tool_why)), close_tensors);
     for (int i = 0; i < r->n; i++)
         if (!is_used(file, r, i))
             tool_fail("--rename=%s:%s has no effect: no name in %s begins with '%s'%s", r->list[i].from,
@@ -80,10 +79,9 @@ static const safetensors_tensor *find_said(const safetensors *file, weft_stored_
 /* Averages in the file that nothing keeps are left aside, and what reads weights reads others than the
  * validations of the training that wrote it. */
 static void tell_averages(const weft_store *store, const options *o) {
-    weft_error error;
     safetensors file;
     if (keeps_averages(store)) return;
-    if (safetensors_open(&file, o->weights, NULL, &error)) tool_error(&error);
+    tool_must(safetensors_open(&file, o->weights, NULL, &tool_why));
     bool has = find_said(&file, WEFT_STORED_AVERAGE, NULL) != NULL;
     safetensors_close(&file);
     if (has && (!o->comm || o->comm->rank == 0))
@@ -98,7 +96,6 @@ static void tell_averages(const weft_store *store, const options *o) {
 }
 
 void weights_load(weft_store *store, const options *o) {
-    weft_error error;
     weft_weights_report report = {0};
     if (!o->weights) return;
     const renames r = renames_read(&o->rename);
@@ -108,7 +105,7 @@ void weights_load(weft_store *store, const options *o) {
         tool_fail("%s: it is a folder: --weights takes a file; of a checkpoint it is made by graphtool ckpt "
                   "export %s -o FILE",
                   o->weights, o->weights);
-    if (weft_weights_load_with(store, o->weights, &how, &report, &error)) tool_error(&error);
+    tool_must(weft_weights_load_with(store, o->weights, &how, &report, &tool_why));
     if (o->partial && !report.n_loaded)
         tool_fail("%s: no tensor of it has a name of the model: its first is %s", o->weights,
                   first_name(report.unexpected).text);
@@ -119,15 +116,13 @@ void weights_load(weft_store *store, const options *o) {
 }
 
 int64_t weights_counter(const options *o, const char *optimizer, weft_stored_kind counter) {
-    weft_error error = {0};
     safetensors file;
     double read = 0;
     if (!o->weights) return 0;
-    if (safetensors_open(&file, o->weights, NULL, &error)) tool_error(&error);
+    tool_must(safetensors_open(&file, o->weights, NULL, &tool_why));
     const safetensors_tensor *t = find_said(&file, counter, optimizer);
     bool is_number = t && t->type.dtype == WEFT_F64 && !t->type.ndim;
-    weft_status status = is_number ? safetensors_read(&file, t, &read, &error) : WEFT_OK;
+    if (is_number) tool_must(safetensors_read(&file, t, &read, &tool_why));
     safetensors_close(&file);
-    if (status) tool_error(&error);
     return read >= 0 && read <= 0x1p53 ? (int64_t)read : 0;
 }

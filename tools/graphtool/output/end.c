@@ -30,6 +30,7 @@ static struct ending {
 
 void (*tool_exit)(int status) __attribute__((noreturn)) = exit;
 int tool_status;
+weft_error tool_why;
 
 /* ---- one line ---- */
 
@@ -125,9 +126,13 @@ void tool_error(const weft_error *error) {
     tool_end(tool_tell_error(error));
 }
 
-void tool_error_in(const char *file, const weft_error *error) {
+void tool_must(weft_status status) {
+    if (status) tool_error(&tool_why);
+}
+
+void tool_error_in(const char *file) {
     weft_error named = {0};
-    error_set(&named, error->status, "%.300s: %s", file, error->text);
+    error_set(&named, tool_why.status, "%.300s: %s", file, tool_why.text);
     tool_error(&named);
 }
 
@@ -173,9 +178,9 @@ void *tool_keep(void *thing, void (*close)(void *thing)) {
     return thing;
 }
 
-void *tool_opened(void *thing, void (*close)(void *thing), const weft_error *error) {
-    if (!thing) tool_error(error);
-    return tool_keep(thing, close);
+void *tool_got(void *thing) {
+    if (!thing) tool_error(&tool_why);
+    return thing;
 }
 
 void *tool_new(size_t count, size_t width) {
@@ -214,6 +219,7 @@ void tool_close(void) {
     mem_free(NULL, ending.v, ending.room * sizeof *ending.v);
     arena_free(&ending.memory);
     ending = (struct ending){0};
+    tool_why = (weft_error){0};
 }
 
 /* An error where any write to standard output failed. A training that was interrupted keeps its status, by

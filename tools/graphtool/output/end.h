@@ -29,8 +29,8 @@ _Noreturn void tool_end(int status);
 extern void (*tool_exit)(int status) __attribute__((noreturn));
 /* Keeps a thing that `close` is called with at the end, the newest first. Returns it. */
 void *tool_keep(void *thing, void (*close)(void *thing));
-/* The same of what the library was asked to open; NULL: it was not, for this reason, and that is the end. */
-void *tool_opened(void *thing, void (*close)(void *thing), const weft_error *error);
+/* What the library was asked to make; NULL: it was not, as tool_why says, and that is the end. */
+void *tool_got(void *thing);
 /* The exit status, which `close` may change. */
 extern int tool_status;
 /* Closes what is kept; for tests that begin anew. */
@@ -48,10 +48,14 @@ char *tool_take(text *t);
 
 /* Prints "graphtool: <message>" on stderr and ends with EXIT_MISUSED. */
 _Noreturn void tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Where the library says why it could not do what a command cannot go on without; tool_must ends the command
+ * with that, unless the status is WEFT_OK. */
+extern weft_error tool_why;
+void tool_must(weft_status status);
 /* The same for a weft_error: ends with EXIT_WRONG for values met at run time, else EXIT_MISUSED. */
 _Noreturn void tool_error(const weft_error *error);
-/* For the contents of a file, whose name is put in front. */
-_Noreturn void tool_error_in(const char *file, const weft_error *error);
+/* That of tool_why, for the contents of a file, whose name is put in front. */
+_Noreturn void tool_error_in(const char *file);
 /* Prints an error, and the command goes on; the second returns the status that it would end with. */
 void tool_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int tool_tell_error(const weft_error *error);

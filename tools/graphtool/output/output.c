@@ -26,9 +26,8 @@ int out_columns(FILE *f, int otherwise) {
 /* ---- files ---- */
 
 void out_write(const char *path, const void *data, size_t bytes) {
-    weft_error error = {0};
     fflush(stdout); /* path may be /dev/stdout */
-    if (path && file_write_atomic(NULL, path, data, bytes, &error)) tool_error(&error);
+    if (path) tool_must(file_write_atomic(NULL, path, data, bytes, &tool_why));
     if (!path && fwrite(data, 1, bytes, stdout) != bytes)
         tool_fail("standard output: writing failed: %s", strerror(errno));
 }
@@ -39,8 +38,7 @@ void out_text(const char *path, text *t) {
 }
 
 void out_check(const char *path) {
-    weft_error error = {0};
-    if (file_try(NULL, path, &error)) tool_error(&error);
+    tool_must(file_try(NULL, path, &tool_why));
 }
 
 void out_make_folders(char *path) {

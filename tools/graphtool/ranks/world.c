@@ -76,10 +76,9 @@ static weft_status join_launcher(options *o, const weft_comm_options *how, weft_
  * loaders open them. */
 static void compare_ranks(const options *o) {
     weft_setting all[SETTINGS_MOST], command = {"the command is", o->command->name};
-    weft_error error = {0};
     int n = options_settings(o, all);
-    if (weft_comm_compare(o->comm, &command, 1, &error) || weft_comm_compare(o->comm, all, n, &error))
-        tool_error(&error);
+    tool_must(weft_comm_compare(o->comm, &command, 1, &tool_why));
+    tool_must(weft_comm_compare(o->comm, all, n, &tool_why));
 }
 
 /* A file that rank 0 writes may be named by all ranks or by rank 0 alone; a different file on another rank
@@ -112,9 +111,9 @@ static void tell_rank(const options *o) {
 }
 
 /* Ranks that did not come are told by each that waited for them. MPI may hang when the process ends. */
-static void fail_to_join(const options *o, const weft_error *error) {
-    if (o->comm || error->status != WEFT_PEER) tool_error(error);
-    tool_report(error->text, NULL);
+static void fail_to_join(const options *o) {
+    if (o->comm || tool_why.status != WEFT_PEER) tool_error(&tool_why);
+    tool_report(tool_why.text, NULL);
     lost_end_in(3);
     tool_end(EXIT_PEER);
 }
@@ -149,8 +148,7 @@ static void number_job(const options *o) {
 }
 
 void world_open(options *o, const weft_comm_options *how) {
-    weft_error error = {0};
-    if (weft_launch_read(o->launcher, environ, &launch, &error)) tool_error(&error);
+    tool_must(weft_launch_read(o->launcher, environ, &launch, &tool_why));
     /* a launcher may start a single rank, so that one script works for any number */
     bool leads = o->command->ranks == COMMAND_LEADS;
     if (leads ? launch.rank == 0 : strcmp(launch.launcher, "none") == 0) rules_alone(o);
@@ -166,7 +164,7 @@ void world_open(options *o, const weft_comm_options *how) {
     const char *output = o->output, *log = o->log;
     lost_prepare(o, launch.rank);
     if (launch.rank) be_silent(o);
-    if (join_launcher(o, &with, &error)) fail_to_join(o, &error);
+    if (join_launcher(o, &with, &tool_why)) fail_to_join(o);
     tell_rank(o);
     lost_watch(o->comm);
     number_job(o);
@@ -178,8 +176,7 @@ void world_open(options *o, const weft_comm_options *how) {
 /* ---- a few numbers ---- */
 
 static void run(const options *o, const weft_collective *c) {
-    weft_error error = {0};
-    if (o->comm && weft_comm_run(o->comm, c, &error)) tool_error(&error);
+    if (o->comm) tool_must(weft_comm_run(o->comm, c, &tool_why));
 }
 
 void world_broadcast(const options *o, int root, void *data, size_t bytes, const char *name) {

@@ -22,11 +22,10 @@ static weft_model *build(void) {
 
 /* Seconds of the fastest run. */
 static double time_graph(weft_session *s, const char *graph) {
-    weft_error error = {0};
     double best = 1e30;
     for (int i = 0; i < RUNS; i++) {
         double start = clock_seconds();
-        if (weft_run(s, graph, NULL, 0, NULL, 0, &error)) tool_error(&error);
+        tool_must(weft_run(s, graph, NULL, 0, NULL, 0, &tool_why));
         best = fmin(best, clock_seconds() - start);
     }
     return best;
@@ -34,11 +33,9 @@ static double time_graph(weft_session *s, const char *graph) {
 
 /* Of both graphs in one type. */
 static void time_both(const weft_model *m, const weft_compile_options *how, double best[2]) {
-    weft_error error = {0};
-    weft_plan *plan = weft_compile(m, how, &error);
-    weft_store *store = plan ? weft_store_new(plan, 0, &error) : NULL;
-    weft_session *s = store ? weft_session_open(plan, store, &error) : NULL;
-    if (!s) tool_error(&error);
+    weft_plan *plan = tool_got(weft_compile(m, how, &tool_why));
+    weft_store *store = tool_got(weft_store_new(plan, 0, &tool_why));
+    weft_session *s = tool_got(weft_session_open(plan, store, &tool_why));
     best[0] = time_graph(s, "product");
     best[1] = time_graph(s, "sum");
     weft_session_close(s);

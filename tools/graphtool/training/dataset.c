@@ -32,13 +32,11 @@ static void name_arrays(dataset *d, const char *option, const weft_source *s, ch
 
 /* Opens one NAME[,NAME...]=FILE. All sources must have the same number of samples. */
 static void load_one(dataset *d, const char *option) {
-    weft_error error = {0};
     const char *file = strchr(option, '=') + 1;
     char *names[OPTIONS_MAX_DATA], *rest = tool_text("%.*s", (int)(file - 1 - option), option);
     int n = 0;
     for (char *name; n < OPTIONS_MAX_DATA && (name = strsep(&rest, ","));) names[n++] = name;
-    weft_source *s = weft_source_open_text(file, NULL, &error);
-    if (!s) tool_error(&error);
+    weft_source *s = tool_got(weft_source_open_text(file, NULL, &tool_why));
     d->sources[d->of.n] = d->files[d->of.n] = s, d->of.n++;
     name_arrays(d, option, s, names, n);
     if (s->count != d->sources[0]->count)

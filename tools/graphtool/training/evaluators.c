@@ -49,11 +49,10 @@ static void need_field(const char *value, const char *field, const char *said) {
 /* Those that its kind reads. */
 static void read_fields(metric *m, char *text, const char *said) {
     weft_field own[FIELDS + 1] = {{0}};
-    weft_error error = {0};
     int n = 0;
     for (int i = 0; i < FIELDS; i++)
         if (fields[i].uses >> m->kind & 1) own[n++] = fields[i];
-    if (weft_fields_read(own, text, m, tool_text("--metric=%s", SHOW(said)), &error)) tool_error(&error);
+    tool_must(weft_fields_read(own, text, m, tool_text("--metric=%s", SHOW(said)), &tool_why));
     if (BIT(m->kind) & OF_OUTPUTS) need_field(m->output, "output", said);
     if (BIT(m->kind) & OF_TARGETS) need_field(m->target, "target", said);
     if (m->losses && (m->scores || m->label))

@@ -12,14 +12,13 @@ enum { SIDE = 8 /* rows and columns that are not said, as those of weft_hook_sam
 samples *samples_read(const options *o) {
     samples *s = tool_new(1, sizeof *s);
     const char *fields;
-    weft_error error = {0};
     if (!o->samples) return s;
     s->how.path = option_name_before(o->samples, &fields);
     bool has_fields = *s->how.path;
     if (!has_fields) s->how.path = o->samples;
-    if (has_fields && weft_fields_read(weft_samples_fields(), tool_text("%s", fields), &s->how,
-                                       tool_text("--samples=%s", SHOW(o->samples)), &error))
-        tool_error(&error);
+    if (has_fields)
+        tool_must(weft_fields_read(weft_samples_fields(), tool_text("%s", fields), &s->how,
+                                   tool_text("--samples=%s", SHOW(o->samples)), &tool_why));
     if (o->tensorboard) /* which shows a folder of its own best */
         s->how.tensorboard = tool_text("%s/samples", o->tensorboard);
     return s;

@@ -71,7 +71,6 @@ static const weft_source *endless(dataset *d, int i) {
 /* Makes the batches of one input, once for all graphs that have it. */
 static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int64_t below,
                       const options *o) {
-    weft_error error = {0};
     int i = d->of.n;
     int64_t shape[WEFT_MAX_NDIM];
     for (int k = 0; k < i; k++)
@@ -81,9 +80,8 @@ static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int
     if (!p->ndim || shape[0] != weft_plan_batch(plan))
         tool_fail("input %s has no batch axis: give it with --data", p->name);
     shape[0] *= SYNTHETIC_BATCHES;
-    if (!(d->arrays[i] = weft_array_of(p->dtype, p->ndim, shape, NULL, NULL, &error)) ||
-        weft_array_source(d->arrays[i], &d->rows[i], &error))
-        tool_error(&error);
+    d->arrays[i] = tool_got(weft_array_of(p->dtype, p->ndim, shape, NULL, NULL, &tool_why));
+    tool_must(weft_array_source(d->arrays[i], &d->rows[i], &tool_why));
     d->names[i] = tool_text("%s", p->name);
     if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
     uint64_t state = hash_text(p->name, (uint64_t)o->seed + 1234); /* not that of initial values */
