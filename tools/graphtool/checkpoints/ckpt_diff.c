@@ -90,12 +90,6 @@ static void compare_tensors(diffing *x) {
 
 /* ---- numbers ---- */
 
-/* Two runs of one training take other times. */
-static bool is_measured(const char *name) {
-    size_t n = strlen(name), k = strlen("seconds");
-    return n >= k && strcmp(name + n - k, "seconds") == 0;
-}
-
 static void add_number(diffing *x, const char *name, double a, double b) {
     if (a != b && !(isnan(a) && isnan(b)))
         json_array_append_new(x->numbers, json_pack("{s:s, s:o, s:o}", "name", name, "first", json_number(a),
@@ -110,7 +104,8 @@ static void compare_numbers(diffing *x) {
     for (int side = 0; side < 2; side++)
         for (int i = 0; weft_checkpoint_note_at(x->c[side], i, &note); i++) {
             double other = weft_checkpoint_note(x->c[!side], note.name);
-            if (is_measured(note.name) || (side && !isnan(other))) continue; /* told already */
+            bool is_measured = text_ends(note.name, "seconds");   /* two runs take other times */
+            if (is_measured || (side && !isnan(other))) continue; /* told already */
             add_number(x, note.name, side ? other : note.value, side ? note.value : other);
         }
 }

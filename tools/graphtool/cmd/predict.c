@@ -9,11 +9,6 @@
 
 #include <string.h>
 
-static bool ends_with(const char *path, const char *end) {
-    size_t n = path ? strlen(path) : 0, k = strlen(end);
-    return n > k && strcmp(path + n - k, end) == 0;
-}
-
 /* --grid, "8x8", and --scale. */
 static image_grid grid_of(const options *o) {
     image_grid g = {.rows = 8, .columns = 8, .scale = (int)o->scale};
@@ -37,7 +32,7 @@ static image_grid fitted(const options *o, image_grid g, int64_t n) {
 static void write_result(const weft_array *r, const options *o, const dataset *d, image_grid g) {
     int64_t shape[WEFT_MAX_NDIM], wanted = (int64_t)g.rows * g.columns;
     weft_array_shape(r, shape);
-    if (!ends_with(o->output, ".png")) {
+    if (!text_ends(o->output, ".png")) {
         image_write_npy(o->output, r);
         return;
     }
@@ -57,7 +52,7 @@ static void predict(const weft_model *m, const options *o, const char *graph, im
     dataset *d = dataset_load(&o->data);
     weft_trainer_options how = tool_trainer_options(m, o);
     int64_t images = (int64_t)g.rows * g.columns;
-    for (int i = 0; i < d->of.n && ends_with(o->output, ".png"); i++)
+    for (int i = 0; i < d->of.n && text_ends(o->output, ".png"); i++)
         if (d->files[i]->count > images) d->files[i]->count = images;
     how.compile.graph = graph;
     weft_trainer *t = tool_trainer(m, o, &how);
@@ -77,8 +72,8 @@ static void check_output(const weft_model *m, const options *o, const char *grap
 
 /* Without data, a PNG's default batch is the number of its images. */
 static int predict_run(const options *o) {
-    bool is_png = ends_with(o->output, ".png");
-    if (!is_png && !ends_with(o->output, ".npy")) tool_fail("predict: -o FILE.png or -o FILE.npy is needed");
+    bool is_png = text_ends(o->output, ".png");
+    if (!is_png && !text_ends(o->output, ".npy")) tool_fail("predict: -o FILE.png or -o FILE.npy is needed");
     weft_model *m = tool_load(o);
     options at = *o;
     image_grid g = grid_of(o);

@@ -24,10 +24,10 @@ typedef enum diagram_collapsing {
 } diagram_collapsing;
 
 typedef struct diagram_how {
-    bool all;  /* with the backward pass and the updates */
+    diagram_collapsing collapsing;
     int depth; /* greatest depth of an open box; -1: as deep as fits */
     int max_nodes;
-    diagram_collapsing collapsing;
+    bool all; /* with the backward pass and the updates */
 } diagram_how;
 
 typedef struct diagram_item {

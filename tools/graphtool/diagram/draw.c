@@ -8,7 +8,10 @@
 
 #include "ops/kit/ops.h"
 #include "tools/graphtool/output/end.h"
+#include "tools/graphtool/options/options.h"
 #include "tools/graphtool/timeline/buckets.h"
+
+#include <string.h>
 
 /* ---- kinds: derived from an op's flags, so that a new op needs no line here ---- */
 
@@ -87,34 +90,36 @@ typedef struct place {
     bool is_operand;
 } place;
 
-static const weft_value *value_at(const diagram *s, int item, const place *p) {
+/* NULL: the node has none. */
+static const weft_value *value_at(const diagram *s, int item, place p) {
     const weft_node *n = s->items[item].node;
-    if (p->is_operand) return p->k < n->n_in ? n->in[p->k] : NULL;
-    return p->k < n->n_out ? &n->out[p->k] : NULL;
+    if (p.k >= (p.is_operand ? n->n_in : n->n_out)) return NULL;
+    return p.is_operand ? n->in[p.k] : &n->out[p.k];
 }
 
 /* Writes an axis: "64...512" where it differs between the members of a collapse. */
-static void axis_label(text *t, const diagram *s, const place *p, const tensor_type *type, int axis) {
+static void axis_label(text *t, const diagram *s, place p, int axis) {
+    const tensor_type *type = &value_at(s, p.item, p)->type;
     int64_t low = type->shape[axis], high = low;
-    for (int i = s->items[p->item].also; i >= 0; i = s->items[i].also) {
+    for (int i = s->items[p.item].also; i >= 0; i = s->items[i].also) {
         const weft_value *v = value_at(s, i, p);
         if (!v || v->type.ndim != type->ndim) continue;
         if (v->type.shape[axis] < low) low = v->type.shape[axis];
         if (v->type.shape[axis] > high) high = v->type.shape[axis];
     }
-    text_add(t, "%lld", (long long)low);
-    if (low != high) text_add(t, "\xe2\x80\xa6%lld", (long long)high);
+    range_text(t, low, high);
 }
 
 /* Writes a shape: "128x64x7x7", with the type unless it is f32. */
 static void type_label(text *t, const diagram *s, place p) {
-    const weft_value *v = value_at(s, p.item, &p);
-    const tensor_type *type = &v->type;
-    if (type->dtype != WEFT_F32) text_add(t, "%s ", dtype_name(type->dtype));
-    if (!type->ndim && type->dtype == WEFT_F32) text_add(t, "1");
+    const tensor_type *type = &value_at(s, p.item, p)->type;
+    if (type->dtype != WEFT_F32)
+        text_add(t, "%s ", dtype_name(type->dtype));
+    else if (!type->ndim)
+        text_add(t, "1");
     for (int i = 0; i < type->ndim; i++) {
         if (i) text_add(t, "\xc3\x97");
-        axis_label(t, s, &p, type, i);
+        axis_label(t, s, p, i);
     }
 }
 
@@ -135,28 +140,29 @@ static void value_label(text *t, const diagram *s, const weft_value *v) {
 /* Is an attribute worth showing? 1 is only for a padding; output channels and kernel size are in the weight's
  * shape. */
 static bool is_telling(const char *name, int64_t number) {
-    if (strcmp(name, "out") == 0 || strcmp(name, "kernel") == 0) return false;
-    return number > 1 || (number == 1 && strcmp(name, "pad") == 0);
+    return !has_word("out kernel", name) && (number > 1 || (number == 1 && strcmp(name, "pad") == 0));
+}
+
+/* The number that stands for an attribute of integers: that of all of them, where they are the same; 0. */
+static int64_t number_in(const op_attr *a, const void *at) {
+    const attr_ints *ints = at;
+    if (a->kind == ATTR_INT) return *(const int64_t *)at;
+    if (a->kind != ATTR_INTS || !ints->n || a->max == INT64_MAX) return 0;
+    for (int i = 1; i < ints->n; i++)
+        if (ints->v[i] != ints->v[0]) return 0;
+    return ints->v[0];
 }
 
 /* Up to three attributes that a reader looks for: "stride 2 pad 1". Shapes are on the edges already. */
 static void attrs_label(text *t, const weft_node *n) {
     int shown = 0;
     for (const op_attr *a = n->op->attrs; a && a->name && shown < 3; a++) {
-        const char *at = (const char *)n->attrs + a->offset;
-        const attr_ints *ints = (const attr_ints *)at;
-        const char *gap = shown ? " " : "\n";
-        bool same = a->kind == ATTR_INTS && ints->n && a->max != INT64_MAX;
-        for (int i = 1; same && i < ints->n; i++) same = ints->v[i] == ints->v[0];
-        double real = a->kind == ATTR_REAL ? *(const double *)at : 0;
-        int64_t number = a->kind == ATTR_INT ? *(const int64_t *)at : same ? ints->v[0] : 0;
-        if (real >= 1e-4 || real <= -1e-4)
-            text_add(t, "%s%s %g", gap, a->name, real); /* leaves out epsilons */
-        else if (is_telling(a->name, number))
-            text_add(t, "%s%s %lld", gap, a->name, (long long)number);
-        else
-            continue;
-        shown++;
+        const void *at = (const char *)n->attrs + a->offset;
+        double real = a->kind == ATTR_REAL ? *(const double *)at : (double)number_in(a, at);
+        bool is_shown = a->kind == ATTR_REAL ? real >= 1e-4 || real <= -1e-4 /* no epsilon */
+                                             : is_telling(a->name, number_in(a, at));
+        if (is_shown)
+            text_add(t, a->kind == ATTR_REAL ? "%s%s %g" : "%s%s %.0f", shown++ ? " " : "\n", a->name, real);
     }
 }
 
@@ -261,6 +267,10 @@ static void unit_tip(text *t, const diagram *s, const diagram_unit *u) {
     }
 }
 
+static bool is_collapsed(const diagram_box *b) {
+    return b->most_members > 1;
+}
+
 /* Elements of the parameters below a path. */
 static int64_t parameters_below(const weft_model *m, const char *path) {
     int64_t elements = 0;
@@ -269,10 +279,6 @@ static int64_t parameters_below(const weft_model *m, const char *path) {
         if (v->kind == VARIABLE_PARAMETER && strncmp(v->path, path, length) == 0 && v->path[length] == '/')
             elements += type_elements(&v->type);
     return elements;
-}
-
-static bool is_collapsed(const diagram_box *b) {
-    return b->most_members > 1;
 }
 
 /* Elements of the parameters in a box and in those that it represents; 0 where that would mislead. */
@@ -291,8 +297,10 @@ static void box_label(text *t, const diagram *s, const weft_model *m, int box, c
     const diagram_box *b = &s->boxes[box];
     text_add(t, "%s", b->name);
     if (is_collapsed(b) && !b->run) text_add(t, " \xe2\x80\xa6 %s", b->last_name);
-    if (is_collapsed(b)) text_add(t, "   \xc3\x97%d", b->members);
-    if (b->most_members > b->members) text_add(t, "\xe2\x80\xa6%d", b->most_members);
+    if (is_collapsed(b)) {
+        text_add(t, "   \xc3\x97");
+        range_text(t, b->members, b->most_members);
+    }
     int64_t elements = parameters_in(s, m, box);
     if (closed) text_add(t, "\n%d ops", closed->stands);
     if (!elements || !(closed || b->depth == 1)) return;

@@ -59,6 +59,10 @@ void paint(void *object, const char *format, ...) {
     while ((value = next_attribute(&all, name))) agsafeset(object, name, value, "");
 }
 
+void range_text(text *t, int64_t low, int64_t high) {
+    text_add(t, low == high ? "%lld" : "%lld\xe2\x80\xa6%lld", (long long)low, (long long)high);
+}
+
 void paint_text(void *object, const char *name, text *t) {
     agsafeset(object, (char *)name, tool_take(t), "");
 }

@@ -1,7 +1,7 @@
 /* layers.c - see layers.h. */
 #include "tools/graphtool/model/layers.h"
 
-#include "tools/graphtool/output/end.h"
+#include "tools/graphtool/output/output.h"
 
 #include "ops/kit/ops.h"
 #include "ops/work.h"
@@ -52,13 +52,9 @@ static void open_rows(layers *l, const char *path, int depth) {
 /* Whether it reads the running variance, by which batch_norm of an eval graph, an expression of other ops,
  * scales. */
 static bool is_eval_norm(const weft_node *n) {
-    static const char name[] = "/running_var";
     for (int i = 0; i < n->n_in; i++) {
         const weft_variable *v = n->in[i] ? n->in[i]->node->variable : NULL;
-        size_t length = v ? strlen(v->path) : 0;
-        if (v && v->kind == VARIABLE_STATE && length >= sizeof name - 1 &&
-            strcmp(v->path + length - (sizeof name - 1), name) == 0)
-            return true;
+        if (v && v->kind == VARIABLE_STATE && text_ends(v->path, "/running_var")) return true;
     }
     return false;
 }

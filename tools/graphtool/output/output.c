@@ -94,6 +94,11 @@ void out_json_digits(const char *path, json_t *json, int digits) {
     out_text(path, &t);
 }
 
+bool text_ends(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
 double json_at(const json_t *of, const char *key) {
     return json_number_value(json_object_get(of, key));
 }

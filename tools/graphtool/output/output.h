@@ -31,6 +31,8 @@ void out_make_folders(char *path);
 /* The same, and tries a file in it. */
 void out_folder(const char *path);
 
+/* Whether a text ends so. */
+bool text_ends(const char *text, const char *end);
 /* The number of that key in an object; 0: there is none. */
 double json_at(const json_t *of, const char *key);
 /* A number; null when it is not finite (JSON has no NaN). */

@@ -23,9 +23,9 @@ static double normal(uint64_t *state) {
 }
 
 /* The exclusive upper limit of an integer input, found at the ops that read it, through casts and reshapes;
- * 0: none found. from: [next_id + 1], scratch that marks values made from the input. */
-static int64_t limit_of(const weft_graph *g, const weft_node *input, bool *from) {
-    memset(from, 0, (size_t)g->next_id + 1);
+ * 0: none found. */
+static int64_t limit_of(const weft_node *input) {
+    bool *from = tool_new((size_t)input->graph->next_id + 1, 1); /* values made from the input */
     from[input->out[0].id] = true;
     for (const weft_node *n = input->next; n; n = n->next) {
         bool second = n->n_in > 1 && n->in[1] && from[n->in[1]->id];
@@ -33,6 +33,14 @@ static int64_t limit_of(const weft_graph *g, const weft_node *input, bool *from)
         if (second && strcmp(n->op->name, "embedding") == 0) return n->in[0]->type.shape[0];
         if (n->n_in == 1 && n->n_out == 1 && n->in[0] && from[n->in[0]->id]) from[n->out[0].id] = true;
     }
+    return 0;
+}
+
+/* Of the first training graph that has the input. */
+static int64_t limit_named(const weft_model *m, const char *name) {
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->mode == WEFT_TRAIN ? g->first : NULL; n; n = n->next)
+            if (n->op == &weft_op_input && strcmp(input_name(n), name) == 0) return limit_of(n);
     return 0;
 }
 
@@ -68,14 +76,10 @@ static const weft_source *endless(dataset *d, int i) {
     return &d->again[i];
 }
 
-/* Makes the batches of one input, once for all graphs that have it. */
-static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int64_t below,
-                      const options *o) {
+/* Makes the batches of one input. */
+static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int64_t below, uint64_t seed) {
     int i = d->of.n;
     int64_t shape[WEFT_MAX_NDIM];
-    for (int k = 0; k < i; k++)
-        if (strcmp(d->names[k], p->name) == 0) return; /* another graph's; the trainer compares their types */
-    if (i == OPTIONS_MAX_DATA) tool_fail("more than %d inputs: too many for bench", OPTIONS_MAX_DATA);
     memcpy(shape, p->shape, sizeof shape);
     if (!p->ndim || shape[0] != weft_plan_batch(plan))
         tool_fail("input %s has no batch axis: give it with --data", p->name);
@@ -84,7 +88,7 @@ static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int
     tool_must(weft_array_source(d->arrays[i], &d->rows[i], &tool_why));
     d->names[i] = tool_text("%s", p->name);
     if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
-    uint64_t state = hash_text(p->name, (uint64_t)o->seed + 1234); /* not that of initial values */
+    uint64_t state = hash_text(p->name, seed + 1234); /* not that of initial values */
     size_t count = p->bytes / dtype_bytes(p->dtype) * SYNTHETIC_BATCHES;
     tensor values = {.data = weft_array_write(d->arrays[i]), .type = {p->dtype, 1}, .stride = {1}};
     if (p->dtype == WEFT_F32 && strcmp(p->name, "draws") == 0)
@@ -95,40 +99,32 @@ static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int
     d->n_names = ++d->of.n;
 }
 
-/* The inputs of one graph. */
-static void add_graph(dataset *d, const weft_graph *g, const weft_plan *plan, const options *o) {
-    bool *from = tool_new((size_t)g->next_id + 1, 1);
+/* The inputs of all training graphs, each once: two graphs with an input of one name share its batches, and
+ * the trainer compares their types. */
+static int inputs_of(const weft_model *m, const weft_plan *plan, weft_port list[OPTIONS_MAX_DATA]) {
+    int n = 0;
     weft_port p;
-    for (int i = 0; weft_plan_input(plan, g->name, i, &p); i++) {
-        int64_t below = 0;
-        for (const weft_node *n = g->first; n; n = n->next)
-            if (n->op == &weft_op_input && strcmp(input_name(n), p.name) == 0) below = limit_of(g, n, from);
-        add_input(d, &p, plan, below, o);
-    }
-}
-
-/* Whether a graph before this one has an input of this name, whose batches it shares. */
-static bool is_shared(const weft_model *m, const weft_plan *plan, const weft_graph *g, const char *name) {
-    weft_port p;
-    for (const weft_graph *before = m->graphs; before != g; before = before->next)
-        for (int i = 0; before->mode == WEFT_TRAIN && weft_plan_input(plan, before->name, i, &p); i++)
-            if (strcmp(p.name, name) == 0) return true;
-    return false;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (int i = 0; g->mode == WEFT_TRAIN && weft_plan_input(plan, g->name, i, &p); i++) {
+            int k = 0;
+            while (k < n && strcmp(list[k].name, p.name)) k++;
+            if (k == OPTIONS_MAX_DATA) tool_fail("more than %d inputs: too many for bench", k);
+            if (k == n) list[n++] = p;
+        }
+    return n;
 }
 
 uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan) {
     uint64_t bytes = 0;
-    weft_port p;
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (int i = 0; g->mode == WEFT_TRAIN && weft_plan_input(plan, g->name, i, &p); i++)
-            if (!is_shared(m, plan, g, p.name)) bytes += (uint64_t)p.bytes * SYNTHETIC_BATCHES;
+    weft_port list[OPTIONS_MAX_DATA];
+    for (int i = inputs_of(m, plan, list); i-- > 0;) bytes += (uint64_t)list[i].bytes * SYNTHETIC_BATCHES;
     return bytes;
 }
 
-/* Two graphs with an input of one name share its batches. */
 dataset *dataset_synthetic(const weft_model *m, const weft_plan *plan, const options *o) {
     dataset *d = dataset_new();
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        if (g->mode == WEFT_TRAIN) add_graph(d, g, plan, o);
+    weft_port list[OPTIONS_MAX_DATA];
+    for (int i = 0, n = inputs_of(m, plan, list); i < n; i++)
+        add_input(d, &list[i], plan, limit_named(m, list[i].name), o->seed);
     return d;
 }
