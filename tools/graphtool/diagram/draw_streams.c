@@ -67,8 +67,7 @@ static const stream_row *like_row(const like *k, const stream_step *s) {
 }
 
 static const stream_move *like_move(const like *k, const stream_step *s) {
-    int move = like_row(k, s)->move;
-    return move < 0 ? NULL : &k->l->moves[move];
+    return like_row(k, s)->move;
 }
 
 /* A number of nodes: of a phase, or BETWEEN a start and its wait. */
@@ -159,7 +158,7 @@ static void row_label(text *t, const like *k) {
         names_text(t, k);
         break;
     case ROW_END:
-        stream_row_text(t, k->l, row);
+        stream_row_text(t, row);
         break;
     case ROW_SPAN:
         span_label(t, k);
@@ -203,12 +202,6 @@ static Agnode_t *draw_step(const drawing *d, Agraph_t *in, const stream_step *s)
 
 /* ---- the communication stream ---- */
 
-static int row_of_wait(const streams *l, int move) {
-    for (int i = 0; i < l->n_rows; i++)
-        if (l->rows[i].kind == ROW_WAIT && l->rows[i].move == move) return i;
-    return -1;
-}
-
 static Agedge_t *draw_arrow(Agraph_t *g, Agnode_t *from, Agnode_t *to, const subgraph_look *look,
                             const char *style) {
     Agedge_t *e = agedge(g, from, to, (char *)"arrow", 1); /* the key makes one edge for all rounds */
@@ -251,7 +244,7 @@ static void move_label(text *t, const like *k) {
     text_add(t, "\n");
     names_text(t, k);
     text_add(t, end != m ? "\n%s in all\n" : ", %s\n", BYTES(bytes));
-    if (row_of_wait(k->l, like_row(k, k->first)->move) < 0) {
+    if (m->wait_row < 0) {
         text_add(t, "continues into the next run");
         return;
     }
@@ -269,7 +262,7 @@ static Agnode_t *draw_move(const drawing *d, int row, const like *k) {
     Agnode_t *n = draw_beside(d, row, k, m, &label);
     draw_arrow(d->g, row_node(d, row), n, look, "");
     for (const stream_step *s = k->first; s; s = s->next) {
-        int wait = row_of_wait(d->l, like_row(k, s)->move);
+        int wait = like_move(k, s)->wait_row;
         if (wait >= 0) draw_arrow(d->g, n, row_node(d, wait), look, "");
     }
     return n;

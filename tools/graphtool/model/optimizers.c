@@ -9,17 +9,18 @@
 
 #include <string.h>
 
-/* Options of one field, [NAME=]VALUE. */
-static const struct named {
+/* Options of one field, [NAME=]VALUE, after the one of several. */
+static const struct given {
     const char *option, *field;
     size_t list; /* in struct options */
-} named[] = {{"clip-norm", "clip_norm", offsetof(options, clip_norm)},
-             {"ema", "ema", offsetof(options, ema)},
-             {"schedule", "schedule", offsetof(options, schedule)}};
-enum { SCHEDULE = 2, NAMED };
+} givens[] = {{"optimizer", NULL, offsetof(options, optimizer)},
+              {"clip-norm", "clip_norm", offsetof(options, clip_norm)},
+              {"ema", "ema", offsetof(options, ema)},
+              {"schedule", "schedule", offsetof(options, schedule)}};
+enum { SCHEDULE = 3, GIVENS };
 
 static const text_list *list_of(const options *o, int k) {
-    return (const text_list *)((const char *)o + named[k].list);
+    return (const text_list *)((const char *)o + givens[k].list);
 }
 
 const weft_node *optimizers_next(const weft_model *m, const weft_node *n) {
@@ -36,30 +37,28 @@ static void change(weft_model *m, const char *name, const char *settings) {
 
 /* What is for all optimizers comes before what is for one, whatever the order in which they were given. */
 static void apply_all(weft_model *m, const options *o, bool is_for_one) {
-    const char *rest;
-    for (int i = 0; i < o->optimizer.n; i++) {
-        const char *name = option_name_before(o->optimizer.v[i], &rest);
-        if ((*name != 0) == is_for_one) change(m, name, rest);
-    }
     for (int k = 0; k < SCHEDULE; k++)
         for (int i = 0; i < list_of(o, k)->n; i++) {
-            const char *name = option_name_of(list_of(o, k)->v[i], &rest);
-            if ((*name != 0) == is_for_one) change(m, name, tool_text("%s=%s", named[k].field, rest));
+            const char *rest, *value = list_of(o, k)->v[i], *field = givens[k].field;
+            const char *name = field ? option_name_of(value, &rest) : option_name_before(value, &rest);
+            if ((*name != 0) == is_for_one) change(m, name, field ? tool_text("%s=%s", field, rest) : rest);
         }
 }
 
 /* ---- what is said twice ---- */
 
 static void gather_settings(option_fields *all, const options *o) {
-    const char *rest;
     all->n = 0;
     if (o->lr > 0) option_add_field(all, (option_given){"lr", NULL, "", "lr"});
-    for (int i = 0; i < o->optimizer.n; i++) option_add_fields(all, "optimizer", o->optimizer.v[i]);
-    for (int k = 0; k < NAMED; k++)
+    for (int k = 0; k < GIVENS; k++)
         for (int i = 0; i < list_of(o, k)->n; i++) {
-            const char *value = list_of(o, k)->v[i];
-            option_add_field(
-                all, (option_given){named[k].option, value, option_name_of(value, &rest), named[k].field});
+            const char *rest, *value = list_of(o, k)->v[i];
+            const struct given *g = &givens[k];
+            if (g->field)
+                option_add_field(all,
+                                 (option_given){g->option, value, option_name_of(value, &rest), g->field});
+            else
+                option_add_fields(all, g->option, value);
         }
 }
 
@@ -73,16 +72,15 @@ static const char *in_common(const weft_model *m, const char *a, const char *b) 
     return NULL;
 }
 
-static void check_pair(const weft_model *m, const option_given *a, const option_given *b) {
-    const char *name = strcmp(a->field, b->field) == 0 ? in_common(m, a->name, b->name) : NULL;
-    if (name) option_refuse_twice(a, b, name);
-}
-
 static void check_twice(const weft_model *m, const options *o) {
     option_fields all;
     gather_settings(&all, o);
     for (int i = 1; i < all.n; i++)
-        for (int k = 0; k < i; k++) check_pair(m, &all.list[k], &all.list[i]);
+        for (int k = 0; k < i; k++) {
+            const option_given *a = &all.list[k], *b = &all.list[i];
+            const char *whose = strcmp(a->field, b->field) == 0 ? in_common(m, a->name, b->name) : NULL;
+            if (whose) option_refuse_twice(a, b, whose);
+        }
 }
 
 /* Reads [NAME=]PARTS: NAME. */
@@ -109,11 +107,9 @@ static unsigned givers(const weft_model *m, const options *o, const char *optimi
     option_fields all;
     unsigned by = 0;
     gather_settings(&all, o);
-    for (int i = 0; i < all.n; i++) {
-        const option_given *s = &all.list[i];
-        if (strcmp(s->field, field) || !optimizer_is_meant(m, optimizer, s->name)) continue;
-        by |= *s->name ? GIVEN_TO_IT : s->value ? GIVEN_TO_ALL : GIVEN_BY_LR;
-    }
+    for (const option_given *s = all.list; s < all.list + all.n; s++)
+        if (strcmp(s->field, field) == 0 && optimizer_is_meant(m, optimizer, s->name))
+            by |= *s->name ? GIVEN_TO_IT : s->value ? GIVEN_TO_ALL : GIVEN_BY_LR;
     return by;
 }
 
@@ -145,9 +141,10 @@ int optimizers_rates(const weft_model *m, const options *o, weft_rate **rates) {
 
 /* Whether the store has this number of an optimizer, as it is given. */
 static bool has_number(const weft_store *store, const char *optimizer, const char *field, double given) {
-    const char *path = tool_text("optimizer.%s/%s", optimizer, field);
     double now = 0;
-    return weft_store_get(store, path, &now, sizeof now, NULL) == WEFT_OK && now == given;
+    return weft_store_get(store, tool_text("optimizer.%s/%s", optimizer, field), &now, sizeof now, NULL) ==
+               WEFT_OK &&
+           now == given;
 }
 
 /* Fields that are only read before the first update. */
@@ -156,12 +153,10 @@ static void tell_fields(const weft_model *m, const options *o, const minimize_at
     const struct {
         const char *name;
         double given;
-        bool is_read;
-    } fields[] = {{"initial_accumulator", a->initial_accumulator, true},
-                  {"loss_scale", a->loss_scale, true},
-                  {"lr", a->lr, reads_lr_once(m, a)}};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (fields[i].is_read && optimizers_give(m, o, a->name, fields[i].name) &&
+    } fields[] = {
+        {"initial_accumulator", a->initial_accumulator}, {"loss_scale", a->loss_scale}, {"lr", a->lr}};
+    for (int i = 0; i < 2 + reads_lr_once(m, a); i++)
+        if (optimizers_give(m, o, a->name, fields[i].name) &&
             !has_number(store, a->name, fields[i].name, fields[i].given))
             tool_note("%s of %s is read at the start of a training: this one keeps its own", fields[i].name,
                       a->name);
@@ -206,7 +201,7 @@ static int64_t count_updates(const schedule *s, const char *name) {
         const minimize_attrs *a = n->attrs;
         if (n->graph == counted || strcmp(a->name, name)) continue;
         counted = n->graph;
-        updates += count(s, s->how, n->graph->name);
+        updates += count(s, s->how, counted->name);
     }
     return updates;
 }
@@ -214,10 +209,9 @@ static int64_t count_updates(const schedule *s, const char *name) {
 /* The epochs that the run begins, which its steps may cut; without data there is one. */
 static int64_t count_epochs(const schedule *s) {
     weft_trainer_options one = *s->how;
-    if (!one.train.n) return 1;
     one.epochs = 1, one.iterations = 0;
-    int64_t all = count(s, s->how, NULL), each = count(s, &one, NULL);
-    return each ? (all + each - 1) / each : 1;
+    int64_t each = one.train.n ? count(s, &one, NULL) : 0;
+    return each ? (count(s, s->how, NULL) + each - 1) / each : 1;
 }
 
 /* Where this run ends: after what came before the state in --weights, and what the run adds. */

@@ -191,16 +191,21 @@ typedef struct rank {
     weft_comm *comm; /* NULL: alone */
     int number;
     pthread_t thread;
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *session;
+    weft_tensors *file;
     char *report;
     weft_error error;
 } rank;
 
-static weft_plan *compile_for(const rank *k, const char *flow, weft_error *error) {
+static bool compile_for(rank *k, const char *flow) {
     weft_compile_options o = k->r->options;
     o.rank = k->number;
     o.flow = flow;
     if (o.batch == k->r->model->batch) o.batch = 0;
-    return weft_compile(k->r->model, &o, error);
+    k->plan = weft_compile(k->r->model, &o, &k->error);
+    return k->plan && k->plan->fingerprint == k->r->plan;
 }
 
 static replayed_library library_here(const weft_plan *plan) {
@@ -239,10 +244,11 @@ static char *library_text(const replayed_library *l, const replayed_library *oth
     return text_detach(&t);
 }
 
-static void tell_other(const replayed *r, const weft_plan *plan, weft_error *error) {
-    replayed_library own = library_here(plan);
+static void tell_other(rank *k) {
+    const replayed *r = k->r;
+    replayed_library own = library_here(k->plan);
     char *there = library_text(&r->library, &own), *here = library_text(&own, &r->library);
-    error_set(error, WEFT_FILE,
+    error_set(&k->error, WEFT_FILE,
               "%.300s: its plan is another one: it was made by Weft %s%s; this is Weft %s%s", r->path,
               SHOW(r->version), there ? there : "", weft_version(), here ? here : "");
     free(there);
@@ -250,25 +256,26 @@ static void tell_other(const replayed *r, const weft_plan *plan, weft_error *err
 }
 
 /* The plan by the flow, or of all graphs, whichever has the fingerprint of the file. */
-static weft_plan *compile(const rank *k, weft_error *error) {
+static bool compile(rank *k) {
     const char *const flows[] = {k->r->options.flow, NULL};
     for (int i = 0; i < 2; i++) {
-        weft_plan *plan = compile_for(k, flows[i], error);
-        if (plan && plan->fingerprint == k->r->plan) return plan;
-        if (plan) tell_other(k->r, plan, error);
-        weft_plan_free(plan);
+        k->error = (weft_error){0};
+        if (compile_for(k, flows[i])) return true;
+        if (k->plan) tell_other(k);
+        weft_plan_free(k->plan);
+        k->plan = NULL;
     }
-    return NULL;
+    return false;
 }
 
 /* Values of before the step: every one of the store, and no other. */
-static bool load_values(const rank *k, weft_store *store, weft_error *error) {
+static bool load_values(rank *k) {
     weft_rename strip = {"store.", ""};
     weft_weights_report report = {0};
     weft_weights_options how = {.not_strict = true, .n_renames = 1, .renames = &strip};
-    weft_status status = weft_weights_load_with(store, k->r->path, &how, &report, error);
+    weft_status status = weft_weights_load_with(k->store, k->r->path, &how, &report, &k->error);
     if (!status && report.n_missing)
-        status = error_set(error, WEFT_FILE, "%.300s: it lacks values of its model: %s", k->r->path,
+        status = error_set(&k->error, WEFT_FILE, "%.300s: it lacks values of its model: %s", k->r->path,
                            report.missing ? SHOW(report.missing) : "");
     free(report.missing);
     free(report.unexpected);
@@ -280,62 +287,64 @@ static void free_feeds(weft_feed *feeds, int n) {
     free(feeds);
 }
 
-/* The inputs of one run. */
-static weft_feed *read_feeds(const rank *k, const weft_plan *plan, const weft_tensors *file, int64_t run,
-                             int *n, weft_error *error) {
+/* The inputs of one run; NULL: k->error says why not. */
+static weft_feed *read_feeds(rank *k, int64_t run, int *n) {
+    const replayed *r = k->r;
     weft_port port;
-    weft_status status = WEFT_OK;
     *n = 0;
-    while (weft_plan_input(plan, k->r->graph, *n, &port)) ++*n;
+    while (weft_plan_input(k->plan, r->graph, *n, &port)) ++*n;
     weft_feed *feeds = calloc((size_t)*n + 1, sizeof *feeds);
-    for (int i = 0; feeds && i < *n && !status; i++) {
+    if (!feeds) error_memory(&k->error, r->path);
+    for (int i = 0; i < *n && !k->error.status; i++) {
         char name[400];
-        weft_plan_input(plan, k->r->graph, i, &port);
+        weft_plan_input(k->plan, r->graph, i, &port);
         void *data = aligned_alloc(64, (port.bytes + 63) / 64 * 64);
         feeds[i] = (weft_feed){port.name, data, port.bytes};
         snprintf(name, sizeof name, "feed.%d.%lld.%s", k->number, (long long)run, port.name);
-        status =
-            data ? weft_tensors_read(file, name, data, port.bytes, error) : error_memory(error, k->r->path);
+        if (data)
+            weft_tensors_read(k->file, name, data, port.bytes, &k->error);
+        else
+            error_memory(&k->error, r->path);
     }
-    if (feeds && !status) return feeds;
+    if (!k->error.status) return feeds;
     free_feeds(feeds, *n);
     return NULL;
 }
 
 /* One run of the step: the last one ends it. */
-static weft_status run(const rank *k, weft_session *s, const weft_plan *plan, const weft_tensors *file,
-                       int64_t m, weft_error *error) {
+static weft_status run(rank *k, int64_t m) {
     const replayed *r = k->r;
     bool is_last = m + 1 == r->runs;
     int n;
-    if (is_last && r->options.manual) return weft_run_update(s, r->graph, error);
-    weft_feed *feeds = read_feeds(k, plan, file, m, &n, error);
-    if (!feeds) return error->status ? error->status : error_memory(error, r->path);
+    if (is_last && r->options.manual) return weft_run_update(k->session, r->graph, &k->error);
+    weft_feed *feeds = read_feeds(k, m, &n);
+    if (!feeds) return k->error.status;
     weft_status status = is_last || r->options.manual
-                             ? weft_run(s, r->graph, feeds, n, NULL, 0, error)
-                             : weft_run_no_sync(s, r->graph, feeds, n, NULL, 0, error);
+                             ? weft_run(k->session, r->graph, feeds, n, NULL, 0, &k->error)
+                             : weft_run_no_sync(k->session, r->graph, feeds, n, NULL, 0, &k->error);
     free_feeds(feeds, n);
     return status;
+}
+
+/* False: k->error says why not. */
+static bool open_rank(rank *k) {
+    return compile(k) && (k->store = weft_store_new(k->plan, k->r->seed_number, &k->error)) &&
+           load_values(k) && (k->session = weft_session_open_on(k->plan, k->store, k->comm, &k->error)) &&
+           (k->file = weft_tensors_open(k->r->path, NULL, &k->error));
 }
 
 /* An error that the others do not have ends the communicator, so that none waits. */
 static void *run_rank(void *self) {
     rank *k = self;
-    weft_status status = WEFT_OK;
-    weft_error *error = &k->error;
-    weft_plan *plan = compile(k, error);
-    weft_store *store = plan ? weft_store_new(plan, k->r->seed_number, error) : NULL;
-    bool is_loaded = store && load_values(k, store, error);
-    weft_session *s = is_loaded ? weft_session_open_on(plan, store, k->comm, error) : NULL;
-    weft_tensors *file = s ? weft_tensors_open(k->r->path, NULL, error) : NULL;
-    for (int64_t m = 0; file && m < k->r->runs && !status; m++) status = run(k, s, plan, file, m, error);
-    k->report = weft_bad_step_text(s);
-    if (k->report) *error = (weft_error){0};
-    if (k->comm && error->status) weft_comm_fail(k->comm, error->text);
-    weft_tensors_close(file);
-    weft_session_close(s);
-    weft_store_free(store);
-    weft_plan_free(plan);
+    bool goes_on = open_rank(k);
+    for (int64_t m = 0; goes_on && m < k->r->runs; m++) goes_on = run(k, m) == WEFT_OK;
+    k->report = weft_bad_step_text(k->session);
+    if (k->report) k->error = (weft_error){0};
+    if (k->comm && k->error.status) weft_comm_fail(k->comm, k->error.text);
+    weft_tensors_close(k->file);
+    weft_session_close(k->session);
+    weft_store_free(k->store);
+    weft_plan_free(k->plan);
     return NULL;
 }
 
@@ -347,10 +356,6 @@ static void pick_error(const rank *ranks, int world, weft_error *error) {
         if (ranks[i].error.status && (!error->status || error->status == WEFT_PEER)) *error = ranks[i].error;
 }
 
-static bool open_comms(int world, weft_comm **comms, weft_error *error) {
-    return world == 1 || weft_comm_threads(world, NULL, comms, error) == WEFT_OK;
-}
-
 char *replayed_run(const replayed *r, weft_error *error) {
     int world = r->options.world, started = 0;
     rank ranks[REPLAYED_RANKS] = {{0}};
@@ -359,7 +364,7 @@ char *replayed_run(const replayed *r, weft_error *error) {
     if (r->options.isa > WEFT_ISA_REFERENCE && r->options.isa < isa_best() &&
         weft_limit_isa(r->options.isa, error))
         return NULL;
-    if (!open_comms(world, comms, error)) return NULL;
+    if (world > 1 && weft_comm_threads(world, NULL, comms, error)) return NULL;
     for (; started < world; started++) {
         ranks[started] = (rank){.r = r, .comm = comms[started], .number = started};
         if (pthread_create(&ranks[started].thread, NULL, run_rank, &ranks[started])) break;
