@@ -3,8 +3,8 @@
 #include "graph/core/table.h"
 #include "support/comm_world.h"
 #include "support/test.h"
-#include "tools/graphtool/common/end.h"
-#include "tools/graphtool/common/ring_file.h"
+#include "tools/graphtool/output/end.h"
+#include "tools/graphtool/ranks/ring_file.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -44,7 +44,8 @@ ROOMS = {
     "ops/catalog": ["."],
     "dist": ["core", "shm meet", "engine", "local mpi ucx nccl"],
     "runtime": ["plan", "store passes verify", "session passes/distribute", "session/cuda passes/optimizer checkpoint", "."],
-    "tools": ["graphtool/common", "graphtool/timeline", "graphtool/diagram", "graphtool/cmd", "graphtool"],
+    "tools": ["graphtool/output", "graphtool/options", "graphtool/ranks", "graphtool/model", "graphtool/training graphtool/checkpoints",
+              "graphtool/timeline", "graphtool/diagram", "graphtool/cmd", "graphtool"],
 }
 # A part of a layer may include all of these parts.
 UPON = {"ops/cpu": ["ops"], "ops/cuda": ["ops"], "ops/catalog": ["ops", "ops/cpu", "ops/cuda"]}

@@ -325,12 +325,12 @@ def check_commands():
         tell("tools/graphtool/cmd/list.h", f"lacks the line\nX({name})" if name in files else f"{name} has no file")
     compiled = re.findall(r'^OPTION\(.*?"([\w-]+)",\s+(?:0|\'\w\'),\s+(?:NULL|"[^"]*"),\s+([A-Z]+),', read("runtime/plan/compile_list.h"),
                           re.M | re.S)
-    header = read("tools/graphtool/common/options.h")
+    header = read("tools/graphtool/options/options.h")
     groups = {group: " ".join(option for option, of in compiled if of == group)
               for group in re.findall(r'^#define ([A-Z]+)\s+"@', header, re.M)}
     groups |= {name: groups.get(group, "") + " " + words
                for name, group, words in re.findall(r'^#define (OPTIONS_\w+)\s+([A-Z]*) ?"([^"]*)"', header, re.M)}
-    options = re.findall(r'^    (?:FLAG_|TEXT_)?ROW\("([\w-]+)", ', read("tools/graphtool/common/option_table.c"), re.M) + [o for o, _ in compiled]
+    options = re.findall(r'^    (?:FLAG_|TEXT_)?ROW\("([\w-]+)", ', read("tools/graphtool/options/option_table.c"), re.M) + [o for o, _ in compiled]
     taken = {"help"}
     for name in sorted(files & set(names)):
         row = re.search(r"\.options =(.*?),\n", read(f"tools/graphtool/cmd/{name}.c"), re.S)[1]
@@ -341,7 +341,7 @@ def check_commands():
         taken |= set(words)
     for option in options:
         if option not in taken:
-            tell("tools/graphtool/common/option_table.c", f"no command takes --{option}")
+            tell("tools/graphtool/options/option_table.c", f"no command takes --{option}")
     for file in sources("tools"):
         for name in re.findall(r"\bFOR_[A-Z]\w*", read(file)):
             tell(file, f"{name}: what a command takes is in its own row")

@@ -394,7 +394,7 @@ def check_messages(page, texts):
 
 # What the page for the person on call has all messages of, but for wrong arguments of a program's own calls.
 ON_CALL = ["runtime/checkpoint/*.c", "runtime/train/checkpoints.c", "runtime/session/cuda/*.c", "dist/*/*.c",
-           "tools/graphtool/cmd/launch.c", "tools/graphtool/common/lost.c"]
+           "tools/graphtool/cmd/launch.c", "tools/graphtool/ranks/lost.c"]
 OWN_CALLS = {"dist/core/collective.c", "dist/core/comm.c", "dist/core/comm_options.c", "dist/core/compare.c", "dist/nccl/move.c"}
 
 

@@ -1,7 +1,7 @@
 /* test_guard.c - bad steps (weft_compile_options.guard): a training that meets one, on any rank, in any
  * micro-batch, ends with the bits of the training that never saw it; the report names the node. */
 #include "support/models/guarded.h"
-#include "tools/graphtool/common/replayed.h"
+#include "tools/graphtool/model/replayed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,8 @@
  * otherwise. */
 #include "support/programs.h"
 #include "support/test.h"
-#include "tools/graphtool/common/checkpoints.h"
-#include "tools/graphtool/common/help.h"
-#include "tools/graphtool/common/options.h"
+#include "tools/graphtool/options/help.h"
+#include "tools/graphtool/options/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,7 +190,7 @@ TEST(checkpoints_come_by_steps_or_by_time) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int64_t n;
         double minutes;
-        bool is_one = checkpoints_every(rows[i].text, &n, &minutes);
+        bool is_one = option_interval(rows[i].text, &n, &minutes);
         CHECK_SAYS(is_one == (rows[i].iterations || rows[i].minutes > 0), "%s", rows[i].text);
         if (is_one) CHECK_SAYS(n == rows[i].iterations && minutes == rows[i].minutes, "%s", rows[i].text);
     }

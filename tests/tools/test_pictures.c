@@ -4,7 +4,7 @@
 #include "runtime/plan/program.h"
 #include "support/programs.h"
 #include "support/models/random_model.h"
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 #include "tools/graphtool/diagram/stream_collapse.h"
 #include "tools/graphtool/diagram/diagram.h"
 
@@ -180,15 +180,18 @@ static void check_diagram(const weft_graph *g, const diagram_how *how) {
     int *stands = test_memory(sizeof(int) * (size_t)(s.n_units + 1)), sum = 0;
     memset(stands, 0, sizeof(int) * (size_t)(s.n_units + 1));
     for (int i = 0; i < s.n_items; i++) {
-        NEED(s.unit_of[i] >= 0 && s.unit_of[i] < s.n_units);
-        CHECK(s.items[s.items[i].representative].representative == s.items[i].representative);
-        CHECK(s.unit_of[i] == s.unit_of[s.items[i].representative]);
-        stands[s.unit_of[i]]++;
+        const diagram_item *item = &s.items[i];
+        NEED(item->unit >= s.units && item->unit < s.units + s.n_units);
+        CHECK(item->representative->representative == item->representative);
+        CHECK(item->unit == item->representative->unit);
+        stands[item->unit - s.units]++;
     }
     for (int u = 0; u < s.n_units; sum += s.units[u++].stands)
         CHECK_SAYS(stands[u] == s.units[u].stands, "unit %d: %d and %d", u, stands[u], s.units[u].stands);
     CHECK_SAYS(sum == s.n_items, "%d of %d items", sum, s.n_items);
-    for (int e = 0; e < s.n_edges; e++) CHECK(s.edges[e].from < s.n_units && s.edges[e].to < s.n_units);
+    for (int e = 0; e < s.n_edges; e++) {
+        CHECK(s.edges[e].from < s.units + s.n_units && s.edges[e].to < s.units + s.n_units);
+    }
     free(stands);
     diagram_free(&s);
 }
@@ -209,11 +212,11 @@ static void check_rows(const weft_plan *plan) {
         int rows = 0, drawn = 0;
         stream_collapse f = stream_collapse_of(l, i % 2);
         for (int k = 0; k < f.n_steps; rows += f.steps[k++].n_rows) {
-            CHECK(f.steps[k].row == rows && f.step_of[rows] == k);
-            CHECK(f.steps[f.steps[k].representative].representative == f.steps[k].representative &&
-                  f.steps[k].representative <= k);
-            CHECK(f.steps[f.steps[k].representative].kinds == f.steps[k].kinds);
-            drawn += f.steps[k].representative == k ? f.steps[k].rounds : 0;
+            CHECK(f.steps[k].row == rows && f.step_of[rows] == &f.steps[k]);
+            const stream_step *first = f.steps[k].representative;
+            CHECK(first->representative == first && first <= &f.steps[k]);
+            CHECK(first->kinds == f.steps[k].kinds);
+            drawn += first == &f.steps[k] ? f.steps[k].rounds : 0;
         }
         CHECK_SAYS(rows == l->n_rows && drawn == f.n_steps, "%d of %d rows, %d of %d steps", rows, l->n_rows,
                    drawn, f.n_steps);

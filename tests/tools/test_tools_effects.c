@@ -5,7 +5,7 @@
 #include "support/comm_world.h"
 #include "support/programs.h"
 #include "runtime/plan/compile_fields.h"
-#include "tools/graphtool/common/option_table.h"
+#include "tools/graphtool/options/option_table.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* guarded.c - see guarded.h. */
 #include "support/models/guarded.h"
-#include "tools/graphtool/common/replayed.h"
+#include "tools/graphtool/model/replayed.h"
 
 #include <math.h>
 #include <stdio.h>

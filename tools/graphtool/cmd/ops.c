@@ -1,7 +1,7 @@
 /* ops.c - graphtool ops: prints every op, from the list that the library itself is made from (ops/list.h). */
 #include "ops/catalog/catalog.h"
-#include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/output/names.h"
+#include "tools/graphtool/model/tools.h"
 
 #include <string.h>
 

@@ -3,8 +3,7 @@
 
 #include "graph/core/kernel.h"
 #include "graph/settings/ddp.h"
-#include "tools/graphtool/common/tools.h"
-
+#include "tools/graphtool/model/tools.h"
 
 static const subgraph_look looks[] = {{"#2f6db3", "#e9f1fb"}, {"#b3541e", "#fdf0e6"}, {"#3f8f3a", "#ecf6ea"},
                                       {"#8344a8", "#f5ecfa"}, {"#a88a00", "#faf6e0"}, {"#b02a5b", "#fbe9f0"}};
@@ -60,6 +59,10 @@ void paint(void *object, const char *format, ...) {
     while ((value = next_attribute(&all, name))) agsafeset(object, name, value, "");
 }
 
+void range_text(text *t, int64_t low, int64_t high) {
+    text_add(t, low == high ? "%lld" : "%lld\xe2\x80\xa6%lld", (long long)low, (long long)high);
+}
+
 void paint_text(void *object, const char *name, text *t) {
     agsafeset(object, (char *)name, tool_take(t), "");
 }
@@ -75,10 +78,11 @@ void paint_defaults(Agraph_t *g, const char *title) {
     static const struct {
         int kind;
         const char *all;
-    } rows[] = {{AGRAPH, "fontname=Helvetica labelloc=t labeljust=l ranksep=0.18 nodesep=0.14 fontsize=12 label="},
-                {AGNODE, "fontname=Helvetica fontsize=9.5 style=filled,rounded shape=box height=0.22 "
-                         "margin=0.11,0.035 label= tooltip="},
-                {AGEDGE, "fontname=Helvetica fontsize=9 arrowsize=0.6 color=#555555 fontcolor=#333333"}};
+    } rows[] = {
+        {AGRAPH, "fontname=Helvetica labelloc=t labeljust=l ranksep=0.18 nodesep=0.14 fontsize=12 label="},
+        {AGNODE, "fontname=Helvetica fontsize=9.5 style=filled,rounded shape=box height=0.22 "
+                 "margin=0.11,0.035 label= tooltip="},
+        {AGEDGE, "fontname=Helvetica fontsize=9 arrowsize=0.6 color=#555555 fontcolor=#333333"}};
     char name[WORD_ROOM], *value;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (const char *at = rows[i].all; (value = next_attribute(&at, name));)
