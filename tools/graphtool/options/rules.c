@@ -1,6 +1,6 @@
 /* rules.c - which option needs what to have an effect: one table. A rule is checked at the first moment at
- * which it is known whether its need is met. tests/tools/test_tools_effects.c has a row for every option of every
- * command. */
+ * which it is known whether its need is met. tests/tools/test_tools_effects.c has a row for every option of
+ * every command. */
 #include "tools/graphtool/options/rules.h"
 
 #include "graph/settings/ddp.h"
