@@ -43,7 +43,7 @@ static const char *type_of_picture(const char *data, size_t n) {
 static void add_picture(text *t, const char *said) {
     char *data;
     size_t n;
-    const char *file = strchr(said, '=') + 1, *title = tool_text("%.*s", (int)(file - 1 - said), said);
+    const char *file = strchr(said, '=') + 1, *title = tool_cut(said, file - 1);
     tool_must(file_read_all(NULL, file, PICTURE_LIMIT, &data, &n, &tool_why));
     const char *type = type_of_picture(data, n);
     if (!type) tool_fail("report: --picture: %s is neither a PNG nor an SVG", file);

@@ -51,8 +51,7 @@ static diagram_box *box_of(diagram *s, const char *path, diagram_phase phase) {
     for (const char *p = path; *p;) {
         size_t n = strcspn(p, "/");
         const char *tail = b == root ? what : "", *gap = *tail ? ", " : "";
-        b = box_child(s, b, tool_text("%.*s%s%s", (int)n, p, gap, tail),
-                      tool_text("%.*s", (int)(p + n - path), path));
+        b = box_child(s, b, tool_text("%.*s%s%s", (int)n, p, gap, tail), tool_cut(path, p + n));
         b->phase = phase;
         p += n + (p[n] == '/');
     }

@@ -39,7 +39,7 @@ static void row_add(layers *l, const char *path, size_t length, int depth) {
     }
     l->v = tool_need(mem_grow(NULL, l->v, &l->room, (size_t)l->n + 1, sizeof *l->v));
     memmove(&l->v[place + 1], &l->v[place], (size_t)(l->n++ - place) * sizeof *l->v);
-    l->v[place] = (layer){.path = tool_text("%.*s", (int)length, path), .depth = depth};
+    l->v[place] = (layer){.path = tool_cut(path, path + length), .depth = depth};
 }
 
 /* Rows for a scope and those around it. */

@@ -31,7 +31,7 @@ static const char *name_in(const option_row *row, const char *value, const char 
     if (strstr(row->argument, "FIELDS")) return option_name_before(value, rest);
     const char *at = row->field.words ? strrchr(value, gap) : strchr(value, gap);
     *rest = at + 1;
-    return tool_text("%.*s", (int)(at - value), value);
+    return tool_cut(value, at);
 }
 
 /* A list as an object by NAME, or as one value without; as texts where a NAME stands twice. */

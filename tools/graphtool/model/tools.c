@@ -33,7 +33,7 @@ static void apply_precision(weft_model *m, const text_list *precision) {
     for (int i = 0; i < precision->n; i++) {
         const char *said = precision->v[i], *colon = strrchr(said, ':');
         int type = option_choice(colon + 1, precision_words);
-        need(m, (weft_precision)(m, tool_text("%.*s", (int)(colon - said), said), precisions[type]));
+        need(m, (weft_precision)(m, tool_cut(said, colon), precisions[type]));
     }
 }
 
@@ -84,7 +84,7 @@ static weft_reduce reduce_of(const options *o) {
 /* --guard */
 static void guard_read(const options *o, weft_compile_options *into) {
     const char *said = o->guard ? o->guard : "off", *factor = strchr(said, '=');
-    const char *word = tool_text("%.*s", (int)strcspn(said, "="), said);
+    const char *word = tool_cut(said, said + strcspn(said, "="));
     int i = option_choice(word, guard_words);
     char *end = NULL;
     if (factor) into->guard_factor = strtod(factor + 1, &end);

@@ -4,6 +4,7 @@
 
 #include "tools/graphtool/output/output.h"
 #include "tools/graphtool/options/paths.h"
+#include "tools/graphtool/ranks/world.h"
 
 #include "runtime/store/stored.h"
 
@@ -21,28 +22,38 @@ static renames renames_read(const text_list *options) {
     return r;
 }
 
+static void close_file(void *file) {
+    safetensors_close(file);
+}
+
+/* The file of --weights, until the end. */
+static safetensors *open_file(const options *o) {
+    safetensors *file = tool_new(1, sizeof *file);
+    if (path_is_folder(o->weights))
+        tool_fail("%s: it is a folder: --weights takes a file; of a checkpoint it is made by graphtool ckpt "
+                  "export %s -o FILE",
+                  o->weights, o->weights);
+    tool_must(safetensors_open(file, o->weights, NULL, &tool_why));
+    return tool_keep(file, close_file);
+}
+
 /* Whether a name in the file begins with `from`, and with no FROM before it, which would count. */
-static bool is_used(const weft_tensors *file, const renames *r, int which) {
-    weft_port port;
-    for (int i = 0; weft_tensors_at(file, i, &port); i++) {
+static bool is_used(const safetensors *file, const renames *r, int which) {
+    for (int i = 0; i < file->n; i++) {
         int first = 0;
-        while (first < r->n && strncmp(port.name, r->list[first].from, strlen(r->list[first].from))) first++;
+        while (first < r->n &&
+               strncmp(file->tensors[i].name, r->list[first].from, strlen(r->list[first].from)))
+            first++;
         if (first == which) return true;
     }
     return false;
 }
 
-static void close_tensors(void *file) {
-    weft_tensors_close(file);
-}
-
-static void check_used(const char *path, const renames *r) {
-    if (!r->n) return;
-    weft_tensors *file = tool_keep(tool_got(weft_tensors_open(path, NULL, &tool_why)), close_tensors);
+static void check_used(const safetensors *file, const renames *r) {
     for (int i = 0; i < r->n; i++)
         if (!is_used(file, r, i))
             tool_fail("--rename=%s:%s has no effect: no name in %s begins with '%s'%s", r->list[i].from,
-                      r->list[i].to, path, r->list[i].from,
+                      r->list[i].to, file->path, r->list[i].from,
                       i ? ", but those that a --rename before it takes" : "");
 }
 
@@ -78,21 +89,14 @@ static const safetensors_tensor *find_said(const safetensors *file, weft_stored_
 
 /* Averages in the file that nothing keeps are left aside, and what reads weights reads others than the
  * validations of the training that wrote it. */
-static void tell_averages(const weft_store *store, const options *o) {
-    safetensors file;
-    if (keeps_averages(store)) return;
-    tool_must(safetensors_open(&file, o->weights, NULL, &tool_why));
-    bool has = find_said(&file, WEFT_STORED_AVERAGE, NULL) != NULL;
-    safetensors_close(&file);
-    if (has && (!o->comm || o->comm->rank == 0))
-        tool_warn(
-            "%s: it has averages of the parameters, as --ema keeps them, and the model keeps none: they "
-            "are ignored, and the parameters %s",
-            o->weights,
-            command_has_option(o->command, "ema")
-                ? "are trained without; --ema continues them"
-                : "are read; a file that was saved without --optimizer-state has averages in their "
-                  "place");
+static void tell_averages(const safetensors *file, const weft_store *store, const options *o) {
+    if (keeps_averages(store) || !find_said(file, WEFT_STORED_AVERAGE, NULL)) return;
+    tool_warn("%s: it has averages of the parameters, as --ema keeps them, and the model keeps none: they "
+              "are ignored, and the parameters %s",
+              o->weights,
+              command_has_option(o->command, "ema")
+                  ? "are trained without; --ema continues them"
+                  : "are read; a file that was saved without --optimizer-state has averages in their place");
 }
 
 void weights_load(weft_store *store, const options *o) {
@@ -100,29 +104,25 @@ void weights_load(weft_store *store, const options *o) {
     if (!o->weights) return;
     const renames r = renames_read(&o->rename);
     const weft_weights_options how = {o->partial, r.n, r.n ? r.list : NULL};
-    check_used(o->weights, &r);
-    if (path_is_folder(o->weights))
-        tool_fail("%s: it is a folder: --weights takes a file; of a checkpoint it is made by graphtool ckpt "
-                  "export %s -o FILE",
-                  o->weights, o->weights);
+    const safetensors *file = open_file(o);
+    bool tells = world_rank(o) == 0;
+    check_used(file, &r);
     tool_must(weft_weights_load_with(store, o->weights, &how, &report, &tool_why));
     if (o->partial && !report.n_loaded)
         tool_fail("%s: no tensor of it has a name of the model: its first is %s", o->weights,
                   first_name(report.unexpected).text);
-    if (o->partial && (!o->comm || o->comm->rank == 0)) tell_left(o->weights, &report);
-    tell_averages(store, o);
+    if (o->partial && tells) tell_left(o->weights, &report);
+    if (tells) tell_averages(file, store, o);
     free(report.missing);
     free(report.unexpected);
 }
 
 int64_t weights_counter(const options *o, const char *optimizer, weft_stored_kind counter) {
-    safetensors file;
     double read = 0;
     if (!o->weights) return 0;
-    tool_must(safetensors_open(&file, o->weights, NULL, &tool_why));
-    const safetensors_tensor *t = find_said(&file, counter, optimizer);
+    safetensors *file = open_file(o);
+    const safetensors_tensor *t = find_said(file, counter, optimizer);
     bool is_number = t && t->type.dtype == WEFT_F64 && !t->type.ndim;
-    if (is_number) tool_must(safetensors_read(&file, t, &read, &tool_why));
-    safetensors_close(&file);
+    if (is_number) tool_must(safetensors_read(file, t, &read, &tool_why));
     return read >= 0 && read <= 0x1p53 ? (int64_t)read : 0;
 }

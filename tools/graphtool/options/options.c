@@ -81,13 +81,13 @@ const char *option_name_of(const char *value, const char **rest) {
     size_t n = strcspn(value, "=, ");
     bool is_named = value[n] == '='; /* the first '=' of a schedule is in a field, after a ',' */
     *rest = is_named ? value + n + 1 : value;
-    return tool_text("%.*s", is_named ? (int)n : 0, value);
+    return tool_cut(value, value + (is_named ? n : 0));
 }
 
 const char *option_kind_of(const char *value, const char **rest) {
     size_t n = strcspn(value, ":");
     *rest = value + n + (value[n] == ':');
-    return tool_text("%.*s", (int)n, value);
+    return tool_cut(value, value + n);
 }
 
 /* NAME ends at the last ':' before the first '='. */
@@ -95,7 +95,7 @@ const char *option_name_before(const char *value, const char **fields) {
     size_t n = strcspn(value, "=");
     while (n && value[n] != ':') n--;
     *fields = value + n + (value[n] == ':');
-    return tool_text("%.*s", (int)n, value);
+    return tool_cut(value, value + n);
 }
 
 void option_add_field(option_fields *all, option_given one) {
@@ -108,8 +108,7 @@ void option_add_fields(option_fields *all, const char *option, const char *value
     const char *at, *name = option_name_before(value, &at);
     while (*(at += strspn(at, ", \t\n"))) {
         bool is_quoted = false;
-        option_add_field(all,
-                         (option_given){option, value, name, tool_text("%.*s", (int)strcspn(at, "=, "), at)});
+        option_add_field(all, (option_given){option, value, name, tool_cut(at, at + strcspn(at, "=, "))});
         for (; *at && (is_quoted || *at != ','); at++) is_quoted ^= *at == '"';
     }
 }
@@ -201,7 +200,7 @@ const char *option_read(const option_row *row, const char *value, options *o) {
 
 bool option_is_given(const options *o, const char *name) {
     size_t n = strcspn(name, "=");
-    const option_row *row = option_find(o->command, tool_text("%.*s", (int)n, name));
+    const option_row *row = option_find(o->command, tool_cut(name, name + n));
     text value = {0};
     bool is_given = row && option_from(row, o) && option_from(row, o) != ORIGIN_VARIABLE;
     if (!is_given || !name[n]) return is_given;

@@ -47,7 +47,7 @@ static char *whole_path(const char *path) {
     char real[PATH_MAX] = "";
     while (!*real && n) {
         while (n && place.path[n - 1] != '/') n--; /* the name goes, then the last folder */
-        if (!realpath(n ? tool_text("%.*s", (int)n, place.path) : ".", real)) *real = 0;
+        if (!realpath(n ? tool_cut(place.path, place.path + n) : ".", real)) *real = 0;
         if (!*real && n) n--;
     }
     if (!*real) return NULL;
@@ -105,7 +105,7 @@ static void add_place(places *all, place p) {
 static void add_value(places *all, const option_row *row, const char *value) {
     const char *from = strstr(row->argument, "=FILE") ? strchr(value, '=') + 1 : value, *rest;
     const char *before = row->file == WRITES_PICTURES ? option_name_before(from, &rest) : "";
-    if (row->file == READS_DATA) before = tool_text("%.*s", (int)source_path_bytes(from), from);
+    if (row->file == READS_DATA) before = tool_cut(from, from + source_path_bytes(from));
     add_place(all, (place){.option = row->field.name,
                            .file = row->file,
                            .is_list = row->form == OPTION_LIST,
@@ -166,7 +166,7 @@ static bool is_pictured(const char *series, const place *other) {
     const char *whole = whole_path(series), *path = whole_path(other->path);
     bool is = is_part_of(series, other) || (whole && path && is_numbered(path, whole));
     if (is || !whole) return is;
-    const char *folder = tool_text("%.*s", (int)(strrchr(whole, '/') + 1 - whole), whole);
+    const char *folder = tool_cut(whole, strrchr(whole, '/') + 1);
     DIR *d = opendir(folder);
     for (struct dirent *e; !is && d && (e = readdir(d));) {
         const char *one = tool_text("%s%s", folder, e->d_name);

@@ -205,6 +205,10 @@ char *tool_text(const char *format, ...) {
     return made;
 }
 
+char *tool_cut(const char *begin, const char *end) {
+    return tool_text("%.*s", (int)(end - begin), begin);
+}
+
 char *tool_take(text *t) {
     return tool_keep(tool_need(text_detach(t)), free);
 }

@@ -43,6 +43,8 @@ void *tool_need(void *memory);
 char *tool_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *tool_vtext(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 char *tool_take(text *t);
+/* The same of what is from `begin` to before `end`. */
+char *tool_cut(const char *begin, const char *end);
 
 /* ---- errors ---- */
 

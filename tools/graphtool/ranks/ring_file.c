@@ -115,24 +115,22 @@ static int by_rank(const void *a, const void *b) {
 /* Keeps the files of the newest job. */
 static weft_status keep_newest(ring_set *s, weft_error *error) {
     uint64_t job = 0;
-    int kept = 0;
-    for (int i = 0; i < s->n; i++)
-        if (s->files[i].head.job > job) job = s->files[i].head.job;
-    if (!s->n)
+    int all = s->n;
+    if (!all)
         return error_set(error, WEFT_FILE, "%.300s: it has no file rank-N.ring%s", s->folder,
-                         s->n_damaged
-                             ? " that is whole"
-                             : ": ranks leave them when one is lost, at SIGTERM and at SIGABRT; else "
-                               "there is nobody to blame");
-    for (int i = 0; i < s->n; i++)
-        if (s->files[i].head.job == job) s->files[kept++] = s->files[i];
-    s->n_earlier = s->n - kept;
-    s->n = kept;
+                         s->n_damaged ? " that is whole"
+                                      : ": ranks leave them when one is lost, at SIGTERM and at SIGABRT; else "
+                                        "there is nobody to blame");
+    for (int i = 0; i < all; i++)
+        if (s->files[i].head.job > job) job = s->files[i].head.job;
+    s->n = 0;
+    for (int i = 0; i < all; i++)
+        if (s->files[i].head.job == job) s->files[s->n++] = s->files[i];
+    s->n_earlier = all - s->n;
     s->world = (int)s->files[0].head.world;
     qsort(s->files, (size_t)s->n, sizeof *s->files, by_rank);
-    for (int i = 0; i < s->n; i++) {
-        const ring_file *f = &s->files[i];
-        if (i && f->head.rank == f[-1].head.rank)
+    for (const ring_file *f = s->files; f < s->files + s->n; f++) {
+        if (f > s->files && f->head.rank == f[-1].head.rank)
             return error_set(error, WEFT_FILE, "%.300s: it is rank %u, as another file is", f->path,
                              f->head.rank);
         if ((int)f->head.world != s->world)
@@ -179,40 +177,42 @@ bool ring_set_is_damaged(const ring_set *s, int rank) {
 }
 
 const ring_file *ring_set_of(const ring_set *s, int rank) {
-    for (int i = 0; i < s->n; i++)
-        if ((int)s->files[i].head.rank == rank) return &s->files[i];
+    for (const ring_file *f = s->files; f < s->files + s->n; f++)
+        if ((int)f->head.rank == rank) return f;
     return NULL;
 }
 
 const ring_group *ring_group_of(const ring_file *f, uint32_t group) {
-    for (int i = 0; i < f->n_groups; i++)
-        if (f->groups[i].group == group) return &f->groups[i];
+    for (const ring_group *g = f->groups; g < f->groups + f->n_groups; g++)
+        if (g->group == group) return g;
     return NULL;
 }
 
-/* The same from record *from on, which it moves behind what it finds: ranks that share groups have their
+/* The record after `from` (NULL: the first), but for those that were overwritten; NULL: there is no more. */
+static const ring_record *next_record(const ring_file *f, const ring_record *from) {
+    for (from = from ? from + 1 : f->records; from < f->records + f->head.records; from++)
+        if (from->number) return from;
+    return NULL;
+}
+
+/* The same collective as `of`, after record `from` (NULL: the first): ranks that share groups have their
  * collectives in one order. */
-static const ring_record *find_from(const ring_file *f, uint32_t group, uint64_t sequence, uint32_t *from) {
+static const ring_record *find_after(const ring_file *f, uint32_t group, uint64_t sequence,
+                                     const ring_record *from) {
     const ring_group *g = ring_group_of(f, group);
     if (!g || sequence < g->oldest->sequence || sequence > g->newest->sequence) return NULL;
-    for (uint32_t i = *from; i < f->head.records; i++) {
-        const ring_record *r = &f->records[i];
-        if (!r->number || r->group != group || r->sequence != sequence) continue;
-        *from = i + 1;
-        return r;
-    }
-    return NULL;
+    while ((from = next_record(f, from)) && (from->group != group || from->sequence != sequence)) {}
+    return from;
 }
 
 const ring_record *ring_record_at(const ring_file *f, uint32_t group, uint64_t sequence) {
-    uint32_t from = 0;
-    return find_from(f, group, sequence, &from);
+    return find_after(f, group, sequence, NULL);
 }
 
 const ring_record *ring_waiting(const ring_file *f) {
-    for (uint32_t i = 0; f->head.waiting && i < f->head.records; i++)
-        if (f->records[i].number == f->head.waiting) return &f->records[i];
-    return NULL;
+    const ring_record *r = NULL;
+    while (f->head.waiting && (r = next_record(f, r)) && r->number != f->head.waiting) {}
+    return r;
 }
 
 static bool has_bit(const uint64_t *bits, int r) {
@@ -235,8 +235,8 @@ static void try_record(ring_blame *b, const ring_file *f, const ring_record *r) 
 static int count_alike(const ring_set *s, const ring_record *r) {
     const rendezvous m = {0};
     int n = 0;
-    for (int i = 0; i < s->n; i++) {
-        const ring_record *other = ring_record_at(&s->files[i], r->group, r->sequence);
+    for (const ring_file *f = s->files; f < s->files + s->n; f++) {
+        const ring_record *other = ring_record_at(f, r->group, r->sequence);
         n += other && !descriptor_compare(&r->descriptor, &other->descriptor, &m, NULL);
     }
     return n;
@@ -248,16 +248,16 @@ static void tell_difference(ring_blame *b, const ring_set *s) {
     uint64_t sequence = b->record->sequence;
     weft_error error = {0};
     int most = 0;
-    for (int i = 0; i < s->n; i++) {
-        const ring_record *r = ring_record_at(&s->files[i], group, sequence);
+    for (const ring_file *f = s->files; f < s->files + s->n; f++) {
+        const ring_record *r = ring_record_at(f, group, sequence);
         int n = r ? count_alike(s, r) : 0;
-        if (n > most) *b = (ring_blame){.of = &s->files[i], .record = r};
-        if (n > most) most = n;
+        if (n <= most) continue;
+        *b = (ring_blame){.of = f, .record = r};
+        most = n;
     }
-    for (int i = 0; i < s->n && !error.status; i++) {
-        const ring_record *r = ring_record_at(&s->files[i], group, sequence);
-        const rendezvous m = {sequence, group ? "a group" : "world", (int)b->of->head.rank,
-                              (int)s->files[i].head.rank};
+    for (const ring_file *f = s->files; f < s->files + s->n && !error.status; f++) {
+        const ring_record *r = ring_record_at(f, group, sequence);
+        const rendezvous m = {sequence, group ? "a group" : "world", (int)b->of->head.rank, (int)f->head.rank};
         if (r) descriptor_compare(&b->record->descriptor, &r->descriptor, &m, &error);
     }
     snprintf(b->difference, sizeof b->difference, "%.599s", error.text);
@@ -265,11 +265,12 @@ static void tell_difference(ring_blame *b, const ring_set *s) {
 
 /* Of two files of a group: the first collective of it that both have and that differs. */
 static void try_difference(ring_blame *b, const ring_file *x, const ring_file *y) {
-    uint32_t from = 0;
-    for (uint32_t i = 0; i < x->head.records; i++) {
-        const ring_record *r = &x->records[i], *other;
-        if (!r->number || !(other = find_from(y, r->group, r->sequence, &from))) continue;
-        const rendezvous m = {0};
+    const rendezvous m = {0};
+    const ring_record *last = NULL; /* of y, of what both have */
+    for (const ring_record *r = NULL; (r = next_record(x, r));) {
+        const ring_record *other = find_after(y, r->group, r->sequence, last);
+        if (!other) continue;
+        last = other;
         if (!descriptor_compare(&r->descriptor, &other->descriptor, &m, NULL)) continue;
         try_record(b, x, r);
         return; /* what follows in this pair follows from it */
@@ -278,9 +279,7 @@ static void try_difference(ring_blame *b, const ring_file *x, const ring_file *y
 
 /* Of a rank that is behind x in a group: the first that it has not entered and x has. */
 static void try_behind(ring_blame *b, const ring_file *x, const ring_file *y) {
-    for (uint32_t i = 0; i < x->head.records; i++) {
-        const ring_record *r = &x->records[i];
-        if (!r->number) continue;
+    for (const ring_record *r = NULL; (r = next_record(x, r));) {
         const ring_group *g = ring_group_of(y, r->group);
         if (r->group && !g) continue; /* it may be no member */
         if (g && g->newest->sequence >= r->sequence) continue;
@@ -316,11 +315,11 @@ ring_stand ring_stand_of(const ring_set *s, const ring_blame *b, int rank) {
     const ring_file *f = ring_set_of(s, rank);
     const rendezvous m = {r->sequence, "", (int)b->of->head.rank, rank};
     bool is_missed = false;
-    for (int i = 0; i < s->n; i++) {
-        const ring_record *waits = ring_waiting(&s->files[i]);
+    for (const ring_file *x = s->files; x < s->files + s->n; x++) {
+        const ring_record *waits = ring_waiting(x);
         if (!waits || waits->group != r->group || waits->sequence != r->sequence) continue;
-        if (has_bit(s->files[i].head.gone, rank)) return STAND_GONE;
-        is_missed |= has_bit(s->files[i].head.missing, rank);
+        if (has_bit(x->head.gone, rank)) return STAND_GONE;
+        is_missed |= has_bit(x->head.missing, rank);
     }
     if (!f) return is_missed ? STAND_GONE : STAND_OUTSIDE;
     own = ring_record_at(f, r->group, r->sequence);

@@ -128,8 +128,8 @@ static bool is_settled(const stream_event *c, const weft_node_event *w) {
 static stream_event *awaited_by(timeline *t, const weft_node_event *w, const weft_plan *plan, size_t *first) {
     stream_event *latest = NULL;
     while (*first < t->n_stream && is_settled(&t->stream[*first], w)) ++*first;
-    for (size_t i = *first; i < t->n_stream && t->stream[i].started_ns <= w->finished_ns; i++) {
-        stream_event *c = &t->stream[i];
+    stream_event *end = t->stream + t->n_stream;
+    for (stream_event *c = t->stream + *first; c < end && c->started_ns <= w->finished_ns; c++) {
         if (is_settled(c, w)) continue;
         bool is_it = w->order >= 0
                          ? c->run == w->run && (int64_t)c->order == w->order
@@ -146,8 +146,8 @@ static stream_event *awaited_by(timeline *t, const weft_node_event *w, const wef
 static void expose(timeline *t, const weft_node_event *w, stream_event *awaited, size_t *first) {
     uint64_t left = w->finished_ns - w->began_ns;
     while (*first < t->n_stream && t->stream[*first].finished_ns <= w->began_ns) ++*first;
-    for (size_t i = *first; i < t->n_stream && t->stream[i].began_ns < w->finished_ns; i++) {
-        stream_event *c = &t->stream[i];
+    stream_event *end = t->stream + t->n_stream;
+    for (stream_event *c = t->stream + *first; c < end && c->began_ns < w->finished_ns; c++) {
         uint64_t begin = c->began_ns > w->began_ns ? c->began_ns : w->began_ns;
         uint64_t end = c->finished_ns < w->finished_ns ? c->finished_ns : w->finished_ns;
         if (end <= begin) continue;
@@ -160,8 +160,6 @@ static void expose(timeline *t, const weft_node_event *w, stream_event *awaited,
 void timeline_join(timeline *t, const stream_list *plan) {
     size_t unsettled = 0, unfinished = 0;
     for (size_t i = 0; i < t->n_stream; i++) find_move(t, &t->stream[i], plan);
-    for (size_t i = 0; i < t->n_nodes; i++) {
-        const weft_node_event *w = &t->nodes[i];
+    for (const weft_node_event *w = t->nodes; w < t->nodes + t->n_nodes; w++)
         if (w->is_wait) expose(t, w, awaited_by(t, w, plan->plan, &unsettled), &unfinished);
-    }
 }

@@ -43,9 +43,10 @@ typedef struct arrow_end {
     double at;
 } arrow_end;
 
-/* ns from the edge of a bar: inside it, but so near that nothing comes between. */
+/* ns from the edge of a bar: inside it, but so near that nothing comes between; one at least, as a reader
+ * rounds the sum of a bar's begin and length. */
 static uint64_t margin(uint64_t began, uint64_t finished) {
-    uint64_t hundredth = (finished - began) / 100;
+    uint64_t hundredth = (finished - began + 99) / 100;
     return hundredth < 100 ? hundredth : 100;
 }
 

@@ -33,7 +33,7 @@ static void name_arrays(dataset *d, const char *option, const weft_source *s, ch
 /* Opens one NAME[,NAME...]=FILE. All sources must have the same number of samples. */
 static void load_one(dataset *d, const char *option) {
     const char *file = strchr(option, '=') + 1;
-    char *names[OPTIONS_MAX_DATA], *rest = tool_text("%.*s", (int)(file - 1 - option), option);
+    char *names[OPTIONS_MAX_DATA], *rest = tool_cut(option, file - 1);
     int n = 0;
     for (char *name; n < OPTIONS_MAX_DATA && (name = strsep(&rest, ","));) names[n++] = name;
     weft_source *s = tool_got(weft_source_open_text(file, NULL, &tool_why));

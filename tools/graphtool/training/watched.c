@@ -26,7 +26,7 @@ static direction direction_of(const char *metric) {
 const char *watched_metric(const char *said, bool *max) {
     const char *end = strrchr(said, ':');
     *max = end ? strcmp(end, ":max") == 0 : direction_of(said) == GROWS;
-    return end ? tool_text("%.*s", (int)(end - said), said) : said;
+    return end ? tool_cut(said, end) : said;
 }
 
 /* Outputs of graph val are all metrics that there are, where no --metric adds some; whether one is a single
