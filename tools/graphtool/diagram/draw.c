@@ -10,7 +10,6 @@
 #include "tools/graphtool/common/end.h"
 #include "tools/graphtool/timeline/buckets.h"
 
-
 /* ---- kinds: derived from an op's flags, so that a new op needs no line here ---- */
 
 typedef enum draw_kind {
@@ -323,7 +322,8 @@ static void draw_title(const drawing *d, int box) {
     box_label(&label, d->s, d->m, box, NULL);
     Agnode_t *n = title_node(d, box, true);
     paint_text(n, "label", &label);
-    paint(n, "shape=plaintext style= height=0 margin=0.02,0.0 fontname=Helvetica-Bold fontsize=%d fontcolor=%s",
+    paint(n,
+          "shape=plaintext style= height=0 margin=0.02,0.0 fontname=Helvetica-Bold fontsize=%d fontcolor=%s",
           d->s->boxes[box].depth == 1 ? 14 : 12, look_of(d->s, d->m, box)->line);
     text_add(&label, "%s", d->s->boxes[box].path);
     paint_text(n, "tooltip", &label);
@@ -477,7 +477,7 @@ static void draw_legend(drawing *d) {
 }
 
 Agraph_t *draw_diagram(diagram *s, const weft_model *m, const char *title) {
-    drawing d = {.s = s, .m = m, .g = tool_need(agopen("weft", Agdirected, NULL))};
+    drawing d = {.s = s, .m = m, .g = paint_new("weft")};
     d.cluster = diagram_new(s, s->n_boxes, sizeof *d.cluster);
     d.is_below = diagram_new(s, s->n_units + 1, sizeof *d.is_below);
     paint_defaults(d.g, title);

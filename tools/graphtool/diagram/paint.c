@@ -5,7 +5,6 @@
 #include "graph/settings/ddp.h"
 #include "tools/graphtool/common/tools.h"
 
-
 static const subgraph_look looks[] = {{"#2f6db3", "#e9f1fb"}, {"#b3541e", "#fdf0e6"}, {"#3f8f3a", "#ecf6ea"},
                                       {"#8344a8", "#f5ecfa"}, {"#a88a00", "#faf6e0"}, {"#b02a5b", "#fbe9f0"}};
 enum { LOOKS = sizeof looks / sizeof *looks };
@@ -16,6 +15,21 @@ static bool has_parameters(const weft_model *m, const char *path) {
     for (const weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER && strncmp(v->path, path, n) == 0 && v->path[n] == '/') return true;
     return false;
+}
+
+/* cgraph orders clusters by their ids, and an id is the address of a name, so the same picture would have
+ * several texts and layouts. Without an id for a name it counts, and keeps the name itself. */
+static __typeof__(AgIdDisc.map(NULL, 0, NULL, NULL, 0)) count_ids(void *state, int kind, char *name,
+                                                                  IDTYPE *id, int create) {
+    return name ? 0 : AgIdDisc.map(state, kind, name, id, create);
+}
+
+Agraph_t *paint_new(const char *name) {
+    static Agiddisc_t ids;
+    static Agdisc_t how = {.id = &ids};
+    ids = AgIdDisc;
+    ids.map = count_ids;
+    return tool_need(agopen((char *)name, Agdirected, &how));
 }
 
 /* Subgraphs are numbered by their first parameters, as those of a plan are. */
@@ -75,10 +89,11 @@ void paint_defaults(Agraph_t *g, const char *title) {
     static const struct {
         int kind;
         const char *all;
-    } rows[] = {{AGRAPH, "fontname=Helvetica labelloc=t labeljust=l ranksep=0.18 nodesep=0.14 fontsize=12 label="},
-                {AGNODE, "fontname=Helvetica fontsize=9.5 style=filled,rounded shape=box height=0.22 "
-                         "margin=0.11,0.035 label= tooltip="},
-                {AGEDGE, "fontname=Helvetica fontsize=9 arrowsize=0.6 color=#555555 fontcolor=#333333"}};
+    } rows[] = {
+        {AGRAPH, "fontname=Helvetica labelloc=t labeljust=l ranksep=0.18 nodesep=0.14 fontsize=12 label="},
+        {AGNODE, "fontname=Helvetica fontsize=9.5 style=filled,rounded shape=box height=0.22 "
+                 "margin=0.11,0.035 label= tooltip="},
+        {AGEDGE, "fontname=Helvetica fontsize=9 arrowsize=0.6 color=#555555 fontcolor=#333333"}};
     char name[WORD_ROOM], *value;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (const char *at = rows[i].all; (value = next_attribute(&at, name));)
