@@ -3,7 +3,7 @@
 #
 # The static one is a single object: a partial link of weft_internal binds what its files call of each other, then hidden
 # names become local ones. weft_mpi and weft_ucx have a copy of the few files of the library that they use inside (the engine of
-# transports): the library has no variables (tests/check_includes.py), so two copies of a function are as good as one.
+# transports): the library has no variables (tests/rules/check_includes.py), so two copies of a function are as good as one.
 
 # ---- what a program that links the static library needs: names where the linker looks by itself, else paths ----
 function(weft_names result)

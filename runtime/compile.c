@@ -17,7 +17,6 @@
 #include "runtime/verify/verify.h"
 #include "weft/support.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* What passes give and require; each row of pipeline[] names some of these. */
@@ -154,13 +153,6 @@ static bool check_requirements(weft_plan *plan, const pass *s, unsigned has) {
     return true;
 }
 
-/* After a pass, with options.verify: the graph's rules (G), and before gradients exist that user-named values
- * survived. */
-static bool check_graph(const program *p, const char *after, unsigned had) {
-    if (!(had & HAS_GRADIENTS) && !graph_check_names(p->source, p->graph, after)) return false;
-    return graph_check(p->graph, after);
-}
-
 /* One that fails without an error has no memory; one that continues after a builder's error fails, too. */
 static bool run_pass(weft_plan *plan, const pass *s, program *p, unsigned has) {
     if (!check_requirements(plan, s, has)) return false;
@@ -175,7 +167,10 @@ static bool run_program(program *p, const pass *first, const pass *end, unsigned
     for (const pass *s = first; s < end; s++) {
         if (!run_pass(p->plan, s, p, has)) return false;
         has |= s->gives;
-        if (p->plan->options.verify && !check_graph(p, s->name, has)) return false;
+        if (!p->plan->options.verify) continue;
+        /* the graph's rules (G), and before gradients exist that values which users have named survived */
+        if (!(has & HAS_GRADIENTS) && !graph_check_names(p->source, p->graph, s->name)) return false;
+        if (!graph_check(p->graph, s->name)) return false;
     }
     return true;
 }
@@ -227,12 +222,9 @@ static bool finish(weft_plan *plan, const weft_model *source) {
 }
 
 static void log_plan(const weft_plan *plan) {
-    char line[400];
-    if (!plan->env.log) return;
-    snprintf(line, sizeof line, "compiled %.100s: batch %jd, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
-             plan->model->name, plan->options.batch, plan->options.threads, isa_name(plan->options.isa),
-             plan->n_programs, (double)plan->memory.total / (1 << 20), plan->compile_ms);
-    plan->env.log(plan->env.log_context, line);
+    env_log(&plan->env, "compiled %.100s: batch %jd, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
+            plan->model->name, plan->options.batch, plan->options.threads, isa_name(plan->options.isa),
+            plan->n_programs, (double)plan->memory.total / (1 << 20), plan->compile_ms);
 }
 
 /* Returns NULL and sets *error when the model is broken, an option is out of range, or a pass fails. The

@@ -27,13 +27,11 @@ static void cpu_free(const weft_env *env, void *memory, size_t bytes) {
 /* Host and device are one here, so read and write are the same copy. */
 static weft_status copy(const device_work *after, void *to, const void *from, size_t bytes,
                         weft_error *error) {
-    (void)after, (void)error;
     memcpy(to, from, bytes);
     return WEFT_OK;
 }
 
 static weft_status clear(void *to, size_t bytes, weft_error *error) {
-    (void)error;
     memset(to, 0, bytes);
     return WEFT_OK;
 }
@@ -45,7 +43,6 @@ static const device device_cpu = {WEFT_DEVICE_CPU, "cpu", cpu_alloc, cpu_free,  
 #ifndef WEFT_HAS_CUDA
 /* Stubs, so that programs link with any build and learn at run time what it lacks. */
 weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error) {
-    (void)control, (void)options;
     error_set(error, WEFT_UNSUPPORTED,
               "this build of Weft has no NCCL (configure with -DWEFT_CUDA=ON, where nvcc is)");
     return NULL;
@@ -53,12 +50,10 @@ weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, 
 
 weft_comm *weft_comm_nccl_launch(const weft_launch *launch, const weft_comm_options *options,
                                  weft_error *error) {
-    (void)launch;
     return weft_comm_nccl(NULL, options, error);
 }
 
 weft_status weft_cuda_select(int index, weft_error *error) {
-    (void)index;
     return error_set(error, WEFT_UNSUPPORTED,
                      "this build of Weft has no CUDA (configure with -DWEFT_CUDA=ON, where nvcc is)");
 }

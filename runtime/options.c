@@ -1,6 +1,6 @@
 /* options.c - the options of weft_compile, from their table: checked before the first pass, each in its
- * range, then together and for this model, device and processor (one function a subject, all in one list;
- * the first error ends the checks). Then defaults replace zeros. Also their text. */
+ * range, then together and for this model, device and processor (one function a subject; the first error
+ * ends the checks). Then defaults replace zeros. Also their text. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/options.h"
 
@@ -18,8 +18,7 @@
 
 /* ---- the model ---- */
 
-static weft_status check_model(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    (void)o;
+static weft_status check_model(const weft_model *m, weft_error *error) {
     if (scopes_check(m, error)) return WEFT_ORDER;
     if (!model_is_as_built(m))
         return error_set(error, WEFT_ARGUMENT,
@@ -82,8 +81,7 @@ static weft_status check_step(const weft_model *m, const flow_entry *e, const we
     if (s->accumulate <= 1 || graph_accumulates(g)) return WEFT_OK;
     return error_set(
         error, WEFT_ARGUMENT,
-        "compile: flow %s: accumulate=%d of graph %s: it trains nothing and has no inputs: leave it "
-        "out",
+        "compile: flow %s: accumulate=%d of graph %s: it trains nothing and has no inputs: leave it out",
         e->name, s->accumulate, s->graph);
 }
 
@@ -113,20 +111,18 @@ static weft_status check_graph(const weft_model *m, const weft_compile_options *
     if (o->graph && !graph_find(m, o->graph)) return missing(m, "", "graph", o->graph, error);
     const weft_graph *idle = find_idle(m, o->graph);
     if (idle)
-        return error_set(
-            error, WEFT_ORDER,
-            "compile: graph %s does nothing: it has no output (was it given a NULL?), trains nothing and "
-            "writes no state",
-            idle->name);
+        return error_set(error, WEFT_ORDER,
+                         "compile: graph %s does nothing: it has no output (was it given a NULL?), trains "
+                         "nothing and writes no state",
+                         idle->name);
     return WEFT_OK;
 }
 
 /* ---- where and how it runs ---- */
 
 /* An instruction set above this processor's would crash; one below it is fine. */
-static weft_status check_place(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+static weft_status check_place(const weft_compile_options *o, weft_error *error) {
     int world = o->world ? o->world : 1;
-    (void)m;
     if (o->calibration && o->device == WEFT_DEVICE_CPU)
         return error_set(error, WEFT_ARGUMENT,
                          "compile: a calibration is for a GPU, and the plan is for the CPU");
@@ -140,8 +136,7 @@ static weft_status check_place(const weft_model *m, const weft_compile_options *
 }
 
 /* Every path of weft_precision names a graph or a scope of the model: a misspelt one would have no effect. */
-static weft_status check_precision(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    (void)o;
+static weft_status check_precision(const weft_model *m, weft_error *error) {
     const precision_entry *astray = precision_astray(m);
     if (astray)
         return error_set(error, WEFT_NAME, "compile: precision: the model has no graph and no scope '%s'",
@@ -169,12 +164,13 @@ weft_status compile_no_name(const char *kind, const char *name, const char *cons
 
 /* A model's sticky error is not looked at here: weft_compile reports it first. */
 weft_status compile_options_check(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    static weft_status (*const checks[])(const weft_model *m, const weft_compile_options *o,
-                                         weft_error *error) = {
-        check_model, check_place, check_batch, check_precision, check_flow, check_graph,
-    };
     weft_status status = weft_fields_check(compile_fields, o, "compile", error);
-    for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++) status = checks[i](m, o, error);
+    if (!status) status = check_model(m, error);
+    if (!status) status = check_place(o, error);
+    if (!status) status = check_batch(m, o, error);
+    if (!status) status = check_precision(m, error);
+    if (!status) status = check_flow(m, o, error);
+    if (!status) status = check_graph(m, o, error);
     return status;
 }
 

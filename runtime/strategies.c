@@ -55,11 +55,9 @@ static void common(const spread_options *o, weft_distribution *into) {
 }
 
 static weft_status single(const weft_strategy_call *call, weft_distribution *into, weft_error *error) {
-    (void)into;
     if (call->world == 1) return WEFT_OK;
     return error_set(error, WEFT_ARGUMENT,
-                     "it is for a world of one rank, and there are %d: choose ddp, "
-                     "separate_ddp or zero",
+                     "it is for a world of one rank, and there are %d: choose ddp, separate_ddp or zero",
                      call->world);
 }
 
@@ -91,7 +89,6 @@ static weft_status separate_ddp(const weft_strategy_call *call, weft_distributio
 
 static weft_status zero(const weft_strategy_call *call, weft_distribution *into, weft_error *error) {
     const spread_options *from = call->options;
-    (void)error;
     common(from, into);
     into->zero = from->stage ? from->stage : 1;
     into->shard = from->shard;

@@ -43,28 +43,25 @@ static const weft_strategy *unknown_name(weft_plan *plan, const char *name, cons
     for (int i = 0; i < MOST - 1; i++) names[i] = weft_strategy_name(i);
     if (own) snprintf(more, sizeof more, " and your own, %s", SHOW(own->name));
     compile_no_name("strategy", name, names, more, &error);
-    model_fail(plan->model, NULL, WEFT_NAME, "%s", error.text);
-    return NULL;
+    return model_fail(plan->model, NULL, WEFT_NAME, "%s", error.text);
 }
 
 /* The strategy that the text names; NULL after an error. */
 static const weft_strategy *find_strategy(weft_plan *plan, const char *name, const weft_strategy *own) {
     bool is_named = own && own->name && name_is_valid(own->name);
-    if (own && (!is_named || builtin(own->name))) {
-        model_fail(
+    if (own && (!is_named || builtin(own->name)))
+        return model_fail(
             plan->model, NULL, WEFT_NAME,
             "compile: own_strategy '%s': its name must be letters, digits, '_', '-', '.', and not that of "
             "a strategy of Weft's",
             SHOW(own->name));
-        return NULL;
-    }
     const weft_strategy *found = own && strcmp(own->name, name) == 0 ? own : builtin(name);
     if (!found) return unknown_name(plan, name, own);
     if (!own || found == own) return found;
-    model_fail(plan->model, NULL, WEFT_ARGUMENT,
-               "compile: own_strategy is %s, and the strategy that is chosen %s: leave one of them out",
-               own->name, name);
-    return NULL;
+    return model_fail(
+        plan->model, NULL, WEFT_ARGUMENT,
+        "compile: own_strategy is %s, and the strategy that is chosen %s: leave one of them out", own->name,
+        name);
 }
 
 static bool unknown_key(weft_plan *plan, const weft_strategy *s, const char *key) {
@@ -169,10 +166,6 @@ static bool decide_all(weft_plan *plan, const weft_compile_options *given, const
 /* Merges one field of the strategy's options into those that weft_ddp has set for the path. */
 static bool merge_field(weft_plan *plan, const char *path, const op_attr *f, const ddp_attrs *by,
                         ddp_attrs *into) {
-    static const size_t width[] = {[ATTR_INT] = sizeof(int64_t),
-                                   [ATTR_REAL] = sizeof(double),
-                                   [ATTR_BOOL] = sizeof(bool),
-                                   [ATTR_STRING] = sizeof(const char *)};
     const op_attr fields[] = {*f, {0}};
     const weft_op one = {.name = "ddp", .attrs = fields, .attrs_bytes = sizeof *by};
     const ddp_attrs none = {0};
@@ -184,7 +177,7 @@ static bool merge_field(weft_plan *plan, const char *path, const op_attr *f, con
                  f->name, *path ? path : "/");
         return fail(plan, WEFT_ARGUMENT, why);
     }
-    memcpy((char *)into + f->offset, (const char *)by + f->offset, width[f->kind]);
+    memcpy((char *)into + f->offset, (const char *)by + f->offset, attr_width(f));
     return true;
 }
 

@@ -27,7 +27,7 @@ build() { # preset, target...
 # What a suite needs built: a C suite itself; scripts what is installed, or all.
 needs() { # suite
     local name=${1#test_}
-    if compgen -G "tests/test_$name.c" >/dev/null || compgen -G "tests/cuda/test_${name%_gpu}.c*" >/dev/null; then
+    if compgen -G "tests/*/test_${name%_gpu}.c*" >/dev/null; then
         echo "test_$name"
     elif [[ $name == docs || $name == check_* ]]; then
         echo installed weft_internal weft_train_internal
@@ -61,7 +61,7 @@ asan)
 check)
     mkdir -p build
     for rule in style rows includes settings models clock; do
-        python3 tests/check_$rule.py >build/check.txt || { cat build/check.txt; exit 1; }
+        python3 tests/rules/check_$rule.py >build/check.txt || { cat build/check.txt; exit 1; }
     done
     ;;
 format)
@@ -70,7 +70,7 @@ format)
     ((${#files[@]} == 0)) || clang-format -i "${files[@]}"
     ;;
 docs)
-    tests/check_rows.py --write
+    tests/rules/check_rows.py --write
     build release graphtool weft-zoo >/dev/null
     build/release/graphtool ops --markdown -o docs/ops.md
     tools/scripts/manual.py build/release/graphtool docs/graphtool.md

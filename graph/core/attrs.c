@@ -36,10 +36,9 @@ static bool in_range(const op_attr *f, int64_t v) {
 /* Fills `why` with the rule that v breaks. */
 static void range_text(const op_attr *f, int64_t v, char why[200]) {
     if (f->max == INT64_MAX)
-        snprintf(why, 200, "%s=%lld: it must be at least %lld", f->name, (long long)v, (long long)f->min);
+        snprintf(why, 200, "%s=%jd: it must be at least %jd", f->name, v, f->min);
     else
-        snprintf(why, 200, "%s=%lld: it must be %lld to %lld", f->name, (long long)v, (long long)f->min,
-                 (long long)f->max);
+        snprintf(why, 200, "%s=%jd: it must be %jd to %jd", f->name, v, f->min, f->max);
 }
 
 /* Strings (patterns, names, paths) are printed in many places, so a graph may hold no bytes that control a
@@ -81,8 +80,7 @@ static void real_check(const op_attr *f, double v, char why[200]) {
     if (!isfinite(v))
         snprintf(why, 200, "%s is not a finite number", f->name);
     else if (f->max && !(v >= (double)f->min && v <= (double)f->max))
-        snprintf(why, 200, "%s=%g: it must be %lld to %lld", f->name, v, (long long)f->min,
-                 (long long)f->max);
+        snprintf(why, 200, "%s=%g: it must be %jd to %jd", f->name, v, f->min, f->max);
 }
 
 /* Whether the field holds its rules; else `why` has the one that it breaks. */
@@ -108,20 +106,13 @@ const char *attrs_check(const weft_op *op, const void *attrs, char why[200]) {
 
 /* ---- compare ---- */
 
-/* Bytes of a field that is a number; 0: it is something else. */
-static size_t number_bytes(const op_attr *f) {
-    switch (f->kind) {
-    case ATTR_INT:
-    case ATTR_REAL:
-    case ATTR_KEY:
-        return 8;
-    case ATTR_BOOL:
-        return sizeof(bool);
-    case ATTR_DTYPE:
-        return sizeof(weft_dtype);
-    default:
-        return 0;
-    }
+size_t attr_width(const op_attr *f) {
+    static const size_t widths[] = {[ATTR_INT] = sizeof(int64_t),     [ATTR_REAL] = sizeof(double),
+                                    [ATTR_BOOL] = sizeof(bool),       [ATTR_DTYPE] = sizeof(weft_dtype),
+                                    [ATTR_INTS] = sizeof(attr_ints),  [ATTR_STRING] = sizeof(const char *),
+                                    [ATTR_KEY] = sizeof(uint64_t),    [ATTR_SCHEDULES] = sizeof(const char *),
+                                    [ATTR_BYTES] = sizeof(attr_bytes)};
+    return widths[f->kind];
 }
 
 /* Numbers bitwise, so that equal attributes have equal hashes; NULL and "" are the same string. */
@@ -136,7 +127,7 @@ static bool field_equal(const op_attr *f, const void *a, const void *b) {
     }
     if (f->kind == ATTR_BYTES)
         return bytes_equal(&ATTR_FIELD(attr_bytes, a, f), &ATTR_FIELD(attr_bytes, b, f));
-    return memcmp((const char *)a + f->offset, (const char *)b + f->offset, number_bytes(f)) == 0;
+    return memcmp((const char *)a + f->offset, (const char *)b + f->offset, attr_width(f)) == 0;
 }
 
 const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b) {
@@ -170,7 +161,7 @@ static uint64_t field_hash(const op_attr *f, const void *attrs) {
         for (int i = 0; i < v->n; i++) h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + (uint64_t)v->v[i];
         return h;
     }
-    memcpy(&h, (const char *)attrs + f->offset, number_bytes(f));
+    memcpy(&h, (const char *)attrs + f->offset, attr_width(f));
     return h;
 }
 
@@ -197,7 +188,7 @@ static void int_write(text *t, int64_t v) {
     if (v == WEFT_BATCH)
         text_add(t, "B");
     else
-        text_add(t, "%lld", (long long)v);
+        text_add(t, "%jd", v);
 }
 
 void real_write(text *t, double v) {
@@ -262,7 +253,7 @@ static void value_write(text *t, const op_attr *f, const void *attrs) {
         text_add(t, "%s", dtype_name(ATTR_FIELD(weft_dtype, attrs, f)));
         return;
     case ATTR_KEY:
-        text_add(t, "0x%llx", (unsigned long long)ATTR_FIELD(uint64_t, attrs, f));
+        text_add(t, "0x%jx", ATTR_FIELD(uint64_t, attrs, f));
         return;
     case ATTR_STRING:
     case ATTR_SCHEDULES:
@@ -276,7 +267,7 @@ static void value_write(text *t, const op_attr *f, const void *attrs) {
         return;
     case ATTR_BYTES:
         if (bytes_are_many(&ATTR_FIELD(attr_bytes, attrs, f)))
-            text_add(t, "@%016llx", (unsigned long long)ATTR_FIELD(attr_bytes, attrs, f).hash);
+            text_add(t, "@%016jx", ATTR_FIELD(attr_bytes, attrs, f).hash);
         else
             bytes_write(t, &ATTR_FIELD(attr_bytes, attrs, f));
         return;

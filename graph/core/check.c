@@ -98,7 +98,7 @@ bool graph_check(weft_graph *g, const char *after) {
     const weft_env *env = &g->model->env;
     size_t ids = (size_t)g->next_id + 1;
     checker c = {g, after, mem_new_array(env, ids, sizeof(bool))};
-    if (!c.seen) return model_fail(g->model, g, WEFT_MEMORY, "check: out of memory");
+    if (!c.seen) return graph_fail(g, WEFT_MEMORY, "check: out of memory");
     bool good = check_nodes(&c);
     for (graph_output *o = g->outputs; o && good; o = o->next)
         if (o->value->id >= g->next_id || !c.seen[o->value->id]) good = graph_broken(&c, "G5", NULL, o->name);
@@ -176,7 +176,7 @@ bool graph_check_names(const weft_graph *source, weft_graph *g, const char *afte
                .meant = mem_new_array(env, ids, sizeof *t.meant)};
     for (const weft_node *n = source->first; n; n = n->next) t.first_new += n->n_out;
     bool good = t.present && t.meant;
-    if (!good) model_fail(g->model, g, WEFT_MEMORY, "check: out of memory");
+    if (!good) graph_fail(g, WEFT_MEMORY, "check: out of memory");
     good = good && names_kept(&t, source) && names_apart(&t);
     if (t.meant) mem_free(env, t.meant, ids * sizeof *t.meant);
     if (t.present) mem_free(env, t.present, source_ids * sizeof *t.present);

@@ -38,8 +38,24 @@ weft_status error_set(weft_error *error, weft_status status, const char *format,
     return status;
 }
 
+weft_error *error_here(weft_error *error, weft_error *own) {
+    if (!error) error = own;
+    *error = (weft_error){0};
+    return error;
+}
+
 weft_status error_memory(weft_error *error, const char *what) {
     return error_set(error, WEFT_MEMORY, "%s: out of memory", what);
+}
+
+void env_log(const weft_env *env, const char *format, ...) {
+    char line[5000]; /* a path, and what is said of it */
+    va_list args;
+    if (!env || !env->log) return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    env->log(env->log_context, line);
 }
 
 /* Length in bytes of the printable UTF-8 character at p, 0: none is there. Not printable are control

@@ -2,7 +2,10 @@
 #ifndef WEFT_GRAPH_CORE_ERROR_H
 #define WEFT_GRAPH_CORE_ERROR_H
 
-#include "weft/status.h"
+#include "weft/env.h"
+
+/* In formats %jd prints an int64_t, and %ju a uint64_t, without a cast: runtime/data/kit.h asserts that they
+ * are intmax_t and uintmax_t. */
 
 /* Sets *error (when not NULL) and returns the status, so that a failure is one line:
  *      return error_set(error, WEFT_FILE, "%s: header of %llu bytes, the file has %llu", ...);
@@ -10,8 +13,14 @@
 weft_status error_set(weft_error *error, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The caller's error, or `own` where the caller has none; cleared. */
+weft_error *error_here(weft_error *error, weft_error *own);
+
 /* Out of memory, with the same words everywhere. */
 weft_status error_memory(weft_error *error, const char *what);
+
+/* Gives env->log a line, where there is one to give it to. */
+void env_log(const weft_env *env, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Copies `from` as one line that is safe for a terminal: control characters and bytes that are not UTF-8
  * become \xNN. Text from a file, a name or an argument may hold any bytes. Cut to fit `room` bytes, which

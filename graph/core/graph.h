@@ -206,7 +206,9 @@ weft_model *model_new(const char *name, const weft_env *env, const op_catalog *c
  * errors are ignored. Always returns NULL, so that a caller can fail in one line. */
 void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The same for the graph of x. */
+/* The same for a graph and its model, and for the graph of x. */
+void *graph_fail(weft_graph *g, weft_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void *value_fail(const weft_value *x, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Zeroed arrays of at least one element, for as long as the model lives, and in m->scratch; NULL: no

@@ -11,7 +11,7 @@ bool op_fail(const op_call *c, weft_status status, const char *format, ...) {
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    model_fail(c->graph->model, c->graph, status, "%s: %s", c->op->name, message);
+    graph_fail(c->graph, status, "%s: %s", c->op->name, message);
     return false;
 }
 
@@ -44,7 +44,7 @@ bool op_want_beside(const op_call *c, int i, int of) {
 bool op_want_axis(const op_call *c, int64_t *axis) {
     int64_t given = *axis;
     return axis_resolve(axis, op_in(c, 0)->ndim) ||
-           op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(op_in(c, 0)), (long long)given);
+           op_fail(c, WEFT_SHAPE, "%s has no axis %jd", TYPE(op_in(c, 0)), given);
 }
 
 bool infer_same(op_call *c) {
@@ -58,8 +58,8 @@ static bool broadcast_fail(const op_call *c, const tensor_type *a, const tensor_
         int ia = a->ndim - 1 - i, ib = b->ndim - 1 - i;
         if (ia < 0 || ib < 0 || a->shape[ia] == b->shape[ib] || a->shape[ia] == 1 || b->shape[ib] == 1)
             continue;
-        return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast: axis -%d is %lld and %lld", TYPE(a),
-                       TYPE(b), i + 1, (long long)a->shape[ia], (long long)b->shape[ib]);
+        return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast: axis -%d is %jd and %jd", TYPE(a), TYPE(b),
+                       i + 1, a->shape[ia], b->shape[ib]);
     }
     return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast", TYPE(a), TYPE(b));
 }
@@ -86,8 +86,7 @@ bool infer_alike(op_call *c) {
 
 bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const int64_t *shape) {
     if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: %d axes, 0 to %d are allowed", op, ndim,
-                          WEFT_MAX_NDIM);
+        return graph_fail(g, WEFT_SHAPE, "%s: %d axes, 0 to %d are allowed", op, ndim, WEFT_MAX_NDIM);
     into->n = ndim;
     for (int i = 0; i < ndim; i++) into->v[i] = shape[i];
     return true;

@@ -77,8 +77,7 @@ static weft_status wrong_layout(const weft_kernel *kernel, const weft_node *n, c
     char node[200], strides[200] = "";
     size_t used = 0;
     for (int k = 0; k < t->type.ndim; k++)
-        used += (size_t)snprintf(strides + used, sizeof strides - used, k ? ",%lld" : "%lld",
-                                 (long long)t->stride[k]);
+        used += (size_t)snprintf(strides + used, sizeof strides - used, k ? ",%jd" : "%jd", t->stride[k]);
     return error_set(error, WEFT_INTERNAL, "%s: %s %d, %s, has strides (%s); its kernel, %s, needs it %s",
                      node_show(n, node), what, i, TYPE(&t->type), strides, kernel->name, rules[rule]);
 }

@@ -36,6 +36,7 @@ typedef struct arena {
 void arena_init(arena *a, const weft_env *env);
 /* Zeroed; NULL when out of memory. Aligned to 16, and to MEM_ALIGN where all sizes are multiples of it. */
 void *arena_new(arena *a, size_t bytes);
+/* A count of 0 gives a place, too; NULL also for too much, as a count below 0 is. */
 void *arena_new_array(arena *a, size_t count, size_t width);
 /* array[count], of the arena, with room for one more: itself, or where count is 0 or a power of two a copy
  * of twice its length. NULL when out of memory. */

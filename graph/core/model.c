@@ -67,8 +67,7 @@ const weft_error *weft_model_error(const weft_model *m) {
 void weft_model_batch(weft_model *m, int64_t batch) {
     if (!model_ok(m)) return;
     if (batch < 1 || batch > INT32_MAX)
-        model_fail(m, NULL, WEFT_ARGUMENT, "model: a batch of %lld: it must be 1 to 2^31-1",
-                   (long long)batch);
+        model_fail(m, NULL, WEFT_ARGUMENT, "model: a batch of %jd: it must be 1 to 2^31-1", batch);
     /* Shapes with WEFT_BATCH are resolved while a graph is built. */
     else if (m->graphs)
         model_fail(m, NULL, WEFT_ORDER, "model: set the batch before the first graph is made");
@@ -148,6 +147,15 @@ void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *f
     va_list args;
     va_start(args, format);
     record(m, m->file, m->line, g ? g->scope->path : "", status, format, args);
+    va_end(args);
+    return NULL;
+}
+
+void *graph_fail(weft_graph *g, weft_status status, const char *format, ...) {
+    if (!model_ok(g->model)) return NULL;
+    va_list args;
+    va_start(args, format);
+    record(g->model, g->model->file, g->model->line, g->scope->path, status, format, args);
     va_end(args);
     return NULL;
 }

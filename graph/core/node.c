@@ -17,14 +17,13 @@ static bool call_check(const op_call *c) {
         return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are allowed", c->n_in, op->min_in, most);
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i] && c->in[i]->node->graph != c->graph)
-            return op_fail(
-                c, WEFT_ARGUMENT,
-                "operand %d belongs to graph %s%s, an operand before it to graph %s: all operands of an op "
-                "must "
-                "be of one graph, so build it there again (graphs share the parameters of a scope, but not "
-                "values)",
-                i, c->in[i]->node->graph->name,
-                c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
+            return op_fail(c, WEFT_ARGUMENT,
+                           "operand %d belongs to graph %s%s, an operand before it to graph %s: all operands "
+                           "of an op must be of one graph, so build it there again (graphs share the "
+                           "parameters of a scope, but not values)",
+                           i, c->in[i]->node->graph->name,
+                           c->in[i]->node->graph->model == c->graph->model ? "" : " of another model",
+                           c->graph->name);
     bool is_list = most < 0 || most > 16; /* a list of any length: no operand is optional */
     for (int i = 0; is_list && i < c->n_in; i++)
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
@@ -81,8 +80,8 @@ static weft_node *node_store(const op_call *c) {
     n->op = c->op;
     n->n_in = c->n_in;
     n->n_out = c->n_out;
-    n->in = arena_new_array(a, (size_t)c->n_in + 1, sizeof *n->in);
-    n->out = arena_new_array(&g->model->values, (size_t)c->n_out, sizeof *n->out);
+    n->in = arena_new_array(a, c->n_in, sizeof *n->in);
+    n->out = arena_new_array(&g->model->values, c->n_out, sizeof *n->out);
     n->attrs = arena_new(a, c->op->attrs_bytes + 1);
     if (!n->in || !n->out || !n->attrs) return NULL;
     for (int i = 0; i < c->n_in; i++) n->in[i] = c->in[i];
@@ -117,14 +116,14 @@ static weft_node *node_store(const op_call *c) {
 static weft_node *node_finish(const op_call *c) {
     weft_graph *g = c->graph;
     for (int k = 0; k < c->n_out; k++)
-        if (!type_check(&c->out[k])) {
-            op_fail(c, WEFT_SHAPE, "result %s: every axis must be at least 1 and the whole below 2^46 bytes",
-                    TYPE(&c->out[k]));
-            return NULL;
-        }
+        if (!type_check(&c->out[k]))
+            return op_fail(c, WEFT_SHAPE,
+                           "result %s: every axis must be at least 1 and the whole below 2^46 bytes",
+                           TYPE(&c->out[k])),
+                   NULL;
     weft_node *n = node_store(c);
     if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
-    if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: out of memory", c->op->name);
+    if (!n) return graph_fail(g, WEFT_MEMORY, "%s: out of memory", c->op->name);
     insert_after(g, n, g->cursor ? g->cursor : g->last);
     if (g->cursor) g->cursor = n; /* nodes of one build_place stay in order */
     variable_note_kinds(n);
@@ -135,7 +134,7 @@ static weft_node *node_finish(const op_call *c) {
 static bool operands_are_there(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in) {
     for (int i = 0; i < op->min_in && i < n_in; i++)
         if (!in[i])
-            return model_fail(g->model, g, WEFT_ARGUMENT,
+            return graph_fail(g, WEFT_ARGUMENT,
                               "%s: operand %d is NULL, and no call before this one failed: was it ever set?",
                               op->name, i);
     return true;
@@ -170,7 +169,7 @@ weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value
                           const void *attrs, int n_out, const tensor_type *types) {
     if (!g || !model_ok(g->model)) return NULL;
     op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs, .n_out = n_out};
-    if (n_out > OP_MAX_OUT) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %d results", op->name, n_out);
+    if (n_out > OP_MAX_OUT) return graph_fail(g, WEFT_ARGUMENT, "%s: %d results", op->name, n_out);
     for (int k = 0; k < n_out; k++) c.out[k] = types[k];
     return call_check(&c) ? node_finish(&c) : NULL;
 }

@@ -263,6 +263,7 @@ typedef struct text text;
 void attrs_write(text *t, const weft_op *op, const void *attrs);
 /* Whether dumps and files have the field: it is not zero, or of a kind whose 0 is a value. */
 bool attr_is_set(const op_attr *field, const void *attrs);
+size_t attr_width(const op_attr *field);                           /* its bytes in the attribute struct */
 void attr_write(text *t, const op_attr *field, const void *attrs); /* attrs_write of one field */
 /* The attribute of that name, or of an older name that files may still hold; NULL: the op has none. */
 const op_attr *attr_find(const weft_op *op, const char *name, size_t length);

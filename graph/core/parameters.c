@@ -123,7 +123,7 @@ weft_value *weft_value_of(weft_graph *g, const char *path) {
     weft_variable *v = path ? variable_find(g->model, path) : NULL;
     if (v && variable_is_named(v->kind)) return variable_value(g, v);
     v = g->model->variables;
-    return model_fail(g->model, g, WEFT_NAME,
+    return graph_fail(g, WEFT_NAME,
                       "value_of: there is no parameter or state '%s': make it first; a path is whole, as %s",
                       SHOW(path), v ? v->path : "net/fc/weight");
 }
@@ -135,7 +135,7 @@ void weft_assign(weft_value *state, weft_value *value) {
     weft_graph *g = known->node->graph;
     weft_variable *v = state ? state->node->variable : NULL;
     if (!v || !variable_is_named(v->kind))
-        model_fail(g->model, g, WEFT_ARGUMENT,
+        graph_fail(g, WEFT_ARGUMENT,
                    "assign: the first value must come from weft_state, weft_parameter or weft_value_of");
     else
         node_new(g, &weft_op_assign, 1, &value, &(variable_attrs){v->path});

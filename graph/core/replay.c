@@ -7,11 +7,11 @@
 
 bool node_replay(const weft_node *n, weft_graph *g, weft_value **map) {
     arena *a = &g->model->arena;
-    weft_value **in = arena_new_array(a, (size_t)n->n_in + 1, sizeof *in);
+    weft_value **in = arena_new_array(a, n->n_in, sizeof *in);
     const char *scope = scope_intern(g->model, n->scope);
-    if (!in || !scope) return model_fail(g->model, g, WEFT_MEMORY, "replay: out of memory");
+    if (!in || !scope) return graph_fail(g, WEFT_MEMORY, "replay: out of memory");
     if (n->op->flags & OP_COMPILER) /* a dump of a plan was read back, which cannot be compiled again */
-        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: only the compiler makes these", n->op->name);
+        return graph_fail(g, WEFT_ARGUMENT, "%s: only the compiler makes these", n->op->name);
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? map[n->in[i]->id] : NULL;
     build_place at;
     build_begin(&at, g, scope, NULL);
@@ -52,15 +52,15 @@ static void *batch_misfit(const weft_model *from, weft_model *model) {
     if (model->error.status != WEFT_SHAPE || model->batch == from->batch) return NULL;
     memcpy(what, model->error.text, sizeof what);
     error_set(&model->error, WEFT_SHAPE,
-              "%s; it fits the batch of %lld that the model was built with, but not %lld: in shapes write -1 "
+              "%s; it fits the batch of %jd that the model was built with, but not %jd: in shapes write -1 "
               "or WEFT_BATCH for what follows the batch, not a number from weft_dim",
-              what, (long long)from->batch, (long long)model->batch);
+              what, from->batch, model->batch);
     return NULL;
 }
 
 bool graph_replay_into(const weft_graph *from, weft_graph *g) {
-    weft_value **map = arena_new_array(&g->model->arena, (size_t)from->next_id + 1, sizeof *map);
-    if (!map) return model_fail(g->model, g, WEFT_MEMORY, "replay: out of memory");
+    weft_value **map = arena_new_array(&g->model->arena, from->next_id, sizeof *map);
+    if (!map) return graph_fail(g, WEFT_MEMORY, "replay: out of memory");
     for (const weft_node *n = from->first; n; n = n->next)
         if (!node_replay(n, g, map)) return false;
     for (const graph_output *o = from->outputs; o; o = o->next) weft_output(map[o->value->id], o->name);

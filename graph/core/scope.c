@@ -145,8 +145,7 @@ weft_graph *weft_scope_enter(weft_value *value, const char *name) {
 weft_graph *weft_scope_leave(weft_graph *g) {
     if (!g) return NULL;
     if (!g->scope->parent)
-        return model_fail(g->model, g, WEFT_ORDER, "graph %s: weft_scope_leave without a scope to leave",
-                          g->name);
+        return graph_fail(g, WEFT_ORDER, "graph %s: weft_scope_leave without a scope to leave", g->name);
     g->scope = g->scope->parent;
     return NULL;
 }

@@ -48,7 +48,7 @@ bool graph_sort_unless(weft_graph *g, const weft_node **circle) {
     size_t count = (size_t)graph_node_count(g), n_listed = 0;
     weft_node **list = arena_new_array(&g->model->arena, count + 1, sizeof *list);
     waiting *stack = arena_new_array(&g->model->arena, count + 1, sizeof *stack);
-    if (!list || !stack) return model_fail(g->model, g, WEFT_MEMORY, "sort: out of memory");
+    if (!list || !stack) return graph_fail(g, WEFT_MEMORY, "sort: out of memory");
     for (weft_node *n = g->first; n; n = n->next) {
         list[n_listed++] = n;
         n->mark = UNSEEN;

@@ -5,7 +5,6 @@
 #include "graph/core/words.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* By weft_dtype: the name in dumps and the size in bytes. */
@@ -118,8 +117,7 @@ type_text type_show(const tensor_type *t) {
     type_text s;
     int used = snprintf(s.text, sizeof s.text, "%s[", dtype_name(t->dtype));
     for (int i = 0; i < t->ndim && i < WEFT_MAX_NDIM; i++)
-        used += snprintf(s.text + used, sizeof s.text - (size_t)used, i ? ",%lld" : "%lld",
-                         (long long)t->shape[i]);
+        used += snprintf(s.text + used, sizeof s.text - (size_t)used, i ? ",%jd" : "%jd", t->shape[i]);
     snprintf(s.text + used, sizeof s.text - (size_t)used, "]");
     return s;
 }

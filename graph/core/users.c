@@ -7,7 +7,7 @@
 bool node_users_find(node_users *u, arena *a, weft_node *const *list, int count) {
     size_t edges = 0;
     for (int i = 0; i < count; i++) edges += (size_t)node_needs(list[i]);
-    u->first = arena_new_array(a, (size_t)count + 2, sizeof *u->first);
+    u->first = arena_new_array(a, count + 2, sizeof *u->first);
     u->of = arena_new_array(a, edges + 1, sizeof *u->of);
     if (!u->first || !u->of) return false;
     for (int i = 0; i < count; i++)

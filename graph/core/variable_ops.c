@@ -13,40 +13,22 @@
 #include "graph/core/element.h"
 #include "graph/core/graph.h"
 
-/* NULL: the model has no such variable. */
-static const weft_variable *named(const op_call *c) {
-    const variable_attrs *a = c->attrs;
-    return a->path ? variable_find(c->graph->model, a->path) : NULL;
-}
-
 /* The result is the variable's memory. */
-static bool infer_variable(op_call *c, const weft_variable *v, const char *what) {
-    if (!v)
-        return op_fail(c, WEFT_NAME, "there is no %s '%s'", what,
-                       SHOW(((const variable_attrs *)c->attrs)->path));
+static bool infer(op_call *c) {
+    const char *path = ((const variable_attrs *)c->attrs)->path;
+    const weft_variable *v = path ? variable_find(c->graph->model, path) : NULL;
+    bool writes = c->op == &weft_op_assign, is_parameter = v && v->kind == VARIABLE_PARAMETER;
+    if (!v || (!writes && is_parameter != (c->op == &weft_op_parameter)))
+        return op_fail(c, WEFT_NAME, "there is no %s '%s'", writes ? "state or parameter" : c->op->name,
+                       SHOW(path));
+    if (writes && !type_equal(&v->type, op_in(c, 0)))
+        return op_fail(c, WEFT_SHAPE, "%s is %s, the value %s", v->path, TYPE(&v->type), TYPE(op_in(c, 0)));
     c->out[0] = v->type;
     return true;
 }
 
-static bool infer_parameter(op_call *c) {
-    const weft_variable *v = named(c);
-    return infer_variable(c, v && v->kind == VARIABLE_PARAMETER ? v : NULL, "parameter");
-}
-
-static bool infer_state(op_call *c) {
-    const weft_variable *v = named(c);
-    return infer_variable(c, v && v->kind != VARIABLE_PARAMETER ? v : NULL, "state");
-}
-
-static bool infer_assign(op_call *c) {
-    const weft_variable *v = named(c);
-    if (v && !type_equal(&v->type, op_in(c, 0)))
-        return op_fail(c, WEFT_SHAPE, "%s is %s, the value %s", v->path, TYPE(&v->type), TYPE(op_in(c, 0)));
-    return infer_variable(c, v, "state or parameter");
-}
-
 static weft_status reference_read(const kernel_call *c) {
-    (void)c; /* the store has the value there already */
+    /* the store has the value there already */
     return WEFT_OK;
 }
 
@@ -65,7 +47,7 @@ const weft_op weft_op_parameter = {
     .flags = OP_VARIABLE | OP_IS_VARIABLE | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(variable_attrs),
     .attrs = variable_attr_table,
-    .infer = infer_parameter,
+    .infer = infer,
     .reference = reference_read,
     .samples = (const op_sample[]){{"", "path=\"no/such\"", .error = "there is no parameter"}, {0}},
 };
@@ -77,7 +59,7 @@ const weft_op weft_op_state = {
     .flags = OP_VARIABLE | OP_IS_VARIABLE | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(variable_attrs),
     .attrs = variable_attr_table,
-    .infer = infer_state,
+    .infer = infer,
     .reference = reference_read,
     .samples = (const op_sample[]){{"", "path=\"no/such\"", .error = "there is no state"}, {0}},
 };
@@ -90,7 +72,7 @@ const weft_op weft_op_assign = {
     .flags = OP_VARIABLE | OP_IS_VARIABLE | OP_WRITES | OP_EFFECT | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(variable_attrs),
     .attrs = variable_attr_table,
-    .infer = infer_assign,
+    .infer = infer,
     .reference = reference_assign,
     .samples =
         (const op_sample[]){{"f32[3]", "path=\"no/such\"", .error = "there is no state or parameter"}, {0}},

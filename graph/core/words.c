@@ -14,6 +14,11 @@ int word_find(const char *const *words, const char *at, size_t n) {
     return -1;
 }
 
+bool text_is_plain(const char *text, const char *others) {
+    while (*text > ' ' && *text <= '~' && !strchr(others, *text)) text++;
+    return !*text;
+}
+
 bool text_accept(const char **at, const char *text) {
     size_t n = strlen(text);
     if (strncmp(*at, text, n)) return false;

@@ -10,6 +10,8 @@
 bool word_is(const char *word, const char *at, size_t n);
 /* The place of that word among `words`, which NULL ends; -1: it is not there. */
 int word_find(const char *const *words, const char *at, size_t n);
+/* Whether it has printable ASCII alone, and neither spaces nor one of `others`. */
+bool text_is_plain(const char *text, const char *others);
 /* Whether the text comes next; if so, moves *at past it. */
 bool text_accept(const char **at, const char *text);
 /* Reads a number, which one too large makes a limit of int64_t, and moves *at past it. */

@@ -31,8 +31,8 @@ weft_status file_read_all(const weft_env *env, const char *path, uint64_t limit,
     if (code) return io_fail(error, path, "cannot be opened", code);
     weft_status status = WEFT_OK;
     if (length > limit || length >= SIZE_MAX)
-        status = error_set(error, WEFT_FILE, "%.600s: %llu bytes, at most %llu are accepted", path,
-                           (unsigned long long)length, (unsigned long long)limit);
+        status =
+            error_set(error, WEFT_FILE, "%.600s: %ju bytes, at most %ju are accepted", path, length, limit);
     else if (!(*data = mem_raw(env, (size_t)length + 1)))
         status = error_memory(error, path);
     else if ((code = io->read(io->context, file, 0, *data, (size_t)length)))
@@ -78,8 +78,7 @@ static int find_place(file_writer *w, file_place *place) {
     memcpy(w->target, target, n);
     w->part = w->target + n;
     if (w->io != &posix_io)
-        snprintf(w->part, n + PART_BYTES, "%s.%ld.%llu" PART_END, target, (long)getpid(),
-                 (unsigned long long)(uintptr_t)w);
+        snprintf(w->part, n + PART_BYTES, "%s.%ld.%ju" PART_END, target, (long)getpid(), (uintptr_t)w);
     return 0;
 }
 

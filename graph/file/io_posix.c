@@ -19,10 +19,16 @@ static int descriptor(void *file) {
     return (int)((intptr_t)file - 1);
 }
 
+/* 0, or errno where there is no descriptor. */
+static int give_handle(int fd, void **file) {
+    if (fd < 0) return errno;
+    *file = (void *)((intptr_t)fd + 1);
+    return 0;
+}
+
 /* Accepts regular files only, because others have no size to check against. O_NONBLOCK: opening a pipe must
  * not wait for a writer. */
 static int posix_open_read(void *context, const char *path, void **file, uint64_t *bytes) {
-    (void)context;
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno;
@@ -32,35 +38,28 @@ static int posix_open_read(void *context, const char *path, void **file, uint64_
         return code;
     }
     *bytes = (uint64_t)st.st_size;
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
+    return give_handle(fd, file);
 }
 
 static int posix_open_write(void *context, const char *path, void **file) {
-    (void)context;
     /* O_APPEND: where another process empties the file meanwhile, no hole is left before what follows */
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) return errno;
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
+    return give_handle(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666), file);
 }
 
 /* A file that is shorter stays as it is. */
 static int posix_open_append(void *context, const char *path, uint64_t bytes, void **file) {
-    (void)context;
     struct stat st;
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0) return errno;
     int code = fstat(fd, &st) ? errno : 0;
     if (!code && S_ISREG(st.st_mode) && (uint64_t)st.st_size > bytes && ftruncate(fd, (off_t)bytes))
         code = errno;
-    if (code) close(fd);
-    if (!code) *file = (void *)((intptr_t)fd + 1);
+    if (!code) return give_handle(fd, file);
+    close(fd);
     return code;
 }
 
 static int posix_read(void *context, void *file, uint64_t offset, void *into, size_t bytes) {
-    (void)context;
     for (size_t done = 0; done < bytes;) {
         ssize_t n = pread(descriptor(file), (char *)into + done, bytes - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR) continue;
@@ -72,7 +71,6 @@ static int posix_read(void *context, void *file, uint64_t offset, void *into, si
 }
 
 static int posix_write(void *context, void *file, const void *from, size_t bytes) {
-    (void)context;
     for (size_t done = 0; done < bytes;) {
         ssize_t n = write(descriptor(file), (const char *)from + done, bytes - done);
         if (n < 0 && errno == EINTR) continue;
@@ -85,12 +83,10 @@ static int posix_write(void *context, void *file, const void *from, size_t bytes
 
 /* Pipes, terminals and some file systems cannot be flushed and return EINVAL or EROFS: no failure. */
 static int posix_sync(void *context, void *file) {
-    (void)context;
     return fsync(descriptor(file)) && errno != EINVAL && errno != EROFS ? errno : 0;
 }
 
 static int posix_close(void *context, void *file) {
-    (void)context;
     return close(descriptor(file)) ? errno : 0;
 }
 
@@ -114,24 +110,20 @@ static int sync_folder_of(const char *path) {
 
 /* The new name replaces the old file atomically. */
 static int posix_rename(void *context, const char *from, const char *to) {
-    (void)context;
     if (rename(from, to)) return errno;
     return sync_folder_of(to);
 }
 
 static int posix_remove(void *context, const char *path) {
-    (void)context;
     return remove(path) ? errno : 0;
 }
 
 static int posix_make_folder(void *context, const char *path) {
-    (void)context;
     if (mkdir(path, 0777)) return errno;
     return sync_folder_of(path);
 }
 
 static int posix_list(void *context, const char *path, void (*each)(void *to, const char *name), void *to) {
-    (void)context;
     struct dirent *e;
     DIR *d = opendir(path);
     if (!d) return errno;
@@ -143,7 +135,6 @@ static int posix_list(void *context, const char *path, void (*each)(void *to, co
 }
 
 static int posix_free_bytes(void *context, const char *path, uint64_t *bytes) {
-    (void)context;
     struct statvfs s;
     if (statvfs(path, &s)) return errno;
     *bytes = (uint64_t)s.f_bavail * s.f_frsize;
@@ -233,9 +224,7 @@ int posix_place(const char *path, file_place *p) {
 int posix_open_stream(const file_place *p, void **file) {
     int fd = p->descriptor >= 0 ? fcntl(p->descriptor, F_DUPFD_CLOEXEC, 3)
                                 : open(p->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
+    return give_handle(fd, file);
 }
 
 int posix_try_stream(const file_place *p) {
@@ -311,6 +300,5 @@ int posix_open_part(const file_place *p, char *part, size_t room, void **file, i
     if (p->mode) (void)!fchmod(fd, p->mode);
     /* A duplicate shares the lock, which lasts until both are closed: after the rename. */
     *lock = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
+    return give_handle(fd, file);
 }

@@ -40,8 +40,7 @@ typedef struct loader {
 
 /* Sets *error to "model.bin: graph d_step: call 17: rule" and returns false. An error of the model itself
  * takes the place of the rule. */
-static bool load_fail(loader *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool load_fail(loader *l, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool load_fail(loader *l, const char *format, ...) {
     char rule[700];
     va_list args;
     va_start(args, format);
@@ -75,9 +74,8 @@ static bool is_known(loader *l, const ProtobufCMessage *message) {
 }
 
 /* Errors are of this message from here on. */
-static bool enter(loader *l, const ProtobufCMessage *message, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static bool enter(loader *l, const ProtobufCMessage *message, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static bool enter(loader *l, const ProtobufCMessage *message,
+                                                        const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(l->place, sizeof l->place, format, args);
@@ -113,7 +111,7 @@ static bool variable_load(loader *l, const Weft__Variable *v) {
 static bool variables_load(loader *l, const Weft__Model *file) {
     for (size_t i = 0; i < file->n_variables; i++)
         if (!variable_load(l, file->variables[i])) return false;
-    l->read = arena_new_array(&l->m->arena, file->n_variables + 1, sizeof *l->read);
+    l->read = arena_new_array(&l->m->arena, file->n_variables, sizeof *l->read);
     return l->read || no_memory(l);
 }
 
@@ -161,22 +159,14 @@ static bool field_load(loader *l, const op_attr *f, const Weft__Attribute *from,
         return load_fail(l, "attribute %s has a value of another kind", f->name);
     switch (f->kind) {
     case ATTR_INT:
-        ATTR_FIELD(int64_t, attrs, f) = from->integer;
-        return true;
     case ATTR_REAL:
-        ATTR_FIELD(double, attrs, f) = from->real;
+    case ATTR_DTYPE:
+    case ATTR_STRING:
+    case ATTR_KEY: /* all at one place of the message, in the C type of the attribute */
+        memcpy((char *)attrs + f->offset, &from->integer, attr_width(f));
         return true;
     case ATTR_BOOL:
         ATTR_FIELD(bool, attrs, f) = from->flag != 0;
-        return true;
-    case ATTR_DTYPE:
-        ATTR_FIELD(weft_dtype, attrs, f) = (weft_dtype)from->dtype;
-        return true;
-    case ATTR_STRING:
-        ATTR_FIELD(const char *, attrs, f) = from->text;
-        return true;
-    case ATTR_KEY:
-        ATTR_FIELD(uint64_t, attrs, f) = from->key;
         return true;
     case ATTR_BYTES:
         ATTR_FIELD(attr_bytes, attrs, f) = attr_bytes_of(from->data.data, from->data.len);
@@ -289,7 +279,7 @@ static bool variable_is_new(loader *l, const weft_op *op, const void *attrs) {
 static weft_node *call_make(loader *l, const weft_op *op, const Weft__Call *call, size_t number) {
     weft_model *m = l->m;
     const char *scope = scope_intern(m, call->scope);
-    weft_value **in = arena_new_array(&m->arena, call->n_operand_call + 1, sizeof *in);
+    weft_value **in = arena_new_array(&m->arena, call->n_operand_call, sizeof *in);
     void *attrs = arena_new(&m->arena, op->attrs_bytes + 1);
     if (!scope || !in || !attrs) return no_memory(l), NULL;
     if (!operands_load(l, call, number, in) ||
@@ -341,7 +331,7 @@ static bool body_load(loader *l, const Weft__Graph *graph) {
     if (!are_few(l, inputs, MODEL_MAX_INPUTS, "inputs") ||
         !are_few(l, graph->n_outputs, MODEL_MAX_INPUTS, "outputs"))
         return false;
-    l->calls = arena_new_array(&l->m->arena, graph->n_calls + 1, sizeof *l->calls);
+    l->calls = arena_new_array(&l->m->arena, graph->n_calls, sizeof *l->calls);
     if (!l->calls) return no_memory(l);
     for (size_t i = 0; i < graph->n_calls; i++)
         if (!call_load(l, graph->calls[i], i)) return false;
@@ -428,14 +418,13 @@ static bool unseal(loader *l, const char *data, size_t bytes) {
     if (state == SEAL_OTHER_FORMAT)
         return load_fail(l, "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
     if (state == SEAL_OTHER_VERSION)
-        return load_fail(l, "version %llu, this Weft (%s) reads version %d", (unsigned long long)promised,
-                         weft_version(), MODEL_VERSION);
+        return load_fail(l, "version %ju, this Weft (%s) reads version %d", promised, weft_version(),
+                         MODEL_VERSION);
     if (state == SEAL_CUT)
-        return load_fail(l, "cut off at %zu bytes of %s%llu", bytes,
-                         promised == SEAL_BYTES ? "at least " : "", (unsigned long long)promised);
+        return load_fail(l, "cut off at %zu bytes of %s%ju", bytes, promised == SEAL_BYTES ? "at least " : "",
+                         promised);
     if (state == SEAL_LONGER)
-        return load_fail(l, "%zu bytes, but it was written with %llu: other data follow it", bytes,
-                         (unsigned long long)promised);
+        return load_fail(l, "%zu bytes, but it was written with %ju: other data follow it", bytes, promised);
     if (state == SEAL_CHANGED)
         return load_fail(l, "its checksum does not match: bytes were changed since it was written");
     return true;
@@ -458,8 +447,6 @@ static void *piece_new(void *context, size_t bytes) {
 }
 
 static void piece_free(void *context, void *memory) { /* arena_free frees all */
-    (void)context;
-    (void)memory;
 }
 
 static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking *u) {

@@ -89,19 +89,13 @@ static void field_save(saver *s, Weft__Attribute *to, const op_attr *f, const vo
     to->value_case = attribute_case[f->kind];
     switch (f->kind) {
     case ATTR_INT:
-        to->integer = ATTR_FIELD(const int64_t, attrs, f);
-        return;
     case ATTR_REAL:
-        to->real = ATTR_FIELD(const double, attrs, f);
+    case ATTR_DTYPE:
+    case ATTR_KEY: /* all at one place of the message, in the C type of the attribute */
+        memcpy(&to->integer, (const char *)attrs + f->offset, attr_width(f));
         return;
     case ATTR_BOOL:
         to->flag = ATTR_FIELD(const bool, attrs, f);
-        return;
-    case ATTR_DTYPE:
-        to->dtype = (Weft__DType)ATTR_FIELD(const weft_dtype, attrs, f);
-        return;
-    case ATTR_KEY:
-        to->key = ATTR_FIELD(const uint64_t, attrs, f);
         return;
     case ATTR_STRING:
         to->text = plain(ATTR_FIELD(const char *const, attrs, f));
@@ -134,7 +128,7 @@ static void attributes_save(saver *s, Weft__Attribute ***list, size_t *n, const 
 
 /* number[id] is 1 plus the number of the call that makes value `id`; 0 is an operand left out. */
 static void call_save(saver *s, Weft__Call *call, const weft_node *n, const uint32_t *number) {
-    uint32_t *operands = arena_new_array(&s->memory, 2 * (size_t)n->n_in + 1, sizeof *operands);
+    uint32_t *operands = arena_new_array(&s->memory, 2 * n->n_in, sizeof *operands);
     call->op = plain(n->op->name);
     call->scope = plain(n->scope);
     attributes_save(s, &call->attributes, &call->n_attributes, n->op->attrs, n->attrs);
@@ -152,7 +146,7 @@ static void call_save(saver *s, Weft__Call *call, const weft_node *n, const uint
 
 /* Calls are numbered from 0 in the order of the list; number[] counts from 1. */
 static void graph_save(saver *s, Weft__Graph *to, const weft_graph *g) {
-    uint32_t *number = arena_new_array(&s->memory, (size_t)g->next_id + 1, sizeof *number);
+    uint32_t *number = arena_new_array(&s->memory, g->next_id, sizeof *number);
     to->name = plain(g->name);
     to->train = g->mode == WEFT_TRAIN;
     s->failed |= !number;
@@ -225,12 +219,12 @@ static void flows_save(saver *s, Weft__Model *model, const weft_model *m) {
 
 static void optimizer_save(saver *s, Weft__Optimizer *to, const own_optimizer *o) {
     to->type = plain(o->kind.type);
-    for (int i = 0; i < WEFT_MAX_SLOTS && o->kind.slots[i].name; i++) {
+    for (int i = 0; o->kind.slots[i].name; i++) {
         Weft__Slot *slot = message_add(s, &weft__slot__descriptor, &to->slots, &to->n_slots);
         slot->name = plain(o->kind.slots[i].name);
         slot->initial = o->kind.slots[i].initial;
     }
-    for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++) {
+    for (int i = 0; o->kind.fields[i]; i++) {
         Weft__Number *number = message_add(s, &weft__number__descriptor, &to->numbers, &to->n_numbers);
         number->field = plain(o->kind.defaults[i].name);
         number->value = o->kind.defaults[i].value;

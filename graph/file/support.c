@@ -46,7 +46,7 @@ const char *weft_dtype_name(weft_dtype dtype) {
 }
 
 void weft_graph_fail(weft_graph *graph, weft_status status, const char *text) {
-    if (graph) model_fail(graph->model, graph, status, "%s", text ? text : weft_status_text(status));
+    if (graph) graph_fail(graph, status, "%s", text ? text : weft_status_text(status));
 }
 
 uint64_t weft_clock_ns(void) {

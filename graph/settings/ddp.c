@@ -3,6 +3,7 @@
  * Programs, files and dumps all set options through ddp_set. So the options in a model are within their
  * ranges, their scope has at least one parameter, and their process group names no rank twice. Rules that
  * depend on the world (each rank is below its size) are checked by process_group_of when a plan is made. */
+#include "graph/core/compare.h"
 #include "graph/settings/ddp.h"
 
 #include "graph/core/words.h"
@@ -112,7 +113,7 @@ int process_group_largest(const char *groups, int world) {
 
 static int by_first(const void *a, const void *b) {
     const rank_range *r = a, *s = b;
-    return (r->first > s->first) - (r->first < s->first);
+    return by_number(r->first, s->first);
 }
 
 /* Checks the text for a world of any size. Memory and time depend on the length of the text (ranges are
@@ -174,6 +175,10 @@ static ddp_entry *entry_new(weft_model *m, const char *path) {
     return e;
 }
 
+static bool ddp_fail(weft_model *m, const char *path, weft_status status, const char *why) {
+    return model_fail(m, NULL, status, "ddp %s: %s", SHOW(path_full(path)), why);
+}
+
 /* Records what is wrong. A scope without any parameter is an error, because nothing distinguishes it from a
  * misspelt name. */
 static bool ddp_check(weft_model *m, const char *path, const ddp_attrs *attrs) {
@@ -186,7 +191,7 @@ static bool ddp_check(weft_model *m, const char *path, const ddp_attrs *attrs) {
                           "path of their scope",
                           SHOW(path_full(path)));
     const char *why = attrs_check(&ddp_fields, attrs, buffer);
-    if (why) return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: %s", SHOW(path_full(path)), why);
+    if (why) return ddp_fail(m, path, WEFT_ARGUMENT, why);
     why = attrs->process_group ? groups_check(&m->env, attrs->process_group) : NULL;
     if (why)
         model_fail(m, NULL, why == no_memory ? WEFT_MEMORY : WEFT_ARGUMENT, "ddp %s: process_group '%s': %s",
@@ -204,7 +209,7 @@ bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs) {
     ddp_entry *e = ddp_at(m, path);
     if (!e) e = entry_new(m, path);
     if (!e || (attrs->process_group && *attrs->process_group && !copy.process_group))
-        return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: out of memory", SHOW(path_full(path)));
+        return ddp_fail(m, path, WEFT_MEMORY, no_memory);
     e->attrs = copy;
     return true;
 }
@@ -226,9 +231,8 @@ weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *op
     if (!m) return WEFT_ARGUMENT;
     if (!path) model_fail(m, NULL, WEFT_ARGUMENT, "ddp: a path is needed (\"\": the whole model)");
     if (path && o->wire != WEFT_F32 && o->wire != WEFT_BF16)
-        model_fail(m, NULL, WEFT_ARGUMENT,
-                   "ddp %s: wire must be WEFT_BF16, or 0 to send gradients as they are",
-                   SHOW(path_full(path_plain(path))));
+        ddp_fail(m, path_plain(path), WEFT_ARGUMENT,
+                 "wire must be WEFT_BF16, or 0 to send gradients as they are");
     ddp_attrs attrs = ddp_attrs_of(o);
     if (model_ok(m)) ddp_set(m, path, &attrs);
     return m->error.status;
@@ -252,17 +256,14 @@ static bool text_parse(weft_model *m, const char *path, const char *options, ddp
     static const char between[] = " ,\t\n";
     char why[200];
     if (strnlen(options, DDP_MAX_TEXT_BYTES + 1) > DDP_MAX_TEXT_BYTES)
-        return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: options longer than 64 KiB",
-                          SHOW(path_full(path)));
+        return ddp_fail(m, path, WEFT_ARGUMENT, "options longer than 64 KiB");
     const char *at = group_quote(&m->arena, options);
-    if (!at) return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: out of memory", SHOW(path_full(path)));
+    if (!at) return ddp_fail(m, path, WEFT_MEMORY, no_memory);
     if (!attrs_change(&at, between, &ddp_fields, attrs, &m->arena, why))
         return model_fail(m, NULL, WEFT_ARGUMENT, "subgraph %s: %s", SHOW(path_full(path)), why);
     at += strspn(at, between);
-    if (*at)
-        model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: NAME=VALUE is expected at '%s'", SHOW(path_full(path)),
-                   SHOW(at));
-    return !*at;
+    return !*at || model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: NAME=VALUE is expected at '%s'",
+                              SHOW(path_full(path)), SHOW(at));
 }
 
 weft_status weft_ddp_text(weft_model *m, const char *path, const char *options) {

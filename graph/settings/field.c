@@ -179,11 +179,11 @@ void field_write(text *t, const weft_field *f, const void *options) {
         value = FIELD(const char *, f, options);
         text_add(t, "%s", value ? value : "");
     } else if (f->kind == WEFT_FIELD_SEED) {
-        text_add(t, "%llu", (unsigned long long)FIELD(uint64_t, f, options));
+        text_add(t, "%ju", FIELD(uint64_t, f, options));
     } else if (is_real(f)) {
         real_write(t, number == WEFT_ZERO ? 0 : number);
     } else if (f->kind == WEFT_FIELD_COUNT) {
-        text_add(t, "%lld", (long long)FIELD(int64_t, f, options));
+        text_add(t, "%jd", FIELD(int64_t, f, options));
     } else {
         text_add(t, "%d", (int)number);
     }

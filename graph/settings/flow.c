@@ -101,9 +101,8 @@ static bool check_steps(weft_model *m, const char *name, int n, const weft_flow_
     }
     int64_t gap = first_gap(n, steps, 0, INT64_MAX);
     if (gap == INT64_MAX) return true;
-    snprintf(why, sizeof why,
-             "no step runs in iteration %lld: write '%lld-:' before those that run from there",
-             (long long)gap, (long long)gap);
+    snprintf(why, sizeof why, "no step runs in iteration %jd: write '%jd-:' before those that run from there",
+             gap, gap);
     return flow_fail(m, name, WEFT_ARGUMENT, why);
 }
 
@@ -136,7 +135,7 @@ bool flow_set(weft_model *m, const char *name, int n, const weft_flow_step *step
     if (count >= MODEL_MAX_FLOWS && !flow_find(m, name))
         return flow_fail(m, name, WEFT_ARGUMENT, "a model has at most 256 flows");
     flow_entry *e = entry_of(m, name);
-    weft_flow_step *copy = arena_new_array(&m->arena, (size_t)n, sizeof *copy);
+    weft_flow_step *copy = arena_new_array(&m->arena, n, sizeof *copy);
     for (int i = 0; e && copy && i < n; i++) {
         copy[i] = steps[i];
         if (!(copy[i].graph = scope_intern(m, steps[i].graph))) copy = NULL;
@@ -266,8 +265,8 @@ bool flow_parse(weft_model *m, const char *name, const char *steps) {
 
 static void range_write(text *t, const weft_flow_step *s) {
     if (!s->from && s->to == INT64_MAX) return;
-    text_add(t, "%lld-", (long long)s->from);
-    if (s->to < INT64_MAX) text_add(t, "%lld", (long long)s->to - 1);
+    text_add(t, "%jd-", s->from);
+    if (s->to < INT64_MAX) text_add(t, "%jd", s->to - 1);
     text_add(t, ": ");
 }
 

@@ -4,6 +4,7 @@
 #include "graph/settings/minimize.h"
 
 #include "graph/core/nearest.h"
+#include "graph/core/words.h"
 #include "graph/settings/schedule.h"
 
 #include <math.h>
@@ -24,17 +25,11 @@ static const op_attr attrs[] = {
 };
 #undef ROW
 
-/* No spaces and no control characters: names are parts of variables' paths. */
-static bool is_printable(const char *string) {
-    while (*string > ' ' && *string <= '~') string++;
-    return !*string;
-}
-
 /* The rules that all optimizers share, mostly those of torch.optim's constructors; then the optimizer's own.
  * NULL: all hold. */
 static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *kind) {
-    if (!a->name || !*a->name || strlen(a->name) > 200 || strpbrk(a->name, " \",=\\") ||
-        !is_printable(a->name))
+    /* names are parts of variables' paths */
+    if (!a->name || !*a->name || strlen(a->name) > 200 || !text_is_plain(a->name, "\",=\\"))
         return "name must be 1 to 200 printable characters without space, quote, ',', '=' and '\\'";
     if (a->lr < 0) return "lr must not be negative";
     if (a->weight_decay < 0) return "weight_decay must not be negative";
@@ -112,8 +107,7 @@ static const char *flag_unread(const minimize_attrs *a, const optimizer_kind *ki
 static const char *why_no_type(const char *type) {
     if (type && strcasecmp(type, "lbfgs") == 0)
         return "LBFGS evaluates the loss several times in one step, as its line search goes, and a graph "
-               "computes it "
-               "once";
+               "computes it once";
     if (type && strcasecmp(type, "sparseadam") == 0)
         return "SparseAdam is for sparse gradients, and gradients are dense here: use adam";
     return NULL;
@@ -145,7 +139,7 @@ static bool no_such_type(op_call *c, const char *type) {
 /* Whether parameters of a group have other state than those of none, or share a number with them. */
 static const char *group_differs(const minimize_attrs *a, const minimize_attrs *own,
                                  const optimizer_kind *kind) {
-    for (int i = 0; i < OPTIMIZER_SLOTS && kind->slots[i].name; i++) {
+    for (int i = 0; kind->slots[i].name; i++) {
         size_t from = kind->slots[i].initial_from;
         if (optimizer_has_slot(own, kind, i) && !optimizer_has_slot(a, kind, i))
             return "it needs state that the optimizer does not keep: set the number in the optimizer too";
@@ -165,11 +159,10 @@ static bool groups_hold(op_call *c, const minimize_attrs *a, const optimizer_kin
             return op_fail(c, WEFT_ARGUMENT, "parameter group %d: %s is set, but groups of %s have none", i,
                            unread, a->type);
         if (has_range && kind->has_product)
-            return op_fail(
-                c, WEFT_ARGUMENT,
-                "parameter group %d: from or to is set, but %s keeps one product for all parameters: "
-                "use another optimizer, or freeze them (weft_freeze)",
-                i, a->type);
+            return op_fail(c, WEFT_ARGUMENT,
+                           "parameter group %d: from or to is set, but %s keeps one product for all "
+                           "parameters: use another optimizer, or freeze them (weft_freeze)",
+                           i, a->type);
         minimize_attrs decays = own;
         decays.weight_decay = a->weight_decay;
         if (!attrs_difference(&weft_op_minimize, a, &decays)) continue; /* multipliers alone */

@@ -79,9 +79,9 @@ typedef struct optimizer_kind {
     /* Fields of weft_optimizer that this optimizer reads and some others do not; NULL ends. */
     const char *fields[OPTIMIZER_FIELDS + 1];
     /* Defaults that differ from the common ones; an entry without a name ends. */
-    optimizer_number defaults[OPTIMIZER_FIELDS];
+    optimizer_number defaults[OPTIMIZER_FIELDS + 1];
     optimizer_number sets; /* an attribute of `update` that distinguishes optimizers with the same op */
-    optimizer_slot_kind slots[OPTIMIZER_SLOTS]; /* ends at the first without a name */
+    optimizer_slot_kind slots[OPTIMIZER_SLOTS + 1]; /* ends at the first without a name */
     /* u->numbers[0] is the product of update_product() over the steps so far, this one included. (Of Weft's
      * optimizers, u->numbers[1] is a schedule's factor on momentum or beta1; NULL: there is none.) */
     bool has_product;
@@ -139,9 +139,8 @@ typedef struct update_record {
 typedef struct own_optimizer {
     struct own_optimizer *next;
     optimizer_kind kind;
-    void (*build)(weft_update *u); /* NULL: it comes from a file or a text */
-    void *context;
-    update_record *records; /* one where is_elementwise, else one for each shape */
+    weft_optimizer_definition is; /* build NULL: it comes from a file or a text */
+    update_record *records;       /* one where is_elementwise, else one for each shape */
     bool is_elementwise;
 } own_optimizer;
 

@@ -18,17 +18,9 @@
 
 /* The default of the setting for this optimizer. */
 static double fallback_of(const optimizer_kind *kind, const optimizer_setting *s) {
-    for (int i = 0; i < OPTIMIZER_FIELDS && kind->defaults[i].name; i++)
+    for (int i = 0; kind->defaults[i].name; i++)
         if (strcmp(kind->defaults[i].name, s->name) == 0) return kind->defaults[i].value;
     return s->fallback;
-}
-
-/* Reports a field that is set although nothing reads it. */
-static bool check_read(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o) {
-    if (!optimizer_has(optimizer_spelt(g->model, o->type), s))
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
-                          s->name, o->type);
-    return true;
 }
 
 /* Resolves 0 and WEFT_ZERO in a number of the caller's and checks its range, from 0 to `most`. */
@@ -38,36 +30,33 @@ static bool number_read(weft_graph *g, const char *what, double value, double fa
     *into = is_zero ? 0 : value == 0 ? fallback : value;
     if (*into >= 0 && *into <= most) return true;
     if (!has_zero)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%g: it must be from 0 to %g", what, value,
-                          most);
-    return model_fail(g->model, g, WEFT_ARGUMENT,
+        return graph_fail(g, WEFT_ARGUMENT, "minimize: %s=%g: it must be from 0 to %g", what, value, most);
+    return graph_fail(g, WEFT_ARGUMENT,
                       "minimize: %s=%g: it must be from 0 to %g (0 means %g; a true 0 is WEFT_ZERO)", what,
                       value, most, fallback);
 }
 
 /* A setting that nothing reads may only be 0, and stays so, or gets its default: so the attributes of calls
  * that share an optimizer compare equal. */
-static bool real_set(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o, minimize_attrs *a) {
-    double value = *(const double *)((const char *)o + s->from), *to = (double *)((char *)a + s->to);
-    const optimizer_kind *kind = optimizer_spelt(g->model, o->type);
-    double fallback = fallback_of(kind, s);
-    if (value == 0 && !optimizer_has(kind, s)) return *to = 0, true;
-    return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_zero, to);
+static bool setting_read(weft_graph *g, const optimizer_kind *kind, const optimizer_setting *s,
+                         const weft_optimizer *o, minimize_attrs *a) {
+    const void *from = (const char *)o + s->from;
+    void *to = (char *)a + s->to;
+    int64_t count = s->is_count ? *(const int64_t *)from : 0;
+    double value = s->is_count ? (double)count : *(const double *)from;
+    if (!optimizer_has(kind, s))
+        return value == 0 || graph_fail(g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
+                                        s->name, o->type);
+    if (!s->is_count) return number_read(g, s->name, value, fallback_of(kind, s), s->most, s->has_zero, to);
+    *(int64_t *)to = count;
+    return count >= 0 ||
+           graph_fail(g, WEFT_ARGUMENT, "minimize: %s=%jd: it must not be negative", s->name, count);
 }
 
-static bool count_set(weft_graph *g, const optimizer_setting *s, const weft_optimizer *o, minimize_attrs *a) {
-    int64_t value = *(const int64_t *)((const char *)o + s->from);
-    *(int64_t *)((char *)a + s->to) = value;
-    if (value == 0) return true;
-    if (value < 0)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%lld: it must not be negative", s->name,
-                          (long long)value);
-    return check_read(g, s, o);
-}
-
-static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs *a) {
+static bool settings_read(weft_graph *g, const optimizer_kind *kind, const weft_optimizer *o,
+                          minimize_attrs *a) {
     for (const optimizer_setting *s = optimizer_settings; s->name; s++)
-        if (!(s->is_count ? count_set : real_set)(g, s, o, a)) return false;
+        if (!setting_read(g, kind, s, o, a)) return false;
     return true;
 }
 
@@ -78,18 +67,18 @@ static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
     int known = 0;
     while (parameter_kinds[known]) known++;
     if (p->kinds >> known)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
+        return graph_fail(g, WEFT_ARGUMENT,
                           "minimize: parameter group %d: kinds=%u: it must be of the bits WEFT_PARAMS_...", i,
                           p->kinds);
     if (p->from < 0 || p->to < 0 || (p->to && p->to <= p->from))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "minimize: parameter group %d: from=%lld to=%lld: it trains in updates [from, to), "
+        return graph_fail(g, WEFT_ARGUMENT,
+                          "minimize: parameter group %d: from=%jd to=%jd: it trains in updates [from, to), "
                           "which must be some (to 0: no end)",
-                          i, (long long)p->from, (long long)p->to);
+                          i, p->from, p->to);
     if (!p->pattern && p->kinds) return true;
     if (!p->pattern || !*p->pattern || strlen(p->pattern) >= MINIMIZE_MAX_PATTERN ||
         strpbrk(p->pattern, " ;\""))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
+        return graph_fail(g, WEFT_ARGUMENT,
                           "minimize: parameter group %d: it needs kinds, or a pattern of less than %d "
                           "characters and without space, ';' and quote",
                           i, MINIMIZE_MAX_PATTERN);
@@ -102,7 +91,7 @@ static bool numbers_write(text *t, weft_graph *g, const weft_param_group *p, int
         const char *name = p->numbers[k].field;
         const op_attr *f = attr_find(&weft_op_minimize, name, strlen(name));
         if (!f || f->kind != ATTR_REAL || strpbrk(name, " ;="))
-            return model_fail(g->model, g, WEFT_ARGUMENT,
+            return graph_fail(g, WEFT_ARGUMENT,
                               "minimize: parameter group %d: an optimizer has no number '%s'", i, SHOW(name));
         double value = p->numbers[k].value;
         text_add(t, " %s=", name);
@@ -137,8 +126,8 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
     real_write(t, decay_scale);
     if (p->kinds) text_add(t, " kinds=");
     parameter_kinds_write(t, p->kinds, "+");
-    if (p->from) text_add(t, " from=%lld", (long long)p->from);
-    if (p->to) text_add(t, " to=%lld", (long long)p->to);
+    if (p->from) text_add(t, " from=%jd", p->from);
+    if (p->to) text_add(t, " to=%jd", p->to);
     return numbers_write(t, g, p, i);
 }
 
@@ -196,9 +185,8 @@ static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *p
     char one[PATTERN_ROOM];
     for (size_t at = 0; pattern_next(pattern_of(&o->groups[i]), &at, one);) {
         if (!first_of(g, pattern, &(weft_param_group){.pattern = one}))
-            return model_fail(g->model, g, WEFT_NAME,
-                              "minimize: parameter group %d: no parameter of '%s' matches '%s'", i,
-                              *pattern ? SHOW(pattern) : "(all)", show_name(one, strlen(one)).text);
+            return graph_fail(g, WEFT_NAME, "minimize: parameter group %d: no parameter of '%s' matches '%s'",
+                              i, *pattern ? SHOW(pattern) : "(all)", show_name(one, strlen(one)).text);
     }
     return true;
 }
@@ -209,12 +197,12 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
     param_groups groups;
     bool *is_used = NULL, good = true;
     if (param_groups_broken(written))
-        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
+        return graph_fail(g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
     if (param_groups_open(&groups, &g->model->env, written))
-        is_used = arena_new_array(&groups.memory, (size_t)o->n_groups + 1, sizeof *is_used);
+        is_used = arena_new_array(&groups.memory, o->n_groups + 1, sizeof *is_used);
     if (!is_used) {
         param_groups_close(&groups);
-        return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
+        return graph_fail(g, WEFT_MEMORY, "minimize: out of memory");
     }
     for (const weft_variable *v = g->model->variables; v; v = v->next)
         if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v)] = true;
@@ -233,15 +221,14 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
 static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const char *pattern,
                          double weight_decay) {
     if (o->n_groups < 0 || (o->n_groups > 0) != (o->groups != NULL))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "minimize: n_groups=%d and groups %s: both or neither are needed", o->n_groups,
-                          o->groups ? "are given" : "are NULL");
+        return graph_fail(g, WEFT_ARGUMENT, "minimize: n_groups=%d and groups %s: both or neither are needed",
+                          o->n_groups, o->groups ? "are given" : "are NULL");
     for (int i = 0; i < o->n_groups; i++)
         if (!group_write(t, g, &o->groups[i], i, weight_decay)) return false;
     if (!o->n_groups) return true;
     /* The text of all groups, which param_groups reads again as a file's would be. */
     char *written = t->failed ? NULL : t->data;
-    if (!written) return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
+    if (!written) return graph_fail(g, WEFT_MEMORY, "minimize: out of memory");
     return groups_are_used(g, o, pattern, written);
 }
 
@@ -252,9 +239,9 @@ static bool schedule_write_all(text *t, weft_graph *g, const weft_optimizer *o) 
     weft_schedule parts[WEFT_MAX_SCHEDULES];
     char why[SCHEDULE_WHY];
     memcpy(parts, o->schedule, sizeof parts);
-    if (!schedules_fill(parts, why)) return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", why);
+    if (!schedules_fill(parts, why)) return graph_fail(g, WEFT_ARGUMENT, "minimize: %s", why);
     schedules_write(t, parts);
-    return !t->failed || model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
+    return !t->failed || graph_fail(g, WEFT_MEMORY, "minimize: out of memory");
 }
 
 /* ---- the builder ---- */
@@ -284,7 +271,7 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
 #define FLAG(name) .name = o->name,
 #include "graph/settings/minimize_list.h"
     };
-    if (!kind || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay) &&
+    if (!kind || (settings_read(g, kind, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay) &&
                   schedule_write_all(&schedule, g, o) && own_record_shapes(m, kind, pattern))) {
         a.groups = text_detach(&groups);
         if (schedule.length) a.schedule = text_detach(&schedule);

@@ -34,7 +34,7 @@ bool optimizer_has(const optimizer_kind *kind, const optimizer_setting *s) {
 }
 
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot) {
-    if (slot >= OPTIMIZER_SLOTS || !kind->slots[slot].name) return false;
+    if (!kind->slots[slot].name) return false;
     const optimizer_slot_kind *s = &kind->slots[slot];
     return (!s->need || *(const double *)((const char *)a + s->need) != 0) &&
            (!s->flag || *(const bool *)((const char *)a + s->flag));

@@ -7,7 +7,6 @@
 #include "graph/core/words.h"
 #include "graph/settings/schedule.h"
 
-#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

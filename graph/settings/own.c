@@ -12,62 +12,76 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PROBE = 7, NAME_ROOM = 80 };
 
 /* ---- the values of an update by name ---- */
 
-/* The place in `u` that an input or output of a record names; NULL: there is none. Only "parameter" and
- * slots are outputs. */
-static weft_value **place_of(const optimizer_kind *kind, weft_update *u, const char *name, bool is_output) {
-    if (strcmp(name, "parameter") == 0) return &u->parameter;
-    for (int i = 0; i < OPTIMIZER_SLOTS && kind->slots[i].name; i++)
-        if (strncmp(name, "slot.", 5) == 0 && strcmp(name + 5, kind->slots[i].name) == 0) return &u->slots[i];
-    if (is_output) return NULL;
-    if (strcmp(name, "gradient") == 0) return &u->gradient;
-    if (strcmp(name, "lr") == 0) return &u->lr;
-    if (strcmp(name, "step") == 0) return &u->step;
-    if (strcmp(name, "weight_decay") == 0) return &u->weight_decay;
-    for (int i = 0; i < WEFT_MAX_NUMBERS && kind->fields[i]; i++)
-        if (strncmp(name, "number.", 7) == 0 && strcmp(name + 7, kind->fields[i]) == 0) return &u->numbers[i];
-    return NULL;
+/* One of the values that an update has, as records name it. */
+typedef struct update_place {
+    weft_value **at;
+    const char *own; /* its name among values of its sort */
+    char name[NAME_ROOM];
+    bool is_number, is_output;
+    const optimizer_slot_kind *slot; /* whose value it is; NULL: of none */
+} update_place;
+
+/* Number i of them, in the order in which builders get them as inputs. False: there are no more. */
+static bool place_at(const optimizer_kind *kind, weft_update *u, int i, update_place *p) {
+    const struct {
+        const char *name;
+        weft_value **at;
+    } plain[] = {{"parameter", &u->parameter},
+                 {"gradient", &u->gradient},
+                 {"lr", &u->lr},
+                 {"step", &u->step},
+                 {"weight_decay", &u->weight_decay}};
+    enum { PLAIN = sizeof plain / sizeof *plain };
+    int n_slots = 0, n_numbers = 0;
+    while (kind->slots[n_slots].name) n_slots++;
+    while (kind->own && kind->fields[n_numbers]) n_numbers++;
+    const char *sort = "";
+    if (i < PLAIN) {
+        *p = (update_place){.at = plain[i].at, .own = plain[i].name, .is_number = i > 1, .is_output = i == 0};
+    } else if ((i -= PLAIN) < n_slots) {
+        const optimizer_slot_kind *slot = &kind->slots[i];
+        *p = (update_place){.at = &u->slots[i], .own = slot->name, .is_output = true, .slot = slot};
+        sort = "slot.";
+    } else if ((i -= n_slots) < n_numbers) {
+        *p = (update_place){.at = &u->numbers[i], .own = kind->fields[i], .is_number = true};
+        sort = "number.";
+    } else {
+        return false;
+    }
+    snprintf(p->name, sizeof p->name, "%s%s", sort, p->own);
+    return true;
 }
 
-static weft_value *tensor_input(weft_graph *g, const char *name, const tensor_type *type) {
-    return weft_input(g, name, type->dtype, type->ndim, type->shape);
+/* That of an input or output of a record. False: there is none. */
+static bool place_of(const optimizer_kind *kind, weft_update *u, const char *name, update_place *p) {
+    for (int i = 0; place_at(kind, u, i, p); i++)
+        if (strcmp(p->name, name) == 0) return true;
+    return false;
 }
 
 /* Inputs for all that an update has. */
 static void inputs_make(weft_graph *g, const optimizer_kind *kind, const tensor_type *type, weft_update *u) {
     const tensor_type number = type_scalar(WEFT_F64);
-    tensor_type of_slot;
-    char name[NAME_ROOM];
-    u->parameter = tensor_input(g, "parameter", type);
-    u->gradient = tensor_input(g, "gradient", type);
-    u->lr = tensor_input(g, "lr", &number);
-    u->step = tensor_input(g, "step", &number);
-    u->weight_decay = tensor_input(g, "weight_decay", &number);
-    for (int i = 0; i < OPTIMIZER_SLOTS && kind->slots[i].name; i++) {
-        snprintf(name, sizeof name, "slot.%s", kind->slots[i].name);
-        if (optimizer_slot_type(kind->slots[i].shape, type, &of_slot))
-            u->slots[i] = tensor_input(g, name, &of_slot);
+    update_place p;
+    for (int i = 0; place_at(kind, u, i, &p); i++) {
+        tensor_type t = p.is_number ? number : *type;
+        if (!p.slot || optimizer_slot_type(p.slot->shape, type, &t))
+            *p.at = weft_input(g, p.name, t.dtype, t.ndim, t.shape);
     }
-    for (int i = 0; kind->own && i < WEFT_MAX_NUMBERS && kind->fields[i]; i++) {
-        snprintf(name, sizeof name, "number.%s", kind->fields[i]);
-        u->numbers[i] = tensor_input(g, name, &number);
-    }
-    if (kind->has_product) u->numbers[0] = tensor_input(g, "product", &number);
+    if (kind->has_product) u->numbers[0] = weft_input(g, "product", WEFT_F64, 0, NULL);
 }
 
-static void outputs_make(const optimizer_kind *kind, const weft_update *u) {
-    char name[NAME_ROOM];
-    weft_output(u->parameter, "parameter");
-    for (int i = 0; i < OPTIMIZER_SLOTS && kind->slots[i].name; i++) {
-        snprintf(name, sizeof name, "slot.%s", kind->slots[i].name);
-        weft_output(u->slots[i], name);
-    }
+/* The first output without a value; false: all have one. */
+static bool output_lacks(const optimizer_kind *kind, weft_update *u, update_place *p) {
+    for (int i = 0; place_at(kind, u, i, p); i++)
+        if (p->is_output && !*p->at) return true;
+    return false;
 }
 
 /* ---- the rules of records ---- */
@@ -109,21 +123,19 @@ static void *record_fail(weft_model *m, const own_optimizer *o, const char *what
 /* Inputs are those of an update, of the types that it gives them. */
 static bool input_check(weft_model *m, const own_optimizer *o, weft_node *n, weft_update *u) {
     const char *name = input_name(n);
-    weft_value **place = place_of(&o->kind, u, name, false);
+    update_place p;
     const tensor_type *t = &n->out[0].type;
-    bool is_of_parameter = place && (place == &u->parameter || place == &u->gradient ||
-                                     (place >= u->slots && place < u->slots + OPTIMIZER_SLOTS));
-    if (!place) return record_fail(m, o, SHOW(name), "is no input that an update has");
-    *place = &n->out[0];
-    if (is_of_parameter ? type_equal(t, &u->parameter->type) && dtype_is_float(t->dtype)
-                        : t->ndim == 0 && t->dtype == WEFT_F64)
+    if (!place_of(&o->kind, u, name, &p))
+        return record_fail(m, o, SHOW(name), "is no input that an update has");
+    *p.at = &n->out[0];
+    if (p.is_number ? is_number(t) && t->dtype == WEFT_F64
+                    : type_equal(t, &u->parameter->type) && dtype_is_float(t->dtype))
         return true;
     return record_fail(m, o, SHOW(name), "must have the parameter's type, numbers f64[]");
 }
 
 weft_graph *own_record_begin(weft_model *m, own_optimizer *o) {
-    weft_graph *g = graph_apart(m, o->kind.type, WEFT_TRAIN);
-    return g ? g : model_fail(m, NULL, WEFT_MEMORY, "optimizer %s: out of memory", o->kind.type);
+    return graph_apart(m, o->kind.type, WEFT_TRAIN);
 }
 
 static int records_of(const own_optimizer *o, const tensor_type *type, const update_record **found) {
@@ -150,6 +162,7 @@ static bool record_add(weft_model *m, own_optimizer *o, weft_graph *g, const ten
 
 bool own_record_end(weft_model *m, own_optimizer *o, weft_graph *g) {
     weft_update u = {0}, out = {0};
+    update_place place;
     for (weft_node *n = g->first; n; n = n->next) {
         if (n->op == &weft_op_input) {
             /* "parameter" comes first: the others are like it */
@@ -164,15 +177,13 @@ bool own_record_end(weft_model *m, own_optimizer *o, weft_graph *g) {
     if (!u.parameter) return record_fail(m, o, "it", "has no parameter");
     if (g->n_nodes > MODEL_MAX_UPDATE_CALLS) return record_fail(m, o, "it", "has more than 512 calls");
     for (const graph_output *p = g->outputs; p; p = p->next) {
-        weft_value **place = place_of(&o->kind, &out, p->name, true);
-        if (!place) return record_fail(m, o, SHOW(p->name), "is no output that an update has");
-        *place = p->value;
+        if (!place_of(&o->kind, &out, p->name, &place) || !place.is_output)
+            return record_fail(m, o, SHOW(p->name), "is no output that an update has");
+        *place.at = p->value;
         if (!type_equal(&p->value->type, &u.parameter->type))
             return record_fail(m, o, SHOW(p->name), "must keep the parameter's shape and type");
     }
-    if (!out.parameter) return record_fail(m, o, "parameter", "is no output of it");
-    for (int i = 0; i < OPTIMIZER_SLOTS && o->kind.slots[i].name; i++)
-        if (!out.slots[i]) return record_fail(m, o, SHOW(o->kind.slots[i].name), "is no output of it");
+    if (output_lacks(&o->kind, &out, &place)) return record_fail(m, o, SHOW(place.own), "is no output of it");
     return record_add(m, o, g, &u.parameter->type);
 }
 
@@ -180,14 +191,16 @@ bool own_record_end(weft_model *m, own_optimizer *o, weft_graph *g) {
 
 /* The builder's NULLs without an error are told: it never set a value, or an operand of its was NULL. */
 static bool record_build(weft_model *m, own_optimizer *o, weft_graph *g, const tensor_type *type) {
-    weft_update u = {.context = o->context};
+    weft_update u = {.context = o->is.context};
+    update_place p;
     inputs_make(g, &o->kind, type, &u);
     if (!model_ok(m)) return false;
-    o->build(&u);
-    bool is_whole = u.parameter != NULL;
-    for (int i = 0; i < OPTIMIZER_SLOTS && o->kind.slots[i].name; i++) is_whole &= u.slots[i] != NULL;
-    if (model_ok(m) && !is_whole) return record_fail(m, o, "a value", "is NULL when its builder returns");
-    if (model_ok(m)) outputs_make(&o->kind, &u);
+    o->is.build(&u);
+    if (!model_ok(m)) return false;
+    if (output_lacks(&o->kind, &u, &p))
+        return record_fail(m, o, "a value", "is NULL when its builder returns");
+    for (int i = 0; place_at(&o->kind, &u, i, &p); i++)
+        if (p.is_output) weft_output(*p.at, p.name);
     return model_ok(m);
 }
 
@@ -202,14 +215,14 @@ bool optimizer_is_elementwise(const weft_model *of, const optimizer_kind *kind, 
                               bool *answer) {
     const tensor_type type = type_of(WEFT_F32, 1, (int64_t[]){PROBE});
     *answer = kind->own ? kind->own->is_elementwise : !optimizer_is_built(a, kind);
-    if (kind->own ? !kind->own->build || kind->own->records : *answer) return true;
+    if (kind->own ? !kind->own->is.build || kind->own->records : *answer) return true;
     weft_model *m = model_new("probe", &of->env, of->catalog);
     weft_graph *g = m ? graph_apart(m, "probe", WEFT_TRAIN) : NULL;
-    weft_update u = {.context = kind->own ? kind->own->context : NULL};
+    weft_update u = {.context = kind->own ? kind->own->is.context : NULL};
     if (g) inputs_make(g, kind, &type, &u);
     bool is_begun = g && model_ok(m); /* builders look into the values that they get */
     if (is_begun && kind->own)
-        kind->own->build(&u);
+        kind->own->is.build(&u);
     else if (is_begun)
         kind->build(&u, a);
     bool has_memory = g && m->error.status != WEFT_MEMORY;
@@ -222,7 +235,7 @@ bool own_record_shapes(weft_model *m, const optimizer_kind *kind, const char *pa
     own_optimizer *o = m->own;
     const update_record *found;
     while (o && &o->kind != kind) o = o->next;
-    if (!o || !o->build || o->is_elementwise) return true;
+    if (!o || !o->is.build || o->is_elementwise) return true;
     for (const weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path)) {
             records_of(o, &v->type, &found);
@@ -237,17 +250,17 @@ bool own_record_shapes(weft_model *m, const optimizer_kind *kind, const char *pa
 static bool record_replay(const update_record *r, const optimizer_kind *kind, weft_update *u) {
     weft_graph *g = u->parameter->node->graph;
     weft_update out = *u;
-    weft_value **map = arena_new_array(&g->model->arena, (size_t)r->graph->next_id + 1, sizeof *map);
-    if (!map) return model_fail(g->model, g, WEFT_MEMORY, "optimizer %s: out of memory", kind->type);
+    update_place p;
+    weft_value **map = arena_new_array(&g->model->arena, r->graph->next_id, sizeof *map);
+    if (!map) return graph_fail(g, WEFT_MEMORY, "optimizer %s: out of memory", kind->type);
     for (const weft_node *n = r->graph->first; n; n = n->next) {
-        weft_value **place = n->op == &weft_op_input ? place_of(kind, u, input_name(n), false) : NULL;
-        if (place)
-            map[n->out[0].id] = *place;
+        if (n->op == &weft_op_input && place_of(kind, u, input_name(n), &p))
+            map[n->out[0].id] = *p.at;
         else if (!node_replay(n, g, map))
             return false;
     }
-    for (const graph_output *p = r->graph->outputs; p; p = p->next)
-        *place_of(kind, &out, p->name, true) = map[p->value->id];
+    for (const graph_output *o = r->graph->outputs; o; o = o->next)
+        if (place_of(kind, &out, o->name, &p)) *p.at = map[o->value->id];
     *u = out;
     return true;
 }
@@ -259,7 +272,7 @@ bool optimizer_build(const optimizer_kind *kind, weft_update *u, const minimize_
     bool good = true;
     if (kind->own) records_of(kind->own, &type, &found);
     if (kind->own && !found)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
+        return graph_fail(g, WEFT_ARGUMENT,
                           "optimizer %s: its update is not recorded for parameters %s: make them before "
                           "weft_minimize is called, in a program with its builder",
                           kind->type, TYPE(&type));
@@ -269,8 +282,8 @@ bool optimizer_build(const optimizer_kind *kind, weft_update *u, const minimize_
         kind->build(u, a);
     if (!good || !model_ok(g->model) || !u->parameter) return false;
     return type_equal(&u->parameter->type, &type) ||
-           model_fail(g->model, g, WEFT_INTERNAL, "optimizer %s: the update of %s is %s", kind->type,
-                      TYPE(&type), TYPE(&u->parameter->type));
+           graph_fail(g, WEFT_INTERNAL, "optimizer %s: the update of %s is %s", kind->type, TYPE(&type),
+                      TYPE(&u->parameter->type));
 }
 
 /* ---- definitions ---- */
@@ -278,13 +291,6 @@ bool optimizer_build(const optimizer_kind *kind, weft_update *u, const minimize_
 static bool is_word(const char *s) {
     size_t n = s ? strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") : 0;
     return n && n <= 40 && !s[n];
-}
-
-/* Numbers of weft_optimizer that only some optimizers read. */
-static bool is_own_field(const char *field) {
-    const optimizer_setting *s = optimizer_settings;
-    while (s->name && strcmp(s->name, field)) s++;
-    return s->name && s->is_own;
 }
 
 static bool slots_take(weft_model *m, own_optimizer *o, const weft_optimizer_definition *d) {
@@ -303,8 +309,8 @@ static bool slots_take(weft_model *m, own_optimizer *o, const weft_optimizer_def
         if (!isfinite(d->slots[i].initial) || fabs(d->slots[i].initial) > 3e38)
             return model_fail(m, NULL, WEFT_ARGUMENT, "optimizer %s: slot %s: its initial value %g is no f32",
                               d->type, d->slots[i].name, d->slots[i].initial);
-        o->kind.slots[i] = (optimizer_slot_kind){.name = arena_copy(&m->arena, d->slots[i].name),
-                                                 .initial = d->slots[i].initial};
+        o->is.slots[i].name = arena_copy(&m->arena, d->slots[i].name);
+        o->kind.slots[i] = (optimizer_slot_kind){.name = o->is.slots[i].name, .initial = d->slots[i].initial};
     }
     return true;
 }
@@ -312,7 +318,10 @@ static bool slots_take(weft_model *m, own_optimizer *o, const weft_optimizer_def
 static bool numbers_take(weft_model *m, own_optimizer *o, const weft_optimizer_definition *d) {
     for (int i = 0; i < WEFT_MAX_NUMBERS && d->numbers[i].field; i++) {
         const weft_number *n = &d->numbers[i];
-        if (!is_own_field(n->field) || optimizer_reads(&o->kind, n->field))
+        const optimizer_setting *s = optimizer_settings;
+        while (s->name && strcmp(s->name, n->field)) s++;
+        if (!s->name || !s->is_own ||
+            optimizer_reads(&o->kind, n->field)) /* all optimizers read the others */
             return model_fail(
                 m, NULL, WEFT_ARGUMENT,
                 "optimizer %s: number '%s': it must name, once, a number of weft_optimizer that some "
@@ -321,7 +330,7 @@ static bool numbers_take(weft_model *m, own_optimizer *o, const weft_optimizer_d
         if (!(n->value >= 0 && n->value <= 3e38))
             return model_fail(m, NULL, WEFT_ARGUMENT, "optimizer %s: %s=%g: it must be from 0 to 3e38",
                               d->type, n->field, n->value);
-        o->kind.fields[i] = arena_copy(&m->arena, n->field);
+        o->kind.fields[i] = o->is.numbers[i].field = arena_copy(&m->arena, n->field);
         o->kind.defaults[i] = (optimizer_number){o->kind.fields[i], n->value};
     }
     return true;
@@ -339,11 +348,11 @@ own_optimizer *own_optimizer_new(weft_model *m, const weft_optimizer_definition 
         return model_fail(m, NULL, WEFT_UNSUPPORTED, "optimizer %s: a model has at most %d of its own",
                           d->type, MODEL_MAX_OWN);
     own_optimizer *o = arena_new(&m->arena, sizeof *o);
-    if (!o || !(o->kind.type = arena_copy(&m->arena, d->type)))
-        return model_fail(m, NULL, WEFT_MEMORY, "optimizer %s: out of memory", d->type);
+    const char *type = o ? arena_copy(&m->arena, d->type) : NULL;
+    if (!type) return model_fail(m, NULL, WEFT_MEMORY, "optimizer %s: out of memory", d->type);
+    o->is = *d;
+    o->is.type = o->kind.type = type;
     o->kind.own = o;
-    o->build = d->build;
-    o->context = d->context;
     if (!slots_take(m, o, d) || !numbers_take(m, o, d)) return NULL;
     own_optimizer **end = &m->own;
     while (*end) end = &(*end)->next;
@@ -371,11 +380,8 @@ weft_status weft_define_optimizer(weft_model *m, const weft_optimizer_definition
 /* In the same order; records are copied by their calls, as all graphs are. */
 bool own_optimizers_copy(const weft_model *from, weft_model *to) {
     for (const own_optimizer *o = from->own; o; o = o->next) {
-        weft_optimizer_definition d = {.type = o->kind.type};
-        for (int i = 0; i < OPTIMIZER_SLOTS && o->kind.slots[i].name; i++)
-            d.slots[i] = (weft_slot){o->kind.slots[i].name, o->kind.slots[i].initial};
-        for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++)
-            d.numbers[i] = (weft_number){o->kind.fields[i], o->kind.defaults[i].value};
+        weft_optimizer_definition d = o->is;
+        d.build = NULL;
         own_optimizer *copy = own_optimizer_new(to, &d);
         for (const update_record *r = o->records; r; r = r->next) {
             weft_graph *g = copy ? own_record_begin(to, copy) : NULL;

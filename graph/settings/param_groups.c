@@ -6,7 +6,6 @@
 
 #include "graph/core/words.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { NUMBERS = 4 };

@@ -34,9 +34,6 @@ enum {
 #define ROW(kind, name, readers, most)                                                                       \
     { #name, WEFT_FIELD_##kind, offsetof(weft_schedule, name), kind##_LEAST, most, NULL, readers, NULL, NULL }
 enum { COUNT_LEAST = 1, NUMBER_LEAST = 0, FLAG_LEAST = 0 };
-#define COUNT_DEFAULT  NULL
-#define FLAG_DEFAULT   NULL
-#define NUMBER_DEFAULT "that of its kind"
 /* `uses` is the kinds that read a field. The first have places of their own in the text of a part. */
 enum { APART = 4 };
 static const weft_field fields[] = {
@@ -336,23 +333,21 @@ bool schedules_parse(const char *from, weft_schedule parts[WEFT_MAX_SCHEDULES], 
     return true;
 }
 
-static void own_field_write(text *t, const weft_schedule *s, const weft_field *f) {
-    if (!weft_field_is_set(f, s)) return;
-    text_add(t, f->kind == WEFT_FIELD_FLAG ? ",%s" : ",%s=", f->name);
-    if (f->kind != WEFT_FIELD_FLAG) field_write(t, f, s);
-}
-
 void schedules_write(text *t, const weft_schedule *parts) {
     int n = schedule_count(parts);
     for (int i = 0; i < n; i++) {
         const weft_schedule *s = &parts[i];
         text_add(t, "%s%s", i ? " " : "", schedule_kinds[s->kind]);
-        if (s->begin || s->end) text_add(t, ":%lld-", (long long)s->begin);
-        if (s->end) text_add(t, "%lld", (long long)s->end);
+        if (s->begin || s->end) text_add(t, ":%jd-", s->begin);
+        if (s->end) text_add(t, "%jd", s->end);
         if (s->of) text_add(t, ",of=%s", schedule_numbers[s->of]);
-        for (const weft_field *f = fields + APART; f->name; f++) own_field_write(t, s, f);
+        for (const weft_field *f = fields + APART; f->name; f++) {
+            if (!weft_field_is_set(f, s)) continue;
+            text_add(t, f->kind == WEFT_FIELD_FLAG ? ",%s" : ",%s=", f->name);
+            if (f->kind != WEFT_FIELD_FLAG) field_write(t, f, s);
+        }
         for (int k = 0; k < WEFT_MAX_MILESTONES && s->milestones[k]; k++)
-            text_add(t, "%s%lld", k ? "+" : ",milestones=", (long long)s->milestones[k]);
+            text_add(t, "%s%jd", k ? "+" : ",milestones=", s->milestones[k]);
     }
 }
 

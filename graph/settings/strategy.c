@@ -6,6 +6,8 @@
  * ranks compare. */
 #include "graph/settings/strategy.h"
 
+#include "graph/core/words.h"
+
 #include "weft/strategy.h"
 
 #include <stdio.h>
@@ -24,12 +26,6 @@ static bool is_word(const char *s) {
     return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_")];
 }
 
-static bool is_value(const char *s) {
-    for (const char *c = s; *c; c++)
-        if (*c <= ' ' || *c > '~' || *c == '"' || *c == '=') return false;
-    return *s;
-}
-
 /* One "key=value" of `length` bytes, which become two texts. */
 static bool pair_parse(const char *at, size_t length, arena *a, strategy_parts *into,
                        char why[STRATEGY_WHY]) {
@@ -37,7 +33,7 @@ static bool pair_parse(const char *at, size_t length, arena *a, strategy_parts *
     *why = 0;
     if (!key) return false;
     if (equals) *equals = 0;
-    if (!equals || !is_word(key) || !is_value(equals + 1))
+    if (!equals || !is_word(key) || !equals[1] || !text_is_plain(equals + 1, "\"="))
         return say_wrong(why, "key=value is expected", at, length);
     if (into->n == STRATEGY_MAX_KEYS) return say_wrong(why, "there are more than 16 keys", at, length);
     for (int i = 0; i < into->n; i++)

@@ -44,8 +44,8 @@ bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v) {
     bool is_hex = r->at[0] == '0' && r->at[1] == 'x';
     *v = is_number ? strtoll(r->at, &end, is_hex ? 16 : 10) : 0;
     if (!is_number || end == r->at || *v < least || *v > most)
-        return reader_fail(r, "a number from %lld to %lld is expected at '%s'", (long long)least,
-                           (long long)most, show_name(r->at, strcspn(r->at, " \n")).text);
+        return reader_fail(r, "a number from %jd to %jd is expected at '%s'", least, most,
+                           show_name(r->at, strcspn(r->at, " \n")).text);
     r->at = end;
     return true;
 }
@@ -55,10 +55,7 @@ char *reader_name(reader *r, const char *ends) {
     char stop[24];
     snprintf(stop, sizeof stop, "\n%s", ends);
     size_t n = strcspn(r->at, stop);
-    if (n == 0 || n > 1000) {
-        reader_fail(r, "a name of 1 to 1000 characters is expected");
-        return NULL;
-    }
+    if (n == 0 || n > 1000) return reader_fail(r, "a name of 1 to 1000 characters is expected"), NULL;
     char *name = arena_printf(&r->m->arena, "%.*s", (int)n, r->at);
     if (!name) reader_fail(r, "out of memory");
     r->at += n;

@@ -81,7 +81,7 @@ bool value_read(reader *r, const char *ends, weft_value **v) {
     if (reader_accept(r, "%")) {
         if (!reader_int(r, 0, INT_MAX, &id)) return false;
         if (id < r->n_values) *v = r->values[id];
-        return *v || reader_fail(r, "no earlier line defines %%%lld", (long long)id);
+        return *v || reader_fail(r, "no earlier line defines %%%jd", id);
     }
     char stop[24] = "\n";
     size_t n = strcspn(r->at, strncat(stop, ends, sizeof stop - 2));
@@ -125,7 +125,7 @@ bool op_read(reader *r, const weft_op **op) {
 static bool bytes_find(reader *r, attr_bytes *v) {
     char name[20];
     if (v->n || !v->hash) return true;
-    snprintf(name, sizeof name, "%016llx", (unsigned long long)v->hash);
+    snprintf(name, sizeof name, "%016jx", v->hash);
     const attr_bytes *found = table_find(&r->bytes, name);
     if (found) *v = *found;
     return found || reader_fail(r, "no line before this one has the data @%s", name);
@@ -237,8 +237,8 @@ static bool body_read(reader *r, body *b) {
 /* Gives the node its body, and finds the body value with each result's number. */
 static bool body_attach(reader *r, const body *b, weft_node *n) {
     arena *a = &r->m->arena;
-    n->body = arena_new_array(a, (size_t)b->n, sizeof *n->body);
-    n->body_out = arena_new_array(a, (size_t)n->n_out + 1, sizeof *n->body_out);
+    n->body = arena_new_array(a, b->n, sizeof *n->body);
+    n->body_out = arena_new_array(a, n->n_out, sizeof *n->body_out);
     if (!n->body || !n->body_out) return reader_fail(r, "out of memory");
     n->n_body = b->n;
     memcpy(n->body, b->node, (size_t)b->n * sizeof *n->body);

@@ -14,7 +14,6 @@
 
 #include "weft/file.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,14 +82,6 @@ static bool range_read(reader *r, weft_variable *v) {
     return !reader_accept(r, "@") || reader_int(r, 1, most, &v->offset);
 }
 
-/* Paths made by the optimizer pass begin with an optimizer's name, which may hold characters that a scope may
- * not. */
-static bool made_path_is_valid(const char *path) {
-    for (const char *p = path; *p; p++)
-        if (*p <= ' ' || *p > '~' || strchr("\",=\\", *p)) return false;
-    return true;
-}
-
 /* Reads a variable's line after its first word. */
 static bool variable_read(reader *r, variable_kind kind) {
     weft_model *m = r->m;
@@ -104,7 +95,9 @@ static bool variable_read(reader *r, variable_kind kind) {
         return reader_fail(r, "more than %d variables", MODEL_MAX_VARIABLES);
     const char *path = reader_name(r, " ");
     if (!path) return false;
-    if (by_user ? !path_is_valid(path) : !made_path_is_valid(path))
+    /* Those made by the optimizer pass begin with an optimizer's name, which may hold characters that a scope
+     * may not. */
+    if (by_user ? !path_is_valid(path) : !text_is_plain(path, "\",=\\"))
         return reader_fail(r, "'%s' cannot be a path", SHOW(path));
     if (!reader_want(r, " ")) return false;
     if (!type_parse(&r->at, &type) || !type_check(&type))
@@ -217,8 +210,7 @@ static bool section_end(reader *r) {
 
 /* Begins the lines of a graph. */
 static bool section_begin(reader *r, weft_graph *g) {
-    if (!r->parameter)
-        r->parameter = arena_new_array(&r->m->arena, (size_t)r->m->n_variables + 1, sizeof *r->parameter);
+    if (!r->parameter) r->parameter = arena_new_array(&r->m->arena, r->m->n_variables, sizeof *r->parameter);
     if (!r->parameter) return reader_fail(r, "out of memory");
     r->g = g;
     r->n_inputs = 0;
@@ -299,8 +291,7 @@ static bool data_read(reader *r, const char *name) {
         return reader_fail(r, "data: @ and 16 hexadecimal digits are expected at '%s'", SHOW(name));
     if (!bytes_parse(&r->at, v, &r->m->arena))
         return reader_fail(r, "data %s: two hexadecimal digits a byte are expected", name);
-    if (v->hash != hash)
-        return reader_fail(r, "data %s: its bytes have the hash %016llx", name, (unsigned long long)v->hash);
+    if (v->hash != hash) return reader_fail(r, "data %s: its bytes have the hash %016jx", name, v->hash);
     return table_add(&r->bytes, &r->m->arena, name + 1, v) || reader_fail(r, "out of memory");
 }
 
@@ -365,20 +356,16 @@ static weft_model *header_read(const char **text, const char *where, const weft_
     size_t n = text_accept(&at, "model ") ? strcspn(at, " \n") : 0;
     if (n < sizeof name) memcpy(name, at, n);
     at += n;
-    if (!*name || !text_accept(&at, " batch=") || !count_parse(&at, &batch)) {
-        error_set(error, WEFT_FILE, "%.200s:1: the first line must be 'model NAME batch=N'", where);
-        return NULL;
-    }
-    if (!name_is_valid(name)) {
-        error_set(error, WEFT_FILE, "%.200s:1: model name '%s': letters, digits, '_', '-' and '.' only",
-                  where, show_name(name, n).text);
-        return NULL;
-    }
+    if (!*name || !text_accept(&at, " batch=") || !count_parse(&at, &batch))
+        return error_set(error, WEFT_FILE, "%.200s:1: the first line must be 'model NAME batch=N'", where),
+               NULL;
+    if (!name_is_valid(name))
+        return error_set(error, WEFT_FILE,
+                         "%.200s:1: model name '%s': letters, digits, '_', '-' and '.' only", where,
+                         show_name(name, n).text),
+               NULL;
     weft_model *m = model_new(name, env, catalog);
-    if (!m) {
-        error_memory(error, where);
-        return NULL;
-    }
+    if (!m) return error_memory(error, where), NULL;
     m->file = arena_copy(&m->arena, where);
     m->line = 1;
     weft_model_batch(m, batch);
@@ -390,11 +377,10 @@ weft_model *model_parse(const char *string, const char *where, const weft_env *e
                         weft_error *error) {
     if (error) *error = (weft_error){0};
     if (!where) where = "text";
-    if (!string || strnlen(string, MODEL_MAX_TEXT_BYTES + 1) > MODEL_MAX_TEXT_BYTES) {
-        error_set(error, WEFT_FILE, "%.200s: %s", where,
-                  string ? "the text is longer than 16 MiB" : "there is no text");
-        return NULL;
-    }
+    if (!string || strnlen(string, MODEL_MAX_TEXT_BYTES + 1) > MODEL_MAX_TEXT_BYTES)
+        return error_set(error, WEFT_FILE, "%.200s: %s", where,
+                         string ? "the text is longer than 16 MiB" : "there is no text"),
+               NULL;
     weft_model *m = header_read(&string, where, env, catalog, error);
     if (!m) return NULL;
     reader r = {.at = string, .line = 1, .where = m->file ? m->file : "", .m = m};

@@ -47,12 +47,12 @@ static void members_write(text *t, const weft_variable *v) {
     int64_t next = 0;
     if (v->bucket && !v->n_members && v->kind != VARIABLE_PARAMETER) {
         text_add(t, " of=%s", v->bucket->path);
-        if (v->offset) text_add(t, "@%lld", (long long)v->offset);
+        if (v->offset) text_add(t, "@%jd", v->offset);
     }
     for (int i = 0; i < v->n_members; i++) {
         const weft_variable *p = v->members[i];
         text_add(t, i ? ",%s" : " members=%s", p->path);
-        if (p->offset != next) text_add(t, "@%lld", (long long)p->offset);
+        if (p->offset != next) text_add(t, "@%jd", p->offset);
         next = (int64_t)size_align((size_t)(p->offset + type_elements(&p->type)), TEXT_MEMBER_ALIGN);
     }
 }
@@ -83,7 +83,7 @@ void value_type_write(text *t, const weft_value *v) {
         text_add(t, v->type.ndim == 4 ? ":nhwc" : ":ndhwc");
         return;
     }
-    for (int i = 0; i < v->type.ndim; i++) text_add(t, i ? ",%lld" : ":s(%lld", (long long)v->stride[i]);
+    for (int i = 0; i < v->type.ndim; i++) text_add(t, i ? ",%jd" : ":s(%jd", v->stride[i]);
     text_add(t, ")");
 }
 
@@ -112,18 +112,14 @@ static void call_write(text *t, const weft_node *n) {
     attrs_write(t, n->op, n->attrs);
 }
 
-static bool has_place(const weft_value *v) {
-    return v->arena_offset >= 0 || v->base;
-}
-
 /* Where one result is. */
 static void place_write(text *t, const weft_value *v) {
     if (v->base) {
         text_add(t, "=");
         operand_write(t, v->base);
-        text_add(t, "+%lld", (long long)v->base_offset);
+        text_add(t, "+%jd", v->base_offset);
     } else if (v->arena_offset >= 0) {
-        text_add(t, "+0x%llx", (unsigned long long)v->arena_offset);
+        text_add(t, "+0x%jx", v->arena_offset);
     } else {
         text_add(t, "-");
     }
@@ -134,13 +130,12 @@ static void plan_write(text *t, const weft_node *n) {
     bool any = false;
     if (n->kernel) text_add(t, " by %s", n->kernel->name);
     if (n->kernel && n->order >= 0) text_add(t, " @%d", n->order);
-    for (int k = 0; k < n->n_out; k++) any |= has_place(&n->out[k]);
+    for (int k = 0; k < n->n_out; k++) any |= n->out[k].arena_offset >= 0 || n->out[k].base;
     for (int k = 0; any && k < n->n_out; k++) {
         text_add(t, k ? "," : " ");
         place_write(t, &n->out[k]);
     }
-    if (n->workspace_bytes)
-        text_add(t, " work+0x%llx:%zu", (unsigned long long)n->workspace_offset, n->workspace_bytes);
+    if (n->workspace_bytes) text_add(t, " work+0x%jx:%zu", n->workspace_offset, n->workspace_bytes);
     if (n->declined) text_add(t, " # %s", n->declined);
 }
 
@@ -216,11 +211,11 @@ void graph_write(text *t, const weft_graph *g) {
 void own_optimizers_write(text *t, const weft_model *m) {
     for (const own_optimizer *o = m->own; o; o = o->next) {
         text_add(t, "define %s", o->kind.type);
-        for (int i = 0; i < OPTIMIZER_SLOTS && o->kind.slots[i].name; i++) {
+        for (int i = 0; o->kind.slots[i].name; i++) {
             text_add(t, " slot %s=", o->kind.slots[i].name);
             real_write(t, o->kind.slots[i].initial);
         }
-        for (int i = 0; i < WEFT_MAX_NUMBERS && o->kind.fields[i]; i++) {
+        for (int i = 0; o->kind.fields[i]; i++) {
             text_add(t, " number %s=", o->kind.fields[i]);
             real_write(t, o->kind.defaults[i].value);
         }
@@ -235,7 +230,7 @@ void own_optimizers_write(text *t, const weft_model *m) {
 /* ---- bytes of tensors, apart from the lines of their nodes, which people read ---- */
 
 static void data_write(text *t, const attr_bytes *v, bytes_written *done) {
-    char *name = arena_printf(&done->arena, "%016llx", (unsigned long long)v->hash);
+    char *name = arena_printf(&done->arena, "%016jx", v->hash);
     if (name && table_find(&done->by_name, name)) return;
     t->failed |= !name || !table_add(&done->by_name, &done->arena, name, name);
     text_add(t, "data @%s ", name ? name : "");
@@ -258,7 +253,7 @@ char *weft_model_text(const weft_model *m) {
     bytes_written done = {0};
     if (!m) return NULL;
     arena_init(&done.arena, &m->env);
-    text_add(&t, "model %s batch=%lld\n", m->name, (long long)m->batch);
+    text_add(&t, "model %s batch=%jd\n", m->name, m->batch);
     for (const weft_variable *v = m->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);

@@ -51,18 +51,19 @@ const weft_op weft_op_cast = {
     .simplify = simplify,
     .gradient = gradient,
     .scalar = scalar,
-    .samples = (const op_sample[]){{"u8[2,3]", "dtype=f32", .out = "f32[2,3]", .below = 256},
-                                   {"i64[7]", "dtype=f32"},
-                                   {"i32[7]", "dtype=f32"},
-                                   {"bool[5]", "dtype=f32"},
-                                   {"f32[2,5,4,3]", "dtype=i32", .out = "i32[2,5,4,3]", .low = -9, .high = 9},
-                                   {"f32[9]", "dtype=bool"},
-                                   {"f32[9]", "dtype=bf16"},
-                                   {"f32[203]", "dtype=bf16"}, /* ties among them: tests/support/samples.c */
-                                   {"f32[203]", "dtype=f16"},
-                                   /* differences through f32 are too coarse for a check of this in f64 */
-                                   {"f64[3]", "dtype=f32", .no_gradient = true},
-                                   {0}},
+    .samples =
+        (const op_sample[]){{"u8[2,3]", "dtype=f32", .out = "f32[2,3]", .below = 256},
+                            {"i64[7]", "dtype=f32"},
+                            {"i32[7]", "dtype=f32"},
+                            {"bool[5]", "dtype=f32"},
+                            {"f32[2,5,4,3]", "dtype=i32", .out = "i32[2,5,4,3]", .low = -9, .high = 9},
+                            {"f32[9]", "dtype=bool"},
+                            {"f32[9]", "dtype=bf16"},
+                            {"f32[203]", "dtype=bf16"}, /* ties among them: tests/support/kernels/samples.c */
+                            {"f32[203]", "dtype=f16"},
+                            /* differences through f32 are too coarse for a check of this in f64 */
+                            {"f64[3]", "dtype=f32", .no_gradient = true},
+                            {0}},
 };
 
 weft_value *weft_cast(weft_value *x, weft_dtype dtype) {

@@ -55,7 +55,7 @@ const weft_op weft_op_bucket = {
     .reference = reference,
     .samples =
         (const op_sample[]){
-            /* the bucket that tests declare: tests/support/sample.c */
+            /* the bucket that tests declare: tests/support/kernels/sample.c */
             {"f32[5000], f32[3,7,2], f32[], f32[4100]", "path=\"sample\"", .out = "f32[9184]"},
             {"f32[5000], f32[3,7,2], f32[], f32[41]", "path=\"sample\"", .error = "d is f32[4100]"},
             {"f32[5000]", "path=\"sample\"", .error = "bucket sample has 4 members"},

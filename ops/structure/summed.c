@@ -31,7 +31,7 @@ const weft_op weft_op_summed = {
     .reference = reference_view,
     .view = view,
     .samples =
-        (const op_sample[]){/* the bucket that tests declare: tests/support/sample.c */
+        (const op_sample[]){/* the bucket that tests declare: tests/support/kernels/sample.c */
                             {"f32[9184]", "path=\"sample\"", .out = "f32[9184]"},
                             {"f32[9183]", "path=\"sample\"", .error = "bucket sample is f32[9184]"},
                             {"f32[9184]", "path=\"no/such\"", .error = "there is no bucket"},

@@ -96,8 +96,6 @@ void kept_remove(kept *k, const char *folder, int64_t step);
 
 /* ---- folder.c ---- */
 
-/* The caller's error, or `own` where the caller has none; cleared. */
-weft_error *checkpoint_error(weft_error *error, weft_error *own);
 /* Bytes that paths have behind that of a folder, or of one of its checkpoints, at most. */
 enum { BEHIND_FOLDER = 400, BEHIND_STEP = 300 };
 /* WEFT_ARGUMENT where the path is NULL, empty, or so long that names after it have no room. */

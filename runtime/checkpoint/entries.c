@@ -1,5 +1,6 @@
 /* entries.c - the tensors of a checkpoint: the headers of all its files, as one list. What the ranks of a
  * world wrote in pieces is one tensor here; a piece that is missing or there twice is an error. */
+#include "graph/core/compare.h"
 #include "runtime/checkpoint/checkpoint.h"
 
 /* Of names, then of first ranks. */
@@ -11,14 +12,14 @@ static int order_of(const char *name_a, int rank_a, const char *name_b, int rank
 static int by_key(const void *pa, const void *pb) {
     const piece_key *a = &((const entry *)pa)->key, *b = &((const entry *)pb)->key;
     int order = order_of(a->name, a->first_rank, b->name, b->first_rank);
-    return order ? order : (a->begin > b->begin) - (a->begin < b->begin);
+    return order ? order : by_number(a->begin, b->begin);
 }
 
 static weft_status open_files(entries *all, weft_error *error) {
     const manifest *m = &all->c->m;
     arena *a = &all->arena;
     size_t room = 1;
-    all->files = arena_new_array(a, (size_t)m->n_files, sizeof *all->files);
+    all->files = arena_new_array(a, m->n_files, sizeof *all->files);
     if (!all->files) return error_memory(error, all->c->path);
     for (int i = 0; i < m->n_files; i++) {
         char *path = arena_printf(a, "%s/%s", all->c->path, m->files[i].name);

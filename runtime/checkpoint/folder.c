@@ -1,5 +1,6 @@
 /* folder.c - the checkpoints of a folder. A name "step-00000100" is a complete one. Anything with ".tmp"
  * behind it is under way, or was left by a process that ended: nobody reads it. */
+#include "graph/core/compare.h"
 #include "runtime/checkpoint/checkpoint.h"
 
 #include "graph/file/io_posix.h"
@@ -7,12 +8,6 @@
 #include <errno.h>
 
 /* ---- names ---- */
-
-weft_error *checkpoint_error(weft_error *error, weft_error *own) {
-    if (!error) error = own;
-    *error = (weft_error){0};
-    return error;
-}
 
 weft_status path_check(const char *path, int behind, weft_error *error) {
     if (!path || !*path) return error_set(error, WEFT_ARGUMENT, "checkpoints: a path is needed");
@@ -52,12 +47,10 @@ static void note_step(void *steps, const char *name) {
 }
 
 static int by_step(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
+    return by_number(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 static void ignore_name(void *to, const char *name) {
-    (void)to, (void)name;
 }
 
 bool folder_is_there(const char *folder, const weft_env *env) {

@@ -1,5 +1,6 @@
 /* load.c - loads a checkpoint into a store of the same model, whatever plan either was made for. All is
  * checked before the first value changes. */
+#include "graph/core/compare.h"
 #include "runtime/checkpoint/checkpoint.h"
 
 typedef struct loading {
@@ -53,23 +54,22 @@ static weft_status check_complete(const loading *l, weft_error *error) {
 weft_status checkpoint_check_form(const weft_checkpoint *c, uint64_t form, const char *advice,
                                   weft_error *error) {
     if (c->m.form == form) return WEFT_OK;
-    return error_set(error, WEFT_FILE,
-                     "%.400s: it is a checkpoint of another model (its fingerprint is %016jx, this model's "
-                     "%016jx)%s",
-                     c->path, c->m.form, form, advice);
+    return error_set(
+        error, WEFT_FILE,
+        "%.400s: it is a checkpoint of another model (its fingerprint is %016jx, this model's %016jx)%s",
+        c->path, c->m.form, form, advice);
 }
 
 static int by_file(const void *a, const void *b) {
     const entry *x = *(const entry *const *)a, *y = *(const entry *const *)b;
-    if (x->file != y->file) return x->file - y->file;
-    return (x->tensor->begin > y->tensor->begin) - (x->tensor->begin < y->tensor->begin);
+    return by_numbers(x->file, y->file, (int64_t)x->tensor->begin, (int64_t)y->tensor->begin);
 }
 
 /* Before the first value changes. */
 static weft_status check_fit(loading *l, weft_error *error) {
     if (entries_open(&l->from, l->c, error)) return error->status;
-    l->to = arena_new_array(&l->from.arena, (size_t)l->from.n_wholes + 1, sizeof *l->to);
-    l->by_file = arena_new_array(&l->from.arena, (size_t)l->from.n + 1, sizeof *l->by_file);
+    l->to = arena_new_array(&l->from.arena, l->from.n_wholes, sizeof *l->to);
+    l->by_file = arena_new_array(&l->from.arena, l->from.n, sizeof *l->by_file);
     if (!l->to || !l->by_file) return error_memory(error, l->c->path);
     for (int i = 0; i < l->from.n_wholes; i++)
         if (match(l, i, error)) return error->status;
@@ -111,7 +111,7 @@ static weft_status load_all(loading *l, weft_error *error) {
 
 weft_status weft_checkpoint_load(const weft_checkpoint *c, weft_store *store, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!c || !store)
         return error_set(error, WEFT_ARGUMENT, "weft_checkpoint_load: a checkpoint and a store are needed");
     loading l = {.c = c, .store = store};

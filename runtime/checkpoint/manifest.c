@@ -150,7 +150,7 @@ static bool read_notes(manifest *m, json_t *from) {
     const char *name;
     json_t *value;
     if (!json_is_object(from)) return false;
-    weft_note *notes = arena_new_array(&m->arena, json_object_size(from) + 1, sizeof *notes);
+    weft_note *notes = arena_new_array(&m->arena, json_object_size(from), sizeof *notes);
     m->notes = notes;
     if (!notes) return false;
     json_object_foreach(from, name, value) {
@@ -167,7 +167,7 @@ static bool read_settings(manifest *m, json_t *from) {
     const char *name;
     json_t *value;
     if (!json_is_object(from)) return !from;
-    weft_setting *settings = arena_new_array(&m->arena, json_object_size(from) + 1, sizeof *settings);
+    weft_setting *settings = arena_new_array(&m->arena, json_object_size(from), sizeof *settings);
     m->settings = settings;
     if (!settings) return false;
     json_object_foreach(from, name, value) {

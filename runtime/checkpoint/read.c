@@ -8,7 +8,7 @@
 weft_checkpoint *weft_checkpoint_open(const char *path, const weft_env *env, weft_error *error) {
     char file[CHECKPOINT_ROOM];
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (path_check(path, BEHIND_STEP, error)) return NULL;
     checkpoint_file_path(file, path, MANIFEST_NAME);
     weft_checkpoint *c = mem_new(env, sizeof *c);
@@ -101,7 +101,7 @@ static weft_status verify_some(const weft_checkpoint *c, int first, int step, we
 
 weft_status weft_checkpoint_verify(const weft_checkpoint *c, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     return c ? verify_some(c, 0, 1, error)
              : error_set(error, WEFT_ARGUMENT, "weft_checkpoint_verify: a checkpoint is needed");
 }
@@ -110,14 +110,6 @@ weft_status weft_checkpoint_verify(const weft_checkpoint *c, weft_error *error) 
 
 /* What rank 0 decides at each turn is the step to try next, or one of these. */
 enum { NONE = -1, NO_MORE = -2, NO_FOLDER = -3 };
-
-/* Once in a world. */
-static void tell_passed_over(const weft_comm *comm, const weft_env *env, const weft_error *why) {
-    char line[sizeof why->text + 80];
-    if (!env || !env->log || (comm && comm->rank)) return;
-    snprintf(line, sizeof line, "this checkpoint is skipped: %s", why->text);
-    env->log(env->log_context, line);
-}
 
 /* What all ranks look for: in which folder, of which model (plan NULL: of any). */
 typedef struct search {
@@ -162,7 +154,8 @@ static weft_status none_left(const search *s, int64_t why, weft_error *error) {
 /* From the newest on. */
 static weft_status next(search *s, weft_checkpoint **c, weft_error *error) {
     int64_t step = s->which >= 0 ? s->steps[s->which] : s->n ? NO_MORE : NONE;
-    if (!s->n && (!s->comm || !s->comm->rank) && !folder_is_there(s->folder, s->env)) step = NO_FOLDER;
+    bool is_first = !s->comm || !s->comm->rank; /* of a world */
+    if (!s->n && is_first && !folder_is_there(s->folder, s->env)) step = NO_FOLDER;
     s->which--;
     if (comm_send(s->comm, 0, "newest checkpoint", &step, sizeof step, error)) return error->status;
     if (step < 0) return none_left(s, step, error);
@@ -172,7 +165,7 @@ static weft_status next(search *s, weft_checkpoint **c, weft_error *error) {
     s->met_other = s->met_other || (*c && s->plan && (*c)->m.form != s->plan->form);
     weft_checkpoint_close(*c);
     *c = NULL;
-    tell_passed_over(s->comm, s->env, &why);
+    if (is_first) env_log(s->env, "this checkpoint is skipped: %s", why.text);
     return WEFT_OK;
 }
 
@@ -182,7 +175,7 @@ weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *pla
     weft_checkpoint *c = NULL;
     int64_t *steps = NULL;
     search s = {.folder = folder, .plan = plan, .comm = comm, .env = env};
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     bool is_first = !comm || comm->rank == 0;
     weft_status status = path_check(folder, BEHIND_FOLDER, error);
     if (!status && is_first) status = weft_checkpoint_steps(folder, env, &steps, &s.n, error);
@@ -232,7 +225,7 @@ static void tell_absent(const char *path, const weft_env *env, weft_error *error
 weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, weft_comm *comm,
                                       const weft_env *env, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!path || !names_a_step(path)) return weft_checkpoint_newest(path, plan, comm, env, error);
     weft_checkpoint *c = weft_checkpoint_open(path, env, error);
     if (!c && !folder_is_there(path, env)) tell_absent(path, env, error);

@@ -17,8 +17,8 @@ typedef struct output {
 /* Room for all tensors. */
 static bool output_new(output *o, entries *from) {
     *o = (output){.from = from,
-                  .sources = arena_new_array(&from->arena, (size_t)from->n_wholes + 1, sizeof *o->sources),
-                  .tensors = arena_new_array(&from->arena, (size_t)from->n_wholes + 1, sizeof *o->tensors)};
+                  .sources = arena_new_array(&from->arena, from->n_wholes, sizeof *o->sources),
+                  .tensors = arena_new_array(&from->arena, from->n_wholes, sizeof *o->tensors)};
     return o->sources && o->tensors;
 }
 
@@ -56,7 +56,7 @@ static weft_status put_averages(const entries *all, const whole **sources, int *
 
 static weft_status choose(entries *all, weft_checkpoint_content content, output *o, weft_error *error) {
     int n = 0;
-    const whole **sources = arena_new_array(&all->arena, (size_t)all->n_wholes + 1, sizeof *sources);
+    const whole **sources = arena_new_array(&all->arena, all->n_wholes, sizeof *sources);
     if (!sources || !output_new(o, all)) return error_memory(error, all->c->path);
     bool is_averaged = content == WEFT_CHECKPOINT_AVERAGES;
     if (put_averages(all, sources, &n, error)) return error->status;
@@ -77,7 +77,7 @@ weft_status weft_checkpoint_export(const weft_checkpoint *c, const char *path,
     entries all;
     output o;
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!c || !path || content < WEFT_CHECKPOINT_ALL || content > WEFT_CHECKPOINT_AVERAGES)
         return error_set(error, WEFT_ARGUMENT,
                          "weft_checkpoint_export: a checkpoint, a path and what to write are needed");
@@ -99,8 +99,8 @@ static int larger_first(const void *a, const void *b) {
 /* Each tensor goes to the file that has the fewest bytes so far; the largest first. */
 static weft_status give_out(entries *all, int world, int *file_of, weft_error *error) {
     arena *a = &all->arena;
-    const whole **order = arena_new_array(a, (size_t)all->n_wholes + 1, sizeof *order);
-    uint64_t *bytes = arena_new_array(a, (size_t)world, sizeof *bytes);
+    const whole **order = arena_new_array(a, all->n_wholes, sizeof *order);
+    uint64_t *bytes = arena_new_array(a, world, sizeof *bytes);
     if (!order || !bytes) return error_memory(error, all->c->path);
     for (int i = 0; i < all->n_wholes; i++) order[i] = &all->wholes[i];
     if (all->n_wholes) qsort(order, (size_t)all->n_wholes, sizeof *order, larger_first);
@@ -140,8 +140,8 @@ static weft_status write_all(entries *all, const char *folder, int world, weft_e
     output o;
     const weft_env *env = &all->c->env;
     manifest m = all->c->m;
-    manifest_file *files = arena_new_array(&all->arena, (size_t)world, sizeof *files);
-    int *file_of = arena_new_array(&all->arena, (size_t)all->n_wholes + 1, sizeof *file_of);
+    manifest_file *files = arena_new_array(&all->arena, world, sizeof *files);
+    int *file_of = arena_new_array(&all->arena, all->n_wholes, sizeof *file_of);
     if (!files || !file_of || !output_new(&o, all)) return error_memory(error, folder);
     m.files = files;
     m.n_files = world;
@@ -172,7 +172,7 @@ weft_status weft_checkpoint_reshard(const weft_checkpoint *c, const char *folder
     entries all;
     weft_error own;
     weft_checkpoint_lock *lock = NULL;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!c || world < 1 || world > MOST_WORLD)
         return error_set(error, WEFT_ARGUMENT,
                          "weft_checkpoint_reshard: a checkpoint and from 1 to %d files are needed",

@@ -72,7 +72,7 @@ static bool same_ranks(const subgraph *a, const subgraph *b) {
 static group_load *load_of(group_load *list, int *n, const subgraph *group, arena *a) {
     for (int i = 0; i < *n; i++)
         if (same_ranks(list[i].group, group)) return &list[i];
-    list[*n] = (group_load){group, arena_new_array(a, (size_t)group->n_ranks, sizeof(uint64_t))};
+    list[*n] = (group_load){group, arena_new_array(a, group->n_ranks, sizeof(uint64_t))};
     return list[*n].bytes ? &list[(*n)++] : NULL;
 }
 
@@ -120,7 +120,7 @@ static bool is_alike(const share *s, const store_part *p) {
 static bool give_out(share *s, const weft_plan *plan, const weight **order) {
     arena *a = &s->w.arena;
     int n_loads = 0;
-    group_load *loads = arena_new_array(a, (size_t)plan->n_subgraphs + 2, sizeof *loads);
+    group_load *loads = arena_new_array(a, plan->n_subgraphs + 2, sizeof *loads);
     for (int i = 0; loads && i < s->w.n; i++) {
         const store_part *p = order[i]->part;
         const subgraph *group = group_of(plan, p);

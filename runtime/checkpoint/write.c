@@ -13,7 +13,6 @@
 #include "weft/support.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 
 struct weft_checkpoint_writer {
@@ -56,18 +55,6 @@ static weft_status settle_all(weft_checkpoint_writer *w, const char *name, weft_
     return w->world > 1 ? ranks_settle(w->session, name, own, error) : own;
 }
 
-static void log_line(const weft_checkpoint_writer *w, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void log_line(const weft_checkpoint_writer *w, const char *format, ...) {
-    char line[CHECKPOINT_ROOM + 300];
-    va_list args;
-    if (!w->env.log) return;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    w->env.log(w->env.log_context, line);
-}
-
 static double mib(uint64_t bytes) {
     return (double)bytes / (1 << 20);
 }
@@ -98,10 +85,10 @@ static weft_status check_disk(weft_checkpoint_writer *w, weft_error *error) {
             w->folder, mib(bytes), mib(has));
     int there = kept_count(&w->known, w->folder), more = w->keep + 1 > there ? w->keep + 1 - there : 1;
     if (!w->keep || has / (uint64_t)more >= bytes) return WEFT_OK;
-    log_line(w,
-             "checkpoints: %.400s: %d more of %.1f MiB each will be there at once, and the disk has room for "
-             "%.1f MiB: make room, or keep fewer than %d; else the oldest goes for the newest",
-             w->folder, more, mib(bytes), mib(has), w->keep);
+    env_log(&w->env,
+            "checkpoints: %.400s: %d more of %.1f MiB each will be there at once, and the disk has room for "
+            "%.1f MiB: make room, or keep fewer than %d; else the oldest goes for the newest",
+            w->folder, more, mib(bytes), mib(has), w->keep);
     return WEFT_OK;
 }
 
@@ -114,8 +101,8 @@ static size_t snapshot_bytes(const weft_checkpoint_writer *w) {
 static void make_snapshot(weft_checkpoint_writer *w) {
     w->snapshot = mem_raw(&w->env, snapshot_bytes(w));
     if (!w->snapshot)
-        log_line(
-            w,
+        env_log(
+            &w->env,
             "checkpoints: there is no memory for a copy of what is saved, %.1f MiB: steps wait until it is "
             "written",
             mib(w->share.bytes));
@@ -164,7 +151,7 @@ weft_checkpoint_writer *weft_checkpoint_writer_open(weft_session *session,
                                                     const weft_checkpoint_options *options,
                                                     weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!session) return error_set(error, WEFT_ARGUMENT, "checkpoints: there is no session"), NULL;
     const weft_env *env = options && options->env ? options->env : &session->env;
     weft_checkpoint_writer *w = mem_new(env, sizeof *w);
@@ -217,7 +204,6 @@ uint64_t weft_checkpoint_bytes(const weft_checkpoint_writer *w, bool all) {
 static weft_status give_copy(void *context, int index, uint64_t at, void *into, size_t bytes,
                              weft_error *error) {
     const weft_checkpoint_writer *w = context;
-    (void)error;
     memcpy(into, w->snapshot + w->share.pieces[index].at + at, bytes);
     return WEFT_OK;
 }
@@ -261,8 +247,8 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
         return error_set(error, WEFT_ARGUMENT, "checkpoints: %d notes, and no list", n);
     arena_free(&w->notes_arena);
     arena_init(&w->notes_arena, &w->env);
-    w->notes = arena_new_array(&w->notes_arena, (size_t)n + 1, sizeof *w->notes);
-    w->seals = arena_new_array(&w->notes_arena, 2 * (size_t)w->world, sizeof *w->seals);
+    w->notes = arena_new_array(&w->notes_arena, n, sizeof *w->notes);
+    w->seals = arena_new_array(&w->notes_arena, 2 * w->world, sizeof *w->seals);
     w->n_notes = 0;
     for (int i = 0; w->notes && i < n; i++) {
         if (!notes[i].name) return error_set(error, WEFT_ARGUMENT, "checkpoints: note %d has no name", i);
@@ -290,10 +276,10 @@ static void give_up_oldest(weft_checkpoint_writer *w, int64_t step) {
     kept_remove(&w->known, w->folder, oldest);
     w->has_given = true;
     if (!was_full)
-        log_line(w,
-                 "checkpoints: %.400s: the disk has room for %.1f MiB, and a checkpoint has %.1f MiB: the "
-                 "oldest, step %jd, was removed for step %jd, and so on until there is room",
-                 w->folder, mib(has), mib(bytes), oldest, step);
+        env_log(&w->env,
+                "checkpoints: %.400s: the disk has room for %.1f MiB, and a checkpoint has %.1f MiB: the "
+                "oldest, step %jd, was removed for step %jd, and so on until there is room",
+                w->folder, mib(has), mib(bytes), oldest, step);
 }
 
 static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_note *notes, int n,
@@ -332,14 +318,14 @@ static void start(weft_checkpoint_writer *w) {
     if (w->has_thread) return;
     uint64_t begin = weft_clock_ns();
     write_file(w);
-    log_line(w, "checkpoints: training waited %.3f s until step %jd was written",
-             1e-9 * (double)(weft_clock_ns() - begin), w->step);
+    env_log(&w->env, "checkpoints: training waited %.3f s until step %jd was written",
+            1e-9 * (double)(weft_clock_ns() - begin), w->step);
 }
 
 weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool is_best,
                                   const weft_note *notes, int n_notes, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!w) return error_set(error, WEFT_ARGUMENT, "checkpoints: there is no writer");
     if (w->is_begun)
         return error_set(error, WEFT_ORDER,
@@ -384,7 +370,7 @@ static weft_status complete(weft_checkpoint_writer *w, weft_error *error) {
     arena *a = &w->notes_arena;
     int world = w->world;
     char tmp[CHECKPOINT_ROOM], path[CHECKPOINT_ROOM];
-    manifest_file *files = arena_new_array(a, (size_t)world, sizeof *files);
+    manifest_file *files = arena_new_array(a, world, sizeof *files);
     for (int i = 0; files && i < world; i++) {
         files[i] =
             (manifest_file){arena_printf(a, "rank-%d.safetensors", i), w->seals[2 * i], w->seals[2 * i + 1]};
@@ -430,7 +416,7 @@ static void start_pruner(weft_checkpoint_writer *w) {
 
 weft_status weft_checkpoint_end(weft_checkpoint_writer *w, weft_error *error) {
     weft_error own;
-    error = checkpoint_error(error, &own);
+    error = error_here(error, &own);
     if (!w || !w->is_begun)
         return error_set(error, w ? WEFT_ORDER : WEFT_ARGUMENT, "checkpoints: none was begun");
     end_thread(w);

@@ -286,7 +286,6 @@ const void *weft_array_data(const weft_array *a) {
 static weft_status read_row(void *context, int64_t i, void *const *into, weft_error *error) {
     const weft_array *a = context;
     size_t bytes = a->bytes / (size_t)a->type.shape[0];
-    (void)error;
     memcpy(into[0], a->data + (size_t)i * bytes, bytes);
     return WEFT_OK;
 }

@@ -95,7 +95,6 @@ weft_status image_decode_jpeg(const image_file *f, image *into, weft_error *erro
 #else
 
 weft_status image_decode_jpeg(const image_file *f, image *into, weft_error *error) {
-    (void)into;
     return kit_fail(error, WEFT_UNSUPPORTED, "%.600s: this libweft_train was built without libjpeg", f->path);
 }
 

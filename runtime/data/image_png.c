@@ -26,7 +26,6 @@ static void on_error(png_structp png, png_const_charp text) {
 }
 
 static void on_warning(png_structp png, png_const_charp text) {
-    (void)png, (void)text;
 }
 
 static void on_read(png_structp png, png_bytep into, size_t bytes) {
@@ -91,7 +90,6 @@ weft_status image_decode_png(const image_file *f, image *into, weft_error *error
 #else
 
 weft_status image_decode_png(const image_file *f, image *into, weft_error *error) {
-    (void)into;
     return kit_fail(error, WEFT_UNSUPPORTED, "%.600s: this libweft_train was built without libpng", f->path);
 }
 

@@ -218,17 +218,18 @@ static weft_status read_image(void *context, int64_t i, void *const *into, weft_
 
 /* ---- opening ---- */
 
+/* What the ranges of the options leave open. */
 static weft_status check_options(const form_request *r, weft_error *error) {
     enum { MOST = 65535 };
     const weft_source_options *o = &r->options;
     int64_t width = o->width ? o->width : o->height, larger = width > o->height ? width : o->height;
-    if (o->height < 1 || width < 1 || larger > MOST)
+    if (!o->height)
         return kit_fail(error, WEFT_ARGUMENT,
                         "%.600s: height=%jd, width=%jd: height=N, the rows of a sample, is needed; 1 to %d",
                         r->path, o->height, width, MOST);
     if (o->channels != 1 && o->channels != 3 && o->channels != 4)
         return kit_fail(error, WEFT_ARGUMENT, "%.600s: channels=%jd: 1, 3 or 4", r->path, o->channels);
-    if (o->shorter_side && (o->shorter_side < larger || o->shorter_side > MOST))
+    if (o->shorter_side && o->shorter_side < larger)
         return kit_fail(error, WEFT_ARGUMENT, "%.600s: shorter_side=%jd: %jd, so that the crop fits, to %d",
                         r->path, o->shorter_side, larger, MOST);
     return WEFT_OK;

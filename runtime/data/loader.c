@@ -314,10 +314,10 @@ weft_loader *weft_loader_new(int n, const weft_source *const *sources, const wef
                              const weft_env *env, weft_error *error) {
     weft_error own;
     error = kit_error(error, &own);
-    if (n < 1 || !sources || !options || options->batch < 1) {
-        kit_fail(error, WEFT_ARGUMENT, "loader: at least one source and a batch of at least 1 are needed");
-        return NULL;
-    }
+    if (n < 1 || !sources || !options || options->batch < 1)
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "loader: at least one source and a batch of at least 1 are needed"),
+               NULL;
     if (weft_fields_check(fields, options, "loader", error) || check_part(options, error) ||
         check_reading(options, error))
         return NULL;

@@ -4,7 +4,6 @@
 #include "runtime/data/form.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 /* What weft_source_open returns. */

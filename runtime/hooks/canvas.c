@@ -11,8 +11,7 @@
 
 enum { LONGEST = 600 /* bytes of a call */ };
 
-static void print(canvas *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void print(canvas *c, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void print(canvas *c, const char *format, ...) {
     va_list args;
     char *svg = kit_grow(&c->memory, c->svg, c->n + LONGEST, 1);
     if (!svg) return;

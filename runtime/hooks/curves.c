@@ -211,7 +211,6 @@ static bool has_points(const curves *c) {
 static weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     curves *c = self;
     const char *phase;
-    (void)error;
     if (t->progress.rank) return WEFT_OK;
     if (interval_line(&c->interval, t, point, &phase, &c->values)) note_line(c, phase, log_step(t));
     if (point != WEFT_AFTER_RUN || !has_points(c)) return WEFT_OK;

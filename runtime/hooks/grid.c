@@ -114,7 +114,6 @@ weft_status grid_pack(kit_arena *memory, grid_file *f, const uint8_t *canvas, we
     f->n = bytes;
     return WEFT_OK;
 #else
-    (void)memory, (void)f, (void)canvas;
     return kit_fail(error, WEFT_UNSUPPORTED, "this build writes no PNG: libpng was not found");
 #endif
 }

@@ -184,7 +184,6 @@ static void begin(text_log *l, const weft_progress *p) {
 static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
     text_log *l = self;
     const weft_progress *p = weft_trainer_progress(t);
-    (void)error;
     if (p->rank) return WEFT_OK;
     if (point == WEFT_BEFORE_RUN) begin(l, p);
     if (point == WEFT_AFTER_ITERATION) {

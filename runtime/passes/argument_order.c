@@ -144,13 +144,13 @@ static const weft_node *reversed_join(uses *u, const weft_node *earlier, const w
 static bool add_note(weft_plan *plan, const weft_node *join, const weft_node *site) {
     char place[300] = "", text[900];
     if (join->file) snprintf(place, sizeof place, " at %.200s:%d", join->file, join->line);
-    snprintf(text, sizeof text,
-             "graph %s: %s%s: a later operand was built before an earlier one, and both %s %s: C leaves the "
-             "order of arguments open, so another compiler may make another model: build each operand in a "
-             "statement",
-             join->graph->name, join->op->name, place,
-             site->op == &weft_op_assign ? "update" : "draw random numbers in",
-             site->op == &weft_op_assign ? site->variable->path : site->scope);
+    snprintf(
+        text, sizeof text,
+        "graph %s: %s%s: a later operand was built before an earlier one, and both %s %s: C leaves the order "
+        "of arguments open, so another compiler may make another model: build each operand in a statement",
+        join->graph->name, join->op->name, place,
+        site->op == &weft_op_assign ? "update" : "draw random numbers in",
+        site->op == &weft_op_assign ? site->variable->path : site->scope);
     return plan_add_note(plan, text);
 }
 

@@ -8,6 +8,7 @@
  *      order met.
  * Each gradient that a user names becomes a value of its own, so that a later declaration can name it
  * alone. */
+#include "graph/core/compare.h"
 #include "graph/core/graph.h"
 
 #include "graph/settings/ddp.h"
@@ -53,7 +54,7 @@ static bool need(derivation *d, weft_node *n) {
 
 static int last_first(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
-    return ((*a)->mark < (*b)->mark) - ((*a)->mark > (*b)->mark);
+    return by_number((*b)->mark, (*a)->mark);
 }
 
 /* A breadth-first walk over operands from the loss, then sorted by place, so that gradients are built in an
@@ -127,9 +128,9 @@ static bool within_budget(const derivation *d) {
     int64_t most = GRADIENT_VALUES + (int64_t)GRADIENT_VALUES_A_CALL * d->calls;
     if (d->g->next_id - d->first_id <= most) return true;
     return node_fail(d->g->model, d->asked, WEFT_UNSUPPORTED,
-                     "%s: graph %s: its gradients take more than %lld values for %d calls: gradients of "
+                     "%s: graph %s: its gradients take more than %jd values for %d calls: gradients of "
                      "gradients grow with each nested weft_gradients: nest fewer",
-                     d->asked->op->name, d->g->name, (long long)most, d->calls);
+                     d->asked->op->name, d->g->name, most, d->calls);
 }
 
 /* Reports an op without a gradient. "attention_backward" is the gradient op of attention, and those of other
@@ -351,11 +352,6 @@ static bool expand_minimize(derivation *d, weft_node *n) {
     return true;
 }
 
-static bool expand(derivation *d, weft_node *n) {
-    if (n->op == &weft_op_gradients) return expand_gradients(d, n);
-    return n->op != &weft_op_minimize || n->n_in > 1 || expand_minimize(d, n);
-}
-
 /* Expands from front to back. New nodes get their place in the list (node->mark) after each expansion, so
  * that later declarations can differentiate through them. */
 static bool expand_all(derivation *d) {
@@ -365,7 +361,8 @@ static bool expand_all(derivation *d) {
         weft_node *before = n->prev;
         next = n->next;
         for (int i = 0; i < n->n_in; i++) n->in[i] = read_now(n->in[i]);
-        if (!expand(d, n)) return false;
+        if (n->op == &weft_op_gradients && !expand_gradients(d, n)) return false;
+        if (n->op == &weft_op_minimize && n->n_in == 1 && !expand_minimize(d, n)) return false;
         for (weft_node *m = before ? before->next : g->first; m != next; m = m->next) m->mark = ++place;
     }
     for (graph_output *o = g->outputs; o; o = o->next) o->value = read_now(o->value);

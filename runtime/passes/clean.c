@@ -256,16 +256,14 @@ typedef struct write_entry {
 
 static int by_owner(const void *pa, const void *pb) {
     const write_entry *a = pa, *b = pb;
-    int order = by_number(a->owner->index, b->owner->index);
-    return order ? order : by_number(a->writer->mark, b->writer->mark);
+    return by_numbers(a->owner->index, b->owner->index, a->writer->mark, b->writer->mark);
 }
 
 /* Sorts pairs by writer, then by reader, so that copies are made in an order that does not depend on
  * find_late. */
 static int by_writer(const void *pa, const void *pb) {
     const late_pair *a = pa, *b = pb;
-    int order = by_number(a->writer->mark, b->writer->mark);
-    return order ? order : by_number(a->reader->number, b->reader->number);
+    return by_numbers(a->writer->mark, b->writer->mark, a->reader->number, b->reader->number);
 }
 
 /* Every writer once for each of its owners, sorted by owner and place; NULL: no memory. */
@@ -376,7 +374,7 @@ static int by_place(const void *pa, const void *pb) {
 /* By id: the order of building, which is the order of a variable's versions. */
 static int by_id(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
-    return (*a)->id != (*b)->id ? by_number((*a)->id, (*b)->id) : by_place(pa, pb);
+    return by_numbers((*a)->id, (*b)->id, (*a)->mark, (*b)->mark);
 }
 
 /* The id of the version that a reader sees; -1 for a parameter as of the start, older than any writer.
@@ -388,8 +386,7 @@ static int version_of(const reader *r) {
 static int by_version(const void *pa, const void *pb) {
     const reader *a = *(reader *const *)pa, *b = *(reader *const *)pb;
     int order = by_number(owner_of(a->variable)->index, owner_of(b->variable)->index);
-    if (!order) order = by_number(version_of(a), version_of(b));
-    return order ? order : by_number(a->number, b->number);
+    return order ? order : by_numbers(version_of(a), version_of(b), a->number, b->number);
 }
 
 /* Sorts each owner's list by the versions that its readers see, the oldest first. */
@@ -418,15 +415,11 @@ static bool is_gated(const weft_node *n) {
     return n->is_update && is_kept;
 }
 
-static bool must_precede(const reader *r, const weft_node *writer) {
-    return r->root ? is_old(r->root, writer) : r->node != writer && writes(writer, r->variable);
-}
-
 /* Adds to `found` the owner's readers and writers that `n` waits for, and drops those that it covers. */
 static int waited_for(orderer *o, const weft_node *n, int owner, weft_node **found, int count) {
     for (reader **link = &o->first[owner], *r; (r = *link);) {
         if (r->root && version_of(r) >= n->id) break; /* the rest see versions that are as new */
-        bool must = must_precede(r, n);
+        bool must = r->root ? is_old(r->root, n) : r->node != n && writes(n, r->variable);
         if (must && r->node != n && !(r->node->op->flags & OP_VIEW)) found[count++] = r->node;
         if (must && covers(n, r->variable))
             *link = r->next;

@@ -12,6 +12,7 @@
  * communication exposed with late sums and 37% without; 10% with early gathers and 21% without. Nothing moves
  * where all gradients decide together (a clipped norm, f16's loss scale), or where several graphs train (a
  * GAN): each graph is followed by another one's forward, which overlaps all that it does not read. */
+#include "graph/core/compare.h"
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
@@ -85,8 +86,7 @@ static void unmark_all(reordering *m) {
 /* By present order, then by the original place: nodes moved to one place share its order. */
 static int by_order(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
-    int64_t by_place = (*a)->mark - (*b)->mark;
-    return (*a)->order != (*b)->order ? (*a)->order - (*b)->order : (by_place > 0) - (by_place < 0);
+    return by_numbers((*a)->order, (*b)->order, (*a)->mark, (*b)->mark);
 }
 
 static void sort_marked(reordering *m) {

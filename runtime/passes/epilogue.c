@@ -48,7 +48,7 @@ typedef struct epilogue {
 static reading *new_reading(const epilogue *e, weft_node *n) {
     weft_graph *g = e->p->graph;
     reading *r = scratch_array(g->model, 1, sizeof *r);
-    if (!r) return model_fail(g->model, g, WEFT_MEMORY, "epilogue: out of memory");
+    if (!r) return graph_fail(g, WEFT_MEMORY, "epilogue: out of memory");
     *r = (reading){n, NULL};
     return r;
 }
@@ -61,7 +61,7 @@ static of_value *of(epilogue *e, const weft_value *v) {
 static bool note_node(epilogue *e, weft_node *n) {
     weft_graph *g = e->p->graph;
     of_value *more = mem_grow(&g->model->env, e->of, &e->ids, (size_t)g->next_id, sizeof *more);
-    if (!more) return model_fail(g->model, g, WEFT_MEMORY, "epilogue: out of memory");
+    if (!more) return graph_fail(g, WEFT_MEMORY, "epilogue: out of memory");
     e->of = more;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) continue;
@@ -116,13 +116,7 @@ static void replace(epilogue *e, weft_value *from, weft_value *to) {
 
 /* ---- making nodes ---- */
 
-/* Whether the backend has a kernel of the op's own for this node, which is_offered asks of any node of the
- * op. The reference kernel belongs to no op. */
-static bool is_taken(const program *p, const weft_node *n) {
-    const weft_kernel *k = kernel_select(n, &p->plan->kernels, &p->graph->model->arena, NULL);
-    return k && k->op == n->op;
-}
-
+/* Whether the backend has a kernel of the op's own, for some node. The reference kernel belongs to no op. */
 static bool is_offered(const program *p, const weft_op *op) {
     const weft_kernel *list[16];
     return kernels_of(p->plan->model->catalog, op, &p->plan->kernels, list, 16) > 0 && list[0]->op == op;
@@ -156,7 +150,8 @@ static weft_node *make(const epilogue *e, const weft_node *like, const weft_op *
     if (!n) return NULL;
     n->file = like->file;
     n->line = like->line;
-    if (is_taken(e->p, n)) return n;
+    const weft_kernel *k = kernel_select(n, &e->p->plan->kernels, &e->p->graph->model->arena, NULL);
+    if (k && k->op == n->op) return n;
     node_remove(n);
     return NULL;
 }
@@ -191,10 +186,6 @@ static weft_value *as_rows(weft_value *v) {
 }
 
 /* ---- activations ---- */
-
-static epilogue_act act_of(const weft_node *n) {
-    return n->op == &weft_op_relu ? ACT_RELU : n->op == &weft_op_gelu_tanh ? ACT_GELU_TANH : ACT_NONE;
-}
 
 /* b is an activation's derivative times a product: makes both one node, which reads `kept`, the activation's
  * result or operand. False: it does not fit, no kernel runs it, or an error. */
@@ -241,7 +232,9 @@ static bool relu_backwards(epilogue *e, const weft_value *y, weft_node *made) {
 
 /* Tries relu with the mask first; without a backward that uses it, again without the mask. */
 static void forward(epilogue *e, weft_node *n) {
-    epilogue_act act = act_of(n);
+    epilogue_act act = n->op == &weft_op_relu        ? ACT_RELU
+                       : n->op == &weft_op_gelu_tanh ? ACT_GELU_TANH
+                                                     : ACT_NONE;
     if (!act) return;
     weft_value *z = n->in[0], *y = &n->out[0];
     if (z->node->op != &weft_op_linear || z->type.dtype != z->node->in[0]->type.dtype) return;
@@ -278,15 +271,11 @@ static const weft_value *operand_root(weft_value *v) {
     return is_cast && v->node->in[0]->type.dtype == WEFT_F32 ? below_reshapes(v->node->in[0]) : v;
 }
 
-static bool is_weight_product(const weft_node *n) {
-    const matmul_attrs *a = n->attrs;
-    return is_matmul(n) && a->transpose_a && !a->transpose_b;
-}
-
 /* Lists weight products by what their left operands are made of, in the order of the graph's list. */
 static bool note_products(epilogue *e) {
     for (weft_node *n = e->p->graph->last; n; n = n->prev) {
-        if (!is_weight_product(n)) continue;
+        const matmul_attrs *a = n->attrs;
+        if (!is_matmul(n) || !a->transpose_a || a->transpose_b) continue;
         const weft_value *roots[2] = {below_reshapes(n->in[0])};
         roots[1] = operand_root(n->in[0]);
         for (int i = 0; i < 2 && (!i || roots[1] != roots[0]); i++) {

@@ -74,8 +74,8 @@ static bool check_shares(weft_plan *plan, int64_t iteration) {
         if (!taker)
             return model_fail(plan->model, NULL, WEFT_ARGUMENT,
                               "compile: flow %s: %s runs on the batches of the step before it, but no step "
-                              "before it in iteration %lld takes any",
-                              plan->flow_name, s->graph, (long long)iteration);
+                              "before it in iteration %jd takes any",
+                              plan->flow_name, s->graph, iteration);
         return model_fail(
             plan->model, NULL, WEFT_ARGUMENT,
             "compile: flow %s: %s runs on the batches of %s, of whose %d micro-batches it cannot "
@@ -83,11 +83,6 @@ static bool check_shares(weft_plan *plan, int64_t iteration) {
             plan->flow_name, s->graph, taker->graph, taker->accumulate, s->accumulate, taker->accumulate);
     }
     return true;
-}
-
-/* A plan of one graph that names no flow runs none: an evaluation takes no micro-batches of the flow. */
-static bool runs_flow(const weft_plan *plan) {
-    return !plan->options.graph || plan->options.flow;
 }
 
 static bool check_flow(weft_plan *plan) {
@@ -103,5 +98,6 @@ bool flow_choose(weft_plan *plan) {
     if (!(e ? flow_copy(plan, e) : flow_make(plan))) return false;
     plan->accumulate_most = plan->options.accumulate;
     fill_in(plan);
-    return !runs_flow(plan) || check_flow(plan);
+    /* a plan of one graph that names no flow runs none: an evaluation takes no micro-batches of it */
+    return (plan->options.graph && !plan->options.flow) || check_flow(plan);
 }

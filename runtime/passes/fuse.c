@@ -233,10 +233,6 @@ static bool is_near(const group *p, const weft_node *n) {
     return n->mark - p->nodes[0]->mark < NEAR;
 }
 
-static bool in_either(const group *p, const group *q, const weft_value *v) {
-    return in_group(p, v) || in_group(q, v);
-}
-
 /* Lists the operands of both from outside of both, and those of n where n is given. Returns how many; above
  * FUSED_MAX_IN: too many. */
 static int joint_operands(const group *p, const group *q, const weft_node *n, weft_value **list) {
@@ -245,7 +241,7 @@ static int joint_operands(const group *p, const group *q, const weft_node *n, we
         weft_value *v = i < p->n_in             ? p->in[i]
                         : i < p->n_in + q->n_in ? q->in[i - p->n_in]
                                                 : n->in[i - p->n_in - q->n_in];
-        bool known = in_either(p, q, v);
+        bool known = in_group(p, v) || in_group(q, v);
         for (int k = 0; k < count; k++) known |= list[k] == v;
         if (known) continue;
         if (count == FUSED_MAX_IN) return count + 1;
@@ -370,10 +366,10 @@ static bool make_node(weft_graph *g, group *p) {
     n->n_in = p->n_in;
     n->n_out = n_out;
     n->n_body = p->n_nodes;
-    n->in = arena_new_array(a, (size_t)p->n_in + 1, sizeof *n->in);
-    n->out = arena_new_array(&g->model->values, (size_t)n_out, sizeof *n->out);
-    n->body = arena_new_array(a, (size_t)p->n_nodes, sizeof *n->body);
-    n->body_out = arena_new_array(a, (size_t)n_out, sizeof *n->body_out);
+    n->in = arena_new_array(a, p->n_in, sizeof *n->in);
+    n->out = arena_new_array(&g->model->values, n_out, sizeof *n->out);
+    n->body = arena_new_array(a, p->n_nodes, sizeof *n->body);
+    n->body_out = arena_new_array(a, n_out, sizeof *n->body_out);
     n->attrs = arena_new(a, 16);
     if (!n->in || !n->out || !n->body || !n->body_out || !n->attrs) return false;
     memcpy(n->in, p->in, (size_t)p->n_in * sizeof *n->in);

@@ -61,29 +61,31 @@ static bool note_reorder(placer *l, const weft_node *n) {
     return note_made(l, &n->out[0], key_of(n->in[0], channels_last).text) != NULL;
 }
 
-/* A node that a pass makes for n alone belongs to n's part of the step: a bucket that waited for a copy
- * outside the update would not move up to the gradient, and its sum over ranks would start late. */
-static void made_for(weft_node *made, const weft_node *n) {
+/* A node of one operand before n, for n alone; NULL after an error. It belongs to n's part of the step: a
+ * bucket that waited for a copy outside the update would not move up to the gradient, and its sum over ranks
+ * would start late. */
+static weft_node *made_before(weft_node *n, const weft_op *op, weft_value *from, const void *attrs,
+                              bool channels_last) {
+    build_place at;
+    build_begin(&at, n->graph, n->scope, n->prev);
+    weft_node *made = node_new(n->graph, op, 1, &from, attrs);
+    build_end(&at);
+    if (!made) return NULL;
     made->is_backward = n->is_backward;
     made->is_update = n->is_update;
+    set_layout(&made->out[0], channels_last);
+    return made;
 }
 
 /* `v` in the wanted layout: `v` itself, a conversion made before for any reader, or a new reorder node before
  * n. NULL after an error. */
 static weft_value *converted(placer *l, weft_node *n, weft_value *v, bool channels_last) {
-    weft_graph *g = n->graph;
     if (channels_last ? lies_channels_last(v) : lies_row_major(v)) return v;
     reorder_key key = key_of(v, channels_last);
     weft_value *known = table_find(&l->made, key.text);
     if (known) return known;
-    build_place at;
-    build_begin(&at, g, n->scope, n->prev);
-    weft_node *r = node_new(g, &weft_op_reorder, 1, &v, NULL);
-    build_end(&at);
-    if (!r) return NULL;
-    made_for(r, n);
-    set_layout(&r->out[0], channels_last);
-    return note_made(l, &r->out[0], key.text);
+    weft_node *r = made_before(n, &weft_op_reorder, v, NULL, channels_last);
+    return r ? note_made(l, &r->out[0], key.text) : NULL;
 }
 
 /* ---- views ---- */
@@ -175,8 +177,8 @@ static bool note_lacking(placer *l, const weft_node *n, const char *why) {
 
 static bool tell_lacking(const placer *l) {
     weft_graph *g = l->p->graph;
-    return model_fail(g->model, g, WEFT_UNSUPPORTED, "%s: no kernel of this backend can run %s (%s)",
-                      l->names, l->n_lacking == 1 ? "it" : "them",
+    return graph_fail(g, WEFT_UNSUPPORTED, "%s: no kernel of this backend can run %s (%s)", l->names,
+                      l->n_lacking == 1 ? "it" : "them",
                       l->n_lacking == 1 ? l->reasons + strlen(l->lacking[0]->name) + 2 : l->reasons);
 }
 
@@ -225,7 +227,7 @@ static bool keep_constant(weft_node *n) {
     weft_variable *v = NULL;
     for (int k = 0; !v; k++) {
         char path[60];
-        snprintf(path, sizeof path, "constant.%016llx.%d", (unsigned long long)bytes->hash, k);
+        snprintf(path, sizeof path, "constant.%016jx.%d", bytes->hash, k);
         v = variable_find(m, path);
         if (v && (v->kind != VARIABLE_CONSTANT || !bytes_equal(v->bytes, bytes)))
             v = NULL;
@@ -251,7 +253,7 @@ static bool derive(weft_node *n, uint64_t hash) {
     const weft_variable *from = value_root(n->in[0])->variable;
     char path[1400];
     if (!is_of_parameter(n->in[0])) return true;
-    snprintf(path, sizeof path, "derived.%s/%016llx", from->path, (unsigned long long)hash);
+    snprintf(path, sizeof path, "derived.%s/%016jx", from->path, hash);
     weft_variable *v = variable_shared(m, path, VARIABLE_DERIVED, &n->out[0].type, (weft_init){0});
     n->out[0].variable = v;
     return v != NULL;
@@ -266,7 +268,7 @@ static bool derive_cast(placer *l, weft_node *n) {
     text_add(&t, "cast of %s ", from->path);
     size_t prefix = t.length;
     node_signature(&t, n);
-    text_add(&t, " from %lld", (long long)value_offset(n->in[0]));
+    text_add(&t, " from %jd", value_offset(n->in[0]));
     char *key = text_detach(&t);
     if (!key) return false;
     weft_value *first = table_find(&l->made, key);
@@ -313,15 +315,9 @@ static weft_value *pack_source(weft_value *v) {
 
 /* A new pack node before n for its operand i; NULL after an error. */
 static weft_value *new_pack(placer *l, weft_node *n, weft_value *from, const pack_attrs *a) {
-    weft_graph *g = n->graph;
-    build_place at;
-    build_begin(&at, g, n->scope, n->prev);
-    weft_node *m = node_new(g, &weft_op_pack, 1, &from, a);
-    build_end(&at);
-    if (!m) return NULL;
-    made_for(m, n);
-    set_layout(&m->out[0], false);
-    bool good = choose(l, m) && derive(m, hash_text(a->of, (uint64_t)(a->operand + 16 * value_offset(from))));
+    weft_node *m = made_before(n, &weft_op_pack, from, a, false);
+    bool good =
+        m && choose(l, m) && derive(m, hash_text(a->of, (uint64_t)(a->operand + 16 * value_offset(from))));
     return good ? &m->out[0] : NULL;
 }
 

@@ -11,6 +11,7 @@
  * first write into the region is placed outside of it: until then another program's deferred part may be
  * pending there, afterwards it is done. Inputs are read in the caller's memory, parameters and state in the
  * store. */
+#include "graph/core/compare.h"
 #include "runtime/passes/placement.h"
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
@@ -202,8 +203,8 @@ static void renew_in_place(const weft_node *renew, const weft_node *gate) {
 
 static int by_size(const void *pa, const void *pb) {
     const buffer *a = pa, *b = pb;
-    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
-    return a->first != b->first ? a->first - b->first : a->last - b->last;
+    return a->bytes != b->bytes ? by_number((int64_t)b->bytes, (int64_t)a->bytes)
+                                : by_numbers(a->first, b->first, a->last, b->last);
 }
 
 /* Places the buffers in flight, or the others around those. A buffer that is first written before step
@@ -298,7 +299,7 @@ static bool find_workspaces(program *p) {
         n->workspace_bytes =
             n->kernel && n->kernel->workspace ? n->kernel->workspace(n, &p->plan->kernels) : 0;
         if (n->workspace_bytes == SIZE_MAX)
-            return model_fail(p->graph->model, p->graph, WEFT_MEMORY,
+            return graph_fail(p->graph, WEFT_MEMORY,
                               "%s: the size of its workspace is unknown: out of memory", n->op->name);
     }
     return true;

@@ -40,7 +40,7 @@ static int run_behind(const run_set *s, int64_t at) {
 static bool make_room(placement *p, run_set *s) {
     if (s->count < s->room) return true;
     int room = s->room ? 2 * s->room : 2;
-    run *more = arena_new_array(&p->memory, (size_t)room, sizeof *more);
+    run *more = arena_new_array(&p->memory, room, sizeof *more);
     if (!more) return false;
     if (s->count) memcpy(more, s->v, (size_t)s->count * sizeof *more);
     s->v = more;
@@ -118,8 +118,8 @@ bool placement_open(placement *p, const weft_env *env, int steps, int buffers) {
     *p = (placement){.steps = 1, .probes = PROBES * (int64_t)(buffers + 1)};
     arena_init(&p->memory, env);
     while (p->steps < steps) p->steps *= 2;
-    p->over = arena_new_array(&p->memory, 2 * (size_t)p->steps, sizeof *p->over);
-    p->within = arena_new_array(&p->memory, 2 * (size_t)p->steps, sizeof *p->within);
+    p->over = arena_new_array(&p->memory, 2 * p->steps, sizeof *p->over);
+    p->within = arena_new_array(&p->memory, 2 * p->steps, sizeof *p->within);
     return p->over && p->within;
 }
 

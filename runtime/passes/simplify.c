@@ -8,8 +8,6 @@
 #include "ops/kit/op_kit.h"
 #include "runtime/passes/passes.h"
 
-#include <string.h>
-
 #include "weft/ops.h"
 
 /* A pointwise op over constants is a constant, if the result's type can hold the number. */

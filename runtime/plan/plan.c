@@ -115,12 +115,6 @@ static void launches_write(text *t, const program *p) {
     }
 }
 
-/* That it leaves the promise of bits is a comment, as it follows from the nodes. */
-static void strategy_write(text *t, const weft_plan *plan) {
-    if (plan->strategy.is_chosen) text_add(t, "strategy %s\n", plan->strategy.text);
-    if (plan->strategy.is_compressed) text_add(t, "# compressed: outside the promise of bits\n");
-}
-
 /* Variables, options of subgraphs, precisions, then each program's graph and launches. The caller frees it.
  */
 char *weft_plan_text(const weft_plan *plan) {
@@ -128,11 +122,13 @@ char *weft_plan_text(const weft_plan *plan) {
     bytes_written done = {0};
     if (!plan) return NULL;
     arena_init(&done.arena, &plan->env);
-    text_add(&t, "model %s batch=%lld\n", plan->model->name, (long long)plan->options.batch);
+    text_add(&t, "model %s batch=%jd\n", plan->model->name, plan->options.batch);
     for (const weft_variable *v = plan->model->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next) ddp_write(&t, e);
     precisions_write(&t, plan);
-    strategy_write(&t, plan);
+    if (plan->strategy.is_chosen) text_add(&t, "strategy %s\n", plan->strategy.text);
+    /* a comment, as it follows from the nodes */
+    if (plan->strategy.is_compressed) text_add(&t, "# compressed: outside the promise of bits\n");
     for (int i = 0; i < plan->n_programs; i++) graph_bytes_write(&t, plan->programs[i].graph, &done);
     arena_free(&done.arena);
     if (flow_find(plan->model, plan->flow_name)) flow_write(&t, plan->flow_name, plan->n_flow, plan->flow);
@@ -216,7 +212,7 @@ static void collectives_write(text *t, const program *p) {
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (!node_starts_collective(n)) continue;
         const collective_attrs *a = n->attrs;
-        text_add(t, "%s %s %s %lld\n", n->op->name, a->path, TYPE(&n->out[0].type), (long long)a->order);
+        text_add(t, "%s %s %s %jd\n", n->op->name, a->path, TYPE(&n->out[0].type), a->order);
     }
 }
 

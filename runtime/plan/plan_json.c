@@ -243,7 +243,7 @@ char *weft_plan_json(const weft_plan *plan) {
     for (int i = 0; i < plan->n_programs; i++)
         good &= json_array_append_new(graphs, graph_json(&plan->programs[i])) == 0;
     char fingerprint[20];
-    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan->fingerprint);
+    snprintf(fingerprint, sizeof fingerprint, "%016jx", plan->fingerprint);
     json_t *root = json_pack(
         "{s:s, s:i, s:i, s:s, s:b, s:s*, s:s, s:I, s:i, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i}",
         "device", device_name(plan->options.device), "world", plan->options.world, "rank", plan->options.rank,

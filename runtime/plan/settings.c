@@ -29,8 +29,8 @@ static void agreed_write(text *t, const weft_plan *plan) {
         if (s->uses & COMPILE_OF_RANKS) option_write(t, s, &o);
     text_add(t, "onednn\n%s\nonednn_isa\n%s\nonednn_implementations\n%s\n", l->name ? l->version : "unused",
              l->name ? l->set : "unused", l->name ? l->implementations : "unused");
-    text_add(t, "calibration\n%016llx\n",
-             plan->kernels.calibration ? (unsigned long long)calibration_hash(plan->kernels.calibration) : 0);
+    text_add(t, "calibration\n%016jx\n",
+             plan->kernels.calibration ? calibration_hash(plan->kernels.calibration) : 0);
 }
 
 /* Options that are not set are left out, but for those that the plan has filled in. */
@@ -51,7 +51,7 @@ static void options_write(text *t, const weft_plan *plan) {
         text_add(t, "%s\n%s\n%s isa\n%s\n%s implementations\n%s\n", library->name, library->version,
                  library->name, library->isa, library->name, library->implementations);
     if (plan->strategy.is_compressed) text_add(t, "strategy\n%s\n", plan->strategy.text);
-    if (chosen) text_add(t, "calibration\n%016llx\n", (unsigned long long)calibration_hash(chosen));
+    if (chosen) text_add(t, "calibration\n%016jx\n", calibration_hash(chosen));
 }
 
 static void precisions_write(text *t, const weft_plan *plan) {

@@ -7,7 +7,6 @@
  * seed come from rank 0 of the world. What ZeRO shards is not sent: each rank has loaded its own range. */
 #include "runtime/session/state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { PIECE = 4 << 20 /* bytes that travel at once */ };
@@ -269,7 +268,7 @@ static weft_status compare_plans(weft_session *s, weft_error *error) {
     const weft_plan *plan = s->plan;
     size_t n = (size_t)plan->n_agreed;
     weft_setting *settings = arena_new_array(&s->arena, n + 1, sizeof *settings);
-    char *fingerprint = arena_printf(&s->arena, "%016llx", (unsigned long long)plan->fingerprint);
+    char *fingerprint = arena_printf(&s->arena, "%016jx", plan->fingerprint);
     if (!settings ||
         !fingerprint) { /* the other ranks are waiting: end the communicator, so that they fail too */
         weft_comm_fail(s->comm, "out of memory");
@@ -281,8 +280,8 @@ static weft_status compare_plans(weft_session *s, weft_error *error) {
 }
 
 bool ranks_agree(weft_session *s, weft_error *error) {
-    weft_error nobody_asks;
-    if (!error) error = &nobody_asks;
+    weft_error own;
+    error = error_here(error, &own);
     if (compare_plans(s, error) || !check_loaded(s, error)) return false;
     bool good = s->plan->options.check_equal ? check_equal(s, error) : make_equal(s, error);
     return good && share_seed(s, error);

@@ -30,17 +30,18 @@ static void exchange_numbers(float *averages, float *parameters, size_t count) {
 /* Exchanges this rank's range of an average with the parameter's. */
 static weft_status exchange_own(const exchange *x, const store_part *average, const store_part *parameter) {
     weft_store *store = x->session->store;
-    weft_status status = WEFT_OK;
-    for (int64_t at = average->begin; at < average->end && !status; at += PIECE) {
+    for (int64_t at = average->begin; at < average->end; at += PIECE) {
         size_t first = (size_t)(at - average->begin) * sizeof(float), of = (size_t)at * sizeof(float);
         size_t bytes = (size_t)(average->end - at < PIECE ? average->end - at : PIECE) * sizeof(float);
-        status = store_read(store, average, first, x->own, bytes, x->error);
-        if (!status) status = store_read(store, parameter, of, x->other, bytes, x->error);
-        if (!status) exchange_numbers(x->own, x->other, bytes / sizeof(float));
-        if (!status) status = store_write(store, average, first, x->own, bytes, x->error);
-        if (!status) status = store_write(store, parameter, of, x->other, bytes, x->error);
+        if (store_read(store, average, first, x->own, bytes, x->error) ||
+            store_read(store, parameter, of, x->other, bytes, x->error))
+            return x->error->status;
+        exchange_numbers(x->own, x->other, bytes / sizeof(float));
+        if (store_write(store, average, first, x->own, bytes, x->error) ||
+            store_write(store, parameter, of, x->other, bytes, x->error))
+            return x->error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* The elements of [begin, end) of a parameter that rank r of its group holds the state of. */
@@ -57,8 +58,7 @@ static weft_status gather_average(const exchange *x, const store_part *average, 
     weft_store *store = x->session->store;
     weft_comm *group = part_group(x->session, average);
     int64_t all = type_elements(&parameter->type);
-    weft_status status = WEFT_OK;
-    for (int64_t at = 0; at < all && !status && group->world > 1; at += PIECE) {
+    for (int64_t at = 0; at < all && group->world > 1; at += PIECE) {
         int64_t end = at + PIECE < all ? at + PIECE : all;
         size_t of = (size_t)at * sizeof(float), count = (size_t)(end - at);
         for (int r = 0; r < group->world; r++) x->counts[r] = (size_t)count_of(average, r, at, end);
@@ -68,24 +68,25 @@ static weft_status gather_average(const exchange *x, const store_part *average, 
                              .buffer = x->own,
                              .count = count,
                              .counts = x->counts};
-        status = store_read(store, parameter, of, x->own, count * sizeof(float), x->error);
-        if (!status) status = weft_comm_run(group, &c, x->error);
-        if (!status) status = store_write(store, parameter, of, x->own, count * sizeof(float), x->error);
+        if (store_read(store, parameter, of, x->own, count * sizeof(float), x->error) ||
+            weft_comm_run(group, &c, x->error) ||
+            store_write(store, parameter, of, x->own, count * sizeof(float), x->error))
+            return x->error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 static weft_status exchange_all(const exchange *x) {
     const weft_store *store = x->session->store;
     const store_part *average;
-    weft_status status = WEFT_OK;
-    for (int i = 0; !status && (average = store_part_at(store, i)); i++) {
+    for (int i = 0; (average = store_part_at(store, i)); i++) {
         if (average->kind != WEFT_STORED_AVERAGE) continue;
         const store_part *parameter = store_part_of(store, average->parameter);
-        status = exchange_own(x, average, parameter);
-        if (!status && average->cut && x->session->comm) status = gather_average(x, average, parameter);
+        if (exchange_own(x, average, parameter) ||
+            (average->cut && x->session->comm && gather_average(x, average, parameter)))
+            return x->error->status;
     }
-    return status;
+    return WEFT_OK;
 }
 
 /* Whether ranks hold ranges of averages (ZeRO): else each exchanges its own, and needs no other. */
@@ -109,13 +110,13 @@ bool weft_uses_averages(const weft_store *store) {
 
 /* Every rank of the world has the same store, so all do the same, or settle on the error of one. */
 weft_status weft_use_averages(weft_session *s, bool on, weft_error *error) {
-    weft_error nobody_asks = {0};
-    if (!error) error = &nobody_asks;
+    weft_error own;
+    error = error_here(error, &own);
     if (!s) return error_set(error, WEFT_ARGUMENT, "weft_use_averages: there is no session");
-    weft_status status = weft_sync(s, error);
     bool are_sharded = false;
-    if (!status) status = find_any(s->store, &are_sharded, error);
-    if (status || s->store->has_averages == on) return status;
+    if (weft_sync(s, error) || find_any(s->store, &are_sharded, error)) return error->status;
+    if (s->store->has_averages == on) return WEFT_OK;
+    weft_status status = WEFT_OK;
     size_t world = s->comm ? (size_t)s->comm->world : 1;
     exchange x = {.session = s, .error = error};
     x.own = mem_new_array(&s->env, 2 * PIECE, sizeof *x.own);

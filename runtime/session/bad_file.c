@@ -11,7 +11,6 @@
 #include "graph/file/packed.h"
 #include "weft/guard.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +22,10 @@ typedef struct bad_file {
     char *step;     /* the text */
     uint8_t *model; /* the bytes */
     size_t model_bytes;
-    int n_feeds;    /* of one rank */
+    int n_feeds;    /* of one rank; a run of the update alone has none */
     byte_hash hash; /* of what is in the file so far */
     safetensors_tensor *tensors;
 } bad_file;
-
-/* Of one rank and run; the runs of the update alone have none. */
-static int runs_fed(const bad_step *b) {
-    return b->runs - (b->last->p->phase == PHASE_UPDATE);
-}
 
 /* The piece of input `index` of a run, on this rank. */
 static const char *input_at(const bad_step *b, int run, int index) {
@@ -63,9 +57,8 @@ static char *step_text(const weft_session *s) {
     text t = {0};
     for (int i = 0; i < s->plan->n_agreed; i++)
         text_add(&t, "%s=%s\n", s->plan->agreed[i].name, s->plan->agreed[i].value);
-    text_add(&t, "fingerprint=%016llx\n", (unsigned long long)s->plan->fingerprint);
-    text_add(&t, "graph=%s\nruns=%d\nseed=%llu\n", s->bad.head->p->name, s->bad.runs,
-             (unsigned long long)s->bad.head->run.seed);
+    text_add(&t, "fingerprint=%016jx\n", s->plan->fingerprint);
+    text_add(&t, "graph=%s\nruns=%d\nseed=%ju\n", s->bad.head->p->name, s->bad.runs, s->bad.head->run.seed);
     return text_detach(&t);
 }
 
@@ -86,7 +79,7 @@ static bool list_feeds(bad_file *f) {
 static weft_status collect(bad_file *f, const weft_model *model, const char *path, weft_error *error) {
     const bad_step *b = &f->s->bad;
     size_t world = f->s->comm ? (size_t)f->s->comm->world : 1;
-    f->n_feeds = runs_fed(b) * b->head->n_inputs;
+    f->n_feeds = (b->runs - (b->last->p->phase == PHASE_UPDATE)) * b->head->n_inputs;
     f->step = step_text(f->s);
     f->tensors = arena_new_array(&f->arena, FEEDS + world * (size_t)f->n_feeds, sizeof *f->tensors);
     if (!f->step || !f->tensors || !list_feeds(f)) return error_memory(error, path);
@@ -101,9 +94,8 @@ static weft_status collect(bad_file *f, const weft_model *model, const char *pat
 
 weft_status weft_bad_step_save(weft_session *s, const weft_model *model, const char *path,
                                weft_error *error) {
-    weft_error nobody_asks;
-    if (!error) error = &nobody_asks;
-    *error = (weft_error){0};
+    weft_error own;
+    error = error_here(error, &own);
     if (!s || !model)
         return error_set(error, WEFT_ARGUMENT, "weft_bad_step_save: a session and its model are needed");
     if (!s->bad.head)

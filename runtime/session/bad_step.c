@@ -15,7 +15,6 @@
 #include "ops/optimizer/update.h"
 #include "weft/guard.h"
 
-#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +40,7 @@ static bool open_kept(weft_session *s, bound_program *head, char *memory) {
     const weft_variable *v;
     int n = 0;
     while (kept_next(head->p, &at)) n++;
-    if (!k || !(k->variables = arena_new_array(&s->arena, (size_t)n + 1, sizeof *k->variables))) return false;
+    if (!k || !(k->variables = arena_new_array(&s->arena, n, sizeof *k->variables))) return false;
     k->inputs = memory;
     memory += (size_t)head->p->accumulate * head->input_bytes;
     for (at = NULL; (v = kept_next(head->p, &at)); k->n_variables++) {
@@ -159,7 +158,7 @@ enum { PART = 6000 /* bytes of a rank's report */ };
 static void write_part(char part[PART], const examination *e) {
     const char *texts[] = {e->losses.data, e->nan.is_there ? e->nan.text.data : NULL,
                            e->infinity.is_there ? e->infinity.text.data : NULL};
-    int at = snprintf(part, PART, "%lld %lld %s\n", (long long)e->first, (long long)e->row, e->headline);
+    int at = snprintf(part, PART, "%jd %jd %s\n", e->first, e->row, e->headline);
     for (int i = 0; i < 3; i++)
         if (texts[i] && at < PART) at += snprintf(part + at, (size_t)(PART - at), "%s", texts[i]);
 }

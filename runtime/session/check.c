@@ -36,9 +36,9 @@ static weft_status check_piece(const bound_program *r, const weft_node *n, const
     for (int64_t i = 0; i < count; i++) {
         double x = element_get(&piece, &i);
         if (!isfinite(x))
-            return error_set(error, WEFT_DATA, "graph %s: %s made %s at element %lld (in memory order) of %s",
-                             r->p->name, node_show(n, node), isnan(x) ? "NaN" : "an infinity",
-                             (long long)(from + i), TYPE(&t->type));
+            return error_set(error, WEFT_DATA, "graph %s: %s made %s at element %jd (in memory order) of %s",
+                             r->p->name, node_show(n, node), isnan(x) ? "NaN" : "an infinity", (from + i),
+                             TYPE(&t->type));
     }
     return WEFT_OK;
 }

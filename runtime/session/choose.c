@@ -51,8 +51,8 @@ weft_status session_check_sums(weft_session *s, const chosen *c, weft_error *err
         return error_set(
             error, WEFT_ORDER,
             "run: graph %s cannot begin a step: graph %s trains the same parameters and has added "
-            "%lld micro-batches of a step that must end first",
-            graph, other->p->name, (long long)other->micro);
+            "%jd micro-batches of a step that must end first",
+            graph, other->p->name, other->micro);
     }
     if (c->head->micro == 0 || session_sums_version(c->add) == c->head->sums_version) return WEFT_OK;
     session_forget_step(c->head);

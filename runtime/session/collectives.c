@@ -41,8 +41,8 @@ static const char *group_text(const subgraph *g) {
 
 /* Subgraphs with the same text share a communicator. */
 bool groups_open(weft_session *s, weft_error *error) {
-    int *ranks = arena_new_array(&s->arena, (size_t)s->comm->world, sizeof *ranks);
-    s->votes = arena_new_array(&s->arena, (size_t)s->comm->world, sizeof *s->votes);
+    int *ranks = arena_new_array(&s->arena, s->comm->world, sizeof *ranks);
+    s->votes = arena_new_array(&s->arena, s->comm->world, sizeof *s->votes);
     if (!ranks || !s->votes) return !error_memory(error, "session");
     for (int i = 0; i < s->plan->n_subgraphs; i++) {
         const char *text = group_text(&s->plan->subgraphs[i]);

@@ -63,8 +63,7 @@ static void write_tally(text *t, const char *what, int i, const weft_value *v, c
              v->variable ? v->variable->path : "");
     if (y->n) text_add(t, ": min %.9g, max %.9g, mean %.9g", y->min, y->max, y->mean);
     if (y->n + y->nans + y->infinities)
-        text_add(t, "%s %lld NaN, %lld infinite", y->n ? ";" : ":", (long long)y->nans,
-                 (long long)y->infinities);
+        text_add(t, "%s %jd NaN, %jd infinite", y->n ? ";" : ":", y->nans, y->infinities);
     text_add(t, "\n");
 }
 
@@ -88,7 +87,7 @@ static void begin(examination *e, finding *f, const char *what, const weft_node 
     f->is_there = true;
     if (e->first < 0) e->first = e->micro;
     if (e->first == e->micro && e->order < 0) e->order = n->order;
-    text_add(&f->text, "first %s, on rank %d in micro-batch %lld: ", what, rank_of(e), (long long)e->micro);
+    text_add(&f->text, "first %s, on rank %d in micro-batch %jd: ", what, rank_of(e), e->micro);
 }
 
 /* A headline, which ends with the place. What was found in an earlier micro-batch is not its reason. */
@@ -98,7 +97,7 @@ __attribute__((format(printf, 2, 3))) static void head(examination *e, const cha
     int n = vsnprintf(e->headline, HEADLINE - 60, format, args);
     va_end(args);
     if (n >= HEADLINE - 60) n = HEADLINE - 61;
-    snprintf(e->headline + n, 60, " on rank %d in micro-batch %lld", rank_of(e), (long long)e->micro);
+    snprintf(e->headline + n, 60, " on rank %d in micro-batch %jd", rank_of(e), e->micro);
     if (e->first != e->micro) e->row = e->order = -1;
     e->first = e->micro;
 }
@@ -235,8 +234,8 @@ static void note_losses(examination *e, const bound_program *r, const step *st) 
             if (o->value == n->in[i]) name = o->name;
         char shown[32];
         const char *kind = strcmp(name, "loss") ? "loss " : "";
-        text_add(&e->losses, "%s%s on rank %d in micro-batch %lld: %s (0x%0*llx)\n", kind, name, rank_of(e),
-                 (long long)e->micro, show_number(shown, value), (int)(2 * width), (unsigned long long)bits);
+        text_add(&e->losses, "%s%s on rank %d in micro-batch %jd: %s (0x%0*jx)\n", kind, name, rank_of(e),
+                 e->micro, show_number(shown, value), (int)(2 * width), bits);
         look(e, r, &after, &flags[i], sizeof after);
         if (carried) look(e, r, &before, &carried[i], sizeof before);
         if (after == before || *e->headline) continue;

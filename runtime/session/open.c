@@ -71,7 +71,7 @@ static bool touches_in_flight(const weft_session *s, const weft_value *v) {
 static bool note_touched(weft_session *s, step *st, const weft_node *n) {
     st->ends_deferred = node_starts_collective(n);
     if (n->workspace_bytes) st->ends_deferred |= (uint64_t)n->workspace_offset < s->plan->in_flight_bytes;
-    st->touched = arena_new_array(&s->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *st->touched);
+    st->touched = arena_new_array(&s->arena, n->n_in + n->n_out, sizeof *st->touched);
     for (int i = 0; st->touched && i < n->n_in + n->n_out; i++) {
         const weft_value *v = node_value_at(n, i);
         const weft_variable *owner = v ? value_owner(v) : NULL;
@@ -87,8 +87,8 @@ static bool prepare_step(weft_session *s, bound_program *r, weft_node *n, weft_e
     step *st = &r->steps[r->n_steps];
     st->node = n;
     st->kernel = n->kernel;
-    st->in = arena_new_array(&s->arena, (size_t)n->n_in + 1, sizeof *st->in);
-    st->out = arena_new_array(&s->arena, (size_t)n->n_out + 1, sizeof *st->out);
+    st->in = arena_new_array(&s->arena, n->n_in, sizeof *st->in);
+    st->out = arena_new_array(&s->arena, n->n_out, sizeof *st->out);
     if (!st->in || !st->out || !note_touched(s, st, n)) return !error_memory(error, "session");
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !bind(s, r, n->in[i], &st->in[i], error)) return false;
@@ -174,14 +174,14 @@ static bool prepare_program(weft_session *s, bound_program *r, const program *p,
     r->p = p;
     r->run.seed = s->store->seed;
     find_counter(s, r);
-    r->steps = arena_new_array(&s->arena, nodes + 1, sizeof *r->steps);
-    r->inputs = arena_new_array(&s->arena, nodes + 1, sizeof *r->inputs);
+    r->steps = arena_new_array(&s->arena, nodes, sizeof *r->steps);
+    r->inputs = arena_new_array(&s->arena, nodes, sizeof *r->inputs);
     /* Each operand, result or output may read an input. */
-    r->relocations = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->relocations);
-    r->outputs = arena_new_array(&s->arena, outputs + 1, sizeof *r->outputs);
-    r->written = arena_new_array(&s->arena, nodes + 1, sizeof *r->written);
-    r->sums = arena_new_array(&s->arena, nodes + 1, sizeof *r->sums);
-    r->tickets = arena_new_array(&s->arena, (size_t)p->n_collectives + 1, sizeof *r->tickets);
+    r->relocations = arena_new_array(&s->arena, operands + outputs, sizeof *r->relocations);
+    r->outputs = arena_new_array(&s->arena, outputs, sizeof *r->outputs);
+    r->written = arena_new_array(&s->arena, nodes, sizeof *r->written);
+    r->sums = arena_new_array(&s->arena, nodes, sizeof *r->sums);
+    r->tickets = arena_new_array(&s->arena, p->n_collectives, sizeof *r->tickets);
     if (!r->written || !r->sums || !r->tickets || !r->steps || !r->inputs || !r->relocations || !r->outputs)
         return !error_memory(error, "session");
     for (weft_node *n = p->graph->first; n; n = n->next)
@@ -201,29 +201,24 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
 weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
                                    weft_error *error) {
     /* The plan may have been compiled for other ranks, another device, or only in part. */
-    if (plan && plan->options.world != (comm ? comm->world : 1)) {
-        error_set(error, WEFT_ORDER, "session: the plan is for a world of %d, the communicator has %d",
-                  plan->options.world, comm ? comm->world : 1);
-        return NULL;
-    }
+    if (plan && plan->options.world != (comm ? comm->world : 1))
+        return error_set(error, WEFT_ORDER, "session: the plan is for a world of %d, the communicator has %d",
+                         plan->options.world, comm ? comm->world : 1),
+               NULL;
     if (!plan || !store || !plan->can_run) {
         if (!error || !error->status)
             error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
         return NULL;
     }
-    if (store->device->kind != plan->options.device) {
-        error_set(error, WEFT_ORDER, "session: the plan is for %s, the store's values are on %s",
-                  device_name(plan->options.device), store->device->name);
-        return NULL;
-    }
+    if (store->device->kind != plan->options.device)
+        return error_set(error, WEFT_ORDER, "session: the plan is for %s, the store's values are on %s",
+                         device_name(plan->options.device), store->device->name),
+               NULL;
     if (room_check(plan, "a session", session_bytes(plan), 0, NULL, comm ? comm->local_world : 1, NULL,
                    error))
         return NULL;
     weft_session *s = mem_new(&plan->env, sizeof *s);
-    if (!s) {
-        error_memory(error, "session");
-        return NULL;
-    }
+    if (!s) return error_memory(error, "session"), NULL;
     s->env = plan->env;
     s->plan = plan;
     s->store = store;
@@ -238,9 +233,9 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     s->offsets = arena_new_array(&s->arena, variables, sizeof *s->offsets);
     s->packed = arena_new_array(&s->arena, variables, sizeof *s->packed);
     s->in_flight = arena_new_array(&s->arena, variables, sizeof *s->in_flight);
-    s->groups = arena_new_array(&s->arena, (size_t)plan->n_subgraphs + 1, sizeof *s->groups);
+    s->groups = arena_new_array(&s->arena, plan->n_subgraphs + 1, sizeof *s->groups);
     if (s->offsets) store_layout(plan, s->offsets, kinds);
-    s->programs = arena_new_array(&s->arena, (size_t)plan->n_programs + 1, sizeof *s->programs);
+    s->programs = arena_new_array(&s->arena, plan->n_programs, sizeof *s->programs);
     bool good = s->memory && s->programs && s->offsets && s->packed && s->in_flight && s->groups;
     if (!good && (!error || !error->status)) error_memory(error, "session");
     /* From here on kernels may be opened; s->kernels has this session's libraries. */

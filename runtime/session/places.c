@@ -4,8 +4,6 @@
 
 #include "ops/structure/collective.h"
 
-#include <stdio.h>
-
 /* "net/fc/weight, net/fc/bias and 12 more" */
 static const char *contents_of(weft_session *s, const weft_variable *bucket) {
     enum { SHOWN = 2, PATH = 60 };

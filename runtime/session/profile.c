@@ -1,5 +1,6 @@
 /* profile.c - times of nodes: sums for weft_session_profile_text, events for a tracer. Times are in ns of the
  * monotonic clock. */
+#include "graph/core/compare.h"
 #include "graph/text/text.h"
 #include "runtime/session/state.h"
 
@@ -58,7 +59,7 @@ void weft_session_trace(weft_session *s, void (*event)(void *context, const weft
 /* For qsort: the largest sum of times first. */
 static int slower_first(const void *pa, const void *pb) {
     const step *a = *(step *const *)pa, *b = *(step *const *)pb;
-    return a->nanoseconds < b->nanoseconds ? 1 : a->nanoseconds > b->nanoseconds ? -1 : 0;
+    return by_number(b->nanoseconds, a->nanoseconds);
 }
 
 /* The slowest nodes first. Averages are over timed runs, separately for the program and for each of its

@@ -53,10 +53,9 @@ static weft_status wrong_size(const bound_program *r, const input_binding *in, s
     const tensor_type *t = &in->value->type;
     size_t row = t->ndim ? in->bytes / (size_t)t->shape[0] : 0;
     if (row && bytes && bytes % row == 0)
-        snprintf(
-            batch, sizeof batch,
-            ", a batch of %zu: feed %lld, or compile with options.batch (for an axis that is WEFT_BATCH)",
-            bytes / row, (long long)t->shape[0]);
+        snprintf(batch, sizeof batch,
+                 ", a batch of %zu: feed %jd, or compile with options.batch (for an axis that is WEFT_BATCH)",
+                 bytes / row, t->shape[0]);
     return error_set(error, WEFT_SHAPE, "graph %s: input '%s' is %s, %zu bytes; it was fed %zu%s", r->p->name,
                      in->name, TYPE(t), in->bytes, bytes, batch);
 }
@@ -130,42 +129,36 @@ static weft_status arrive_for_fetch(weft_session *s, const bound_program *r, con
     return status;
 }
 
-/* ---- the run ---- */
-
-/* A step of the run itself: first, as much of the pending deferred part as it needs. */
-static weft_status run_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
-    weft_status status = s->deferred.r ? deferred_before(s, st, error) : WEFT_OK;
-    return status ? status : session_step(s, r, st, error);
-}
-
 /* ---- the CPU as an executor: it works at once, so nothing is ever left to wait for ---- */
 
 static weft_status keep_here(weft_session *s, const bound_program *r, char *to, weft_error *error) {
-    (void)s, (void)error;
     for (int i = 0; i < r->n_inputs; i++) memcpy(to + r->inputs[i].at, r->inputs[i].data, r->inputs[i].bytes);
     return WEFT_OK;
 }
 
-/* Up to the deferred part. *reached: how many steps ran; on an error, the next one failed. Versions count
- * even then, since a failed run may have written. */
+/* Up to the deferred part; before each step runs as much of the pending one as it needs. *reached: how many
+ * steps ran; on an error, the next one failed. Versions count even then, since a failed run may have
+ * written. */
 static weft_status walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
     int end = s->examines ? r->n_steps : r->deferred;
     weft_status status = r->keep ? keep_here(s, r, r->keep, error) : WEFT_OK;
-    for (*reached = 0; *reached < end; ++*reached)
-        if ((status = run_step(s, r, &r->steps[*reached], error))) break;
+    for (*reached = 0; *reached < end; ++*reached) {
+        step *st = &r->steps[*reached];
+        if ((s->deferred.r && (status = deferred_before(s, st, error))) ||
+            (status = session_step(s, r, st, error)))
+            break;
+    }
     if (status && r->p->n_collectives) collectives_drain(s, r, *reached);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
     return status || s->examines ? status : deferred_at_end(s, r, error);
 }
 
 static weft_status open_nothing(weft_session *s, weft_error *error) {
-    (void)s, (void)error;
     return WEFT_OK;
 }
 
 static weft_status fetch_here(weft_session *s, const bound_program *r, const fetched *from, void *into,
                               weft_error *error) {
-    (void)s, (void)error;
     const char *memory =
         from->memory ? from->memory : (const char *)r->inputs[from->input].data + from->offset;
     memcpy(into, memory, from->bytes);
@@ -173,19 +166,16 @@ static weft_status fetch_here(weft_session *s, const bound_program *r, const fet
 }
 
 static weft_status put_here(weft_session *s, double *to, double value, weft_error *error) {
-    (void)s, (void)error;
     *to = value;
     return WEFT_OK;
 }
 
 static weft_status copy_here(weft_session *s, void *to, const void *from, size_t bytes, weft_error *error) {
-    (void)s, (void)error;
     memcpy(to, from, bytes);
     return WEFT_OK;
 }
 
 static void close_nothing(weft_session *s) {
-    (void)s;
 }
 
 const executor executor_cpu = {open_nothing, open_nothing,    walk,         fetch_here,   put_here, copy_here,

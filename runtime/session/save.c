@@ -8,8 +8,6 @@
 #include "runtime/store/weights.h"
 #include "weft/file.h"
 
-#include <string.h>
-
 typedef struct saving {
     weft_session *session;
     weights w;
@@ -99,7 +97,7 @@ static weft_status check_groups(const saving *v, const char *path, weft_error *e
  * says nothing of what they are. */
 static bool list_tensors(saving *v) {
     int n = v->w.n, more = v->more ? v->more->n : 0;
-    v->tensors = arena_new_array(&v->w.arena, (size_t)(n + more) + 1, sizeof *v->tensors);
+    v->tensors = arena_new_array(&v->w.arena, n + more, sizeof *v->tensors);
     for (int i = 0; v->tensors && i < n; i++) {
         v->tensors[i] = v->w.tensors[i];
         if (!v->more) continue;
@@ -117,14 +115,12 @@ static weft_status begin_file(saving *v, const char *path, bool training, weft_e
     weft_session *s = v->session;
     bool writes = is_alone(s) || s->comm->rank == 0;
     const char *name = path ? path : "weights";
-    weft_status status = weights_collect(&v->w, s->store, training, name, error);
-    if (!status && writes && !path)
-        status = error_set(error, WEFT_ARGUMENT, "weft_session_save: a path is needed");
-    if (!status) status = check_groups(v, name, error);
-    if (!status && training) status = store_check_parameters(s->store, name, error);
+    if (weights_collect(&v->w, s->store, training, name, error)) return error->status;
+    if (writes && !path) return error_set(error, WEFT_ARGUMENT, "weft_session_save: a path is needed");
+    if (check_groups(v, name, error) || (training && store_check_parameters(s->store, name, error)))
+        return error->status;
     v->counts = arena_new_array(&v->w.arena, s->comm ? (size_t)s->comm->world : 1, sizeof *v->counts);
-    if (!status && (!v->counts || !list_tensors(v))) status = error_memory(error, name);
-    if (status) return status;
+    if (!v->counts || !list_tensors(v)) return error_memory(error, name);
     return safetensors_begin(&v->file, writes ? path : NULL, &s->store->env,
                              v->w.n + (v->more ? v->more->n : 0), v->tensors, v->more ? v->more->hash : NULL,
                              error);
@@ -147,12 +143,10 @@ weft_status session_save_with(weft_session *s, const char *path, bool training, 
 
 /* Called by every rank of the world. */
 weft_status weft_session_save(weft_session *s, const char *path, bool training, weft_error *error) {
-    weft_error nobody_asks;
-    if (!error) error = &nobody_asks;
-    *error = (weft_error){0};
+    weft_error own;
+    error = error_here(error, &own);
     if (!s) return error_set(error, WEFT_ARGUMENT, "weft_session_save: there is no session");
-    weft_status status = weft_sync(s, error); /* its failure ends the communicator on all ranks */
-    if (status) return status;
+    if (weft_sync(s, error)) return error->status; /* its failure ends the communicator on all ranks */
     if (is_alone(s)) return weft_weights_save(s->store, path, training, error);
     return session_save_with(s, path, training, NULL, error);
 }

@@ -2,22 +2,19 @@
  * feeds of each run. How gradients are summed is in the plan. */
 #include "runtime/session/state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* "rank 1 of 2: cpu, mpi, strategy zero:stage=2" */
 static void tell_rank(const weft_session *s) {
-    char line[300];
-    if (!s->comm || !s->env.log) return;
-    snprintf(line, sizeof line, "rank %d of %d: %s, %s, strategy %.150s", s->comm->rank, s->comm->world,
-             s->device->name, s->comm->kind, s->plan->strategy.text);
-    s->env.log(s->env.log_context, line);
+    if (s->comm)
+        env_log(&s->env, "rank %d of %d: %s, %s, strategy %.150s", s->comm->rank, s->comm->world,
+                s->device->name, s->comm->kind, s->plan->strategy.text);
 }
 
 static bool make_feeds(weft_session *s) {
     for (int i = 0; i < s->plan->n_programs; i++)
         if (s->programs[i].n_inputs > s->n_feeds) s->n_feeds = s->programs[i].n_inputs;
-    s->feeds = arena_new_array(&s->arena, (size_t)s->n_feeds + 1, sizeof *s->feeds);
+    s->feeds = arena_new_array(&s->arena, s->n_feeds, sizeof *s->feeds);
     return s->feeds != NULL;
 }
 

@@ -217,7 +217,6 @@ weft_status room_check(const weft_plan *plan, const char *what, uint64_t bytes, 
     tell_takers(plan, more, name, takers, sizeof takers);
     if (local_world > 1) snprintf(ranks, sizeof ranks, " for each of %d ranks here", local_world);
     return error_set(error, WEFT_MEMORY,
-                     "%s with batch %lld needs %s of memory, and %s are free%s (%s); most of it is for: %s",
-                     what, (long long)plan->options.batch, BYTES(bytes + more), BYTES(r.bytes), ranks, r.by,
-                     takers);
+                     "%s with batch %jd needs %s of memory, and %s are free%s (%s); most of it is for: %s",
+                     what, plan->options.batch, BYTES(bytes + more), BYTES(r.bytes), ranks, r.by, takers);
 }

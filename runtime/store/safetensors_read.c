@@ -6,6 +6,7 @@
  *   - shapes whose product overflows (also when a later axis is 0) or differs from the byte span
  *   - holes, overlaps, and bytes before the first or after the last tensor
  * The parser knows this one shape of JSON, so it neither recurses nor builds a tree. */
+#include "graph/core/compare.h"
 #include "runtime/store/safetensors.h"
 
 #include "graph/core/utf8.h"
@@ -31,8 +32,7 @@ typedef struct parser {
 } parser;
 
 /* Sets the error "weights.safetensors: header byte 40: rule"; always returns false. */
-static bool parse_fail(parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool parse_fail(parser *p, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool parse_fail(parser *p, const char *format, ...) {
     char rule[500];
     va_list args;
     va_start(args, format);
@@ -129,10 +129,7 @@ static char *string(parser *p) {
     size_t room = 0;
     while (p->at + room < p->end && p->at[room] != '"') room += p->at[room] == '\\' ? 2 : 1;
     char *decoded = arena_new(&p->s->arena, room + 1), *to = decoded;
-    if (!decoded) {
-        error_memory(p->error, p->s->path);
-        return NULL;
-    }
+    if (!decoded) return error_memory(p->error, p->s->path), NULL;
     while (p->at < p->end && *p->at != '"') {
         if ((unsigned char)*p->at < 0x20) return parse_fail(p, "a control character in a string"), NULL;
         if (*p->at != '\\') {
@@ -202,8 +199,8 @@ static bool span_check(parser *p, const safetensors_tensor *t) {
         if (!size_mul(&bytes, bytes, (size_t)t->type.shape[i]))
             return parse_fail(p, "%s: its shape overflows", SHOW(t->name));
     if (t->begin > t->end || t->end - t->begin != bytes)
-        return parse_fail(p, "%s: bytes %llu to %llu, but %s is %zu bytes", SHOW(t->name),
-                          (unsigned long long)t->begin, (unsigned long long)t->end, TYPE(&t->type), bytes);
+        return parse_fail(p, "%s: bytes %ju to %ju, but %s is %zu bytes", SHOW(t->name), t->begin, t->end,
+                          TYPE(&t->type), bytes);
     return true;
 }
 
@@ -291,8 +288,7 @@ static bool header_parse(parser *p) {
 /* Empty tensors come before the one that begins at the same byte. */
 static int by_begin(const void *pa, const void *pb) {
     const safetensors_tensor *a = pa, *b = pb;
-    if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
-    return a->end < b->end ? -1 : a->end > b->end;
+    return by_numbers((int64_t)a->begin, (int64_t)b->begin, (int64_t)a->end, (int64_t)b->end);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -314,12 +310,11 @@ static weft_status layout_check(safetensors *s, weft_error *error) {
     for (int i = 0; i < s->n; at = s->tensors[i++].end)
         if (s->tensors[i].begin != at)
             return error_set(error, WEFT_FILE,
-                             "%.400s: %s begins at byte %llu of the data, the tensor before it ends at %llu",
-                             s->path, SHOW(s->tensors[i].name), (unsigned long long)s->tensors[i].begin,
-                             (unsigned long long)at);
+                             "%.400s: %s begins at byte %ju of the data, the tensor before it ends at %ju",
+                             s->path, SHOW(s->tensors[i].name), s->tensors[i].begin, at);
     if (at != s->data_bytes)
-        return error_set(error, WEFT_FILE, "%.400s: its tensors have %llu bytes, the file has %llu of data",
-                         s->path, (unsigned long long)at, (unsigned long long)s->data_bytes);
+        return error_set(error, WEFT_FILE, "%.400s: its tensors have %ju bytes, the file has %ju of data",
+                         s->path, at, s->data_bytes);
     const safetensors_tensor *again = safetensors_sort(s);
     return again ? error_set(error, WEFT_FILE, "%.400s: %s is there twice", s->path, SHOW(again->name))
                  : WEFT_OK;
@@ -341,12 +336,24 @@ static void note_said(parser *p) {
     }
 }
 
+static weft_status open_file(safetensors *s, uint64_t *bytes, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    int code = io->open_read(io->context, s->path, &s->file, bytes);
+    if (!code) return WEFT_OK;
+    s->file = NULL;
+    return io_fail(error, s->path, "cannot be opened", code);
+}
+
+static weft_status read_at(const safetensors *s, uint64_t at, void *into, size_t bytes, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    int code = io->read(io->context, s->file, at, into, bytes);
+    return code ? io_fail(error, s->path, "cannot be read", code) : WEFT_OK;
+}
+
 /* The table is allocated by the number of '{', and an entry takes at least 45 bytes of header, so it is at
  * most a few times the header's size. */
 static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_error *error) {
-    const weft_io *io = io_of(&s->env);
-    int code = io->read(io->context, s->file, 8, header, bytes);
-    if (code) return io_fail(error, s->path, "cannot be read", code);
+    if (read_at(s, 8, header, bytes, error)) return error->status;
     /* Checked once for the whole header, so that names may be treated as C strings. */
     if (memchr(header, 0, bytes) || !utf8_is_valid(header, bytes))
         return error_set(error, WEFT_FILE, "%.400s: its header is not UTF-8 text", s->path);
@@ -354,25 +361,22 @@ static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_
     size_t braces = 0;
     for (size_t i = 0; i < bytes; i++) braces += header[i] == '{';
     p.room = (int)(braces < bytes / 45 + 1 ? braces : bytes / 45 + 1);
-    s->tensors = arena_new_array(&s->arena, (size_t)p.room + 1, sizeof *s->tensors);
+    s->tensors = arena_new_array(&s->arena, p.room, sizeof *s->tensors);
     if (!s->tensors) return error_memory(error, s->path);
-    if (!header_parse(&p)) return error && error->status ? error->status : WEFT_FILE;
-    weft_status status = layout_check(s, error);
-    if (!status) note_said(&p);
-    return status;
+    if (!header_parse(&p) || layout_check(s, error)) return error->status;
+    note_said(&p);
+    return WEFT_OK;
 }
 
 /* Checks the length against the file before anything is allocated. A model.bin is recognized, as users
  * confuse the two. */
 static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *error) {
-    const weft_io *io = io_of(&s->env);
     unsigned char first[8];
     uint64_t length = 0;
     if (file_bytes < 8)
-        return error_set(error, WEFT_FILE, "%.400s: %llu bytes, a safetensors file has at least 8", s->path,
-                         (unsigned long long)file_bytes);
-    int code = io->read(io->context, s->file, 0, first, 8);
-    if (code) return io_fail(error, s->path, "cannot be read", code);
+        return error_set(error, WEFT_FILE, "%.400s: %ju bytes, a safetensors file has at least 8", s->path,
+                         file_bytes);
+    if (read_at(s, 0, first, 8, error)) return error->status;
     for (int i = 7; i >= 0; i--) length = length << 8 | first[i];
     if (first[0] == 0x0d && memcmp(first + 1, "WEFT", 4) == 0)
         return error_set(error, WEFT_FILE,
@@ -386,11 +390,9 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
                          s->path);
     if (length > file_bytes - 8 || length > SAFETENSORS_MAX_HEADER)
         return error_set(error, WEFT_FILE,
-                         "%.400s: it is no safetensors file, or it is damaged: a header of %llu bytes; the "
-                         "file has %llu, %d "
-                         "are accepted",
-                         s->path, (unsigned long long)length, (unsigned long long)file_bytes,
-                         SAFETENSORS_MAX_HEADER);
+                         "%.400s: it is no safetensors file, or it is damaged: a header of %ju bytes; the "
+                         "file has %ju, %d are accepted",
+                         s->path, length, file_bytes, SAFETENSORS_MAX_HEADER);
     s->data_at = 8 + length;
     s->data_bytes = file_bytes - s->data_at;
     char *header = mem_raw(&s->env, (size_t)length + 1);
@@ -402,19 +404,13 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
 
 /* The whole header is checked before a caller sees any of it. */
 weft_status safetensors_open(safetensors *s, const char *path, const weft_env *env, weft_error *error) {
-    weft_error local = {0};
-    uint64_t bytes = 0;
+    weft_error own;
+    uint64_t bytes;
+    error = error_here(error, &own);
     *s = (safetensors){.env = env ? *env : (weft_env){0}, .path = path};
     arena_init(&s->arena, &s->env);
-    if (!error) error = &local;
-    *error = (weft_error){0};
     if (!path) return error_set(error, WEFT_ARGUMENT, "a path is needed");
-    const weft_io *io = io_of(&s->env);
-    int code = io->open_read(io->context, path, &s->file, &bytes);
-    if (code) {
-        s->file = NULL;
-        return io_fail(error, path, "cannot be opened", code);
-    }
+    if (open_file(s, &bytes, error)) return error->status;
     weft_status status = file_check(s, bytes, error);
     if (status) safetensors_close(s);
     return status;
@@ -427,13 +423,11 @@ void safetensors_rest(safetensors *s) {
 }
 
 weft_status safetensors_wake(safetensors *s, weft_error *error) {
-    const weft_io *io = io_of(&s->env);
-    uint64_t bytes = 0;
-    int code = io->open_read(io->context, s->path, &s->file, &bytes);
-    if (!code && bytes == s->data_at + s->data_bytes) return WEFT_OK;
-    if (code) s->file = NULL;
-    return code ? io_fail(error, s->path, "cannot be opened", code)
-                : error_set(error, WEFT_FILE, "%.400s: it has changed", s->path);
+    uint64_t bytes;
+    weft_status status = open_file(s, &bytes, error);
+    return status || bytes == s->data_at + s->data_bytes
+               ? status
+               : error_set(error, WEFT_FILE, "%.400s: it has changed", s->path);
 }
 
 void safetensors_close(safetensors *s) {
@@ -448,9 +442,7 @@ const safetensors_tensor *safetensors_find(const safetensors *s, const char *nam
 
 weft_status safetensors_read_range(const safetensors *s, const safetensors_tensor *t, uint64_t at, void *into,
                                    size_t bytes, weft_error *error) {
-    const weft_io *io = io_of(&s->env);
-    int code = bytes ? io->read(io->context, s->file, s->data_at + t->begin + at, into, bytes) : 0;
-    return code ? io_fail(error, s->path, "cannot be read", code) : WEFT_OK;
+    return bytes ? read_at(s, s->data_at + t->begin + at, into, bytes, error) : WEFT_OK;
 }
 
 weft_status safetensors_read(const safetensors *s, const safetensors_tensor *t, void *into,

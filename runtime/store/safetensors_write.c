@@ -35,8 +35,8 @@ static void entry_write(text *t, const safetensors_tensor *e) {
     text_add(t, ",");
     string_write(t, e->name);
     text_add(t, ":{\"dtype\":\"%s\",\"shape\":[", names[e->type.dtype]);
-    for (int i = 0; i < e->type.ndim; i++) text_add(t, i ? ",%lld" : "%lld", (long long)e->type.shape[i]);
-    text_add(t, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)e->begin, (unsigned long long)e->end);
+    for (int i = 0; i < e->type.ndim; i++) text_add(t, i ? ",%jd" : "%jd", e->type.shape[i]);
+    text_add(t, "],\"data_offsets\":[%ju,%ju]}", e->begin, e->end);
 }
 
 /* "weft:NAME":"average of net.fc.weight" */

@@ -56,17 +56,11 @@ static void find_owners(weft_store *s, const weft_plan *plan) {
 static bool note_cut(weft_store *s, const weft_plan *plan, const weft_variable *bucket) {
     int n = plan->subgraphs[bucket->subgraph].n_ranks;
     store_cut *cut = arena_new(&s->arena, sizeof *cut);
-    int64_t *starts = arena_new_array(&s->arena, (size_t)n + 1, sizeof *starts);
+    int64_t *starts = arena_new_array(&s->arena, n + 1, sizeof *starts);
     if (!cut || !starts) return false;
     for (int r = 0; r < n; r++) starts[r + 1] = starts[r] + (int64_t)bucket->shards[r];
     *cut = (store_cut){n, starts};
     find_entry(s, bucket->path)->cut = cut;
-    return true;
-}
-
-static bool note_cuts(weft_store *s, const weft_plan *plan) {
-    for (const weft_variable *v = plan->model->variables; v; v = v->next)
-        if (v->shards && !note_cut(s, plan, v)) return false;
     return true;
 }
 
@@ -163,11 +157,6 @@ static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *off
     return true;
 }
 
-static void note_first_rank(store_part *p, const weft_plan *plan) {
-    const subgraph *g = p->parameter ? subgraph_of(plan, p->parameter) : NULL;
-    p->first_rank = g ? g->ranks[0] : 0;
-}
-
 /* Makes the parts in an order that is the same on all ranks: variables in their order, then optimizer state.
  */
 static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
@@ -179,7 +168,10 @@ static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offset
         if (is_number && !add_number(s, plan, v, offsets[v->index])) return false;
     }
     if (!add_states(s, plan, offsets)) return false;
-    for (int i = 0; i < s->n_public; i++) note_first_rank(&s->parts[i], plan);
+    for (store_part *p = s->parts; p < s->parts + s->n_public; p++) {
+        const subgraph *g = p->parameter ? subgraph_of(plan, p->parameter) : NULL;
+        p->first_rank = g ? g->ranks[0] : 0;
+    }
     return true;
 }
 
@@ -222,9 +214,9 @@ static weft_store *begin_store(const weft_plan *plan, uint64_t **offsets) {
     s->form = plan->form;
     arena_init(&s->arena, &s->env);
     s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
-    *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof **offsets);
-    s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
-    s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
+    *offsets = arena_new_array(&s->arena, m->n_variables, sizeof **offsets);
+    s->entries = arena_new_array(&s->arena, m->n_variables, sizeof *s->entries);
+    s->parts = arena_new_array(&s->arena, count_parts(plan), sizeof *s->parts);
     if (*offsets) s->bytes = store_layout(plan, *offsets, kinds);
     return s;
 }
@@ -233,7 +225,9 @@ static weft_store *begin_store(const weft_plan *plan, uint64_t **offsets) {
 static bool list_all(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     if (!s->has_lock || !offsets || !s->entries || !s->parts || !copy_entries(s, plan, offsets)) return false;
     find_owners(s, plan);
-    return note_cuts(s, plan) && publish(s, plan, offsets);
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        if (v->shards && !note_cut(s, plan, v)) return false;
+    return publish(s, plan, offsets);
 }
 
 weft_store *store_outline(const weft_plan *plan) {
@@ -265,8 +259,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     if (offsets) s->memory = device_alloc(d, &s->env, s->bytes, "store", weft_model_name(plan->model), error);
     if (!s->memory || !list_all(s, plan, offsets)) {
         if (!error || !error->status)
-            error_set(error, WEFT_MEMORY, "store: %llu bytes could not be allocated",
-                      (unsigned long long)s->bytes);
+            error_set(error, WEFT_MEMORY, "store: %ju bytes could not be allocated", s->bytes);
         weft_store_free(s);
         return NULL;
     }
@@ -339,8 +332,8 @@ static weft_status expect(const weft_store *s, const char *path, size_t bytes, c
     if (e->begin != 0 || e->end != type_elements(&e->type))
         return error_set(
             error, WEFT_ORDER,
-            "store: %s, %s: this rank holds only elements %lld to %lld: ZeRO keeps the others on other ranks",
-            e->path, TYPE(&e->type), (long long)e->begin, (long long)e->end);
+            "store: %s, %s: this rank holds only elements %jd to %jd: ZeRO keeps the others on other ranks",
+            e->path, TYPE(&e->type), e->begin, e->end);
     return e->owner->arriving ? store_check_settled(s, e->path, error) : WEFT_OK;
 }
 
@@ -464,8 +457,8 @@ weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, w
 weft_status weft_store_set_epoch(weft_store *s, int64_t epoch, weft_error *error) {
     int matched = 0;
     if (!s || epoch < 0 || epoch > (int64_t)1 << 53)
-        return error_set(error, WEFT_ARGUMENT, "epoch %lld: a store and a number from 0 to 2^53 are needed",
-                         (long long)epoch);
+        return error_set(error, WEFT_ARGUMENT, "epoch %jd: a store and a number from 0 to 2^53 are needed",
+                         epoch);
     return set_number(s, NULL, WEFT_STORED_EPOCH, (double)epoch, &matched, error);
 }
 
@@ -516,8 +509,7 @@ weft_status store_check_parameters(const weft_store *s, const char *what, weft_e
     if (!s->has_averages) return WEFT_OK;
     return error_set(
         error, WEFT_ORDER,
-        "%.400s: averages are in the place of parameters: call weft_use_averages(session, false) "
-        "first",
+        "%.400s: averages are in the place of parameters: call weft_use_averages(session, false) first",
         what);
 }
 
@@ -535,11 +527,10 @@ weft_status store_check_cuts(const weft_store *s, const weft_plan *plan, weft_er
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         const store_entry *e = v->kind == VARIABLE_BUCKET ? find_entry(s, v->path) : NULL;
         if (e && !same_cut(e->cut, v->shards, plan->subgraphs[v->subgraph].n_ranks))
-            return error_set(
-                error, WEFT_ORDER,
-                "session: the store shards the optimizer state of %s differently from the plan: it "
-                "was made for another world, zero or shard",
-                v->path);
+            return error_set(error, WEFT_ORDER,
+                             "session: the store shards the optimizer state of %s differently from the plan: "
+                             "it was made for another world, zero or shard",
+                             v->path);
     }
     return WEFT_OK;
 }

@@ -58,8 +58,7 @@ weft_status weft_tensors_read(const weft_tensors *t, const char *name, void *int
         return error_set(error, WEFT_NAME, "%.400s: there is no tensor %s; weft_tensors_at lists them",
                          t->path, SHOW(name));
     if (from->end - from->begin != bytes)
-        return error_set(error, WEFT_SHAPE, "%.400s: %s is %s, %llu bytes; the caller has room for %zu",
-                         t->path, SHOW(name), TYPE(&from->type),
-                         (unsigned long long)(from->end - from->begin), bytes);
+        return error_set(error, WEFT_SHAPE, "%.400s: %s is %s, %ju bytes; the caller has room for %zu",
+                         t->path, SHOW(name), TYPE(&from->type), from->end - from->begin, bytes);
     return safetensors_read(&t->file, from, into, error);
 }

@@ -83,16 +83,16 @@ static weft_status give(void *context, int index, uint64_t at, void *into, size_
 /* Sharded state cannot be saved here, since a rank has only its range. */
 weft_status weft_weights_save(const weft_store *store, const char *path, bool training, weft_error *error) {
     weights w;
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = error_here(error, &own);
     if (!store || !path)
         return error_set(error, WEFT_ARGUMENT, "weft_weights_save: a store and a path are needed");
-    weft_status status = weights_collect(&w, store, training, path, error);
-    if (!status) status = check_whole(&w, path, error);
-    if (!status) status = store_check_settled(store, path, error);
-    if (!status && training) status = store_check_parameters(store, path, error);
-    if (!status) status = safetensors_write(path, &store->env, w.n, w.tensors, give, &w, error);
+    bool failed = weights_collect(&w, store, training, path, error) || check_whole(&w, path, error) ||
+                  store_check_settled(store, path, error) ||
+                  (training && store_check_parameters(store, path, error)) ||
+                  safetensors_write(path, &store->env, w.n, w.tensors, give, &w, error);
     arena_free(&w.arena);
-    return status;
+    return failed ? error->status : WEFT_OK;
 }
 
 /* ---- loading ---- */
@@ -149,8 +149,7 @@ static weft_status check_number(const safetensors *file, const safetensors_tenso
     _Alignas(8) char from[8];
     double value;
     if (!stored_is_number(to->kind)) return WEFT_OK;
-    weft_status status = safetensors_read_range(file, t, 0, from, dtype_bytes(t->type.dtype), error);
-    if (status) return status;
+    if (safetensors_read_range(file, t, 0, from, dtype_bytes(t->type.dtype), error)) return error->status;
     convert(WEFT_F64, &value, t->type.dtype, from, 1);
     const char *why = store_number_rule(to, value);
     return why ? error_set(error, WEFT_FILE, "%.400s: %s is %g: %s", file->path, SHOW(t->name), value, why)
@@ -231,9 +230,8 @@ static weft_status another_model(const safetensors *file, const unmatched *missi
     char more[2][40];
     return error_set(
         error, WEFT_NAME,
-        "%.400s: no name in it is one of the model's: it has %s%s, and the model %s%s: these are "
-        "weights of another model, or by other names: rename those (weft_weights_load_with, "
-        "graphtool's --rename)",
+        "%.400s: no name in it is one of the model's: it has %s%s, and the model %s%s: these are weights of "
+        "another model, or by other names: rename those (weft_weights_load_with, graphtool's --rename)",
         file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more[0]), SHOW(missing->first),
         and_more(missing->count - 1, more[1]));
 }
@@ -247,14 +245,12 @@ static weft_status check_names(const safetensors *file, const char *parameter, c
     if (unexpected->count)
         return error_set(error, WEFT_NAME,
                          "%.400s: the model has no %s%s: rename it, or load in part (weft_weights_load_with, "
-                         "graphtool's --rename and "
-                         "--partial)",
+                         "graphtool's --rename and --partial)",
                          file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more));
     if (parameter)
         return error_set(error, WEFT_NAME,
                          "%.400s: parameter %s is missing%s: rename what is there, or load in part "
-                         "(weft_weights_load_with, graphtool's "
-                         "--rename and --partial)",
+                         "(weft_weights_load_with, graphtool's --rename and --partial)",
                          file->path, SHOW(parameter), and_more(missing->count - 1, more));
     return WEFT_OK;
 }
@@ -263,10 +259,9 @@ static weft_status check_names(const safetensors *file, const char *parameter, c
 static weft_status check(const weights *w, const safetensors *file, const weft_weights_options *o,
                          weft_weights_report *report, weft_error *error) {
     unmatched missing = {0}, unexpected = {0};
-    weft_status status = store_check_settled(w->store, file->path, error);
-    if (status) return status;
+    if (store_check_settled(w->store, file->path, error)) return error->status;
     const char *parameter = compare_names(w, file, &missing, &unexpected);
-    if (!o->not_strict) status = check_names(file, parameter, &missing, &unexpected, error);
+    weft_status status = o->not_strict ? WEFT_OK : check_names(file, parameter, &missing, &unexpected, error);
     for (int i = 0; !status && i < file->n; i++) status = check_one(w, file, &file->tensors[i], error);
     *report = (weft_weights_report){0, missing.count, unexpected.count, text_detach(&missing.all),
                                     text_detach(&unexpected.all)};
@@ -296,8 +291,7 @@ static weft_status rename_all(safetensors *file, const weft_weights_options *o, 
     for (int i = 0; i < file->n; i++) {
         safetensors_tensor *t = &file->tensors[i];
         weft_stored value;
-        weft_status status = stored_read(file->path, t, &value, error);
-        if (status) return status;
+        if (stored_read(file->path, t, &value, error)) return error->status;
         if (!stored_is_training(value.kind) && !(t->name = renamed(file, t->name, o)))
             return error_memory(error, file->path);
     }
@@ -351,27 +345,25 @@ weft_status weft_weights_load_with(weft_store *store, const char *path, const we
     weft_weights_report found = {0};
     weights w = {0};
     safetensors file;
-    if (error) *error = (weft_error){0};
+    weft_error own;
+    error = error_here(error, &own);
     if (report) *report = found;
     if (!store || !path)
         return error_set(error, WEFT_ARGUMENT, "weft_weights_load: a store and a path are needed");
-    weft_status status = store_check_parameters(store, path, error);
-    if (!status) status = safetensors_open(&file, path, &store->env, error);
-    if (status) return status;
-    status = rename_all(&file, o, error);
-    if (!status) status = weights_collect(&w, store, true, path, error);
-    if (!status) status = check(&w, &file, o, &found, error);
-    if (!status) status = load_all(store, &w, &file, &found.n_loaded, error);
+    if (store_check_parameters(store, path, error) || safetensors_open(&file, path, &store->env, error))
+        return error->status;
+    bool failed = rename_all(&file, o, error) || weights_collect(&w, store, true, path, error) ||
+                  check(&w, &file, o, &found, error) || load_all(store, &w, &file, &found.n_loaded, error);
     arena_free(&w.arena);
     safetensors_close(&file);
-    if (status) found.n_loaded = 0;
+    if (failed) found.n_loaded = 0;
     if (report) {
         *report = found;
     } else {
         free(found.missing);
         free(found.unexpected);
     }
-    return status;
+    return failed ? error->status : WEFT_OK;
 }
 
 weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error) {

@@ -30,10 +30,10 @@ static weft_status check_shapes(int64_t rows, const weft_read *reads, weft_error
                 s.shape[0] == rows && l.shape[0] == rows;
     for (int i = 1; fits && i < l.ndim; i++) fits = l.shape[i] == s.shape[i + 1];
     if (fits) return WEFT_OK;
-    return kit_fail(error, WEFT_SHAPE,
-                    "%s is %s, and %s is %s: scores are f32 or f64 [%jd,C,...], labels u8, i32 or i64 "
-                    "[%jd,...]",
-                    scores->name, TENSOR(&s), label->name, TENSOR(&l), rows, rows);
+    return kit_fail(
+        error, WEFT_SHAPE,
+        "%s is %s, and %s is %s: scores are f32 or f64 [%jd,C,...], labels u8, i32 or i64 [%jd,...]",
+        scores->name, TENSOR(&s), label->name, TENSOR(&l), rows, rows);
 }
 
 /* How many classes have a higher score than class `label`, and those before it that have the same. With a NaN
@@ -71,7 +71,6 @@ static weft_status batch_scores(void *self, int64_t rows, const weft_read *reads
                                 weft_error *error) {
     const measure *m = self;
     int64_t n = read_elements(&reads[1]), classes = classes_of(&reads[0]);
-    (void)rows;
     for (int64_t e = 0; e < n; e++) {
         int64_t label = read_whole(&reads[1], e);
         if (label >= classes)
@@ -93,7 +92,6 @@ static void note_accuracy(const measure *m, const weft_read *reads, int64_t e, i
 }
 
 static weft_status report_accuracy(void *self, weft_tally *tally, weft_error *error) {
-    (void)self, (void)error;
     weft_tally_report(tally, NULL,
                       (double)weft_tally_counted(tally, HITS) / (double)weft_tally_counted(tally, ALL));
     return WEFT_OK;
@@ -123,7 +121,6 @@ static int64_t highest(const weft_read *scores, int64_t e) {
 
 static void note_confusion(const measure *m, const weft_read *reads, int64_t e, int64_t label,
                            weft_tally *tally) {
-    (void)m;
     weft_tally_count(tally, label * (classes_of(&reads[0]) + 1) + highest(&reads[0], e), 1);
 }
 
@@ -155,7 +152,6 @@ static weft_status report_confusion(void *self, weft_tally *tally, weft_error *e
     int64_t c = 0;
     double hits = 0, all = 0;
     by_class sum = {0};
-    (void)error;
     while (c * (c + 1) < tally->n_counts) c++;
     for (int64_t i = 0; i < tally->n_counts; i++) {
         int64_t n = weft_tally_counted(tally, i), label = i / (c + 1), given = i % (c + 1);
@@ -191,7 +187,6 @@ static double surprise(const weft_read *scores, int64_t e, int64_t label) {
 
 static void note_perplexity(const measure *m, const weft_read *reads, int64_t e, int64_t label,
                             weft_tally *tally) {
-    (void)m;
     weft_tally_add(tally, 0, surprise(&reads[0], e, label));
     weft_tally_count(tally, 0, 1);
 }
@@ -200,7 +195,6 @@ static void note_perplexity(const measure *m, const weft_read *reads, int64_t e,
 static weft_status open_surprises(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
                                   int64_t *sums, weft_error *error) {
     tensor t = read_type(&reads[0]);
-    (void)self, (void)rows;
     *counts = *sums = 1;
     if (is_real(&reads[0])) return WEFT_OK;
     return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64", reads[0].name, TENSOR(&t));
@@ -209,14 +203,12 @@ static weft_status open_surprises(void *self, int64_t rows, const weft_read *rea
 static weft_status batch_surprises(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
                                    weft_error *error) {
     int64_t n = read_elements(&reads[0]);
-    (void)self, (void)rows, (void)error;
     for (int64_t e = 0; e < n; e++) weft_tally_add(tally, 0, read_real(&reads[0], e));
     weft_tally_count(tally, 0, n);
     return WEFT_OK;
 }
 
 static weft_status report_perplexity(void *self, weft_tally *tally, weft_error *error) {
-    (void)self, (void)error;
     weft_tally_report(tally, NULL, exp(weft_tally_sum(tally, 0) / (double)weft_tally_counted(tally, 0)));
     return WEFT_OK;
 }

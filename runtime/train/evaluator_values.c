@@ -64,7 +64,6 @@ static weft_status check_rows(const weft_read *r, int64_t rows, weft_error *erro
 /* One count, the samples or elements, and one sum. */
 static weft_status open_mean(void *self, int64_t rows, const weft_read *reads, int64_t *counts, int64_t *sums,
                              weft_error *error) {
-    (void)self;
     *counts = *sums = 1;
     return check_rows(&reads[0], rows, error);
 }
@@ -73,7 +72,6 @@ static weft_status batch_rows(void *self, int64_t rows, const weft_read *reads, 
                               weft_error *error) {
     const measure *m = self;
     int64_t each = read_elements(&reads[0]) / rows;
-    (void)error;
     for (int64_t i = 0; i < rows; i++) weft_tally_add(tally, 0, m->value(m, reads, i * each, each));
     weft_tally_count(tally, 0, rows);
     return WEFT_OK;
@@ -81,13 +79,11 @@ static weft_status batch_rows(void *self, int64_t rows, const weft_read *reads, 
 
 static double mean_of(const measure *m, const weft_read *reads, int64_t first, int64_t each) {
     double sum = 0;
-    (void)m;
     for (int64_t k = 0; k < each; k++) sum += read_real(&reads[0], first + k);
     return sum / (double)each;
 }
 
 static weft_status report_mean(void *self, weft_tally *tally, weft_error *error) {
-    (void)self, (void)error;
     weft_tally_report(tally, NULL, weft_tally_sum(tally, 0) / (double)weft_tally_counted(tally, 0));
     return WEFT_OK;
 }
@@ -104,7 +100,6 @@ weft_evaluator weft_evaluator_mean(const char *name, const char *output) {
 
 static weft_status open_difference(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
                                    int64_t *sums, weft_error *error) {
-    (void)self;
     tensor a = read_type(&reads[0]), b = read_type(&reads[1]);
     *counts = *sums = 1;
     weft_status status = check_rows(&reads[0], rows, error);
@@ -124,7 +119,6 @@ static double squared(const weft_read *reads, int64_t i) {
 static weft_status batch_mse(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
                              weft_error *error) {
     int64_t n = read_elements(&reads[0]);
-    (void)self, (void)rows, (void)error;
     for (int64_t i = 0; i < n; i++) weft_tally_add(tally, 0, squared(reads, i));
     weft_tally_count(tally, 0, n);
     return WEFT_OK;

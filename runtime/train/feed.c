@@ -194,11 +194,10 @@ static weft_status takes_rows(const batches *b, const char *graph, const weft_po
              : is_rest ? "feed a multiple of %jd"
                        : "use a batch of %jd",
              takes);
-    return kit_fail(error, WEFT_SHAPE,
-                    "graph %s: input %s is %s, and the %s of %jd samples: %s, or declare its first axis "
-                    "WEFT_BATCH",
-                    graph, port->name, TENSOR(&want), is_rest ? "last batch is" : "batches are", rows,
-                    way_out);
+    return kit_fail(
+        error, WEFT_SHAPE,
+        "graph %s: input %s is %s, and the %s of %jd samples: %s, or declare its first axis WEFT_BATCH",
+        graph, port->name, TENSOR(&want), is_rest ? "last batch is" : "batches are", rows, way_out);
 }
 
 /* Whether an array gives what an input takes, but for the number of samples. */
@@ -231,8 +230,8 @@ static void conversion_way_out(const tensor *have, const weft_port *input, kit_l
     if (!convert_is_exact(have->dtype, input->dtype))
         kit_add(into, "%s does not hold every %s: ", type, weft_dtype_name(have->dtype));
     kit_add(into,
-            "save it with .astype(\"%s\") in NumPy, or convert it here by the "
-            "option dtype=%s of the data (graphtool: --data %s=FILE:dtype=%s)",
+            "save it with .astype(\"%s\") in NumPy, or convert it here by the option dtype=%s of the data "
+            "(graphtool: --data %s=FILE:dtype=%s)",
             numpy[input->dtype], type, input->name, type);
 }
 
@@ -285,11 +284,10 @@ static weft_status find_source(const batches *b, const weft_plan *plan, const ch
     for (int i = 0; i < b->n; i++)
         if (b->names[i])
             kit_add(&fed, "%s%.60s", fed.length ? ", " : "; these inputs are fed: ", b->names[i]);
-    return kit_fail(
-        error, WEFT_NAME,
-        "graph %s: input %s %s is not fed: no data have its name (graphtool: --data %s=FILE, and --val-data "
-        "for a validation)%.600s",
-        graph, port->name, TENSOR(&want), port->name, fed.text);
+    return kit_fail(error, WEFT_NAME,
+                    "graph %s: input %s %s is not fed: no data have its name (graphtool: --data %s=FILE, and "
+                    "--val-data for a validation)%.600s",
+                    graph, port->name, TENSOR(&want), port->name, fed.text);
 }
 
 int64_t plan_rows(const weft_plan *plan, const char *graph) {

@@ -46,11 +46,6 @@ static bool sends_update(const collectives *l, const weft_node *gather) {
     return sent->op == &weft_op_wait && sent->in[0]->node->variable == gather->variable;
 }
 
-static bool check_gather(const collectives *l, const weft_node *gather) {
-    if (gather->variable && gather->variable->shards && sends_update(l, gather)) return true;
-    return verify_broken(l->x, "L6", gather, "does not send what this rank has updated");
-}
-
 /* L3 and L6: n touches range r. */
 static bool check_range(const collectives *l, const weft_node *n, verify_range r) {
     const verify_extent *e = verify_map_first(&l->busy, r);
@@ -84,12 +79,6 @@ static void release(collectives *l, const weft_node *start) {
     verify_range r;
     for (int k = 0; k < start->n_out; k++)
         if (verify_locate(&start->out[k], &r)) verify_map_drop(&l->busy, r);
-}
-
-/* Notes that n writes its first operand in place. */
-static void note_writer(collectives *l, const weft_node *n) {
-    verify_range r;
-    if (n->op->writes & 1 && n->in[0] && verify_locate(n->in[0], &r)) verify_map_claim(&l->writers, r, n);
 }
 
 /* ---- L10 ---- */
@@ -151,7 +140,10 @@ static bool check_start(collectives *l, const weft_node *n) {
         return verify_broken(l->x, "L1", n, "does not have one wait after it");
     if (((const collective_attrs *)n->attrs)->order != number || number >= l->x->p->n_collectives)
         return verify_broken(l->x, "L2", n, "is not in the order of collectives");
-    return check_way(l, n) && (n->op != &weft_op_all_gather || check_gather(l, n)) && occupy(l, n);
+    if (!check_way(l, n)) return false;
+    if (n->op == &weft_op_all_gather && !(n->variable && n->variable->shards && sends_update(l, n)))
+        return verify_broken(l->x, "L6", n, "does not send what this rank has updated");
+    return occupy(l, n);
 }
 
 /* Whether a wait reads all results of one collective and nothing else. */
@@ -165,12 +157,13 @@ static bool waits_well(const weft_node *wait) {
 
 /* A wait releases its collective before it is itself checked as a node that touches these bytes. */
 static bool check_collective_node(collectives *l, const weft_node *n) {
+    verify_range r;
     if (n->op == &weft_op_wait && !waits_well(n))
         return verify_broken(l->x, "L1", n, "waits for a node that is not a collective");
     if (n->op == &weft_op_wait) release(l, n->in[0]->node);
     if (!node_is_silent(n) && !check_touch(l, n)) return false;
     if (node_starts_collective(n) && !check_start(l, n)) return false;
-    note_writer(l, n);
+    if (n->op->writes & 1 && n->in[0] && verify_locate(n->in[0], &r)) verify_map_claim(&l->writers, r, n);
     return !l->writers.is_out_of_memory && !l->busy.is_out_of_memory;
 }
 
@@ -179,6 +172,6 @@ bool verify_collectives(verify_index *x) {
     for (const weft_node *n = x->p->graph->first; n; n = n->next)
         if (!check_collective_node(&l, n)) return false;
     return l.next == x->p->n_collectives ||
-           !error_set(&x->error, WEFT_INTERNAL, "L2: graph %s has %lld collectives and counts %d",
-                      x->p->graph->name, (long long)l.next, x->p->n_collectives);
+           !error_set(&x->error, WEFT_INTERNAL, "L2: graph %s has %jd collectives and counts %d",
+                      x->p->graph->name, l.next, x->p->n_collectives);
 }

@@ -11,8 +11,6 @@
 
 #include "ops/optimizer/update.h"
 
-#include <string.h>
-
 /* ---- L16 ---- */
 
 /* Look-ups: by index of a variable, whether the program sets it before its deferred part; by id of a value,

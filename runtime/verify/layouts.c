@@ -21,8 +21,7 @@ static bool wrong(verify_index *x, const char *rule, const weft_node *n, const w
     char text[500], strides[200] = "";
     size_t used = 0;
     for (int i = 0; i < v->type.ndim; i++)
-        used += (size_t)snprintf(strides + used, sizeof strides - used, i ? ",%lld" : "%lld",
-                                 (long long)v->stride[i]);
+        used += (size_t)snprintf(strides + used, sizeof strides - used, i ? ",%jd" : "%jd", v->stride[i]);
     snprintf(text, sizeof text, "value %%%d %s at strides (%s) %s", v->id, TYPE(&v->type), strides, what);
     return verify_broken(x, rule, n, text);
 }

@@ -114,18 +114,14 @@ static bool has_own_ranks(const weft_plan *plan, const subgraph *g, int *ranks) 
     return same;
 }
 
-static void find_bytes(const weft_plan *plan, double *bytes) {
-    for (const weft_variable *v = plan->model->variables; v; v = v->next)
-        if (v->kind == VARIABLE_PARAMETER) bytes[v->subgraph] += (double)type_bytes(&v->type);
-}
-
 /* L20. Bytes of subgraphs are counted again for the usual bucket size. */
 static bool check_subgraphs(verify_index *x) {
     const weft_plan *plan = x->plan;
     int *ranks = verify_array(x, plan->options.world, sizeof *ranks);
     double *bytes = verify_array(x, plan->n_subgraphs + 1, sizeof *bytes);
     if (!ranks || !bytes) return false;
-    find_bytes(plan, bytes);
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER) bytes[v->subgraph] += (double)type_bytes(&v->type);
     for (int i = 0; i < plan->n_subgraphs; i++) {
         const subgraph *g = &plan->subgraphs[i];
         if (!has_own_options(plan, g, bytes[i]) || !has_own_ranks(plan, g, ranks))
@@ -164,16 +160,12 @@ static bool adds_up(const program *p, const weft_node *b, const weft_node *add) 
     return add && b->op == &weft_op_bucket && has_levels(p, add, b->variable, 1);
 }
 
-static const weft_value *added_by(const weft_node *n) {
-    return n->op == &weft_op_accumulate ? n->in[n->n_in - 1] : NULL;
-}
-
 /* L11 within one program: what is done with each bucket. */
 static bool check_sums(verify_index *x, const program *p) {
     const weft_node **adds = verify_array(x, p->graph->next_id + 1, sizeof *adds);
     /* from the end, so that the node that adds b comes before b */
     for (const weft_node *n = p->graph->last; n && adds; n = n->prev) {
-        const weft_value *v = added_by(n);
+        const weft_value *v = n->op == &weft_op_accumulate ? n->in[n->n_in - 1] : NULL;
         if (v && !adds[v->id]) adds[v->id] = n;
         if (verify_filled_by(n) && !adds_up(p, n, adds[n->id]))
             return verify_broken(x, "L11", n, "is not added to its own gradients");

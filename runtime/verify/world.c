@@ -159,8 +159,7 @@ char *verify_rank_text(const weft_plan *plan) {
         int64_t begin = 0, end = 0;
         if (s->sum) graph_write(&t, s->sum);
         if (s->shards) shard_range(plan, s, &begin, &end);
-        if (begin < end || has_places)
-            text_add(&t, "%d: %lld %lld\n", s->index, (long long)begin, (long long)end);
+        if (begin < end || has_places) text_add(&t, "%d: %jd %jd\n", s->index, begin, end);
     }
     bool good = variables != NULL;
     free(variables);

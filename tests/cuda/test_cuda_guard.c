@@ -2,7 +2,7 @@
  * whether it meets launches that go node by node, are captured or replayed, alone, by way of the host and
  * over NCCL. */
 #include "cuda/support/gpu.h"
-#include "support/guarded.h"
+#include "support/models/guarded.h"
 
 #include <stdio.h>
 #include <stdlib.h>

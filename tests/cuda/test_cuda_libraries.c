@@ -5,7 +5,7 @@
 #include "ops/calibration.h"
 #include "ops/catalog/catalog.h"
 #include "runtime/session/calibrate.h"
-#include "support/sample.h"
+#include "support/kernels/sample.h"
 #include "weft/weft.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * for each layout, in some of them). On the emulated GPU every launch runs twice, its threads in two orders,
  * and must leave the same bits (once under the sanitizers, whose code is slow). */
 #include "cuda/support/gpu.h"
-#include "support/fused_graphs.h"
+#include "support/kernels/fused_graphs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

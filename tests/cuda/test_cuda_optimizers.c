@@ -3,7 +3,7 @@
 #include "cuda/support/gpu.h"
 #include "graph/settings/minimize.h"
 #include "ops/catalog/catalog.h"
-#include "support/own_model.h"
+#include "support/models/own_model.h"
 #include "support/world.h"
 
 #include <math.h>

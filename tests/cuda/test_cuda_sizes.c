@@ -7,7 +7,7 @@
 #include "ops/norm_loss/norm.h"
 #include "ops/kit/op_kit.h"
 #include "ops/image/pool.h"
-#include "support/samples.h"
+#include "support/kernels/samples.h"
 
 #include <stdio.h>
 #include <stdlib.h>

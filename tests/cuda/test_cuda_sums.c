@@ -1,6 +1,6 @@
 /* test_cuda_sums.c - the error of long sums on a GPU: a frequent row of an embedding, averages of large
- * images, and sums down and along matrices, within the bound of tests/test_sums.c (ops/cpu/simd/sums.h has
- * the theory); softmax and losses over many classes. In sums too large to run here, no thread adds more
+ * images, and sums down and along matrices, within the bound of tests/ops/test_sums.c (ops/cpu/simd/sums.h
+ * has the theory); softmax and losses over many classes. In sums too large to run here, no thread adds more
  * numbers in sequence than in that one. Distances of constant rows and channels from their mean are 0.
  *
  * Operands have a bias: adding 0.1 to a large sum rounds the same way for a long time. */
@@ -9,7 +9,7 @@
 #include "ops/catalog/catalog.h"
 #include "ops/cuda/kit/columns.h"
 #include "ops/kit/op_kit.h"
-#include "support/sample.h"
+#include "support/kernels/sample.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -278,7 +278,7 @@ TEST(losses_and_softmax_of_long_rows_keep_their_digits) {
 /* ---- constant rows ---- */
 
 /* Runs a norm of rows, or of channels, of equal numbers with weights of 1 and biases of 0: distances from the
- * mean must be 0 to the bit (tests/test_sums.c). */
+ * mean must be 0 to the bit (tests/ops/test_sums.c). */
 static void check_constant(const char *signature, double number) {
     enum { MOST = 4 };
     weft_error error = {0};

@@ -14,6 +14,23 @@ static int write_npy(const char *path, const char *shape, const unsigned char *d
     return fclose(f) || wrong;
 }
 
+static weft_status classifier_epoch(const char *images, const char *labels) {
+    trainer t = {0};
+    weft_error error = {0};
+    weft_model *m = build_classifier();
+    weft_source *image = weft_source_open(images, NULL, NULL, &error);
+    weft_source *label = image ? weft_source_open(labels, NULL, NULL, &error) : NULL;
+    if (label && trainer_open(&t, m, &error) == WEFT_OK) one_epoch(&t, image, label, 0, &error);
+    if (!error.status) weft_save(m, "classifier.bin", &error); /* weft_load reads it elsewhere */
+    if (!error.status) weft_weights_save(t.store, "classifier.safetensors", false, &error);
+    if (error.status) fprintf(stderr, "%s\n", error.text);
+    trainer_close(&t);
+    weft_source_free(label);
+    weft_source_free(image);
+    weft_model_free(m);
+    return error.status;
+}
+
 static int run_classifier(void) {
     enum { N = 256, PIXELS = 28 * 28 };
     static unsigned char image[N * PIXELS], label[N];

@@ -1,4 +1,4 @@
-/* pytorch_rows.c - runs the rows of docs/from/pytorch.md, which tests/test_from_pytorch.py has
+/* pytorch_rows.c - runs the rows of docs/from/pytorch.md, which tests/pytorch/test_from_pytorch.py has
  * written to lines.h, and prints what each gives: "NUMBER TYPE [SHAPE] VALUES", and "NUMBER parameter NAME
  * [SHAPE]". */
 #include "weft/weft.h"
@@ -68,7 +68,8 @@ static void fill_parameters(int number, weft_store *store) {
     }
 }
 
-static void print_output(int number, const weft_plan *plan, int index, const char *dtype, const double *values) {
+static void print_output(int number, const weft_plan *plan, int index, const char *dtype,
+                         const double *values) {
     weft_port port;
     weft_plan_output(plan, "row", index, &port);
     printf("%d %s", number, dtype);

@@ -1,4 +1,4 @@
-/* fuzz.c - the formats of support/hostile.h for afl++, which changes files by what runs.
+/* fuzz.c - the formats of support/hostile/hostile.h for afl++, which changes files by what runs.
  *
  *     fuzz --list              the formats
  *     fuzz --seeds FOLDER      writes the good file of each, as FOLDER/FORMAT/good

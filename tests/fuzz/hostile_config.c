@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "fuzz/hostile_config.h"
 
-#include "tools/graphtool/common/end.h"
-#include "tools/graphtool/common/options.h"
+#include "tools/graphtool/output/end.h"
+#include "tools/graphtool/options/options.h"
 
 #include <setjmp.h>
 #include <stdio.h>

@@ -7,9 +7,9 @@
 #include "graph/core/table.h"
 #include "support/folder.h"
 #include "support/world.h"
-#include "tools/graphtool/common/end.h"
-#include "tools/graphtool/common/replayed.h"
-#include "tools/graphtool/common/ring_file.h"
+#include "tools/graphtool/output/end.h"
+#include "tools/graphtool/model/replayed.h"
+#include "tools/graphtool/ranks/ring_file.h"
 #include "weft/guard.h"
 
 #define XXH_INLINE_ALL

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_averages.py - averages of parameters as PyTorch's AveragedModel keeps them, for tests/test_averages.c.
+"""make_averages.py - averages of parameters as PyTorch's AveragedModel keeps them, for tests/optimizer/test_averages.c.
 
     python tests/golden/make_averages.py       (writes tests/golden/averages.h and averages_norm.h)
 
@@ -66,7 +66,7 @@ def norm(how):
     return [v.tolist() for m in (net, average.module) for v in (m.weight, m.running_mean, m.running_var)]
 
 
-rows = re.findall(r'^    X\("(.*?)", "(.*?)", \{', (HERE.parent / "test_averages.c").read_text(), re.M)
+rows = re.findall(r'^    X\("(.*?)", "(.*?)", \{', (HERE.parent / "optimizer/test_averages.c").read_text(), re.M)
 lines = ["/* made by make_averages.py */"]
 for expression, ema in rows:
     lines.append(f"/* {expression} */")

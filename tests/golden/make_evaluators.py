@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_evaluators.py - the numbers of tests/test_evaluators.c by PyTorch, in f64, and sums by math.fsum.
+"""make_evaluators.py - the numbers of tests/train/test_evaluators.c by PyTorch, in f64, and sums by math.fsum.
 
     python tests/golden/make_evaluators.py       (writes tests/golden/evaluators.h)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_freezing.py - parameters that train in some updates only, for tests/test_freezing.c: PyTorch's optimizers, where b.grad
+"""make_freezing.py - parameters that train in some updates only, for tests/optimizer/test_freezing.c: PyTorch's optimizers, where b.grad
 is None outside of updates [FROM, TO).
 
     python tests/golden/make_freezing.py       (writes tests/golden/freezing.h)
@@ -40,7 +40,7 @@ def row(expression, norm, gamma, freezes):
     return a.tolist(), b.tolist()
 
 
-rows = re.findall(r'^    X\("(.*?)", (\S+), (\S+), (\S+), \{', (HERE.parent / "test_freezing.c").read_text(), re.M)
+rows = re.findall(r'^    X\("(.*?)", (\S+), (\S+), (\S+), \{', (HERE.parent / "optimizer/test_freezing.c").read_text(), re.M)
 lines = ["/* made by make_freezing.py */"]
 for expression, norm, gamma, freezes in rows:
     lines.append(f"/* {expression} */")

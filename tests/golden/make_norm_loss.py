@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_norm_loss.py - PyTorch's answers for tests/test_norm_loss.c: evaluates the second text of each of its rows in f64.
+"""make_norm_loss.py - PyTorch's answers for tests/pytorch/test_norm_loss.c: evaluates the second text of each of its rows in f64.
 
     python tests/golden/make_norm_loss.py       (writes tests/golden/norm_loss.h)
 
@@ -158,6 +158,6 @@ def parametrized(kind):
 KINDS = "linear spectral", "conv spectral", "up spectral", "linear weight", "conv weight", "up weight"
 (HERE / "weight_norms.h").write_text("/* made by make_norm_loss.py */\n" + "".join(
     f'{{"{kind}", "{parametrized(kind)}"}},\n' for kind in KINDS))
-rows = re.findall(r"^    X\([01], .*?, *\"(.*)\"\) *\\?$", (HERE.parent / "test_norm_loss.c").read_text(), re.M)
+rows = re.findall(r"^    X\([01], .*?, *\"(.*)\"\) *\\?$", (HERE.parent / "pytorch/test_norm_loss.c").read_text(), re.M)
 lines = ["/* made by make_norm_loss.py */"] + [f'{{"{row}", "{answer(row)}"}},' for row in rows]
 (HERE / "norm_loss.h").write_text("\n".join(lines) + "\n")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_opinfo.py - PyTorch's answers for tests/test_opinfo.c, of the samples that PyTorch tests itself with: op_db and module_db
+"""make_opinfo.py - PyTorch's answers for tests/pytorch/test_opinfo.c, of the samples that PyTorch tests itself with: op_db and module_db
 of torch.testing._internal, on the CPU in f64 (these need the package expecttest).
 
     python tests/golden/make_opinfo.py [--seed S] [--all]       (writes tests/golden/opinfo.h and opinfo.txt.gz)

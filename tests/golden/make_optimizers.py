@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_optimizers.py - 100 steps of each row of tests/test_optimizers.c in f64, by the text at its end: PyTorch's optimizers,
+"""make_optimizers.py - 100 steps of each row of tests/optimizer/test_optimizers.c in f64, by the text at its end: PyTorch's optimizers,
 or the NumPy references below for those that PyTorch lacks, and for muon, which PyTorch computes in bf16.
 
     python tests/golden/make_optimizers.py       (writes tests/golden/optimizers.h)
@@ -106,7 +106,7 @@ def curve(expression, part):
     return found
 
 
-rows = re.findall(r'^    X\("(\w+)", ".*?", "(.*?)", \{', (HERE.parent / "test_optimizers.c").read_text(), re.M)
+rows = re.findall(r'^    X\("(\w+)", ".*?", "(.*?)", \{', (HERE.parent / "optimizer/test_optimizers.c").read_text(), re.M)
 lines = ["/* made by make_optimizers.py */"]
 for name, expression in rows:
     curves = [curve(expression, part) for part in range(len(SHAPES))]

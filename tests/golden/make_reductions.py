@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_reductions.py - PyTorch's answers for tests/test_reductions.c: evaluates the text at the end of each of its rows, in f64.
+"""make_reductions.py - PyTorch's answers for tests/pytorch/test_reductions.c: evaluates the text at the end of each of its rows, in f64.
 
     python tests/golden/make_reductions.py       (writes tests/golden/reductions.h)
 
@@ -39,7 +39,7 @@ def answer(order, operand, expression):
     return "|".join(map(show, values))
 
 
-rows = re.findall(r"^    X\((\d), (\w+), .*?, +\"(.*)\"\) *\\?$", (HERE.parent / "test_reductions.c").read_text(), re.M)
+rows = re.findall(r"^    X\((\d), (\w+), .*?, +\"(.*)\"\) *\\?$", (HERE.parent / "pytorch/test_reductions.c").read_text(), re.M)
 lines = ["/* made by make_reductions.py */"]
 for order, operand, row in rows:
     x = " ".join(f"{v:g}" for v in OPERANDS[operand])

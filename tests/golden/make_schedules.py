@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_schedules.py - PyTorch's answers for tests/test_schedules.c: what its schedulers make of a rate, a momentum and a beta
+"""make_schedules.py - PyTorch's answers for tests/optimizer/test_schedules.c: what its schedulers make of a rate, a momentum and a beta
 at each step, as factors; and the rates of ReduceLROnPlateau.
 
     python tests/golden/make_schedules.py       (writes tests/golden/schedules.h)
@@ -84,7 +84,7 @@ def cosine_restart(t, periods, weights, to):
 
 
 def metric(i):
-    """Falls, rises and stays; tests/test_schedules.c has the same."""
+    """Falls, rises and stays; tests/optimizer/test_schedules.c has the same."""
     return 1 + ((i * 7) % 5) / 4 - min(i, 12) / 16
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_shapes.py - PyTorch's answers for tests/test_shapes.c and tests/test_images.c: evaluates the second text of each of
+"""make_shapes.py - PyTorch's answers for tests/pytorch/test_shapes.c and tests/pytorch/test_images.c: evaluates the second text of each of
 their rows.
 
     python tests/golden/make_shapes.py       (writes tests/golden/shapes.h and images.h)
@@ -60,7 +60,7 @@ def image_answer(expression):
 
 
 for name, answer in {"shapes": shape_answer, "images": image_answer}.items():
-    source = (HERE.parent / f"test_{name}.c").read_text()
+    source = (HERE.parent / f"pytorch/test_{name}.c").read_text()
     rows = re.findall(r"^    X\([012], .*?,[\s\\]+\"([^\n\"]*)\"\) *\\?$", source, re.M | re.S)
     lines = ["/* made by make_shapes.py */"] + [f'{{"{row}", "{answer(row)}"}},' for row in rows]
     (HERE / f"{name}.h").write_text("\n".join(lines) + "\n")

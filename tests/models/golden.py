@@ -1,4 +1,4 @@
-"""golden.py - the models that tests/test_models.c runs without PyTorch: python golden.py [-n 2000] [-o FILE.gz]. Cases of
+"""golden.py - the models that tests/pytorch/test_models.c runs without PyTorch: python golden.py [-n 2000] [-o FILE.gz]. Cases of
 this generator, small, aimed at the cells that have the fewest so far; of the results the last of each kind are kept."""
 
 import argparse

@@ -1,5 +1,5 @@
 /* test.h - a thin layer over CUnit: test names are sentences, a suite is a table, and a failed check prints
- * what it saw. Each tests/test_*.c is a program of its own:
+ * what it saw. Each test_*.c is a program of its own:
  *
  *     TEST(addition_is_exact) { CHECK(1 + 1 == 2); }
  *     SUITE("sums", {T(addition_is_exact)}) */

@@ -1,5 +1,5 @@
 /* zoo_curve.c - trains a model of the zoo for 20 steps on numbers from a hash and prints its losses, one
- * line "STEP GRAPH OUTPUT VALUE" each, for tests/test_zoo.py.
+ * line "STEP GRAPH OUTPUT VALUE" each, for tests/pytorch/test_zoo.py.
  *
  * zoo_curve MODEL [FOLDER] where to write, for PyTorch, the first weights as MODEL.safetensors and the
  * model's text, which has the keys of its random numbers, as MODEL.txt

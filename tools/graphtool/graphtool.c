@@ -1,16 +1,17 @@
 /* graphtool.c - the program: dispatches to the subcommands of cmd/list.h, each in one file of its name. */
 #define _GNU_SOURCE /* dladdr */
 #include "tools/graphtool/cmd/commands.h"
-#include "tools/graphtool/common/help.h"
-#include "tools/graphtool/common/paths.h"
-#include "tools/graphtool/common/table.h"
-#include "tools/graphtool/common/world.h"
+#include "tools/graphtool/options/help.h"
+#include "tools/graphtool/options/paths.h"
+#include "tools/graphtool/output/table.h"
+#include "tools/graphtool/ranks/world.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static void help(void) {
     text t = {0};
@@ -116,12 +117,37 @@ static bool asks_for_json(const command *c, int argc, char **argv) {
     return is_json && command_has_option(c, "json");
 }
 
+/* Makes OpenMP's threads sleep sooner when they wait, by restarting the program with GOMP_SPINCOUNT set,
+ * which libgomp reads before main. Returns if it is set already or the restart fails; then nothing has
+ * changed.
+ *
+ * libgomp's threads spin for milliseconds before they sleep. On a machine with other work that delays the
+ * very thread they wait for. Steps on 2 cores of a Zen 5, medians in ms, all in one run in turns
+ * (GOMP_SPINCOUNT=N graphtool bench gpt.bin -t 2, layers 2, d 64, ctx 32, batch 32; convnet, batch 16, f32
+ * and bf16), alone and beside a busy process:
+ *     spins        alone: gpt, convnet, bf16      beside: gpt, convnet, bf16
+ *     0            9.9    13.9    9.2             7.8     13.7    10.2
+ *     500          5.5    9.6     7.1             10.4    15.6    12.4
+ *     3000         4.9    8.4     7.1             15.5    24.8    17.0
+ *     10000        4.9    9.1     7.2             16.7    29.1    12.7
+ *     one thread   6.9    13.1    9.1             6.7     12.6    9.3
+ * bench/busy.sh makes such a table; docs/benchmarks.md has one. */
+static void calm_threads(char **argv) {
+    char self[4096];
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+    /* not the link itself: ps would show "exe" */
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return;
+    self[n] = 0;
+    if (setenv("GOMP_SPINCOUNT", "500", 1) == 0) execv(self, argv);
+}
+
 /* Joins the other ranks as the command's row says. */
 static int run_command(const command *c, int argc, char **argv) {
     options *o = tool_new(1, sizeof *o);
     if (asks_for_json(c, argc, argv)) tool_speak_json();
     check_stack();
-    if (c->ranks != COMMAND_ALONE) tool_calm_threads(argv); /* first: a file of options may be a pipe */
+    if (c->ranks != COMMAND_ALONE) calm_threads(argv); /* first: a file of options may be a pipe */
     options_parse(c, argc - 1, argv + 1, o);
     paths_check(o);
     if (c->ranks == COMMAND_JOINS || c->ranks == COMMAND_LEADS) world_open(o, NULL);
@@ -133,7 +159,7 @@ static bool is_one_of(const char *name, const char *is, const char *or_is) {
 }
 
 int main(int argc, char **argv) {
-    /* after the restart by tool_calm_threads the name would be "exe" */
+    /* after the restart by calm_threads the name would be "exe" */
     prctl(PR_SET_NAME, "graphtool", 0, 0, 0);
     give_signals_back();
     guard_process();

@@ -136,7 +136,7 @@ static bool has_strides(const onednn_problem *p) {
     return false;
 }
 
-/* Implementations that must not be used; tests/test_onednn_sweep.c looks for more. All but the last were
+/* Implementations that must not be used; tests/ops/test_onednn_sweep.c looks for more. All but the last were
  * found in 2.6.3. 3.2 has the first defect on AVX2, too, and its code is the same in 3.7; the others of 2.6.3
  * need AVX-512, where no sweep of 3.x has run yet: these implementations are declined there, too.
  *

@@ -5,7 +5,7 @@
  * So the error of a result is at most (additions that follow one another in a block + 1) 2^-24 times the sum
  * of the magnitudes, whatever the length and the layout (Higham, Accuracy and Stability of Numerical
  * Algorithms, section 4.2). Blocks depend on shapes alone, so the bits are the same for any number of
- * threads. See tests/test_sums.c. */
+ * threads. See tests/ops/test_sums.c. */
 #ifndef WEFT_OPS_CPU_SIMD_SUMS_H
 #define WEFT_OPS_CPU_SIMD_SUMS_H
 

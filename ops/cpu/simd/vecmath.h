@@ -1,5 +1,5 @@
 /* vecmath.h - float functions as straight-line C: no calls, no branches, no tables, so that the compiler
- * makes vector code of a loop over them on every instruction set. tests/test_vecmath.c compares each with
+ * makes vector code of a loop over them on every instruction set. tests/ops/test_vecmath.c compares each with
  * libm.
  *
  * Conventions: NaN passes through; results that leave the range become infinity or (gradually) zero; `c ? a :

@@ -8,6 +8,7 @@
  * Buckets are numbered in the order in which they are complete, whatever the parameter groups. In a
  * sharded bucket parameters are sorted by owner (shards.c). In a subgraph that a strategy cuts
  * (weft_distribution.cuts) buckets begin at the cuts instead, of whatever size. */
+#include "graph/core/compare.h"
 #include "runtime/plan/program.h"
 #include "runtime/passes/distribute/buckets.h"
 #include "runtime/passes/passes.h"
@@ -16,7 +17,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SMALL = 1 << 20 /* bytes */ };
 
@@ -55,8 +55,7 @@ static bool sign(trained *list, int count, const training *t, int call, const in
 
 /* The last first use comes first; one node makes the gradients of its operands in their order. */
 static int by_first_use(const trained *a, const trained *b) {
-    if (a->first_use != b->first_use) return a->first_use > b->first_use ? -1 : 1;
-    return a->parameter->index - b->parameter->index;
+    return by_numbers(b->first_use, a->first_use, a->parameter->index, b->parameter->index);
 }
 
 /* By subgraph, then signature. */

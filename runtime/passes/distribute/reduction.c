@@ -7,6 +7,7 @@
  * overlaps it. With ZeRO 2 a range is copied out as soon as it is summed, so that the next bucket can use the
  * memory (order.c places that wait early). No node of the program waits for an all_gather: it overlaps the
  * next forward. */
+#include "graph/core/compare.h"
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/distribute/reduction.h"
 
@@ -25,7 +26,6 @@ static const subgraph *bucket_subgraph(const program *p, const weft_variable *s)
 
 bool reduction_is_needed(const program *p, const weft_variable *s) {
     /* A rank alone in its group takes part too: every rank has the same list of collectives. */
-    (void)s;
     return p->plan->options.world > 1;
 }
 
@@ -126,7 +126,7 @@ static bool spread_chunks(weft_variable *const *list, int n, weft_value *all, we
 
 static int by_subgraph(const void *pa, const void *pb) {
     const weft_variable *const *a = pa, *const *b = pb;
-    return (*a)->subgraph != (*b)->subgraph ? (*a)->subgraph - (*b)->subgraph : (*a)->index - (*b)->index;
+    return by_numbers((*a)->subgraph, (*b)->subgraph, (*a)->index, (*b)->index);
 }
 
 /* Sums subgraph by subgraph, then adds all parameters' chunks in the order of their indices. f64[], or NULL

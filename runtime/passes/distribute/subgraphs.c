@@ -3,7 +3,6 @@
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 /* The path of a parameter's subgraph; *said is what weft_ddp or the strategy set for it, or NULL.
@@ -90,16 +89,6 @@ static bool set_caps(weft_plan *plan) {
     return true;
 }
 
-static void say(const weft_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(const weft_plan *plan, const char *format, ...) {
-    char line[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    if (plan->env.log) plan->env.log(plan->env.log_context, line);
-}
-
 /* Logs options of compiling that every subgraph replaces by its own, and ways to shard what nothing shards.
  * They are no errors, since one program may run with the options of another; one rank never shards. */
 static void tell_idle(const weft_plan *plan, bool takes_zero) {
@@ -110,15 +99,16 @@ static void tell_idle(const weft_plan *plan, bool takes_zero) {
         const subgraph *s = &plan->subgraphs[i];
         shards |= s->ddp.zero > 0;
         if (s->ddp.shard && !s->ddp.zero && s->ddp.shard != (int64_t)o->shard)
-            say(plan,
-                "subgraph %.100s: shard=flat has no effect without ZeRO: set zero to 1 or 2 (weft_ddp or "
-                "compile "
-                "options)",
-                s->name);
+            env_log(&plan->env,
+                    "subgraph %.100s: shard=flat has no effect without ZeRO: set zero to 1 or 2 (weft_ddp or "
+                    "compile options)",
+                    s->name);
     }
     if (o->zero && !takes_zero)
-        say(plan, "compile: zero=%d has no effect: every subgraph has its own zero (weft_ddp)", o->zero);
-    if (o->shard && !shards) say(plan, "compile: shard=flat has no effect without ZeRO: set zero to 1 or 2");
+        env_log(&plan->env, "compile: zero=%d has no effect: every subgraph has its own zero (weft_ddp)",
+                o->zero);
+    if (o->shard && !shards)
+        env_log(&plan->env, "compile: shard=flat has no effect without ZeRO: set zero to 1 or 2");
 }
 
 /* Behind the last subgraph: the whole world, for what all ranks agree on. */

@@ -40,7 +40,7 @@ static weft_value *setting(const range *r, const char *name, const step_values *
 /* Each call makes its own constants; equal ones are merged later. */
 static void numbers_fill(range *r, const step_values *v) {
     r->u.weight_decay = v->decay ? weft_scale(v->decay, r->a->weight_decay) : number(r, r->a->weight_decay);
-    for (int i = 0; r->kind->own && i < WEFT_MAX_NUMBERS && r->kind->fields[i]; i++)
+    for (int i = 0; r->kind->own && r->kind->fields[i]; i++)
         r->u.numbers[i] = setting(r, r->kind->fields[i], v);
     if (r->kind->own) return;
     r->u.numbers[0] = v->product;
@@ -136,8 +136,8 @@ weft_value *update_built(program *p, const optimizer_entry *o, const weft_variab
                          const step_values *v) {
     weft_graph *g = p->graph;
     if (g->n_nodes > UPDATE_NODES)
-        return model_fail(g->model, g, WEFT_UNSUPPORTED, "optimizer: graph %s would have more than %d nodes",
-                          g->name, UPDATE_NODES);
+        return graph_fail(g, WEFT_UNSUPPORTED, "optimizer: graph %s would have more than %d nodes", g->name,
+                          UPDATE_NODES);
     range r = {.p = p, .kind = optimizer_find(g->model, a->type), .a = a};
     r.u.parameter = variable_value(g, over);
     r.u.gradient = v->scale ? weft_update_scale(gradient, v->scale) : gradient;

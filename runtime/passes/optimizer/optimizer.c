@@ -29,11 +29,10 @@
 /* Copies the attributes that both ops have by the same name and kind: minimize's beta1 becomes adam_update's.
  */
 static void copy_namesakes(const weft_op *to, void *into, const weft_op *from, const void *attrs) {
-    static const size_t width[] = {[ATTR_INT] = 8, [ATTR_REAL] = 8, [ATTR_BOOL] = sizeof(bool)};
     for (const op_attr *t = to->attrs; t && t->name; t++)
         for (const op_attr *f = from->attrs; f->name; f++)
             if (strcmp(t->name, f->name) == 0 && t->kind == f->kind && t->kind <= ATTR_BOOL)
-                memcpy((char *)into + t->offset, (const char *)attrs + f->offset, width[t->kind]);
+                memcpy((char *)into + t->offset, (const char *)attrs + f->offset, attr_width(t));
 }
 
 static void set_field(const weft_op *op, void *attrs, const char *name, double value) {
@@ -147,7 +146,7 @@ static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entr
     weft_graph *g = p->graph;
     weft_schedule parts[WEFT_MAX_SCHEDULES];
     char why[SCHEDULE_WHY];
-    if (!schedules_parse(a->schedule, parts, why)) return model_fail(g->model, g, WEFT_INTERNAL, "%s", why);
+    if (!schedules_parse(a->schedule, parts, why)) return graph_fail(g, WEFT_INTERNAL, "%s", why);
     weft_value *before = variable_value(g, o->step);
     weft_value *base = o->lr ? variable_value(g, o->lr) : number(g, 1);
     if (!before || !base || !scheduled(p, parts, WEFT_SCHEDULED_LR, o, before, base, &out->lr) ||

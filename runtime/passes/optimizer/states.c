@@ -137,12 +137,6 @@ static bool make_loss_scale(weft_plan *plan, const training *t, optimizer_entry 
     return o->loss_scale && o->good_steps;
 }
 
-/* The mean of one loss: graphs that share an optimizer may have losses of very different sizes. */
-static weft_variable *make_loss_mean(weft_plan *plan, const training *t, const optimizer_entry *o) {
-    return make(plan->model, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), init_of(-1), "%s/loss_mean.%s",
-                o->path, t->name);
-}
-
 /* The number of the epoch, where a part of a schedule reads it. */
 static bool make_epoch(weft_plan *plan, const minimize_attrs *a, optimizer_entry *o) {
     weft_schedule parts[WEFT_MAX_SCHEDULES];
@@ -178,7 +172,11 @@ static bool make_all(weft_plan *plan, training *t, optimizer_entry *o) {
     if (!optimizer_is_elementwise(plan->model, kind, a, &o->is_elementwise)) return false;
     if (a->schedule && !(o->schedule = arena_copy(&m->arena, a->schedule))) return false;
     if (kind->has_product && !(o->product = make_number(plan, o, "product", 1))) return false;
-    if (plan->options.guard == WEFT_GUARD_SPIKE && !(t->loss_mean = make_loss_mean(plan, t, o))) return false;
+    /* The mean of one loss: graphs that share an optimizer may have losses of very different sizes. */
+    if (plan->options.guard == WEFT_GUARD_SPIKE &&
+        !(t->loss_mean = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), init_of(-1), "%s/loss_mean.%s",
+                              o->path, t->name)))
+        return false;
     o->step = make_number(plan, o, "step", 0);
     if (!kind->follows)
         o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},

@@ -80,12 +80,11 @@ static bool check_assigns(weft_plan *plan, const training *t) {
     for (const weft_node *n = t->graph->first; n; n = n->next) {
         if (n->op != &weft_op_assign || n->variable->kind != VARIABLE_PARAMETER) continue;
         shown_place first = show_place(t->minimize->file, t->minimize->line);
-        return node_fail(
-            plan->model, n, WEFT_ORDER,
-            "assign: graph %s trains%s%s%s, so it cannot assign to parameter %s: assign in a graph of "
-            "its own, which runs between the steps",
-            t->graph->name, *first.text ? " (minimize at " : "", first.text, *first.text ? ")" : "",
-            n->variable->path);
+        return node_fail(plan->model, n, WEFT_ORDER,
+                         "assign: graph %s trains%s%s%s, so it cannot assign to parameter %s: assign in a "
+                         "graph of its own, which runs between the steps",
+                         t->graph->name, *first.text ? " (minimize at " : "", first.text,
+                         *first.text ? ")" : "", n->variable->path);
     }
     return true;
 }
@@ -98,8 +97,8 @@ static bool check_once(weft_plan *plan, const training *t) {
             if (t->trains[v->index] && other->trains[v->index]) {
                 shown_place first = show_place(other->minimize->file, other->minimize->line);
                 return node_fail(plan->model, t->minimize, WEFT_ORDER,
-                                 "minimize: graph %s: two minimize calls train %s%s%s: add their losses, "
-                                 "or train it in two graphs",
+                                 "minimize: graph %s: two minimize calls train %s%s%s: add their losses, or "
+                                 "train it in two graphs",
                                  t->graph->name, v->path, *first.text ? ", the other one at " : "",
                                  first.text);
             }
@@ -159,19 +158,18 @@ static bool check_averages(weft_plan *plan, const training *t) {
     if (a->ema_buffers && !has_states)
         return node_fail(
             plan->model, t->minimize, WEFT_ARGUMENT,
-            "minimize: optimizer '%s' sets ema_buffers, but no f32 state is under '%s': leave it "
-            "false",
+            "minimize: optimizer '%s' sets ema_buffers, but no f32 state is under '%s': leave it false",
             SHOW(a->name), SHOW(a->pattern));
     for (const training *other = plan->trainings; other != t; other++) {
         const minimize_attrs *b = other->minimize->attrs;
         if (a->ema == 0 || b->ema == 0 || !strcmp(a->name, b->name)) continue;
         for (const weft_variable *v = plan->model->variables; v; v = v->next)
             if (keeps_average(t, v) && keeps_average(other, v))
-                return node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
-                                 "minimize: optimizers '%s' and '%s' both keep an average of %s: leave %s in "
-                                 "one of them",
-                                 SHOW(b->name), SHOW(a->name), v->path,
-                                 v->kind == VARIABLE_STATE ? "ema_buffers false" : "ema 0");
+                return node_fail(
+                    plan->model, t->minimize, WEFT_ARGUMENT,
+                    "minimize: optimizers '%s' and '%s' both keep an average of %s: leave %s in one of them",
+                    SHOW(b->name), SHOW(a->name), v->path,
+                    v->kind == VARIABLE_STATE ? "ema_buffers false" : "ema 0");
     }
     return true;
 }
@@ -185,8 +183,7 @@ static bool check_scale(weft_plan *plan, const training *t) {
         return true;
     return node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
                      "minimize: graph %s: optimizer '%s' sets %s, but nothing in the graph computes in f16: "
-                     "leave it 0, or set "
-                     "the precision (weft_precision, options.precision)",
+                     "leave it 0, or set the precision (weft_precision, options.precision)",
                      t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
 }
 
@@ -194,11 +191,10 @@ static bool check_scale(weft_plan *plan, const training *t) {
 static bool check_shape(weft_plan *plan, const training *t, const optimizer_kind *kind,
                         const weft_variable *v) {
     if (!kind->is_for_matrices || v->type.ndim == 2) return true;
-    return node_fail(
-        plan->model, t->minimize, WEFT_SHAPE,
-        "minimize: graph %s: %s is %s: %s updates matrices only, of two axes: train it by another "
-        "optimizer, in a call of its own",
-        t->graph->name, v->path, TYPE(&v->type), kind->type);
+    return node_fail(plan->model, t->minimize, WEFT_SHAPE,
+                     "minimize: graph %s: %s is %s: %s updates matrices only, of two axes: train it by "
+                     "another optimizer, in a call of its own",
+                     t->graph->name, v->path, TYPE(&v->type), kind->type);
 }
 
 /* Flat shards cut parameters, so that an update of them must go element by element. */
@@ -206,11 +202,10 @@ static bool check_flat(weft_plan *plan, const training *t, const optimizer_kind 
                        const weft_variable *v) {
     const subgraph *s = &plan->subgraphs[v->subgraph];
     if (!s->ddp.zero || s->ddp.shard != WEFT_SHARD_FLAT) return true;
-    return node_fail(
-        plan->model, t->minimize, WEFT_ARGUMENT,
-        "minimize: graph %s: subgraph %s has shard=flat, which cuts parameters, but the update of %s "
-        "is not element by element: use shard=greedy, or zero=0",
-        t->graph->name, s->name, kind->type);
+    return node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
+                     "minimize: graph %s: subgraph %s has shard=flat, which cuts parameters, but the update "
+                     "of %s is not element by element: use shard=greedy, or zero=0",
+                     t->graph->name, s->name, kind->type);
 }
 
 /* The shapes and shards that the optimizer can train. */
@@ -262,11 +257,10 @@ static bool check_guard(weft_plan *plan, const training *t) {
         const subgraph *s =
             v->kind == VARIABLE_PARAMETER && t->trains[v->index] ? &plan->subgraphs[v->subgraph] : NULL;
         if (s && s->n_ranks < o->world)
-            return node_fail(
-                plan->model, t->minimize, WEFT_UNSUPPORTED,
-                "minimize: graph %s: guard=grad judges gradients on all ranks, but %s has process "
-                "groups: use guard=nan or spike",
-                t->graph->name, s->name);
+            return node_fail(plan->model, t->minimize, WEFT_UNSUPPORTED,
+                             "minimize: graph %s: guard=grad judges gradients on all ranks, but %s has "
+                             "process groups: use guard=nan or spike",
+                             t->graph->name, s->name);
     }
     return true;
 }

@@ -21,7 +21,6 @@ weft_status cuda_fail(weft_error *error, cudaError_t result, const char *doing) 
 
 /* cudaMalloc aligns to at least 256 bytes. 0 bytes become 1, so that NULL always means failure. */
 static void *cuda_alloc(const weft_env *env, size_t bytes, weft_error *error) {
-    (void)env;
     void *memory = NULL;
     cudaError_t result = cudaMalloc(&memory, bytes ? bytes : 1);
     if (result == cudaSuccess) return memory;
@@ -32,7 +31,6 @@ static void *cuda_alloc(const weft_env *env, size_t bytes, weft_error *error) {
 }
 
 static void cuda_free(const weft_env *env, void *memory, size_t bytes) {
-    (void)env, (void)bytes;
     cudaFree(memory);
 }
 
@@ -85,7 +83,6 @@ static weft_status room(size_t *left, size_t *all, weft_error *error) {
 /* Whole pages, so any alignment that is asked for. Without pinned memory plain memory does, but slower;
  * whether there is a GPU is for stores to say. */
 static void *pinned_alloc(void *context, size_t bytes, size_t alignment) {
-    (void)context, (void)alignment;
     void *memory = NULL;
     if (cudaMallocHost(&memory, bytes) == cudaSuccess) return memory;
     cudaGetLastError();
@@ -93,7 +90,6 @@ static void *pinned_alloc(void *context, size_t bytes, size_t alignment) {
 }
 
 static void pinned_free(void *context, void *memory, size_t bytes) {
-    (void)context;
     struct cudaPointerAttributes about = {0};
     bool is_pinned =
         cudaPointerGetAttributes(&about, memory) == cudaSuccess && about.type == cudaMemoryTypeHost;

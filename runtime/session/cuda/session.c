@@ -246,17 +246,15 @@ weft_status cuda_check_data(weft_session *s, weft_error *error) {
     if (is_guarded(s, of, met.order - 1)) return WEFT_OK;
     s->broken = met.place;
     const step *st = of ? step_at(of, met.order - 1) : NULL;
-    if (!st)
-        return error_set(error, WEFT_DATA, "run: a value broke a kernel's rule: %lld", (long long)met.value);
-    return error_set(error, WEFT_DATA, "graph %s: %s: a value is %lld; %s", of->p->name,
-                     node_show(st->node, node), (long long)met.value, st->kernel->data_rule);
+    if (!st) return error_set(error, WEFT_DATA, "run: a value broke a kernel's rule: %jd", met.value);
+    return error_set(error, WEFT_DATA, "graph %s: %s: a value is %jd; %s", of->p->name,
+                     node_show(st->node, node), met.value, st->kernel->data_rule);
 }
 
 /* Copies an output after all earlier work, then reports failures that kernels have recorded. */
 static weft_status fetch(weft_session *s, const bound_program *r, const fetched *from, void *into,
                          weft_error *error) {
     struct cuda_session *c = s->cuda;
-    (void)r;
     /* cuda_wait comes first: a copy to the caller's memory waits for the stream, and would not see other
      * ranks fail */
     weft_status status = cuda_is_enqueued(s) ? cuda_wait(s, c->compute, NULL, "running", error) : WEFT_OK;

@@ -63,7 +63,6 @@ struct cuda_session {
     bool captures_collectives;
     cudaEvent_t *arrived; /* by index of a bucket: the event of its gather in flight, made on first use */
     cudaEvent_t step_began, step_ended; /* of the step that is timed; NULL: none has been */
-    size_t pinned_bytes;
 };
 
 weft_status cuda_fail(weft_error *error, cudaError_t result, const char *doing);

@@ -60,12 +60,6 @@ static bool is_stale(const step *st) {
     return !st->version || *st->version != *st->packed;
 }
 
-/* Derived values are now those of their parameters' present versions. */
-static void mark_fresh(cuda_launch *l) {
-    for (int i = 0; i < l->n_steps; i++)
-        if (l->steps[i]->version) *l->steps[i]->packed = *l->steps[i]->version;
-}
-
 /* Notes the time of a step that has ended: that between its events on the stream, without what the host and
  * the wait cost. */
 static weft_status note_elapsed(weft_session *s, bound_program *r, step *st, uint64_t began,
@@ -123,15 +117,12 @@ static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is
 }
 
 /* A derived value that is not stale does nothing, nor does an update of a bad step. */
-static bool has_work(const bound_program *r, const step *st) {
-    return is_stale(st) && !(st->is_gated && r->skips);
-}
-
 static weft_status run_steps(weft_session *s, bound_program *r, cuda_launch *l, bool is_capturing,
                              weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < l->n_steps && !status; i++)
-        if (has_work(r, l->steps[i])) status = run_step(s, r, l->steps[i], is_capturing, error);
+        if (is_stale(l->steps[i]) && !(l->steps[i]->is_gated && r->skips))
+            status = run_step(s, r, l->steps[i], is_capturing, error);
     if (!status && !r->skips) l->has_run = true;
     return status;
 }
@@ -200,7 +191,9 @@ static weft_status start_launch(weft_session *s, bound_program *r, const launch_
 static weft_status start_compute(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *c,
                                  weft_error *error) {
     weft_status status = c->n_steps ? start_launch(s, r, l, c, error) : WEFT_OK;
-    if (!status) mark_fresh(c);
+    /* derived values are now those of their parameters' present versions */
+    for (int i = 0; i < c->n_steps && !status; i++)
+        if (c->steps[i]->version) *c->steps[i]->packed = *c->steps[i]->version;
     return status;
 }
 

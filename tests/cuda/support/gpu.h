@@ -5,7 +5,7 @@
 #define WEFT_TEST_GPU_H
 
 #include "ops/cuda/cuda.h"
-#include "support/kernel_check.h"
+#include "support/kernels/kernel_check.h"
 #include "support/test.h"
 
 /* SUITE for a program that is built for both (CMakeLists.txt of tests/cuda_host). */
@@ -31,8 +31,9 @@ typedef struct gpu {
 gpu *gpu_open(void);
 void gpu_close(gpu *g);
 
-/* A kernel_runner (support/kernel_check.h): copies operands to the GPU, runs the kernel, copies everything
- * back. Operands that the op does not write must come back unchanged. env->cuda is the context of a gpu. */
+/* A kernel_runner (support/kernels/kernel_check.h): copies operands to the GPU, runs the kernel, copies
+ * everything back. Operands that the op does not write must come back unchanged. env->cuda is the context
+ * of a gpu. */
 weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
                     const tensor *out, weft_error *error);
 

@@ -1,9 +1,9 @@
 /* bench.c - graphtool bench: times training steps as bench/torch_cpu.py does. Batches are in memory, and a
  * step runs every training graph once. */
 #include "ops/cpu/isa.h"
-#include "tools/graphtool/common/cpu_roof.h"
-#include "tools/graphtool/common/workload.h"
-#include "tools/graphtool/common/world.h"
+#include "tools/graphtool/timeline/cpu_roof.h"
+#include "tools/graphtool/training/workload.h"
+#include "tools/graphtool/ranks/world.h"
 #include "tools/graphtool/timeline/profile_table.h"
 
 #include "runtime/plan/refresh.h"
@@ -133,21 +133,23 @@ static json_t *report(const timing *t, const weft_model *m) {
         "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:o}",
         "model", m->name, "fingerprint", tool_fingerprint(plan), "graphs", graph_names(plan), "device",
         device_name(plan->options.device), "isa", isa_name(plan->options.isa), "library",
-        library_json(&plan->library), "dtype", dtype_name(plan->options.precision), "world",
-        world_size(t->o), "threads", plan->kernels.threads, "steps", (json_int_t)t->steps,
-        "median_ms", median, "min_ms", t->ms[0], "first_step_ms", t->first_ms, "compile_ms",
-        weft_trainer_progress(t->work.trainer)->compile_seconds * 1e3, "peak_rss_mib", (double)use.ru_maxrss / 1024, "plan_bytes",
-        (json_int_t)weft_plan_memory(plan).total, "beyond_bytes", beyond_plan(t), "gflops",
-        flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses", t->losses);
+        library_json(&plan->library), "dtype", dtype_name(plan->options.precision), "world", world_size(t->o),
+        "threads", plan->kernels.threads, "steps", (json_int_t)t->steps, "median_ms", median, "min_ms",
+        t->ms[0], "first_step_ms", t->first_ms, "compile_ms",
+        weft_trainer_progress(t->work.trainer)->compile_seconds * 1e3, "peak_rss_mib",
+        (double)use.ru_maxrss / 1024, "plan_bytes", (json_int_t)weft_plan_memory(plan).total, "beyond_bytes",
+        beyond_plan(t), "gflops", flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses",
+        t->losses);
 }
 
 static void print_report(json_t *all) {
     bool has_beyond = json_is_integer(json_object_get(all, "beyond_bytes"));
     printf("%s: median %.2f ms, min %.2f, first %.1f; compiled in %.1f ms; peak %.0f MiB, plan %s%s%s; %.0f "
            "GFLOP/s\n",
-           json_string_value(json_object_get(all, "model")), json_at(all, "median_ms"), json_at(all, "min_ms"),
-           json_at(all, "first_step_ms"), json_at(all, "compile_ms"), json_at(all, "peak_rss_mib"),
-           BYTES((uint64_t)json_at(all, "plan_bytes")), has_beyond ? ", beyond it on the GPU " : "",
+           json_string_value(json_object_get(all, "model")), json_at(all, "median_ms"),
+           json_at(all, "min_ms"), json_at(all, "first_step_ms"), json_at(all, "compile_ms"),
+           json_at(all, "peak_rss_mib"), BYTES((uint64_t)json_at(all, "plan_bytes")),
+           has_beyond ? ", beyond it on the GPU " : "",
            has_beyond ? BYTES((uint64_t)json_at(all, "beyond_bytes")) : "", json_at(all, "gflops"));
     json_decref(all);
 }

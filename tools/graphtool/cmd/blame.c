@@ -1,9 +1,9 @@
 /* blame.c - graphtool blame: the first collective that a rank did not enter, or entered differently, from the
  * rings that the ranks of a failed job have left. */
-#include "tools/graphtool/common/output.h"
-#include "tools/graphtool/common/ring_file.h"
+#include "tools/graphtool/output/output.h"
+#include "tools/graphtool/ranks/ring_file.h"
 
-#include "tools/graphtool/common/options.h"
+#include "tools/graphtool/options/options.h"
 
 enum { SHOWN = 16 }; /* ranks that are listed as text */
 
@@ -17,7 +17,8 @@ static const struct stand {
     [STAND_LATE] = {"ENTERED IT LATE", "entered it late", "entered it late", "late"},
     [STAND_ABSENT] = {"HAS NOT ENTERED IT", "has not entered it", "has not entered it", "absent"},
     [STAND_DIFFERS] = {"ENTERED ANOTHER", "entered another", "entered another", "differs"},
-    [STAND_GONE] = {"IS GONE", "was not heard", "is gone: dead, stopped, or its machine cannot be reached", "gone"},
+    [STAND_GONE] = {"IS GONE", "was not heard", "is gone: dead, stopped, or its machine cannot be reached",
+                    "gone"},
 };
 
 static bool has_error(const ring_set *s) {
@@ -201,8 +202,7 @@ static void print_json(const ring_set *s, const ring_blame *b) {
 
 static int blame_run(const options *o) {
     ring_set s;
-    weft_error error = {0};
-    if (ring_set_read(o->word ? o->word : "weft-rings", &s, &error)) tool_error(&error);
+    tool_must(ring_set_read(o->word ? o->word : "weft-rings", &s, &tool_why));
     ring_blame b = ring_set_blame(&s);
     if (o->json)
         print_json(&s, &b);

@@ -1,12 +1,11 @@
 /* calibrate.c - graphtool calibrate: times the algorithms that a GPU's libraries have for a model's nodes,
  * and writes the fastest for each as a table for --calibration. */
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 
 #include "ops/cuda/cuda.h"
 #include "runtime/session/calibrate.h"
 
 #include <string.h>
-
 
 /* Names the model and the GPU in the table's first lines. */
 static weft_status begin(calibrating *c, weft_session *s, const weft_model *m, weft_error *error) {
@@ -15,8 +14,8 @@ static weft_status begin(calibrating *c, weft_session *s, const weft_model *m, w
         return error_set(error, WEFT_UNSUPPORTED,
                          "calibrate: a plan for the CPU has no algorithms to measure: use --device=cuda");
     const char *comment = tool_text("%.100s, batch %lld: compute capability %d.%d, %d multiprocessors",
-             weft_model_name(m), (long long)s->plan->options.batch, gpu->capability / 10,
-             gpu->capability % 10, gpu->multiprocessors);
+                                    weft_model_name(m), (long long)s->plan->options.batch,
+                                    gpu->capability / 10, gpu->capability % 10, gpu->multiprocessors);
     return calibrate_begin(c, s, comment, error);
 }
 
@@ -37,14 +36,13 @@ static void tell(const calibrating *c) {
 /* Measures all nodes. With -o the file is replaced after each, so that a run that is killed leaves a table of
  * what it has measured. */
 static void measure(const char *output, calibrating *c) {
-    weft_error error = {0};
     if (output) out_write(output, c->table.data, c->table.length);
     while (c->n_done < c->n_nodes) {
-        if (calibrate_next(c, &error)) tool_error(&error);
+        tool_must(calibrate_next(c, &tool_why));
         tell(c);
         if (output) out_write(output, c->table.data, c->table.length);
     }
-    if (calibrate_check(c, &error)) tool_error(&error);
+    tool_must(calibrate_check(c, &tool_why));
     if (!output) out_write(NULL, c->table.data, c->table.length);
     if (output) printf("%s: %d nodes\n", SHOW_PATH(output), c->n_done - c->n_skipped);
 }
@@ -58,16 +56,15 @@ static void close_session(void *session) {
 
 /* The output is tried first, as calibrating takes minutes. To standard output the table is written once. */
 static int calibrate_run(const options *o) {
-    weft_error error = {0};
     calibrating c = {0};
     const char *output = o->output && strcmp(o->output, "/dev/stdout") ? o->output : NULL;
     if (output) out_check(output);
     weft_model *m = tool_load(o);
     weft_plan *plan = tool_compile(m, o, o->graph);
     tool_select_device(o);
-    weft_store *store = tool_opened(weft_store_new(plan, (uint64_t)o->seed, &error), free_store, &error);
-    weft_session *session = tool_opened(weft_session_open(plan, store, &error), close_session, &error);
-    if (begin(&c, session, m, &error)) tool_error(&error);
+    weft_store *store = tool_keep(tool_got(weft_store_new(plan, o->seed, &tool_why)), free_store);
+    weft_session *session = tool_keep(tool_got(weft_session_open(plan, store, &tool_why)), close_session);
+    tool_must(begin(&c, session, m, &tool_why));
     measure(output, &c);
     calibrate_end(&c);
     return EXIT_FINE;

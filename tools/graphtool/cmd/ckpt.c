@@ -1,7 +1,7 @@
 /* ckpt.c - graphtool ckpt: looks at the checkpoints of trainings, and writes them to other files. No action
  * needs the model, or changes the checkpoint that it reads. */
-#include "tools/graphtool/common/ckpt.h"
-#include "tools/graphtool/common/output.h"
+#include "tools/graphtool/checkpoints/ckpt.h"
+#include "tools/graphtool/output/output.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -15,12 +15,11 @@ static void check_outside(const char *output) {
 }
 
 static int export(const options *o, weft_checkpoint_content content) {
-    weft_error error = {0};
     if (!o->output)
         tool_fail("ckpt %s: --output=FILE is needed, a safetensors file to write", o->action->name);
     check_outside(o->output);
     out_check(o->output);
-    if (weft_checkpoint_export(ckpt_find(o, 0), o->output, content, &error)) tool_error(&error);
+    tool_must(weft_checkpoint_export(ckpt_find(o, 0), o->output, content, &tool_why));
     return EXIT_FINE;
 }
 
@@ -33,11 +32,10 @@ static int ckpt_export(const options *o) {
 }
 
 static int ckpt_reshard(const options *o) {
-    weft_error error = {0};
     if (!o->output || !o->compile.world)
         tool_fail("ckpt reshard: --%s is needed",
                   o->output ? "world=N" : "output=DIR, a folder for the new checkpoint");
-    if (weft_checkpoint_reshard(ckpt_find(o, 0), o->output, o->compile.world, &error)) tool_error(&error);
+    tool_must(weft_checkpoint_reshard(ckpt_find(o, 0), o->output, o->compile.world, &tool_why));
     return EXIT_FINE;
 }
 

@@ -2,8 +2,8 @@
 #ifndef WEFT_TOOLS_GRAPHTOOL_CMD_COMMANDS_H
 #define WEFT_TOOLS_GRAPHTOOL_CMD_COMMANDS_H
 
-#include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/options.h"
+#include "tools/graphtool/output/names.h"
+#include "tools/graphtool/options/options.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * several layouts, each with less detail, and writes the first that fits a page. */
 #include "tools/graphtool/diagram/draw.h"
 #include "graph/settings/clone.h"
-#include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/output/names.h"
+#include "tools/graphtool/model/tools.h"
 
 #include "runtime/store/room.h"
 
@@ -32,7 +32,8 @@ static void write_dot(Agraph_t *g, const char *path) {
 static void render(GVC_t *gvc, Agraph_t *g, const char *format, const char *path) {
     char *data = NULL;
     unsigned length = 0;
-    if (gvRenderData(gvc, g, format, &data, &length) || !data) tool_fail("graphviz could not draw %s", format);
+    if (gvRenderData(gvc, g, format, &data, &length) || !data)
+        tool_fail("graphviz could not draw %s", format);
     out_write(path, data, length);
     gvFreeRenderData(data);
 }
@@ -55,14 +56,6 @@ typedef struct artist {
     bool is_program;
 } artist;
 
-/* Lays the picture out. Messages of Graphviz about a layout that it gave up are dropped: another attempt
- * follows, or the picture is refused. *has_engine: it could begin; else no attempt can. */
-static bool lay_out(GVC_t *gvc, Agraph_t *picture, bool *has_engine) {
-    agreseterrors();
-    *has_engine = gvLayout(gvc, picture, "dot") == 0;
-    return *has_engine && agerrors() < AGERR;
-}
-
 static bool is_text(const options *o) {
     return !o->format || strcmp(o->format, "dot") == 0;
 }
@@ -73,17 +66,10 @@ enum { MAX_NODES = 80 };
 
 /* First more repetitions are collapsed, then more scopes closed, and at last fewer nodes drawn. */
 static const diagram_how attempts[] = {
-    {.collapsing = COLLAPSE_EQUAL, .depth = -1, .max_nodes = MAX_NODES},
-    {.collapsing = COLLAPSE_ALIKE, .depth = -1, .max_nodes = MAX_NODES},
-    {.collapsing = COLLAPSE_RUNS, .depth = -1, .max_nodes = MAX_NODES},
-    {.collapsing = COLLAPSE_ALIKE, .depth = 4, .max_nodes = MAX_NODES},
-    {.collapsing = COLLAPSE_ALIKE, .depth = 3, .max_nodes = MAX_NODES},
-    {.collapsing = COLLAPSE_RUNS, .depth = 3, .max_nodes = MAX_NODES},
-    {.collapsing = COLLAPSE_RUNS, .depth = 2, .max_nodes = MAX_NODES},
-    {.collapsing = COLLAPSE_RUNS, .depth = 1, .max_nodes = MAX_NODES},
-    {.collapsing = COLLAPSE_RUNS, .depth = 1, .max_nodes = 40},
-    {.collapsing = COLLAPSE_RUNS, .depth = 1, .max_nodes = 20},
-    {.collapsing = COLLAPSE_RUNS, .depth = 0, .max_nodes = 10},
+    {COLLAPSE_EQUAL, -1, MAX_NODES}, {COLLAPSE_ALIKE, -1, MAX_NODES}, {COLLAPSE_RUNS, -1, MAX_NODES},
+    {COLLAPSE_ALIKE, 4, MAX_NODES},  {COLLAPSE_ALIKE, 3, MAX_NODES},  {COLLAPSE_RUNS, 3, MAX_NODES},
+    {COLLAPSE_RUNS, 2, MAX_NODES},   {COLLAPSE_RUNS, 1, MAX_NODES},   {COLLAPSE_RUNS, 1, 40},
+    {COLLAPSE_RUNS, 1, 20},          {COLLAPSE_RUNS, 0, 10},
 };
 enum { ATTEMPTS = sizeof attempts / sizeof *attempts };
 
@@ -95,9 +81,9 @@ static bool asks_for_more(const options *o) {
 static Agraph_t *draw_graph(const artist *a, int attempt, bool *is_cut) {
     const options *o = a->o;
     diagram s;
-    diagram_how how = {.depth = (int)o->depth, .max_nodes = o->max_nodes ? (int)o->max_nodes : MAX_NODES};
-    if (!asks_for_more(o))
-        how = attempts[attempt + a->is_program]; /* a program's updates are always collapsed */
+    diagram_how how = attempts[attempt + a->is_program]; /* a program's updates are always collapsed */
+    if (asks_for_more(o))
+        how = (diagram_how){COLLAPSE_EQUAL, (int)o->depth, o->max_nodes ? (int)o->max_nodes : MAX_NODES};
     how.all = o->all || a->is_program;
     diagram_build(&s, a->graph, &how);
     Agraph_t *picture = draw_diagram(&s, a->model, a->title);
@@ -108,14 +94,9 @@ static Agraph_t *draw_graph(const artist *a, int attempt, bool *is_cut) {
 
 /* First repeating rows are collapsed, then everything is put in one column, then fewer rows are drawn. */
 static const stream_how plan_attempts[] = {
-    {.max_rows = MAX_NODES},
-    {.max_rows = MAX_NODES, .stack_tables = true},
-    {.max_rows = MAX_NODES, .collapse = true},
-    {.max_rows = MAX_NODES, .collapse = true, .stack_tables = true},
-    {.max_rows = 24, .collapse = true, .stack_tables = true},
-    {.max_rows = 24, .collapse = true, .stack_tables = true, .stack_streams = true},
-    {.max_rows = 12, .collapse = true, .stack_tables = true, .stack_streams = true},
-    {.max_rows = 6, .collapse = true, .stack_tables = true, .stack_streams = true},
+    /* rows, collapse, stack_tables, stack_streams */
+    {MAX_NODES},      {MAX_NODES, false, true}, {MAX_NODES, true},      {MAX_NODES, true, true},
+    {24, true, true}, {24, true, true, true},   {12, true, true, true}, {6, true, true, true},
 };
 enum { PLAN_ATTEMPTS = sizeof plan_attempts / sizeof *plan_attempts };
 
@@ -147,13 +128,15 @@ static void write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *la
 }
 
 /* One attempt: whether it was written. The last attempt's text needs no layout, which takes minutes for a
- * large graph. */
+ * large graph. Messages of Graphviz about a layout that it gave up are dropped: another attempt follows, or
+ * the picture is refused. */
 static bool attempt_one(GVC_t *gvc, const artist *a, int attempt) {
-    bool is_last = attempt == attempts_of(a) - 1, is_cut = false, good = true, has_engine = true;
+    bool is_done = attempt == attempts_of(a) - 1, is_cut, good = true;
     Agraph_t *picture = draw(a, attempt, &is_cut);
-    bool is_done = is_last;
-    if (is_last ? !is_text(a->o) : !is_cut) {
-        good = lay_out(gvc, picture, &has_engine);
+    if (is_done ? !is_text(a->o) : !is_cut) {
+        agreseterrors();
+        bool has_engine = gvLayout(gvc, picture, "dot") == 0; /* else no attempt can begin */
+        good = has_engine && agerrors() < AGERR;
         is_done |= !has_engine || (good && is_on_page(picture));
     }
     if (is_done && !good) tool_fail("graphviz could not lay the graph out");
@@ -171,7 +154,8 @@ static void free_context(void *gvc) {
 static void show(const artist *a) {
     GVC_t *gvc = tool_keep(tool_need(gvContext()), free_context);
     agseterr(AGMAX);
-    for (int i = 0; !attempt_one(gvc, a, i); i++) {}
+    for (int i = 0; !attempt_one(gvc, a, i); i++) {
+    }
 }
 
 static void show_graph(const weft_graph *g, const weft_model *m, const options *o, const char *what) {
@@ -201,10 +185,6 @@ static void show_forward(const weft_model *m, const options *o) {
     show_graph(g, m, o, "");
 }
 
-static bool is_standard_output(const options *o) {
-    return !o->output || strcmp(o->output, "/dev/stdout") == 0;
-}
-
 /* The format by the end of the file's name; NULL, dot, where it has none. */
 static const char *format_of(const options *o) {
     const char *name = o->output ? strrchr(o->output, '/') : NULL;
@@ -232,7 +212,8 @@ static int dot_run(const options *given) {
     const char *view = o->view ? o->view : "graph";
     own.format = format_of(o);
     bool is_binary = o->format && has_word("png pdf", o->format);
-    if (is_binary && is_standard_output(o) && isatty(STDOUT_FILENO))
+    bool is_printed = !o->output || strcmp(o->output, "/dev/stdout") == 0;
+    if (is_binary && is_printed && isatty(STDOUT_FILENO))
         tool_fail("dot: a picture of type %s cannot be written to a terminal: use -o FILE", o->format);
     check_memory();
     const weft_model *m = tool_load(o);

@@ -1,8 +1,8 @@
 /* eval.c - graphtool eval: mean losses and accuracies of the evaluation graph over all samples of some
  * files. */
-#include "tools/graphtool/common/dataset.h"
-#include "tools/graphtool/common/evaluators.h"
-#include "tools/graphtool/common/weights.h"
+#include "tools/graphtool/training/dataset.h"
+#include "tools/graphtool/training/evaluators.h"
+#include "tools/graphtool/model/weights.h"
 
 static void report(const options *o, const weft_model *m, const char *graph, const weft_metrics *means) {
     if (o->json) {
@@ -21,7 +21,6 @@ static void report(const options *o, const weft_model *m, const char *graph, con
 
 /* Opens the data before the weights, so that errors in files come first. */
 static int eval_run(const options *o) {
-    weft_error error = {0};
     weft_metrics means;
     const weft_model *m = tool_load(o);
     const char *graph = tool_graph(m, o, "val");
@@ -34,7 +33,7 @@ static int eval_run(const options *o) {
     evaluators_make(measured, &how);
     weft_trainer *t = tool_trainer(m, o, &how);
     weights_load(weft_trainer_store(t), o);
-    if (weft_trainer_validate(t, &means, &error)) tool_error(&error);
+    tool_must(weft_trainer_validate(t, &means, &tool_why));
     if (!means.n) tool_fail("graph %s has no output that is one number", graph);
     report(o, m, graph, &means);
     return EXIT_FINE;

@@ -1,8 +1,8 @@
 /* info.c - graphtool info: prints a model's graphs, inputs, outputs, subgraphs and parameters, as text or
  * JSON. */
-#include "tools/graphtool/common/layers.h"
-#include "tools/graphtool/common/table.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/layers.h"
+#include "tools/graphtool/output/table.h"
+#include "tools/graphtool/model/tools.h"
 
 #include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
@@ -108,11 +108,11 @@ static json_t *flows_json(const weft_model *m) {
 static void info_json(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     json_t *graphs = json_array(), *groups = json_array();
     for (const weft_graph *g = m->graphs; g; g = g->next)
-        json_array_append_new(
-            graphs, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", g->name, "mode",
-                              g->mode == WEFT_TRAIN ? "train" : "eval", "nodes", graph_node_count(g),
-                              "inputs", ports_json(g, false), "outputs", ports_json(g, true), "minimize",
-                              trains_json(g), "layers", layers_json(g, (int)o->depth)));
+        json_array_append_new(graphs, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", g->name,
+                                                "mode", g->mode == WEFT_TRAIN ? "train" : "eval", "nodes",
+                                                graph_node_count(g), "inputs", ports_json(g, false),
+                                                "outputs", ports_json(g, true), "minimize", trains_json(g),
+                                                "layers", layers_json(g, (int)o->depth)));
     for (int i = 0; i < n_subs; i++)
         json_array_append_new(
             groups, json_pack("{s:s, s:i, s:I, s:I, s:I, s:I}", "name", subs[i].name, "parameters",

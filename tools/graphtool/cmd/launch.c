@@ -6,8 +6,8 @@
  * end (SIGTERM, and SIGCONT for one that is stopped), and killed after the grace time; when this process is
  * killed, so are they. */
 #include "tools/graphtool/cmd/commands.h"
-#include "tools/graphtool/common/paths.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/options/paths.h"
+#include "tools/graphtool/model/tools.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -229,8 +229,7 @@ static bool check_command(char **words) {
     const char *name = words[0];
     bool is_path = strchr(name, '/') != NULL;
     const command *c = command_find(name);
-    if (is_path && access(name, X_OK))
-        tool_fail("launch: %s cannot be run: %s", name, strerror(errno));
+    if (is_path && access(name, X_OK)) tool_fail("launch: %s cannot be run: %s", name, strerror(errno));
     if (c && c != &command_launch) {
         check_line(c, words);
         return true;

@@ -1,7 +1,7 @@
 /* ops.c - graphtool ops: prints every op, from the list that the library itself is made from (ops/list.h). */
 #include "ops/catalog/catalog.h"
-#include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/output/names.h"
+#include "tools/graphtool/model/tools.h"
 
 #include <string.h>
 
@@ -46,7 +46,7 @@ static bool needs_kernel(const weft_op *op) {
     return !(op->flags & OP_COMMUNICATES);
 }
 
-/* Can autodiff pass the op? Then it can pass the nodes which that adds, too (tests/test_gradients.c). */
+/* Can autodiff pass the op? Then it can pass the nodes which that adds, too (tests/ops/test_gradients.c). */
 static bool has_gradient(const weft_op *op) {
     return op->gradient && !(op->flags & OP_NO_GRADIENT);
 }
@@ -85,9 +85,9 @@ static json_t *op_json(const weft_op *op) {
                      op->name, "summary", op->summary ? op->summary : "", "torch", op->torch, "min_in",
                      op->min_in, "max_in", op_max_in(op), "attributes", attributes_json(op), "flags",
                      flags_json(op), "gradient", has_gradient(op), "second_gradient", has_gradient(op),
-                     "precision", precision_names[op->precision], "f32_in", (json_int_t)op->f32_in,
-                     "f32_out", (json_int_t)op->f32_out, "kernels", kernels_json(op, WEFT_DEVICE_CPU),
-                     "cuda_kernels", kernels_json(op, WEFT_DEVICE_CUDA));
+                     "precision", precision_names[op->precision], "f32_in", (json_int_t)op->f32_in, "f32_out",
+                     (json_int_t)op->f32_out, "kernels", kernels_json(op, WEFT_DEVICE_CPU), "cuda_kernels",
+                     kernels_json(op, WEFT_DEVICE_CUDA));
 }
 
 /* ---- columns: a key of the object, or a writer ---- */

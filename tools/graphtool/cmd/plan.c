@@ -2,8 +2,7 @@
  * or as a table of its work (work_table.h). */
 #include "tools/graphtool/timeline/summary.h"
 #include "tools/graphtool/timeline/work_table.h"
-#include "tools/graphtool/common/tools.h"
-
+#include "tools/graphtool/model/tools.h"
 
 /* The summary needs streams, which a plan that was stopped early has not. */
 static void write_text(text *t, const weft_plan *plan, const options *o) {

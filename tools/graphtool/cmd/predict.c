@@ -1,18 +1,13 @@
 /* predict.c - graphtool predict: one output of the prediction graph over all data (or one batch, if the graph
  * has no inputs), as .npy or as a PNG grid. */
-#include "tools/graphtool/common/names.h"
-#include "tools/graphtool/common/dataset.h"
-#include "tools/graphtool/common/image.h"
-#include "tools/graphtool/common/weights.h"
+#include "tools/graphtool/output/names.h"
+#include "tools/graphtool/training/dataset.h"
+#include "tools/graphtool/training/image.h"
+#include "tools/graphtool/model/weights.h"
 
 #include "graph/core/graph.h"
 
 #include <string.h>
-
-static bool is_png(const char *path) {
-    size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".png") == 0;
-}
 
 /* --grid, "8x8", and --scale. */
 static image_grid grid_of(const options *o) {
@@ -35,20 +30,17 @@ static image_grid fitted(const options *o, image_grid g, int64_t n) {
 
 /* By the file's extension. A grid that --grid asks for must be full. */
 static void write_result(const weft_array *r, const options *o, const dataset *d, image_grid g) {
-    int64_t shape[WEFT_MAX_NDIM], bytes = 1, wanted = (int64_t)g.rows * g.columns;
-    int ndim = weft_array_shape(r, shape);
-    weft_dtype dtype = weft_array_dtype(r);
-    const void *data = weft_array_data(r);
-    for (int i = 0; i < ndim; i++) bytes *= shape[i];
-    bytes *= (int64_t)weft_dtype_bytes(dtype);
-    if (is_png(o->output) && o->grid && shape[0] < wanted)
+    int64_t shape[WEFT_MAX_NDIM], wanted = (int64_t)g.rows * g.columns;
+    weft_array_shape(r, shape);
+    if (!text_ends(o->output, ".png")) {
+        image_write_npy(o->output, r);
+        return;
+    }
+    if (o->grid && shape[0] < wanted)
         tool_fail("--grid=%s: %lld images are wanted, the data give %lld%s", o->grid, (long long)wanted,
                   (long long)shape[0],
                   d->of.n ? ": feed more, or ask for fewer" : ": omit --batch, or ask for fewer");
-    if (is_png(o->output))
-        image_write_grid(o->output, dtype, ndim, shape, data, fitted(o, g, shape[0]));
-    else
-        image_write_npy(o->output, dtype, ndim, shape, data, (size_t)bytes);
+    image_write_png(o->output, r, fitted(o, g, shape[0]));
 }
 
 static void free_array(void *array) {
@@ -57,17 +49,16 @@ static void free_array(void *array) {
 
 /* A PNG shows the first samples alone. */
 static void predict(const weft_model *m, const options *o, const char *graph, image_grid g) {
-    weft_error error = {0};
     dataset *d = dataset_load(&o->data);
     weft_trainer_options how = tool_trainer_options(m, o);
     int64_t images = (int64_t)g.rows * g.columns;
-    for (int i = 0; i < d->of.n && is_png(o->output); i++)
+    for (int i = 0; i < d->of.n && text_ends(o->output, ".png"); i++)
         if (d->files[i]->count > images) d->files[i]->count = images;
     how.compile.graph = graph;
     weft_trainer *t = tool_trainer(m, o, &how);
     weights_load(weft_trainer_store(t), o);
-    weft_array *r = weft_trainer_predict(t, graph, o->port, &d->of, &error);
-    write_result(tool_opened(r, free_array, &error), o, d, g);
+    weft_array *r = tool_got(weft_trainer_predict(t, graph, o->port, &d->of, &tool_why));
+    write_result(tool_keep(r, free_array), o, d, g);
 }
 
 static void check_output(const weft_model *m, const options *o, const char *graph) {
@@ -81,19 +72,18 @@ static void check_output(const weft_model *m, const options *o, const char *grap
 
 /* Without data, a PNG's default batch is the number of its images. */
 static int predict_run(const options *o) {
-    size_t n = o->output ? strlen(o->output) : 0;
-    if (!(n > 4 && (is_png(o->output) || strcmp(o->output + n - 4, ".npy") == 0)))
-        tool_fail("predict: -o FILE.png or -o FILE.npy is needed");
+    bool is_png = text_ends(o->output, ".png");
+    if (!is_png && !text_ends(o->output, ".npy")) tool_fail("predict: -o FILE.png or -o FILE.npy is needed");
     weft_model *m = tool_load(o);
     options at = *o;
     image_grid g = grid_of(o);
     const char *graph = tool_graph(m, o, "predict");
     check_output(m, o, graph);
-    if ((o->grid || o->scale) && !is_png(o->output))
+    if ((o->grid || o->scale) && !is_png)
         tool_fail("predict: --%s is for a PNG, not for %s", o->grid ? "grid" : "scale", o->output);
     tool_need_weights(m, o);
     out_check(o->output);
-    if (is_png(o->output) && !o->compile.batch && !o->data.n) at.compile.batch = (int64_t)g.rows * g.columns;
+    if (is_png && !o->compile.batch && !o->data.n) at.compile.batch = (int64_t)g.rows * g.columns;
     predict(m, &at, graph, g);
     return EXIT_FINE;
 }

@@ -1,8 +1,7 @@
 /* replay.c - graphtool replay: runs the bad step of a training again, node by node, from its file. */
-#include "tools/graphtool/common/paths.h"
-#include "tools/graphtool/common/replayed.h"
-#include "tools/graphtool/common/tools.h"
-
+#include "tools/graphtool/options/paths.h"
+#include "tools/graphtool/model/replayed.h"
+#include "tools/graphtool/model/tools.h"
 
 /* Of the file, or of that of a run's folder. */
 static int replay_run(const options *o) {

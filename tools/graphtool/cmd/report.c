@@ -1,7 +1,7 @@
 /* report.c - graphtool report: a model, its memory and pictures of its training as one page of HTML, which
  * needs no other file and no network. Pictures are in it as data; a browser runs nothing that an SVG has. */
 #include "tools/graphtool/timeline/summary.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 
 #include "graph/file/io.h"
 
@@ -41,11 +41,10 @@ static const char *type_of_picture(const char *data, size_t n) {
 
 /* "TITLE=FILE" as a section. */
 static void add_picture(text *t, const char *said) {
-    weft_error error = {0};
     char *data;
     size_t n;
     const char *file = strchr(said, '=') + 1, *title = tool_text("%.*s", (int)(file - 1 - said), said);
-    if (file_read_all(NULL, file, PICTURE_LIMIT, &data, &n, &error)) tool_error(&error);
+    tool_must(file_read_all(NULL, file, PICTURE_LIMIT, &data, &n, &tool_why));
     const char *type = type_of_picture(data, n);
     if (!type) tool_fail("report: --picture: %s is neither a PNG nor an SVG", file);
     text_add(t, "<h2>");

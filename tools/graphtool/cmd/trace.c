@@ -2,9 +2,9 @@
  * collective was exposed: the time in which the compute stream waited for it. The rest of its time was
  * overlapped (exposure.c). */
 #include "tools/graphtool/timeline/exposure.h"
-#include "tools/graphtool/common/table.h"
-#include "tools/graphtool/common/workload.h"
-#include "tools/graphtool/common/world.h"
+#include "tools/graphtool/output/table.h"
+#include "tools/graphtool/training/workload.h"
+#include "tools/graphtool/ranks/world.h"
 
 #include <string.h>
 

@@ -1,15 +1,15 @@
 /* train.c - graphtool train: the trainer, with a bar, a log, and weights written at the end, completely or
  * not at all. Ctrl-C ends the training after the current step. */
-#include "tools/graphtool/common/checkpoints.h"
-#include "tools/graphtool/common/config.h"
-#include "tools/graphtool/common/evaluators.h"
-#include "tools/graphtool/common/lost.h"
-#include "tools/graphtool/common/optimizers.h"
-#include "tools/graphtool/common/paths.h"
-#include "tools/graphtool/common/samples.h"
-#include "tools/graphtool/common/watched.h"
-#include "tools/graphtool/common/weights.h"
-#include "tools/graphtool/common/world.h"
+#include "tools/graphtool/options/checkpoints.h"
+#include "tools/graphtool/model/run_config.h"
+#include "tools/graphtool/training/evaluators.h"
+#include "tools/graphtool/ranks/lost.h"
+#include "tools/graphtool/model/optimizers.h"
+#include "tools/graphtool/options/paths.h"
+#include "tools/graphtool/training/samples.h"
+#include "tools/graphtool/training/watched.h"
+#include "tools/graphtool/model/weights.h"
+#include "tools/graphtool/ranks/world.h"
 
 #include "graph/settings/minimize.h"
 
@@ -206,11 +206,10 @@ static void tell_begun(const training *t) {
 
 /* Rates that options give win over those of the state in --weights. */
 static void begin_values(const training *t) {
-    weft_error error = {0};
     weft_store *store = weft_trainer_store(t->trainer);
     weights_load(store, t->o);
     for (int i = 0; i < t->n_rates; i++)
-        if (weft_store_set_lr(store, t->rates[i].optimizer, t->rates[i].lr, &error)) tool_error(&error);
+        tool_must(weft_store_set_lr(store, t->rates[i].optimizer, t->rates[i].lr, &tool_why));
 }
 
 static void make_trainer(training *t, weft_trainer_options *how) {
@@ -235,7 +234,6 @@ static void make_trainer(training *t, weft_trainer_options *how) {
 
 static void open_trainer(training *t) {
     const options *o = t->o;
-    weft_error error = {0};
     weft_trainer_options how = tool_trainer_options(t->model, o);
     bool tells = world_rank(o) == 0;
     make_trainer(t, &how);
@@ -248,7 +246,7 @@ static void open_trainer(training *t) {
     if (!t->resumed && how.first_iteration && o->checkpoint_dir && tells)
         tool_note("steps of logs count from %lld, after those of --weights; checkpoints count from 1",
                   (long long)how.first_iteration + 1);
-    if (!weft_trainer_session(t->trainer, &error)) tool_error(&error);
+    tool_got(weft_trainer_session(t->trainer, &tool_why));
 }
 
 /* ---- steps ---- */

@@ -1,8 +1,8 @@
 /* verify.c - graphtool verify: compiles with the verifier after every pass. If that finds something, it
  * compiles again, stopping after each pass in turn, to name the first pass that made a wrong plan. Of a world
- * it proves the plans of the other ranks, too, and that all fit together (common/world_proof.c). */
-#include "tools/graphtool/common/tools.h"
-#include "tools/graphtool/common/world_proof.h"
+ * it proves the plans of the other ranks, too, and that all fit together (ranks/world_proof.c). */
+#include "tools/graphtool/model/tools.h"
+#include "tools/graphtool/ranks/world_proof.h"
 
 /* Verifies the plan that stops after `pass` (NULL: the whole one, whose fingerprint it gives). */
 static weft_status prove(const weft_model *m, const weft_compile_options *base, const char *pass,

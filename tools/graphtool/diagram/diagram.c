@@ -2,242 +2,156 @@
  * units are few. */
 #include "tools/graphtool/diagram/diagram.h"
 #include "ops/kit/ops.h"
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- items and boxes ---- */
 
-/* Marks, with 0 in item_of, the values that outputs and training depend on. The forward view leaves out the
- * rest, nodes that only update state. */
-static void mark_wanted(diagram *s) {
-    for (const graph_output *o = s->graph->outputs; o; o = o->next) s->item_of[o->value->id] = 0;
+/* Marks, by id, the values that outputs and training depend on. The forward view leaves out the rest, nodes
+ * that only update state. */
+static bool *mark_wanted(diagram *s) {
+    bool *is_wanted = diagram_new(s, s->graph->next_id + 1, sizeof *is_wanted);
+    for (const graph_output *o = s->graph->outputs; o; o = o->next) is_wanted[o->value->id] = true;
     for (const weft_node *n = s->graph->last; n; n = n->prev) {
         bool wanted = n->op == &weft_op_minimize;
-        for (int k = 0; k < n->n_out; k++) wanted = wanted || s->item_of[n->out[k].id] == 0;
+        for (int k = 0; k < n->n_out; k++) wanted |= is_wanted[n->out[k].id];
         for (int i = 0; wanted && i < n->n_in; i++)
-            if (n->in[i]) s->item_of[n->in[i]->id] = 0;
-        if (wanted && n->n_out) s->item_of[n->out[0].id] = 0;
+            if (n->in[i]) is_wanted[n->in[i]->id] = true;
+        if (wanted && n->n_out) is_wanted[n->out[0].id] = true;
     }
+    return is_wanted;
 }
 
 /* Is the node worth drawing? Parameters appear in the labels of their readers; scalars and state would only
  * clutter the picture. */
-static bool is_drawn(const diagram *s, const weft_node *n) {
+static bool is_drawn(const diagram *s, const weft_node *n, const bool *is_wanted) {
     if (n->op == &weft_op_parameter) return false;
     if (n->op == &weft_op_constant && type_elements(&n->out[0].type) == 1) return false;
     if (s->how.all) return true;
     if (n->is_backward || n->is_update || n->op == &weft_op_state || n->op == &weft_op_assign) return false;
-    return n->n_out == 0 || s->item_of[n->out[0].id] >= 0;
-}
-
-void diagram_add_box(diagram *s, int parent, int b) {
-    diagram_box *above = &s->boxes[parent];
-    s->boxes[b].parent = parent;
-    s->boxes[b].depth = above->depth + 1;
-    s->boxes[b].next = -1;
-    if (above->last_child >= 0)
-        s->boxes[above->last_child].next = b;
-    else
-        above->first_child = b;
-    above->last_child = b;
-}
-
-/* Appends a box; boxes are never removed. */
-int diagram_box_new(diagram *s, int parent, const char *name, const char *path) {
-    int b = s->n_boxes++;
-    s->boxes[b] = (diagram_box){.name = name,
-                                .path = path,
-                                .parent = parent,
-                                .first_child = -1,
-                                .last_child = -1,
-                                .next = -1,
-                                .first_item = -1,
-                                .last_item = -1,
-                                .represented_by = b,
-                                .members = 1,
-                                .most_members = 1};
-    if (parent >= 0) diagram_add_box(s, parent, b);
-    return b;
+    return n->n_out == 0 || is_wanted[n->out[0].id];
 }
 
 /* The child of that name, made if there is none. */
-static int box_child(diagram *s, int parent, const char *name, const char *path) {
-    for (int c = s->boxes[parent].first_child; c >= 0; c = s->boxes[c].next)
-        if (strcmp(s->boxes[c].name, name) == 0) return c;
+static diagram_box *box_child(diagram *s, diagram_box *parent, const char *name, const char *path) {
+    for (diagram_box *c = parent->first_child; c; c = c->next)
+        if (strcmp(c->name, name) == 0) return c;
     return diagram_box_new(s, parent, name, path);
-}
-
-diagram_phase diagram_phase_of(const diagram_item *i) {
-    return !i->node               ? DIAGRAM_FORWARD
-           : i->node->is_update   ? DIAGRAM_UPDATE
-           : i->node->is_backward ? DIAGRAM_BACKWARD
-                                  : DIAGRAM_FORWARD;
 }
 
 /* The box of a scope path. Backward and update nodes have top-level boxes of their own, and updates without a
  * scope share one. */
-static int box_of(diagram *s, const char *path, diagram_phase phase) {
+static diagram_box *box_of(diagram *s, const char *path, diagram_phase phase) {
     static const char *const names[] = {"", "backward", "update"};
     const char *what = names[phase];
-    int b = 0;
-    if (!*path && phase == DIAGRAM_UPDATE) b = box_child(s, 0, what, what);
+    diagram_box *root = s->boxes, *b = root;
+    if (!*path && phase == DIAGRAM_UPDATE) b = box_child(s, root, what, what);
     for (const char *p = path; *p;) {
         size_t n = strcspn(p, "/");
-        const char *tail = b == 0 ? what : "", *gap = *tail ? ", " : "";
+        const char *tail = b == root ? what : "", *gap = *tail ? ", " : "";
         b = box_child(s, b, tool_text("%.*s%s%s", (int)n, p, gap, tail),
                       tool_text("%.*s", (int)(p + n - path), path));
-        s->boxes[b].phase = phase;
+        b->phase = phase;
         p += n + (p[n] == '/');
     }
-    if (b) s->boxes[b].phase = phase;
+    if (b != root) b->phase = phase;
     return b;
 }
 
-void diagram_add_item(diagram *s, int box, int i) {
-    diagram_box *b = &s->boxes[box];
-    s->items[i].box = box;
-    s->items[i].next = -1;
-    if (b->last_item >= 0)
-        s->items[b->last_item].next = i;
-    else
-        b->first_item = i;
-    b->last_item = i;
-}
-
-/* Appends an item, and registers the values that it makes. */
-static void item_new(diagram *s, int box, const weft_node *n, const graph_output *output) {
-    int i = s->n_items++;
-    s->items[i] = (diagram_item){.node = n, .output = output, .representative = i, .also = -1, .host = -1};
+/* Appends an item, what it reads, and the values that it makes. */
+static void item_new(diagram *s, diagram_box *box, const weft_node *n, const graph_output *output) {
+    diagram_item *i = &s->items[s->n_items++];
+    weft_value *const *in = n ? n->in : &output->value;
+    *i = (diagram_item){.node = n, .output = output, .representative = i};
     diagram_add_item(s, box, i);
+    for (int k = 0; k < (n ? n->n_in : 1); k++)
+        if (in[k] && s->item_of[in[k]->id])
+            s->reads[s->n_reads++] = (diagram_read){s->item_of[in[k]->id], i, in[k]};
     for (int k = 0; n && k < n->n_out; k++) s->item_of[n->out[k].id] = i;
-}
-
-void *diagram_new(diagram *s, int count, size_t width) {
-    return tool_need(arena_new_array(&s->arena, (size_t)count, width));
 }
 
 /* Makes all items and boxes. */
 static void collect_items(diagram *s) {
-    int nodes = 1, boxes = 2, ids = s->graph->next_id + 1;
-    for (const weft_node *n = s->graph->first; n; n = n->next, nodes++)
+    const weft_graph *g = s->graph;
+    int nodes = 1, boxes = 2, reads = 1;
+    for (const weft_node *n = g->first; n; n = n->next, nodes++) {
         for (const char *p = n->scope; p && *p; p++) boxes += *p == '/';
+        reads += n->n_in;
+    }
     /* an upper bound: each node opens at most its whole path and a round of a run */
     boxes += 4 * nodes;
-    for (const graph_output *o = s->graph->outputs; o; o = o->next) nodes++;
+    for (const graph_output *o = g->outputs; o; o = o->next) nodes++, reads++;
     s->items = diagram_new(s, nodes, sizeof *s->items);
     s->boxes = diagram_new(s, boxes, sizeof *s->boxes);
+    s->reads = diagram_new(s, reads, sizeof *s->reads);
     s->units = diagram_new(s, nodes, sizeof *s->units);
-    s->unit_of = diagram_new(s, nodes, sizeof *s->unit_of);
-    s->item_of = diagram_new(s, ids, sizeof *s->item_of);
-    for (int i = 0; i < ids; i++) s->item_of[i] = -1;
-    mark_wanted(s);
-    diagram_box_new(s, -1, "", "");
-    for (const weft_node *n = s->graph->first; n; n = n->next) {
-        bool drawn = is_drawn(s, n);
-        for (int k = 0; k < n->n_out; k++) s->item_of[n->out[k].id] = -1; /* the mark is no longer needed */
-        if (drawn) item_new(s, box_of(s, n->scope, diagram_phase_of(&(diagram_item){.node = n})), n, NULL);
-    }
-    for (const graph_output *o = s->graph->outputs; o; o = o->next) item_new(s, 0, NULL, o);
-}
-
-/* ---- edges between items ---- */
-
-/* The k-th value that an item reads and, in *item, the item that makes it (-1: not drawn); NULL past the
- * end. */
-static const weft_value *item_reads(const diagram_item *i, int k, int *item, const diagram *s) {
-    int n = i->node ? i->node->n_in : 1;
-    *item = -1;
-    if (k >= n) return NULL;
-    static const weft_value none = {0};
-    const weft_value *v = i->node ? i->node->in[k] : i->output->value;
-    if (v) *item = s->item_of[v->id];
-    return v ? v : &none;
+    s->item_of = diagram_new(s, g->next_id + 1, sizeof *s->item_of);
+    const bool *is_wanted = mark_wanted(s);
+    diagram_box_new(s, NULL, "", "");
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (is_drawn(s, n, is_wanted)) item_new(s, box_of(s, n->scope, diagram_phase_of(n)), n, NULL);
+    for (const graph_output *o = g->outputs; o; o = o->next) item_new(s, s->boxes, NULL, o);
 }
 
 /* A leaf is bare when none of its items reads another: a layer of one op, called once or several times. */
 static void find_bare(diagram *s) {
-    for (int b = 1; b < s->n_boxes; b++) s->boxes[b].is_bare = s->boxes[b].first_child < 0;
-    for (int i = 0; i < s->n_items; i++) {
-        int from;
-        for (int k = 0; item_reads(&s->items[i], k, &from, s); k++)
-            if (from >= 0 && s->items[from].box == s->items[i].box) s->boxes[s->items[i].box].is_bare = false;
-    }
-    s->boxes[0].is_bare = false;
+    for (int b = 1; b < s->n_boxes; b++) s->boxes[b].is_bare = !s->boxes[b].first_child;
+    for (const diagram_read *r = s->reads; r < s->reads + s->n_reads; r++)
+        if (r->from->box == r->to->box) r->to->box->is_bare = false;
 }
 
 /* In pictures of all nodes, a view in the same box and phase as the node it views is drawn as part of
  * that. */
 static void find_hosts(diagram *s) {
-    for (int i = 0; i < s->n_items; i++) {
-        diagram_item *view = &s->items[i];
-        int from;
-        if (!view->node || !(view->node->op->flags & OP_VIEW) || diagram_collapses_by_op(s, view)) continue;
-        item_reads(view, 0, &from, s);
-        if (from < 0 || s->items[from].box != view->box) continue;
-        if (diagram_phase_of(&s->items[from]) == diagram_phase_of(view)) view->host = from;
+    for (const diagram_read *r = s->reads; r < s->reads + s->n_reads; r++) {
+        const weft_node *n = r->to->node;
+        if (!n || !(n->op->flags & OP_VIEW) || r->value != n->in[0]) continue;
+        if (diagram_collapses_by_op(s, r->to) || r->from->box != r->to->box) continue;
+        if (diagram_phase_of(r->from->node) == diagram_phase_of(n)) r->to->host = r->from;
     }
 }
 
 /* ---- units ---- */
 
-bool diagram_box_is_open(const diagram *s, int box) {
-    return s->boxes[box].depth <= s->open_depth && !s->boxes[box].is_bare &&
-           s->boxes[box].represented_by == box;
-}
-
-bool diagram_box_is_in(const diagram *s, int box, int ancestor) {
-    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
-    return box == ancestor;
-}
-
-/* The outermost closed box around an item; -1: all are open. */
-static int closed_around(const diagram *s, int item) {
-    int closed = -1, b = s->items[item].box;
-    if (s->boxes[b].is_bare) b = s->boxes[b].parent;
-    for (; b > 0; b = s->boxes[b].parent)
-        if (s->boxes[b].depth > s->open_depth) closed = b;
+/* The outermost closed box around an item; NULL: all are open. */
+static diagram_box *closed_around(const diagram *s, const diagram_item *i) {
+    diagram_box *closed = NULL;
+    for (diagram_box *b = i->box->is_bare ? i->box->parent : i->box; b; b = b->parent)
+        if (b->depth > s->open_depth) closed = b;
     return closed;
 }
 
-int diagram_box_of(const diagram *s, const diagram_unit *u) {
-    if (u->box >= 0) return s->boxes[u->box].parent;
-    int b = s->items[u->item].box;
-    return s->boxes[b].is_bare ? s->boxes[b].parent : b;
-}
-
-/* Makes the units for the current open depth, in the graph's order. unit_of_box is scratch, [n_boxes]. */
-static void cut_units(diagram *s, int *unit_of_box) {
-    for (int b = 0; b < s->n_boxes; b++) unit_of_box[b] = -1;
+/* Makes the units for the current open depth, in the graph's order. */
+static void cut_units(diagram *s) {
+    diagram_unit **unit_of_box = diagram_new(s, s->n_boxes, sizeof *unit_of_box);
     s->n_units = 0;
-    for (int i = 0; i < s->n_items; i++) {
-        if (s->items[i].representative != i) continue;
-        int box = closed_around(s, i), host = s->items[i].host;
-        if (box < 0 && host >= 0) {
-            s->unit_of[i] = s->unit_of[s->items[host].representative];
-            continue;
+    for (diagram_item *i = s->items; i < s->items + s->n_items; i++) {
+        if (i->representative != i) continue;
+        diagram_box *box = closed_around(s, i);
+        diagram_unit **unit = box ? &unit_of_box[box - s->boxes] : &i->unit;
+        if (!box) *unit = i->host ? i->host->representative->unit : NULL;
+        if (!*unit) {
+            *unit = &s->units[s->n_units++];
+            **unit = (diagram_unit){.item = box ? NULL : i, .box = box, .parts = 1};
         }
-        int *unit = box >= 0 ? &unit_of_box[box] : &s->unit_of[i];
-        if (box < 0 || *unit < 0) {
-            s->units[s->n_units] = (diagram_unit){.item = box < 0 ? i : -1, .box = box, .parts = 1};
-            *unit = s->n_units++;
-        }
-        s->unit_of[i] = *unit;
+        i->unit = *unit;
     }
-    for (int i = 0; i < s->n_items; i++) {
-        s->unit_of[i] = s->unit_of[s->items[i].representative];
-        s->units[s->unit_of[i]].stands++;
+    for (diagram_item *i = s->items; i < s->items + s->n_items; i++) {
+        i->unit = i->representative->unit;
+        i->unit->stands++;
     }
 }
 
 /* The last resort of I1: merges runs of units into max_nodes. */
 static void merge_units(diagram *s, int max_nodes) {
-    int n = s->n_units;
-    for (int i = 0; i < s->n_items; i++) s->unit_of[i] = (int)((int64_t)s->unit_of[i] * max_nodes / n);
+    int64_t n = s->n_units;
+    for (diagram_item *i = s->items; i < s->items + s->n_items; i++)
+        i->unit = &s->units[(i->unit - s->units) * max_nodes / n];
     int last = -1;
     for (int u = 0; u < n; u++) {
-        int into = (int)((int64_t)u * max_nodes / n);
+        int into = (int)(u * (int64_t)max_nodes / n);
         if (into == last) {
             s->units[into].parts++;
             s->units[into].stands += s->units[u].stands;
@@ -252,15 +166,15 @@ static void merge_units(diagram *s, int max_nodes) {
 /* Closes one level of boxes after another until I1 holds. */
 static void close_until_few(diagram *s) {
     int depth = s->how.depth, max_nodes = s->how.max_nodes;
-    int deepest = 0, *scratch = diagram_new(s, s->n_boxes, sizeof *scratch);
+    int deepest = 0;
     for (int b = 0; b < s->n_boxes; b++)
         if (s->boxes[b].depth > deepest) deepest = s->boxes[b].depth;
     s->open_depth = depth >= 0 && depth < deepest ? depth : deepest;
-    cut_units(s, scratch);
+    cut_units(s);
     s->is_cut = s->n_units > max_nodes;
     while (s->n_units > max_nodes && s->open_depth > 0) {
         s->open_depth--;
-        cut_units(s, scratch);
+        cut_units(s);
     }
     if (s->n_units > max_nodes) merge_units(s, max_nodes);
 }
@@ -295,33 +209,23 @@ static bool is_of_one_scope(const weft_node *a, const weft_node *b) {
     return a && b && strcmp(a->scope, b->scope) == 0;
 }
 
-/* The value that represents v: the same result of the representative of its node. */
-static const weft_value *drawn_value(const diagram *s, const weft_value *v, int from) {
-    const weft_node *representative = s->items[s->items[from].representative].node;
-    int k = (int)(v - v->node->out);
-    return k < representative->n_out ? &representative->out[k] : v;
+/* The value that represents what is read: the same result of the representative of its node. */
+static const weft_value *drawn_value(const diagram_read *r) {
+    const weft_node *representative = r->from->representative->node;
+    int k = (int)(r->value - r->value->node->out);
+    return k < representative->n_out ? &representative->out[k] : r->value;
 }
 
-/* Makes the edges between units from those between items. */
+/* Makes the edges between units from what items read. */
 static void join_units(diagram *s) {
-    int room = 1, from;
-    for (int i = 0; i < s->n_items; i++) room += s->items[i].node ? s->items[i].node->n_in : 1;
-    s->edges = diagram_new(s, room, sizeof *s->edges);
-    for (int i = 0; i < s->n_items; i++) {
-        const weft_value *v;
-        for (int k = 0; (v = item_reads(&s->items[i], k, &from, s)); k++) {
-            if (from < 0) continue;
-            int a = s->unit_of[from], b = s->unit_of[i];
-            bool repeats = diagram_edge_repeats(s, from, i);
-            if (a == b) continue;
-            s->edges[s->n_edges++] =
-                (diagram_edge){.from = a,
-                               .to = b,
-                               .value = drawn_value(s, v, from),
-                               .repeats = repeats,
-                               .is_own = is_of_one_scope(s->items[from].node, s->items[i].node)};
-        }
-    }
+    s->edges = diagram_new(s, s->n_reads + 1, sizeof *s->edges);
+    for (const diagram_read *r = s->reads; r < s->reads + s->n_reads; r++)
+        if (r->from->unit != r->to->unit)
+            s->edges[s->n_edges++] = (diagram_edge){.from = r->from->unit,
+                                                    .to = r->to->unit,
+                                                    .value = drawn_value(r),
+                                                    .repeats = diagram_repeats(r->from, r->to),
+                                                    .is_own = is_of_one_scope(r->from->node, r->to->node)};
     merge_edges(s);
 }
 

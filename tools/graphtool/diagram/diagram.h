@@ -24,52 +24,69 @@ typedef enum diagram_collapsing {
 } diagram_collapsing;
 
 typedef struct diagram_how {
-    bool all;  /* with the backward pass and the updates */
+    diagram_collapsing collapsing;
     int depth; /* greatest depth of an open box; -1: as deep as fits */
     int max_nodes;
-    diagram_collapsing collapsing;
+    bool all; /* with the backward pass and the updates */
 } diagram_how;
+
+typedef struct diagram_box diagram_box;
+typedef struct diagram_unit diagram_unit;
 
 typedef struct diagram_item {
     const weft_node *node;      /* NULL for outputs */
     const graph_output *output; /* NULL for nodes */
-    int box, next;              /* its box; the next item in that box, -1: none */
-    int representative;         /* the item that is drawn for it; itself unless collapsed */
-    int also;                   /* the next item with the same representative, -1: none */
-    int host;                   /* for a view that is drawn as part of what it views: that item; else -1 */
-    uint64_t signature;         /* hash of op, attributes and types; from COLLAPSE_ALIKE on of op and ranks */
+    diagram_box *box;
+    struct diagram_item *representative; /* the item that is drawn for it; itself unless collapsed */
+    struct diagram_item *also;           /* the next item with the same representative; NULL: none */
+    struct diagram_item *host; /* for a view that is drawn as part of what it views: that item; else NULL */
+    diagram_unit *unit;
+    uint64_t signature; /* hash of op, attributes and types; from COLLAPSE_ALIKE on of op and ranks */
 } diagram_item;
 
 /* The three parts of a training step. */
 typedef enum diagram_phase { DIAGRAM_FORWARD, DIAGRAM_BACKWARD, DIAGRAM_UPDATE } diagram_phase;
 
-typedef struct diagram_box {
-    const char *name;                  /* last part of the path, "discriminator" */
-    const char *path;                  /* path of the scope */
-    const char *last_name;             /* name of the last member of a collapse */
-    int parent, depth;                 /* the root is box 0 at depth 0 */
-    int first_child, last_child, next; /* boxes; -1: none */
-    int first_item, last_item;         /* items; -1: none */
-    int items;                         /* items in it and in boxes below */
-    int low, high;                     /* the first and the last of these items */
+struct diagram_box {
+    const char *name;                             /* last part of the path, "discriminator" */
+    const char *path;                             /* path of the scope */
+    const char *last_name;                        /* name of the last member of a collapse */
+    diagram_box *parent;                          /* NULL: the root, the first of all */
+    diagram_box *first_child, *last_child, *next; /* NULL: none */
+    int depth;                                    /* the root's is 0 */
+    int items;                                    /* items in it and in boxes below */
+    int low, high; /* the places of the first and the last of these items; INT_MAX, -1: there is none */
     uint64_t signature;
-    int represented_by; /* the first member of its collapse; itself when alone */
-    int members;        /* on the first member of a collapse: the number of members; else 1 */
+    diagram_box *represented_by; /* the first member of its collapse; itself when alone */
+    int members;                 /* on the first member of a collapse: the number of members; else 1 */
     /* for a collapse inside a collapse: the greatest number of members in any member of the outer one */
     int most_members;
     int run; /* number of the run of repeating layers that this is a round of; 0: it is a scope */
     diagram_phase phase;
     bool is_bare; /* a leaf whose items are not connected: they are drawn in its parent, with its name */
-} diagram_box;
+    /* Of draw.c: its cluster, and the node with its title; NULL: not drawn (yet). */
+    struct Agraph_s *cluster;
+    struct Agnode_s *title;
+};
 
-typedef struct diagram_unit {
-    int item, box; /* the one it is; the other is -1 */
-    int parts;     /* > 1: a run of this many units, of which this is the first */
-    int stands;    /* number of items that it represents */
-} diagram_unit;
+/* An item reads a value that another one makes. */
+typedef struct diagram_read {
+    diagram_item *from, *to;
+    const weft_value *value;
+} diagram_read;
+
+struct diagram_unit {
+    diagram_item *item; /* the one it is; the other is NULL */
+    diagram_box *box;
+    int parts;  /* > 1: a run of this many units, of which this is the first */
+    int stands; /* number of items that it represents */
+    /* Of draw.c: its node, and whether one of its box is above it. */
+    struct Agnode_s *drawn;
+    bool is_below;
+};
 
 typedef struct diagram_edge {
-    int from, to;            /* indices of units */
+    diagram_unit *from, *to;
     const weft_value *value; /* the first value that flows there; NULL for an output's edge without one */
     int more;                /* further values of other types */
     bool repeats;            /* leads from one member of a collapse to the next */
@@ -80,34 +97,34 @@ typedef struct diagram {
     arena arena;
     const weft_graph *graph;
     diagram_how how;
-    int n_items, n_boxes, n_units, n_edges;
+    int n_items, n_boxes, n_reads, n_units, n_edges;
     diagram_item *items;
     diagram_box *boxes;
+    diagram_read *reads; /* by reader */
     diagram_unit *units;
     diagram_edge *edges;
-    int open_depth; /* boxes down to this depth are open */
-    bool is_cut;    /* more had to close or merge than was asked for, to keep to max_nodes */
-    int *item_of;   /* by value id; -1: not drawn */
-    int *unit_of;   /* by item */
+    int open_depth;         /* boxes down to this depth are open */
+    bool is_cut;            /* more had to close or merge than was asked for, to keep to max_nodes */
+    diagram_item **item_of; /* by value id; NULL: not drawn */
 } diagram;
 
 /* Call diagram_free after it. */
 void diagram_build(diagram *s, const weft_graph *g, const diagram_how *how);
 void diagram_free(diagram *s);
 /* Is the box drawn as a cluster, that is open, not bare and not collapsed into another? */
-bool diagram_box_is_open(const diagram *s, int box);
+bool diagram_box_is_open(const diagram *s, const diagram_box *box);
 /* Is the box `ancestor`, or in it? */
-bool diagram_box_is_in(const diagram *s, int box, int ancestor);
+bool diagram_box_is_in(const diagram_box *box, const diagram_box *ancestor);
 /* The box in which a unit is drawn. */
-int diagram_box_of(const diagram *s, const diagram_unit *u);
+diagram_box *diagram_box_of(const diagram_unit *u);
 
-/* The part of the step that an item belongs to; outputs are forward. */
-diagram_phase diagram_phase_of(const diagram_item *i);
+/* The part of the step that a node belongs to; outputs (NULL) are forward. */
+diagram_phase diagram_phase_of(const weft_node *n);
 /* Is the item represented by the first of its op in its box (I2)? */
 bool diagram_collapses_by_op(const diagram *s, const diagram_item *i);
 
-/* Steps of diagram_build. diagram_collapse.c: signatures, collapses, representatives; diagram_runs.c: boxes
- * around rounds that repeat. */
+/* Steps of diagram_build. diagram_boxes.c: items in boxes; diagram_collapse.c: signatures, collapses,
+ * representatives; diagram_runs.c: boxes around rounds that repeat. */
 void diagram_sign_items(diagram *s);
 void diagram_find_runs(diagram *s);
 void diagram_collapse(diagram *s);
@@ -115,12 +132,14 @@ void diagram_collapse(diagram *s);
 uint64_t diagram_mix(uint64_t a, uint64_t b);
 /* Memory of the diagram. */
 void *diagram_new(diagram *s, int count, size_t width);
-/* Makes a box in a parent, -1: the root. Boxes are never removed. */
-int diagram_box_new(diagram *s, int parent, const char *name, const char *path);
-/* Appends an item, or a box, to a box. */
-void diagram_add_item(diagram *s, int box, int item);
-void diagram_add_box(diagram *s, int parent, int box);
-/* Does the edge join two members of one collapse? */
-bool diagram_edge_repeats(const diagram *s, int item_a, int item_b);
+/* Makes a box in a parent; NULL: the root. Boxes are never removed. */
+diagram_box *diagram_box_new(diagram *s, diagram_box *parent, const char *name, const char *path);
+/* Puts an item, or a box, into a box, after those that it has. */
+void diagram_add_item(diagram *s, diagram_box *box, diagram_item *item);
+void diagram_add_box(diagram_box *parent, diagram_box *box);
+/* The items of a box alone, in order: the first (item NULL), or the next one; NULL: there is no more. */
+diagram_item *diagram_next_item(const diagram *s, const diagram_box *box, const diagram_item *item);
+/* Does a value from a to b join two members of one collapse? */
+bool diagram_repeats(const diagram_item *a, const diagram_item *b);
 
 #endif

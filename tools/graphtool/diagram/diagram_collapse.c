@@ -6,7 +6,7 @@
  * Their own names must differ in numbers only. Structures are compared by 64-bit hashes. */
 #include "tools/graphtool/diagram/diagram.h"
 
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 #include <ctype.h>
 
@@ -64,24 +64,23 @@ static bool names_count(const char *a, const char *b) {
     return digits;
 }
 
-static int next_drawn(const diagram *s, int c) {
-    while (c >= 0 && s->boxes[c].represented_by != c) c = s->boxes[c].next;
+static diagram_box *next_drawn(diagram_box *c) {
+    while (c && c->represented_by != c) c = c->next;
     return c;
 }
 
 /* Makes the items of `a` represent those of `b`, and likewise below (equal trees: I2). */
-static void pair_up(diagram *s, int a, int b) {
-    int i = s->boxes[a].first_item, j = s->boxes[b].first_item;
-    for (; i >= 0 && j >= 0; i = s->items[i].next, j = s->items[j].next) s->items[j].representative = i;
-    int c = next_drawn(s, s->boxes[a].first_child), d = next_drawn(s, s->boxes[b].first_child);
-    for (; c >= 0 && d >= 0; c = next_drawn(s, s->boxes[c].next), d = next_drawn(s, s->boxes[d].next)) {
-        diagram_box *one = &s->boxes[c], *other = &s->boxes[d];
+static void pair_up(diagram *s, diagram_box *a, diagram_box *b) {
+    diagram_item *i = NULL, *j = NULL;
+    while ((i = diagram_next_item(s, a, i)) && (j = diagram_next_item(s, b, j))) j->representative = i;
+    diagram_box *one = next_drawn(a->first_child), *other = next_drawn(b->first_child);
+    for (; one && other; one = next_drawn(one->next), other = next_drawn(other->next)) {
         if (other->most_members > one->most_members) {
             one->most_members = other->most_members;
             one->last_name = other->last_name;
         }
         if (other->members < one->members) one->members = other->members;
-        pair_up(s, c, d);
+        pair_up(s, one, other);
     }
 }
 
@@ -94,41 +93,26 @@ static uint64_t mix_name(const diagram *s, uint64_t h, const char *name) {
     return h;
 }
 
-/* Extends the box's range of items. */
-static void widen_range(diagram_box *b, int low, int high) {
-    if (low < b->low) b->low = low;
-    if (high > b->high) b->high = high;
-}
-
-/* Signature and item range of a box whose children are done. */
-static void sign_box(diagram *s, int b) {
-    diagram_box *box = &s->boxes[b];
-    box->signature = 7;
-    box->items = 0;
-    box->low = s->n_items;
-    box->high = -1;
-    for (int i = box->first_item; i >= 0; i = s->items[i].next, box->items++) {
-        box->signature = diagram_mix(box->signature, s->items[i].signature);
-        widen_range(box, i, i);
+/* Signs a box whose children are done. */
+static void sign_box(diagram *s, diagram_box *box) {
+    uint64_t h = 7;
+    for (const diagram_item *i = NULL; (i = diagram_next_item(s, box, i)); box->items++)
+        h = diagram_mix(h, i->signature);
+    for (const diagram_box *c = box->first_child; c; c = c->next) {
+        box->items += c->items;
+        if (c->represented_by != c) continue;
+        if (!c->run) h = mix_name(s, h, c->name);
+        h = diagram_mix(h, c->signature);
+        if (s->how.collapsing == COLLAPSE_EQUAL) h = diagram_mix(h, (uint64_t)c->members);
     }
-    for (int c = box->first_child; c >= 0; c = s->boxes[c].next) {
-        const diagram_box *child = &s->boxes[c];
-        box->items += child->items;
-        widen_range(box, child->low, child->high);
-        if (child->represented_by != c) continue;
-        if (!child->run) box->signature = mix_name(s, box->signature, child->name);
-        box->signature = diagram_mix(box->signature, child->signature);
-        if (s->how.collapsing == COLLAPSE_EQUAL)
-            box->signature = diagram_mix(box->signature, (uint64_t)child->members);
-    }
+    box->signature = h;
 }
 
 /* Are there items of the parent between two scopes? They would be drawn between a collapse and itself. */
-static bool is_parted(const diagram *s, int before, int after) {
-    const diagram_box *a = &s->boxes[before], *b = &s->boxes[after];
-    for (int i = s->boxes[a->parent].first_item; i >= 0; i = s->items[i].next)
-        if (i > a->high && i < b->low) return true;
-    return false;
+static bool is_parted(const diagram *s, const diagram_box *before, const diagram_box *after) {
+    const diagram_item *last = before->high < 0 ? NULL : &s->items[before->high];
+    const diagram_item *i = diagram_next_item(s, before->parent, last);
+    return i && i - s->items < after->low;
 }
 
 static bool is_next_of(const diagram *s, const diagram_box *one, const diagram_box *other) {
@@ -142,18 +126,18 @@ static bool is_next_of(const diagram *s, const diagram_box *one, const diagram_b
 
 /* Collapses the children of a box, deepest first, and then signs it: its signature depends on the collapsed
  * children. */
-static void collapse_box(diagram *s, int b) {
-    int first = s->boxes[b].first_child, last = first;
-    for (int c = first; c >= 0; last = c, c = s->boxes[c].next) {
+static void collapse_box(diagram *s, diagram_box *b) {
+    diagram_box *first = b->first_child, *last = first;
+    for (diagram_box *c = first; c; last = c, c = c->next) {
         collapse_box(s, c);
         if (c == first) continue;
-        if (!is_next_of(s, &s->boxes[first], &s->boxes[c]) || is_parted(s, last, c)) {
+        if (!is_next_of(s, first, c) || is_parted(s, last, c)) {
             first = c;
             continue;
         }
-        s->boxes[c].represented_by = first;
-        s->boxes[first].most_members = ++s->boxes[first].members;
-        s->boxes[first].last_name = s->boxes[c].last_name ? s->boxes[c].last_name : s->boxes[c].name;
+        c->represented_by = first;
+        first->most_members = ++first->members;
+        first->last_name = c->last_name ? c->last_name : c->name;
         pair_up(s, first, c);
     }
     sign_box(s, b);
@@ -161,48 +145,43 @@ static void collapse_box(diagram *s, int b) {
 
 bool diagram_collapses_by_op(const diagram *s, const diagram_item *i) {
     return s->how.collapsing > COLLAPSE_EQUAL && i->node &&
-           (diagram_phase_of(i) == DIAGRAM_UPDATE || i->node->op->flags & OP_COMMUNICATES);
+           (i->node->is_update || i->node->op->flags & OP_COMMUNICATES);
 }
 
 /* The exception of I2, within one box. */
-static void collapse_by_op(diagram *s, int box) {
-    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next) {
-        if (!diagram_collapses_by_op(s, &s->items[i])) continue;
-        int j = s->boxes[box].first_item;
-        while (j != i &&
-               !(diagram_collapses_by_op(s, &s->items[j]) && s->items[j].node->op == s->items[i].node->op))
-            j = s->items[j].next;
-        if (s->items[i].representative == i) s->items[i].representative = j;
+static void collapse_by_op(diagram *s, const diagram_box *box) {
+    for (diagram_item *i = NULL; (i = diagram_next_item(s, box, i));) {
+        if (!diagram_collapses_by_op(s, i)) continue;
+        diagram_item *j = diagram_next_item(s, box, NULL);
+        while (!diagram_collapses_by_op(s, j) || j->node->op != i->node->op) j = diagram_next_item(s, box, j);
+        if (i->representative == i) i->representative = j;
     }
 }
 
 /* Follows chains of representatives to their ends, and links all items that one represents. */
 static void link_representatives(diagram *s) {
-    for (int i = 0; i < s->n_items; i++) {
-        int t = i;
-        while (s->items[t].representative != t) t = s->items[t].representative;
-        s->items[i].representative = t;
-    }
-    for (int i = s->n_items - 1; i >= 0; i--) {
-        diagram_item *representative = &s->items[s->items[i].representative];
-        if (s->items[i].representative == i) continue;
-        s->items[i].also = representative->also;
-        representative->also = i;
+    for (diagram_item *i = s->items; i < s->items + s->n_items; i++)
+        while (i->representative->representative != i->representative)
+            i->representative = i->representative->representative;
+    for (diagram_item *i = s->items + s->n_items; i-- > s->items;) {
+        if (i->representative == i) continue;
+        i->also = i->representative->also;
+        i->representative->also = i;
     }
 }
 
 void diagram_collapse(diagram *s) {
-    collapse_box(s, 0);
-    for (int b = 0; b < s->n_boxes; b++) collapse_by_op(s, b);
+    collapse_box(s, s->boxes);
+    for (int b = 0; b < s->n_boxes; b++) collapse_by_op(s, &s->boxes[b]);
     link_representatives(s);
 }
 
 /* Climbs from both ends to siblings below a common parent. */
-bool diagram_edge_repeats(const diagram *s, int item_a, int item_b) {
-    int a = s->items[item_a].box, b = s->items[item_b].box;
-    while (s->boxes[a].depth > s->boxes[b].depth) a = s->boxes[a].parent;
-    while (s->boxes[b].depth > s->boxes[a].depth) b = s->boxes[b].parent;
-    for (; a != b && a > 0 && b > 0; a = s->boxes[a].parent, b = s->boxes[b].parent)
-        if (s->boxes[a].represented_by == s->boxes[b].represented_by) return true;
+bool diagram_repeats(const diagram_item *from, const diagram_item *to) {
+    const diagram_box *a = from->box, *b = to->box;
+    while (a->depth > b->depth) a = a->parent;
+    while (b->depth > a->depth) b = b->parent;
+    for (; a != b; a = a->parent, b = b->parent)
+        if (a->represented_by == b->represented_by) return true;
     return false;
 }

@@ -6,14 +6,15 @@
  * and no repetition. */
 #include "tools/graphtool/diagram/diagram.h"
 
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 enum { LONGEST = 24 };
 
 /* A part of a scope, in the graph's order: an item, or a child box with all that is in it. */
 typedef struct part {
-    int item, box; /* the one it is; the other is -1 */
-    int first;     /* its first item */
+    diagram_item *item; /* the one it is; the other is NULL */
+    diagram_box *box;
+    int first; /* the place of its first item */
     uint64_t signature;
 } part;
 
@@ -21,53 +22,26 @@ typedef struct run {
     int length, rounds;
 } run;
 
-static int first_item(const diagram *s, int box) {
-    int first = s->boxes[box].first_item;
-    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) {
-        int i = first_item(s, c);
-        if (first < 0 || (i >= 0 && i < first)) first = i;
-    }
-    return first;
-}
-
 /* Hash of a box with all items and boxes below it; names do not count. */
-static uint64_t tree_signature(const diagram *s, int box) {
+static uint64_t tree_signature(const diagram *s, const diagram_box *box) {
     uint64_t h = 11;
-    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
-        h = diagram_mix(h, s->items[i].signature);
-    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next)
+    for (const diagram_item *i = NULL; (i = diagram_next_item(s, box, i));) h = diagram_mix(h, i->signature);
+    for (const diagram_box *c = box->first_child; c; c = c->next)
         h = diagram_mix(h, tree_signature(s, c) + 1);
     return h;
 }
 
-/* Is the item in this part? */
-static bool is_in(const diagram *s, int item, const part *p) {
-    return p->item >= 0 ? item == p->item : diagram_box_is_in(s, s->items[item].box, p->box);
-}
-
-static bool item_reads_round(const diagram *s, int item, const part *p, int length) {
-    const weft_node *n = s->items[item].node;
-    for (int o = 0; n && o < n->n_in; o++) {
-        int from = n->in[o] ? s->item_of[n->in[o]->id] : -1;
-        for (int k = 0; from >= 0 && k < length; k++)
-            if (is_in(s, from, &p[k])) return true;
-    }
-    return false;
-}
-
-static bool box_reads_round(const diagram *s, int box, const part *p, int length) {
-    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
-        if (item_reads_round(s, i, p, length)) return true;
-    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next)
-        if (box_reads_round(s, c, p, length)) return true;
+/* Is the item in one of these parts? */
+static bool is_in(const diagram_item *item, const part *p, int length) {
+    for (const part *end = p + length; p < end; p++)
+        if (p->box ? diagram_box_is_in(item->box, p->box) : item == p->item) return true;
     return false;
 }
 
 /* Does a part of the second round read one of the first? p points to two rounds of `length` parts. */
 static bool reads_round(const diagram *s, const part *p, int length) {
-    for (const part *q = p + length; q < p + 2 * length; q++)
-        if (q->box >= 0 ? box_reads_round(s, q->box, p, length) : item_reads_round(s, q->item, p, length))
-            return true;
+    for (const diagram_read *r = s->reads; r < s->reads + s->n_reads; r++)
+        if (is_in(r->to, p + length, length) && is_in(r->from, p, length)) return true;
     return false;
 }
 
@@ -92,53 +66,50 @@ static run best_run(const diagram *s, const part *p, int n) {
 }
 
 /* Lists the parts of a box in the graph's order, by insertion sort; returns how many. */
-static int list_parts(const diagram *s, int box, part *p) {
+static int list_parts(const diagram *s, const diagram_box *box, part *p) {
     int n = 0;
-    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
-        p[n++] = (part){i, -1, i, s->items[i].signature};
-    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) {
-        part q = {-1, c, first_item(s, c), tree_signature(s, c)};
+    for (diagram_item *i = NULL; (i = diagram_next_item(s, box, i));)
+        p[n++] = (part){i, NULL, (int)(i - s->items), i->signature};
+    for (diagram_box *c = box->first_child; c; c = c->next) {
         int at = n++;
-        for (; at > 0 && p[at - 1].first > q.first; at--) p[at] = p[at - 1];
-        p[at] = q;
+        for (; at > 0 && p[at - 1].first > c->low; at--) p[at] = p[at - 1];
+        p[at] = (part){NULL, c, c->low, tree_signature(s, c)};
     }
     return n;
 }
 
 /* Sets the depths of a box that has moved, and of all below it. */
-static void deepen(diagram *s, int box) {
-    s->boxes[box].depth = s->boxes[s->boxes[box].parent].depth + 1;
-    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) deepen(s, c);
+static void deepen(diagram_box *box) {
+    box->depth = box->parent->depth + 1;
+    for (diagram_box *c = box->first_child; c; c = c->next) deepen(c);
 }
 
-static void move_part(diagram *s, int box, const part *p) {
-    if (p->item >= 0)
+static void move_part(diagram *s, diagram_box *box, const part *p) {
+    if (p->item) {
         diagram_add_item(s, box, p->item);
-    else
-        diagram_add_box(s, box, p->box);
-    if (p->box >= 0) deepen(s, p->box);
+        return;
+    }
+    diagram_add_box(box, p->box);
+    deepen(p->box);
 }
 
-static const char *part_name(const diagram *s, const part *p) {
-    return p->box >= 0              ? s->boxes[p->box].name
-           : s->items[p->item].node ? s->items[p->item].node->op->name
-                                    : "";
+static const char *part_name(const part *p) {
+    return p->box ? p->box->name : p->item->node ? p->item->node->op->name : "";
 }
 
 /* Makes the box of one round, named after its first and last layers. */
-static void box_round(diagram *s, int parent, int number, const part *p, int length) {
-    const char *name = tool_text("%s \xe2\x80\xa6 %s", part_name(s, &p[0]), part_name(s, &p[length - 1]));
-    int b = diagram_box_new(s, parent, name, s->boxes[parent].path);
-    s->boxes[b].run = number;
-    s->boxes[b].phase = s->boxes[parent].phase;
+static void box_round(diagram *s, diagram_box *parent, int number, const part *p, int length) {
+    const char *name = tool_text("%s \xe2\x80\xa6 %s", part_name(&p[0]), part_name(&p[length - 1]));
+    diagram_box *b = diagram_box_new(s, parent, name, parent->path);
+    b->run = number;
+    b->phase = parent->phase;
     for (int k = 0; k < length; k++) move_part(s, b, &p[k]);
 }
 
 /* Rebuilds the contents of a box with its runs boxed. `number` counts the runs of the diagram. */
-static void find_in(diagram *s, int box, part *p, int *number) {
+static void find_in(diagram *s, diagram_box *box, part *p, int *number) {
     int n = list_parts(s, box, p), at = 0;
-    diagram_box *b = &s->boxes[box];
-    b->first_child = b->last_child = b->first_item = b->last_item = -1;
+    box->first_child = box->last_child = NULL;
     while (at < n) {
         run r = best_run(s, p + at, n - at);
         if (r.length < 2) {
@@ -154,6 +125,6 @@ static void find_in(diagram *s, int box, part *p, int *number) {
 void diagram_find_runs(diagram *s) {
     int scopes = s->n_boxes, number = 0;
     part *p = diagram_new(s, s->n_items + s->n_boxes + 1, sizeof *p);
-    for (int b = 0; b < scopes; b++)
-        if (s->boxes[b].phase != DIAGRAM_UPDATE) find_in(s, b, p, &number);
+    for (diagram_box *b = s->boxes; b < s->boxes + scopes; b++)
+        if (b->phase != DIAGRAM_UPDATE) find_in(s, b, p, &number);
 }

@@ -7,8 +7,11 @@
 #include "tools/graphtool/diagram/draw.h"
 
 #include "ops/kit/ops.h"
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
+#include "tools/graphtool/options/options.h"
 #include "tools/graphtool/timeline/buckets.h"
+
+#include <string.h>
 
 /* ---- kinds: derived from an op's flags, so that a new op needs no line here ---- */
 
@@ -70,51 +73,49 @@ static draw_kind kind_of(const weft_node *n) {
 }
 
 /* A box has the colours of its subgraph. */
-static const subgraph_look *look_of(const diagram *s, const weft_model *m, int box) {
-    return subgraph_look_of(m, s->boxes[box].path);
-}
-
-/* Whether it differs from the box that it is in: a top-level scope, or a subgraph of weft_ddp's. */
-static bool has_own_look(const diagram *s, const weft_model *m, int box) {
-    return s->boxes[box].depth == 1 || look_of(s, m, box) != look_of(s, m, s->boxes[box].parent);
+static const subgraph_look *look_of(const weft_model *m, const diagram_box *box) {
+    return subgraph_look_of(m, box->path);
 }
 
 /* ---- labels ---- */
 
 /* A value of a node: the k-th result or the k-th operand. */
 typedef struct place {
-    int item, k;
+    const diagram_item *item;
+    int k;
     bool is_operand;
 } place;
 
-static const weft_value *value_at(const diagram *s, int item, const place *p) {
-    const weft_node *n = s->items[item].node;
-    if (p->is_operand) return p->k < n->n_in ? n->in[p->k] : NULL;
-    return p->k < n->n_out ? &n->out[p->k] : NULL;
+/* NULL: the node has none. */
+static const weft_value *value_at(place p) {
+    const weft_node *n = p.item->node;
+    if (p.k >= (p.is_operand ? n->n_in : n->n_out)) return NULL;
+    return p.is_operand ? n->in[p.k] : &n->out[p.k];
 }
 
 /* Writes an axis: "64...512" where it differs between the members of a collapse. */
-static void axis_label(text *t, const diagram *s, const place *p, const tensor_type *type, int axis) {
+static void axis_label(text *t, place p, int axis) {
+    const tensor_type *type = &value_at(p)->type;
     int64_t low = type->shape[axis], high = low;
-    for (int i = s->items[p->item].also; i >= 0; i = s->items[i].also) {
-        const weft_value *v = value_at(s, i, p);
+    while ((p.item = p.item->also)) {
+        const weft_value *v = value_at(p);
         if (!v || v->type.ndim != type->ndim) continue;
         if (v->type.shape[axis] < low) low = v->type.shape[axis];
         if (v->type.shape[axis] > high) high = v->type.shape[axis];
     }
-    text_add(t, "%lld", (long long)low);
-    if (low != high) text_add(t, "\xe2\x80\xa6%lld", (long long)high);
+    range_text(t, low, high);
 }
 
 /* Writes a shape: "128x64x7x7", with the type unless it is f32. */
-static void type_label(text *t, const diagram *s, place p) {
-    const weft_value *v = value_at(s, p.item, &p);
-    const tensor_type *type = &v->type;
-    if (type->dtype != WEFT_F32) text_add(t, "%s ", dtype_name(type->dtype));
-    if (!type->ndim && type->dtype == WEFT_F32) text_add(t, "1");
+static void type_label(text *t, place p) {
+    const tensor_type *type = &value_at(p)->type;
+    if (type->dtype != WEFT_F32)
+        text_add(t, "%s ", dtype_name(type->dtype));
+    else if (!type->ndim)
+        text_add(t, "1");
     for (int i = 0; i < type->ndim; i++) {
         if (i) text_add(t, "\xc3\x97");
-        axis_label(t, s, &p, type, i);
+        axis_label(t, p, i);
     }
 }
 
@@ -128,47 +129,47 @@ static bool is_unchanged(const weft_value *v) {
 }
 
 static void value_label(text *t, const diagram *s, const weft_value *v) {
-    if (is_unchanged(v)) return;
-    type_label(t, s, (place){s->item_of[v->id], (int)(v - v->node->out), false});
+    if (!is_unchanged(v)) type_label(t, (place){s->item_of[v->id], (int)(v - v->node->out), false});
 }
 
 /* Is an attribute worth showing? 1 is only for a padding; output channels and kernel size are in the weight's
  * shape. */
 static bool is_telling(const char *name, int64_t number) {
-    if (strcmp(name, "out") == 0 || strcmp(name, "kernel") == 0) return false;
-    return number > 1 || (number == 1 && strcmp(name, "pad") == 0);
+    return !has_word("out kernel", name) && (number > 1 || (number == 1 && strcmp(name, "pad") == 0));
+}
+
+/* The number that stands for an attribute of integers: that of all of them, where they are the same; 0. */
+static int64_t number_in(const op_attr *a, const void *at) {
+    const attr_ints *ints = at;
+    if (a->kind == ATTR_INT) return *(const int64_t *)at;
+    if (a->kind != ATTR_INTS || !ints->n || a->max == INT64_MAX) return 0;
+    for (int i = 1; i < ints->n; i++)
+        if (ints->v[i] != ints->v[0]) return 0;
+    return ints->v[0];
 }
 
 /* Up to three attributes that a reader looks for: "stride 2 pad 1". Shapes are on the edges already. */
 static void attrs_label(text *t, const weft_node *n) {
     int shown = 0;
     for (const op_attr *a = n->op->attrs; a && a->name && shown < 3; a++) {
-        const char *at = (const char *)n->attrs + a->offset;
-        const attr_ints *ints = (const attr_ints *)at;
-        const char *gap = shown ? " " : "\n";
-        bool same = a->kind == ATTR_INTS && ints->n && a->max != INT64_MAX;
-        for (int i = 1; same && i < ints->n; i++) same = ints->v[i] == ints->v[0];
-        double real = a->kind == ATTR_REAL ? *(const double *)at : 0;
-        int64_t number = a->kind == ATTR_INT ? *(const int64_t *)at : same ? ints->v[0] : 0;
-        if (real >= 1e-4 || real <= -1e-4)
-            text_add(t, "%s%s %g", gap, a->name, real); /* leaves out epsilons */
-        else if (is_telling(a->name, number))
-            text_add(t, "%s%s %lld", gap, a->name, (long long)number);
-        else
-            continue;
-        shown++;
+        const void *at = (const char *)n->attrs + a->offset;
+        double real = a->kind == ATTR_REAL ? *(const double *)at : (double)number_in(a, at);
+        bool is_shown = a->kind == ATTR_REAL ? real >= 1e-4 || real <= -1e-4 /* no epsilon */
+                                             : is_telling(a->name, number_in(a, at));
+        if (is_shown)
+            text_add(t, a->kind == ATTR_REAL ? "%s%s %g" : "%s%s %.0f", shown++ ? " " : "\n", a->name, real);
     }
 }
 
 /* Names and shapes of the weights that a layer reads; biases (one axis) are left out. */
-static void weights_label(text *t, const diagram *s, int item) {
-    const weft_node *n = s->items[item].node;
+static void weights_label(text *t, const diagram_item *item) {
+    const weft_node *n = item->node;
     for (int i = 0; i < n->n_in; i++) {
         const weft_value *v = n->in[i];
         if (!v || v->node->op != &weft_op_parameter || v->type.ndim < 2) continue;
         const char *path = v->variable ? v->variable->path : "weight", *slash = strrchr(path, '/');
         text_add(t, "\n%s ", slash ? slash + 1 : path);
-        type_label(t, s, (place){item, i, true});
+        type_label(t, (place){item, i, true});
     }
 }
 
@@ -183,19 +184,19 @@ static void path_label(text *t, const diagram_box *b, const char *path) {
     }
 }
 
-static int count_of(const diagram *s, int item) {
-    int n = 1;
-    while ((item = s->items[item].also) >= 0) n++;
+static int count_of(const diagram_item *item) {
+    int n = 0;
+    for (; item; item = item->also) n++;
     return n;
 }
 
 /* Length of the prefix that the variables of all represented items share, up to a separator:
  * "optimizer.adam:all/". */
-static int common_length(const diagram *s, int item) {
-    const char *path = s->items[item].node->variable->path;
+static int common_length(const diagram_item *item) {
+    const char *path = item->node->variable->path;
     int length = (int)strlen(path);
-    for (int i = s->items[item].also; i >= 0; i = s->items[i].also) {
-        const weft_variable *v = s->items[i].node->variable;
+    while ((item = item->also)) {
+        const weft_variable *v = item->node->variable;
         int same = 0;
         while (v && same < length && v->path[same] == path[same]) same++;
         length = same;
@@ -204,44 +205,45 @@ static int common_length(const diagram *s, int item) {
     return length;
 }
 
+/* The variable that a node names; NULL: none. */
+static const weft_variable *named_by(const weft_node *n) {
+    return n->op->flags & OP_VARIABLE ? n->variable : NULL;
+}
+
 /* The label of updates or collectives that one represents: how many they are, and what they write. */
-static void several_label(text *t, const diagram *s, int item) {
-    const weft_node *n = s->items[item].node;
-    int count = count_of(s, item);
-    text_add(t, "%s", n->op->name);
+static void several_label(text *t, const diagram_item *item) {
+    const weft_variable *v = named_by(item->node);
+    int count = count_of(item);
+    text_add(t, "%s", item->node->op->name);
     if (count > 1) text_add(t, "   \xc3\x97%d", count);
-    if (!n->variable || !(n->op->flags & OP_VARIABLE)) return;
-    if (count == 1)
-        path_label(t, &s->boxes[s->items[item].box], n->variable->path);
-    else if (common_length(s, item))
-        text_add(t, "\n%.*s\xe2\x80\xa6", common_length(s, item), n->variable->path);
+    if (v && count == 1)
+        path_label(t, item->box, v->path);
+    else if (v && common_length(item))
+        text_add(t, "\n%.*s\xe2\x80\xa6", common_length(item), v->path);
 }
 
 /* What a drawn node shows, by its kind. */
-static void node_label(text *t, const diagram *s, int item) {
-    const diagram_item *i = &s->items[item];
+static void node_label(text *t, const diagram *s, const diagram_item *i) {
     const weft_node *n = i->node;
-    const diagram_box *b = &s->boxes[i->box];
     if (!n) {
         text_add(t, "%s", i->output->name);
     } else if (n->op == &weft_op_input) {
         text_add(t, "%s\n", input_name(n));
-        type_label(t, s, (place){item, 0, false});
+        type_label(t, (place){i, 0, false});
     } else if (n->op == &weft_op_minimize) {
         const minimize_attrs *a = n->attrs;
         text_add(t, "minimize\n%s\n%s lr %g", a->pattern && *a->pattern ? a->pattern : "everything", a->type,
                  a->lr);
     } else if (diagram_collapses_by_op(s, i)) {
-        several_label(t, s, item);
+        several_label(t, i);
     } else {
-        if (b->is_bare && strcmp(b->name, n->op->name)) text_add(t, "%s  ", b->name);
+        if (i->box->is_bare && strcmp(i->box->name, n->op->name)) text_add(t, "%s  ", i->box->name);
         text_add(t, "%s", n->op->name);
         for (int k = 0; k < n->n_body && k < 6; k++)
             text_add(t, k % 3 ? ", %s" : k ? ",\n%s" : ":\n%s", n->body[k]->op->name);
         if (n->n_body > 6) text_add(t, ", ...");
-        if (n->variable && n->op->flags & OP_VARIABLE)
-            path_label(t, &s->boxes[s->items[item].box], n->variable->path);
-        if (!n->is_backward) weights_label(t, s, item);
+        if (named_by(n)) path_label(t, i->box, n->variable->path);
+        if (!n->is_backward) weights_label(t, i);
         attrs_label(t, n);
     }
 }
@@ -249,16 +251,19 @@ static void node_label(text *t, const diagram *s, int item) {
 /* ---- tooltips ---- */
 
 /* The tooltip of a node, an output or a closed box. */
-static void unit_tip(text *t, const diagram *s, const diagram_unit *u) {
-    const diagram_item *i = u->box < 0 ? &s->items[u->item] : NULL;
-    if (!i) {
-        text_add(t, "%s, closed: %d ops", s->boxes[u->box].path, u->stands);
-    } else if (i->node) {
-        tip_node(t, i->node, count_of(s, u->item));
+static void unit_tip(text *t, const diagram_unit *u) {
+    if (u->box) {
+        text_add(t, "%s, closed: %d ops", u->box->path, u->stands);
+    } else if (u->item->node) {
+        tip_node(t, u->item->node, count_of(u->item));
     } else {
-        text_add(t, "output %s", i->output->name);
-        tip_value(t, i->output->value);
+        text_add(t, "output %s", u->item->output->name);
+        tip_value(t, u->item->output->value);
     }
+}
+
+static bool is_collapsed(const diagram_box *b) {
+    return b->most_members > 1;
 }
 
 /* Elements of the parameters below a path. */
@@ -271,29 +276,27 @@ static int64_t parameters_below(const weft_model *m, const char *path) {
     return elements;
 }
 
-static bool is_collapsed(const diagram_box *b) {
-    return b->most_members > 1;
-}
-
 /* Elements of the parameters in a box and in those that it represents; 0 where that would mislead. */
-static int64_t parameters_in(const diagram *s, const weft_model *m, int box) {
+static int64_t parameters_in(const diagram *s, const weft_model *m, const diagram_box *box) {
     int64_t elements = 0;
-    if (s->boxes[box].run || s->boxes[box].phase) return 0;
-    for (int b = s->boxes[box].parent; b > 0; b = s->boxes[b].parent)
-        if (is_collapsed(&s->boxes[b])) return 0; /* they would be those of one member only */
-    for (int b = box; b < s->n_boxes; b++)
-        if (s->boxes[b].represented_by == box) elements += parameters_below(m, s->boxes[b].path);
+    if (box->run || box->phase) return 0;
+    for (const diagram_box *b = box->parent; b; b = b->parent)
+        if (is_collapsed(b)) return 0; /* they would be those of one member only */
+    for (const diagram_box *b = box; b < s->boxes + s->n_boxes; b++)
+        if (b->represented_by == box) elements += parameters_below(m, b->path);
     return elements;
 }
 
 /* The title of a box: "blocks 0...47 x48" and, for closed boxes and top-level scopes, how much is inside. */
-static void box_label(text *t, const diagram *s, const weft_model *m, int box, const diagram_unit *closed) {
-    const diagram_box *b = &s->boxes[box];
+static void box_label(text *t, const diagram *s, const weft_model *m, const diagram_box *b,
+                      const diagram_unit *closed) {
     text_add(t, "%s", b->name);
     if (is_collapsed(b) && !b->run) text_add(t, " \xe2\x80\xa6 %s", b->last_name);
-    if (is_collapsed(b)) text_add(t, "   \xc3\x97%d", b->members);
-    if (b->most_members > b->members) text_add(t, "\xe2\x80\xa6%d", b->most_members);
-    int64_t elements = parameters_in(s, m, box);
+    if (is_collapsed(b)) {
+        text_add(t, "   \xc3\x97");
+        range_text(t, b->members, b->most_members);
+    }
+    int64_t elements = parameters_in(s, m, b);
     if (closed) text_add(t, "\n%d ops", closed->stands);
     if (!elements || !(closed || b->depth == 1)) return;
     text_add(t, closed ? ", " : "  \xc2\xb7  ");
@@ -307,85 +310,73 @@ typedef struct drawing {
     const diagram *s;
     const weft_model *m;
     Agraph_t *g;
-    Agraph_t **cluster; /* by box */
-    bool *is_below;     /* by unit: a node of its box is above it */
     bool used[KINDS];
 } drawing;
 
-/* The node with the title of an open box; NULL: not drawn (yet). */
-static Agnode_t *title_node(const drawing *d, int box, bool make) {
-    return agnode(make ? d->cluster[box] : d->g, tool_text("t%d", box), make);
-}
-
-static void draw_title(const drawing *d, int box) {
+static void draw_title(const drawing *d, diagram_box *b) {
     text label = {0};
-    box_label(&label, d->s, d->m, box, NULL);
-    Agnode_t *n = title_node(d, box, true);
-    paint_text(n, "label", &label);
-    paint(n,
+    b->title = agnode(b->cluster, tool_text("t%d", (int)(b - d->s->boxes)), 1);
+    box_label(&label, d->s, d->m, b, NULL);
+    paint_text(b->title, "label", &label);
+    paint(b->title,
           "shape=plaintext style= height=0 margin=0.02,0.0 fontname=Helvetica-Bold fontsize=%d fontcolor=%s",
-          d->s->boxes[box].depth == 1 ? 14 : 12, look_of(d->s, d->m, box)->line);
-    text_add(&label, "%s", d->s->boxes[box].path);
-    paint_text(n, "tooltip", &label);
+          b->depth == 1 ? 14 : 12, look_of(d->m, b)->line);
+    text_add(&label, "%s", b->path);
+    paint_text(b->title, "tooltip", &label);
 }
 
 /* The cluster of a box, made at first use; for a box that is not open, that of its parent. */
-static Agraph_t *cluster_of(drawing *d, int box) {
-    if (box <= 0) return d->g;
-    if (!diagram_box_is_open(d->s, box)) return cluster_of(d, d->s->boxes[box].parent);
-    if (d->cluster[box]) return d->cluster[box];
-    Agraph_t *g = agsubg(cluster_of(d, d->s->boxes[box].parent), tool_text("cluster_%d", box), 1);
-    const subgraph_look *look = look_of(d->s, d->m, box);
-    bool top = has_own_look(d->s, d->m, box), collapse = is_collapsed(&d->s->boxes[box]);
-    paint(g, "label= style=filled,rounded%s fillcolor=%s color=%s penwidth=%s", collapse ? ",bold" : "",
-          top ? look->fill : "#ffffff80", look->line,
-          top        ? "2.5"
-          : collapse ? "3"
-                     : "1");
-    d->cluster[box] = g;
-    draw_title(d, box);
-    return g;
+static Agraph_t *cluster_of(const drawing *d, diagram_box *b) {
+    if (!b->parent) return d->g;
+    Agraph_t *around = b->cluster ? b->cluster : cluster_of(d, b->parent);
+    if (b->cluster || !diagram_box_is_open(d->s, b)) return around;
+    b->cluster = agsubg(around, tool_text("cluster_%d", (int)(b - d->s->boxes)), 1);
+    const subgraph_look *look = look_of(d->m, b);
+    /* it differs from the box that it is in: a top-level scope, or a subgraph of weft_ddp's */
+    bool is_other = b->depth == 1 || look != look_of(d->m, b->parent);
+    paint(b->cluster, "label= style=filled,rounded%s fillcolor=%s color=%s penwidth=%s",
+          is_collapsed(b) ? ",bold" : "", is_other ? look->fill : "#ffffff80", look->line,
+          is_other          ? "2.5"
+          : is_collapsed(b) ? "3"
+                            : "1");
+    draw_title(d, b);
+    return b->cluster;
 }
 
-static Agnode_t *unit_node(drawing *d, int unit) {
-    return agnode(d->g, tool_text("n%d", unit), 0);
+static diagram_phase unit_phase(const diagram_unit *u) {
+    return u->box ? u->box->phase : diagram_phase_of(u->item->node);
 }
 
-static diagram_phase unit_phase(const diagram *s, const diagram_unit *u) {
-    return u->box >= 0 ? s->boxes[u->box].phase : diagram_phase_of(&s->items[u->item]);
-}
-
-static void paint_unit(drawing *d, const diagram_unit *u, Agnode_t *n) {
-    draw_kind kind = u->box >= 0 ? KIND_CLOSED : kind_of(d->s->items[u->item].node);
-    const subgraph_look *look = kind == KIND_CLOSED ? look_of(d->s, d->m, u->box) : NULL;
+static void paint_unit(drawing *d, const diagram_unit *u) {
+    draw_kind kind = u->box ? KIND_CLOSED : kind_of(u->item->node);
+    const subgraph_look *look = u->box ? look_of(d->m, u->box) : NULL;
     d->used[kind] = true;
-    paint(n, "shape=%s fillcolor=%s", looks[kind].shape, look ? look->fill : looks[kind].fill);
-    if (look) paint(n, "color=%s penwidth=2", look->line);
-    if (kind == KIND_OUTPUT) paint(n, "peripheries=2");
+    paint(u->drawn, "shape=%s fillcolor=%s", looks[kind].shape, look ? look->fill : looks[kind].fill);
+    if (look) paint(u->drawn, "color=%s penwidth=2", look->line);
+    if (kind == KIND_OUTPUT) paint(u->drawn, "peripheries=2");
 }
 
 /* Draws a node or a closed box, inside the cluster of its box. */
-static void draw_unit(drawing *d, int unit) {
-    const diagram_unit *u = &d->s->units[unit];
-    Agnode_t *n = agnode(cluster_of(d, diagram_box_of(d->s, u)), tool_text("n%d", unit), 1);
+static void draw_unit(drawing *d, diagram_unit *u) {
     text label = {0}, tip = {0};
-    if (u->box >= 0)
+    u->drawn = agnode(cluster_of(d, diagram_box_of(u)), tool_text("n%d", (int)(u - d->s->units)), 1);
+    if (u->box)
         box_label(&label, d->s, d->m, u->box, u);
     else
         node_label(&label, d->s, u->item);
-    unit_tip(&tip, d->s, u);
+    unit_tip(&tip, u);
     if (u->parts > 1) text_add(&label, "\n... %d parts", u->parts);
-    paint_text(n, "label", &label);
-    paint_text(n, "tooltip", &tip);
-    paint_unit(d, u, n);
+    paint_text(u->drawn, "label", &label);
+    paint_text(u->drawn, "tooltip", &tip);
+    paint_unit(d, u);
 }
 
 /* Is there a later edge from the same box to the same bucket? Of a box's gradients only the last one's edge
  * is drawn. */
 static bool is_told(const drawing *d, const diagram_edge *e) {
-    int box = diagram_box_of(d->s, &d->s->units[e->from]);
+    const diagram_box *box = diagram_box_of(e->from);
     for (const diagram_edge *f = e + 1; f < d->s->edges + d->s->n_edges; f++)
-        if (f->to == e->to && diagram_box_of(d->s, &d->s->units[f->from]) == box) return true;
+        if (f->to == e->to && diagram_box_of(f->from) == box) return true;
     return false;
 }
 
@@ -406,33 +397,33 @@ static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
 /* Notes that unit `above` is drawn above `below`. An edge into a box also puts its source above the box's
  * title, so that boxes are below each other and not side by side, unless the source is in the middle of the
  * box. */
-static void note_order(drawing *d, int above, int below, bool up) {
-    const diagram *s = d->s;
-    int from = diagram_box_of(s, &s->units[above]), into = diagram_box_of(s, &s->units[below]);
-    if (diagram_box_is_in(s, from, into)) d->is_below[below] = true;
-    while (into > 0 && !diagram_box_is_in(s, from, s->boxes[into].parent)) into = s->boxes[into].parent;
-    if (into <= 0 || diagram_box_is_in(s, from, into) || !d->cluster[into]) return;
-    const diagram_unit *u = &s->units[above];
-    int first = u->box >= 0 ? s->boxes[u->box].low : u->item;
-    bool is_outside = up ? first > s->boxes[into].high : first < s->boxes[into].low;
-    if (is_outside) draw_below(d, unit_node(d, above), title_node(d, into, false));
+static void note_order(const drawing *d, const diagram_unit *above, diagram_unit *below, bool up) {
+    const diagram_box *from = diagram_box_of(above), *into = diagram_box_of(below);
+    if (diagram_box_is_in(from, into)) {
+        below->is_below = true;
+        return;
+    }
+    while (!diagram_box_is_in(from, into->parent)) into = into->parent;
+    if (!into->cluster) return;
+    int first = above->box ? above->box->low : (int)(above->item - d->s->items);
+    if (up ? first > into->high : first < into->low) draw_below(d, above->drawn, into->title);
 }
 
 /* Backward edges are laid out upwards, with the arrow reversed, so that the backward pass rises beside the
  * forward. */
 static void draw_edge(drawing *d, const diagram_edge *e) {
-    diagram_phase from = unit_phase(d->s, &d->s->units[e->from]), to = unit_phase(d->s, &d->s->units[e->to]);
+    diagram_phase from = unit_phase(e->from), to = unit_phase(e->to);
     if (e->repeats) return; /* each member of a collapse reads the one before it */
     if (from != to && to == DIAGRAM_UPDATE && is_told(d, e)) return;
     bool up = from == DIAGRAM_BACKWARD && to == DIAGRAM_BACKWARD;
-    Agnode_t *a = unit_node(d, e->from), *b = unit_node(d, e->to);
-    Agedge_t *edge = agedge(d->g, up ? b : a, up ? a : b, NULL, 1);
+    diagram_unit *above = up ? e->to : e->from, *below = up ? e->from : e->to;
+    Agedge_t *edge = agedge(d->g, above->drawn, below->drawn, NULL, 1);
     if (from != to) {
         draw_aside(edge, e, from == DIAGRAM_FORWARD && to == DIAGRAM_BACKWARD);
         return;
     }
     if (up) paint(edge, "dir=back");
-    note_order(d, up ? e->to : e->from, up ? e->from : e->to, up);
+    note_order(d, above, below, up);
     text label = {0};
     if (e->value && from != DIAGRAM_UPDATE) value_label(&label, d->s, e->value);
     if (e->more) text_add(&label, " +%d", e->more);
@@ -440,17 +431,13 @@ static void draw_edge(drawing *d, const diagram_edge *e) {
 }
 
 /* Puts titles above the units that have no other node of their box above them. */
-static void hang_titles(drawing *d) {
-    for (int b = 1; b < d->s->n_boxes; b++) {
-        if (!d->cluster[b]) continue;
-        int above = d->s->boxes[b].parent;
-        if (above > 0 && d->cluster[above])
-            draw_below(d, title_node(d, above, false), title_node(d, b, false));
-    }
-    for (int u = 0; u < d->s->n_units; u++) {
-        int box = diagram_box_of(d->s, &d->s->units[u]);
-        while (box > 0 && !d->cluster[box]) box = d->s->boxes[box].parent;
-        if (box > 0 && !d->is_below[u]) draw_below(d, title_node(d, box, false), unit_node(d, u));
+static void hang_titles(const drawing *d) {
+    for (const diagram_box *b = d->s->boxes + 1; b < d->s->boxes + d->s->n_boxes; b++)
+        if (b->cluster && b->parent->cluster) draw_below(d, b->parent->title, b->title);
+    for (const diagram_unit *u = d->s->units; u < d->s->units + d->s->n_units; u++) {
+        const diagram_box *box = diagram_box_of(u);
+        while (box->parent && !box->cluster) box = box->parent;
+        if (box->cluster && !u->is_below) draw_below(d, box->title, u->drawn);
     }
 }
 
@@ -471,18 +458,17 @@ static void draw_legend(drawing *d) {
     Agnode_t *n = agnode(d->g, "legend", 1);
     paint_html(d->g, n, &t);
     paint(n, "shape=none style=");
-    int last = d->s->n_units - 1;
-    while (last >= 0 && unit_phase(d->s, &d->s->units[last]) != DIAGRAM_UPDATE) last--;
-    if (last >= 0) draw_below(d, unit_node(d, last), n); /* there is free space */
+    const diagram_unit *last = d->s->units + d->s->n_units;
+    do last--;
+    while (last >= d->s->units && unit_phase(last) != DIAGRAM_UPDATE);
+    if (last >= d->s->units) draw_below(d, last->drawn, n); /* there is free space */
 }
 
-Agraph_t *draw_diagram(diagram *s, const weft_model *m, const char *title) {
+Agraph_t *draw_diagram(const diagram *s, const weft_model *m, const char *title) {
     drawing d = {.s = s, .m = m, .g = paint_new("weft")};
-    d.cluster = diagram_new(s, s->n_boxes, sizeof *d.cluster);
-    d.is_below = diagram_new(s, s->n_units + 1, sizeof *d.is_below);
     paint_defaults(d.g, title);
     paint(d.g, "newrank=true"); /* rows span all boxes, so that a gradient can be beside its layer */
-    for (int u = 0; u < s->n_units; u++) draw_unit(&d, u);
+    for (int u = 0; u < s->n_units; u++) draw_unit(&d, &s->units[u]);
     for (int e = 0; e < s->n_edges; e++) draw_edge(&d, &s->edges[e]);
     hang_titles(&d);
     draw_legend(&d);

@@ -9,7 +9,7 @@
 #include <graphviz/cgraph.h>
 
 /* The caller closes the graph with agclose. */
-Agraph_t *draw_diagram(diagram *s, const weft_model *m, const char *title);
+Agraph_t *draw_diagram(const diagram *s, const weft_model *m, const char *title);
 /* The subgraphs of a plan with their buckets, and the two streams of each graph that trains. Likewise. */
 Agraph_t *draw_plan(const weft_plan *plan, const stream_how *how);
 

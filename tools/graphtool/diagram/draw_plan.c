@@ -3,7 +3,7 @@
 
 #include "tools/graphtool/timeline/buckets.h"
 #include "tools/graphtool/diagram/draw_streams.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 
 typedef struct drawing {
     const weft_plan *plan;

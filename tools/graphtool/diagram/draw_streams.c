@@ -9,9 +9,10 @@
 #include "tools/graphtool/diagram/draw_streams.h"
 
 #include "tools/graphtool/diagram/stream_collapse.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 #include "runtime/plan/value.h"
 
+#include <limits.h>
 
 /* The picture of one graph. If there are too many steps, those in the middle become one node. */
 typedef struct drawing {
@@ -20,24 +21,19 @@ typedef struct drawing {
     const streams *l;
     int number; /* number of the graph in the picture */
     stream_collapse collapse;
-    int left_from, left_until; /* drawn steps that are left out */
+    const stream_step *left_from, *left_until; /* drawn steps that are left out; NULL: none are */
 } drawing;
 
 /* ---- steps of the compute stream ---- */
 
-static bool is_drawn(const drawing *d, int step) {
-    return d->collapse.steps[step].representative == step;
-}
-
-static bool is_left_out(const drawing *d, int step) {
-    return step >= d->left_from && step < d->left_until;
+static bool is_left_out(const drawing *d, const stream_step *s) {
+    return s >= d->left_from && s < d->left_until;
 }
 
 /* The node of a step's representative, made in the graph `in`; `in` NULL: it must exist. */
-static Agnode_t *step_node(const drawing *d, Agraph_t *in, int step) {
-    step = d->collapse.steps[step].representative;
-    if (is_left_out(d, step)) step = d->left_from;
-    return agnode(in ? in : d->g, tool_text("g%dr%d", d->number, step), in != NULL);
+static Agnode_t *step_node(const drawing *d, Agraph_t *in, const stream_step *s) {
+    s = is_left_out(d, s->representative) ? d->left_from : s->representative;
+    return agnode(in ? in : d->g, tool_text("g%dr%d", d->number, (int)(s - d->collapse.steps)), in != NULL);
 }
 
 static Agnode_t *row_node(const drawing *d, int row) {
@@ -46,49 +42,52 @@ static Agnode_t *row_node(const drawing *d, int row) {
 
 /* Colours by the kind of the row; a span has that of its most frequent phase. */
 static const char *row_fill(const stream_row *row) {
-    static const char *const fills[] = {[ROW_WAIT] = "#ffd0ca",  [ROW_UPDATE] = "#c5ebe6",
-                                        [ROW_READ] = "#d3e6f8",  [ROW_END] = "#dddddd",
-                                        [ROW_START] = "#ffffff", [ROW_READY] = "#ffffff"};
+    static const char *const fills[] = {
+        [ROW_WAIT] = "#ffd0ca", [ROW_UPDATE] = "#c5ebe6", [ROW_READ] = "#d3e6f8",
+        [ROW_END] = "#dddddd",  [ROW_START] = "#ffffff",  [ROW_READY] = "#ffffff"};
     static const char *const spans[] = {"#fff6cc", "#e9e0ff", "#e3f5f2"};
     return row->kind == ROW_SPAN ? spans[stream_phase_of(row)] : fills[row->kind];
 }
 
-/* One row of a drawn step, and the rows of other rounds that it represents. */
+/* One row of a drawn step, which is of the first round, and the rows of other rounds that it represents. */
 typedef struct like {
-    const drawing *d;
-    int step, offset, last; /* the drawn step, the row's offset in it, the last round's step */
+    const streams *l;
+    const stream_step *first, *last;
+    int offset; /* of the row in its step */
 } like;
 
-static const stream_row *like_row(const like *k, int step) {
-    return &k->d->l->rows[k->d->collapse.steps[step].row + k->offset];
+static like like_of(const drawing *d, const stream_step *s, int offset) {
+    like k = {d->l, s, s, offset};
+    while (k.last->next) k.last = k.last->next;
+    return k;
 }
 
-/* The step of the next round; beyond k->last: there is none. */
-static int round_after(const like *k, int step) {
-    do step++;
-    while (step <= k->last && k->d->collapse.steps[step].representative != k->step);
-    return step;
+static const stream_row *like_row(const like *k, const stream_step *s) {
+    return &k->l->rows[s->row + k->offset];
+}
+
+static const stream_move *like_move(const like *k, const stream_step *s) {
+    return like_row(k, s)->move;
 }
 
 /* A number of nodes: of a phase, or BETWEEN a start and its wait. */
 enum { BETWEEN = STREAM_PHASES };
-static int count_in(const like *k, int step, int what) {
-    const stream_row *r = like_row(k, step);
-    return what == BETWEEN ? k->d->l->moves[r->move].between : r->nodes[what];
+static int count_in(const like *k, const stream_step *s, int what) {
+    return what == BETWEEN ? like_move(k, s)->between : like_row(k, s)->nodes[what];
 }
 
 /* A count over all rounds: "4 forward", or "4...15 forward" from least to most. Nothing, and false, where all
  * are 0. */
 static bool count_text(text *t, const like *k, int what, const char *gap) {
-    int low = count_in(k, k->step, what), high = low;
-    for (int i = k->step; i <= k->last; i = round_after(k, i)) {
-        int n = count_in(k, i, what);
+    int low = INT_MAX, high = 0;
+    for (const stream_step *s = k->first; s; s = s->next) {
+        int n = count_in(k, s, what);
         if (n < low) low = n;
         if (n > high) high = n;
     }
     if (!high && what != BETWEEN) return false;
-    text_add(t, "%s%d", gap, low);
-    if (low != high) text_add(t, "\xe2\x80\xa6%d", high);
+    text_add(t, "%s", gap);
+    range_text(t, low, high);
     return true;
 }
 
@@ -108,27 +107,28 @@ static void span_label(text *t, const like *k) {
             text_add(t, " %s", stream_phases[i]);
             gap = ", ";
         }
-    const char *from = scope_in(like_row(k, k->step), false), *to = scope_in(like_row(k, k->last), true);
+    const char *from = scope_in(like_row(k, k->first), false), *to = scope_in(like_row(k, k->last), true);
     if (*from) text_add(t, "\n%s", from);
     if (strcmp(from, to) != 0) text_add(t, " \xe2\x80\xa6 %s", to);
 }
 
-static const char *row_name(const like *k, int step) {
-    const stream_row *r = like_row(k, step);
-    return r->move >= 0 ? k->d->l->moves[r->move].name : r->bucket ? r->bucket->path : "?";
+static const char *row_name(const like *k, const stream_step *s) {
+    const stream_move *m = like_move(k, s);
+    const weft_variable *bucket = like_row(k, s)->bucket;
+    return m ? m->name : bucket ? bucket->path : "?";
 }
 
 /* "gpt.1", or "gpt.1 ... gpt.16" for several rounds */
 static void names_text(text *t, const like *k) {
-    text_add(t, "%s", row_name(k, k->step));
-    if (k->last != k->step) text_add(t, " \xe2\x80\xa6 %s", row_name(k, k->last));
+    text_add(t, "%s", row_name(k, k->first));
+    if (k->last != k->first) text_add(t, " \xe2\x80\xa6 %s", row_name(k, k->last));
 }
 
 /* What a row of a step shows, by its kind. */
 static void row_label(text *t, const like *k) {
-    const stream_row *row = like_row(k, k->step);
-    const stream_move *m = row->move < 0 ? NULL : &k->d->l->moves[row->move];
-    bool alone = k->last == k->step;
+    const stream_row *row = like_row(k, k->first);
+    const stream_move *m = like_move(k, k->first);
+    bool alone = k->last == k->first;
     const char *is = alone ? "is" : "are";
     const weft_node *behind = NULL; /* named when there is one round */
     switch (row->kind) {
@@ -158,7 +158,7 @@ static void row_label(text *t, const like *k) {
         names_text(t, k);
         break;
     case ROW_END:
-        stream_row_text(t, k->d->l, row);
+        stream_row_text(t, row);
         break;
     case ROW_SPAN:
         span_label(t, k);
@@ -171,56 +171,36 @@ static void row_label(text *t, const like *k) {
 
 static void left_out_label(text *t, const drawing *d) {
     int moves = 0, rows = 0;
-    for (int i = 0; i < d->collapse.n_steps; i++) {
-        if (!is_left_out(d, d->collapse.steps[i].representative)) continue;
-        rows += d->collapse.steps[i].n_rows;
-        for (int k = 0; k < d->collapse.steps[i].n_rows; k++)
-            moves += d->l->rows[d->collapse.steps[i].row + k].kind == ROW_START;
+    for (int i = 0; i < d->l->n_rows; i++) {
+        if (!is_left_out(d, d->collapse.step_of[i]->representative)) continue;
+        rows++;
+        moves += d->l->rows[i].kind == ROW_START;
     }
     text_add(t, "\xe2\x80\xa6 %d more rows, %d collectives", rows, moves);
 }
 
-static void step_label(text *t, const drawing *d, int step) {
-    for (int i = 0; i < d->collapse.steps[step].n_rows; i++) {
-        like k = {d, step, i, stream_collapse_last(&d->collapse, step)};
-        if (i) text_add(t, "\n");
-        row_label(t, &k);
-    }
-}
-
-static void step_tip(text *t, const drawing *d, int step) {
-    for (int i = 0; i < d->collapse.steps[step].n_rows; i++) {
-        const stream_row *r = &d->l->rows[d->collapse.steps[step].row + i];
-        text_add(t, "%s", i ? "\n" : "");
-        tip_node(t, r->node, d->collapse.steps[step].rounds);
-    }
-}
-
 /* Draws a step, or the node for all steps that are left out. */
-static Agnode_t *draw_step(const drawing *d, Agraph_t *in, int step) {
-    const stream_row *r = &d->l->rows[d->collapse.steps[step].row];
-    Agnode_t *n = step_node(d, in, step);
+static Agnode_t *draw_step(const drawing *d, Agraph_t *in, const stream_step *s) {
+    const stream_row *r = &d->l->rows[s->row];
+    bool is_shown = !is_left_out(d, s);
+    Agnode_t *n = step_node(d, in, s);
     text label = {0}, tip = {0};
-    if (is_left_out(d, step)) {
-        left_out_label(&label, d);
-    } else {
-        step_label(&label, d, step);
-        step_tip(&tip, d, step);
+    for (int i = 0; i < s->n_rows && is_shown; i++) {
+        like k = like_of(d, s, i);
+        text_add(&label, "%s", i ? "\n" : "");
+        row_label(&label, &k);
+        text_add(&tip, "%s", i ? "\n" : "");
+        tip_node(&tip, r[i].node, s->rounds);
     }
+    if (!is_shown) left_out_label(&label, d);
     paint_text(n, "label", &label);
     paint_text(n, "tooltip", &tip);
-    paint(n, "group=compute fillcolor=%s", is_left_out(d, step) ? "#ffffff" : row_fill(r));
-    if (r->bucket && !is_left_out(d, step)) paint(n, "color=%s", subgraph_look_at(r->bucket->subgraph)->line);
+    paint(n, "group=compute fillcolor=%s", is_shown ? row_fill(r) : "#ffffff");
+    if (r->bucket && is_shown) paint(n, "color=%s", subgraph_look_at(r->bucket->subgraph)->line);
     return n;
 }
 
 /* ---- the communication stream ---- */
-
-static int row_of_wait(const streams *l, int move) {
-    for (int i = 0; i < l->n_rows; i++)
-        if (l->rows[i].kind == ROW_WAIT && l->rows[i].move == move) return i;
-    return -1;
-}
 
 static Agedge_t *draw_arrow(Agraph_t *g, Agnode_t *from, Agnode_t *to, const subgraph_look *look,
                             const char *style) {
@@ -237,42 +217,34 @@ static void same_rank(Agraph_t *g, Agnode_t *a, Agnode_t *b) {
     agsubnode(same, b, 1);
 }
 
-/* Draws a box beside a row, and frees the label. */
-static Agnode_t *draw_beside(const drawing *d, int row, const subgraph_look *look, bool is_in_flight,
-                             text *label) {
+/* Draws a box for a move beside a row, with this label. */
+static Agnode_t *draw_beside(const drawing *d, int row, const like *k, const stream_move *m, text *label) {
     Agnode_t *n = agnode(d->cluster, tool_text("g%dm%d", d->number, row), 1);
+    const subgraph_look *look = subgraph_look_at(m->subgraph);
+    text tip = {0};
     paint_text(n, "label", label);
     paint(n, "fillcolor=%s color=%s penwidth=2 group=communication", look->fill, look->line);
-    if (is_in_flight) paint(n, "style=filled,rounded,dashed");
+    if (m->is_in_flight) paint(n, "style=filled,rounded,dashed");
+    tip_node(&tip, m->start, k->first->rounds);
+    paint_text(n, "tooltip", &tip);
     same_rank(d->cluster, row_node(d, row), n);
     return n;
 }
 
-static like like_of(const drawing *d, int row) {
-    int step = d->collapse.step_of[row];
-    return (like){d, step, row - d->collapse.steps[step].row, stream_collapse_last(&d->collapse, step)};
-}
-
-/* Bytes of a move over all rounds. */
-static uint64_t bytes_of(const like *k) {
-    uint64_t bytes = 0;
-    for (int i = k->step; i <= k->last; i = round_after(k, i))
-        bytes += k->d->l->moves[like_row(k, i)->move].bytes;
-    return bytes;
-}
-
-/* Order, op, names and bytes; then how long the collective may take before it is waited for. */
+/* Order, op, names and bytes over all rounds; then how long the collective may take before it is waited
+ * for. */
 static void move_label(text *t, const like *k) {
-    const stream_move *m = &k->d->l->moves[like_row(k, k->step)->move];
-    const stream_move *end = &k->d->l->moves[like_row(k, k->last)->move];
+    const stream_move *m = like_move(k, k->first), *end = like_move(k, k->last);
+    uint64_t bytes = 0;
+    for (const stream_step *s = k->first; s; s = s->next) bytes += like_move(k, s)->bytes;
     text_add(t, "%lld", (long long)m->order);
     if (end != m) text_add(t, " \xe2\x80\xa6 %lld", (long long)end->order);
     text_add(t, "   %s", m->start->op->name);
-    if (end != m) text_add(t, "   \xc3\x97%d", k->d->collapse.steps[k->step].rounds);
+    if (end != m) text_add(t, "   \xc3\x97%d", k->first->rounds);
     text_add(t, "\n");
     names_text(t, k);
-    text_add(t, end != m ? "\n%s in all\n" : ", %s\n", BYTES(bytes_of(k)));
-    if (row_of_wait(k->d->l, like_row(k, k->step)->move) < 0) {
+    text_add(t, end != m ? "\n%s in all\n" : ", %s\n", BYTES(bytes));
+    if (m->wait_row < 0) {
         text_add(t, "continues into the next run");
         return;
     }
@@ -282,40 +254,33 @@ static void move_label(text *t, const like *k) {
 }
 
 /* Draws a move, with an arrow to every round's wait. */
-static Agnode_t *draw_move(const drawing *d, int row) {
-    const stream_move *m = &d->l->moves[d->l->rows[row].move];
+static Agnode_t *draw_move(const drawing *d, int row, const like *k) {
+    const stream_move *m = like_move(k, k->first);
     const subgraph_look *look = subgraph_look_at(m->subgraph);
-    like k = like_of(d, row);
-    text label = {0}, tip = {0};
-    move_label(&label, &k);
-    tip_node(&tip, m->start, d->collapse.steps[k.step].rounds);
-    Agnode_t *n = draw_beside(d, row, look, m->is_in_flight, &label);
-    paint_text(n, "tooltip", &tip);
+    text label = {0};
+    move_label(&label, k);
+    Agnode_t *n = draw_beside(d, row, k, m, &label);
     draw_arrow(d->g, row_node(d, row), n, look, "");
-    for (int i = k.step; i <= k.last; i = round_after(&k, i)) {
-        int wait = row_of_wait(d->l, like_row(&k, i)->move);
+    for (const stream_step *s = k->first; s; s = s->next) {
+        int wait = like_move(k, s)->wait_row;
         if (wait >= 0) draw_arrow(d->g, n, row_node(d, wait), look, "");
     }
     return n;
 }
 
-/* Draws a move that an earlier run left in flight, where this run first reads it. */
-static Agnode_t *draw_arriving(const drawing *d, int row) {
+/* Draws a move that an earlier run left in flight, where this run first reads it; NULL: none did. */
+static Agnode_t *draw_arriving(const drawing *d, int row, const like *k) {
     const weft_variable *bucket = d->l->rows[row].bucket;
     const streams *of = NULL;
     const stream_move *m = stream_in_flight(d->all, bucket, &of);
-    const subgraph_look *look = subgraph_look_at(bucket->subgraph);
-    like k = like_of(d, row);
-    text label = {0}, tip = {0};
+    text label = {0};
     if (!m) return NULL;
     text_add(&label, "%s ", m->start->op->name);
-    names_text(&label, &k);
+    names_text(&label, k);
     text_add(&label, "\nof the last %s", of->p->name);
-    Agnode_t *n = draw_beside(d, row, look, true, &label);
-    tip_node(&tip, m->start, d->collapse.steps[k.step].rounds);
-    paint_text(n, "tooltip", &tip);
+    Agnode_t *n = draw_beside(d, row, k, m, &label);
     /* every edge beside a row is made from left to right, so that the streams keep their sides */
-    paint(draw_arrow(d->g, row_node(d, row), n, look, "dashed"), "dir=back");
+    paint(draw_arrow(d->g, row_node(d, row), n, subgraph_look_at(bucket->subgraph), "dashed"), "dir=back");
     return n;
 }
 
@@ -349,19 +314,27 @@ static void draw_frame(drawing *d) {
 }
 
 /* The frame around the rounds of a run, with their count; for rows that do not repeat, the graph's own. */
-static Agraph_t *frame_of(const drawing *d, int step) {
-    const stream_step *s = &d->collapse.steps[step];
-    if (!s->run || is_left_out(d, step)) return d->cluster;
+static Agraph_t *frame_of(const drawing *d, const stream_step *s) {
+    if (!s->run || is_left_out(d, s)) return d->cluster;
     Agraph_t *g = agsubg(d->cluster, tool_text("cluster_g%drun%d", d->number, s->run), 1);
-    paint(g, "label=\xc3\x97%d style=rounded,bold color=#666666 fontname=Helvetica-Bold fontsize=12", s->rounds);
+    paint(g, "label=\xc3\x97%d style=rounded,bold color=#666666 fontname=Helvetica-Bold fontsize=12",
+          s->rounds);
     return g;
+}
+
+/* The first step that is drawn after s, or (s NULL) of all; those in the middle that are left out are one.
+ * NULL: there is no more. */
+static const stream_step *next_drawn(const drawing *d, const stream_step *s) {
+    const stream_step *end = d->collapse.steps + d->collapse.n_steps;
+    for (s = s ? s + 1 : d->collapse.steps; s < end; s++)
+        if (s->representative == s && (!is_left_out(d, s) || s == d->left_from)) return s;
+    return NULL;
 }
 
 static stream_ends draw_compute(const drawing *d) {
     Agnode_t *top = draw_head(d, "compute"), *last = top;
-    for (int i = 0; i < d->collapse.n_steps; i++) {
-        if (!is_drawn(d, i) || (is_left_out(d, i) && i > d->left_from)) continue;
-        Agnode_t *n = draw_step(d, frame_of(d, i), i);
+    for (const stream_step *s = NULL; (s = next_drawn(d, s));) {
+        Agnode_t *n = draw_step(d, frame_of(d, s), s);
         draw_chain(d->g, last, n, last != top);
         last = n;
     }
@@ -373,14 +346,15 @@ static void draw_communication(const drawing *d, Agnode_t *compute_top) {
     Agnode_t *top = NULL, *last = NULL;
     for (int i = 0; i < d->l->n_rows; i++) {
         row_kind kind = d->l->rows[i].kind;
-        int step = d->collapse.step_of[i];
-        if (!is_drawn(d, step) || is_left_out(d, step) || (kind != ROW_START && kind != ROW_READ)) continue;
+        const stream_step *s = d->collapse.step_of[i];
+        if (s->representative != s || is_left_out(d, s) || (kind != ROW_START && kind != ROW_READ)) continue;
         if (!top) {
             top = last = draw_head(d, "communication");
             same_rank(d->cluster, compute_top, top);
             draw_chain(d->g, compute_top, top, false);
         }
-        Agnode_t *n = kind == ROW_START ? draw_move(d, i) : draw_arriving(d, i);
+        like k = like_of(d, s, i - s->row);
+        Agnode_t *n = kind == ROW_START ? draw_move(d, i, &k) : draw_arriving(d, i, &k);
         if (!n) continue;
         draw_chain(d->g, last, n, last != top);
         last = n;
@@ -390,14 +364,13 @@ static void draw_communication(const drawing *d, Agnode_t *compute_top) {
 /* Leaves out the drawn steps in the middle when there are more than max_rows. */
 static void leave_out(drawing *d, int max_rows) {
     int drawn = 0, seen = 0;
-    for (int i = 0; i < d->collapse.n_steps; i++) drawn += is_drawn(d, i);
+    for (const stream_step *s = NULL; (s = next_drawn(d, s));) drawn++;
     if (drawn <= max_rows) return;
-    for (int i = 0; i < d->collapse.n_steps; i++) {
-        if (!is_drawn(d, i)) continue;
-        if (seen == max_rows / 2) d->left_from = i;
-        if (seen == drawn - max_rows / 2) d->left_until = i;
-        seen++;
-    }
+    const stream_step *from = NULL, *s = NULL;
+    for (; (s = next_drawn(d, s)) && seen < drawn - max_rows / 2; seen++)
+        if (seen == max_rows / 2) from = s;
+    d->left_from = from;
+    d->left_until = s;
 }
 
 stream_ends draw_streams(Agraph_t *g, const stream_list *list, int number, const stream_how *how) {

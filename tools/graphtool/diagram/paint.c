@@ -3,7 +3,7 @@
 
 #include "graph/core/kernel.h"
 #include "graph/settings/ddp.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 
 static const subgraph_look looks[] = {{"#2f6db3", "#e9f1fb"}, {"#b3541e", "#fdf0e6"}, {"#3f8f3a", "#ecf6ea"},
                                       {"#8344a8", "#f5ecfa"}, {"#a88a00", "#faf6e0"}, {"#b02a5b", "#fbe9f0"}};
@@ -72,6 +72,10 @@ void paint(void *object, const char *format, ...) {
     const char *all = tool_vtext(format, args);
     va_end(args);
     while ((value = next_attribute(&all, name))) agsafeset(object, name, value, "");
+}
+
+void range_text(text *t, int64_t low, int64_t high) {
+    text_add(t, low == high ? "%lld" : "%lld\xe2\x80\xa6%lld", (long long)low, (long long)high);
 }
 
 void paint_text(void *object, const char *name, text *t) {

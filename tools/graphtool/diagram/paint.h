@@ -20,6 +20,8 @@ const subgraph_look *subgraph_look_at(int place);
 Agraph_t *paint_new(const char *name);
 /* Sets attributes NAME=VALUE, with a blank between: "shape=box style=filled,rounded". */
 void paint(void *object, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "4", or "4...15" from the least to the most. */
+void range_text(text *t, int64_t low, int64_t high);
 /* Sets an attribute to a text, which it empties. */
 void paint_text(void *object, const char *name, text *t);
 /* The same for a label in Graphviz's HTML. */

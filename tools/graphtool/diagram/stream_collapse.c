@@ -2,7 +2,7 @@
  * steps. */
 #include "tools/graphtool/diagram/stream_collapse.h"
 
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 /* The wait, the update and the start of the way back of one bucket form one step. */
 static bool joins_previous(const streams *l, int row) {
@@ -20,15 +20,15 @@ static uint64_t row_kind_of(const stream_row *r) {
 
 /* Cuts the rows into steps, each its own representative. */
 static void cut_steps(stream_collapse *f, const streams *l) {
+    stream_step *s = NULL;
     for (int i = 0; i < l->n_rows; i++) {
         if (!joins_previous(l, i)) {
-            f->steps[f->n_steps] = (stream_step){.row = i, .representative = f->n_steps, .rounds = 1};
-            f->n_steps++;
+            s = &f->steps[f->n_steps++];
+            *s = (stream_step){.row = i, .representative = s, .rounds = 1};
         }
-        stream_step *s = &f->steps[f->n_steps - 1];
         s->n_rows++;
         s->kinds = s->kinds * 1000003 + row_kind_of(&l->rows[i]);
-        f->step_of[i] = f->n_steps - 1;
+        f->step_of[i] = s;
     }
 }
 
@@ -56,9 +56,11 @@ static void find_rounds(stream_collapse *f) {
         }
         runs++;
         for (int k = 0; k < best * rounds; k++) {
-            f->steps[at + k].representative = at + k % best;
-            f->steps[at + k].run = runs;
-            f->steps[at + k].rounds = rounds;
+            stream_step *s = &f->steps[at + k];
+            s->representative = &f->steps[at + k % best];
+            s->next = k + best < best * rounds ? s + best : NULL;
+            s->run = runs;
+            s->rounds = rounds;
         }
         at += best * rounds;
     }
@@ -66,15 +68,9 @@ static void find_rounds(stream_collapse *f) {
 
 stream_collapse stream_collapse_of(const streams *l, bool collapse) {
     size_t room = (size_t)l->n_rows + 1;
-    stream_collapse f = {.steps = tool_new(room, sizeof *f.steps), .step_of = tool_new(room, sizeof *f.step_of)};
+    stream_collapse f = {.steps = tool_new(room, sizeof *f.steps),
+                         .step_of = tool_new(room, sizeof *f.step_of)};
     cut_steps(&f, l);
     if (collapse) find_rounds(&f);
     return f;
-}
-
-int stream_collapse_last(const stream_collapse *f, int step) {
-    int last = step;
-    for (int i = step; i < f->n_steps; i++)
-        if (f->steps[i].representative == step) last = i;
-    return last;
 }

@@ -13,21 +13,20 @@
 #include "tools/graphtool/timeline/streams.h"
 
 typedef struct stream_step {
-    int row, n_rows;    /* its first row, and how many */
-    int representative; /* the step that is drawn for it */
-    int run, rounds;    /* number of its run and the run's rounds; 0 and 1: no run */
-    uint64_t kinds;     /* hash of the kinds of its rows */
+    int row, n_rows; /* its first row, and how many */
+    /* the step that is drawn for it; the same step of the next round, NULL: there is none */
+    const struct stream_step *representative, *next;
+    int run, rounds; /* number of its run and the run's rounds; 0 and 1: no run */
+    uint64_t kinds;  /* hash of the kinds of its rows */
 } stream_step;
 
 typedef struct stream_collapse {
     int n_steps;
     stream_step *steps;
-    int *step_of; /* by row */
+    const stream_step **step_of; /* by row */
 } stream_collapse;
 
 /* Cuts the rows into steps and, if `collapse`, looks for repetitions. */
 stream_collapse stream_collapse_of(const streams *l, bool collapse);
-/* The last step that `step` represents; itself when alone. */
-int stream_collapse_last(const stream_collapse *f, int step);
 
 #endif

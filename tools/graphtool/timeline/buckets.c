@@ -1,7 +1,7 @@
 /* buckets.c - see buckets.h: reads subgraphs and buckets from a plan, and puts them into words. */
 #include "tools/graphtool/timeline/buckets.h"
 
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 
 #include <string.h>
 

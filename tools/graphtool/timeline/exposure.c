@@ -2,7 +2,7 @@
  * different collectives, but their order numbers are those of one total order. */
 #include "tools/graphtool/timeline/exposure.h"
 
-#include "tools/graphtool/common/world.h"
+#include "tools/graphtool/ranks/world.h"
 
 enum { EXPOSED, STREAM, TIMES, FIGURES }; /* ms, ms, number of runs */
 

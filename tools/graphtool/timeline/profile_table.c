@@ -4,7 +4,7 @@
 
 #include "ops/cuda/cuda.h"
 #include "runtime/session/state.h"
-#include "tools/graphtool/common/table.h"
+#include "tools/graphtool/output/table.h"
 #include "tools/graphtool/timeline/work_rows.h"
 
 const roof *profile_roof(const weft_session *s) {
@@ -39,12 +39,12 @@ static double rate(double work, double seconds) {
 }
 
 static void add_rates(json_t *to, const work_sum *s, double all_seconds) {
-    json_object_update_new(
-        to, json_pack("{s:f, s:f, s:f, s:f, s:o, s:f}", "ms", s->seconds * 1e3, "share",
-                      rate(s->seconds, all_seconds), "gflops", rate(s->flops, s->seconds) * 1e-9, "gb_per_s",
-                      rate(s->read + s->written, s->seconds) * 1e-9, "least_ms",
-                      s->least > 0 ? json_real(s->least * 1e3) : json_null(), "of_peak",
-                      rate(s->least, s->seconds)));
+    json_object_update_new(to, json_pack("{s:f, s:f, s:f, s:f, s:o, s:f}", "ms", s->seconds * 1e3, "share",
+                                         rate(s->seconds, all_seconds), "gflops",
+                                         rate(s->flops, s->seconds) * 1e-9, "gb_per_s",
+                                         rate(s->read + s->written, s->seconds) * 1e-9, "least_ms",
+                                         s->least > 0 ? json_real(s->least * 1e3) : json_null(), "of_peak",
+                                         rate(s->least, s->seconds)));
 }
 
 json_t *profile_table_json(const weft_session *s, const roof *gpu) {

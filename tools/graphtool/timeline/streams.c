@@ -3,7 +3,7 @@
 
 #include "ops/structure/collective.h"
 #include "runtime/plan/value.h"
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 #include <string.h>
 
@@ -73,6 +73,7 @@ static void note_move(streams *l, const weft_model *m, const weft_node *n) {
     stream_move *move = &l->moves[l->n_moves++];
     *move = (stream_move){.start = n,
                           .wait = wait_for(n),
+                          .wait_row = -1,
                           .name = a->path,
                           .bucket = v && v->kind == VARIABLE_BUCKET ? v : NULL,
                           .subgraph = (int)a->group,
@@ -85,18 +86,18 @@ static void note_move(streams *l, const weft_model *m, const weft_node *n) {
     move->reader = move->wait ? reader_of(move->wait, &move->wait->out[0]) : NULL;
 }
 
-/* Index of the move that a node starts; -1: none. */
-static int move_of(const streams *l, const weft_node *start) {
+/* The move that a node starts; NULL: none. */
+static stream_move *move_of(const streams *l, const weft_node *start) {
     for (int i = 0; i < l->n_moves; i++)
-        if (l->moves[i].start == start) return i;
-    return -1;
+        if (l->moves[i].start == start) return &l->moves[i];
+    return NULL;
 }
 
 /* ---- rows ---- */
 
 static stream_row *row_new(streams *l, row_kind kind, const weft_node *n, const weft_variable *bucket) {
     stream_row *row = &l->rows[l->n_rows++];
-    *row = (stream_row){.kind = kind, .node = n, .last = n, .bucket = bucket, .move = -1};
+    *row = (stream_row){.kind = kind, .node = n, .last = n, .bucket = bucket};
     return row;
 }
 
@@ -112,12 +113,11 @@ static void extend_span(streams *l, const weft_node *n) {
 /* Makes the row of a node that is an event, or adds the node to a span. */
 static void note_event(streams *l, const weft_node *n) {
     const weft_variable *updated = updated_bucket(n);
-    if (node_starts_collective(n)) {
-        int move = move_of(l, n);
-        row_new(l, ROW_START, n, l->moves[move].bucket)->move = move;
-    } else if (n->op == &weft_op_wait) {
-        int move = move_of(l, n->in[0]->node);
-        row_new(l, ROW_WAIT, n, move < 0 ? NULL : l->moves[move].bucket)->move = move;
+    bool waits = n->op == &weft_op_wait;
+    if (waits || node_starts_collective(n)) {
+        stream_move *move = move_of(l, waits ? n->in[0]->node : n);
+        if (waits && move) move->wait_row = l->n_rows;
+        row_new(l, waits ? ROW_WAIT : ROW_START, n, move ? move->bucket : NULL)->move = move;
     } else if (updated) {
         row_new(l, ROW_UPDATE, n, updated);
     } else if (n->op == &weft_op_bucket && !l->p->n_collectives) {
@@ -242,8 +242,8 @@ static void span_text(text *t, const stream_row *row) {
 }
 
 /* See the row kinds in streams.h. */
-void stream_row_text(text *t, const streams *l, const stream_row *row) {
-    const stream_move *move = row->move < 0 ? NULL : &l->moves[row->move];
+void stream_row_text(text *t, const stream_row *row) {
+    const stream_move *move = row->move;
     switch (row->kind) {
     case ROW_SPAN:
         span_text(t, row);

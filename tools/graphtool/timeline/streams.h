@@ -25,19 +25,11 @@ typedef enum row_kind {
 enum { FORWARD, BACKWARD, UPDATE, STREAM_PHASES };
 extern const char *const stream_phases[]; /* "forward", ... */
 
-typedef struct stream_row {
-    row_kind kind;
-    const weft_node *node;       /* the event's node, or the first of the span */
-    const weft_node *last;       /* the last of the span */
-    int nodes[STREAM_PHASES];    /* a span's number of nodes in each phase */
-    const weft_variable *bucket; /* or NULL */
-    int move;                    /* index of the move that it starts or awaits, else -1 */
-} stream_row;
-
 typedef struct stream_move {
     const weft_node *start;
     const weft_node *ready;      /* the last node that the data sent depend on */
     const weft_node *wait;       /* NULL: none in its program */
+    int wait_row;                /* the row of that; -1: none */
     const weft_node *reader;     /* the first that reads the result */
     const char *name;            /* path of its bucket, or name of what else is sent: a norm, statistics */
     const weft_variable *bucket; /* or NULL */
@@ -48,6 +40,15 @@ typedef struct stream_move {
     uint64_t bytes;
     int between; /* nodes that run on the compute stream from start to wait, or to the end of the run */
 } stream_move;
+
+typedef struct stream_row {
+    row_kind kind;
+    const weft_node *node;       /* the event's node, or the first of the span */
+    const weft_node *last;       /* the last of the span */
+    int nodes[STREAM_PHASES];    /* a span's number of nodes in each phase */
+    const weft_variable *bucket; /* or NULL */
+    const stream_move *move;     /* that it starts or awaits, or NULL */
+} stream_row;
 
 typedef struct streams {
     const program *p;
@@ -76,7 +77,7 @@ void stream_phase_text(text *t, const program *p);
 /* The phase that has the most of a span's nodes, the first of those alike. */
 int stream_phase_of(const stream_row *row);
 /* A row in a few words: "12 forward, 3 backward", "start all_reduce generator.0", ... */
-void stream_row_text(text *t, const streams *l, const stream_row *row);
+void stream_row_text(text *t, const stream_row *row);
 /* "conv2d %12, generator/up1" */
 void stream_node_text(text *t, const weft_node *n);
 

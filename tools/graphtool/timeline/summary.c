@@ -6,8 +6,8 @@
 #include "ops/cpu/isa.h"
 #include "tools/graphtool/timeline/buckets.h"
 #include "tools/graphtool/timeline/streams.h"
-#include "tools/graphtool/common/table.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/output/table.h"
+#include "tools/graphtool/model/tools.h"
 #include "runtime/plan/compile_fields.h"
 #include "runtime/plan/value.h"
 
@@ -33,7 +33,8 @@ static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v
              (long long)v->numbers, BYTES(v->bytes), *v->options ? "; " : "", v->options);
     text_add(t, "\n");
     line_text(t, &head, limit);
-    table_row(&rows, "bucket\tsize\tparameters\tfrom ... to%s", v->is_sharded ? "\tupdated by (numbers)" : "");
+    table_row(&rows, "bucket\tsize\tparameters\tfrom ... to%s",
+              v->is_sharded ? "\tupdated by (numbers)" : "");
     for (int i = 0; i < v->n_buckets; i++) {
         text row = {0};
         bucket_row(&row, plan, v, i, ", ");
@@ -70,7 +71,8 @@ static void moves_text(text *t, const stream_list *all, const streams *l, int li
     for (int i = 0; i < l->n_moves; i++) {
         const stream_move *m = &l->moves[i];
         text row = {0};
-        text_add(&row, "%lld\t%s %s\t%s\t", (long long)m->order, m->start->op->name, m->name, BYTES(m->bytes));
+        text_add(&row, "%lld\t%s %s\t%s\t", (long long)m->order, m->start->op->name, m->name,
+                 BYTES(m->bytes));
         stream_node_text(&row, m->ready);
         text_add(&row, "\t");
         if (m->reader) stream_node_text(&row, m->reader);
@@ -85,23 +87,27 @@ static void moves_text(text *t, const stream_list *all, const streams *l, int li
 /* ---- streams side by side ---- */
 
 typedef struct tracks {
-    int move[TRACKS]; /* the move that is under way in this column; -1: free */
+    const stream_move *move[TRACKS]; /* the move that is under way in this column; NULL: free */
     int width;
 } tracks;
 
-static int track_of(const tracks *k, int move) {
+static int track_of(const tracks *k, const stream_move *move) {
     for (int i = 0; i < TRACKS; i++)
         if (k->move[i] == move) return i;
     return -1;
 }
 
+/* The last column in which a move is under way; -1: none is. */
+static int last_track(const tracks *k) {
+    int last = TRACKS - 1;
+    while (last >= 0 && !k->move[last]) last--;
+    return last;
+}
+
 /* The tracks of one row: `mark` on the track of `move`, lines on the others that are under way. */
-static void tracks_text(text *t, const tracks *k, int move, char mark) {
-    int last = -1;
-    for (int i = 0; i < TRACKS; i++)
-        if (k->move[i] >= 0) last = i;
-    for (int i = 0; i <= last; i++)
-        text_add(t, "%c ", k->move[i] < 0 ? ' ' : k->move[i] == move ? mark : '|');
+static void tracks_text(text *t, const tracks *k, const stream_move *move, char mark) {
+    int last = last_track(k);
+    for (int i = 0; i <= last; i++) text_add(t, "%c ", !k->move[i] ? ' ' : k->move[i] == move ? mark : '|');
     text_pad(t, 2 * (k->width - 1 - last));
 }
 
@@ -131,18 +137,17 @@ static void move_text(text *t, const stream_move *m) {
     text_add(t, " %lld %s %s, %s", (long long)m->order, m->start->op->name, m->name, BYTES(m->bytes));
 }
 
-static void row_text(text *t, const streams *l, const tracks *k, const stream_row *row, sides at) {
+static void row_text(text *t, const tracks *k, const stream_row *row, sides at) {
     bool starts = row->kind == ROW_START, waits = row->kind == ROW_WAIT;
+    bool is_alone = !starts && !waits && last_track(k) < 0;
     text words = {0};
-    stream_row_text(&words, l, row);
+    stream_row_text(&words, row);
     text_add(t, "  ");
-    bool is_alone = !starts && !waits;
-    for (int i = 0; i < TRACKS; i++) is_alone &= k->move[i] < 0;
     add_cut(t, &words, !at.limit ? 0 : is_alone ? at.limit - 2 : at.left, at.left);
     text_add(t, "  ");
     tracks_text(t, k, row->move, starts ? 'o' : 'x');
-    if (starts) move_text(&words, &l->moves[row->move]);
-    if (waits && row->move >= 0) text_add(&words, " %lld done", (long long)l->moves[row->move].order);
+    if (starts) move_text(&words, row->move);
+    if (waits && row->move) text_add(&words, " %lld done", (long long)row->move->order);
     int room = at.limit - 4 - at.left - 2 * k->width;
     add_cut(t, &words, !at.limit ? 0 : room > 1 ? room : 1, 0);
     text_end_line(t);
@@ -150,16 +155,15 @@ static void row_text(text *t, const streams *l, const tracks *k, const stream_ro
 
 /* Prints the rows. With t NULL it only counts the tracks, in the same walk. */
 static void streams_walk(text *t, const streams *l, tracks *k, sides at) {
-    for (int i = 0; i < TRACKS; i++) k->move[i] = -1;
+    *k = (tracks){.width = k->width};
     for (int i = 0; i < l->n_rows; i++) {
         const stream_row *row = &l->rows[i];
-        bool starts = row->kind == ROW_START, waits = row->kind == ROW_WAIT;
-        int free_track = track_of(k, -1);
-        if (starts && free_track >= 0) k->move[free_track] = row->move;
-        if (starts && free_track >= k->width) k->width = free_track + 1;
-        if (t) row_text(t, l, k, row, at);
-        int track = waits ? track_of(k, row->move) : -1;
-        if (track >= 0) k->move[track] = -1;
+        int free_track = row->kind == ROW_START ? track_of(k, NULL) : -1;
+        if (free_track >= 0) k->move[free_track] = row->move;
+        if (free_track >= k->width) k->width = free_track + 1;
+        if (t) row_text(t, k, row, at);
+        int track = row->kind == ROW_WAIT && row->move ? track_of(k, row->move) : -1;
+        if (track >= 0) k->move[track] = NULL;
     }
 }
 
@@ -182,7 +186,7 @@ static void streams_text(text *t, const streams *l, int limit) {
     sides at = {.left = text_columns("compute stream"), .limit = limit};
     for (int i = 0; i < l->n_rows; i++) {
         text words = {0};
-        stream_row_text(&words, l, &l->rows[i]);
+        stream_row_text(&words, &l->rows[i]);
         int width = text_columns(tool_take(&words));
         if (width > at.left && width <= LEFT) at.left = width;
     }
@@ -194,12 +198,10 @@ static void streams_text(text *t, const streams *l, int limit) {
     if (l->n_moves) text_add(t, "  communication stream");
     text_end_line(t);
     streams_walk(t, l, &k, at);
-    int in_flight = 0;
-    for (int i = 0; i < TRACKS; i++) in_flight += k.move[i] >= 0;
-    if (!in_flight) return;
+    if (last_track(&k) < 0) return;
     text_add(t, "  ");
     text_pad(t, at.left + 2);
-    for (int i = 0; i < k.width; i++) text_add(t, "%c ", k.move[i] >= 0 ? 'v' : ' ');
+    for (int i = 0; i < k.width; i++) text_add(t, "%c ", k.move[i] ? 'v' : ' ');
     text_add(t, " into the next run\n");
 }
 

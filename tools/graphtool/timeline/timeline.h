@@ -9,7 +9,7 @@
 #define WEFT_TOOLS_GRAPHTOOL_TIMELINE_TIMELINE_H
 
 #include "tools/graphtool/timeline/streams.h"
-#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/model/tools.h"
 
 typedef struct stream_event {
     char program[40], name[40], op[20]; /* cut if longer */

@@ -2,7 +2,7 @@
 #include "tools/graphtool/timeline/work_rows.h"
 
 #include "runtime/plan/refresh.h"
-#include "tools/graphtool/common/end.h"
+#include "tools/graphtool/output/end.h"
 
 #include <string.h>
 
@@ -80,8 +80,9 @@ roof_bound work_bound(const work_sum *s) {
 }
 
 static json_t *sum_json(const work_sum *s, double all_seconds, work_more *more) {
-    json_t *to = json_pack("{s:i, s:i, s:I, s:I, s:I}", "nodes", s->nodes, "launches", s->launches, "read_bytes", (json_int_t)s->read,
-                           "written_bytes", (json_int_t)s->written, "flops", (json_int_t)s->flops);
+    json_t *to = json_pack("{s:i, s:i, s:I, s:I, s:I}", "nodes", s->nodes, "launches", s->launches,
+                           "read_bytes", (json_int_t)s->read, "written_bytes", (json_int_t)s->written,
+                           "flops", (json_int_t)s->flops);
     if (more) more(to, s, all_seconds);
     return to;
 }
@@ -95,8 +96,7 @@ json_t *work_rows_json(const work_rows *rows, work_more *more) {
     for (int i = 0; i < rows->n; i++) {
         const work_row *row = &rows->v[i];
         json_t *one = sum_json(&row->sum, rows->all.seconds, more);
-        json_object_update_new(
-            one, json_pack("{s:s, s:s}", "op", row->op->name, "kernel", row->kernel));
+        json_object_update_new(one, json_pack("{s:s, s:s}", "op", row->op->name, "kernel", row->kernel));
         json_array_append_new(ops, one);
     }
     json_t *all = work_sum_json(&rows->all, more);

@@ -2,7 +2,7 @@
  * trains, as often as it runs for the micro-batches of a step; collectives are not in it. */
 #include "tools/graphtool/timeline/work_table.h"
 
-#include "tools/graphtool/common/table.h"
+#include "tools/graphtool/output/table.h"
 #include "runtime/plan/refresh.h"
 #include "tools/graphtool/timeline/summary.h"
 #include "tools/graphtool/timeline/work_rows.h"
@@ -32,8 +32,8 @@ json_t *work_table_json(const weft_plan *plan, const char *estimate) {
     }
     return json_pack("{s:s, s:I, s:s, s:s, s:s?, s:o, s:o}", "model", plan->model->name, "batch",
                      (json_int_t)plan->options.batch, "device", device_name(plan->options.device), "dtype",
-                     dtype_name(plan->options.precision), "estimate", gpu ? gpu->name : NULL, "graphs", graphs,
-                     "step", work_sum_json(&sum, gpu ? add_times : NULL));
+                     dtype_name(plan->options.precision), "estimate", gpu ? gpu->name : NULL, "graphs",
+                     graphs, "step", work_sum_json(&sum, gpu ? add_times : NULL));
 }
 
 /* ---- text, of the same ---- */

@@ -56,7 +56,7 @@ aarch64_training() {
 aarch64_suites() {
     # Left out: suites that start programs by their names, count the steps of a compiler, or bound the memory of kernels of x86-64.
     local others
-    others=$(grep -l support/programs.h tests/test_*.c | sed 's|.*/\(.*\)\.c|\1|' | paste -sd'|')
+    others=$(grep -l support/programs.h tests/*/test_*.c | sed 's|.*/\(.*\)\.c|\1|' | paste -sd'|')
     WEFT_TEST_QUICK=1 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive ctest --test-dir "$folder/build" -j 2 --timeout 1800 \
         -R '^test_' -E "^($others|test_(comm_mpi|comm_memory|tools_mpi|valgrind|nightly|docs|install|steps|worlds_memory))\$"
 }

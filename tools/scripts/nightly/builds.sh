@@ -1,19 +1,19 @@
 # builds.sh - the nightly part `builds`: this tree makes the plans and the numbers that an older commit made, to the bit
-# (tests/two_builds.py). $WEFT_BEFORE names that commit: by default ac38b15e, the last before a change of all rooms
+# (tests/plan/two_builds.py). $WEFT_BEFORE names that commit: by default ac38b15e, the last before a change of all rooms
 # that was to move neither. It is built once, in a clone, without CUDA, which plans for a GPU do not need. Sourced by nightly.sh.
 
 # Its model_cases is made of this tree's model_bits.c, which prints numbers and wants nothing of a tree but public functions.
 builds_before() {
-    local bits=$PWD/tests/model_bits.c
+    local bits=$PWD/tests/plan/model_bits.c
     [[ -d $folder/tree/.git ]] || git clone -q --shared . "$folder/tree"
     cd "$folder/tree"
     git checkout -q --force --detach "$builds_base"
-    cp "$bits" tests/model_cases.c
+    cp "$bits" tests/pytorch/model_cases.c
     cmake --preset release -DWEFT_CUDA=OFF
     cmake --build build/release --target weft-zoo graphtool model_cases
 }
 
-builds_compare=(python3 tests/two_builds.py "$folder/tree/build/release" "build/$preset")
+builds_compare=(python3 tests/plan/two_builds.py "$folder/tree/build/release" "build/$preset")
 
 if ((seeds)) && nightly_goes_on; then
     builds_base=$(git rev-parse --verify --quiet "${WEFT_BEFORE:-ac38b15e}^{commit}") ||

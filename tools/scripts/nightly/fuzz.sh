@@ -1,6 +1,6 @@
 # fuzz.sh - afl++ changes files by what runs (tests/fuzz): a format a seed, round and round, each for its share of --minutes, on the
 # corpus of the calls before. Counts are files that were tried; failed are files that crashed a loader, hung it, or that it took in
-# a way that support/hostile.h forbids. Sourced by nightly.sh. Installs afl++ (Debian) unless it is there. WEFT_FUZZ_FORMATS names
+# a way that support/hostile/hostile.h forbids. Sourced by nightly.sh. Installs afl++ (Debian) unless it is there. WEFT_FUZZ_FORMATS names
 # formats, with a blank between them, that are taken instead of all: a call for each core, with a --folder of its own.
 #
 # What reads files is compiled for afl++ with AddressSanitizer; kernels and other code of tools are those of the release build.
@@ -14,8 +14,8 @@ fuzz_needs() {
 
 fuzz_rules() { # for make: an object of each source
     local objects=() source
-    for source in graph/*/*.c runtime/*.c runtime/*/*.c tools/graphtool/common/*.c tests/fuzz/*.c \
-        tests/support/{hostile*,mutation,faults,test,archive,seal,folder,world,example}.c; do
+    for source in graph/*/*.c runtime/*.c runtime/*/*.c tools/graphtool/{output,options,ranks,model}/*.c tests/fuzz/*.c \
+        tests/support/hostile/*.c tests/support/{faults,test,folder,world,example}.c; do
         objects+=("$folder/objects/${source//\//_}.o")
         printf '%s: %s\n\tafl-clang-fast $(flags) -c $< -o $@\n' "${objects[-1]}" "$source"
     done

@@ -30,7 +30,7 @@ install_subproject() {
     install_build
     rm -rf "$folder/prefix"
     cmake --install "$folder/build" --prefix "$folder/prefix"
-    tests/test_install.sh "$folder/prefix" "" full
+    tests/scripts/test_install.sh "$folder/prefix" "" full
 }
 
 install_unpacked() {
@@ -38,8 +38,8 @@ install_unpacked() {
     rm -rf "$folder/unpacked" "$folder/build/debs"
     (cd "$folder/build" && cpack -G DEB -B "$PWD/debs")
     for package in "$folder"/build/debs/*.deb; do dpkg-deb -x "$package" "$folder/unpacked"; done
-    tests/check_exports.py "$folder/unpacked/usr"
-    tests/test_install.sh "$folder/unpacked/usr" ""
+    tests/rules/check_exports.py "$folder/unpacked/usr"
+    tests/scripts/test_install.sh "$folder/unpacked/usr" ""
 }
 
 install_clang() {

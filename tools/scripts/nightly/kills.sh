@@ -1,3 +1,3 @@
-# kills.sh - kills all ranks that share memory at once at random moments (tests/test_comm_memory.sh). Sourced
+# kills.sh - kills all ranks that share memory at once at random moments (tests/dist/test_comm_memory.sh). Sourced
 # by nightly.sh.
-nightly_suite tests/test_comm_memory.sh "build/$preset/$program" kills
+nightly_suite tests/dist/test_comm_memory.sh "build/$preset/$program" kills

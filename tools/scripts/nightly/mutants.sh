@@ -1,5 +1,5 @@
 # mutants.sh - the nightly part `mutants`: a sign or an index flipped in a kernel or a gradient must make a suite of ops fail
-# (tests/kernel_mutants.py). It changes a clone of what is committed, built without CUDA, whose kernels the emulated GPU
+# (tests/ops/kernel_mutants.py). It changes a clone of what is committed, built without CUDA, whose kernels the emulated GPU
 # runs. Sourced by nightly.sh.
 
 mutants_clone() {
@@ -13,5 +13,5 @@ mutants_clone() {
 
 if ((seeds)) && nightly_goes_on; then
     nightly_do "$folder/build.txt" mutants_clone
-    nightly_suite python3 tests/kernel_mutants.py --tree "$folder/tree"
+    nightly_suite python3 tests/ops/kernel_mutants.py --tree "$folder/tree"
 fi

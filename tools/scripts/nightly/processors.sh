@@ -11,13 +11,14 @@ processors_suites=$(echo test_{ops,onednn_sweep,simd_sweep,special_values,golden
     test_worlds{,_bits,_graphs,_groups,_memory} test_tools{,_config,_effects,_options,_plan,_train})
 export processors_suites
 
-# The program becomes a script; a program that was linked again since does so again.
+# The program becomes a script of the same age, so that nothing is made again; a program that was linked again since does so again.
 processors_wrap() { # program
     [[ $(head -c 4 "$1") == $'\x7fELF' ]] || return 0
     mkdir -p "${1%/*}/native"
     mv "$1" "${1%/*}/native/"
     printf '#!/bin/sh\nexec qemu-x86_64 -cpu "$QEMU_MODEL" -0 "$0" "%s" "$@"\n' "${1%/*}/native/${1##*/}" >"$1"
     chmod +x "$1"
+    touch -r "${1%/*}/native/${1##*/}" "$1"
 }
 
 processors_build() {

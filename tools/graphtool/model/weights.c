@@ -1,0 +1,128 @@
+/* weights.c - see weights.h. A --rename that fits no name and a --partial that loads nothing are errors, as
+ * they would have no effect; names that --partial leaves are told, so that none is lost unseen. */
+#include "tools/graphtool/model/weights.h"
+
+#include "tools/graphtool/output/output.h"
+#include "tools/graphtool/options/paths.h"
+
+#include "runtime/store/stored.h"
+
+#include <string.h>
+
+/* The texts of --rename FROM:TO, cut in two. */
+typedef struct renames {
+    int n;
+    weft_rename list[OPTIONS_MAX_DATA];
+} renames;
+
+static renames renames_read(const text_list *options) {
+    renames r = {.n = options->n};
+    for (int i = 0; i < r.n; i++) r.list[i].from = option_kind_of(options->v[i], &r.list[i].to);
+    return r;
+}
+
+/* Whether a name in the file begins with `from`, and with no FROM before it, which would count. */
+static bool is_used(const weft_tensors *file, const renames *r, int which) {
+    weft_port port;
+    for (int i = 0; weft_tensors_at(file, i, &port); i++) {
+        int first = 0;
+        while (first < r->n && strncmp(port.name, r->list[first].from, strlen(r->list[first].from))) first++;
+        if (first == which) return true;
+    }
+    return false;
+}
+
+static void close_tensors(void *file) {
+    weft_tensors_close(file);
+}
+
+static void check_used(const char *path, const renames *r) {
+    if (!r->n) return;
+    weft_tensors *file = tool_keep(tool_got(weft_tensors_open(path, NULL, &tool_why)), close_tensors);
+    for (int i = 0; i < r->n; i++)
+        if (!is_used(file, r, i))
+            tool_fail("--rename=%s:%s has no effect: no name in %s begins with '%s'%s", r->list[i].from,
+                      r->list[i].to, path, r->list[i].from,
+                      i ? ", but those that a --rename before it takes" : "");
+}
+
+/* The first of names with a newline between; "none" where there are none. */
+static shown first_name(const char *names) {
+    return names && *names ? show_name(names, strcspn(names, "\n")) : (shown){"none"};
+}
+
+/* Where names were left: how many of each, and the first. */
+static void tell_left(const char *path, const weft_weights_report *report) {
+    if (!report->n_missing && !report->n_unexpected) return;
+    tool_warn("%s: %d tensors are loaded; it lacks %d of the model's (%s), and the model %d of its (%s)",
+              path, report->n_loaded, report->n_missing, first_name(report->missing).text,
+              report->n_unexpected, first_name(report->unexpected).text);
+}
+
+static bool keeps_averages(const weft_store *store) {
+    weft_stored value;
+    for (int i = 0; weft_store_at(store, i, &value); i++)
+        if (value.kind == WEFT_STORED_AVERAGE) return true;
+    return false;
+}
+
+/* A tensor of the file, by what the file says of it. of: whose it is; NULL: of any. */
+static const safetensors_tensor *find_said(const safetensors *file, weft_stored_kind kind, const char *of) {
+    for (int i = 0; i < file->n; i++) {
+        weft_stored value;
+        if (stored_read(file->path, &file->tensors[i], &value, NULL) || value.kind != kind) continue;
+        if (!of || strcmp(value.of, of) == 0) return &file->tensors[i];
+    }
+    return NULL;
+}
+
+/* Averages in the file that nothing keeps are left aside, and what reads weights reads others than the
+ * validations of the training that wrote it. */
+static void tell_averages(const weft_store *store, const options *o) {
+    safetensors file;
+    if (keeps_averages(store)) return;
+    tool_must(safetensors_open(&file, o->weights, NULL, &tool_why));
+    bool has = find_said(&file, WEFT_STORED_AVERAGE, NULL) != NULL;
+    safetensors_close(&file);
+    if (has && (!o->comm || o->comm->rank == 0))
+        tool_warn(
+            "%s: it has averages of the parameters, as --ema keeps them, and the model keeps none: they "
+            "are ignored, and the parameters %s",
+            o->weights,
+            command_has_option(o->command, "ema")
+                ? "are trained without; --ema continues them"
+                : "are read; a file that was saved without --optimizer-state has averages in their "
+                  "place");
+}
+
+void weights_load(weft_store *store, const options *o) {
+    weft_weights_report report = {0};
+    if (!o->weights) return;
+    const renames r = renames_read(&o->rename);
+    const weft_weights_options how = {o->partial, r.n, r.n ? r.list : NULL};
+    check_used(o->weights, &r);
+    if (path_is_folder(o->weights))
+        tool_fail("%s: it is a folder: --weights takes a file; of a checkpoint it is made by graphtool ckpt "
+                  "export %s -o FILE",
+                  o->weights, o->weights);
+    tool_must(weft_weights_load_with(store, o->weights, &how, &report, &tool_why));
+    if (o->partial && !report.n_loaded)
+        tool_fail("%s: no tensor of it has a name of the model: its first is %s", o->weights,
+                  first_name(report.unexpected).text);
+    if (o->partial && (!o->comm || o->comm->rank == 0)) tell_left(o->weights, &report);
+    tell_averages(store, o);
+    free(report.missing);
+    free(report.unexpected);
+}
+
+int64_t weights_counter(const options *o, const char *optimizer, weft_stored_kind counter) {
+    safetensors file;
+    double read = 0;
+    if (!o->weights) return 0;
+    tool_must(safetensors_open(&file, o->weights, NULL, &tool_why));
+    const safetensors_tensor *t = find_said(&file, counter, optimizer);
+    bool is_number = t && t->type.dtype == WEFT_F64 && !t->type.ndim;
+    if (is_number) tool_must(safetensors_read(&file, t, &read, &tool_why));
+    safetensors_close(&file);
+    return read >= 0 && read <= 0x1p53 ? (int64_t)read : 0;
+}

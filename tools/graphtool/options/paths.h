@@ -1,0 +1,18 @@
+/* paths.h - checks the files of a command line before anything runs. */
+#ifndef WEFT_TOOLS_GRAPHTOOL_OPTIONS_PATHS_H
+#define WEFT_TOOLS_GRAPHTOOL_OPTIONS_PATHS_H
+
+#include "tools/graphtool/options/options.h"
+
+/* What is written must be none of the files that are read, nor two outputs one file. */
+void paths_check(const options *o);
+
+/* The file of --best: "run/w.best.safetensors" beside "run/w.safetensors". */
+const char *paths_best(const char *output);
+/* The length of a path without the end of its name: ".png". */
+size_t path_stem(const char *path);
+
+/* Whether there is a folder of this name, also by a link. */
+bool path_is_folder(const char *path);
+
+#endif

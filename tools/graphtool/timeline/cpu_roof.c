@@ -1,0 +1,65 @@
+/* cpu_roof.c - see cpu_roof.h. The two are graphs of a model, so they run by the kernels that are looked at:
+ * a share of 100% is what this library reaches where nothing else is in the way. */
+#include "tools/graphtool/timeline/cpu_roof.h"
+
+#include <math.h>
+
+enum { SIDE = 1024, ELEMENTS = 24 << 20 /* 96 MiB of f32 */, RUNS = 6 };
+
+static weft_model *build(void) {
+    weft_model *m = weft_model_new("roof");
+    weft_graph *g = weft_graph_new(m, "product", WEFT_EVAL);
+    weft_init ones = {WEFT_INIT_ONES};
+    weft_value *a = weft_parameter_in(g, "a", 2, (int64_t[]){SIDE, SIDE}, ones);
+    weft_value *b = weft_parameter_in(g, "b", 2, (int64_t[]){SIDE, SIDE}, ones);
+    weft_output(weft_matmul(a, b, false, false), "y");
+    g = weft_graph_new(m, "sum", WEFT_EVAL);
+    a = weft_parameter_in(g, "c", 1, (int64_t[]){ELEMENTS}, ones);
+    b = weft_parameter_in(g, "d", 1, (int64_t[]){ELEMENTS}, ones);
+    weft_output(weft_add(a, b), "y");
+    return m;
+}
+
+/* Seconds of the fastest run. */
+static double time_graph(weft_session *s, const char *graph) {
+    double best = 1e30;
+    for (int i = 0; i < RUNS; i++) {
+        double start = clock_seconds();
+        tool_must(weft_run(s, graph, NULL, 0, NULL, 0, &tool_why));
+        best = fmin(best, clock_seconds() - start);
+    }
+    return best;
+}
+
+/* Of both graphs in one type. */
+static void time_both(const weft_model *m, const weft_compile_options *how, double best[2]) {
+    weft_plan *plan = tool_got(weft_compile(m, how, &tool_why));
+    weft_store *store = tool_got(weft_store_new(plan, 0, &tool_why));
+    weft_session *s = tool_got(weft_session_open(plan, store, &tool_why));
+    best[0] = time_graph(s, "product");
+    best[1] = time_graph(s, "sum");
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+}
+
+roof cpu_roof(const weft_compile_options *like) {
+    weft_compile_options how = {.threads = like->threads, .isa = like->isa};
+    weft_model *m = build();
+    double best[2], reduced[2];
+    const double operations = 2.0 * SIDE * SIDE * SIDE;
+    time_both(m, &how, best);
+    double f32 = operations / best[0];
+    roof r = {.name = "this processor",
+              .f32 = f32,
+              .tf32 = f32,
+              .tensor = f32,
+              .memory = 3.0 * ELEMENTS * sizeof(float) / best[1]};
+    how.precision = like->precision;
+    if (like->precision != WEFT_F32) {
+        time_both(m, &how, reduced);
+        r.tensor = operations / reduced[0];
+    }
+    weft_model_free(m);
+    return r;
+}
