@@ -100,6 +100,21 @@ TEST(plans_of_the_zoo_fit_a_page) {
     check_zoo("--view=plan --world 4 --zero 1");
 }
 
+/* Whatever addresses the process has. */
+TEST(a_picture_is_the_same_each_time) {
+    static const char *const models[] = {"mlp", "dcgan28", "gpt"}, *const views[] = {"", "--view=program",
+                                                                                     "--view=plan --world 2"};
+    for (int i = 0; i < 9; i++) {
+        const char *model = models[i / 3], *view = views[i % 3];
+        if (!make_model(model)) continue;
+        ends(
+            run("graphtool dot %s.bin %s -o first.dot && for i in 1 2 3 4 5 6; do graphtool dot %s.bin %s -o "
+                "again.dot && cmp first.dot again.dot || exit 1; done",
+                model, view, model, view),
+            0);
+    }
+}
+
 /* ---- what is on it ---- */
 
 /* What repeats is drawn once, with each of its layers inside. */
@@ -325,8 +340,9 @@ TEST(long_graphs_without_scopes_fit_a_page) {
     free(svg);
 }
 
-SUITE("pictures", {T(graphs_of_the_zoo_fit_a_page), T(programs_of_the_zoo_fit_a_page),
-                   T(programs_with_collectives_fit_a_page), T(plans_of_the_zoo_fit_a_page),
-                   T(blocks_of_resnets_and_gpts_show_inside), T(nodes_tell_name_shape_bytes_and_kernel),
-                   T(asked_for_all_is_shown), T(random_models_fit_a_page),
-                   T(long_graphs_without_scopes_fit_a_page), T(folding_counts_every_node_once)})
+SUITE("pictures",
+      {T(graphs_of_the_zoo_fit_a_page), T(programs_of_the_zoo_fit_a_page),
+       T(programs_with_collectives_fit_a_page), T(plans_of_the_zoo_fit_a_page),
+       T(a_picture_is_the_same_each_time), T(blocks_of_resnets_and_gpts_show_inside),
+       T(nodes_tell_name_shape_bytes_and_kernel), T(asked_for_all_is_shown), T(random_models_fit_a_page),
+       T(long_graphs_without_scopes_fit_a_page), T(folding_counts_every_node_once)})

@@ -206,6 +206,7 @@ TEST(wrong_files_name_file_key_and_the_nearest_key) {
         {"{\"modle\": \"x\"}", "did you mean 'model'?"},
         {"{\"warmup\": 3}", "\"warmup\": there is no option of this name"}, /* bench has it */
         {"{\"config\": \"x\"}", "wrong.json: \"config\": it is for the command line alone"},
+        {"{\"help\": true}", "wrong.json: \"help\": it is for the command line alone"},
         {"{\"hlep\": true}", "\"hlep\": there is no option of this name; graphtool train --help lists them"},
         {"{\"data\": {\"image\": null, \"label\": null}}", "\"data\": a text is needed"}, /* said once */
         {"{\"epochs\": 0}", "wrong.json: \"epochs\": 0: a whole number from 1"},

@@ -465,7 +465,7 @@ static void draw_legend(drawing *d) {
 }
 
 Agraph_t *draw_diagram(const diagram *s, const weft_model *m, const char *title) {
-    drawing d = {.s = s, .m = m, .g = tool_need(agopen("weft", Agdirected, NULL))};
+    drawing d = {.s = s, .m = m, .g = paint_new("weft")};
     paint_defaults(d.g, title);
     paint(d.g, "newrank=true"); /* rows span all boxes, so that a gradient can be beside its layer */
     for (int u = 0; u < s->n_units; u++) draw_unit(&d, &s->units[u]);

@@ -114,7 +114,7 @@ Agraph_t *draw_plan(const weft_plan *plan, const stream_how *how) {
     const bucket_list buckets = bucket_list_of(plan);
     const stream_list all = stream_list_of(plan);
     drawing d = {.plan = plan, .buckets = &buckets, .all = &all, .how = how};
-    d.g = tool_need(agopen("plan", Agdirected, NULL));
+    d.g = paint_new("plan");
     draw_all(&d);
     return d.g;
 }

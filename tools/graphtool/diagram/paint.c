@@ -17,6 +17,21 @@ static bool has_parameters(const weft_model *m, const char *path) {
     return false;
 }
 
+/* cgraph orders clusters by their ids, and an id is the address of a name, so the same picture would have
+ * several texts and layouts. Without an id for a name it counts, and keeps the name itself. */
+static __typeof__(AgIdDisc.map(NULL, 0, NULL, NULL, 0)) count_ids(void *state, int kind, char *name,
+                                                                  IDTYPE *id, int create) {
+    return name ? 0 : AgIdDisc.map(state, kind, name, id, create);
+}
+
+Agraph_t *paint_new(const char *name) {
+    static Agiddisc_t ids;
+    static Agdisc_t how = {.id = &ids};
+    ids = AgIdDisc;
+    ids.map = count_ids;
+    return tool_need(agopen((char *)name, Agdirected, &how));
+}
+
 /* Subgraphs are numbered by their first parameters, as those of a plan are. */
 const subgraph_look *subgraph_look_of(const weft_model *m, const char *path) {
     static const subgraph_look none = {"#666666", "#f4f4f4"};

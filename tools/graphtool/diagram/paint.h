@@ -16,6 +16,8 @@ const subgraph_look *subgraph_look_of(const weft_model *m, const char *path);
 /* The colours of a subgraph, by its index in the plan. Both agree. */
 const subgraph_look *subgraph_look_at(int place);
 
+/* An empty picture. The caller closes it by agclose. */
+Agraph_t *paint_new(const char *name);
 /* Sets attributes NAME=VALUE, with a blank between: "shape=box style=filled,rounded". */
 void paint(void *object, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "4", or "4...15" from the least to the most. */
