@@ -377,7 +377,7 @@ TEST(info_says_how_many_subgraphs_a_model_became) {
     make_layers("apart.bin", false);
     make_layers("whole.bin", true);
     ends(run("graphtool info apart.bin | grep '3 subgraphs, each with its own DDP'"), 0);
-    ends(run("! graphtool info whole.bin | grep 'subgraphs, each with a DDP'"), 0);
+    ends(run("! graphtool info whole.bin | grep 'subgraphs, each with'"), 0);
 }
 
 TEST(ops_are_listed_for_people_and_machines) {
