@@ -2,7 +2,7 @@
 # test_tools_launch.sh BUILD - graphtool launch: two ranks without MPI train to the bits of one, what ends one ends all, and signals are
 # passed on; the variables of torchrun and Slurm; ranks that are missing or do not belong. What needs UCX is left out without it.
 set -uo pipefail
-build=$(realpath "$1") tests=$(dirname "$(realpath "$0")")/..
+build=$(realpath "$1") tests=$(realpath "$(dirname "$0")/..")
 tool=$build/graphtool zoo=$build/weft-zoo
 source "$tests/support/suite.sh"
 export OMP_NUM_THREADS=1
