@@ -68,10 +68,11 @@ static weft_status gather_average(const exchange *x, const store_part *average, 
                              .buffer = x->own,
                              .count = count,
                              .counts = x->counts};
-        if (store_read(store, parameter, of, x->own, count * sizeof(float), x->error) ||
-            weft_comm_run(group, &c, x->error) ||
-            store_write(store, parameter, of, x->own, count * sizeof(float), x->error))
-            return x->error->status;
+        weft_status status;
+        if ((status = store_read(store, parameter, of, x->own, count * sizeof(float), x->error)) ||
+            (status = weft_comm_run(group, &c, x->error)) ||
+            (status = store_write(store, parameter, of, x->own, count * sizeof(float), x->error)))
+            return status;
     }
     return WEFT_OK;
 }
@@ -82,9 +83,9 @@ static weft_status exchange_all(const exchange *x) {
     for (int i = 0; (average = store_part_at(store, i)); i++) {
         if (average->kind != WEFT_STORED_AVERAGE) continue;
         const store_part *parameter = store_part_of(store, average->parameter);
-        if (exchange_own(x, average, parameter) ||
-            (average->cut && x->session->comm && gather_average(x, average, parameter)))
-            return x->error->status;
+        weft_status status = exchange_own(x, average, parameter);
+        if (!status && average->cut && x->session->comm) status = gather_average(x, average, parameter);
+        if (status) return status;
     }
     return WEFT_OK;
 }
@@ -114,9 +115,9 @@ weft_status weft_use_averages(weft_session *s, bool on, weft_error *error) {
     error = error_here(error, &own);
     if (!s) return error_set(error, WEFT_ARGUMENT, "weft_use_averages: there is no session");
     bool are_sharded = false;
-    if (weft_sync(s, error) || find_any(s->store, &are_sharded, error)) return error->status;
-    if (s->store->has_averages == on) return WEFT_OK;
-    weft_status status = WEFT_OK;
+    weft_status status = weft_sync(s, error);
+    if (!status) status = find_any(s->store, &are_sharded, error);
+    if (status || s->store->has_averages == on) return status;
     size_t world = s->comm ? (size_t)s->comm->world : 1;
     exchange x = {.session = s, .error = error};
     x.own = mem_new_array(&s->env, 2 * PIECE, sizeof *x.own);

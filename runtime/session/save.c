@@ -146,7 +146,8 @@ weft_status weft_session_save(weft_session *s, const char *path, bool training, 
     weft_error own;
     error = error_here(error, &own);
     if (!s) return error_set(error, WEFT_ARGUMENT, "weft_session_save: there is no session");
-    if (weft_sync(s, error)) return error->status; /* its failure ends the communicator on all ranks */
+    weft_status status = weft_sync(s, error); /* its failure ends the communicator on all ranks */
+    if (status) return status;
     if (is_alone(s)) return weft_weights_save(s->store, path, training, error);
     return session_save_with(s, path, training, NULL, error);
 }
