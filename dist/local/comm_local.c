@@ -227,7 +227,7 @@ static bool may_succeed_later(void) {
     return errno == EAGAIN || errno == EINTR || errno == ENOBUFS;
 }
 
-/* Whether that is no error: it may succeed later, or the other end is gone, which local_ending tells. */
+/* Whether a call may succeed later, or its other end is gone (local_ending() reports that): no error yet. */
 static bool may_pass(void) {
     return may_succeed_later() || errno == EPIPE || errno == ECONNRESET;
 }

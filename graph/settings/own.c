@@ -58,7 +58,7 @@ static bool place_at(const optimizer_kind *kind, weft_update *u, int i, update_p
     return true;
 }
 
-/* That of an input or output of a record. False: there is none. */
+/* The place of the input or output of that name; false: an update has no such value. */
 static bool place_of(const optimizer_kind *kind, weft_update *u, const char *name, update_place *p) {
     for (int i = 0; place_at(kind, u, i, p); i++)
         if (strcmp(p->name, name) == 0) return true;

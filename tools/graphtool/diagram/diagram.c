@@ -34,7 +34,7 @@ static bool is_drawn(const diagram *s, const weft_node *n, const bool *is_wanted
     return n->n_out == 0 || is_wanted[n->out[0].id];
 }
 
-/* The child of that name, made if there is none. */
+/* The child of that name; made if it does not exist. */
 static diagram_box *box_child(diagram *s, diagram_box *parent, const char *name, const char *path) {
     for (diagram_box *c = parent->first_child; c; c = c->next)
         if (strcmp(c->name, name) == 0) return c;

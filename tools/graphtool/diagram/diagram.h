@@ -55,7 +55,7 @@ struct diagram_box {
     diagram_box *first_child, *last_child, *next; /* NULL: none */
     int depth;                                    /* the root's is 0 */
     int items;                                    /* items in it and in boxes below */
-    int low, high; /* the places of the first and the last of these items; INT_MAX, -1: there is none */
+    int low, high; /* the places of the first and the last of these items; INT_MAX, -1: no items */
     uint64_t signature;
     diagram_box *represented_by; /* the first member of its collapse; itself when alone */
     int members;                 /* on the first member of a collapse: the number of members; else 1 */

@@ -14,7 +14,7 @@
 
 typedef struct stream_step {
     int row, n_rows; /* its first row, and how many */
-    /* the step that is drawn for it; the same step of the next round, NULL: there is none */
+    /* the step that is drawn for it; the same step of the next round, NULL in the last */
     const struct stream_step *representative, *next;
     int run, rounds; /* number of its run and the run's rounds; 0 and 1: no run */
     uint64_t kinds;  /* hash of the kinds of its rows */
