@@ -23,12 +23,17 @@ done
 for script in tools/scripts/nightly/*.sh; do
     [[ $script == */common.sh ]] || grep -qx "$(basename "$script" .sh)" <<<"$parts" || fail "$script is no part"
 done
+# Scripts name sources and folders of tests that are there. A suite's folder is found: tests/*/$suite.c.
+while IFS=: read -r script path; do
+    [[ $path == *[\$\*{}]* ]] || compgen -G "$path*" >/dev/null || fail "$script names $path, which is not there"
+done < <(grep -roE --include=*.sh --include=*.py 'tests/[][A-Za-z0-9_/.${}*-]*[A-Za-z0-9_]' tools .ci)
+! grep -rnE --include=*.sh 'tests/\$' tools || fail "a folder of tests is missing"
 # docs/verification.md has a row for each, with the seeds of a complete run.
 said=$(diff <(tools/nightly.sh --list | sed 's/ .*(\([0-9]*\) seeds)$/ \1/' | sort) \
     <(sed -n '/^## The parts/,/^## [^T]/p' docs/verification.md | awk -F' *[|] *' '$2 ~ /^`/ { gsub("[`,]", ""); print $2, $6 }' | sort)) ||
     fail "rows of docs/verification.md are not the parts of --list: $said"
 while read -r program; do
-    [[ ! -e tests/$program.c ]] || grep -Eq 'test_case_end|test_cases_add|hostile_attack' "tests/$program.c" || fail "$program counts no cases"
+    grep -Eq 'test_case_end|test_cases_add|hostile_attack' tests/*/"$program.c" || fail "$program counts no cases"
 done < <(awk '$2 == "release" || $2 == "asan" { print $1, $3 }' tools/nightly.sh | while read -r part program; do
     [[ $program != test_* || -e tools/scripts/nightly/$part.sh ]] || echo "$program"
 done)

@@ -162,6 +162,12 @@ TEST(plans_of_a_world_list_its_collectives) {
              0);
         ends(run("grep 'on all 4096 ranks, which have %d different plans' proved", is_flat ? 146 : 10), 0);
     }
+    NEED(make_model("mlp"));
+    ends(run("graphtool verify mlp.bin --world 4096 --zero 2 --shard flat --json >proved"), 0);
+    plan = json_out("proved");
+    CHECK(json_integer_value(json_object_get(plan, "classes")) > 256);
+    CHECK(json_integer_value(json_object_get(plan, "whole")) == 256);
+    json_decref(plan);
 }
 
 /* A compiler that makes a wrong plan for one rank: in a small world, whose plans are all proved whole, and in

@@ -22,8 +22,9 @@ static weft_status prove(const weft_model *m, const weft_compile_options *base, 
 
 /* What was proved. */
 typedef struct proof {
-    int passes, ranks, classes; /* passes before the wrong one */
-    const char *wrong;          /* the first pass after which a rule is broken; NULL: no one */
+    int passes;                /* before the wrong one */
+    int ranks, classes, whole; /* different plans, and how many of them were proved whole */
+    const char *wrong;         /* the first pass after which a rule is broken; NULL: no one */
     json_t *fingerprint;
     weft_error error;
 } proof;
@@ -33,14 +34,16 @@ static void print_fine(const weft_model *m, const proof *p) {
     if (p->ranks > 1) printf(", on all %d ranks", p->ranks);
     if (p->classes == 1 && p->ranks > 1) printf(", which have the same plan");
     if (p->classes > 1 && p->classes < p->ranks) printf(", which have %d different plans", p->classes);
+    if (p->whole < p->classes) printf(", %d of them proved whole (--rank R proves another)", p->whole);
     printf("\n");
 }
 
 static void print_proof(const options *o, const weft_model *m, const proof *p) {
     if (o->json)
-        out_json(NULL, json_pack("{s:b, s:s, s:s, s:i, s:i, s:i, s:O?}", "fine", !p->error.status, "error",
-                                 p->error.text, "pass", p->wrong ? p->wrong : "", "passes", p->passes,
-                                 "ranks", p->ranks, "classes", p->classes, "fingerprint", p->fingerprint));
+        out_json(NULL, json_pack("{s:b, s:s, s:s, s:i, s:i, s:i, s:i, s:O?}", "fine", !p->error.status,
+                                 "error", p->error.text, "pass", p->wrong ? p->wrong : "", "passes",
+                                 p->passes, "ranks", p->ranks, "classes", p->classes, "whole", p->whole,
+                                 "fingerprint", p->fingerprint));
     else if (p->wrong)
         tool_tell("%s: after pass %s: %s", o->model, p->wrong, p->error.text);
     else if (p->error.status)
@@ -66,13 +69,14 @@ static void prove_ranks(const options *o, const weft_model *m, const weft_compil
     if (p->error.status || p->ranks == 1) return;
     world_prove(&all, &p->error);
     p->classes = all.n;
+    p->whole = all.n_whole;
     world_proof_free(&all);
 }
 
 static int verify_run(const options *o) {
     const weft_model *m = tool_load(o);
     weft_compile_options c = tool_compile_options(o);
-    proof p = {.classes = 1};
+    proof p = {.classes = 1, .whole = 1};
     c.graph = o->graph;
     prove_passes(m, &c, &p);
     prove_ranks(o, m, &c, &p);

@@ -25,7 +25,7 @@ processors_build() {
     local build name programs=(graphtool weft-zoo zoo_curve)
     build=$(realpath -m "$folder/build")
     for name in $processors_suites; do
-        [[ ! -e tests/$name.c ]] || programs+=("$name")
+        ! compgen -G "tests/*/$name.c" >/dev/null || programs+=("$name")
     done
     cmake --preset release -B "$build" -DWEFT_CUDA=OFF
     cmake --build "$build" --target "${programs[@]}" installed weft_internal weft_train_internal

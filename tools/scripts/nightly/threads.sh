@@ -21,7 +21,7 @@ threads_build() {
     ((${#objects[@]}))
     ninja -C "$tree" "${objects[@]}"
     for suite in $2; do
-        gcc -fsanitize=thread -fopenmp "$tree/CMakeFiles/$suite.dir/tests/$suite.c.o" \
+        gcc -fsanitize=thread -fopenmp "$tree/CMakeFiles/$suite.dir/tests"/*/"$suite.c.o" \
             $(find "$tree"/CMakeFiles/{weft_core,weft_train_internal,test_support,zoo}.dir -name '*.o') "build/$preset/libweft_internal.a" \
             -o "$folder/$suite" $(pkg-config --libs jansson cunit libpng libjpeg libsodium zlib libprotobuf-c) -ldnnl -lm -lpthread
     done
