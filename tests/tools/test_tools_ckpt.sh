@@ -75,10 +75,10 @@ for action in "list" "verify" "show"; do
     says 2 "empty: it has no checkpoint, a folder step-N" ckpt $action empty
 done
 
-# a training that is resumed within a lower instruction set of oneDNN says so, and with another version, too
+# a training that is resumed within a lower instruction set of oneDNN says so, and with another version, too; WEFT_ISA would hold instead
 isa=$("$tool" plan mlp.bin --json | sed -n '/"library"/,/}/s/.*"isa": "\(.*\)".*/\1/p')
 [[ -n $isa ]] || fail "plan --json does not say what oneDNN uses"
-if [[ $isa != sse41 && $(uname -m) == x86_64 ]]; then
+if [[ $isa != sse41 && -z ${WEFT_ISA-} && $(uname -m) == x86_64 ]]; then
     cp -r one lower
     ONEDNN_MAX_CPU_ISA=SSE41 says 0 "onednn isa was $isa, and is sse41 from iteration 12 on" ${run/12/13} --checkpoint-dir lower --resume auto -o lower.st
 fi
